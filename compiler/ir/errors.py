@@ -1,0 +1,31 @@
+"""The exceptions users meet; everything Tosaic raises on purpose derives from `Error`."""
+
+
+class Error(Exception):
+    """Base of every error that Tosaic raises on purpose. The message is one line."""
+
+    exit_code = 1
+
+
+class ModelError(Error):
+    """The graph or its file is illegal: a malformed file, or one of TOSA's ERROR_IF conditions."""
+
+
+class UnsupportedError(Error):
+    """The graph is legal, but this accelerator (or this version of Tosaic) does not run it."""
+
+
+class InputError(Error):
+    """A run was given wrong inputs: a missing name, a wrong shape or a wrong dtype."""
+
+
+class MismatchError(Error):
+    """Two targets computed different integers for the same tensor."""
+
+    exit_code = 3
+
+
+class DeviceError(Error):
+    """The accelerator stopped with a fault or did not finish in time."""
+
+    exit_code = 4
