@@ -1,0 +1,414 @@
+"""The instruction set: the one definition that encoder, decoder, hardware, emulator and docs derive from.
+
+An instruction is 128 bits, little endian: bits 7:0 the opcode, bits 15:8 a check byte that makes the XOR of all
+sixteen bytes `CHECK_XOR`, and from bit 16 on the fields of the opcode in the order listed here. Bits beyond the
+last field are zero.
+
+The high nibble of an opcode is the unit that executes it. The sequencer hands instructions to the units' queues in
+program order; units run decoupled and order themselves by WAIT and SIGNAL on counting semaphores.
+"""
+
+import dataclasses
+import enum
+import functools
+import hashlib
+import typing
+
+INSTRUCTION_BYTES = 16
+PAYLOAD_BITS = 112
+CHECK_XOR = 0xA5
+
+
+class Unit(enum.IntEnum):
+    """Who executes an instruction: the opcode's high nibble."""
+
+    SEQUENCER = 0
+    LOAD = 1
+    ARRAY = 2
+    VECTOR = 3
+    STORE = 4
+
+
+class Opcode(enum.IntEnum):
+    BEGIN = 0x01
+    END = 0x02
+    NOP = 0x03
+
+    LOAD_WAIT = 0x10
+    LOAD_SIGNAL = 0x11
+    LOAD_PITCH = 0x12
+    LOAD_GO = 0x13
+
+    ARRAY_WAIT = 0x20
+    ARRAY_SIGNAL = 0x21
+    ARRAY_INPUT = 0x22
+    ARRAY_WINDOW = 0x23
+    ARRAY_KERNEL = 0x24
+    ARRAY_DEPTHWISE = 0x25
+    ARRAY_GO = 0x26
+    ARRAY_DEPTHWISE_GO = 0x27
+
+    VECTOR_WAIT = 0x30
+    VECTOR_SIGNAL = 0x31
+    VECTOR_UOP = 0x32
+    VECTOR_BOUNDS = 0x33
+    VECTOR_STREAM = 0x34
+    VECTOR_DIMS = 0x35
+    VECTOR_PARAM = 0x36
+    VECTOR_TABLE = 0x37
+    VECTOR_GO = 0x38
+    VECTOR_MARK = 0x39
+
+    STORE_WAIT = 0x40
+    STORE_SIGNAL = 0x41
+    STORE_PITCH = 0x42
+    STORE_GO = 0x43
+
+    @property
+    def unit(self) -> Unit:
+        return Unit(self >> 4)
+
+
+class Space(enum.IntEnum):
+    """Where a load goes."""
+
+    AM = 0
+    WM = 1
+
+
+class Op(enum.IntEnum):
+    """Operation of a micro-op. x is A - a_zp (+ bias of the lane if `bias`); all arithmetic is two's complement of
+    `vector_bits` bits, the product of MUL, RESCALE and TABLE16 of 64."""
+
+    MOV = 0  # x
+    ADD = 1  # x + B
+    SUB = 2  # x - B
+    MUL = 3  # shift == 0: x * B; else (x * B + (1 << (shift - 1))) >> shift
+    RESCALE = 4  # TOSA apply_scale_32/16 of x by (multiplier, shift), double rounding if `round`; + B if B is used
+    MAX = 5
+    MIN = 6
+    AND = 7
+    OR = 8
+    XOR = 9
+    ABS = 10  # |x|
+    CLZ = 11  # leading zeros of the low 32 bits of x
+    LSL = 12  # B outside 0..31 gives 0; only the low 6 bits of B count
+    LSR = 13  # on the unsigned low 32 bits of x; B outside 0..31 gives 0
+    ASR = 14  # arithmetic; `round` adds the last bit shifted out; the low 6 bits of B count
+    EQ = 15  # 1 or 0
+    GT = 16
+    GE = 17
+    TABLE8 = 18  # table[(x + 128) & 255], signed low half of the entry
+    TABLE16 = 19  # e = table[((x + 32768) >> 7) & 511]; (lo(e) << 7) + (hi(e) - lo(e)) * (x & 127)
+
+
+class Source(enum.IntEnum):
+    """Where an operand comes from; at most one of A and B may be LOAD, only A may be ARRAY."""
+
+    NONE = 0  # zero
+    REGISTER = 1  # register a_index/b_index, this slot
+    LOAD = 2  # load stream a_index/b_index (0..2), next address
+    ARRAY = 3  # next vector out of the array (A only)
+    IMMEDIATE = 4  # `immediate` in every lane
+    ITERATION = 5  # number of the body's repetition, from 0
+
+
+class Element(enum.IntEnum):
+    """Element type of a memory stream."""
+
+    INT8 = 0
+    UINT8 = 1
+    INT16 = 2
+    UINT16 = 3
+    INT32 = 4
+
+    @property
+    def bytes(self) -> int:
+        return (1, 1, 2, 2, 4)[self]
+
+
+STORE_STREAM = 3
+"""Index of the store stream; 0..2 are load streams."""
+STREAM_DIMS = 6
+
+
+class Field(typing.NamedTuple):
+    name: str
+    bits: int
+    signed: bool
+    doc: str
+
+
+def _u(name: str, bits: int, doc: str) -> Field:
+    return Field(name, bits, False, doc)
+
+
+def _s(name: str, bits: int, doc: str) -> Field:
+    return Field(name, bits, True, doc)
+
+
+_WAIT = (
+    _u("semaphore", 4, "which counter"),
+    _u("count", 8, "the unit's queue stops until the counter is at least this, then subtracts it"),
+)
+_SIGNAL = (
+    _u("semaphore", 4, "which counter"),
+    _u("count", 8, "added when everything before it in this unit's queue is complete (memory written, reads done)"),
+)
+_PITCH = (
+    _u("memory_pitch", 32, "bytes from row to row in external memory"),
+    _u("local_pitch", 24, "bytes from row to row in on-chip memory"),
+)
+
+FIELDS: dict[Opcode, tuple[Field, ...]] = {
+    Opcode.BEGIN: (
+        _u("isa_hash", 32, "must equal ISA_HASH, else error ISA_MISMATCH"),
+        _u("config_hash", 32, "must equal the configuration's hash, else error CONFIG_MISMATCH"),
+    ),
+    Opcode.END: (),
+    Opcode.NOP: (),
+    Opcode.LOAD_WAIT: _WAIT,
+    Opcode.LOAD_SIGNAL: _SIGNAL,
+    Opcode.LOAD_PITCH: _PITCH,
+    Opcode.LOAD_GO: (
+        _u("memory_address", 32, "byte offset from MEM_BASE; for WM a multiple of W"),
+        _u("space", 1, "0 = AM, 1 = WM"),
+        _u("local_address", 24, "byte address; for WM a multiple of W"),
+        _u("row_bytes", 24, "bytes per row, at least 1; for WM a multiple of W"),
+        _u("rows", 16, "rows, at least 1; the pitches hold from LOAD_PITCH"),
+    ),
+    Opcode.ARRAY_WAIT: _WAIT,
+    Opcode.ARRAY_SIGNAL: _SIGNAL,
+    Opcode.ARRAY_INPUT: (
+        _s("address", 25, "AM byte address of (iy, xb) = (y_start, x_start); may be outside the image when these are"),
+        _u("row_bytes", 24, "bytes of an image row; byte xb of a row is inside when 0 <= xb < row_bytes"),
+        _u("height", 16, "image rows; row iy is inside when 0 <= iy < height"),
+        _s("input_zp", 9, "subtracted from every inside byte; outside bytes count as zero after it"),
+        _s("weight_zp", 9, "subtracted from every weight"),
+        _u("unsigned_input", 1, "bytes are uint8 (the low plane of int16)"),
+    ),
+    Opcode.ARRAY_WINDOW: (
+        _s("x_start", 24, "xb of the first pixel"),
+        _s("x_step", 20, "bytes from pixel to pixel"),
+        _s("y_start", 16, "iy of the first pixel row"),
+        _u("y_step", 12, "image rows from pixel row to pixel row"),
+        _s("y_step_bytes", 24, "address step that goes with y_step"),
+        _u("width", 16, "pixels per pixel row"),
+    ),
+    Opcode.ARRAY_KERNEL: (
+        _u("ky_count", 13, "kernel rows"),
+        _u("ky_step", 13, "image rows from kernel row to kernel row"),
+        _s("ky_step_bytes", 24, "address step that goes with ky_step"),
+        _u("run_count", 13, "runs of contiguous bytes per kernel row"),
+        _s("run_step", 24, "bytes from run to run"),
+        _u("chunks", 16, "words of W bytes per run"),
+    ),
+    Opcode.ARRAY_DEPTHWISE: (
+        _u("delay", 12, "vectors between the delay line's groups, at least 2, at most line_pixels"),
+        _u("skip", 24, "advances before output position 0"),
+        _u("line", 16, "advances per output line"),
+        _u("out_width", 16, "outputs per line"),
+        _u("out_height", 16, "lines with outputs"),
+        _u("x_stride", 6, "advances from output to output"),
+        _u("y_stride", 6, "lines from output line to output line"),
+    ),
+    Opcode.ARRAY_GO: (
+        _u("weights", 20, "WM word of the first weights; a tile reads ky_count*run_count*chunks*W words"),
+        _u("pixels", 24, "output pixels; ceil(pixels / rows) tiles"),
+        _u("accumulate", 1, "continue from the accumulators (one tile only)"),
+        _u("drain", 1, "send the accumulators to the vector unit"),
+    ),
+    Opcode.ARRAY_DEPTHWISE_GO: (
+        _u("weights", 20, "WM word of the taps; `rows` words, the last row's first"),
+        _u("advances", 24, "steps of the chain; one input vector each"),
+        _u("group_rows", 6, "rows per delay group: row r uses group min(r // group_rows, line_groups - 1)"),
+    ),
+    Opcode.VECTOR_WAIT: _WAIT,
+    Opcode.VECTOR_SIGNAL: _SIGNAL,
+    Opcode.VECTOR_UOP: (
+        _u("index", 4, "place in the micro-program"),
+        _u("op", 5, "Op"),
+        _u("a_source", 3, "Source"),
+        _u("a_index", 3, "register or load stream"),
+        _u("b_source", 3, "Source"),
+        _u("b_index", 3, "register or load stream"),
+        _u("to_memory", 1, "1: the result goes to the store stream, 0: to register `destination`"),
+        _u("destination", 3, "register"),
+        _u("bias", 1, "add the lane's bias to A"),
+        _u("per_channel", 1, "RESCALE by the lane's multiplier and shift"),
+        _u("round", 1, "RESCALE: double rounding; ASR: rounding"),
+        _u("clamp", 1, "clamp the result to `low`..`high` (VECTOR_BOUNDS)"),
+        _u("wrap32", 1, "sign-extend the result from 32 bits (after the clamp)"),
+        _u("shift", 6, "MUL, RESCALE"),
+        _s("a_zp", 18, "subtracted from A"),
+        _s("out_zp", 18, "added to the result before the clamp"),
+        _s("multiplier", 32, "RESCALE"),
+    ),
+    Opcode.VECTOR_BOUNDS: (
+        _u("index", 4, "micro-op these belong to"),
+        _s("low", 32, "clamp"),
+        _s("high", 32, "clamp"),
+        _s("immediate", 32, "operand of Source.IMMEDIATE"),
+    ),
+    Opcode.VECTOR_STREAM: (
+        _u("stream", 2, "0..2 load, 3 store"),
+        _u("address", 24, "AM byte address of the first vector"),
+        _u("element", 3, "Element"),
+        _u("splat", 1, "load: element 0 goes to every lane"),
+    ),
+    Opcode.VECTOR_DIMS: (
+        _u("stream", 2, "0..2 load, 3 store"),
+        _u("pair", 2, "0: dims 0 and 1, 1: dims 2 and 3, 2: dims 4 and 5; dim 0 turns fastest"),
+        _u("count_low", 16, "turns of the pair's faster dimension, at least 1"),
+        _s("stride_low", 24, "bytes"),
+        _u("count_high", 16, "turns of the pair's slower dimension, at least 1"),
+        _s("stride_high", 24, "bytes"),
+    ),
+    Opcode.VECTOR_PARAM: (
+        _u("address", 24, "AM byte address: W int32 biases (if `bias`), W int32 multipliers and W uint8 shifts (if `scale`)"),
+        _u("bias", 1, "load biases"),
+        _u("scale", 1, "load multipliers and shifts"),
+    ),
+    Opcode.VECTOR_TABLE: (
+        _u("address", 24, "AM byte address of 32-bit entries (low half: value, high half: the next entry's value)"),
+        _u("entries", 10, "256 or 512"),
+    ),
+    Opcode.VECTOR_GO: (
+        _u("vectors", 24, "vectors in all; batches of `slots`, the last one may be shorter"),
+        _u("slots", 5, "vectors per batch, 1..vector_slots"),
+        _u("repeats", 16, "times the body runs per batch, at least 1"),
+        _u("body_start", 5, "micro-ops before it run once at the start of a batch"),
+        _u("body_end", 5, "micro-ops from it on run once at the end of a batch"),
+        _u("uops", 5, "micro-ops in all, 1..vector_uops"),
+        _u("lanes", 6, "lanes stored, 1..W"),
+        _u("tail_lanes", 6, "lanes stored when the store stream's dim 0 is at its last turn"),
+    ),
+    Opcode.VECTOR_MARK: (_u("layer", 16, "records the cycle counter under this number when all before it is complete"),),
+    Opcode.STORE_WAIT: _WAIT,
+    Opcode.STORE_SIGNAL: _SIGNAL,
+    Opcode.STORE_PITCH: _PITCH,
+    Opcode.STORE_GO: (
+        _u("memory_address", 32, "byte offset from MEM_BASE"),
+        _u("local_address", 24, "AM byte address"),
+        _u("row_bytes", 24, "bytes per row, at least 1"),
+        _u("rows", 16, "rows, at least 1; the pitches hold from STORE_PITCH"),
+    ),
+}
+
+
+class Error(enum.IntEnum):
+    """Codes of the ERROR register."""
+
+    NONE = 0
+    ILLEGAL = 1  # check byte, opcode or a field is wrong
+    ISA_MISMATCH = 2
+    CONFIG_MISMATCH = 3
+    PROGRAM_END = 4  # the program ran past its last byte without END
+    BUS_READ = 5  # a read came back with an error
+    BUS_WRITE = 6
+    MEMORY_RANGE = 7  # a transfer leaves the memory window
+    WATCHDOG = 8  # nothing moved for the watchdog's time
+
+
+@dataclasses.dataclass(frozen=True)
+class Instruction:
+    """A decoded instruction."""
+
+    opcode: Opcode
+    fields: dict[str, int]
+
+    def __getattr__(self, name: str) -> int:
+        try:
+            return self.fields[name]
+        except KeyError:
+            raise AttributeError(f"{self.opcode.name} has no field {name}") from None
+
+    def __str__(self) -> str:
+        return " ".join([self.opcode.name, *(f"{k}={v}" for k, v in self.fields.items())])
+
+
+class IllegalInstruction(ValueError):
+    """The bytes are not an instruction."""
+
+
+def make(opcode: Opcode, **values: int) -> Instruction:
+    """An instruction with every field given; ValueError when one is missing, unknown or out of range."""
+    fields = FIELDS[opcode]
+    unknown = values.keys() - {f.name for f in fields}
+    if unknown:
+        raise ValueError(f"{opcode.name} has no field {', '.join(sorted(unknown))}")
+    checked = {}
+    for field in fields:
+        if field.name not in values:
+            raise ValueError(f"{opcode.name} needs the field {field.name}")
+        value = int(values[field.name])
+        low, high = (-(1 << (field.bits - 1)), (1 << (field.bits - 1)) - 1) if field.signed else (0, (1 << field.bits) - 1)
+        if not low <= value <= high:
+            raise ValueError(f"{opcode.name}.{field.name} must be in {low}..{high}, not {value}")
+        checked[field.name] = value
+    return Instruction(opcode, checked)
+
+
+def encode(instruction: Instruction) -> bytes:
+    """The instruction's 16 bytes."""
+    word, position = int(instruction.opcode), 16
+    for field in FIELDS[instruction.opcode]:
+        word |= (instruction.fields[field.name] & ((1 << field.bits) - 1)) << position
+        position += field.bits
+    raw = word.to_bytes(INSTRUCTION_BYTES, "little")
+    check = functools.reduce(lambda a, b: a ^ b, raw, CHECK_XOR)
+    return raw[:1] + bytes([check]) + raw[2:]
+
+
+def decode(raw: bytes) -> Instruction:
+    """The instruction that 16 bytes encode; IllegalInstruction on a wrong check byte, opcode or non-zero padding."""
+    if len(raw) != INSTRUCTION_BYTES:
+        raise IllegalInstruction(f"an instruction has {INSTRUCTION_BYTES} bytes, not {len(raw)}")
+    if functools.reduce(lambda a, b: a ^ b, raw, CHECK_XOR):
+        raise IllegalInstruction(f"check byte is wrong in {raw.hex()}")
+    try:
+        opcode = Opcode(raw[0])
+    except ValueError:
+        raise IllegalInstruction(f"no opcode 0x{raw[0]:02x}") from None
+    word, fields = int.from_bytes(raw, "little") >> 16, {}
+    for field in FIELDS[opcode]:
+        value = word & ((1 << field.bits) - 1)
+        if field.signed and value >> (field.bits - 1):
+            value -= 1 << field.bits
+        fields[field.name] = value
+        word >>= field.bits
+    if word:
+        raise IllegalInstruction(f"{opcode.name} has bits set beyond its fields in {raw.hex()}")
+    return Instruction(opcode, fields)
+
+
+def layout(opcode: Opcode) -> typing.Any:
+    """The Amaranth layout of a whole 128-bit instruction with this opcode."""
+    from amaranth.hdl import signed, unsigned
+    from amaranth.lib import data
+
+    members: dict[str, typing.Any] = {"opcode": unsigned(8), "check": unsigned(8)}
+    used = 0
+    for field in FIELDS[opcode]:
+        members[field.name] = signed(field.bits) if field.signed else unsigned(field.bits)
+        used += field.bits
+    if used < PAYLOAD_BITS:
+        members["padding"] = unsigned(PAYLOAD_BITS - used)
+    return data.StructLayout(members)
+
+
+def _describe() -> str:
+    lines = [f"{INSTRUCTION_BYTES} {CHECK_XOR}"]
+    for opcode, fields in FIELDS.items():
+        lines.append(f"{opcode.name} {int(opcode)} " + " ".join(f"{f.name}:{f.bits}:{f.signed}" for f in fields))
+    for kind in (Unit, Space, Op, Source, Element):
+        lines.append(kind.__name__ + " " + " ".join(f"{m.name}={int(m)}" for m in kind))
+    return "\n".join(lines)
+
+
+ISA_HASH = int.from_bytes(hashlib.sha256(_describe().encode()).digest()[:4], "little")
+"""32 bits that change with the instruction set; in a CSR and in every program."""
+
+for _opcode, _fields in FIELDS.items():
+    if sum(f.bits for f in _fields) > PAYLOAD_BITS:
+        raise AssertionError(f"{_opcode.name} is {sum(f.bits for f in _fields)} bits, more than {PAYLOAD_BITS}")
