@@ -1,0 +1,152 @@
+"""The compiler's intermediate representation: a TOSA graph in its 1.0 meaning.
+
+Parameters that 0.30 keeps in attributes (zero points, multipliers, shifts, padding, tables, shapes) are
+constant operands here. CONST and CONST_SHAPE are not operators: their value is the `data` of a tensor.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tosaic.compiler.ir.dtypes import DType
+from tosaic.compiler.ir.errors import ModelError, UnsupportedError
+
+
+@dataclass
+class Tensor:
+    """A named array. `data` is None unless it is a constant; then it has `shape` and `dtype.numpy`.
+
+    A SHAPE value (TOSA's shape_t, from CONST_SHAPE) is a tensor of rank 1: `shape` is its length.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+    data: np.ndarray | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name!r} {self.dtype.name.lower()}{list(self.shape)}"
+
+
+@dataclass
+class Operator:
+    """One TOSA operator.
+
+    `op` is the TOSA name ("CONV2D"), `name` a label unique in the whole graph ("CONV2D_12"). `inputs` are
+    tensor names in the order of the operator table. Attribute values are Python ints, bools, strings,
+    bytes, DTypes (`acc_type`) and lists of ints; enumerations (`rounding_mode`) are their names.
+    """
+
+    op: str
+    inputs: list[str]
+    outputs: list[str]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+    def __str__(self) -> str:
+        return self.name or self.op
+
+
+@dataclass
+class Graph:
+    """A TOSA graph, or one branch of a control-flow operator.
+
+    `operators` are in topological order. `version` is the (major, minor, patch) of the file it came from.
+    `subgraphs` holds the branches by region name; every level of nesting shares the one dictionary of the
+    outermost graph's reader, so that any operator finds its branches in its own graph.
+    """
+
+    name: str
+    inputs: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    operators: list[Operator] = field(default_factory=list)
+    version: tuple[int, ...] = (1, 0, 0)
+    subgraphs: dict[str, "Graph"] = field(default_factory=dict)
+
+    def tensor(self, name: str) -> Tensor:
+        """The tensor called `name`; ModelError if there is none."""
+        try:
+            return self.tensors[name]
+        except KeyError:
+            raise ModelError(f"graph {self.name!r} has no tensor {name!r}") from None
+
+    def const(self, name: str) -> np.ndarray | None:
+        """Value of the constant tensor `name`; None if the tensor is computed at run time."""
+        return self.tensor(name).data
+
+    def producer(self, name: str) -> Operator | None:
+        """The operator that writes tensor `name`; None for graph inputs and constants. O(operators)."""
+        return next((op for op in self.operators if name in op.outputs), None)
+
+    def consumers(self, name: str) -> list[Operator]:
+        """The operators that read tensor `name`, in order. O(operators)."""
+        return [op for op in self.operators if name in op.inputs]
+
+    def operand(self, op: Operator, operand_name: str) -> str | None:
+        """Name of the tensor that is operand `operand_name` (such as "input_zp") of `op`.
+
+        None when the operand is optional and absent. An unknown operand name is a ValueError: it is a
+        mistake of the caller, not of the model.
+        """
+        index = operand_index(op.op, operand_name)
+        return op.inputs[index] if index < len(op.inputs) else None
+
+    def operand_value(self, op: Operator, operand_name: str) -> np.ndarray:
+        """Value of a constant operand.
+
+        Raises ModelError if the operand is missing and UnsupportedError if it is not a constant (TOSA's
+        EXT-DYNAMIC).
+        """
+        name = self.operand(op, operand_name)
+        if name is None:
+            raise ModelError(f"{op}: operand {operand_name} is missing")
+        value = self.const(name)
+        if value is None:
+            raise UnsupportedError(
+                f"{op}: operand {operand_name} ({self.tensor(name)}) is computed at run time; "
+                "only constants are supported there (TOSA's EXT-DYNAMIC is not)"
+            )
+        return value
+
+    def walk(self) -> Iterator["Graph"]:
+        """This graph, then every subgraph once."""
+        yield self
+        yield from self.subgraphs.values()
+
+    def copy(self) -> "Graph":
+        """A graph that can be changed without changing this one; constant data is shared, not copied."""
+        subgraphs: dict[str, Graph] = {}
+        for name, subgraph in self.subgraphs.items():
+            subgraphs[name] = subgraph._copy_one(subgraphs)
+        return self._copy_one(subgraphs)
+
+    def _copy_one(self, subgraphs: dict[str, "Graph"]) -> "Graph":
+        tensors = {name: Tensor(t.name, t.shape, t.dtype, t.data) for name, t in self.tensors.items()}
+        operators = [
+            Operator(
+                op.op,
+                list(op.inputs),
+                list(op.outputs),
+                {key: list(value) if isinstance(value, list) else value for key, value in op.attributes.items()},
+                op.name,
+            )
+            for op in self.operators
+        ]
+        return Graph(
+            self.name, list(self.inputs), list(self.outputs), tensors, operators, self.version, subgraphs
+        )
+
+
+def operand_index(op: str, operand_name: str) -> int:
+    """Position of `operand_name` among the inputs of operator `op` in the operator table."""
+    from tosaic.compiler.ir.operators import OPERATORS  # the table's shape rules need this module
+
+    operands = OPERATORS[op].operands
+    for index, operand in enumerate(operands):
+        if operand.name == operand_name:
+            return index
+    names = ", ".join(operand.name for operand in operands)
+    raise ValueError(f"{op} has no operand {operand_name!r}; it has {names}")
