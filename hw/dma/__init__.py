@@ -1,0 +1,1 @@
+"""The two DMA units: LOAD and STORE."""

@@ -1,0 +1,202 @@
+"""The activation memory: banks, arbitration and the rotation of unaligned accesses."""
+
+import dataclasses
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In
+from amaranth.utils import exact_log2
+
+from ..config import Config
+from ..interfaces import AmRead, AmWrite
+
+
+@dataclasses.dataclass
+class _Access:
+    """Where an unaligned access of W bytes goes: words `word` and `word` + 1, one of them even, the other odd."""
+
+    offset: Value
+    """Byte within the first word."""
+    odd: Value
+    """The first word is an odd one."""
+    even_row: Value
+    """Row of the even word's memory, within its bank."""
+    odd_row: Value
+    even_bank: Value
+    odd_bank: Value
+    banks: Value
+    """Bit per bank: the access takes it."""
+
+
+@dataclasses.dataclass
+class _Rotated:
+    """Data and mask of an unaligned write as they lie in the two words."""
+
+    data: Value
+    """The same for both words: every lane is written in one of them at most."""
+    even_mask: Value
+    odd_mask: Value
+
+
+class ActivationMemory(wiring.Component):
+    """`am_bytes` bytes in `am_banks` contiguous banks; any port moves W bytes from any byte address in one cycle.
+
+    A bank has one memory for its even words of W bytes and one for its odd words, each with one read and one write
+    port, so that the two words an unaligned access touches come in the same cycle. A bank takes one read and one
+    write per cycle. An access whose W bytes (masked or not) cross a bank boundary takes both banks.
+
+    Ports:
+        `vector_read`: always granted.
+        `array_read`: granted unless `vector_read` requests one of its banks.
+        `store_read`: granted unless `vector_read` or `array_read` requests (granted or not) one of its banks.
+        `vector_write`: always granted.
+        `load_write`: granted unless `vector_write` requests one of its banks.
+
+    `grant` implies `request`. Read data appears exactly AM_READ_LATENCY (2: memory register, rotation and output
+    register) cycles after the grant and holds until the port's next data. A write is in the memory at the clock edge that ends
+    the cycle of its grant: a read granted later sees it, one granted in the same cycle returns the old bytes.
+    Addresses wrap at `am_bytes`.
+    """
+
+    def __init__(self, config: Config):
+        if config.am_bank_bytes < 4 * config.word_bytes:
+            raise ValueError(
+                f"am_bytes / am_banks must be at least 4 words of {config.word_bytes} bytes, not {config.am_bank_bytes}"
+            )
+        if config.am_bytes > 1 << 24:
+            raise ValueError(f"am_bytes must be at most {1 << 24} (24 address bits), not {config.am_bytes}")
+        self.config = config
+        super().__init__(
+            {
+                "vector_read": In(AmRead(config)),
+                "array_read": In(AmRead(config)),
+                "store_read": In(AmRead(config)),
+                "vector_write": In(AmWrite(config)),
+                "load_write": In(AmWrite(config)),
+            }
+        )
+
+    def _access(self, m: Module, address: Value, request: Value, name: str) -> _Access:
+        config = self.config
+        offset_bits = exact_log2(config.word_bytes)
+        bank_bits = exact_log2(config.am_banks)
+        pair_bits = (
+            exact_log2(config.am_bytes) - offset_bits - 1
+        )  # even/odd pairs of words in the whole memory
+        row_bits = pair_bits - bank_bits
+        offset, odd = address[:offset_bits], address[offset_bits]
+        pair = address[offset_bits + 1 : offset_bits + 1 + pair_bits]
+        even_pair = Signal(pair_bits, name=f"{name}_even_pair")
+        banks = Signal(config.am_banks, name=f"{name}_banks")
+        m.d.comb += even_pair.eq(pair + odd)
+        bank, second_bank = pair[row_bits:], even_pair[row_bits:]
+        # Only an access that starts in an odd word can end in another bank, and only when it is unaligned.
+        with m.If(request):
+            m.d.comb += banks.bit_select(bank, 1).eq(1)
+            with m.If(offset.any()):
+                m.d.comb += banks.bit_select(second_bank, 1).eq(1)
+        return _Access(offset, odd, even_pair[:row_bits], pair[:row_bits], second_bank, bank, banks)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        word_bytes, rows = config.word_bytes, config.am_bank_bytes // config.word_bytes // 2
+
+        reads = {"vector": self.vector_read, "array": self.array_read, "store": self.store_read}
+        read = {k: self._access(m, port.address, port.request, f"{k}_read") for k, port in reads.items()}
+        writes = {"vector": self.vector_write, "load": self.load_write}
+        write = {k: self._access(m, port.address, port.request, f"{k}_write") for k, port in writes.items()}
+        m.d.comb += [
+            self.vector_read.grant.eq(self.vector_read.request),
+            self.array_read.grant.eq(
+                self.array_read.request & ~(read["array"].banks & read["vector"].banks).any()
+            ),
+            self.store_read.grant.eq(
+                self.store_read.request
+                & ~(read["store"].banks & (read["vector"].banks | read["array"].banks)).any()
+            ),
+            self.vector_write.grant.eq(self.vector_write.request),
+            self.load_write.grant.eq(
+                self.load_write.request & ~(write["load"].banks & write["vector"].banks).any()
+            ),
+        ]
+
+        rotated = {k: self._rotate_in(m, port, write[k], f"{k}_write") for k, port in writes.items()}
+        words: dict[str, list[Value]] = {"even": [], "odd": []}
+        for bank in range(config.am_banks):
+            for half in ("even", "odd"):
+                m.submodules[f"bank{bank}_{half}"] = bytes_ = memory.Memory(
+                    shape=unsigned(8 * word_bytes), depth=rows, init=[]
+                )
+                read_port, write_port = bytes_.read_port(), bytes_.write_port(granularity=8)
+                row = {k: getattr(a, f"{half}_row") for k, a in read.items()}
+                write_row = {k: getattr(a, f"{half}_row") for k, a in write.items()}
+                by_vector, by_array = read["vector"].banks[bank], read["array"].banks[bank]
+                write_by_vector = write["vector"].banks[bank]
+                # A write across banks takes both, but only one half of each.
+                enables = {
+                    k: getattr(rotated[k], f"{half}_mask")
+                    & (getattr(a, f"{half}_bank") == bank).replicate(word_bytes)
+                    for k, a in write.items()
+                }
+                load_enables = enables["load"] & (
+                    write["load"].banks[bank] & self.load_write.grant
+                ).replicate(word_bytes)
+                m.d.comb += [
+                    read_port.addr.eq(
+                        Mux(by_vector, row["vector"], Mux(by_array, row["array"], row["store"]))
+                    ),
+                    read_port.en.eq(by_vector | by_array | read["store"].banks[bank]),
+                    write_port.addr.eq(Mux(write_by_vector, write_row["vector"], write_row["load"])),
+                    write_port.data.eq(Mux(write_by_vector, rotated["vector"].data, rotated["load"].data)),
+                    write_port.en.eq(Mux(write_by_vector, enables["vector"], load_enables)),
+                ]
+                words[half].append(read_port.data)
+
+        for k, port in reads.items():
+            self._rotate_out(m, port, read[k], words, f"{k}_read")
+        return m
+
+    def _rotate_in(self, m: Module, port: wiring.PureInterface, access: _Access, name: str) -> _Rotated:
+        word_bytes = self.config.word_bytes
+        data = Signal(8 * word_bytes, name=f"{name}_rotated")
+        mask = Signal(2 * word_bytes, name=f"{name}_mask")
+        even_mask = Signal(word_bytes, name=f"{name}_even_mask")
+        odd_mask = Signal(word_bytes, name=f"{name}_odd_mask")
+        m.d.comb += [
+            data.eq((Cat(port.data, port.data) << (access.offset << 3))[8 * word_bytes :]),
+            mask.eq(port.mask << access.offset),
+            Cat(even_mask, odd_mask).eq(Mux(access.odd, Cat(mask[word_bytes:], mask[:word_bytes]), mask)),
+        ]
+        return _Rotated(data, even_mask, odd_mask)
+
+    def _rotate_out(
+        self, m: Module, port: wiring.PureInterface, access: _Access, words: dict[str, list[Value]], name: str
+    ) -> None:
+        """From the memories' registers to the port's output register: bank, then word order, then bytes."""
+        width = 8 * self.config.word_bytes
+        granted = Signal(name=f"{name}_granted")
+        offset = Signal.like(access.offset, name=f"{name}_offset")
+        odd = Signal(name=f"{name}_odd")
+        even_bank = Signal(len(access.even_bank), name=f"{name}_even_bank")
+        odd_bank = Signal(len(access.odd_bank), name=f"{name}_odd_bank")
+        even_word = Signal(width, name=f"{name}_even_word")
+        odd_word = Signal(width, name=f"{name}_odd_word")
+        pair = Signal(2 * width, name=f"{name}_pair")
+        output = Signal(width, name=f"{name}_output")
+        m.d.sync += granted.eq(port.grant)
+        with m.If(port.grant):
+            m.d.sync += [
+                offset.eq(access.offset),
+                odd.eq(access.odd),
+                even_bank.eq(access.even_bank),
+                odd_bank.eq(access.odd_bank),
+            ]
+        m.d.comb += [
+            even_word.eq(Array(words["even"])[even_bank]),
+            odd_word.eq(Array(words["odd"])[odd_bank]),
+            pair.eq(Mux(odd, Cat(odd_word, even_word), Cat(even_word, odd_word))),
+            port.data.eq(output),
+        ]
+        with m.If(granted):
+            m.d.sync += output.eq(pair >> (offset << 3))

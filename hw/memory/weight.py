@@ -1,0 +1,47 @@
+"""The weight memory."""
+
+from amaranth.hdl import Module, Signal, unsigned
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In
+
+from ..config import Config
+from ..interfaces import WmRead, WmWrite
+
+
+class WeightMemory(wiring.Component):
+    """`wm_words` words of W bytes, one read and one write per cycle, both always taken.
+
+    Ports:
+        `read`: data is valid exactly WM_READ_LATENCY (2: memory register, output register) cycles after `enable`.
+        `write`: a read enabled in a later cycle sees it; a read of the same word in the same cycle returns the old word.
+
+    Word addresses wrap at `wm_words`.
+    """
+
+    def __init__(self, config: Config):
+        if config.wm_words < 2:
+            raise ValueError(
+                f"wm_bytes must hold at least 2 words of {config.columns} bytes, not {config.wm_bytes}"
+            )
+        self.config = config
+        super().__init__({"read": In(WmRead(config)), "write": In(WmWrite(config))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        width = 8 * self.config.word_bytes
+        m.submodules.words = words = memory.Memory(shape=unsigned(width), depth=self.config.wm_words, init=[])
+        write, read = words.write_port(), words.read_port()
+        pending = Signal()
+        output = Signal(width)
+        m.d.comb += [
+            write.en.eq(self.write.enable),
+            write.addr.eq(self.write.address),
+            write.data.eq(self.write.data),
+            read.en.eq(self.read.enable),
+            read.addr.eq(self.read.address),
+            self.read.data.eq(output),
+        ]
+        m.d.sync += pending.eq(self.read.enable)
+        with m.If(pending):
+            m.d.sync += output.eq(read.data)
+        return m

@@ -1,0 +1,179 @@
+"""The activation memory against a byte array with the documented arbitration."""
+
+import random
+
+import pytest
+from amaranth.sim import Simulator
+
+from tosaic.hw.config import Config
+from tosaic.hw.interfaces import AM_READ_LATENCY
+from tosaic.hw.memory import ActivationMemory
+
+READS, WRITES = ("vector_read", "array_read", "store_read"), ("vector_write", "load_write")
+
+
+def tiny(columns=4, am_bytes=256, am_banks=4):
+    return Config(
+        "tiny", rows=1, columns=columns, am_bytes=am_bytes, am_banks=am_banks, wm_bytes=256, line_pixels=8
+    )
+
+
+def banks_of(config, address):
+    """Banks that hold the W bytes at `address`."""
+    return {(address + i) % config.am_bytes // config.am_bank_bytes for i in range(config.columns)}
+
+
+class Reference:
+    """A byte array; grants by priority; reads see the writes of earlier cycles only."""
+
+    def __init__(self, config):
+        self.config, self.bytes = config, bytearray(config.am_bytes)
+
+    def cycle(self, reads, writes):
+        """reads: {port: address}, writes: {port: (address, data, mask)}. Returns grants and the data read."""
+        grants, data, taken = {}, {}, set()
+        for port in READS:
+            if port in reads:
+                needs = banks_of(self.config, reads[port])
+                grants[port] = port == "vector_read" or not needs & taken
+                taken |= needs
+                data[port] = bytes(
+                    self.bytes[(reads[port] + i) % self.config.am_bytes] for i in range(self.config.columns)
+                )
+        taken = set()
+        for port in WRITES:
+            if port in writes:
+                address, value, mask = writes[port]
+                needs = banks_of(self.config, address)
+                grants[port] = port == "vector_write" or not needs & taken
+                taken |= needs
+                if grants[port]:
+                    for i in range(self.config.columns):
+                        if mask >> i & 1:
+                            self.bytes[(address + i) % self.config.am_bytes] = value[i]
+        return grants, {port: value for port, value in data.items() if grants[port]}
+
+
+def run(dut, testbench):
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
+def test_constructor_errors():
+    with pytest.raises(ValueError, match="must be at least 4 words of 4 bytes, not 8$"):
+        ActivationMemory(tiny(am_bytes=32, am_banks=4))
+    with pytest.raises(ValueError, match="am_bytes must be at most 16777216 .*, not 33554432$"):
+        ActivationMemory(tiny(am_bytes=1 << 25))
+
+
+@pytest.mark.parametrize(
+    "columns, am_bytes, am_banks", [(4, 64, 1), (4, 256, 4), (8, 256, 2), (16, 1024, 4), (32, 512, 4)]
+)
+def test_matches_a_byte_array_under_random_traffic(columns, am_bytes, am_banks):
+    config = tiny(columns, am_bytes, am_banks)
+    dut, reference, random_ = ActivationMemory(config), Reference(config), random.Random(columns * am_banks)
+
+    async def testbench(ctx):
+        due = {}
+        pending = {}  # what a port that was not granted keeps asking for
+        for cycle in range(600):
+            for port, expected in due.pop(cycle, {}).items():
+                assert ctx.get(getattr(dut, port).data).to_bytes(columns, "little") == expected, (cycle, port)
+            for port in READS + WRITES:
+                if port not in pending and random_.random() < 0.7:
+                    # Any of the 24 address bits may be set: addresses wrap.
+                    address = (
+                        random_.randrange(1 << 24) if random_.random() < 0.3 else random_.randrange(am_bytes)
+                    )
+                    pending[port] = (address, random_.randbytes(columns), random_.getrandbits(columns))
+                interface = getattr(dut, port)
+                ctx.set(interface.request, port in pending)
+                if port in pending:
+                    address, value, mask = pending[port]
+                    ctx.set(interface.address, address)
+                    if port in WRITES:
+                        ctx.set(interface.data, int.from_bytes(value, "little"))
+                        ctx.set(interface.mask, mask)
+            grants, data = reference.cycle(
+                {p: v[0] for p, v in pending.items() if p in READS},
+                {p: v for p, v in pending.items() if p in WRITES},
+            )
+            for port in READS + WRITES:
+                assert ctx.get(getattr(dut, port).grant) == grants.get(port, False), (cycle, port)
+                if grants.get(port):
+                    del pending[port]
+            due[cycle + AM_READ_LATENCY] = data
+            await ctx.tick()
+
+    run(dut, testbench)
+
+
+def test_every_address_is_written_and_read_unaligned():
+    """Walks all addresses, bank boundaries and the wrap included, with guard bytes on both sides."""
+    config = tiny(columns=4, am_bytes=64, am_banks=2)
+    dut = ActivationMemory(config)
+
+    async def read(ctx, address):
+        ctx.set(dut.array_read.request, 1)
+        ctx.set(dut.array_read.address, address)
+        assert ctx.get(dut.array_read.grant) == 1
+        await ctx.tick()
+        ctx.set(dut.array_read.request, 0)
+        await ctx.tick()
+        return ctx.get(dut.array_read.data)
+
+    async def write(ctx, address, value):
+        ctx.set(dut.load_write.request, 1)
+        ctx.set(dut.load_write.address, address)
+        ctx.set(dut.load_write.data, value)
+        ctx.set(dut.load_write.mask, 0xF)
+        await ctx.tick()
+        ctx.set(dut.load_write.request, 0)
+
+    async def testbench(ctx):
+        for address in range(64):
+            await write(ctx, address, 0x44332211)
+            assert await read(ctx, address - 4 & 0xFFFFFF) == 0
+            assert await read(ctx, address + 2) == 0x00004433
+            assert await read(ctx, address) == 0x44332211
+            await write(ctx, address, 0)
+
+    run(dut, testbench)
+
+
+def test_an_aligned_access_of_the_last_word_takes_one_bank():
+    config = tiny(columns=4, am_bytes=256, am_banks=4)  # banks of 64 bytes
+    dut = ActivationMemory(config)
+
+    async def testbench(ctx):
+        ctx.set(dut.vector_read.request, 1)
+        ctx.set(dut.store_read.request, 1)
+        ctx.set(dut.store_read.address, 64)
+        for vector_address, granted in [(60, 1), (61, 0), (63, 0), (64, 0), (124, 0), (128, 1), (255, 1)]:
+            ctx.set(dut.vector_read.address, vector_address)
+            assert ctx.get(dut.store_read.grant) == granted, vector_address
+
+    run(dut, testbench)
+
+
+def test_a_read_sees_the_write_of_the_cycle_before_and_not_of_its_own():
+    dut = ActivationMemory(tiny())
+
+    async def testbench(ctx):
+        ctx.set(dut.vector_write.request, 1)
+        ctx.set(dut.vector_write.address, 61)  # across banks
+        ctx.set(dut.vector_write.data, 0x04030201)
+        ctx.set(dut.vector_write.mask, 0xF)
+        ctx.set(dut.vector_read.request, 1)
+        ctx.set(dut.vector_read.address, 62)
+        await ctx.tick()
+        ctx.set(dut.vector_write.request, 0)
+        await ctx.tick()
+        assert ctx.get(dut.vector_read.data) == 0
+        await ctx.tick()
+        assert ctx.get(dut.vector_read.data) == 0x00040302
+
+    run(dut, testbench)
