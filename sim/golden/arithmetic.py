@@ -1,0 +1,103 @@
+"""Arithmetic helpers of TOSA 0.30 (sections 1.9 and 3.3.1) on whole arrays.
+
+Intermediate values are int64. Where the specification calls an overflow unpredictable, these functions wrap
+at the width of the specification's type: the result a two's-complement machine of that width would give.
+"""
+
+import math
+
+import numpy as np
+
+from tosaic.compiler.ir import DType
+
+# Doubles hold every integer up to here, so a matrix product below it is exact in any order of summation.
+_EXACT_DOUBLE = 1 << 53
+
+
+def as_int64(values: np.ndarray) -> np.ndarray:
+    """`values` as int64, keeping rank 0 an array."""
+    return np.asarray(values, dtype=np.int64)
+
+
+def wrap(values: np.ndarray, dtype: DType) -> np.ndarray:
+    """The low `dtype.bits` bits of int64 `values`, sign-extended, held in `dtype.numpy`."""
+    if dtype is DType.INT48:
+        return (as_int64(values) << 16) >> 16
+    return np.asarray(values).astype(dtype.numpy)
+
+
+def clip(values: np.ndarray, dtype: DType) -> np.ndarray:
+    """apply_clip to the range of `dtype`, held in `dtype.numpy`."""
+    return np.clip(values, dtype.min, dtype.max).astype(dtype.numpy)
+
+
+def scalar(operand: np.ndarray) -> int:
+    """The only element of a parameter operand such as a zero point (shape [1])."""
+    return int(operand.reshape(-1)[0])
+
+
+def apply_scale_32(
+    value: np.ndarray, multiplier: np.ndarray, shift: np.ndarray, *, double_round: bool
+) -> np.ndarray:
+    """value * multiplier * 2^-shift, rounded, as int64 in the range of int32 (section 1.9.2).
+
+    All arguments are broadcastable integers; `shift` outside 2..62, a negative multiplier and a value
+    outside -2^(shift-1) .. 2^(shift-1)-1 are unpredictable, here the low 32 bits of the formula.
+    """
+    value, multiplier, shift = as_int64(value), as_int64(multiplier), as_int64(shift) & 63
+    rounding = (np.int64(1) << shift) >> 1
+    if double_round:
+        second = np.where(value >= 0, np.int64(1 << 30), np.int64(-(1 << 30)))
+        rounding = rounding + np.where(shift > 31, second, np.int64(0))
+    return as_int64(wrap((value * multiplier + rounding) >> shift, DType.INT32))
+
+
+def apply_scale_16(value: np.ndarray, multiplier: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """value * multiplier * 2^-shift for int48 values and 16-bit multipliers, as `apply_scale_32`."""
+    return apply_scale_32(value, multiplier, shift, double_round=False)
+
+
+def reciprocal_scale(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(multiplier, shift) such that apply_scale_32 divides by `value`, integers from 1 to 2^32-1."""
+    value = as_int64(value)
+    k = bit_length(value - 1)
+    numerator = np.int64((1 << 30) + 1) << k
+    return numerator // value, 30 + k
+
+
+def bit_length(values: np.ndarray) -> np.ndarray:
+    """Position of the highest set bit plus one (0 for 0) of integers from 0 to 2^53, as int64."""
+    # frexp returns v = m * 2^e with 0.5 <= m < 1, so e is the bit length; (0, 0) for 0.
+    return np.frexp(np.asarray(values, dtype=np.float64))[1].astype(np.int64)
+
+
+def apply_lookup(table: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Interpolated value, 16.7 fixed point in int32, of int16 `value` in the 513-entry `table` (1.9.5)."""
+    value, table = as_int64(value), as_int64(table)
+    index = (value + 32768) >> 7
+    base = table[index]
+    return ((base << 7) + (table[index + 1] - base) * (value & 0x7F)).astype(np.int32)
+
+
+def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Matrix product of integer arrays as int64, exact modulo 2^64; any batch axes `np.matmul` accepts.
+
+    Goes through double-precision BLAS, which is exact, while no partial sum can reach 2^53.
+    """
+    if a.size == 0 or b.size == 0 or _magnitude(a) * _magnitude(b) * a.shape[-1] >= _EXACT_DOUBLE:
+        return np.matmul(a.astype(np.int64), b.astype(np.int64))
+    return np.matmul(a.astype(np.float64, copy=False), b.astype(np.float64, copy=False)).astype(np.int64)
+
+
+def _magnitude(values: np.ndarray) -> int:
+    return max(abs(int(values.min())), abs(int(values.max())))
+
+
+def zero_extend(values: np.ndarray) -> np.ndarray:
+    """The bit patterns of signed integers read as unsigned ones of the same width, as int64."""
+    return as_int64(np.asarray(values).view(f"u{values.dtype.itemsize}"))
+
+
+def element_count(shape: tuple[int, ...]) -> int:
+    """Number of elements of a tensor of `shape` (tensor_size)."""
+    return math.prod(shape)

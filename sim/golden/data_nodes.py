@@ -1,0 +1,11 @@
+"""IDENTITY (TOSA 0.30 section 2.14.2). CONST is not an operator of the IR: constants are tensors' data."""
+
+import numpy as np
+
+from tosaic.sim.golden.kernels import kernel
+
+
+@kernel("IDENTITY")
+def identity(input1: np.ndarray) -> np.ndarray:
+    """input1."""
+    return input1

@@ -1,0 +1,122 @@
+"""Evaluation of a whole graph, control flow included."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from tosaic.compiler.ir import Graph, InputError, ModelError, Operator, Tensor
+from tosaic.sim.golden.kernels import evaluate_operator
+
+OnOperator = Callable[[Operator, int, int], None]
+
+
+def evaluate(
+    graph: Graph,
+    inputs: Mapping[str, np.ndarray],
+    *,
+    keep: bool = False,
+    on_operator: OnOperator | None = None,
+) -> dict[str, np.ndarray]:
+    """Compute the outputs of `graph` for one set of inputs.
+
+    `inputs` maps every graph input to an array of its shape and `dtype.numpy`. Returns the graph outputs by
+    name; with `keep` every tensor that an operator of this graph wrote (not those inside branches of
+    control-flow operators) and the graph outputs. INT48 is held in int64, INT4 in int8.
+
+    `on_operator(operator, index, total)` is called before each operator of the outermost graph.
+
+    Raises InputError for a missing, unknown or ill-typed input, UnsupportedError for an operator without an
+    integer kernel, and ModelError when a result does not have the shape that the graph declares.
+    """
+    for name in inputs:
+        if name not in graph.inputs:
+            known = ", ".join(graph.inputs) or "none"
+            raise InputError(f"graph {graph.name!r} has no input {name!r}; its inputs are: {known}")
+    values = {name: _checked_input(graph, name, inputs) for name in graph.inputs}
+    return _run(graph, values, keep, on_operator)
+
+
+def _checked_input(graph: Graph, name: str, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    tensor = graph.tensor(name)
+    if name not in inputs:
+        raise InputError(f"input {tensor} is missing")
+    value = np.asarray(inputs[name])
+    if value.shape != tensor.shape:
+        raise InputError(f"input {tensor}: the array given has shape {list(value.shape)}")
+    if value.dtype != tensor.dtype.numpy:
+        raise InputError(f"input {tensor}: the array given is {value.dtype}, convert it to {tensor.dtype.numpy}")
+    if tensor.dtype.is_integer and value.size and not (
+        tensor.dtype.min <= value.min() and value.max() <= tensor.dtype.max
+    ):
+        raise InputError(f"input {tensor}: values must lie in {tensor.dtype.min}..{tensor.dtype.max}")
+    return value
+
+
+def _run(
+    graph: Graph, values: dict[str, np.ndarray], keep: bool, on_operator: OnOperator | None
+) -> dict[str, np.ndarray]:
+    """Run the operators in order on `values`, which holds the graph inputs and is used up."""
+    readers = Counter(name for operator in graph.operators for name in operator.inputs)
+    readers.update(graph.outputs)
+    kept: dict[str, np.ndarray] = {}
+    for index, operator in enumerate(graph.operators):
+        if on_operator is not None:
+            on_operator(operator, index, len(graph.operators))
+        operands = [_value(graph, name, values, operator) for name in operator.inputs]
+        for name, result in zip(operator.outputs, _evaluate(graph, operator, operands), strict=True):
+            values[name] = _checked_result(graph.tensor(name), operator, result)
+            if keep:
+                kept[name] = values[name]
+        for name in operator.inputs:
+            readers[name] -= 1
+            if readers[name] == 0:
+                values.pop(name, None)
+    outputs = {name: _value(graph, name, values, None) for name in graph.outputs}
+    return {**kept, **outputs}
+
+
+def _value(
+    graph: Graph, name: str, values: Mapping[str, np.ndarray], reader: Operator | None
+) -> np.ndarray:
+    if name in values:
+        return values[name]
+    data = graph.tensor(name).data
+    if data is None:
+        where = f"{reader} reads it" if reader else "it is a graph output"
+        raise ModelError(f"tensor {graph.tensor(name)} has no value when {where}; order the operators")
+    return data
+
+
+def _checked_result(tensor: Tensor, operator: Operator, result: np.ndarray) -> np.ndarray:
+    if result.shape != tensor.shape:
+        raise ModelError(f"{operator}: the result has shape {list(result.shape)}, its tensor is {tensor}")
+    return result
+
+
+def _evaluate(graph: Graph, operator: Operator, operands: list[np.ndarray]) -> list[np.ndarray]:
+    if operator.op == "COND_IF":
+        condition, *arguments = operands
+        branch = "then_graph" if condition.reshape(-1)[0] else "else_graph"
+        return _call(graph, operator, branch, arguments)
+    if operator.op == "WHILE_LOOP":
+        state = operands
+        while _call(graph, operator, "cond_graph", state)[0].reshape(-1)[0]:
+            state = _call(graph, operator, "body_graph", state)
+        return state
+    out_dtypes = [graph.tensor(name).dtype for name in operator.outputs]
+    return evaluate_operator(operator.op, operands, operator.attributes, out_dtypes, label=str(operator))
+
+
+def _call(graph: Graph, operator: Operator, attribute: str, arguments: list[np.ndarray]) -> list[np.ndarray]:
+    """Evaluate the subgraph that `attribute` names (TOSA 0.30 section 2.16)."""
+    name = operator.attributes.get(attribute)
+    if name not in graph.subgraphs:
+        raise ModelError(f"{operator}: {attribute} names the graph {name!r}, which does not exist")
+    subgraph = graph.subgraphs[name]
+    if len(arguments) != len(subgraph.inputs):
+        raise ModelError(
+            f"{operator}: {attribute} {name!r} takes {len(subgraph.inputs)} inputs, {len(arguments)} are given"
+        )
+    results = _run(subgraph, dict(zip(subgraph.inputs, arguments, strict=True)), False, None)
+    return [results[output] for output in subgraph.outputs]

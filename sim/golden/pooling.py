@@ -1,0 +1,61 @@
+"""AVG_POOL2D and MAX_POOL2D (TOSA 0.30 sections 2.3.2 and 2.3.9)."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tosaic.compiler.ir import DType
+from tosaic.sim.golden.arithmetic import apply_scale_32, as_int64, clip, reciprocal_scale, scalar, wrap
+from tosaic.sim.golden.kernels import kernel as register
+from tosaic.sim.golden.windows import pad_spatial
+
+
+@register("AVG_POOL2D")
+def avg_pool2d(
+    input: np.ndarray,
+    input_zp: np.ndarray,
+    output_zp: np.ndarray,
+    *,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    pad: Sequence[int],
+    out_dtype: DType,
+) -> np.ndarray:
+    """input [N,IH,IW,C] to [N,OH,OW,C] of the same type: means over the positions inside the input."""
+    image = pad_spatial(as_int64(input) - scalar(input_zp), pad)
+    sums = wrap(_reduce_windows(np.add, image, kernel, stride), DType.INT32)
+    inside = pad_spatial(np.ones((1, *input.shape[1:3], 1), dtype=np.int64), pad)
+    count = _reduce_windows(np.add, inside, kernel, stride)
+    means = apply_scale_32(sums, *reciprocal_scale(count), double_round=False)
+    return clip(means + scalar(output_zp), out_dtype)
+
+
+@register("MAX_POOL2D")
+def max_pool2d(
+    input: np.ndarray, *, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int]
+) -> np.ndarray:
+    """input [N,IH,IW,C] to [N,OH,OW,C] of the same type: largest element, padding never wins."""
+    image = pad_spatial(input, pad, value=np.iinfo(input.dtype).min)
+    return _reduce_windows(np.maximum, image, kernel, stride)
+
+
+def _reduce_windows(
+    combine: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    image: np.ndarray,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+) -> np.ndarray:
+    """Combine each kernel window of the padded `image` [N,H,W,C]: first along y, then along x.
+
+    The order is free because `combine` is associative and commutative on integers.
+    """
+    for axis, size, step in zip((1, 2), kernel, stride, strict=True):
+        outputs = (image.shape[axis] - size) // step + 1
+        index: list[slice] = [slice(None)] * 4
+        total: np.ndarray | None = None
+        for tap in range(size):
+            index[axis] = slice(tap, tap + (outputs - 1) * step + 1, step)
+            taken = image[tuple(index)]
+            total = taken.copy() if total is None else combine(total, taken)
+        image = total
+    return image

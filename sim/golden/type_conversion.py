@@ -1,0 +1,50 @@
+"""CAST and RESCALE (TOSA 0.30 section 2.13)."""
+
+import numpy as np
+
+from tosaic.compiler.ir import DType
+from tosaic.sim.golden.arithmetic import apply_scale_16, apply_scale_32, as_int64, clip, wrap, zero_extend
+from tosaic.sim.golden.kernels import kernel
+
+_UNSIGNED = {DType.INT8: DType.UINT8, DType.INT16: DType.UINT16}
+
+
+@kernel("CAST")
+def cast(input: np.ndarray, *, out_dtype: DType) -> np.ndarray:
+    """To bool: non-zero is true. From bool: 0 and 1. To a narrower integer: the low bits."""
+    return input != 0 if out_dtype is DType.BOOL else wrap(input, out_dtype)
+
+
+@kernel("RESCALE")
+def rescale(
+    input: np.ndarray,
+    multiplier: np.ndarray,
+    shift: np.ndarray,
+    input_zp: np.ndarray,
+    output_zp: np.ndarray,
+    *,
+    scale32: bool,
+    rounding_mode: str,
+    per_channel: bool,
+    input_unsigned: bool,
+    output_unsigned: bool,
+    out_dtype: DType,
+) -> np.ndarray:
+    """(input - input_zp) * multiplier * 2^-shift + output_zp, clipped to the output type.
+
+    multiplier and shift are [1], or with `per_channel` one per element of the last axis. INEXACT_ROUND
+    allows a range of results; single rounding, which lies in it, is used. Unsigned tensors and their zero
+    points are bit patterns in the signed type.
+    """
+    extend = zero_extend if input_unsigned else as_int64
+    value = extend(input) - extend(input_zp).reshape(-1)[0]
+    if not per_channel:
+        multiplier, shift = multiplier.reshape(-1)[0], shift.reshape(-1)[0]
+    if scale32:
+        scaled = apply_scale_32(value, multiplier, shift, double_round=rounding_mode == "DOUBLE_ROUND")
+    else:
+        scaled = apply_scale_16(value, multiplier, shift)
+    if output_unsigned:
+        result = clip(scaled + zero_extend(output_zp).reshape(-1)[0], _UNSIGNED[out_dtype])
+        return result.view(out_dtype.numpy)
+    return clip(scaled + as_int64(output_zp).reshape(-1)[0], out_dtype)
