@@ -10,8 +10,10 @@ from tosaic.compiler.ir.errors import (
     UnsupportedError,
 )
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor
+from tosaic.compiler.ir.operators import OPERATORS
 
 __all__ = [
+    "OPERATORS",
     "DType",
     "DeviceError",
     "Error",

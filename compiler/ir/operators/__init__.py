@@ -1,0 +1,18 @@
+"""The operator table: every TOSA operator of 0.30 and 1.0, by name."""
+
+from tosaic.compiler.ir.operators import (
+    conversion,
+    convolution,
+    elementwise,
+    layout,
+    reduction,
+    structure,
+    tensor_operators,
+)
+from tosaic.compiler.ir.operators.spec import Attribute, Mode, Node, Operand, OperatorSpec, rule_of
+
+_SECTIONS = (tensor_operators, convolution, elementwise, reduction, layout, conversion, structure)
+
+OPERATORS: dict[str, OperatorSpec] = {spec.name: spec for section in _SECTIONS for spec in section.SPECS}
+
+__all__ = ["OPERATORS", "Attribute", "Mode", "Node", "Operand", "OperatorSpec", "rule_of"]
