@@ -1,1 +1,1 @@
-"""Tosaic."""
+"""Executors of programs: the functional emulator and the Verilated RTL, with one kind of result."""

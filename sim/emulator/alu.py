@@ -1,0 +1,166 @@
+"""The operations of a micro-op on arrays of lanes.
+
+Values are int64 arrays with a bound on their magnitude: wrapping to the width of the vector unit is only done where the
+bound says that a value may not fit.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from tosaic.hw.isa import Instruction, Op
+
+from .state import Fault
+
+PRODUCT_LIMIT = 1 << 63
+
+
+@dataclasses.dataclass(frozen=True)
+class Value:
+    """Lanes (int64, broadcastable to [batches, slots, W]) and a bound: -bound <= lane <= bound."""
+
+    lanes: np.ndarray
+    bound: int
+
+
+@dataclasses.dataclass
+class Parameters:
+    """What VECTOR_PARAM and VECTOR_TABLE load: W biases, multipliers and shifts, and the table's entries."""
+
+    bias: np.ndarray
+    multiplier: np.ndarray
+    shift: np.ndarray
+    table: np.ndarray
+
+    @classmethod
+    def empty(cls, columns: int) -> "Parameters":
+        zeros = np.zeros(columns, np.int64)
+        return cls(zeros, zeros, zeros, np.zeros(512, np.int64))
+
+
+def wrap(value: Value, bits: int) -> Value:
+    """Two's complement of `bits` bits."""
+    if value.bound < 1 << (bits - 1):
+        return value
+    return Value((value.lanes << (64 - bits)) >> (64 - bits), 1 << (bits - 1))
+
+
+def micro_op(
+    uop: Instruction, bounds: tuple[int, int], a: Value, b: Value, parameters: Parameters, vector_bits: int
+) -> Value:
+    """The result of one micro-op: (A - a_zp + bias) op B, + out_zp, clamped to `bounds`, wrapped."""
+    x = a
+    if uop.a_zp:
+        x = Value(x.lanes - uop.a_zp, x.bound + abs(uop.a_zp))
+    if uop.bias:
+        x = Value(x.lanes + parameters.bias, x.bound + _magnitude(parameters.bias))
+    x = wrap(x, vector_bits)
+    y = _operate(uop, x, b, parameters)
+    if uop.out_zp:
+        y = Value(y.lanes + uop.out_zp, y.bound + abs(uop.out_zp))
+    y = wrap(y, vector_bits)
+    if uop.clamp:
+        low, high = bounds
+        y = Value(np.minimum(np.maximum(y.lanes, low), high), max(abs(low), abs(high)))
+    return wrap(y, 32) if uop.wrap32 else y
+
+
+def _operate(uop: Instruction, x: Value, b: Value, parameters: Parameters) -> Value:
+    match uop.op:
+        case Op.MOV:
+            return x
+        case Op.ADD:
+            return Value(x.lanes + b.lanes, x.bound + b.bound)
+        case Op.SUB:
+            return Value(x.lanes - b.lanes, x.bound + b.bound)
+        case Op.MUL:
+            return _multiply(uop, x, b)
+        case Op.RESCALE:
+            scaled = _rescale(uop, x, parameters)
+            return Value(scaled.lanes + b.lanes, scaled.bound + b.bound)
+        case Op.MAX:
+            return Value(np.maximum(x.lanes, b.lanes), max(x.bound, b.bound))
+        case Op.MIN:
+            return Value(np.minimum(x.lanes, b.lanes), max(x.bound, b.bound))
+        case Op.AND:
+            return Value(x.lanes & b.lanes, _bits_bound(x, b))
+        case Op.OR:
+            return Value(x.lanes | b.lanes, _bits_bound(x, b))
+        case Op.XOR:
+            return Value(x.lanes ^ b.lanes, _bits_bound(x, b))
+        case Op.ABS:
+            return Value(np.abs(x.lanes), x.bound)
+        case Op.CLZ:
+            return Value(_leading_zeros(x.lanes & 0xFFFFFFFF), 32)
+        case Op.LSL:
+            count = b.lanes & 63
+            return Value(np.where(count > 31, 0, x.lanes << (count & 31)), x.bound << 31)
+        case Op.LSR:
+            count = b.lanes & 63
+            return Value(np.where(count > 31, 0, (x.lanes & 0xFFFFFFFF) >> (count & 31)), 1 << 32)
+        case Op.ASR:
+            return _shift_right(uop, x, b)
+        case Op.EQ:
+            return Value((x.lanes == b.lanes).astype(np.int64), 1)
+        case Op.GT:
+            return Value((x.lanes > b.lanes).astype(np.int64), 1)
+        case Op.GE:
+            return Value((x.lanes >= b.lanes).astype(np.int64), 1)
+        case Op.TABLE8:
+            entry = parameters.table[(x.lanes + 128) & 255]
+            return Value(_low_half(entry), 1 << 15)
+        case Op.TABLE16:
+            entry = parameters.table[((x.lanes + 32768) >> 7) & 511]
+            low, high = _low_half(entry), entry >> 16
+            return Value((low << 7) + (high - low) * (x.lanes & 127), 1 << 24)
+    raise Fault(None, f"micro-op {uop.index} has the unknown operation {uop.op}")
+
+
+def _multiply(uop: Instruction, x: Value, b: Value) -> Value:
+    product, bound = x.lanes * b.lanes, x.bound * b.bound
+    if uop.shift:
+        product = (product + (1 << (uop.shift - 1))) >> uop.shift
+    return Value(product, min(bound, PRODUCT_LIMIT))
+
+
+def _rescale(uop: Instruction, x: Value, parameters: Parameters) -> Value:
+    """TOSA apply_scale_32 (`round`: double_round) and apply_scale_16."""
+    multiplier: int | np.ndarray = parameters.multiplier if uop.per_channel else uop.multiplier
+    shift = np.asarray(parameters.shift if uop.per_channel else uop.shift, np.int64)
+    half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
+    product = x.lanes * multiplier
+    product += half
+    if uop.round and (shift > 31).any():
+        extra = np.where(shift > 31, 1 << 30, 0)
+        product += np.where(x.lanes >= 0, extra, -extra)
+    product >>= shift
+    smallest = int(shift.min())
+    bound = (
+        x.bound * _magnitude(np.asarray(multiplier)) + (1 << max(smallest - 1, 0)) + (1 << 30) >> smallest
+    ) + 1
+    return Value(product, min(bound, PRODUCT_LIMIT))
+
+
+def _shift_right(uop: Instruction, x: Value, b: Value) -> Value:
+    count = b.lanes & 63
+    y = x.lanes >> count
+    if uop.round:
+        y = y + np.where(count > 0, (x.lanes >> np.maximum(count - 1, 0)) & 1, 0)
+    return Value(y, x.bound + 1)
+
+
+def _leading_zeros(low: np.ndarray) -> np.ndarray:
+    # frexp's exponent is the bit length; 32-bit integers are exact in float64.
+    return 32 - np.frexp(low.astype(np.float64))[1].astype(np.int64)
+
+
+def _low_half(entry: np.ndarray) -> np.ndarray:
+    return (entry << 48) >> 48
+
+
+def _magnitude(lanes: np.ndarray) -> int:
+    return int(np.abs(lanes.astype(np.int64)).max())
+
+
+def _bits_bound(x: Value, b: Value) -> int:
+    return 1 << max(x.bound, b.bound).bit_length()

@@ -1,0 +1,133 @@
+"""ARRAY: convolution and matrix products (ARRAY_GO), and the tap-stationary depthwise mode (ARRAY_DEPTHWISE_GO)."""
+
+import numpy as np
+
+from tosaic.hw.isa import Error, Instruction, Opcode
+
+from .state import Fault, State
+
+BLOCK_ELEMENTS = 1 << 21
+"""Input operands gathered at once: bounds the memory a large GO needs."""
+
+_SETUP = {
+    Opcode.ARRAY_INPUT: "input",
+    Opcode.ARRAY_WINDOW: "window",
+    Opcode.ARRAY_KERNEL: "kernel",
+    Opcode.ARRAY_DEPTHWISE: "depthwise",
+}
+
+
+class Array:
+    """Configuration, accumulators and execution of the array."""
+
+    def __init__(self, state: State):
+        self._state = state
+        self._setup: dict[str, Instruction] = {}
+        self._accumulators = np.zeros((state.config.rows, state.config.columns), np.int32)
+
+    def configure(self, instruction: Instruction) -> None:
+        """Take the configuration that the following GOs use."""
+        self._setup[_SETUP[instruction.opcode]] = instruction
+
+    def go(self, go: Instruction) -> int:
+        """Execute ARRAY_GO; returns the multiply-accumulates of its pixels."""
+        kernel = self._get("kernel")
+        rows, columns = self._state.config.rows, self._state.config.columns
+        if not go.pixels or not kernel.ky_count or not kernel.run_count or not kernel.chunks:
+            raise Fault(Error.ILLEGAL, "pixels, ky_count, run_count and chunks must be at least 1")
+        if go.pixels > rows and (go.accumulate or not go.drain):
+            raise Fault(
+                None,
+                f"{go.pixels} pixels are more than one tile of {rows}, which needs drain without accumulate",
+            )
+        ky, run, chunk = (
+            axis.ravel()
+            for axis in np.meshgrid(
+                np.arange(kernel.ky_count),
+                np.arange(kernel.run_count),
+                np.arange(kernel.chunks),
+                indexing="ij",
+            )
+        )
+        step_rows = ky * kernel.ky_step
+        step_bytes = run * kernel.run_step + chunk * columns
+        step_addresses = ky * kernel.ky_step_bytes + step_bytes
+        depth = len(ky) * columns
+        weights = self._weights(go.weights, depth)
+        block = max(BLOCK_ELEMENTS // depth // rows, 1) * rows
+        for first in range(0, go.pixels, block):
+            pixels = np.arange(first, min(first + block, go.pixels))
+            operands = self._gather(pixels, step_rows, step_bytes, step_addresses)
+            # Products are below 2**18, so that float64 sums of any depth that fits the memories are exact.
+            sums = (operands.reshape(len(pixels), depth) @ weights).astype(np.int64).astype(np.int32)
+            if go.accumulate:
+                sums += self._accumulators[: len(sums)]
+            if go.drain:
+                self._state.accumulator_queue.push(sums)
+            tail = sums[(len(sums) - 1) // rows * rows :]
+            self._accumulators[: len(tail)] = tail
+        return go.pixels * depth * columns
+
+    def depthwise_go(self, go: Instruction) -> int:
+        """Execute ARRAY_DEPTHWISE_GO; returns the multiply-accumulates of its outputs, one per row and lane."""
+        depthwise = self._get("depthwise")
+        config = self._state.config
+        if not 2 <= depthwise.delay <= config.line_pixels:
+            raise Fault(Error.ILLEGAL, f"delay {depthwise.delay} must be in 2..{config.line_pixels}")
+        if not go.group_rows or not go.advances:
+            raise Fault(Error.ILLEGAL, "group_rows and advances must be at least 1")
+        zero = np.zeros(1, np.int64)
+        stream = self._gather(np.arange(go.advances), zero, zero, zero)[:, 0, :]
+        # Word k read from the weight memory ends in row rows-1-k.
+        taps = self._weights(go.weights, config.rows)[::-1]
+        y = depthwise.line * depthwise.y_stride * np.arange(depthwise.out_height)
+        x = depthwise.x_stride * np.arange(depthwise.out_width)
+        positions = (depthwise.skip + y[:, None] + x).ravel()
+        positions = positions[positions < go.advances]
+        sums = np.zeros((len(positions), config.columns))
+        for row, tap in enumerate(taps):
+            if not tap.any():
+                continue
+            group = min(row // go.group_rows, config.line_groups - 1)
+            source = positions - group * depthwise.delay - (config.rows - 1 - row)
+            inside = source >= 0
+            if inside.all():
+                sums += stream[source] * tap
+            else:
+                sums[inside] += stream[source[inside]] * tap
+        self._state.accumulator_queue.push(sums.astype(np.int64).astype(np.int32))
+        return sums.size * config.rows
+
+    def _get(self, name: str) -> Instruction:
+        try:
+            return self._setup[name]
+        except KeyError:
+            raise Fault(None, f"no ARRAY_{name.upper()} came before it") from None
+
+    def _weights(self, word: int, count: int) -> np.ndarray:
+        """float64 [count, W]: weights minus their zero point."""
+        words = self._state.wm[(word + np.arange(count)) % self._state.config.wm_words]
+        return words.astype(np.float64) - self._get("input").weight_zp
+
+    def _gather(
+        self, pixels: np.ndarray, step_rows: np.ndarray, step_bytes: np.ndarray, step_addresses: np.ndarray
+    ) -> np.ndarray:
+        """float64 [pixels, steps, W]: the input operands of every step, masked and minus their zero point."""
+        source, window = self._get("input"), self._get("window")
+        if not window.width:
+            raise Fault(Error.ILLEGAL, "ARRAY_WINDOW.width must be at least 1")
+        columns = self._state.config.columns
+        py, px = np.divmod(pixels, window.width)
+        address = source.address + py * window.y_step_bytes + px * window.x_step
+        data = self._state.am.read_words(address[:, None] + step_addresses)
+        operands = (data if source.unsigned_input else data.view(np.int8)).astype(np.float64)
+        if source.input_zp:
+            operands -= source.input_zp
+        iy = (window.y_start + py * window.y_step)[:, None] + step_rows
+        xb = (window.x_start + px * window.x_step)[:, None] + step_bytes
+        row_inside = (iy >= 0) & (iy < source.height)
+        partial = ~(row_inside & (xb >= 0) & (xb + columns <= source.row_bytes))
+        if partial.any():
+            byte = xb[partial][:, None] + np.arange(columns)
+            operands[partial] *= row_inside[partial][:, None] & (byte >= 0) & (byte < source.row_bytes)
+        return operands

@@ -1,0 +1,53 @@
+"""A small discrete-event kernel: processes are generators that yield what they wait for."""
+
+import heapq
+import itertools
+from collections.abc import Generator
+
+
+class Condition:
+    """Something processes wait for; they check what they need again after every notification."""
+
+    def __init__(self, timeline: "Timeline"):
+        self._timeline = timeline
+        self._waiting: list[Process] = []
+
+    def notify(self) -> None:
+        """Resume every process that waits, at the present time."""
+        waiting, self._waiting = self._waiting, []
+        for process in waiting:
+            self._timeline.resume_at(self._timeline.now, process)
+
+    def add(self, process: "Process") -> None:
+        """Let `process` wait."""
+        self._waiting.append(process)
+
+
+Process = Generator[int | Condition, None, None]
+"""Yields the cycle to continue at (not before now), or the condition to wait for."""
+
+
+class Timeline:
+    """Runs processes in the order of time."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self._order = itertools.count()
+        self._events: list[tuple[int, int, Process]] = []
+
+    def resume_at(self, time: int, process: Process) -> None:
+        """Start or continue `process` at cycle `time`."""
+        heapq.heappush(self._events, (time, next(self._order), process))
+
+    def run(self) -> None:
+        """Until nothing can happen any more."""
+        while self._events:
+            time, _, process = heapq.heappop(self._events)
+            self.now = time
+            for waited in process:
+                if isinstance(waited, Condition):
+                    waited.add(process)
+                    break
+                if waited > time:
+                    self.resume_at(waited, process)
+                    break

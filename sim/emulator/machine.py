@@ -1,0 +1,173 @@
+"""Fetches, checks and executes instructions in program order."""
+
+import numpy as np
+
+from tosaic.compiler.ir.errors import DeviceError
+from tosaic.hw.config import Config
+from tosaic.hw.isa import (
+    INSTRUCTION_BYTES,
+    ISA_HASH,
+    Error,
+    IllegalInstruction,
+    Instruction,
+    Opcode,
+    Unit,
+    decode,
+)
+
+from ..result import RunResult
+from .array import Array
+from .state import Fault, State
+from .timing import predict
+from .transfer import load, store
+from .vector import Vector
+
+
+class Emulator:
+    """Executes programs of one configuration; external memory is the array handed to `run`."""
+
+    def __init__(self, config: Config):
+        self.config = config
+
+    def run(
+        self,
+        memory: bytearray | np.ndarray,
+        program_address: int,
+        program_bytes: int,
+        *,
+        bandwidth_bytes: int | None = None,
+        latency_cycles: int = 50,
+    ) -> RunResult:
+        """Execute the program at `program_address` of `memory` (uint8, offset 0 = MEM_BASE), which is changed in place.
+
+        `bandwidth_bytes` per cycle (None: the bus width) and `latency_cycles` only enter the predicted cycles. Raises
+        DeviceError, naming the program counter and the instruction, where the machine would stop with an error, wait
+        forever, or leave vectors behind in the array.
+        """
+        image = np.frombuffer(memory, np.uint8) if isinstance(memory, bytearray) else memory
+        if image.dtype != np.uint8 or image.ndim != 1 or not image.flags.writeable:
+            raise DeviceError("external memory must be a writable one-dimensional uint8 array")
+        execution = _Execution(self.config, image)
+        program = execution.run(program_address, program_bytes)
+        timeline = predict(self.config, program, program_address, bandwidth_bytes, latency_cycles)
+        return RunResult(
+            cycles=timeline.cycles,
+            dram_read_bytes=timeline.read_bytes,
+            dram_write_bytes=timeline.write_bytes,
+            marks=timeline.marks,
+            counters=timeline.counters,
+            macs=execution.macs,
+        )
+
+
+class _Execution:
+    """One run of one program."""
+
+    def __init__(self, config: Config, memory: np.ndarray):
+        self._config = config
+        self._state = State(config, memory)
+        self._array = Array(self._state)
+        self._vector = Vector(self._state)
+        self._pitches: dict[Unit, Instruction] = {}
+        self._semaphores = [0] * config.semaphores
+        self._done = False
+        self.macs = 0
+
+    def run(self, address: int, size_bytes: int) -> list[Instruction]:
+        """Execute to END; returns the instructions executed."""
+        memory, program = self._state.memory, []
+        if address < 0 or size_bytes < 0 or address + size_bytes > len(memory):
+            raise DeviceError(
+                f"{Error.MEMORY_RANGE.name}: the program's bytes {address}..{address + size_bytes - 1} "
+                f"leave the {len(memory)} bytes of external memory"
+            )
+        # Copied first: nothing says that a program may not lie where its results go.
+        code = memory[address : address + size_bytes].tobytes()
+        while not self._done:
+            offset = len(program) * INSTRUCTION_BYTES
+            raw = code[offset : offset + INSTRUCTION_BYTES]
+            if len(raw) < INSTRUCTION_BYTES:
+                raise _error(
+                    Error.PROGRAM_END, address + offset, None, f"{size_bytes} bytes of program have no END"
+                )
+            try:
+                instruction = decode(raw)
+            except IllegalInstruction as error:
+                raise _error(Error.ILLEGAL, address + offset, None, str(error)) from None
+            try:
+                self._execute(instruction)
+            except Fault as fault:
+                raise _error(fault.code, address + offset, instruction, str(fault)) from None
+            program.append(instruction)
+        return program
+
+    def _execute(self, instruction: Instruction) -> None:
+        match instruction.opcode:
+            case Opcode.BEGIN:
+                self._begin(instruction)
+            case Opcode.END:
+                self._end()
+            case Opcode.NOP | Opcode.VECTOR_MARK:
+                pass
+            case Opcode.LOAD_WAIT | Opcode.ARRAY_WAIT | Opcode.VECTOR_WAIT | Opcode.STORE_WAIT:
+                self._wait(instruction)
+            case Opcode.LOAD_SIGNAL | Opcode.ARRAY_SIGNAL | Opcode.VECTOR_SIGNAL | Opcode.STORE_SIGNAL:
+                self._semaphores[self._semaphore(instruction)] += instruction.count
+            case Opcode.LOAD_PITCH | Opcode.STORE_PITCH:
+                self._pitches[instruction.opcode.unit] = instruction
+            case Opcode.LOAD_GO:
+                load(self._state, instruction, self._pitches.get(Unit.LOAD))
+            case Opcode.STORE_GO:
+                store(self._state, instruction, self._pitches.get(Unit.STORE))
+            case Opcode.ARRAY_GO:
+                self.macs += self._array.go(instruction)
+            case Opcode.ARRAY_DEPTHWISE_GO:
+                self.macs += self._array.depthwise_go(instruction)
+            case Opcode.VECTOR_GO:
+                self._vector.go(instruction)
+            case _ if instruction.opcode.unit == Unit.ARRAY:
+                self._array.configure(instruction)
+            case _:
+                self._vector.configure(instruction)
+
+    def _begin(self, begin: Instruction) -> None:
+        if begin.isa_hash != ISA_HASH:
+            raise Fault(
+                Error.ISA_MISMATCH,
+                f"the machine's instruction set is 0x{ISA_HASH:08x}; compile the program again",
+            )
+        if begin.config_hash != self._config.hash:
+            raise Fault(
+                Error.CONFIG_MISMATCH,
+                f"this is configuration {self._config.name} (0x{self._config.hash:08x}); compile the program for it",
+            )
+
+    def _end(self) -> None:
+        left = self._state.accumulator_queue.vectors
+        if left:
+            raise Fault(
+                None,
+                f"{left} vectors of the array were never taken by a VECTOR_GO: the array would wait forever",
+            )
+        self._done = True
+
+    def _semaphore(self, instruction: Instruction) -> int:
+        if instruction.semaphore >= len(self._semaphores):
+            raise Fault(Error.ILLEGAL, f"there are {len(self._semaphores)} semaphores")
+        return instruction.semaphore
+
+    def _wait(self, wait: Instruction) -> None:
+        semaphore = self._semaphore(wait)
+        if self._semaphores[semaphore] < wait.count:
+            raise Fault(
+                None,
+                f"semaphore {semaphore} is {self._semaphores[semaphore]} and no earlier SIGNAL raises it to "
+                f"{wait.count}: deadlock in program order",
+            )
+        self._semaphores[semaphore] -= wait.count
+
+
+def _error(code: Error | None, address: int, instruction: Instruction | None, reason: str) -> DeviceError:
+    name = code.name if code else "PROGRAM"
+    text = f" ({instruction})" if instruction else ""
+    return DeviceError(f"{name} at program counter 0x{address:x}{text}: {reason}")

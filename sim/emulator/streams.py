@@ -1,0 +1,48 @@
+"""The address generators of the vector unit."""
+
+import dataclasses
+
+import numpy as np
+
+from tosaic.hw.isa import STREAM_DIMS, Element
+
+ELEMENT_DTYPES = {
+    Element.INT8: np.dtype(np.int8),
+    Element.UINT8: np.dtype(np.uint8),
+    Element.INT16: np.dtype("<i2"),
+    Element.UINT16: np.dtype("<u2"),
+    Element.INT32: np.dtype("<i4"),
+}
+ELEMENT_BOUNDS = {
+    Element.INT8: 1 << 7,
+    Element.UINT8: 1 << 8,
+    Element.INT16: 1 << 15,
+    Element.UINT16: 1 << 16,
+    Element.INT32: 1 << 31,
+}
+
+
+@dataclasses.dataclass
+class Stream:
+    """A walk through activation memory: six nested dimensions, dim 0 fastest, starting over after the last turn."""
+
+    address: int = 0
+    element: Element = Element.INT8
+    splat: bool = False
+    counts: list[int] = dataclasses.field(default_factory=lambda: [1] * STREAM_DIMS)
+    strides: list[int] = dataclasses.field(default_factory=lambda: [0] * STREAM_DIMS)
+
+    def addresses(self, accesses: np.ndarray) -> np.ndarray:
+        """Byte addresses (before wrapping) of the accesses with these numbers, counted from the GO's start."""
+        result = np.full(accesses.shape, self.address, np.int64)
+        rest = accesses
+        for count, stride in zip(self.counts, self.strides, strict=True):
+            if count > 1:
+                rest, index = np.divmod(rest, count)
+                if stride:
+                    result += index * stride
+        return result
+
+    def at_last_turn(self, accesses: np.ndarray) -> np.ndarray:
+        """Whether dim 0 is at its last turn."""
+        return accesses % self.counts[0] == self.counts[0] - 1

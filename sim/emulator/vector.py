@@ -1,0 +1,259 @@
+"""VECTOR: micro-programs over batches of vectors, executed for many batches at once."""
+
+import numpy as np
+
+from tosaic.hw.isa import STORE_STREAM, Element, Error, Instruction, Opcode, Source
+
+from .alu import Parameters, Value, micro_op
+from .state import Fault, State
+from .streams import ELEMENT_BOUNDS, ELEMENT_DTYPES, Stream
+
+GROUP_LANES = 1 << 15
+"""Lanes computed at once: intermediate results then stay in the processor's cache."""
+ARRAY = "array"
+"""The stream of vectors out of the array, beside the memory streams 0..3."""
+
+
+class Vector:
+    """Configuration, registers and execution of the vector unit."""
+
+    def __init__(self, state: State):
+        config = state.config
+        self._state = state
+        self._uops: dict[int, Instruction] = {}
+        self._bounds: dict[int, Instruction] = {}
+        self._streams = [Stream() for _ in range(STORE_STREAM + 1)]
+        self._parameters = Parameters.empty(config.columns)
+        self._registers = np.zeros((config.vector_registers, config.vector_slots, config.columns), np.int64)
+
+    def configure(self, instruction: Instruction) -> None:
+        """Take the configuration that the following GOs use."""
+        match instruction.opcode:
+            case Opcode.VECTOR_UOP:
+                self._uops[instruction.index] = instruction
+            case Opcode.VECTOR_BOUNDS:
+                self._bounds[instruction.index] = instruction
+            case Opcode.VECTOR_STREAM:
+                stream = self._streams[instruction.stream]
+                try:
+                    stream.element = Element(instruction.element)
+                except ValueError:
+                    raise Fault(Error.ILLEGAL, f"no element type {instruction.element}") from None
+                stream.address, stream.splat = instruction.address, bool(instruction.splat)
+            case Opcode.VECTOR_DIMS:
+                self._set_dims(instruction)
+            case Opcode.VECTOR_PARAM:
+                self._load_parameters(instruction)
+            case Opcode.VECTOR_TABLE:
+                if instruction.entries not in (256, 512):
+                    raise Fault(Error.ILLEGAL, f"a table has 256 or 512 entries, not {instruction.entries}")
+                raw = self._state.am.read(instruction.address, 4 * instruction.entries)
+                self._parameters.table[: instruction.entries] = raw.view("<i4")
+
+    def _set_dims(self, instruction: Instruction) -> None:
+        if instruction.pair > 2:
+            raise Fault(Error.ILLEGAL, f"a stream has dimension pairs 0..2, not {instruction.pair}")
+        if not instruction.count_low or not instruction.count_high:
+            raise Fault(Error.ILLEGAL, "a dimension has at least 1 turn")
+        stream, dim = self._streams[instruction.stream], 2 * instruction.pair
+        stream.counts[dim : dim + 2] = [instruction.count_low, instruction.count_high]
+        stream.strides[dim : dim + 2] = [instruction.stride_low, instruction.stride_high]
+
+    def _load_parameters(self, instruction: Instruction) -> None:
+        columns, address = self._state.config.columns, instruction.address
+        if instruction.bias:
+            self._parameters.bias = self._state.am.read(address, 4 * columns).view("<i4").astype(np.int64)
+            address += 4 * columns
+        if instruction.scale:
+            raw = self._state.am.read(address, 5 * columns)
+            self._parameters.multiplier = raw[: 4 * columns].view("<i4").astype(np.int64)
+            self._parameters.shift = (raw[4 * columns :] & 63).astype(np.int64)
+
+    def go(self, go: Instruction) -> None:
+        """Execute VECTOR_GO."""
+        _Run(
+            self._state, go, self._uops, self._bounds, self._streams, self._parameters, self._registers
+        ).execute()
+
+
+class _Run:
+    """One VECTOR_GO."""
+
+    def __init__(
+        self,
+        state: State,
+        go: Instruction,
+        uops: dict[int, Instruction],
+        bounds: dict[int, Instruction],
+        streams: list[Stream],
+        parameters: Parameters,
+        registers: np.ndarray,
+    ):
+        self._state, self._go = state, go
+        self._streams, self._parameters, self._registers = streams, parameters, registers
+        self._check(uops)
+        self._program = [uops[index] for index in range(go.uops)]
+        self._bounds = bounds
+        body = range(go.body_start, go.body_end)
+        self._sequence = [(index, 0) for index in range(go.body_start)]
+        self._sequence += [(index, turn) for turn in range(go.repeats) for index in body]
+        self._sequence += [(index, 0) for index in range(go.body_end, go.uops)]
+        self._accesses: dict[int | str, int] = {}
+        """Accesses of every stream per slot and batch."""
+        for index, _ in self._sequence:
+            for stream in _streams_used(self._program[index]):
+                self._accesses[stream] = self._accesses.get(stream, 0) + 1
+        self._array = state.accumulator_queue.pop(self._accesses.get(ARRAY, 0) * go.vectors)
+        self._stores: list[tuple[np.ndarray, np.ndarray]] = []
+        """(access numbers [n], bytes [n, W]) of all stores; written at the end: no load of a GO may read them."""
+
+    def _check(self, uops: dict[int, Instruction]) -> None:
+        go, config = self._go, self._state.config
+        element = self._streams[STORE_STREAM].element
+        rules = {
+            f"slots must be in 1..{config.vector_slots}": 1 <= go.slots <= config.vector_slots,
+            f"uops must be in 1..{config.vector_uops}": 1 <= go.uops <= config.vector_uops,
+            "body_start <= body_end <= uops must hold": go.body_start <= go.body_end <= go.uops,
+            "vectors and repeats must be at least 1": go.vectors and go.repeats,
+        }
+        for rule, holds in rules.items():
+            if not holds:
+                raise Fault(Error.ILLEGAL, rule)
+        missing = [index for index in range(go.uops) if index not in uops]
+        if missing:
+            raise Fault(None, f"micro-op {missing[0]} was never written")
+        if any(uops[index].to_memory for index in range(go.uops)):
+            lanes = config.columns // element.bytes
+            if not (1 <= go.lanes <= lanes and go.tail_lanes <= lanes):
+                stored = f"{go.lanes} and {go.tail_lanes} lanes of {element.name}"
+                raise Fault(None, f"stores {stored}; a word holds {lanes}")
+
+    def execute(self) -> None:
+        go, columns = self._go, self._state.config.columns
+        batches, tail = divmod(go.vectors, go.slots)
+        group = 1 if self._carries_registers() else max(GROUP_LANES // (go.slots * columns), 1)
+        for first in range(0, batches, group):
+            self._run_batches(first, min(group, batches - first), go.slots)
+        if tail:
+            self._run_batches(batches, 1, tail)
+        self._write_stores()
+
+    def _carries_registers(self) -> bool:
+        """Whether a batch reads a register that it has not written: it then depends on the batch before."""
+        written: set[int] = set()
+        for uop in self._program:
+            reads = [(uop.a_source, uop.a_index), (uop.b_source, uop.b_index)]
+            if any(source == Source.REGISTER and index not in written for source, index in reads):
+                return True
+            if not uop.to_memory:
+                written.add(uop.destination)
+        return False
+
+    def _run_batches(self, first: int, batches: int, slots: int) -> None:
+        """Batches first..first+batches-1, of `slots` slots each, all micro-ops."""
+        columns = self._state.config.columns
+        shape = (batches, slots, columns)
+        limit = 1 << (self._state.config.vector_bits - 1)
+        registers = [Value(content[None], limit) for content in self._registers[:, :slots].copy()]
+        changed: set[int] = set()
+        position = dict.fromkeys(self._accesses, 0)
+        before = first * self._go.slots
+
+        def accesses(stream: int | str) -> np.ndarray:
+            """Numbers [batches, slots] of this access of a stream, counted from the start of the GO."""
+            per_slot, here = self._accesses[stream], position[stream]
+            position[stream] = here + 1
+            batch = np.arange(batches)[:, None] * (per_slot * slots)
+            return before * per_slot + here * slots + batch + np.arange(slots)
+
+        def operand(source: int, index: int, uop: Instruction, turn: int) -> Value:
+            match source:
+                case Source.NONE:
+                    return _constant(0)
+                case Source.REGISTER:
+                    return registers[index]
+                case Source.LOAD:
+                    return self._load(index, accesses(index))
+                case Source.ARRAY:
+                    return Value(self._array[accesses(ARRAY)].astype(np.int64), 1 << 31)
+                case Source.IMMEDIATE:
+                    bounds = self._bounds.get(uop.index)
+                    return _constant(bounds.immediate if bounds else 0)
+                case Source.ITERATION:
+                    return _constant(turn)
+            raise Fault(Error.ILLEGAL, f"micro-op {uop.index} has the unknown source {source}")
+
+        for index, turn in self._sequence:
+            uop = self._program[index]
+            a = operand(uop.a_source, uop.a_index, uop, turn)
+            b = operand(uop.b_source, uop.b_index, uop, turn)
+            bounds = self._bounds.get(index)
+            limits = (bounds.low, bounds.high) if bounds else (0, 0)
+            y = micro_op(uop, limits, a, b, self._parameters, self._state.config.vector_bits)
+            if uop.to_memory:
+                self._store(accesses(STORE_STREAM), np.broadcast_to(y.lanes, shape))
+            else:
+                registers[uop.destination] = y
+                changed.add(uop.destination)
+        for register in changed:
+            self._registers[register, :slots] = np.broadcast_to(registers[register].lanes, shape)[-1]
+
+    def _load(self, index: int, numbers: np.ndarray) -> Value:
+        stream = self._streams[index]
+        columns = self._state.config.columns
+        data = self._state.am.read_words(stream.addresses(numbers)).view(ELEMENT_DTYPES[stream.element])
+        bound = ELEMENT_BOUNDS[stream.element]
+        if stream.splat:
+            return Value(np.repeat(data[..., :1].astype(np.int64), columns, axis=-1), bound)
+        if data.shape[-1] == columns:
+            return Value(data.astype(np.int64), bound)
+        lanes = np.zeros((*numbers.shape, columns), np.int64)
+        lanes[..., : data.shape[-1]] = data
+        return Value(lanes, bound)
+
+    def _store(self, numbers: np.ndarray, lanes: np.ndarray) -> None:
+        columns = self._state.config.columns
+        dtype = ELEMENT_DTYPES[self._streams[STORE_STREAM].element]
+        stored = np.ascontiguousarray(lanes[..., : columns // dtype.itemsize].astype(dtype))
+        self._stores.append((numbers.reshape(-1), stored.view(np.uint8).reshape(-1, columns)))
+
+    def _write_stores(self) -> None:
+        if not self._stores:
+            return
+        stream, go = self._streams[STORE_STREAM], self._go
+        numbers = np.concatenate([n for n, _ in self._stores])
+        data = np.concatenate([d for _, d in self._stores])
+        if (np.diff(numbers) < 0).any():
+            order = np.argsort(numbers)
+            numbers, data = numbers[order], data[order]
+        width = max(go.lanes, go.tail_lanes) * stream.element.bytes
+        addresses = stream.addresses(numbers)[:, None] + np.arange(width)
+        data = data[:, :width]
+        if go.tail_lanes != go.lanes:
+            stored = np.where(stream.at_last_turn(numbers), go.tail_lanes, go.lanes) * stream.element.bytes
+            kept = np.arange(width) < stored[:, None]
+            addresses, data = addresses[kept], data[kept]
+        self._state.am.write(addresses, data)
+
+
+def _constant(number: int) -> Value:
+    return Value(np.full(1, number, np.int64), abs(number))
+
+
+def _streams_used(uop: Instruction) -> list[int | str]:
+    """The streams a micro-op moves, once per access."""
+    used: list[int | str] = []
+    for source, index in ((uop.a_source, uop.a_index), (uop.b_source, uop.b_index)):
+        if source == Source.LOAD:
+            if index >= STORE_STREAM:
+                raise Fault(Error.ILLEGAL, f"micro-op {uop.index} loads from stream {index}; there are 0..2")
+            used.append(index)
+        elif source == Source.ARRAY:
+            used.append(ARRAY)
+    if uop.b_source == Source.ARRAY:
+        raise Fault(Error.ILLEGAL, f"micro-op {uop.index} takes B from the array, which only A can")
+    if uop.a_source == uop.b_source == Source.LOAD:
+        raise Fault(Error.ILLEGAL, f"micro-op {uop.index} loads both A and B")
+    if uop.to_memory:
+        used.append(STORE_STREAM)
+    return used

@@ -1,0 +1,1 @@
+"""The Verilated RTL in this process."""
