@@ -1,0 +1,76 @@
+"""Which bursts are complete, and the SIGNALs that wait for them."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+OUTSTANDING_BURSTS = 32
+"""Bursts issued and not complete, at most."""
+_SIGNALS = 8
+"""SIGNALs waiting, at most."""
+_COUNT_BITS = exact_log2(OUTSTANDING_BURSTS) + 2
+"""Burst numbers are compared modulo this: wide enough for OUTSTANDING_BURSTS ahead and _SIGNALS behind."""
+
+SIGNAL_LAYOUT = data.StructLayout({"semaphore": 4, "signal_count": 8})
+
+
+class Completion(wiring.Component):
+    """Numbers the bursts of a DMA unit and fires each SIGNAL once all bursts issued before it are complete.
+
+    SIGNALs pass beside the data, so that they cost no cycle on the bus.
+
+    Ports:
+        `issued`: a burst was issued in this cycle; only while `room`.
+        `room`: fewer than OUTSTANDING_BURSTS bursts are under way.
+        `completed`: the oldest burst became complete in this cycle.
+        `signals`: a SIGNAL behind everything issued so far.
+        `outstanding`: bursts are under way.
+        `waiting`: SIGNALs are.
+        `halt`: SIGNALs do not fire.
+        `signal`, `signal_semaphore`, `signal_count`: as in `Tokens`; at the earliest one cycle after the last `completed`.
+    """
+
+    issued: In(1)
+    room: Out(1)
+    completed: In(1)
+    signals: In(stream.Signature(SIGNAL_LAYOUT))
+    outstanding: Out(1)
+    waiting: Out(1)
+    halt: In(1)
+    signal: Out(1)
+    signal_semaphore: Out(4)
+    signal_count: Out(8)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        issued_count = Signal(_COUNT_BITS)
+        completed_count = Signal(_COUNT_BITS)
+        under_way = Signal(_COUNT_BITS)
+        behind = Signal(_COUNT_BITS)
+        m.d.sync += [
+            issued_count.eq(issued_count + self.issued),
+            completed_count.eq(completed_count + self.completed),
+        ]
+        entry = data.StructLayout({"signal": SIGNAL_LAYOUT, "after": _COUNT_BITS})
+        m.submodules.queue = queue = SyncFIFO(width=entry.size, depth=_SIGNALS)
+        head = data.View(entry, queue.r_data)
+        tail = data.View(entry, queue.w_data)
+        m.d.comb += [
+            under_way.eq(issued_count - completed_count),
+            self.room.eq(under_way < OUTSTANDING_BURSTS),
+            self.outstanding.eq(under_way != 0),
+            tail.signal.eq(self.signals.payload),
+            tail.after.eq(issued_count),
+            queue.w_en.eq(self.signals.valid),
+            self.signals.ready.eq(queue.w_rdy),
+            # A difference in the upper half is negative: bursts before the signal are still under way.
+            behind.eq(completed_count - head.after),
+            self.signal.eq(queue.r_rdy & ~behind[-1] & ~self.halt),
+            queue.r_en.eq(self.signal),
+            self.signal_semaphore.eq(head.signal.semaphore),
+            self.signal_count.eq(head.signal.signal_count),
+            self.waiting.eq(queue.r_rdy),
+        ]
+        return m

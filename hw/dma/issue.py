@@ -1,0 +1,80 @@
+"""From a DMA unit's commands to jobs: WAIT, PITCH, and what goes on to the splitter."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..interfaces import Command
+from ..isa import Opcode, Space, Unit, layout
+from .bursts import Job
+
+
+class CommandIssue(wiring.Component):
+    """Executes WAIT and PITCH of the LOAD or STORE unit and passes its GOs and SIGNALs on as jobs.
+
+    One command per cycle; WAIT stays at the head until the tokens are there. Jobs are not delayed (combinational).
+
+    Ports:
+        `commands`: instructions of this unit.
+        `jobs`: GOs, SIGNALs and, marked illegal, everything that is no valid command of the unit.
+        `wait`, `semaphore`, `count`, `ok`: as in `Tokens`.
+        `halt`: no command is taken.
+    """
+
+    def __init__(self, unit: Unit):
+        if unit not in (Unit.LOAD, Unit.STORE):
+            raise ValueError(f"unit must be LOAD or STORE, not {unit!r}")
+        self.unit = unit
+        super().__init__(
+            {
+                "commands": In(Command),
+                "jobs": Out(stream.Signature(Job())),
+                "wait": Out(1),
+                "semaphore": Out(4),
+                "count": Out(8),
+                "ok": In(1),
+                "halt": In(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        opcode = {name: Opcode[f"{self.unit.name}_{name}"] for name in ("WAIT", "SIGNAL", "PITCH", "GO")}
+        fields = {name: data.View(layout(code), self.commands.payload) for name, code in opcode.items()}
+        memory_pitch = Signal(32)
+        local_pitch = Signal(24)
+        job, go = self.jobs.payload, fields["GO"]
+        m.d.comb += [
+            self.semaphore.eq(fields["WAIT"].semaphore),
+            self.count.eq(fields["WAIT"].count),
+            job.semaphore.eq(fields["SIGNAL"].semaphore),
+            job.signal_count.eq(fields["SIGNAL"].count),
+            job.memory_address.eq(go.memory_address),
+            job.local_address.eq(go.local_address),
+            job.span.eq(go.row_bytes - 1),
+            job.rows.eq(go.rows),
+            job.memory_pitch.eq(memory_pitch),
+            job.local_pitch.eq(local_pitch),
+        ]
+        m.d.comb += job.to_wm.eq(go.space == Space.WM if self.unit == Unit.LOAD else 0)
+        with m.If(~self.halt):
+            with m.Switch(self.commands.payload[:8]):
+                with m.Case(opcode["WAIT"]):
+                    m.d.comb += [self.wait.eq(self.commands.valid), self.commands.ready.eq(self.ok)]
+                with m.Case(opcode["PITCH"]):
+                    m.d.comb += self.commands.ready.eq(1)
+                    with m.If(self.commands.valid):
+                        m.d.sync += [
+                            memory_pitch.eq(fields["PITCH"].memory_pitch),
+                            local_pitch.eq(fields["PITCH"].local_pitch),
+                        ]
+                with m.Default():
+                    m.d.comb += [self.jobs.valid.eq(self.commands.valid), self.commands.ready.eq(self.jobs.ready)]
+                    with m.Switch(self.commands.payload[:8]):
+                        with m.Case(opcode["SIGNAL"]):
+                            m.d.comb += job.is_signal.eq(1)
+                        with m.Case(opcode["GO"]):
+                            m.d.comb += job.illegal.eq((go.row_bytes == 0) | (go.rows == 0))
+                        with m.Default():
+                            m.d.comb += job.illegal.eq(1)
+        return m

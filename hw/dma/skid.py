@@ -1,0 +1,36 @@
+"""A two-entry stream buffer that cuts the combinational path of `ready`."""
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+
+class SkidBuffer(wiring.Component):
+    """Passes a stream on one cycle later at full rate; both `output` and `input.ready` come from registers."""
+
+    def __init__(self, shape: Any):
+        super().__init__({"input": In(stream.Signature(shape)), "output": Out(stream.Signature(shape))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spare = Signal.like(self.input.payload)
+        spare_valid = Signal()
+        payload = Signal.like(self.output.payload)
+        valid = Signal()
+        moves = ~valid | self.output.ready
+        m.d.comb += [
+            self.input.ready.eq(~spare_valid),
+            self.output.payload.eq(payload),
+            self.output.valid.eq(valid),
+        ]
+        with m.If(moves):
+            m.d.sync += [
+                payload.eq(Mux(spare_valid, spare, self.input.payload)),
+                valid.eq(spare_valid | self.input.valid),
+                spare_valid.eq(0),
+            ]
+        with m.Elif(self.input.valid & ~spare_valid):
+            m.d.sync += [spare.eq(self.input.payload), spare_valid.eq(1)]
+        return m
