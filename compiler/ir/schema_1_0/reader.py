@@ -1,0 +1,173 @@
+"""Reads 1.0 and 1.1 files. The graph keeps their meaning unchanged."""
+
+from typing import Any
+
+import numpy as np
+
+from tosaic.compiler.ir.dtypes import DType
+from tosaic.compiler.ir.elements import decode, stored_bytes
+from tosaic.compiler.ir.errors import ModelError, UnsupportedError
+from tosaic.compiler.ir.flatbuffer import Table
+from tosaic.compiler.ir.graph import Graph, Operator, Tensor
+from tosaic.compiler.ir.operators import OPERATORS, Attribute
+from tosaic.compiler.ir.schema_1_0 import tables
+from tosaic.compiler.ir.topology import sort_operators
+
+# Field numbers of the schema's tables.
+_GRAPH_REGIONS = 1
+_REGION_NAME, _REGION_BLOCKS = 0, 1
+_BLOCK_OPERATORS, _BLOCK_TENSORS, _BLOCK_INPUTS, _BLOCK_OUTPUTS, _BLOCK_SHAPES = 1, 2, 3, 4, 5
+_OP_OP, _OP_ATTRIBUTE_TYPE, _OP_ATTRIBUTE, _OP_INPUTS, _OP_OUTPUTS = 0, 1, 2, 3, 4
+_TENSOR_NAME, _TENSOR_SHAPE, _TENSOR_TYPE, _TENSOR_DATA, _TENSOR_VARIABLE, _TENSOR_UNRANKED = 0, 1, 2, 3, 4, 5
+_TENSOR_OFFSET = 7
+_SHAPE_NAME, _SHAPE_RANK, _SHAPE_DATA = 0, 1, 2
+
+MAIN_REGION = "main"
+_MAX_RANK_IN_FILE = 1 << 16
+
+
+def read(root: Table, version: tuple[int, ...]) -> Graph:
+    """The graph of region "main" (or the only region), with every other region in `subgraphs`."""
+    regions = root.tables(_GRAPH_REGIONS, "region")
+    if not regions:
+        raise ModelError("malformed .tosa file: it has no region, so no graph")
+    graphs: dict[str, Graph] = {}
+    for region in regions:
+        name = region.string(_REGION_NAME)
+        blocks = region.tables(_REGION_BLOCKS, "block")
+        if len(blocks) != 1:
+            raise UnsupportedError(f"region {name!r} has {len(blocks)} blocks; a region must be one block")
+        if name in graphs:
+            raise ModelError(f"malformed .tosa file: two regions are called {name!r}")
+        graphs[name] = _read_block(blocks[0], name, version)
+    main = MAIN_REGION if MAIN_REGION in graphs else next(iter(graphs))
+    subgraphs = {name: graph for name, graph in graphs.items() if name != main}
+    for graph in graphs.values():
+        graph.subgraphs = subgraphs
+        prefix = "" if graph is graphs[main] else f"{graph.name}/"
+        for op in graph.operators:
+            op.name = prefix + op.name
+    return graphs[main]
+
+
+def _read_block(block: Table, name: str, version: tuple[int, ...]) -> Graph:
+    graph = Graph(name, block.strings(_BLOCK_INPUTS), block.strings(_BLOCK_OUTPUTS), version=version)
+    data: dict[str, memoryview | None] = {}
+    for table in block.tables(_BLOCK_TENSORS, "tensor"):
+        _declare(graph, _read_tensor(table), data, table.bytes(_TENSOR_DATA))
+    for table in block.tables(_BLOCK_SHAPES, "shape"):
+        length = table.uint32(_SHAPE_RANK)
+        if length > _MAX_RANK_IN_FILE:
+            raise ModelError(f"shape {table.string(_SHAPE_NAME)!r} has rank {length}")
+        shape = Tensor(table.string(_SHAPE_NAME), (length,), DType.SHAPE)
+        _declare(graph, shape, data, table.bytes(_SHAPE_DATA))
+    for index, table in enumerate(block.tables(_BLOCK_OPERATORS, "operator")):
+        op = _read_operator(graph, table, index)
+        if op.op in ("CONST", "CONST_SHAPE"):
+            _define_constant(graph, op, data)
+        else:
+            graph.operators.append(op)
+    sort_operators(graph)
+    return graph
+
+
+def _declare(graph: Graph, tensor: Tensor, data: dict[str, memoryview | None], stored: memoryview | None) -> None:
+    if tensor.name in graph.tensors:
+        raise ModelError(f"tensor {tensor.name!r} is declared twice in graph {graph.name!r}")
+    graph.tensors[tensor.name] = tensor
+    data[tensor.name] = stored
+
+
+def _read_tensor(table: Table) -> Tensor:
+    name = table.string(_TENSOR_NAME)
+    number = table.uint32(_TENSOR_TYPE)
+    if number in tables.UNSUPPORTED_DTYPES:
+        raise UnsupportedError(f"tensor {name!r} has the microscaling type {tables.UNSUPPORTED_DTYPES[number]}")
+    if number not in tables.DTYPES:
+        raise ModelError(f"malformed .tosa file: tensor {name!r} has type number {number}, which does not exist")
+    if table.bool(_TENSOR_UNRANKED):
+        raise UnsupportedError(f"tensor {name!r} has no rank; export the model with static shapes")
+    if table.bool(_TENSOR_VARIABLE):
+        raise UnsupportedError(f"tensor {name!r} is a variable (TOSA's EXT-VARIABLE), which is not supported")
+    if table.uint64(_TENSOR_OFFSET) > 1:
+        raise UnsupportedError(f"tensor {name!r} keeps its data outside the flatbuffer (a file over 2 GB)")
+    shape = tuple(table.ints(_TENSOR_SHAPE))
+    if any(size < 0 for size in shape):
+        raise UnsupportedError(f"tensor {name!r} has a dynamic shape {list(shape)}; export it with static shapes")
+    return Tensor(name, shape, tables.DTYPES[number])
+
+
+def _define_constant(graph: Graph, op: Operator, data: dict[str, memoryview | None]) -> None:
+    if op.inputs or len(op.outputs) != 1:
+        raise ModelError(f"{op}: a constant has no inputs and one output; found {op.inputs} and {op.outputs}")
+    tensor = graph.tensor(op.outputs[0])
+    if tensor.data is not None:
+        raise ModelError(f"tensor {tensor.name!r} is defined twice, the second time by {op}")
+    stored = data[tensor.name]
+    if stored is None and stored_bytes(tensor.dtype, int(np.prod(tensor.shape, dtype=object))):
+        raise ModelError(f"{op}: constant {tensor} has no data in the file")
+    tensor.data = decode(tensor.dtype, tensor.shape, stored or memoryview(b""), f"constant {tensor.name!r}")
+
+
+def _read_operator(graph: Graph, table: Table, index: int) -> Operator:
+    number = table.uint32(_OP_OP)
+    if not 0 < number < len(tables.OPERATORS):
+        raise ModelError(f"malformed .tosa file: operator {index} has number {number}, which does not exist")
+    op = tables.OPERATORS[number]
+    label = f"{op}_{index}"
+    spec = OPERATORS.get(op)
+    if spec is None or spec.extension == "EXT-VARIABLE":
+        raise UnsupportedError(f"{label}: operator {op} is not supported")
+    operator = Operator(op, table.strings(_OP_INPUTS), table.strings(_OP_OUTPUTS), {}, label)
+    fields = tables.ATTRIBUTE_FIELDS.get(op, ())
+    attributes = table.table(_OP_ATTRIBUTE, f"the attributes of {label}")
+    union_type = table.byte(_OP_ATTRIBUTE_TYPE)
+    if attributes is None or union_type == 0:
+        if fields:
+            raise ModelError(f"{label}: its attributes ({', '.join(fields)}) are missing in the file")
+        return operator
+    if union_type != number:
+        raise ModelError(f"{label}: its attributes are those of operator number {union_type}, not {number}")
+    by_name = {attribute.name: attribute for attribute in spec.attributes}
+    for field, name in enumerate(fields):
+        value = _read_attribute(graph, operator, attributes, field, by_name[name])
+        if value is not None:
+            operator.attributes[name] = value
+    return operator
+
+
+def _read_attribute(graph: Graph, op: Operator, table: Table, field: int, attribute: Attribute) -> Any:
+    match attribute.kind:
+        case "int":
+            return table.int32(field)
+        case "ints":
+            return table.ints(field)
+        case "bool":
+            return table.bool(field)
+        case "string" | "graph":
+            return table.string(field)
+        case "bytes":
+            return bytes(table.bytes(field) or b"")
+        case "dtype":
+            return tables.DTYPES.get(table.uint32(field))
+        case "enum":
+            return _read_enum(op, attribute, table.uint32(field))
+        case "number":
+            return _read_number(graph, op, attribute, table.bytes(field))
+    raise ValueError(f"attribute kind {attribute.kind!r} has no file representation")
+
+
+def _read_enum(op: Operator, attribute: Attribute, number: int) -> str | None:
+    names = tables.ENUMERATIONS[attribute.name]
+    if number >= len(names):
+        raise ModelError(f"{op}: attribute {attribute.name} has number {number}, which does not exist")
+    # nan_mode has no meaning for integers, and writers leave it UNKNOWN there: the default stands.
+    return None if number == 0 and attribute.name == "nan_mode" else names[number]
+
+
+def _read_number(graph: Graph, op: Operator, attribute: Attribute, stored: memoryview | None) -> int | float:
+    """CLAMP's bounds: one element of the input's type, little-endian."""
+    if not op.inputs:
+        raise ModelError(f"{op}: operand input is missing")
+    dtype = graph.tensor(op.inputs[0]).dtype
+    return decode(dtype, (), stored or memoryview(b""), f"{op}: attribute {attribute.name}").item()

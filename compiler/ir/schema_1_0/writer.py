@@ -1,0 +1,103 @@
+"""Writes 1.0 files."""
+
+from typing import Any
+
+import numpy as np
+
+from tosaic.compiler.ir.builder import FileBuilder
+from tosaic.compiler.ir.dtypes import DType
+from tosaic.compiler.ir.elements import encode
+from tosaic.compiler.ir.errors import ModelError
+from tosaic.compiler.ir.graph import Graph, Operator, Tensor
+from tosaic.compiler.ir.operators import OPERATORS, Attribute, Node
+from tosaic.compiler.ir.operators.spec import REQUIRED
+from tosaic.compiler.ir.schema_1_0 import tables
+from tosaic.compiler.ir.schema_1_0.reader import MAIN_REGION
+
+_DTYPE_NUMBERS = {dtype: number for number, dtype in tables.DTYPES.items()}
+_DTYPE_NUMBERS |= {DType.UINT8: _DTYPE_NUMBERS[DType.INT8], DType.UINT16: _DTYPE_NUMBERS[DType.INT16]}
+
+
+def write(graph: Graph, version: tuple[int, ...]) -> bytes:
+    """The bytes of a `.tosa` file of version 1.x; the main graph's region is called "main"."""
+    builder = FileBuilder(graph)
+    regions = [_write_region(builder, graph, MAIN_REGION)]
+    regions += [_write_region(builder, subgraph, name) for name, subgraph in graph.subgraphs.items()]
+    region_list = builder.offsets(regions)
+    return builder.finish([builder.version(version), region_list])
+
+
+def _write_region(builder: FileBuilder, graph: Graph, name: str) -> int:
+    tensors = [t for t in graph.tensors.values() if t.dtype is not DType.SHAPE]
+    shapes = [t for t in graph.tensors.values() if t.dtype is DType.SHAPE]
+    operators = [
+        Operator("CONST_SHAPE" if t.dtype is DType.SHAPE else "CONST", [], [t.name], {}, t.name)
+        for t in graph.tensors.values()
+        if t.data is not None
+    ] + graph.operators
+    operator_list = builder.offsets([_write_operator(builder, graph, op) for op in operators])
+    tensor_list = builder.offsets([_write_tensor(builder, tensor) for tensor in tensors])
+    shape_list = builder.offsets([_write_shape(builder, tensor) for tensor in shapes])
+    inputs, outputs = builder.strings(graph.inputs), builder.strings(graph.outputs)
+    block = builder.table([builder.string(name), operator_list, tensor_list, inputs, outputs, shape_list])
+    blocks = builder.offsets([block])
+    return builder.table([builder.string(name), blocks])
+
+
+def _write_tensor(builder: FileBuilder, tensor: Tensor) -> int:
+    data = None if tensor.data is None else builder.data(encode(tensor.dtype, tensor.data))
+    name, shape = builder.string(tensor.name), builder.ints(tensor.shape)
+    return builder.table([name, shape, ("uint32", _DTYPE_NUMBERS[tensor.dtype]), data])
+
+
+def _write_shape(builder: FileBuilder, tensor: Tensor) -> int:
+    data = None if tensor.data is None else builder.data(encode(tensor.dtype, tensor.data))
+    return builder.table([builder.string(tensor.name), ("uint32", tensor.shape[0]), data])
+
+
+def _write_operator(builder: FileBuilder, graph: Graph, op: Operator) -> int:
+    if op.op not in tables.OPERATORS:
+        raise ModelError(f"{op}: operator {op.op} does not exist in TOSA 1.0 and cannot be written")
+    number = tables.OPERATORS.index(op.op)
+    by_name = {attribute.name: attribute for attribute in OPERATORS[op.op].attributes}
+    fields = [
+        _attribute_field(builder, graph, op, by_name[name]) for name in tables.ATTRIBUTE_FIELDS.get(op.op, ())
+    ]
+    attributes = builder.table(fields)
+    inputs, outputs = builder.strings(op.inputs), builder.strings(op.outputs)
+    return builder.table([("uint32", number), ("uint8", number), attributes, inputs, outputs])
+
+
+def _attribute_field(builder: FileBuilder, graph: Graph, op: Operator, attribute: Attribute) -> Any:
+    value = op.attributes.get(attribute.name, attribute.default)
+    if value is REQUIRED:
+        raise ModelError(f"{op}: attribute {attribute.name} is missing")
+    match attribute.kind:
+        case "int":
+            return ("int32", value)
+        case "ints":
+            return builder.ints(value)
+        case "bool":
+            return ("bool", value)
+        case "string" | "graph":
+            return builder.string(value)
+        case "bytes":
+            return builder.data(value)
+        case "dtype":
+            return ("uint32", _DTYPE_NUMBERS[value or _accumulator(graph, op)])
+        case "enum":
+            return ("uint32", tables.ENUMERATIONS[attribute.name].index(value))
+        case "number":
+            dtype = graph.tensor(op.inputs[0]).dtype
+            return builder.data(encode(dtype, np.asarray(value, dtype.numpy)))
+    raise ValueError(f"attribute kind {attribute.kind!r} has no file representation")
+
+
+def _accumulator(graph: Graph, op: Operator) -> DType:
+    """The `acc_type` of an operator that does not state one: that of the first mode its types fit."""
+    node = Node(graph, op, OPERATORS[op.op])
+    for mode in node.spec.modes:
+        operands = (*node.spec.operands, *node.spec.results)
+        if all(node.dtype(o.name) is mode.types[o.type] for o in operands if isinstance(o.type, str)):
+            return mode.types["acc_t"]
+    raise ModelError(f"{op}: attribute acc_type is missing")

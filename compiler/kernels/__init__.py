@@ -1,0 +1,1 @@
+"""Emission: how each kind of layer becomes instructions."""

@@ -1,0 +1,211 @@
+"""Elementwise layers, moves and reductions on the vector unit (clauses 2.4 to 2.10, 2.13)."""
+
+import math
+
+from tosaic.compiler.ir import Graph
+from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.compiler.lower.layers import Layer
+from tosaic.compiler.lower.microprogram import MicroProgram
+from tosaic.compiler.lower.reductions import REDUCTIONS
+from tosaic.compiler.lower.translate import ELEMENT
+from tosaic.compiler.schedule.tracker import Span, Space
+from tosaic.hw.isa import STORE_STREAM, Element
+
+from .emitter import Access, Dim, Emitter
+from .nest import Axis, Piece, merge, pieces, split_lanes
+from .operands import Operands
+from .params import ParamBlock
+
+STORE_ELEMENT = {1: Element.INT8, 2: Element.INT16, 4: Element.INT32}
+
+
+def dense_strides(shape: tuple[int, ...], size: int) -> list[int]:
+    """Byte strides of a dense row-major tensor."""
+    strides, step = [], size
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return strides[::-1]
+
+
+def operand_strides(shape: tuple[int, ...], target: tuple[int, ...], size: int) -> list[int]:
+    """Byte strides of an operand broadcast to the target's shape."""
+    return [
+        0 if extent == 1 and wanted != 1 else stride
+        for extent, wanted, stride in zip(shape, target, dense_strides(shape, size), strict=True)
+    ]
+
+
+def stripeable(graph: Graph, layer: Layer) -> bool:
+    """Whether the layer works on flat element ranges: every operand has the output's shape."""
+    shape = graph.tensors[layer.output].shape
+    same = all(graph.tensors[load.tensor].shape == shape for load in layer.program.loads)
+    return layer.base is None and same and layer.per_channel is None and layer.root.op != "SLICE"
+
+
+def emit_elementwise(
+    graph: Graph,
+    layer: Layer,
+    operands: Operands,
+    emitter: Emitter,
+    stripe_elements: int,
+    params: ParamBlock,
+    params_address: int,
+    table: tuple[int, int] | None,
+    storage: dict[str, str],
+) -> None:
+    """A layer without a convolution or pool."""
+    target = graph.tensors[layer.output]
+    element = ELEMENT[target.dtype]
+    total = math.prod(target.shape)
+    sizes = (*(load.element.bytes for load in layer.program.loads), element.bytes)
+    if stripeable(graph, layer):
+        for start in range(0, total, stripe_elements):
+            stop = min(start + stripe_elements, total)
+            addresses = [
+                operands.fetch(storage[load.tensor], start * load.element.bytes, stop * load.element.bytes)
+                for load in layer.program.loads
+            ]
+            out = operands.target(storage[layer.output], start * element.bytes, stop * element.bytes)
+            axes = [Axis(stop - start, sizes)]
+            _emit_nest(emitter, layer, layer.program, axes, [], [*addresses, out], sizes, None, table)
+            operands.finish(storage[layer.output], out, start * element.bytes, stop * element.bytes)
+            table = None
+        return
+    addresses = []
+    for load in layer.program.loads:
+        source = graph.tensors[load.tensor]
+        addresses.append(operands.fetch(storage[load.tensor], 0, math.prod(source.shape) * load.element.bytes))
+    out = operands.target(storage[layer.output], 0, total * element.bytes)
+    axes, reduced, offsets = _axes(graph, layer, sizes)
+    addresses = [a + o for a, o in zip([*addresses, out], offsets, strict=True)]
+    if layer.per_channel is not None:
+        _emit_per_channel(graph, emitter, layer, addresses, sizes, params, params_address, table)
+    else:
+        _emit_nest(emitter, layer, layer.program, axes, reduced, addresses, sizes, None, table)
+    operands.finish(storage[layer.output], out, 0, total * element.bytes)
+
+
+def _axes(graph: Graph, layer: Layer, sizes: tuple[int, ...]) -> tuple[list[Axis], list[Axis], list[int]]:
+    """(axes of the output slowest first, reduced axes fastest first, byte offsets) per stream."""
+    target = graph.tensors[layer.output].shape
+    offsets = [0] * len(sizes)
+    reduced: list[Axis] = []
+    out = dense_strides(target, sizes[-1])
+    if layer.base is not None and layer.base.op in REDUCTIONS:
+        shape = graph.tensors[layer.base.inputs[0]].shape
+        axis = layer.base.attributes["axis"]
+        columns = []
+        for load, size in zip(layer.program.loads, sizes, strict=False):
+            own = graph.tensors[load.tensor].shape
+            wanted = shape if own == shape else target
+            columns.append(operand_strides(own, wanted, size) if len(own) == len(wanted) else None)
+        if any(column is None for column in columns):
+            raise UnsupportedError(f"{layer.root}: operands of different rank in a reduction")
+        per_axis = [tuple(column[i] for column in columns) + (out[i],) for i in range(len(shape))]
+        reduced = [Axis(shape[axis], (*per_axis[axis][:-1], 0))]
+        axes = [Axis(target[i], per_axis[i]) for i in range(len(shape)) if i != axis]
+        return axes, reduced, offsets
+    if layer.root.op == "SLICE":
+        source = graph.tensors[layer.root.inputs[0]]
+        starts = [int(v) for v in graph.operand_value(layer.root, "start")]
+        strides = dense_strides(source.shape, sizes[0])
+        offsets[0] = sum(start * stride for start, stride in zip(starts, strides, strict=True))
+        columns = [strides]
+    else:
+        columns = [
+            operand_strides(graph.tensors[load.tensor].shape, target, size)
+            for load, size in zip(layer.program.loads, sizes, strict=False)
+        ]
+    columns.append(out)
+    return [Axis(target[i], tuple(c[i] for c in columns)) for i in range(len(target))], reduced, offsets
+
+
+def _emit_per_channel(
+    graph: Graph,
+    emitter: Emitter,
+    layer: Layer,
+    addresses: list[int],
+    sizes: tuple[int, ...],
+    params: ParamBlock,
+    params_address: int,
+    table: tuple[int, int] | None,
+) -> None:
+    """A per-channel RESCALE by itself: one pass per group of channels along the last axis."""
+    shape = graph.tensors[layer.output].shape
+    channels, lanes = shape[-1], emitter.config.columns // max(sizes)
+    rows = math.prod(shape[:-1])
+    for number, first in enumerate(range(0, channels, lanes)):
+        count = min(lanes, channels - first)
+        axes = [Axis(rows, tuple(channels * size for size in sizes)), Axis(count, sizes)]
+        moved = [a + first * size for a, size in zip(addresses, sizes, strict=True)]
+        block = (params_address + number * params.tile_bytes, params.bias, params.scale)
+        _emit_nest(emitter, layer, layer.program, axes, [], moved, sizes, block, table, keep_axes=True)
+
+
+def _emit_nest(
+    emitter: Emitter,
+    layer: Layer,
+    program: MicroProgram,
+    axes: list[Axis],
+    reduced: list[Axis],
+    addresses: list[int],
+    sizes: tuple[int, ...],
+    params: tuple[int, bool, bool] | None,
+    table: tuple[int, int] | None,
+    keep_axes: bool = False,
+) -> None:
+    """The GOs of a nest; `addresses` and strides per stream, loads first."""
+    lanes = emitter.config.columns // max(sizes)
+    if lanes < 1:
+        raise UnsupportedError(f"{layer.root}: elements of {max(sizes)} bytes on a {emitter.config.columns}-byte machine")
+    merged = axes if keep_axes else merge(axes)
+    outer, along, tail = split_lanes(merged, sizes, lanes)
+    splats = tuple(along is not None and stride == 0 for stride in merged[-1].strides) if merged else ()
+    for piece in pieces(outer, along, lanes, tail, reduced, len(sizes), emitter.config.vector_slots):
+        emit_piece(emitter, program, piece, addresses, sizes, reduced, splats, params, table)
+        table = None
+
+
+def emit_piece(
+    emitter: Emitter,
+    program: MicroProgram,
+    piece: Piece,
+    addresses: list[int],
+    sizes: tuple[int, ...],
+    reduced: list[Axis],
+    splats: tuple[bool, ...],
+    params: tuple[int, bool, bool] | None,
+    table: tuple[int, int] | None,
+) -> None:
+    """One VECTOR_GO of a nest."""
+    streams, reads, writes = {}, [], []
+    repeats = math.prod(axis.count for axis in reduced)
+    last_stream = len(addresses) - 1
+    for stream, (address, size) in enumerate(zip(addresses, sizes, strict=True)):
+        store = stream == last_stream
+        start = address + piece.offsets[stream]
+        # The store and the operands of the epilogue are walked once per batch, not over the reduced axes.
+        once = store or stream >= program.body_loads
+        axes = (piece.axes[0], *piece.axes[1 + len(reduced) :]) if reduced and once else piece.axes
+        dims = tuple(Dim(axis.count, axis.strides[stream]) for axis in axes)
+        splat = not store and bool(splats) and splats[stream]
+        element = STORE_ELEMENT[size] if store else program.loads[stream].element
+        streams[STORE_STREAM if store else stream] = Access(start, element, dims, splat)
+        low = start + sum(min(0, (d.count - 1) * d.stride) for d in dims)
+        high = start + sum(max(0, (d.count - 1) * d.stride) for d in dims) + piece.lanes * size
+        (writes if store else reads).append(Span(Space.AM, max(0, low), high))
+    emitter.vector(
+        program,
+        streams,
+        vectors=piece.vectors,
+        slots=piece.slots,
+        lanes=piece.lanes,
+        tail_lanes=piece.tail_lanes,
+        repeats=repeats,
+        reads=reads,
+        writes=writes,
+        params=params,
+        table=table,
+    )
+

@@ -1,0 +1,178 @@
+"""Emits work for the units, leaving out configuration that is already in place."""
+
+import dataclasses
+
+import numpy as np
+
+from tosaic.compiler.lower.microprogram import MicroProgram
+from tosaic.compiler.memory import Image, WeightRing
+from tosaic.compiler.schedule.tracker import Span, Space, Tracker
+from tosaic.hw.config import Config
+from tosaic.hw.isa import STORE_STREAM, Element, Instruction, Opcode, Unit, make
+
+DATA_REGION = 1 << 28
+"""Tag of addresses in the data region (inputs, outputs, spilled tensors) until the image is laid out; addresses
+without it are in the constants."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Dim:
+    count: int
+    stride: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Access:
+    """What one stream of a vector program walks over. `dims` fastest first."""
+
+    address: int
+    element: Element
+    dims: tuple[Dim, ...]
+    splat: bool = False
+
+    def moved(self, bytes_: int) -> "Access":
+        return dataclasses.replace(self, address=self.address + bytes_)
+
+
+class Emitter:
+    """The program under construction."""
+
+    def __init__(self, config: Config):
+        self.config = config
+        self.tracker = Tracker()
+        self.constants = Image(64)
+        self.ring = WeightRing(config.wm_bytes)
+        self._array: dict[Opcode, Instruction] = {}
+        self._vector: dict[tuple, Instruction] = {}
+        self._table: int | None = None
+        self._params: tuple | None = None
+        self._blobs: dict[int, int] = {}
+
+    # --- transfers
+
+    def load(self, memory_address: int, am_address: int, size_bytes: int) -> None:
+        """Copies external memory to activation memory."""
+        go = make(
+            Opcode.LOAD_GO, memory_address=memory_address, space=0, local_address=am_address, row_bytes=size_bytes, rows=1
+        )
+        self.tracker.add(
+            Unit.LOAD,
+            [go],
+            reads=[Span(Space.DRAM, memory_address, memory_address + size_bytes)],
+            writes=[Span(Space.AM, am_address, am_address + size_bytes)],
+        )
+
+    def store(self, am_address: int, memory_address: int, size_bytes: int) -> None:
+        """Copies activation memory to external memory."""
+        go = make(
+            Opcode.STORE_GO, memory_address=memory_address, local_address=am_address, row_bytes=size_bytes, rows=1
+        )
+        self.tracker.add(
+            Unit.STORE,
+            [go],
+            reads=[Span(Space.AM, am_address, am_address + size_bytes)],
+            writes=[Span(Space.DRAM, memory_address, memory_address + size_bytes)],
+        )
+
+    def add_constant(self, data: np.ndarray | bytes) -> int:
+        return self.constants.add(data)
+
+    def weights(self, constant_address: int, size_bytes: int) -> int:
+        """Brings a blob of weights into the ring unless it is there; its WM byte address."""
+        address, missing = self.ring.place(constant_address, size_bytes)
+        if missing:
+            go = make(
+                Opcode.LOAD_GO,
+                memory_address=constant_address,
+                space=1,
+                local_address=address,
+                row_bytes=size_bytes,
+                rows=1,
+            )
+            self.tracker.add(Unit.LOAD, [go], writes=[Span(Space.WM, address, address + size_bytes)])
+        return address
+
+    # --- array
+
+    def array(self, setup: list[Instruction], go: Instruction, am: Span, wm: Span) -> None:
+        """An array GO with the configuration it needs."""
+        fresh = [instruction for instruction in setup if self._array.get(instruction.opcode) != instruction]
+        self._array.update({instruction.opcode: instruction for instruction in fresh})
+        self.tracker.add(Unit.ARRAY, [go], configuration=fresh, reads=[am, wm])
+
+    # --- vector
+
+    def vector(
+        self,
+        program: MicroProgram,
+        streams: dict[int, Access],
+        *,
+        vectors: int,
+        slots: int,
+        lanes: int,
+        tail_lanes: int,
+        repeats: int = 1,
+        reads: list[Span],
+        writes: list[Span],
+        consumes_array: bool = False,
+        params: tuple[int, bool, bool] | None = None,
+        table: tuple[int, int] | None = None,
+    ) -> None:
+        """A VECTOR_GO. `params` is (AM address, bias, scale), `table` (AM address, entries)."""
+        wanted: dict[tuple, Instruction] = {}
+        for instruction in program.instructions:
+            wanted[instruction.opcode, instruction.index] = instruction
+        for number, access in streams.items():
+            wanted[Opcode.VECTOR_STREAM, number] = make(
+                Opcode.VECTOR_STREAM,
+                stream=number,
+                address=access.address % (1 << 24),
+                element=access.element,
+                splat=access.splat,
+            )
+            dims = [*access.dims, *(Dim(1, 0) for _ in range(6 - len(access.dims)))]
+            for pair in range(3):
+                low, high = dims[2 * pair : 2 * pair + 2]
+                wanted[Opcode.VECTOR_DIMS, number, pair] = make(
+                    Opcode.VECTOR_DIMS,
+                    stream=number,
+                    pair=pair,
+                    count_low=low.count,
+                    stride_low=low.stride,
+                    count_high=high.count,
+                    stride_high=high.stride,
+                )
+        fresh = [instruction for key, instruction in wanted.items() if self._vector.get(key) != instruction]
+        self._vector.update(wanted)
+        work = []
+        if params is not None:
+            address, bias, scale = params
+            work.append(make(Opcode.VECTOR_PARAM, address=address, bias=bias, scale=scale))
+            size = self.config.columns * (4 * bias + 5 * scale)
+            reads = [*reads, Span(Space.AM, address, address + size)]
+        if table is not None:
+            address, entries = table
+            work.append(make(Opcode.VECTOR_TABLE, address=address, entries=entries))
+            reads = [*reads, Span(Space.AM, address, address + 4 * entries)]
+        work.append(
+            make(
+                Opcode.VECTOR_GO,
+                vectors=vectors,
+                slots=slots,
+                repeats=repeats,
+                body_start=program.body_start,
+                body_end=program.body_end,
+                uops=program.uops,
+                lanes=lanes,
+                tail_lanes=tail_lanes,
+            )
+        )
+        self.tracker.add(
+            Unit.VECTOR, work, configuration=fresh, reads=reads, writes=writes, consumes_array=consumes_array
+        )
+
+    def mark(self, layer: int) -> None:
+        self.tracker.add(Unit.VECTOR, [make(Opcode.VECTOR_MARK, layer=layer)])
+
+    def store_stream(self) -> int:
+        return STORE_STREAM

@@ -1,0 +1,87 @@
+"""Windows over images: which input rows an output row needs, and the bytes between things."""
+
+import dataclasses
+
+from tosaic.compiler.ir import Graph, Operator
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """An image [N, H, W, C] inside a stored tensor: a whole tensor, or a SLICE of one in H and W."""
+
+    storage: str
+    offset: int
+    """Bytes from the start of the storage to the first pixel."""
+    pitch: int
+    """Bytes from image row to image row."""
+    image_bytes: int
+    """Bytes from image to image of the batch."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """Sizes of a windowed operator (convolution or pool); strides and steps in pixels."""
+
+    n: int
+    ih: int
+    iw: int
+    ic: int
+    oh: int
+    ow: int
+    kh: int
+    kw: int
+    sy: int
+    sx: int
+    dy: int
+    dx: int
+    top: int
+    left: int
+    view: View
+
+    def input_rows(self, oy0: int, oy1: int) -> tuple[int, int]:
+        """Input rows [lo, hi) inside the image that output rows [oy0, oy1) need."""
+        low = max(0, min(self.ih, oy0 * self.sy - self.top))
+        high = max(low, min(self.ih, (oy1 - 1) * self.sy - self.top + (self.kh - 1) * self.dy + 1))
+        return low, high
+
+    def input_span(self, image: int, low: int, high: int) -> tuple[int, int]:
+        """Bytes [start, stop) of the storage that hold rows [low, high) of an image."""
+        start = self.view.offset + image * self.view.image_bytes + low * self.view.pitch
+        if high <= low:
+            return start, start + 1
+        return start, start + (high - low - 1) * self.view.pitch + self.iw * self.ic
+
+    def simplified(self) -> "Window":
+        """The same work with fewer, longer rows where the layout allows it."""
+        dense = self.view.pitch == self.iw * self.ic and self.view.image_bytes == self.ih * self.view.pitch
+        if not dense:
+            return self
+        if (self.kh, self.kw, self.sy, self.sx, self.top, self.left) == (1, 1, 1, 1, 0, 0):
+            if (self.oh, self.ow) == (self.ih, self.iw):
+                rows = self.n * self.ih
+                view = dataclasses.replace(self.view, image_bytes=rows * self.view.pitch)
+                return dataclasses.replace(self, n=1, ih=rows, oh=rows, view=view)
+        if self.iw == 1 and self.kw == 1 and self.left == 0 and self.ow == 1:
+            view = dataclasses.replace(self.view, pitch=self.view.image_bytes)
+            return dataclasses.replace(
+                self,
+                ih=1, iw=self.ih, oh=1, ow=self.oh, kh=1, kw=self.kh, sy=1, sx=self.sy, dy=1, dx=self.dy,
+                top=0, left=self.top, view=view,
+            )  # fmt: skip
+        return self
+
+
+def window_of(graph: Graph, operator: Operator, view: View) -> Window:
+    """The window of a convolution, depthwise convolution or pool."""
+    n, ih, iw, ic = graph.tensors[operator.inputs[0]].shape
+    _, oh, ow, _ = graph.tensors[operator.outputs[0]].shape
+    attributes = operator.attributes
+    if operator.op == "CONV2D":
+        _, kh, kw, _ = graph.tensors[operator.inputs[1]].shape
+    elif operator.op == "DEPTHWISE_CONV2D":
+        kh, kw = graph.tensors[operator.inputs[1]].shape[:2]
+    else:
+        kh, kw = attributes["kernel"]
+    (sy, sx), (dy, dx) = attributes["stride"], attributes.get("dilation", [1, 1])
+    top, _, left, _ = attributes["pad"]
+    return Window(n, ih, iw, ic, oh, ow, kh, kw, sy, sx, dy, dx, top, left, view)

@@ -1,0 +1,144 @@
+"""Loop nests of the vector unit: from tensor dimensions to the dimensions of VECTOR_GOs."""
+
+import dataclasses
+from collections.abc import Iterator
+
+MAX_COUNT = 1 << 15
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """One loop: its length, and for every stream (loads first, the store last) its stride in bytes."""
+
+    count: int
+    strides: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Piece:
+    """One VECTOR_GO: axes fastest first (slot axis, reduced axes, the others), and byte offsets per stream."""
+
+    axes: tuple[Axis, ...]
+    offsets: tuple[int, ...]
+    slots: int
+    vectors: int
+    lanes: int
+    tail_lanes: int
+
+
+def merge(axes: list[Axis]) -> list[Axis]:
+    """Joins neighbours (slowest first) that every stream walks as one; drops axes of length 1."""
+    out: list[Axis] = []
+    for axis in axes:
+        if axis.count == 1:
+            continue
+        if out and all(o == i * axis.count for o, i in zip(out[-1].strides, axis.strides, strict=True)):
+            out[-1] = Axis(out[-1].count * axis.count, axis.strides)
+        else:
+            out.append(axis)
+    return out
+
+
+def split_lanes(axes: list[Axis], sizes: tuple[int, ...], lanes: int) -> tuple[list[Axis], Axis | None, int]:
+    """(outer axes, axis of vectors along the lanes or None, lanes of the last vector).
+
+    `sizes` are the streams' element sizes. The innermost axis runs along the lanes when every stream walks it
+    element by element or, loads only, not at all; else every vector has one lane and the axis stays outside."""
+    if not axes:
+        return [], None, 1
+    inner = axes[-1]
+    contiguous = all(
+        stride == size or (stride == 0 and i < len(sizes) - 1)
+        for i, (stride, size) in enumerate(zip(inner.strides, sizes, strict=True))
+    )
+    if not contiguous:
+        return axes, None, 1
+    vectors = -(-inner.count // lanes)
+    strides = tuple(stride * lanes for stride in inner.strides)
+    return axes[:-1], Axis(vectors, strides), inner.count - (vectors - 1) * lanes
+
+
+def pieces(
+    outer: list[Axis], along: Axis | None, lanes: int, tail: int, reduced: list[Axis], streams: int, max_slots: int
+) -> Iterator[Piece]:
+    """The VECTOR_GOs that cover the nest (`outer` slowest first) of so many streams."""
+    axes = list(outer)
+    if along is not None:
+        if along.count > 1 and tail != lanes and reduced:
+            # A batch is whole turns of the slot axis, so the shorter last vector gets a GO of its own.
+            full = Axis(along.count - 1, along.strides)
+            yield from pieces(outer, full, lanes, lanes, reduced, streams, max_slots)
+            rest = tuple(stride * full.count for stride in along.strides)
+            for piece in pieces(outer, Axis(1, along.strides), tail, tail, reduced, streams, max_slots):
+                yield dataclasses.replace(piece, offsets=tuple(map(sum, zip(piece.offsets, rest, strict=True))))
+            return
+        axes.append(along)
+        if along.count == 1:
+            lanes = tail
+    else:
+        lanes = tail = 1
+    axes = axes[::-1] or [Axis(1, (0,) * streams)]
+    if not reduced:
+        yield from _flat(axes, lanes, tail, max_slots)
+    else:
+        yield from _batched(axes, lanes, reduced, max_slots)
+
+
+def _flat(axes: list[Axis], lanes: int, tail: int, max_slots: int) -> Iterator[Piece]:
+    """Without reduction batches may end anywhere in the nest."""
+    zero = (0,) * len(axes[0].strides)
+    limit = 6
+    big = [i for i, axis in enumerate(axes) if axis.count > MAX_COUNT]
+    if len(axes) > limit or big:
+        index = big[-1] if big else len(axes) - 1
+        axis = axes[index]
+        step = MAX_COUNT if big else 1
+        for start in range(0, axis.count, step):
+            count = min(step, axis.count - start)
+            last = start + count == axis.count
+            part = [*axes[:index], Axis(count, axis.strides), *axes[index + 1 :]]
+            if not big:
+                part.pop(index)
+            part_tail = tail if index != 0 or last else lanes
+            for piece in _flat(part, lanes, part_tail, max_slots):
+                offsets = tuple(o + start * s for o, s in zip(piece.offsets, axis.strides, strict=True))
+                yield dataclasses.replace(piece, offsets=offsets)
+        return
+    vectors = 1
+    for axis in axes:
+        vectors *= axis.count
+    yield Piece(tuple(axes), zero, max_slots, vectors, lanes, tail)
+
+
+def _batched(axes: list[Axis], lanes: int, reduced: list[Axis], max_slots: int) -> Iterator[Piece]:
+    """With a reduction each batch is one turn of the slot axis, repeated over the reduced axes."""
+    zero = (0,) * len(axes[0].strides)
+    slot = max(range(len(axes)), key=lambda i: min(axes[i].count, max_slots))
+    axis, others = axes[slot], axes[:slot] + axes[slot + 1 :]
+    whole, rest = divmod(axis.count, max_slots)
+    parts = []
+    if whole:
+        blocks = [Axis(whole, tuple(s * max_slots for s in axis.strides))] if whole > 1 else []
+        parts.append((0, max_slots, blocks))
+    if rest:
+        parts.append((whole * max_slots, rest, []))
+    for start, slots, blocks in parts:
+        loops = (Axis(slots, axis.strides), *reduced, *blocks, *others)
+        offsets = tuple(start * s for s in axis.strides)
+        yield from _limited(loops, offsets or zero, slots, lanes, len(reduced))
+
+
+def _limited(
+    loops: tuple[Axis, ...], offsets: tuple[int, ...], slots: int, lanes: int, reduced: int
+) -> Iterator[Piece]:
+    outer = loops[1 + reduced :]
+    if len(loops) > 6:
+        axis = outer[-1]
+        for turn in range(axis.count):
+            moved = tuple(o + turn * s for o, s in zip(offsets, axis.strides, strict=True))
+            yield from _limited(loops[:-1], moved, slots, lanes, reduced)
+        return
+    vectors = slots
+    for axis in outer:
+        vectors *= axis.count
+    yield Piece(loops, offsets, slots, vectors, lanes, lanes)

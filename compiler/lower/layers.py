@@ -1,0 +1,213 @@
+"""Groups operators into layers: one pass of the machine each, with everything elementwise fused into its drain."""
+
+import dataclasses
+import math
+
+from tosaic.compiler.ir import Graph, Operator
+from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.hw.config import Config
+
+from .expression import Immediate, Load, Value
+from .fold import constant_scalar
+from .microprogram import MicroProgram, TooComplex, assemble
+from .reductions import REDUCTIONS, reduced_value
+from .translate import ELEMENT, ELEMENTWISE, PerChannel, Translator
+from .windows import array_value
+
+ARRAY_OPERATORS = ("CONV2D", "DEPTHWISE_CONV2D")
+POOLS = ("AVG_POOL2D", "MAX_POOL2D")
+MOVES = ("SLICE",)
+BASES = (*ARRAY_OPERATORS, *POOLS, *REDUCTIONS)
+
+
+@dataclasses.dataclass
+class Layer:
+    """Operators that run as one pass; `base` is the convolution, pool or reduction at its start, if any."""
+
+    operators: list[Operator]
+    base: Operator | None
+    root: Operator
+    program: MicroProgram
+    per_channel: PerChannel | None
+    table: str | None
+
+    @property
+    def output(self) -> str:
+        return self.root.outputs[0]
+
+    @property
+    def name(self) -> str:
+        return self.root.outputs[0]
+
+
+@dataclasses.dataclass
+class _Group:
+    operators: set[int]
+    base: int | None = None
+
+
+class Fuser:
+    """Decides which operators share a layer."""
+
+    def __init__(self, graph: Graph, config: Config, *, fuse: bool = True, keep: bool = False):
+        self.graph, self.config, self.fuse, self.keep = graph, config, fuse, keep
+        self.producer = {name: i for i, op in enumerate(graph.operators) for name in op.outputs}
+        self.consumers: dict[str, list[int]] = {}
+        for i, op in enumerate(graph.operators):
+            for name in op.inputs:
+                self.consumers.setdefault(name, []).append(i)
+
+    def layers(self, skip: set[int]) -> list[Layer]:
+        """All layers in executable order; `skip` are operators that need none (renamings, folded views)."""
+        assigned, groups = set(skip), []
+        for index in reversed(range(len(self.graph.operators))):
+            if index in assigned:
+                continue
+            group = self._grow(index, assigned)
+            assigned |= group.operators
+            groups.append((index, group))
+        return [self._layer(root, group) for root, group in reversed(groups)]
+
+    # --- growing
+
+    def _grow(self, root: int, assigned: set[int]) -> _Group:
+        operators = self.graph.operators
+        group = _Group({root})
+        if operators[root].op in BASES:
+            group.base = root
+        elif operators[root].op not in ELEMENTWISE:
+            return group
+        if not self.fuse:
+            return group
+        rejected: set[int] = set()
+        while True:
+            candidates = self._candidates(group, assigned, rejected)
+            if not candidates:
+                return group
+            index = max(candidates, key=self._weight)
+            addition = self._closure(index, group)
+            grown = addition and _Group(group.operators | addition, group.base)
+            if grown and operators[index].op in BASES:
+                grown.base = index
+            if grown:
+                for i in addition:
+                    if operators[i].op in BASES and grown.base is None:
+                        grown.base = i
+            if grown and self._fits(root, grown):
+                group = grown
+            else:
+                rejected.add(index)
+
+    def _candidates(self, group: _Group, assigned: set[int], rejected: set[int]) -> list[int]:
+        found = []
+        for member in group.operators:
+            for name in self.graph.operators[member].inputs:
+                index = self.producer.get(name)
+                if index is None or index in assigned or index in rejected or index in group.operators:
+                    continue
+                if name in self.graph.outputs or not set(self.consumers[name]) <= group.operators:
+                    continue
+                if self._joins(index, member, group):
+                    found.append(index)
+        return found
+
+    def _joins(self, index: int, member: int, group: _Group) -> bool:
+        """Whether producer `index` of an operand of `member` may be in the same pass."""
+        operators, tensors = self.graph.operators, self.graph.tensors
+        producer, consumer = operators[index], operators[member]
+        if consumer.op in BASES:
+            # Into a reduction: terms computed on the way in.
+            same = tensors[producer.outputs[0]].shape == tensors[consumer.inputs[0]].shape
+            return consumer.op in REDUCTIONS and producer.op in ELEMENTWISE and same
+        if producer.op in BASES and group.base is not None:
+            return False
+        return producer.op in (*ELEMENTWISE, *BASES) and self._shape(producer) == self._shape(consumer)
+
+    def _shape(self, operator: Operator) -> tuple[int, ...]:
+        return self.graph.tensors[operator.outputs[0]].shape
+
+    def _closure(self, index: int, group: _Group) -> set[int]:
+        """`index` with the array operator whose raw accumulators it reads: those must not go through memory."""
+        addition = {index}
+        operator = self.graph.operators[index]
+        if operator.op in BASES:
+            return addition
+        for name in operator.inputs:
+            source = self.producer.get(name)
+            if source is not None and self.graph.operators[source].op in ARRAY_OPERATORS:
+                if group.base is not None or self.consumers[name] != [index] or name in self.graph.outputs:
+                    return set()
+                addition.add(source)
+        return addition
+
+    def _weight(self, index: int) -> float:
+        """How much work an operand's chain starts with: the heaviest convolution becomes the layer's base."""
+        operator = self.graph.operators[index]
+        while operator.op in ELEMENTWISE:
+            sources = [self.producer[name] for name in operator.inputs if name in self.producer]
+            if len(sources) != 1:
+                return 0
+            operator = self.graph.operators[sources[0]]
+        if operator.op not in ARRAY_OPERATORS:
+            return 0
+        return math.prod(self.graph.tensors[operator.inputs[1]].shape[:-1])
+
+    # --- building
+
+    def _fits(self, root: int, group: _Group) -> bool:
+        try:
+            self._layer(root, group)
+        except UnsupportedError:
+            return False
+        return True
+
+    def _layer(self, root: int, group: _Group) -> Layer:
+        graph = self.graph
+        order = [graph.operators[i] for i in sorted(group.operators)]
+        base = graph.operators[group.base] if group.base is not None else None
+        root_operator = graph.operators[root]
+        values: dict[str, Value] = {}
+
+        def uses(name: str) -> int:
+            return sum(name in operator.inputs for operator in order)
+
+        def operand(name: str) -> Value:
+            if name in values:
+                return values[name]
+            scalar = constant_scalar(graph, name)
+            if scalar is not None:
+                return Immediate(scalar)
+            tensor = graph.tensors[name]
+            if tensor.dtype not in ELEMENT:
+                raise UnsupportedError(f"{root_operator}: the vector unit does not read {tensor}")
+            return Load(name, ELEMENT[tensor.dtype])
+
+        translator = Translator(graph, operand, uses)
+        for operator in order:
+            if operator is base:
+                if operator.op in ARRAY_OPERATORS:
+                    values[operator.outputs[0]] = array_value()
+                else:
+                    values[operator.outputs[0]] = reduced_value(graph, operator, operand)
+            elif operator.op in ELEMENTWISE:
+                values[operator.outputs[0]] = translator.translate(operator)
+            elif operator.op in MOVES:
+                values[operator.outputs[0]] = operand(operator.inputs[0])
+            else:
+                raise UnsupportedError(
+                    f"{operator}: {operator.op} ({graph.tensors[operator.outputs[0]]}) does not run on the accelerator yet"
+                )
+        result = values[root_operator.outputs[0]]
+        target = graph.tensors[root_operator.outputs[0]]
+        if target.dtype not in ELEMENT:
+            raise UnsupportedError(f"{root_operator}: the accelerator does not store {target}")
+        for operator in order:
+            if operator.op == "RESCALE" and operator.attributes.get("output_unsigned") and operator is not root_operator:
+                raise TooComplex("an unsigned result inside a layer")
+        program = assemble(result, self.config)
+        if base is not None and base.op in (*ARRAY_OPERATORS, *POOLS):
+            if any(graph.tensors[load.tensor].shape != target.shape for load in program.loads[program.body_loads :]):
+                raise TooComplex("a broadcast operand after a window")
+        if translator.per_channel is not None and base is not None and base.op not in ARRAY_OPERATORS:
+            raise TooComplex("a per-channel RESCALE after a reduction")
+        return Layer(order, base, root_operator, program, translator.per_channel, translator.table)

@@ -1,0 +1,206 @@
+"""TOSA elementwise operators as expressions of micro-operations (clauses 2.4 to 2.8 and 2.13)."""
+
+import dataclasses
+import typing
+from collections.abc import Callable
+
+import numpy as np
+
+from tosaic.compiler.ir import DType, Graph, Operator
+from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.hw.isa import Element, Op
+
+from .expression import ArrayResult, Immediate, Load, Node, Value, clamped
+
+ELEMENT = {
+    DType.BOOL: Element.UINT8,
+    DType.INT8: Element.INT8,
+    DType.UINT8: Element.UINT8,
+    DType.INT16: Element.INT16,
+    DType.UINT16: Element.UINT16,
+    DType.INT32: Element.INT32,
+}
+"""How a tensor's elements lie in memory."""
+
+_SIMPLE = {
+    "ADD": Op.ADD,
+    "SUB": Op.SUB,
+    "MAXIMUM": Op.MAX,
+    "MINIMUM": Op.MIN,
+    "BITWISE_AND": Op.AND,
+    "BITWISE_OR": Op.OR,
+    "BITWISE_XOR": Op.XOR,
+    "LOGICAL_AND": Op.AND,
+    "LOGICAL_OR": Op.OR,
+    "LOGICAL_XOR": Op.XOR,
+    "EQUAL": Op.EQ,
+    "GREATER": Op.GT,
+    "GREATER_EQUAL": Op.GE,
+}
+
+
+@dataclasses.dataclass
+class PerChannel:
+    """Multipliers and shifts along the last axis."""
+
+    multipliers: np.ndarray
+    shifts: np.ndarray
+
+
+class Translator:
+    """Builds the expression of one layer. `operand` gives the value of a tensor (a node made before, a load, a
+    constant), `uses` how often the layer reads it."""
+
+    def __init__(self, graph: Graph, operand: Callable[[str], Value], uses: Callable[[str], int]):
+        self.graph, self.operand, self.uses = graph, operand, uses
+        self.per_channel: PerChannel | None = None
+        self.table: str | None = None
+
+    def translate(self, operator: Operator) -> Value:
+        """The value that `operator` computes; UnsupportedError when no micro-operations do."""
+        special = getattr(self, "_" + operator.op.lower(), None)
+        if special is not None:
+            value = special(operator)
+        elif operator.op in _SIMPLE:
+            value = self._binary(operator, _SIMPLE[operator.op])
+        else:
+            raise UnsupportedError(f"{operator}: the vector unit has no micro-operations for {operator.op}")
+        if isinstance(value, Node):
+            value.layer_tensor = operator.outputs[0]
+        return value
+
+    # --- helpers
+
+    def _tensor(self, operator: Operator, position: int = 0) -> typing.Any:
+        return self.graph.tensors[operator.inputs[position]]
+
+    def _value(self, operator: Operator, name: str) -> int:
+        return int(self.graph.operand_value(operator, name).reshape(-1)[0])
+
+    def _binary(self, operator: Operator, op: Op) -> Value:
+        a, b = self.operand(operator.inputs[0]), self.operand(operator.inputs[1])
+        if op is Op.ADD:
+            fused = self._into_rescale(operator, a, b)
+            if fused is not None:
+                return fused
+        return Node(op, a, b, wrap32=op in (Op.ADD, Op.SUB))
+
+    def _into_rescale(self, operator: Operator, a: Value, b: Value) -> Node | None:
+        """ADD of a RESCALE's result is that RESCALE's B operand: one micro-operation less."""
+        for first, second, name in ((a, b, operator.inputs[0]), (b, a, operator.inputs[1])):
+            free = isinstance(first, Node) and first.op is Op.RESCALE and first.b is None and first.out_zp == 0
+            if free and first.clamp is None and first is not second and self.uses(name) == 1:
+                assert isinstance(first, Node)
+                first.b, first.wrap32 = second, True
+                return first
+        return None
+
+    # --- operators with parameters
+
+    def _clamp(self, operator: Operator) -> Value:
+        low, high = (int(operator.attributes[key]) for key in ("min_val", "max_val"))
+        return clamped(self.operand(operator.inputs[0]), low, high, self.uses(operator.inputs[0]))
+
+    def _rescale(self, operator: Operator) -> Value:
+        graph, attributes = self.graph, operator.attributes
+        value, source = self.operand(operator.inputs[0]), self._tensor(operator)
+        target = graph.tensors[operator.outputs[0]]
+        input_zp, output_zp = self._value(operator, "input_zp"), self._value(operator, "output_zp")
+        if DType.INT48 in (source.dtype, target.dtype):
+            raise UnsupportedError(f"{operator}: int48 tensors ({source}) do not run yet")
+        bits = source.dtype.bits
+        if attributes.get("input_unsigned"):
+            input_zp &= (1 << bits) - 1
+            if isinstance(value, Load):
+                value = Load(value.tensor, Element.UINT8 if bits == 8 else Element.UINT16)
+            else:
+                value = Node(Op.AND, value, Immediate((1 << bits) - 1))
+        node = Node(Op.RESCALE, value, a_zp=input_zp, round=attributes["rounding_mode"] == "DOUBLE_ROUND")
+        if self.uses(operator.inputs[0]) == 1 and isinstance(value, Node) and isinstance(value.a, ArrayResult):
+            node.a, node.bias = value.a, value.bias
+        multipliers = graph.operand_value(operator, "multiplier").reshape(-1).astype(np.int64)
+        shifts = graph.operand_value(operator, "shift").reshape(-1).astype(np.int64)
+        if (multipliers == multipliers[0]).all() and (shifts == shifts[0]).all():
+            node.multiplier, node.shift = int(multipliers[0]), int(shifts[0])
+        elif self.per_channel is not None:
+            raise UnsupportedError(f"{operator}: a second per-channel RESCALE in one layer")
+        else:
+            self.per_channel, node.per_channel = PerChannel(multipliers, shifts), True
+        if target.dtype in (DType.INT8, DType.INT16):
+            bits = target.dtype.bits
+            if attributes.get("output_unsigned"):
+                output_zp &= (1 << bits) - 1
+                node.clamp = (0, (1 << bits) - 1)
+            else:
+                node.clamp = (target.dtype.min, target.dtype.max)
+        node.out_zp = output_zp
+        return node
+
+    def _mul(self, operator: Operator) -> Value:
+        shift = self._value(operator, "shift")
+        a, b = self.operand(operator.inputs[0]), self.operand(operator.inputs[1])
+        return Node(Op.MUL, a, b, shift=shift, wrap32=True)
+
+    def _table(self, operator: Operator) -> Value:
+        if self.table is not None:
+            raise UnsupportedError(f"{operator}: a second TABLE in one layer")
+        self.table = self.graph.operand(operator, "table")
+        op = Op.TABLE8 if self._tensor(operator).dtype is DType.INT8 else Op.TABLE16
+        return Node(op, self.operand(operator.inputs[0]))
+
+    def _negate(self, operator: Operator) -> Value:
+        target = self.graph.tensors[operator.outputs[0]].dtype
+        zps = [self._value(operator, name) for name in ("input1_zp", "output_zp")] if target is DType.INT8 else [0, 0]
+        node = Node(Op.MUL, self.operand(operator.inputs[0]), Immediate(-1), a_zp=zps[0], out_zp=zps[1])
+        if target is DType.INT32:
+            node.wrap32 = True
+        else:
+            node.clamp = (target.min, target.max)
+        return node
+
+    def _abs(self, operator: Operator) -> Value:
+        return Node(Op.ABS, self.operand(operator.inputs[0]), wrap32=True)
+
+    def _clz(self, operator: Operator) -> Value:
+        return Node(Op.CLZ, self.operand(operator.inputs[0]))
+
+    def _bitwise_not(self, operator: Operator) -> Value:
+        return Node(Op.XOR, self.operand(operator.inputs[0]), Immediate(-1))
+
+    def _logical_not(self, operator: Operator) -> Value:
+        return Node(Op.XOR, self.operand(operator.inputs[0]), Immediate(1))
+
+    def _logical_left_shift(self, operator: Operator) -> Value:
+        self._only_int32(operator)
+        return Node(Op.LSL, self.operand(operator.inputs[0]), self.operand(operator.inputs[1]), wrap32=True)
+
+    def _logical_right_shift(self, operator: Operator) -> Value:
+        self._only_int32(operator)
+        return Node(Op.LSR, self.operand(operator.inputs[0]), self.operand(operator.inputs[1]), wrap32=True)
+
+    def _arithmetic_right_shift(self, operator: Operator) -> Value:
+        rounding = bool(operator.attributes["round"])
+        return Node(Op.ASR, self.operand(operator.inputs[0]), self.operand(operator.inputs[1]), round=rounding)
+
+    def _only_int32(self, operator: Operator) -> None:
+        if self._tensor(operator).dtype is not DType.INT32:
+            raise UnsupportedError(f"{operator}: {operator.op} runs on int32 only, not on {self._tensor(operator)}")
+
+    def _cast(self, operator: Operator) -> Value:
+        value, target = self.operand(operator.inputs[0]), self.graph.tensors[operator.outputs[0]].dtype
+        if target is DType.BOOL:
+            return Node(Op.XOR, Node(Op.EQ, value, Immediate(0)), Immediate(1))
+        if target.bits >= self._tensor(operator).dtype.bits or target is DType.INT32:
+            return Node(Op.MOV, value)
+        # Narrowing keeps the low bits: sign-extend them for whoever reads the register.
+        spare = 32 - target.bits
+        return Node(Op.ASR, Node(Op.LSL, value, Immediate(spare), wrap32=True), Immediate(spare))
+
+
+ELEMENTWISE = frozenset(_SIMPLE) | {
+    name[1:].upper()
+    for name in vars(Translator)
+    if name.startswith("_") and not name.startswith("__") and name[1:].upper() not in
+    ("TENSOR", "VALUE", "BINARY", "INTO_RESCALE", "ONLY_INT32")
+}
+"""TOSA operators that become micro-operations lane by lane."""

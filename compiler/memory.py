@@ -1,0 +1,91 @@
+"""Where tensors live: first-fit allocation of activation memory, the weight ring, and the external memory image."""
+
+import dataclasses
+
+import numpy as np
+
+from tosaic.compiler.ir.errors import UnsupportedError
+
+
+class OutOfMemory(UnsupportedError):
+    """The activation memory cannot hold what a layer needs at the current residency."""
+
+
+class Arena:
+    """First-fit allocator of activation memory, in bytes."""
+
+    def __init__(self, size_bytes: int, alignment: int):
+        self.size_bytes, self.alignment = size_bytes, alignment
+        self._used: list[tuple[int, int]] = []
+
+    def gaps(self) -> list[tuple[int, int]]:
+        """Free (start, end), ascending."""
+        free, position = [], 0
+        for start, end in sorted(self._used):
+            if start > position:
+                free.append((position, start))
+            position = max(position, end)
+        if position < self.size_bytes:
+            free.append((position, self.size_bytes))
+        return free
+
+    def largest_gap_bytes(self) -> int:
+        return max((end - start for start, end in self.gaps()), default=0)
+
+    def free_bytes(self) -> int:
+        return sum(end - start for start, end in self.gaps())
+
+    def allocate(self, size_bytes: int, *, high: bool = False) -> int | None:
+        """Address of a free block, None when there is none. `high` takes the last gap: for what lives briefly."""
+        size_bytes = -(-max(size_bytes, 1) // self.alignment) * self.alignment
+        gaps = [gap for gap in self.gaps() if gap[1] - gap[0] >= size_bytes]
+        if not gaps:
+            return None
+        start = gaps[-1][1] - size_bytes if high else gaps[0][0]
+        self._used.append((start, start + size_bytes))
+        return start
+
+    def free(self, address: int) -> None:
+        block = next(block for block in self._used if block[0] == address)
+        self._used.remove(block)
+
+
+class WeightRing:
+    """Weight memory as a ring of blobs; a blob that is still there is not loaded again."""
+
+    def __init__(self, size_bytes: int):
+        self.size_bytes, self._position = size_bytes, 0
+        self._resident: dict[int, tuple[int, int]] = {}
+
+    def place(self, blob: int, size_bytes: int) -> tuple[int, bool]:
+        """(byte address, whether it must be loaded)."""
+        if blob in self._resident:
+            return self._resident[blob][0], False
+        if self._position + size_bytes > self.size_bytes:
+            self._position = 0
+        start, end = self._position, self._position + size_bytes
+        self._resident = {b: r for b, r in self._resident.items() if r[1] <= start or end <= r[0]}
+        self._resident[blob] = (start, end)
+        self._position = end
+        return start, True
+
+
+@dataclasses.dataclass
+class Image:
+    """The start of external memory: constants, appended as the compiler needs them."""
+
+    alignment: int
+    _parts: list[bytes] = dataclasses.field(default_factory=list)
+    size_bytes: int = 0
+
+    def add(self, data: np.ndarray | bytes) -> int:
+        """Places data; returns its byte offset from the start of the constants."""
+        raw = data if isinstance(data, bytes) else np.ascontiguousarray(data).tobytes()
+        raw += bytes(-len(raw) % self.alignment)
+        address = self.size_bytes
+        self._parts.append(raw)
+        self.size_bytes += len(raw)
+        return address
+
+    def bytes(self) -> bytes:
+        return b"".join(self._parts)

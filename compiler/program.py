@@ -1,0 +1,137 @@
+"""The compiled program: an external-memory image and what a host needs to know to run it; the `.tsc` file."""
+
+import dataclasses
+import json
+import pathlib
+import zlib
+
+import numpy as np
+
+from tosaic.compiler.ir import DType
+from tosaic.compiler.ir.errors import InputError, ModelError
+from tosaic.hw.config import Config
+from tosaic.hw.isa import ISA_HASH
+
+MAGIC = b"TOSAIC\x00\x01"
+
+
+@dataclasses.dataclass(frozen=True)
+class Port:
+    """A graph input or output in the memory window: dense, row major, little endian."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+    address: int
+    bytes: int
+
+    @property
+    def numpy(self) -> np.dtype:
+        """dtype of the elements as they lie in memory (bool: one byte, 0 or 1)."""
+        return np.dtype(self.dtype.numpy)
+
+    def read(self, memory: np.ndarray) -> np.ndarray:
+        """The tensor's value in a memory window (uint8)."""
+        raw = memory[self.address : self.address + self.bytes].tobytes()
+        return np.frombuffer(raw, dtype=self.numpy).reshape(self.shape).copy()
+
+    def write(self, memory: np.ndarray, value: np.ndarray) -> None:
+        """Places the tensor; InputError when shape or dtype differ."""
+        if tuple(value.shape) != self.shape:
+            raise InputError(f"input {self.name!r} has shape {list(value.shape)}, the model wants {list(self.shape)}")
+        if value.dtype != self.numpy:
+            raise InputError(f"input {self.name!r} has dtype {value.dtype}, the model wants {self.numpy}: convert it first")
+        raw = np.frombuffer(np.ascontiguousarray(value).tobytes(), np.uint8)
+        memory[self.address : self.address + self.bytes] = raw
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerInfo:
+    """A step of the program, in order; VECTOR_MARK with this index tells when it is complete."""
+
+    name: str
+    op: str
+    macs: int
+    output: str
+    operators: tuple[str, ...]
+
+
+@dataclasses.dataclass
+class Program:
+    """What the accelerator executes. `image` is the start of the memory window; the rest of `memory_bytes` is
+    inputs, outputs and spilled tensors."""
+
+    config: Config
+    image: bytes
+    program_address: int
+    program_bytes: int
+    memory_bytes: int
+    inputs: list[Port]
+    outputs: list[Port]
+    layers: list[LayerInfo]
+    kept: list[Port] = dataclasses.field(default_factory=list)
+    """Intermediate tensors that the program leaves in memory (compiled with keep_layers)."""
+
+    @property
+    def macs(self) -> int:
+        return sum(layer.macs for layer in self.layers)
+
+    def memory(self) -> np.ndarray:
+        """A fresh memory window with the image in place, uint8."""
+        window = np.zeros(self.memory_bytes, np.uint8)
+        window[: len(self.image)] = np.frombuffer(self.image, np.uint8)
+        return window
+
+    def save(self, path: str | pathlib.Path) -> None:
+        pathlib.Path(path).write_bytes(self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """MAGIC, u32 header length, JSON header, image, u32 CRC-32 of everything before it."""
+
+        def port(p: Port) -> dict:
+            return {"name": p.name, "shape": p.shape, "dtype": p.dtype.name, "address": p.address, "bytes": p.bytes}
+
+        header = {
+            "isa_hash": ISA_HASH,
+            "config_hash": self.config.hash,
+            "config": dataclasses.asdict(self.config),
+            "program_address": self.program_address,
+            "program_bytes": self.program_bytes,
+            "memory_bytes": self.memory_bytes,
+            "inputs": [port(p) for p in self.inputs],
+            "outputs": [port(p) for p in self.outputs],
+            "kept": [port(p) for p in self.kept],
+            "layers": [dataclasses.asdict(layer) for layer in self.layers],
+        }
+        text = json.dumps(header).encode()
+        body = MAGIC + len(text).to_bytes(4, "little") + text + self.image
+        return body + zlib.crc32(body).to_bytes(4, "little")
+
+    @staticmethod
+    def load(source: str | pathlib.Path | bytes) -> "Program":
+        """Reads a `.tsc`; ModelError when it is damaged or made for another instruction set."""
+        raw = source if isinstance(source, bytes) else pathlib.Path(source).read_bytes()
+        if raw[: len(MAGIC)] != MAGIC:
+            raise ModelError("not a Tosaic program file (its first bytes are wrong)")
+        if zlib.crc32(raw[:-4]) != int.from_bytes(raw[-4:], "little"):
+            raise ModelError("the program file is damaged: its CRC-32 does not match; compile the model again")
+        start = len(MAGIC) + 4
+        length = int.from_bytes(raw[len(MAGIC) : start], "little")
+        header = json.loads(raw[start : start + length])
+        if header["isa_hash"] != ISA_HASH:
+            raise ModelError("the program file was compiled for another instruction set version; compile the model again")
+
+        def port(p: dict) -> Port:
+            return Port(p["name"], tuple(p["shape"]), DType[p["dtype"]], p["address"], p["bytes"])
+
+        return Program(
+            config=Config(**header["config"]),
+            image=raw[start + length : -4],
+            program_address=header["program_address"],
+            program_bytes=header["program_bytes"],
+            memory_bytes=header["memory_bytes"],
+            inputs=[port(p) for p in header["inputs"]],
+            outputs=[port(p) for p in header["outputs"]],
+            kept=[port(p) for p in header["kept"]],
+            layers=[LayerInfo(**{**x, "operators": tuple(x["operators"])}) for x in header["layers"]],
+        )

@@ -1,0 +1,1 @@
+"""Ordering: dependencies between the decoupled units, and the single instruction stream."""
