@@ -1,4 +1,4 @@
-"""CONV2D, CONV3D and DEPTHWISE_CONV2D (TOSA 0.30 sections 2.3.3 to 2.3.5)."""
+"""CONV2D, CONV3D, DEPTHWISE_CONV2D and FULLY_CONNECTED (TOSA 0.30 sections 2.3.3 to 2.3.7)."""
 
 import math
 from collections.abc import Sequence
@@ -101,6 +101,21 @@ def depthwise_conv2d(
         sums += windows[:, :, :, ky, kx, :, None] * taps[ky, kx]
     totals = sums.reshape(batch, out_y, out_x, channels * multiplier)
     return wrap(as_int64(totals) + as_int64(bias), out_dtype)
+
+
+@kernel("FULLY_CONNECTED")
+def fully_connected(
+    input: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray,
+    input_zp: np.ndarray,
+    weight_zp: np.ndarray,
+    *,
+    out_dtype: DType,
+) -> np.ndarray:
+    """input [N,IC], weight [OC,IC], bias [OC] or [1] to [N,OC] in int32 or int48."""
+    sums = dot(_centred(input, input_zp), _centred(weight, weight_zp).T)
+    return wrap(sums + as_int64(bias), out_dtype)
 
 
 def _centred(values: np.ndarray, zero_point: np.ndarray) -> np.ndarray:

@@ -14,10 +14,11 @@ KernelFunction = Callable[..., np.ndarray]
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel and the names of the keyword parameters it declares."""
+    """A kernel and what its signature says: the attributes it reads and how many operands it takes."""
 
     function: KernelFunction
     attributes: tuple[str, ...]
+    required: frozenset[str]
     wants_out_dtype: bool
     takes_list: bool
     least_operands: int
@@ -33,17 +34,18 @@ def kernel(op: str) -> Callable[[KernelFunction], KernelFunction]:
     The function's positional parameters are the operands in the order of TOSA 1.0, each an ndarray; its
     keyword-only parameters are the attributes that it reads, by their TOSA names (attributes without a
     meaning for integers, such as nan_mode, are left out), and `out_dtype` if the operands' types do not
-    determine the result's. A `*` parameter takes a list of operands.
+    determine the result's. One with a default is optional. A `*` parameter takes a list of operands.
     """
 
     def register(function: KernelFunction) -> KernelFunction:
         parameters = inspect.signature(function).parameters.values()
-        keywords = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+        keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "out_dtype"]
         operands = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
         _KERNELS[op] = Kernel(
             function,
-            tuple(name for name in keywords if name != "out_dtype"),
-            "out_dtype" in keywords,
+            tuple(p.name for p in keywords),
+            frozenset(p.name for p in keywords if p.default is p.empty),
+            any(p.name == "out_dtype" for p in parameters),
             any(p.kind is p.VAR_POSITIONAL for p in parameters),
             sum(p.default is p.empty for p in operands),
             len(operands),
@@ -85,10 +87,10 @@ def evaluate_operator(
         )
     if len(operands) < found.least_operands or (len(operands) > found.most_operands and not found.takes_list):
         raise ModelError(f"{label}: {op} takes {found.most_operands} operands, not {len(operands)}")
-    missing = [name for name in found.attributes if name not in attributes]
+    keywords = {name: attributes[name] for name in found.attributes if name in attributes}
+    missing = sorted(found.required - keywords.keys())
     if missing:
         raise ModelError(f"{label}: {op} lacks the attribute {missing[0]}")
-    keywords = {name: attributes[name] for name in found.attributes}
     if found.wants_out_dtype:
         keywords["out_dtype"] = out_dtypes[0]
     result = np.asarray(found.function(*operands, **keywords))

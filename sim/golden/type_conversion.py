@@ -26,8 +26,8 @@ def rescale(
     scale32: bool,
     rounding_mode: str,
     per_channel: bool,
-    input_unsigned: bool,
-    output_unsigned: bool,
+    input_unsigned: bool = False,
+    output_unsigned: bool = False,
     out_dtype: DType,
 ) -> np.ndarray:
     """(input - input_zp) * multiplier * 2^-shift + output_zp, clipped to the output type.
