@@ -1,0 +1,56 @@
+"""Which fields of the vector unit's commands are illegal."""
+
+from amaranth.hdl import Cat, Value, ValueCastable
+
+from ..config import Config
+from ..isa import STREAM_DIMS, STORE_STREAM, Element, Op, Source
+
+
+def illegal_uop(uop: ValueCastable, config: Config) -> Value:
+    """VECTOR_UOP: index, operation, source, stream or register out of range; two loads; B from the array."""
+    faults = [uop.index >= config.vector_uops, uop.op > max(Op), uop.b_source == Source.ARRAY.value]
+    faults.append((uop.a_source == Source.LOAD.value) & (uop.b_source == Source.LOAD.value))
+    faults.append(~uop.to_memory & (uop.destination >= config.vector_registers))
+    for letter in ("a", "b"):
+        source, index = uop[f"{letter}_source"], uop[f"{letter}_index"]
+        faults.append(source > max(Source))
+        faults.append((source == Source.LOAD.value) & (index >= STORE_STREAM))
+        faults.append((source == Source.REGISTER.value) & (index >= config.vector_registers))
+    return Cat(faults).any()
+
+
+def illegal_bounds(bounds: ValueCastable, config: Config) -> Value:
+    """VECTOR_BOUNDS: index out of range."""
+    return bounds.index >= config.vector_uops
+
+
+def illegal_stream(stream: ValueCastable) -> Value:
+    """VECTOR_STREAM: element type out of range."""
+    return stream.element > max(Element)
+
+
+def illegal_dims(dims: ValueCastable) -> Value:
+    """VECTOR_DIMS: pair out of range, no turns."""
+    return Cat(dims.pair >= STREAM_DIMS // 2, dims.count_low == 0, dims.count_high == 0).any()
+
+
+def illegal_table(table: ValueCastable) -> Value:
+    """VECTOR_TABLE: neither 256 nor 512 entries."""
+    return (table.entries != 256) & (table.entries != 512)
+
+
+def illegal_go(go: ValueCastable, config: Config) -> Value:
+    """VECTOR_GO: vectors, slots, micro-ops or repetitions out of range; a body that is not within the program."""
+    return Cat(
+        go.vectors == 0,
+        go.slots == 0,
+        go.slots > config.vector_slots,
+        go.uops == 0,
+        go.uops > config.vector_uops,
+        go.repeats == 0,
+        go.body_start > go.body_end,
+        go.body_end > go.uops,
+    ).any()
+
+
+__all__ = ["illegal_bounds", "illegal_dims", "illegal_go", "illegal_stream", "illegal_table", "illegal_uop"]

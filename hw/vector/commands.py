@@ -1,0 +1,106 @@
+"""The vector unit's command queue: checks each command and hands it to who executes it."""
+
+from amaranth.hdl import Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..interfaces import Command, Tokens
+from ..isa import Error, Opcode, layout
+from . import checks
+
+_STARTS = {
+    Opcode.VECTOR_UOP: "write_uop",
+    Opcode.VECTOR_BOUNDS: "write_bounds",
+    Opcode.VECTOR_STREAM: "set_stream",
+    Opcode.VECTOR_DIMS: "set_dims",
+    Opcode.VECTOR_PARAM: "start_params",
+    Opcode.VECTOR_TABLE: "start_table",
+    Opcode.VECTOR_GO: "start_go",
+    Opcode.VECTOR_MARK: "mark",
+}
+
+
+class Commands(wiring.Component):
+    """Takes one command per cycle.
+
+    - `complete`: all that was started is complete. Every command but VECTOR_WAIT waits for it.
+    - `word`: the command at the head; one of the outputs named after what is to be done with it is high in the cycle
+      in which it is taken.
+    - `taken`: a command is taken in this cycle.
+    - `error`, `code`: the command is illegal; nothing is taken from then on until reset.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__(
+            {
+                "commands": In(Command),
+                "tokens": Out(Tokens()),
+                "complete": In(1),
+                "word": Out(128),
+                "taken": Out(1),
+                **{name: Out(1) for name in _STARTS.values()},
+                "error": Out(1),
+                "code": Out(4),
+            }
+        )
+
+    def _illegal(self, m: Module) -> Signal:
+        """Whether the command at the head must not be executed."""
+
+        def fields(opcode: Opcode) -> Value:
+            return layout(opcode)(self.word)
+
+        opcode, illegal = self.word[:8], Signal()
+        with m.Switch(opcode):
+            with m.Case(Opcode.VECTOR_UOP):
+                m.d.comb += illegal.eq(checks.illegal_uop(fields(Opcode.VECTOR_UOP), self.config))
+            with m.Case(Opcode.VECTOR_BOUNDS):
+                m.d.comb += illegal.eq(checks.illegal_bounds(fields(Opcode.VECTOR_BOUNDS), self.config))
+            with m.Case(Opcode.VECTOR_STREAM):
+                m.d.comb += illegal.eq(checks.illegal_stream(fields(Opcode.VECTOR_STREAM)))
+            with m.Case(Opcode.VECTOR_DIMS):
+                m.d.comb += illegal.eq(checks.illegal_dims(fields(Opcode.VECTOR_DIMS)))
+            with m.Case(Opcode.VECTOR_TABLE):
+                m.d.comb += illegal.eq(checks.illegal_table(fields(Opcode.VECTOR_TABLE)))
+            with m.Case(Opcode.VECTOR_GO):
+                m.d.comb += illegal.eq(checks.illegal_go(fields(Opcode.VECTOR_GO), self.config))
+            with m.Case(Opcode.VECTOR_WAIT, Opcode.VECTOR_SIGNAL, Opcode.VECTOR_PARAM, Opcode.VECTOR_MARK):
+                pass
+            with m.Default():
+                m.d.comb += illegal.eq(1)
+        return illegal
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        halted = Signal()
+        valid = Signal()
+        opcode = self.word[:8]
+        token = layout(Opcode.VECTOR_WAIT)(self.word)
+        illegal = self._illegal(m)
+        m.d.comb += [
+            self.word.eq(self.commands.payload),
+            valid.eq(self.commands.valid & ~halted),
+            self.tokens.semaphore.eq(token.semaphore),
+            self.tokens.count.eq(token.count),
+            self.tokens.signal_semaphore.eq(token.semaphore),
+            self.tokens.signal_count.eq(token.count),
+            self.code.eq(Error.ILLEGAL.value),
+            self.taken.eq(self.commands.ready & valid),
+        ]
+        with m.If(valid & (opcode == Opcode.VECTOR_WAIT.value)):
+            m.d.comb += [self.tokens.wait.eq(1), self.commands.ready.eq(self.tokens.ok)]
+        with m.Elif(valid & self.complete):
+            with m.If(illegal):
+                m.d.comb += self.error.eq(1)
+                m.d.sync += halted.eq(1)
+            with m.Else():
+                m.d.comb += self.commands.ready.eq(1)
+                m.d.comb += self.tokens.signal.eq(opcode == Opcode.VECTOR_SIGNAL.value)
+                for member, name in _STARTS.items():
+                    m.d.comb += getattr(self, name).eq(opcode == member.value)
+        return m
+
+
+__all__ = ["Commands"]

@@ -1,0 +1,94 @@
+"""Reads parameters and tables out of the activation memory."""
+
+from amaranth.hdl import C, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..interfaces import AM_READ_LATENCY
+from .table import table_words
+
+BIAS_WORDS = MULTIPLIER_WORDS = 4
+SHIFT_WORDS = 1
+
+
+class Fetch(wiring.Component):
+    """Reads consecutive memory words and says what each of them is.
+
+    - `start_params` with `address`, `bias`, `scale`, or `start_table` with `address`, `entries`: begin. Not while `busy`.
+    - `request`, `read_address`, `grant`: the activation memory's read port.
+    - `busy`: reads are still to be granted. Their data arrive AM_READ_LATENCY cycles after the grants, in which cycle one
+      of `bias_data`, `multiplier_data`, `shift_data`, `table_data` is high, with the `word` number within its kind.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        self.entries_per_word = config.columns // 4
+        super().__init__(
+            {
+                "start_params": In(1),
+                "start_table": In(1),
+                "address": In(24),
+                "bias": In(1),
+                "scale": In(1),
+                "entries": In(10),
+                "busy": Out(1),
+                "request": Out(1),
+                "read_address": Out(24),
+                "grant": In(1),
+                "bias_data": Out(1),
+                "multiplier_data": Out(1),
+                "shift_data": Out(1),
+                "table_data": Out(1),
+                "word": Out(range(table_words(config))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        word = Signal.like(self.word)
+        table_last = Signal.like(self.word)
+        bias, multiplier, shift, table = (Signal(name=f"{n}_left") for n in ("bias", "multiplier", "shift", "table"))
+        left = bias | multiplier | shift | table
+        m.d.comb += [self.busy.eq(left), self.request.eq(left)]
+
+        # In the order they lie in memory; each kind is taken off the list with its last word.
+        kinds = [
+            (bias, self.bias_data, BIAS_WORDS - 1),
+            (multiplier, self.multiplier_data, MULTIPLIER_WORDS - 1),
+            (shift, self.shift_data, SHIFT_WORDS - 1),
+            (table, self.table_data, table_last),
+        ]
+        taken = [Signal(name=f"{n}_taken") for n in ("bias", "multiplier", "shift", "table")]
+        with m.If(self.start_params):
+            m.d.sync += [bias.eq(self.bias), multiplier.eq(self.scale), shift.eq(self.scale)]
+            m.d.sync += [word.eq(0), self.read_address.eq(self.address)]
+        with m.Elif(self.start_table):
+            entry_bits = (self.entries_per_word - 1).bit_length()
+            m.d.sync += [table.eq(1), table_last.eq((self.entries >> entry_bits) - 1)]
+            m.d.sync += [word.eq(0), self.read_address.eq(self.address)]
+        with m.Elif(left & self.grant):
+            m.d.sync += self.read_address.eq(self.read_address + self.config.columns)
+            blocked = C(0, 1)
+            for (wanted, _, last), now in zip(kinds, taken, strict=True):
+                with m.If(wanted & ~blocked):
+                    m.d.comb += now.eq(1)
+                    m.d.sync += [wanted.eq(word != last), word.eq(Mux(word == last, 0, word + 1))]
+                blocked = blocked | wanted
+
+        arriving = word
+        for stage in range(AM_READ_LATENCY):
+            delayed = Signal.like(word, name=f"word_{stage}")
+            m.d.sync += delayed.eq(arriving)
+            arriving = delayed
+        m.d.comb += self.word.eq(arriving)
+        for (_, output, _), now in zip(kinds, taken, strict=True):
+            for stage in range(AM_READ_LATENCY):
+                delayed = Signal(name=f"{now.name}_{stage}")
+                m.d.sync += delayed.eq(now)
+                now = delayed
+            m.d.comb += output.eq(now)
+        return m
+
+
+__all__ = ["BIAS_WORDS", "MULTIPLIER_WORDS", "SHIFT_WORDS", "Fetch"]

@@ -1,0 +1,87 @@
+"""The W lanes and what is laid out over them: loaded words, accumulators, parameters."""
+
+from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..isa import Element
+from .lane import Lane, drive_control
+from .lane_control import LaneControl
+from .table import table_words
+
+
+class Lanes(wiring.Component):
+    """- `control`: the pipeline's.
+    - `loaded`: W bytes of the activation memory: of a load in stage 2, of a parameter or table word.
+    - `take_accumulators` (stage 0): `accumulators`, W times 32 bits, belong to the slot that is issued.
+    - `bias_data`, `multiplier_data`, `shift_data`, `table_data`: `loaded` is word `word` of these.
+    - `results` (stage 9): W times `vector_bits`.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__(
+            {
+                "control": In(LaneControl(config)),
+                "loaded": In(8 * config.columns),
+                "take_accumulators": In(1),
+                "accumulators": In(32 * config.columns),
+                "bias_data": In(1),
+                "multiplier_data": In(1),
+                "shift_data": In(1),
+                "table_data": In(1),
+                "word": In(range(table_words(config))),
+                "results": Out(config.vector_bits * config.columns),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        width = self.config.columns
+        lanes_per_word = width // 4
+        signature = LaneControl(self.config)
+
+        # Accumulators arrive with the issue, loads two cycles later.
+        taken = Signal()
+        accumulators = [Signal(32 * width, name=f"s{stage}_accumulators", reset_less=True) for stage in (1, 2)]
+        m.d.sync += taken.eq(self.take_accumulators)
+        with m.If(self.take_accumulators):
+            m.d.sync += accumulators[0].eq(self.accumulators)
+        with m.If(taken):
+            m.d.sync += accumulators[1].eq(accumulators[0])
+
+        splat = Signal(signed(32))
+        with m.Switch(self.control.s2_element):
+            for element in Element:
+                with m.Case(element):
+                    value = self.loaded[: 8 * element.bytes]
+                    m.d.comb += splat.eq(value.as_signed() if "U" not in element.name else value)
+
+        results = []
+        for i in range(width):
+            m.submodules[f"lane_{i}"] = lane = Lane(self.config)
+            drive_control(m, lane.control, signature, self.control)
+            here = self.word == i // lanes_per_word
+            place = 32 * (i % lanes_per_word)
+            m.d.comb += [
+                lane.bytes8.eq(self.loaded[8 * i :][:8]),
+                lane.bytes16.eq(self.loaded[16 * i :][:16]),
+                lane.bytes32.eq(self.loaded[32 * i :][:32]),
+                lane.splat.eq(splat),
+                lane.accumulator.eq(accumulators[1][32 * i :][:32]),
+                lane.write_bias.eq(self.bias_data & here),
+                lane.write_multiplier.eq(self.multiplier_data & here),
+                lane.write_shift.eq(self.shift_data),
+                lane.parameter_word.eq(self.loaded[place:][:32]),
+                lane.parameter_byte.eq(self.loaded[8 * i :][:8]),
+                lane.write_table.eq(self.table_data),
+                lane.table_word_address.eq(self.word),
+                lane.table_word.eq(self.loaded),
+            ]
+            results.append(lane.result)
+        m.d.comb += self.results.eq(Cat(results))
+        return m
+
+
+__all__ = ["Lanes"]

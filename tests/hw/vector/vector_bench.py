@@ -1,0 +1,107 @@
+"""Runs commands on the vector unit's RTL in Amaranth's simulator, with a model of the memory and random stalls."""
+
+import dataclasses
+import random
+
+from amaranth.sim import Simulator
+from tosaic.hw.config import Config
+from tosaic.hw.isa import Instruction, encode
+from tosaic.hw.vector import VectorUnit
+
+
+@dataclasses.dataclass
+class Run:
+    """What happened: `events` are ("wait" | "signal", semaphore, count), ("mark", layer) and ("error", code), with the
+    cycle of each in `event_cycles`; `issues`, `taken`: cycles in which a slot was issued and a command taken."""
+
+    cycles: int
+    events: list
+    event_cycles: list
+    issues: list
+    taken: list
+    stalls_am: int
+    stalls_array: int
+
+
+def run_unit(
+    config: Config,
+    commands: list[Instruction],
+    memory: bytearray,
+    array: list[list[int]] = (),
+    *,
+    seed: int | None = None,
+    limit: int = 20000,
+) -> Run:
+    """Executes `commands` on `memory` until the unit is idle or reports an error; with a `seed`, grants of reads,
+    accumulators, commands and tokens come with random delays."""
+    unit, dice = VectorUnit(config), random.Random(seed)
+    run = Run(0, [], [], [], [], 0, 0)
+    words = [int.from_bytes(encode(command), "little") for command in commands]
+    vectors = [sum((v & 0xFFFFFFFF) << (32 * i) for i, v in enumerate(vector)) for vector in array]
+
+    def lucky(odds: float) -> int:
+        return int(seed is None or dice.random() < odds)
+
+    async def bench(ctx):
+        pending, sent, taken = [None, None], 0, 0
+        commands_valid = array_valid = 0
+        grants, gaps = (dice.choice([0.3, 0.7, 1.0]) for _ in range(2))
+        ctx.set(unit.write.grant, 1)
+        while run.cycles < limit:
+            commands_valid = sent < len(words) and (commands_valid or lucky(0.9))
+            array_valid = taken < len(vectors) and (array_valid or lucky(gaps))
+            ctx.set(unit.commands.valid, commands_valid)
+            ctx.set(unit.commands.payload, words[sent] if commands_valid else dice.getrandbits(128))
+            ctx.set(unit.accumulators.valid, array_valid)
+            ctx.set(unit.accumulators.payload.as_value(), vectors[taken] if array_valid else 0)
+            ctx.set(unit.read.grant, lucky(grants))
+            ctx.set(unit.tokens.ok, lucky(0.5))
+            address = pending.pop(0)
+            data = dice.getrandbits(8 * config.columns) if address is None else address
+            ctx.set(unit.read.data, data)
+
+            happened = []
+            if ctx.get(unit.read.request) and ctx.get(unit.read.grant):
+                start = ctx.get(unit.read.address)
+                raw = bytes(memory[(start + i) % config.am_bytes] for i in range(config.columns))
+                pending.append(int.from_bytes(raw, "little"))
+            else:
+                pending.append(None)
+            if ctx.get(unit.write.request):
+                start, mask, data = (ctx.get(s) for s in (unit.write.address, unit.write.mask, unit.write.data))
+                for i in range(config.columns):
+                    if mask >> i & 1:
+                        memory[(start + i) % config.am_bytes] = data >> (8 * i) & 255
+            if ctx.get(unit.commands.ready) and commands_valid:
+                sent, commands_valid = sent + 1, 0
+                run.taken.append(run.cycles)
+            if ctx.get(unit.accumulators.ready) and array_valid:
+                taken, array_valid = taken + 1, 0
+            if ctx.get(unit.active):
+                run.issues.append(run.cycles)
+            run.stalls_am += ctx.get(unit.stall_am)
+            run.stalls_array += ctx.get(unit.stall_array)
+            if ctx.get(unit.tokens.wait) and ctx.get(unit.tokens.ok):
+                happened.append(("wait", ctx.get(unit.tokens.semaphore), ctx.get(unit.tokens.count)))
+            if ctx.get(unit.tokens.signal):
+                happened.append(
+                    ("signal", ctx.get(unit.tokens.signal_semaphore), ctx.get(unit.tokens.signal_count))
+                )
+            if ctx.get(unit.mark):
+                happened.append(("mark", ctx.get(unit.mark_layer)))
+            if ctx.get(unit.status.error):
+                happened.append(("error", ctx.get(unit.status.code)))
+            run.events += happened
+            run.event_cycles += [run.cycles] * len(happened)
+            idle = sent == len(words) and not ctx.get(unit.status.busy)
+            await ctx.tick()
+            run.cycles += 1
+            if idle or (happened and happened[-1][0] == "error"):
+                return
+        raise AssertionError(f"the unit is still busy after {limit} cycles")
+
+    simulator = Simulator(unit)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return run
