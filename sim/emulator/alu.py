@@ -1,7 +1,7 @@
 """The operations of a micro-op on arrays of lanes.
 
-Values are int64 arrays with a bound on their magnitude: wrapping to the width of the vector unit is only done where the
-bound says that a value may not fit.
+Values are int64 arrays with a bound on their magnitude: wrapping to the width of the vector unit is only done
+where the bound says that a value may not fit.
 """
 
 import dataclasses

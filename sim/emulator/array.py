@@ -1,4 +1,4 @@
-"""ARRAY: convolution and matrix products (ARRAY_GO), and the tap-stationary depthwise mode (ARRAY_DEPTHWISE_GO)."""
+"""ARRAY: convolution and matrix products (ARRAY_GO), tap-stationary depthwise (ARRAY_DEPTHWISE_GO)."""
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class Array:
         return go.pixels * depth * columns
 
     def depthwise_go(self, go: Instruction) -> int:
-        """Execute ARRAY_DEPTHWISE_GO; returns the multiply-accumulates of its outputs, one per row and lane."""
+        """Execute ARRAY_DEPTHWISE_GO; returns its multiply-accumulates: one per output, row and lane."""
         depthwise = self._get("depthwise")
         config = self._state.config
         if not 2 <= depthwise.delay <= config.line_pixels:

@@ -18,7 +18,7 @@ from tosaic.hw.isa import (
 from ..result import RunResult
 from .array import Array
 from .state import Fault, State
-from .timing import predict
+from .timing import Deadlock, predict
 from .transfer import load, store
 from .vector import Vector
 
@@ -38,18 +38,21 @@ class Emulator:
         bandwidth_bytes: int | None = None,
         latency_cycles: int = 50,
     ) -> RunResult:
-        """Execute the program at `program_address` of `memory` (uint8, offset 0 = MEM_BASE), which is changed in place.
+        """Execute the program at `program_address` of `memory` (uint8, 0 = MEM_BASE), changed in place.
 
-        `bandwidth_bytes` per cycle (None: the bus width) and `latency_cycles` only enter the predicted cycles. Raises
-        DeviceError, naming the program counter and the instruction, where the machine would stop with an error, wait
-        forever, or leave vectors behind in the array.
+        `bandwidth_bytes` per cycle (None: the bus width) and `latency_cycles` only enter the predicted
+        cycles. Raises DeviceError, naming the program counter (byte offset in the program) and the instruction,
+        where the machine would stop with an error, wait forever, or leave vectors behind in the array.
         """
         image = np.frombuffer(memory, np.uint8) if isinstance(memory, bytearray) else memory
         if image.dtype != np.uint8 or image.ndim != 1 or not image.flags.writeable:
             raise DeviceError("external memory must be a writable one-dimensional uint8 array")
         execution = _Execution(self.config, image)
         program = execution.run(program_address, program_bytes)
-        timeline = predict(self.config, program, program_address, bandwidth_bytes, latency_cycles)
+        try:
+            timeline = predict(self.config, program, program_address, bandwidth_bytes, latency_cycles)
+        except Deadlock as deadlock:
+            raise DeviceError(f"{Error.WATCHDOG.name}: the units wait for each other: {deadlock}") from None
         return RunResult(
             cycles=timeline.cycles,
             dram_read_bytes=timeline.read_bytes,
@@ -93,11 +96,11 @@ class _Execution:
             try:
                 instruction = decode(raw)
             except IllegalInstruction as error:
-                raise _error(Error.ILLEGAL, address + offset, None, str(error)) from None
+                raise _error(Error.ILLEGAL, offset, None, str(error)) from None
             try:
                 self._execute(instruction)
             except Fault as fault:
-                raise _error(fault.code, address + offset, instruction, str(fault)) from None
+                raise _error(fault.code, offset, instruction, str(fault)) from None
             program.append(instruction)
         return program
 
@@ -139,7 +142,8 @@ class _Execution:
         if begin.config_hash != self._config.hash:
             raise Fault(
                 Error.CONFIG_MISMATCH,
-                f"this is configuration {self._config.name} (0x{self._config.hash:08x}); compile the program for it",
+                f"the machine is configuration {self._config.name} (0x{self._config.hash:08x}); "
+                "compile the program for it",
             )
 
     def _end(self) -> None:
@@ -167,7 +171,7 @@ class _Execution:
         self._semaphores[semaphore] -= wait.count
 
 
-def _error(code: Error | None, address: int, instruction: Instruction | None, reason: str) -> DeviceError:
+def _error(code: Error | None, offset: int, instruction: Instruction | None, reason: str) -> DeviceError:
     name = code.name if code else "PROGRAM"
     text = f" ({instruction})" if instruction else ""
-    return DeviceError(f"{name} at program counter 0x{address:x}{text}: {reason}")
+    return DeviceError(f"{name} at program counter {offset}{text}: {reason}")

@@ -9,7 +9,7 @@ from tosaic.hw.isa import Error
 
 
 class Fault(Exception):
-    """A unit cannot execute an instruction; `code` is what the RTL would report, or None when it would misbehave."""
+    """A unit cannot execute an instruction; `code` is what the RTL reports, None when it would misbehave."""
 
     def __init__(self, code: Error | None, reason: str):
         super().__init__(reason)
@@ -75,7 +75,7 @@ class AccumulatorQueue:
             self.vectors += len(block)
 
     def pop(self, count: int) -> np.ndarray:
-        """The next int32 [count, W]; Fault when there are fewer, because the vector unit would wait forever."""
+        """The next int32 [count, W]; Fault when there are fewer: the vector unit would wait forever."""
         if count > self.vectors:
             raise Fault(None, f"takes {count} vectors out of the array, which has sent {self.vectors}")
         self.vectors -= count

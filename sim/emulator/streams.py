@@ -24,7 +24,7 @@ ELEMENT_BOUNDS = {
 
 @dataclasses.dataclass
 class Stream:
-    """A walk through activation memory: six nested dimensions, dim 0 fastest, starting over after the last turn."""
+    """A walk through activation memory: six nested dimensions, dim 0 fastest, over and over."""
 
     address: int = 0
     element: Element = Element.INT8
@@ -33,7 +33,7 @@ class Stream:
     strides: list[int] = dataclasses.field(default_factory=lambda: [0] * STREAM_DIMS)
 
     def addresses(self, accesses: np.ndarray) -> np.ndarray:
-        """Byte addresses (before wrapping) of the accesses with these numbers, counted from the GO's start."""
+        """Byte addresses (before wrapping) of accesses, which are numbered from the GO's start."""
         result = np.full(accesses.shape, self.address, np.int64)
         rest = accesses
         for count, stride in zip(self.counts, self.strides, strict=True):

@@ -1,7 +1,7 @@
 """Predicts the cycles of a program: every unit is a process on an event-driven timeline.
 
-Only the instructions matter, never the data. The constants below are the pipeline depths of the RTL; everything else
-follows docs/architecture.md.
+Only the instructions matter, never the data. The constants below are the pipeline depths of the RTL;
+everything else follows docs/architecture.md.
 """
 
 import collections
@@ -39,6 +39,10 @@ FIFO_VECTORS_MIN = 8
 """The queue between array and vector unit holds `rows` vectors, at least this many."""
 
 
+class Deadlock(Exception):
+    """The units wait for each other; the message names what each one waits at."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Prediction:
     """What `predict` returns; fields as in RunResult."""
@@ -57,9 +61,14 @@ def predict(
     bandwidth_bytes: int | None,
     latency_cycles: int,
 ) -> Prediction:
-    """Cycles, traffic and marks of a program whose instructions are executed once, in this order."""
+    """Cycles, traffic and marks of a program whose instructions are executed once, in this order.
+
+    Raises Deadlock when the units, side by side with bounded queues, would wait for each other forever.
+    """
     model = _Machine(config, program, program_address, bandwidth_bytes or config.columns, latency_cycles)
     model.timeline.run()
+    if not model.ended:
+        raise Deadlock(model.waiting())
     return Prediction(model.end_cycle, model.read_bytes, model.write_bytes, model.marks, dict(model.counters))
 
 
@@ -106,6 +115,7 @@ class _Machine:
         self.config, self.program, self.program_address = config, program, program_address
         self.timeline = Timeline()
         self.end_cycle = 0
+        self.ended = False
         self.read_bytes = self.write_bytes = 0
         self.marks: list[tuple[int, int]] = []
         self.counters: collections.Counter[str] = collections.Counter()
@@ -140,6 +150,11 @@ class _Machine:
         for unit, process in units.items():
             self.timeline.resume_at(0, process(self.queues[unit]))
 
+    def waiting(self) -> str:
+        """The oldest incomplete command of every unit that has one."""
+        heads = {unit.name: queue for unit, queue in self.queues.items()} | {"ARRAY": self.array_queue}
+        return ", ".join(f"{unit} at {queue.items[0]}" for unit, queue in heads.items() if queue.items)
+
     # Sequencer
 
     def _fetch(self) -> Process:
@@ -167,7 +182,7 @@ class _Machine:
             elif instruction.opcode == Opcode.END:
                 while self.busy:
                     yield self.idle
-                self.end_cycle = self.timeline.now
+                self.end_cycle, self.ended = self.timeline.now, True
             self.dispatched = number + 1
             self.fetch_changed.notify()
             yield self.timeline.now + 1
@@ -277,7 +292,7 @@ class _Machine:
     # ARRAY
 
     def _array_commands(self, queue: _Queue) -> Process:
-        """Configuration and WAIT; GOs and SIGNALs go on to the array itself, so that the next GO is ready in time."""
+        """Configuration and WAIT; GOs and SIGNALs go on to the array: the next GO is ready in time."""
         while True:
             yield from self._next(queue)
             command = queue.items[0]

@@ -105,7 +105,7 @@ class _Run:
                 self._accesses[stream] = self._accesses.get(stream, 0) + 1
         self._array = state.accumulator_queue.pop(self._accesses.get(ARRAY, 0) * go.vectors)
         self._stores: list[tuple[np.ndarray, np.ndarray]] = []
-        """(access numbers [n], bytes [n, W]) of all stores; written at the end: no load of a GO may read them."""
+        """(access numbers [n], bytes [n, W]) of stores; written at the end, no load of a GO may read them."""
 
     def _check(self, uops: dict[int, Instruction]) -> None:
         go, config = self._go, self._state.config

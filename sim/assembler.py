@@ -1,0 +1,31 @@
+"""Hand-written programs: instructions into a memory image."""
+
+import numpy as np
+
+from tosaic.hw.config import Config
+from tosaic.hw.isa import FIELDS, ISA_HASH, Instruction, Opcode, encode, make
+
+
+class Assembler:
+    """Collects instructions; fields that are not given are 0."""
+
+    def __init__(self, config: Config):
+        self.config = config
+        self.instructions: list[Instruction] = []
+        self.emit(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=config.hash)
+
+    def emit(self, opcode: Opcode, **fields: int) -> None:
+        """Append one instruction."""
+        values = {field.name: 0 for field in FIELDS[opcode]} | fields
+        self.instructions.append(make(opcode, **values))
+
+    def pass_token(self, signal: Opcode, wait: Opcode, semaphore: int) -> None:
+        """Make the unit of `wait` wait until that of `signal` has completed everything so far."""
+        self.emit(signal, semaphore=semaphore, count=1)
+        self.emit(wait, semaphore=semaphore, count=1)
+
+    def place(self, memory: np.ndarray, address: int) -> int:
+        """Write END-terminated code into `memory` at `address`; returns its size in bytes."""
+        code = b"".join(map(encode, [*self.instructions, make(Opcode.END)]))
+        memory[address : address + len(code)] = np.frombuffer(code, np.uint8)
+        return len(code)

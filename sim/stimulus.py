@@ -1,0 +1,343 @@
+"""Random legal programs, one per unit or path, to compare executors (emulator, RTL, a board) byte by byte.
+
+Every program loads random bytes into the memories, computes, and stores its results; the units hand over to
+each other with tokens, so that the programs are also right where the units run side by side.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from tosaic.hw.config import Config
+from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Element, Op, Opcode, Source, Space
+
+from .assembler import Assembler
+
+OUTPUT_ADDRESS = 1 << 13
+"""Where results begin, in AM and in external memory; operands are below."""
+OUTPUT_BYTES = 1 << 14
+WEIGHT_BYTES = 1 << 13
+PARAMETER_ADDRESS = 1 << 12
+"""Biases, multipliers and shifts, in AM and in external memory; the shifts are in 2..62, as TOSA wants."""
+PROGRAM_ADDRESS = 1 << 16
+MEMORY_BYTES = 1 << 17
+
+
+@dataclasses.dataclass
+class Stimulus:
+    """A program in its memory image."""
+
+    memory: np.ndarray
+    program_address: int
+    program_bytes: int
+
+
+def random_program(config: Config, kind: str, seed: int) -> Stimulus:
+    """The program of one `kind` (a key of `KINDS`) that `seed` determines."""
+    rng = np.random.default_rng(seed)
+    memory = rng.integers(0, 256, MEMORY_BYTES).astype(np.uint8)
+    shifts = PARAMETER_ADDRESS + 8 * config.columns
+    memory[shifts : shifts + config.columns] = rng.integers(2, 63, config.columns)
+    assembler = Assembler(config)
+    KINDS[kind](assembler, rng)
+    return Stimulus(memory, PROGRAM_ADDRESS, assembler.place(memory, PROGRAM_ADDRESS))
+
+
+def _between(rng: np.random.Generator, low: int, high: int) -> int:
+    """Uniform in low..high, both included."""
+    return int(rng.integers(low, high + 1))
+
+
+def _load_inputs(assembler: Assembler) -> None:
+    """Fill what is read or stored later, then the array and the vector unit may start."""
+    assembler.emit(Opcode.LOAD_GO, space=Space.AM, row_bytes=OUTPUT_ADDRESS + OUTPUT_BYTES, rows=1)
+    assembler.emit(Opcode.LOAD_GO, space=Space.WM, row_bytes=WEIGHT_BYTES, rows=1)
+    assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.ARRAY_WAIT, 0)
+    assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.VECTOR_WAIT, 1)
+
+
+def _store_outputs(assembler: Assembler) -> None:
+    assembler.emit(Opcode.VECTOR_MARK, layer=7)
+    assembler.pass_token(Opcode.VECTOR_SIGNAL, Opcode.STORE_WAIT, 2)
+    assembler.emit(
+        Opcode.STORE_GO,
+        memory_address=OUTPUT_ADDRESS,
+        local_address=OUTPUT_ADDRESS,
+        row_bytes=OUTPUT_BYTES,
+        rows=1,
+    )
+
+
+def _transfers(assembler: Assembler, rng: np.random.Generator) -> None:
+    """Two-dimensional loads and stores of all alignments."""
+    assembler.emit(Opcode.LOAD_GO, space=Space.AM, row_bytes=OUTPUT_ADDRESS + OUTPUT_BYTES, rows=1)
+    for _ in range(_between(rng, 1, 4)):
+        rows, row_bytes = _between(rng, 1, 6), _between(rng, 1, 300)
+        pitch = _between(rng, row_bytes, row_bytes + 100)
+        assembler.emit(Opcode.LOAD_PITCH, memory_pitch=_between(rng, 0, 700), local_pitch=pitch)
+        assembler.emit(
+            Opcode.LOAD_GO,
+            memory_address=_between(rng, 0, 4000),
+            local_address=_between(rng, 0, OUTPUT_ADDRESS),
+            row_bytes=row_bytes,
+            rows=rows,
+        )
+    assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.STORE_WAIT, 3)
+    for _ in range(_between(rng, 1, 4)):
+        rows, row_bytes = _between(rng, 1, 6), _between(rng, 1, 300)
+        pitch = _between(rng, row_bytes, row_bytes + 100)
+        assembler.emit(Opcode.STORE_PITCH, memory_pitch=pitch, local_pitch=_between(rng, 0, 700))
+        assembler.emit(
+            Opcode.STORE_GO,
+            memory_address=_between(rng, OUTPUT_ADDRESS, OUTPUT_ADDRESS + 4000),
+            local_address=_between(rng, 0, OUTPUT_ADDRESS),
+            row_bytes=row_bytes,
+            rows=rows,
+        )
+
+
+def _input(assembler: Assembler, rng: np.random.Generator, row_bytes: int, height: int) -> None:
+    assembler.emit(
+        Opcode.ARRAY_INPUT,
+        address=_between(rng, 1000, 2000),
+        row_bytes=row_bytes,
+        height=height,
+        input_zp=_between(rng, -128, 255),
+        weight_zp=_between(rng, -128, 127),
+        unsigned_input=_between(rng, 0, 1),
+    )
+
+
+def _window(assembler: Assembler, rng: np.random.Generator, x_step: int, width: int, row_bytes: int) -> None:
+    y_step = _between(rng, 1, 2)
+    assembler.emit(
+        Opcode.ARRAY_WINDOW,
+        x_start=_between(rng, -2, 1) * x_step,
+        x_step=x_step,
+        y_start=_between(rng, -2, 1),
+        y_step=y_step,
+        y_step_bytes=y_step * row_bytes,
+        width=width,
+    )
+
+
+def _convolution(assembler: Assembler, rng: np.random.Generator) -> None:
+    """ARRAY_GOs of random windows; some tiles are summed over several GOs."""
+    columns, rows = assembler.config.columns, assembler.config.rows
+    _load_inputs(assembler)
+    stored = 0
+    for _ in range(_between(rng, 1, 3)):
+        row_bytes = _between(rng, 1, 100)
+        _input(assembler, rng, row_bytes, _between(rng, 1, 12))
+        _window(assembler, rng, _between(rng, 1, 24), _between(rng, 1, 9), row_bytes)
+        ky_step = _between(rng, 0, 2)
+        kernel = {
+            "ky_count": _between(rng, 1, 3),
+            "run_count": _between(rng, 1, 3),
+            "chunks": _between(rng, 1, 2),
+        }
+        assembler.emit(
+            Opcode.ARRAY_KERNEL,
+            ky_step=ky_step,
+            ky_step_bytes=ky_step * row_bytes,
+            run_step=_between(rng, -20, 40),
+            **kernel,
+        )
+        if _between(rng, 0, 1):
+            pixels, parts = _between(rng, 1, rows), _between(rng, 2, 3)
+        else:
+            pixels, parts = _between(rng, 1, min(5 * rows, 40)), 1
+        for part in range(parts):
+            fields = {"accumulate": int(part > 0), "drain": int(part == parts - 1)}
+            weights = _between(rng, 0, WEIGHT_BYTES // columns // 4)
+            assembler.emit(Opcode.ARRAY_GO, weights=weights, pixels=pixels, **fields)
+        _drain(assembler, rng, pixels, stored)
+        stored += pixels
+    _store_outputs(assembler)
+
+
+def _depthwise(assembler: Assembler, rng: np.random.Generator) -> None:
+    """Depthwise convolutions of one block of channels, with padding and stride."""
+    config = assembler.config
+    _load_inputs(assembler)
+    shapes = [
+        (h, w) for h in range(1, 6) for w in range(1, 6) if h * w <= config.rows and h <= config.line_groups
+    ]
+    kernel_height, kernel_width = shapes[_between(rng, 0, len(shapes) - 1)]
+    x_step = _between(rng, 1, 2) * config.columns
+    image_width, height = _between(rng, kernel_width, 9), _between(rng, kernel_height, 9)
+    line = image_width + _between(rng, 0, 2)
+    stride = {"x_stride": _between(rng, 1, 3), "y_stride": _between(rng, 1, 3)}
+    lines = height + _between(rng, 0, 2)
+    out_width = (line - kernel_width) // stride["x_stride"] + 1
+    out_height = (lines - kernel_height) // stride["y_stride"] + 1
+    skip = (kernel_height - 1) * line + config.rows - 1
+    last = (out_height - 1) * stride["y_stride"] * line + (out_width - 1) * stride["x_stride"]
+    _input(assembler, rng, image_width * x_step, height)
+    assembler.emit(
+        Opcode.ARRAY_WINDOW,
+        x_start=-_between(rng, 0, 1) * x_step,
+        x_step=x_step,
+        y_start=-_between(rng, 0, 1),
+        y_step=1,
+        y_step_bytes=image_width * x_step,
+        width=line,
+    )
+    assembler.emit(
+        Opcode.ARRAY_DEPTHWISE,
+        delay=line + kernel_width,
+        skip=skip,
+        line=line,
+        out_width=out_width,
+        out_height=out_height,
+        **stride,
+    )
+    assembler.emit(
+        Opcode.ARRAY_DEPTHWISE_GO,
+        weights=_between(rng, 0, 50),
+        advances=skip + last + 1,
+        group_rows=kernel_width,
+    )
+    _drain(assembler, rng, out_width * out_height, 0)
+    _store_outputs(assembler)
+
+
+def _drain(assembler: Assembler, rng: np.random.Generator, vectors: int, stored: int) -> None:
+    """Store accumulators as four planes of bytes, which shows all their bits."""
+    columns = assembler.config.columns
+    slots = int(rng.choice([n for n in range(1, assembler.config.vector_slots + 1) if vectors % n == 0]))
+    assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.MOV, a_source=Source.ARRAY)
+    for plane in range(4):
+        index = plane + 1
+        operands = {"a_source": Source.REGISTER, "b_source": Source.IMMEDIATE}
+        assembler.emit(Opcode.VECTOR_UOP, index=index, op=Op.ASR, to_memory=1, **operands)
+        assembler.emit(Opcode.VECTOR_BOUNDS, index=index, immediate=8 * plane)
+    assembler.emit(Opcode.VECTOR_STREAM, stream=STORE_STREAM, address=OUTPUT_ADDRESS + 4 * stored * columns)
+    vector_bytes = 4 * columns
+    dims = [(slots, vector_bytes), (4, columns), (vectors // slots, slots * vector_bytes)]
+    _dims(assembler, STORE_STREAM, dims)
+    lanes = {"lanes": columns, "tail_lanes": columns}
+    assembler.emit(Opcode.VECTOR_GO, vectors=vectors, slots=slots, repeats=1, uops=5, **lanes)
+
+
+def _dims(assembler: Assembler, stream: int, dims: list[tuple[int, int]]) -> None:
+    dims = dims + [(1, 0)] * (STREAM_DIMS - len(dims))
+    for pair in range(STREAM_DIMS // 2):
+        (count_low, stride_low), (count_high, stride_high) = dims[2 * pair : 2 * pair + 2]
+        assembler.emit(
+            Opcode.VECTOR_DIMS,
+            stream=stream,
+            pair=pair,
+            count_low=count_low,
+            stride_low=stride_low,
+            count_high=count_high,
+            stride_high=stride_high,
+        )
+
+
+def _vector(assembler: Assembler, rng: np.random.Generator) -> None:
+    """Random micro-programs over random streams, some of them fed by the array."""
+    _load_inputs(assembler)
+    for number in range(_between(rng, 1, 2)):
+        _micro_program(assembler, rng, OUTPUT_ADDRESS + number * OUTPUT_BYTES // 2)
+    _store_outputs(assembler)
+
+
+def _micro_program(assembler: Assembler, rng: np.random.Generator, output: int) -> None:
+    """One VECTOR_GO that stores to output..output+OUTPUT_BYTES/2."""
+    columns = assembler.config.columns
+    lanes = columns
+    for stream in range(STORE_STREAM):
+        element, splat = Element(_between(rng, 0, 4)), _between(rng, 0, 1)
+        if not splat:
+            lanes = min(lanes, columns // element.bytes)
+        address = _between(rng, OUTPUT_ADDRESS // 2 - 500, OUTPUT_ADDRESS // 2 + 500)
+        assembler.emit(Opcode.VECTOR_STREAM, stream=stream, address=address, element=element, splat=splat)
+        _dims(assembler, stream, [(_between(rng, 1, 5), _between(rng, -60, 60)) for _ in range(STREAM_DIMS)])
+    element = Element(_between(rng, 0, 4))
+    lanes = min(lanes, columns // element.bytes)
+    assembler.emit(Opcode.VECTOR_STREAM, stream=STORE_STREAM, address=output, element=element)
+    _dims(assembler, STORE_STREAM, [(_between(rng, 1, 5), _between(rng, 0, 60)) for _ in range(STREAM_DIMS)])
+    assembler.emit(Opcode.VECTOR_PARAM, address=PARAMETER_ADDRESS, bias=1, scale=1)
+    assembler.emit(Opcode.VECTOR_TABLE, address=_between(rng, 0, 4000), entries=int(rng.choice([256, 512])))
+    uops = _between(rng, 1, assembler.config.vector_uops)
+    body_start, body_end = sorted((_between(rng, 0, uops), _between(rng, 0, uops)))
+    repeats, vectors = _between(rng, 1, 4), _between(rng, 1, 50)
+    takes = _micro_ops(assembler, rng, uops)
+    if takes >= 0:
+        turns = repeats if body_start <= takes < body_end else 1
+        _feed(assembler, rng, vectors * turns)
+    assembler.emit(
+        Opcode.VECTOR_GO,
+        vectors=vectors,
+        slots=_between(rng, 1, assembler.config.vector_slots),
+        repeats=repeats,
+        body_start=body_start,
+        body_end=body_end,
+        uops=uops,
+        lanes=_between(rng, 1, lanes),
+        tail_lanes=_between(rng, 1, lanes),
+    )
+
+
+def _micro_ops(assembler: Assembler, rng: np.random.Generator, uops: int) -> int:
+    """Random micro-ops; returns the index of the one that takes vectors of the array, or -1."""
+    takes = _between(rng, -1, uops - 1)
+    written: list[int] = []
+    for index in range(uops):
+        sources = [Source.NONE, Source.LOAD, Source.LOAD, Source.IMMEDIATE, Source.ITERATION]
+        sources += [Source.REGISTER] * 4 if written else []
+        a = Source.ARRAY if index == takes else Source(rng.choice(sources))
+        b = Source(rng.choice([s for s in sources if s != Source.LOAD or a != Source.LOAD]))
+        op = Op(_between(rng, 0, len(Op) - 1))
+        to_memory = int(index == uops - 1 or _between(rng, 0, 3) == 0)
+        destination = _between(rng, 0, assembler.config.vector_registers - 1)
+        assembler.emit(
+            Opcode.VECTOR_UOP,
+            index=index,
+            op=op,
+            a_source=a,
+            a_index=_operand_index(rng, a, written),
+            b_source=b,
+            b_index=_operand_index(rng, b, written),
+            to_memory=to_memory,
+            destination=destination,
+            bias=_between(rng, 0, 1),
+            per_channel=_between(rng, 0, 1),
+            round=_between(rng, 0, 1),
+            clamp=_between(rng, 0, 1),
+            wrap32=_between(rng, 0, 1),
+            shift=_between(rng, 2, 62) if op == Op.RESCALE else _between(rng, 0, 40),
+            a_zp=_between(rng, -(1 << 17), (1 << 17) - 1),
+            out_zp=_between(rng, -(1 << 17), (1 << 17) - 1),
+            multiplier=_between(rng, -(1 << 31), (1 << 31) - 1),
+        )
+        low, high = sorted(int(v) for v in rng.integers(-(1 << 31), 1 << 31, 2) >> rng.integers(0, 30))
+        immediate = _between(rng, -(1 << 31), (1 << 31) - 1) >> _between(rng, 0, 31)
+        assembler.emit(Opcode.VECTOR_BOUNDS, index=index, low=low, high=high, immediate=immediate)
+        if not to_memory:
+            written.append(destination)
+    return takes
+
+
+def _operand_index(rng: np.random.Generator, source: Source, written: list[int]) -> int:
+    if source == Source.REGISTER:
+        return int(rng.choice(written))
+    return _between(rng, 0, STORE_STREAM - 1)
+
+
+def _feed(assembler: Assembler, rng: np.random.Generator, vectors: int) -> None:
+    """An ARRAY_GO that sends `vectors` vectors."""
+    _input(assembler, rng, 100, 20)
+    _window(assembler, rng, 3, 30, 100)
+    assembler.emit(Opcode.ARRAY_KERNEL, ky_count=1, run_count=1, chunks=1)
+    assembler.emit(Opcode.ARRAY_GO, weights=_between(rng, 0, 100), pixels=vectors, drain=1)
+
+
+KINDS: dict[str, Callable[[Assembler, np.random.Generator], None]] = {
+    "transfers": _transfers,
+    "convolution": _convolution,
+    "depthwise": _depthwise,
+    "vector": _vector,
+}

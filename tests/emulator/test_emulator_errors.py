@@ -1,0 +1,191 @@
+"""Where the machine would stop, wait forever or misbehave, the emulator says where and why."""
+
+import numpy as np
+import pytest
+from tosaic.compiler.ir.errors import DeviceError
+from tosaic.hw.config import CONFIGS
+from tosaic.hw.isa import ISA_HASH, Op, Opcode, Source
+from tosaic.sim.assembler import Assembler
+from tosaic.sim.emulator import Emulator
+
+CONFIG = CONFIGS["small"]
+PROGRAM_ADDRESS = 4096
+GO = {"vectors": 1, "slots": 1, "repeats": 1, "uops": 1, "lanes": 8, "tail_lanes": 8}
+
+
+def run(*instructions, config_hash=CONFIG.hash, isa_hash=ISA_HASH):
+    assembler = Assembler(CONFIG)
+    assembler.instructions.clear()
+    assembler.emit(Opcode.BEGIN, isa_hash=isa_hash, config_hash=config_hash)
+    for opcode, fields in instructions:
+        assembler.emit(opcode, **fields)
+    memory = np.zeros(8192, np.uint8)
+    size = assembler.place(memory, PROGRAM_ADDRESS)
+    return Emulator(CONFIG).run(memory, PROGRAM_ADDRESS, size)
+
+
+def message(*instructions, **hashes):
+    with pytest.raises(DeviceError) as caught:
+        run(*instructions, **hashes)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def test_an_empty_program_runs():
+    assert run().cycles > 0
+
+
+def test_wrong_isa_hash():
+    text = message(isa_hash=ISA_HASH ^ 1)
+    assert text.startswith("ISA_MISMATCH at program counter 0 (BEGIN isa_hash=")
+
+
+def test_wrong_config_hash():
+    assert message(config_hash=5).startswith("CONFIG_MISMATCH at program counter 0 (BEGIN ")
+
+
+def test_wrong_check_byte():
+    memory = np.zeros(8192, np.uint8)
+    size = Assembler(CONFIG).place(memory, 0)
+    memory[16 + 5] ^= 1
+    with pytest.raises(DeviceError, match=r"^ILLEGAL at program counter 16: check byte is wrong in 02"):
+        Emulator(CONFIG).run(memory, 0, size)
+
+
+def test_missing_end():
+    memory = np.zeros(8192, np.uint8)
+    size = Assembler(CONFIG).place(memory, 0)
+    with pytest.raises(DeviceError, match="^PROGRAM_END at program counter 16: 16 bytes of program"):
+        Emulator(CONFIG).run(memory, 0, size - 16)
+
+
+def test_program_outside_memory():
+    with pytest.raises(DeviceError, match=r"^MEMORY_RANGE: the program's bytes 8000\.\.8499 leave "):
+        Emulator(CONFIG).run(np.zeros(8192, np.uint8), 8000, 500)
+
+
+def test_read_only_memory():
+    memory = np.zeros(8192, np.uint8)
+    memory.flags.writeable = False
+    with pytest.raises(DeviceError, match="must be a writable one-dimensional uint8 array"):
+        Emulator(CONFIG).run(memory, 0, 16)
+
+
+@pytest.mark.parametrize("opcode", [Opcode.LOAD_GO, Opcode.STORE_GO])
+def test_transfer_that_leaves_memory(opcode):
+    text = message((opcode, {"memory_address": 8190, "row_bytes": 3, "rows": 1}))
+    assert text.startswith(f"MEMORY_RANGE at program counter 16 ({opcode.name} memory_address=8190 ")
+    assert text.endswith("bytes 8190..8192 leave the 8192 bytes of external memory")
+
+
+def test_transfer_whose_last_row_leaves_memory():
+    pitch = (Opcode.LOAD_PITCH, {"memory_pitch": 4096, "local_pitch": 8})
+    assert run(pitch, (Opcode.LOAD_GO, {"row_bytes": 4096, "rows": 2})).dram_read_bytes >= 8192
+    assert "MEMORY_RANGE" in message(pitch, (Opcode.LOAD_GO, {"row_bytes": 4097, "rows": 2}))
+
+
+@pytest.mark.parametrize("field", ["memory_address", "local_address", "row_bytes"])
+def test_unaligned_weights(field):
+    fields = {"space": 1, "row_bytes": 64, "rows": 1}
+    text = message((Opcode.LOAD_GO, fields | {field: fields.get(field, 0) + 4}))
+    assert text.startswith("ILLEGAL at program counter 16")
+    assert f"{field} {fields.get(field, 0) + 4} must be a multiple of 8 for the weight memory" in text
+
+
+def test_wait_that_nobody_satisfies():
+    text = message(
+        (Opcode.LOAD_SIGNAL, {"semaphore": 3, "count": 1}),
+        (Opcode.ARRAY_WAIT, {"semaphore": 3, "count": 2}),
+    )
+    assert text.startswith("PROGRAM at program counter 32 (ARRAY_WAIT semaphore=3 count=2): semaphore 3 is 1")
+
+
+def test_vectors_left_in_the_array():
+    text = message(*array_go(3))
+    assert text.startswith("PROGRAM at program counter 80 (END): 3 vectors of the array were never taken")
+
+
+def test_vectors_missing_from_the_array():
+    text = message(
+        *array_go(3),
+        (Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.ARRAY}),
+        (Opcode.VECTOR_GO, GO | {"vectors": 4}),
+    )
+    assert "takes 4 vectors out of the array, which has sent 3" in text
+
+
+def test_units_that_wait_for_each_other_through_the_accumulators():
+    # Works in program order; side by side the array fills the queue of vectors and never gets to SIGNAL.
+    text = message(
+        *array_go(1000),
+        (Opcode.ARRAY_SIGNAL, {"semaphore": 0, "count": 1}),
+        (Opcode.VECTOR_WAIT, {"semaphore": 0, "count": 1}),
+        (Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.ARRAY}),
+        (Opcode.VECTOR_GO, GO | {"vectors": 1000, "slots": 8}),
+    )
+    assert text.startswith("WATCHDOG: the units wait for each other: ARRAY at ARRAY_GO ")
+    assert "VECTOR at VECTOR_WAIT semaphore=0 count=1" in text
+
+
+def array_go(pixels):
+    return [
+        (Opcode.ARRAY_INPUT, {"row_bytes": 8, "height": 1}),
+        (Opcode.ARRAY_WINDOW, {"width": 1}),
+        (Opcode.ARRAY_KERNEL, {"ky_count": 1, "run_count": 1, "chunks": 1}),
+        (Opcode.ARRAY_GO, {"pixels": pixels, "drain": 1}),
+    ]
+
+
+@pytest.mark.parametrize("fields", [{"drain": 0}, {"drain": 1, "accumulate": 1}])
+def test_several_tiles_without_drain_or_with_accumulate(fields):
+    text = message(*array_go(1)[:3], (Opcode.ARRAY_GO, {"pixels": CONFIG.rows + 1} | fields))
+    assert f"{CONFIG.rows + 1} pixels are more than one tile of 8" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"slots": 0}, "slots must be in 1..16"),
+        ({"slots": 17}, "slots must be in 1..16"),
+        ({"uops": 0}, "uops must be in 1..16"),
+        ({"uops": 17}, "uops must be in 1..16"),
+        ({"body_start": 1, "body_end": 0}, "body_start <= body_end <= uops must hold"),
+        ({"body_end": 2}, "body_start <= body_end <= uops must hold"),
+        ({"vectors": 0}, "vectors and repeats must be at least 1"),
+        ({"repeats": 0}, "vectors and repeats must be at least 1"),
+        ({"lanes": 9}, "stores 9 and 8 lanes of INT8; a word holds 8"),
+        ({"tail_lanes": 9}, "stores 8 and 9 lanes of INT8; a word holds 8"),
+    ],
+)
+def test_vector_go_out_of_range(changes, rule):
+    store = (Opcode.VECTOR_UOP, {"index": 0, "to_memory": 1})
+    assert message(store, (Opcode.VECTOR_GO, GO | changes)).endswith(rule)
+
+
+@pytest.mark.parametrize(
+    ("uop", "rule"),
+    [
+        ({"b_source": Source.ARRAY}, "micro-op 0 takes B from the array, which only A can"),
+        ({"a_source": Source.LOAD, "b_source": Source.LOAD}, "micro-op 0 loads both A and B"),
+        ({"a_source": Source.LOAD, "a_index": 3}, "micro-op 0 loads from stream 3; there are 0..2"),
+        ({"a_source": 7}, "micro-op 0 has the unknown source 7"),
+        ({"op": len(Op)}, f"micro-op 0 has the unknown operation {len(Op)}"),
+    ],
+)
+def test_micro_op_that_does_not_exist(uop, rule):
+    assert message((Opcode.VECTOR_UOP, {"index": 0} | uop), (Opcode.VECTOR_GO, GO)).endswith(rule)
+
+
+def test_micro_op_that_was_never_written():
+    assert message((Opcode.VECTOR_GO, GO)).endswith("micro-op 0 was never written")
+
+
+@pytest.mark.parametrize("entries", [0, 255, 513])
+def test_table_of_another_size(entries):
+    text = message((Opcode.VECTOR_TABLE, {"entries": entries}))
+    assert text.endswith(f"a table has 256 or 512 entries, not {entries}")
+
+
+def test_go_without_configuration():
+    assert message((Opcode.ARRAY_GO, {"pixels": 1})).endswith("no ARRAY_KERNEL came before it")
