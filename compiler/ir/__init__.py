@@ -1,4 +1,4 @@
-"""The compiler's IR: TOSA graphs, the operator table, and `.tosa` files."""
+"""The compiler's IR: TOSA graphs, the operator table, validation and `.tosa` files."""
 
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.errors import (
@@ -11,6 +11,8 @@ from tosaic.compiler.ir.errors import (
 )
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor
 from tosaic.compiler.ir.operators import OPERATORS
+from tosaic.compiler.ir.tosa_file import read_tosa, write_tosa
+from tosaic.compiler.ir.validate import validate
 
 __all__ = [
     "OPERATORS",
@@ -24,4 +26,7 @@ __all__ = [
     "Operator",
     "Tensor",
     "UnsupportedError",
+    "read_tosa",
+    "validate",
+    "write_tosa",
 ]

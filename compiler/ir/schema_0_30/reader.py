@@ -1,0 +1,145 @@
+"""Reads 0.30 files: first into operators with 0.30's attributes, then lowers those to the 1.0 meaning."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tosaic.compiler.ir.dtypes import DType
+from tosaic.compiler.ir.elements import decode, stored_bytes
+from tosaic.compiler.ir.errors import ModelError
+from tosaic.compiler.ir.flatbuffer import Table
+from tosaic.compiler.ir.graph import Graph, Operator, Tensor
+from tosaic.compiler.ir.schema_0_30 import tables
+from tosaic.compiler.ir.schema_0_30.lower import lower
+from tosaic.compiler.ir.schema_0_30.rules import check
+from tosaic.compiler.ir.topology import sort_operators
+
+VERSION = (0, 30, 0)
+MAIN_BLOCK = "main"
+
+# Field numbers of the schema's tables.
+_GRAPH_BLOCKS = 1
+_BLOCK_NAME, _BLOCK_OPERATORS, _BLOCK_TENSORS, _BLOCK_INPUTS, _BLOCK_OUTPUTS = 0, 1, 2, 3, 4
+_OP_OP, _OP_ATTRIBUTE_TYPE, _OP_ATTRIBUTE, _OP_INPUTS, _OP_OUTPUTS = 0, 1, 2, 3, 4
+_TENSOR_NAME, _TENSOR_SHAPE, _TENSOR_TYPE, _TENSOR_DATA = 0, 1, 2, 3
+
+_SIGNED = {DType.UINT8: DType.INT8, DType.UINT16: DType.INT16}
+
+
+def read(root: Table) -> Graph:
+    """The graph of block "main" (or the first block), with every other block in `subgraphs`."""
+    blocks = root.tables(_GRAPH_BLOCKS, "block")
+    if not blocks:
+        raise ModelError("malformed .tosa file: it has no block, so no graph")
+    graphs: dict[str, Graph] = {}
+    for block in blocks:
+        graph = _read_block(block)
+        if graph.name in graphs:
+            raise ModelError(f"malformed .tosa file: two blocks are called {graph.name!r}")
+        graphs[graph.name] = graph
+    main = MAIN_BLOCK if MAIN_BLOCK in graphs else next(iter(graphs))
+    subgraphs = {name: graph for name, graph in graphs.items() if name != main}
+    for graph in graphs.values():
+        graph.subgraphs = subgraphs
+        check(graph)
+    for graph in graphs.values():
+        lower(graph)
+        _drop_unsigned(graph)
+        prefix = "" if graph is graphs[main] else f"{graph.name}/"
+        for op in graph.operators:
+            op.name = prefix + op.name
+    return graphs[main]
+
+
+def _read_block(block: Table) -> Graph:
+    inputs, outputs = block.strings(_BLOCK_INPUTS), block.strings(_BLOCK_OUTPUTS)
+    graph = Graph(block.string(_BLOCK_NAME), inputs, outputs, version=VERSION)
+    data: dict[str, memoryview | None] = {}
+    for table in block.tables(_BLOCK_TENSORS, "tensor"):
+        tensor = _read_tensor(table)
+        if tensor.name in graph.tensors:
+            raise ModelError(f"tensor {tensor.name!r} is declared twice in graph {graph.name!r}")
+        graph.tensors[tensor.name] = tensor
+        data[tensor.name] = table.bytes(_TENSOR_DATA)
+    for index, table in enumerate(block.tables(_BLOCK_OPERATORS, "operator")):
+        op = _read_operator(table, index)
+        if op.op == "CONST":
+            _define_constant(graph, op, data)
+        else:
+            graph.operators.append(op)
+    sort_operators(graph)
+    return graph
+
+
+def _read_tensor(table: Table) -> Tensor:
+    name, number = table.string(_TENSOR_NAME), table.uint32(_TENSOR_TYPE)
+    if number not in tables.DTYPES:
+        raise ModelError(f"malformed .tosa file: tensor {name!r} has type number {number}, which 0.30 lacks")
+    shape = tuple(table.ints(_TENSOR_SHAPE))
+    if any(size < 0 for size in shape):
+        raise ModelError(f"tensor {name!r} has a negative size: {list(shape)}")
+    return Tensor(name, shape, tables.DTYPES[number])
+
+
+def _define_constant(graph: Graph, op: Operator, data: dict[str, memoryview | None]) -> None:
+    if op.inputs or len(op.outputs) != 1:
+        raise ModelError(f"{op}: a constant has no inputs and one output; found {op.inputs} and {op.outputs}")
+    tensor = graph.tensor(op.outputs[0])
+    if tensor.data is not None:
+        raise ModelError(f"tensor {tensor.name!r} is defined twice, the second time by {op}")
+    stored = data[tensor.name]
+    if stored is None and stored_bytes(tensor.dtype, math.prod(tensor.shape)):
+        raise ModelError(f"{op}: constant {tensor} has no data in the file")
+    tensor.data = decode(tensor.dtype, tensor.shape, stored or memoryview(b""), f"constant {tensor.name!r}")
+
+
+def _read_operator(table: Table, index: int) -> Operator:
+    number = table.uint32(_OP_OP)
+    if not 0 < number < len(tables.OPERATORS) or tables.OPERATORS[number] == "RESERVED":
+        raise ModelError(f"malformed .tosa file: operator {index} has number {number}, which 0.30 lacks")
+    op = tables.OPERATORS[number]
+    operator = Operator(op, table.strings(_OP_INPUTS), table.strings(_OP_OUTPUTS), {}, f"{op}_{index}")
+    kind = tables.ATTRIBUTE_TABLE_OF.get(op)
+    if kind is None:
+        return operator
+    attributes = table.table(_OP_ATTRIBUTE, f"the attributes of {operator}")
+    expected = list(tables.ATTRIBUTE_TABLES).index(kind) + 1
+    if attributes is None or table.byte(_OP_ATTRIBUTE_TYPE) != expected:
+        raise ModelError(f"{operator}: its attributes must be a {kind}Attribute table")
+    for field, (name, value_kind) in enumerate(tables.ATTRIBUTE_TABLES[kind].items()):
+        operator.attributes[name] = _read_attribute(operator, attributes, field, value_kind)
+    return operator
+
+
+def _read_attribute(op: Operator, table: Table, field: int, kind: str) -> Any:
+    match kind:
+        case "int":
+            return table.int32(field)
+        case "ints":
+            return table.ints(field)
+        case "shorts":
+            return table.ints(field, "<i2")
+        case "bool":
+            return table.bool(field)
+        case "string":
+            return table.string(field)
+        case "float":
+            return table.float32(field)
+        case "floats":
+            return table.ints(field, "<f4")
+        case "resize_mode":
+            number = table.uint32(field)
+            if number >= len(tables.RESIZE_MODES):
+                raise ModelError(f"{op}: attribute mode has number {number}, which does not exist")
+            return tables.RESIZE_MODES[number]
+    raise ValueError(f"attribute kind {kind!r} has no file representation")
+
+
+def _drop_unsigned(graph: Graph) -> None:
+    """1.0 holds unsigned values as bit patterns of the signed type."""
+    for tensor in graph.tensors.values():
+        if tensor.dtype in _SIGNED:
+            tensor.dtype = _SIGNED[tensor.dtype]
+            if tensor.data is not None:
+                tensor.data = np.ascontiguousarray(tensor.data).view(tensor.dtype.numpy)

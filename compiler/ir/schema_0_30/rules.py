@@ -1,0 +1,148 @@
+"""What only 0.30 forbids: rank limits, signs, types that 1.0 relaxed (tosa-versions, section 6.5).
+
+Runs on operators that still have 0.30's attributes. What both versions forbid is left to `validate`.
+"""
+
+import math
+
+from tosaic.compiler.ir.dtypes import DType
+from tosaic.compiler.ir.errors import ModelError
+from tosaic.compiler.ir.graph import Graph, Operator
+from tosaic.compiler.ir.operators import OPERATORS
+
+MAX_RANK = 4
+RANK_LIMITED = frozenset(
+    "ARGMAX REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PRODUCT REDUCE_SUM REVERSE SLICE TILE RESCALE".split()
+)
+_UNSIGNED = (DType.UINT8, DType.UINT16)
+UNSIGNED_PAIRS = {
+    (DType.INT8, DType.UINT8),
+    (DType.INT16, DType.UINT8),
+    (DType.INT16, DType.UINT16),
+    (DType.UINT8, DType.INT8),
+    (DType.UINT8, DType.INT16),
+    (DType.UINT16, DType.INT16),
+}
+_MAX_SIZE = 1 << 32
+
+# Operands that 0.30 files list as inputs; the rest of the operator table's operands are attributes here.
+_FILE_OPERANDS = {
+    "CONV2D": 3,
+    "CONV3D": 3,
+    "DEPTHWISE_CONV2D": 3,
+    "TRANSPOSE_CONV2D": 3,
+    "FULLY_CONNECTED": 3,
+    "AVG_POOL2D": 1,
+    "MATMUL": 2,
+    "MUL": 2,
+    "TABLE": 1,
+    "NEGATE": 1,
+    "PAD": 1,
+    "RESHAPE": 1,
+    "SLICE": 1,
+    "TILE": 1,
+    "RESIZE": 1,
+    "RESCALE": 1,
+}
+
+
+def check(graph: Graph) -> None:
+    """ModelError for the first operator or tensor that breaks a rule of 0.30 alone."""
+    for tensor in graph.tensors.values():
+        if math.prod(tensor.shape) >= _MAX_SIZE:
+            raise ModelError(f"tensor {tensor}: a tensor must have fewer than 2^32 elements [TOSA 0.30 section 1.5]")
+    for op in graph.operators:
+        _check_counts(op)
+        _check_unsigned(graph, op)
+        if op.op in RANK_LIMITED and not 1 <= len(graph.tensors[op.inputs[0]].shape) <= MAX_RANK:
+            _fail(graph, op, f"input must have rank 1 to {MAX_RANK}", str(graph.tensors[op.inputs[0]]))
+        if op.op in _SPECIFIC:
+            _SPECIFIC[op.op](graph, op)
+
+
+def file_operand_count(op: str) -> int | None:
+    """Number of inputs a 0.30 file lists for an operator; None for a list of any length."""
+    operands = OPERATORS[op].operands
+    if operands and operands[-1].variadic:
+        return None
+    return _FILE_OPERANDS.get(op, len(operands))
+
+
+def _fail(graph: Graph, op: Operator, rule: str, found: str) -> None:
+    sources = ", ".join(str(graph.tensors[name]) for name in op.inputs)
+    clause = OPERATORS[op.op].clause
+    raise ModelError(f"{op} ({sources or 'no inputs'}): {rule}; found {found} [TOSA 0.30 section {clause}]")
+
+
+def _check_counts(op: Operator) -> None:
+    wanted = file_operand_count(op.op)
+    if wanted is not None and len(op.inputs) != wanted:
+        raise ModelError(f"{op}: a 0.30 file must list {wanted} inputs; found {len(op.inputs)}")
+    if not op.inputs and op.op in ("CONCAT", "COND_IF"):
+        raise ModelError(f"{op}: it must have at least one input; found none")
+    results = OPERATORS[op.op].results
+    if not results[-1].variadic and len(op.outputs) != len(results):
+        raise ModelError(f"{op}: it must have {len(results)} outputs; found {len(op.outputs)}")
+
+
+def _check_unsigned(graph: Graph, op: Operator) -> None:
+    types = [graph.tensors[name].dtype for name in (*op.inputs, *op.outputs)]
+    if not any(dtype in _UNSIGNED for dtype in types) or op.op in ("COND_IF", "WHILE_LOOP"):
+        return
+    if op.op != "RESCALE" or tuple(types) not in UNSIGNED_PAIRS:
+        _fail(graph, op, "uint8_t and uint16_t are for RESCALE to or from a signed type of 8 or 16 bits",
+              " to ".join(dtype.spelling for dtype in types))
+
+
+def _bias_is_oc(graph: Graph, op: Operator) -> None:
+    weight, bias = (graph.tensors[name].shape for name in op.inputs[1:3])
+    channels = math.prod(weight[2:4]) if op.op == "DEPTHWISE_CONV2D" else (weight[0] if weight else 0)
+    if bias != (channels,):
+        _fail(graph, op, f"bias must have shape [{channels}], one element per output channel", str(list(bias)))
+
+
+def _transpose_convolution(graph: Graph, op: Operator) -> None:
+    _bias_is_oc(graph, op)
+    out_pad, out_shape = op.attributes["out_pad"], op.attributes["out_shape"]
+    if min(out_pad, default=0) < 0:
+        _fail(graph, op, "out_pad must not be negative", str(out_pad))
+    if tuple(out_shape) != graph.tensors[op.outputs[0]].shape:
+        _fail(graph, op, f"out_shape must be the shape of output {op.outputs[0]!r}", str(out_shape))
+
+
+def _fully_connected(graph: Graph, op: Operator) -> None:
+    for name, operand in zip(op.inputs[:2], ("input", "weight"), strict=True):
+        if len(graph.tensors[name].shape) != 2:
+            _fail(graph, op, f"{operand} must have rank 2", str(graph.tensors[name]))
+    _bias_is_oc(graph, op)
+
+
+def _condition_is_scalar(graph: Graph, op: Operator) -> None:
+    condition = graph.tensors[op.inputs[0]]
+    if condition.shape:
+        _fail(graph, op, "condition must have rank 0", str(condition))
+
+
+def _resize(graph: Graph, op: Operator) -> None:
+    if len(graph.tensors[op.inputs[0]].shape) != 4:
+        _fail(graph, op, "input must have rank 4", str(graph.tensors[op.inputs[0]]))
+    for name in ("output_size", "stride", "offset"):
+        values = op.attributes[name]
+        if len(values) != 2:
+            _fail(graph, op, f"{name} must have two elements", str(values))
+    if not 1 <= op.attributes["shift"] <= 11:
+        _fail(graph, op, "shift must be in the range 1 to 11", str(op.attributes["shift"]))
+    if tuple(op.attributes["output_size"]) != graph.tensors[op.outputs[0]].shape[1:3]:
+        _fail(graph, op, "output_size must be the height and width of the output",
+              f"{op.attributes['output_size']} for {graph.tensors[op.outputs[0]]}")
+
+
+_SPECIFIC = {
+    "CONV2D": _bias_is_oc,
+    "CONV3D": _bias_is_oc,
+    "DEPTHWISE_CONV2D": _bias_is_oc,
+    "TRANSPOSE_CONV2D": _transpose_convolution,
+    "FULLY_CONNECTED": _fully_connected,
+    "COND_IF": _condition_is_scalar,
+    "RESIZE": _resize,
+}
