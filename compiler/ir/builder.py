@@ -5,7 +5,6 @@ from typing import Any
 
 import flatbuffers
 import numpy as np
-
 from tosaic.compiler.ir.graph import Graph
 
 IDENTIFIER = b"TOSA"

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.errors import ModelError
 

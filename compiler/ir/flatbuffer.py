@@ -8,7 +8,6 @@ that share their parts may not multiply it (`Reader.charge`).
 import struct
 
 import numpy as np
-
 from tosaic.compiler.ir.errors import ModelError
 
 _OFFSET = struct.Struct("<I")
@@ -76,7 +75,7 @@ class Reader:
 class Table:
     """One table. `what` names it in error messages; fields are numbered as in the schema, from 0."""
 
-    __slots__ = ("_reader", "_position", "_vtable", "_fields", "_size", "what")
+    __slots__ = ("_fields", "_position", "_reader", "_size", "_vtable", "what")
 
     def __init__(self, reader: Reader, position: int, what: str) -> None:
         reader.need(position, 4, what)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 
@@ -130,7 +129,10 @@ class Graph:
                 op.op,
                 list(op.inputs),
                 list(op.outputs),
-                {key: list(value) if isinstance(value, list) else value for key, value in op.attributes.items()},
+                {
+                    key: list(value) if isinstance(value, list) else value
+                    for key, value in op.attributes.items()
+                },
                 op.name,
             )
             for op in self.operators

@@ -27,9 +27,13 @@ def check_names(graph: Graph) -> dict[str, int]:
                 raise ModelError(f"{op}: tensor {name!r} is not declared in graph {graph.name!r}")
         for name in op.outputs:
             if name in producers:
-                raise ModelError(f"tensor {name!r} is defined twice, by {graph.operators[producers[name]]} and {op}")
+                raise ModelError(
+                    f"tensor {name!r} is defined twice, by {graph.operators[producers[name]]} and {op}"
+                )
             if name in inputs:
-                raise ModelError(f"tensor {name!r} is an input of graph {graph.name!r} and also defined by {op}")
+                raise ModelError(
+                    f"tensor {name!r} is an input of graph {graph.name!r} and also defined by {op}"
+                )
             if graph.tensors[name].data is not None:
                 raise ModelError(f"tensor {name!r} is a constant and also defined by {op}")
             producers[name] = index

@@ -46,7 +46,9 @@ def write_tosa(
     elif version[:2] == (0, 30):
         data = schema_0_30.write(graph)
     else:
-        raise UnsupportedError(f"cannot write TOSA {'.'.join(map(str, version))}; 0.30 and 1.0 can be written")
+        raise UnsupportedError(
+            f"cannot write TOSA {'.'.join(map(str, version))}; 0.30 and 1.0 can be written"
+        )
     if path is not None:
         Path(path).write_bytes(data)
     return data
@@ -63,9 +65,7 @@ def _read(data: bytes, what: str) -> Graph:
         return schema_0_30.read(root)
     if version[0] == 1:
         return schema_1_0.read(root, version)
-    raise UnsupportedError(
-        f"{what} is TOSA version {'.'.join(map(str, version))}; 0.30 and 1.x can be read"
-    )
+    raise UnsupportedError(f"{what} is TOSA version {'.'.join(map(str, version))}; 0.30 and 1.x can be read")
 
 
 def _version(table: Table | None) -> tuple[int, int, int]:

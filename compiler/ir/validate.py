@@ -99,7 +99,9 @@ def _type_variables(node: Node) -> list[tuple[str, DType, str]]:
 
 def _check_tensor(tensor: Tensor) -> None:
     if tensor.dtype is not DType.SHAPE and any(size < 1 for size in tensor.shape):
-        raise ModelError(f"tensor {tensor}: every axis must have at least one element [TOSA 0.30 section 3.2.1]")
+        raise ModelError(
+            f"tensor {tensor}: every axis must have at least one element [TOSA 0.30 section 3.2.1]"
+        )
     if math.prod(tensor.shape) >= MAX_ELEMENTS:
         raise ModelError(f"tensor {tensor}: a tensor must have fewer than 2^31 elements [TOSA 1.0 level 8K]")
     data = tensor.data
@@ -215,7 +217,9 @@ def _check_nesting(graph: Graph) -> None:
             raise ModelError(f"{op}: graph {name!r} contains itself")
         if name not in depths:
             if len(active) >= MAX_NESTING:
-                raise ModelError(f"{op}: control flow must not nest deeper than {MAX_NESTING} [TOSA 1.0 level 8K]")
+                raise ModelError(
+                    f"{op}: control flow must not nest deeper than {MAX_NESTING} [TOSA 1.0 level 8K]"
+                )
             active.add(name)
             depths[name] = depth_of(graph.subgraphs[name])
             active.discard(name)

@@ -135,6 +135,8 @@ class _Machine:
         }
         self.queues = {unit: _Queue(self.timeline, config.queue_commands) for unit in units}
         self.array_queue = _Queue(self.timeline, 2)
+        self.setups: collections.deque[dict[Opcode, Instruction]] = collections.deque()
+        """Configuration of every command in `array_queue`."""
         self.busy = 0
         """Commands handed to a unit and not complete."""
         self.fetched = 0
@@ -229,8 +231,8 @@ class _Machine:
                 case Opcode.LOAD_WAIT:
                     yield from self._wait(command)
                 case Opcode.LOAD_SIGNAL:
-                    yield max(complete_at, self.timeline.now)
-                    self._signal(command)
+                    # Travels behind the data; the next transfer's addresses go out meanwhile.
+                    self.timeline.resume_at(max(complete_at, self.timeline.now), self._signal_later(command))
                 case Opcode.LOAD_GO:
                     started = self.timeline.now
                     yield self.timeline.now + TRANSFER_START_CYCLES
@@ -248,6 +250,10 @@ class _Machine:
                 yield max(complete_at, self.timeline.now)
             self._complete(queue)
             yield self.timeline.now + COMMAND_CYCLES
+
+    def _signal_later(self, signal: Instruction) -> Process:
+        self._signal(signal)
+        yield self.timeline.now
 
     def _store(self, queue: _Queue) -> Process:
         pitch, complete_at = 0, 0
@@ -293,27 +299,30 @@ class _Machine:
 
     def _array_commands(self, queue: _Queue) -> Process:
         """Configuration and WAIT; GOs and SIGNALs go on to the array: the next GO is ready in time."""
+        setup: dict[Opcode, Instruction] = {}
         while True:
             yield from self._next(queue)
             command = queue.items[0]
             if command.opcode in (Opcode.ARRAY_GO, Opcode.ARRAY_DEPTHWISE_GO, Opcode.ARRAY_SIGNAL):
+                # The configuration of this moment goes along: what follows may change it before the array gets here.
+                self.setups.append(dict(setup))
                 yield from self.array_queue.put(command)
                 self._complete(queue, last=False)
             else:
                 if command.opcode == Opcode.ARRAY_WAIT:
                     yield from self._wait(command)
                 else:
-                    self.array_setup[command.opcode] = command
+                    setup[command.opcode] = command
                 self._complete(queue)
             yield self.timeline.now + COMMAND_CYCLES
 
     def _array(self) -> Process:
-        self.array_setup: dict[Opcode, Instruction] = {}
         free_at = 0
         queue = self.array_queue
         while True:
             yield from self._next(queue)
             command = queue.items[0]
+            self.array_setup = self.setups.popleft()
             if command.opcode == Opcode.ARRAY_SIGNAL:
                 self._signal(command)
             else:

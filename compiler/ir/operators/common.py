@@ -35,7 +35,7 @@ def zero_point(name: str, type_variable: str) -> Operand:
     return Operand(name, type_variable, (1, 1), "[1]", constant=True)
 
 
-def shape_of(operand: str):  # noqa: ANN201 - a ShapeRule
+def shape_of(operand: str):
     """The shape rule "same shape as `operand`"."""
 
     def infer(node: Node) -> list[Shape]:

@@ -121,7 +121,11 @@ def rescale_channel_count(node: Node) -> str | None:
         return "per_channel on rank 0"
     wanted = shape[-1] if node.attribute("per_channel") else 1
     lengths = node.shape("multiplier")[0], node.shape("shift")[0]
-    return None if lengths == (wanted, wanted) else f"{lengths[0]} multipliers, {lengths[1]} shifts, not {wanted}"
+    return (
+        None
+        if lengths == (wanted, wanted)
+        else f"{lengths[0]} multipliers, {lengths[1]} shifts, not {wanted}"
+    )
 
 
 def rescale_scale_in_range(node: Node) -> str | None:
@@ -136,7 +140,12 @@ def rescale_scale_in_range(node: Node) -> str | None:
 
 _CAST_MODES = modes(
     "in_t out_t",
-    *(f"{a} {b}" for a in ("bool", "int8", "int16", "int32") for b in ("bool", "int8", "int16", "int32") if a != b),
+    *(
+        f"{a} {b}"
+        for a in ("bool", "int8", "int16", "int32")
+        for b in ("bool", "int8", "int16", "int32")
+        if a != b
+    ),
     *(f"{a} {b}: PRO-FP" for a in ("int8", "int16", "int32") for b in ("fp16", "bf16", "fp32")),
     *(f"{a} {b}: PRO-FP" for a in ("fp16", "bf16", "fp32") for b in ("int8", "int16", "int32")),
     "fp16 fp32: PRO-FP",

@@ -22,22 +22,28 @@ _MODES = modes(
 )
 
 
-def convolved(node: Node, axis: str, size: int, pads: tuple[int, int], kernel: int, stride: int, dilation: int) -> int:
+def convolved(
+    node: Node, axis: str, size: int, pads: tuple[int, int], kernel: int, stride: int, dilation: int
+) -> int:
     """Output size of a convolution along one axis; the division must be exact (idiv_check)."""
     return exact_division(node, size - 1 + sum(pads) - (kernel - 1) * dilation, stride, axis) + 1
 
 
 def _channels_match(node: Node, input_channels: int, weight_channels: int) -> None:
     if input_channels != weight_channels:
-        node.fail("weight and input must have the same number of input channels",
-                  f"{weight_channels} and {input_channels}")
+        node.fail(
+            "weight and input must have the same number of input channels",
+            f"{weight_channels} and {input_channels}",
+        )
 
 
 def _bias_matches(node: Node, output_channels: int) -> None:
     (length,) = node.shape("bias")
     if length not in (1, output_channels):
-        node.fail("bias must have one element per output channel, or one element",
-                  f"{length} for {output_channels} output channels")
+        node.fail(
+            "bias must have one element per output channel, or one element",
+            f"{length} for {output_channels} output channels",
+        )
 
 
 def _conv2d_shape(node: Node) -> list[Shape]:

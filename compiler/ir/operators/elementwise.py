@@ -65,8 +65,9 @@ def _select_shape(node: Node) -> list[Shape]:
     return [broadcast(node, "input1", "input2", "input3")]
 
 
-def _unary(name: str, clause: str, category: str, rows: tuple[Mode, ...], operand: str = "input1",
-           **more: tuple) -> OperatorSpec:
+def _unary(
+    name: str, clause: str, category: str, rows: tuple[Mode, ...], operand: str = "input1", **more: tuple
+) -> OperatorSpec:
     return OperatorSpec(name, clause, category, unary(operand), OUTPUT, rows, shape_of(operand), **more)
 
 
@@ -99,9 +100,7 @@ SPECS = (
     _unary("TANH", "2.4.3", _ACTIVATION, FLOAT_MODES, "input"),
     _unary("ERF", "", _ACTIVATION, FLOAT_MODES, "input", versions=("1.0",)),
     _binary("ADD", "2.5.1", INT32_MODES),
-    _binary(
-        "ARITHMETIC_RIGHT_SHIFT", "2.5.2", INTEGER_MODES, attributes=(Attribute("round", "bool"),)
-    ),
+    _binary("ARITHMETIC_RIGHT_SHIFT", "2.5.2", INTEGER_MODES, attributes=(Attribute("round", "bool"),)),
     _binary("BITWISE_AND", "2.5.3", INTEGER_MODES),
     _binary("BITWISE_OR", "2.5.4", INTEGER_MODES),
     _binary("BITWISE_XOR", "2.5.5", INTEGER_MODES),

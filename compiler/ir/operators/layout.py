@@ -61,7 +61,9 @@ def slice_in_range(node: Node) -> str | None:
 def tile_multiples(node: Node) -> str | None:
     """multiples must have one element, at least 1, per axis of the input."""
     multiples, rank = node.ints("multiples"), len(node.shape("input1"))
-    return None if len(multiples) == rank and min(multiples) >= 1 else f"multiples {multiples} for rank {rank}"
+    return (
+        None if len(multiples) == rank and min(multiples) >= 1 else f"multiples {multiples} for rank {rank}"
+    )
 
 
 def _tile_shape(node: Node) -> list[Shape]:
@@ -98,9 +100,7 @@ def _scatter_shape(node: Node) -> list[Shape]:
     return [node.shape("values_in")]
 
 
-_GATHER_MODES = modes(
-    "value_t", "int8", "int16", "int32", "fp16: PRO-FP", "bf16: PRO-FP", "fp32: PRO-FP"
-)
+_GATHER_MODES = modes("value_t", "int8", "int16", "int32", "fp16: PRO-FP", "bf16: PRO-FP", "fp32: PRO-FP")
 _CONCAT_MODES = modes("in_out_t", "bool", "int8", "int16: EXT-INT16", "int32") + FLOAT_MODES
 _LAYOUT = "data layout"
 

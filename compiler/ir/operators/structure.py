@@ -150,9 +150,7 @@ SPECS = (
         (loop_keeps_signature, cond_graph_fits, body_graph_fits),
         extension="EXT-CONTROLFLOW",
     ),
-    OperatorSpec(
-        "VARIABLE", "", "variable", (), (), (), None, versions=("1.0",), extension="EXT-VARIABLE"
-    ),
+    OperatorSpec("VARIABLE", "", "variable", (), (), (), None, versions=("1.0",), extension="EXT-VARIABLE"),
     OperatorSpec(
         "VARIABLE_WRITE",
         "",

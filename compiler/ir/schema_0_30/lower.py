@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
-
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor
@@ -116,7 +115,9 @@ def _reshape(lowering: _Lowering, op: Operator, source: str, part: str, shape: t
         return name
     lowering.graph.tensors[name] = Tensor(name, shape, tensor.dtype)
     shape_name = lowering.shape_constant(op, f"{part}_shape", shape)
-    lowering.graph.operators.append(Operator("RESHAPE", [source, shape_name], [name], {}, f"{op.name}/{part}"))
+    lowering.graph.operators.append(
+        Operator("RESHAPE", [source, shape_name], [name], {}, f"{op.name}/{part}")
+    )
     return name
 
 
@@ -126,7 +127,9 @@ def _pool(lowering: _Lowering, op: Operator) -> None:
         lowering.add(op, op.inputs, attributes)
         return
     dtype = lowering.dtype(op.inputs[0])
-    zero_points = [lowering.constant(op, name, dtype, [op.attributes[name]]) for name in ("input_zp", "output_zp")]
+    zero_points = [
+        lowering.constant(op, name, dtype, [op.attributes[name]]) for name in ("input_zp", "output_zp")
+    ]
     attributes["acc_type"] = DType.FP32 if dtype.is_float else DType.INT32
     lowering.add(op, [*op.inputs, *zero_points], attributes)
 
@@ -141,7 +144,9 @@ def _matmul(lowering: _Lowering, op: Operator) -> None:
 
 def _negate(lowering: _Lowering, op: Operator) -> None:
     dtype = lowering.dtype(op.inputs[0])
-    zero_points = [lowering.constant(op, name, dtype, [op.attributes[name]]) for name in ("input1_zp", "output_zp")]
+    zero_points = [
+        lowering.constant(op, name, dtype, [op.attributes[name]]) for name in ("input1_zp", "output_zp")
+    ]
     lowering.add(op, [*op.inputs, *zero_points])
 
 
@@ -183,7 +188,9 @@ def _shaped(*names: tuple[str, str]) -> _Rule:
 def _resize(lowering: _Lowering, op: Operator) -> None:
     """n = 1 << shift, d = stride; the border that 0.30 files lack follows from output_size (errata B18)."""
     if lowering.dtype(op.inputs[0]).is_float:
-        raise UnsupportedError(f"{op}: RESIZE of floats in 0.30 files is not supported; export it as TOSA 1.0")
+        raise UnsupportedError(
+            f"{op}: RESIZE of floats in 0.30 files is not supported; export it as TOSA 1.0"
+        )
     numerator = 1 << op.attributes["shift"]
     stride, offset = op.attributes["stride"], op.attributes["offset"]
     sizes = lowering.shape(op.inputs[0])[1:3]

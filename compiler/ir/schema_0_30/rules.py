@@ -12,7 +12,19 @@ from tosaic.compiler.ir.operators import OPERATORS
 
 MAX_RANK = 4
 RANK_LIMITED = frozenset(
-    "ARGMAX REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PRODUCT REDUCE_SUM REVERSE SLICE TILE RESCALE".split()
+    (
+        "ARGMAX",
+        "REDUCE_ALL",
+        "REDUCE_ANY",
+        "REDUCE_MAX",
+        "REDUCE_MIN",
+        "REDUCE_PRODUCT",
+        "REDUCE_SUM",
+        "REVERSE",
+        "SLICE",
+        "TILE",
+        "RESCALE",
+    )
 )
 _UNSIGNED = (DType.UINT8, DType.UINT16)
 UNSIGNED_PAIRS = {
@@ -50,7 +62,9 @@ def check(graph: Graph) -> None:
     """ModelError for the first operator or tensor that breaks a rule of 0.30 alone."""
     for tensor in graph.tensors.values():
         if math.prod(tensor.shape) >= _MAX_SIZE:
-            raise ModelError(f"tensor {tensor}: a tensor must have fewer than 2^32 elements [TOSA 0.30 section 1.5]")
+            raise ModelError(
+                f"tensor {tensor}: a tensor must have fewer than 2^32 elements [TOSA 0.30 section 1.5]"
+            )
     for op in graph.operators:
         _check_counts(op)
         _check_unsigned(graph, op)
@@ -90,15 +104,21 @@ def _check_unsigned(graph: Graph, op: Operator) -> None:
     if not any(dtype in _UNSIGNED for dtype in types) or op.op in ("COND_IF", "WHILE_LOOP"):
         return
     if op.op != "RESCALE" or tuple(types) not in UNSIGNED_PAIRS:
-        _fail(graph, op, "uint8_t and uint16_t are for RESCALE to or from a signed type of 8 or 16 bits",
-              " to ".join(dtype.spelling for dtype in types))
+        _fail(
+            graph,
+            op,
+            "uint8_t and uint16_t are for RESCALE to or from a signed type of 8 or 16 bits",
+            " to ".join(dtype.spelling for dtype in types),
+        )
 
 
 def _bias_is_oc(graph: Graph, op: Operator) -> None:
     weight, bias = (graph.tensors[name].shape for name in op.inputs[1:3])
     channels = math.prod(weight[2:4]) if op.op == "DEPTHWISE_CONV2D" else (weight[0] if weight else 0)
     if bias != (channels,):
-        _fail(graph, op, f"bias must have shape [{channels}], one element per output channel", str(list(bias)))
+        _fail(
+            graph, op, f"bias must have shape [{channels}], one element per output channel", str(list(bias))
+        )
 
 
 def _transpose_convolution(graph: Graph, op: Operator) -> None:
@@ -133,8 +153,12 @@ def _resize(graph: Graph, op: Operator) -> None:
     if not 1 <= op.attributes["shift"] <= 11:
         _fail(graph, op, "shift must be in the range 1 to 11", str(op.attributes["shift"]))
     if tuple(op.attributes["output_size"]) != graph.tensors[op.outputs[0]].shape[1:3]:
-        _fail(graph, op, "output_size must be the height and width of the output",
-              f"{op.attributes['output_size']} for {graph.tensors[op.outputs[0]]}")
+        _fail(
+            graph,
+            op,
+            "output_size must be the height and width of the output",
+            f"{op.attributes['output_size']} for {graph.tensors[op.outputs[0]]}",
+        )
 
 
 _SPECIFIC = {

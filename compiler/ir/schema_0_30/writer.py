@@ -49,7 +49,9 @@ def _unsigned_tensors(graph: Graph) -> set[str]:
         for name in unsigned.intersection((*op.inputs, *op.outputs)):
             side = "input_unsigned" if name in op.inputs else "output_unsigned"
             if op.op != "RESCALE" or not op.attributes.get(side):
-                raise UnsupportedError(f"{op}: tensor {name!r} is used signed and unsigned; 0.30 gives it one type")
+                raise UnsupportedError(
+                    f"{op}: tensor {name!r} is used signed and unsigned; 0.30 gives it one type"
+                )
     return unsigned
 
 
@@ -67,7 +69,9 @@ def _write_operator(builder: FileBuilder, op: Operator) -> int:
     union, attributes = ("uint8", 0), None
     if kind is not None:
         layout = tables.ATTRIBUTE_TABLES[kind]
-        attributes = builder.table([_field(builder, value, op.attributes.get(n)) for n, value in layout.items()])
+        attributes = builder.table(
+            [_field(builder, value, op.attributes.get(n)) for n, value in layout.items()]
+        )
         union = ("uint8", list(tables.ATTRIBUTE_TABLES).index(kind) + 1)
     inputs, outputs = builder.strings(op.inputs), builder.strings(op.outputs)
     return builder.table([("uint32", tables.OPERATORS.index(op.op)), union, attributes, inputs, outputs])

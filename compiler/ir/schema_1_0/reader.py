@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import decode, stored_bytes
 from tosaic.compiler.ir.errors import ModelError, UnsupportedError
@@ -71,7 +70,9 @@ def _read_block(block: Table, name: str, version: tuple[int, ...]) -> Graph:
     return graph
 
 
-def _declare(graph: Graph, tensor: Tensor, data: dict[str, memoryview | None], stored: memoryview | None) -> None:
+def _declare(
+    graph: Graph, tensor: Tensor, data: dict[str, memoryview | None], stored: memoryview | None
+) -> None:
     if tensor.name in graph.tensors:
         raise ModelError(f"tensor {tensor.name!r} is declared twice in graph {graph.name!r}")
     graph.tensors[tensor.name] = tensor
@@ -82,9 +83,13 @@ def _read_tensor(table: Table) -> Tensor:
     name = table.string(_TENSOR_NAME)
     number = table.uint32(_TENSOR_TYPE)
     if number in tables.UNSUPPORTED_DTYPES:
-        raise UnsupportedError(f"tensor {name!r} has the microscaling type {tables.UNSUPPORTED_DTYPES[number]}")
+        raise UnsupportedError(
+            f"tensor {name!r} has the microscaling type {tables.UNSUPPORTED_DTYPES[number]}"
+        )
     if number not in tables.DTYPES:
-        raise ModelError(f"malformed .tosa file: tensor {name!r} has type number {number}, which does not exist")
+        raise ModelError(
+            f"malformed .tosa file: tensor {name!r} has type number {number}, which does not exist"
+        )
     if table.bool(_TENSOR_UNRANKED):
         raise UnsupportedError(f"tensor {name!r} has no rank; export the model with static shapes")
     if table.bool(_TENSOR_VARIABLE):
@@ -93,7 +98,9 @@ def _read_tensor(table: Table) -> Tensor:
         raise UnsupportedError(f"tensor {name!r} keeps its data outside the flatbuffer (a file over 2 GB)")
     shape = tuple(table.ints(_TENSOR_SHAPE))
     if any(size < 0 for size in shape):
-        raise UnsupportedError(f"tensor {name!r} has a dynamic shape {list(shape)}; export it with static shapes")
+        raise UnsupportedError(
+            f"tensor {name!r} has a dynamic shape {list(shape)}; export it with static shapes"
+        )
     return Tensor(name, shape, tables.DTYPES[number])
 
 

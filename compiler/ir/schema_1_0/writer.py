@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-
 from tosaic.compiler.ir.builder import FileBuilder
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import encode
