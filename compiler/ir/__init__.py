@@ -10,6 +10,7 @@ from tosaic.compiler.ir.errors import (
     UnsupportedError,
 )
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor
+from tosaic.compiler.ir.graph_builder import GraphBuilder
 from tosaic.compiler.ir.operators import OPERATORS
 from tosaic.compiler.ir.tosa_file import read_tosa, write_tosa
 from tosaic.compiler.ir.validate import validate
@@ -20,6 +21,7 @@ __all__ = [
     "DeviceError",
     "Error",
     "Graph",
+    "GraphBuilder",
     "InputError",
     "MismatchError",
     "ModelError",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tosaic.compiler.ir.builder import Field, FileBuilder
+from tosaic.compiler.ir.file_builder import Field, FileBuilder
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import encode
 from tosaic.compiler.ir.errors import UnsupportedError

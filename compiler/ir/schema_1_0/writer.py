@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from tosaic.compiler.ir.builder import FileBuilder
+from tosaic.compiler.ir.file_builder import FileBuilder
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import encode
 from tosaic.compiler.ir.errors import ModelError
