@@ -284,7 +284,7 @@ class _Builder:
         """Brings constants into activation memory for the time of a layer."""
         if not data:
             return 0
-        address = self.arena.allocate(len(data), high=True)
+        address = self._allocate(len(data), high=True)
         if address is None:
             raise OutOfMemory(f"{len(data)} bytes of parameters do not fit the activation memory")
         taken.append(address)
@@ -302,7 +302,7 @@ class _Builder:
         placement = self.placements[name]
         if placement.resident or placement.bytes > self.limit_bytes:
             return
-        address = self.arena.allocate(placement.bytes)
+        address = self._allocate(placement.bytes)
         if address is not None:
             self.emitter.load(placement.address, address, placement.bytes)
             self.placements[name] = Placement(True, address, placement.bytes)
@@ -311,7 +311,7 @@ class _Builder:
         size = self._size(layer.output)
         streamed = sum(self.placements[name].bytes for name in reads if not self.placements[name].resident)
         if size <= self.limit_bytes:
-            address = self.arena.allocate(size)
+            address = self._allocate(size)
             reserve = self.config.am_bytes // 4 if streamed else 0
             if address is not None and self.arena.largest_gap_bytes() >= min(reserve, streamed):
                 self.placements[output] = Placement(True, address, size)
@@ -329,6 +329,7 @@ class _Builder:
         whole = window.oh if window is not None else elements
         if not external:
             return whole, {}, []
+        self._release_pending()
         if window is None and not stripeable(self.graph, layer):
             sizes = {name: self.placements[name].bytes for name in external}
             return whole, *stripe_buffers(self.arena, sizes)
@@ -377,11 +378,23 @@ class _Builder:
                 sizes[name] = min(whole, rows * (whole // elements))
         return sizes
 
+    def _allocate(self, size_bytes: int, *, high: bool = False) -> int | None:
+        """A block, if need be in memory that the layer before may still be reading: the tracker makes that wait."""
+        address = self.arena.allocate(size_bytes, high=high)
+        if address is None and self.pending_free:
+            self._release_pending()
+            address = self.arena.allocate(size_bytes, high=high)
+        return address
+
+    def _release_pending(self) -> None:
+        for address in self.pending_free:
+            self.arena.free(address)
+        self.pending_free = []
+
     def _free_after(self, index: int, temporary: list[int]) -> None:
         """Frees what dies with this layer. Buffers of the layer itself stay one layer longer, so that the next
         layer's parameters are fetched into other memory while this one still computes."""
-        for address in self.pending_free:
-            self.arena.free(address)
+        self._release_pending()
         self.pending_free = temporary
         for name, last in list(self.last_use.items()):
             if last == index and name in self.placements and self.placements[name].resident:
