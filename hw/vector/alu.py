@@ -63,7 +63,9 @@ class Alu(wiring.Component):
             with m.Switch(control.s3_op):
                 with m.Case(Op.RESCALE):
                     m.d.comb += shift.eq(Mux(control.s3_per_channel, self.shift, control.s3_shift))
-                    m.d.comb += operand.eq(Mux(control.s3_per_channel, self.multiplier, control.s3_multiplier))
+                    m.d.comb += operand.eq(
+                        Mux(control.s3_per_channel, self.multiplier, control.s3_multiplier)
+                    )
                 with m.Case(Op.MUL):
                     m.d.comb += [shift.eq(control.s3_shift), operand.eq(self.b[:32].as_signed())]
                 with m.Case(Op.ASR, Op.LSR):
@@ -75,8 +77,8 @@ class Alu(wiring.Component):
                 s4_unshifted.eq(shift == 0),
             ]
             with m.If(control.s3_op == Op.LSL):
-                power = C(2, FACTOR_BITS) << self.b[:5]
-                m.d.sync += factor.eq(Mux(self.b[5], 0, power[:FACTOR_BITS]))
+                power = C(2, 2) << self.b[:5]
+                m.d.sync += factor.eq(Mux(self.b[5], 0, power))
             with m.Else():
                 m.d.sync += factor.eq(Mux(shift == 0, Cat(C(0, 1), operand).as_signed(), operand))
 

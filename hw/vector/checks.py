@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Value, ValueCastable
 
 from ..config import Config
-from ..isa import STREAM_DIMS, STORE_STREAM, Element, Op, Source
+from ..isa import STORE_STREAM, STREAM_DIMS, Element, Op, Source
 
 
 def illegal_uop(uop: ValueCastable, config: Config) -> Value:

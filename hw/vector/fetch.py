@@ -48,7 +48,9 @@ class Fetch(wiring.Component):
         m = Module()
         word = Signal.like(self.word)
         table_last = Signal.like(self.word)
-        bias, multiplier, shift, table = (Signal(name=f"{n}_left") for n in ("bias", "multiplier", "shift", "table"))
+        bias, multiplier, shift, table = (
+            Signal(name=f"{n}_left") for n in ("bias", "multiplier", "shift", "table")
+        )
         left = bias | multiplier | shift | table
         m.d.comb += [self.busy.eq(left), self.request.eq(left)]
 

@@ -44,7 +44,9 @@ class Lanes(wiring.Component):
 
         # Accumulators arrive with the issue, loads two cycles later.
         taken = Signal()
-        accumulators = [Signal(32 * width, name=f"s{stage}_accumulators", reset_less=True) for stage in (1, 2)]
+        accumulators = [
+            Signal(32 * width, name=f"s{stage}_accumulators", reset_less=True) for stage in (1, 2)
+        ]
         m.d.sync += taken.eq(self.take_accumulators)
         with m.If(self.take_accumulators):
             m.d.sync += accumulators[0].eq(self.accumulators)

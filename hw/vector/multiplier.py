@@ -14,7 +14,9 @@ def multiply_chunks(x: Value, factor: Value) -> list[Value]:
         high = min(low + CHUNK_BITS, len(x))
         chunk = x[low:high].as_signed() if high == len(x) else Cat(x[low:high], C(0, 1)).as_signed()
         product = chunk * factor
-        parts.append(product[: PRODUCT_BITS - low].as_signed() if len(product) > PRODUCT_BITS - low else product)
+        parts.append(
+            product[: PRODUCT_BITS - low].as_signed() if len(product) > PRODUCT_BITS - low else product
+        )
     return parts
 
 

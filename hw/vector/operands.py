@@ -65,7 +65,9 @@ class Operands(wiring.Component):
                 m.d.comb += element.eq(self.bytes32)
         loaded = Mux(control.s2_splat, self.splat, element)
 
-        a, b = (Signal(signed(self.config.vector_bits), name=name, reset_less=True) for name in ("a_s3", "b_s3"))
+        a, b = (
+            Signal(signed(self.config.vector_bits), name=name, reset_less=True) for name in ("a_s3", "b_s3")
+        )
         with m.If(control.s2_enable):
             with m.Switch(control.s2_a_select):
                 with m.Case(Select.REGISTER):

@@ -97,7 +97,9 @@ class Pipeline(wiring.Component):
             operand = operands[1][letter]
             m.d.comb += [
                 getattr(control, f"s1_{letter}_enable").eq(valid[1] & (operand.select == Select.REGISTER)),
-                getattr(control, f"s1_{letter}_address").eq(register_address(self.config, slot[1], operand.register)),
+                getattr(control, f"s1_{letter}_address").eq(
+                    register_address(self.config, slot[1], operand.register)
+                ),
             ]
         look_up("immediate", 1)
 

@@ -1,5 +1,7 @@
 """The micro-program: what each micro-op needs, kept in tables that are read at the stage that needs it."""
 
+import typing
+
 from amaranth.hdl import Module, signed
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.memory import Memory
@@ -62,7 +64,7 @@ class Program(wiring.Component):
     - Each table X has `X_enable`, `X_index` and gives `X` in the next cycle (and keeps it while not enabled).
     """
 
-    TABLES = {
+    TABLES: typing.ClassVar = {
         "issue": Issue,
         "immediate": signed(32),
         "arithmetic": Arithmetic,

@@ -36,13 +36,12 @@ def simple_result(m: Module, target: Signal, op: Value, x: Value, b: Value, unsh
             m.d.sync += target.eq(Mux(unshifted, doubled(x), x))
         with m.Case(Op.LSR):
             m.d.sync += target.eq(Mux(unshifted, Cat(C(0, 1), x[:32]), x[:32]))
-        with m.Case(Op.CLZ):
-            with m.Switch(x[:32]):
-                for zeros in range(32):
-                    with m.Case("0" * zeros + "1" + "-" * (31 - zeros)):
-                        m.d.sync += target.eq(2 * zeros)
-                with m.Default():
-                    m.d.sync += target.eq(64)
+        with m.Case(Op.CLZ), m.Switch(x[:32]):
+            for zeros in range(32):
+                with m.Case("0" * zeros + "1" + "-" * (31 - zeros)):
+                    m.d.sync += target.eq(2 * zeros)
+            with m.Default():
+                m.d.sync += target.eq(64)
 
 
 __all__ = ["simple_result"]

@@ -54,11 +54,11 @@ class Store(wiring.Component):
         packed = Signal(8 * width, reset_less=True)
         requested = Signal()
         m.d.sync += requested.eq(self.pack)
-        with m.If(self.pack):
-            with m.Switch(self.element):
-                for size, elements in SIZES.items():
-                    with m.Case(*elements):
-                        m.d.sync += packed.eq(Cat(self.results[bits * i :][: 8 * size] for i in range(width // size)))
+        with m.If(self.pack), m.Switch(self.element):
+            for size, elements in SIZES.items():
+                with m.Case(*elements):
+                    low_bytes = (self.results[bits * i :][: 8 * size] for i in range(width // size))
+                    m.d.sync += packed.eq(Cat(low_bytes))
         m.d.comb += [
             self.step.eq(requested),
             self.write.request.eq(requested),

@@ -41,11 +41,16 @@ class Table(wiring.Component):
         width = 8 * self.config.columns
         m.submodules.memory = memory = Memory(shape=width, depth=table_words(self.config), init=[])
         read, write = memory.read_port(), memory.write_port()
+        # Which entry of the word: chosen after the read.
         place_bits = (width // 32).bit_length() - 1
         place = Signal(place_bits)
         with m.If(self.read):
             m.d.sync += place.eq(self.entry[:place_bits])
-        value = read.data.word_select(place, 32)
+        value = Signal(32)
+        with m.Switch(place):
+            for i in range(width // 32):
+                with m.Case(i):
+                    m.d.comb += value.eq(read.data[32 * i :][:32])
         m.d.comb += [
             read.en.eq(self.read),
             read.addr.eq(self.entry[place_bits:]),

@@ -184,7 +184,9 @@ class VectorUnit(wiring.Component):
         m.d.comb += [
             commands.complete.eq(~walker.running & ~issuer.busy & pipeline.empty & ~fetch.busy),
             self.status.busy.eq(~commands.complete | pipeline.store | commands.taken),
-            self.status.progress.eq(issuer.issue | (fetch.busy & self.read.grant) | ~pipeline.empty | commands.taken),
+            self.status.progress.eq(
+                issuer.issue | (fetch.busy & self.read.grant) | ~pipeline.empty | commands.taken
+            ),
             self.status.error.eq(commands.error),
             self.status.code.eq(commands.code),
             self.active.eq(issuer.issue),

@@ -68,7 +68,9 @@ def run_unit(
             else:
                 pending.append(None)
             if ctx.get(unit.write.request):
-                start, mask, data = (ctx.get(s) for s in (unit.write.address, unit.write.mask, unit.write.data))
+                start, mask, data = (
+                    ctx.get(s) for s in (unit.write.address, unit.write.mask, unit.write.data)
+                )
                 for i in range(config.columns):
                     if mask >> i & 1:
                         memory[(start + i) % config.am_bytes] = data >> (8 * i) & 255

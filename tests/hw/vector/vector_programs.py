@@ -8,10 +8,25 @@ from tosaic.hw.isa import STORE_STREAM, Element, Instruction, Op, Opcode, Source
 TINY = Config("tiny", rows=2, columns=4, am_bytes=1 << 13, am_banks=4, wm_bytes=1 << 10, line_pixels=16)
 
 
-def uop(index: int, op: Op = Op.MOV, a: tuple = (Source.NONE, 0), b: tuple = (Source.NONE, 0), **fields) -> Instruction:
+def uop(
+    index: int, op: Op = Op.MOV, a: tuple = (Source.NONE, 0), b: tuple = (Source.NONE, 0), **fields
+) -> Instruction:
     """VECTOR_UOP with zero for what is not given; `a`, `b` are (source, index)."""
     values = dict.fromkeys(
-        "to_memory destination bias per_channel round clamp wrap32 shift a_zp out_zp multiplier".split(), 0
+        [
+            "to_memory",
+            "destination",
+            "bias",
+            "per_channel",
+            "round",
+            "clamp",
+            "wrap32",
+            "shift",
+            "a_zp",
+            "out_zp",
+            "multiplier",
+        ],
+        0,
     )
     sources = {"a_source": a[0], "a_index": a[1], "b_source": b[0], "b_index": b[1]}
     return make(Opcode.VECTOR_UOP, index=index, op=op, **{**values, **sources, **fields})
@@ -54,7 +69,14 @@ def random_value(dice: random.Random, bits: int) -> int:
 
 def random_uop(dice: random.Random, index: int, to_memory: bool) -> Instruction:
     """A legal micro-op, with the products in the range in which rounding cannot overflow."""
-    sources = [Source.REGISTER, Source.REGISTER, Source.LOAD, Source.ARRAY, Source.IMMEDIATE, Source.ITERATION]
+    sources = [
+        Source.REGISTER,
+        Source.REGISTER,
+        Source.LOAD,
+        Source.ARRAY,
+        Source.IMMEDIATE,
+        Source.ITERATION,
+    ]
     a, b = dice.choice(sources), dice.choice([*sources, Source.NONE])
     if b == Source.ARRAY or (a == b == Source.LOAD):
         b = Source.REGISTER
@@ -105,7 +127,9 @@ def random_go(dice: random.Random, config: Config) -> tuple[list[Instruction], i
         entries = dice.choice([256, 512])
         commands.append(make(Opcode.VECTOR_TABLE, address=dice.randrange(half // 2), entries=entries))
     body = sorted(dice.randint(0, uops) for _ in range(2))
-    element = next(c for c in commands if c.opcode == Opcode.VECTOR_STREAM and c.stream == STORE_STREAM).element
+    element = next(
+        c for c in commands if c.opcode == Opcode.VECTOR_STREAM and c.stream == STORE_STREAM
+    ).element
     lanes = max(config.columns // Element(element).bytes, 1)
     run = go(
         dice.choice([1, dice.randint(1, 20), dice.randint(1, 60)]),

@@ -185,7 +185,7 @@ class Reference:
             y = operation(Op(uop.op), x, b[i], uop, multiplier, shift, self.table)
             y = wrap(y + uop.out_zp, bits)
             if uop.clamp:
-                y = bounds.low if y < bounds.low else bounds.high if y > bounds.high else y
+                y = bounds.low if y < bounds.low else min(y, bounds.high)
             result.append(wrap(y, 32) if uop.wrap32 else y)
         if not uop.to_memory:
             self.registers[uop.destination][slot] = result
