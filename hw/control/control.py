@@ -1,0 +1,110 @@
+"""The control port: registers, counters, marks and the interrupt."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..csr_map import COUNTERS, ID_VALUE, REGISTER, REGISTERS, VERSION_VALUE
+from ..interfaces import AxiLite
+from ..isa import ISA_HASH
+from .axi_lite import AxiLiteSubordinate
+from .counters import Counters, Events, Marks
+from .registers import RegisterBank
+from .run import RunControl
+
+
+class Control(wiring.Component):
+    """The registers of `csr_map` behind AXI4-Lite.
+
+    Ports:
+        `axi`: the control port; every transaction is answered.
+        `run`: orders to the machine and its report. `start` is passed on only while the machine is idle.
+        `events`: what the units do in this cycle, for the counters.
+        `mark`, `mark_layer`: a layer ends in this cycle.
+        `irq`: level; high while an enabled interrupt is pending.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__(
+            {
+                "axi": In(AxiLite()),
+                "run": Out(RunControl()),
+                "events": In(Events),
+                "mark": In(1),
+                "mark_layer": In(16),
+                "irq": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.axi_lite = axi_lite = AxiLiteSubordinate()
+        m.submodules.bank = bank = RegisterBank(REGISTERS)
+        m.submodules.counters = counters = Counters()
+        m.submodules.marks = marks = Marks()
+        run, report = self.run, self.run.report
+        wiring.connect(m, wiring.flipped(self.axi), axi_lite.axi)
+        wiring.connect(m, axi_lite.bus, bank.bus)
+
+        control, status, error = (REGISTER[name] for name in ("CONTROL", "STATUS", "ERROR"))
+        idle = Signal()
+        m.d.comb += [
+            idle.eq(~(report.running | report.error | report.resetting)),
+            bank.id_value.eq(ID_VALUE),
+            bank.version_value.eq(VERSION_VALUE),
+            bank.isa_hash_value.eq(ISA_HASH),
+            bank.config_hash_value.eq(self.config.hash),
+            run.start.eq(bank.control_written[control.field("start").lsb] & idle),
+            run.soft_reset.eq(bank.control_written[control.field("soft_reset").lsb]),
+            run.program_address.eq(bank.program_address_stored),
+            run.program_bytes.eq(bank.program_bytes_stored),
+            run.mem_base.eq(bank.mem_base_stored),
+            run.mem_size.eq(bank.mem_size_stored),
+            run.watchdog_cycles.eq(bank.watchdog_stored),
+            bank.status_value[status.field("idle").lsb].eq(idle),
+            bank.error_value[error.field("code").lsb :][:4].eq(report.code),
+            bank.error_value[error.field("unit").lsb :][:3].eq(report.unit),
+            bank.pc_value.eq(report.pc),
+            bank.units_value[0:4].eq(report.busy),
+            bank.units_value[8:12].eq(report.waiting),
+            bank.units_value[16:20].eq(report.queued),
+            Cat(bank.load_pc_value, bank.array_pc_value, bank.vector_pc_value, bank.store_pc_value).eq(
+                report.unit_pcs.as_value()
+            ),
+        ]
+        for level in ("running", "done", "error", "resetting"):
+            m.d.comb += bank.status_value[status.field(level).lsb].eq(report[level])
+
+        m.d.comb += [
+            counters.running.eq(report.running),
+            counters.clear.eq(run.start | run.soft_reset),
+            counters.events.eq(self.events),
+            Cat(bank.cycles_value, bank.cycles_high_value).eq(counters.cycles),
+            marks.mark.eq(self.mark & report.running),
+            marks.mark_layer.eq(self.mark_layer),
+            marks.cycle.eq(counters.cycles[:32]),
+            marks.clear.eq(run.start | run.soft_reset),
+            marks.index.eq(bank.mark_index_stored),
+            bank.mark_count_value.eq(marks.count),
+            bank.mark_layer_value.eq(marks.layer),
+            bank.mark_cycle_value.eq(marks.shown_cycle),
+        ]
+        for index, (name, _) in enumerate(COUNTERS):
+            m.d.comb += getattr(bank, f"{name.lower()}_value").eq(counters.counts[index])
+
+        ended = Cat(report.done, report.error)
+        ended_before = Signal(2)
+        pending = Signal(2)
+        m.d.sync += [
+            ended_before.eq(ended),
+            pending.eq(pending & ~bank.irq_written[:2] | ended & ~ended_before),
+        ]
+        with m.If(run.soft_reset):
+            m.d.sync += pending.eq(0)
+        m.d.comb += [
+            bank.irq_value.eq(pending),
+            self.irq.eq(pending.any() & bank.control_stored[control.field("irq_enable").lsb]),
+        ]
+        return m

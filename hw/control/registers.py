@@ -1,0 +1,87 @@
+"""The register bank, generated from the register map."""
+
+import collections.abc
+
+from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..csr_map import Access, Register
+from .axi_lite import RegisterBus
+
+_HARDWARE = (Access.RO, Access.W1C)
+_COMMAND = (Access.PULSE, Access.W1C)
+
+
+class RegisterBank(wiring.Component):
+    """Storage and decoding of a list of registers.
+
+    Ports:
+        `bus`: accesses. Errors: no register at the address; a write to a register whose fields are all read only.
+        `<register>_value`, 32 bits, for every register with fields the hardware sets (RO, W1C): what they read as.
+        `<register>_stored`, 32 bits, for every register with RW fields: what was written, `reset` before.
+        `<register>_written`, 32 bits, for every register with PULSE or W1C fields: the bits written as 1 in this cycle.
+    """
+
+    def __init__(self, registers: collections.abc.Sequence[Register]):
+        offsets = [register.offset for register in registers]
+        if len(set(offsets)) != len(offsets):
+            raise ValueError("two registers have the same offset")
+        for register in registers:
+            if register.offset % 4 or not 0 <= register.offset < 4096:
+                raise ValueError(
+                    f"{register.name}'s offset must be a multiple of 4 below 4096, not {register.offset:#x}"
+                )
+        self.registers = tuple(registers)
+        members: dict[str, wiring.Member] = {"bus": In(RegisterBus())}
+        for register in registers:
+            name = register.name.lower()
+            if register.mask(*_HARDWARE):
+                members[f"{name}_value"] = In(32)
+            if rw := register.mask(Access.RW):
+                members[f"{name}_stored"] = Out(32, init=(register.reset or 0) & rw)
+            if register.mask(*_COMMAND):
+                members[f"{name}_written"] = Out(32)
+        super().__init__(members)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        bus = self.bus
+        written_bits = Signal(32)
+        strobed = Signal(32)
+        m.d.comb += [
+            strobed.eq(Cat(bit.replicate(8) for bit in bus.write_strobe)),
+            written_bits.eq(bus.write_data & strobed),
+        ]
+
+        with m.Switch(bus.read_address):
+            for register in self.registers:
+                with m.Case(register.offset >> 2):
+                    m.d.comb += bus.read_data.eq(self._read(register))
+            with m.Default():
+                m.d.comb += bus.read_error.eq(1)
+
+        m.d.comb += bus.write_error.eq(1)
+        with m.Switch(bus.write_address):
+            for register in self.registers:
+                if not register.mask(Access.RW, *_COMMAND):
+                    continue
+                name = register.name.lower()
+                with m.Case(register.offset >> 2):
+                    m.d.comb += bus.write_error.eq(0)
+                    with m.If(bus.write):
+                        if mask := register.mask(Access.RW):
+                            stored = getattr(self, f"{name}_stored")
+                            m.d.sync += stored.eq((stored & ~strobed | written_bits) & mask)
+                        if mask := register.mask(*_COMMAND):
+                            m.d.comb += getattr(self, f"{name}_written").eq(written_bits & mask)
+        return m
+
+    def _read(self, register: Register) -> Value:
+        name = register.name.lower()
+        value: Value = Const(0, 32)
+        if mask := register.mask(*_HARDWARE):
+            value = value | getattr(self, f"{name}_value") & mask
+        if register.mask(Access.RW):
+            value = value | getattr(self, f"{name}_stored")
+        return value

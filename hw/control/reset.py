@@ -1,0 +1,48 @@
+"""Soft reset: never while the bus still owes an answer."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+SETTLE_CYCLES = 8
+"""From `stop` to a trustworthy `bus_idle`."""
+DRAIN_LIMIT_CYCLES = 65536
+"""After so many cycles the bus is given up."""
+
+
+class SoftReset(wiring.Component):
+    """Stops the bus managers, waits until nothing is outstanding, then resets.
+
+    Ports:
+        `request`: a soft reset is asked for in this cycle; repeating it changes nothing.
+        `bus_idle`: no transaction is outstanding.
+        `resetting`: from the cycle after the request until the reset is done.
+        `stop`: the bus managers begin no transaction.
+        `reset`: the machine's reset, one cycle long, after at least SETTLE_CYCLES; without `bus_idle` after drain_limit_cycles.
+    """
+
+    def __init__(self, drain_limit_cycles: int = DRAIN_LIMIT_CYCLES):
+        if drain_limit_cycles <= SETTLE_CYCLES:
+            raise ValueError(f"drain_limit_cycles must be above {SETTLE_CYCLES}, not {drain_limit_cycles}")
+        self.drain_limit_cycles = drain_limit_cycles
+        super().__init__(
+            {"request": In(1), "bus_idle": In(1), "resetting": Out(1), "stop": Out(1), "reset": Out(1)}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        cycles = Signal(range(self.drain_limit_cycles))
+        m.d.comb += [
+            self.stop.eq(self.resetting),
+            self.reset.eq(
+                self.resetting
+                & ((cycles >= SETTLE_CYCLES - 1) & self.bus_idle | (cycles == self.drain_limit_cycles - 1))
+            ),
+        ]
+        with m.If(self.reset):
+            m.d.sync += [self.resetting.eq(0), cycles.eq(0)]
+        with m.Elif(self.resetting):
+            m.d.sync += cycles.eq(cycles + 1)
+        with m.Elif(self.request):
+            m.d.sync += self.resetting.eq(1)
+        return m

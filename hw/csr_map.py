@@ -1,0 +1,219 @@
+"""The register map of the control port: the one definition that hardware, driver and docs derive from.
+
+Registers are 32 bits wide, little endian, at byte offsets of a 4 KiB window. Bits that no field names read as zero.
+"""
+
+import dataclasses
+import enum
+
+ID_VALUE = 0x41534F54
+"""ASCII "TOSA" read as little-endian bytes."""
+VERSION_VALUE = 0x000100
+"""major << 16 | minor << 8 | patch of this map."""
+WATCHDOG_RESET_CYCLES = 65536
+MARKS = 1024
+"""Layer marks that the hardware keeps."""
+RESP_OKAY = 0
+RESP_SLVERR = 2
+"""The control port's answer to an address without a register and to a write of a register that has nothing to write."""
+
+
+class Access(enum.Enum):
+    """What reading and writing a field does."""
+
+    RO = "ro"  # the hardware sets it
+    RW = "rw"  # keeps what was written; survives a soft reset
+    PULSE = "w1"  # writing 1 acts, reads as zero
+    W1C = "w1c"  # the hardware sets it, writing 1 clears it
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """Bits ``lsb`` to ``lsb + bits - 1`` of a register."""
+
+    name: str
+    lsb: int
+    bits: int
+    access: Access
+    doc: str
+
+    @property
+    def mask(self) -> int:
+        return ((1 << self.bits) - 1) << self.lsb
+
+    def extract(self, value: int) -> int:
+        """This field of a register's value."""
+        return (value & self.mask) >> self.lsb
+
+
+@dataclasses.dataclass(frozen=True)
+class Register:
+    name: str
+    offset: int
+    reset: int | None
+    """Value after reset; None when it depends on the configuration or the instruction set."""
+    doc: str
+    fields: tuple[Field, ...]
+
+    def mask(self, *accesses: Access) -> int:
+        """The bits whose field has one of the accesses."""
+        return sum(field.mask for field in self.fields if field.access in accesses)
+
+    def field(self, name: str) -> Field:
+        """The field called ``name``; KeyError when there is none."""
+        for field in self.fields:
+            if field.name == name:
+                return field
+        raise KeyError(f"{self.name} has no field {name}")
+
+
+def _whole(name: str, offset: int, doc: str, access: Access = Access.RO, reset: int | None = 0) -> Register:
+    return Register(name, offset, reset, doc, (Field("value", 0, 32, access, "all bits"),))
+
+
+def _unit_bits(first: int, what: str, units: str = "load array vector store") -> tuple[Field, ...]:
+    return tuple(
+        Field(f"{unit}_{what.split()[0]}", first + bit, 1, Access.RO, f"{unit.upper()} is {what}")
+        for bit, unit in enumerate(units.split())
+    )
+
+
+_IDENTITY = (
+    _whole("ID", 0x000, 'always 0x41534F54, the bytes "TOSA"', reset=ID_VALUE),
+    _whole("VERSION", 0x004, "version of this map: major << 16 | minor << 8 | patch", reset=VERSION_VALUE),
+    _whole("ISA_HASH", 0x008, "hash of the instruction set (isa.ISA_HASH)", reset=None),
+    _whole("CONFIG_HASH", 0x00C, "hash of the configuration (Config.hash)", reset=None),
+)
+
+_RUN = (
+    Register(
+        "CONTROL",
+        0x010,
+        0,
+        "starts and resets the machine",
+        (
+            Field(
+                "start",
+                0,
+                1,
+                Access.PULSE,
+                "starts the program; ignored unless STATUS.idle is 1; clears done, counters, marks and semaphores",
+            ),
+            Field(
+                "soft_reset",
+                1,
+                1,
+                Access.PULSE,
+                "ends a run: waits for the bus (STATUS.resetting), then resets everything but the fields that the host writes",
+            ),
+            Field("irq_enable", 2, 1, Access.RW, "the interrupt line follows IRQ"),
+        ),
+    ),
+    Register(
+        "STATUS",
+        0x014,
+        1,
+        "what the machine is doing",
+        (
+            Field("idle", 0, 1, Access.RO, "neither running nor resetting nor in error: start is accepted"),
+            Field("running", 1, 1, Access.RO, "a program runs"),
+            Field("done", 2, 1, Access.RO, "the last program ended by END; cleared by start and soft_reset"),
+            Field("error", 3, 1, Access.RO, "the program stopped on an error (ERROR, PC); only soft_reset leaves this state"),
+            Field("resetting", 4, 1, Access.RO, "a soft reset waits for outstanding bus transactions"),
+        ),
+    ),
+    Register(
+        "ERROR",
+        0x018,
+        0,
+        "the first error of the run",
+        (
+            Field("code", 0, 4, Access.RO, "isa.Error"),
+            Field("unit", 8, 3, Access.RO, "isa.Unit that found it, or that the watchdog found stuck"),
+        ),
+    ),
+    _whole(
+        "PC",
+        0x01C,
+        "byte offset in the program of the instruction dispatched last; after an error, of the instruction it belongs to",
+    ),
+    Register(
+        "IRQ",
+        0x020,
+        0,
+        "pending interrupts",
+        (
+            Field("done", 0, 1, Access.W1C, "a program ended"),
+            Field("error", 1, 1, Access.W1C, "a program stopped on an error"),
+        ),
+    ),
+    Register(
+        "UNITS",
+        0x024,
+        0,
+        "what the units are doing now (after an error: where they stand)",
+        _unit_bits(0, "busy") + _unit_bits(8, "waiting for a semaphore") + _unit_bits(16, "queued commands"),
+    ),
+    _whole("LOAD_PC", 0x028, "byte offset of the instruction LOAD took last, or of the WAIT it waits at"),
+    _whole("ARRAY_PC", 0x02C, "the same of ARRAY"),
+    _whole("VECTOR_PC", 0x030, "the same of VECTOR"),
+    _whole("STORE_PC", 0x034, "the same of STORE"),
+)
+
+_SETUP = (
+    _whole(
+        "PROGRAM_ADDRESS", 0x040, "byte offset of the program from MEM_BASE; the sum is a multiple of 32", Access.RW
+    ),
+    _whole("PROGRAM_BYTES", 0x044, "length of the program, a multiple of 16", Access.RW),
+    _whole("MEM_BASE", 0x048, "bus address of the memory window, a multiple of 32", Access.RW),
+    _whole("MEM_SIZE", 0x04C, "bytes of the memory window; MEM_BASE + MEM_SIZE is at most 2**32", Access.RW),
+    _whole(
+        "WATCHDOG",
+        0x050,
+        "cycles without progress after which a run ends in the error WATCHDOG; 0 switches it off",
+        Access.RW,
+        WATCHDOG_RESET_CYCLES,
+    ),
+)
+
+COUNTERS: tuple[tuple[str, str], ...] = (
+    ("ARRAY_ACTIVE", "cycles in which ARRAY multiplies"),
+    ("ARRAY_STALL_AM", "cycles in which ARRAY waits for a read of the activation memory"),
+    ("ARRAY_STALL_VECTOR", "cycles in which ARRAY waits for VECTOR to take accumulators"),
+    ("ARRAY_WAIT", "cycles in which ARRAY waits for a semaphore"),
+    ("VECTOR_ACTIVE", "cycles in which VECTOR issues a vector"),
+    ("VECTOR_STALL_AM", "cycles in which VECTOR waits for the activation memory"),
+    ("VECTOR_STALL_ARRAY", "cycles in which VECTOR waits for accumulators"),
+    ("VECTOR_WAIT", "cycles in which VECTOR waits for a semaphore"),
+    ("LOAD_BEATS", "beats of W bytes that LOAD received"),
+    ("LOAD_WAIT", "cycles in which LOAD waits for a semaphore"),
+    ("STORE_BEATS", "beats of W bytes that STORE sent"),
+    ("STORE_WAIT", "cycles in which STORE waits for a semaphore"),
+    ("FETCH_BEATS", "beats of W bytes of program received"),
+)
+"""Name and meaning of the 32-bit event counters, in the order of their registers."""
+
+_COUNTERS = (
+    _whole("CYCLES", 0x080, "cycles the program has run, low half (counters run in STATUS.running and wrap)"),
+    _whole("CYCLES_HIGH", 0x084, "high half of CYCLES"),
+    *(_whole(name, 0x088 + 4 * index, doc) for index, (name, doc) in enumerate(COUNTERS)),
+)
+
+_MARKS = (
+    _whole("MARK_COUNT", 0x0C0, f"marks recorded (VECTOR_MARK), at most {MARKS}; later ones are dropped"),
+    Register(
+        "MARK_INDEX",
+        0x0C4,
+        0,
+        "chooses the mark that MARK_LAYER and MARK_CYCLE show",
+        (Field("index", 0, (MARKS - 1).bit_length(), Access.RW, "from 0"),),
+    ),
+    _whole("MARK_LAYER", 0x0C8, "the mark's layer number; undefined from MARK_COUNT on", reset=None),
+    _whole("MARK_CYCLE", 0x0CC, "the low half of CYCLES at the mark; undefined from MARK_COUNT on", reset=None),
+)
+
+REGISTERS: tuple[Register, ...] = _IDENTITY + _RUN + _SETUP + _COUNTERS + _MARKS
+"""All registers by ascending offset."""
+
+REGISTER: dict[str, Register] = {register.name: register for register in REGISTERS}
+"""The registers by name."""

@@ -1,0 +1,78 @@
+"""docs/isa.md from the instruction set's tables."""
+
+import ast
+import collections.abc
+import inspect
+import io
+import tokenize
+
+from . import isa
+
+_UNIT_TEXT = {
+    isa.Unit.SEQUENCER: "Executed by the sequencer itself. The first instruction of a program is BEGIN.",
+    isa.Unit.LOAD: "External memory to activation or weight memory.",
+    isa.Unit.ARRAY: "Convolutions, matrix products and depthwise convolutions.",
+    isa.Unit.VECTOR: "Micro-programs on vectors of W lanes.",
+    isa.Unit.STORE: "Activation memory to external memory.",
+}
+
+
+def _comments(enumeration: type) -> dict[str, str]:
+    """The comment behind each member of an enumeration, from its source."""
+    comments = {}
+    source = inspect.getsource(enumeration)
+    lines = {node.lineno: node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assign)}
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT and token.start[0] in lines:
+            target = lines[token.start[0]].targets[0]
+            if isinstance(target, ast.Name):
+                comments[target.id] = token.string.removeprefix("#").strip()
+    return comments
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _fields(opcode: isa.Opcode) -> collections.abc.Iterator[str]:
+    low = 16
+    for field in isa.FIELDS[opcode]:
+        high = low + field.bits - 1
+        bits = str(low) if high == low else f"{high}:{low}"
+        yield f"| {bits} | `{field.name}` | {'signed' if field.signed else ''} | {_cell(field.doc)} |"
+        low = high + 1
+
+
+def _enumeration(title: str, enumeration: type, about: str) -> list[str]:
+    comments = _comments(enumeration)
+    lines = [f"## {title}", "", about, "", "| value | name | |", "|---|---|---|"]
+    lines += [f"| {int(member)} | {member.name} | {_cell(comments.get(member.name, ''))} |" for member in enumeration]
+    return [*lines, ""]
+
+
+def isa_markdown() -> str:
+    """The instruction set as a Markdown page: format, instructions by unit, enumerations, error codes."""
+    lines = [
+        "# Instructions",
+        "",
+        "Generated from `hw/isa.py`; do not edit. `architecture.md` says what the instructions do.",
+        "",
+        f"An instruction has {isa.INSTRUCTION_BYTES} bytes, little endian: bits 7:0 are the opcode, bits 15:8 a check byte that",
+        f"makes the XOR of all its bytes 0x{isa.CHECK_XOR:02X}. Bits that no field names are zero; anything else is the error",
+        f"ILLEGAL. The hash of this instruction set is 0x{isa.ISA_HASH:08X}.",
+        "",
+    ]
+    for unit in isa.Unit:
+        lines += [f"## {unit.name}", "", _UNIT_TEXT[unit], ""]
+        for opcode in (o for o in isa.Opcode if o.unit == unit):
+            lines += [f"### {opcode.name} (0x{int(opcode):02X})", ""]
+            if isa.FIELDS[opcode]:
+                lines += ["| bits | field | | |", "|---|---|---|---|", *_fields(opcode), ""]
+            else:
+                lines += ["No fields.", ""]
+    lines += _enumeration("Op", isa.Op, " ".join((isa.Op.__doc__ or "").split()))
+    lines += _enumeration("Source", isa.Source, " ".join((isa.Source.__doc__ or "").split()))
+    lines += _enumeration("Element", isa.Element, " ".join((isa.Element.__doc__ or "").split()))
+    lines += _enumeration("Space", isa.Space, " ".join((isa.Space.__doc__ or "").split()))
+    lines += _enumeration("Error", isa.Error, " ".join((isa.Error.__doc__ or "").split()))
+    return "\n".join(lines).rstrip() + "\n"

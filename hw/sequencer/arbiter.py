@@ -1,0 +1,70 @@
+"""Shares the AXI read channels between LOAD and the program."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..interfaces import AxiRead
+
+_ADDRESS = ("arid", "araddr", "arlen", "arsize", "arburst")
+
+
+class ReadArbiter(wiring.Component):
+    """Two requesters, one bus; bursts take turns.
+
+    Ports:
+        `load`, `fetch`: the requesters, each with a constant `arid` of its own.
+        `fetch_low`: `fetch` goes first, whoever's turn it is.
+        `bus`: the manager. Its address channel comes from registers (one cycle later); a request that was made stays.
+
+    Beats go to the requester whose `arid` is `rid`, combinationally.
+    """
+
+    def __init__(self, config: Config, fetch_id: int):
+        if not 0 <= fetch_id < 4:
+            raise ValueError(f"fetch_id must fit 2 bits, not {fetch_id}")
+        self.fetch_id = fetch_id
+        super().__init__(
+            {
+                "load": In(AxiRead(config)),
+                "fetch": In(AxiRead(config)),
+                "fetch_low": In(1),
+                "bus": Out(AxiRead(config)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        load, fetch, bus = self.load, self.fetch, self.bus
+
+        fetch_was_last = Signal()
+        pick_fetch = Signal()
+        free = Signal()
+        m.d.comb += [
+            free.eq(~bus.arvalid | bus.arready),
+            pick_fetch.eq(fetch.arvalid & (~load.arvalid | self.fetch_low | ~fetch_was_last)),
+            fetch.arready.eq(free & pick_fetch),
+            load.arready.eq(free & ~pick_fetch),
+        ]
+        with m.If(free):
+            m.d.sync += bus.arvalid.eq(fetch.arvalid | load.arvalid)
+            with m.If(fetch.arvalid | load.arvalid):
+                m.d.sync += fetch_was_last.eq(pick_fetch)
+                m.d.sync += [
+                    getattr(bus, name).eq(Mux(pick_fetch, getattr(fetch, name), getattr(load, name)))
+                    for name in _ADDRESS
+                ]
+
+        to_fetch = Signal()
+        m.d.comb += [
+            to_fetch.eq(bus.rid == self.fetch_id),
+            fetch.rvalid.eq(bus.rvalid & to_fetch),
+            load.rvalid.eq(bus.rvalid & ~to_fetch),
+            bus.rready.eq(Mux(to_fetch, fetch.rready, load.rready)),
+        ]
+        for requester in (load, fetch):
+            m.d.comb += [
+                getattr(requester, name).eq(getattr(bus, name)) for name in ("rid", "rdata", "rresp", "rlast")
+            ]
+        return m

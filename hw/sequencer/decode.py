@@ -1,0 +1,46 @@
+"""Tells instructions from anything else, by the tables of `isa`."""
+
+import functools
+import operator
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..isa import CHECK_XOR, FIELDS, INSTRUCTION_BYTES, Opcode
+
+
+class Decoder(wiring.Component):
+    """Combinational: is this an instruction as `isa.decode` accepts it?
+
+    Ports:
+        `instruction`: the 16 bytes.
+        `legal`: the check byte fits, the opcode exists, and the bits beyond its last field are zero.
+    """
+
+    instruction: In(8 * INSTRUCTION_BYTES)
+    legal: Out(1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        check = Signal(8)
+        m.d.comb += check.eq(
+            functools.reduce(operator.xor, (self.instruction.word_select(i, 8) for i in range(INSTRUCTION_BYTES)))
+        )
+
+        # ends[p]: where the fields of these opcodes end. beyond[p]: a bit from p on is set; one chain for all.
+        ends: dict[int, list[Opcode]] = {}
+        for opcode, fields in FIELDS.items():
+            ends.setdefault(16 + sum(field.bits for field in fields), []).append(opcode)
+        clean = Signal()
+        beyond, upper = None, 8 * INSTRUCTION_BYTES
+        with m.Switch(self.instruction[:8]):
+            for end, opcodes in sorted(ends.items(), reverse=True):
+                part = self.instruction[end:upper].any()
+                bit = Signal(name=f"beyond{end}")
+                m.d.comb += bit.eq(part if beyond is None else part | beyond)
+                beyond, upper = bit, end
+                with m.Case(*opcodes):
+                    m.d.comb += clean.eq(~bit)
+        m.d.comb += self.legal.eq(clean & (check == CHECK_XOR))
+        return m

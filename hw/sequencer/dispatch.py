@@ -1,0 +1,169 @@
+"""The sequencer's state machine: start, dispatch, end, and the first error."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..isa import ISA_HASH, Error, Opcode, Unit, layout
+from .decode import Decoder
+from .faults import Fault
+from .fetch import Fetched
+from .queue import INDEX_BITS, Dispatched
+
+_MEMBERS = ("load", "array", "vector", "store")
+
+
+class State(enum.Enum, shape=2):
+    IDLE = 0
+    RUN = 1  # dispatching
+    FINISH = 2  # END was met; units and queues run dry
+    ERROR = 3  # until reset
+
+
+class Dispatch(wiring.Component):
+    """Checks the program's instructions and hands them to the units' queues, one per cycle.
+
+    Ports:
+        `start`: begin at instruction 0; `instructions` and `bad_range` are read in this cycle.
+        `instructions`: their number in the program.
+        `bad_range`: the program does not lie in the memory window: the run ends at once in MEMORY_RANGE.
+        `program`: the instructions; only `instructions` of them are taken.
+        `load`, `array`, `vector`, `store`: to the queues.
+        `fault`: a unit's or the watchdog's fault in this cycle; `fault_pc` is that unit's program counter.
+        `quiet`: queues are empty, units idle, nothing is outstanding.
+        `running`, `done`, `error`: levels. `done` is set by END, cleared by `start`.
+        `dispatching`: running, and END has not been met.
+        `starving`: waits for the program.
+        `progress`: an instruction was dispatched or executed.
+        `code`, `unit`: of the first error, isa.Error and isa.Unit.
+        `pc`: byte offset of the instruction dispatched last; after an error, of the instruction it belongs to
+            (PROGRAM_END: the end of the program).
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__(
+            {
+                "start": In(1),
+                "instructions": In(INDEX_BITS),
+                "bad_range": In(1),
+                "program": In(stream.Signature(Fetched)),
+                **{name: Out(stream.Signature(Dispatched)) for name in _MEMBERS},
+                "fault": In(Fault),
+                "fault_pc": In(32),
+                "quiet": In(1),
+                "running": Out(1),
+                "dispatching": Out(1),
+                "done": Out(1),
+                "error": Out(1),
+                "starving": Out(1),
+                "progress": Out(1),
+                "code": Out(4),
+                "unit": Out(3),
+                "pc": Out(32),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.decoder = decoder = Decoder()
+        state = Signal(State)
+        queues = {Unit[name.upper()]: getattr(self, name) for name in _MEMBERS}
+
+        # Stage 1: the instruction with its verdict, in registers.
+        count = Signal(INDEX_BITS)
+        accepted = Signal(INDEX_BITS)
+        held = Signal()
+        legal = Signal()
+        current = Signal(Fetched)
+        index = Signal(INDEX_BITS)
+        accept = Signal()
+        done_with = Signal()
+        m.d.comb += [
+            decoder.instruction.eq(self.program.payload.instruction),
+            self.program.ready.eq((state == State.RUN) & (~held | done_with) & (accepted != count)),
+            accept.eq(self.program.valid & self.program.ready),
+            self.starving.eq((state == State.RUN) & ~held & (accepted != count)),
+        ]
+        with m.If(done_with):
+            m.d.sync += held.eq(0)
+        with m.If(accept):
+            m.d.sync += [
+                held.eq(1),
+                current.eq(self.program.payload),
+                legal.eq(decoder.legal & ((accepted != 0) | (decoder.instruction[:8] == Opcode.BEGIN))),
+                index.eq(accepted),
+                accepted.eq(accepted + 1),
+            ]
+
+        # Stage 2: execute or dispatch.
+        opcode = current.instruction[:8]
+        begin = data.View(layout(Opcode.BEGIN), current.instruction)
+        here = Cat(Const(0, 4), index)
+        found = Signal(Error)
+        for unit, queue in queues.items():
+            m.d.comb += [queue.payload.instruction.eq(current.instruction), queue.payload.index.eq(index)]
+            with m.If((state == State.RUN) & held & legal & ~current.bus_error & (opcode[4:] == unit)):
+                m.d.comb += [queue.valid.eq(1), done_with.eq(queue.ready)]
+
+        with m.Switch(state):
+            with m.Case(State.RUN):
+                with m.If(held):
+                    with m.If(current.bus_error):
+                        m.d.comb += found.eq(Error.BUS_READ)
+                    with m.Elif(~legal):
+                        m.d.comb += found.eq(Error.ILLEGAL)
+                    with m.Elif(opcode == Opcode.BEGIN):
+                        with m.If(begin.isa_hash != ISA_HASH):
+                            m.d.comb += found.eq(Error.ISA_MISMATCH)
+                        with m.Elif(begin.config_hash != self.config.hash):
+                            m.d.comb += found.eq(Error.CONFIG_MISMATCH)
+                        with m.Else():
+                            m.d.comb += done_with.eq(1)
+                    with m.Elif(opcode == Opcode.NOP):
+                        m.d.comb += done_with.eq(1)
+                    with m.Elif(opcode == Opcode.END):
+                        m.d.comb += done_with.eq(1)
+                        m.d.sync += state.eq(State.FINISH)
+                with m.Elif(accepted == count):
+                    m.d.comb += found.eq(Error.PROGRAM_END)
+                with m.If(done_with):
+                    m.d.sync += self.pc.eq(here)
+            with m.Case(State.FINISH), m.If(self.quiet):
+                m.d.sync += [state.eq(State.IDLE), self.done.eq(1)]
+            with m.Case(State.IDLE):
+                m.d.sync += held.eq(0)
+                with m.If(self.start):
+                    m.d.sync += [
+                        state.eq(State.RUN),
+                        self.done.eq(0),
+                        self.pc.eq(0),
+                        count.eq(self.instructions),
+                        accepted.eq(0),
+                    ]
+                    with m.If(self.bad_range):
+                        m.d.sync += [state.eq(State.ERROR), self.code.eq(Error.MEMORY_RANGE)]
+
+        with m.If(found != Error.NONE):
+            m.d.sync += [
+                state.eq(State.ERROR),
+                self.code.eq(found),
+                self.unit.eq(Unit.SEQUENCER),
+                self.pc.eq(Mux(held, here, Cat(Const(0, 4), count))),
+            ]
+        # A unit's fault belongs to an earlier instruction than the one being dispatched, so it wins.
+        with m.If(self.running & self.fault.valid):
+            m.d.sync += [
+                state.eq(State.ERROR),
+                self.code.eq(self.fault.code),
+                self.unit.eq(self.fault.unit),
+                self.pc.eq(self.fault_pc),
+            ]
+        m.d.comb += [
+            self.running.eq((state == State.RUN) | (state == State.FINISH)),
+            self.dispatching.eq(state == State.RUN),
+            self.error.eq(state == State.ERROR),
+            self.progress.eq(done_with | accept),
+        ]
+        return m

@@ -1,0 +1,151 @@
+"""Reads the program from external memory, ahead of its execution."""
+
+from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ..config import Config
+from ..interfaces import AxiRead
+from ..isa import INSTRUCTION_BYTES
+
+AXI_ID = 1
+"""`arid` of the program."""
+BURST_BYTES = 128
+"""Bursts end at multiples of it, so they never cross 4 KiB. Short, for LOAD shares the bus."""
+PREFETCH_BYTES = 512
+"""Program bytes requested or received and not yet executed, at most: 32 instructions."""
+_INCR = 1
+
+Fetched = data.StructLayout({"instruction": 8 * INSTRUCTION_BYTES, "bus_error": 1})
+"""16 bytes of program; `bus_error`: the bus answered one of their beats with an error."""
+
+
+class Fetch(wiring.Component):
+    """Turns `instructions` instructions from bus address `address` into a stream.
+
+    Ports:
+        `axi`: read channels; `arid` is AXI_ID. Answers are always accepted at once: there is room for all that is asked.
+        `start`: begin with `address` (a multiple of 32) and `instructions`; only while `idle`. Drops what is left.
+        `stop`: request nothing more.
+        `out`: the program in order; with W > 16 one entry more when their number is odd.
+        `low`: the prefetch buffer runs low: the arbiter should prefer the program.
+        `beat`: a beat arrives in this cycle.
+        `idle`: no transaction is outstanding.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        self._entry_bytes = max(INSTRUCTION_BYTES, config.word_bytes)
+        if self._entry_bytes * 4 > BURST_BYTES:
+            raise ValueError(f"columns must be at most {BURST_BYTES // 4} (fetch bursts), not {config.columns}")
+        super().__init__(
+            {
+                "axi": Out(AxiRead(config)),
+                "start": In(1),
+                "address": In(32),
+                "instructions": In(28),
+                "stop": In(1),
+                "out": Out(stream.Signature(Fetched)),
+                "low": Out(1),
+                "beat": Out(1),
+                "idle": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        entry_bytes, word_bytes, axi = self._entry_bytes, self.config.word_bytes, self.axi
+        per_entry = entry_bytes // INSTRUCTION_BYTES
+        entry_beats = entry_bytes // word_bytes
+        burst_entries = BURST_BYTES // entry_bytes
+        depth = PREFETCH_BYTES // entry_bytes
+        entry_bits = exact_log2(entry_bytes)
+
+        # Requests: bursts of whole entries, as long as there is room for their data.
+        address = Signal(32)
+        entries_left = Signal(28)
+        room = Signal(range(depth + 1), init=depth)
+        to_boundary = Signal(range(burst_entries + 1))
+        entries = Signal(range(burst_entries + 1))
+        requests = Signal()
+        popped = Signal()
+        outstanding = Signal(range(depth + 1))
+        m.d.comb += [
+            to_boundary.eq(burst_entries - address[entry_bits : exact_log2(BURST_BYTES)]),
+            entries.eq(Mux(entries_left < to_boundary, entries_left, to_boundary)),
+            requests.eq(~self.stop & ~axi.arvalid & (entries_left != 0) & (room >= entries)),
+            axi.arid.eq(AXI_ID),
+            axi.arsize.eq(exact_log2(word_bytes)),
+            axi.arburst.eq(_INCR),
+            self.idle.eq(outstanding == 0),
+        ]
+        with m.If(axi.arready):
+            m.d.sync += axi.arvalid.eq(0)
+        with m.If(requests):
+            m.d.sync += [
+                axi.arvalid.eq(1),
+                axi.araddr.eq(address),
+                axi.arlen.eq(entries * entry_beats - 1),
+                address.eq(address + (entries << entry_bits)),
+                entries_left.eq(entries_left - entries),
+            ]
+        m.d.sync += [
+            room.eq(room - Mux(requests, entries, 0) + popped),
+            outstanding.eq(outstanding + requests - (axi.rvalid & axi.rlast)),
+        ]
+
+        # Answers: beats are put together to entries.
+        m.submodules.entries = fifo = ResetInserter(self.start)(
+            SyncFIFOBuffered(width=8 * entry_bytes + 1, depth=depth)
+        )
+        bad = axi.rresp != 0
+        m.d.comb += [axi.rready.eq(1), self.beat.eq(axi.rvalid)]
+        if entry_beats == 1:
+            m.d.comb += [fifo.w_en.eq(axi.rvalid), fifo.w_data.eq(Cat(axi.rdata, bad))]
+        else:
+            earlier = Signal(8 * (entry_bytes - word_bytes))
+            earlier_bad = Signal()
+            index = Signal(range(entry_beats))
+            m.d.comb += [
+                fifo.w_en.eq(axi.rvalid & (index == entry_beats - 1)),
+                fifo.w_data.eq(Cat(earlier, axi.rdata, earlier_bad | bad)),
+            ]
+            with m.If(axi.rvalid):
+                m.d.sync += [
+                    index.eq(index + 1),
+                    earlier.eq(Cat(earlier, axi.rdata)[8 * word_bytes :]),
+                    earlier_bad.eq((earlier_bad | bad) & (index != entry_beats - 1)),
+                ]
+
+        # Entries are taken apart to instructions.
+        m.d.comb += [
+            self.low.eq(fifo.level < depth // 4),
+            self.out.valid.eq(fifo.r_rdy),
+            self.out.payload.bus_error.eq(fifo.r_data[-1]),
+            fifo.r_en.eq(popped),
+        ]
+        if per_entry == 1:
+            m.d.comb += [
+                self.out.payload.instruction.eq(fifo.r_data[:-1]),
+                popped.eq(self.out.valid & self.out.ready),
+            ]
+        else:
+            part = Signal(range(per_entry))
+            m.d.comb += [
+                self.out.payload.instruction.eq(fifo.r_data[:-1].word_select(part, 8 * INSTRUCTION_BYTES)),
+                popped.eq(self.out.valid & self.out.ready & (part == per_entry - 1)),
+            ]
+            with m.If(self.out.valid & self.out.ready):
+                m.d.sync += part.eq(part + 1)
+            with m.If(self.start):
+                m.d.sync += part.eq(0)
+
+        with m.If(self.start):
+            m.d.sync += [
+                address.eq(self.address),
+                entries_left.eq((self.instructions + (per_entry - 1)) >> exact_log2(per_entry)),
+                room.eq(depth),
+            ]
+        return m

@@ -1,0 +1,62 @@
+"""A unit's command queue, which also knows where in the program the unit is."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..interfaces import Command
+
+INDEX_BITS = 24
+"""Programs have at most 2**24 instructions. With the check byte left out, a queue word has 144 bits: whole memory blocks."""
+
+Dispatched = data.StructLayout({"instruction": 128, "index": INDEX_BITS})
+"""An instruction and its place in the program."""
+
+
+class CommandQueue(wiring.Component):
+    """Holds up to `queue_commands` instructions of one unit.
+
+    Ports:
+        `dispatched`: instructions and their index in the program, in order.
+        `commands`: the same for the unit; the check byte has been checked and is zero.
+        `at_head`: what the unit does in this cycle concerns the instruction at the head (a WAIT that waits), not the last
+            one taken.
+        `index`: the index of that instruction.
+        `empty`: nothing is queued, nor on its way through the queue.
+
+    Timing: an instruction is at the head 2 cycles after it was put into the empty queue; one per cycle.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__(
+            {
+                "dispatched": In(stream.Signature(Dispatched)),
+                "commands": Out(Command),
+                "at_head": In(1),
+                "index": Out(INDEX_BITS),
+                "empty": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.fifo = fifo = SyncFIFOBuffered(width=120 + INDEX_BITS, depth=self.config.queue_commands)
+        instruction = self.dispatched.payload.instruction
+        taken_index = Signal(INDEX_BITS)
+        head_index = fifo.r_data[120:]
+        m.d.comb += [
+            fifo.w_data.eq(Cat(instruction[:8], instruction[16:], self.dispatched.payload.index)),
+            fifo.w_en.eq(self.dispatched.valid),
+            self.dispatched.ready.eq(fifo.w_rdy),
+            self.commands.payload.eq(Cat(fifo.r_data[:8], Const(0, 8), fifo.r_data[8:120])),
+            self.commands.valid.eq(fifo.r_rdy),
+            fifo.r_en.eq(self.commands.ready),
+            self.empty.eq(fifo.level == 0),
+            self.index.eq(Mux(self.at_head & fifo.r_rdy, head_index, taken_index)),
+        ]
+        with m.If(self.commands.valid & self.commands.ready):
+            m.d.sync += taken_index.eq(head_index)
+        return m

@@ -1,0 +1,153 @@
+"""The whole accelerator: sequencer, units, memories and the control port, and its Verilog."""
+
+from amaranth.back import verilog
+from amaranth.hdl import Cat, Module, ResetInserter
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from .array import ArrayUnit
+from .config import Config
+from .control import Control, Events
+from .control.reset import SoftReset
+from .dma import LoadUnit, StoreUnit
+from .interfaces import AxiLite, AxiRead, AxiWrite
+from .memory import ActivationMemory, WeightMemory
+from .sequencer import Sequencer
+from .sequencer.arbiter import ReadArbiter
+from .sequencer.fetch import AXI_ID as FETCH_ID
+from .vector import VectorUnit
+
+VERILOG_NAME = "tosaic"
+_PREFIXES = {"control": "s_axil_", "read": "m_axi_", "write": "m_axi_"}
+
+
+class Accelerator(wiring.Component):
+    """One accelerator.
+
+    Ports:
+        `control`: AXI4-Lite subordinate, the registers of `csr_map`.
+        `read`, `write`: AXI4 manager. Reads have ID 0 (LOAD) and 1 (program); answers of one ID come in order.
+        `irq`: interrupt, level.
+
+    The reset of the `sync` domain resets everything; memories keep their contents. A soft reset first lets the bus come
+    to rest, see SoftReset.
+    """
+
+    def __init__(self, config: Config):
+        if not isinstance(config, Config):
+            raise TypeError(f"config must be a Config, not {config!r}")
+        self.config = config
+        super().__init__(
+            {
+                "control": In(AxiLite()),
+                "read": Out(AxiRead(config)),
+                "write": Out(AxiWrite(config)),
+                "irq": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        m.submodules.control_port = control = Control(config)
+        m.submodules.soft_reset = soft_reset = SoftReset()
+        m.submodules.am = am = ActivationMemory(config)
+        m.submodules.wm = wm = WeightMemory(config)
+
+        core_reset = ResetInserter(soft_reset.reset)
+        sequencer, arbiter = Sequencer(config), ReadArbiter(config, FETCH_ID)
+        load, array, vector, store = LoadUnit(config), ArrayUnit(config), VectorUnit(config), StoreUnit(config)
+        m.submodules.sequencer = core_reset(sequencer)
+        m.submodules.read_arbiter = core_reset(arbiter)
+        m.submodules.load = core_reset(load)
+        m.submodules.array = core_reset(array)
+        m.submodules.vector = core_reset(vector)
+        m.submodules.store = core_reset(store)
+
+        wiring.connect(m, wiring.flipped(self.control), control.axi)
+        wiring.connect(m, sequencer.axi, arbiter.fetch)
+        wiring.connect(m, load.axi, arbiter.load)
+        wiring.connect(m, arbiter.bus, wiring.flipped(self.read))
+        wiring.connect(m, store.axi, wiring.flipped(self.write))
+        wiring.connect(m, array.accumulators, vector.accumulators)
+        wiring.connect(m, vector.read, am.vector_read)
+        wiring.connect(m, array.am, am.array_read)
+        wiring.connect(m, store.am, am.store_read)
+        wiring.connect(m, vector.write, am.vector_write)
+        wiring.connect(m, load.am, am.load_write)
+        wiring.connect(m, array.wm, wm.read)
+        wiring.connect(m, load.wm, wm.write)
+        for name, unit in {"load": load, "array": array, "vector": vector, "store": store}.items():
+            port = getattr(sequencer, name)
+            wiring.connect(m, port.commands, unit.commands)
+            wiring.connect(m, unit.tokens, port.tokens)
+            wiring.connect(m, unit.status, port.status)
+
+        run, report = control.run, sequencer.report
+        for name in ("start", "program_address", "program_bytes", "mem_base", "mem_size", "watchdog_cycles"):
+            m.d.comb += getattr(sequencer, name).eq(getattr(run, name))
+        for unit in (load, store):
+            m.d.comb += [
+                unit.mem_base.eq(run.mem_base),
+                unit.mem_size.eq(run.mem_size),
+                # After an error nothing more should be overwritten, so that it can be looked into.
+                unit.stop.eq(soft_reset.stop | report.error),
+            ]
+        m.d.comb += [
+            soft_reset.request.eq(run.soft_reset),
+            soft_reset.bus_idle.eq(sequencer.fetch_idle & ~load.status.busy & ~store.status.busy),
+            sequencer.halt.eq(soft_reset.stop),
+            arbiter.fetch_low.eq(sequencer.fetch_low),
+            run.report.eq(report),
+            run.report.resetting.eq(soft_reset.resetting),
+            self.irq.eq(control.irq),
+            control.mark.eq(vector.mark),
+            control.mark_layer.eq(vector.mark_layer),
+        ]
+        events = {
+            "array_active": array.active,
+            "array_stall_am": array.stall_am,
+            "array_stall_vector": array.stall_vector,
+            "array_wait": report.waiting[1],
+            "vector_active": vector.active,
+            "vector_stall_am": vector.stall_am,
+            "vector_stall_array": vector.stall_array,
+            "vector_wait": report.waiting[2],
+            "load_beats": load.beat,
+            "load_wait": report.waiting[0],
+            "store_beats": store.beat,
+            "store_wait": report.waiting[3],
+            "fetch_beats": sequencer.fetch_beat,
+        }
+        m.d.comb += control.events.as_value().eq(Cat(events[name] for name, _ in Events))
+        return m
+
+
+class VerilogTop(wiring.Component):
+    """An Accelerator whose ports have the names that Verilog tools look for: s_axil_awaddr, m_axi_araddr, irq."""
+
+    def __init__(self, config: Config):
+        self.accelerator = Accelerator(config)
+        self._paths: dict[str, tuple[str, ...]] = {}
+        members = {}
+        for path, member, _ in self.accelerator.signature.flatten(self.accelerator):
+            name = _PREFIXES.get(path[0], path[0]) + "_".join(path[1:])
+            self._paths[name] = path
+            members[name] = member
+        super().__init__(members)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.accelerator = self.accelerator
+        for name, path in self._paths.items():
+            inner = self.accelerator
+            for step in path:
+                inner = getattr(inner, step)
+            outer = getattr(self, name)
+            m.d.comb += inner.eq(outer) if self.signature.members[name].flow == In else outer.eq(inner)
+        return m
+
+
+def to_verilog(config: Config) -> str:
+    """The accelerator as Verilog: module `tosaic` with clk, rst (synchronous, active high), s_axil_*, m_axi_* and irq."""
+    return verilog.convert(VerilogTop(config), name=VERILOG_NAME, emit_src=False)
