@@ -3,6 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+
 from tosaic.compiler.ir import DType
 
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=1, max_side=3)

@@ -6,6 +6,7 @@ import tosa_pseudocode as pseudocode
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from integer_arrays import SHAPES, arrays, parameter
+
 from tosaic.compiler.ir import DType
 from tosaic.sim.golden import evaluate_operator
 

@@ -6,6 +6,7 @@ import tosa_pseudocode as pseudocode
 from hypothesis import given
 from hypothesis import strategies as st
 from integer_arrays import arrays, elements, parameter
+
 from tosaic.compiler.ir import DType
 from tosaic.sim.golden import convolution, evaluate_operator
 from tosaic.sim.golden.windows import blocks

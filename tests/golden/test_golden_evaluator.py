@@ -2,25 +2,17 @@
 
 import numpy as np
 import pytest
+from control_flow_graphs import choice, countdown, graph, tensor
+
 from tosaic.compiler.ir import (
     OPERATORS,
     DType,
-    Graph,
     InputError,
     ModelError,
     Operator,
-    Tensor,
     UnsupportedError,
 )
 from tosaic.sim.golden import evaluate, evaluate_operator, supported_operators
-
-
-def tensor(name, shape=(2,), dtype=DType.INT32, data=None):
-    return Tensor(name, shape, dtype, None if data is None else np.array(data, dtype=dtype.numpy))
-
-
-def graph(name, inputs, outputs, tensors, operators, subgraphs=None):
-    return Graph(name, inputs, outputs, {t.name: t for t in tensors}, operators, (1, 0, 0), subgraphs or {})
 
 
 def chain():
@@ -61,62 +53,17 @@ def test_progress_is_reported_before_each_operator():
     assert calls == [("ADD_0", 0, 2), ("SUB_1", 1, 2)]
 
 
-def branches():
-    """Two graphs of (p, q): their sum and their difference."""
-
-    def branch(name, op):
-        return graph(
-            name, ["p", "q"], ["r"], [tensor("p"), tensor("q"), tensor("r")], [Operator(op, ["p", "q"], ["r"])]
-        )
-
-    return {"sum": branch("sum", "ADD"), "difference": branch("difference", "SUB")}
-
-
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
 @pytest.mark.parametrize(("condition", "expected"), [(True, [6, -5]), (False, [4, -9])])
 def test_cond_if(shape, condition, expected):
-    g = graph(
-        "choose",
-        ["flag", "a"],
-        ["z"],
-        [tensor("flag", shape, DType.BOOL), tensor("a"), tensor("b", data=[1, 2]), tensor("z")],
-        [Operator("COND_IF", ["flag", "a", "b"], ["z"], {"then_graph": "sum", "else_graph": "difference"})],
-        branches(),
-    )
-    outputs = evaluate(g, {"flag": np.full(shape, condition), "a": A})
+    outputs = evaluate(choice(shape), {"flag": np.full(shape, condition), "a": A})
     assert outputs["z"].tolist() == expected
 
 
-def countdown(start):
-    """while (0 < i) { total += i; i -= 1 } from i = start, total = 0."""
-    condition = graph(
-        "cond",
-        ["i", "t"],
-        ["go"],
-        [tensor("i", (1,)), tensor("t", (1,)), tensor("zero", (1,), data=[0]), tensor("go", (1,), DType.BOOL)],
-        [Operator("GREATER", ["i", "zero"], ["go"])],
-    )
-    body = graph(
-        "body",
-        ["i", "t"],
-        ["i2", "t2"],
-        [tensor(n, (1,)) for n in ("i", "t", "i2", "t2")] + [tensor("one", (1,), data=[1])],
-        [Operator("ADD", ["t", "i"], ["t2"]), Operator("SUB", ["i", "one"], ["i2"])],
-    )
-    return graph(
-        "main",
-        ["n"],
-        ["m", "total"],
-        [tensor("n", (1,)), tensor("m", (1,)), tensor("total", (1,)), tensor("zero", (1,), data=[0])],
-        [Operator("WHILE_LOOP", ["n", "zero"], ["m", "total"], {"cond_graph": "cond", "body_graph": "body"})],
-        {"cond": condition, "body": body},
-    )
-
-
-@pytest.mark.parametrize(("start", "total"), [(0, 0), (1, 1), (10, 55)])
+@pytest.mark.parametrize(("start", "total"), [(-3, 0), (0, 0), (1, 1), (10, 55)])
 def test_while_loop(start, total):
-    outputs = evaluate(countdown(start), {"n": np.array([start], dtype=np.int32)})
-    assert outputs["m"].tolist() == [0] and outputs["total"].tolist() == [total]
+    outputs = evaluate(countdown(), {"n": np.array([start], dtype=np.int32)})
+    assert outputs["m"].tolist() == [min(start, 0)] and outputs["total"].tolist() == [total]
 
 
 def test_missing_input():
@@ -161,9 +108,9 @@ def test_value_read_before_it_is_written():
 
 
 def test_missing_branch():
-    g = countdown(1)
+    g = countdown()
     del g.subgraphs["body"]
-    with pytest.raises(ModelError, match=r"^WHILE_LOOP: body_graph names the graph 'body', which does not exist$"):
+    with pytest.raises(ModelError, match=r"^WHILE_LOOP_0: body_graph names the graph 'body', which does not exist$"):
         evaluate(g, {"n": np.array([1], dtype=np.int32)})
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tosaic.compiler.ir import Graph
-from tosaic.compiler.ir.tosa_file import read_tosa
+
+from tosaic.compiler.ir import Graph, read_tosa
 from tosaic.sim.golden import evaluate
 
 SHARED = Path(os.environ.get("TOSAIC_SHARED", Path(__file__).parents[3] / "shared"))

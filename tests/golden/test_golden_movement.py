@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from integer_arrays import arrays, parameter
+
 from tosaic.compiler.ir import DType
 from tosaic.sim.golden import evaluate_operator
 
