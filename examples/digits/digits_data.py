@@ -37,5 +37,5 @@ def to_float(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def to_int8(pixels: NDArray[np.uint8]) -> NDArray[np.int8]:
-    """[N, 8, 8] pixels in 0..16 -> [N, 8, 8, 1] int8, scale 1/255, zero point -128; integers only, half up."""
+    """[N, 8, 8] pixels in 0..16 -> [N, 8, 8, 1] int8, scale 1/255, zero point -128; exact, half up."""
     return ((pixels[..., None].astype(np.int32) * 255 + PIXEL_MAX // 2) // PIXEL_MAX - 128).astype(np.int8)

@@ -95,7 +95,7 @@ def backward(
         match layer:
             case Conv():
                 weight = parameters[f"{layer.name}.weight"]
-                # The patches are gathered again: keeping them from the forward pass costs more memory than time.
+                # The patches are gathered again rather than kept from the forward pass: less memory.
                 grad, grad_weight, grad_bias = _convolve_backward(
                     layer, _patches(layer, x), weight, grad, x.shape
                 )

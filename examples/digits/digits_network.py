@@ -1,8 +1,8 @@
 """The two networks of this example, described once: the trainer and the quantizer both read these lists.
 
-A network is a sequence of layers. Each layer takes the output of the layer before it; `Add` takes the output of
-one earlier layer as well, by name. Activations are NHWC. Weights are laid out as TOSA wants them: [OC, KH, KW, IC]
-for CONV2D, [KH, KW, C, 1] for DEPTHWISE_CONV2D.
+A network is a sequence of layers. Each layer takes the output of the layer before it; `Add` takes the output
+of one earlier layer as well, by name. Activations are NHWC. Weights are laid out as TOSA wants them:
+[OC, KH, KW, IC] for CONV2D, [KH, KW, C, 1] for DEPTHWISE_CONV2D.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ CLASSES = 10
 
 @dataclass(frozen=True)
 class Conv:
-    """Convolution with bias. `pad` is [top, bottom, left, right], chosen so that TOSA's exact division holds."""
+    """Convolution with bias; `pad` is [top, bottom, left, right] and must satisfy TOSA's exact division."""
 
     name: str
     out_channels: int

@@ -1,7 +1,7 @@
 """Post-training quantization arithmetic: scales, zero points and TOSA's multiplier and shift.
 
-Activations are int8 with one scale and zero point per tensor (real = scale * (q - zero_point)); weights are int8
-with one scale per output channel and zero point 0; biases are int32 at scale input_scale * weight_scale.
+Activations are int8 with one scale and zero point per tensor (real = scale * (q - zero_point)); weights are
+int8 with one scale per output channel and zero point 0; biases are int32 at input_scale * weight_scale.
 """
 
 import math
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from digits_float import Array, Parameters, forward
-from digits_network import Conv, Layer
+from digits_network import Add, Conv, Layer
 from numpy.typing import NDArray
 
 INT8_MIN, INT8_MAX = -128, 127
@@ -31,8 +31,8 @@ IMAGE = Quantization(1 / 255, -128)
 def fixed_point(scale: float) -> tuple[int, int]:
     """(multiplier, shift) with multiplier * 2**-shift ~ scale, as apply_scale_32 wants them.
 
-    The multiplier is normalised to [2**30, 2**31), so the shift is 2..62 for scales below 2**29 and from 2**-32 on;
-    beyond, ValueError.
+    The multiplier is normalised to [2**30, 2**31), so scales from 2**-32 to below 2**29 have a shift of 2..62;
+    others are a ValueError.
     """
     mantissa, exponent = math.frexp(scale)
     multiplier = round(mantissa * 2**31)
@@ -40,15 +40,17 @@ def fixed_point(scale: float) -> tuple[int, int]:
         multiplier, exponent = 2**30, exponent + 1
     shift = 31 - exponent
     if scale <= 0 or not 2 <= shift <= 62:
-        raise ValueError(f"scale {scale} has no RESCALE form: its shift is not in 2..62; rescale the layer before")
+        raise ValueError(
+            f"scale {scale} has no RESCALE form: its shift is not in 2..62; rescale the layer before"
+        )
     return multiplier, shift
 
 
 def activation_quantization(low: float, high: float) -> Quantization:
     """The int8 quantization of the range low..high, widened to hold 0.
 
-    The scale is rounded up to 16 significant bits: sums in another order (another BLAS) then still give the same
-    scale, and the same file.
+    The scale is rounded up to 16 significant bits: sums in another order (another BLAS) then still give the
+    same scale, and the same file.
     """
     low, high = min(low, 0.0), max(high, 0.0)
     exact = (high - low) / (INT8_MAX - INT8_MIN) or 1.0
@@ -57,18 +59,16 @@ def activation_quantization(low: float, high: float) -> Quantization:
     return Quantization(scale, max(INT8_MIN, min(INT8_MAX, round(INT8_MIN - low / scale))))
 
 
-def calibrate(
-    network: tuple[Layer, ...], parameters: Parameters, images: Array
-) -> dict[str, Quantization]:
+def calibrate(network: tuple[Layer, ...], parameters: Parameters, images: Array) -> dict[str, Quantization]:
     """Min-max quantization of every layer's output over the images [N, 8, 8, 1], computed in float64.
 
-    AveragePool and Flatten keep their input's quantization (an average or a copy needs no new range).
+    AveragePool and Flatten keep their input's quantization: an average or a copy needs no new range.
     """
     wide = {name: value.astype(np.float64) for name, value in parameters.items()}
     outputs = forward(network, wide, images.astype(np.float64))
     result, previous = {"input": IMAGE}, "input"
     for layer in network:
-        if hasattr(layer, "relu"):
+        if isinstance(layer, Conv | Add):
             values = outputs[layer.name]
             result[layer.name] = activation_quantization(float(values.min()), float(values.max()))
         else:
@@ -79,7 +79,7 @@ def calibrate(
 
 @dataclass(frozen=True)
 class ConvConstants:
-    """The integers of one convolution: weight int8 in TOSA's layout, bias int32 [OC], multiplier and shift [OC]."""
+    """The integers of one convolution: weight in TOSA's layout; bias, multiplier and shift [OC]."""
 
     weight: NDArray[np.int8]
     bias: NDArray[np.int32]
@@ -127,5 +127,7 @@ def quantize_add(left: Quantization, right: Quantization, target: Quantization) 
     """
     common = 2 * max(left.scale, right.scale) / 2**ADD_HEADROOM_BITS
     return AddConstants(
-        fixed_point(left.scale / common), fixed_point(right.scale / common), fixed_point(common / target.scale)
+        fixed_point(left.scale / common),
+        fixed_point(right.scale / common),
+        fixed_point(common / target.scale),
     )

@@ -2,8 +2,8 @@
 
     python examples/digits/train.py [-o DIRECTORY]
 
-Writes `weights.npz` (both networks) and `images.npz`. Seeded: the same machine and BLAS give the same weights;
-another BLAS sums in another order, so the weights are committed and `quantize.py` starts from those.
+Writes `weights.npz` (both networks) and `images.npz`. Seeded: one machine and BLAS give the same weights.
+Another BLAS sums in another order, so the weights are committed and `quantize.py` starts from those.
 """
 
 import argparse
@@ -56,7 +56,9 @@ def shifted(images: Array, rng: np.random.Generator) -> Array:
     return result
 
 
-def accuracy(network: tuple[Layer, ...], parameters: Parameters, images: Array, labels: NDArray[np.uint8]) -> int:
+def accuracy(
+    network: tuple[Layer, ...], parameters: Parameters, images: Array, labels: NDArray[np.uint8]
+) -> int:
     """How many images the float network classifies correctly."""
     logits = forward(network, parameters, images)["logits"].reshape(len(labels), -1)
     return int((logits.argmax(axis=1) == labels).sum())
