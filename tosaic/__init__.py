@@ -1,1 +1,30 @@
-"""Tosaic."""
+"""Tosaic: an open NPU that computes TOSA bit for bit.
+
+    session = tosaic.Session("model.tosa", target="sim", config="base")
+    outputs = session.run({"input": x})
+"""
+
+from importlib.metadata import version
+
+from tosaic.compiler.ir.errors import (
+    DeviceError,
+    Error,
+    InputError,
+    MismatchError,
+    ModelError,
+    UnsupportedError,
+)
+from tosaic.driver.session import NodeArg, Session, run
+
+__version__ = version("tosaic")
+__all__ = [
+    "DeviceError",
+    "Error",
+    "InputError",
+    "MismatchError",
+    "ModelError",
+    "NodeArg",
+    "Session",
+    "UnsupportedError",
+    "run",
+]

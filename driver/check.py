@@ -1,0 +1,28 @@
+"""Compares what a target computed with the golden model."""
+
+import numpy as np
+
+from tosaic.compiler.ir import Graph
+from tosaic.compiler.ir.errors import MismatchError
+
+
+def first_difference(name: str, got: np.ndarray, wanted: np.ndarray) -> str | None:
+    """One line on the first element that differs; None when the arrays are equal."""
+    if got.shape != wanted.shape:
+        return f"tensor {name!r} has shape {list(got.shape)}, golden has {list(wanted.shape)}"
+    different = np.argwhere(got.astype(np.int64) != wanted.astype(np.int64))
+    if not len(different):
+        return None
+    where = tuple(int(i) for i in different[0])
+    share = f"{len(different)} of {got.size} elements differ"
+    return f"tensor {name!r} differs at {list(where)}: got {int(got[where])}, golden {int(wanted[where])} ({share})"
+
+
+def compare(graph: Graph, got: dict[str, np.ndarray], golden: dict[str, np.ndarray]) -> None:
+    """MismatchError on the first tensor of `got`, in order, that differs from `golden`."""
+    producers = {name: operator for operator in graph.operators for name in operator.outputs}
+    for name, value in got.items():
+        problem = first_difference(name, value, golden[name])
+        if problem:
+            source = producers.get(name)
+            raise MismatchError(f"{problem}; it is computed by {source}" if source else problem)

@@ -1,0 +1,212 @@
+"""`Session`: a model on a target, in the manner of onnxruntime."""
+
+import dataclasses
+import pathlib
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tosaic.compiler.build import compile_graph
+from tosaic.compiler.ir import DType, Graph, Tensor
+from tosaic.compiler.ir.errors import InputError
+from tosaic.compiler.program import Program
+from tosaic.hw.config import Config, get_config
+from tosaic.sim.result import RunResult
+
+from .check import compare
+from .models import open_model
+from .targets import Runner, check_target, make_runner
+
+Progress = Callable[[str, int, int], None]
+"""Told (what, done, total) while long work goes on."""
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeArg:
+    """A graph input or output: name, shape and TOSA type."""
+
+    name: str
+    shape: tuple[int, ...]
+    type: DType
+
+    @property
+    def numpy(self) -> np.dtype:
+        return np.dtype(self.type.numpy)
+
+
+class Session:
+    """A model compiled for a configuration and loaded on a target.
+
+    `model` is a path (`.tosa` or a compiled `.tsc`), a `Graph` or a `Program`; `target` one of golden, emulator, sim
+    (Verilated RTL in process) and cocotb. `memory_bandwidth` is in bytes per cycle (default: the bus width),
+    `memory_latency` in cycles. Raises `tosaic.Error` subclasses.
+    """
+
+    def __init__(
+        self,
+        model: str | pathlib.Path | Graph | Program,
+        target: str = "sim",
+        config: str | Config = "base",
+        *,
+        memory_bandwidth: int | None = None,
+        memory_latency: int = 50,
+        optimize: bool = True,
+        keep_layers: bool = False,
+        progress: Progress | None = None,
+    ):
+        check_target(target)
+        opened = open_model(model)
+        self.graph = opened if isinstance(opened, Graph) else None
+        self.target, self._progress = target, progress
+        self.memory_bandwidth, self.memory_latency = memory_bandwidth, memory_latency
+        if memory_bandwidth is not None and memory_bandwidth < 1:
+            raise InputError(f"memory bandwidth must be at least 1 byte per cycle, not {memory_bandwidth}")
+        if memory_latency < 0:
+            raise InputError(f"memory latency must be at least 0 cycles, not {memory_latency}")
+        self.program: Program | None = None
+        self._runner: Runner | None = None
+        if target == "golden":
+            if self.graph is None:
+                raise InputError("a compiled program cannot run on golden, which needs the graph: give the .tosa file")
+            self.config = find_config(config)
+            self.inputs = [_argument(self.graph.tensors[name]) for name in self.graph.inputs]
+            self.outputs = [_argument(self.graph.tensors[name]) for name in self.graph.outputs]
+        else:
+            if isinstance(opened, Program):
+                self.program = opened
+            else:
+                on_layer = (lambda name, i, n: progress(f"compile {name}", i, n)) if progress else None
+                self.program = compile_graph(
+                    opened, find_config(config), optimize=optimize, keep_layers=keep_layers, on_layer=on_layer
+                )
+            self.config = self.program.config
+            self.inputs = [NodeArg(p.name, p.shape, p.dtype) for p in self.program.inputs]
+            self.outputs = [NodeArg(p.name, p.shape, p.dtype) for p in self.program.outputs]
+        self.stats: dict[str, Any] = {}
+        self.kept: dict[str, np.ndarray] = {}
+        """Intermediate tensors of the last run (`keep_layers`)."""
+
+    def run(self, inputs: Mapping[str, np.ndarray], *, check: bool = False) -> dict[str, np.ndarray]:
+        """Runs the network once: {input name: array} to {output name: array}.
+
+        Arrays have the shapes and NumPy types of `self.inputs`. `check` also evaluates golden and raises
+        MismatchError, naming the first differing element, unless everything is equal. `self.stats` tells of the run.
+        """
+        values = self._checked(inputs)
+        started = time.perf_counter()
+        if self.target == "golden":
+            outputs, result = self._golden(values, keep=False), None
+        else:
+            outputs, result = self._execute(values)
+        seconds = time.perf_counter() - started
+        bit_exact = None
+        if check:
+            self._check(values, outputs)
+            bit_exact = True
+        self.stats = self._statistics(result, seconds, bit_exact)
+        return outputs
+
+    # --- inside
+
+    def _checked(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        names = [argument.name for argument in self.inputs]
+        for name in inputs:
+            if name not in names:
+                raise InputError(f"the model has no input {name!r}; it has {', '.join(map(repr, names)) or 'none'}")
+        values = {}
+        for argument in self.inputs:
+            if argument.name not in inputs:
+                wanted = f"{argument.numpy} array of shape {list(argument.shape)}"
+                raise InputError(f"input {argument.name!r} is missing: give an {wanted}")
+            value = np.asarray(inputs[argument.name])
+            if tuple(value.shape) != argument.shape:
+                raise InputError(
+                    f"input {argument.name!r} has shape {list(value.shape)}, the model wants {list(argument.shape)}: "
+                    "reshape or crop it first"
+                )
+            if value.dtype != argument.numpy:
+                raise InputError(
+                    f"input {argument.name!r} has dtype {value.dtype}, the model wants {argument.numpy}: "
+                    f"quantize it first, or convert it with .astype(np.{argument.numpy})"
+                )
+            values[argument.name] = value
+        return values
+
+    def _golden(self, values: dict[str, np.ndarray], keep: bool) -> dict[str, np.ndarray]:
+        from tosaic.sim.golden import evaluate
+
+        assert self.graph is not None
+        return evaluate(self.graph, values, keep=keep)
+
+    def _execute(self, values: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], RunResult]:
+        program = self.program
+        assert program is not None
+        if self._runner is None:
+            self._runner = make_runner(self.target, program, self.memory_bandwidth, self.memory_latency)
+        memory = program.memory()
+        for port in program.inputs:
+            port.write(memory, values[port.name])
+        result = self._runner(memory)
+        self.kept = {port.name: port.read(memory) for port in program.kept}
+        return {port.name: port.read(memory) for port in program.outputs}, result
+
+    def _check(self, values: dict[str, np.ndarray], outputs: dict[str, np.ndarray]) -> None:
+        if self.graph is None:
+            raise InputError("--check needs the graph: run the .tosa file instead of the compiled program")
+        golden = self._golden(values, keep=bool(self.kept))
+        compare(self.graph, {**self.kept, **outputs}, golden)
+
+    def _statistics(self, result: RunResult | None, seconds: float, bit_exact: bool | None) -> dict[str, Any]:
+        stats: dict[str, Any] = {
+            "target": self.target,
+            "config": self.config.name,
+            "cycles": None,
+            "macs": self.program.macs if self.program else None,
+            "mac_utilization": None,
+            "dram_read_bytes": None,
+            "dram_write_bytes": None,
+            "memory_bandwidth": self.memory_bandwidth or self.config.word_bytes,
+            "memory_latency": self.memory_latency,
+            "seconds": seconds,
+            "bit_exact": bit_exact,
+            "layers": [],
+        }
+        if result is None or self.program is None:
+            return stats
+        marks, layers, last = dict(result.marks), [], 0
+        for index, layer in enumerate(self.program.layers):
+            end = marks.get(index, last)
+            layers.append({"name": layer.name, "op": layer.op, "cycles": end - last, "macs": layer.macs})
+            last = end
+        stats |= {
+            "cycles": result.cycles,
+            "mac_utilization": self.program.macs / max(result.cycles, 1) / self.config.macs_per_cycle,
+            "dram_read_bytes": result.dram_read_bytes,
+            "dram_write_bytes": result.dram_write_bytes,
+            "layers": layers,
+            "counters": result.counters,
+        }
+        return stats
+
+
+def run(
+    model: str | pathlib.Path | Graph | Program, inputs: Mapping[str, np.ndarray], target: str = "sim", **options: Any
+) -> dict[str, np.ndarray]:
+    """One-shot `Session(model, target, **options).run(inputs)`."""
+    return Session(model, target, **options).run(inputs)
+
+
+def _config(config: str | Config) -> Config:
+    if isinstance(config, Config):
+        return config
+    try:
+        return getfind_config(config)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def _argument(tensor: Tensor) -> NodeArg:
+    return NodeArg(tensor.name, tuple(tensor.shape), tensor.dtype)
+

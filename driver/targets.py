@@ -1,0 +1,43 @@
+"""Executes a compiled program where the user asked for it."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tosaic.compiler.ir.errors import InputError, UnsupportedError
+from tosaic.compiler.program import Program
+from tosaic.sim.result import RunResult
+
+TARGETS = ("golden", "emulator", "sim", "cocotb")
+"""Where a network runs; a device URI (serial://, uio://, tcp://) will join them."""
+
+Runner = Callable[[np.ndarray], RunResult]
+
+
+def check_target(target: str) -> None:
+    """InputError for an unknown target, UnsupportedError for a device URI."""
+    if "://" in target:
+        raise UnsupportedError(f"target {target!r}: boards are not connected yet; use one of {', '.join(TARGETS)}")
+    if target not in TARGETS:
+        raise InputError(f"there is no target {target!r}; use one of {', '.join(TARGETS)}")
+
+
+def make_runner(target: str, program: Program, bandwidth_bytes: int | None, latency_cycles: int) -> Runner:
+    """A function that runs the program on a memory window (changed in place)."""
+    place = (program.program_address, program.program_bytes)
+    memory = {"bandwidth_bytes": bandwidth_bytes, "latency_cycles": latency_cycles}
+    if target == "emulator":
+        from tosaic.sim.emulator import Emulator
+
+        emulator = Emulator(program.config)
+        return lambda window: emulator.run(window, *place, **memory)
+    if target == "sim":
+        from tosaic.sim.rtl import RtlSimulator
+
+        simulator = RtlSimulator(program.config)
+        return lambda window: simulator.run(window, *place, **memory)
+    if target == "cocotb":
+        from tosaic.sim.bench import run_in_cocotb
+
+        return lambda window: run_in_cocotb(program.config, window, *place)
+    raise InputError(f"target {target!r} does not execute programs")

@@ -1,0 +1,1 @@
+"""The command `tosaic`: one file per verb."""

@@ -1,0 +1,31 @@
+"""`tosaic compile`: a model to a program file."""
+
+import pathlib
+from typing import Annotated
+
+import typer
+
+from tosaic.cli import options
+from tosaic.cli.progress import progress_bar
+from tosaic.compiler.ir.errors import InputError
+from tosaic.driver.session import Session
+
+
+def compile_(
+    model: Annotated[str, typer.Argument(help="A .tosa model.")],
+    output: Annotated[pathlib.Path, typer.Option("-o", "--output", metavar="FILE.tsc", help="The program file.")],
+    config: options.Config = "base",
+    verbose: options.Verbose = False,
+) -> None:
+    """Compile a model for a configuration."""
+    if model.endswith(".tsc"):
+        raise InputError(f"{model} is a compiled program already")
+    with progress_bar(f"open {model}") as progress:
+        # The emulator needs no device: this compiles and checks, and runs nothing.
+        program = Session(model, "emulator", config, progress=progress).program
+    assert program is not None
+    program.save(output)
+    print(
+        f"{output}: {len(program.layers)} layers, {program.macs:,} MACs, {program.program_bytes:,} bytes of microcode, "
+        f"{len(program.image):,} bytes in all, {program.memory_bytes:,} bytes of external memory, for {config}"
+    )

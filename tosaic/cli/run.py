@@ -1,0 +1,107 @@
+"""`tosaic run`: compile a model, run it on a target, write the outputs."""
+
+import json
+import pathlib
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from tosaic.cli import options
+from tosaic.cli.progress import progress_bar
+from tosaic.compiler.ir.errors import InputError
+from tosaic.driver.session import NodeArg, Session
+
+
+def run(
+    model: Annotated[str, typer.Argument(help="A .tosa model or a compiled .tsc program.")],
+    inputs: Annotated[list[str] | None, typer.Option("-i", "--input", metavar="NAME=FILE.npy")] = None,
+    output: Annotated[pathlib.Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write NAME.npy files.")] = None,
+    on: options.On = "sim",
+    config: options.Config = "base",
+    check: Annotated[bool, typer.Option("--check", help="Compare every output with golden; exit 3 on a mismatch.")] = False,
+    layers: Annotated[bool, typer.Option("--layers", help="With --check: compare every layer.")] = False,
+    no_fuse: Annotated[bool, typer.Option("-O0", help="One layer per operator, so that --layers sees every tensor.")] = False,
+    random: Annotated[int | None, typer.Option("--random", metavar="SEED", help="Make up the inputs that are missing.")] = None,
+    memory_bandwidth: options.Bandwidth = None,
+    memory_latency: options.Latency = 50,
+    stats: Annotated[pathlib.Path | None, typer.Option("--stats", metavar="FILE.json", help="Write measurements.")] = None,
+    report: Annotated[pathlib.Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report page.")] = None,
+    verbose: options.Verbose = False,
+) -> None:
+    """Run a model and print its outputs and measurements."""
+    with progress_bar(f"open {model}") as progress:
+        session = Session(
+            model,
+            on,
+            config,
+            memory_bandwidth=memory_bandwidth,
+            memory_latency=memory_latency,
+            optimize=not no_fuse,
+            keep_layers=layers and check,
+            progress=progress,
+        )
+        values = _inputs(session.inputs, inputs or [], random)
+        progress(f"run on {on}", 0, 1)
+        outputs = session.run(values, check=check)
+    for name, value in outputs.items():
+        flat = value.reshape(-1)
+        shown = " ".join(str(int(v)) for v in flat[:10]) + (" …" if flat.size > 10 else "")
+        print(f"{name} {value.dtype}{list(value.shape)}: {shown}")
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        for name, value in outputs.items():
+            np.save(output / f"{name.replace('/', '_')}.npy", value)
+    figures = session.stats
+    if figures["cycles"] is not None:
+        print(
+            f"{figures['cycles']:,} cycles on {session.config.name} ({on}), MAC utilization "
+            f"{figures['mac_utilization']:.1%}, {figures['dram_read_bytes']:,} bytes read, "
+            f"{figures['dram_write_bytes']:,} written; memory {figures['memory_bandwidth']} B/cycle, "
+            f"latency {figures['memory_latency']}"
+        )
+    if check:
+        compared = f"{len(session.kept)} layers and " if session.kept else ""
+        print(f"bit-exact: {compared}{len(outputs)} outputs equal golden")
+    if stats is not None:
+        stats.write_text(json.dumps(figures, indent=1) + "\n")
+    if report is not None:
+        from tosaic.driver.report import write_report
+
+        write_report(report, pathlib.Path(model).name, figures)
+
+
+def _inputs(wanted: list[NodeArg], given: list[str], seed: int | None) -> dict[str, np.ndarray]:
+    """Inputs from NAME=FILE.npy, the rest at random when a seed is given."""
+    values = {}
+    for text in given:
+        name, separator, file = text.partition("=")
+        if not separator:
+            if len(wanted) != 1:
+                raise InputError(f"-i {text}: write NAME=FILE.npy, the model has {len(wanted)} inputs")
+            name, file = wanted[0].name, text
+        try:
+            values[name] = np.load(file, allow_pickle=False)
+        except FileNotFoundError:
+            raise InputError(f"input {name!r}: there is no file {file}") from None
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"input {name!r}: {file} is not a NumPy .npy file ({error})") from None
+    if seed is not None:
+        generator = np.random.default_rng(seed)
+        for argument in wanted:
+            if argument.name not in values:
+                values[argument.name] = _random(generator, argument)
+    missing = [argument for argument in wanted if argument.name not in values]
+    if missing:
+        first = missing[0]
+        raise InputError(
+            f"input {first.name!r} ({first.numpy}{list(first.shape)}) is missing: "
+            f"give -i {first.name}=FILE.npy, or --random SEED to make it up"
+        )
+    return values
+
+
+def _random(generator: np.random.Generator, argument: NodeArg) -> np.ndarray:
+    if argument.numpy == np.bool_:
+        return generator.integers(0, 2, argument.shape).astype(bool)
+    return generator.integers(argument.type.min, argument.type.max, argument.shape, endpoint=True, dtype=argument.numpy)
