@@ -31,7 +31,7 @@ IMAGE = Quantization(1 / 255, -128)
 def fixed_point(scale: float) -> tuple[int, int]:
     """(multiplier, shift) with multiplier * 2**-shift ~ scale, as apply_scale_32 wants them.
 
-    The multiplier is normalised to [2**30, 2**31), so scales from 2**-32 to below 2**29 have a shift of 2..62;
+    The multiplier is in [2**30, 2**31), so scales from 2**-32 to below 2**29 have a shift of 2..62;
     others are a ValueError.
     """
     mantissa, exponent = math.frexp(scale)
