@@ -198,11 +198,12 @@ def run(
     return Session(model, target, **options).run(inputs)
 
 
-def _config(config: str | Config) -> Config:
+def find_config(config: str | Config) -> Config:
+    """A configuration by name; InputError lists the names there are."""
     if isinstance(config, Config):
         return config
     try:
-        return getfind_config(config)
+        return get_config(config)
     except ValueError as error:
         raise InputError(str(error)) from None
 

@@ -1,0 +1,1 @@
+"""Networks of our own, trained and quantized by scripts of the project."""
