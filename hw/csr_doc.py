@@ -16,6 +16,10 @@ def _reset(register: csr_map.Register) -> str:
     return str(register.reset) if register.reset < 10 else f"0x{register.reset:X}"
 
 
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
 def csr_markdown() -> str:
     """The registers as a Markdown page: an overview table, then the fields of those that have more than one."""
     lines = [
@@ -36,7 +40,7 @@ def csr_markdown() -> str:
     for register in csr_map.REGISTERS:
         accesses = dict.fromkeys(_ACCESS[field.access] for field in register.fields)
         lines.append(
-            f"| 0x{register.offset:03X} | {register.name} | {'; '.join(accesses)} | {_reset(register)} | {register.doc} |"
+            f"| 0x{register.offset:03X} | {register.name} | {'; '.join(accesses)} | {_reset(register)} | {_cell(register.doc)} |"
         )
     for register in csr_map.REGISTERS:
         if [field.name for field in register.fields] == ["value"]:
@@ -45,5 +49,5 @@ def csr_markdown() -> str:
         for field in register.fields:
             high = field.lsb + field.bits - 1
             bits = str(high) if field.bits == 1 else f"{high}:{field.lsb}"
-            lines.append(f"| {bits} | `{field.name}` | {_ACCESS[field.access]} | {field.doc} |")
+            lines.append(f"| {bits} | `{field.name}` | {_ACCESS[field.access]} | {_cell(field.doc)} |")
     return "\n".join(lines) + "\n"

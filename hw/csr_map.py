@@ -71,10 +71,10 @@ def _whole(name: str, offset: int, doc: str, access: Access = Access.RO, reset: 
     return Register(name, offset, reset, doc, (Field("value", 0, 32, access, "all bits"),))
 
 
-def _unit_bits(first: int, what: str, units: str = "load array vector store") -> tuple[Field, ...]:
+def _unit_bits(first: int, name: str, what: str) -> tuple[Field, ...]:
     return tuple(
-        Field(f"{unit}_{what.split()[0]}", first + bit, 1, Access.RO, f"{unit.upper()} is {what}")
-        for bit, unit in enumerate(units.split())
+        Field(f"{unit.lower()}_{name}", first + bit, 1, Access.RO, f"{unit} {what}")
+        for bit, unit in enumerate(("LOAD", "ARRAY", "VECTOR", "STORE"))
     )
 
 
@@ -152,7 +152,9 @@ _RUN = (
         0x024,
         0,
         "what the units are doing now (after an error: where they stand)",
-        _unit_bits(0, "busy") + _unit_bits(8, "waiting for a semaphore") + _unit_bits(16, "queued commands"),
+        _unit_bits(0, "busy", "executes something")
+        + _unit_bits(8, "waiting", "waits for a semaphore")
+        + _unit_bits(16, "queued", "has commands in its queue"),
     ),
     _whole("LOAD_PC", 0x028, "byte offset of the instruction LOAD took last, or of the WAIT it waits at"),
     _whole("ARRAY_PC", 0x02C, "the same of ARRAY"),
