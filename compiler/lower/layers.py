@@ -100,14 +100,15 @@ class Fuser:
 
     def _candidates(self, group: _Group, assigned: set[int], rejected: set[int]) -> list[int]:
         found = []
-        for member in group.operators:
+        for member in sorted(group.operators):
             for name in self.graph.operators[member].inputs:
                 index = self.producer.get(name)
                 if index is None or index in assigned or index in rejected or index in group.operators:
                     continue
                 if name in self.graph.outputs or not set(self.consumers[name]) <= group.operators:
                     continue
-                if self._joins(index, member, group):
+                # All readers must take it from registers: a convolution reads its input from memory.
+                if all(self._joins(index, reader, group) for reader in self.consumers[name]):
                     found.append(index)
         return found
 

@@ -103,20 +103,20 @@ class BurstSplitter(wiring.Component):
         beat_bits = exact_log2(BURST_BEATS)
 
         # Stage 1: a job; its addresses are those of the row that goes to stage 2 next.
-        row = Signal(Job())
+        row = Signal(Job(), reset_less=True)
         row_valid = Signal()
         row_moves = Signal()
         row_is_last = Signal()
         # Stage 2: a row; its address is that of the burst on offer.
         burst_valid = Signal()
-        to_wm = Signal()
-        signal = Signal(13)  # is_signal, semaphore, signal_count
+        to_wm = Signal(reset_less=True)
+        signal = Signal(13, reset_less=True)  # is_signal, semaphore, signal_count
         is_signal = signal[0]
-        beat = Signal(32 - lane_bits)
-        beats_left = Signal(25 - lane_bits)  # minus 1
-        local_address = Signal(24)
-        first_lane = Signal(lane_bits)
-        last_lane = Signal(lane_bits)
+        beat = Signal(32 - lane_bits, reset_less=True)
+        beats_left = Signal(25 - lane_bits, reset_less=True)  # minus 1
+        local_address = Signal(24, reset_less=True)
+        first_lane = Signal(lane_bits, reset_less=True)
+        last_lane = Signal(lane_bits, reset_less=True)
         burst_moves = Signal()
         burst_is_last = Signal()
 

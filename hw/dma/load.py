@@ -84,8 +84,8 @@ class LoadUnit(wiring.Component):
         burst = splitter.bursts.payload
         read = self.axi
         read_valid = Signal()
-        read_address = Signal(32)
-        read_length = Signal(exact_log2(BURST_BEATS))
+        read_address = Signal(32, reset_less=True)
+        read_length = Signal(exact_log2(BURST_BEATS), reset_less=True)
         beats_under_way = Signal(range(OUTSTANDING_BEATS + 1))
         can_issue = Signal()
         issues = Signal()
@@ -119,7 +119,7 @@ class LoadUnit(wiring.Component):
         # Retire: the beat in the buffer belongs to the oldest descriptor.
         head = data.View(Burst(config), descriptors.r_data)
         index = Signal(exact_log2(BURST_BEATS))
-        next_address = Signal(24)
+        next_address = Signal(24, reset_less=True)
         address = Signal(24)
         is_first = Signal()
         is_last = Signal()

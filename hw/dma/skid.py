@@ -15,9 +15,9 @@ class SkidBuffer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        spare = Signal.like(self.input.payload)
+        spare = Signal.like(self.input.payload, reset_less=True)
         spare_valid = Signal()
-        payload = Signal.like(self.output.payload)
+        payload = Signal.like(self.output.payload, reset_less=True)
         valid = Signal()
         moves = ~valid | self.output.ready
         m.d.comb += [

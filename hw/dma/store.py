@@ -82,8 +82,8 @@ class StoreUnit(wiring.Component):
         # Issue: a burst goes to the address register, the reader and the count at once.
         burst = splitter.bursts.payload
         address_valid = Signal()
-        write_address = Signal(32)
-        write_length = Signal(exact_log2(BURST_BEATS))
+        write_address = Signal(32, reset_less=True)
+        write_length = Signal(exact_log2(BURST_BEATS), reset_less=True)
         can_issue = Signal()
         issues = Signal()
         m.d.comb += [
@@ -112,7 +112,7 @@ class StoreUnit(wiring.Component):
         head = data.View(Burst(config), pending.r_data)
         index = Signal(exact_log2(BURST_BEATS))
         credit = Signal(range(_BEATS_BUFFERED + 1), init=_BEATS_BUFFERED)
-        next_address = Signal(24)
+        next_address = Signal(24, reset_less=True)
         is_first = Signal()
         is_last = Signal()
         taken = Signal()

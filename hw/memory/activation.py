@@ -164,7 +164,7 @@ class ActivationMemory(wiring.Component):
         even_mask = Signal(word_bytes, name=f"{name}_even_mask")
         odd_mask = Signal(word_bytes, name=f"{name}_odd_mask")
         m.d.comb += [
-            data.eq((Cat(port.data, port.data) << (access.offset << 3))[8 * word_bytes :]),
+            data.eq(Cat(port.data, port.data) >> ((word_bytes - access.offset).as_unsigned() << 3)),
             mask.eq(port.mask << access.offset),
             Cat(even_mask, odd_mask).eq(Mux(access.odd, Cat(mask[word_bytes:], mask[:word_bytes]), mask)),
         ]
@@ -176,14 +176,14 @@ class ActivationMemory(wiring.Component):
         """From the memories' registers to the port's output register: bank, then word order, then bytes."""
         width = 8 * self.config.word_bytes
         granted = Signal(name=f"{name}_granted")
-        offset = Signal.like(access.offset, name=f"{name}_offset")
-        odd = Signal(name=f"{name}_odd")
-        even_bank = Signal(len(access.even_bank), name=f"{name}_even_bank")
-        odd_bank = Signal(len(access.odd_bank), name=f"{name}_odd_bank")
+        offset = Signal(len(access.offset), name=f"{name}_offset", reset_less=True)
+        odd = Signal(name=f"{name}_odd", reset_less=True)
+        even_bank = Signal(len(access.even_bank), name=f"{name}_even_bank", reset_less=True)
+        odd_bank = Signal(len(access.odd_bank), name=f"{name}_odd_bank", reset_less=True)
         even_word = Signal(width, name=f"{name}_even_word")
         odd_word = Signal(width, name=f"{name}_odd_word")
         pair = Signal(2 * width, name=f"{name}_pair")
-        output = Signal(width, name=f"{name}_output")
+        output = Signal(width, name=f"{name}_output", reset_less=True)
         m.d.sync += granted.eq(port.grant)
         with m.If(port.grant):
             m.d.sync += [

@@ -29,8 +29,8 @@ class Array:
         """Take the configuration that the following GOs use."""
         self._setup[_SETUP[instruction.opcode]] = instruction
 
-    def go(self, go: Instruction) -> int:
-        """Execute ARRAY_GO; returns the multiply-accumulates of its pixels."""
+    def go(self, go: Instruction) -> None:
+        """Execute ARRAY_GO."""
         kernel = self._get("kernel")
         rows, columns = self._state.config.rows, self._state.config.columns
         if not go.pixels or not kernel.ky_count or not kernel.run_count or not kernel.chunks:
@@ -66,10 +66,9 @@ class Array:
                 self._state.accumulator_queue.push(sums)
             tail = sums[(len(sums) - 1) // rows * rows :]
             self._accumulators[: len(tail)] = tail
-        return go.pixels * depth * columns
 
-    def depthwise_go(self, go: Instruction) -> int:
-        """Execute ARRAY_DEPTHWISE_GO; returns its multiply-accumulates: one per output, row and lane."""
+    def depthwise_go(self, go: Instruction) -> None:
+        """Execute ARRAY_DEPTHWISE_GO."""
         depthwise = self._get("depthwise")
         config = self._state.config
         if not 2 <= depthwise.delay <= config.line_pixels:
@@ -96,7 +95,6 @@ class Array:
             else:
                 sums[inside] += stream[source[inside]] * tap
         self._state.accumulator_queue.push(sums.astype(np.int64).astype(np.int32))
-        return sums.size * config.rows
 
     def _get(self, name: str) -> Instruction:
         try:

@@ -15,6 +15,7 @@ from tosaic.hw.isa import (
     decode,
 )
 
+from ..program import count_macs
 from ..result import RunResult
 from .array import Array
 from .state import Fault, State
@@ -47,8 +48,7 @@ class Emulator:
         image = np.frombuffer(memory, np.uint8) if isinstance(memory, bytearray) else memory
         if image.dtype != np.uint8 or image.ndim != 1 or not image.flags.writeable:
             raise DeviceError("external memory must be a writable one-dimensional uint8 array")
-        execution = _Execution(self.config, image)
-        program = execution.run(program_address, program_bytes)
+        program = _Execution(self.config, image).run(program_address, program_bytes)
         try:
             timeline = predict(self.config, program, program_address, bandwidth_bytes, latency_cycles)
         except Deadlock as deadlock:
@@ -59,7 +59,7 @@ class Emulator:
             dram_write_bytes=timeline.write_bytes,
             marks=timeline.marks,
             counters=timeline.counters,
-            macs=execution.macs,
+            macs=count_macs(self.config, program),
         )
 
 
@@ -74,7 +74,6 @@ class _Execution:
         self._pitches: dict[Unit, Instruction] = {}
         self._semaphores = [0] * config.semaphores
         self._done = False
-        self.macs = 0
 
     def run(self, address: int, size_bytes: int) -> list[Instruction]:
         """Execute to END; returns the instructions executed."""
@@ -123,9 +122,9 @@ class _Execution:
             case Opcode.STORE_GO:
                 store(self._state, instruction, self._pitches.get(Unit.STORE))
             case Opcode.ARRAY_GO:
-                self.macs += self._array.go(instruction)
+                self._array.go(instruction)
             case Opcode.ARRAY_DEPTHWISE_GO:
-                self.macs += self._array.depthwise_go(instruction)
+                self._array.depthwise_go(instruction)
             case Opcode.VECTOR_GO:
                 self._vector.go(instruction)
             case _ if instruction.opcode.unit == Unit.ARRAY:

@@ -167,6 +167,7 @@ class _Machine:
                 yield self.fetch_changed
             beats = FETCH_BURST_BYTES // word
             self.read_bytes += beats * word
+            self.counters["fetch_beats"] += beats
             end = self.reads.transfer(beats)
             yield max(end - beats, self.timeline.now)
             # The first instruction of a burst does not wait for its last one.
@@ -234,9 +235,9 @@ class _Machine:
                     # Travels behind the data; the next transfer's addresses go out meanwhile.
                     self.timeline.resume_at(max(complete_at, self.timeline.now), self._signal_later(command))
                 case Opcode.LOAD_GO:
-                    started = self.timeline.now
+                    bursts = self._bursts(command, pitch)
                     yield self.timeline.now + TRANSFER_START_CYCLES
-                    for beats in self._bursts(command, pitch):
+                    for beats in bursts:
                         while len(under_way) >= OUTSTANDING_BURSTS:
                             yield max(under_way.popleft(), self.timeline.now)
                         self.read_bytes += beats * self.config.word_bytes
@@ -244,7 +245,7 @@ class _Machine:
                         under_way.append(end)
                         complete_at = end + TRANSFER_END_CYCLES
                         yield self.timeline.now + 1
-                    self.counters["load_busy"] += complete_at - started
+                    self.counters["load_beats"] += sum(bursts)
             if len(queue.items) == 1:
                 # Keeps END waiting until the last transfer is complete.
                 yield max(complete_at, self.timeline.now)
@@ -269,14 +270,14 @@ class _Machine:
                     yield max(complete_at, self.timeline.now)
                     self._signal(command)
                 case Opcode.STORE_GO:
-                    started = self.timeline.now
+                    bursts = self._bursts(command, pitch)
                     yield self.timeline.now + TRANSFER_START_CYCLES
-                    for beats in self._bursts(command, pitch):
+                    for beats in bursts:
                         self.write_bytes += beats * self.config.word_bytes
                         end = self.writes.transfer(beats)
                         complete_at = end + self.latency_cycles
                         yield max(end, self.timeline.now)
-                    self.counters["store_busy"] += complete_at - started
+                    self.counters["store_beats"] += sum(bursts)
             if len(queue.items) == 1:
                 yield max(complete_at, self.timeline.now)
             self._complete(queue)
@@ -342,7 +343,7 @@ class _Machine:
                         push = pushed
                     yield max(clock, self.timeline.now)
                 free_at = self.timeline.now + 1
-                self.counters["array_busy"] += clock - started
+                self.counters["array_active"] += clock - started
             self._complete(queue)
 
     def _tiles(self, go: Instruction) -> list[tuple[int, range | list[int]]]:
@@ -399,9 +400,7 @@ class _Machine:
                 case Opcode.VECTOR_MARK:
                     self.marks.append((command.layer, self.timeline.now))
                 case Opcode.VECTOR_GO:
-                    started = self.timeline.now
                     yield from self._vector_go(command, [uops[index] for index in range(command.uops)])
-                    self.counters["vector_busy"] += self.timeline.now - started
             self._complete(queue)
             yield self.timeline.now + COMMAND_CYCLES
 

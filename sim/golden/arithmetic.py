@@ -4,8 +4,6 @@ Intermediate values are int64. Where the specification calls an overflow unpredi
 at the width of the specification's type: the result a two's-complement machine of that width would give.
 """
 
-import math
-
 import numpy as np
 
 from tosaic.compiler.ir import DType
@@ -96,8 +94,3 @@ def _magnitude(values: np.ndarray) -> int:
 def zero_extend(values: np.ndarray) -> np.ndarray:
     """The bit patterns of signed integers read as unsigned ones of the same width, as int64."""
     return as_int64(np.asarray(values).view(f"u{values.dtype.itemsize}"))
-
-
-def element_count(shape: tuple[int, ...]) -> int:
-    """Number of elements of a tensor of `shape` (tensor_size)."""
-    return math.prod(shape)

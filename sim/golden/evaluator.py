@@ -22,19 +22,24 @@ def evaluate(
 
     `inputs` maps every graph input to an array of its shape and `dtype.numpy`. Returns the graph outputs by
     name; with `keep` every tensor that an operator of this graph wrote (not those inside branches of
-    control-flow operators) and the graph outputs. INT48 is held in int64, INT4 in int8.
+    control-flow operators) and the graph outputs. INT48 is held in int64, INT4 in int8. The outputs are
+    the caller's own copies; kept tensors may share memory with the inputs and with constants.
 
     `on_operator(operator, index, total)` is called before each operator of the outermost graph.
 
     Raises InputError for a missing, unknown or ill-typed input, UnsupportedError for an operator without an
-    integer kernel, and ModelError when a result does not have the shape that the graph declares.
+    integer kernel, and ModelError when a result does not have the shape that the graph declares. It expects
+    a graph that passes `tosaic.compiler.ir.validate` and repeats none of those checks.
     """
     for name in inputs:
         if name not in graph.inputs:
             known = ", ".join(graph.inputs) or "none"
             raise InputError(f"graph {graph.name!r} has no input {name!r}; its inputs are: {known}")
     values = {name: _checked_input(graph, name, inputs) for name in graph.inputs}
-    return _run(graph, values, keep, on_operator)
+    results = _run(graph, values, keep, on_operator)
+    for name in graph.outputs:
+        results[name] = np.array(results[name], order="C")
+    return results
 
 
 def _checked_input(graph: Graph, name: str, inputs: Mapping[str, np.ndarray]) -> np.ndarray:

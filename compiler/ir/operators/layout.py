@@ -102,6 +102,8 @@ def _scatter_shape(node: Node) -> list[Shape]:
 
 _GATHER_MODES = modes("value_t", "int8", "int16", "int32", "fp16: PRO-FP", "bf16: PRO-FP", "fp32: PRO-FP")
 _CONCAT_MODES = modes("in_out_t", "bool", "int8", "int16: EXT-INT16", "int32") + FLOAT_MODES
+# int48_t is not in the specification's table: 0.30's FULLY_CONNECTED of int16_t lowers to it.
+_RESHAPE_MODES = DATA_MODES + modes("in_out_t", "int48: FULLY_CONNECTED of 0.30")
 _LAYOUT = "data layout"
 
 SPECS = (
@@ -137,7 +139,7 @@ SPECS = (
         _LAYOUT,
         (Operand("input1", "in_out_t", shape="shape1"), _shape_operand("shape", "[rank(shape)]")),
         OUTPUT,
-        DATA_MODES,
+        _RESHAPE_MODES,
         lambda node: [tuple(node.ints("shape"))],
         (),
         (reshape_keeps_size,),

@@ -98,8 +98,9 @@ def _read_tensor(table: Table) -> Tensor:
         raise UnsupportedError(f"tensor {name!r} keeps its data outside the flatbuffer (a file over 2 GB)")
     shape = tuple(table.ints(_TENSOR_SHAPE))
     if any(size < 0 for size in shape):
-        raise UnsupportedError(
-            f"tensor {name!r} has a dynamic shape {list(shape)}; export it with static shapes"
+        raise ModelError(
+            f"tensor {name!r} has a negative size in {list(shape)}; if -1 stands for any size, "
+            "export the model with static shapes"
         )
     return Tensor(name, shape, tables.DTYPES[number])
 

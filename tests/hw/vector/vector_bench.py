@@ -21,6 +21,7 @@ class Run:
     taken: list
     stalls_am: int
     stalls_array: int
+    last_write: int | None = None
 
 
 def run_unit(
@@ -30,10 +31,11 @@ def run_unit(
     array: list[list[int]] = (),
     *,
     seed: int | None = None,
+    after_error: int = 0,
     limit: int = 20000,
 ) -> Run:
-    """Executes `commands` on `memory` until the unit is idle or reports an error; with a `seed`, grants of reads,
-    accumulators, commands and tokens come with random delays."""
+    """Executes `commands` on `memory` until the unit is idle, or `after_error` cycles after an error; with a `seed`, grants
+    of reads, accumulators, commands and tokens come with random delays."""
     unit, dice = VectorUnit(config), random.Random(seed)
     run = Run(0, [], [], [], [], 0, 0)
     words = [int.from_bytes(encode(command), "little") for command in commands]
@@ -43,7 +45,7 @@ def run_unit(
         return int(seed is None or dice.random() < odds)
 
     async def bench(ctx):
-        pending, sent, taken = [None, None], 0, 0
+        pending, sent, taken, failed, after_error_left = [None, None], 0, 0, False, after_error
         commands_valid = array_valid = 0
         grants, gaps = (dice.choice([0.3, 0.7, 1.0]) for _ in range(2))
         ctx.set(unit.write.grant, 1)
@@ -68,6 +70,7 @@ def run_unit(
             else:
                 pending.append(None)
             if ctx.get(unit.write.request):
+                run.last_write = run.cycles
                 start, mask, data = (
                     ctx.get(s) for s in (unit.write.address, unit.write.mask, unit.write.data)
                 )
@@ -98,7 +101,10 @@ def run_unit(
             idle = sent == len(words) and not ctx.get(unit.status.busy)
             await ctx.tick()
             run.cycles += 1
-            if idle or (happened and happened[-1][0] == "error"):
+            failed = failed or bool(happened and happened[-1][0] == "error")
+            if failed:
+                after_error_left -= 1
+            if idle or (failed and after_error_left < 0):
                 return
         raise AssertionError(f"the unit is still busy after {limit} cycles")
 
