@@ -1,0 +1,207 @@
+"""Alu: every operation on the extremes, RESCALE against the pseudo-code of TOSA."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from job_bench import JobBench
+from tosaic.hw.isa import Op
+from tosaic.hw.vector.alu import Alu
+from vector_programs import TINY, uop
+from vector_reference import operation, wrap
+
+BITS = TINY.vector_bits
+STAGES = 6
+"""From stage 3 to stage 9."""
+
+
+class AluBench:
+    """An Alu that computes one micro-op at a time."""
+
+    def __init__(self) -> None:
+        self.alu = Alu(TINY)
+        self.bench = JobBench(self.alu)
+
+    def run(self, micro_op, rows, *, limits=(0, 0), table=()) -> list[int]:
+        """Results of the micro-op for rows of (a, b, bias, multiplier, shift)."""
+
+        async def job(ctx) -> list[int]:
+            return await self._compute(ctx, micro_op, rows, limits, table)
+
+        return self.bench.run(job)
+
+    async def _compute(self, ctx, micro_op, rows, limits, table) -> list[int]:
+        alu, op, results = self.alu, Op(micro_op.op), []
+        product, looked_up = op in (Op.MUL, Op.RESCALE, Op.LSL), op in (Op.TABLE8, Op.TABLE16)
+        values = {
+            "s3_enable": 1,
+            "s3_op": op,
+            "s3_a_zp": micro_op.a_zp,
+            "s3_bias": micro_op.bias,
+            "s3_per_channel": micro_op.per_channel,
+            "s3_multiplier": micro_op.multiplier,
+            "s3_shift": micro_op.shift,
+            "s4_product": product,
+            "s4_table": looked_up,
+            "s4_simple": not product and not looked_up,
+            "s4_rescale": op == Op.RESCALE,
+            "s4_double_round": op == Op.RESCALE and micro_op.round,
+            "s4_op": op,
+            "s5_enable": 1,
+            "s5_product": product,
+            "s5_rescale": op == Op.RESCALE,
+            "s5_table8": op == Op.TABLE8,
+            "s5_table16": op == Op.TABLE16,
+            "s6_enable": 1,
+            "s6_rescale": op == Op.RESCALE,
+            "s6_table16": op == Op.TABLE16,
+            "s6_out_zp": micro_op.out_zp,
+            "s7_enable": 1,
+            "s7_round": op in (Op.MUL, Op.RESCALE) or (op == Op.ASR and micro_op.round),
+            "s8_enable": 1,
+            "s8_clamp": micro_op.clamp,
+            "s8_wrap32": micro_op.wrap32,
+            "s8_low": limits[0],
+            "s8_high": limits[1],
+        }
+        for name, value in values.items():
+            ctx.set(getattr(alu.control, name), value)
+        for cycle in range(len(rows) + STAGES):
+            if cycle < len(rows):
+                for name, value in zip(("a", "b", "bias", "multiplier", "shift"), rows[cycle], strict=True):
+                    ctx.set(getattr(alu, name), value)
+            if cycle >= STAGES:
+                results.append(ctx.get(alu.result))
+            entry = table[ctx.get(alu.table_entry)] if table else 0
+            await ctx.tick()
+            ctx.set(alu.table_low, wrap(entry, 16))
+            ctx.set(alu.table_high, wrap(entry >> 16, 16))
+        return results
+
+
+@pytest.fixture(scope="module")
+def bench() -> AluBench:
+    return AluBench()
+
+
+def signed(bits: int) -> st.SearchStrategy:
+    """Signed integers with frequent extremes and small numbers."""
+    low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    near = st.sampled_from([low, low + 1, -129, -128, -127, -1, 0, 1, 126, 127, 128, high - 1, high])
+    return st.integers(low, high) | near | st.integers(-300, 300)
+
+
+rows = st.lists(
+    st.tuples(signed(BITS), signed(BITS), signed(32), signed(32), st.integers(0, 63)), min_size=1, max_size=30
+)
+operations = st.builds(
+    lambda op, fields: uop(0, op, **fields),
+    st.sampled_from(Op),
+    st.fixed_dictionaries(
+        {
+            "bias": st.integers(0, 1),
+            "per_channel": st.integers(0, 1),
+            "round": st.integers(0, 1),
+            "clamp": st.integers(0, 1),
+            "wrap32": st.integers(0, 1),
+            "shift": st.integers(0, 63),
+            "a_zp": signed(18),
+            "out_zp": signed(18),
+            "multiplier": signed(32),
+        }
+    ),
+)
+tables = st.integers(0).map(
+    lambda seed: [(seed * 0x9E3779B97F4A7C15 ** (i + 1) >> 7) & 0xFFFFFFFF for i in range(512)]
+)
+
+
+def expected(micro_op, row, limits, table) -> int:
+    a, b, bias, multiplier, shift = row
+    x = wrap(a - micro_op.a_zp + (bias if micro_op.bias else 0), BITS)
+    scale = (multiplier, shift) if micro_op.per_channel else (micro_op.multiplier, micro_op.shift)
+    y = wrap(operation(Op(micro_op.op), x, b, micro_op, *scale, table) + micro_op.out_zp, BITS)
+    if micro_op.clamp:
+        y = min(max(y, limits[0]), limits[1])
+    return wrap(y, 32) if micro_op.wrap32 else y
+
+
+@settings(max_examples=150, deadline=None)
+@given(operations, rows, st.tuples(signed(32), signed(32)).map(sorted), tables)
+def test_operations(bench, micro_op, cases, limits, table):
+    results = bench.run(micro_op, cases, limits=limits, table=table)
+    assert results == [expected(micro_op, row, limits, table) for row in cases]
+
+
+def apply_scale_32(value: int, multiplier: int, shift: int, double_round: bool) -> int:
+    """TOSA 0.30, 1.10.2 (the pseudo-code)."""
+    rounding = 1 << (shift - 1)
+    if double_round and shift > 31:
+        rounding += (1 << 30) if value >= 0 else -(1 << 30)
+    return (value * multiplier + rounding) >> shift
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.booleans(),
+    st.lists(
+        st.tuples(signed(32), st.integers(0, (1 << 31) - 1) | st.just(1 << 30), st.integers(2, 62)),
+        min_size=1,
+        max_size=40,
+    ),
+)
+def test_rescale_is_apply_scale_32(bench, double_round, cases):
+    """Per-channel scales, values in the range the specification allows for the shift."""
+    cases = [(wrap(value, shift), multiplier, shift) for value, multiplier, shift in cases]
+    micro_op = uop(0, Op.RESCALE, per_channel=1, round=int(double_round))
+    results = bench.run(micro_op, [(value, 0, 0, multiplier, shift) for value, multiplier, shift in cases])
+    assert results == [apply_scale_32(*case, double_round) for case in cases]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(signed(48), st.integers(0, (1 << 15) - 1), st.integers(2, 62)), min_size=1, max_size=40
+    )
+)
+def test_rescale_is_apply_scale_16(bench, cases):
+    """int48 values with 16-bit multipliers."""
+    cases = [(wrap(value, min(shift, 48)), multiplier, shift) for value, multiplier, shift in cases]
+    rows = [(value, 0, 0, multiplier, shift) for value, multiplier, shift in cases]
+    results = bench.run(uop(0, Op.RESCALE, per_channel=1), rows)
+    assert results == [(v * m + (1 << (s - 1))) >> s for v, m, s in cases]
+
+
+def test_double_rounding_by_hand(bench):
+    """2**30 * 1.5 scaled by 2**-32: 1.5 * 2**-2 + 0.25 rounds up only with the second rounding."""
+    row = (1 << 30, 0, 0, 3 << 28, 32)
+    single = bench.run(uop(0, Op.RESCALE, per_channel=1), [row, (-(1 << 30), *row[1:])])
+    double = bench.run(uop(0, Op.RESCALE, per_channel=1, round=1), [row, (-(1 << 30), *row[1:])])
+    assert single == [(3 << 58) + (1 << 31) >> 32, (-(3 << 58) + (1 << 31)) >> 32]
+    assert double == single
+    edge = (1, 0, 0, (1 << 31) - (1 << 30), 32)
+    assert bench.run(uop(0, Op.RESCALE, per_channel=1), [edge]) == [0]
+    assert bench.run(uop(0, Op.RESCALE, per_channel=1, round=1), [edge]) == [1]
+
+
+def test_shifts_beyond_the_width(bench):
+    counts = [0, 1, 31, 32, 63, 64, -1]
+    rows = [(-3, count, 0, 0, 0) for count in counts]
+    assert bench.run(uop(0, Op.LSL), rows) == [-3, -6, -3 << 31, 0, 0, -3, 0]
+    assert bench.run(uop(0, Op.LSR), rows) == [(1 << 32) - 3, (1 << 31) - 2, 1, 0, 0, (1 << 32) - 3, 0]
+    assert bench.run(uop(0, Op.ASR), rows) == [-3, -2, -1, -1, -1, -3, -1]
+    assert bench.run(uop(0, Op.ASR, round=1), rows) == [-3, -1, 0, 0, 0, -3, 0]
+
+
+def test_leading_zeros(bench):
+    rows = [(value, 0, 0, 0, 0) for value in (0, 1, 2, 255, 1 << 30, (1 << 31) - 1, -1, 1 << 32)]
+    assert bench.run(uop(0, Op.CLZ), rows) == [32, 31, 30, 24, 1, 1, 0, 32]
+
+
+def test_tables(bench):
+    """Entry i is 10*i - 2000 with slope 10 per entry; int8 indexing ignores the high half."""
+    table = [((10 * i - 2000) & 0xFFFF) | ((10 * i - 1990) & 0xFFFF) << 16 for i in range(512)]
+    rows = [(value, 0, 0, 0, 0) for value in (-128, 0, 127)]
+    assert bench.run(uop(0, Op.TABLE8), rows, table=table) == [-2000, -720, 550]
+    rows = [(value, 0, 0, 0, 0) for value in (-32768, -32767, 0, 64, 32767)]
+    results = bench.run(uop(0, Op.TABLE16), rows, table=table)
+    assert results == [-2000 * 128, -2000 * 128 + 10, 560 * 128, 560 * 128 + 640, 3110 * 128 + 1270]

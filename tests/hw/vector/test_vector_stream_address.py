@@ -1,0 +1,83 @@
+"""StreamAddress against the sum of index times stride."""
+
+import itertools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from job_bench import JobBench
+from tosaic.hw.vector.stream_address import StreamAddress
+
+
+STREAM = StreamAddress()
+BENCH = JobBench(STREAM)
+
+
+def walk_of(start: int, turns: list[tuple[int, int]], steps: list[bool]) -> list[tuple[int, int]]:
+    """(address, last) in the cycles after the restart, going on where `steps` says so."""
+
+    async def job(ctx) -> list[tuple[int, int]]:
+        stream, seen = STREAM, []
+        ctx.set(stream.set_start, 1)
+        ctx.set(stream.start, start)
+        for pair in range(3):
+            (count_low, stride_low), (count_high, stride_high) = turns[2 * pair : 2 * pair + 2]
+            ctx.set(stream.set_dims, 1)
+            for name, value in {
+                "pair": pair,
+                "count_low": count_low,
+                "stride_low": stride_low,
+                "count_high": count_high,
+                "stride_high": stride_high,
+            }.items():
+                ctx.set(getattr(stream, name), value)
+            await ctx.tick()
+            ctx.set(stream.set_start, 0)
+        ctx.set(stream.set_dims, 0)
+        for _ in range(2):
+            # A walk begun is forgotten by a restart, which also wins over a step.
+            ctx.set(stream.restart, 1)
+            ctx.set(stream.step, 1)
+            await ctx.tick()
+            ctx.set(stream.restart, 0)
+            seen.clear()
+            for step in steps:
+                seen.append((ctx.get(stream.address), ctx.get(stream.last)))
+                ctx.set(stream.step, step)
+                await ctx.tick()
+        return seen
+
+    return BENCH.run(job)
+
+
+turns = st.lists(st.tuples(st.integers(1, 4), st.integers(-(1 << 23), (1 << 23) - 1)), min_size=6, max_size=6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, (1 << 24) - 1), turns, st.lists(st.booleans(), min_size=1, max_size=120))
+def test_walk(start, turns, steps):
+    indices = itertools.product(*(range(count) for count, _ in reversed(turns)))
+    walk = [
+        (
+            (start + sum(i * s for i, (_, s) in zip(index[::-1], turns, strict=True))) % (1 << 24),
+            int(index[-1] == turns[0][0] - 1),
+        )
+        for index in indices
+    ]
+    position, expected = 0, []
+    for step in steps:
+        expected.append(walk[position % len(walk)])
+        position += step
+    assert walk_of(start, turns, steps) == expected
+
+
+def test_largest_count():
+    """65535 turns: the counter is as wide as the field."""
+    turns = [(65535, 1), *[(1, 0)] * 5]
+    seen = walk_of(0, turns, [True] * 300)
+    assert seen == [(i, 0) for i in range(300)]
+
+
+def test_after_the_last_turn_it_starts_over():
+    turns = [(2, 1), (2, 10), *[(1, 0)] * 4]
+    seen = walk_of(5, turns, [True] * 6)
+    assert seen == [(5, 0), (6, 1), (15, 0), (16, 1), (5, 0), (6, 1)]

@@ -1,0 +1,103 @@
+"""The vector unit's exact cycles: what the cycle model counts on."""
+
+import pytest
+from tosaic.hw.isa import Element, Op, Opcode, Source, make
+from tosaic.hw.vector import LATENCY_CYCLES
+from tosaic.hw.vector.pipeline import STORE_STAGE
+from vector_bench import run_unit
+from vector_programs import TINY, bounds, dims, go, stream, uop
+
+LOAD, ARRAY, R1 = (Source.LOAD, 0), (Source.ARRAY, 0), (Source.REGISTER, 1)
+FIRST_ISSUE_CYCLES = 2
+LATENCY = TINY.vector_latency_cycles
+
+
+def signal() -> list:
+    return make(Opcode.VECTOR_SIGNAL, semaphore=1, count=1)
+
+
+def streams() -> list:
+    return [stream(0, 0), *dims(0, (500, 4)), stream(3, 4096, Element.INT8), *dims(3, (500, 4))]
+
+
+def run_go(program: list, command, array=()):
+    """(cycles of the issues, cycle in which the next command is taken), counted from the taking of the GO."""
+    run = run_unit(TINY, [*program, *streams(), command, signal()], bytearray(TINY.am_bytes), array)
+    start = run.taken[-2]
+    return [cycle - start for cycle in run.issues], run.taken[-1] - start
+
+
+@pytest.mark.parametrize("vectors", [1, 16, 53])
+@pytest.mark.parametrize("slots", [1, 3, 16])
+@pytest.mark.parametrize("source", [LOAD, ARRAY])
+def test_one_vector_per_cycle(vectors, slots, source):
+    program = [uop(0, Op.RESCALE, source, to_memory=1, multiplier=1 << 30, shift=31), bounds(0)]
+    issues, end = run_go(program, go(vectors, slots=slots), [[1, 2, 3, 4]] * vectors)
+    assert issues == list(range(FIRST_ISSUE_CYCLES, FIRST_ISSUE_CYCLES + vectors))
+    assert end == issues[-1] + STORE_STAGE
+
+
+@pytest.mark.parametrize("slots", [1, 5, 12, 16])
+def test_dependent_micro_ops(slots):
+    """A micro-op that reads a register starts max(n, latency) cycles after the one before, any other after n cycles."""
+    program = [
+        uop(0, Op.MOV, LOAD, destination=1),
+        bounds(0),
+        uop(1, Op.ADD, R1, LOAD, destination=1),
+        bounds(1),
+        uop(2, Op.MOV, R1, to_memory=1),
+        bounds(2),
+    ]
+    issues, end = run_go(program, go(2 * slots, 3, slots, repeats=3, body_start=1, body_end=2))
+    starts, clock = [], FIRST_ISSUE_CYCLES
+    for _ in range(2):
+        for reads_register in (False, True, True, True, True):
+            if reads_register:
+                clock = starts[-1] + max(slots, LATENCY)
+            starts.append(clock)
+            clock += slots
+    assert issues == [start + slot for start in starts for slot in range(slots)]
+    assert end == issues[-1] + STORE_STAGE
+
+
+def test_stalls_do_not_shorten_the_distance():
+    """Whatever the stalls, slot s of a micro-op comes `latency` cycles after slot s of the one it depends on."""
+    slots = 13
+    program = [uop(0, Op.MOV, ARRAY, destination=1), bounds(0), uop(1, Op.MOV, R1, to_memory=1), bounds(1)]
+    for seed in range(3):
+        array = [[1, 2, 3, 4]] * (2 * slots)
+        commands = [*program, *streams(), go(2 * slots, 2, slots), signal()]
+        run = run_unit(TINY, commands, bytearray(TINY.am_bytes), array, seed=seed)
+        batches = [run.issues[2 * slots * i :][: 2 * slots] for i in range(2)]
+        for batch in batches:
+            distances = [batch[slots + s] - batch[s] for s in range(slots)]
+            assert min(distances) >= LATENCY
+    assert LATENCY >= LATENCY_CYCLES
+
+
+@pytest.mark.parametrize(("bias", "scale", "words"), [(1, 0, 4), (0, 1, 5), (1, 1, 9), (0, 0, 0)])
+def test_parameters_take_a_cycle_per_word(bias, scale, words):
+    commands = [make(Opcode.VECTOR_PARAM, address=3, bias=bias, scale=scale), signal()]
+    run = run_unit(TINY, commands, bytearray(TINY.am_bytes))
+    assert run.taken[1] - run.taken[0] == words + 1
+
+
+@pytest.mark.parametrize("entries", [256, 512])
+def test_table_takes_a_cycle_per_word(entries):
+    commands = [make(Opcode.VECTOR_TABLE, address=3, entries=entries), signal()]
+    run = run_unit(TINY, commands, bytearray(TINY.am_bytes))
+    assert run.taken[1] - run.taken[0] == 4 * entries // TINY.columns + 1
+
+
+def test_configuration_takes_a_cycle_each():
+    commands = [uop(0), bounds(0), *streams(), make(Opcode.VECTOR_MARK, layer=5), signal()]
+    run = run_unit(TINY, commands, bytearray(TINY.am_bytes))
+    assert run.taken == list(range(len(commands)))
+
+
+def test_stalls_are_counted():
+    program = [uop(0, Op.MOV, ARRAY, LOAD, to_memory=1), bounds(0), *streams(), go(30)]
+    run = run_unit(TINY, program, bytearray(TINY.am_bytes), [[1, 2, 3, 4]] * 30, seed=4)
+    assert len(run.issues) == 30
+    assert run.issues[-1] - run.issues[0] + 1 <= 30 + run.stalls_am + run.stalls_array
+    assert run.stalls_am + run.stalls_array > 0
