@@ -96,7 +96,9 @@ class _Builder:
         outputs = [self._output(name) for name in graph.outputs]
         return self._layout(infos, [self.ports[name] for name in graph.inputs], outputs, kept)
 
-    def _layout(self, infos: list[LayerInfo], inputs: list[Port], outputs: list[Port], kept: list[str]) -> Program:
+    def _layout(
+        self, infos: list[LayerInfo], inputs: list[Port], outputs: list[Port], kept: list[str]
+    ) -> Program:
         """Places constants, program and data one after the other, and fixes the addresses."""
         config, items = self.config, interleave(self.emitter.tracker.items)
         instructions = [make(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=config.hash)]
@@ -113,7 +115,9 @@ class _Builder:
 
         def moved(port: Port) -> Port:
             address = port.address
-            return dataclasses.replace(port, address=address - DATA_REGION + data_address if address >= DATA_REGION else address)
+            return dataclasses.replace(
+                port, address=address - DATA_REGION + data_address if address >= DATA_REGION else address
+            )
 
         return Program(
             config=config,
@@ -132,7 +136,9 @@ class _Builder:
     def _size(self, name: str) -> int:
         tensor = self.graph.tensors[name]
         if tensor.dtype not in ELEMENT:
-            raise UnsupportedError(f"tensor {tensor} cannot be in the accelerator's memory: its type does not run yet")
+            raise UnsupportedError(
+                f"tensor {tensor} cannot be in the accelerator's memory: its type does not run yet"
+            )
         return math.prod(tensor.shape) * ELEMENT[tensor.dtype].bytes
 
     def _external(self, name: str) -> Placement:
@@ -150,7 +156,9 @@ class _Builder:
         tensor, root = self.graph.tensors[name], self.storage[name]
         if tensor.data is not None:
             raw = tensor.data.astype(tensor.dtype.numpy)
-            return Port(name, tuple(tensor.shape), tensor.dtype, self.emitter.add_constant(raw), self._size(name))
+            return Port(
+                name, tuple(tensor.shape), tensor.dtype, self.emitter.add_constant(raw), self._size(name)
+            )
         known = self.ports.get(name) or self.ports.get(root)
         if known is None:
             known = next(port for key, port in self.ports.items() if self.storage[key] == root)
@@ -236,7 +244,16 @@ class _Builder:
         operands = Operands(self.emitter, self.placements, buffers)
         if plan is not None:
             emit_convolution(
-                graph, layer, plan, operands, self.emitter, rows, params, params_address, table_place, self.storage
+                graph,
+                layer,
+                plan,
+                operands,
+                self.emitter,
+                rows,
+                params,
+                params_address,
+                table_place,
+                self.storage,
             )
         elif window is not None:
             emit_pool(graph, layer, window, operands, self.emitter, rows, table_place, self.storage)
@@ -260,7 +277,9 @@ class _Builder:
         self.placements[self.storage[name]] = resident
         return self.ports[name]
 
-    def _params(self, layer: Layer, plan: ConvolutionPlan | None) -> tuple[ParamBlock, tuple[bytes, int] | None]:
+    def _params(
+        self, layer: Layer, plan: ConvolutionPlan | None
+    ) -> tuple[ParamBlock, tuple[bytes, int] | None]:
         columns = self.config.columns
         if plan is not None:
             per_tile = plan.tiles[0].channels
@@ -276,7 +295,9 @@ class _Builder:
         if layer.table is not None:
             values = self.graph.const(layer.table)
             if values is None:
-                raise UnsupportedError(f"{layer.root}: the table {self.graph.tensors[layer.table]} is computed at run time")
+                raise UnsupportedError(
+                    f"{layer.root}: the table {self.graph.tensors[layer.table]} is computed at run time"
+                )
             table = pack_table(values)
         return params, table
 
@@ -338,7 +359,9 @@ class _Builder:
         while low <= high:
             middle = (low + high) // 2
             try:
-                buffers, taken = stripe_buffers(self.arena, self._stripe_sizes(layer, window, middle * step, external, output))
+                buffers, taken = stripe_buffers(
+                    self.arena, self._stripe_sizes(layer, window, middle * step, external, output)
+                )
             except OutOfMemory:
                 high = middle - 1
                 continue
@@ -406,4 +429,6 @@ def _relocated(instruction: Instruction, data_address: int) -> Instruction:
     address = instruction.fields.get("memory_address")
     if address is None or address < DATA_REGION:
         return instruction
-    return make(instruction.opcode, **{**instruction.fields, "memory_address": address - DATA_REGION + data_address})
+    return make(
+        instruction.opcode, **{**instruction.fields, "memory_address": address - DATA_REGION + data_address}
+    )

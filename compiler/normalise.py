@@ -15,7 +15,9 @@ def normalise(graph: Graph) -> Graph:
         source = graph.tensors[operator.inputs[0]].data if operator.inputs else None
         if source is not None and operator.op in _RENAMING:
             target = graph.tensors[operator.outputs[0]]
-            graph.tensors[target.name] = Tensor(target.name, target.shape, target.dtype, source.reshape(target.shape))
+            graph.tensors[target.name] = Tensor(
+                target.name, target.shape, target.dtype, source.reshape(target.shape)
+            )
         elif source is not None and operator.op == "TRANSPOSE":
             target = graph.tensors[operator.outputs[0]]
             data = np.ascontiguousarray(source.transpose(operator.attributes["perms"]))

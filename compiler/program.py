@@ -38,9 +38,13 @@ class Port:
     def write(self, memory: np.ndarray, value: np.ndarray) -> None:
         """Places the tensor; InputError when shape or dtype differ."""
         if tuple(value.shape) != self.shape:
-            raise InputError(f"input {self.name!r} has shape {list(value.shape)}, the model wants {list(self.shape)}")
+            raise InputError(
+                f"input {self.name!r} has shape {list(value.shape)}, the model wants {list(self.shape)}"
+            )
         if value.dtype != self.numpy:
-            raise InputError(f"input {self.name!r} has dtype {value.dtype}, the model wants {self.numpy}: convert it first")
+            raise InputError(
+                f"input {self.name!r} has dtype {value.dtype}, the model wants {self.numpy}: convert it first"
+            )
         raw = np.frombuffer(np.ascontiguousarray(value).tobytes(), np.uint8)
         memory[self.address : self.address + self.bytes] = raw
 
@@ -89,7 +93,13 @@ class Program:
         """MAGIC, u32 header length, JSON header, image, u32 CRC-32 of everything before it."""
 
         def port(p: Port) -> dict:
-            return {"name": p.name, "shape": p.shape, "dtype": p.dtype.name, "address": p.address, "bytes": p.bytes}
+            return {
+                "name": p.name,
+                "shape": p.shape,
+                "dtype": p.dtype.name,
+                "address": p.address,
+                "bytes": p.bytes,
+            }
 
         header = {
             "isa_hash": ISA_HASH,
@@ -114,12 +124,16 @@ class Program:
         if raw[: len(MAGIC)] != MAGIC:
             raise ModelError("not a Tosaic program file (its first bytes are wrong)")
         if zlib.crc32(raw[:-4]) != int.from_bytes(raw[-4:], "little"):
-            raise ModelError("the program file is damaged: its CRC-32 does not match; compile the model again")
+            raise ModelError(
+                "the program file is damaged: its CRC-32 does not match; compile the model again"
+            )
         start = len(MAGIC) + 4
         length = int.from_bytes(raw[len(MAGIC) : start], "little")
         header = json.loads(raw[start : start + length])
         if header["isa_hash"] != ISA_HASH:
-            raise ModelError("the program file was compiled for another instruction set version; compile the model again")
+            raise ModelError(
+                "the program file was compiled for another instruction set version; compile the model again"
+            )
 
         def port(p: dict) -> Port:
             return Port(p["name"], tuple(p["shape"]), DType[p["dtype"]], p["address"], p["bytes"])

@@ -25,16 +25,19 @@ _FREE = ("RESHAPE", "IDENTITY")
 def check_support(graph: Graph, config: Config) -> list[Support]:
     """A verdict per operator, in graph order. Raises ModelError when the graph is illegal."""
     validate(graph)
-    left = {operator.name for operator in normalise(graph).operators}
+    folded = normalise(graph)
+    left = {operator.name for operator in folded.operators}
     verdicts = []
     for operator in graph.operators:
         if operator.name not in left:
-            verdicts.append(Support(operator, True, "folded: all operands are constants, or nothing reads it"))
+            verdicts.append(
+                Support(operator, True, "folded: all operands are constants, or nothing reads it")
+            )
         elif operator.op in _FREE:
             verdicts.append(Support(operator, True, "renames a tensor, moves nothing"))
         else:
             try:
-                compile_graph(_alone(graph, operator), config, optimize=False)
+                compile_graph(_alone(folded, operator), config, optimize=False)
             except UnsupportedError as error:
                 verdicts.append(Support(operator, False, str(error)))
             else:

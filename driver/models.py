@@ -25,7 +25,9 @@ def open_model(source: "str | pathlib.Path | Graph | Program") -> Graph | Progra
         return source
     path = pathlib.Path(source)
     if path.suffix in _LATER:
-        raise UnsupportedError(f"{path.name}: {_LATER[path.suffix]} cannot be imported yet; convert the model to .tosa")
+        raise UnsupportedError(
+            f"{path.name}: {_LATER[path.suffix]} cannot be imported yet; convert the model to .tosa"
+        )
     if not path.is_file():
         raise InputError(f"{path}: there is no such file" if not path.exists() else f"{path}: not a file")
     try:

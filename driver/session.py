@@ -69,7 +69,9 @@ class Session:
         self._runner: Runner | None = None
         if target == "golden":
             if self.graph is None:
-                raise InputError("a compiled program cannot run on golden, which needs the graph: give the .tosa file")
+                raise InputError(
+                    "a compiled program cannot run on golden, which needs the graph: give the .tosa file"
+                )
             self.config = find_config(config)
             self.inputs = [_argument(self.graph.tensors[name]) for name in self.graph.inputs]
             self.outputs = [_argument(self.graph.tensors[name]) for name in self.graph.outputs]
@@ -114,7 +116,9 @@ class Session:
         names = [argument.name for argument in self.inputs]
         for name in inputs:
             if name not in names:
-                raise InputError(f"the model has no input {name!r}; it has {', '.join(map(repr, names)) or 'none'}")
+                raise InputError(
+                    f"the model has no input {name!r}; it has {', '.join(map(repr, names)) or 'none'}"
+                )
         values = {}
         for argument in self.inputs:
             if argument.name not in inputs:
@@ -192,7 +196,10 @@ class Session:
 
 
 def run(
-    model: str | pathlib.Path | Graph | Program, inputs: Mapping[str, np.ndarray], target: str = "sim", **options: Any
+    model: str | pathlib.Path | Graph | Program,
+    inputs: Mapping[str, np.ndarray],
+    target: str = "sim",
+    **options: Any,
 ) -> dict[str, np.ndarray]:
     """One-shot `Session(model, target, **options).run(inputs)`."""
     return Session(model, target, **options).run(inputs)
@@ -210,4 +217,3 @@ def find_config(config: str | Config) -> Config:
 
 def _argument(tensor: Tensor) -> NodeArg:
     return NodeArg(tensor.name, tuple(tensor.shape), tensor.dtype)
-

@@ -17,7 +17,9 @@ Runner = Callable[[np.ndarray], RunResult]
 def check_target(target: str) -> None:
     """InputError for an unknown target, UnsupportedError for a device URI."""
     if "://" in target:
-        raise UnsupportedError(f"target {target!r}: boards are not connected yet; use one of {', '.join(TARGETS)}")
+        raise UnsupportedError(
+            f"target {target!r}: boards are not connected yet; use one of {', '.join(TARGETS)}"
+        )
     if target not in TARGETS:
         raise InputError(f"there is no target {target!r}; use one of {', '.join(TARGETS)}")
 

@@ -1,7 +1,7 @@
 """Tosaic: an open NPU that computes TOSA bit for bit.
 
-    session = tosaic.Session("model.tosa", target="sim", config="base")
-    outputs = session.run({"input": x})
+session = tosaic.Session("model.tosa", target="sim", config="base")
+outputs = session.run({"input": x})
 """
 
 from importlib.metadata import version

@@ -65,7 +65,9 @@ class GraphBuilder:
         ModelError if the operator's shapes do not fit.
         """
         spec = OPERATORS[op]
-        operator = Operator(op, list(inputs), [output or self._fresh(op.lower())], attributes, self._fresh(op))
+        operator = Operator(
+            op, list(inputs), [output or self._fresh(op.lower())], attributes, self._fresh(op)
+        )
         node = Node(self.graph, operator, spec)
         if spec.infer is None:
             raise ValueError(f"the shape of {op}'s output does not follow from its inputs")

@@ -62,12 +62,16 @@ def plan_convolution(graph: Graph, layer: Layer, window: Window, emitter: Emitte
     weight = graph.const(operator.inputs[1])
     bias = graph.const(operator.inputs[2])
     if weight is None or bias is None:
-        raise UnsupportedError(f"{operator}: run-time weights ({graph.tensors[operator.inputs[1]]}) do not run yet")
+        raise UnsupportedError(
+            f"{operator}: run-time weights ({graph.tensors[operator.inputs[1]]}) do not run yet"
+        )
     input_zp = int(graph.operand_value(operator, "input_zp").reshape(-1)[0])
     weight_zp = int(graph.operand_value(operator, "weight_zp").reshape(-1)[0])
     columns = tile_columns(layer, graph, config)
     if columns < 1:
-        raise UnsupportedError(f"{operator}: {graph.tensors[layer.output]} has elements wider than a word of this configuration")
+        raise UnsupportedError(
+            f"{operator}: {graph.tensors[layer.output]} has elements wider than a word of this configuration"
+        )
     channels = graph.tensors[operator.outputs[0]].shape[3]
     window = window.simplified()
     if operator.op == "CONV2D":
@@ -81,7 +85,9 @@ def plan_convolution(graph: Graph, layer: Layer, window: Window, emitter: Emitte
         tiles, runs = make_tiles(window_weight, window, columns, weight_zp, emitter)
         macs = int(np.prod(weight.shape)) * window.n * window.oh * window.ow
     _check_blobs(operator, tiles, config)
-    return ConvolutionPlan(window, tiles, channels, depthwise, *runs, input_zp, weight_zp, bias.reshape(-1), macs)
+    return ConvolutionPlan(
+        window, tiles, channels, depthwise, *runs, input_zp, weight_zp, bias.reshape(-1), macs
+    )
 
 
 def _check_blobs(operator: Operator, tiles: list[Tile], config: Config) -> None:
@@ -303,7 +309,9 @@ def _emit_array(
     emitter.array(setup, go, am, wm)
 
 
-def _window(x_start: int, x_step: int, y_start: int, y_step: int, y_step_bytes: int, width: int) -> Instruction:
+def _window(
+    x_start: int, x_step: int, y_start: int, y_step: int, y_step_bytes: int, width: int
+) -> Instruction:
     return make(
         Opcode.ARRAY_WINDOW,
         x_start=x_start,

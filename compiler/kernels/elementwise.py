@@ -75,7 +75,9 @@ def emit_elementwise(
     addresses = []
     for load in layer.program.loads:
         source = graph.tensors[load.tensor]
-        addresses.append(operands.fetch(storage[load.tensor], 0, math.prod(source.shape) * load.element.bytes))
+        addresses.append(
+            operands.fetch(storage[load.tensor], 0, math.prod(source.shape) * load.element.bytes)
+        )
     out = operands.target(storage[layer.output], 0, total * element.bytes)
     axes, reduced, offsets = _axes(graph, layer, sizes)
     addresses = [a + o for a, o in zip([*addresses, out], offsets, strict=True)]
@@ -158,7 +160,9 @@ def _emit_nest(
     """The GOs of a nest; `addresses` and strides per stream, loads first."""
     lanes = emitter.config.columns // max(sizes)
     if lanes < 1:
-        raise UnsupportedError(f"{layer.root}: elements of {max(sizes)} bytes on a {emitter.config.columns}-byte machine")
+        raise UnsupportedError(
+            f"{layer.root}: elements of {max(sizes)} bytes on a {emitter.config.columns}-byte machine"
+        )
     merged = axes if keep_axes else merge(axes)
     outer, along, tail = split_lanes(merged, sizes, lanes)
     splats = tuple(along is not None and stride == 0 for stride in merged[-1].strides) if merged else ()
@@ -208,4 +212,3 @@ def emit_piece(
         params=params,
         table=table,
     )
-

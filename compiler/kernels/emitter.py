@@ -53,7 +53,12 @@ class Emitter:
     def load(self, memory_address: int, am_address: int, size_bytes: int) -> None:
         """Copies external memory to activation memory."""
         go = make(
-            Opcode.LOAD_GO, memory_address=memory_address, space=0, local_address=am_address, row_bytes=size_bytes, rows=1
+            Opcode.LOAD_GO,
+            memory_address=memory_address,
+            space=0,
+            local_address=am_address,
+            row_bytes=size_bytes,
+            rows=1,
         )
         self.tracker.add(
             Unit.LOAD,
@@ -65,7 +70,11 @@ class Emitter:
     def store(self, am_address: int, memory_address: int, size_bytes: int) -> None:
         """Copies activation memory to external memory."""
         go = make(
-            Opcode.STORE_GO, memory_address=memory_address, local_address=am_address, row_bytes=size_bytes, rows=1
+            Opcode.STORE_GO,
+            memory_address=memory_address,
+            local_address=am_address,
+            row_bytes=size_bytes,
+            rows=1,
         )
         self.tracker.add(
             Unit.STORE,

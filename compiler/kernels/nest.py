@@ -59,7 +59,13 @@ def split_lanes(axes: list[Axis], sizes: tuple[int, ...], lanes: int) -> tuple[l
 
 
 def pieces(
-    outer: list[Axis], along: Axis | None, lanes: int, tail: int, reduced: list[Axis], streams: int, max_slots: int
+    outer: list[Axis],
+    along: Axis | None,
+    lanes: int,
+    tail: int,
+    reduced: list[Axis],
+    streams: int,
+    max_slots: int,
 ) -> Iterator[Piece]:
     """The VECTOR_GOs that cover the nest (`outer` slowest first) of so many streams."""
     axes = list(outer)
@@ -70,7 +76,9 @@ def pieces(
             yield from pieces(outer, full, lanes, lanes, reduced, streams, max_slots)
             rest = tuple(stride * full.count for stride in along.strides)
             for piece in pieces(outer, Axis(1, along.strides), tail, tail, reduced, streams, max_slots):
-                yield dataclasses.replace(piece, offsets=tuple(map(sum, zip(piece.offsets, rest, strict=True))))
+                yield dataclasses.replace(
+                    piece, offsets=tuple(map(sum, zip(piece.offsets, rest, strict=True)))
+                )
             return
         axes.append(along)
         if along.count == 1:

@@ -15,6 +15,7 @@ class Placement:
     address: int
     bytes: int
 
+
 WINDOW = "window of "
 """Role of the tensor that a convolution or pool slides over."""
 
@@ -77,4 +78,6 @@ def stripe_buffers(arena: Arena, sizes: dict[str, int]) -> tuple[dict[str, Strip
             return buffers, taken
         for address in taken:
             arena.free(address)
-    raise OutOfMemory(f"{sum(sizes.values())} bytes of stripes do not fit {arena.largest_gap_bytes()} free bytes")
+    raise OutOfMemory(
+        f"{sum(sizes.values())} bytes of stripes do not fit {arena.largest_gap_bytes()} free bytes"
+    )

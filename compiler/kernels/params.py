@@ -27,7 +27,9 @@ def pack_params(
         if bias is not None:
             parts.append(_lanes(np.broadcast_to(bias, channels)[start:stop], columns, "<i4"))
         if per_channel is not None:
-            parts.append(_lanes(np.broadcast_to(per_channel.multipliers, channels)[start:stop], columns, "<i4"))
+            parts.append(
+                _lanes(np.broadcast_to(per_channel.multipliers, channels)[start:stop], columns, "<i4")
+            )
             parts.append(_lanes(np.broadcast_to(per_channel.shifts, channels)[start:stop], columns, "u1"))
     tile_bytes = columns * (4 * (bias is not None) + 5 * (per_channel is not None))
     return ParamBlock(b"".join(parts), tile_bytes, bias is not None, per_channel is not None)

@@ -61,7 +61,9 @@ def emit_pool(
     channels, pixel = window.ic // source_size, window.ic
     lanes = emitter.config.columns // max(sizes)
     if lanes < 1:
-        raise UnsupportedError(f"{layer.root}: elements of {max(sizes)} bytes on a {emitter.config.columns}-byte machine")
+        raise UnsupportedError(
+            f"{layer.root}: elements of {max(sizes)} bytes on a {emitter.config.columns}-byte machine"
+        )
     for image in range(window.n):
         for oy0 in range(0, window.oh, stripe_rows):
             oy1 = min(oy0 + stripe_rows, window.oh)
@@ -81,7 +83,10 @@ def emit_pool(
                     ix = xs.start * window.sx - window.left + xs.first
                     place = (ys.start - oy0) * window.ow + xs.start
                     addresses = [source + iy * window.view.pitch + ix * pixel]
-                    addresses += [address + place * channels * size for address, size in zip(extra, sizes[1:], strict=False)]
+                    addresses += [
+                        address + place * channels * size
+                        for address, size in zip(extra, sizes[1:], strict=False)
+                    ]
                     addresses.append(target + place * channels * out_size)
                     outs = sizes[1:]
                     axes = [

@@ -203,11 +203,18 @@ class Fuser:
         if target.dtype not in ELEMENT:
             raise UnsupportedError(f"{root_operator}: the accelerator does not store {target}")
         for operator in order:
-            if operator.op == "RESCALE" and operator.attributes.get("output_unsigned") and operator is not root_operator:
+            if (
+                operator.op == "RESCALE"
+                and operator.attributes.get("output_unsigned")
+                and operator is not root_operator
+            ):
                 raise TooComplex("an unsigned result inside a layer")
         program = assemble(result, self.config)
         if base is not None and base.op in (*ARRAY_OPERATORS, *POOLS):
-            if any(graph.tensors[load.tensor].shape != target.shape for load in program.loads[program.body_loads :]):
+            if any(
+                graph.tensors[load.tensor].shape != target.shape
+                for load in program.loads[program.body_loads :]
+            ):
                 raise TooComplex("a broadcast operand after a window")
         if translator.per_channel is not None and base is not None and base.op not in ARRAY_OPERATORS:
             raise TooComplex("a per-channel RESCALE after a reduction")

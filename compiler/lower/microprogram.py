@@ -140,7 +140,9 @@ class _Assembler:
         if isinstance(b, ArrayResult):
             b = self.into_register(b)
         # One operand may come from memory and one may be immediate.
-        if (isinstance(a, Load) and isinstance(b, Load)) or (isinstance(a, Immediate) and isinstance(b, Immediate)):
+        if (isinstance(a, Load) and isinstance(b, Load)) or (
+            isinstance(a, Immediate) and isinstance(b, Immediate)
+        ):
             a = self.into_register(a)
         operands = [value for value in (a, b) if value is not None and id(value) in self.register]
         held = {id(value): self.register[id(value)] for value in operands}
@@ -232,4 +234,3 @@ def assemble(root: Value, config: Config) -> MicroProgram:
         per_channel=any(node.per_channel for node in nodes),
         average=assembler.average,
     )
-

@@ -35,7 +35,13 @@ def reduced_value(graph: Graph, operator: Operator, operand: Callable[[str], Val
         multiplier, shift = reciprocal_scale(1)
         low, high = (-128, 127) if source.dtype is DType.INT8 else (-32768, 32767)
         return Node(
-            Op.RESCALE, total, multiplier=multiplier, shift=shift, out_zp=output_zp, clamp=(low, high), average=True
+            Op.RESCALE,
+            total,
+            multiplier=multiplier,
+            shift=shift,
+            out_zp=output_zp,
+            clamp=(low, high),
+            average=True,
         )
     combine = _COMBINE[operator.op]
     if combine is Op.MAX:

@@ -88,7 +88,9 @@ class Translator:
     def _into_rescale(self, operator: Operator, a: Value, b: Value) -> Node | None:
         """ADD of a RESCALE's result is that RESCALE's B operand: one micro-operation less."""
         for first, second, name in ((a, b, operator.inputs[0]), (b, a, operator.inputs[1])):
-            free = isinstance(first, Node) and first.op is Op.RESCALE and first.b is None and first.out_zp == 0
+            free = (
+                isinstance(first, Node) and first.op is Op.RESCALE and first.b is None and first.out_zp == 0
+            )
             if free and first.clamp is None and first is not second and self.uses(name) == 1:
                 assert isinstance(first, Node)
                 first.b, first.wrap32 = second, True
@@ -116,7 +118,12 @@ class Translator:
             else:
                 value = Node(Op.AND, value, Immediate((1 << bits) - 1))
         node = Node(Op.RESCALE, value, a_zp=input_zp, round=attributes["rounding_mode"] == "DOUBLE_ROUND")
-        raw = isinstance(value, Node) and value.op is Op.MOV and isinstance(value.a, ArrayResult) and value.clamp is None
+        raw = (
+            isinstance(value, Node)
+            and value.op is Op.MOV
+            and isinstance(value.a, ArrayResult)
+            and value.clamp is None
+        )
         if self.uses(operator.inputs[0]) == 1 and isinstance(value, Node) and raw:
             node.a, node.bias = value.a, value.bias
         multipliers = graph.operand_value(operator, "multiplier").reshape(-1).astype(np.int64)
@@ -151,7 +158,11 @@ class Translator:
 
     def _negate(self, operator: Operator) -> Value:
         target = self.graph.tensors[operator.outputs[0]].dtype
-        zps = [self._value(operator, name) for name in ("input1_zp", "output_zp")] if target is DType.INT8 else [0, 0]
+        zps = (
+            [self._value(operator, name) for name in ("input1_zp", "output_zp")]
+            if target is DType.INT8
+            else [0, 0]
+        )
         node = Node(Op.MUL, self.operand(operator.inputs[0]), Immediate(-1), a_zp=zps[0], out_zp=zps[1])
         if target is DType.INT32:
             node.wrap32 = True
@@ -181,11 +192,15 @@ class Translator:
 
     def _arithmetic_right_shift(self, operator: Operator) -> Value:
         rounding = bool(operator.attributes["round"])
-        return Node(Op.ASR, self.operand(operator.inputs[0]), self.operand(operator.inputs[1]), round=rounding)
+        return Node(
+            Op.ASR, self.operand(operator.inputs[0]), self.operand(operator.inputs[1]), round=rounding
+        )
 
     def _only_int32(self, operator: Operator) -> None:
         if self._tensor(operator).dtype is not DType.INT32:
-            raise UnsupportedError(f"{operator}: {operator.op} runs on int32 only, not on {self._tensor(operator)}")
+            raise UnsupportedError(
+                f"{operator}: {operator.op} runs on int32 only, not on {self._tensor(operator)}"
+            )
 
     def _cast(self, operator: Operator) -> Value:
         value, target = self.operand(operator.inputs[0]), self.graph.tensors[operator.outputs[0]].dtype
@@ -201,7 +216,8 @@ class Translator:
 ELEMENTWISE = frozenset(_SIMPLE) | {
     name[1:].upper()
     for name in vars(Translator)
-    if name.startswith("_") and not name.startswith("__") and name[1:].upper() not in
-    ("TENSOR", "VALUE", "BINARY", "INTO_RESCALE", "ONLY_INT32")
+    if name.startswith("_")
+    and not name.startswith("__")
+    and name[1:].upper() not in ("TENSOR", "VALUE", "BINARY", "INTO_RESCALE", "ONLY_INT32")
 }
 """TOSA operators that become micro-operations lane by lane."""

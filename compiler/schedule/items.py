@@ -42,5 +42,7 @@ class Item:
         out = list(self.configuration)
         out += [make(WAIT[self.unit], semaphore=SEMAPHORE[unit, self.unit], count=1) for unit in self.waits]
         out += self.work
-        out += [make(SIGNAL[self.unit], semaphore=SEMAPHORE[self.unit, unit], count=1) for unit in self.signals]
+        out += [
+            make(SIGNAL[self.unit], semaphore=SEMAPHORE[self.unit, unit], count=1) for unit in self.signals
+        ]
         return out

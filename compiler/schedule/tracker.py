@@ -78,7 +78,12 @@ class Tracker:
         kept = [
             a
             for a in self._accesses[span.space]
-            if not (a.unit == unit and (a.writes == writes or writes) and span.start <= a.start and a.end <= span.end)
+            if not (
+                a.unit == unit
+                and (a.writes == writes or writes)
+                and span.start <= a.start
+                and a.end <= span.end
+            )
         ]
         kept.append(_Access(span.start, span.end, unit, index, writes))
         self._accesses[span.space] = kept

@@ -8,7 +8,9 @@ import typer
 
 from tosaic.cli import check, compile, configs, demo, run, verilog
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+)
 app.command("run")(run.run)
 app.command("compile")(compile.compile_)
 app.command("check")(check.check)
@@ -27,7 +29,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _frame(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Run neural networks on the Tosaic NPU: golden model, emulator, Verilated RTL."""
 

@@ -13,7 +13,9 @@ from tosaic.driver.session import Session
 
 def compile_(
     model: Annotated[str, typer.Argument(help="A .tosa model.")],
-    output: Annotated[pathlib.Path, typer.Option("-o", "--output", metavar="FILE.tsc", help="The program file.")],
+    output: Annotated[
+        pathlib.Path, typer.Option("-o", "--output", metavar="FILE.tsc", help="The program file.")
+    ],
     config: options.Config = "base",
     verbose: options.Verbose = False,
 ) -> None:

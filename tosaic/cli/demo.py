@@ -20,7 +20,9 @@ def demo(
     images: Annotated[int, typer.Option("--images", help="How many test images.")] = 24,
     on: options.On = "sim",
     config: options.Config = "base",
-    report: Annotated[pathlib.Path, typer.Option("--report", metavar="FILE.html")] = pathlib.Path("report.html"),
+    report: Annotated[pathlib.Path, typer.Option("--report", metavar="FILE.html")] = pathlib.Path(
+        "report.html"
+    ),
     verbose: options.Verbose = False,
 ) -> None:
     """Run the trained digits network on real images through the Verilated RTL; print predictions and cycles."""
@@ -65,5 +67,7 @@ def _show(console: Console, pixels: np.ndarray, results: list[tuple[int, int, di
     """A few images side by side, as characters."""
     rows = pixels.reshape(len(pixels), 8, 8)
     for y in range(8):
-        console.print("   ".join("".join(_SHADES[min(int(v) * 10 // 17, 9)] * 2 for v in image[y]) for image in rows))
+        console.print(
+            "   ".join("".join(_SHADES[min(int(v) * 10 // 17, 9)] * 2 for v in image[y]) for image in rows)
+        )
     console.print("   ".join(f"{f'label {label}: {prediction}':16}" for label, prediction, _ in results))

@@ -16,17 +16,29 @@ from tosaic.driver.session import NodeArg, Session
 def run(
     model: Annotated[str, typer.Argument(help="A .tosa model or a compiled .tsc program.")],
     inputs: Annotated[list[str] | None, typer.Option("-i", "--input", metavar="NAME=FILE.npy")] = None,
-    output: Annotated[pathlib.Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write NAME.npy files.")] = None,
+    output: Annotated[
+        pathlib.Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write NAME.npy files.")
+    ] = None,
     on: options.On = "sim",
     config: options.Config = "base",
-    check: Annotated[bool, typer.Option("--check", help="Compare every output with golden; exit 3 on a mismatch.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare every output with golden; exit 3 on a mismatch.")
+    ] = False,
     layers: Annotated[bool, typer.Option("--layers", help="With --check: compare every layer.")] = False,
-    no_fuse: Annotated[bool, typer.Option("-O0", help="One layer per operator, so that --layers sees every tensor.")] = False,
-    random: Annotated[int | None, typer.Option("--random", metavar="SEED", help="Make up the inputs that are missing.")] = None,
+    no_fuse: Annotated[
+        bool, typer.Option("-O0", help="One layer per operator, so that --layers sees every tensor.")
+    ] = False,
+    random: Annotated[
+        int | None, typer.Option("--random", metavar="SEED", help="Make up the inputs that are missing.")
+    ] = None,
     memory_bandwidth: options.Bandwidth = None,
     memory_latency: options.Latency = 50,
-    stats: Annotated[pathlib.Path | None, typer.Option("--stats", metavar="FILE.json", help="Write measurements.")] = None,
-    report: Annotated[pathlib.Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report page.")] = None,
+    stats: Annotated[
+        pathlib.Path | None, typer.Option("--stats", metavar="FILE.json", help="Write measurements.")
+    ] = None,
+    report: Annotated[
+        pathlib.Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report page.")
+    ] = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Run a model and print its outputs and measurements."""
@@ -104,4 +116,6 @@ def _inputs(wanted: list[NodeArg], given: list[str], seed: int | None) -> dict[s
 def _random(generator: np.random.Generator, argument: NodeArg) -> np.ndarray:
     if argument.numpy == np.bool_:
         return generator.integers(0, 2, argument.shape).astype(bool)
-    return generator.integers(argument.type.min, argument.type.max, argument.shape, endpoint=True, dtype=argument.numpy)
+    return generator.integers(
+        argument.type.min, argument.type.max, argument.shape, endpoint=True, dtype=argument.numpy
+    )

@@ -23,4 +23,6 @@ def verilog(
     output.mkdir(parents=True, exist_ok=True)
     (output / "tosaic.v").write_text(text)
     (output / "registers.md").write_text(csr_markdown())
-    print(f"{output / 'tosaic.v'}: {text.count(chr(10)):,} lines, configuration {chosen.name}, top module tosaic")
+    print(
+        f"{output / 'tosaic.v'}: {text.count(chr(10)):,} lines, configuration {chosen.name}, top module tosaic"
+    )

@@ -1,0 +1,42 @@
+# `make demo` runs the digits network through the Verilated RTL; `make test` runs the test suite.
+# Both make .venv and install what they need from PyPI.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+
+.PHONY: demo test lint typecheck docs clean
+
+$(VENV)/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev,cocotb]'
+	@touch $@
+
+demo: $(VENV)/installed
+	$(BIN)/tosaic demo
+
+test: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -n $(JOBS) tests
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# mypy does not see setuptools' mapping of folders to import names: it gets a farm of links instead.
+typecheck: $(VENV)/installed-dev
+	rm -rf build/typing && mkdir -p build/typing/tosaic
+	ln -s $(CURDIR)/tosaic/* build/typing/tosaic/
+	for name in hw compiler sim driver boards examples; do ln -s $(CURDIR)/$$name build/typing/tosaic/$$name; done
+	MYPYPATH=build/typing $(BIN)/mypy -p tosaic
+
+# Tables in docs/ that are generated from the code; tests compare them.
+docs: $(VENV)/installed-dev
+	$(BIN)/python -m tosaic.hw.isa_doc
+
+clean:
+	rm -rf $(VENV) build

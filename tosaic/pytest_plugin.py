@@ -1,0 +1,38 @@
+"""pytest fixture `cosim`: asserts in one line that a network is bit-exact on a target.
+
+def test_my_network(cosim):
+    outputs = cosim("model.tosa", {"input": x})
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+Cosim = Callable[..., dict[str, np.ndarray]]
+
+
+@pytest.fixture
+def cosim() -> Cosim:
+    """A function cosim(model, inputs, target="sim", config="base", **session_options) -> outputs."""
+
+    def run(
+        model: Any,
+        inputs: Mapping[str, np.ndarray],
+        target: str = "sim",
+        config: str = "base",
+        layers: bool = False,
+        **options: Any,
+    ) -> dict[str, np.ndarray]:
+        # Imported here: the plugin is loaded by every pytest run in the environment.
+        from tosaic.compiler.ir.errors import MismatchError
+        from tosaic.driver.session import Session
+
+        session = Session(model, target, config, keep_layers=layers, **options)
+        try:
+            return session.run(inputs, check=True)
+        except MismatchError as mismatch:
+            pytest.fail(f"{target} on {config} is not bit-exact: {mismatch}", pytrace=False)
+
+    return run
