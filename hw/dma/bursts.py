@@ -15,7 +15,9 @@ BURST_BEATS = 32
 def check_config(config: Config) -> None:
     """ValueError unless a block of BURST_BEATS beats divides 4 KiB."""
     if BURST_BEATS * config.word_bytes > 4096:
-        raise ValueError(f"columns must be at most {4096 // BURST_BEATS} for the bursts' sake, not {config.columns}")
+        raise ValueError(
+            f"columns must be at most {4096 // BURST_BEATS} for the bursts' sake, not {config.columns}"
+        )
 
 
 class Job(data.StructLayout):
@@ -25,7 +27,7 @@ class Job(data.StructLayout):
         super().__init__(
             {
                 "is_signal": unsigned(1),
-                "illegal": unsigned(1),  # reported as ILLEGAL when its turn comes; the other fields do not count
+                "illegal": unsigned(1),  # reported as ILLEGAL when its turn comes
                 "semaphore": unsigned(4),
                 "signal_count": unsigned(8),
                 "to_wm": unsigned(1),
@@ -42,8 +44,9 @@ class Job(data.StructLayout):
 class Burst(data.StructLayout):
     """A burst of W-aligned beats, or a SIGNAL.
 
-    Beat k carries memory bytes `address` + k*W + lane and goes to (comes from) local bytes `local_address` + k*W + lane,
-    modulo 2**24, where lanes below `first_lane` of the first beat and above `last_lane` of the last do not count.
+    Beat k carries memory bytes `address` + k*W + lane and goes to (comes from) local bytes `local_address` +
+    k*W + lane, modulo 2**24, where lanes below `first_lane` of the first beat and above `last_lane` of the
+    last do not count.
     """
 
     def __init__(self, config: Config) -> None:
@@ -66,16 +69,17 @@ class Burst(data.StructLayout):
 class BurstSplitter(wiring.Component):
     """Splits the rows of GOs into INCR bursts of at most BURST_BEATS beats, one burst per cycle.
 
-    A burst ends at a multiple of BURST_BEATS beats or at the end of its row. Jobs keep their order and follow each
-    other without a gap; the first burst of a job is offered two cycles after the job was taken.
+    A burst ends at a multiple of BURST_BEATS beats or at the end of its row. Jobs keep their order and follow
+    each other without a gap; the first burst of a job is offered two cycles after the job was taken.
 
     Ports:
         `jobs`: GOs and SIGNALs.
         `bursts`: what becomes of them. `valid` may fall when `halt` rises.
-        `mem_base`, `mem_size`: the window in external memory, stable while `busy`; the sum must stay below 2**32.
+        `mem_base`, `mem_size`: the window in external memory, stable while `busy`; at most 2**32 in all.
         `halt`: nothing is taken or offered.
-        `error`, `code`: high in the cycle in which a row is found to leave the window (MEMORY_RANGE) or a job to be illegal
-            (ILLEGAL; also a row for WM that is not made of whole aligned words). The user raises `halt` from the next cycle on.
+        `error`, `code`: high in the cycle in which a row is found to leave the window (MEMORY_RANGE) or a job
+            to be illegal (ILLEGAL; also a row for WM that is not whole aligned words). The user raises
+            `halt` from the next cycle on.
         `busy`: a job is inside.
 
     Row r starts at offset memory_address + r*memory_pitch modulo 2**32 and must end at or before mem_size.

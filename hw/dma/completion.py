@@ -29,7 +29,8 @@ class Completion(wiring.Component):
         `outstanding`: bursts are under way.
         `waiting`: SIGNALs are.
         `halt`: SIGNALs do not fire.
-        `signal`, `signal_semaphore`, `signal_count`: as in `Tokens`; at the earliest one cycle after the last `completed`.
+        `signal`, `signal_semaphore`, `signal_count`: as in `Tokens`; at the earliest one cycle after the last
+            `completed`.
     """
 
     issued: In(1)

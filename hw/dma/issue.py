@@ -12,7 +12,8 @@ from .bursts import Job
 class CommandIssue(wiring.Component):
     """Executes WAIT and PITCH of the LOAD or STORE unit and passes its GOs and SIGNALs on as jobs.
 
-    One command per cycle; WAIT stays at the head until the tokens are there. Jobs are not delayed (combinational).
+    One command per cycle; WAIT stays at the head until the tokens are there. Jobs are not delayed
+    (combinational).
 
     Ports:
         `commands`: instructions of this unit.
@@ -57,24 +58,23 @@ class CommandIssue(wiring.Component):
             job.local_pitch.eq(local_pitch),
         ]
         m.d.comb += job.to_wm.eq(go.space == Space.WM if self.unit == Unit.LOAD else 0)
-        with m.If(~self.halt):
-            with m.Switch(self.commands.payload[:8]):
-                with m.Case(opcode["WAIT"]):
-                    m.d.comb += [self.wait.eq(self.commands.valid), self.commands.ready.eq(self.ok)]
-                with m.Case(opcode["PITCH"]):
-                    m.d.comb += self.commands.ready.eq(1)
-                    with m.If(self.commands.valid):
-                        m.d.sync += [
-                            memory_pitch.eq(fields["PITCH"].memory_pitch),
-                            local_pitch.eq(fields["PITCH"].local_pitch),
-                        ]
-                with m.Default():
-                    m.d.comb += [self.jobs.valid.eq(self.commands.valid), self.commands.ready.eq(self.jobs.ready)]
-                    with m.Switch(self.commands.payload[:8]):
-                        with m.Case(opcode["SIGNAL"]):
-                            m.d.comb += job.is_signal.eq(1)
-                        with m.Case(opcode["GO"]):
-                            m.d.comb += job.illegal.eq((go.row_bytes == 0) | (go.rows == 0))
-                        with m.Default():
-                            m.d.comb += job.illegal.eq(1)
+        with m.If(~self.halt), m.Switch(self.commands.payload[:8]):
+            with m.Case(opcode["WAIT"]):
+                m.d.comb += [self.wait.eq(self.commands.valid), self.commands.ready.eq(self.ok)]
+            with m.Case(opcode["PITCH"]):
+                m.d.comb += self.commands.ready.eq(1)
+                with m.If(self.commands.valid):
+                    m.d.sync += [
+                        memory_pitch.eq(fields["PITCH"].memory_pitch),
+                        local_pitch.eq(fields["PITCH"].local_pitch),
+                    ]
+            with m.Default():
+                m.d.comb += [self.jobs.valid.eq(self.commands.valid), self.commands.ready.eq(self.jobs.ready)]
+                with m.Switch(self.commands.payload[:8]):
+                    with m.Case(opcode["SIGNAL"]):
+                        m.d.comb += job.is_signal.eq(1)
+                    with m.Case(opcode["GO"]):
+                        m.d.comb += job.illegal.eq((go.row_bytes == 0) | (go.rows == 0))
+                    with m.Default():
+                        m.d.comb += job.illegal.eq(1)
         return m

@@ -17,7 +17,7 @@ from .skid import SkidBuffer
 AXI_ID = 0
 """`arid` of the LOAD unit."""
 OUTSTANDING_BEATS = 256
-"""Beats requested and not received, at most: hides about 220 cycles of latency without filling the memory's queue."""
+"""Beats requested and not received, at most: hides 220 cycles of latency and leaves the fetcher a way in."""
 INCR = 1
 """AXI burst type."""
 
@@ -25,25 +25,26 @@ INCR = 1
 class LoadUnit(wiring.Component):
     """Executes LOAD_* instructions.
 
-    An issue side turns GOs into read bursts, well ahead of a retire side that writes what comes back, in order. WAIT
-    stops the issue side only; SIGNAL fires when all data before it is written.
+    An issue side turns GOs into read bursts, well ahead of a retire side that writes what comes back, in
+    order. WAIT stops the issue side only; SIGNAL fires when all data before it is written.
 
     Ports:
         `commands`: instructions of the LOAD unit, in order.
         `axi`: read channels; `arid` is AXI_ID, answers are expected in order. `rready` comes from a register.
         `am`, `wm`: one beat per cycle; a write the AM does not grant holds the beat.
-        `tokens`, `status`: see their signatures. `busy` does not include a command that is still at the head of `commands`.
-        `mem_base`, `mem_size`: the window in external memory in bytes, stable while busy; `mem_base` a multiple of W if
-            WM is loaded, `mem_base` + `mem_size` at most 2**32.
+        `tokens`, `status`: see their signatures. `busy` does not include a command that is still at the head
+            of `commands`.
+        `mem_base`, `mem_size`: the window in external memory in bytes, stable while busy; `mem_base` a
+            multiple of W if WM is loaded, `mem_base` + `mem_size` at most 2**32.
         `beat`: a data beat was accepted from the bus in this cycle.
         `stop`: behave as after an error from the next cycle on.
 
-    After an error, or `stop`, nothing new is issued, no SIGNAL fires and nothing is written; answers that are under way
-    are accepted and dropped; `busy` falls once there are none. Before it applies reset, the top must raise `stop`
-    and wait until `busy` is low: then the bus is idle.
+    After an error, or `stop`, nothing new is issued, no SIGNAL fires and nothing is written; answers that are
+    under way are accepted and dropped; `busy` falls once there are none. Before it applies reset, the top
+    must raise `stop` and wait until `busy` is low: then the bus is idle.
 
-    Timing: the address of the first burst is valid 3 cycles after its GO is at the head of `commands`; one burst per cycle. A beat
-    accepted in cycle t is written in t + 1, and SIGNAL fires from t + 2 on.
+    Timing: the address of the first burst is valid 3 cycles after its GO is at the head of `commands`; one
+    burst per cycle. A beat accepted in cycle t is written in t + 1, and SIGNAL fires from t + 2 on.
     """
 
     def __init__(self, config: Config):
@@ -172,7 +173,10 @@ class LoadUnit(wiring.Component):
             self.tokens.signal_count.eq(completion.signal_count),
             self.status.busy.eq(completion.outstanding | (~halted & (splitter.busy | completion.waiting))),
             self.status.progress.eq(
-                (self.commands.valid & self.commands.ready) | (read.arvalid & read.arready) | self.beat | retires
+                (self.commands.valid & self.commands.ready)
+                | (read.arvalid & read.arready)
+                | self.beat
+                | retires
             ),
             self.status.error.eq(bus_error | splitter.error),
             self.status.code.eq(Mux(bus_error, Error.BUS_READ, splitter.code)),

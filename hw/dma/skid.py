@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 
 class SkidBuffer(wiring.Component):
-    """Passes a stream on one cycle later at full rate; both `output` and `input.ready` come from registers."""
+    """Passes a stream on one cycle later at full rate; `output` and `input.ready` come from registers."""
 
     def __init__(self, shape: Any):
         super().__init__({"input": In(stream.Signature(shape)), "output": Out(stream.Signature(shape))})

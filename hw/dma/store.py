@@ -19,31 +19,35 @@ AXI_ID = 0
 _BURSTS_AHEAD = 8
 """Bursts whose address was issued while their data is not yet read."""
 _BEATS_BUFFERED = 8
-"""Beats between the grant of their read and the bus: more than the round trip of a beat's credit (6 cycles)."""
+"""Beats between the grant of their read and the bus: more than a credit's round trip of 6 cycles."""
 
 
 class StoreUnit(wiring.Component):
     """Executes STORE_* instructions.
 
-    GOs become write bursts; their beats are read from the AM, unaligned so that they fill the aligned beats of the bus, into a
-    small buffer. WAIT stops new GOs only; SIGNAL fires when everything before it is answered (B channel).
+    GOs become write bursts; their beats are read from the AM, unaligned so that they fill the aligned beats
+    of the bus, into a small buffer. WAIT stops new GOs only; SIGNAL fires when everything before it is
+    answered (B channel).
 
     Ports:
         `commands`: instructions of the STORE unit, in order.
-        `axi`: write channels; `awid` is AXI_ID. Data of a burst follows no earlier than its `awvalid`, but does not wait for
-            `awready`. `bready` is always high.
+        `axi`: write channels; `awid` is AXI_ID. Data of a burst follows no earlier than its `awvalid`, but
+            does not wait for `awready`. `bready` is always high.
         `am`: one read per cycle; a read that is not granted waits.
-        `tokens`, `status`: see their signatures. `busy` does not include a command that is still at the head of `commands`.
-        `mem_base`, `mem_size`: the window in external memory in bytes, stable while busy; their sum at most 2**32.
+        `tokens`, `status`: see their signatures. `busy` does not include a command that is still at the head
+            of `commands`.
+        `mem_base`, `mem_size`: the window in external memory in bytes, stable while busy, at most 2**32 in
+            all.
         `beat`: a data beat was accepted by the bus in this cycle.
         `stop`: behave as after an error from the next cycle on.
 
-    After an error, or `stop`, no further burst begins and no SIGNAL fires; bursts that began are completed with their data;
-    `busy` falls when the last one is answered. Before it applies reset, the top must raise `stop` and wait until `busy` is
-    low (the AM must go on serving reads meanwhile): then the bus is idle.
+    After an error, or `stop`, no further burst begins and no SIGNAL fires; bursts that began are completed
+    with their data; `busy` falls when the last one is answered. Before it applies reset, the top must raise
+    `stop` and wait until `busy` is low (the AM must go on serving reads meanwhile): then the bus is idle.
 
-    Timing: the address of the first burst is valid 3 cycles after its GO is at the head of `commands`, its first beat
-    AM_READ_LATENCY + 5 cycles after; then one beat per cycle. SIGNAL fires from one cycle after the last B answer on.
+    Timing: the address of the first burst is valid 3 cycles after its GO is at the head of `commands`, its
+    first beat AM_READ_LATENCY + 5 cycles after; then one beat per cycle. SIGNAL fires from one cycle after
+    the last B answer on.
     """
 
     def __init__(self, config: Config):
@@ -104,7 +108,11 @@ class StoreUnit(wiring.Component):
             write.awvalid.eq(address_valid),
         ]
         with m.If(issues):
-            m.d.sync += [address_valid.eq(1), write_address.eq(burst.address), write_length.eq(burst.last_beat)]
+            m.d.sync += [
+                address_valid.eq(1),
+                write_address.eq(burst.address),
+                write_length.eq(burst.last_beat),
+            ]
         with m.Elif(write.awready):
             m.d.sync += address_valid.eq(0)
 

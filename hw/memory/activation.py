@@ -13,7 +13,7 @@ from ..interfaces import AmRead, AmWrite
 
 @dataclasses.dataclass
 class _Access:
-    """Where an unaligned access of W bytes goes: words `word` and `word` + 1, one of them even, the other odd."""
+    """Where an unaligned access of W bytes goes: two successive words, one of them even, the other odd."""
 
     offset: Value
     """Byte within the first word."""
@@ -39,11 +39,13 @@ class _Rotated:
 
 
 class ActivationMemory(wiring.Component):
-    """`am_bytes` bytes in `am_banks` contiguous banks; any port moves W bytes from any byte address in one cycle.
+    """`am_bytes` bytes in `am_banks` contiguous banks; every port moves W bytes at any byte address per
+    cycle.
 
-    A bank has one memory for its even words of W bytes and one for its odd words, each with one read and one write
-    port, so that the two words an unaligned access touches come in the same cycle. A bank takes one read and one
-    write per cycle. An access whose W bytes (masked or not) cross a bank boundary takes both banks.
+    A bank has one memory for its even words of W bytes and one for its odd words, each with one read and one
+    write port, so that the two words an unaligned access touches come in the same cycle. A bank takes one
+    read and one write per cycle. An access whose W bytes (masked or not) cross a bank boundary takes both
+    banks.
 
     Ports:
         `vector_read`: always granted.
@@ -52,16 +54,17 @@ class ActivationMemory(wiring.Component):
         `vector_write`: always granted.
         `load_write`: granted unless `vector_write` requests one of its banks.
 
-    `grant` implies `request`. Read data appears exactly AM_READ_LATENCY (2: memory register, rotation and output
-    register) cycles after the grant and holds until the port's next data. A write is in the memory at the clock edge that ends
-    the cycle of its grant: a read granted later sees it, one granted in the same cycle returns the old bytes.
-    Addresses wrap at `am_bytes`.
+    `grant` implies `request`. Read data appears exactly AM_READ_LATENCY (2: memory register, rotation and
+    output register) cycles after the grant and holds until the port's next data. A write is in the memory at
+    the clock edge that ends the cycle of its grant: a read granted later sees it, one granted in the same
+    cycle returns the old bytes. Addresses wrap at `am_bytes`.
     """
 
     def __init__(self, config: Config):
         if config.am_bank_bytes < 4 * config.word_bytes:
             raise ValueError(
-                f"am_bytes / am_banks must be at least 4 words of {config.word_bytes} bytes, not {config.am_bank_bytes}"
+                f"am_bytes / am_banks must be at least 4 words of {config.word_bytes} bytes, "
+                f"not {config.am_bank_bytes}"
             )
         if config.am_bytes > 1 << 24:
             raise ValueError(f"am_bytes must be at most {1 << 24} (24 address bits), not {config.am_bytes}")

@@ -29,13 +29,15 @@ module {MODULE} #(parameter WIDTH = 8, DEPTH = 2, ADDRESS_BITS = 1, LANES = 1) (
   assign read_data = read_register;
 endmodule
 """
-"""The module the Verilog of a SimulationPlatform needs beside it. Verilator takes 2/3 of the time of what `lib.memory` gives
-for byte-wide enables, and a loop instead of a statement per word to clear it (over a minute of C++ compilation for `base`)."""
+"""The module the Verilog of a SimulationPlatform needs beside it. Verilator takes 2/3 of the time of what
+`lib.memory` gives for byte-wide enables, and a loop instead of a statement per word to clear it (over a
+minute of C++ compilation for `base`)."""
 
 
 class SimulationPlatform:
-    """For `amaranth.back.verilog.convert(..., platform=SimulationPlatform())`: zeroed memories with one write port and one
-    non-transparent read port of the domain `sync` become instances of MODULE; the others stay as they are."""
+    """For `amaranth.back.verilog.convert(..., platform=SimulationPlatform())`: zeroed memories with one write
+    port and one non-transparent read port of the domain `sync` become instances of MODULE; the others stay as
+    they are."""
 
     def get_memory(self, target: memory.Memory) -> Any:
         ports = (*target.read_ports, *target.write_ports)
@@ -44,7 +46,7 @@ class SimulationPlatform:
             and all(port.domain == "sync" for port in ports)
             and not target.read_ports[0].transparent_for
             and target.depth >= 2
-            and not any(Const.cast(value).value for value in target.init)
+            and not any(Const.cast(Const(value, target.shape)).value for value in target.init)
         )
         if not plain:
             return target.elaborate(None)

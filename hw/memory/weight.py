@@ -12,8 +12,9 @@ class WeightMemory(wiring.Component):
     """`wm_words` words of W bytes, one read and one write per cycle, both always taken.
 
     Ports:
-        `read`: data is valid exactly WM_READ_LATENCY (2: memory register, output register) cycles after `enable`.
-        `write`: a read enabled in a later cycle sees it; a read of the same word in the same cycle returns the old word.
+        `read`: data is valid exactly WM_READ_LATENCY cycles (memory register, output register) after
+            `enable`.
+        `write`: a read enabled later sees it; a read of the same word in the same cycle returns the old word.
 
     Word addresses wrap at `wm_words`.
     """

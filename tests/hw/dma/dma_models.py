@@ -1,10 +1,11 @@
-"""Models around the DMA units, one method call per cycle each: AXI subordinates, AM, WM, semaphores, and a naive executor."""
+"""Models around the DMA units, one method call per cycle each: AXI subordinates, AM, WM, semaphores, and a
+naive executor."""
 
 import dataclasses
 import random
 
+from amaranth.hdl import ResetInserter, Signal
 from amaranth.sim import Simulator
-
 from tosaic.hw.config import Config
 from tosaic.hw.interfaces import AM_READ_LATENCY
 from tosaic.hw.isa import Instruction, Opcode, Space, encode, make
@@ -14,12 +15,19 @@ WM_BYTES = 1 << 14
 
 
 def config_of(columns):
-    return Config("test", rows=1, columns=columns, am_bytes=AM_BYTES, am_banks=4, wm_bytes=WM_BYTES, line_pixels=8)
+    return Config(
+        "test", rows=1, columns=columns, am_bytes=AM_BYTES, am_banks=4, wm_bytes=WM_BYTES, line_pixels=8
+    )
 
 
 def load_go(memory, local, row_bytes, rows=1, space=Space.AM):
     return make(
-        Opcode.LOAD_GO, memory_address=memory, space=space, local_address=local, row_bytes=row_bytes, rows=rows
+        Opcode.LOAD_GO,
+        memory_address=memory,
+        space=space,
+        local_address=local,
+        row_bytes=row_bytes,
+        rows=rows,
     )
 
 
@@ -51,7 +59,8 @@ class Stalls:
 
 
 class Memory:
-    """External memory: bytes at `base`, everything else faults the test. `errors` are byte addresses that answer SLVERR."""
+    """External memory: bytes at `base`, everything else faults the test. `errors` are byte addresses that
+    answer SLVERR."""
 
     def __init__(self, base, content, errors=()):
         self.base, self.bytes, self.errors = base, bytearray(content), set(errors)
@@ -80,7 +89,8 @@ class Stable:
 
 
 class AxiReadModel:
-    """Answers bursts in order: the first beat is valid `latency` cycles after the address was taken, one beat per cycle."""
+    """Answers bursts in order: the first beat is valid `latency` cycles after the address was taken, one beat
+    per cycle."""
 
     def __init__(self, config, memory, latency=1, address_stalls=None, data_stalls=None):
         self.config, self.memory, self.latency = config, memory, latency
@@ -91,14 +101,18 @@ class AxiReadModel:
     def drive(self, ctx, axi, cycle):
         ctx.set(axi.arready, self.address_stalls.go())
         # A beat once offered stays.
-        self.offered = bool(self.queue) and self.queue[0][0] <= cycle and (self.offered or self.data_stalls.go())
+        self.offered = (
+            bool(self.queue) and self.queue[0][0] <= cycle and (self.offered or self.data_stalls.go())
+        )
         ctx.set(axi.rvalid, self.offered)
         width = self.config.columns
         if self.offered:
             _, address, last = self.queue[0]
             # Beats are whole, also where the window ends within one.
             data = bytes(
-                self.memory.bytes[a - self.memory.base] if 0 <= a - self.memory.base < len(self.memory.bytes) else 0xEE
+                self.memory.bytes[a - self.memory.base]
+                if 0 <= a - self.memory.base < len(self.memory.bytes)
+                else 0xEE
                 for a in range(address, address + width)
             )
             ctx.set(axi.rdata, int.from_bytes(data, "little"))
@@ -110,7 +124,10 @@ class AxiReadModel:
 
     def sample(self, ctx, axi, cycle):
         valid, ready, address, length = (
-            ctx.get(axi.arvalid), ctx.get(axi.arready), ctx.get(axi.araddr), ctx.get(axi.arlen)
+            ctx.get(axi.arvalid),
+            ctx.get(axi.arready),
+            ctx.get(axi.araddr),
+            ctx.get(axi.arlen),
         )
         self.stable.check(valid, ready, (address, length))
         if self.offered and ctx.get(axi.rready):
@@ -127,7 +144,8 @@ class AxiReadModel:
 
 
 class AxiWriteModel:
-    """Takes addresses and data, answers `latency` cycles after the last beat; the bytes change when the answer is taken."""
+    """Takes addresses and data, answers `latency` cycles after the last beat; the bytes change when the
+    answer is taken."""
 
     def __init__(self, config, memory, latency=1, address_stalls=None, data_stalls=None, answer_stalls=None):
         self.config, self.memory, self.latency = config, memory, latency
@@ -141,7 +159,9 @@ class AxiWriteModel:
     def drive(self, ctx, axi, cycle):
         ctx.set(axi.awready, self.address_stalls.go())
         ctx.set(axi.wready, self.data_stalls.go())
-        self.offered = bool(self.answers) and self.answers[0][0] <= cycle and (self.offered or self.answer_stalls.go())
+        self.offered = (
+            bool(self.answers) and self.answers[0][0] <= cycle and (self.offered or self.answer_stalls.go())
+        )
         ctx.set(axi.bvalid, self.offered)
         ctx.set(axi.bresp, self.answers[0][2] if self.offered else 3)
 
@@ -155,7 +175,10 @@ class AxiWriteModel:
                 for address, value in writes:
                     self.memory.bytes[self.memory.index(address)] = value
         valid, ready, address, length = (
-            ctx.get(axi.awvalid), ctx.get(axi.awready), ctx.get(axi.awaddr), ctx.get(axi.awlen)
+            ctx.get(axi.awvalid),
+            ctx.get(axi.awready),
+            ctx.get(axi.awaddr),
+            ctx.get(axi.awlen),
         )
         self.bursts_presented = max(self.bursts_presented, len(self.bursts) + valid)
         self.address_stable.check(valid, ready, (address, length))
@@ -223,7 +246,8 @@ class LocalMemories:
 
 
 class Bench:
-    """Runs a program on a LOAD or STORE unit, one `step` per cycle, until all is taken and the unit is idle."""
+    """Runs a program on a LOAD or STORE unit, one `step` per cycle, until all is taken and the unit is
+    idle."""
 
     def __init__(self, dut, axi, local, program, mem_base=0, mem_size=1 << 20, command_stalls=None):
         self.dut, self.axi, self.local, self.program = dut, axi, local, list(program)
@@ -234,6 +258,7 @@ class Bench:
         self.command_cycles, self.signals, self.errors, self.beats = [], [], [], 0
         self.on_signal = self.before_cycle = lambda *_: None
         self.cycle = 0
+        self.reset = Signal()
 
     async def step(self, ctx):
         dut, cycle = self.dut, self.cycle
@@ -282,11 +307,15 @@ class Bench:
             ctx.set(self.dut.mem_size, self.mem_size)
             while True:
                 await self.step(ctx)
-                if stop_when(self, ctx) if stop_when else not self.program and not ctx.get(self.dut.status.busy):
+                if (
+                    stop_when(self, ctx)
+                    if stop_when
+                    else not self.program and not ctx.get(self.dut.status.busy)
+                ):
                     break
                 assert self.cycle < limit, f"not done after {limit} cycles; {len(self.program)} commands left"
 
-        simulator = Simulator(self.dut)
+        simulator = Simulator(ResetInserter(self.reset)(self.dut))
         simulator.add_clock(1e-6)
         simulator.add_testbench(testbench)
         simulator.run()
@@ -294,7 +323,8 @@ class Bench:
 
 
 def execute(program, memory, local, offset=0):
-    """The naive executor: row by row, byte by byte, on `memory` and `local`; `offset` is MEM_BASE's place in the memory."""
+    """The naive executor: row by row, byte by byte, on `memory` and `local`; `offset` is MEM_BASE's place in
+    the memory."""
     memory_pitch = local_pitch = 0
     for command in program:
         name = command.opcode.name.split("_")[1]

@@ -19,10 +19,12 @@ from dma_models import (
     signal,
     wait,
 )
-
 from tosaic.hw.config import Config
 from tosaic.hw.dma import LoadUnit
 from tosaic.hw.isa import Error, Opcode, Space, encode
+
+# Blocks whose constructor raises are never elaborated; Amaranth says so when they are collected.
+pytestmark = pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 
 SIZE = 12 << 10
 
@@ -31,7 +33,18 @@ def content(size=SIZE, seed=5):
     return random.Random(seed).randbytes(size)
 
 
-def bench(columns, program, base=0x8000_0000, latency=1, stall=0.0, seed=1, am_stall=None, errors=(), size=SIZE, **more):
+def bench(
+    columns,
+    program,
+    base=0x8000_0000,
+    latency=1,
+    stall=0.0,
+    seed=1,
+    am_stall=None,
+    errors=(),
+    size=SIZE,
+    **more,
+):
     """A LOAD unit with a memory of `size` bytes at `base` (rounded down to beats at the edges)."""
     config, rng = config_of(columns), random.Random(seed)
     memory = Memory(base, content(size), errors)
@@ -53,7 +66,6 @@ def check(bench_, program):
     return bench_
 
 
-@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 def test_constructor_error():
     wide = Config("wide", rows=1, columns=256, am_bytes=1 << 16, am_banks=4, wm_bytes=1 << 16, line_pixels=8)
     with pytest.raises(ValueError, match="columns must be at most 128 for the bursts' sake, not 256$"):
@@ -62,7 +74,8 @@ def test_constructor_error():
 
 @pytest.mark.parametrize("columns", [4, 16])
 def test_alignments_and_lengths_around_4_kib(columns):
-    """Every start within a beat of the boundary, lengths to beyond it, at local addresses of every alignment."""
+    """Every start within a beat of the boundary, lengths to beyond it, at local addresses of every
+    alignment."""
     program, local = [], 3
     for start in range(4096 - columns - 1, 4096 + 2):
         for length in sorted({1, 2, columns - 1, columns, columns + 1, 2 * columns + 3}):
@@ -88,12 +101,18 @@ def test_random_programs_under_random_stalls(columns, base, stall, latency):
             program.append(pitch("LOAD", rng.randrange(20) * columns, rng.randrange(40) * columns))
             program.append(
                 load_go(
-                    rng.randrange(100) * columns, rng.randrange(100) * columns, words * columns, rows, Space.WM
+                    rng.randrange(100) * columns,
+                    rng.randrange(100) * columns,
+                    words * columns,
+                    rows,
+                    Space.WM,
                 )
             )
         else:
             program.append(
-                load_go(rng.randrange(6000), rng.randrange(1 << 24), rng.randrange(1, 400), rng.randrange(1, 6))
+                load_go(
+                    rng.randrange(6000), rng.randrange(1 << 24), rng.randrange(1, 400), rng.randrange(1, 6)
+                )
             )
     run = check(bench(columns, program, base, latency, stall, seed=columns), program)
     assert run.semaphores[3] == signals
@@ -116,7 +135,8 @@ def test_4_kib_with_50_cycles_of_latency_keep_the_bus_full():
 
 
 def test_gos_follow_each_other_without_an_idle_beat():
-    """Sixteen GOs of 256 bytes with pitches and signals between them take no longer on the bus than one of 4 KiB."""
+    """Sixteen GOs of 256 bytes with pitches and signals between them take no longer on the bus than one of 4
+    KiB."""
     program = []
     for i in range(16):
         program += [pitch("LOAD", 64, 64), load_go(i * 256, i * 300, 64, 4), signal("LOAD", 2, 1)]
@@ -245,3 +265,26 @@ def test_stop_drains_and_keeps_an_offered_address():
     run.run(stop_when=lambda b, ctx: b.cycle > 30 and not ctx.get(b.dut.status.busy))
     assert run.axi.bursts == [(0x8000_0000, 32)] and run.axi.queue == []
     assert run.errors == []
+
+
+def test_after_stop_and_reset_a_new_program_runs():
+    """Stopped at different points of transfers in flight, reset as soon as the unit is idle."""
+    for stop_cycle in range(2, 60, 3):
+        run = bench(
+            16, [load_go(0, 0, 4096), signal("LOAD", 1, 1)] * 3, latency=20, stall=0.3, seed=stop_cycle
+        )
+        state = {"resets": 0}
+
+        def control(ctx, b, state=state, stop_cycle=stop_cycle):
+            stopping = b.cycle >= stop_cycle and not state["resets"]
+            ctx.set(b.dut.stop, stopping)
+            idle = stopping and b.cycle > stop_cycle and not ctx.get(b.dut.status.busy)
+            ctx.set(b.reset, idle)
+            if idle:
+                state["resets"] = 1
+                b.program = [load_go(1024, 1024, 1024), signal("LOAD", 9, 2)]
+
+        run.before_cycle = control
+        run.run(stop_when=lambda b, ctx: b.semaphores[9] == 2)
+        assert state["resets"] == 1 and run.errors == []
+        assert run.local.am[1024:2048] == content()[1024:2048]

@@ -17,10 +17,12 @@ from dma_models import (
     store_go,
     wait,
 )
-
 from tosaic.hw.config import Config
 from tosaic.hw.dma import StoreUnit
 from tosaic.hw.isa import Error, Opcode
+
+# Blocks whose constructor raises are never elaborated; Amaranth says so when they are collected.
+pytestmark = pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 
 SIZE = 24 << 10
 
@@ -34,7 +36,9 @@ def bench(columns, program, base=0x8000_0000, latency=1, stall=0.0, seed=1, am_s
     config, rng = config_of(columns), random.Random(seed)
     memory = Memory(base, content(), errors)
     axi = AxiWriteModel(config, memory, latency, Stalls(stall, rng), Stalls(stall, rng), Stalls(stall, rng))
-    local = LocalMemories(config, Stalls(stall if am_stall is None else am_stall, rng), am=content(AM_BYTES, 6))
+    local = LocalMemories(
+        config, Stalls(stall if am_stall is None else am_stall, rng), am=content(AM_BYTES, 6)
+    )
     return Bench(StoreUnit(config), axi, local, program, base, SIZE, **more)
 
 
@@ -49,7 +53,6 @@ def check(bench_, program):
     return bench_
 
 
-@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 def test_constructor_error():
     wide = Config("wide", rows=1, columns=256, am_bytes=1 << 16, am_banks=4, wm_bytes=1 << 16, line_pixels=8)
     with pytest.raises(ValueError, match="columns must be at most 128 for the bursts' sake, not 256$"):
@@ -59,7 +62,8 @@ def test_constructor_error():
 @pytest.mark.parametrize("columns", [4, 16])
 @pytest.mark.parametrize("length", ["short", "beat", "long"])
 def test_alignments_and_lengths_around_4_kib(columns, length):
-    """Every start within a beat of the boundary, from local addresses of every alignment; the memory is compared after each."""
+    """Every start within a beat of the boundary, from local addresses of every alignment; the memory is
+    compared after each."""
     count = {"short": 1, "beat": columns, "long": 2 * columns + 3}[length]
     for start in range(4096 - columns - 1, 4096 + 2, 1 if columns == 4 else 5):
         program = [store_go(start, 3 * start + 1, count)]
@@ -80,7 +84,9 @@ def test_random_programs_under_random_stalls(columns, base, stall, latency):
             signals += 1
         else:
             program.append(
-                store_go(rng.randrange(12000), rng.randrange(1 << 24), rng.randrange(1, 400), rng.randrange(1, 6))
+                store_go(
+                    rng.randrange(12000), rng.randrange(1 << 24), rng.randrange(1, 400), rng.randrange(1, 6)
+                )
             )
     run = check(bench(columns, program, base, latency, stall, seed=columns), program)
     assert run.semaphores[3] == signals
@@ -88,7 +94,8 @@ def test_random_programs_under_random_stalls(columns, base, stall, latency):
 
 
 def test_4_kib_keep_the_bus_full():
-    """Address after 3 cycles, data after 7, 256 beats, the answer 50 cycles after the last, the signal one later."""
+    """Address after 3 cycles, data after 7, 256 beats, the answer 50 cycles after the last, the signal one
+    later."""
     program = [store_go(0, 64, 4096), signal("STORE", 1, 1)]
     run = bench(16, program, latency=50).run()
     assert run.command_cycles == [0, 1]
@@ -200,8 +207,7 @@ def test_errors_stop_the_unit_after_what_was_issued(bad, code):
     run.run(stop_when=lambda b, ctx: b.cycle == 200 and not ctx.get(b.dut.status.busy))
     assert [e[1] for e in run.errors] == [code]
     assert (run.axi.addresses, run.axi.data, run.axi.answers, run.signals) == ([], [], [], [])
-    written = 512 if code == Error.ILLEGAL or len(bad) == 1 else 512
-    assert run.axi.memory.bytes[:written] == content(AM_BYTES, 6)[:written]
+    assert run.axi.memory.bytes[:512] == content(AM_BYTES, 6)[:512]
     assert run.axi.memory.bytes[4096 : 4096 + 512] == content()[4096 : 4096 + 512]
 
 
@@ -229,3 +235,26 @@ def test_stop_completes_begun_bursts_and_keeps_an_offered_address():
     assert run.axi.bursts == [(0x8000_0000, 32)] and len(run.axi.beat_cycles) == 32
     assert run.axi.memory.bytes[:513] == content(AM_BYTES, 6)[:512] + content()[512:513]
     assert run.errors == []
+
+
+def test_after_stop_and_reset_a_new_program_runs():
+    """Stopped at different points of transfers in flight, reset as soon as the unit is idle."""
+    for stop_cycle in range(2, 60, 3):
+        run = bench(
+            16, [store_go(0, 0, 4096), signal("STORE", 1, 1)] * 3, latency=20, stall=0.3, seed=stop_cycle
+        )
+        state = {"resets": 0}
+
+        def control(ctx, b, state=state, stop_cycle=stop_cycle):
+            stopping = b.cycle >= stop_cycle and not state["resets"]
+            ctx.set(b.dut.stop, stopping)
+            idle = stopping and b.cycle > stop_cycle and not ctx.get(b.dut.status.busy)
+            ctx.set(b.reset, idle)
+            if idle:
+                state["resets"] = 1
+                b.program = [store_go(1024, 1024, 1024), signal("STORE", 9, 2)]
+
+        run.before_cycle = control
+        run.run(stop_when=lambda b, ctx: b.semaphores[9] == 2)
+        assert state["resets"] == 1 and run.errors == []
+        assert run.axi.memory.bytes[1024:2048] == content(AM_BYTES, 6)[1024:2048]

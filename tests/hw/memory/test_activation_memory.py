@@ -4,10 +4,12 @@ import random
 
 import pytest
 from amaranth.sim import Simulator
-
 from tosaic.hw.config import Config
 from tosaic.hw.interfaces import AM_READ_LATENCY
 from tosaic.hw.memory import ActivationMemory
+
+# Blocks whose constructor raises are never elaborated; Amaranth says so when they are collected.
+pytestmark = pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 
 READS, WRITES = ("vector_read", "array_read", "store_read"), ("vector_write", "load_write")
 
@@ -61,7 +63,6 @@ def run(dut, testbench):
     simulator.run()
 
 
-@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 def test_constructor_errors():
     with pytest.raises(ValueError, match="must be at least 4 words of 4 bytes, not 8$"):
         ActivationMemory(tiny(am_bytes=32, am_banks=4))

@@ -4,10 +4,12 @@ import random
 
 import pytest
 from amaranth.sim import Simulator
-
 from tosaic.hw.config import Config
 from tosaic.hw.interfaces import WM_READ_LATENCY
 from tosaic.hw.memory import WeightMemory
+
+# Blocks whose constructor raises are never elaborated; Amaranth says so when they are collected.
+pytestmark = pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 
 
 def tiny(columns=8, wm_bytes=128):
@@ -16,7 +18,6 @@ def tiny(columns=8, wm_bytes=128):
     )
 
 
-@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 def test_constructor_error():
     with pytest.raises(ValueError, match="wm_bytes must hold at least 2 words of 8 bytes, not 8$"):
         WeightMemory(tiny(wm_bytes=8))
