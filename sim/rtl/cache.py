@@ -1,0 +1,67 @@
+"""Results that are expensive to make, kept between runs and shared by parallel ones."""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+
+KEPT = 6
+"""Files of one kind and configuration that stay; older ones belong to hardware that was changed since."""
+
+
+def progress(text: str) -> contextlib.AbstractContextManager[object]:
+    """Say on stderr what takes so long: a spinner in a terminal, a line in a log."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        console.print(text, soft_wrap=True, highlight=False)
+    return console.status(text)
+
+
+def cache_directory() -> pathlib.Path:
+    """TOSAIC_CACHE, or `tosaic` in XDG_CACHE_HOME (default ~/.cache)."""
+    if own := os.environ.get("TOSAIC_CACHE"):
+        return pathlib.Path(own)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (pathlib.Path(base) if base else pathlib.Path.home() / ".cache") / "tosaic"
+
+
+def cached(kind: str, name: str, key: str, suffix: str, make: Callable[[pathlib.Path], None]) -> pathlib.Path:
+    """The file `kind`/`name`-`key``suffix` of the cache, made by `make(path)` when it is not there.
+
+    `key` is a hash of everything the content depends on. `make` writes to a temporary path that is renamed when it
+    returns, so nobody ever sees half a file; a lock keeps two processes from making the same one.
+    """
+    folder = cache_directory() / kind
+    path = folder / f"{name}-{key}{suffix}"
+    if path.exists():
+        with contextlib.suppress(OSError):
+            # The time of the last use decides what stays.
+            os.utime(path)
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder / f"{name}-{key}.lock"):
+        if not path.exists():
+            with tempfile.TemporaryDirectory(dir=folder, prefix=f"{name}-") as scratch:
+                made = pathlib.Path(scratch) / f"made{suffix}"
+                make(made)
+                os.replace(made, path)
+            _prune(folder, name, suffix)
+    return path
+
+
+@contextlib.contextmanager
+def _locked(path: pathlib.Path) -> Iterator[None]:
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    path.unlink(missing_ok=True)
+
+
+def _prune(folder: pathlib.Path, name: str, suffix: str) -> None:
+    files = sorted(folder.glob(f"{name}-*{suffix}"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in files[KEPT:]:
+        path.unlink(missing_ok=True)

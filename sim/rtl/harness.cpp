@@ -1,0 +1,176 @@
+// Drives the Verilated accelerator: clock, control port, external memory. Loaded with ctypes; see library.py.
+
+#include "Vtosaic.h"
+#include "axi_memory.h"
+#include "verilated.h"
+
+#include <memory>
+
+// Results of functions that wait.
+enum Outcome : int32_t { INTERRUPT = 0, TIMEOUT = 1, PROTOCOL = 2 };
+
+constexpr unsigned RESET_CYCLES = 4;
+constexpr unsigned CONTROL_PORT_CYCLES = 1000;  // An access takes a few; more means that it hangs.
+
+class Simulator {
+  public:
+    Window window;
+    Timing timing;
+    uint64_t cycle = 0;
+    Violation violation = NONE;
+    ReadSide reads;
+    WriteSide writes;
+
+    Simulator() : context_(new VerilatedContext), top_(new Vtosaic(context_.get(), "")) {
+        top_->rst = 1;
+        for (unsigned i = 0; i < RESET_CYCLES; ++i) step();
+        top_->rst = 0;
+    }
+    ~Simulator() { top_->final(); }
+
+    void set_timing(const Timing& value) {
+        timing = value;
+        random_.state = value.seed * 0x9E3779B97F4A7C15ull | 1;
+    }
+
+    // One clock cycle: inputs settle, both sides look at each other, the edge.
+    void step() {
+        Vtosaic& t = *top_;
+        t.m_axi_arready = reads.arready;
+        t.m_axi_rvalid = reads.rvalid;
+        if (reads.rvalid) {
+            t.m_axi_rid = reads.rid;
+            t.m_axi_rlast = reads.rlast;
+            t.m_axi_rresp = reads.rresp;
+            std::memcpy(&t.m_axi_rdata, reads.rdata.bytes, BUS_BYTES);
+        }
+        t.m_axi_awready = writes.awready;
+        t.m_axi_wready = writes.wready;
+        t.m_axi_bvalid = writes.bvalid;
+        t.m_axi_bid = writes.bid;
+        t.m_axi_bresp = writes.bresp;
+        t.clk = 0;
+        t.eval();
+        sample();
+        t.clk = 1;
+        t.eval();
+        ++cycle;
+    }
+
+    int32_t run(uint64_t max_cycles) {
+        for (uint64_t i = 0; i < max_cycles; ++i) {
+            step();
+            if (violation != NONE) return PROTOCOL;
+            if (top_->irq) return INTERRUPT;
+        }
+        return TIMEOUT;
+    }
+
+    // The value, or -1 when the port does not answer, or -2 - RRESP when it answers with an error.
+    int64_t control_read(uint32_t address) {
+        Vtosaic& t = *top_;
+        t.s_axil_araddr = address;
+        t.s_axil_arvalid = 1;
+        t.s_axil_rready = 1;
+        int64_t result = -1;
+        for (unsigned i = 0; i < CONTROL_PORT_CYCLES && result == -1; ++i) {
+            step();
+            if (address_taken_) t.s_axil_arvalid = 0;
+            if (read_answered_) result = read_response_ ? -2 - int64_t{read_response_} : int64_t{read_data_};
+        }
+        t.s_axil_arvalid = t.s_axil_rready = 0;
+        return result;
+    }
+
+    // 0, -1 when the port does not answer, -2 - BRESP when it answers with an error.
+    int64_t control_write(uint32_t address, uint32_t data) {
+        Vtosaic& t = *top_;
+        t.s_axil_awaddr = address;
+        t.s_axil_wdata = data;
+        t.s_axil_wstrb = 15;
+        t.s_axil_awvalid = t.s_axil_wvalid = t.s_axil_bready = 1;
+        int64_t result = -1;
+        for (unsigned i = 0; i < CONTROL_PORT_CYCLES && result == -1; ++i) {
+            step();
+            if (write_address_taken_) t.s_axil_awvalid = 0;
+            if (write_data_taken_) t.s_axil_wvalid = 0;
+            if (write_answered_) result = write_response_ ? -2 - int64_t{write_response_} : 0;
+        }
+        t.s_axil_awvalid = t.s_axil_wvalid = t.s_axil_bready = 0;
+        return result;
+    }
+
+  private:
+    // Handshakes and what they carry, just before the clock edge.
+    void sample() {
+        Vtosaic& t = *top_;
+        address_taken_ = t.s_axil_arvalid && t.s_axil_arready;
+        read_answered_ = t.s_axil_rvalid && t.s_axil_rready;
+        read_data_ = t.s_axil_rdata;
+        read_response_ = t.s_axil_rresp;
+        write_address_taken_ = t.s_axil_awvalid && t.s_axil_awready;
+        write_data_taken_ = t.s_axil_wvalid && t.s_axil_wready;
+        write_answered_ = t.s_axil_bvalid && t.s_axil_bready;
+        write_response_ = t.s_axil_bresp;
+        if (t.rst) return;
+        const Address ar{bool(t.m_axi_arvalid), t.m_axi_araddr, t.m_axi_arlen + 1u,
+                         t.m_axi_arsize,        t.m_axi_arburst, t.m_axi_arid};
+        const Violation read = reads.step(cycle, ar, t.m_axi_rready, window, timing, random_);
+        const Address aw{bool(t.m_axi_awvalid), t.m_axi_awaddr, t.m_axi_awlen + 1u,
+                         t.m_axi_awsize,        t.m_axi_awburst, t.m_axi_awid};
+        WriteData w{bool(t.m_axi_wvalid), bool(t.m_axi_wlast), t.m_axi_wstrb, {}};
+        if (w.valid) std::memcpy(w.data.bytes, &t.m_axi_wdata, BUS_BYTES);
+        const Violation write = writes.step(cycle, aw, w, t.m_axi_bready, window, timing, random_);
+        if (violation == NONE) violation = read != NONE ? read : write;
+    }
+
+    std::unique_ptr<VerilatedContext> context_;
+    std::unique_ptr<Vtosaic> top_;
+    Random random_;
+    bool address_taken_ = false, read_answered_ = false;
+    bool write_address_taken_ = false, write_data_taken_ = false, write_answered_ = false;
+    uint32_t read_data_ = 0;
+    uint8_t read_response_ = 0, write_response_ = 0;
+};
+
+extern "C" {
+
+Simulator* tosaic_create() { return new Simulator; }
+
+void tosaic_destroy(Simulator* s) { delete s; }
+
+// `bytes` stays the caller's and must live as long as the simulator uses it.
+void tosaic_set_memory(Simulator* s, uint8_t* bytes, uint64_t size, uint64_t base) {
+    s->window.bytes = bytes;
+    s->window.size = size;
+    s->window.base = base;
+}
+
+void tosaic_set_timing(Simulator* s, uint32_t latency, uint32_t bandwidth, uint32_t stall_percent, uint64_t seed) {
+    Timing timing;
+    timing.latency = latency;
+    timing.bandwidth = bandwidth;
+    timing.stall_percent = stall_percent;
+    timing.seed = seed;
+    s->set_timing(timing);
+}
+
+void tosaic_set_errors(Simulator* s, uint64_t read_error_at, uint64_t write_error_at) {
+    s->window.read_error_at = read_error_at;
+    s->window.write_error_at = write_error_at;
+}
+
+int64_t tosaic_control_read(Simulator* s, uint32_t address) { return s->control_read(address); }
+
+int64_t tosaic_control_write(Simulator* s, uint32_t address, uint32_t data) { return s->control_write(address, data); }
+
+int32_t tosaic_run(Simulator* s, uint64_t max_cycles) { return s->run(max_cycles); }
+
+uint64_t tosaic_cycle(Simulator* s) { return s->cycle; }
+
+uint64_t tosaic_beats_read(Simulator* s) { return s->reads.beats_read; }
+
+uint64_t tosaic_beats_written(Simulator* s) { return s->writes.beats_written; }
+
+int32_t tosaic_violation(Simulator* s) { return s->violation; }
+}

@@ -1,0 +1,116 @@
+"""The shared library's functions (harness.cpp) with Python's types."""
+
+import ctypes
+import pathlib
+
+import numpy as np
+
+from tosaic.compiler.ir.errors import DeviceError
+
+NO_ADDRESS = (1 << 64) - 1
+INTERRUPT, TIMEOUT, PROTOCOL = 0, 1, 2
+"""Outcomes of `Harness.run`."""
+VIOLATIONS = (
+    "none",
+    "a burst crosses a 4 KiB boundary",
+    "a burst is not INCR",
+    "a burst is narrower than the bus",
+    "WLAST is not on the burst's last beat",
+    "an address changed before it was taken",
+    "write data changed before it was taken",
+)
+
+_HANDLE = ctypes.c_void_p
+_U32, _U64, _I64 = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int64
+_SIGNATURES = {
+    "create": ([], _HANDLE),
+    "destroy": ([_HANDLE], None),
+    "set_memory": ([_HANDLE, _HANDLE, _U64, _U64], None),
+    "set_timing": ([_HANDLE, _U32, _U32, _U32, _U64], None),
+    "set_errors": ([_HANDLE, _U64, _U64], None),
+    "control_read": ([_HANDLE, _U32], _I64),
+    "control_write": ([_HANDLE, _U32, _U32], _I64),
+    "run": ([_HANDLE, _U64], ctypes.c_int32),
+    "cycle": ([_HANDLE], _U64),
+    "beats_read": ([_HANDLE], _U64),
+    "beats_written": ([_HANDLE], _U64),
+    "violation": ([_HANDLE], ctypes.c_int32),
+}
+
+
+class Harness:
+    """One accelerator, just out of reset, with its external memory. Calls release the GIL."""
+
+    def __init__(self, library: pathlib.Path):
+        self._functions = ctypes.CDLL(str(library))
+        for name, (arguments, result) in _SIGNATURES.items():
+            function = getattr(self._functions, f"tosaic_{name}")
+            function.argtypes, function.restype = arguments, result
+        self._memory: np.ndarray | None = None
+        self._handle = self._functions.tosaic_create()
+
+    def close(self) -> None:
+        """Free the simulator; it cannot be used any more."""
+        if self._handle:
+            self._functions.tosaic_destroy(self._handle)
+            self._handle = None
+
+    def __del__(self) -> None:
+        self.close()
+
+    def set_memory(self, memory: np.ndarray, base: int) -> None:
+        """Let bus addresses from `base` on reach `memory` (uint8, contiguous), which is not copied."""
+        self._memory = memory
+        self._functions.tosaic_set_memory(self._handle, memory.ctypes.data, memory.size, base)
+
+    def set_timing(
+        self, latency_cycles: int, bandwidth_bytes: int, stall_percent: int = 0, seed: int = 0
+    ) -> None:
+        """The memory's timing, by the rules in axi_memory.h."""
+        self._functions.tosaic_set_timing(self._handle, latency_cycles, bandwidth_bytes, stall_percent, seed)
+
+    def set_errors(self, read_address: int | None, write_address: int | None) -> None:
+        """Answer SLVERR to the read or write beats at these bus addresses, multiples of the bus width."""
+        addresses = (NO_ADDRESS if a is None else a for a in (read_address, write_address))
+        self._functions.tosaic_set_errors(self._handle, *addresses)
+
+    def control_read(self, offset: int) -> int:
+        """Read a register over AXI4-Lite; DeviceError when there is none."""
+        value = self._functions.tosaic_control_read(self._handle, offset)
+        _check_response(value, "read", offset)
+        return value
+
+    def control_write(self, offset: int, value: int) -> None:
+        """Write a register over AXI4-Lite; DeviceError when there is none to write."""
+        _check_response(self._functions.tosaic_control_write(self._handle, offset, value), "write", offset)
+
+    def run(self, max_cycles: int) -> int:
+        """Clock the machine until its interrupt rises, for `max_cycles` at most; returns the outcome."""
+        return self._functions.tosaic_run(self._handle, max_cycles)
+
+    @property
+    def cycle(self) -> int:
+        """Clock cycles since reset."""
+        return self._functions.tosaic_cycle(self._handle)
+
+    @property
+    def beats_read(self) -> int:
+        return self._functions.tosaic_beats_read(self._handle)
+
+    @property
+    def beats_written(self) -> int:
+        return self._functions.tosaic_beats_written(self._handle)
+
+    @property
+    def violation(self) -> str:
+        """The first rule of AXI4 that the machine broke."""
+        return VIOLATIONS[self._functions.tosaic_violation(self._handle)]
+
+
+def _check_response(value: int, action: str, offset: int) -> None:
+    if value == -1:
+        raise DeviceError(f"the control port does not answer the {action} of register 0x{offset:03x}")
+    if value < -1:
+        raise DeviceError(
+            f"the control port answers the {action} of register 0x{offset:03x} with {-value - 2}, not OKAY"
+        )

