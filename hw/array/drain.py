@@ -1,0 +1,52 @@
+"""Finished accumulators on their way to the vector unit."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import fifo, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..interfaces import accumulators
+from .row import ACCUMULATOR_BITS
+
+MINIMUM_DEPTH = 16
+"""More than the cycles from a slot's issue to its vector's way out, so that one vector per cycle can flow."""
+
+
+class Drain(wiring.Component):
+    """A FIFO whose places are reserved when a vector's slot is issued, so that the grid never has to wait.
+
+    room: a place is free; reserve: it is taken by a vector that will come.
+    write, vector: a reserved vector comes.
+    accumulators: vectors in order.
+    empty: nothing is reserved.
+    """
+
+    def __init__(self, config: Config):
+        self._depth = max(config.rows, MINIMUM_DEPTH)
+        super().__init__(
+            {
+                "room": Out(1),
+                "reserve": In(1),
+                "write": In(1),
+                "vector": In(ACCUMULATOR_BITS * config.columns),
+                "accumulators": Out(accumulators(config)),
+                "empty": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.vectors = vectors = fifo.SyncFIFOBuffered(width=len(self.vector), depth=self._depth)
+        reserved, sent = Signal(range(self._depth + 1)), Signal()
+        m.d.comb += [
+            self.room.eq(reserved != self._depth),
+            self.empty.eq(reserved == 0),
+            vectors.w_data.eq(self.vector),
+            vectors.w_en.eq(self.write),
+            self.accumulators.payload.as_value().eq(vectors.r_data),
+            self.accumulators.valid.eq(vectors.r_rdy),
+            sent.eq(self.accumulators.valid & self.accumulators.ready),
+            vectors.r_en.eq(sent),
+        ]
+        m.d.sync += reserved.eq(reserved + self.reserve - sent)
+        return m

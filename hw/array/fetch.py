@@ -1,0 +1,109 @@
+"""From memory words to operands: zero points, masks, delay line."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from .delay_line import DelayLine
+from .layouts import OPERAND_BITS, Control, Operands, group_count
+
+LATENCY = 4
+"""Cycles from an issued slot to its operands."""
+
+
+class Fetch(wiring.Component):
+    """Follows issued slots through the memories' latency.
+
+    issued, control, operands: a slot whose reads are made in this cycle.
+    am_data, wm_data: what was read two cycles ago.
+    valid: a slot with its operands is here (LATENCY cycles after `issued`), doing `out_control`.
+    vectors: group_count vectors of W 9-bit operands. Vector 0: the word read (masked bytes are zero). The
+        others, when `out_control.depthwise`: the delay line's. All zero for a depthwise slot that does not
+        stream.
+    weights: W 9-bit weights.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        vector_bits = OPERAND_BITS * config.columns
+        super().__init__(
+            {
+                "issued": In(1),
+                "control": In(Control(config)),
+                "operands": In(Operands(config)),
+                "am_data": In(8 * config.columns),
+                "wm_data": In(8 * config.columns),
+                "valid": Out(1),
+                "out_control": Out(Control(config)),
+                "vectors": Out(vector_bits * group_count(config)),
+                "weights": Out(vector_bits),
+                "waiting": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config, columns = self._config, self._config.columns
+        vector_bits = OPERAND_BITS * columns
+        m.submodules.delay_line = delay_line = DelayLine(config)
+
+        # Cycles 1 and 2 of the memories; the mask is made of the bounds on the way.
+        valid_1, control_1, operands_1 = Signal(), Signal(Control(config)), Signal(Operands(config))
+        valid_2, control_2, operands_2 = Signal(), Signal(Control(config)), Signal(Operands(config))
+        mask_2 = Signal(columns)
+        m.d.sync += [
+            valid_1.eq(self.issued),
+            control_1.eq(self.control),
+            operands_1.eq(self.operands),
+            valid_2.eq(valid_1),
+            control_2.eq(control_1),
+            operands_2.eq(operands_1),
+            mask_2.eq(
+                Cat((operands_1.low <= j) & (operands_1.high > j) & operands_1.inside for j in range(columns))
+            ),
+        ]
+        m.d.comb += [
+            delay_line.read.eq(valid_2 & control_2.depthwise),
+            delay_line.read_pointer.eq(control_2.pointer),
+        ]
+
+        # Cycle 3: operands.
+        valid_3, control_3 = Signal(), Signal(Control(config))
+        vector_3, weights_3 = Signal(vector_bits), Signal(vector_bits)
+        m.d.sync += valid_3.eq(valid_2)
+        with m.If(valid_2):
+            m.d.sync += control_3.eq(control_2)
+            for j in range(columns):
+                place = slice(OPERAND_BITS * j, OPERAND_BITS * (j + 1))
+                byte, weight = self.am_data.word_select(j, 8), self.wm_data.word_select(j, 8)
+                operand, weight_operand = Signal(signed(OPERAND_BITS)), Signal(signed(OPERAND_BITS))
+                m.d.comb += [
+                    operand.eq(
+                        Cat(byte, byte[7] & ~operands_2.unsigned_input).as_signed() - operands_2.input_zp,
+                    ),
+                    weight_operand.eq(weight.as_signed() - operands_2.weight_zp),
+                ]
+                m.d.sync += [
+                    vector_3[place].eq(Mux(mask_2[j], operand, 0)),
+                    weights_3[place].eq(weight_operand),
+                ]
+        m.d.comb += [
+            delay_line.write.eq(valid_3 & control_3.stream),
+            delay_line.write_pointer.eq(control_3.pointer),
+            delay_line.vector.eq(vector_3),
+            delay_line.filled.eq(control_3.filled),
+        ]
+
+        # Cycle 4: to the grid.
+        m.d.sync += self.valid.eq(valid_3)
+        with m.If(valid_3):
+            m.d.sync += [
+                self.out_control.eq(control_3),
+                self.weights.eq(weights_3),
+                self.vectors[:vector_bits].eq(vector_3),
+            ]
+            with m.If(control_3.depthwise):
+                m.d.sync += self.vectors[vector_bits:].eq(delay_line.delayed)
+        m.d.comb += self.waiting.eq(valid_1 | valid_2 | valid_3 | self.valid)
+        return m

@@ -1,0 +1,158 @@
+"""Takes the array's commands: builds jobs, waits for tokens and signals when jobs have made their reads."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..interfaces import Command, Tokens
+from ..isa import Opcode, layout
+from .layouts import Job
+
+SIGNALS = 4
+"""SIGNALs that may wait for their job while the queue goes on."""
+
+
+class Front(wiring.Component):
+    """Command decoder.
+
+    Configuration and one GO are taken while the job before is running, so that jobs follow each other without
+    a pause. A SIGNAL is put aside until every GO before it is `finished`; a WAIT stops the queue.
+
+    commands: the unit's queue.
+    jobs: GOs in order, each with its configuration.
+    finished: pulse, the oldest job handed out has made its last read.
+    fault: pulse, a GO has a field out of range (the GO is dropped) or an opcode is not of this unit.
+    busy: a job or a signal is not complete.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "commands": In(Command),
+                "jobs": Out(stream.Signature(Job())),
+                "tokens": Out(Tokens()),
+                "finished": In(1),
+                "fault": Out(1),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        job = Signal(Job())
+        pending, checked = Signal(), Signal()
+        handed, done = Signal(3), Signal(3)
+        word, taken = self.commands.payload, Signal()
+        m.d.comb += [
+            taken.eq(self.commands.valid & self.commands.ready),
+            self.jobs.payload.eq(job),
+            self.jobs.valid.eq(checked),
+        ]
+
+        targets = {
+            Opcode.ARRAY_INPUT: job.input,
+            Opcode.ARRAY_WINDOW: job.window,
+            Opcode.ARRAY_KERNEL: job.kernel,
+            Opcode.ARRAY_DEPTHWISE: job.depthwise,
+        }
+        unknown = Signal()
+        m.d.comb += self.commands.ready.eq(~pending)
+        with m.Switch(word[:8]):
+            for opcode, target in targets.items():
+                with m.Case(opcode):
+                    with m.If(taken):
+                        m.d.sync += target.eq(word[16:])
+            with m.Case(Opcode.ARRAY_GO):
+                go = data.View(layout(Opcode.ARRAY_GO), word)
+                with m.If(taken):
+                    m.d.sync += [
+                        pending.eq(1),
+                        job.is_depthwise.eq(0),
+                        job.weights.eq(go.weights),
+                        job.count.eq(go.pixels),
+                        job.accumulate.eq(go.accumulate),
+                        job.drain.eq(go.drain),
+                    ]
+            with m.Case(Opcode.ARRAY_DEPTHWISE_GO):
+                go = data.View(layout(Opcode.ARRAY_DEPTHWISE_GO), word)
+                with m.If(taken):
+                    m.d.sync += [
+                        pending.eq(1),
+                        job.is_depthwise.eq(1),
+                        job.weights.eq(go.weights),
+                        job.count.eq(go.advances),
+                        job.group_rows.eq(go.group_rows),
+                    ]
+            with m.Case(Opcode.ARRAY_WAIT):
+                wait = data.View(layout(Opcode.ARRAY_WAIT), word)
+                m.d.comb += [
+                    self.tokens.wait.eq(self.commands.valid),
+                    self.tokens.semaphore.eq(wait.semaphore),
+                    self.tokens.count.eq(wait.count),
+                    self.commands.ready.eq(self.tokens.ok),
+                ]
+            with m.Case(Opcode.ARRAY_SIGNAL):
+                pass
+            with m.Default():
+                m.d.comb += unknown.eq(taken)
+
+        # A job is checked in the cycle after it is taken, so that the comparisons are off the walker's path.
+        legal = self._legal(m, job)
+        with m.If(pending & ~checked):
+            with m.If(legal):
+                m.d.sync += [checked.eq(1), handed.eq(handed + 1)]
+            with m.Else():
+                m.d.sync += pending.eq(0)
+        with m.If(self.jobs.valid & self.jobs.ready):
+            m.d.sync += [pending.eq(0), checked.eq(0)]
+        with m.If(self.finished):
+            m.d.sync += done.eq(done + 1)
+        m.d.comb += self.fault.eq(unknown | (pending & ~checked & ~legal))
+
+        # A signal carries the number of jobs handed out before it. At most three are under way, so the sign
+        # of the difference of two 3-bit counters tells whether they are all done.
+        m.submodules.signals = signals = fifo.SyncFIFO(width=15, depth=SIGNALS)
+        signal = data.View(layout(Opcode.ARRAY_SIGNAL), word)
+        head = data.View(data.StructLayout({"semaphore": 4, "count": 8, "after": 3}), signals.r_data)
+        is_signal = Signal()
+        m.d.comb += is_signal.eq(word[:8] == Opcode.ARRAY_SIGNAL)
+        with m.If(is_signal):
+            m.d.comb += self.commands.ready.eq(signals.w_rdy & ~(pending & ~checked))
+        m.d.comb += [
+            signals.w_data.eq(Cat(signal.semaphore, signal.count, handed)),
+            signals.w_en.eq(is_signal & taken),
+            signals.r_en.eq(self.tokens.signal),
+            self.tokens.signal.eq(signals.r_rdy & ~(done - head.after)[2]),
+            self.tokens.signal_semaphore.eq(Mux(self.tokens.signal, head.semaphore, 0)),
+            self.tokens.signal_count.eq(Mux(self.tokens.signal, head.count, 0)),
+            self.busy.eq(pending | (handed != done) | signals.r_rdy),
+        ]
+        return m
+
+    def _legal(self, m: Module, job: data.View) -> Signal:
+        """The fields that would make the counters run away."""
+        config = self._config
+        convolution, depthwise, legal = Signal(), Signal(), Signal()
+        one_tile = job.count <= config.rows
+        m.d.comb += [
+            convolution.eq(
+                job.kernel.ky_count.any()
+                & job.kernel.run_count.any()
+                & job.kernel.chunks.any()
+                & (one_tile | (job.drain & ~job.accumulate))
+            ),
+            depthwise.eq(
+                (job.depthwise.delay >= 2)
+                & (job.depthwise.delay <= config.line_pixels)
+                & job.depthwise.line.any()
+                & job.depthwise.x_stride.any()
+                & job.depthwise.y_stride.any()
+                & job.group_rows.any()
+            ),
+            legal.eq(
+                job.count.any() & job.window.width.any() & Mux(job.is_depthwise, depthwise, convolution)
+            ),
+        ]
+        return legal

@@ -1,0 +1,72 @@
+"""Walks the steps of a tile: kernel rows, runs of bytes, chunks of W bytes."""
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..isa import Opcode
+from .layouts import COLUMN_BITS, LINE_BITS, fields
+
+
+class Steps(wiring.Component):
+    """Offsets of the current step.
+
+    load: begin at step 0 (taken at the clock edge).
+    kernel: the configuration held while running.
+    advance: go to the next step; after the last one to step 0.
+    last: this is the last step.
+    column, line, base: what the step adds to a pixel's byte position, image row and (address - byte
+    position).
+    """
+
+    def __init__(self, config: Config):
+        self._word_bytes = config.word_bytes
+        address_bits = (config.am_bytes - 1).bit_length()
+        super().__init__(
+            {
+                "load": In(1),
+                "kernel": In(fields(Opcode.ARRAY_KERNEL)),
+                "advance": In(1),
+                "last": Out(1),
+                "column": Out(signed(COLUMN_BITS)),
+                "line": Out(LINE_BITS),
+                "base": Out(address_bits),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        kernel = self.kernel
+        ky, run, chunk = Signal(13), Signal(13), Signal(16)
+        run_column, next_run_column = Signal(signed(COLUMN_BITS)), Signal(signed(COLUMN_BITS))
+        last_ky, last_run, last_chunk = Signal(), Signal(), Signal()
+        m.d.comb += [
+            last_ky.eq(ky == kernel.ky_count - 1),
+            last_run.eq(run == kernel.run_count - 1),
+            last_chunk.eq(chunk == kernel.chunks - 1),
+            self.last.eq(last_ky & last_run & last_chunk),
+            next_run_column.eq(Mux(last_run, 0, run_column + kernel.run_step)),
+        ]
+        with m.If(self.advance):
+            with m.If(~last_chunk):
+                m.d.sync += [chunk.eq(chunk + 1), self.column.eq(self.column + self._word_bytes)]
+            with m.Else():
+                m.d.sync += [
+                    chunk.eq(0),
+                    run.eq(Mux(last_run, 0, run + 1)),
+                    run_column.eq(next_run_column),
+                    self.column.eq(next_run_column),
+                ]
+                with m.If(last_run):
+                    m.d.sync += [
+                        ky.eq(Mux(last_ky, 0, ky + 1)),
+                        self.line.eq(Mux(last_ky, 0, self.line + kernel.ky_step)),
+                        self.base.eq(Mux(last_ky, 0, self.base + kernel.ky_step_bytes)),
+                    ]
+        with m.If(self.load):
+            m.d.sync += [
+                *(counter.eq(0) for counter in (ky, run, chunk, run_column)),
+                *(offset.eq(0) for offset in (self.column, self.line, self.base)),
+            ]
+        return m

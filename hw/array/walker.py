@@ -1,0 +1,185 @@
+"""Turns jobs into slots: what the array does in each of its advances."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import bits_for
+
+from ..config import Config
+from .layouts import Job, Slot, group_count
+from .pixels import Pixels
+from .positions import Positions
+from .steps import Steps
+
+
+class Walker(wiring.Component):
+    """One slot per advance, without a pause between jobs.
+
+    Output stationary: a step is W slots, weight word j of the step in slot j, the read of row i in slot i.
+    The last slot of a tile delivers row 0, the following ones the other rows, whatever else they do; with no
+    job to follow, empty slots carry the rows behind row 0 to their end.
+    Depthwise: `rows` slots load the weights. The vectors begin with the first of these slots when no weight
+    can be late for an output (skip - (rows - 1) >= rows), and otherwise so much later that this holds.
+
+    jobs: taken when the last slot of the job before is.
+    slots: in order.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__({"jobs": In(stream.Signature(Job())), "slots": Out(stream.Signature(Slot(config)))})
+
+    def elaborate(self, platform):
+        m = Module()
+        config, rows, columns = self._config, self._config.rows, self._config.columns
+        job, slot = Signal(Job()), self.slots.payload
+        active, depthwise, advance, last, take = Signal(), Signal(), Signal(), Signal(), Signal()
+        flush_left = Signal(range(rows + 1))
+        left = Signal(24)  # pixels from this tile on, or advances
+        m.submodules.pixels = pixels = Pixels(config)
+        m.submodules.steps = steps = Steps(config)
+        m.submodules.positions = positions = Positions()
+
+        following = self.jobs.payload
+        m.d.comb += [
+            depthwise.eq(active & job.is_depthwise),
+            self.slots.valid.eq(active | (flush_left != 0)),
+            advance.eq(self.slots.valid & self.slots.ready),
+            # A depthwise job uses every row at once: the rows must have finished what came before.
+            self.jobs.ready.eq(
+                (~self.slots.valid | (advance & (~active | last)))
+                & (~following.is_depthwise | Mux(active, job.is_depthwise, flush_left == 0))
+            ),
+            take.eq(self.jobs.valid & self.jobs.ready),
+        ]
+        with m.If(take):
+            m.d.sync += [job.eq(following), active.eq(1)]
+        with m.Elif(advance & last):
+            m.d.sync += active.eq(0)
+
+        # Output stationary.
+        phase = Signal(range(columns))
+        mac, step_end, tile_end, tile_begin = Signal(), Signal(), Signal(), Signal()
+        tile_rows, last_tile = Signal(range(rows + 1)), Signal()
+        m.d.comb += [
+            mac.eq(active & ~job.is_depthwise),
+            step_end.eq(mac & (phase == columns - 1)),
+            tile_end.eq(step_end & steps.last),
+            last_tile.eq(left <= rows),
+            tile_rows.eq(Mux(last_tile, left, rows)),
+        ]
+        with m.If(advance & mac):
+            m.d.sync += [phase.eq(Mux(step_end, 0, phase + 1)), tile_begin.eq(tile_end)]
+            with m.If(tile_end):
+                m.d.sync += left.eq(left - rows)
+        with m.If(advance):
+            with m.If(mac):
+                m.d.sync += flush_left.eq(rows - 1)
+            with m.Elif(flush_left != 0):
+                m.d.sync += flush_left.eq(flush_left - 1)
+
+        # Depthwise.
+        load_left, stream_wait = Signal(range(rows + 1)), Signal(range(rows + 1))
+        group, group_used = Signal(range(group_count(config))), Signal(6)
+        pointer, filled = Signal(range(config.line_pixels)), Signal(group_count(config) - 1)
+        load, streaming = Signal(), Signal()
+        m.d.comb += [
+            load.eq(depthwise & (load_left != 0)),
+            streaming.eq(depthwise & (stream_wait == 0)),
+            last.eq(Mux(job.is_depthwise, streaming & (left == 1), tile_end & last_tile)),
+        ]
+        with m.If(advance & load):
+            m.d.sync += [load_left.eq(load_left - 1), group_used.eq(group_used + 1)]
+            with m.If(group_used == job.group_rows - 1):
+                m.d.sync += [
+                    group_used.eq(0),
+                    group.eq(Mux(group == group_count(config) - 1, group, group + 1)),
+                ]
+        with m.If(advance & depthwise & ~streaming):
+            m.d.sync += stream_wait.eq(stream_wait - 1)
+        with m.If(advance & streaming):
+            m.d.sync += [left.eq(left - 1), pointer.eq(pointer + 1)]
+            with m.If(pointer == job.depthwise.delay - 1):
+                m.d.sync += [pointer.eq(0), filled.eq(Cat(1, filled))]
+
+        # Deliveries.
+        deliver_left, deliver_row = Signal(range(rows + 1)), Signal(range(rows))
+        drain = Signal()
+        m.d.comb += drain.eq(tile_end & job.drain)
+        with m.If(advance):
+            with m.If(drain):
+                m.d.sync += [deliver_left.eq(tile_rows - 1), deliver_row.eq(1)]
+            with m.Elif(deliver_left != 0):
+                m.d.sync += [deliver_left.eq(deliver_left - 1), deliver_row.eq(deliver_row + 1)]
+
+        weights = Signal(bits_for(config.wm_words - 1))
+        with m.If(advance & (mac | load)):
+            m.d.sync += weights.eq(Mux(tile_end, job.weights, weights + 1))
+
+        with m.If(take):
+            skip = following.depthwise.skip
+            m.d.sync += [
+                left.eq(following.count),
+                phase.eq(0),
+                tile_begin.eq(1),
+                load_left.eq(rows),
+                stream_wait.eq(
+                    Mux(skip <= rows - 1, rows, Mux(skip >= 2 * rows - 1, 0, 2 * rows - 1 - skip))
+                ),
+                group.eq(0),
+                group_used.eq(0),
+                pointer.eq(0),
+                filled.eq(0),
+                weights.eq(following.weights),
+            ]
+
+        m.d.comb += [
+            pixels.load.eq(take),
+            pixels.first_input.eq(following.input),
+            pixels.first_window.eq(following.window),
+            pixels.window.eq(job.window),
+            pixels.advance.eq(advance),
+            pixels.move.eq(streaming | (mac & (phase < rows))),
+            pixels.set_mark.eq(tile_end),
+            pixels.go_back.eq(step_end & ~steps.last),
+            steps.load.eq(take),
+            steps.kernel.eq(job.kernel),
+            steps.advance.eq(advance & step_end),
+            positions.load.eq(take),
+            positions.first.eq(following.depthwise),
+            positions.running.eq(job.depthwise),
+            positions.advance.eq(advance & streaming),
+        ]
+
+        control, pixel = slot.control, pixels.pixel
+        m.d.comb += [
+            control.depthwise.eq(depthwise),
+            control.mac.eq(mac),
+            control.start.eq(mac & (phase == 0)),
+            control.clear.eq(mac & tile_begin & ~job.accumulate),
+            control.load.eq(load),
+            control.stream.eq(streaming),
+            control.deliver.eq(drain | (deliver_left != 0) | (streaming & positions.output)),
+            control.group.eq(group),
+            control.pointer.eq(pointer),
+            control.filled.eq(filled),
+            slot.last.eq(active & last),
+            slot.read.eq(streaming | (mac & (phase < tile_rows))),
+            slot.column.eq(pixel.column + steps.column),
+            slot.line.eq(pixel.line + steps.line),
+            slot.base.eq(pixel.base + steps.base),
+            slot.row_bytes.eq(job.input.row_bytes),
+            slot.height.eq(job.input.height),
+            slot.input_zp.eq(job.input.input_zp),
+            slot.weight_zp.eq(job.input.weight_zp),
+            slot.unsigned_input.eq(job.input.unsigned_input),
+            slot.read_weights.eq(mac | load),
+            slot.weights.eq(weights),
+        ]
+        with m.If(load):
+            m.d.comb += control.row.eq(rows - load_left)
+        with m.Elif(depthwise):
+            m.d.comb += control.row.eq(rows - 1)
+        with m.Elif(~drain):
+            m.d.comb += control.row.eq(deliver_row)
+        return m

@@ -1,0 +1,105 @@
+"""Runs commands on the RTL in Amaranth's simulator, with models of the memories and random stalls."""
+
+import dataclasses
+import random
+
+from amaranth.sim import Simulator
+
+from tosaic.hw.array import ArrayUnit
+from tosaic.hw.config import Config
+from tosaic.hw.isa import Instruction, encode
+
+
+@dataclasses.dataclass
+class Run:
+    """What happened; `_cycles` of each vector, command taken, active cycle. `signals`: (semaphore, count, AM
+    reads, WM reads made until then)."""
+
+    cycles: int = 0
+    vectors: list = dataclasses.field(default_factory=list)
+    vector_cycles: list = dataclasses.field(default_factory=list)
+    taken_cycles: list = dataclasses.field(default_factory=list)
+    active_cycles: list = dataclasses.field(default_factory=list)
+    reads: list = dataclasses.field(default_factory=list)
+    weight_reads: list = dataclasses.field(default_factory=list)
+    signals: list = dataclasses.field(default_factory=list)
+    waits: list = dataclasses.field(default_factory=list)
+    errors: list = dataclasses.field(default_factory=list)
+    stalls_am: int = 0
+    stalls_vector: int = 0
+
+
+def run_unit(
+    config: Config,
+    commands: list[Instruction],
+    am: bytes,
+    wm: bytes,
+    *,
+    seed: int | None = None,
+    limit: int = 20000,
+) -> Run:
+    """Executes `commands` until the unit is idle or reports an error; with a `seed`, grants, commands, tokens
+    and the taker of the vectors come with random delays."""
+    unit, dice, run = ArrayUnit(config), random.Random(seed), Run()
+    words = [int.from_bytes(encode(command), "little") for command in commands]
+    width = config.columns
+
+    def lucky(odds: float) -> int:
+        return int(seed is None or dice.random() < odds)
+
+    async def bench(ctx):
+        am_data, wm_data = [None, None], [None, None]
+        sent, offered = 0, 0
+        grants, takes, sends = (dice.choice([0.1, 0.5, 0.9, 1.0]) for _ in range(3))
+        while run.cycles < limit:
+            if sent == len(words) and not ctx.get(unit.status.busy):
+                return
+            offered = sent < len(words) and (offered or lucky(sends))
+            ctx.set(unit.commands.valid, offered)
+            ctx.set(unit.commands.payload, words[sent] if offered else dice.getrandbits(128))
+            ctx.set(unit.accumulators.ready, lucky(takes))
+            ctx.set(unit.am.grant, lucky(grants))
+            ctx.set(unit.tokens.ok, lucky(0.5))
+            for port, data in ((unit.am, am_data), (unit.wm, wm_data)):
+                word = data.pop(0)
+                ctx.set(port.data, dice.getrandbits(8 * width) if word is None else word)
+
+            am_data.append(None)
+            if ctx.get(unit.am.request) and ctx.get(unit.am.grant):
+                start = ctx.get(unit.am.address)
+                run.reads.append(start % config.am_bytes)
+                raw = bytes(am[(start + i) % config.am_bytes] for i in range(width))
+                am_data[-1] = int.from_bytes(raw, "little")
+            wm_data.append(None)
+            if ctx.get(unit.wm.enable):
+                word = ctx.get(unit.wm.address) % config.wm_words
+                run.weight_reads.append(word)
+                wm_data[-1] = int.from_bytes(wm[word * width :][:width], "little")
+            if ctx.get(unit.tokens.signal):
+                signal = ctx.get(unit.tokens.signal_semaphore), ctx.get(unit.tokens.signal_count)
+                run.signals.append((*signal, len(run.reads), len(run.weight_reads)))
+            if ctx.get(unit.tokens.wait) and ctx.get(unit.tokens.ok):
+                run.waits.append((ctx.get(unit.tokens.semaphore), ctx.get(unit.tokens.count)))
+            if ctx.get(unit.commands.ready) and offered:
+                sent, offered = sent + 1, 0
+                run.taken_cycles.append(run.cycles)
+            if ctx.get(unit.accumulators.valid) and ctx.get(unit.accumulators.ready):
+                raw = ctx.get(unit.accumulators.payload.as_value())
+                lanes = [raw >> (32 * c) & 0xFFFFFFFF for c in range(width)]
+                run.vectors.append([lane - (lane >> 31 << 32) for lane in lanes])
+                run.vector_cycles.append(run.cycles)
+            if ctx.get(unit.active):
+                run.active_cycles.append(run.cycles)
+            run.stalls_am += ctx.get(unit.stall_am)
+            run.stalls_vector += ctx.get(unit.stall_vector)
+            if ctx.get(unit.status.error):
+                run.errors.append(ctx.get(unit.status.code))
+            await ctx.tick()
+            run.cycles += 1
+        raise AssertionError(f"the unit is still busy after {limit} cycles")
+
+    simulator = Simulator(unit)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return run

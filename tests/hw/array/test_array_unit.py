@@ -1,0 +1,55 @@
+"""ArrayUnit against the reference: random programs in both modes, random stalls."""
+
+import random
+
+import pytest
+from array_bench import Run, run_unit
+from array_programs import SHALLOW, SINGLE, SQUARE, TINY, memories, program
+from array_reference import Reference
+
+from tosaic.hw.array import ArrayUnit
+from tosaic.hw.config import Config, get_config
+from tosaic.hw.isa import Instruction, Opcode
+
+
+def compare(config: Config, commands: list[Instruction], dice: random.Random, seed: int | None) -> Run:
+    """Vectors, words read and signals of a run are the reference's, and no signal comes before its reads."""
+    am, wm = memories(config, dice)
+    reference = Reference(config, am, wm)
+    for command in commands:
+        reference.execute(command)
+    run = run_unit(config, commands, am, wm, seed=seed)
+    assert run.errors == []
+    assert run.reads == reference.reads
+    assert run.weight_reads == reference.weight_reads
+    assert len(run.vectors) == len(reference.vectors)
+    for index, (vector, expected) in enumerate(zip(run.vectors, reference.vectors, strict=True)):
+        assert vector == expected, f"vector {index}"
+    assert [signal[:2] for signal in run.signals] == [signal[:2] for signal in reference.signals]
+    for signal, expected in zip(run.signals, reference.signals, strict=True):
+        assert signal[2] >= expected[2] and signal[3] >= expected[3], f"signal {signal[:2]} before its reads"
+    waits = [(c.semaphore, c.count) for c in commands if c.opcode == Opcode.ARRAY_WAIT]
+    assert run.waits == waits
+    return run
+
+
+@pytest.mark.parametrize("kinds", ["convolution", "depthwise", "both"])
+@pytest.mark.parametrize("config", [TINY, SQUARE, SINGLE, SHALLOW], ids=lambda c: c.name)
+@pytest.mark.parametrize("seed", range(4))
+def test_random_programs_with_stalls(config, kinds, seed):
+    dice = random.Random(f"{config.name} {kinds} {seed}")
+    compare(config, program(dice, config, 5, kinds), dice, seed)
+
+
+@pytest.mark.parametrize("kinds", ["convolution", "depthwise", "both"])
+@pytest.mark.parametrize("name", ["nano", "small"])
+def test_random_programs_at_full_speed(name, kinds):
+    config, dice = get_config(name), random.Random(f"{name} {kinds}")
+    run = compare(config, program(dice, config, 6, kinds), dice, None)
+    assert (run.stalls_am, run.stalls_vector) == (0, 0)
+
+
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
+def test_config_must_be_a_config():
+    with pytest.raises(TypeError, match="^config must be a Config, not 'base'$"):
+        ArrayUnit("base")
