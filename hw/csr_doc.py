@@ -21,31 +21,44 @@ def _cell(text: str) -> str:
 
 
 def csr_markdown() -> str:
-    """The registers as a Markdown page: an overview table, then the fields of those that have more than one."""
+    """The registers as a Markdown page: an overview table, then the fields of those with several."""
     lines = [
         "# Registers",
         "",
         "Generated from `hw/csr_map.py`; do not edit.",
         "",
-        "AXI4-Lite, 32 bits, byte offsets in a window of 4 KiB. Write strobes are respected. An offset without a register, and a",
-        "write to a register that can only be read, answer SLVERR; every access is answered. Unnamed bits read as zero.",
+        "AXI4-Lite, 32 bits, byte offsets in a window of 4 KiB. Write strobes are respected. An offset without",
+        "a register, and a write to a register that can only be read, answer SLVERR; every access is answered.",
+        "Unnamed bits read as zero.",
         "",
-        "A run: check ID, ISA_HASH and CONFIG_HASH; write MEM_BASE, MEM_SIZE, PROGRAM_ADDRESS and PROGRAM_BYTES; write CONTROL.start; wait",
-        "for STATUS.done or STATUS.error (or the interrupt). After an error read ERROR, PC, UNITS and the units' PCs, then write",
-        "CONTROL.soft_reset and wait until STATUS.resetting is 0.",
+        "A run: check ID, ISA_HASH and CONFIG_HASH; write MEM_BASE, MEM_SIZE, PROGRAM_ADDRESS and",
+        "PROGRAM_BYTES; write CONTROL.start; wait for STATUS.done or STATUS.error (or the interrupt). After an",
+        "error read ERROR, PC, UNITS and the units' PCs, then write CONTROL.soft_reset and wait until",
+        "STATUS.resetting is 0.",
         "",
         "| offset | register | access | reset | |",
         "|---|---|---|---|---|",
     ]
     for register in csr_map.REGISTERS:
         accesses = dict.fromkeys(_ACCESS[field.access] for field in register.fields)
-        lines.append(
-            f"| 0x{register.offset:03X} | {register.name} | {'; '.join(accesses)} | {_reset(register)} | {_cell(register.doc)} |"
+        cells = (
+            f"0x{register.offset:03X}",
+            register.name,
+            "; ".join(accesses),
+            _reset(register),
+            _cell(register.doc),
         )
+        lines.append(f"| {' | '.join(cells)} |")
     for register in csr_map.REGISTERS:
         if [field.name for field in register.fields] == ["value"]:
             continue
-        lines += ["", f"## {register.name} (0x{register.offset:03X})", "", "| bits | field | access | |", "|---|---|---|---|"]
+        lines += [
+            "",
+            f"## {register.name} (0x{register.offset:03X})",
+            "",
+            "| bits | field | access | |",
+            "|---|---|---|---|",
+        ]
         for field in register.fields:
             high = field.lsb + field.bits - 1
             bits = str(high) if field.bits == 1 else f"{high}:{field.lsb}"

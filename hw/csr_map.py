@@ -1,6 +1,7 @@
 """The register map of the control port: the one definition that hardware, driver and docs derive from.
 
-Registers are 32 bits wide, little endian, at byte offsets of a 4 KiB window. Bits that no field names read as zero.
+Registers are 32 bits wide, little endian, at byte offsets of a 4 KiB window. Bits that no field names read as
+zero.
 """
 
 import dataclasses
@@ -15,7 +16,7 @@ MARKS = 1024
 """Layer marks that the hardware keeps."""
 RESP_OKAY = 0
 RESP_SLVERR = 2
-"""The control port's answer to an address without a register and to a write of a register that has nothing to write."""
+"""The answer to an address without a register, and to a write of a register that has nothing to write."""
 
 
 class Access(enum.Enum):
@@ -97,14 +98,14 @@ _RUN = (
                 0,
                 1,
                 Access.PULSE,
-                "starts the program; ignored unless STATUS.idle is 1; clears done, counters, marks and semaphores",
+                "starts the program if STATUS.idle is 1; clears done, counters, marks and semaphores",
             ),
             Field(
                 "soft_reset",
                 1,
                 1,
                 Access.PULSE,
-                "ends a run: waits for the bus (STATUS.resetting), then resets everything but the fields that the host writes",
+                "ends a run: waits for the bus, then resets everything but the fields that the host writes",
             ),
             Field("irq_enable", 2, 1, Access.RW, "the interrupt line follows IRQ"),
         ),
@@ -118,7 +119,13 @@ _RUN = (
             Field("idle", 0, 1, Access.RO, "neither running nor resetting nor in error: start is accepted"),
             Field("running", 1, 1, Access.RO, "a program runs"),
             Field("done", 2, 1, Access.RO, "the last program ended by END; cleared by start and soft_reset"),
-            Field("error", 3, 1, Access.RO, "the program stopped on an error (ERROR, PC); only soft_reset leaves this state"),
+            Field(
+                "error",
+                3,
+                1,
+                Access.RO,
+                "the program stopped on an error (ERROR, PC); only soft_reset leaves this state",
+            ),
             Field("resetting", 4, 1, Access.RO, "a soft reset waits for outstanding bus transactions"),
         ),
     ),
@@ -135,7 +142,7 @@ _RUN = (
     _whole(
         "PC",
         0x01C,
-        "byte offset in the program of the instruction dispatched last; after an error, of the instruction it belongs to",
+        "byte offset in the program of the last dispatched instruction; after an error, of the faulty one",
     ),
     Register(
         "IRQ",
@@ -164,7 +171,10 @@ _RUN = (
 
 _SETUP = (
     _whole(
-        "PROGRAM_ADDRESS", 0x040, "byte offset of the program from MEM_BASE; the sum is a multiple of 32", Access.RW
+        "PROGRAM_ADDRESS",
+        0x040,
+        "byte offset of the program from MEM_BASE; the sum is a multiple of 32",
+        Access.RW,
     ),
     _whole("PROGRAM_BYTES", 0x044, "length of the program, a multiple of 16", Access.RW),
     _whole("MEM_BASE", 0x048, "bus address of the memory window, a multiple of 32", Access.RW),
@@ -211,7 +221,9 @@ _MARKS = (
         (Field("index", 0, (MARKS - 1).bit_length(), Access.RW, "from 0"),),
     ),
     _whole("MARK_LAYER", 0x0C8, "the mark's layer number; undefined from MARK_COUNT on", reset=None),
-    _whole("MARK_CYCLE", 0x0CC, "the low half of CYCLES at the mark; undefined from MARK_COUNT on", reset=None),
+    _whole(
+        "MARK_CYCLE", 0x0CC, "the low half of CYCLES at the mark; undefined from MARK_COUNT on", reset=None
+    ),
 )
 
 REGISTERS: tuple[Register, ...] = _IDENTITY + _RUN + _SETUP + _COUNTERS + _MARKS

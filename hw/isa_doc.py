@@ -46,7 +46,10 @@ def _fields(opcode: isa.Opcode) -> collections.abc.Iterator[str]:
 def _enumeration(title: str, enumeration: type, about: str) -> list[str]:
     comments = _comments(enumeration)
     lines = [f"## {title}", "", about, "", "| value | name | |", "|---|---|---|"]
-    lines += [f"| {int(member)} | {member.name} | {_cell(comments.get(member.name, ''))} |" for member in enumeration]
+    lines += [
+        f"| {int(member)} | {member.name} | {_cell(comments.get(member.name, ''))} |"
+        for member in enumeration
+    ]
     return [*lines, ""]
 
 
@@ -57,9 +60,9 @@ def isa_markdown() -> str:
         "",
         "Generated from `hw/isa.py`; do not edit. `architecture.md` says what the instructions do.",
         "",
-        f"An instruction has {isa.INSTRUCTION_BYTES} bytes, little endian: bits 7:0 are the opcode, bits 15:8 a check byte that",
-        f"makes the XOR of all its bytes 0x{isa.CHECK_XOR:02X}. Bits that no field names are zero; anything else is the error",
-        f"ILLEGAL. The hash of this instruction set is 0x{isa.ISA_HASH:08X}.",
+        f"An instruction has {isa.INSTRUCTION_BYTES} bytes, little endian: bits 7:0 are the opcode, bits 15:8",
+        f"a check byte that makes the XOR of all its bytes 0x{isa.CHECK_XOR:02X}. Bits that no field names are",
+        f"zero; anything else is the error ILLEGAL. The instruction set's hash is 0x{isa.ISA_HASH:08X}.",
         "",
     ]
     for unit in isa.Unit:

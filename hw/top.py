@@ -26,11 +26,12 @@ class Accelerator(wiring.Component):
 
     Ports:
         `control`: AXI4-Lite subordinate, the registers of `csr_map`.
-        `read`, `write`: AXI4 manager. Reads have ID 0 (LOAD) and 1 (program); answers of one ID come in order.
+        `read`, `write`: AXI4 manager. Reads have ID 0 (LOAD) and 1 (program); answers of one ID come in
+            order.
         `irq`: interrupt, level.
 
-    The reset of the `sync` domain resets everything; memories keep their contents. A soft reset first lets the bus come
-    to rest, see SoftReset.
+    The reset of the `sync` domain resets everything; memories keep their contents. A soft reset first lets
+    the bus come to rest, see SoftReset.
     """
 
     def __init__(self, config: Config):
@@ -56,7 +57,12 @@ class Accelerator(wiring.Component):
 
         core_reset = ResetInserter(soft_reset.reset)
         sequencer, arbiter = Sequencer(config), ReadArbiter(config, FETCH_ID)
-        load, array, vector, store = LoadUnit(config), ArrayUnit(config), VectorUnit(config), StoreUnit(config)
+        load, array, vector, store = (
+            LoadUnit(config),
+            ArrayUnit(config),
+            VectorUnit(config),
+            StoreUnit(config),
+        )
         m.submodules.sequencer = core_reset(sequencer)
         m.submodules.read_arbiter = core_reset(arbiter)
         m.submodules.load = core_reset(load)
@@ -124,7 +130,7 @@ class Accelerator(wiring.Component):
 
 
 class VerilogTop(wiring.Component):
-    """An Accelerator whose ports have the names that Verilog tools look for: s_axil_awaddr, m_axi_araddr, irq."""
+    """An Accelerator whose ports have the names bus models look for: s_axil_awaddr, m_axi_araddr, irq."""
 
     def __init__(self, config: Config):
         self.accelerator = Accelerator(config)
@@ -149,5 +155,5 @@ class VerilogTop(wiring.Component):
 
 
 def to_verilog(config: Config) -> str:
-    """The accelerator as Verilog: module `tosaic` with clk, rst (synchronous, active high), s_axil_*, m_axi_* and irq."""
+    """Verilog of the module `tosaic` with clk, rst (synchronous, active high), s_axil_*, m_axi_* and irq."""
     return verilog.convert(VerilogTop(config), name=VERILOG_NAME, emit_src=False)

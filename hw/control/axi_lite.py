@@ -11,9 +11,9 @@ from ..interfaces import AxiLite
 class RegisterBus(wiring.Signature):
     """Accesses to a bank of 32-bit registers, from the requester's side.
 
-    In a cycle with `write`, `write_data` goes to the register at word `write_address`, only the bytes whose bit of
-    `write_strobe` is set; `write_error` answers in the same cycle. `read_data` and `read_error` belong to
-    `read_address` of the same cycle. Reading has no side effects.
+    In a cycle with `write`, `write_data` goes to the register at word `write_address`, only the bytes whose
+    bit of `write_strobe` is set; `write_error` answers in the same cycle. `read_data` and `read_error` belong
+    to `read_address` of the same cycle. Reading has no side effects.
     """
 
     def __init__(self) -> None:
@@ -35,12 +35,12 @@ class AxiLiteSubordinate(wiring.Component):
     """Answers every AXI4-Lite transaction with exactly one register access.
 
     Ports:
-        `axi`: the control port. Address and data of a write may come in any order. An access with an error answers
-            SLVERR. The low two bits of addresses and `awprot`/`arprot` are ignored.
+        `axi`: the control port. Address and data of a write may come in any order. An access with an error
+            answers SLVERR. The low two bits of addresses and `awprot`/`arprot` are ignored.
         `bus`: the registers.
 
-    Timing: a read answers 2 cycles after its address was accepted, a write 2 cycles after the later of address and data.
-    One read and one write at a time; they do not wait for each other.
+    Timing: a read answers 2 cycles after its address was accepted, a write 2 cycles after the later of
+    address and data. One read and one write at a time; they do not wait for each other.
     """
 
     axi: In(AxiLite())

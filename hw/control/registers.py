@@ -17,10 +17,13 @@ class RegisterBank(wiring.Component):
     """Storage and decoding of a list of registers.
 
     Ports:
-        `bus`: accesses. Errors: no register at the address; a write to a register whose fields are all read only.
-        `<register>_value`, 32 bits, for every register with fields the hardware sets (RO, W1C): what they read as.
+        `bus`: accesses. Errors: no register at the address; a write to a register whose fields are all read
+            only.
+        `<register>_value`, 32 bits, for every register with fields the hardware sets (RO, W1C): what they
+        read as.
         `<register>_stored`, 32 bits, for every register with RW fields: what was written, `reset` before.
-        `<register>_written`, 32 bits, for every register with PULSE or W1C fields: the bits written as 1 in this cycle.
+        `<register>_written`, 32 bits, for every register with PULSE or W1C fields: the bits written as 1 in
+        this cycle.
     """
 
     def __init__(self, registers: collections.abc.Sequence[Register]):

@@ -18,7 +18,8 @@ class SoftReset(wiring.Component):
         `bus_idle`: no transaction is outstanding.
         `resetting`: from the cycle after the request until the reset is done.
         `stop`: the bus managers begin no transaction.
-        `reset`: the machine's reset, one cycle long, after at least SETTLE_CYCLES; without `bus_idle` after drain_limit_cycles.
+        `reset`: the machine's reset, one cycle long, after at least SETTLE_CYCLES; without `bus_idle` after
+            drain_limit_cycles.
     """
 
     def __init__(self, drain_limit_cycles: int = DRAIN_LIMIT_CYCLES):

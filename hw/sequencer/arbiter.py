@@ -16,7 +16,8 @@ class ReadArbiter(wiring.Component):
     Ports:
         `load`, `fetch`: the requesters, each with a constant `arid` of its own.
         `fetch_low`: `fetch` goes first, whoever's turn it is.
-        `bus`: the manager. Its address channel comes from registers (one cycle later); a request that was made stays.
+        `bus`: the manager. Its address channel comes from registers (one cycle later); a request that was
+            made stays.
 
     Beats go to the requester whose `arid` is `rid`, combinationally.
     """

@@ -25,10 +25,12 @@ class Decoder(wiring.Component):
         m = Module()
         check = Signal(8)
         m.d.comb += check.eq(
-            functools.reduce(operator.xor, (self.instruction.word_select(i, 8) for i in range(INSTRUCTION_BYTES)))
+            functools.reduce(
+                operator.xor, (self.instruction.word_select(i, 8) for i in range(INSTRUCTION_BYTES))
+            )
         )
 
-        # ends[p]: where the fields of these opcodes end. beyond[p]: a bit from p on is set; one chain for all.
+        # Opcodes by where their fields end; one chain of ORs tells for each end whether a bit beyond is set.
         ends: dict[int, list[Opcode]] = {}
         for opcode, fields in FIELDS.items():
             ends.setdefault(16 + sum(field.bits for field in fields), []).append(opcode)

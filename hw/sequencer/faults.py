@@ -15,9 +15,10 @@ _UNITS = (Unit.LOAD, Unit.ARRAY, Unit.VECTOR, Unit.STORE)
 class Faults(wiring.Component):
     """Chooses one fault per cycle.
 
-    Errors of units go first, in the order LOAD, ARRAY, VECTOR, STORE. When the watchdog fired, the unit to blame is the one
-    that the others depend on: the sequencer if it waits for the program, a DMA unit that waits for the bus, the first unit that
-    waits for a semaphore, the first that is busy, and if nothing explains it the sequencer.
+    Errors of units go first, in the order LOAD, ARRAY, VECTOR, STORE. When the watchdog fired, the unit to
+    blame is the one that the others depend on: the sequencer if it waits for the program, a DMA unit that
+    waits for the bus, the first unit that waits for a semaphore, the first that is busy, and if nothing
+    explains it the sequencer.
 
     Ports:
         `load`, `array`, `vector`, `store`: the units' status.
@@ -53,8 +54,16 @@ class Faults(wiring.Component):
         with m.If(self.starving):
             m.d.comb += stuck.eq(Unit.SEQUENCER)
 
-        m.d.comb += [self.fault.code.eq(Error.WATCHDOG), self.fault.unit.eq(stuck), self.fault.valid.eq(self.watchdog)]
+        m.d.comb += [
+            self.fault.code.eq(Error.WATCHDOG),
+            self.fault.unit.eq(stuck),
+            self.fault.valid.eq(self.watchdog),
+        ]
         for unit, status in reversed(tuple(zip(_UNITS, statuses, strict=True))):
             with m.If(status.error):
-                m.d.comb += [self.fault.valid.eq(1), self.fault.code.eq(status.code), self.fault.unit.eq(unit)]
+                m.d.comb += [
+                    self.fault.valid.eq(1),
+                    self.fault.code.eq(status.code),
+                    self.fault.unit.eq(unit),
+                ]
         return m

@@ -26,8 +26,10 @@ class Fetch(wiring.Component):
     """Turns `instructions` instructions from bus address `address` into a stream.
 
     Ports:
-        `axi`: read channels; `arid` is AXI_ID. Answers are always accepted at once: there is room for all that is asked.
-        `start`: begin with `address` (a multiple of 32) and `instructions`; only while `idle`. Drops what is left.
+        `axi`: read channels; `arid` is AXI_ID. Answers are always accepted at once: there is room for all
+            that is asked.
+        `start`: begin with `address` (a multiple of 32) and `instructions`; only while `idle`. Drops what is
+            left.
         `stop`: request nothing more.
         `out`: the program in order; with W > 16 one entry more when their number is odd.
         `low`: the prefetch buffer runs low: the arbiter should prefer the program.
@@ -39,7 +41,9 @@ class Fetch(wiring.Component):
         self.config = config
         self._entry_bytes = max(INSTRUCTION_BYTES, config.word_bytes)
         if self._entry_bytes * 4 > BURST_BYTES:
-            raise ValueError(f"columns must be at most {BURST_BYTES // 4} (fetch bursts), not {config.columns}")
+            raise ValueError(
+                f"columns must be at most {BURST_BYTES // 4} (fetch bursts), not {config.columns}"
+            )
         super().__init__(
             {
                 "axi": Out(AxiRead(config)),

@@ -9,7 +9,7 @@ from ..config import Config
 from ..interfaces import Command
 
 INDEX_BITS = 24
-"""Programs have at most 2**24 instructions. With the check byte left out, a queue word has 144 bits: whole memory blocks."""
+"""Programs have at most 2**24 instructions. A queue word, without the check byte, has 144 bits."""
 
 Dispatched = data.StructLayout({"instruction": 128, "index": INDEX_BITS})
 """An instruction and its place in the program."""
@@ -21,8 +21,8 @@ class CommandQueue(wiring.Component):
     Ports:
         `dispatched`: instructions and their index in the program, in order.
         `commands`: the same for the unit; the check byte has been checked and is zero.
-        `at_head`: what the unit does in this cycle concerns the instruction at the head (a WAIT that waits), not the last
-            one taken.
+        `at_head`: what the unit does in this cycle concerns the instruction at the head (a WAIT that waits),
+            not the last one taken.
         `index`: the index of that instruction.
         `empty`: nothing is queued, nor on its way through the queue.
 

@@ -18,8 +18,8 @@ UNITS = 4
 class Semaphores(wiring.Component):
     """`semaphores` counters for four units, all of which may wait and signal in the same cycle.
 
-    A wait sees the signals of earlier cycles. When several units wait for the same semaphore in a cycle, the first in
-    the order LOAD, ARRAY, VECTOR, STORE for which it is enough gets it, the others try again.
+    A wait sees the signals of earlier cycles. When several units wait for the same semaphore in a cycle, the
+    first in the order LOAD, ARRAY, VECTOR, STORE for which it is enough gets it, the others try again.
 
     Ports:
         `load`, `array`, `vector`, `store`: the units.
@@ -47,8 +47,8 @@ class Semaphores(wiring.Component):
         ports = (self.load, self.array, self.vector, self.store)
         counters = Array(Signal(COUNTER_BITS, name=f"semaphore{i}") for i in range(self.config.semaphores))
 
-        # A unit with enough tokens either gets them or one before it gets the same semaphore's, so it is enough to look
-        # at who before it has enough; no chain of grants.
+        # A unit that finds enough tokens either gets them or a unit before it gets the same semaphore's: so
+        # who before it finds enough decides it, without a chain of grants.
         enough = Signal(UNITS)
         for unit, port in enumerate(ports):
             taken_before = [
@@ -65,11 +65,14 @@ class Semaphores(wiring.Component):
         with m.If(changes):
             for index, counter in enumerate(counters):
                 added = [
-                    Mux(port.signal & (port.signal_semaphore == index), port.signal_count, 0) for port in ports
+                    Mux(port.signal & (port.signal_semaphore == index), port.signal_count, 0)
+                    for port in ports
                 ]
                 subtracted = [Mux(port.ok & (port.semaphore == index), port.count, 0) for port in ports]
                 m.d.sync += counter.eq(
-                    counter + functools.reduce(operator.add, added) - functools.reduce(operator.or_, subtracted)
+                    counter
+                    + functools.reduce(operator.add, added)
+                    - functools.reduce(operator.or_, subtracted)
                 )
         with m.If(self.clear):
             m.d.sync += [counter.eq(0) for counter in counters]

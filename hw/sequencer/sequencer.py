@@ -34,8 +34,9 @@ class Sequencer(wiring.Component):
         `axi`: reads of the program; `fetch_low`: they should be preferred now; `fetch_beat`: a beat arrived.
         `load`, `array`, `vector`, `store`: the units.
         `start`: run the program; accepted when neither running nor in error.
-        `program_address`, `program_bytes`: where it lies, relative to `mem_base`. A program outside the window, or one
-            whose bus address is not a multiple of 32, ends in MEMORY_RANGE with the sequencer as unit. At most 2**28 bytes.
+        `program_address`, `program_bytes`: where it lies, relative to `mem_base`. A program outside the
+            window, or one whose bus address is not a multiple of 32, ends in MEMORY_RANGE with the sequencer
+            as unit. At most 2**28 bytes.
         `mem_base`, `mem_size`: the memory window.
         `watchdog_cycles`: 0 switches the watchdog off.
         `halt`: fetch nothing more (a reset is coming).

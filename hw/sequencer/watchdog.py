@@ -12,8 +12,8 @@ class Watchdog(wiring.Component):
         `running`: a program runs.
         `progress`: something moved in this cycle.
         `limit_cycles`: 0 switches the watchdog off.
-        `fired`: high from the cycle after the last of `limit_cycles` successive cycles with `running` and no `progress`,
-            until there is progress or the run ends.
+        `fired`: high from the cycle after the last of `limit_cycles` successive cycles with `running` and no
+            `progress`, until there is progress or the run ends.
     """
 
     running: In(1)
@@ -28,6 +28,8 @@ class Watchdog(wiring.Component):
         m.d.comb += still.eq(self.running & ~self.progress)
         m.d.sync += [
             quiet_cycles.eq(Mux(still, quiet_cycles + 1, 0)),
-            self.fired.eq(still & (self.limit_cycles != 0) & (self.fired | (quiet_cycles + 1 == self.limit_cycles))),
+            self.fired.eq(
+                still & (self.limit_cycles != 0) & (self.fired | (quiet_cycles + 1 == self.limit_cycles))
+            ),
         ]
         return m

@@ -20,7 +20,10 @@ def test_the_map_is_consistent():
     assert offsets == sorted(set(offsets)) and all(offset % 4 == 0 and offset < 4096 for offset in offsets)
     for register in REGISTERS:
         masks = [field.mask for field in register.fields]
-        assert sum(masks).bit_length() <= 32 and sum(mask.bit_count() for mask in masks) == sum(masks).bit_count()
+        assert (
+            sum(masks).bit_length() <= 32
+            and sum(mask.bit_count() for mask in masks) == sum(masks).bit_count()
+        )
         assert register.reset is None or register.reset < 1 << 32
     assert REGISTER["ERROR"].field("unit").extract(0x307) == 3
     with pytest.raises(KeyError, match="STATUS has no field nothing"):
@@ -176,7 +179,11 @@ def test_counters_count_only_while_running():
         assert await manager.read(ctx, "CYCLES") == sum(counts)
         assert await manager.read(ctx, "CYCLES_HIGH") == 0
         await manager.write(ctx, "CONTROL", 1)
-        assert [await manager.read(ctx, name) for name in ("CYCLES", "FETCH_BEATS", "ARRAY_ACTIVE")] == [0, 0, 0]
+        assert [await manager.read(ctx, name) for name in ("CYCLES", "FETCH_BEATS", "ARRAY_ACTIVE")] == [
+            0,
+            0,
+            0,
+        ]
 
     simulate(dut, script)
 

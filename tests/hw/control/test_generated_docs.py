@@ -17,7 +17,8 @@ _ROOT = pathlib.Path(__file__).parents[3]
 def test_committed_pages_are_current(page, module, markdown):
     committed = (_ROOT / "docs" / page).read_text()
     assert committed == markdown(), (
-        f"regenerate: python -c 'from tosaic.hw.{module} import *; print({markdown.__name__}(), end=\"\")' > docs/{page}"
+        f"regenerate: python -c 'from tosaic.hw.{module} import *; "
+        f'print({markdown.__name__}(), end="")\' > docs/{page}'
     )
 
 

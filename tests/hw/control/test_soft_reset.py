@@ -18,7 +18,11 @@ def _reset_cycle(idle_from, limit=64):
             ctx.set(dut.bus_idle, cycle >= idle_from)
             if ctx.get(dut.reset):
                 resets.append(cycle)
-            assert ctx.get(dut.stop) == ctx.get(dut.resetting) == (1 <= cycle and (not resets or cycle == resets[0]))
+            assert (
+                ctx.get(dut.stop)
+                == ctx.get(dut.resetting)
+                == (1 <= cycle and (not resets or cycle == resets[0]))
+            )
             await ctx.tick()
             ctx.set(dut.request, cycle == 2)
 

@@ -1,4 +1,4 @@
-"""A scripted world around the sequencer: program memory behind AXI with stalls, and stub units that log what they get."""
+"""A scripted world around the sequencer: program memory behind AXI with stalls, and stub units that log."""
 
 import random
 
@@ -16,7 +16,14 @@ MEMORY_BYTES = 1 << 16
 
 def config_of(columns, **sizes):
     return Config(
-        "test", rows=1, columns=columns, am_bytes=1 << 14, am_banks=4, wm_bytes=1 << 12, line_pixels=8, **sizes
+        "test",
+        rows=1,
+        columns=columns,
+        am_bytes=1 << 14,
+        am_banks=4,
+        wm_bytes=1 << 12,
+        line_pixels=8,
+        **sizes,
     )
 
 
@@ -60,7 +67,7 @@ class Resettable(wiring.Component):
 
 
 class StubUnit:
-    """Takes one command per cycle, unless stalled; executes WAIT and SIGNAL. `slow_cycles`: busy after each command."""
+    """Takes a command per cycle, unless stalled; executes WAIT and SIGNAL. `slow_cycles`: busy after each."""
 
     def __init__(self, port, rng, stall, slow_cycles=0):
         self.port, self.rng, self.stall, self.slow_cycles = port, rng, stall, slow_cycles
@@ -99,7 +106,13 @@ class ProgramMemory:
 
     def __init__(self, columns, rng, stall=0.0, latency_cycles=3, answers=True):
         self.columns, self.rng, self.stall, self.latency_cycles = columns, rng, stall, latency_cycles
-        self.bytes, self.errors, self.queue, self.offered, self.answers = bytearray(MEMORY_BYTES), set(), [], False, answers
+        self.bytes, self.errors, self.queue, self.offered, self.answers = (
+            bytearray(MEMORY_BYTES),
+            set(),
+            [],
+            False,
+            answers,
+        )
         self.held, self.bursts = None, 0
 
     def drive(self, ctx, axi, cycle):
@@ -133,13 +146,19 @@ class ProgramMemory:
             assert valid and (address, length) == self.held
         self.held = (address, length) if valid and not ready else None
         if valid and ready:
-            assert ctx.get(axi.arid) == 1 and ctx.get(axi.arburst) == 1 and 1 << ctx.get(axi.arsize) == self.columns
+            assert (
+                ctx.get(axi.arid) == 1
+                and ctx.get(axi.arburst) == 1
+                and 1 << ctx.get(axi.arsize) == self.columns
+            )
             assert address % self.columns == 0
             assert address // 4096 == (address + (length + 1) * self.columns - 1) // 4096
             assert BASE <= address and address + (length + 1) * self.columns <= BASE + MEMORY_BYTES
             self.bursts += 1
             for beat in range(length + 1):
-                self.queue.append((cycle + self.latency_cycles, address + beat * self.columns, beat == length))
+                self.queue.append(
+                    (cycle + self.latency_cycles, address + beat * self.columns, beat == length)
+                )
 
 
 class SequencerBench:

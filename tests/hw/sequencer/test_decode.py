@@ -57,13 +57,21 @@ def test_every_opcode_byte_and_every_bit_beyond_the_fields():
 
 
 _raw = st.binary(min_size=16, max_size=16)
-_opcode_first = st.builds(lambda o, raw: bytes([o]) + raw[1:], st.sampled_from([int(o) for o in Opcode]), _raw)
+_opcode_first = st.builds(
+    lambda o, raw: bytes([o]) + raw[1:], st.sampled_from([int(o) for o in Opcode]), _raw
+)
 _sparse = st.builds(
-    lambda o, bit: (o | 1 << bit).to_bytes(16, "little"), st.sampled_from([int(o) for o in Opcode]), st.integers(16, 127)
+    lambda o, bit: (o | 1 << bit).to_bytes(16, "little"),
+    st.sampled_from([int(o) for o in Opcode]),
+    st.integers(16, 127),
 )
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.lists(st.one_of(_raw, _opcode_first, _sparse, st.builds(_fix_check, _opcode_first | _sparse)), min_size=20))
+@given(
+    st.lists(
+        st.one_of(_raw, _opcode_first, _sparse, st.builds(_fix_check, _opcode_first | _sparse)), min_size=20
+    )
+)
 def test_agrees_with_isa_decode(cases):
     assert _legal(cases) == [_decodes(raw) for raw in cases]

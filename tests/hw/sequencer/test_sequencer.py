@@ -27,7 +27,9 @@ def _random_program(config, rng, length):
     body = []
     for _ in range(length):
         opcode = rng.choice(opcodes)
-        values = {f.name: rng.getrandbits(f.bits) - (1 << (f.bits - 1) if f.signed else 0) for f in FIELDS[opcode]}
+        values = {
+            f.name: rng.getrandbits(f.bits) - (1 << (f.bits - 1) if f.signed else 0) for f in FIELDS[opcode]
+        }
         body.append(make(opcode, **values))
     return [begin(config), *body, END]
 
@@ -125,7 +127,11 @@ def _fail(instructions, code, pc, unit=Unit.SEQUENCER):
         ([END], Error.ILLEGAL, 0),
         (bytes(64), Error.ILLEGAL, 0),
         ([make(Opcode.BEGIN, isa_hash=ISA_HASH ^ 1, config_hash=_CONFIG.hash), END], Error.ISA_MISMATCH, 0),
-        ([make(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=_CONFIG.hash ^ 1 << 31), END], Error.CONFIG_MISMATCH, 0),
+        (
+            [make(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=_CONFIG.hash ^ 1 << 31), END],
+            Error.CONFIG_MISMATCH,
+            0,
+        ),
         (_GOOD[:-1], Error.PROGRAM_END, 48),
         (assemble(_GOOD)[:-1], Error.PROGRAM_END, 48),
         (b"", Error.PROGRAM_END, 0),
@@ -173,7 +179,15 @@ def test_bus_error_names_the_instruction(columns):
 
 @pytest.mark.parametrize("unit", ["LOAD", "ARRAY", "VECTOR", "STORE"])
 def test_watchdog_names_the_wait_that_never_comes(unit):
-    program = [begin(_CONFIG), pitch("LOAD", 1), pitch("STORE", 1), signal("LOAD", 5, 1), wait(unit, 5, 2), NOP, END]
+    program = [
+        begin(_CONFIG),
+        pitch("LOAD", 1),
+        pitch("STORE", 1),
+        signal("LOAD", 5, 1),
+        wait(unit, 5, 2),
+        NOP,
+        END,
+    ]
 
     async def script(ctx, bench):
         assert await bench.run(ctx, assemble(program)) == (0, Error.WATCHDOG, Unit[unit], 64)
@@ -214,7 +228,7 @@ def test_unit_errors_name_the_instruction_taken_last(unit):
 
 
 def test_tokens_order_the_units():
-    """LOAD -> ARRAY -> VECTOR -> STORE -> LOAD, each step behind the other's signal; semaphores start at zero each run."""
+    """LOAD -> ARRAY -> VECTOR -> STORE -> LOAD, each behind the other's signal; semaphores start at zero."""
     units = ("LOAD", "ARRAY", "VECTOR", "STORE")
     program = [begin(_CONFIG)]
     for turn in range(5):

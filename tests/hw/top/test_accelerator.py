@@ -1,4 +1,4 @@
-"""The whole accelerator in Amaranth's simulator: a program that copies memory, errors, soft reset while the bus is busy."""
+"""The whole accelerator in Amaranth's simulator: a copying program, errors, soft reset on a busy bus."""
 
 import random
 
@@ -14,7 +14,16 @@ BASE, MEMORY_BYTES, PROGRAM = 0x1000, 1 << 13, 0x400
 
 
 def config_of(columns):
-    return Config("test", rows=1, columns=columns, am_bytes=4096, am_banks=4, wm_bytes=1024, line_pixels=8, line_groups=1)
+    return Config(
+        "test",
+        rows=1,
+        columns=columns,
+        am_bytes=4096,
+        am_banks=4,
+        wm_bytes=1024,
+        line_pixels=8,
+        line_groups=1,
+    )
 
 
 class World:
@@ -162,9 +171,7 @@ def _copy(config, source, target, row_bytes, rows):
     return [
         _begin(config),
         make(Opcode.LOAD_PITCH, memory_pitch=row_bytes + 3, local_pitch=row_bytes),
-        make(
-            Opcode.LOAD_GO, memory_address=source, space=0, local_address=5, row_bytes=row_bytes, rows=rows
-        ),
+        make(Opcode.LOAD_GO, memory_address=source, space=0, local_address=5, row_bytes=row_bytes, rows=rows),
         make(Opcode.LOAD_SIGNAL, semaphore=2, count=1),
         make(Opcode.STORE_PITCH, memory_pitch=row_bytes, local_pitch=row_bytes),
         make(Opcode.STORE_WAIT, semaphore=2, count=1),
@@ -219,7 +226,9 @@ def test_errors_and_recovery():
     config = config_of(4)
     world = World(config, stall=0.0)
     go = make(Opcode.STORE_GO, memory_address=0x1000, local_address=0, row_bytes=8, rows=1)
-    outside = make(Opcode.LOAD_GO, memory_address=MEMORY_BYTES - 8, space=0, local_address=0, row_bytes=9, rows=1)
+    outside = make(
+        Opcode.LOAD_GO, memory_address=MEMORY_BYTES - 8, space=0, local_address=0, row_bytes=9, rows=1
+    )
     bad_stream = make(Opcode.VECTOR_STREAM, stream=0, address=0, element=7, splat=0)
     wait = make(Opcode.ARRAY_WAIT, semaphore=1, count=1)
     mark, nop, end = make(Opcode.VECTOR_MARK, layer=1), make(Opcode.NOP), make(Opcode.END)

