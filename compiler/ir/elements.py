@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.errors import ModelError
 
@@ -17,11 +18,13 @@ def stored_bytes(dtype: DType, count: int) -> int:
 def decode(dtype: DType, shape: tuple[int, ...], data: memoryview, what: str) -> np.ndarray:
     """Array of `shape` and `dtype.numpy` from stored bytes; one-byte integers are a view of `data`.
 
-    Writers may pad to 8 bytes; any other length is a ModelError naming `what`.
+    Writers may pad to 8 bytes (the reference's do, even an empty shape); any other length is a ModelError
+    naming `what`.
     """
     count = math.prod(shape)
     needed = stored_bytes(dtype, count)
-    if not needed <= len(data) <= -(-needed // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES:
+    padded = -(-max(needed, 1) // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+    if not needed <= len(data) <= padded:
         raise ModelError(
             f"{what} ({dtype.name.lower()}{list(shape)}) has {len(data)} bytes of data, it needs {needed}"
         )

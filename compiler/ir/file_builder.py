@@ -5,6 +5,7 @@ from typing import Any
 
 import flatbuffers
 import numpy as np
+
 from tosaic.compiler.ir.graph import Graph
 
 IDENTIFIER = b"TOSA"

@@ -8,6 +8,7 @@ that share their parts may not multiply it (`Reader.charge`).
 import struct
 
 import numpy as np
+
 from tosaic.compiler.ir.errors import ModelError
 
 _OFFSET = struct.Struct("<I")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 

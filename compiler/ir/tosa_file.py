@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 from tosaic.compiler.ir import schema_0_30, schema_1_0
-from tosaic.compiler.ir.file_builder import IDENTIFIER
 from tosaic.compiler.ir.errors import ModelError, UnsupportedError
+from tosaic.compiler.ir.file_builder import IDENTIFIER
 from tosaic.compiler.ir.flatbuffer import Reader, Table
 from tosaic.compiler.ir.graph import Graph
 

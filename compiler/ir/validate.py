@@ -91,9 +91,8 @@ def _type_variables(node: Node) -> list[tuple[str, DType, str]]:
         for tensor in node.tensors(operand.name)
     ]
     for attribute in node.spec.attributes:
-        value = node.attribute(attribute.name) if attribute.type else None
-        if value is not None:
-            found.append((attribute.type, value, attribute.name))
+        if attribute.type is not None and node.attribute(attribute.name) is not None:
+            found.append((attribute.type, node.attribute(attribute.name), attribute.name))
     return found
 
 

@@ -366,9 +366,7 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
     "CAST": cast,
     "RESCALE": rescale,
     "RESCALE to uint8": lambda: rescale(DType.INT16, DType.INT8, False, (0, -128), output_unsigned=True),
-    "RESCALE from uint16": lambda: rescale(
-        DType.INT16, DType.INT16, True, (-32768, 0), input_unsigned=True
-    ),
+    "RESCALE from uint16": lambda: rescale(DType.INT16, DType.INT16, True, (-32768, 0), input_unsigned=True),
     "COND_IF": cond_if,
     "WHILE_LOOP": while_loop,
     "CUSTOM": custom,

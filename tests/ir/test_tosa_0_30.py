@@ -320,4 +320,3 @@ def test_mul_shift_on_int8_is_an_error_in_both() -> None:
     for one in (graph, again):
         with pytest.raises(ModelError, match="shift must be 0 unless the inputs are int32_t; found shift 1"):
             validate(one)
-

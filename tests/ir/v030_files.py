@@ -55,7 +55,10 @@ class _File:
         if kind:
             layout = tables.ATTRIBUTE_TABLES[kind]
             table = self.table(
-                [self.attribute(k, attributes[name]) if name in attributes else None for name, k in layout.items()]
+                [
+                    self.attribute(k, attributes[name]) if name in attributes else None
+                    for name, k in layout.items()
+                ]
             )
             number = ("Uint8", list(tables.ATTRIBUTE_TABLES).index(kind) + 1)
         return self.table(
@@ -89,7 +92,9 @@ def operator_file(
     operator_list, tensor_list = file.vector(operators), file.vector(stored)
     graph_inputs = file.names([name for name in tensors if name not in (*constants, *outputs)])
     graph_outputs = file.names(outputs)
-    block = file.table([file.builder.CreateString("main"), operator_list, tensor_list, graph_inputs, graph_outputs])
+    block = file.table(
+        [file.builder.CreateString("main"), operator_list, tensor_list, graph_inputs, graph_outputs]
+    )
     blocks = file.vector([block])
     version = file.table([None, ("Int32", 30) if version_fields else None, None, None])
     root = file.table([version, blocks])

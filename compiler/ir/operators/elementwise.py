@@ -1,5 +1,7 @@
 """Activation functions, elementwise operators and comparisons (2.4 - 2.8)."""
 
+from typing import Any
+
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.operators.common import (
     BOOL_MODES,
@@ -66,12 +68,12 @@ def _select_shape(node: Node) -> list[Shape]:
 
 
 def _unary(
-    name: str, clause: str, category: str, rows: tuple[Mode, ...], operand: str = "input1", **more: tuple
+    name: str, clause: str, category: str, rows: tuple[Mode, ...], operand: str = "input1", **more: Any
 ) -> OperatorSpec:
     return OperatorSpec(name, clause, category, unary(operand), OUTPUT, rows, shape_of(operand), **more)
 
 
-def _binary(name: str, clause: str, rows: tuple[Mode, ...], **more: tuple) -> OperatorSpec:
+def _binary(name: str, clause: str, rows: tuple[Mode, ...], **more: Any) -> OperatorSpec:
     operands = (Operand("input1", "in_out_t", shape="shape1"), Operand("input2", "in_out_t", shape="shape2"))
     return OperatorSpec(name, clause, "elementwise binary", operands, OUTPUT, rows, _binary_shape, **more)
 

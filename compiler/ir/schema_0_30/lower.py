@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
+
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
+
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import decode, stored_bytes
 from tosaic.compiler.ir.errors import ModelError

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from tosaic.compiler.ir.file_builder import Field, FileBuilder
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import encode
 from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.compiler.ir.file_builder import Field, FileBuilder
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor
 from tosaic.compiler.ir.schema_0_30 import tables
 from tosaic.compiler.ir.schema_0_30.attributes import file_operator

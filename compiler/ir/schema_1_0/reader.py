@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import decode, stored_bytes
 from tosaic.compiler.ir.errors import ModelError, UnsupportedError

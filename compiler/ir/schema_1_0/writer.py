@@ -3,10 +3,11 @@
 from typing import Any
 
 import numpy as np
-from tosaic.compiler.ir.file_builder import FileBuilder
+
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import encode
 from tosaic.compiler.ir.errors import ModelError
+from tosaic.compiler.ir.file_builder import FileBuilder
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor
 from tosaic.compiler.ir.operators import OPERATORS, Attribute, Node
 from tosaic.compiler.ir.operators.spec import REQUIRED
