@@ -98,14 +98,15 @@ def _transfers(assembler: Assembler, rng: np.random.Generator) -> None:
 
 
 def _input(assembler: Assembler, rng: np.random.Generator, row_bytes: int, height: int) -> None:
+    unsigned = _between(rng, 0, 1)
     assembler.emit(
         Opcode.ARRAY_INPUT,
         address=_between(rng, 1000, 2000),
         row_bytes=row_bytes,
         height=height,
-        input_zp=_between(rng, -128, 255),
+        input_zp=_between(rng, 0, 255) if unsigned else _between(rng, -128, 127),
         weight_zp=_between(rng, -128, 127),
-        unsigned_input=_between(rng, 0, 1),
+        unsigned_input=unsigned,
     )
 
 

@@ -27,6 +27,8 @@ class Array:
 
     def configure(self, instruction: Instruction) -> None:
         """Take the configuration that the following GOs use."""
+        if instruction.opcode == Opcode.ARRAY_INPUT:
+            _check_operands(instruction)
         self._setup[_SETUP[instruction.opcode]] = instruction
 
     def go(self, go: Instruction) -> None:
@@ -129,3 +131,12 @@ class Array:
             byte = xb[partial][:, None] + np.arange(columns)
             operands[partial] *= row_inside[partial][:, None] & (byte >= 0) & (byte < source.row_bytes)
         return operands
+
+
+def _check_operands(source: Instruction) -> None:
+    """Operands minus their zero points must fit the multipliers' 9 bits."""
+    low, high = (0, 255) if source.unsigned_input else (-128, 128)
+    if not low <= source.input_zp <= high:
+        raise Fault(None, f"input_zp {source.input_zp} must be in {low}..{high} for operands of 9 bits")
+    if not -128 <= source.weight_zp <= 128:
+        raise Fault(None, f"weight_zp {source.weight_zp} must be in -128..128 for operands of 9 bits")

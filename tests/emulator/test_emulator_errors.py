@@ -187,5 +187,18 @@ def test_table_of_another_size(entries):
     assert text.endswith(f"a table has 256 or 512 entries, not {entries}")
 
 
+@pytest.mark.parametrize(
+    ("fields", "rule"),
+    [
+        ({"input_zp": -129}, "input_zp -129 must be in -128..128"),
+        ({"input_zp": 129}, "input_zp 129 must be in -128..128"),
+        ({"unsigned_input": 1, "input_zp": -1}, "input_zp -1 must be in 0..255"),
+        ({"weight_zp": 129}, "weight_zp 129 must be in -128..128"),
+    ],
+)
+def test_zero_points_that_overflow_the_operands(fields, rule):
+    assert message((Opcode.ARRAY_INPUT, fields)).endswith(f"{rule} for operands of 9 bits")
+
+
 def test_go_without_configuration():
     assert message((Opcode.ARRAY_GO, {"pixels": 1})).endswith("no ARRAY_KERNEL came before it")
