@@ -1,0 +1,71 @@
+"""The cache of built simulators."""
+
+import concurrent.futures
+import os
+import time
+
+import pytest
+from tosaic.sim.rtl.cache import KEPT, cache_directory, cached
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TOSAIC_CACHE", str(tmp_path / "cache"))
+
+
+def test_directory_follows_the_environment(tmp_path, monkeypatch):
+    assert cache_directory() == tmp_path / "cache"
+    monkeypatch.delenv("TOSAIC_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_directory() == tmp_path / "xdg" / "tosaic"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert cache_directory() == tmp_path / "home" / ".cache" / "tosaic"
+
+
+def test_made_once_per_key():
+    made = []
+
+    def make(path):
+        made.append(path)
+        path.write_text(str(len(made)))
+
+    assert cached("kind", "nano", "a", ".txt", make).read_text() == "1"
+    assert cached("kind", "nano", "a", ".txt", make).read_text() == "1"
+    assert cached("kind", "nano", "b", ".txt", make).read_text() == "2"
+    assert cached("kind", "base", "a", ".txt", make).read_text() == "3"
+    assert cache_directory().joinpath("kind", "nano-a.txt").read_text() == "1"
+
+
+def test_a_failed_make_leaves_nothing():
+    def fail(path):
+        path.write_text("half")
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        cached("kind", "nano", "a", ".txt", fail)
+    assert list(cache_directory().joinpath("kind").glob("*.txt")) == []
+    assert cached("kind", "nano", "a", ".txt", lambda path: path.write_text("whole")).read_text() == "whole"
+
+
+def test_parallel_users_share_one_make():
+    made = []
+
+    def make(path):
+        made.append(path)
+        time.sleep(0.2)
+        path.write_text("x")
+
+    with concurrent.futures.ThreadPoolExecutor(4) as executor:
+        paths = list(executor.map(lambda _: cached("kind", "nano", "a", ".txt", make), range(4)))
+    assert len(made) == 1
+    assert {path.read_text() for path in paths} == {"x"}
+
+
+def test_only_the_files_used_last_stay():
+    for number in range(KEPT + 3):
+        path = cached("kind", "nano", f"k{number}", ".txt", lambda path: path.write_text("x"))
+        os.utime(path, (number, number))
+    left = sorted(path.name for path in cache_directory().joinpath("kind").glob("nano-*.txt"))
+    # The file made last is pruned against the others' times before its own is set here.
+    assert left == sorted(f"nano-k{number}.txt" for number in range(3, KEPT + 3))

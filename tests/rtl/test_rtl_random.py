@@ -1,0 +1,53 @@
+"""The RTL against the emulator: every byte of external memory after random programs, on all configurations."""
+
+import functools
+
+import pytest
+from tosaic.hw.config import CONFIGS
+from tosaic.sim.emulator import Emulator
+from tosaic.sim.rtl import RtlSimulator
+from tosaic.sim.stimulus import KINDS, random_program
+
+CASES = [("nano", kind, seed) for kind in KINDS for seed in range(12)]
+CASES += [(name, kind, seed) for name in CONFIGS if name != "nano" for kind in KINDS for seed in range(100, 103)]
+
+
+@functools.cache
+def simulator(name, stall_percent=0):
+    return RtlSimulator(CONFIGS[name], stall_percent=stall_percent, seed=stall_percent)
+
+
+def run_both(name, kind, seed, stall_percent=0):
+    """Run on emulator and RTL; asserts equal memories and returns both results."""
+    config = CONFIGS[name]
+    expected, actual = random_program(config, kind, seed), random_program(config, kind, seed)
+    emulated = Emulator(config).run(expected.memory, expected.program_address, expected.program_bytes)
+    result = simulator(name, stall_percent).run(actual.memory, actual.program_address, actual.program_bytes)
+    assert actual.memory.tobytes() == expected.memory.tobytes()
+    return emulated, result
+
+
+@pytest.mark.parametrize(("name", "kind", "seed"), CASES)
+def test_rtl_and_emulator_leave_the_same_memory(name, kind, seed):
+    emulated, result = run_both(name, kind, seed)
+    assert result.dram_write_bytes == emulated.dram_write_bytes
+    assert result.macs == emulated.macs
+    assert [layer for layer, _ in result.marks] == [layer for layer, _ in emulated.marks]
+    for counter in ("load_beats", "store_beats"):
+        assert result.counters[counter] == emulated.counters.get(counter, 0)
+
+
+@pytest.mark.parametrize("stall_percent", [10, 60])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(200, 204))
+def test_a_bus_that_hesitates_changes_nothing_but_the_time(kind, seed, stall_percent):
+    _, smooth = run_both("nano", kind, seed)
+    _, stalled = run_both("nano", kind, seed, stall_percent)
+    assert stalled.cycles > smooth.cycles
+    assert stalled.dram_write_bytes == smooth.dram_write_bytes
+
+
+def test_cycles_are_reproducible():
+    _, first = run_both("nano", "convolution", 3)
+    _, second = run_both("nano", "convolution", 3)
+    assert first == second
