@@ -1,6 +1,6 @@
 """From a DMA unit's commands to jobs: WAIT, PITCH, and what goes on to the splitter."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -44,21 +44,29 @@ class CommandIssue(wiring.Component):
         fields = {name: data.View(layout(code), self.commands.payload) for name, code in opcode.items()}
         memory_pitch = Signal(32)
         local_pitch = Signal(24)
-        job, go = self.jobs.payload, fields["GO"]
+        go, opcode_byte = fields["GO"], self.commands.payload[:8]
+        is_signal, is_go = opcode_byte == opcode["SIGNAL"], opcode_byte == opcode["GO"]
         m.d.comb += [
             self.semaphore.eq(fields["WAIT"].semaphore),
             self.count.eq(fields["WAIT"].count),
-            job.semaphore.eq(fields["SIGNAL"].semaphore),
-            job.signal_count.eq(fields["SIGNAL"].count),
-            job.memory_address.eq(go.memory_address),
-            job.local_address.eq(go.local_address),
-            job.span.eq(go.row_bytes - 1),
-            job.rows.eq(go.rows),
-            job.memory_pitch.eq(memory_pitch),
-            job.local_pitch.eq(local_pitch),
         ]
-        m.d.comb += job.to_wm.eq(go.space == Space.WM if self.unit == Unit.LOAD else 0)
-        with m.If(~self.halt), m.Switch(self.commands.payload[:8]):
+        job = {
+            "is_signal": is_signal,
+            "illegal": ~is_signal & ~(is_go & (go.row_bytes != 0) & (go.rows != 0)),
+            "semaphore": fields["SIGNAL"].semaphore,
+            "signal_count": fields["SIGNAL"].count,
+            "to_wm": go.space == Space.WM if self.unit == Unit.LOAD else Const(0),
+            "memory_address": go.memory_address,
+            "local_address": go.local_address,
+            "span": (go.row_bytes - 1)[:24],
+            "rows": go.rows,
+            "memory_pitch": memory_pitch,
+            "local_pitch": local_pitch,
+        }
+        # In one assignment: a field that is constant by itself becomes an `always @*` without a sensitivity in Verilog,
+        # which simulators never execute.
+        m.d.comb += self.jobs.payload.as_value().eq(Cat(job[name] for name, _ in Job()))
+        with m.If(~self.halt), m.Switch(opcode_byte):
             with m.Case(opcode["WAIT"]):
                 m.d.comb += [self.wait.eq(self.commands.valid), self.commands.ready.eq(self.ok)]
             with m.Case(opcode["PITCH"]):
@@ -70,11 +78,4 @@ class CommandIssue(wiring.Component):
                     ]
             with m.Default():
                 m.d.comb += [self.jobs.valid.eq(self.commands.valid), self.commands.ready.eq(self.jobs.ready)]
-                with m.Switch(self.commands.payload[:8]):
-                    with m.Case(opcode["SIGNAL"]):
-                        m.d.comb += job.is_signal.eq(1)
-                    with m.Case(opcode["GO"]):
-                        m.d.comb += job.illegal.eq((go.row_bytes == 0) | (go.rows == 0))
-                    with m.Default():
-                        m.d.comb += job.illegal.eq(1)
         return m
