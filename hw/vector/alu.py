@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..isa import Op
+from .extend import sign_extend
 from .lane_control import LaneControl
 from .multiplier import CHUNK_BITS, PRODUCT_BITS, multiply_chunks, sum_chunks
 from .simple_ops import simple_result
@@ -71,7 +72,7 @@ class Alu(wiring.Component):
                 with m.Case(Op.ASR, Op.LSR):
                     m.d.comb += shift.eq(self.b[:6])
             m.d.sync += [
-                x.eq(self.a - control.s3_a_zp + Mux(control.s3_bias, self.bias, 0)),
+                x.eq(self.a - control.s3_a_zp + Mux(control.s3_bias, self.bias, C(0, signed(32)))),
                 s4_b.eq(self.b),
                 s4_amount.eq(Mux(shift == 0, 0, shift - 1)),
                 s4_unshifted.eq(shift == 0),
@@ -80,12 +81,17 @@ class Alu(wiring.Component):
                 power = C(2, 2) << self.b[:5]
                 m.d.sync += factor.eq(Mux(self.b[5], 0, power))
             with m.Else():
-                m.d.sync += factor.eq(Mux(shift == 0, Cat(C(0, 1), operand).as_signed(), operand))
+                m.d.sync += factor.eq(
+                    sign_extend(
+                        Mux(shift == 0, Cat(C(0, 1), operand).as_signed(), sign_extend(operand, 33)),
+                        FACTOR_BITS,
+                    )
+                )
 
         # Stage 4: products, table, everything else.
         chunks = multiply_chunks(x, factor)
         products = [register(chunk.shape(), f"s5_product_{i}") for i, chunk in enumerate(chunks)]
-        simple = register(signed(PRODUCT_BITS), "s5_simple")
+        simple = register(signed(bits + 1), "s5_simple")
         s5_b = register(signed(bits), "s5_b")
         s5_amount = register(6, "s5_amount")
         s5_fraction = register(7, "s5_fraction")
@@ -120,16 +126,16 @@ class Alu(wiring.Component):
             with m.If(control.s5_product):
                 m.d.sync += p.eq(sum_chunks(products, nudge))
             with m.Elif(control.s5_table8):
-                m.d.sync += [p.eq(Cat(C(0, 1), self.table_low).as_signed()), s6_amount.eq(0)]
+                m.d.sync += [p.eq(sign_extend(Cat(C(0, 1), self.table_low), PRODUCT_BITS)), s6_amount.eq(0)]
             with m.Elif(control.s5_table16):
                 m.d.sync += [
-                    p.eq(Cat(C(0, 8), self.table_low).as_signed()),
+                    p.eq(sign_extend(Cat(C(0, 8), self.table_low), PRODUCT_BITS)),
                     s6_amount.eq(0),
                     slope.eq(self.table_high - self.table_low),
                     fraction.eq(s5_fraction),
                 ]
             with m.Else():
-                m.d.sync += p.eq(simple)
+                m.d.sync += p.eq(sign_extend(simple, PRODUCT_BITS))
             with m.If(control.s5_rescale):
                 m.d.sync += s6_b.eq(s5_b)
 
@@ -137,30 +143,30 @@ class Alu(wiring.Component):
         q = register(signed(bits + 1), "s7_q")
         addend = register(signed(bits), "s7_addend")
         with m.If(control.s6_enable):
-            m.d.sync += q.eq(p >> s6_amount)
+            m.d.sync += q.eq((p >> s6_amount)[: bits + 1])
             with m.If(control.s6_rescale):
-                m.d.sync += addend.eq(s6_b + control.s6_out_zp)
+                m.d.sync += addend.eq(s6_b)
             with m.Elif(control.s6_table16):
-                m.d.sync += addend.eq(slope * fraction + control.s6_out_zp)
+                m.d.sync += addend.eq(sign_extend(slope * fraction, bits))
             with m.Else():
-                m.d.sync += addend.eq(control.s6_out_zp)
+                m.d.sync += addend.eq(0)
 
         # Stage 7: y.
         y = register(signed(bits), "s8_y")
         with m.If(control.s7_enable):
-            m.d.sync += y.eq((q >> 1) + addend + (q[0] & control.s7_round))
+            m.d.sync += y.eq((q >> 1) + addend + control.s7_out_zp + (q[0] & control.s7_round))
 
         # Stage 8: clamp, wrap.
         result = register(signed(bits), "s9_result")
 
         def limit(value: Value) -> object:
-            return result.eq(Mux(control.s8_wrap32, value[:32].as_signed(), value))
+            return result.eq(Mux(control.s8_wrap32, sign_extend(value[:32], bits), value))
 
         with m.If(control.s8_enable):
             with m.If(control.s8_clamp & (y < control.s8_low)):
-                m.d.sync += result.eq(control.s8_low)
+                m.d.sync += result.eq(sign_extend(control.s8_low, bits))
             with m.Elif(control.s8_clamp & (y > control.s8_high)):
-                m.d.sync += result.eq(control.s8_high)
+                m.d.sync += result.eq(sign_extend(control.s8_high, bits))
             with m.Else():
                 m.d.sync += limit(y)
         m.d.comb += self.result.eq(result)

@@ -15,10 +15,12 @@ SHIFT_WORDS = 1
 class Fetch(wiring.Component):
     """Reads consecutive memory words and says what each of them is.
 
-    - `start_params` with `address`, `bias`, `scale`, or `start_table` with `address`, `entries`: begin. Not while `busy`.
+    - `start_params` with `address`, `bias`, `scale`, or `start_table` with `address`, `entries`: begin. Not while
+      `busy`.
     - `request`, `read_address`, `grant`: the activation memory's read port.
-    - `busy`: reads are still to be granted. Their data arrive AM_READ_LATENCY cycles after the grants, in which cycle one
-      of `bias_data`, `multiplier_data`, `shift_data`, `table_data` is high, with the `word` number within its kind.
+    - `busy`: reads are still to be granted. Their data arrive AM_READ_LATENCY cycles after the grants, in which
+      cycle one of `bias_data`, `multiplier_data`, `shift_data`, `table_data` is high, with the `word` number within
+      its kind.
     """
 
     def __init__(self, config: Config):

@@ -19,7 +19,7 @@ def drive_control(m: Module, control: object, signature: wiring.Signature, sourc
 
 
 class Lane(wiring.Component):
-    """`result` (stage 9) of what `control` and the operands say; see Operands, Alu, Parameters and Table for the ports."""
+    """`result` (stage 9) of what `control` and the operands say; see Operands, Alu, Parameters, Table for the ports."""
 
     def __init__(self, config: Config):
         self.config = config

@@ -11,8 +11,8 @@ from .registers import register_address_bits
 
 
 class LaneControl(wiring.Signature):
-    """Driven by the pipeline, the same for every lane. A name begins with the stage (cycles after the issue) in which it
-    holds; registers behind a stage load only under that stage's enables.
+    """Driven by the pipeline, the same for every lane. A name begins with the stage (cycles after the issue) in which
+    it holds; registers behind a stage load only under that stage's enables.
     """
 
     def __init__(self, config: Config):
@@ -57,9 +57,9 @@ class LaneControl(wiring.Signature):
                 "s6_enable": Out(1),
                 "s6_rescale": Out(1),
                 "s6_table16": Out(1),
-                "s6_out_zp": Out(signed(18)),
                 # Sum.
                 "s7_enable": Out(1),
+                "s7_out_zp": Out(signed(18)),
                 "s7_round": Out(1),
                 # Limits.
                 "s8_enable": Out(1),

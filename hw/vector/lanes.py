@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..isa import Element
+from .extend import sign_extend
 from .lane import Lane, drive_control
 from .lane_control import LaneControl
 from .table import table_words
@@ -16,7 +17,7 @@ class Lanes(wiring.Component):
     - `loaded`: W bytes of the activation memory: of a load in stage 2, of a parameter or table word.
     - `take_accumulators` (stage 0): `accumulators`, W times 32 bits, belong to the slot that is issued.
     - `bias_data`, `multiplier_data`, `shift_data`, `table_data`: `loaded` is word `word` of these.
-    - `results` (stage 9): W times `vector_bits`.
+    - `results` (stage 9): the low 32 bits of each lane's, all that memory can take.
     """
 
     def __init__(self, config: Config):
@@ -32,7 +33,7 @@ class Lanes(wiring.Component):
                 "shift_data": In(1),
                 "table_data": In(1),
                 "word": In(range(table_words(config))),
-                "results": Out(config.vector_bits * config.columns),
+                "results": Out(32 * config.columns),
             }
         )
 
@@ -58,7 +59,11 @@ class Lanes(wiring.Component):
             for element in Element:
                 with m.Case(element):
                     value = self.loaded[: 8 * element.bytes]
-                    m.d.comb += splat.eq(value.as_signed() if "U" not in element.name else value)
+                    m.d.comb += splat.eq(
+                        value
+                        if element.name.startswith("U") or element.bytes == 4
+                        else sign_extend(value, 32)
+                    )
 
         results = []
         for i in range(width):
@@ -81,7 +86,7 @@ class Lanes(wiring.Component):
                 lane.table_word_address.eq(self.word),
                 lane.table_word.eq(self.loaded),
             ]
-            results.append(lane.result)
+            results.append(lane.result[:32])
         m.d.comb += self.results.eq(Cat(results))
         return m
 

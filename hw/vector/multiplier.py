@@ -25,7 +25,8 @@ def sum_chunks(parts: list[Signal], nudge: Value) -> Value:
     total = parts[-1]
     for i in reversed(range(len(parts) - 1)):
         bits = PRODUCT_BITS - CHUNK_BITS * (i + 1)
-        high = (parts[i] >> CHUNK_BITS) + total
+        # A constant shift is a slice; the sum extends it.
+        high = parts[i][CHUNK_BITS:].as_signed() + total
         if i == 0:
             high = high + nudge
         total = Cat(parts[i][:CHUNK_BITS], high[:bits]).as_signed()

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..isa import Element
+from .extend import sign_extend
 from .lane_control import LaneControl
 from .program import Select
 from .registers import RegisterFile
@@ -54,16 +55,17 @@ class Operands(wiring.Component):
         element = Signal(signed(32))
         with m.Switch(control.s2_element):
             with m.Case(Element.INT8):
-                m.d.comb += element.eq(self.bytes8.as_signed())
+                m.d.comb += element.eq(sign_extend(self.bytes8, 32))
             with m.Case(Element.UINT8):
                 m.d.comb += element.eq(self.bytes8)
             with m.Case(Element.INT16):
-                m.d.comb += element.eq(self.bytes16.as_signed())
+                m.d.comb += element.eq(sign_extend(self.bytes16, 32))
             with m.Case(Element.UINT16):
                 m.d.comb += element.eq(self.bytes16)
             with m.Default():
                 m.d.comb += element.eq(self.bytes32)
-        loaded = Mux(control.s2_splat, self.splat, element)
+        bits = self.config.vector_bits
+        loaded = sign_extend(Mux(control.s2_splat, self.splat, element), bits)
 
         a, b = (
             Signal(signed(self.config.vector_bits), name=name, reset_less=True) for name in ("a_s3", "b_s3")
@@ -75,16 +77,16 @@ class Operands(wiring.Component):
                 with m.Case(Select.LOAD):
                     m.d.sync += a.eq(loaded)
                 with m.Case(Select.ARRAY):
-                    m.d.sync += a.eq(self.accumulator)
+                    m.d.sync += a.eq(sign_extend(self.accumulator, bits))
                 with m.Default():
-                    m.d.sync += a.eq(control.s2_a_scalar)
+                    m.d.sync += a.eq(sign_extend(control.s2_a_scalar, bits))
             with m.Switch(control.s2_b_select):
                 with m.Case(Select.REGISTER):
                     m.d.sync += b.eq(registers.b)
                 with m.Case(Select.LOAD):
                     m.d.sync += b.eq(loaded)
                 with m.Default():
-                    m.d.sync += b.eq(control.s2_b_scalar)
+                    m.d.sync += b.eq(sign_extend(control.s2_b_scalar, bits))
         m.d.comb += [self.a.eq(a), self.b.eq(b)]
         return m
 

@@ -152,11 +152,11 @@ class Pipeline(wiring.Component):
             control.s6_enable.eq(valid[6]),
             control.s6_rescale.eq(op[6] == Op.RESCALE),
             control.s6_table16.eq(op[6] == Op.TABLE16),
-            control.s6_out_zp.eq(self.out_zp),
             control.s7_enable.eq(valid[7]),
+            control.s7_out_zp.eq(self.out_zp),
             control.s7_round.eq(one_of(op[7], Op.MUL, Op.RESCALE) | ((op[7] == Op.ASR) & rounding[7])),
         ]
-        look_up("out_zp", 5)
+        look_up("out_zp", 6)
 
         # 8: limits; 9: destination.
         finish: Finish = self.finish

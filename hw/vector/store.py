@@ -10,7 +10,7 @@ from ..isa import Element
 
 
 class Store(wiring.Component):
-    """- `pack`: the `results` (W times `vector_bits`) are to be stored; they are written in the next cycle.
+    """- `pack`: the `results` (W times 32 bits) are to be stored; they are written in the next cycle.
     - `element`: type of the store stream; `address` and `last` (dimension 0 at its last turn) its address generator,
       which must step with `step`.
     - `configure`: `lanes` and `tail_lanes` of a GO, held from the next cycle on; at least two cycles before a `pack`.
@@ -25,7 +25,7 @@ class Store(wiring.Component):
                 "lanes": In(6),
                 "tail_lanes": In(6),
                 "pack": In(1),
-                "results": In(config.vector_bits * config.columns),
+                "results": In(32 * config.columns),
                 "element": In(Element),
                 "address": In(24),
                 "last": In(1),
@@ -36,7 +36,7 @@ class Store(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        width, bits = self.config.columns, self.config.vector_bits
+        width = self.config.columns
         configured = Signal()
         lanes = {kind: Signal(6, name=f"{kind}_lanes") for kind in ("full", "tail")}
         masks = {kind: Signal(width, name=f"{kind}_mask") for kind in ("full", "tail")}
@@ -57,7 +57,7 @@ class Store(wiring.Component):
         with m.If(self.pack), m.Switch(self.element):
             for size, elements in SIZES.items():
                 with m.Case(*elements):
-                    low_bytes = (self.results[bits * i :][: 8 * size] for i in range(width // size))
+                    low_bytes = (self.results[32 * i :][: 8 * size] for i in range(width // size))
                     m.d.sync += packed.eq(Cat(low_bytes))
         m.d.comb += [
             self.step.eq(requested),

@@ -7,7 +7,7 @@ from amaranth.sim import Simulator
 
 
 class JobBench:
-    """Runs `job(ctx)`, an async function, whenever it is told to; signals and registers stay as the job before left them."""
+    """Runs `job(ctx)`, an async function, whenever it is told to; the state stays as the job before left it."""
 
     def __init__(self, component: wiring.Component):
         self._job: typing.Any = None

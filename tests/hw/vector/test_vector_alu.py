@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_bench import JobBench
-from tosaic.hw.isa import Op
-from tosaic.hw.vector.alu import Alu
 from vector_programs import TINY, uop
 from vector_reference import operation, wrap
+
+from tosaic.hw.isa import Op
+from tosaic.hw.vector.alu import Alu
 
 BITS = TINY.vector_bits
 STAGES = 6
@@ -54,7 +55,7 @@ class AluBench:
             "s6_enable": 1,
             "s6_rescale": op == Op.RESCALE,
             "s6_table16": op == Op.TABLE16,
-            "s6_out_zp": micro_op.out_zp,
+            "s7_out_zp": micro_op.out_zp,
             "s7_enable": 1,
             "s7_round": op in (Op.MUL, Op.RESCALE) or (op == Op.ASR and micro_op.round),
             "s8_enable": 1,

@@ -4,10 +4,11 @@ import dataclasses
 import re
 
 import pytest
-from tosaic.hw.isa import Element, Error, Instruction, Op, Opcode, Source, make
-from tosaic.hw.vector import VectorUnit
 from vector_bench import run_unit
 from vector_programs import TINY, bounds, dims, go, stream, uop
+
+from tosaic.hw.isa import Element, Error, Instruction, Op, Opcode, Source, make
+from tosaic.hw.vector import VectorUnit
 
 LOAD, ARRAY = (Source.LOAD, 0), (Source.ARRAY, 0)
 

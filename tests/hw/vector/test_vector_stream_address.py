@@ -5,8 +5,8 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_bench import JobBench
-from tosaic.hw.vector.stream_address import StreamAddress
 
+from tosaic.hw.vector.stream_address import StreamAddress
 
 STREAM = StreamAddress()
 BENCH = JobBench(STREAM)

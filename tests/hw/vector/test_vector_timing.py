@@ -1,11 +1,12 @@
 """The vector unit's exact cycles: what the cycle model counts on."""
 
 import pytest
+from vector_bench import run_unit
+from vector_programs import TINY, bounds, dims, go, stream, uop
+
 from tosaic.hw.isa import Element, Op, Opcode, Source, make
 from tosaic.hw.vector import LATENCY_CYCLES
 from tosaic.hw.vector.pipeline import STORE_STAGE
-from vector_bench import run_unit
-from vector_programs import TINY, bounds, dims, go, stream, uop
 
 LOAD, ARRAY, R1 = (Source.LOAD, 0), (Source.ARRAY, 0), (Source.REGISTER, 1)
 FIRST_ISSUE_CYCLES = 2

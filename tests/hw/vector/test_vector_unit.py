@@ -3,11 +3,12 @@
 import random
 
 import pytest
-from tosaic.hw.config import get_config
-from tosaic.hw.isa import Opcode, make
 from vector_bench import run_unit
 from vector_programs import TINY, random_go
 from vector_reference import Reference
+
+from tosaic.hw.config import get_config
+from tosaic.hw.isa import Opcode, make
 
 
 def compare(config, seed: int, programs: int, stalls: bool) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 import random
 
 from amaranth.sim import Simulator
+
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Instruction, encode
 from tosaic.hw.vector import VectorUnit
@@ -34,8 +35,8 @@ def run_unit(
     after_error: int = 0,
     limit: int = 20000,
 ) -> Run:
-    """Executes `commands` on `memory` until the unit is idle, or `after_error` cycles after an error; with a `seed`, grants
-    of reads, accumulators, commands and tokens come with random delays."""
+    """Executes `commands` on `memory` until the unit is idle, or `after_error` cycles after an error; with a `seed`,
+    grants of reads, accumulators, commands and tokens come with random delays."""
     unit, dice = VectorUnit(config), random.Random(seed)
     run = Run(0, [], [], [], [], 0, 0)
     words = [int.from_bytes(encode(command), "little") for command in commands]

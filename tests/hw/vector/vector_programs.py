@@ -106,8 +106,8 @@ def random_dims(dice: random.Random, number: int) -> list[Instruction]:
 
 
 def random_go(dice: random.Random, config: Config) -> tuple[list[Instruction], int]:
-    """Configuration and GO of a random program, and how many vectors of the array it takes. Loads read the lower half of
-    the memory, stores write the upper half: within a GO loads must not depend on stores."""
+    """Configuration and GO of a random program, and how many vectors of the array it takes. Loads read the lower half
+    of the memory, stores write the upper half: within a GO loads must not depend on stores."""
     half, uops = config.am_bytes // 2, dice.randint(1, 5)
     program = [random_uop(dice, i, i == uops - 1 or dice.random() < 0.2) for i in range(uops)]
     commands = [*program]
