@@ -78,13 +78,18 @@ def apply_lookup(table: np.ndarray, value: np.ndarray) -> np.ndarray:
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Matrix product of integer arrays as int64, exact modulo 2^64; any batch axes `np.matmul` accepts.
+    """Matrix product of integer arrays as int64, exact modulo 2^64; any batch axes `np.matmul` accepts."""
+    held = product_dtype(a, b, a.shape[-1])
+    return np.matmul(a.astype(held), b.astype(held)).astype(np.int64)
 
-    Goes through double-precision BLAS, which is exact, while no partial sum can reach 2^53.
+
+def product_dtype(a: np.ndarray, b: np.ndarray, terms: int) -> np.dtype:
+    """The type in which sums of `terms` products of elements of `a` and `b` are exact modulo 2^64.
+
+    float64, for which NumPy has fast matrix products, while no partial sum can reach 2^53; else int64.
     """
-    if a.size == 0 or b.size == 0 or _magnitude(a) * _magnitude(b) * a.shape[-1] >= _EXACT_DOUBLE:
-        return np.matmul(a.astype(np.int64), b.astype(np.int64))
-    return np.matmul(a.astype(np.float64, copy=False), b.astype(np.float64, copy=False)).astype(np.int64)
+    largest = max(1, _magnitude(a)) * max(1, _magnitude(b)) * terms
+    return np.dtype(np.float64 if largest < _EXACT_DOUBLE else np.int64)
 
 
 def _magnitude(values: np.ndarray) -> int:

@@ -32,7 +32,9 @@ def logical_not(input1: np.ndarray) -> np.ndarray:
 
 
 @kernel("NEGATE")
-def negate(input1: np.ndarray, input1_zp: np.ndarray, output_zp: np.ndarray, *, out_dtype: DType) -> np.ndarray:
+def negate(
+    input1: np.ndarray, input1_zp: np.ndarray, output_zp: np.ndarray, *, out_dtype: DType
+) -> np.ndarray:
     """output_zp - (input1 - input1_zp), clipped to the type; zero points are 0 except for int8.
 
     The int32 minimum is unpredictable, here it clips to the maximum.

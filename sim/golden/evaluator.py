@@ -50,7 +50,7 @@ def _checked_input(graph: Graph, name: str, inputs: Mapping[str, np.ndarray]) ->
     if value.shape != tensor.shape:
         raise InputError(f"input {tensor}: the array given has shape {list(value.shape)}")
     if value.dtype != tensor.dtype.numpy:
-        raise InputError(f"input {tensor}: the array given is {value.dtype}, convert it to {tensor.dtype.numpy}")
+        raise InputError(f"input {tensor}: the array given is {value.dtype}, not {tensor.dtype.numpy}")
     if tensor.dtype.is_integer and value.size and not (
         tensor.dtype.min <= value.min() and value.max() <= tensor.dtype.max
     ):
@@ -121,7 +121,7 @@ def _call(graph: Graph, operator: Operator, attribute: str, arguments: list[np.n
     subgraph = graph.subgraphs[name]
     if len(arguments) != len(subgraph.inputs):
         raise ModelError(
-            f"{operator}: {attribute} {name!r} takes {len(subgraph.inputs)} inputs, {len(arguments)} are given"
+            f"{operator}: {attribute} {name!r} takes {len(subgraph.inputs)} inputs, not {len(arguments)}"
         )
     results = _run(subgraph, dict(zip(subgraph.inputs, arguments, strict=True)), False, None)
     return [results[output] for output in subgraph.outputs]

@@ -7,7 +7,6 @@ import numpy as np
 from tosaic.compiler.ir import DType
 from tosaic.sim.golden.arithmetic import apply_scale_32, as_int64, clip, reciprocal_scale, scalar, wrap
 from tosaic.sim.golden.kernels import kernel as register
-from tosaic.sim.golden.windows import pad_spatial
 
 
 @register("AVG_POOL2D")
@@ -22,9 +21,9 @@ def avg_pool2d(
     out_dtype: DType,
 ) -> np.ndarray:
     """input [N,IH,IW,C] to [N,OH,OW,C] of the same type: means over the positions inside the input."""
-    image = pad_spatial(as_int64(input) - scalar(input_zp), pad)
+    image = _pad_spatial(as_int64(input) - scalar(input_zp), pad)
     sums = wrap(_reduce_windows(np.add, image, kernel, stride), DType.INT32)
-    inside = pad_spatial(np.ones((1, *input.shape[1:3], 1), dtype=np.int64), pad)
+    inside = _pad_spatial(np.ones((1, *input.shape[1:3], 1), dtype=np.int64), pad)
     count = _reduce_windows(np.add, inside, kernel, stride)
     means = apply_scale_32(sums, *reciprocal_scale(count), double_round=False)
     return clip(means + scalar(output_zp), out_dtype)
@@ -35,8 +34,13 @@ def max_pool2d(
     input: np.ndarray, *, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int]
 ) -> np.ndarray:
     """input [N,IH,IW,C] to [N,OH,OW,C] of the same type: largest element, padding never wins."""
-    image = pad_spatial(input, pad, value=np.iinfo(input.dtype).min)
+    image = _pad_spatial(input, pad, value=np.iinfo(input.dtype).min)
     return _reduce_windows(np.maximum, image, kernel, stride)
+
+
+def _pad_spatial(image: np.ndarray, pad: Sequence[int], value: int = 0) -> np.ndarray:
+    """`image` [N,H,W,C] extended by `value`; `pad` is [top, bottom, left, right]."""
+    return np.pad(image, ((0, 0), tuple(pad[:2]), tuple(pad[2:]), (0, 0)), constant_values=value)
 
 
 def _reduce_windows(

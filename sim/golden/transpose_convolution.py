@@ -5,8 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from tosaic.compiler.ir import DType
-from tosaic.sim.golden.arithmetic import as_int64, dot, scalar, wrap
+from tosaic.sim.golden.arithmetic import as_int64, product_dtype, wrap
+from tosaic.sim.golden.convolution import centred
 from tosaic.sim.golden.kernels import kernel
+from tosaic.sim.golden.taps import strided_overlap
 
 
 @kernel("TRANSPOSE_CONV2D")
@@ -28,24 +30,17 @@ def transpose_conv2d(
     batch, in_y, in_x, in_channels = input.shape
     out_channels, kernel_y, kernel_x, _ = weight.shape
     top, bottom, left, right = out_pad
-    stride_y, stride_x = stride
-    out_y = (in_y - 1) * stride_y + top + bottom + kernel_y
-    out_x = (in_x - 1) * stride_x + left + right + kernel_x
-    values = (as_int64(input) - scalar(input_zp)).reshape(-1, in_channels).astype(np.float64)
-    weights = (as_int64(weight) - scalar(weight_zp)).astype(np.float64)
-    sums = np.zeros((batch, out_y, out_x, out_channels), dtype=np.int64)
+    out_y = (in_y - 1) * stride[0] + top + bottom + kernel_y
+    out_x = (in_x - 1) * stride[1] + left + right + kernel_x
+    image, taps = centred(input, input_zp), centred(weight, weight_zp)
+    held = product_dtype(image, taps, taps[0].size)
+    image, taps = image.astype(held), taps.astype(held)
+    sums = np.zeros((batch, out_y, out_x, out_channels), dtype=held)
     for ky in range(kernel_y):
-        rows_in, rows_out = _overlap(in_y, stride_y, top + ky, out_y)
+        rows, rows_out = strided_overlap(in_y, out_y, stride[0], top + ky)
         for kx in range(kernel_x):
-            columns_in, columns_out = _overlap(in_x, stride_x, left + kx, out_x)
-            products = dot(values, weights[:, ky, kx].T).reshape(batch, in_y, in_x, out_channels)
-            sums[:, rows_out, columns_out] += products[:, rows_in, columns_in]
-    return wrap(sums + as_int64(bias), out_dtype)
-
-
-def _overlap(in_size: int, stride: int, offset: int, out_size: int) -> tuple[slice, slice]:
-    """Input indices i, and the output indices i*stride + offset they reach, that lie inside the output."""
-    first = max(0, -(offset // stride))
-    end = max(first, min(in_size, (out_size - 1 - offset) // stride + 1))
-    start = first * stride + offset
-    return slice(first, end), slice(start, start + (end - first) * stride, stride)
+            columns, columns_out = strided_overlap(in_x, out_x, stride[1], left + kx)
+            read = image[:, rows, columns]
+            products = read.reshape(-1, in_channels) @ taps[:, ky, kx].T
+            sums[:, rows_out, columns_out] += products.reshape(*read.shape[:-1], out_channels)
+    return wrap(as_int64(sums) + as_int64(bias), out_dtype)

@@ -37,7 +37,8 @@ def countdown():
         "condition",
         ["i", "t"],
         ["go"],
-        [tensor("i", (1,)), tensor("t", (1,)), tensor("zero", (1,), data=[0]), tensor("go", (1,), DType.BOOL)],
+        [tensor("i", (1,)), tensor("t", (1,)), tensor("zero", (1,), data=[0])]
+        + [tensor("go", (1,), DType.BOOL)],
         [Operator("GREATER", ["i", "zero"], ["go"], {}, "GREATER_0")],
     )
     body = graph(

@@ -95,7 +95,8 @@ def broadcast(rng: Rng, shape) -> tuple[int, ...]:
 
 def convolved_axis(rng: Rng, kernel: int) -> tuple[int, int, int, int, int]:
     """(input size, pad before, pad after, stride, dilation) with an exact output size."""
-    before, after, stride, dilation, outputs = (int(n) for n in rng.integers((0, 0, 1, 1, 1), (3, 3, 4, 3, 5)))
+    before, after = (int(n) for n in rng.integers(0, 3, 2))
+    stride, dilation, outputs = (int(n) for n in rng.integers(1, (4, 3, 5)))
     size = (outputs - 1) * stride + (kernel - 1) * dilation + 1 - before - after
     return size + -(-max(0, 1 - size) // stride) * stride, before, after, stride, dilation
 

@@ -39,7 +39,8 @@ def zero_points(dtype, unsigned):
         allowed = st.integers(0, 255) if unsigned else st.integers(-128, 127)
     else:
         allowed = st.sampled_from([0, 32768] if unsigned and dtype is DType.INT16 else [0])
-    return allowed.map(lambda zp: (zp, pseudocode.truncate(zp, dtype.name.lower()) if dtype.bits < 48 else zp))
+    kind = dtype.name.lower()
+    return allowed.map(lambda zp: (zp, pseudocode.truncate(zp, kind) if dtype.bits < 48 else zp))
 
 
 @st.composite

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from integer_arrays import arrays, elements, parameter
 
 from tosaic.compiler.ir import DType
-from tosaic.sim.golden import convolution, evaluate_operator
-from tosaic.sim.golden.windows import blocks
+from tosaic.sim.golden import evaluate_operator
+from tosaic.sim.golden.taps import strided_overlap
 
 # (input, weight, accumulator); zero points are allowed where the type is int8.
 MODES = [
@@ -168,27 +168,9 @@ def test_int48_accumulator_wraps_at_the_bias(op):
     assert compute(op, types, [one, one.astype(np.int8), bias, 0, 0], attributes).item() == -(1 << 47)
 
 
-def test_convolution_in_blocks_equals_convolution_at_once(monkeypatch):
-    rng = np.random.default_rng(7)
-    operands = [
-        rng.integers(-128, 128, (2, 9, 7, 3)).astype(np.int8),
-        rng.integers(-128, 128, (4, 3, 3, 3)).astype(np.int8),
-        rng.integers(-1000, 1000, 4).astype(np.int32),
-        5,
-        -3,
-    ]
-    attributes = {"pad": [1, 1, 1, 1], "stride": [1, 1], "dilation": [1, 1]}
-    types = (DType.INT8, DType.INT8, DType.INT32)
-    whole = compute("CONV2D", types, operands, attributes)
-    for elements_per_block in (1, 27 * 5, 27 * 7, 27 * 30, 27 * 63):
-        monkeypatch.setattr(convolution, "_UNROLLED_ELEMENTS", elements_per_block)
-        np.testing.assert_array_equal(compute("CONV2D", types, operands, attributes), whole)
-
-
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(0, 40))
-def test_blocks_cover_every_point_once_within_the_limit(shape, limit):
-    visits = np.zeros(shape, dtype=int)
-    for block in blocks(shape, limit):
-        assert visits[block].size <= max(1, limit)
-        visits[block] += 1
-    assert (visits == 1).all()
+@given(st.integers(0, 6), st.integers(1, 6), st.integers(1, 4), st.integers(-9, 9))
+def test_strided_overlap(count, size, stride, offset):
+    indices, targets = strided_overlap(count, size, stride, offset)
+    expected = [j for j in range(count) if 0 <= j * stride + offset < size]
+    assert list(range(count))[indices] == expected
+    assert list(range(size))[targets] == [j * stride + offset for j in expected]

@@ -8,7 +8,7 @@ import pytest
 from tosaic.sim import golden
 
 FILES = sorted(Path(golden.__file__).parent.glob("*.py"))
-STANDARD = {"collections", "dataclasses", "inspect", "math", "typing"}
+STANDARD = {"collections", "dataclasses", "inspect", "itertools", "typing"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

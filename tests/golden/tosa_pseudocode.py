@@ -295,7 +295,9 @@ def rescale(value, multiplier, shift, input_zp, output_zp, *, scale32, double_ro
 
 def mul(value1, value2, shift):
     if shift > 0:
-        product = (value1 * value2 + (1 << (shift - 1))) >> shift
+        product = value1 * value2 + (1 << (shift - 1))
+        REQUIRE(product < 1 << 63)  # int64 arithmetic; shift 63 can overflow it (erratum B9)
+        product = product >> shift
         REQUIRE(RANGES["int32"][0] <= product <= RANGES["int32"][1])
         return product
     return ((value1 * value2 + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)  # low 32 bits
