@@ -8,6 +8,7 @@ from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.errors import ModelError
 
 _ALIGNMENT_BYTES = 8
+_NUMPY_MAX_RANK = 32
 
 
 def stored_bytes(dtype: DType, count: int) -> int:
@@ -22,6 +23,10 @@ def decode(dtype: DType, shape: tuple[int, ...], data: memoryview, what: str) ->
     naming `what`.
     """
     count = math.prod(shape)
+    if len(shape) > _NUMPY_MAX_RANK or (count == 0 and dtype is not DType.SHAPE):
+        raise ModelError(
+            f"{what}: a constant must have rank 0 to {_NUMPY_MAX_RANK} and at least one element; found {list(shape)}"
+        )
     needed = stored_bytes(dtype, count)
     padded = -(-max(needed, 1) // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
     if not needed <= len(data) <= padded:

@@ -7,7 +7,7 @@ from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor
 from tosaic.compiler.ir.operators import OPERATORS, Attribute, Mode, Node, Operand, OperatorSpec, rule_of
-from tosaic.compiler.ir.operators.spec import REQUIRED
+from tosaic.compiler.ir.operators.spec import MAX_RANK, REQUIRED
 from tosaic.compiler.ir.topology import check_names
 
 MAX_ELEMENTS = 1 << 31
@@ -101,6 +101,8 @@ def _check_tensor(tensor: Tensor) -> None:
         raise ModelError(
             f"tensor {tensor}: every axis must have at least one element [TOSA 0.30 section 3.2.1]"
         )
+    if len(tensor.shape) > MAX_RANK:
+        raise ModelError(f"tensor {tensor}: a tensor must have rank 0 to {MAX_RANK} [TOSA 1.0 level 8K]")
     if math.prod(tensor.shape) >= MAX_ELEMENTS:
         raise ModelError(f"tensor {tensor}: a tensor must have fewer than 2^31 elements [TOSA 1.0 level 8K]")
     data = tensor.data

@@ -20,18 +20,18 @@ def round_trip(dtype: DType, values: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("dtype", INTEGERS)
 @given(data=st.data())
 def test_integers_round_trip(dtype: DType, data: st.DataObject) -> None:
-    listed = data.draw(st.lists(st.integers(dtype.min, dtype.max), max_size=9))
+    listed = data.draw(st.lists(st.integers(dtype.min, dtype.max), min_size=1, max_size=9))
     again = round_trip(dtype, np.array(listed, dtype.numpy))
     assert again.dtype == dtype.numpy
     assert again.tolist() == listed
 
 
-@given(st.lists(st.booleans(), max_size=9))
+@given(st.lists(st.booleans(), min_size=1, max_size=9))
 def test_booleans_round_trip(listed: list[bool]) -> None:
     assert round_trip(DType.BOOL, np.array(listed, bool)).tolist() == listed
 
 
-@given(st.lists(st.floats(width=32, allow_nan=False), max_size=9))
+@given(st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=9))
 def test_floats_round_trip(listed: list[float]) -> None:
     assert round_trip(DType.FP32, np.array(listed, np.float32)).tolist() == listed
 
@@ -64,6 +64,12 @@ def test_padding_to_8_bytes_is_accepted_and_nothing_else() -> None:
     for size in (0, 2, 9):
         with pytest.raises(ModelError, match=rf"w \(int8\[3\]\) has {size} bytes of data, it needs 3"):
             decode(DType.INT8, (3,), memoryview(bytes(size)), "w")
+
+
+@pytest.mark.parametrize("shape", [(0,), (4, 1 << 31, 1 << 31, 0), (1,) * 33, (1,) * 1000])
+def test_shapes_that_no_constant_has(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ModelError, match="w: a constant must have rank 0 to 32 and at least one element"):
+        decode(DType.INT8, shape, memoryview(bytes(8)), "w")
 
 
 def test_a_value_that_fp8_lacks() -> None:

@@ -306,6 +306,30 @@ def test_an_empty_or_enormous_tensor() -> None:
     graph.tensors["x"].shape = graph.tensors["y"].shape = (2, 0)
     with pytest.raises(ModelError, match="every axis must have at least one element"):
         validate(graph)
+    graph.tensors["x"].shape = graph.tensors["y"].shape = (1,) * 7
+    with pytest.raises(ModelError, match="a tensor must have rank 0 to 6"):
+        validate(graph)
     graph.tensors["x"].shape = graph.tensors["y"].shape = (1 << 16, 1 << 15)
     with pytest.raises(ModelError, match="a tensor must have fewer than 2\\^31 elements"):
         validate(graph)
+
+
+@pytest.mark.parametrize(("levels", "legal"), [(6, True), (7, False)])
+def test_nesting_of_control_flow(levels: int, legal: bool) -> None:
+    graph = cond_if()
+    branches = graph.subgraphs
+    for level in range(1, levels):
+        inner = cond_if()
+        inner.operators[0].attributes = {"then_graph": f"level {level - 1}", "else_graph": "less"}
+        if level == 1:
+            inner.operators[0].attributes["then_graph"] = "sum"
+        inner.name, inner.subgraphs = f"level {level}", branches
+        branches[inner.name] = inner
+        inner.inputs = ["a", "b"]
+        inner.tensors["c"].data = np.array(True)
+    graph.operators[0].attributes["then_graph"] = f"level {levels - 1}"
+    if legal:
+        validate(graph)
+    else:
+        with pytest.raises(ModelError, match="control flow must not nest deeper than 6"):
+            validate(graph)

@@ -26,13 +26,13 @@ _QUICKLY_SECONDS = 1.0
 
 def survives(data: bytes) -> None:
     """Reading gives a graph or one of our errors, in one line, in time."""
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         validate(read_tosa(data))
     except Error as error:
         assert str(error)
         assert "\n" not in str(error)
-    assert time.perf_counter() - start < _QUICKLY_SECONDS
+    assert time.process_time() - start < _QUICKLY_SECONDS
 
 
 @pytest.mark.parametrize("name", _FILES)
@@ -130,10 +130,10 @@ def _file_with(count: int, shared: bool) -> bytes:
 )
 def test_a_small_file_cannot_ask_for_much_work(data: bytes, message: str) -> None:
     tracemalloc.start()
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ModelError, match=message):
         read_tosa(data)
-    seconds, (_, peak_bytes) = time.perf_counter() - start, tracemalloc.get_traced_memory()
+    seconds, (_, peak_bytes) = time.process_time() - start, tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert seconds < 2
     assert peak_bytes < 32 << 20

@@ -10,7 +10,8 @@ from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 from tosaic.compiler.ir.flatbuffer import Table
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor
 from tosaic.compiler.ir.operators import OPERATORS, Attribute
-from tosaic.compiler.ir.schema_1_0 import tables
+from tosaic.compiler.ir.operators.common import AXIS, NAN_MODE
+from tosaic.compiler.ir.schema_1_0 import lower_1_1, tables
 from tosaic.compiler.ir.topology import sort_operators
 
 # Field numbers of the schema's tables.
@@ -23,6 +24,15 @@ _TENSOR_OFFSET = 7
 _SHAPE_NAME, _SHAPE_RANK, _SHAPE_DATA = 0, 1, 2
 
 MAIN_REGION = "main"
+
+_ATTRIBUTES_1_1 = (
+    AXIS,
+    NAN_MODE,
+    Attribute("allow_broadcast", "bool"),
+    Attribute("acc_type", "dtype"),
+)
+"""Attributes of the operators that `lower_1_1` rewrites."""
+
 _MAX_RANK_IN_FILE = 1 << 16
 
 
@@ -68,6 +78,7 @@ def _read_block(block: Table, name: str, version: tuple[int, ...]) -> Graph:
         else:
             graph.operators.append(op)
     sort_operators(graph)
+    lower_1_1.lower(graph)
     return graph
 
 
@@ -125,7 +136,7 @@ def _read_operator(graph: Graph, table: Table, index: int) -> Operator:
     op = tables.OPERATORS[number]
     label = f"{op}_{index}"
     spec = OPERATORS.get(op)
-    if spec is None or spec.extension == "EXT-VARIABLE":
+    if (spec is None and op not in lower_1_1.OPERATORS) or (spec and spec.extension == "EXT-VARIABLE"):
         raise UnsupportedError(f"{label}: operator {op} is not supported")
     operator = Operator(op, table.strings(_OP_INPUTS), table.strings(_OP_OUTPUTS), {}, label)
     fields = tables.ATTRIBUTE_FIELDS.get(op, ())
@@ -137,7 +148,7 @@ def _read_operator(graph: Graph, table: Table, index: int) -> Operator:
         return operator
     if union_type != number:
         raise ModelError(f"{label}: its attributes are those of operator number {union_type}, not {number}")
-    by_name = {attribute.name: attribute for attribute in spec.attributes}
+    by_name = {attribute.name: attribute for attribute in (spec.attributes if spec else _ATTRIBUTES_1_1)}
     for field, name in enumerate(fields):
         value = _read_attribute(graph, operator, attributes, field, by_name[name])
         if value is not None:

@@ -78,5 +78,9 @@ ATTRIBUTE_FIELDS: dict[str, tuple[str, ...]] = {
     "CUSTOM": ("operator_name", "domain_name", "implementation_attrs"),
     "COND_IF": ("then_graph", "else_graph"),
     "WHILE_LOOP": ("cond_graph", "body_graph"),
+    "DIM": _AXIS,
+    "ASSERT_EQUAL_SHAPE": ("allow_broadcast",),
+    "AVG_POOL2D_ADAPTIVE": ("acc_type",),
+    "MAX_POOL2D_ADAPTIVE": ("nan_mode",),
 }
 """Attribute fields in the order of the schema; operators that are not listed have an empty table."""
