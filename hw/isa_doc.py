@@ -60,9 +60,11 @@ def isa_markdown() -> str:
         "",
         "Generated from `hw/isa.py`; do not edit. `architecture.md` says what the instructions do.",
         "",
-        f"An instruction has {isa.INSTRUCTION_BYTES} bytes, little endian: bits 7:0 are the opcode, bits 15:8",
-        f"a check byte that makes the XOR of all its bytes 0x{isa.CHECK_XOR:02X}. Bits that no field names are",
-        f"zero; anything else is the error ILLEGAL. The instruction set's hash is 0x{isa.ISA_HASH:08X}.",
+        f"An instruction has {isa.INSTRUCTION_BYTES} bytes, little endian: bits 7:0 are the opcode, bits",
+        f"15:8 a check byte that makes the XOR of all its bytes 0x{isa.CHECK_XOR:02X}. Bits that no field",
+        "names are zero; anything else is the error ILLEGAL.",
+        "",
+        f"The instruction set's hash is 0x{isa.ISA_HASH:08X}.",
         "",
     ]
     for unit in isa.Unit:

@@ -246,6 +246,31 @@ def test_tokens_order_the_units():
     SequencerBench(_CONFIG, unit_stall=0.3, slow_cycles=2).simulate(script)
 
 
+def test_semaphores_start_at_zero():
+    leaves_one = [begin(_CONFIG), signal("LOAD", 5, 1), END]
+    takes_one = [begin(_CONFIG), wait("ARRAY", 5, 1), END]
+
+    async def script(ctx, bench):
+        assert (await bench.run(ctx, assemble(leaves_one)))[0] == 1
+        assert await bench.run(ctx, assemble(takes_one)) == (0, Error.WATCHDOG, Unit.ARRAY, 16)
+
+    SequencerBench(_CONFIG).simulate(script)
+
+
+def test_what_follows_end_is_fetched_at_most_and_drained():
+    program = [begin(_CONFIG), END, *(pitch("LOAD", i) for i in range(40))]
+
+    async def script(ctx, bench):
+        bench.memory.latency_cycles = 20
+        for _ in range(2):
+            assert await bench.run(ctx, assemble(program)) == (1, 0, 0, 16)
+            assert bench.logs() == by_unit([]) and not bench.memory.queue
+        assert await bench.run(ctx, assemble(_GOOD)) == (1, 0, 0, 48)
+        assert bench.logs() == by_unit(_GOOD)
+
+    SequencerBench(_CONFIG).simulate(script)
+
+
 def test_soft_reset_in_mid_run_leaves_the_bus_clean():
     config = config_of(16)
     program = [begin(config), *(pitch("LOAD", i) for i in range(200)), END]
