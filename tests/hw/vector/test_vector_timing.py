@@ -63,7 +63,7 @@ def test_dependent_micro_ops(slots):
 
 def test_stalls_do_not_shorten_the_distance():
     """Whatever the stalls, slot s of a micro-op comes `latency` cycles after slot s of the one it depends on."""
-    slots = 13
+    slots = 10
     program = [uop(0, Op.MOV, ARRAY, destination=1), bounds(0), uop(1, Op.MOV, R1, to_memory=1), bounds(1)]
     for seed in range(3):
         array = [[1, 2, 3, 4]] * (2 * slots)
