@@ -60,11 +60,12 @@ def _convolve(
     in_shape = image.shape[1:-1]
     out_shape = _out_shape(in_shape, kernel_shape, pad, stride, dilation)
     held = product_dtype(image, weight, weight[0].size)
-    image, weight = image.astype(held), weight.astype(held)
-    sums = np.zeros((image.shape[0], *out_shape, out_channels), dtype=held)
+    image = image.astype(held)
+    taps = np.moveaxis(weight, 0, -1).astype(held, order="C")  # [K..., IC, OC]
+    sums: np.ndarray = np.zeros((image.shape[0], *out_shape, out_channels), dtype=held)
     for tap, outputs, inputs in convolution_taps(in_shape, out_shape, kernel_shape, pad, stride, dilation):
         read = image[(slice(None), *inputs)]
-        products = read.reshape(-1, in_channels) @ weight[(slice(None), *tap)].T
+        products = read.reshape(-1, in_channels) @ taps[tap]
         sums[(slice(None), *outputs)] += products.reshape(*read.shape[:-1], out_channels)
     return wrap(as_int64(sums) + as_int64(bias), out_dtype)
 
@@ -90,7 +91,7 @@ def depthwise_conv2d(
     *kernel_shape, channels, multiplier = weight.shape
     in_shape = input.shape[1:3]
     out_shape = _out_shape(in_shape, kernel_shape, pad, stride, dilation)
-    sums = np.zeros((input.shape[0], *out_shape, channels, multiplier), dtype=accumulator)
+    sums: np.ndarray = np.zeros((input.shape[0], *out_shape, channels, multiplier), dtype=accumulator)
     for tap, outputs, inputs in convolution_taps(in_shape, out_shape, kernel_shape, pad, stride, dilation):
         sums[(slice(None), *outputs)] += image[(slice(None), *inputs)] * taps[tap]
     totals = sums.reshape(*sums.shape[:3], channels * multiplier)

@@ -1,6 +1,7 @@
 """AVG_POOL2D and MAX_POOL2D (TOSA 0.30 sections 2.3.2 and 2.3.9)."""
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -55,11 +56,9 @@ def _reduce_windows(
     """
     for axis, size, step in zip((1, 2), kernel, stride, strict=True):
         outputs = (image.shape[axis] - size) // step + 1
-        index: list[slice] = [slice(None)] * 4
-        total: np.ndarray | None = None
-        for tap in range(size):
-            index[axis] = slice(tap, tap + (outputs - 1) * step + 1, step)
-            taken = image[tuple(index)]
-            total = taken.copy() if total is None else combine(total, taken)
-        image = total
+        taken = [
+            image[(slice(None),) * axis + (slice(tap, tap + (outputs - 1) * step + 1, step),)]
+            for tap in range(size)
+        ]
+        image = reduce(combine, taken)
     return image
