@@ -76,6 +76,18 @@ def test_stalls_do_not_shorten_the_distance():
     assert LATENCY >= LATENCY_CYCLES
 
 
+@pytest.mark.parametrize("slots", [1, 4, 8, 9, 10])
+def test_the_distance_is_enough(slots):
+    """Every micro-op doubles what the one before it wrote."""
+    program = [uop(0, Op.MOV, LOAD, destination=1), bounds(0)]
+    for i in range(1, 5):
+        program += [uop(i, Op.ADD, R1, R1, destination=1), bounds(i)]
+    program += [uop(5, Op.MOV, R1, to_memory=1), bounds(5)]
+    memory = bytearray(i % 15 for i in range(TINY.am_bytes))
+    run_unit(TINY, [*program, *streams(), go(2 * slots, 6, slots)], memory)
+    assert list(memory[4096:][: 8 * slots]) == [16 * (i % 15) for i in range(8 * slots)]
+
+
 @pytest.mark.parametrize(("bias", "scale", "words"), [(1, 0, 4), (0, 1, 5), (1, 1, 9), (0, 0, 0)])
 def test_parameters_take_a_cycle_per_word(bias, scale, words):
     commands = [make(Opcode.VECTOR_PARAM, address=3, bias=bias, scale=scale), signal()]

@@ -67,8 +67,8 @@ def random_value(dice: random.Random, bits: int) -> int:
     return dice.choice([dice.randint(low, high), dice.randint(-200, 200), dice.choice([low, high, 0, 1, -1])])
 
 
-def random_uop(dice: random.Random, index: int, to_memory: bool) -> Instruction:
-    """A legal micro-op, with the products in the range in which rounding cannot overflow."""
+def random_uop(dice: random.Random, index: int, to_memory: bool, registers: int) -> Instruction:
+    """A legal micro-op on the first `registers` registers."""
     sources = [
         Source.REGISTER,
         Source.REGISTER,
@@ -84,10 +84,10 @@ def random_uop(dice: random.Random, index: int, to_memory: bool) -> Instruction:
     return uop(
         index,
         op,
-        (a, dice.randrange(3 if a == Source.LOAD else 8)),
-        (b, dice.randrange(3 if b == Source.LOAD else 8)),
+        (a, dice.randrange(3 if a == Source.LOAD else registers)),
+        (b, dice.randrange(3 if b == Source.LOAD else registers)),
         to_memory=int(to_memory),
-        destination=dice.randrange(8),
+        destination=dice.randrange(registers),
         bias=dice.randrange(2),
         per_channel=dice.randrange(2),
         round=dice.randrange(2),
@@ -109,7 +109,9 @@ def random_go(dice: random.Random, config: Config) -> tuple[list[Instruction], i
     """Configuration and GO of a random program, and how many vectors of the array it takes. Loads read the lower half
     of the memory, stores write the upper half: within a GO loads must not depend on stores."""
     half, uops = config.am_bytes // 2, dice.randint(1, 5)
-    program = [random_uop(dice, i, i == uops - 1 or dice.random() < 0.2) for i in range(uops)]
+    # Few registers make dependences between micro-ops frequent.
+    registers = dice.choice([1, 2, 8])
+    program = [random_uop(dice, i, i == uops - 1 or dice.random() < 0.2, registers) for i in range(uops)]
     commands = [*program]
     for i in range(uops):
         low = random_value(dice, 32)
@@ -134,7 +136,7 @@ def random_go(dice: random.Random, config: Config) -> tuple[list[Instruction], i
     run = go(
         dice.choice([1, dice.randint(1, 20), dice.randint(1, 60)]),
         uops,
-        dice.choice([1, dice.randint(1, 16), 16]),
+        dice.choice([1, dice.randint(2, 10), 16]),
         repeats=dice.randint(1, 4),
         body_start=body[0],
         body_end=body[1],
