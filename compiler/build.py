@@ -42,11 +42,11 @@ def compile_graph(
     accelerator does not run.
     """
     validate(graph)
-    graph = normalise(graph)
+    names, graph = set(graph.tensors), normalise(graph)
     problem: OutOfMemory | None = None
     for residency in _RESIDENCY:
         try:
-            return _Builder(graph, config, residency, optimize, keep_layers, on_layer).build()
+            return _Builder(graph, names, config, residency, optimize, keep_layers, on_layer).build()
         except OutOfMemory as error:
             problem = error
     assert problem is not None
@@ -57,6 +57,7 @@ class _Builder:
     def __init__(
         self,
         graph: Graph,
+        names: set[str],
         config: Config,
         residency: float,
         optimize: bool,
@@ -64,6 +65,7 @@ class _Builder:
         on_layer: Callable[[str, int, int], None] | None,
     ):
         self.graph, self.config, self.keep, self.on_layer = graph, config, keep, on_layer
+        self.names = names
         self.limit_bytes = int(config.am_bytes * residency)
         self.storage = storage_names(graph)
         self.emitter = Emitter(config)
@@ -90,7 +92,8 @@ class _Builder:
             macs = self._layer(index, layer)
             self.emitter.mark(index)
             names = tuple(op.name for op in layer.operators)
-            infos.append(LayerInfo(layer.output, (layer.base or layer.root).op, macs, layer.output, names))
+            name = self._shown(layer.output)
+            infos.append(LayerInfo(name, (layer.base or layer.root).op, macs, name, names))
             if self.keep:
                 kept.append(layer.output)
         outputs = [self._output(name) for name in graph.outputs]
@@ -127,9 +130,23 @@ class _Builder:
             memory_bytes=memory_bytes,
             inputs=[moved(port) for port in inputs],
             outputs=[moved(port) for port in outputs],
-            kept=[moved(self.ports[name]) for name in kept],
+            kept=[self._renamed(moved(self.ports[name])) for name in kept],
             layers=infos,
         )
+
+    def _shown(self, name: str) -> str:
+        """The model's name for a tensor: normalisation may have made it under another one."""
+        if name in self.names:
+            return name
+        return next(
+            other
+            for other, root in self.storage.items()
+            if root == self.storage[name] and other in self.names
+        )
+
+    def _renamed(self, port: Port) -> Port:
+        name = self._shown(port.name)
+        return dataclasses.replace(port, name=name, shape=tuple(self.graph.tensors[name].shape))
 
     # --- tensors
 

@@ -29,6 +29,9 @@ class Tile:
     first: int
     input_offset: int
     """Bytes to add to the input address: the tile's first input channel."""
+    group_address: int = 0
+    """Constant address of the group of tiles that is fetched together."""
+    group_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +50,31 @@ class ConvolutionPlan:
     weight_zp: int
     bias: np.ndarray
     macs: int
+
+
+GROUP_BYTES = 4096
+"""Weights of neighbouring tiles are fetched together up to this size: fewer commands, and still early to start."""
+
+
+def _grouped(tiles: list[Tile]) -> list[Tile]:
+    """The tiles with their groups; their weights lie one after the other."""
+    out: list[Tile] = []
+    group: list[Tile] = []
+
+    def close() -> None:
+        size = sum(tile.bytes for tile in group)
+        for tile in group:
+            out.append(dataclasses.replace(tile, group_address=group[0].constant_address, group_bytes=size))
+        group.clear()
+
+    for tile in tiles:
+        size = sum(member.bytes for member in group)
+        apart = bool(group) and group[0].constant_address + size != tile.constant_address
+        if group and (apart or size + tile.bytes > GROUP_BYTES):
+            close()
+        group.append(tile)
+    close()
+    return out
 
 
 def tile_columns(layer: Layer, graph: Graph, config: Config) -> int:
@@ -85,6 +113,7 @@ def plan_convolution(graph: Graph, layer: Layer, window: Window, emitter: Emitte
         tiles, runs = make_tiles(window_weight, window, columns, weight_zp, emitter)
         macs = int(np.prod(weight.shape)) * window.n * window.oh * window.ow
     _check_blobs(operator, tiles, config)
+    tiles = _grouped(tiles)
     return ConvolutionPlan(
         window, tiles, channels, depthwise, *runs, input_zp, weight_zp, bias.reshape(-1), macs
     )
@@ -215,7 +244,8 @@ def emit_convolution(
             target = operands.target(output, first * element.bytes, last * element.bytes)
             pixels = (oy1 - oy0) * window.ow
             for number, tile in enumerate(plan.tiles):
-                weights = emitter.weights(tile.constant_address, tile.bytes)
+                weights = emitter.weights(tile.group_address, tile.group_bytes)
+                weights += tile.constant_address - tile.group_address
                 _emit_array(plan, emitter, tile, weights, source, stop - start, oy0, oy1, low, high)
                 streams = {}
                 for stream, (load, address) in enumerate(loads):
