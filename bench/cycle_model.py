@@ -116,7 +116,9 @@ def resnet50() -> list[Conv]:
     return [*layers, Conv(1, 1, 2048, 1000, 1, 1, 1)]
 
 
-def cycles(layers: list[Conv], config: Config, bandwidth: int, dataflow: Callable[[Conv, Config], int]) -> int:
+def cycles(
+    layers: list[Conv], config: Config, bandwidth: int, dataflow: Callable[[Conv, Config], int]
+) -> int:
     """Cycles of a network: per layer the array's, or its weights' on the bus."""
     return sum(max(dataflow(conv, config), math.ceil(conv.weight_bytes / bandwidth)) for conv in layers)
 

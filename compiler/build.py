@@ -393,7 +393,8 @@ class _Builder:
                 high = middle - 1
         if best is None:
             raise OutOfMemory(
-                f"{layer.root}: one row of {self.graph.tensors[layer.output]} and its inputs do not fit the activation memory"
+                f"{layer.root}: one row of {self.graph.tensors[layer.output]} and its inputs "
+                "do not fit the activation memory"
             )
         sizes = self._stripe_sizes(layer, window, best * step, external, output)
         return best * step, *stripe_buffers(self.arena, sizes)

@@ -22,7 +22,8 @@ def write_report(path: pathlib.Path, title: str, stats: dict[str, Any]) -> None:
         width = 100 * layer["cycles"] / longest
         rows.append(
             f"<tr><td>{html.escape(layer['name'])}</td><td>{layer['op']}</td><td class=n>{layer['cycles']:,}</td>"
-            f"<td class=n>{layer['macs']:,}</td><td style='width:40%'><div class=bar style='width:{width:.1f}%'></div></td></tr>"
+            f"<td class=n>{layer['macs']:,}</td>"
+            f"<td style='width:40%'><div class=bar style='width:{width:.1f}%'></div></td></tr>"
         )
     facts = {
         "configuration": stats["config"],
@@ -37,6 +38,7 @@ def write_report(path: pathlib.Path, title: str, stats: dict[str, Any]) -> None:
     path.write_text(
         f"<!doctype html><html lang=en><meta charset=utf-8><title>Tosaic: {html.escape(title)}</title>"
         f"<style>{_STYLE}</style><h1>{html.escape(title)} on Tosaic</h1><dl>{items}</dl>"
-        "<table><thead><tr><th>layer</th><th>operator</th><th class=n>cycles</th><th class=n>MACs</th><th></th></tr></thead>"
+        "<table><thead><tr><th>layer</th><th>operator</th><th class=n>cycles</th>"
+        "<th class=n>MACs</th><th></th></tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></html>\n"
     )

@@ -28,7 +28,11 @@ def imports(path: pathlib.Path) -> set[str]:
             base = package[: len(package) - node.level + 1]
             found.add(".".join(["tosaic", *base, *([node.module] if node.module else [])]))
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {f"{node.module}.{alias.name}" for alias in node.names} if node.module == "tosaic" else {node.module}
+            found |= (
+                {f"{node.module}.{alias.name}" for alias in node.names}
+                if node.module == "tosaic"
+                else {node.module}
+            )
     return {name.removeprefix("tosaic.") for name in found if name.startswith("tosaic.")}
 
 
@@ -52,12 +56,22 @@ def test_folder_imports_only_what_it_may(folder: str) -> None:
 
 
 def test_golden_imports_only_the_ir() -> None:
-    wrong = [(str(path), name) for path in sources("sim/golden") for name in imports(path) if not within(name, GOLDEN)]
+    wrong = [
+        (str(path), name)
+        for path in sources("sim/golden")
+        for name in imports(path)
+        if not within(name, GOLDEN)
+    ]
     assert wrong == []
 
 
 def test_the_ir_imports_nothing_of_the_compiler() -> None:
-    wrong = [(str(p), name) for p in sources("compiler/ir") for name in imports(p) if not within(name, {"compiler.ir"})]
+    wrong = [
+        (str(p), name)
+        for p in sources("compiler/ir")
+        for name in imports(p)
+        if not within(name, {"compiler.ir"})
+    ]
     assert wrong == []
 
 
@@ -96,5 +110,10 @@ def test_every_package_is_listed() -> None:
 
 
 def test_no_file_is_too_long() -> None:
-    long = [str(path) for f in (*ALLOWED, "tosaic") for path in sources(f) if len(path.read_text().splitlines()) > 600]
+    long = [
+        str(path)
+        for f in (*ALLOWED, "tosaic")
+        for path in sources(f)
+        if len(path.read_text().splitlines()) > 600
+    ]
     assert long == []

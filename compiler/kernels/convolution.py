@@ -8,7 +8,7 @@ from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.compiler.lower.layers import Layer
 from tosaic.compiler.lower.translate import ELEMENT
-from tosaic.compiler.schedule.tracker import Span, Space
+from tosaic.compiler.schedule.tracker import Space, Span
 from tosaic.hw.config import Config
 from tosaic.hw.isa import STORE_STREAM, Instruction, Opcode, make
 

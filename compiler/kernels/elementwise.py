@@ -8,7 +8,7 @@ from tosaic.compiler.lower.layers import Layer
 from tosaic.compiler.lower.microprogram import MicroProgram
 from tosaic.compiler.lower.reductions import REDUCTIONS
 from tosaic.compiler.lower.translate import ELEMENT
-from tosaic.compiler.schedule.tracker import Span, Space
+from tosaic.compiler.schedule.tracker import Space, Span
 from tosaic.hw.isa import STORE_STREAM, Element
 
 from .emitter import Access, Dim, Emitter

@@ -6,7 +6,7 @@ import numpy as np
 
 from tosaic.compiler.lower.microprogram import MicroProgram
 from tosaic.compiler.memory import Image, WeightRing
-from tosaic.compiler.schedule.tracker import Span, Space, Tracker
+from tosaic.compiler.schedule.tracker import Space, Span, Tracker
 from tosaic.hw.config import Config
 from tosaic.hw.isa import STORE_STREAM, Element, Instruction, Opcode, Unit, make
 

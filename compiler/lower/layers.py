@@ -196,7 +196,8 @@ class Fuser:
                 values[operator.outputs[0]] = operand(operator.inputs[0])
             else:
                 raise UnsupportedError(
-                    f"{operator}: {operator.op} ({graph.tensors[operator.outputs[0]]}) does not run on the accelerator yet"
+                    f"{operator}: {operator.op} ({graph.tensors[operator.outputs[0]]}) "
+                    "does not run on the accelerator yet"
                 )
         result = values[root_operator.outputs[0]]
         target = graph.tensors[root_operator.outputs[0]]

@@ -32,26 +32,36 @@ CONVOLUTIONS = {
         shape=(1, 9, 9, 3), channels=10, kernel=(3, 3), stride=(2, 2), pad=(1, 1, 1, 1), input_zp=3
     ),
     "one channel, tall kernel": dict(shape=(1, 21, 10, 1), channels=20, kernel=(10, 4), pad=(4, 5, 1, 2)),
-    "dilated": dict(shape=(1, 11, 11, 5), channels=6, kernel=(3, 3), dilation=(2, 3), pad=(2, 2, 3, 3), input_zp=-5),
+    "dilated": dict(
+        shape=(1, 11, 11, 5), channels=6, kernel=(3, 3), dilation=(2, 3), pad=(2, 2, 3, 3), input_zp=-5
+    ),
     "dilated in y": dict(shape=(1, 11, 7, 20), channels=6, kernel=(3, 3), dilation=(3, 1), pad=(2, 2, 1, 1)),
     "batch 3": dict(shape=(3, 5, 4, 8), channels=9, kernel=(2, 2), input_zp=1),
     "pointwise batch": dict(shape=(2, 3, 4, 24), channels=40, kernel=(1, 1), input_zp=9),
-    "uneven strides and pads": dict(shape=(1, 8, 12, 6), channels=5, kernel=(2, 3), stride=(3, 2), pad=(0, 0, 2, 1)),
+    "uneven strides and pads": dict(
+        shape=(1, 8, 12, 6), channels=5, kernel=(2, 3), stride=(3, 2), pad=(0, 0, 2, 1)
+    ),
     "weight zero point": dict(shape=(1, 5, 5, 17), channels=17, kernel=(3, 3), pad=(2, 0, 0, 2), weight_zp=0),
     "fully connected": dict(shape=(1, 1, 1, 100), channels=33, kernel=(1, 1), input_zp=-1),
     "one column": dict(shape=(1, 12, 1, 10), channels=7, kernel=(5, 1), pad=(2, 2, 0, 0), input_zp=4),
 }
 DEPTHWISE = {
     "3x3": dict(shape=(1, 7, 9, 16), channels=1, kernel=(3, 3), pad=(1, 1, 1, 1), input_zp=-128),
-    "3x3 stride 2": dict(shape=(1, 9, 9, 24), channels=1, kernel=(3, 3), stride=(2, 2), pad=(1, 1, 1, 1), input_zp=5),
-    "stride 2, uneven pads": dict(shape=(1, 8, 8, 20), channels=1, kernel=(3, 3), stride=(2, 2), pad=(0, 1, 0, 1)),
+    "3x3 stride 2": dict(
+        shape=(1, 9, 9, 24), channels=1, kernel=(3, 3), stride=(2, 2), pad=(1, 1, 1, 1), input_zp=5
+    ),
+    "stride 2, uneven pads": dict(
+        shape=(1, 8, 8, 20), channels=1, kernel=(3, 3), stride=(2, 2), pad=(0, 1, 0, 1)
+    ),
     "odd channels": dict(shape=(1, 6, 5, 37), channels=1, kernel=(3, 3), pad=(1, 1, 1, 1), input_zp=2),
     "multiplier 2": dict(shape=(1, 6, 5, 9), channels=2, kernel=(3, 3), pad=(1, 1, 1, 1), input_zp=2),
     "multiplier 3 over tiles": dict(shape=(1, 4, 5, 11), channels=3, kernel=(2, 2), input_zp=2),
     "5x5": dict(shape=(1, 8, 8, 19), channels=1, kernel=(5, 5), pad=(2, 2, 2, 2), input_zp=-3),
     "5x3": dict(shape=(1, 8, 8, 19), channels=1, kernel=(5, 3), pad=(2, 2, 1, 1), input_zp=-3),
     "1-D": dict(shape=(1, 30, 1, 40), channels=1, kernel=(10, 1), input_zp=-3),
-    "dilated": dict(shape=(1, 9, 9, 8), channels=1, kernel=(3, 3), dilation=(2, 2), pad=(2, 2, 2, 2), input_zp=6),
+    "dilated": dict(
+        shape=(1, 9, 9, 8), channels=1, kernel=(3, 3), dilation=(2, 2), pad=(2, 2, 2, 2), input_zp=6
+    ),
     "batch 2": dict(shape=(2, 5, 5, 16), channels=1, kernel=(3, 3), pad=(1, 1, 1, 1), input_zp=6),
     "1x1": dict(shape=(1, 5, 5, 16), channels=1, kernel=(1, 1), input_zp=6),
 }
@@ -159,7 +169,9 @@ def test_reduction(op: str, axis: int, config: str) -> None:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("op", ["ADD", "SUB", "MUL", "MAXIMUM", "ARITHMETIC_RIGHT_SHIFT", "GREATER", "BITWISE_XOR"])
+@pytest.mark.parametrize(
+    "op", ["ADD", "SUB", "MUL", "MAXIMUM", "ARITHMETIC_RIGHT_SHIFT", "GREATER", "BITWISE_XOR"]
+)
 def test_elementwise_with_broadcast(op: str, a: tuple, b: tuple, config: str) -> None:
     build = LayerBuilder(6)
     x = build.input("a", a, DType.INT32)

@@ -9,5 +9,6 @@ def configs() -> None:
     for config in CONFIGS.values():
         print(
             f"{config.name:8} {f'{config.rows}x{config.columns}':>8} {config.macs_per_cycle:>10} "
-            f"{f'{config.am_bytes >> 10} KiB':>12} {f'{config.wm_bytes >> 10} KiB':>9} {f'{8 * config.word_bytes} bit':>8}"
+            f"{f'{config.am_bytes >> 10} KiB':>12} {f'{config.wm_bytes >> 10} KiB':>9} "
+            f"{f'{8 * config.word_bytes} bit':>8}"
         )
