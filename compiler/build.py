@@ -9,6 +9,7 @@ from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Instruction, Opcode, encode, make
 
+from .integers import require_integers
 from .kernels.convolution import ConvolutionPlan, emit_convolution, plan_convolution
 from .kernels.elementwise import dense_strides, emit_elementwise, stripeable
 from .kernels.emitter import DATA_REGION, Emitter
@@ -42,6 +43,7 @@ def compile_graph(
     accelerator does not run.
     """
     validate(graph)
+    require_integers(graph)
     names, graph = set(graph.tensors), normalise(graph)
     problem: OutOfMemory | None = None
     for residency in _RESIDENCY:
@@ -335,8 +337,8 @@ class _Builder:
             tensor = self.graph.tensors[name]
             if tensor.data is None:
                 raise AssertionError(f"tensor {name} is read before it is written")
-            address = self.emitter.add_constant(tensor.data.astype(tensor.dtype.numpy))
-            self.placements[name] = Placement(False, address, self._size(name))
+            constant = self.emitter.add_constant(tensor.data.astype(tensor.dtype.numpy))
+            self.placements[name] = Placement(False, constant, self._size(name))
         placement = self.placements[name]
         if placement.resident or placement.bytes > self.limit_bytes:
             return

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import pathlib
 import zlib
 
@@ -122,30 +123,58 @@ class Program:
         """Reads a `.tsc`; ModelError when it is damaged or made for another instruction set."""
         raw = source if isinstance(source, bytes) else pathlib.Path(source).read_bytes()
         if raw[: len(MAGIC)] != MAGIC:
-            raise ModelError("not a Tosaic program file (its first bytes are wrong)")
+            raise ModelError("not a Tosaic program file (its first bytes are wrong); compile the model again")
         if zlib.crc32(raw[:-4]) != int.from_bytes(raw[-4:], "little"):
             raise ModelError(
                 "the program file is damaged: its CRC-32 does not match; compile the model again"
             )
         start = len(MAGIC) + 4
         length = int.from_bytes(raw[len(MAGIC) : start], "little")
-        header = json.loads(raw[start : start + length])
-        if header["isa_hash"] != ISA_HASH:
+        try:
+            return _from_header(json.loads(raw[start : start + length]), raw[start + length : -4])
+        except (ValueError, KeyError, TypeError) as error:
             raise ModelError(
-                "the program file was compiled for another instruction set version; compile the model again"
-            )
+                f"the program file's header is wrong ({type(error).__name__}: {error}); compile the model again"
+            ) from None
 
-        def port(p: dict) -> Port:
-            return Port(p["name"], tuple(p["shape"]), DType[p["dtype"]], p["address"], p["bytes"])
 
-        return Program(
-            config=Config(**header["config"]),
-            image=raw[start + length : -4],
-            program_address=header["program_address"],
-            program_bytes=header["program_bytes"],
-            memory_bytes=header["memory_bytes"],
-            inputs=[port(p) for p in header["inputs"]],
-            outputs=[port(p) for p in header["outputs"]],
-            kept=[port(p) for p in header["kept"]],
-            layers=[LayerInfo(**{**x, "operators": tuple(x["operators"])}) for x in header["layers"]],
+def _from_header(header: dict, image: bytes) -> Program:
+    """The program that a file's header describes; ValueError, KeyError or TypeError where it makes no sense."""
+    if header["isa_hash"] != ISA_HASH:
+        raise ModelError(
+            "the program file was compiled for another version of the instruction set "
+            f"(0x{header['isa_hash']:08x}, this one is 0x{ISA_HASH:08x}); compile the model again"
         )
+    try:
+        config = Config(**header["config"])
+        same = config.hash == header["config_hash"]
+    except (TypeError, ValueError):
+        same = False
+    if not same:
+        raise ModelError(
+            "the program file was compiled for another version of the configurations; compile the model again"
+        )
+    memory_bytes = header["memory_bytes"]
+
+    def port(p: dict) -> Port:
+        made = Port(p["name"], tuple(p["shape"]), DType[p["dtype"]], p["address"], p["bytes"])
+        if made.bytes != math.prod(made.shape) * made.numpy.itemsize:
+            raise ValueError(f"tensor {made.name!r} has {made.bytes} bytes")
+        if not 0 <= made.address <= memory_bytes - made.bytes:
+            raise ValueError(f"tensor {made.name!r} lies outside memory")
+        return made
+
+    program = Program(
+        config=config,
+        image=image,
+        program_address=header["program_address"],
+        program_bytes=header["program_bytes"],
+        memory_bytes=memory_bytes,
+        inputs=[port(p) for p in header["inputs"]],
+        outputs=[port(p) for p in header["outputs"]],
+        kept=[port(p) for p in header["kept"]],
+        layers=[LayerInfo(**{**x, "operators": tuple(x["operators"])}) for x in header["layers"]],
+    )
+    if not 0 <= program.program_address <= len(image) - program.program_bytes or len(image) > memory_bytes:
+        raise ValueError("the program lies outside memory")
+    return program

@@ -3,7 +3,7 @@
 import pathlib
 
 from tosaic.compiler.ir import Graph, read_tosa
-from tosaic.compiler.ir.errors import InputError, UnsupportedError
+from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
 from tosaic.compiler.program import Program
 
 _LATER = {
@@ -29,10 +29,16 @@ def open_model(source: "str | pathlib.Path | Graph | Program") -> Graph | Progra
             f"{path.name}: {_LATER[path.suffix]} cannot be imported yet; convert the model to .tosa"
         )
     if not path.is_file():
-        raise InputError(f"{path}: there is no such file" if not path.exists() else f"{path}: not a file")
+        reason = "it is a directory" if path.is_dir() else "there is no such file"
+        raise InputError(f"{path}: cannot be read: {reason}; give a .tosa model or a .tsc program")
     try:
-        if path.suffix == ".tsc":
-            return Program.load(path)
-        return read_tosa(path)
+        data = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        return Program.load(data) if path.suffix == ".tsc" else read_tosa(data)
+    except ModelError as error:
+        way_out = "" if path.suffix == ".tsc" else "; export or copy the model again"
+        raise ModelError(f"{path}: {error}{way_out}") from None
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{path}: {error}") from None

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.build import compile_graph
-from tosaic.compiler.ir import DType, Graph, Tensor
+from tosaic.compiler.integers import require_integers
+from tosaic.compiler.ir import DType, Graph, Tensor, validate
 from tosaic.compiler.ir.errors import InputError
 from tosaic.compiler.program import Program
 from tosaic.hw.config import Config, get_config
@@ -40,7 +41,8 @@ class Session:
     """A model compiled for a configuration and loaded on a target.
 
     `model` is a path (`.tosa` or a compiled `.tsc`), a `Graph` or a `Program`; `target` one of golden, emulator, sim
-    (Verilated RTL in process) and cocotb. `memory_bandwidth` is in bytes per cycle (default: the bus width),
+    (Verilated RTL in process) and cocotb. `config` is a name or a `Config`; without it "base", or what a program was
+    compiled for. `memory_bandwidth` is in bytes per cycle (default: the bus width),
     `memory_latency` in cycles. Raises `tosaic.Error` subclasses.
     """
 
@@ -48,7 +50,7 @@ class Session:
         self,
         model: str | pathlib.Path | Graph | Program,
         target: str = "sim",
-        config: str | Config = "base",
+        config: str | Config | None = None,
         *,
         memory_bandwidth: int | None = None,
         memory_latency: int = 50,
@@ -57,14 +59,15 @@ class Session:
         progress: Progress | None = None,
     ):
         check_target(target)
-        opened = open_model(model)
-        self.graph = opened if isinstance(opened, Graph) else None
+        chosen = find_config(config or "base")
         self.target, self._progress = target, progress
         self.memory_bandwidth, self.memory_latency = memory_bandwidth, memory_latency
         if memory_bandwidth is not None and memory_bandwidth < 1:
             raise InputError(f"memory bandwidth must be at least 1 byte per cycle, not {memory_bandwidth}")
         if memory_latency < 0:
             raise InputError(f"memory latency must be at least 0 cycles, not {memory_latency}")
+        opened = open_model(model)
+        self.graph = opened if isinstance(opened, Graph) else None
         self.program: Program | None = None
         self._runner: Runner | None = None
         if target == "golden":
@@ -72,16 +75,23 @@ class Session:
                 raise InputError(
                     "a compiled program cannot run on golden, which needs the graph: give the .tosa file"
                 )
-            self.config = find_config(config)
+            validate(self.graph)
+            require_integers(self.graph)
+            self.config = chosen
             self.inputs = [_argument(self.graph.tensors[name]) for name in self.graph.inputs]
             self.outputs = [_argument(self.graph.tensors[name]) for name in self.graph.outputs]
         else:
             if isinstance(opened, Program):
+                if config is not None and opened.config.hash != chosen.hash:
+                    raise InputError(
+                        f"the program was compiled for configuration {opened.config.name}, not {chosen.name}: "
+                        f"compile the model for {chosen.name}, or do not name a configuration"
+                    )
                 self.program = opened
             else:
                 on_layer = (lambda name, i, n: progress(f"compile {name}", i, n)) if progress else None
                 self.program = compile_graph(
-                    opened, find_config(config), optimize=optimize, keep_layers=keep_layers, on_layer=on_layer
+                    opened, chosen, optimize=optimize, keep_layers=keep_layers, on_layer=on_layer
                 )
             self.config = self.program.config
             self.inputs = [NodeArg(p.name, p.shape, p.dtype) for p in self.program.inputs]
@@ -96,6 +106,10 @@ class Session:
         Arrays have the shapes and NumPy types of `self.inputs`. `check` also evaluates golden and raises
         MismatchError, naming the first differing element, unless everything is equal. `self.stats` tells of the run.
         """
+        if check and self.graph is None:
+            raise InputError(
+                "a compiled program cannot be checked, golden needs the graph: run the .tosa file instead"
+            )
         values = self._checked(inputs)
         started = time.perf_counter()
         if self.target == "golden":
@@ -157,8 +171,7 @@ class Session:
         return {port.name: port.read(memory) for port in program.outputs}, result
 
     def _check(self, values: dict[str, np.ndarray], outputs: dict[str, np.ndarray]) -> None:
-        if self.graph is None:
-            raise InputError("--check needs the graph: run the .tosa file instead of the compiled program")
+        assert self.graph is not None
         golden = self._golden(values, keep=bool(self.kept))
         compare(self.graph, {**self.kept, **outputs}, golden)
 

@@ -27,17 +27,20 @@ def check_target(target: str) -> None:
 def make_runner(target: str, program: Program, bandwidth_bytes: int | None, latency_cycles: int) -> Runner:
     """A function that runs the program on a memory window (changed in place)."""
     place = (program.program_address, program.program_bytes)
-    memory = {"bandwidth_bytes": bandwidth_bytes, "latency_cycles": latency_cycles}
     if target == "emulator":
         from tosaic.sim.emulator import Emulator
 
         emulator = Emulator(program.config)
-        return lambda window: emulator.run(window, *place, **memory)
+        return lambda window: emulator.run(
+            window, *place, bandwidth_bytes=bandwidth_bytes, latency_cycles=latency_cycles
+        )
     if target == "sim":
         from tosaic.sim.rtl import RtlSimulator
 
         simulator = RtlSimulator(program.config)
-        return lambda window: simulator.run(window, *place, **memory)
+        return lambda window: simulator.run(
+            window, *place, bandwidth_bytes=bandwidth_bytes, latency_cycles=latency_cycles
+        )
     if target == "cocotb":
         from tosaic.sim.bench import run_in_cocotb
 

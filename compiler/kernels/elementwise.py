@@ -101,10 +101,10 @@ def _axes(graph: Graph, layer: Layer, sizes: tuple[int, ...]) -> tuple[list[Axis
         for load, size in zip(layer.program.loads, sizes, strict=False):
             own = graph.tensors[load.tensor].shape
             wanted = shape if own == shape else target
-            columns.append(operand_strides(own, wanted, size) if len(own) == len(wanted) else None)
-        if any(column is None for column in columns):
-            raise UnsupportedError(f"{layer.root}: operands of different rank in a reduction")
-        per_axis = [tuple(column[i] for column in columns) + (out[i],) for i in range(len(shape))]
+            if len(own) != len(wanted):
+                raise UnsupportedError(f"{layer.root}: operands of different rank in a reduction")
+            columns.append(operand_strides(own, wanted, size))
+        per_axis = [(*(column[i] for column in columns), out[i]) for i in range(len(shape))]
         reduced = [Axis(shape[axis], (*per_axis[axis][:-1], 0))]
         axes = [Axis(target[i], per_axis[i]) for i in range(len(shape)) if i != axis]
         return axes, reduced, offsets
@@ -183,7 +183,9 @@ def emit_piece(
     table: tuple[int, int] | None,
 ) -> None:
     """One VECTOR_GO of a nest."""
-    streams, reads, writes = {}, [], []
+    streams: dict[int, Access] = {}
+    reads: list[Span] = []
+    writes: list[Span] = []
     repeats = math.prod(axis.count for axis in reduced)
     last_stream = len(addresses) - 1
     for stream, (address, size) in enumerate(zip(addresses, sizes, strict=True)):

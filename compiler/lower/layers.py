@@ -197,7 +197,8 @@ class Fuser:
             else:
                 raise UnsupportedError(
                     f"{operator}: {operator.op} ({graph.tensors[operator.outputs[0]]}) "
-                    "does not run on the accelerator yet"
+                    "does not run on the accelerator yet; "
+                    "replace it, or use the target golden"
                 )
         result = values[root_operator.outputs[0]]
         target = graph.tensors[root_operator.outputs[0]]

@@ -118,14 +118,10 @@ class Translator:
             else:
                 value = Node(Op.AND, value, Immediate((1 << bits) - 1))
         node = Node(Op.RESCALE, value, a_zp=input_zp, round=attributes["rounding_mode"] == "DOUBLE_ROUND")
-        raw = (
-            isinstance(value, Node)
-            and value.op is Op.MOV
-            and isinstance(value.a, ArrayResult)
-            and value.clamp is None
-        )
-        if self.uses(operator.inputs[0]) == 1 and isinstance(value, Node) and raw:
-            node.a, node.bias = value.a, value.bias
+        if self.uses(operator.inputs[0]) == 1 and isinstance(value, Node):
+            # Accumulators and their bias come into this micro-operation directly.
+            if value.op is Op.MOV and isinstance(value.a, ArrayResult) and value.clamp is None:
+                node.a, node.bias = value.a, value.bias
         multipliers = graph.operand_value(operator, "multiplier").reshape(-1).astype(np.int64)
         shifts = graph.operand_value(operator, "shift").reshape(-1).astype(np.int64)
         if (multipliers == multipliers[0]).all() and (shifts == shifts[0]).all():

@@ -26,7 +26,7 @@ def _patches(layer: Conv, x: Array) -> Array:
     """[N, H, W, C] -> [N, OH, OW, KH, KW, C], a copy."""
     top, bottom, left, right = layer.pad
     padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))
-    windows = sliding_window_view(padded, (layer.kernel, layer.kernel), axis=(1, 2))
+    windows = sliding_window_view(padded, (layer.kernel, layer.kernel), axis=(1, 2))  # type: ignore[call-overload]
     return np.ascontiguousarray(windows[:, :: layer.stride, :: layer.stride].transpose(0, 1, 2, 4, 5, 3))
 
 

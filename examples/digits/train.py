@@ -90,7 +90,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Train the digits networks in NumPy.")
     parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parent)
     directory = parser.parse_args().output
-    split, weights = load_split(), {}
+    split = load_split()
+    weights: dict[str, np.ndarray] = {}
     for name, network in NETWORKS.items():
         parameters = train(name, split, EPOCHS[name])
         correct = accuracy(network, parameters, to_float(split.test_pixels), split.test_labels)
