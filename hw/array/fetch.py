@@ -49,9 +49,14 @@ class Fetch(wiring.Component):
         m.submodules.delay_line = delay_line = DelayLine(config)
 
         # Cycles 1 and 2 of the memories; the mask is made of the bounds on the way.
-        valid_1, control_1, operands_1 = Signal(), Signal(Control(config)), Signal(Operands(config))
-        valid_2, control_2, operands_2 = Signal(), Signal(Control(config)), Signal(Operands(config))
-        mask_2 = Signal(columns)
+        valid_1, valid_2 = Signal(), Signal()
+        control_1, control_2, control_3, control_4 = (
+            Signal(Control(config), reset_less=True, name=f"control_{n}") for n in (1, 2, 3, 4)
+        )
+        operands_1, operands_2 = (
+            Signal(Operands(config), reset_less=True, name=f"operands_{n}") for n in (1, 2)
+        )
+        mask_2 = Signal(columns, reset_less=True)
         m.d.sync += [
             valid_1.eq(self.issued),
             control_1.eq(self.control),
@@ -69,8 +74,8 @@ class Fetch(wiring.Component):
         ]
 
         # Cycle 3: operands.
-        valid_3, control_3 = Signal(), Signal(Control(config))
-        vector_3, weights_3 = Signal(vector_bits), Signal(vector_bits)
+        valid_3 = Signal()
+        vector_3, weights_3 = Signal(vector_bits, reset_less=True), Signal(vector_bits, reset_less=True)
         m.d.sync += valid_3.eq(valid_2)
         with m.If(valid_2):
             m.d.sync += control_3.eq(control_2)
@@ -96,14 +101,21 @@ class Fetch(wiring.Component):
         ]
 
         # Cycle 4: to the grid.
+        vectors_4 = Signal(len(self.vectors), reset_less=True)
+        weights_4 = Signal(vector_bits, reset_less=True)
         m.d.sync += self.valid.eq(valid_3)
         with m.If(valid_3):
             m.d.sync += [
-                self.out_control.eq(control_3),
-                self.weights.eq(weights_3),
-                self.vectors[:vector_bits].eq(vector_3),
+                control_4.eq(control_3),
+                weights_4.eq(weights_3),
+                vectors_4[:vector_bits].eq(vector_3),
             ]
             with m.If(control_3.depthwise):
-                m.d.sync += self.vectors[vector_bits:].eq(delay_line.delayed)
-        m.d.comb += self.waiting.eq(valid_1 | valid_2 | valid_3 | self.valid)
+                m.d.sync += vectors_4[vector_bits:].eq(delay_line.delayed)
+        m.d.comb += [
+            self.out_control.eq(control_4),
+            self.weights.eq(weights_4),
+            self.vectors.eq(vectors_4),
+            self.waiting.eq(valid_1 | valid_2 | valid_3 | self.valid),
+        ]
         return m

@@ -41,7 +41,7 @@ class Front(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        job = Signal(Job())
+        job = Signal(Job(), reset_less=True)
         pending, checked = Signal(), Signal()
         handed, done = Signal(3), Signal(3)
         word, taken = self.commands.payload, Signal()

@@ -77,7 +77,10 @@ class Grid(wiring.Component):
         # The row's sum is complete three cycles after its slot, and gone one slot later: it is caught in
         # between.
         deliver_1, deliver_2, deliver_3 = Signal(), Signal(), Signal()
-        row_1, row_2, row_3 = (Signal(control.row.shape(), name=f"row_{n}") for n in (1, 2, 3))
+        row_1, row_2, row_3 = (
+            Signal(control.row.shape(), reset_less=True, name=f"row_{n}") for n in (1, 2, 3)
+        )
+        caught = Signal(len(self.accumulators), reset_less=True)
         m.d.sync += [
             deliver_1.eq(self.valid & control.deliver),
             deliver_2.eq(deliver_1),
@@ -91,6 +94,9 @@ class Grid(wiring.Component):
             with m.Switch(row_3):
                 for index, row in enumerate(rows):
                     with m.Case(index):
-                        m.d.sync += self.accumulators.eq(row.accumulators)
-        m.d.comb += self.waiting.eq(deliver_1 | deliver_2 | deliver_3 | self.delivered)
+                        m.d.sync += caught.eq(row.accumulators)
+        m.d.comb += [
+            self.accumulators.eq(caught),
+            self.waiting.eq(deliver_1 | deliver_2 | deliver_3 | self.delivered),
+        ]
         return m

@@ -47,12 +47,15 @@ class Issue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         word_bytes, slots = self._config.word_bytes, self.slots
-        a_valid, a = Signal(), Signal(Slot(self._config))
+        a_valid, a = Signal(), Signal(Slot(self._config), reset_less=True)
         b_valid, move = Signal(), Signal()
-        read, read_weights, last = Signal(), Signal(), Signal()
-        control, operands = Signal(Control(self._config)), Signal(Operands(self._config))
-        address = Signal(bits_for(self._config.am_bytes - 1))
-        weights = Signal(bits_for(self._config.wm_words - 1))
+        read, read_weights, last = (
+            Signal(reset_less=True, name=name) for name in ("read", "read_weights", "last_slot")
+        )
+        control = Signal(Control(self._config), reset_less=True)
+        operands = Signal(Operands(self._config), reset_less=True)
+        address = Signal(bits_for(self._config.am_bytes - 1), reset_less=True)
+        weights = Signal(bits_for(self._config.wm_words - 1), reset_less=True)
         m.d.comb += [move.eq(~b_valid | self.issued), slots.ready.eq(move)]
 
         # low: bytes before the image row; high: bytes before the image row's end; both within 0..W.

@@ -47,10 +47,12 @@ class Pixels(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        pixel, window = self.pixel, self.window
-        mark, following, first = (Signal(Pixel(self._config), name=n) for n in ("mark", "following", "first"))
+        window = self.window
+        pixel, mark = (Signal(Pixel(self._config), reset_less=True, name=n) for n in ("current", "mark"))
+        following, first = (Signal(Pixel(self._config), name=n) for n in ("following", "first"))
         wrap = Signal()
         m.d.comb += [
+            self.pixel.eq(pixel),
             wrap.eq(pixel.left == 1),
             following.eq(pixel),
             first.column.eq(self.first_window.x_start),

@@ -26,9 +26,9 @@ class Positions(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         running = self.running
-        skip = Signal(24)
-        column, x_wait, x_left = Signal(16), Signal(6), Signal(16)
-        y_wait, y_left = Signal(6), Signal(16)
+        skip, column = Signal(24, reset_less=True), Signal(16, reset_less=True)
+        x_wait, x_left = Signal(6, reset_less=True), Signal(16, reset_less=True)
+        y_wait, y_left = Signal(6, reset_less=True), Signal(16, reset_less=True)
         x_due, y_due = Signal(), Signal()
         m.d.comb += [
             x_due.eq((x_wait == 0) & x_left.any()),

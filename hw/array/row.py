@@ -55,15 +55,16 @@ class Row(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         vector_bits = len(self.weights)
-        group = Signal(bits_for(max(self._groups)))
+        group = Signal(bits_for(max(self._groups)), reset_less=True)
         with m.If(self.set_group):
             m.d.sync += group.eq(self.group)
 
         # Operands.
-        word = Signal(vector_bits)
+        word, weights = Signal(vector_bits, reset_less=True), Signal(vector_bits, reset_less=True)
+        m.d.comb += self.out_weights.eq(weights)
         with m.If(self.shift):
             m.d.sync += [
-                self.out_weights.eq(self.weights),
+                weights.eq(self.weights),
                 self.out_mac.eq(self.mac),
                 self.out_start.eq(self.start),
                 self.out_clear.eq(self.clear),
@@ -82,25 +83,26 @@ class Row(wiring.Component):
         # Products.
         fresh, chained = Signal(), Signal()
         m.d.sync += [fresh.eq(self.valid), chained.eq(self.valid & self.depthwise)]
-        products = [Signal(signed(PRODUCT_BITS), name=f"product_{c}") for c in range(self._columns)]
         add, add_clear, add_chained = Signal(), Signal(), Signal()
         m.d.sync += [
             add.eq(fresh & (chained | self.out_mac)),
             add_chained.eq(chained),
             add_clear.eq(self.out_clear),
         ]
+        products = [
+            Signal(signed(PRODUCT_BITS), reset_less=True, name=f"product_{c}") for c in range(self._columns)
+        ]
+        places = [slice(OPERAND_BITS * c, OPERAND_BITS * (c + 1)) for c in range(self._columns)]
         with m.If(fresh):
-            for c, product in enumerate(products):
-                place = slice(OPERAND_BITS * c, OPERAND_BITS * (c + 1))
-                operand = Signal(signed(OPERAND_BITS), name=f"operand_{c}")
-                m.d.comb += operand.eq(Mux(chained, word[place], word[:OPERAND_BITS]))
-                m.d.sync += product.eq(operand * self.out_weights[place].as_signed())
+            for place, product in zip(places, products, strict=True):
+                operand = Mux(chained, word[place], word[:OPERAND_BITS]).as_signed()
+                m.d.sync += product.eq(operand * weights[place].as_signed())
 
         # Sums.
-        sums = [Signal(ACCUMULATOR_BITS, name=f"sum_{c}") for c in range(self._columns)]
+        sums = [Signal(ACCUMULATOR_BITS, reset_less=True, name=f"sum_{c}") for c in range(self._columns)]
         with m.If(add):
             for c, product in enumerate(products):
                 before = Mux(add_chained, self.sums.word_select(c, 32), Mux(add_clear, 0, sums[c]))
-                m.d.sync += sums[c].eq(before + product)
+                m.d.sync += sums[c].eq(before.as_signed() + product)
         m.d.comb += self.accumulators.eq(Cat(sums))
         return m

@@ -38,10 +38,18 @@ class Steps(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         kernel = self.kernel
-        ky, run, chunk = Signal(13), Signal(13), Signal(16)
-        run_column, next_run_column = Signal(signed(COLUMN_BITS)), Signal(signed(COLUMN_BITS))
+        ky, run = Signal(13, reset_less=True), Signal(13, reset_less=True)
+        chunk = Signal(16, reset_less=True)
+        column, run_column = (
+            Signal(signed(COLUMN_BITS), reset_less=True, name=name) for name in ("step_column", "run_column")
+        )
+        line, base = Signal.like(self.line, reset_less=True), Signal.like(self.base, reset_less=True)
+        next_run_column = Signal(signed(COLUMN_BITS))
         last_ky, last_run, last_chunk = Signal(), Signal(), Signal()
         m.d.comb += [
+            self.column.eq(column),
+            self.line.eq(line),
+            self.base.eq(base),
             last_ky.eq(ky == kernel.ky_count - 1),
             last_run.eq(run == kernel.run_count - 1),
             last_chunk.eq(chunk == kernel.chunks - 1),
@@ -50,23 +58,20 @@ class Steps(wiring.Component):
         ]
         with m.If(self.advance):
             with m.If(~last_chunk):
-                m.d.sync += [chunk.eq(chunk + 1), self.column.eq(self.column + self._word_bytes)]
+                m.d.sync += [chunk.eq(chunk + 1), column.eq(column + self._word_bytes)]
             with m.Else():
                 m.d.sync += [
                     chunk.eq(0),
                     run.eq(Mux(last_run, 0, run + 1)),
                     run_column.eq(next_run_column),
-                    self.column.eq(next_run_column),
+                    column.eq(next_run_column),
                 ]
                 with m.If(last_run):
                     m.d.sync += [
                         ky.eq(Mux(last_ky, 0, ky + 1)),
-                        self.line.eq(Mux(last_ky, 0, self.line + kernel.ky_step)),
-                        self.base.eq(Mux(last_ky, 0, self.base + kernel.ky_step_bytes)),
+                        line.eq(Mux(last_ky, 0, line + kernel.ky_step)),
+                        base.eq(Mux(last_ky, 0, base + kernel.ky_step_bytes)),
                     ]
         with m.If(self.load):
-            m.d.sync += [
-                *(counter.eq(0) for counter in (ky, run, chunk, run_column)),
-                *(offset.eq(0) for offset in (self.column, self.line, self.base)),
-            ]
+            m.d.sync += [register.eq(0) for register in (ky, run, chunk, run_column, column, line, base)]
         return m

@@ -32,8 +32,6 @@ class ArrayUnit(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        if not isinstance(config, Config):
-            raise TypeError(f"config must be a Config, not {config!r}")
         self._config = config
         super().__init__(
             {

@@ -32,10 +32,10 @@ class Walker(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, rows, columns = self._config, self._config.rows, self._config.columns
-        job, slot = Signal(Job()), self.slots.payload
+        job, slot = Signal(Job(), reset_less=True), self.slots.payload
         active, depthwise, advance, last, take = Signal(), Signal(), Signal(), Signal(), Signal()
         flush_left = Signal(range(rows + 1))
-        left = Signal(24)  # pixels from this tile on, or advances
+        left = Signal(24, reset_less=True)  # pixels from this tile on, or advances
         m.submodules.pixels = pixels = Pixels(config)
         m.submodules.steps = steps = Steps(config)
         m.submodules.positions = positions = Positions()
@@ -48,7 +48,7 @@ class Walker(wiring.Component):
             # A depthwise job uses every row at once: the rows must have finished what came before.
             self.jobs.ready.eq(
                 (~self.slots.valid | (advance & (~active | last)))
-                & (~following.is_depthwise | Mux(active, job.is_depthwise, flush_left == 0))
+                & (~following.is_depthwise | Mux(active, job.is_depthwise, flush_left <= 1))
             ),
             take.eq(self.jobs.valid & self.jobs.ready),
         ]
@@ -58,8 +58,8 @@ class Walker(wiring.Component):
             m.d.sync += active.eq(0)
 
         # Output stationary.
-        phase = Signal(range(columns))
-        mac, step_end, tile_end, tile_begin = Signal(), Signal(), Signal(), Signal()
+        phase, tile_begin = Signal(range(columns), reset_less=True), Signal(reset_less=True)
+        mac, step_end, tile_end = Signal(), Signal(), Signal()
         tile_rows, last_tile = Signal(range(rows + 1)), Signal()
         m.d.comb += [
             mac.eq(active & ~job.is_depthwise),
@@ -79,9 +79,13 @@ class Walker(wiring.Component):
                 m.d.sync += flush_left.eq(flush_left - 1)
 
         # Depthwise.
-        load_left, stream_wait = Signal(range(rows + 1)), Signal(range(rows + 1))
-        group, group_used = Signal(range(group_count(config))), Signal(6)
-        pointer, filled = Signal(range(config.line_pixels)), Signal(group_count(config) - 1)
+        load_left, stream_wait = (
+            Signal(range(rows + 1), reset_less=True, name=name) for name in ("load_left", "stream_wait")
+        )
+        group = Signal(range(group_count(config)), reset_less=True)
+        group_used = Signal(6, reset_less=True)
+        pointer = Signal(range(config.line_pixels), reset_less=True)
+        filled = Signal(group_count(config) - 1, reset_less=True)
         load, streaming = Signal(), Signal()
         m.d.comb += [
             load.eq(depthwise & (load_left != 0)),
@@ -103,7 +107,7 @@ class Walker(wiring.Component):
                 m.d.sync += [pointer.eq(0), filled.eq(Cat(1, filled))]
 
         # Deliveries.
-        deliver_left, deliver_row = Signal(range(rows + 1)), Signal(range(rows))
+        deliver_left, deliver_row = Signal(range(rows + 1)), Signal(range(rows), reset_less=True)
         drain = Signal()
         m.d.comb += drain.eq(tile_end & job.drain)
         with m.If(advance):
@@ -112,7 +116,7 @@ class Walker(wiring.Component):
             with m.Elif(deliver_left != 0):
                 m.d.sync += [deliver_left.eq(deliver_left - 1), deliver_row.eq(deliver_row + 1)]
 
-        weights = Signal(bits_for(config.wm_words - 1))
+        weights = Signal(bits_for(config.wm_words - 1), reset_less=True)
         with m.If(advance & (mac | load)):
             m.d.sync += weights.eq(Mux(tile_end, job.weights, weights + 1))
 

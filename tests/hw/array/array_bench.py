@@ -3,6 +3,7 @@
 import dataclasses
 import random
 
+from amaranth.hdl import ResetInserter, Signal
 from amaranth.sim import Simulator
 
 from tosaic.hw.array import ArrayUnit
@@ -36,18 +37,32 @@ def run_unit(
     wm: bytes,
     *,
     seed: int | None = None,
+    before: tuple[list[Instruction], int] = ([], 0),
     limit: int = 20000,
 ) -> Run:
     """Executes `commands` until the unit is idle or reports an error; with a `seed`, grants, commands, tokens
-    and the taker of the vectors come with random delays."""
-    unit, dice, run = ArrayUnit(config), random.Random(seed), Run()
+    and the taker of the vectors come with random delays. `before`: commands that run until a reset in the given
+    cycle; the result tells what came after that."""
+    unit, reset, dice, run = ArrayUnit(config), Signal(), random.Random(seed), Run()
     words = [int.from_bytes(encode(command), "little") for command in commands]
+    words_before = [int.from_bytes(encode(command), "little") for command in before[0]]
     width = config.columns
 
     def lucky(odds: float) -> int:
         return int(seed is None or dice.random() < odds)
 
     async def bench(ctx):
+        ctx.set(unit.am.grant, 1)
+        ctx.set(unit.tokens.ok, 1)
+        for cycle in range(before[1]):
+            ctx.set(unit.accumulators.ready, dice.random() < 0.5)
+            ctx.set(unit.commands.valid, len(words_before) > 0)
+            ctx.set(unit.commands.payload, words_before[0] if words_before else 0)
+            ctx.set(reset, cycle == before[1] - 1)
+            if words_before and ctx.get(unit.commands.ready):
+                words_before.pop(0)
+            await ctx.tick()
+        ctx.set(reset, 0)
         am_data, wm_data = [None, None], [None, None]
         sent, offered = 0, 0
         grants, takes, sends = (dice.choice([0.1, 0.5, 0.9, 1.0]) for _ in range(3))
@@ -98,7 +113,7 @@ def run_unit(
             run.cycles += 1
         raise AssertionError(f"the unit is still busy after {limit} cycles")
 
-    simulator = Simulator(unit)
+    simulator = Simulator(ResetInserter(reset)(unit))
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()

@@ -7,7 +7,6 @@ from array_bench import Run, run_unit
 from array_programs import SHALLOW, SINGLE, SQUARE, TINY, memories, program
 from array_reference import Reference
 
-from tosaic.hw.array import ArrayUnit
 from tosaic.hw.config import Config, get_config
 from tosaic.hw.isa import Instruction, Opcode
 
@@ -47,9 +46,3 @@ def test_random_programs_at_full_speed(name, kinds):
     config, dice = get_config(name), random.Random(f"{name} {kinds}")
     run = compare(config, program(dice, config, 6, kinds), dice, None)
     assert (run.stalls_am, run.stalls_vector) == (0, 0)
-
-
-@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
-def test_config_must_be_a_config():
-    with pytest.raises(TypeError, match="^config must be a Config, not 'base'$"):
-        ArrayUnit("base")

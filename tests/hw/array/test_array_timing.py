@@ -1,0 +1,137 @@
+"""Cycles of the array unit, exactly: the cycle model relies on them."""
+
+import random
+
+import pytest
+from array_bench import run_unit
+from array_programs import SQUARE, TINY, depthwise
+
+from tosaic.hw.config import Config, get_config
+from tosaic.hw.isa import Instruction, Opcode, make
+
+LATENCY_CYCLES = 14
+"""From the cycle in which a GO is taken to the cycle of its first vector, less the slots before that."""
+
+
+def configuration(steps: int) -> list[Instruction]:
+    return [
+        make(
+            Opcode.ARRAY_INPUT,
+            address=0,
+            row_bytes=4000,
+            height=4000,
+            input_zp=0,
+            weight_zp=0,
+            unsigned_input=0,
+        ),
+        make(Opcode.ARRAY_WINDOW, x_start=0, x_step=1, y_start=0, y_step=1, y_step_bytes=9, width=5),
+        make(
+            Opcode.ARRAY_KERNEL, ky_count=1, ky_step=1, ky_step_bytes=9, run_count=1, run_step=1, chunks=steps
+        ),
+    ]
+
+
+def go(pixels: int) -> Instruction:
+    return make(Opcode.ARRAY_GO, weights=0, pixels=pixels, accumulate=0, drain=1)
+
+
+def token(opcode: Opcode) -> Instruction:
+    return make(opcode, semaphore=1, count=1)
+
+
+def run(config: Config, commands: list[Instruction]):
+    return run_unit(config, commands, bytes(config.am_bytes), bytes(config.wm_bytes))
+
+
+def gaps(cycles: list[int]) -> list[int]:
+    """Lengths of the pauses between cycles."""
+    return [
+        after - before - 1 for before, after in zip(cycles, cycles[1:], strict=False) if after > before + 1
+    ]
+
+
+@pytest.mark.parametrize(
+    "config", [TINY, SQUARE, get_config("nano"), get_config("small")], ids=lambda c: c.name
+)
+@pytest.mark.parametrize(("tiles", "steps"), [(1, 1), (3, 2)])
+def test_cycles_of_a_convolution(config, tiles, steps):
+    pixels = tiles * config.rows - (config.rows > 2)
+    result = run(config, [*configuration(steps), go(pixels)])
+    slots = tiles * steps * config.columns
+    taken = result.taken_cycles[-1]
+    assert result.active_cycles == list(range(taken + 5, taken + 5 + slots))
+    assert result.vector_cycles[-1] == taken + LATENCY_CYCLES + slots + (pixels - 1) % config.rows
+
+
+@pytest.mark.parametrize("config", [TINY, SQUARE, get_config("small")], ids=lambda c: c.name)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_cycles_of_a_depthwise_convolution(config, stride):
+    kernel = (2, 2) if config.rows >= 4 else (3, 1)
+    commands = depthwise(
+        random.Random(1),
+        config,
+        kernel=kernel,
+        size=(6, 5),
+        strides=(stride, stride),
+        pads=(1, 1, 0, 0),
+        channels=config.columns,
+        block=0,
+    )
+    skip = next(c.skip for c in commands if c.opcode == Opcode.ARRAY_DEPTHWISE)
+    result = run(config, commands)
+    late = min(max(2 * config.rows - 1 - skip, 0), config.rows)
+    assert result.vector_cycles[-1] == result.taken_cycles[-1] + LATENCY_CYCLES + late + commands[-1].advances
+
+
+def test_goes_follow_each_other_without_a_pause():
+    config = get_config("small")
+    job = [token(Opcode.ARRAY_WAIT), *configuration(1), go(8), *[token(Opcode.ARRAY_SIGNAL)] * 2]
+    result = run(config, job * 4)
+    assert gaps(result.active_cycles) == []
+    assert len(result.vectors) == 32
+    reads = config.columns
+    assert [signal[3] for signal in result.signals] == [reads * 1 + 1, reads * 1 + 2] + [
+        n for job in (2, 3) for n in (reads * job + 1, reads * job + 2)
+    ] + [reads * 4, reads * 4]
+
+
+def test_a_go_of_one_step_needs_six_cycles_of_commands():
+    config = TINY
+    result = run(config, [*configuration(1), go(3)] * 4)
+    assert gaps(result.active_cycles) == [6 - config.columns] * 3
+
+
+def test_modes_follow_each_other():
+    """Depthwise after depthwise: its weights. After a convolution: the rows behind row 0, too."""
+    config = get_config("small")
+    chain = depthwise(
+        random.Random(1),
+        config,
+        kernel=(1, 1),
+        size=(4, 4),
+        strides=(1, 1),
+        pads=(0, 0, 0, 0),
+        channels=8,
+        block=0,
+    )
+    late = config.rows  # skip is rows - 1: no vector may enter before the last weight
+    result = run(config, [*chain, chain[-1], *configuration(1), go(8), *chain])
+    assert gaps(result.active_cycles) == [late, config.rows - 1 + late]
+
+
+def test_one_vector_per_cycle_flows():
+    config = get_config("nano")
+    commands = depthwise(
+        random.Random(1),
+        config,
+        kernel=(1, 1),
+        size=(10, 10),
+        strides=(1, 1),
+        pads=(0, 0, 0, 0),
+        channels=4,
+        block=0,
+    )
+    result = run(config, commands)
+    assert len(result.vectors) == 100
+    assert gaps(result.vector_cycles) == []
+    assert result.stalls_vector == 0
