@@ -88,11 +88,9 @@ class Translator:
     def _into_rescale(self, operator: Operator, a: Value, b: Value) -> Node | None:
         """ADD of a RESCALE's result is that RESCALE's B operand: one micro-operation less."""
         for first, second, name in ((a, b, operator.inputs[0]), (b, a, operator.inputs[1])):
-            free = (
-                isinstance(first, Node) and first.op is Op.RESCALE and first.b is None and first.out_zp == 0
-            )
-            if free and first.clamp is None and first is not second and self.uses(name) == 1:
-                assert isinstance(first, Node)
+            if not isinstance(first, Node) or first.op is not Op.RESCALE or self.uses(name) != 1:
+                continue
+            if first.b is None and first.out_zp == 0 and first.clamp is None and first is not second:
                 first.b, first.wrap32 = second, True
                 return first
         return None
