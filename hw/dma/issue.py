@@ -19,7 +19,7 @@ class CommandIssue(wiring.Component):
         `commands`: instructions of this unit.
         `jobs`: GOs, SIGNALs and, marked illegal, everything that is no valid command of the unit.
         `wait`, `semaphore`, `count`, `ok`: as in `Tokens`.
-        `halt`: no command is taken.
+        `halt`: no command is taken but WAIT.
     """
 
     def __init__(self, unit: Unit):
@@ -63,19 +63,20 @@ class CommandIssue(wiring.Component):
             "memory_pitch": memory_pitch,
             "local_pitch": local_pitch,
         }
-        # In one assignment: a field that is constant by itself becomes an `always @*` without a sensitivity in Verilog,
-        # which simulators never execute.
+        # In one assignment: a field that is constant by itself becomes an `always @*` without a sensitivity in
+        # Verilog, which simulators never execute.
         m.d.comb += self.jobs.payload.as_value().eq(Cat(job[name] for name, _ in Job()))
-        with m.If(~self.halt), m.Switch(opcode_byte):
-            with m.Case(opcode["WAIT"]):
-                m.d.comb += [self.wait.eq(self.commands.valid), self.commands.ready.eq(self.ok)]
-            with m.Case(opcode["PITCH"]):
+        with m.If(opcode_byte == opcode["WAIT"]):
+            # Even when halted: a WAIT that waits must still show that it does.
+            m.d.comb += [self.wait.eq(self.commands.valid), self.commands.ready.eq(self.ok)]
+        with m.Elif(~self.halt):
+            with m.If(opcode_byte == opcode["PITCH"]):
                 m.d.comb += self.commands.ready.eq(1)
                 with m.If(self.commands.valid):
                     m.d.sync += [
                         memory_pitch.eq(fields["PITCH"].memory_pitch),
                         local_pitch.eq(fields["PITCH"].local_pitch),
                     ]
-            with m.Default():
+            with m.Else():
                 m.d.comb += [self.jobs.valid.eq(self.commands.valid), self.commands.ready.eq(self.jobs.ready)]
         return m

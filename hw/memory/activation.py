@@ -9,6 +9,7 @@ from amaranth.utils import exact_log2
 
 from ..config import Config
 from ..interfaces import AmRead, AmWrite
+from .weight import NO_COLLISION_LOGIC
 
 
 @dataclasses.dataclass
@@ -54,10 +55,11 @@ class ActivationMemory(wiring.Component):
         `vector_write`: always granted.
         `load_write`: granted unless `vector_write` requests one of its banks.
 
-    `grant` implies `request`. Read data appears exactly AM_READ_LATENCY (2: memory register, rotation and
-    output register) cycles after the grant and holds until the port's next data. A write is in the memory at
-    the clock edge that ends the cycle of its grant: a read granted later sees it, one granted in the same
-    cycle returns the old bytes. Addresses wrap at `am_bytes`.
+    `grant` implies `request`. Read data appears exactly AM_READ_LATENCY (2: memory register, word register,
+    then the rotation) cycles after the grant and holds until the port's next data. A write is in the memory
+    at the clock edge that ends the cycle of its grant: a read granted later sees it, one granted in the same
+    cycle returns the old bytes (in simulation; on an FPGA a byte read and written in one cycle is undefined,
+    its neighbours are not). Addresses wrap at `am_bytes`.
     """
 
     def __init__(self, config: Config):
@@ -128,9 +130,10 @@ class ActivationMemory(wiring.Component):
         words: dict[str, list[Value]] = {"even": [], "odd": []}
         for bank in range(config.am_banks):
             for half in ("even", "odd"):
-                m.submodules[f"bank{bank}_{half}"] = bytes_ = memory.Memory(
-                    shape=unsigned(8 * word_bytes), depth=rows, init=[]
+                bytes_ = memory.Memory(
+                    shape=unsigned(8 * word_bytes), depth=rows, init=[], attrs=NO_COLLISION_LOGIC
                 )
+                m.submodules[f"bank{bank}_{half}"] = bytes_
                 read_port, write_port = bytes_.read_port(), bytes_.write_port(granularity=8)
                 row = {k: getattr(a, f"{half}_row") for k, a in read.items()}
                 write_row = {k: getattr(a, f"{half}_row") for k, a in write.items()}
@@ -176,30 +179,30 @@ class ActivationMemory(wiring.Component):
     def _rotate_out(
         self, m: Module, port: wiring.PureInterface, access: _Access, words: dict[str, list[Value]], name: str
     ) -> None:
-        """From the memories' registers to the port's output register: bank, then word order, then bytes."""
+        """From the memories' registers to the port: first the two words, in order, then the bytes.
+
+        Block RAMs answer late in their cycle; so the words are picked before the second register, the bytes after.
+        """
         width = 8 * self.config.word_bytes
         granted = Signal(name=f"{name}_granted")
+        first = Signal(1 + len(access.odd_bank), name=f"{name}_first", reset_less=True)
+        second = Signal(1 + len(access.even_bank), name=f"{name}_second", reset_less=True)
         offset = Signal(len(access.offset), name=f"{name}_offset", reset_less=True)
-        odd = Signal(name=f"{name}_odd", reset_less=True)
-        even_bank = Signal(len(access.even_bank), name=f"{name}_even_bank", reset_less=True)
-        odd_bank = Signal(len(access.odd_bank), name=f"{name}_odd_bank", reset_less=True)
-        even_word = Signal(width, name=f"{name}_even_word")
-        odd_word = Signal(width, name=f"{name}_odd_word")
-        pair = Signal(2 * width, name=f"{name}_pair")
-        output = Signal(width, name=f"{name}_output", reset_less=True)
+        pair = Signal(2 * width, name=f"{name}_pair", reset_less=True)
+        pair_offset = Signal(len(access.offset), name=f"{name}_pair_offset", reset_less=True)
+        by_parity_and_bank = Array(
+            word for bank in zip(words["even"], words["odd"], strict=True) for word in bank
+        )
         m.d.sync += granted.eq(port.grant)
         with m.If(port.grant):
             m.d.sync += [
+                first.eq(Cat(access.odd, access.odd_bank)),
+                second.eq(Cat(~access.odd, access.even_bank)),
                 offset.eq(access.offset),
-                odd.eq(access.odd),
-                even_bank.eq(access.even_bank),
-                odd_bank.eq(access.odd_bank),
             ]
-        m.d.comb += [
-            even_word.eq(Array(words["even"])[even_bank]),
-            odd_word.eq(Array(words["odd"])[odd_bank]),
-            pair.eq(Mux(odd, Cat(odd_word, even_word), Cat(even_word, odd_word))),
-            port.data.eq(output),
-        ]
         with m.If(granted):
-            m.d.sync += output.eq(pair >> (offset << 3))
+            m.d.sync += [
+                pair.eq(Cat(by_parity_and_bank[first], by_parity_and_bank[second])),
+                pair_offset.eq(offset),
+            ]
+        m.d.comb += port.data.eq(pair >> (pair_offset << 3))

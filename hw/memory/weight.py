@@ -7,6 +7,10 @@ from amaranth.lib.wiring import In
 from ..config import Config
 from ..interfaces import WmRead, WmWrite
 
+NO_COLLISION_LOGIC = {"no_rw_check": 1}
+"""Attribute of memories whose users do not care what a read returns that meets a write of the same byte. Else
+Yosys adds registers and a bypass to every block RAM (ECP5, W = 8: 3,300 LUTs in the activation memory)."""
+
 
 class WeightMemory(wiring.Component):
     """`wm_words` words of W bytes, one read and one write per cycle, both always taken.
@@ -30,7 +34,9 @@ class WeightMemory(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         width = 8 * self.config.word_bytes
-        m.submodules.words = words = memory.Memory(shape=unsigned(width), depth=self.config.wm_words, init=[])
+        m.submodules.words = words = memory.Memory(
+            shape=unsigned(width), depth=self.config.wm_words, init=[], attrs=NO_COLLISION_LOGIC
+        )
         write, read = words.write_port(), words.read_port()
         pending = Signal()
         output = Signal(width)

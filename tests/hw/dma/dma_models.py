@@ -6,6 +6,7 @@ import random
 
 from amaranth.hdl import ResetInserter, Signal
 from amaranth.sim import Simulator
+
 from tosaic.hw.config import Config
 from tosaic.hw.interfaces import AM_READ_LATENCY
 from tosaic.hw.isa import Instruction, Opcode, Space, encode, make
@@ -320,6 +321,13 @@ class Bench:
         simulator.add_testbench(testbench)
         simulator.run()
         return self
+
+
+def assert_same(actual, expected):
+    """`actual == expected` for long byte strings; names the first difference (pytest's diff takes minutes)."""
+    if actual != expected:
+        at = next((i for i, (a, b) in enumerate(zip(actual, expected, strict=False)) if a != b), None)
+        raise AssertionError(f"{len(actual)} and {len(expected)} bytes, first difference at {at}")
 
 
 def execute(program, memory, local, offset=0):
