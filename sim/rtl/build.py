@@ -21,9 +21,10 @@ from .cache import cached, progress
 from .verilog import cached_verilog
 
 HERE = pathlib.Path(__file__).parent
-SOURCES = ("harness.cpp", "axi_memory.h")
+BENCH = "bench.v"
+SOURCES = ("harness.cpp", "axi_memory.h", BENCH)
 VERILATOR_FLAGS = (
-    *("--cc", "--top-module", "tosaic", "--prefix", "Vtosaic"),
+    *("--cc", "--top-module", "bench", "--prefix", "Vtosaic"),
     *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "--no-timing"),
     # Verilog that Amaranth writes is not meant to be read.
     *("-Wno-lint", "-Wno-ALWNEVER", "-Wno-fatal"),
@@ -62,7 +63,8 @@ def _build(config: Config, verilog: pathlib.Path, library: pathlib.Path) -> None
     root = _verilator_root()
     with tempfile.TemporaryDirectory(prefix="tosaic-") as name:
         folder = pathlib.Path(name)
-        command = [str(root / "bin" / "verilator_bin"), *VERILATOR_FLAGS, "--Mdir", name, str(verilog)]
+        command = [str(root / "bin" / "verilator_bin"), *VERILATOR_FLAGS, f"+define+BUS_BYTES={config.word_bytes}"]
+        command += ["--Mdir", name, str(HERE / BENCH), str(verilog)]
         _call(command, {"VERILATOR_ROOT": str(root)})
         includes = [f"-I{path}" for path in (folder, root / "include", root / "include" / "vltstd", HERE)]
         sources = [

@@ -23,8 +23,9 @@ class Simulator {
 
     Simulator() : context_(new VerilatedContext), top_(new Vtosaic(context_.get(), "")) {
         top_->rst = 1;
-        for (unsigned i = 0; i < RESET_CYCLES; ++i) step();
+        for (unsigned i = 0; i < RESET_CYCLES; ++i) edge();
         top_->rst = 0;
+        edge();
     }
     ~Simulator() { top_->final(); }
 
@@ -33,8 +34,9 @@ class Simulator {
         random_.state = value.seed * 0x9E3779B97F4A7C15ull | 1;
     }
 
-    // One clock cycle: inputs settle, both sides look at each other, the edge.
+    // One clock cycle: both sides look at each other, then the edge, which also makes the new inputs visible.
     void step() {
+        sample();
         Vtosaic& t = *top_;
         t.m_axi_arready = reads.arready;
         t.m_axi_rvalid = reads.rvalid;
@@ -49,11 +51,7 @@ class Simulator {
         t.m_axi_bvalid = writes.bvalid;
         t.m_axi_bid = writes.bid;
         t.m_axi_bresp = writes.bresp;
-        t.clk = 0;
-        t.eval();
-        sample();
-        t.clk = 1;
-        t.eval();
+        edge();
         ++cycle;
     }
 
@@ -68,51 +66,42 @@ class Simulator {
 
     // The value, or -1 when the port does not answer, or -2 - RRESP when it answers with an error.
     int64_t control_read(uint32_t address) {
-        Vtosaic& t = *top_;
-        t.s_axil_araddr = address;
-        t.s_axil_arvalid = 1;
-        t.s_axil_rready = 1;
-        int64_t result = -1;
-        for (unsigned i = 0; i < CONTROL_PORT_CYCLES && result == -1; ++i) {
-            step();
-            if (address_taken_) t.s_axil_arvalid = 0;
-            if (read_answered_) result = read_response_ ? -2 - int64_t{read_response_} : int64_t{read_data_};
-        }
-        t.s_axil_arvalid = t.s_axil_rready = 0;
-        return result;
+        top_->s_axil_araddr = address;
+        request_.read_address = request_.read_answer = true;
+        for (unsigned i = 0; i < CONTROL_PORT_CYCLES && request_.read_answer; ++i) step();
+        if (request_.read_answer) return -1;
+        return read_response_ ? -2 - int64_t{read_response_} : int64_t{read_data_};
     }
 
     // 0, -1 when the port does not answer, -2 - BRESP when it answers with an error.
     int64_t control_write(uint32_t address, uint32_t data) {
-        Vtosaic& t = *top_;
-        t.s_axil_awaddr = address;
-        t.s_axil_wdata = data;
-        t.s_axil_wstrb = 15;
-        t.s_axil_awvalid = t.s_axil_wvalid = t.s_axil_bready = 1;
-        int64_t result = -1;
-        for (unsigned i = 0; i < CONTROL_PORT_CYCLES && result == -1; ++i) {
-            step();
-            if (write_address_taken_) t.s_axil_awvalid = 0;
-            if (write_data_taken_) t.s_axil_wvalid = 0;
-            if (write_answered_) result = write_response_ ? -2 - int64_t{write_response_} : 0;
-        }
-        t.s_axil_awvalid = t.s_axil_wvalid = t.s_axil_bready = 0;
-        return result;
+        top_->s_axil_awaddr = address;
+        top_->s_axil_wdata = data;
+        request_.write_address = request_.write_data = request_.write_answer = true;
+        for (unsigned i = 0; i < CONTROL_PORT_CYCLES && request_.write_answer; ++i) step();
+        if (request_.write_answer) return -1;
+        return write_response_ ? -2 - int64_t{write_response_} : 0;
     }
 
   private:
-    // Handshakes and what they carry, just before the clock edge.
+    // The handshakes of the control port that are still to come.
+    struct Request {
+        bool read_address = false, read_answer = false;
+        bool write_address = false, write_data = false, write_answer = false;
+    };
+
+    void edge() {
+        top_->clk = 0;
+        top_->eval();
+        top_->clk = 1;
+        top_->eval();
+    }
+
+    // Outputs are those of the present cycle; the inputs of the top module are those of the next one, `seen_` and the
+    // memory's are those of the present one.
     void sample() {
         Vtosaic& t = *top_;
-        address_taken_ = t.s_axil_arvalid && t.s_axil_arready;
-        read_answered_ = t.s_axil_rvalid && t.s_axil_rready;
-        read_data_ = t.s_axil_rdata;
-        read_response_ = t.s_axil_rresp;
-        write_address_taken_ = t.s_axil_awvalid && t.s_axil_awready;
-        write_data_taken_ = t.s_axil_wvalid && t.s_axil_wready;
-        write_answered_ = t.s_axil_bvalid && t.s_axil_bready;
-        write_response_ = t.s_axil_bresp;
-        if (t.rst) return;
+        sample_control();
         const Address ar{bool(t.m_axi_arvalid), t.m_axi_araddr, t.m_axi_arlen + 1u,
                          t.m_axi_arsize,        t.m_axi_arburst, t.m_axi_arid};
         const Violation read = reads.step(cycle, ar, t.m_axi_rready, window, timing, random_);
@@ -124,11 +113,32 @@ class Simulator {
         if (violation == NONE) violation = read != NONE ? read : write;
     }
 
+    void sample_control() {
+        Vtosaic& t = *top_;
+        if (seen_.read_address && t.s_axil_arready) request_.read_address = false;
+        if (seen_.read_answer && t.s_axil_rvalid) {
+            request_.read_answer = false;
+            read_data_ = t.s_axil_rdata;
+            read_response_ = t.s_axil_rresp;
+        }
+        if (seen_.write_address && t.s_axil_awready) request_.write_address = false;
+        if (seen_.write_data && t.s_axil_wready) request_.write_data = false;
+        if (seen_.write_answer && t.s_axil_bvalid) {
+            request_.write_answer = false;
+            write_response_ = t.s_axil_bresp;
+        }
+        t.s_axil_arvalid = request_.read_address;
+        t.s_axil_rready = request_.read_answer;
+        t.s_axil_awvalid = request_.write_address;
+        t.s_axil_wvalid = request_.write_data;
+        t.s_axil_bready = request_.write_answer;
+        seen_ = request_;
+    }
+
     std::unique_ptr<VerilatedContext> context_;
     std::unique_ptr<Vtosaic> top_;
     Random random_;
-    bool address_taken_ = false, read_answered_ = false;
-    bool write_address_taken_ = false, write_data_taken_ = false, write_answered_ = false;
+    Request request_, seen_;
     uint32_t read_data_ = 0;
     uint8_t read_response_ = 0, write_response_ = 0;
 };
