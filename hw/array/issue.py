@@ -1,12 +1,28 @@
 """Issues slots: makes their memory reads, or waits."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
 
 from ..config import Config
 from .layouts import Control, Operands, Slot
+
+
+class Located(data.StructLayout):
+    """A slot with its addresses."""
+
+    def __init__(self, config: Config):
+        super().__init__(
+            {
+                "control": Control(config),
+                "last": 1,
+                "read_weights": 1,
+                "address": bits_for(config.am_bytes - 1),
+                "weights": bits_for(config.wm_words - 1),
+                "operands": Operands(config),
+            }
+        )
 
 
 class Issue(wiring.Component):
@@ -48,56 +64,59 @@ class Issue(wiring.Component):
         m = Module()
         word_bytes, slots = self._config.word_bytes, self.slots
         a_valid, a = Signal(), Signal(Slot(self._config), reset_less=True)
-        b_valid, move = Signal(), Signal()
-        read, read_weights, last = (
-            Signal(reset_less=True, name=name) for name in ("read", "read_weights", "last_slot")
-        )
-        control = Signal(Control(self._config), reset_less=True)
-        operands = Signal(Operands(self._config), reset_less=True)
-        address = Signal(bits_for(self._config.am_bytes - 1), reset_less=True)
-        weights = Signal(bits_for(self._config.wm_words - 1), reset_less=True)
-        m.d.comb += [move.eq(~b_valid | self.issued), slots.ready.eq(move)]
+        b_valid, b = Signal(), Signal(Located(self._config), reset_less=True)
+        spare_valid, spare = Signal(), Signal(Located(self._config), reset_less=True)
+        located = Signal(Located(self._config))
+        m.d.comb += slots.ready.eq(~spare_valid)
 
         # low: bytes before the image row; high: bytes before the image row's end; both within 0..W.
         to_end = Signal(a.column.shape())
-        low, high, inside = Signal(operands.low.shape()), Signal(operands.high.shape()), Signal()
+        low, high, inside = Signal(b.operands.low.shape()), Signal(b.operands.high.shape()), Signal()
         m.d.comb += [
             to_end.eq(a.row_bytes - a.column),
             low.eq(Mux(a.column >= 0, 0, Mux(a.column > -word_bytes, -a.column, word_bytes))),
             high.eq(Mux(to_end <= 0, 0, Mux(to_end < word_bytes, to_end, word_bytes))),
             inside.eq(a.read & (a.line >= 0) & (a.line < a.height) & (a.column > -word_bytes) & (to_end > 0)),
         ]
-        with m.If(move):
-            m.d.sync += [a_valid.eq(slots.valid), b_valid.eq(a_valid)]
+        m.d.comb += [
+            located.control.eq(a.control),
+            located.last.eq(a.last),
+            located.read_weights.eq(a.read_weights),
+            located.address.eq(a.base + a.column),
+            located.weights.eq(a.weights),
+            located.operands.inside.eq(inside),
+            located.operands.low.eq(low),
+            located.operands.high.eq(high),
+            located.operands.input_zp.eq(a.input_zp),
+            located.operands.weight_zp.eq(a.weight_zp),
+            located.operands.unsigned_input.eq(a.unsigned_input),
+        ]
+        with m.If(slots.ready):
+            m.d.sync += a_valid.eq(slots.valid)
             with m.If(slots.valid):
                 m.d.sync += a.eq(slots.payload)
-            with m.If(a_valid):
-                m.d.sync += [
-                    control.eq(a.control),
-                    last.eq(a.last),
-                    read.eq(inside),
-                    read_weights.eq(a.read_weights),
-                    address.eq(a.base + a.column),
-                    weights.eq(a.weights),
-                    operands.inside.eq(inside),
-                    operands.low.eq(low),
-                    operands.high.eq(high),
-                    operands.input_zp.eq(a.input_zp),
-                    operands.weight_zp.eq(a.weight_zp),
-                    operands.unsigned_input.eq(a.unsigned_input),
-                ]
+
+        # A grant comes late in its cycle. The spare register keeps it from everything before stage B.
+        with m.If(~b_valid | self.issued):
+            m.d.sync += [
+                b_valid.eq(a_valid | spare_valid),
+                b.eq(Mux(spare_valid, spare, located)),
+                spare_valid.eq(0),
+            ]
+        with m.Elif(slots.ready):
+            m.d.sync += [spare_valid.eq(a_valid), spare.eq(located)]
 
         m.d.comb += [
-            self.held_by_room.eq(b_valid & control.deliver & ~self.room),
-            self.am_request.eq(b_valid & read & ~self.held_by_room),
-            self.am_address.eq(address),
+            self.held_by_room.eq(b_valid & b.control.deliver & ~self.room),
+            self.am_request.eq(b_valid & b.operands.inside & ~self.held_by_room),
+            self.am_address.eq(b.address),
             self.held_by_am.eq(self.am_request & ~self.am_grant),
             self.issued.eq(b_valid & ~self.held_by_room & ~self.held_by_am),
-            self.wm_enable.eq(self.issued & read_weights),
-            self.wm_address.eq(weights),
-            self.control.eq(control),
-            self.operands.eq(operands),
-            self.last.eq(last),
+            self.wm_enable.eq(self.issued & b.read_weights),
+            self.wm_address.eq(b.weights),
+            self.control.eq(b.control),
+            self.operands.eq(b.operands),
+            self.last.eq(b.last),
             self.waiting.eq(a_valid | b_valid),
         ]
         return m
