@@ -1,0 +1,22 @@
+"""TOSA's generated conformance suite on a target: find the tests, bake what they should give, run, compare, report."""
+
+from .bake import bake
+from .case import Case, find_cases
+from .choose import choose
+from .junit import write_junit
+from .pool import run_cases
+from .result import Result, Verdict
+from .table import markdown_table, reason_counts
+
+__all__ = [
+    "Case",
+    "Result",
+    "Verdict",
+    "bake",
+    "choose",
+    "find_cases",
+    "markdown_table",
+    "reason_counts",
+    "run_cases",
+    "write_junit",
+]

@@ -1,0 +1,88 @@
+"""Stores what each test should give, as TOSA's reference model computes it: the generated suite does not say."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+import numpy as np
+
+from tosaic.compiler.ir.errors import InputError
+from tosaic.driver.session import Progress
+
+from .case import Case
+from .compare import as_numbers
+
+MODEL = "tosa_reference_model"
+
+
+def find_model() -> str:
+    """The reference model's executable; InputError when tosa-tools is not installed."""
+    beside = pathlib.Path(sys.executable).parent / MODEL
+    found = str(beside) if beside.is_file() else shutil.which(MODEL)
+    if found is None:
+        raise InputError(
+            f"there is no {MODEL}, which computes expected outputs: install the Python package tosa-tools"
+        )
+    return found
+
+
+def bake(
+    cases: list[Case], *, jobs: int = 1, limit_seconds: float = 300.0, progress: Progress | None = None
+) -> int:
+    """Stores the expected outputs of the positive tests that have none yet; how many tests that were.
+
+    InputError naming the first test that the reference model cannot compute.
+    """
+    missing = [case for case in cases if not case.baked()]
+    if not missing:
+        return 0
+    model = find_model()
+    with ThreadPoolExecutor(max(1, jobs)) as pool:
+        running = {pool.submit(_bake, model, case, limit_seconds): case for case in missing}
+        try:
+            for done, future in enumerate(as_completed(running)):
+                future.result()
+                if progress:
+                    progress(f"bake {running[future].operator}", done + 1, len(missing))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return len(missing)
+
+
+def _bake(model: str, case: Case, limit_seconds: float) -> None:
+    # In a folder of its own first: an interrupted run must not leave half a file under the final name.
+    with tempfile.TemporaryDirectory(dir=case.folder) as place:
+        folder = pathlib.Path(place)
+        files = [f"{index}.npy" for index in range(len(case.outputs))]
+        command = [
+            model,
+            f"--test_desc={case.folder / 'desc.json'}",
+            f"--output_dir={folder}",
+            f"--ofm_file={','.join(files)}",
+        ]
+        if case.inexact:
+            # Precise mode gives the other end of the range in a second file.
+            command.append("--precise_mode=1")
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=limit_seconds, check=False)
+        except subprocess.TimeoutExpired:
+            raise InputError(
+                f"{case.folder}: the reference model takes more than {limit_seconds:g} s"
+            ) from None
+        if done.returncode or not all((folder / file).is_file() for file in files):
+            last = " ".join((done.stdout + done.stderr).split())[-300:]
+            raise InputError(f"{case.folder}: the reference model fails on it: {last}")
+        for name, file in zip(case.outputs, files, strict=True):
+            if name in case.inexact:
+                ends = [
+                    as_numbers(np.load(folder / part), unsigned=name in case.unsigned)
+                    for part in (file, f"bounds_{file}")
+                ]
+                np.save(folder / "range.npy", np.stack([np.minimum(*ends), np.maximum(*ends)]))
+                (folder / "range.npy").replace(case.limits(name))
+            else:
+                (folder / file).replace(case.expected(name))

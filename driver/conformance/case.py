@@ -1,0 +1,92 @@
+"""The tests of a generated conformance suite, found by their `desc.json`."""
+
+import dataclasses
+import json
+import pathlib
+from typing import Any
+
+from tosaic.compiler.ir.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One test: a graph, its inputs, and where its expected outputs are stored."""
+
+    folder: pathlib.Path
+    operator: str
+    negative: bool
+    """The graph is illegal and must be rejected."""
+    extensions: tuple[str, ...]
+    """TOSA extensions that the test needs, as the suite spells them."""
+    graph: str
+    """File of the graph in `folder`."""
+    inputs: tuple[tuple[str, str], ...]
+    """(graph input, file) of what is not constant."""
+    outputs: tuple[str, ...]
+    inexact: tuple[str, ...]
+    """Outputs for which a range of values is allowed (INEXACT_ROUND)."""
+    unsigned: tuple[str, ...] = ()
+    """Inexact outputs that hold the bit pattern of unsigned numbers."""
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    def expected(self, output: str) -> pathlib.Path:
+        """The baked value of an output."""
+        return self.folder / f"Conformance-{output}.npy"
+
+    def limits(self, output: str) -> pathlib.Path:
+        """The baked range of an inexact output: int64 [2, ...], lowest and highest value of each element."""
+        return self.folder / f"Range-{output}.npy"
+
+    def baked(self) -> bool:
+        """Whether the expected outputs are there; a negative test has none."""
+        files = [self.limits(name) if name in self.inexact else self.expected(name) for name in self.outputs]
+        return self.negative or all(file.is_file() for file in files)
+
+
+def find_cases(root: pathlib.Path) -> list[Case]:
+    """Every test below a folder, in the order of their paths. InputError when there is none, or one is damaged."""
+    files = sorted(root.rglob("desc.json"))
+    if not files:
+        raise InputError(
+            f"{root}: there is no conformance test (desc.json) below it: generate a suite with "
+            "tosa_verif_conformance_generator, `make conformance` shows how"
+        )
+    return [read_case(file) for file in files]
+
+
+def read_case(file: pathlib.Path) -> Case:
+    """The test that a `desc.json` describes; InputError when it is damaged."""
+    try:
+        text = json.loads(file.read_text())
+        return _case(file.parent, text)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{file}: is not the description of a conformance test ({type(error).__name__}: {error}); "
+            "generate the suite again"
+        ) from None
+
+
+def _case(folder: pathlib.Path, text: dict[str, Any]) -> Case:
+    tensors = text.get("meta", {}).get("compliance", {}).get("tensors", {})
+    modes = {name: tensor["mode"] for name, tensor in tensors.items()}
+    unknown = set(modes.values()) - {"EXACT", "RESCALE_INEXACT"}
+    if unknown:
+        raise ValueError(f"outputs are compared by {', '.join(sorted(unknown))}, integers are not")
+    return Case(
+        folder=folder,
+        operator=text["test_details"]["operator"],
+        negative=bool(text["expected_failure"]),
+        extensions=tuple(text.get("test_requirements", {}).get("extensions_required", [])),
+        graph=text["tosa_file"],
+        inputs=tuple(zip(text["ifm_name"], text["ifm_file"], strict=True)),
+        outputs=tuple(text["ofm_name"]),
+        inexact=tuple(name for name, mode in modes.items() if mode == "RESCALE_INEXACT"),
+        unsigned=tuple(
+            name
+            for name, tensor in tensors.items()
+            if tensor.get("rescale_inexact_info", {}).get("unsigned_data")
+        ),
+    )

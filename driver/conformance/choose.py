@@ -1,0 +1,36 @@
+"""Which tests of a suite are run."""
+
+import random
+
+from tosaic.compiler.ir.errors import InputError
+
+from .case import Case
+
+
+def choose(cases: list[Case], operators: list[str], sample: int | None, seed: int) -> list[Case]:
+    """The tests of some operators (all, when the list is empty), or a sample of them; in the suite's order.
+
+    A sample takes the same number from every operator as far as there are so many; the seed decides which.
+    InputError for an operator that the suite does not test.
+    """
+    known = sorted({case.operator for case in cases})
+    for name in operators:
+        if name.upper() not in known:
+            raise InputError(f"the suite has no test of {name!r}; it tests {', '.join(known)}")
+    wanted = {name.upper() for name in operators} or set(known)
+    chosen = [case for case in cases if case.operator in wanted]
+    if sample is None or sample >= len(chosen):
+        return chosen
+    generator = random.Random(seed)
+    piles = []
+    for name in sorted(wanted):
+        pile = [index for index, case in enumerate(chosen) if case.operator == name]
+        generator.shuffle(pile)
+        piles.append(pile)
+    taken: set[int] = set()
+    while len(taken) < sample:
+        # Largest piles last in a round, so that a short last round favours the rare operators.
+        for pile in sorted(piles, key=len):
+            if pile and len(taken) < sample:
+                taken.add(pile.pop())
+    return [case for index, case in enumerate(chosen) if index in taken]

@@ -1,0 +1,77 @@
+"""`tosaic conformance`: TOSA's generated conformance suite on a target."""
+
+import pathlib
+from typing import Annotated
+
+import typer
+
+from tosaic.cli import options
+from tosaic.cli.files import check_file, writing
+from tosaic.cli.progress import progress_bar
+from tosaic.compiler.ir.errors import InputError
+from tosaic.driver import conformance as suite
+from tosaic.driver.conformance import Result, Verdict
+from tosaic.driver.session import find_config
+from tosaic.driver.targets import check_target
+
+
+def conformance(
+    directory: Annotated[pathlib.Path, typer.Argument(help="Folder of a generated suite, or a part of it.")],
+    on: options.On = "emulator",
+    config: options.Config = "base",
+    jobs: Annotated[int, typer.Option("-j", "--jobs", metavar="N", min=1, help="Tests at a time.")] = 1,
+    junit: Annotated[
+        pathlib.Path | None, typer.Option("--junit", metavar="FILE.xml", help="Write results for CI servers.")
+    ] = None,
+    allow_unsupported: Annotated[
+        bool, typer.Option("--allow-unsupported", help="What the target does not support is not a failure.")
+    ] = False,
+    bake: Annotated[
+        bool, typer.Option("--bake", help="First store expected outputs that are missing; needs tosa-tools.")
+    ] = False,
+    operator: Annotated[
+        list[str] | None, typer.Option("--operator", metavar="OP", help="Only tests of this operator.")
+    ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option("--sample", metavar="N", min=1, help="N tests, drawn evenly from all operators."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the sample.")] = 0,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", metavar="SECONDS", min=0.1, help="For each test.")
+    ] = 120.0,
+    verbose: options.Verbose = False,
+) -> None:
+    """Run a conformance suite, compare bit for bit, count verdicts per operator. Exit 1 unless every test passes."""
+    check_target(on)
+    find_config(config)
+    check_file(junit)
+    cases = suite.choose(suite.find_cases(directory), operator or [], sample, seed)
+    with progress_bar("conformance") as progress:
+        if bake:
+            suite.bake(cases, jobs=jobs, progress=progress)
+        unbaked = next((case for case in cases if not case.baked()), None)
+        if unbaked:
+            raise InputError(f"{unbaked.folder}: its expected outputs are not stored yet: give --bake")
+        results = suite.run_cases(cases, on, config, jobs=jobs, limit_seconds=time_limit, progress=progress)
+    if junit is not None:
+        with writing(junit):
+            name = f"TOSA conformance on {on} {config}"
+            suite.write_junit(junit, name, results, allow_unsupported=allow_unsupported)
+    _print(results, verbose=verbose)
+    passed = sum(result.verdict is Verdict.PASS for result in results)
+    print(f"{passed} of {len(results)} tests pass on {on}, configuration {config}")
+    if any(result.fails(allow_unsupported=allow_unsupported) for result in results):
+        raise typer.Exit(1)
+
+
+def _print(results: list[Result], *, verbose: bool) -> None:
+    """The table, what was rejected by reason, and every test that went wrong."""
+    print(suite.markdown_table(results))
+    print()
+    for result in results:
+        listed = result.verdict is not Verdict.PASS if verbose else result.fails(allow_unsupported=True)
+        if listed:
+            print(f"{result.verdict.value:8} {result.case.operator} {result.case.name}: {result.reason}")
+    for count, operator, reason, example in suite.reason_counts(results, Verdict.REJECTED):
+        print(f"{count:5} rejected: {operator}: {reason} (as in {example})")
