@@ -24,6 +24,8 @@ from .normalise import normalise, storage_names
 from .program import LayerInfo, Port, Program
 from .schedule.interleave import interleave
 
+_LARGEST_MEMORY_BYTES = (1 << 32) - DATA_REGION
+"""Of inputs, outputs and spilled tensors; instructions have 32-bit addresses, the rest is for constants."""
 _RESIDENCY = (0.75, 0.5, 0.25, 0.125, 0.0)
 """Largest share of the activation memory one tensor may occupy, tried in turn until every layer fits."""
 
@@ -45,14 +47,20 @@ def compile_graph(
     validate(graph)
     require_integers(graph)
     names, graph = set(graph.tensors), normalise(graph)
-    problem: OutOfMemory | None = None
+    problem: OutOfMemory | FieldOverflow | None = None
     for residency in _RESIDENCY:
         try:
             return _Builder(graph, names, config, residency, optimize, keep_layers, on_layer).build()
-        except OutOfMemory as error:
+        except (OutOfMemory, FieldOverflow) as error:
             problem = error
     assert problem is not None
+    if isinstance(problem, FieldOverflow):
+        raise UnsupportedError(f"{problem}; split the tensor into smaller ones")
     raise UnsupportedError(f"{problem}; use a configuration with more activation memory than {config.name!r}")
+
+
+class FieldOverflow(Exception):
+    """A layer is so large that a count does not fit its field; with shorter stripes it may."""
 
 
 class _Builder:
@@ -91,7 +99,11 @@ class _Builder:
         for index, layer in enumerate(self.layers):
             if self.on_layer:
                 self.on_layer(layer.name, index, len(self.layers))
-            macs = self._layer(index, layer)
+            try:
+                macs = self._layer(index, layer)
+            except ValueError as error:
+                tensor = graph.tensors[layer.output]
+                raise FieldOverflow(f"{layer.root}: {tensor} needs an instruction whose {error}") from error
             self.emitter.mark(index)
             names = tuple(op.name for op in layer.operators)
             name = self._shown(layer.output)
@@ -165,6 +177,11 @@ class _Builder:
         address = DATA_REGION + self.data_bytes
         size = self._size(name)
         self.data_bytes += -(-size // 64) * 64
+        if self.data_bytes > _LARGEST_MEMORY_BYTES:
+            raise UnsupportedError(
+                f"tensor {self.graph.tensors[name]} does not fit the 4 GiB of external memory that instructions "
+                "address; split the network"
+            )
         tensor = self.graph.tensors[name]
         self.ports[name] = Port(name, tuple(tensor.shape), tensor.dtype, address, size)
         self.placements[self.storage[name]] = Placement(False, address, size)

@@ -1,19 +1,19 @@
 """The command line's frame: verbs, version, and errors as one line with an exit code."""
 
+import os
 import sys
 import traceback
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from tosaic.cli import check, compile, configs, demo, run, verilog
+from tosaic.cli import check, compile, configs, conformance, demo, run, verilog
 
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
-)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("run")(run.run)
 app.command("compile")(compile.compile_)
 app.command("check")(check.check)
+app.command("conformance")(conformance.conformance)
 app.command("configs")(configs.configs)
 app.command("verilog")(verilog.verilog)
 app.command("demo")(demo.demo)
@@ -40,12 +40,35 @@ def main() -> None:
     """Entry point: exit codes 0 ok, 1 user error, 2 usage, 3 mismatch, 4 device fault."""
     from tosaic.compiler.ir.errors import Error
 
+    if len(sys.argv) == 1:
+        sys.argv.append("--help")
     try:
-        app()
+        # Not standalone: typer would spread a usage error over several lines.
+        sys.exit(app(standalone_mode=False) or 0)
     except Error as error:
-        if "--verbose" in sys.argv:
-            traceback.print_exc()
-        print(f"tosaic: error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+        _fail(str(error), error.exit_code)
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; Python must not complain when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
+    except Exception as error:
+        # Usage errors are click's, or those of the copy of click in newer typers.
+        if not hasattr(error, "format_message"):
+            raise
+        _fail(_usage(error), 2)
+
+
+def _fail(message: str, exit_code: int) -> NoReturn:
+    if "--verbose" in sys.argv:
+        traceback.print_exc()
+    print(f"tosaic: error: {message}", file=sys.stderr)
+    sys.exit(exit_code)
+
+
+def _usage(error: Any) -> str:
+    """What is wrong with the command line, in one line that says where its help is."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "tosaic"
+    return f"{error.format_message().rstrip('.')}; see `{command} --help`"

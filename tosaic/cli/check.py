@@ -24,9 +24,8 @@ def check(
     verdicts = check_support(graph, find_config(config))
     for verdict in verdicts:
         shape = graph.tensors[verdict.operator.outputs[0]]
-        print(
-            f"{'ok ' if verdict.runs else 'NO '} {verdict.operator.name:32} {str(shape):48} {verdict.reason}"
-        )
+        reason = verdict.reason.removeprefix(f"{verdict.operator}: ")
+        print(f"{'ok ' if verdict.runs else 'NO '} {verdict.operator.name:32} {str(shape):48} {reason}")
     missing = sum(not verdict.runs for verdict in verdicts)
     print(f"{len(verdicts) - missing} of {len(verdicts)} operators run on {config}")
     if missing:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tosaic.cli import options
+from tosaic.cli.files import check_file, writing
 from tosaic.cli.progress import progress_bar
 from tosaic.compiler.ir.errors import InputError
 from tosaic.driver.session import Session
@@ -21,12 +22,14 @@ def compile_(
 ) -> None:
     """Compile a model for a configuration."""
     if model.endswith(".tsc"):
-        raise InputError(f"{model} is a compiled program already")
+        raise InputError(f"{model} is a compiled program already: run it, or give the .tosa model")
+    check_file(output)
     with progress_bar(f"open {model}") as progress:
         # The emulator needs no device: this compiles and checks, and runs nothing.
         program = Session(model, "emulator", config, progress=progress).program
     assert program is not None
-    program.save(output)
+    with writing(output):
+        program.save(output)
     print(
         f"{output}: {len(program.layers)} layers, {program.macs:,} MACs, {program.program_bytes:,} bytes of microcode, "
         f"{len(program.image):,} bytes in all, {program.memory_bytes:,} bytes of external memory, for {config}"

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tosaic.cli import options
+from tosaic.cli.files import check_file, writing
 from tosaic.cli.progress import progress_bar
 from tosaic.driver.session import Session
 
@@ -26,6 +27,11 @@ def demo(
     verbose: options.Verbose = False,
 ) -> None:
     """Run the trained digits network on real images through the Verilated RTL; print predictions and cycles."""
+    if on == "golden":
+        raise typer.BadParameter(
+            "the demo measures cycles, which golden has not: use --on sim or --on emulator"
+        )
+    check_file(report)
     folder = importlib.resources.files("tosaic.examples") / "digits"
     console = Console(highlight=False)
     with importlib.resources.as_file(folder / "images.npz") as path:
@@ -59,7 +65,8 @@ def demo(
     console.print(f"bit-exact: all {images} outputs equal the golden model")
     from tosaic.driver.report import write_report
 
-    write_report(report, "digits", stats)
+    with writing(report):
+        write_report(report, "digits", stats)
     console.print(f"report: {report}")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import typer
 
 from tosaic.cli import options
+from tosaic.cli.files import check_file, make_folder, writing
 from tosaic.cli.progress import progress_bar
 from tosaic.compiler.ir.errors import InputError
 from tosaic.driver.session import NodeArg, Session
@@ -20,7 +21,7 @@ def run(
         pathlib.Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write NAME.npy files.")
     ] = None,
     on: options.On = "sim",
-    config: options.Config = "base",
+    config: options.ConfigOrProgram = None,
     check: Annotated[
         bool, typer.Option("--check", help="Compare every output with golden; exit 3 on a mismatch.")
     ] = False,
@@ -29,7 +30,8 @@ def run(
         bool, typer.Option("-O0", help="One layer per operator, so that --layers sees every tensor.")
     ] = False,
     random: Annotated[
-        int | None, typer.Option("--random", metavar="SEED", help="Make up the inputs that are missing.")
+        int | None,
+        typer.Option("--random", metavar="SEED", min=0, help="Make up the inputs that are missing."),
     ] = None,
     memory_bandwidth: options.Bandwidth = None,
     memory_latency: options.Latency = 50,
@@ -42,6 +44,11 @@ def run(
     verbose: options.Verbose = False,
 ) -> None:
     """Run a model and print its outputs and measurements."""
+    if layers and not check:
+        raise typer.BadParameter("--layers compares with golden: give --check too")
+    check_file(stats)
+    check_file(report)
+    make_folder(output)
     with progress_bar(f"open {model}") as progress:
         session = Session(
             model,
@@ -61,9 +68,10 @@ def run(
         shown = " ".join(str(int(v)) for v in flat[:10]) + (" …" if flat.size > 10 else "")
         print(f"{name} {value.dtype}{list(value.shape)}: {shown}")
     if output is not None:
-        output.mkdir(parents=True, exist_ok=True)
         for name, value in outputs.items():
-            np.save(output / f"{name.replace('/', '_')}.npy", value)
+            file = output / f"{name.replace('/', '_')}.npy"
+            with writing(file):
+                np.save(file, value)
     figures = session.stats
     if figures["cycles"] is not None:
         print(
@@ -76,28 +84,32 @@ def run(
         compared = f"{len(session.kept)} layers and " if session.kept else ""
         print(f"bit-exact: {compared}{len(outputs)} outputs equal golden")
     if stats is not None:
-        stats.write_text(json.dumps(figures, indent=1) + "\n")
+        with writing(stats):
+            stats.write_text(json.dumps(figures, indent=1) + "\n")
     if report is not None:
         from tosaic.driver.report import write_report
 
-        write_report(report, pathlib.Path(model).name, figures)
+        with writing(report):
+            write_report(report, pathlib.Path(model).name, figures)
 
 
 def _inputs(wanted: list[NodeArg], given: list[str], seed: int | None) -> dict[str, np.ndarray]:
     """Inputs from NAME=FILE.npy, the rest at random when a seed is given."""
     values = {}
+    known = [argument.name for argument in wanted]
     for text in given:
         name, separator, file = text.partition("=")
         if not separator:
             if len(wanted) != 1:
                 raise InputError(f"-i {text}: write NAME=FILE.npy, the model has {len(wanted)} inputs")
             name, file = wanted[0].name, text
-        try:
-            values[name] = np.load(file, allow_pickle=False)
-        except FileNotFoundError:
-            raise InputError(f"input {name!r}: there is no file {file}") from None
-        except (OSError, ValueError, EOFError) as error:
-            raise InputError(f"input {name!r}: {file} is not a NumPy .npy file ({error})") from None
+        if name not in known:
+            raise InputError(
+                f"the model has no input {name!r}; it has {', '.join(map(repr, known)) or 'none'}"
+            )
+        if name in values:
+            raise InputError(f"input {name!r} is given twice: give one -i {name}=FILE.npy")
+        values[name] = _load(name, file)
     if seed is not None:
         generator = np.random.default_rng(seed)
         for argument in wanted:
@@ -111,6 +123,23 @@ def _inputs(wanted: list[NodeArg], given: list[str], seed: int | None) -> dict[s
             f"give -i {first.name}=FILE.npy, or --random SEED to make it up"
         )
     return values
+
+
+def _load(name: str, file: str) -> np.ndarray:
+    """The array in a .npy file."""
+    path = pathlib.Path(file)
+    if not path.is_file():
+        reason = "it is a directory" if path.is_dir() else "there is no such file"
+        raise InputError(f"input {name!r}: {file} cannot be read: {reason}; give a .npy file")
+    try:
+        with path.open("rb") as stream:
+            return np.lib.format.read_array(stream, allow_pickle=False)
+    except OSError as error:
+        raise InputError(f"input {name!r}: {file} cannot be read: {error.strerror}") from None
+    except (ValueError, EOFError, SyntaxError, TypeError):
+        raise InputError(
+            f"input {name!r}: {file} is not a whole .npy file of numbers: write it with numpy.save"
+        ) from None
 
 
 def _random(generator: np.random.Generator, argument: NodeArg) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tosaic.cli import options
+from tosaic.cli.files import make_folder, writing
 from tosaic.driver.session import find_config
 
 
@@ -16,13 +17,14 @@ def verilog(
 ) -> None:
     """Write tosaic.v (AXI4 and AXI4-Lite top) and the register map of a configuration."""
     chosen = find_config(config)
-    from tosaic.hw.isa_doc import csr_markdown
+    from tosaic.hw.csr_doc import csr_markdown
     from tosaic.hw.top import to_verilog
 
+    make_folder(output)
     text = to_verilog(chosen)
-    output.mkdir(parents=True, exist_ok=True)
-    (output / "tosaic.v").write_text(text)
-    (output / "registers.md").write_text(csr_markdown())
+    with writing(output):
+        (output / "tosaic.v").write_text(text)
+        (output / "registers.md").write_text(csr_markdown())
     print(
         f"{output / 'tosaic.v'}: {text.count(chr(10)):,} lines, configuration {chosen.name}, top module tosaic"
     )
