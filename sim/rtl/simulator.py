@@ -5,10 +5,10 @@ import numpy as np
 from tosaic.compiler.ir.errors import DeviceError
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import COUNTERS, REGISTER
-from tosaic.hw.isa import INSTRUCTION_BYTES, Error, IllegalInstruction, Unit, decode
 
 from ..program import count_macs, decode_program
 from ..result import RunResult
+from ..status import device_error, standing
 from .build import simulator_library
 from .library import INTERRUPT, PROTOCOL, Harness
 
@@ -117,36 +117,12 @@ class _Run:
                 break
             left = None if left is None else left - cycles
         else:
-            raise DeviceError(f"the program did not end in {max_cycles} cycles; {self._standing()}")
+            raise DeviceError(f"the program did not end in {max_cycles} cycles; {standing(self._registers(), self._code)}")
         if REGISTER["STATUS"].field("error").extract(self.read("STATUS")):
-            self._raise_error()
+            raise device_error(self._registers(), self._code)
 
-    def _raise_error(self) -> None:
-        error = REGISTER["ERROR"]
-        value = self.read("ERROR")
-        code = Error(error.field("code").extract(value))
-        unit = Unit(error.field("unit").extract(value))
-        pc = self.read("PC")
-        more = f"; {self._standing()}" if code == Error.WATCHDOG else ""
-        raise DeviceError(
-            f"{code.name} in {unit.name} at program counter {pc} ({self._instruction(pc)}){more}"
-        )
-
-    def _instruction(self, pc: int) -> str:
-        try:
-            return str(decode(self._code[pc : pc + INSTRUCTION_BYTES]))
-        except IllegalInstruction as error:
-            return str(error)
-
-    def _standing(self) -> str:
-        """Where every unit is."""
-        units = ", ".join(
-            f"{unit.name} at {pc} ({self._instruction(pc)})"
-            for unit in Unit
-            if unit != Unit.SEQUENCER
-            for pc in [self.read(f"{unit.name}_PC")]
-        )
-        return f"UNITS is 0x{self.read('UNITS'):06x}, {units}"
+    def _registers(self) -> dict[str, int]:
+        return {name: self.read(name) for name in REGISTER}
 
     def result(self, config: Config) -> RunResult:
         marks = []

@@ -1,0 +1,180 @@
+"""What the units' timing models share: pipeline depths of the RTL, queues, semaphores, the bus."""
+
+import collections
+import itertools
+from collections.abc import Callable
+
+from tosaic.hw.config import Config
+from tosaic.hw.isa import Instruction
+
+from .events import Condition, Process, Timeline
+
+START_CYCLES = 4
+"""From start to the address of the program's first burst."""
+FETCH_CYCLES = 3
+"""From a beat of program to its instruction's dispatch."""
+QUEUE_CYCLES = 2
+"""From dispatch to the head of the unit's empty queue."""
+FETCH_BURST_BYTES = 128
+FETCH_AHEAD_INSTRUCTIONS = 32
+"""Instructions requested or received and not dispatched."""
+
+ADDRESS_CYCLES = 4
+"""From a GO at the head of LOAD's or STORE's queue to its first address on the bus, less the burst's own cycle."""
+BURST_BEATS = 32
+"""Bursts end at multiples of it."""
+OUTSTANDING_BEATS = 256
+"""Beats that LOAD has under way."""
+LOAD_END_CYCLES = 2
+"""From a beat on the bus to the token it stands for."""
+STORE_READ_CYCLES = 5
+"""From a burst's address to its first beat."""
+STORE_END_CYCLES = 1
+"""From a write's answer to the token it stands for."""
+
+ARRAY_START_CYCLES = 5
+"""From a GO at the head of an idle array's queue to its first slot's issue."""
+ARRAY_DRAIN_CYCLES = 10
+"""From the issue of the slot that delivers a vector to the first cycle in which the vector unit may take it."""
+ARRAY_FIFO_VECTORS_MIN = 16
+"""Places for vectors on their way to the vector unit: as many as rows, at least this many."""
+
+VECTOR_START_CYCLES = 2
+"""From taking a VECTOR_GO to the first issue."""
+VECTOR_END_CYCLES = 10
+"""From the last issue to taking the next command."""
+
+
+class Channel:
+    """The data channel of one direction of the bus: beats in the order of their requests."""
+
+    def __init__(self, timeline: Timeline, beat_cycles: float, latency_cycles: int):
+        self._timeline, self._beat_cycles, self._latency_cycles = timeline, beat_cycles, latency_cycles
+        self._free_at = 0.0
+
+    def transfer(self, beats: int, delay_cycles: int) -> int:
+        """The cycle after the last beat of a burst whose address the bus takes `delay_cycles` from now."""
+        start = max(self._timeline.now + delay_cycles + self._latency_cycles, self._free_at)
+        self._free_at = start + beats * self._beat_cycles
+        return int(self._free_at + 0.999)
+
+
+class Queue:
+    """Commands on their way to a unit, `depth` at most; a command reaches the head `delay_cycles` after it is put."""
+
+    def __init__(self, timeline: Timeline, depth: int, delay_cycles: int):
+        self._timeline, self._delay_cycles = timeline, delay_cycles
+        self.items: collections.deque[tuple[int, Instruction]] = collections.deque()
+        self.depth = depth
+        self.changed = Condition(timeline)
+
+    def put(self, item: Instruction) -> Process:
+        """Wait for room, then append."""
+        while len(self.items) >= self.depth:
+            yield self.changed
+        self.items.append((self._timeline.now + self._delay_cycles, item))
+        self.changed.notify()
+
+    def head(self) -> Process:
+        """Wait until there is a command at the head, and return it; it stays there until `pop`."""
+        while not self.items:
+            yield self.changed
+        time, item = self.items[0]
+        yield max(time, self._timeline.now)
+        return item
+
+    def pop(self) -> None:
+        """Remove the head."""
+        self.items.popleft()
+        self.changed.notify()
+
+
+class Fabric:
+    """What connects the units: time, semaphores, bus, counters, and who is still busy."""
+
+    def __init__(self, config: Config, bandwidth_bytes: int, latency_cycles: int):
+        self.config = config
+        self.timeline = Timeline()
+        beat_cycles = max(config.word_bytes / bandwidth_bytes, 1.0)
+        self.reads = Channel(self.timeline, beat_cycles, max(latency_cycles, 1))
+        self.writes = Channel(self.timeline, beat_cycles, 0)
+        self.write_latency_cycles = max(latency_cycles, 1)
+        self.counters: collections.Counter[str] = collections.Counter()
+        self.marks: list[tuple[int, int]] = []
+        self.idle = Condition(self.timeline)
+        self.busy = 0
+        """Commands dispatched and not complete."""
+        self._semaphores = [0] * config.semaphores
+        self._signalled = Condition(self.timeline)
+
+    def done(self) -> None:
+        """A command is complete."""
+        self.busy -= 1
+        if not self.busy:
+            self.idle.notify()
+
+    def at(self, time: int, action: Callable[[], None]) -> None:
+        """Call `action` at cycle `time`."""
+
+        def later() -> Process:
+            action()
+            yield from ()
+
+        self.timeline.resume_at(max(time, self.timeline.now), later())
+
+    def wait(self, wait: Instruction) -> Process:
+        """Until the semaphore's count is there; takes it."""
+        while self._semaphores[wait.semaphore] < wait.count:
+            yield self._signalled
+        self._semaphores[wait.semaphore] -= wait.count
+
+    def signal(self, signal: Instruction) -> None:
+        """Add to the semaphore."""
+        self._semaphores[signal.semaphore] += signal.count
+        self._signalled.notify()
+
+
+class AccumulatorFifo:
+    """Vectors from array to vector unit: a place is reserved when the slot that delivers is issued."""
+
+    def __init__(self, config: Config, timeline: Timeline):
+        self._places = max(config.rows, ARRAY_FIFO_VECTORS_MIN)
+        self._there: list[int] = []
+        self._taken: list[int] = []
+        self._changed = Condition(timeline)
+
+    def deliver(self, time: int) -> Process:
+        """Issue a delivering slot at `time` or when there is a place; returns the cycle."""
+        number = len(self._there)
+        if number >= self._places:
+            while len(self._taken) <= number - self._places:
+                yield self._changed
+            time = max(time, self._taken[number - self._places] + 1)
+        self._there.append(time + ARRAY_DRAIN_CYCLES)
+        self._changed.notify()
+        return time
+
+    def take(self, time: int) -> Process:
+        """Take the next vector at `time` or when it is there; returns the cycle."""
+        number = len(self._taken)
+        while len(self._there) <= number:
+            yield self._changed
+        time = max(time, self._there[number])
+        self._taken.append(time)
+        self._changed.notify()
+        return time
+
+
+def bursts(config: Config, go: Instruction, memory_pitch: int) -> list[int]:
+    """Beats of every burst of a LOAD_GO or STORE_GO."""
+    word = config.word_bytes
+    block = BURST_BEATS * word
+    result = []
+    for start in itertools.islice(itertools.count(go.memory_address, memory_pitch), go.rows):
+        end = start + go.row_bytes
+        address = start - start % word
+        while address < end:
+            following = min(address - address % block + block, end)
+            result.append(-(-(following - address) // word))
+            address = following
+    return result

@@ -1,0 +1,93 @@
+"""Timing of VECTOR: one slot per cycle; a slot that reads a register waits for the slots before it."""
+
+from collections.abc import Iterator, Sequence
+
+from tosaic.hw.isa import Instruction, Opcode, Source
+
+from .events import Process
+from .timing_parts import VECTOR_END_CYCLES, VECTOR_START_CYCLES, AccumulatorFifo, Fabric, Queue
+
+
+class VectorUnit:
+    """Commands in order, each one after the one before it is complete."""
+
+    def __init__(self, fabric: Fabric, queue: Queue, fifo: AccumulatorFifo):
+        self._fabric, self._queue, self._fifo = fabric, queue, fifo
+        self._uops: dict[int, Instruction] = {}
+
+    def run(self) -> Process:
+        """The unit's process."""
+        fabric, timeline = self._fabric, self._fabric.timeline
+        columns = fabric.config.columns
+        while True:
+            command = yield from self._queue.head()
+            cycles = 1
+            match command.opcode:
+                case Opcode.VECTOR_UOP:
+                    self._uops[command.index] = command
+                case Opcode.VECTOR_WAIT:
+                    yield from fabric.wait(command)
+                case Opcode.VECTOR_SIGNAL:
+                    fabric.at(timeline.now + 1, lambda signal=command: fabric.signal(signal))
+                case Opcode.VECTOR_PARAM:
+                    cycles += 4 * command.bias + 5 * command.scale
+                case Opcode.VECTOR_TABLE:
+                    cycles += 4 * command.entries // columns
+                case Opcode.VECTOR_MARK:
+                    fabric.marks.append((command.layer, timeline.now))
+                case Opcode.VECTOR_GO:
+                    last = yield from self._go(command)
+                    cycles = last + VECTOR_END_CYCLES - timeline.now
+            self._queue.pop()
+            yield timeline.now + cycles
+            fabric.done()
+
+    def _go(self, go: Instruction) -> Process:
+        """Returns the cycle of the last issue."""
+        timeline, latency = self._fabric.timeline, self._fabric.config.vector_latency_cycles
+        started = timeline.now
+        uops = [self._uops[index] for index in range(go.uops)]
+        issues: Sequence[int] = ()
+        following = timeline.now + VECTOR_START_CYCLES
+        for first in range(0, go.vectors, go.slots):
+            slots = min(go.slots, go.vectors - first)
+            for uop in _sequence(go, uops):
+                # Slot k waits for the slot issued `slots` issues before it.
+                ready = issues[len(issues) - slots :] if _reads_register(uop) else ()
+                if uop.a_source == Source.ARRAY:
+                    times = []
+                    for slot in range(slots):
+                        if ready:
+                            following = max(following, ready[slot] + latency)
+                        taken = yield from self._fifo.take(following)
+                        times.append(taken)
+                        following = taken + 1
+                    issues = times
+                elif ready and not isinstance(ready, range):
+                    times = []
+                    for slot in range(slots):
+                        following = max(following, ready[slot] + latency)
+                        times.append(following)
+                        following += 1
+                    issues = times
+                else:
+                    if ready:
+                        following = max(following, ready[0] + latency)
+                    issues = range(following, following + slots)
+                    following += slots
+            yield max(following - 2 * latency, timeline.now)
+        self._fabric.counters["vector_active"] += go.vectors * sum(1 for _ in _sequence(go, uops))
+        yield max(started, timeline.now)
+        return following - 1
+
+
+def _sequence(go: Instruction, uops: list[Instruction]) -> Iterator[Instruction]:
+    """The micro-ops of one batch."""
+    yield from uops[: go.body_start]
+    for _ in range(go.repeats):
+        yield from uops[go.body_start : go.body_end]
+    yield from uops[go.body_end :]
+
+
+def _reads_register(uop: Instruction) -> bool:
+    return Source.REGISTER in (uop.a_source, uop.b_source)
