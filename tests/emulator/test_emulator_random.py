@@ -2,6 +2,7 @@
 
 import pytest
 from scalar_machine import ScalarMachine
+
 from tosaic.hw.config import CONFIGS
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.stimulus import KINDS, random_program

@@ -5,6 +5,7 @@ import os
 import time
 
 import pytest
+
 from tosaic.sim.rtl.cache import KEPT, cache_directory, cached
 
 

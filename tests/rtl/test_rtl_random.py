@@ -3,13 +3,16 @@
 import functools
 
 import pytest
+
 from tosaic.hw.config import CONFIGS
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.rtl import RtlSimulator
 from tosaic.sim.stimulus import KINDS, random_program
 
 CASES = [("nano", kind, seed) for kind in KINDS for seed in range(12)]
-CASES += [(name, kind, seed) for name in CONFIGS if name != "nano" for kind in KINDS for seed in range(100, 103)]
+CASES += [
+    (name, kind, seed) for name in CONFIGS if name != "nano" for kind in KINDS for seed in range(100, 103)
+]
 
 
 @functools.cache

@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+
 from tosaic.compiler.ir.errors import DeviceError
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.isa import Opcode
@@ -103,7 +104,9 @@ def test_write_error():
 @pytest.mark.parametrize(("opcode", "unit"), [(Opcode.LOAD_GO, "LOAD"), (Opcode.STORE_GO, "STORE")])
 def test_transfer_that_leaves_memory(opcode, unit):
     text = message((opcode, {"memory_address": (1 << 17) - 2, "row_bytes": 3, "rows": 1}))
-    assert text.startswith(f"MEMORY_RANGE in {unit} at program counter 16 ({opcode.name} memory_address=131070 ")
+    assert text.startswith(
+        f"MEMORY_RANGE in {unit} at program counter 16 ({opcode.name} memory_address=131070 "
+    )
 
 
 def test_illegal_instruction():
@@ -113,7 +116,9 @@ def test_illegal_instruction():
 
 def test_wait_that_nobody_satisfies_ends_in_the_watchdog():
     text = message((Opcode.ARRAY_WAIT, {"semaphore": 3, "count": 2}))
-    assert text.startswith("WATCHDOG in ARRAY at program counter 16 (ARRAY_WAIT semaphore=3 count=2); UNITS is ")
+    assert text.startswith(
+        "WATCHDOG in ARRAY at program counter 16 (ARRAY_WAIT semaphore=3 count=2); UNITS is "
+    )
 
 
 def test_limit_of_cycles():
