@@ -117,7 +117,9 @@ class _Run:
                 break
             left = None if left is None else left - cycles
         else:
-            raise DeviceError(f"the program did not end in {max_cycles} cycles; {standing(self._registers(), self._code)}")
+            raise DeviceError(
+                f"the program did not end in {max_cycles} cycles; {standing(self._registers(), self._code)}"
+            )
         if REGISTER["STATUS"].field("error").extract(self.read("STATUS")):
             raise device_error(self._registers(), self._code)
 

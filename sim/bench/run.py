@@ -1,0 +1,70 @@
+"""`run_in_cocotb`: one program on the bench, with the interface of the other executors."""
+
+import json
+import pathlib
+import tempfile
+
+import numpy as np
+
+from tosaic.compiler.ir.errors import DeviceError, InputError
+from tosaic.hw.config import Config
+from tosaic.hw.csr_map import COUNTERS, REGISTER
+
+from ..program import count_macs, decode_program
+from ..result import RunResult
+from ..status import device_error
+from .simulation import simulate
+
+STALLS = ("random", "none")
+
+
+def run_in_cocotb(
+    config: Config,
+    window: np.ndarray,
+    program_address: int,
+    program_bytes: int,
+    *,
+    seed: int = 0,
+    stalls: str = "random",
+) -> RunResult:
+    """Execute the program at `program_address` of `window` (uint8, 0 = MEM_BASE), changed in place.
+
+    The Verilated accelerator runs on cocotb's AXI models in a process of its own. `stalls` "random" makes every channel
+    of both ports wait at times that `seed` decides, "none" never. Cycles depend on the stalls.
+
+    Raises DeviceError with the machine's error code, unit, program counter and instruction; also when the machine broke
+    a rule of AXI or touched memory outside the window; UnsupportedError when cocotb is not installed.
+    """
+    if stalls not in STALLS:
+        raise InputError(f"stalls must be one of {', '.join(STALLS)}, not {stalls!r}")
+    if window.dtype != np.uint8 or window.ndim != 1 or not window.flags.writeable:
+        raise DeviceError("external memory must be a writable one-dimensional uint8 array")
+    request = {
+        "program_address": program_address,
+        "program_bytes": program_bytes,
+        "seed": seed,
+        "stalls": stalls,
+    }
+    code = window[program_address : program_address + program_bytes].tobytes()
+    with tempfile.TemporaryDirectory(prefix="tosaic-") as name:
+        folder = pathlib.Path(name)
+        np.save(folder / "window.npy", window)
+        (folder / "request.json").write_text(json.dumps(request))
+        simulate(config, "tosaic.sim.bench.program_bench", folder, seed=seed)
+        result = json.loads((folder / "result.json").read_text())
+        window[:] = np.load(folder / "window.npy")
+    registers = result["registers"]
+    if result["faults"]:
+        first, *others = result["faults"]
+        more = f" (and {len(others)} more)" if others else ""
+        raise DeviceError(f"the accelerator broke a rule of its bus: {first}{more}")
+    if REGISTER["STATUS"].field("error").extract(registers["STATUS"]):
+        raise device_error(registers, code)
+    return RunResult(
+        cycles=registers["CYCLES"] | registers["CYCLES_HIGH"] << 32,
+        dram_read_bytes=result["beats_read"] * config.word_bytes,
+        dram_write_bytes=result["beats_written"] * config.word_bytes,
+        marks=[tuple(mark) for mark in result["marks"]],
+        counters={name.lower(): registers[name] for name, _ in COUNTERS},
+        macs=count_macs(config, decode_program(code)),
+    )

@@ -1,0 +1,32 @@
+"""What a machine that stopped with an error says, in words."""
+
+from collections.abc import Mapping
+
+from tosaic.compiler.ir.errors import DeviceError
+from tosaic.hw.csr_map import REGISTER
+from tosaic.hw.isa import INSTRUCTION_BYTES, Error, IllegalInstruction, Unit, decode
+
+
+def device_error(registers: Mapping[str, int], code: bytes) -> DeviceError:
+    """The error in the values of the registers: code, unit, program counter and instruction; for a watchdog where
+    every unit stands. `code` is the program."""
+    error = REGISTER["ERROR"]
+    reason = Error(error.field("code").extract(registers["ERROR"]))
+    unit = Unit(error.field("unit").extract(registers["ERROR"]))
+    text = f"{reason.name} in {unit.name} at program counter {registers['PC']} ({_instruction(code, registers['PC'])})"
+    return DeviceError(f"{text}; {standing(registers, code)}" if reason == Error.WATCHDOG else text)
+
+
+def standing(registers: Mapping[str, int], code: bytes) -> str:
+    """Where every unit is."""
+    units = [unit for unit in Unit if unit != Unit.SEQUENCER]
+    places = {unit: registers[f"{unit.name}_PC"] for unit in units}
+    where = ", ".join(f"{unit.name} at {pc} ({_instruction(code, pc)})" for unit, pc in places.items())
+    return f"UNITS is 0x{registers['UNITS']:06x}, {where}"
+
+
+def _instruction(code: bytes, offset: int) -> str:
+    try:
+        return str(decode(code[offset : offset + INSTRUCTION_BYTES]))
+    except IllegalInstruction as error:
+        return str(error)

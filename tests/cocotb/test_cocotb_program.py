@@ -1,0 +1,79 @@
+"""Programs on the cocotb bench: results, measurements and errors of one run."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+from copy_program import CONFIG, LOAD_PC, PROGRAM, ROW_BYTES, ROWS, WINDOW_BYTES, copied, copy_program
+
+from tosaic.compiler.ir.errors import DeviceError, InputError, UnsupportedError
+from tosaic.sim.bench import run_in_cocotb
+from tosaic.sim.rtl.verilog import cached_verilog
+
+
+def test_load_and_store_move_rows_and_stalls_cost_cycles():
+    cycles = {}
+    for seed, stalls in ((3, "random"), (4, "random"), (3, "none")):
+        window, size = copy_program()
+        expected = copied(window)
+        result = run_in_cocotb(CONFIG, window, PROGRAM, size, seed=seed, stalls=stalls)
+        np.testing.assert_array_equal(window, expected)
+        cycles[seed, stalls] = result.cycles
+        assert result.counters["fetch_beats"] == size // CONFIG.word_bytes
+        beats = result.counters["load_beats"] + result.counters["fetch_beats"]
+        assert result.dram_read_bytes == beats * CONFIG.word_bytes
+        assert result.dram_write_bytes == result.counters["store_beats"] * CONFIG.word_bytes
+        assert ROWS * ROW_BYTES < result.dram_write_bytes < ROWS * (ROW_BYTES + 2 * CONFIG.word_bytes)
+        assert (result.marks, result.macs) == ([], 0)
+    assert len(set(cycles.values())) == 3
+    assert min(cycles, key=cycles.get) == (3, "none")
+
+
+def test_seed_decides_the_cycles():
+    (first, size), (second, _) = copy_program(), copy_program()
+    cycles = [run_in_cocotb(CONFIG, window, PROGRAM, size, seed=7).cycles for window in (first, second)]
+    assert cycles[0] == cycles[1]
+
+
+def test_illegal_instruction_is_named():
+    window, size = copy_program()
+    window[PROGRAM + 16] = 0x7F
+    with pytest.raises(DeviceError, match=r"^ILLEGAL in SEQUENCER at program counter 16 \("):
+        run_in_cocotb(CONFIG, window, PROGRAM, size)
+
+
+def test_transfer_outside_the_window_is_refused():
+    window, size = copy_program(source=WINDOW_BYTES - 100)
+    with pytest.raises(DeviceError, match=rf"^MEMORY_RANGE in LOAD at program counter {LOAD_PC} \(LOAD_GO "):
+        run_in_cocotb(CONFIG, window, PROGRAM, size)
+
+
+def test_unknown_stalls():
+    with pytest.raises(InputError, match="^stalls must be one of random, none, not 'some'$"):
+        run_in_cocotb(CONFIG, np.zeros(64, np.uint8), 0, 16, stalls="some")
+
+
+def test_window_must_be_bytes():
+    with pytest.raises(DeviceError, match="^external memory must be a writable one-dimensional uint8 array$"):
+        run_in_cocotb(CONFIG, np.zeros(64, np.int8), 0, 16)
+
+
+@pytest.mark.parametrize("missing", ["cocotb", "cocotbext.axi"])
+def test_without_cocotb_the_way_out_is_named(monkeypatch, missing):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else find(name))
+    with pytest.raises(UnsupportedError) as caught:
+        run_in_cocotb(CONFIG, np.zeros(64, np.uint8), 0, 16)
+    assert (
+        str(caught.value) == f"the target cocotb needs the Python package {missing}: install tosaic[cocotb]"
+    )
+
+
+def test_verilog_has_no_process_that_simulators_never_run():
+    """`always @*` around a constant has nothing to wait for: simulators leave the signal undefined."""
+    lines = cached_verilog(CONFIG).read_text().splitlines()
+    starts = [index for index, line in enumerate(lines) if line.strip() == "always @*"]
+    wrong = [
+        lines[i + 1] for i in starts if lines[i + 1].rstrip(";").rsplit("=", 1)[-1].strip()[:1].isdigit()
+    ]
+    assert wrong == []
