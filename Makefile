@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test lint typecheck docs clean
+.PHONY: demo test conformance lint typecheck docs clean
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -22,6 +22,25 @@ demo: $(VENV)/installed
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n $(JOBS) tests
+
+# TOSA's conformance suite: generated (byte-identical every time), expected outputs from the reference model, then run.
+# The empty gdb keeps the reference model from making a backtrace of each of its errors, 2 s a time.
+SUITE := build/conformance
+EXTENSIONS := int16 int4 doubleround inexactround controlflow dynamic
+
+$(SUITE)/generated: $(VENV)/installed-dev
+	mkdir -p $(SUITE)/bin
+	printf '#!/bin/sh\n' > $(SUITE)/bin/gdb
+	chmod +x $(SUITE)/bin/gdb
+	PATH="$(CURDIR)/$(SUITE)/bin:$(CURDIR)/$(BIN):$$PATH" $(BIN)/tosa_verif_conformance_generator \
+		--profile tosa-pro-int --extension $(EXTENSIONS:%=tosa-ext-%) --unit-tests operator --test-type both \
+		--tosa-version 1.0.2 --output-type binary --ref-model-path $(CURDIR)/$(BIN)/tosa_reference_model \
+		--build-directory $(SUITE)/work --output-directory $(SUITE)/suite -j $(JOBS)
+	@touch $@
+
+conformance: $(SUITE)/generated
+	$(BIN)/tosaic conformance $(SUITE)/suite --bake --on golden -j $(JOBS) --junit $(SUITE)/golden.xml
+	$(BIN)/tosaic conformance $(SUITE)/suite --on emulator -j $(JOBS) --allow-unsupported --junit $(SUITE)/emulator.xml
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -64,16 +64,18 @@ def _bake(model: str, case: Case, limit_seconds: float) -> None:
             f"--output_dir={folder}",
             f"--ofm_file={','.join(files)}",
         ]
+        needed = list(files)
         if case.inexact:
             # Precise mode gives the other end of the range in a second file.
             command.append("--precise_mode=1")
+            needed += [f"bounds_{file}" for file in files]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=limit_seconds, check=False)
         except subprocess.TimeoutExpired:
             raise InputError(
                 f"{case.folder}: the reference model takes more than {limit_seconds:g} s"
             ) from None
-        if done.returncode or not all((folder / file).is_file() for file in files):
+        if done.returncode or not all((folder / file).is_file() for file in needed):
             last = " ".join((done.stdout + done.stderr).split())[-300:]
             raise InputError(f"{case.folder}: the reference model fails on it: {last}")
         for name, file in zip(case.outputs, files, strict=True):
