@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from tosaic.hw.isa import STREAM_DIMS, Element
+from tosaic.hw.isa import STREAM_DIMS, Element, Instruction, Opcode
 
 ELEMENT_DTYPES = {
     Element.INT8: np.dtype(np.int8),
@@ -32,6 +32,16 @@ class Stream:
     counts: list[int] = dataclasses.field(default_factory=lambda: [1] * STREAM_DIMS)
     strides: list[int] = dataclasses.field(default_factory=lambda: [0] * STREAM_DIMS)
 
+    def configure(self, instruction: Instruction) -> None:
+        """Take a VECTOR_STREAM or VECTOR_DIMS."""
+        if instruction.opcode == Opcode.VECTOR_STREAM:
+            self.element = Element(instruction.element)
+            self.address, self.splat = instruction.address, bool(instruction.splat)
+        else:
+            dim = 2 * instruction.pair
+            self.counts[dim : dim + 2] = [instruction.count_low, instruction.count_high]
+            self.strides[dim : dim + 2] = [instruction.stride_low, instruction.stride_high]
+
     def addresses(self, accesses: np.ndarray) -> np.ndarray:
         """Byte addresses (before wrapping) of accesses, which are numbered from the GO's start."""
         result = np.full(accesses.shape, self.address, np.int64)
@@ -41,6 +51,14 @@ class Stream:
                 rest, index = np.divmod(rest, count)
                 if stride:
                     result += index * stride
+        return result
+
+    def address_of(self, access: int) -> int:
+        """Byte address (before wrapping) of one access."""
+        result = self.address
+        for count, stride in zip(self.counts, self.strides, strict=True):
+            access, index = divmod(access, count)
+            result += index * stride
         return result
 
     def at_last_turn(self, accesses: np.ndarray) -> np.ndarray:

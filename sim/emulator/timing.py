@@ -1,7 +1,7 @@
 """Predicts the cycles of a program: every unit is a process on an event-driven timeline.
 
-Only the instructions matter, never the data. Waits for banks of the activation memory that another unit reads are
-left out. The pipeline depths are constants in timing_parts.py; all else follows docs/architecture.md.
+Only the instructions matter, never the data. Of the waits for a bank of the activation memory only those of ARRAY
+for VECTOR are counted, a tile at a time. The pipeline depths are constants in timing_parts.py; all else follows docs/architecture.md.
 """
 
 import dataclasses
@@ -22,6 +22,7 @@ from .timing_parts import (
     AccumulatorFifo,
     Fabric,
     Queue,
+    VectorReads,
 )
 from .timing_vector import VectorUnit
 
@@ -80,14 +81,15 @@ class _Machine:
         timeline, depth = fabric.timeline, fabric.config.queue_commands
         self._queues = {unit: Queue(timeline, depth, QUEUE_CYCLES) for unit in Unit if unit != Unit.SEQUENCER}
         fifo = AccumulatorFifo(fabric.config, timeline)
-        self._array = array = ArrayUnit(fabric, self._queues[Unit.ARRAY], fifo)
+        reads = VectorReads(fabric.config)
+        self._array = array = ArrayUnit(fabric, self._queues[Unit.ARRAY], fifo, reads)
         processes = (
             self._fetch(),
             self._dispatch(),
             TransferUnit(fabric, self._queues[Unit.LOAD], "load").run(),
             array.commands(),
             array.slots(),
-            VectorUnit(fabric, self._queues[Unit.VECTOR], fifo).run(),
+            VectorUnit(fabric, self._queues[Unit.VECTOR], fifo, reads).run(),
             TransferUnit(fabric, self._queues[Unit.STORE], "store").run(),
         )
         for process in processes:

@@ -1,21 +1,32 @@
 """Timing of ARRAY: a walk through slots, one per cycle, that only waits for room for the vectors it delivers."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from tosaic.hw.isa import Instruction, Opcode
 
 from .events import Condition, Process
-from .timing_parts import ARRAY_START_CYCLES, AccumulatorFifo, Fabric, Queue
+from .timing_parts import ARRAY_START_CYCLES, AccumulatorFifo, Fabric, Queue, VectorReads
 
-Part = tuple[int, list[int]]
-"""Slots up to and with the one that delivers the first vector (or the last slot), distances of the vectors after it."""
+
+class Part(NamedTuple):
+    """A stretch of slots that ends with a delivery, or with the GO."""
+
+    slots: int
+    """Up to and with the slot that delivers the first vector, or the last one."""
+    distances: list[int]
+    """Slots from one delivery to the next; 0 for the first."""
+    address: int
+    """A byte of the activation memory that the stretch reads."""
+    reads: float
+    """Share of the slots that read."""
 
 
 class ArrayUnit:
     """Front (commands, one GO waiting) and walker (slots)."""
 
-    def __init__(self, fabric: Fabric, queue: Queue, fifo: AccumulatorFifo):
-        self._fabric, self._queue, self._fifo = fabric, queue, fifo
+    def __init__(self, fabric: Fabric, queue: Queue, fifo: AccumulatorFifo, reads: VectorReads):
+        self._fabric, self._queue, self._fifo, self._reads = fabric, queue, fifo, reads
         self._setup: dict[Opcode, Instruction] = {}
         self._jobs: list[tuple[int, Instruction, Iterator[Part] | None]] = []
         self._changed = Condition(fabric.timeline)
@@ -69,19 +80,33 @@ class ArrayUnit:
             self._jobs.pop(0)
             self._changed.notify()
             started, self.running = clock, command
-            for slots, distances in parts:
-                clock += slots
+            for part in parts:
+                clock = yield from self._walk(clock, part)
                 delivery = clock - 1
-                for distance in distances:
+                for distance in part.distances:
                     delivery += distance
                     issued = yield from self._fifo.deliver(delivery)
                     clock += issued - delivery
                     delivery = issued
-                yield max(clock - rows, timeline.now)
+                if depthwise:
+                    clock = yield from self._walk(clock, part._replace(slots=delivery + 1 - clock))
             self.running = None
             flushed = clock if depthwise else clock + rows - 1
             self._fabric.counters["array_active"] += clock - started
             self._fabric.at(flushed, self._fabric.done)
+
+    def _walk(self, start: int, part: Part) -> Process:
+        """The cycle after the part's slots; they wait while the vector unit reads the same bank."""
+        end, checked = start + part.slots, start
+        bank = self._reads.bank(part.address)
+        stalls = 0.0
+        while checked < end:
+            # What the vector unit reads until then is only known then.
+            yield max(end - 1, self._fabric.timeline.now)
+            stalls += self._reads.cycles(checked, end, bank) * part.reads
+            checked, end = end, start + part.slots + round(stalls)
+        self._fabric.counters["array_stall_am"] += end - start - part.slots
+        return end
 
     def _complete_signal(self, signal: Instruction) -> None:
         self._fabric.signal(signal)
@@ -93,20 +118,27 @@ class ArrayUnit:
         return self._lines(go, self._setup[Opcode.ARRAY_DEPTHWISE])
 
     def _tiles(self, go: Instruction, kernel: Instruction) -> Iterator[Part]:
-        rows = self._fabric.config.rows
-        slots = kernel.ky_count * kernel.run_count * kernel.chunks * self._fabric.config.columns
+        rows, columns = self._fabric.config.rows, self._fabric.config.columns
+        slots = kernel.ky_count * kernel.run_count * kernel.chunks * columns
+        source, window = self._setup[Opcode.ARRAY_INPUT], self._setup[Opcode.ARRAY_WINDOW]
+        middle = source.address + kernel.ky_count // 2 * kernel.ky_step_bytes
         for first in range(0, go.pixels, rows):
-            yield slots, [0] + [1] * (min(rows, go.pixels - first) - 1) if go.drain else []
+            py, px = divmod(first, window.width)
+            address = middle + py * window.y_step_bytes + px * window.x_step
+            valid = min(rows, go.pixels - first)
+            yield Part(slots, [0] + [1] * (valid - 1) if go.drain else [], address, valid / columns)
 
     def _lines(self, go: Instruction, depthwise: Instruction) -> Iterator[Part]:
         rows = self._fabric.config.rows
         # The taps load in `rows` slots; the stream begins as early as no tap can be late for an output.
         wait = rows if depthwise.skip < rows else max(2 * rows - 1 - depthwise.skip, 0)
         walked, end = 0, wait + go.advances
+        source, window = self._setup[Opcode.ARRAY_INPUT], self._setup[Opcode.ARRAY_WINDOW]
         for y in range(depthwise.out_height):
             first = wait + depthwise.skip + y * depthwise.line * depthwise.y_stride + 1
             if first > end:
                 break
-            yield first - walked, [0] + [depthwise.x_stride] * (depthwise.out_width - 1)
-            walked = first
-        yield end - walked, []
+            address = source.address + y * depthwise.y_stride * window.y_step_bytes
+            yield Part(first - walked, [0] + [depthwise.x_stride] * (depthwise.out_width - 1), address, 1.0)
+            walked = first + depthwise.x_stride * (depthwise.out_width - 1)
+        yield Part(end - walked, [], source.address, 1.0)

@@ -165,6 +165,36 @@ class AccumulatorFifo:
         return time
 
 
+class VectorReads:
+    """Reads of the activation memory by the vector unit, which go before those of the array in the same bank."""
+
+    def __init__(self, config: Config):
+        self._bank_bytes, self._banks = config.am_bank_bytes, config.am_banks
+        self._reads: collections.deque[tuple[int, int, int]] = collections.deque()
+
+    def bank(self, address: int) -> int:
+        """The bank of a byte."""
+        return address // self._bank_bytes % self._banks
+
+    def record(self, start: int, end: int, bank: int) -> None:
+        """One read per cycle in [start, end)."""
+        if self._reads and self._reads[-1][1:] == (start, bank):
+            start = self._reads.pop()[0]
+        self._reads.append((start, end, bank))
+
+    def cycles(self, start: int, end: int, bank: int) -> int:
+        """Cycles of [start, end) with a read of `bank`; nobody asks for cycles before `start` again."""
+        while self._reads and self._reads[0][1] <= start:
+            self._reads.popleft()
+        total = 0
+        for first, last, read in self._reads:
+            if first >= end:
+                break
+            if read == bank:
+                total += max(min(last, end) - max(first, start), 0)
+        return total
+
+
 def bursts(config: Config, go: Instruction, memory_pitch: int) -> list[int]:
     """Beats of every burst of a LOAD_GO or STORE_GO."""
     word = config.word_bytes

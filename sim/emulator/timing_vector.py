@@ -2,18 +2,29 @@
 
 from collections.abc import Iterator, Sequence
 
-from tosaic.hw.isa import Instruction, Opcode, Source
+from tosaic.hw.isa import STORE_STREAM, Instruction, Opcode, Source
+
+import numpy as np
 
 from .events import Process
-from .timing_parts import VECTOR_END_CYCLES, VECTOR_START_CYCLES, AccumulatorFifo, Fabric, Queue
+from .streams import Stream
+from .timing_parts import (
+    VECTOR_END_CYCLES,
+    VECTOR_START_CYCLES,
+    AccumulatorFifo,
+    Fabric,
+    Queue,
+    VectorReads,
+)
 
 
 class VectorUnit:
     """Commands in order, each one after the one before it is complete."""
 
-    def __init__(self, fabric: Fabric, queue: Queue, fifo: AccumulatorFifo):
-        self._fabric, self._queue, self._fifo = fabric, queue, fifo
+    def __init__(self, fabric: Fabric, queue: Queue, fifo: AccumulatorFifo, reads: VectorReads):
+        self._fabric, self._queue, self._fifo, self._reads = fabric, queue, fifo, reads
         self._uops: dict[int, Instruction] = {}
+        self._streams = [Stream() for _ in range(STORE_STREAM + 1)]
 
     def run(self) -> Process:
         """The unit's process."""
@@ -25,6 +36,8 @@ class VectorUnit:
             match command.opcode:
                 case Opcode.VECTOR_UOP:
                     self._uops[command.index] = command
+                case Opcode.VECTOR_STREAM | Opcode.VECTOR_DIMS:
+                    self._streams[command.stream].configure(command)
                 case Opcode.VECTOR_WAIT:
                     yield from fabric.wait(command)
                 case Opcode.VECTOR_SIGNAL:
@@ -48,12 +61,14 @@ class VectorUnit:
         started = timeline.now
         uops = [self._uops[index] for index in range(go.uops)]
         issues: Sequence[int] = ()
+        accesses = [0] * STORE_STREAM
         following = timeline.now + VECTOR_START_CYCLES
         for first in range(0, go.vectors, go.slots):
             slots = min(go.slots, go.vectors - first)
             for uop in _sequence(go, uops):
                 # Slot k waits for the slot issued `slots` issues before it.
                 ready = issues[len(issues) - slots :] if _reads_register(uop) else ()
+                stream = _loads(uop)
                 if uop.a_source == Source.ARRAY:
                     times = []
                     for slot in range(slots):
@@ -75,6 +90,10 @@ class VectorUnit:
                         following = max(following, ready[0] + latency)
                     issues = range(following, following + slots)
                     following += slots
+                if stream is not None:
+                    bank = self._reads.bank(self._streams[stream].address_of(accesses[stream]))
+                    self._reads.record(issues[0], issues[-1] + 1, bank)
+                    accesses[stream] += slots
             yield max(following - 2 * latency, timeline.now)
         self._fabric.counters["vector_active"] += go.vectors * sum(1 for _ in _sequence(go, uops))
         yield max(started, timeline.now)
@@ -91,3 +110,10 @@ def _sequence(go: Instruction, uops: list[Instruction]) -> Iterator[Instruction]
 
 def _reads_register(uop: Instruction) -> bool:
     return Source.REGISTER in (uop.a_source, uop.b_source)
+
+
+def _loads(uop: Instruction) -> int | None:
+    """The stream a micro-op loads from."""
+    if uop.a_source == Source.LOAD:
+        return uop.a_index
+    return uop.b_index if uop.b_source == Source.LOAD else None

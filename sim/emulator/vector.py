@@ -34,14 +34,15 @@ class Vector:
             case Opcode.VECTOR_BOUNDS:
                 self._bounds[instruction.index] = instruction
             case Opcode.VECTOR_STREAM:
-                stream = self._streams[instruction.stream]
-                try:
-                    stream.element = Element(instruction.element)
-                except ValueError:
-                    raise Fault(Error.ILLEGAL, f"no element type {instruction.element}") from None
-                stream.address, stream.splat = instruction.address, bool(instruction.splat)
+                if instruction.element not in list(Element):
+                    raise Fault(Error.ILLEGAL, f"no element type {instruction.element}")
+                self._streams[instruction.stream].configure(instruction)
             case Opcode.VECTOR_DIMS:
-                self._set_dims(instruction)
+                if instruction.pair > 2:
+                    raise Fault(Error.ILLEGAL, f"a stream has dimension pairs 0..2, not {instruction.pair}")
+                if not instruction.count_low or not instruction.count_high:
+                    raise Fault(Error.ILLEGAL, "a dimension has at least 1 turn")
+                self._streams[instruction.stream].configure(instruction)
             case Opcode.VECTOR_PARAM:
                 self._load_parameters(instruction)
             case Opcode.VECTOR_TABLE:
@@ -49,15 +50,6 @@ class Vector:
                     raise Fault(Error.ILLEGAL, f"a table has 256 or 512 entries, not {instruction.entries}")
                 raw = self._state.am.read(instruction.address, 4 * instruction.entries)
                 self._parameters.table[: instruction.entries] = raw.view("<i4")
-
-    def _set_dims(self, instruction: Instruction) -> None:
-        if instruction.pair > 2:
-            raise Fault(Error.ILLEGAL, f"a stream has dimension pairs 0..2, not {instruction.pair}")
-        if not instruction.count_low or not instruction.count_high:
-            raise Fault(Error.ILLEGAL, "a dimension has at least 1 turn")
-        stream, dim = self._streams[instruction.stream], 2 * instruction.pair
-        stream.counts[dim : dim + 2] = [instruction.count_low, instruction.count_high]
-        stream.strides[dim : dim + 2] = [instruction.stride_low, instruction.stride_high]
 
     def _load_parameters(self, instruction: Instruction) -> None:
         columns, address = self._state.config.columns, instruction.address
