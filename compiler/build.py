@@ -1,6 +1,7 @@
 """The compiler: a TOSA integer graph to a program."""
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable
 
@@ -28,6 +29,9 @@ _LARGEST_MEMORY_BYTES = (1 << 32) - DATA_REGION
 """Of inputs, outputs and spilled tensors; instructions have 32-bit addresses, the rest is for constants."""
 _RESIDENCY = (0.75, 0.5, 0.25, 0.125, 0.0)
 """Largest share of the activation memory one tensor may occupy, tried in turn until every layer fits."""
+
+_LINGER_LAYERS = 6
+"""Layers for which a layer's parameters keep their memory after it, see `_free_after`."""
 
 
 def compile_graph(
@@ -87,7 +91,7 @@ class _Builder:
         self.views, folded = self._folded_slices(renaming)
         self.layers = Fuser(graph, config, fuse=optimize).layers(renaming | folded)
         self.last_use = self._last_uses()
-        self.pending_free: list[int] = []
+        self.pending_free: list[list[int]] = []
 
     # --- whole program
 
@@ -368,9 +372,13 @@ class _Builder:
         size = self._size(layer.output)
         streamed = sum(self.placements[name].bytes for name in reads if not self.placements[name].resident)
         if size <= self.limit_bytes:
+            reserve = min(self.config.am_bytes // 4 if streamed else 0, streamed)
             address = self._allocate(size)
-            reserve = self.config.am_bytes // 4 if streamed else 0
-            if address is not None and self.arena.largest_gap_bytes() >= min(reserve, streamed):
+            if address is not None and self.arena.largest_gap_bytes() < reserve and self.pending_free:
+                self.arena.free(address)
+                self._release_pending()
+                address = self._allocate(size)
+            if address is not None and self.arena.largest_gap_bytes() >= reserve:
                 self.placements[output] = Placement(True, address, size)
                 return
             if address is not None:
@@ -447,15 +455,17 @@ class _Builder:
         return address
 
     def _release_pending(self) -> None:
-        for address in self.pending_free:
+        for address in itertools.chain(*self.pending_free):
             self.arena.free(address)
         self.pending_free = []
 
     def _free_after(self, index: int, temporary: list[int]) -> None:
-        """Frees what dies with this layer. Buffers of the layer itself stay one layer longer, so that the next
-        layer's parameters are fetched into other memory while this one still computes."""
-        self._release_pending()
-        self.pending_free = temporary
+        """Frees what dies with this layer. Buffers of the layer itself stay some layers longer, unless memory runs
+        short, so that the parameters of the next ones are fetched into other memory while this one computes."""
+        self.pending_free.append(temporary)
+        if len(self.pending_free) > _LINGER_LAYERS:
+            for address in self.pending_free.pop(0):
+                self.arena.free(address)
         for name, last in list(self.last_use.items()):
             if last == index and name in self.placements and self.placements[name].resident:
                 self.arena.free(self.placements[name].address)

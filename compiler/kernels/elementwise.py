@@ -95,8 +95,9 @@ def _axes(graph: Graph, layer: Layer, sizes: tuple[int, ...]) -> tuple[list[Axis
     reduced: list[Axis] = []
     out = dense_strides(target, sizes[-1])
     if layer.base is not None and layer.base.op in REDUCTIONS:
-        shape = graph.tensors[layer.base.inputs[0]].shape
-        axis = layer.base.attributes["axis"]
+        reductions = [operator for operator in layer.operators if operator.op in REDUCTIONS]
+        shape = graph.tensors[reductions[0].inputs[0]].shape
+        over = sorted({operator.attributes["axis"] for operator in reductions}, reverse=True)
         columns = []
         for load, size in zip(layer.program.loads, sizes, strict=False):
             own = graph.tensors[load.tensor].shape
@@ -105,8 +106,8 @@ def _axes(graph: Graph, layer: Layer, sizes: tuple[int, ...]) -> tuple[list[Axis
                 raise UnsupportedError(f"{layer.root}: operands of different rank in a reduction")
             columns.append(operand_strides(own, wanted, size))
         per_axis = [(*(column[i] for column in columns), out[i]) for i in range(len(shape))]
-        reduced = [Axis(shape[axis], (*per_axis[axis][:-1], 0))]
-        axes = [Axis(target[i], per_axis[i]) for i in range(len(shape)) if i != axis]
+        reduced = [Axis(shape[axis], (*per_axis[axis][:-1], 0)) for axis in over]
+        axes = [Axis(target[i], per_axis[i]) for i in range(len(shape)) if i not in over]
         return axes, reduced, offsets
     if layer.root.op == "SLICE":
         source = graph.tensors[layer.root.inputs[0]]

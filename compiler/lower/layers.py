@@ -87,12 +87,8 @@ class Fuser:
             index = max(candidates, key=self._weight)
             addition = self._closure(index, group)
             grown = addition and _Group(group.operators | addition, group.base)
-            if grown and operators[index].op in BASES:
-                grown.base = index
-            if grown:
-                for i in addition:
-                    if operators[i].op in BASES and grown.base is None:
-                        grown.base = i
+            if grown and grown.base is None:
+                grown.base = next((i for i in addition if operators[i].op in BASES), None)
             if grown and self._fits(root, grown):
                 group = grown
             else:
@@ -119,7 +115,8 @@ class Fuser:
         if consumer.op in BASES:
             # Into a reduction: terms computed on the way in.
             same = tensors[producer.outputs[0]].shape == tensors[consumer.inputs[0]].shape
-            return consumer.op in REDUCTIONS and producer.op in ELEMENTWISE and same
+            # A reduction of a reduction (a mean over height and width) repeats over both axes.
+            return consumer.op in REDUCTIONS and producer.op in (*ELEMENTWISE, consumer.op) and same
         if producer.op in BASES and group.base is not None:
             return False
         return producer.op in (*ELEMENTWISE, *BASES) and self._shape(producer) == self._shape(consumer)
@@ -185,7 +182,9 @@ class Fuser:
 
         translator = Translator(graph, operand, uses)
         for operator in order:
-            if operator is base:
+            if operator is not base and operator.op in REDUCTIONS:
+                values[operator.outputs[0]] = operand(operator.inputs[0])
+            elif operator is base:
                 if operator.op in ARRAY_OPERATORS:
                     values[operator.outputs[0]] = array_value()
                 else:

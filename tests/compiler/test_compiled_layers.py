@@ -213,3 +213,15 @@ def test_slice_as_view_and_as_copy(config: str) -> None:
     build.output(y)
     build.output(build.add("SLICE", [x, build.shape([0, 0, 3, 5]), build.shape([1, 9, 2, 6])]))
     assert_equal_to_golden(build.finish(), get_config(config))
+
+
+@pytest.mark.parametrize("config", ["nano", "base"])
+def test_mean_over_two_axes_is_one_layer(config: str) -> None:
+    build = LayerBuilder(10)
+    x = build.input("x", (1, 7, 5, 37), DType.INT8)
+    wide = build.rescale(x, DType.INT32, input_zp=-3, shift=20)
+    y = build.add("REDUCE_SUM", [build.add("REDUCE_SUM", [wide], axis=1)], axis=2)
+    build.output(build.rescale(y, DType.INT8, shift=31))
+    graph = build.finish()
+    assert len(compile_graph(graph, get_config(config)).layers) == 1
+    assert_equal_to_golden(graph, get_config(config))
