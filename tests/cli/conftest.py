@@ -1,0 +1,60 @@
+"""The command line in process, in a directory of its own."""
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tosaic.cli import app
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a call of `tosaic` did."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """The working directory: tiny.tosa with the input `image` int8[1, 8, 8, 1], and x.npy that fits it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.tosa").write_bytes((DIGITS / "digits_tiny.tosa").read_bytes())
+    with np.load(DIGITS / "images.npz") as images:
+        np.save("x.npy", images["inputs"][0].reshape(1, 8, 8, 1))
+    return tmp_path
+
+
+@pytest.fixture
+def tosaic(here, monkeypatch, capsys):
+    """A function tosaic(*arguments) -> Outcome that goes through the entry point."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["tosaic", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            app.main()
+        output = capsys.readouterr()
+        return Outcome(ended.value.code, output.out, output.err)
+
+    return call
+
+
+@pytest.fixture
+def refused(tosaic):
+    """A function refused(*arguments, code=1) -> the one line on stderr, without `tosaic: error: `."""
+
+    def call(*arguments, code=1):
+        outcome = tosaic(*arguments)
+        assert outcome.code == code, outcome
+        prefix, message, rest = outcome.err.partition("tosaic: error: ")
+        assert (prefix, message) == ("", "tosaic: error: ")
+        assert rest.endswith("\n")
+        assert rest.count("\n") == 1
+        return rest[:-1]
+
+    return call

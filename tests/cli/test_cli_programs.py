@@ -1,0 +1,129 @@
+"""Compiled programs: compile and run; damaged files and those of other machines."""
+
+import json
+import zlib
+
+import numpy as np
+import pytest
+from tosaic.compiler.program import MAGIC
+from tosaic.hw.config import CONFIGS
+from tosaic.hw.isa import ISA_HASH
+
+ON = ("--on", "emulator")
+
+
+@pytest.fixture
+def program(tosaic, here):
+    """The bytes of tiny.tsc, compiled for small."""
+    assert tosaic("compile", "tiny.tosa", "-o", "tiny.tsc", "--config", "small").code == 0
+    return (here / "tiny.tsc").read_bytes()
+
+
+def with_header(program, change):
+    """The program file with another header and a right CRC."""
+    start = len(MAGIC) + 4
+    length = int.from_bytes(program[len(MAGIC) : start], "little")
+    text = json.dumps(change(json.loads(program[start : start + length]))).encode()
+    body = MAGIC + len(text).to_bytes(4, "little") + text + program[start + length : -4]
+    return body + zlib.crc32(body).to_bytes(4, "little")
+
+
+def test_compile_then_run(tosaic, here):
+    compiled = tosaic("compile", "tiny.tosa", "-o", "tiny.tsc", "--config", "small")
+    assert (compiled.code, compiled.err) == (0, "")
+    assert compiled.out.startswith("tiny.tsc: 3 layers, 6,400 MACs, ")
+    assert compiled.out.endswith(" bytes of external memory, for small\n")
+    direct = tosaic("run", "tiny.tosa", "-i", "x.npy", "-o", "a", "--config", "small", *ON)
+    stored = tosaic("run", "tiny.tsc", "-i", "x.npy", "-o", "b", *ON)
+    assert (direct.code, stored.code) == (0, 0)
+    assert direct.out == stored.out
+    assert (here / "a" / "scores.npy").read_bytes() == (here / "b" / "scores.npy").read_bytes()
+    assert tosaic("run", "tiny.tsc", "-i", "x.npy", "--config", "small", *ON).out == direct.out
+
+
+def test_another_configuration(refused, program):
+    assert refused("run", "tiny.tsc", "--random", "1", "--config", "nano", *ON) == (
+        "the program was compiled for configuration small, not nano: compile the model for nano, "
+        "or do not name a configuration"
+    )
+
+
+def test_what_a_program_cannot_do(refused, program):
+    assert refused("run", "tiny.tsc", "--random", "1", "--check", *ON) == (
+        "a compiled program cannot be checked, golden needs the graph: run the .tosa file instead"
+    )
+    assert refused("run", "tiny.tsc", "--random", "1", "--on", "golden") == (
+        "a compiled program cannot run on golden, which needs the graph: give the .tosa file"
+    )
+    assert refused("compile", "tiny.tsc", "-o", "again.tsc") == (
+        "tiny.tsc is a compiled program already: run it, or give the .tosa model"
+    )
+    assert refused("check", "tiny.tsc") == "tiny.tsc is a compiled program: everything in it runs"
+
+
+def test_inputs_of_a_program_are_checked(refused, program):
+    np.save("flat.npy", np.zeros(64, np.int8))
+    assert refused("run", "tiny.tsc", "-i", "flat.npy", *ON) == (
+        "input 'image' has shape [64], the model wants [1, 8, 8, 1]: reshape or crop it first"
+    )
+
+
+@pytest.mark.parametrize("data", [b"", b"TOSAIC", b"hello, this is no program"])
+def test_wrong_magic(refused, here, data):
+    (here / "bad.tsc").write_bytes(data)
+    assert refused("run", "bad.tsc", *ON) == (
+        "bad.tsc: not a Tosaic program file (its first bytes are wrong); compile the model again"
+    )
+
+
+def test_every_byte_is_under_the_crc(refused, here, program):
+    message = "bad.tsc: the program file is damaged: its CRC-32 does not match; compile the model again"
+    for position in [*range(len(MAGIC), len(program), 397), len(program) - 1]:
+        broken = bytearray(program)
+        broken[position] ^= 0x10
+        (here / "bad.tsc").write_bytes(broken)
+        assert refused("run", "bad.tsc", *ON) == message
+    for length in (len(MAGIC), len(program) // 2, len(program) - 1):
+        (here / "bad.tsc").write_bytes(program[:length])
+        assert refused("run", "bad.tsc", *ON) == message
+
+
+def test_another_instruction_set(refused, here, program):
+    other = with_header(program, lambda header: header | {"isa_hash": ISA_HASH ^ 1})
+    (here / "bad.tsc").write_bytes(other)
+    assert refused("run", "bad.tsc", *ON) == (
+        f"bad.tsc: the program file was compiled for another version of the instruction set (0x{ISA_HASH ^ 1:08x}, "
+        f"this one is 0x{ISA_HASH:08x}); compile the model again"
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"config_hash": CONFIGS["small"].hash ^ 1},
+        {"config": {"name": "small"}},
+        {"config": {"name": "small", "lasers": 5}},
+    ],
+    ids=["hash", "fields missing", "fields unknown"],
+)
+def test_another_version_of_the_configurations(refused, here, program, change):
+    (here / "bad.tsc").write_bytes(with_header(program, lambda header: header | change))
+    assert refused("run", "bad.tsc", *ON) == (
+        "bad.tsc: the program file was compiled for another version of the configurations; compile the model again"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"memory_bytes": 100}, "ValueError: tensor 'image' lies outside memory"),
+        ({"program_bytes": 1 << 30}, "ValueError: the program lies outside memory"),
+        ({"inputs": 5}, "TypeError: 'int' object is not iterable"),
+        ({"layers": [{}]}, "KeyError: 'operators'"),
+    ],
+)
+def test_header_that_makes_no_sense(refused, here, program, change, reason):
+    (here / "bad.tsc").write_bytes(with_header(program, lambda header: header | change))
+    assert refused("run", "bad.tsc", *ON) == (
+        f"bad.tsc: the program file's header is wrong ({reason}); compile the model again"
+    )

@@ -1,0 +1,103 @@
+"""The other verbs: check, configs, verilog, demo, --version."""
+
+import importlib.metadata
+import subprocess
+
+import pytest
+from tosaic.compiler.ir import DType, GraphBuilder, write_tosa
+from tosaic.hw.config import CONFIGS
+from tosaic.hw.csr_doc import csr_markdown
+from tosaic.sim.rtl.build import _verilator_root
+
+
+def test_version(tosaic):
+    outcome = tosaic("--version")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out == f"tosaic {importlib.metadata.version('tosaic')}\n"
+
+
+def test_help_without_arguments(tosaic):
+    outcome = tosaic()
+    assert outcome.code == 0
+    assert outcome.out.startswith("Usage: ")
+    assert all(verb in outcome.out for verb in ("run", "compile", "check", "verilog", "configs", "demo"))
+
+
+def test_configs(tosaic):
+    outcome = tosaic("configs")
+    assert outcome.code == 0
+    head, *rows = outcome.out.splitlines()
+    assert head.split() == ["name", "array", "MAC/cycle", "activations", "weights", "bus"]
+    assert [row.split()[0] for row in rows] == list(CONFIGS)
+    assert rows[2].split() == ["base", "16x16", "256", "256", "KiB", "128", "KiB", "128", "bit"]
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_check_of_a_model_that_runs(tosaic, config):
+    outcome = tosaic("check", "tiny.tosa", "--config", config)
+    *rows, total = outcome.out.splitlines()
+    assert outcome.code == 0
+    assert total == f"{len(rows)} of {len(rows)} operators run on {config}"
+    assert all(row.startswith("ok ") for row in rows)
+
+
+def test_check_of_a_model_that_does_not(tosaic, here):
+    build = GraphBuilder()
+    x = build.add("CLAMP", [build.input("x", (2, 5), DType.INT8)], min_val=0, max_val=5, nan_mode="PROPAGATE")
+    build.output(build.add("ARGMAX", [x], axis=1, nan_mode="PROPAGATE"))
+    write_tosa(build.finish(), here / "half.tosa")
+    outcome = tosaic("check", "half.tosa")
+    assert (outcome.code, outcome.err) == (1, "")
+    assert [" ".join(line.split()) for line in outcome.out.splitlines()] == [
+        "ok CLAMP_0 'clamp_0' int8[2, 5] runs on the accelerator",
+        "NO ARGMAX_1 'argmax_0' int32[2] ARGMAX ('argmax_0' int32[2]) does not run on the accelerator yet; "
+        "replace it, or use the target golden",
+        "1 of 2 operators run on base",
+    ]
+
+
+def test_check_of_a_float_model(tosaic, here):
+    build = GraphBuilder()
+    x = build.input("x", (1, 4), DType.FP32)
+    build.output(build.add("ADD", [x, x]))
+    write_tosa(build.finish(), here / "float.tosa")
+    outcome = tosaic("check", "float.tosa")
+    assert outcome.code == 1
+    assert outcome.out.splitlines()[0].endswith("quantize the model to int8 first")
+
+
+def test_verilog(tosaic, here):
+    outcome = tosaic("verilog", "-o", "out", "--config", "nano")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith("out/tosaic.v: ")
+    assert outcome.out.endswith(" lines, configuration nano, top module tosaic\n")
+    assert (here / "out" / "registers.md").read_text() == csr_markdown()
+    root = _verilator_root()
+    lint = [
+        root / "bin" / "verilator_bin",
+        "--lint-only",
+        "--top-module",
+        "tosaic",
+        "-Wno-fatal",
+        "-Wno-lint",
+    ]
+    done = subprocess.run(
+        [*lint, here / "out" / "tosaic.v"],
+        env={"VERILATOR_ROOT": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "%Error" not in done.stderr
+
+
+def test_demo(tosaic, here):
+    outcome = tosaic("demo", "--on", "emulator", "--images", "20")
+    assert (outcome.code, outcome.err) == (0, "")
+    lines = outcome.out.splitlines()
+    assert "bit-exact: all 20 outputs equal the golden model" in lines
+    assert "accuracy 20/20 = 100.0% on the held-out images shown" in lines
+    assert lines[-1] == "report: report.html"
+    assert (here / "report.html").read_text().startswith("<!doctype html>")

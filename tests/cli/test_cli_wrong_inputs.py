@@ -1,0 +1,304 @@
+"""Wrong inputs and models: exit code 1 and one line that says what, where and the way out."""
+
+import numpy as np
+import pytest
+from tosaic.compiler.ir import DType, Graph, GraphBuilder, Operator, Tensor, write_tosa
+
+ON = ("--on", "emulator")
+
+
+def clamp_graph(shape, **attributes):
+    build = GraphBuilder()
+    x = build.input("x", shape, DType.INT8)
+    build.output(build.add("CLAMP", [x], min_val=-1, max_val=1, nan_mode="PROPAGATE"))
+    graph = build.graph
+    graph.operators[0].attributes |= attributes
+    return graph
+
+
+def float_graph():
+    build = GraphBuilder()
+    x = build.input("x", (1, 4), DType.FP32)
+    build.output(build.add("ADD", [x, x]))
+    return build.finish()
+
+
+def argmax_graph():
+    build = GraphBuilder()
+    x = build.input("x", (2, 5), DType.INT8)
+    build.output(build.add("ARGMAX", [x], axis=1, nan_mode="PROPAGATE"))
+    return build.finish()
+
+
+def custom_graph():
+    tensors = {name: Tensor(name, (2,), DType.INT8) for name in ("x", "y")}
+    attributes = {"operator_name": "fancy", "domain_name": "mine", "implementation_attrs": b""}
+    operator = Operator("CUSTOM", ["x"], ["y"], attributes, "CUSTOM_0")
+    return Graph("main", ["x"], ["y"], tensors, [operator])
+
+
+def cond_if_graph():
+    build = GraphBuilder()
+    condition = build.input("condition", (1,), DType.BOOL)
+    x = build.input("x", (2, 3), DType.INT32)
+    graph = build.graph
+    for name, op in (("then", "ADD"), ("else", "SUB")):
+        branch = GraphBuilder(name)
+        inner = branch.input("inner", (2, 3), DType.INT32)
+        branch.output(branch.add(op, [inner, inner]))
+        graph.subgraphs[name] = branch.graph
+    graph.tensors["y"] = Tensor("y", (2, 3), DType.INT32)
+    attributes = {"then_graph": "then", "else_graph": "else"}
+    graph.operators.append(Operator("COND_IF", [condition, x], ["y"], attributes, "COND_IF_0"))
+    build.output("y")
+    return build.finish()
+
+
+def test_missing_input(refused):
+    assert refused("run", "tiny.tosa", *ON) == (
+        "input 'image' (int8[1, 8, 8, 1]) is missing: give -i image=FILE.npy, or --random SEED to make it up"
+    )
+
+
+def test_unknown_input_name(refused):
+    assert refused("run", "tiny.tosa", "-i", "y=x.npy", *ON) == "the model has no input 'y'; it has 'image'"
+
+
+def test_input_given_twice(refused):
+    assert refused("run", "tiny.tosa", "-i", "image=x.npy", "-i", "x.npy", *ON) == (
+        "input 'image' is given twice: give one -i image=FILE.npy"
+    )
+
+
+def test_nameless_input_of_a_model_with_two(refused, here):
+    build = GraphBuilder()
+    build.output(build.add("ADD", [build.input(name, (2,), DType.INT32) for name in ("a", "b")]))
+    write_tosa(build.finish(), here / "two.tosa")
+    assert (
+        refused("run", "two.tosa", "-i", "x.npy", *ON)
+        == "-i x.npy: write NAME=FILE.npy, the model has 2 inputs"
+    )
+
+
+def test_wrong_shape(refused):
+    np.save("flat.npy", np.zeros(64, np.int8))
+    assert refused("run", "tiny.tosa", "-i", "image=flat.npy", *ON) == (
+        "input 'image' has shape [64], the model wants [1, 8, 8, 1]: reshape or crop it first"
+    )
+
+
+def test_wrong_dtype(refused):
+    np.save("float.npy", np.zeros((1, 8, 8, 1), np.float32))
+    assert refused("run", "tiny.tosa", "-i", "image=float.npy", *ON) == (
+        "input 'image' has dtype float32, the model wants int8: quantize it first, or convert it with .astype(np.int8)"
+    )
+
+
+@pytest.mark.parametrize("kind", ["text", "empty", "objects", "cut", "archive"])
+def test_input_that_is_no_npy_file(refused, here, kind):
+    whole = (here / "x.npy").read_bytes()
+    np.save("objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    np.savez("archive.npz", np.load("x.npy"))
+    data = {
+        "text": b"hello",
+        "empty": b"",
+        "objects": (here / "objects.npy").read_bytes(),
+        "cut": whole[:-3],
+        "archive": (here / "archive.npz").read_bytes(),
+    }
+    (here / "bad.npy").write_bytes(data[kind])
+    assert refused("run", "tiny.tosa", "-i", "image=bad.npy", *ON) == (
+        "input 'image': bad.npy is not a whole .npy file of numbers: write it with numpy.save"
+    )
+
+
+def test_input_file_that_is_not_there(refused, here):
+    assert refused("run", "tiny.tosa", "-i", "image=no.npy", *ON) == (
+        "input 'image': no.npy cannot be read: there is no such file; give a .npy file"
+    )
+    (here / "folder.npy").mkdir()
+    assert refused("run", "tiny.tosa", "-i", "image=folder.npy", *ON) == (
+        "input 'image': folder.npy cannot be read: it is a directory; give a .npy file"
+    )
+
+
+@pytest.mark.parametrize("verb", [("run", "--random", "1"), ("check",), ("compile", "-o", "x.tsc")])
+def test_model_file_that_is_not_there(refused, here, verb):
+    (here / "folder.tosa").mkdir()
+    way_out = "give a .tosa model or a .tsc program"
+    assert refused(*verb, "no.tosa") == f"no.tosa: cannot be read: there is no such file; {way_out}"
+    assert refused(*verb, "folder.tosa") == f"folder.tosa: cannot be read: it is a directory; {way_out}"
+
+
+@pytest.mark.parametrize("data", [b"", b"hello", bytes(range(256)) * 4], ids=["empty", "short", "garbage"])
+def test_file_that_is_no_tosa_file(refused, here, data):
+    (here / "bad.tosa").write_bytes(data)
+    assert refused("run", "bad.tosa", "--random", "1") == (
+        "bad.tosa: the .tosa data is not a TOSA flatbuffer: bytes 4 to 7 must be 'TOSA'; export or copy the model again"
+    )
+
+
+def test_truncated_model(refused, here):
+    data = (here / "tiny.tosa").read_bytes()
+    (here / "cut.tosa").write_bytes(data[: len(data) // 2])
+    assert refused("run", "cut.tosa", "--random", "1") == (
+        f"cut.tosa: malformed .tosa file: a name in block 0 needs bytes 4644 to 4648, the file has {len(data) // 2}; "
+        "export or copy the model again"
+    )
+
+
+def test_other_formats(refused):
+    assert refused("run", "model.onnx") == (
+        "model.onnx: ONNX models cannot be imported yet; convert the model to .tosa"
+    )
+    assert refused("check", "model.tflite") == (
+        "model.tflite: TFLite models cannot be imported yet; convert the model to .tosa"
+    )
+
+
+@pytest.mark.parametrize("target", ["golden", "emulator"])
+def test_float_graph(refused, here, target):
+    write_tosa(float_graph(), here / "float.tosa")
+    assert refused("run", "float.tosa", "--random", "1", "--on", target) == (
+        "tensor 'x' fp32[1, 4] is floating point and Tosaic computes integers: quantize the model to int8 first"
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (argmax_graph, "ARGMAX_0: ARGMAX ('argmax_0' int32[2])"),
+        (cond_if_graph, "COND_IF_0: COND_IF ('y' int32[2, 3])"),
+        (custom_graph, "CUSTOM_0: CUSTOM ('y' int8[2])"),
+    ],
+)
+def test_unsupported_operator(refused, here, make, message):
+    write_tosa(make(), here / "odd.tosa")
+    assert refused("run", "odd.tosa", "--random", "1", *ON) == (
+        f"{message} does not run on the accelerator yet; replace it, or use the target golden"
+    )
+
+
+@pytest.mark.parametrize("target", ["golden", "emulator"])
+def test_illegal_graph(refused, here, target):
+    write_tosa(clamp_graph((1, 4), min_val=5), here / "illegal.tosa")
+    assert refused("run", "illegal.tosa", "--random", "1", "--on", target) == (
+        "CLAMP_0 ('x' int8[1, 4]): max_val must not be less than min_val; found min_val 5 and max_val 1 "
+        "[CLAMP, TOSA 0.30 section 2.4.1]"
+    )
+
+
+def test_tensor_too_large(refused, here):
+    write_tosa(clamp_graph((1 << 16, 1 << 15)), here / "large.tosa")
+    assert refused("run", "large.tosa", "--random", "1", *ON) == (
+        "tensor 'x' int8[65536, 32768]: a tensor must have fewer than 2^31 elements [TOSA 1.0 level 8K]"
+    )
+
+
+def test_tensors_too_large_for_external_memory(refused, here):
+    build = GraphBuilder()
+    for name in "abcd":
+        x = build.input(name, (1 << 15, 1 << 15), DType.INT8)
+        build.output(build.add("CLAMP", [x], min_val=-1, max_val=1, nan_mode="PROPAGATE"))
+    write_tosa(build.finish(), here / "large.tosa")
+    assert refused("compile", "large.tosa", "-o", "x.tsc") == (
+        "tensor 'd' int8[32768, 32768] does not fit the 4 GiB of external memory that instructions address; "
+        "split the network"
+    )
+
+
+def test_unknown_configuration(refused):
+    message = "no configuration is called 'huge'; there are nano, small, base, large"
+    for verb in ("run", "check"):
+        assert refused(verb, "tiny.tosa", "--config", "huge") == message
+    assert refused("verilog", "-o", "out", "--config", "huge") == message
+    assert refused("compile", "tiny.tosa", "-o", "x.tsc", "--config", "huge") == message
+
+
+def test_unknown_target(refused):
+    assert refused("run", "tiny.tosa", "--on", "gpu") == (
+        "there is no target 'gpu'; use one of golden, emulator, sim, cocotb"
+    )
+
+
+def test_device_uri(refused):
+    assert refused("run", "tiny.tosa", "--on", "serial:///dev/ttyUSB1") == (
+        "target 'serial:///dev/ttyUSB1': boards are not connected yet; use one of golden, emulator, sim, cocotb"
+    )
+
+
+@pytest.mark.parametrize("option", ["--stats", "--report"])
+def test_result_files_that_cannot_be_written(refused, here, option):
+    run = ("run", "tiny.tosa", "--random", "1", *ON, option)
+    assert refused(*run, "no/file") == "no/file: cannot be written: there is no directory no; make it first"
+    assert refused(*run, here) == f"{here}: cannot be written: it is a directory; name a file in it"
+
+
+def test_program_file_that_cannot_be_written(refused):
+    assert refused("compile", "tiny.tosa", "-o", "no/x.tsc") == (
+        "no/x.tsc: cannot be written: there is no directory no; make it first"
+    )
+
+
+def test_disk_that_is_full(refused):
+    assert refused("compile", "tiny.tosa", "-o", "/dev/full") == (
+        "/dev/full: cannot be written: No space left on device; choose another place"
+    )
+
+
+@pytest.mark.parametrize(
+    "verb", [("run", "tiny.tosa", "--random", "1", *ON), ("verilog", "--config", "nano")]
+)
+def test_folder_that_cannot_be_made(refused, verb):
+    message = "x.npy: cannot be written: File exists; choose another place"
+    assert refused(*verb, "-o", "x.npy") == message
+
+
+def test_verbose_adds_the_traceback(tosaic):
+    outcome = tosaic("run", "no.tosa", "--verbose")
+    assert outcome.code == 1
+    assert outcome.err.startswith("Traceback (most recent call last):\n")
+    assert outcome.err.splitlines()[-1].startswith("tosaic: error: no.tosa: cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run"], "Missing argument '{model}'; see `tosaic run --help`"),
+        (["compile", "tiny.tosa"], "Missing option '-o' / '--output'; see `tosaic compile --help`"),
+        (
+            ["run", "tiny.tosa", "--layers"],
+            "Invalid value: --layers compares with golden: give --check too; see `tosaic run --help`",
+        ),
+        (
+            ["demo", "--images", "0"],
+            "Invalid value: --images must be in 1..450, not 0; see `tosaic demo --help`",
+        ),
+        (
+            ["demo", "--on", "golden"],
+            "Invalid value: the demo measures cycles, which golden has not: use --on sim or --on emulator; "
+            "see `tosaic demo --help`",
+        ),
+    ],
+)
+def test_usage(refused, arguments, message):
+    # The word for an argument is typer's and differs between its versions.
+    got = refused(*arguments, code=2)
+    assert got.lower().replace("{", "").replace("}", "") == message.lower().replace("{", "").replace("}", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["run", "tiny.tosa", "--random", "-1"], "--random"),
+        (["run", "tiny.tosa", "--memory-bandwidth", "0"], "--memory-bandwidth"),
+        (["run", "tiny.tosa", "--memory-latency", "-1"], "--memory-latency"),
+        (["run", "tiny.tosa", "--memory-latency", "x"], "--memory-latency"),
+        (["run", "tiny.tosa", "--nope"], "--nope"),
+        (["nope"], "nope"),
+    ],
+)
+def test_usage_in_the_words_of_typer(refused, arguments, option):
+    message = refused(*arguments, code=2)
+    assert option in message
+    assert message.endswith("--help`")
