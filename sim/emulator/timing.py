@@ -1,7 +1,8 @@
 """Predicts the cycles of a program: every unit is a process on an event-driven timeline.
 
-Only the instructions matter, never the data. Of the waits for a bank of the activation memory only those of ARRAY
-for VECTOR are counted, a tile at a time. The pipeline depths are constants in timing_parts.py; all else follows docs/architecture.md.
+Only the instructions matter, never the data. Of the waits for a bank of the activation memory only those of
+ARRAY for VECTOR are counted, a tile at a time. The pipeline depths are constants in timing_parts.py; all else
+follows docs/architecture.md.
 """
 
 import dataclasses

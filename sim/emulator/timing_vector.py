@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 
 from tosaic.hw.isa import STORE_STREAM, Instruction, Opcode, Source
 
-import numpy as np
-
 from .events import Process
 from .streams import Stream
 from .timing_parts import (
