@@ -324,7 +324,7 @@ class Bench:
 
 
 def assert_same(actual, expected):
-    """`actual == expected` for long byte strings; names the first difference (pytest's diff takes minutes)."""
+    """`actual == expected` for long byte strings; names the first difference (pytest's diff is slow)."""
     if actual != expected:
         at = next((i for i, (a, b) in enumerate(zip(actual, expected, strict=False)) if a != b), None)
         raise AssertionError(f"{len(actual)} and {len(expected)} bytes, first difference at {at}")
