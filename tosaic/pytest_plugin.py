@@ -33,6 +33,7 @@ def cosim() -> Cosim:
         try:
             return session.run(inputs, check=True)
         except MismatchError as mismatch:
-            pytest.fail(f"{target} on {config} is not bit-exact: {mismatch}", pytrace=False)
+            message = f"{target} on {config} is not bit-exact: {mismatch}"
+        pytest.fail(message, pytrace=False)
 
     return run

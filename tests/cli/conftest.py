@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from tosaic.cli import app
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"

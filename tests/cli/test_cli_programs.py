@@ -5,6 +5,7 @@ import zlib
 
 import numpy as np
 import pytest
+
 from tosaic.compiler.program import MAGIC
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.isa import ISA_HASH

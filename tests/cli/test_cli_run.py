@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+
 from tosaic.compiler.ir import read_tosa
 from tosaic.compiler.ir.errors import DeviceError
 from tosaic.driver import session as session_module

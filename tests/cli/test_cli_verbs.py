@@ -4,6 +4,7 @@ import importlib.metadata
 import subprocess
 
 import pytest
+
 from tosaic.compiler.ir import DType, GraphBuilder, write_tosa
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.csr_doc import csr_markdown

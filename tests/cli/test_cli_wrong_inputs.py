@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from tosaic.compiler.ir import DType, Graph, GraphBuilder, Operator, Tensor, write_tosa
 
 ON = ("--on", "emulator")

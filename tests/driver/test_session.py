@@ -1,0 +1,178 @@
+"""The Python API: sessions, one-shot runs, measurements, errors."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tosaic
+from tosaic.compiler.ir import DType, GraphBuilder, read_tosa
+from tosaic.hw.config import get_config
+from tosaic.sim.golden import evaluate
+
+TINY = Path(__file__).parents[2] / "examples" / "digits" / "digits_tiny.tosa"
+
+
+@pytest.fixture
+def image():
+    return np.random.default_rng(1).integers(-128, 128, (1, 8, 8, 1), dtype=np.int8)
+
+
+@pytest.fixture
+def scores(image):
+    return evaluate(read_tosa(TINY), {"image": image})["scores"]
+
+
+@pytest.mark.parametrize("target", ["golden", "emulator"])
+def test_session(target, image, scores):
+    session = tosaic.Session(TINY, target=target, config="small")
+    assert session.inputs == [tosaic.NodeArg("image", (1, 8, 8, 1), DType.INT8)]
+    assert session.outputs == [tosaic.NodeArg("scores", (1, 10), DType.INT8)]
+    assert session.inputs[0].numpy == np.int8
+    assert session.stats == {}
+    outputs = session.run({"image": image})
+    assert list(outputs) == ["scores"]
+    assert outputs["scores"].dtype == np.int8
+    np.testing.assert_array_equal(outputs["scores"], scores)
+    assert (session.stats["target"], session.stats["config"]) == (target, "small")
+    assert session.stats["bit_exact"] is None
+    session.run({"image": image}, check=True)
+    assert session.stats["bit_exact"] is True
+
+
+def test_a_session_runs_again_from_a_clean_memory(image, scores):
+    session = tosaic.Session(TINY, target="emulator")
+    first = session.run({"image": image})["scores"]
+    cycles = session.stats["cycles"]
+    other = session.run({"image": -1 - image})["scores"]
+    assert not np.array_equal(first, other)
+    np.testing.assert_array_equal(session.run({"image": image})["scores"], scores)
+    assert session.stats["cycles"] == cycles
+    np.testing.assert_array_equal(first, scores)
+
+
+def test_models_as_objects(image, scores, tmp_path):
+    session = tosaic.Session(str(TINY), target="emulator", config=get_config("nano"))
+    program = session.program
+    program.save(tmp_path / "tiny.tsc")
+    for model in (TINY, str(TINY), read_tosa(TINY), program, tmp_path / "tiny.tsc"):
+        np.testing.assert_array_equal(
+            tosaic.run(model, {"image": image}, target="emulator")["scores"], scores
+        )
+
+
+def test_one_shot_run(image, scores):
+    for options in ({"target": "golden"}, {"target": "emulator", "config": "large", "optimize": False}):
+        np.testing.assert_array_equal(tosaic.run(TINY, {"image": image}, **options)["scores"], scores)
+
+
+def test_layers_are_kept(image):
+    session = tosaic.Session(TINY, target="emulator", keep_layers=True, optimize=False)
+    session.run({"image": image}, check=True)
+    golden = evaluate(read_tosa(TINY), {"image": image}, keep=True)
+    assert len(session.kept) > 5
+    for name, value in session.kept.items():
+        np.testing.assert_array_equal(value, golden[name])
+
+
+def test_memory_that_is_not_contiguous_or_not_an_array(image, scores):
+    session = tosaic.Session(TINY, target="emulator")
+    np.testing.assert_array_equal(session.run({"image": np.asfortranarray(image)})["scores"], scores)
+    np.testing.assert_array_equal(session.run({"image": np.repeat(image, 2, 3)[..., ::2]})["scores"], scores)
+
+
+def test_progress_is_told():
+    told = []
+    tosaic.Session(TINY, target="emulator", progress=lambda *what: told.append(what))
+    assert [what[1:] for what in told] == [(0, 3), (1, 3), (2, 3)]
+    assert all(what[0].startswith("compile ") for what in told)
+
+
+def raised(error, call):
+    with pytest.raises(error) as caught:
+        call()
+    assert type(caught.value) is error
+    assert isinstance(caught.value, tosaic.Error)
+    return str(caught.value)
+
+
+def test_error_classes():
+    codes = {
+        tosaic.ModelError: 1,
+        tosaic.UnsupportedError: 1,
+        tosaic.InputError: 1,
+        tosaic.MismatchError: 3,
+        tosaic.DeviceError: 4,
+    }
+    assert {error: error.exit_code for error in codes} == codes
+
+
+def test_wrong_inputs(image):
+    session = tosaic.Session(TINY, target="emulator")
+    assert raised(tosaic.InputError, lambda: session.run({})) == (
+        "input 'image' is missing: give an int8 array of shape [1, 8, 8, 1]"
+    )
+    assert raised(tosaic.InputError, lambda: session.run({"image": image, "y": image})) == (
+        "the model has no input 'y'; it has 'image'"
+    )
+    assert raised(tosaic.InputError, lambda: session.run({"image": image[0]})) == (
+        "input 'image' has shape [8, 8, 1], the model wants [1, 8, 8, 1]: reshape or crop it first"
+    )
+    assert raised(tosaic.InputError, lambda: session.run({"image": image.astype(np.int32)})) == (
+        "input 'image' has dtype int32, the model wants int8: quantize it first, or convert it with .astype(np.int8)"
+    )
+
+
+def test_wrong_sessions(tmp_path):
+    assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, target="gpu")) == (
+        "there is no target 'gpu'; use one of golden, emulator, sim, cocotb"
+    )
+    assert raised(tosaic.UnsupportedError, lambda: tosaic.Session(TINY, target="tcp://fpga:1234")) == (
+        "target 'tcp://fpga:1234': boards are not connected yet; use one of golden, emulator, sim, cocotb"
+    )
+    assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, config="huge")) == (
+        "no configuration is called 'huge'; there are nano, small, base, large"
+    )
+    assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, memory_bandwidth=0)) == (
+        "memory bandwidth must be at least 1 byte per cycle, not 0"
+    )
+    assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, memory_latency=-1)) == (
+        "memory latency must be at least 0 cycles, not -1"
+    )
+    program = tosaic.Session(TINY, target="emulator", config="small").program
+    assert raised(tosaic.InputError, lambda: tosaic.Session(program, target="emulator", config="base")) == (
+        "the program was compiled for configuration small, not base: compile the model for base, "
+        "or do not name a configuration"
+    )
+
+
+@pytest.mark.parametrize("target", ["golden", "emulator"])
+def test_float_graphs_are_refused_by_name_of_the_first_float_tensor(target):
+    build = GraphBuilder()
+    whole = build.input("whole", (4,), DType.INT32)
+    build.output(build.add("CAST", [whole], dtype=DType.FP32))
+    graph = build.finish()
+    assert raised(tosaic.UnsupportedError, lambda: tosaic.Session(graph, target=target)) == (
+        "tensor 'cast_0' fp32[4] is floating point and Tosaic computes integers: quantize the model to int8 first"
+    )
+
+
+def test_layer_that_no_instruction_expresses():
+    build = GraphBuilder()
+    x = build.input("x", (1, 200_000), DType.INT32)
+    build.output(build.add("REDUCE_SUM", [x], axis=1))
+    graph = build.finish()
+    message = raised(tosaic.UnsupportedError, lambda: tosaic.Session(graph, target="emulator", config="nano"))
+    assert message == (
+        "800004 bytes of stripes do not fit 65536 free bytes; use a configuration with more activation memory than "
+        "'nano'"
+    )
+    build = GraphBuilder()
+    x = build.input("x", (1, 200_000), DType.INT8)
+    build.output(build.add("REDUCE_MAX", [x], axis=1, nan_mode="PROPAGATE"))
+    graph = build.finish()
+    message = raised(tosaic.UnsupportedError, lambda: tosaic.Session(graph, target="emulator", config="base"))
+    assert message == (
+        "REDUCE_MAX_0: 'reduce_max_0' int8[1, 1] needs an instruction whose VECTOR_DIMS.count_high must be in "
+        "0..65535, not 200000; split the tensor into smaller ones"
+    )
