@@ -21,7 +21,7 @@ demo: $(VENV)/installed
 	$(BIN)/tosaic demo
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n $(JOBS) tests
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup tests
 
 # TOSA's conformance suite: generated (byte-identical every time), expected outputs from the reference model, then run.
 # The empty gdb keeps the reference model from making a backtrace of each of its errors, 2 s a time.
@@ -50,7 +50,7 @@ lint: $(VENV)/installed-dev
 typecheck: $(VENV)/installed-dev
 	rm -rf build/typing && mkdir -p build/typing/tosaic
 	ln -s $(CURDIR)/tosaic/* build/typing/tosaic/
-	for name in hw compiler sim driver boards examples; do ln -s $(CURDIR)/$$name build/typing/tosaic/$$name; done
+	for name in hw compiler sim driver nnr boards examples; do ln -s $(CURDIR)/$$name build/typing/tosaic/$$name; done
 	MYPYPATH=build/typing $(BIN)/mypy -p tosaic
 
 # Tables in docs/ that are generated from the code; tests compare them.
