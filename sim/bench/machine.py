@@ -3,7 +3,6 @@
 import random
 from typing import Any
 
-import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, First, RisingEdge, with_timeout
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiResp, AxiSlave
@@ -32,7 +31,7 @@ class Machine:
 
     def __init__(self, dut: Any, memory: GuardedMemory, seed: int, stalls: str):
         self.dut, self.memory = dut, memory
-        cocotb.start_soon(Clock(dut.clk, CLOCK_NS, unit="ns").start())
+        Clock(dut.clk, CLOCK_NS, unit="ns").start()
         dut.rst.value = 1
         self.slave = AxiSlave(AxiBus.from_prefix(dut, "m_axi"), dut.clk, dut.rst, target=memory)
         self.lite = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.clk, dut.rst)

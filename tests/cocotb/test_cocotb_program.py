@@ -8,7 +8,9 @@ from copy_program import CONFIG, LOAD_PC, PROGRAM, ROW_BYTES, ROWS, WINDOW_BYTES
 
 from tosaic.compiler.ir.errors import DeviceError, InputError, UnsupportedError
 from tosaic.sim.bench import run_in_cocotb
+from tosaic.sim.emulator import Emulator
 from tosaic.sim.rtl.verilog import cached_verilog
+from tosaic.sim.stimulus import random_program
 
 
 def test_load_and_store_move_rows_and_stalls_cost_cycles():
@@ -33,6 +35,18 @@ def test_seed_decides_the_cycles():
     (first, size), (second, _) = copy_program(), copy_program()
     cycles = [run_in_cocotb(CONFIG, window, PROGRAM, size, seed=7).cycles for window in (first, second)]
     assert cycles[0] == cycles[1]
+
+
+@pytest.mark.parametrize("kind", ["transfers", "depthwise"])
+def test_random_program_leaves_the_same_memory_as_in_the_emulator(kind):
+    stimulus = random_program(CONFIG, kind, seed=5)
+    expected = stimulus.memory.copy()
+    place = (stimulus.program_address, stimulus.program_bytes)
+    predicted = Emulator(CONFIG).run(expected, *place)
+    measured = run_in_cocotb(CONFIG, stimulus.memory, *place, seed=5)
+    np.testing.assert_array_equal(stimulus.memory, expected)
+    assert measured.dram_write_bytes == predicted.dram_write_bytes
+    assert measured.macs == predicted.macs
 
 
 def test_illegal_instruction_is_named():
