@@ -13,6 +13,7 @@ ALLOWED = {
     "sim": {"sim", "compiler.ir", "hw"},
     "driver": {"driver", "sim", "compiler", "hw"},
     "boards": {"boards", "hw"},
+    "nnr": {"nnr", "compiler.ir.errors"},
 }
 GOLDEN = {"sim.golden", "compiler.ir"}
 

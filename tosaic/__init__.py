@@ -15,6 +15,7 @@ from tosaic.compiler.ir.errors import (
     UnsupportedError,
 )
 from tosaic.driver.session import NodeArg, Session, run
+from tosaic.nnr.errors import NnrError
 
 __version__ = version("tosaic")
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "InputError",
     "MismatchError",
     "ModelError",
+    "NnrError",
     "NodeArg",
     "Session",
     "UnsupportedError",

@@ -1,0 +1,167 @@
+"""Quantized levels to and from a CABAC payload: bypass header, `quant_tensor_term()`, stream checks (11.1.2)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tosaic.nnr import cabac_decode, cabac_encode, jit
+from tosaic.nnr.cabac_tables import context_count, tables
+from tosaic.nnr.errors import NnrError
+
+# Every context-coded bin takes at least 2 off a range of 256..510 before the next bit is read, so a payload bit
+# holds at most 128 bins: a bound on memory that needs no trust in the signalled dimensions.
+MAX_LEVELS_PER_BIT = 128
+
+
+@dataclass(frozen=True)
+class DecodedLevels:
+    """What a CABAC payload holds: `QuantParam` (flat, int32), `qp` as coded (0 if not coded), `dq_flag`."""
+
+    levels: np.ndarray
+    qp: int
+    dq_flag: bool
+
+
+def check_unary_length(cabac_unary_length: int) -> None:
+    """Raise NnrError unless `cabac_unary_length` fits its u(8)."""
+    if not 0 <= cabac_unary_length <= 255:
+        raise NnrError(f"cabac_unary_length must be 0..255, not {cabac_unary_length}")
+
+
+def decode(
+    payload: bytes, count: int, unary_length: int, *, qp_bits: int = 0, has_dq_flag: bool = True
+) -> DecodedLevels:
+    """Decode one payload of `count` levels, all of it: 5.2.1 to 5.2.3 without the reconstruction.
+
+    qp_bits: width of `qp` in front (6 + qp_density for NNR_PT_FLOAT32, else 0). Raises NnrError on a stream that
+    is truncated, too long, or breaks a rule of clause 11; the message gives the bit position or the level.
+    """
+    check_unary_length(unary_length)
+    end = 8 * len(payload)
+    if count > MAX_LEVELS_PER_BIT * end:
+        raise NnrError(f"NNR payload of {len(payload)} bytes is too short for {count} levels")
+    data = jit.octets(payload, len(payload) + cabac_decode.PADDING_BYTES)
+    offset = (int(data[0]) << 1) | (int(data[1]) >> 7)
+    interval, position = 510, 9
+    if end < position:
+        raise NnrError(
+            f"NNR payload of {len(payload)} bytes is truncated: the arithmetic decoder starts with 9 bits"
+        )
+    if offset >= interval:
+        raise NnrError(f"NNR payload starts with ivlOffset {offset}; 510 and 511 are not allowed (11.2.2.3)")
+    qp, offset, position = cabac_decode.decode_bypass(data, qp_bits, interval, offset, position)
+    if qp_bits and qp >> (qp_bits - 1):
+        qp -= 1 << qp_bits
+    dq_flag, offset, position = cabac_decode.decode_bypass(data, int(has_dq_flag), interval, offset, position)
+
+    contexts = context_count(unary_length)
+    registers = jit.ints((interval, offset, position))
+    levels = np.empty(count, np.int32) if jit.COMPILED else [0] * count
+    status, index = cabac_decode.decode_levels(
+        data,
+        end,
+        count,
+        unary_length,
+        int(dq_flag),
+        jit.zeros(contexts),
+        jit.zeros(contexts),
+        tables(),
+        registers,
+        levels,
+    )
+    if status == cabac_decode.PREFIX_TOO_LONG:
+        raise NnrError(
+            f"NNR level {index} has 31 ones in its abs_level_greater_x2 prefix; int32 needs at most 30"
+        )
+    if status == cabac_decode.LEVEL_TOO_LARGE:
+        raise NnrError(f"NNR level {index} is outside int32")
+    if status == cabac_decode.TRUNCATED:
+        raise NnrError(
+            f"NNR payload of {len(payload)} bytes is truncated: it ends inside level {index} of {count}"
+        )
+    _check_termination(data, len(payload), registers)
+    return DecodedLevels(np.asarray(levels, np.int32), int(qp), bool(dq_flag))
+
+
+def _check_termination(data: bytes, length_bytes: int, registers: Sequence[int]) -> None:
+    """terminating_one_bit, the stop bit, nesting_zero_bit, and nothing after them (11.2.4.3.5, E-08)."""
+    interval, offset, position = (int(register) for register in registers)
+    if position > 8 * length_bytes:
+        raise NnrError(f"NNR payload of {length_bytes} bytes is truncated: it ends in its last level")
+    if offset < interval - 2:
+        raise NnrError(
+            f"NNR payload has terminating_one_bit 0 at bit {position}: wrong dimensions or a damaged stream"
+        )
+    last = position - 1
+    byte = int(data[last >> 3])
+    if not (byte >> (7 - (last & 7))) & 1:
+        raise NnrError(f"NNR payload has stop bit 0 at bit {last}; it must be 1 (11.2.4.3.5)")
+    if byte & ((1 << (7 - (last & 7))) - 1):
+        raise NnrError(f"NNR payload has a nesting_zero_bit of 1 after bit {last} (11.1.2.1)")
+    used = (last >> 3) + 1
+    if used != length_bytes:
+        raise NnrError(f"NNR payload ends after {used} bytes, but {length_bytes} are given: trailing data")
+
+
+def encode(
+    levels: np.ndarray, unary_length: int, *, dq_flag: bool | None = False, qp: int = 0, qp_bits: int = 0
+) -> bytes:
+    """Code `QuantParam` values in C order: the mirror of `decode`.
+
+    dq_flag: None codes no flag (NNR_PT_CB_FLOAT32). With True every non-zero value must have the parity of the
+    state it is reached in (11.1.2.4). Raises NnrError on values that cannot be coded.
+    """
+    check_unary_length(unary_length)
+    values = np.asarray(levels)
+    if values.dtype.kind not in "iu":
+        raise NnrError(f"NNR levels must be integers, not {values.dtype}")
+    flat = values.reshape(-1)
+    if flat.size and not (-(2**31) <= int(flat.min()) and int(flat.max()) < 2**31):
+        raise NnrError("NNR levels must fit int32")
+    flat = np.ascontiguousarray(flat, np.int64)
+    # The bypass header is small arithmetic on the first bits: low stays below 9 + 14 bits.
+    low, queue = 0, 0
+    header = [(qp & ((1 << qp_bits) - 1), qp_bits), (int(bool(dq_flag)), int(dq_flag is not None))]
+    for value, bits in header:
+        low = (low << bits) + 510 * value
+        queue += bits
+    out = jit.octets(b"", flat.size // 2 + 1024)
+    low, queue, length = cabac_encode.write_queue(low, queue, out, 0)
+    registers = jit.ints((low, 510, queue, length, 0, 0))
+    contexts = context_count(unary_length)
+    state0, state1 = jit.zeros(contexts), jit.zeros(contexts)
+    source = flat if jit.COMPILED else flat.tolist()
+    index = 0
+    while True:
+        index = cabac_encode.encode_levels(
+            source, index, unary_length, int(bool(dq_flag)), state0, state1, tables(), registers, out
+        )
+        if index < 0:
+            _raise_uncodable(flat, -1 - index, bool(dq_flag))
+        if index == flat.size:
+            return _finish(out, registers)
+        out = jit.octets(bytes(out), 2 * len(out))
+
+
+def _raise_uncodable(flat: np.ndarray, index: int, dq: bool) -> None:
+    if dq and abs(int(flat[index])) < 2**31:
+        raise NnrError(
+            f"NNR level {index} is {flat[index]}, which dependent quantization cannot reach there: "
+            "quantize with the trellis, or code with dq=False"
+        )
+    raise NnrError(f"NNR level {index} is {flat[index]}, too large for this cabac_unary_length")
+
+
+def _finish(out: bytes, registers: Sequence[int]) -> bytes:
+    """Code terminating_one_bit, the stop bit and the alignment; the whole payload."""
+    low, interval, queue, length = (int(register) for register in registers[:4])
+    low = (low + interval - 2) | 1
+    bits = 9 + queue
+    written = int.from_bytes(b"\0" + bytes(out[:length]), "big")
+    if low >> bits:
+        # A carry into bytes already written.
+        written += 1
+        low &= (1 << bits) - 1
+    padding = -bits % 8
+    return written.to_bytes(length + 1, "big")[1:] + (low << padding).to_bytes((bits + padding) // 8, "big")

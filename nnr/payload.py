@@ -1,0 +1,158 @@
+"""Tensor payloads of the four types (5.2, Table 3): what a compressed data unit holds."""
+
+import enum
+import math
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+
+from tosaic.nnr import levels as coded
+from tosaic.nnr.errors import NnrError, NnrWarning
+
+
+class PayloadType(enum.IntEnum):
+    """nnr_compressed_data_unit_payload_type (Table 3)."""
+
+    INT32 = 0
+    FLOAT32 = 1
+    CB_FLOAT32 = 2
+    RAW_FLOAT32 = 3
+
+
+def decode_tensor(
+    payload: bytes,
+    shape: Sequence[int],
+    *,
+    payload_type: str = "int32",
+    cabac_unary_length: int = 10,
+    qp_density: int = 2,
+    quantization_parameter: int = 0,
+    codebook: Sequence[float] | np.ndarray | None = None,
+    codebook_zero_offset: int = 0,
+) -> np.ndarray:
+    """Decode one tensor (5.2.1 to 5.2.4); the payload must hold it and nothing else.
+
+    payload_type: "int32", "float32", "cb_float32" or "raw_float32". An empty shape is a scalar.
+    Returns an array of `shape`: int32 for "int32", float32 for the others.
+    Raises NnrError on a bad stream or on parameters outside their syntax elements' ranges.
+    """
+    kind = payload_type_of(payload_type)
+    dimensions = _checked_shape(shape)
+    count = math.prod(dimensions)
+    payload = bytes(payload)
+    if kind is PayloadType.RAW_FLOAT32:
+        if len(payload) != 4 * count:
+            raise NnrError(
+                f"raw_float32 payload of {len(payload)} bytes must have {4 * count} for shape {dimensions}"
+            )
+        return np.frombuffer(payload, "<f4").astype(np.float32).reshape(dimensions)
+    if kind is PayloadType.INT32:
+        return coded.decode(payload, count, cabac_unary_length).levels.reshape(dimensions)
+    if kind is PayloadType.CB_FLOAT32:
+        if codebook is None:
+            raise NnrError("a cb_float32 payload needs its codebook")
+        table = np.asarray(codebook, np.float32).reshape(-1)
+        found = coded.decode(payload, count, cabac_unary_length, has_dq_flag=False)
+        return look_up(found.levels, table, codebook_zero_offset).reshape(dimensions)
+    check_qp_density(qp_density)
+    found = coded.decode(payload, count, cabac_unary_length, qp_bits=6 + qp_density)
+    return dequantize(found.levels, found.qp + quantization_parameter, qp_density).reshape(dimensions)
+
+
+def encode_tensor(levels: np.ndarray, *, cabac_unary_length: int = 10, dq: bool = False) -> bytes:
+    """Code `QuantParam` values as an NNR_PT_INT32 payload (5.2.1); `decode_tensor` returns the same values.
+
+    levels: integers within int32, any shape, C order. dq: code with dependent quantization's state machine; every
+    non-zero value must then have the parity of the state it is reached in (`tosaic.nnr.quantize_dependent` makes
+    such values). Raises NnrError when a value cannot be coded.
+    """
+    return coded.encode(np.asarray(levels), cabac_unary_length, dq_flag=dq)
+
+
+def encode_float_tensor(
+    levels: np.ndarray,
+    qp: int,
+    *,
+    qp_density: int = 2,
+    quantization_parameter: int = 0,
+    cabac_unary_length: int = 10,
+    dq: bool = False,
+) -> bytes:
+    """Code `QuantParam` values as an NNR_PT_FLOAT32 payload (5.2.2) of step size `step_size(qp, qp_density)`.
+
+    qp: the tensor's parameter; the payload carries its difference to `quantization_parameter`.
+    """
+    check_qp_density(qp_density)
+    bits = 6 + qp_density
+    difference = qp - quantization_parameter
+    if not -(1 << (bits - 1)) <= difference < 1 << (bits - 1):
+        raise NnrError(f"qp {difference} does not fit iae({bits}); move quantization_parameter towards {qp}")
+    return coded.encode(np.asarray(levels), cabac_unary_length, dq_flag=dq, qp=difference, qp_bits=bits)
+
+
+def encode_codebook_tensor(
+    indices: np.ndarray, *, codebook_zero_offset: int = 0, cabac_unary_length: int = 10
+) -> bytes:
+    """Code indices into a codebook as an NNR_PT_CB_FLOAT32 payload (5.2.3): level = index - codebook_zero_offset."""
+    values = np.asarray(indices, np.int64) - codebook_zero_offset
+    return coded.encode(values, cabac_unary_length, dq_flag=None)
+
+
+def encode_raw_tensor(values: np.ndarray) -> bytes:
+    """A NNR_PT_RAW_FLOAT32 payload (5.2.4): float32, little endian, NaN payloads kept."""
+    return np.ascontiguousarray(values, "<f4").tobytes()
+
+
+def step_size(qp: int, qp_density: int) -> tuple[int, int]:
+    """stepSize of 5.2.2 as (mantissa, exponent of 2); `qp` includes quantization_parameter (E-17)."""
+    mul = (1 << qp_density) + (qp & ((1 << qp_density) - 1))
+    return mul, (qp >> qp_density) - qp_density
+
+
+def dequantize(levels: np.ndarray, qp: int, qp_density: int) -> np.ndarray:
+    """QuantParam * stepSize, computed exactly and rounded once, to nearest even (E-20).
+
+    Warns when float32 does not hold a product exactly, which the text forbids a bitstream to cause.
+    """
+    mul, exponent = step_size(qp, qp_density)
+    # int32 * 8 bits is exact in float64, and so is the power of two until far below float32's range.
+    with np.errstate(over="ignore", under="ignore"):
+        exact = np.ldexp(levels.astype(np.float64) * mul, exponent)
+        rounded = exact.astype(np.float32)
+    # What float64 itself cannot hold is 0 or infinite there and in float32 alike.
+    if not np.array_equal(rounded, exact) or ((exact == 0) & (levels != 0)).any() or np.isinf(exact).any():
+        warnings.warn(f"NNR values of qp {qp} are rounded to float32 (5.2.2)", NnrWarning, stacklevel=3)
+    return rounded
+
+
+def look_up(levels: np.ndarray, codebook: np.ndarray, codebook_zero_offset: int) -> np.ndarray:
+    """codebook[QuantParam + codebook_zero_offset] (5.2.3); an index outside the codebook is an error (E-19)."""
+    indices = levels.astype(np.int64) + codebook_zero_offset
+    wrong = np.flatnonzero((indices < 0) | (indices >= codebook.size))
+    if wrong.size:
+        first = int(wrong[0])
+        raise NnrError(f"NNR level {first} selects entry {indices[first]} of a codebook of {codebook.size}")
+    return codebook[indices] if codebook.size else np.empty(0, np.float32)
+
+
+def payload_type_of(name: str) -> PayloadType:
+    """The payload type called "int32", "float32", "cb_float32" or "raw_float32"."""
+    try:
+        return PayloadType[name.upper()]
+    except KeyError:
+        names = ", ".join(kind.name.lower() for kind in PayloadType)
+        raise NnrError(f"NNR payload type {name!r} is not one of {names}") from None
+
+
+def check_qp_density(qp_density: int) -> None:
+    """Raise NnrError unless `qp_density` fits its u(3)."""
+    if not 0 <= qp_density <= 7:
+        raise NnrError(f"qp_density must be 0..7, not {qp_density}")
+
+
+def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    dimensions = tuple(int(size) for size in shape)
+    if any(size < 0 for size in dimensions):
+        raise NnrError(f"tensor_dimensions {dimensions} has a negative size")
+    return dimensions
