@@ -255,6 +255,22 @@ def test_folder_that_cannot_be_made(refused, verb):
     assert refused(*verb, "-o", "x.npy") == message
 
 
+def test_cache_that_cannot_be_made(refused, monkeypatch):
+    monkeypatch.setenv("TOSAIC_CACHE", "/dev/null/cache")
+    run = ("run", "tiny.tosa", "--random", "1", "--on", "sim", "--config", "nano")
+    assert refused(*run) == "/dev/null/cache/verilog: Not a directory"
+
+
+def test_too_little_memory(refused, monkeypatch):
+    def memory(program):
+        raise MemoryError
+
+    monkeypatch.setattr("tosaic.compiler.program.Program.memory", memory)
+    assert refused("run", "tiny.tosa", "--random", "1", *ON) == (
+        "this machine has too little memory for the run; use a smaller model or a machine with more"
+    )
+
+
 def test_verbose_adds_the_traceback(tosaic):
     outcome = tosaic("run", "no.tosa", "--verbose")
     assert outcome.code == 1

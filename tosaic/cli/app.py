@@ -51,6 +51,11 @@ def main() -> None:
         # The reader (head, less) has seen enough; Python must not complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        # What nobody expected: the cache's directory, a full disk for temporary files.
+        _fail(f"{error.filename or 'the operating system'}: {error.strerror or error}", 1)
+    except MemoryError:
+        _fail("this machine has too little memory for the run; use a smaller model or a machine with more", 1)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
     except Exception as error:
