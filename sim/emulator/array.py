@@ -4,6 +4,7 @@ import numpy as np
 
 from tosaic.hw.isa import Error, Instruction, Opcode
 
+from .hazards import AM, WM
 from .state import Fault, State
 
 BLOCK_ELEMENTS = 1 << 21
@@ -65,7 +66,7 @@ class Array:
             if go.accumulate:
                 sums += self._accumulators[: len(sums)]
             if go.drain:
-                self._state.accumulator_queue.push(sums)
+                self._send(sums)
             tail = sums[(len(sums) - 1) // rows * rows :]
             self._accumulators[: len(tail)] = tail
 
@@ -96,7 +97,12 @@ class Array:
                 sums += stream[source] * tap
             else:
                 sums[inside] += stream[source[inside]] * tap
-        self._state.accumulator_queue.push(sums.astype(np.int64).astype(np.int32))
+        self._send(sums.astype(np.int64).astype(np.int32))
+
+    def _send(self, vectors: np.ndarray) -> None:
+        self._state.accumulator_queue.push(vectors)
+        if self._state.hazards:
+            self._state.hazards.sent(len(vectors))
 
     def _get(self, name: str) -> Instruction:
         try:
@@ -106,6 +112,9 @@ class Array:
 
     def _weights(self, word: int, count: int) -> np.ndarray:
         """float64 [count, W]: weights minus their zero point."""
+        if self._state.hazards:
+            columns = self._state.config.columns
+            self._state.hazards.read(WM, word * columns + np.arange(count * columns))
         words = self._state.wm[(word + np.arange(count)) % self._state.config.wm_words]
         return words.astype(np.float64) - self._get("input").weight_zp
 
@@ -119,7 +128,8 @@ class Array:
         columns = self._state.config.columns
         py, px = np.divmod(pixels, window.width)
         address = source.address + py * window.y_step_bytes + px * window.x_step
-        data = self._state.am.read_words(address[:, None] + step_addresses)
+        addresses = address[:, None] + step_addresses
+        data = self._state.am.read_words(addresses)
         operands = (data if source.unsigned_input else data.view(np.int8)).astype(np.float64)
         if source.input_zp:
             operands -= source.input_zp
@@ -127,9 +137,14 @@ class Array:
         xb = (window.x_start + px * window.x_step)[:, None] + step_bytes
         row_inside = (iy >= 0) & (iy < source.height)
         partial = ~(row_inside & (xb >= 0) & (xb + columns <= source.row_bytes))
-        if partial.any():
-            byte = xb[partial][:, None] + np.arange(columns)
-            operands[partial] *= row_inside[partial][:, None] & (byte >= 0) & (byte < source.row_bytes)
+        byte = xb[partial][:, None] + np.arange(columns)
+        inside = row_inside[partial][:, None] & (byte >= 0) & (byte < source.row_bytes)
+        operands[partial] *= inside
+        if self._state.hazards:
+            lanes = np.arange(columns)
+            whole = np.unique(addresses[~partial])[:, None] + lanes
+            parts = addresses[partial][:, None] + lanes
+            self._state.hazards.read(AM, np.unique(np.concatenate([whole.ravel(), parts[inside]])))
         return operands
 
 

@@ -18,17 +18,24 @@ from tosaic.hw.isa import (
 from ..program import count_macs
 from ..result import RunResult
 from .array import Array
+from .hazards import Hazards
 from .state import Fault, State
 from .timing import Deadlock, predict
 from .transfer import load, store
 from .vector import Vector
 
+SEMAPHORE_MAX = 4095
+
 
 class Emulator:
-    """Executes programs of one configuration; external memory is the array handed to `run`."""
+    """Executes programs of one configuration; external memory is the array handed to `run`.
 
-    def __init__(self, config: Config):
+    With `check_hazards`, accesses whose order no token settles are errors, too (see hazards.py); slower.
+    """
+
+    def __init__(self, config: Config, *, check_hazards: bool = False):
         self.config = config
+        self._check_hazards = check_hazards
 
     def run(
         self,
@@ -48,7 +55,8 @@ class Emulator:
         image = np.frombuffer(memory, np.uint8) if isinstance(memory, bytearray) else memory
         if image.dtype != np.uint8 or image.ndim != 1 or not image.flags.writeable:
             raise DeviceError("external memory must be a writable one-dimensional uint8 array")
-        program = _Execution(self.config, image).run(program_address, program_bytes)
+        hazards = Hazards(self.config, image.size) if self._check_hazards else None
+        program = _Execution(State(self.config, image, hazards)).run(program_address, program_bytes)
         try:
             timeline = predict(self.config, program, program_address, bandwidth_bytes, latency_cycles)
         except Deadlock as deadlock:
@@ -66,13 +74,12 @@ class Emulator:
 class _Execution:
     """One run of one program."""
 
-    def __init__(self, config: Config, memory: np.ndarray):
-        self._config = config
-        self._state = State(config, memory)
-        self._array = Array(self._state)
-        self._vector = Vector(self._state)
+    def __init__(self, state: State):
+        self._state, self._config = state, state.config
+        self._array = Array(state)
+        self._vector = Vector(state)
         self._pitches: dict[Unit, Instruction] = {}
-        self._semaphores = [0] * config.semaphores
+        self._semaphores = [0] * state.config.semaphores
         self._done = False
 
     def run(self, address: int, size_bytes: int) -> list[Instruction]:
@@ -89,13 +96,13 @@ class _Execution:
             offset = len(program) * INSTRUCTION_BYTES
             raw = code[offset : offset + INSTRUCTION_BYTES]
             if len(raw) < INSTRUCTION_BYTES:
-                raise _error(
-                    Error.PROGRAM_END, address + offset, None, f"{size_bytes} bytes of program have no END"
-                )
+                raise _error(Error.PROGRAM_END, offset, None, f"{size_bytes} bytes of program have no END")
             try:
                 instruction = decode(raw)
             except IllegalInstruction as error:
                 raise _error(Error.ILLEGAL, offset, None, str(error)) from None
+            if not program and instruction.opcode != Opcode.BEGIN:
+                raise _error(Error.ILLEGAL, offset, instruction, "a program's first instruction is BEGIN")
             try:
                 self._execute(instruction)
             except Fault as fault:
@@ -104,6 +111,8 @@ class _Execution:
         return program
 
     def _execute(self, instruction: Instruction) -> None:
+        if self._state.hazards:
+            self._state.hazards.begin(instruction)
         match instruction.opcode:
             case Opcode.BEGIN:
                 self._begin(instruction)
@@ -114,7 +123,7 @@ class _Execution:
             case Opcode.LOAD_WAIT | Opcode.ARRAY_WAIT | Opcode.VECTOR_WAIT | Opcode.STORE_WAIT:
                 self._wait(instruction)
             case Opcode.LOAD_SIGNAL | Opcode.ARRAY_SIGNAL | Opcode.VECTOR_SIGNAL | Opcode.STORE_SIGNAL:
-                self._semaphores[self._semaphore(instruction)] += instruction.count
+                self._signal(instruction)
             case Opcode.LOAD_PITCH | Opcode.STORE_PITCH:
                 self._pitches[instruction.opcode.unit] = instruction
             case Opcode.LOAD_GO:
@@ -158,6 +167,12 @@ class _Execution:
         if instruction.semaphore >= len(self._semaphores):
             raise Fault(Error.ILLEGAL, f"there are {len(self._semaphores)} semaphores")
         return instruction.semaphore
+
+    def _signal(self, signal: Instruction) -> None:
+        semaphore = self._semaphore(signal)
+        self._semaphores[semaphore] += signal.count
+        if self._semaphores[semaphore] > SEMAPHORE_MAX:
+            raise Fault(None, f"semaphore {semaphore} counts to {SEMAPHORE_MAX} only")
 
     def _wait(self, wait: Instruction) -> None:
         semaphore = self._semaphore(wait)

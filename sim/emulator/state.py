@@ -1,11 +1,15 @@
 """The machine's storage, and the exception its units raise."""
 
 import collections
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Error
+
+if TYPE_CHECKING:
+    from .hazards import Hazards
 
 
 class Fault(Exception):
@@ -93,9 +97,10 @@ class AccumulatorQueue:
 class State:
     """Memories and connections shared by the units."""
 
-    def __init__(self, config: Config, memory: np.ndarray):
+    def __init__(self, config: Config, memory: np.ndarray, hazards: "Hazards | None" = None):
         self.config = config
         self.memory = memory
+        self.hazards = hazards
         self.am = ActivationMemory(config.am_bytes, config.columns)
         self.wm = np.zeros((config.wm_words, config.columns), np.int8)
         self.accumulator_queue = AccumulatorQueue(config.columns)

@@ -4,6 +4,7 @@ import numpy as np
 
 from tosaic.hw.isa import Error, Instruction, Space
 
+from .hazards import AM, MEMORY, WM
 from .state import Fault, State
 
 
@@ -11,6 +12,10 @@ def load(state: State, go: Instruction, pitch: Instruction | None) -> None:
     """Execute LOAD_GO with the pitches of the last LOAD_PITCH."""
     memory_pitch, local_pitch = _pitches(go, pitch)
     data = _memory_rows(state, go, memory_pitch)
+    if state.hazards:
+        state.hazards.read(MEMORY, _addresses(go, go.memory_address, memory_pitch))
+        local = _addresses(go, go.local_address, local_pitch)
+        state.hazards.write(AM if go.space == Space.AM else WM, local)
     if go.space == Space.AM:
         state.am.write_rows(go.local_address, local_pitch, data)
         return
@@ -35,6 +40,9 @@ def store(state: State, go: Instruction, pitch: Instruction | None) -> None:
     """Execute STORE_GO with the pitches of the last STORE_PITCH."""
     memory_pitch, local_pitch = _pitches(go, pitch)
     target = _memory_rows(state, go, memory_pitch)
+    if state.hazards:
+        state.hazards.read(AM, _addresses(go, go.local_address, local_pitch))
+        state.hazards.write(MEMORY, _addresses(go, go.memory_address, memory_pitch))
     data = state.am.read_rows(go.local_address, local_pitch, go.rows, go.row_bytes)
     for row in range(go.rows):
         target[row] = data[row]
@@ -42,6 +50,10 @@ def store(state: State, go: Instruction, pitch: Instruction | None) -> None:
 
 def _pitches(go: Instruction, pitch: Instruction | None) -> tuple[int, int]:
     return (pitch.memory_pitch, pitch.local_pitch) if pitch else (0, 0)
+
+
+def _addresses(go: Instruction, address: int, pitch: int) -> np.ndarray:
+    return (address + pitch * np.arange(go.rows)[:, None] + np.arange(go.row_bytes)).ravel()
 
 
 def _memory_rows(state: State, go: Instruction, memory_pitch: int) -> np.ndarray:

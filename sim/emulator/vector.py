@@ -5,6 +5,7 @@ import numpy as np
 from tosaic.hw.isa import STORE_STREAM, Element, Error, Instruction, Opcode, Source
 
 from .alu import Parameters, Value, micro_op
+from .hazards import AM
 from .state import Fault, State
 from .streams import ELEMENT_BOUNDS, ELEMENT_DTYPES, Stream
 
@@ -48,18 +49,23 @@ class Vector:
             case Opcode.VECTOR_TABLE:
                 if instruction.entries not in (256, 512):
                     raise Fault(Error.ILLEGAL, f"a table has 256 or 512 entries, not {instruction.entries}")
-                raw = self._state.am.read(instruction.address, 4 * instruction.entries)
+                raw = self._read(instruction.address, 4 * instruction.entries)
                 self._parameters.table[: instruction.entries] = raw.view("<i4")
 
     def _load_parameters(self, instruction: Instruction) -> None:
         columns, address = self._state.config.columns, instruction.address
         if instruction.bias:
-            self._parameters.bias = self._state.am.read(address, 4 * columns).view("<i4").astype(np.int64)
+            self._parameters.bias = self._read(address, 4 * columns).view("<i4").astype(np.int64)
             address += 4 * columns
         if instruction.scale:
-            raw = self._state.am.read(address, 5 * columns)
+            raw = self._read(address, 5 * columns)
             self._parameters.multiplier = raw[: 4 * columns].view("<i4").astype(np.int64)
             self._parameters.shift = (raw[4 * columns :] & 63).astype(np.int64)
+
+    def _read(self, address: int, size: int) -> np.ndarray:
+        if self._state.hazards:
+            self._state.hazards.read(AM, address + np.arange(size))
+        return self._state.am.read(address, size)
 
     def go(self, go: Instruction) -> None:
         """Execute VECTOR_GO."""
@@ -95,7 +101,10 @@ class _Run:
         for index, _ in self._sequence:
             for stream in _streams_used(self._program[index]):
                 self._accesses[stream] = self._accesses.get(stream, 0) + 1
-        self._array = state.accumulator_queue.pop(self._accesses.get(ARRAY, 0) * go.vectors)
+        vectors = self._accesses.get(ARRAY, 0) * go.vectors
+        self._array = state.accumulator_queue.pop(vectors)
+        if state.hazards:
+            state.hazards.taken(vectors)
         self._stores: list[tuple[np.ndarray, np.ndarray]] = []
         """(access numbers [n], bytes [n, W]) of stores; written at the end, no load of a GO may read them."""
 
@@ -193,7 +202,11 @@ class _Run:
     def _load(self, index: int, numbers: np.ndarray) -> Value:
         stream = self._streams[index]
         columns = self._state.config.columns
-        data = self._state.am.read_words(stream.addresses(numbers)).view(ELEMENT_DTYPES[stream.element])
+        addresses = stream.addresses(numbers)
+        if self._state.hazards:
+            used = np.arange(stream.element.bytes if stream.splat else columns)
+            self._state.hazards.read(AM, (addresses[..., None] + used).ravel())
+        data = self._state.am.read_words(addresses).view(ELEMENT_DTYPES[stream.element])
         bound = ELEMENT_BOUNDS[stream.element]
         if stream.splat:
             return Value(np.repeat(data[..., :1].astype(np.int64), columns, axis=-1), bound)
@@ -225,6 +238,8 @@ class _Run:
             stored = np.where(stream.at_last_turn(numbers), go.tail_lanes, go.lanes) * stream.element.bytes
             kept = np.arange(width) < stored[:, None]
             addresses, data = addresses[kept], data[kept]
+        if self._state.hazards:
+            self._state.hazards.write(AM, addresses.ravel())
         self._state.am.write(addresses, data)
 
 

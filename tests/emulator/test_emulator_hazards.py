@@ -1,0 +1,186 @@
+"""Races that program order hides: every pair of units, with and without the token that orders them."""
+
+import numpy as np
+import pytest
+
+from tosaic.compiler.ir.errors import DeviceError
+from tosaic.hw.config import CONFIGS
+from tosaic.hw.isa import STORE_STREAM, Opcode, Source, Space
+from tosaic.sim.assembler import Assembler
+from tosaic.sim.emulator import Emulator
+from tosaic.sim.stimulus import KINDS, random_program
+
+CONFIG = CONFIGS["small"]
+WAITS = {
+    "load": Opcode.LOAD_WAIT,
+    "array": Opcode.ARRAY_WAIT,
+    "vector": Opcode.VECTOR_WAIT,
+    "store": Opcode.STORE_WAIT,
+}
+SIGNALS = {
+    "load": Opcode.LOAD_SIGNAL,
+    "array": Opcode.ARRAY_SIGNAL,
+    "vector": Opcode.VECTOR_SIGNAL,
+    "store": Opcode.STORE_SIGNAL,
+}
+
+
+def load(assembler, space=Space.AM, memory_address=0, size=64):
+    assembler.emit(Opcode.LOAD_GO, memory_address=memory_address, space=space, row_bytes=size, rows=1)
+
+
+def store(assembler, memory_address=0):
+    assembler.emit(Opcode.STORE_GO, memory_address=memory_address, row_bytes=64, rows=1)
+
+
+def array(assembler, address=0, pixels=8, row_bytes=64):
+    assembler.emit(Opcode.ARRAY_INPUT, address=address, row_bytes=row_bytes, height=1)
+    assembler.emit(Opcode.ARRAY_WINDOW, x_step=8, width=8)
+    assembler.emit(Opcode.ARRAY_KERNEL, ky_count=1, run_count=1, chunks=1)
+    assembler.emit(Opcode.ARRAY_GO, pixels=pixels)
+
+
+def vector(assembler, source=Source.LOAD, address=0, output=0, vectors=8):
+    assembler.emit(Opcode.VECTOR_UOP, a_source=source, to_memory=1)
+    assembler.emit(Opcode.VECTOR_STREAM, stream=0, address=address)
+    for stream, start in ((0, address), (STORE_STREAM, output)):
+        assembler.emit(Opcode.VECTOR_STREAM, stream=stream, address=start)
+        assembler.emit(Opcode.VECTOR_DIMS, stream=stream, count_low=vectors, stride_low=8, count_high=1)
+    lanes = {"lanes": 8, "tail_lanes": 8}
+    assembler.emit(Opcode.VECTOR_GO, vectors=vectors, slots=8, repeats=1, uops=1, **lanes)
+
+
+def run(assembler):
+    memory = np.zeros(16384, np.uint8)
+    size = assembler.place(memory, 8192)
+    Emulator(CONFIG).run(memory.copy(), 8192, size)
+    Emulator(CONFIG, check_hazards=True).run(memory, 8192, size)
+
+
+RACES = {
+    # name: (first, its unit, second, its unit, what is said)
+    "read of a load": (
+        load,
+        "load",
+        lambda a: vector(a, output=1024),
+        "vector",
+        "reads byte 0 of the activation memory",
+    ),
+    "weights of a load": (
+        lambda a: load(a, Space.WM),
+        "load",
+        lambda a: array(a, address=512, row_bytes=64),
+        "array",
+        "reads byte 0 of the weight memory",
+    ),
+    "pixels of a load": (load, "load", array, "array", "reads byte 0 of the activation memory"),
+    "store of a load": (load, "load", store, "store", "reads byte 0 of the activation memory"),
+    "load over what the array reads": (
+        array,
+        "array",
+        load,
+        "load",
+        "writes byte 0 of the activation memory",
+    ),
+    "load over weights in use": (
+        array,
+        "array",
+        lambda a: load(a, Space.WM),
+        "load",
+        "writes byte 0 of the weight memory",
+    ),
+    "load over what is being stored": (
+        store,
+        "store",
+        lambda a: load(a, memory_address=1024),
+        "load",
+        "writes byte 0 of the activation memory",
+    ),
+    "load over what the vector unit reads": (
+        lambda a: vector(a, output=1024),
+        "vector",
+        load,
+        "load",
+        "writes byte 0 of the activation memory",
+    ),
+    "vector unit over what the array reads": (
+        array,
+        "array",
+        lambda a: vector(a, address=1024),
+        "vector",
+        "writes byte 0 of the activation memory",
+    ),
+    "load of what is being stored": (
+        lambda a: store(a, 4096),
+        "store",
+        lambda a: load(a, memory_address=4100),
+        "load",
+        "reads byte 4100 of the external memory",
+    ),
+    "store over what is being loaded": (
+        lambda a: load(a, memory_address=4100),
+        "load",
+        lambda a: a.emit(Opcode.STORE_GO, memory_address=4096, local_address=512, row_bytes=64, rows=1),
+        "store",
+        "writes byte 4100 of the external memory",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_race_is_found_without_a_token_and_not_with_one(name):
+    first, first_unit, second, second_unit, said = RACES[name]
+    assembler = Assembler(CONFIG)
+    first(assembler)
+    second(assembler)
+    with pytest.raises(
+        DeviceError, match=f"{said}, which may still be .* by {first_unit.upper()} at"
+    ) as caught:
+        run(assembler)
+    assert str(caught.value).startswith("PROGRAM at program counter ")
+    ordered = Assembler(CONFIG)
+    first(ordered)
+    ordered.pass_token(SIGNALS[first_unit], WAITS[second_unit], 3)
+    second(ordered)
+    run(ordered)
+
+
+def test_tokens_hand_on_what_their_sender_waited_for():
+    assembler = Assembler(CONFIG)
+    load(assembler)
+    assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.STORE_WAIT, 0)
+    assembler.pass_token(Opcode.STORE_SIGNAL, Opcode.ARRAY_WAIT, 1)
+    array(assembler)
+    run(assembler)
+
+
+def test_a_token_sent_too_early_orders_nothing():
+    assembler = Assembler(CONFIG)
+    assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.ARRAY_WAIT, 0)
+    load(assembler)
+    array(assembler)
+    with pytest.raises(DeviceError, match="reads byte 0 of the activation memory"):
+        run(assembler)
+
+
+def test_vectors_of_the_array_order_what_follows_but_not_the_stores_of_the_same_go():
+    def program(output):
+        assembler = Assembler(CONFIG)
+        array(assembler)
+        assembler.instructions[-1].fields["drain"] = 1
+        vector(assembler, source=Source.ARRAY, output=output)
+        vector(assembler, address=1024, output=0)
+        return assembler
+
+    run(program(output=1024))
+    with pytest.raises(DeviceError, match="writes byte 0 of the activation memory"):
+        run(program(output=0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(5))
+def test_random_programs_have_no_races(kind, seed):
+    stimulus = random_program(CONFIG, kind, seed)
+    Emulator(CONFIG, check_hazards=True).run(
+        stimulus.memory, stimulus.program_address, stimulus.program_bytes
+    )
