@@ -12,6 +12,8 @@ from .control.reset import SoftReset
 from .dma import LoadUnit, StoreUnit
 from .interfaces import AxiLite, AxiRead, AxiWrite
 from .memory import ActivationMemory, WeightMemory
+from .memory.simulation import VERILOG as MEMORY_VERILOG
+from .memory.simulation import SimulationPlatform
 from .sequencer import Sequencer
 from .sequencer.arbiter import ReadArbiter
 from .sequencer.fetch import AXI_ID as FETCH_ID
@@ -154,6 +156,13 @@ class VerilogTop(wiring.Component):
         return m
 
 
-def to_verilog(config: Config) -> str:
-    """Verilog of the module `tosaic` with clk, rst (synchronous, active high), s_axil_*, m_axi_* and irq."""
-    return verilog.convert(VerilogTop(config), name=VERILOG_NAME, emit_src=False)
+def to_verilog(config: Config, *, simulation: bool = False) -> str:
+    """Verilog of the module `tosaic` with clk, rst (synchronous, active high), s_axil_*, m_axi_* and irq.
+
+    With `simulation` the big memories are instances of one behavioural module, included in the text, which Verilator
+    compiles and runs faster; nothing else differs."""
+    if not simulation:
+        return verilog.convert(VerilogTop(config), name=VERILOG_NAME, emit_src=False)
+    platform = SimulationPlatform()
+    text = verilog.convert(VerilogTop(config), name=VERILOG_NAME, emit_src=False, platform=platform)
+    return text + MEMORY_VERILOG

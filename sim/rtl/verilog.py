@@ -11,7 +11,7 @@ from .cache import cached, progress
 
 
 def cached_verilog(config: Config) -> pathlib.Path:
-    """A file with `tosaic.hw.top.to_verilog(config)`; Amaranth is imported only when it is not in the cache."""
+    """A file with `tosaic.hw.top.to_verilog(config, simulation=True)`; Amaranth is imported only when it is not in the cache."""
     return cached("verilog", config.name, _key(config), ".v", lambda path: _elaborate(config, path))
 
 
@@ -30,4 +30,4 @@ def _elaborate(config: Config, path: pathlib.Path) -> None:
     from tosaic.hw.top import to_verilog
 
     with progress(f"writing the Verilog of {config.name}, once"):
-        path.write_text(to_verilog(config))
+        path.write_text(to_verilog(config, simulation=True))
