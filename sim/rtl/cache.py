@@ -4,13 +4,17 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
 
 KEPT = 6
 """Files of one kind and configuration that stay; older ones belong to hardware that was changed since."""
+STALE_SECONDS = 3600
+"""Nothing takes so long to make."""
 
 
 def progress(text: str) -> contextlib.AbstractContextManager[object]:
@@ -65,3 +69,7 @@ def _prune(folder: pathlib.Path, name: str, suffix: str) -> None:
     files = sorted(folder.glob(f"{name}-*{suffix}"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in files[KEPT:]:
         path.unlink(missing_ok=True)
+    for scratch in folder.glob(f"{name}-*/"):
+        # A process that was killed leaves its directory behind.
+        if scratch.is_dir() and scratch.stat().st_mtime < time.time() - STALE_SECONDS:
+            shutil.rmtree(scratch, ignore_errors=True)

@@ -11,7 +11,10 @@ from .cache import cached, progress
 
 
 def cached_verilog(config: Config) -> pathlib.Path:
-    """A file with `tosaic.hw.top.to_verilog(config, simulation=True)`; Amaranth is imported only when it is not in the cache."""
+    """A file with `tosaic.hw.top.to_verilog(config, simulation=True)`.
+
+    Amaranth is imported only when the file is not in the cache.
+    """
     return cached("verilog", config.name, _key(config), ".v", lambda path: _elaborate(config, path))
 
 

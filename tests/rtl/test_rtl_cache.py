@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tosaic.sim.rtl.cache import KEPT, cache_directory, cached
+from tosaic.sim.rtl.cache import KEPT, STALE_SECONDS, cache_directory, cached
 
 
 @pytest.fixture(autouse=True)
@@ -70,3 +70,13 @@ def test_only_the_files_used_last_stay():
     left = sorted(path.name for path in cache_directory().joinpath("kind").glob("nano-*.txt"))
     # The file made last is pruned against the others' times before its own is set here.
     assert left == sorted(f"nano-k{number}.txt" for number in range(3, KEPT + 3))
+
+
+def test_scratch_of_a_killed_process_is_removed():
+    folder = cache_directory() / "kind"
+    for name, age_seconds in (("nano-old", 2 * STALE_SECONDS), ("nano-new", 0)):
+        folder.joinpath(name).mkdir(parents=True)
+        now = time.time()
+        os.utime(folder / name, (now - age_seconds, now - age_seconds))
+    cached("kind", "nano", "a", ".txt", lambda path: path.write_text("x"))
+    assert sorted(path.name for path in folder.iterdir()) == ["nano-a.txt", "nano-new"]
