@@ -156,11 +156,9 @@ class _Builder:
         """The model's name for a tensor: normalisation may have made it under another one."""
         if name in self.names:
             return name
-        return next(
-            other
-            for other, root in self.storage.items()
-            if root == self.storage[name] and other in self.names
-        )
+        same = (other for other, root in self.storage.items() if root == self.storage[name])
+        # Behind several unary operators the RESHAPE makes only the last result; the others keep their bytes.
+        return next((other for other in same if other in self.names), name.removesuffix("'"))
 
     def _renamed(self, port: Port) -> Port:
         name = self._shown(port.name)

@@ -44,6 +44,8 @@ def _sink_reshapes(graph: Graph) -> None:
             continue
         unary, shape = readers[0], graph.tensors[reshape.inputs[0]].shape
         result = graph.tensors[unary.outputs[0]]
+        if result.name + "'" in graph.tensors:
+            continue
         early = Tensor(result.name + "'", shape, result.dtype)
         graph.tensors[early.name] = early
         moved = Operator(
