@@ -55,7 +55,8 @@ typecheck: $(VENV)/installed-dev
 
 # Tables in docs/ that are generated from the code; tests compare them.
 docs: $(VENV)/installed-dev
-	$(BIN)/python -m tosaic.hw.isa_doc
+	$(BIN)/python -c "from tosaic.hw.isa_doc import isa_markdown as page; print(page(), end='')" > docs/isa.md
+	$(BIN)/python -c "from tosaic.hw.csr_doc import csr_markdown as page; print(page(), end='')" > docs/registers.md
 
 clean:
 	rm -rf $(VENV) build

@@ -3,8 +3,8 @@
     python bench/cycle_model.py MODEL.tosa... [--config base] [--bandwidth 16]
 
 Every convolution of a model is costed under several dataflows on a rows x columns array; the model behind the
-decision in docs/decisions/0001-dataflow.md. `resnet50` in place of a file costs that topology at 224x224. The figures are
-compute cycles of each layer, or its weights' cycles on the bus where that is more; no latencies.
+decision in docs/decisions/0001-dataflow.md. `resnet50` in place of a file costs that topology at 224x224. The
+figures are compute cycles of each layer, or its weights' cycles on the bus where that is more; no latencies.
 """
 
 import argparse
@@ -63,8 +63,8 @@ def weight_stationary(conv: Conv, config: Config) -> int:
 
 
 def tap_stationary(conv: Conv, config: Config) -> int:
-    """As output_stationary, but depthwise kernels that fit the rows hold taps and sum down the rows: one input vector of
-    W channels per cycle over the padded image, plus filling the rows with taps and draining them."""
+    """As output_stationary, but depthwise kernels that fit the rows hold taps and sum down the rows: one input
+    vector of W channels per cycle over the padded image, plus filling the rows with taps and draining them."""
     if not conv.depthwise or conv.kh * conv.kw > config.rows or conv.kh > config.line_groups:
         return output_stationary(conv, config)
     line = (conv.ow - 1) * conv.stride + conv.kw

@@ -79,16 +79,24 @@ class Config:
     def hash(self) -> int:
         """32 bits that differ between configurations; in a CSR and in every program."""
         sizes = {k: v for k, v in dataclasses.asdict(self).items() if k != "name"}
-        return int.from_bytes(hashlib.sha256(json.dumps(sizes, sort_keys=True).encode()).digest()[:4], "little")
+        return int.from_bytes(
+            hashlib.sha256(json.dumps(sizes, sort_keys=True).encode()).digest()[:4], "little"
+        )
 
 
 CONFIGS: dict[str, Config] = {
     config.name: config
     for config in (
         Config("nano", rows=2, columns=4, am_bytes=64 << 10, am_banks=4, wm_bytes=32 << 10, line_pixels=128),
-        Config("small", rows=8, columns=8, am_bytes=128 << 10, am_banks=4, wm_bytes=64 << 10, line_pixels=128),
-        Config("base", rows=16, columns=16, am_bytes=256 << 10, am_banks=4, wm_bytes=128 << 10, line_pixels=256),
-        Config("large", rows=32, columns=32, am_bytes=512 << 10, am_banks=4, wm_bytes=256 << 10, line_pixels=256),
+        Config(
+            "small", rows=8, columns=8, am_bytes=128 << 10, am_banks=4, wm_bytes=64 << 10, line_pixels=128
+        ),
+        Config(
+            "base", rows=16, columns=16, am_bytes=256 << 10, am_banks=4, wm_bytes=128 << 10, line_pixels=256
+        ),
+        Config(
+            "large", rows=32, columns=32, am_bytes=512 << 10, am_banks=4, wm_bytes=256 << 10, line_pixels=256
+        ),
     )
 }
 

@@ -28,7 +28,9 @@ class AmRead(wiring.Signature):
     """
 
     def __init__(self, config: Config):
-        super().__init__({"request": Out(1), "address": Out(24), "grant": In(1), "data": In(8 * config.columns)})
+        super().__init__(
+            {"request": Out(1), "address": Out(24), "grant": In(1), "data": In(8 * config.columns)}
+        )
 
 
 class AmWrite(wiring.Signature):
@@ -85,8 +87,8 @@ class Tokens(wiring.Signature):
 class Status(wiring.Signature):
     """What a unit tells the sequencer and the counters.
 
-    `busy`: a command is being executed or its effects are not complete. `progress`: something moved in this cycle (keeps
-    the watchdog quiet). `error`: a fault in this cycle, with its isa.Error `code`.
+    `busy`: a command is being executed or its effects are not complete. `progress`: something moved in this
+    cycle (keeps the watchdog quiet). `error`: a fault in this cycle, with its isa.Error `code`.
     """
 
     def __init__(self) -> None:
@@ -171,5 +173,14 @@ class AxiLite(wiring.Signature):
         )
 
 
-__all__ = ["AM_READ_LATENCY", "WM_READ_LATENCY", "AmRead", "AmWrite", "AxiLite", "AxiRead", "AxiWrite", "Command"]
+__all__ = [
+    "AM_READ_LATENCY",
+    "WM_READ_LATENCY",
+    "AmRead",
+    "AmWrite",
+    "AxiLite",
+    "AxiRead",
+    "AxiWrite",
+    "Command",
+]
 __all__ += ["Status", "Tokens", "WmRead", "WmWrite", "accumulators", "In", "Out"]

@@ -84,7 +84,9 @@ class Op(enum.IntEnum):
     ADD = 1  # x + B
     SUB = 2  # x - B
     MUL = 3  # shift == 0: x * B; else (x * B + (1 << (shift - 1))) >> shift
-    RESCALE = 4  # TOSA apply_scale_32/16 of x by (multiplier, shift), double rounding if `round`; + B if B is used
+    RESCALE = (
+        4  # TOSA apply_scale_32/16 of x by (multiplier, shift), double rounding if `round`; + B if B is used
+    )
     MAX = 5
     MIN = 6
     AND = 7
@@ -153,7 +155,11 @@ _WAIT = (
 )
 _SIGNAL = (
     _u("semaphore", 4, "which counter"),
-    _u("count", 8, "added when everything before it in this unit's queue is complete (memory written, reads done)"),
+    _u(
+        "count",
+        8,
+        "added when everything before it in this unit's queue is complete (memory written, reads done)",
+    ),
 )
 _PITCH = (
     _u("memory_pitch", 32, "bytes from row to row in external memory"),
@@ -180,7 +186,11 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
     Opcode.ARRAY_WAIT: _WAIT,
     Opcode.ARRAY_SIGNAL: _SIGNAL,
     Opcode.ARRAY_INPUT: (
-        _s("address", 25, "AM byte address of (iy, xb) = (y_start, x_start); may be outside the image when these are"),
+        _s(
+            "address",
+            25,
+            "AM byte address of (iy, xb) = (y_start, x_start); may be outside the image when these are",
+        ),
         _u("row_bytes", 24, "bytes of an image row; byte xb of a row is inside when 0 <= xb < row_bytes"),
         _u("height", 16, "image rows; row iy is inside when 0 <= iy < height"),
         _s("input_zp", 9, "subtracted from every inside byte; outside bytes count as zero after it"),
@@ -265,12 +275,20 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         _s("stride_high", 24, "bytes"),
     ),
     Opcode.VECTOR_PARAM: (
-        _u("address", 24, "AM byte address: W int32 biases (if `bias`), W int32 multipliers and W uint8 shifts (if `scale`)"),
+        _u(
+            "address",
+            24,
+            "AM byte address: W int32 biases (`bias`), W int32 multipliers, W uint8 shifts (`scale`)",
+        ),
         _u("bias", 1, "load biases"),
         _u("scale", 1, "load multipliers and shifts"),
     ),
     Opcode.VECTOR_TABLE: (
-        _u("address", 24, "AM byte address of 32-bit entries (low half: value, high half: the next entry's value)"),
+        _u(
+            "address",
+            24,
+            "AM byte address of 32-bit entries (low half: value, high half: the next entry's value)",
+        ),
         _u("entries", 10, "256 or 512"),
     ),
     Opcode.VECTOR_GO: (
@@ -283,7 +301,9 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         _u("lanes", 6, "lanes stored, 1..W"),
         _u("tail_lanes", 6, "lanes stored when the store stream's dim 0 is at its last turn"),
     ),
-    Opcode.VECTOR_MARK: (_u("layer", 16, "records the cycle counter under this number when all before it is complete"),),
+    Opcode.VECTOR_MARK: (
+        _u("layer", 16, "records the cycle counter under this number when all before it is complete"),
+    ),
     Opcode.STORE_WAIT: _WAIT,
     Opcode.STORE_SIGNAL: _SIGNAL,
     Opcode.STORE_PITCH: _PITCH,
@@ -342,7 +362,11 @@ def make(opcode: Opcode, **values: int) -> Instruction:
         if field.name not in values:
             raise ValueError(f"{opcode.name} needs the field {field.name}")
         value = int(values[field.name])
-        low, high = (-(1 << (field.bits - 1)), (1 << (field.bits - 1)) - 1) if field.signed else (0, (1 << field.bits) - 1)
+        low, high = (
+            (-(1 << (field.bits - 1)), (1 << (field.bits - 1)) - 1)
+            if field.signed
+            else (0, (1 << field.bits) - 1)
+        )
         if not low <= value <= high:
             raise ValueError(f"{opcode.name}.{field.name} must be in {low}..{high}, not {value}")
         checked[field.name] = value
@@ -400,7 +424,9 @@ def layout(opcode: Opcode) -> typing.Any:
 def _describe() -> str:
     lines = [f"{INSTRUCTION_BYTES} {CHECK_XOR}"]
     for opcode, fields in FIELDS.items():
-        lines.append(f"{opcode.name} {int(opcode)} " + " ".join(f"{f.name}:{f.bits}:{f.signed}" for f in fields))
+        lines.append(
+            f"{opcode.name} {int(opcode)} " + " ".join(f"{f.name}:{f.bits}:{f.signed}" for f in fields)
+        )
     for kind in (Unit, Space, Op, Source, Element):
         lines.append(kind.__name__ + " " + " ".join(f"{m.name}={int(m)}" for m in kind))
     return "\n".join(lines)
@@ -411,4 +437,6 @@ ISA_HASH = int.from_bytes(hashlib.sha256(_describe().encode()).digest()[:4], "li
 
 for _opcode, _fields in FIELDS.items():
     if sum(f.bits for f in _fields) > PAYLOAD_BITS:
-        raise AssertionError(f"{_opcode.name} is {sum(f.bits for f in _fields)} bits, more than {PAYLOAD_BITS}")
+        raise AssertionError(
+            f"{_opcode.name} is {sum(f.bits for f in _fields)} bits, more than {PAYLOAD_BITS}"
+        )

@@ -2,6 +2,7 @@
 
 import ast
 import collections.abc
+import enum
 import inspect
 import io
 import tokenize
@@ -43,11 +44,11 @@ def _fields(opcode: isa.Opcode) -> collections.abc.Iterator[str]:
         low = high + 1
 
 
-def _enumeration(title: str, enumeration: type, about: str) -> list[str]:
+def _enumeration(title: str, enumeration: type[enum.Enum], about: str) -> list[str]:
     comments = _comments(enumeration)
     lines = [f"## {title}", "", about, "", "| value | name | |", "|---|---|---|"]
     lines += [
-        f"| {int(member)} | {member.name} | {_cell(comments.get(member.name, ''))} |"
+        f"| {member.value} | {member.name} | {_cell(comments.get(member.name, ''))} |"
         for member in enumeration
     ]
     return [*lines, ""]

@@ -15,7 +15,7 @@ except ImportError:
     COMPILED = False
 else:
     # NUMBA_DISABLE_JIT=1 is numba's own switch to interpret everything.
-    COMPILED = not numba.config.DISABLE_JIT
+    COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,10 +36,10 @@ def _compiled(function: Callable[..., Any], **options: str) -> Callable[..., Any
     if not COMPILED:
         return function
     try:
-        return numba.njit(cache=True, **options)(function)
+        return numba.njit(cache=True, **options)(function)  # type: ignore[call-overload]
     except RuntimeError:
         # No folder to keep the cache in: compile once per process.
-        return numba.njit(**options)(function)
+        return numba.njit(**options)(function)  # type: ignore[call-overload]
 
 
 def ints(values: Iterable[int]) -> Any:

@@ -2,6 +2,7 @@
 
 import collections
 import re
+from collections.abc import Sequence
 
 from .result import Result, Verdict
 
@@ -29,8 +30,8 @@ def markdown_table(results: list[Result]) -> str:
 def _row(
     name: str,
     count: collections.Counter[tuple[bool, Verdict]],
-    positive: list[Verdict],
-    negative: list[Verdict],
+    positive: Sequence[Verdict],
+    negative: Sequence[Verdict],
 ) -> list[str]:
     cells = [count[False, verdict] for verdict in positive] + [count[True, verdict] for verdict in negative]
     return [name, *(str(cell) if cell else "" for cell in cells)]

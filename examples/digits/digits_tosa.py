@@ -12,6 +12,7 @@ from digits_float import Parameters
 from digits_network import CLASSES, IMAGE_SIZE, Add, AveragePool, Conv, Flatten, Layer, output_shapes
 from digits_quantization import INT8_MAX, Quantization, quantize_add, quantize_conv
 from numpy.typing import NDArray
+
 from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 
 INPUT, OUTPUT = "image", "scores"

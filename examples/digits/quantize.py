@@ -15,6 +15,7 @@ from digits_float import Parameters
 from digits_network import NETWORKS
 from digits_quantization import calibrate
 from digits_tosa import build_graph
+
 from tosaic.compiler.ir import Graph, write_tosa
 
 HERE = Path(__file__).parent

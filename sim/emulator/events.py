@@ -3,6 +3,7 @@
 import heapq
 import itertools
 from collections.abc import Generator
+from typing import Any
 
 
 class Condition:
@@ -23,7 +24,7 @@ class Condition:
         self._waiting.append(process)
 
 
-Process = Generator[int | Condition, None, None]
+Process = Generator[int | Condition, None, Any]
 """Yields the cycle to continue at (not before now), or the condition to wait for."""
 
 

@@ -84,7 +84,8 @@ class _Execution:
 
     def run(self, address: int, size_bytes: int) -> list[Instruction]:
         """Execute to END; returns the instructions executed."""
-        memory, program = self._state.memory, []
+        memory = self._state.memory
+        program: list[Instruction] = []
         if address < 0 or size_bytes < 0 or address + size_bytes > len(memory):
             raise DeviceError(
                 f"{Error.MEMORY_RANGE.name}: the program's bytes {address}..{address + size_bytes - 1} "

@@ -6,7 +6,7 @@ import numpy as np
 
 from tosaic.hw.isa import STREAM_DIMS, Element, Instruction, Opcode
 
-ELEMENT_DTYPES = {
+ELEMENT_DTYPES: dict[Element, np.dtype] = {
     Element.INT8: np.dtype(np.int8),
     Element.UINT8: np.dtype(np.uint8),
     Element.INT16: np.dtype("<i2"),

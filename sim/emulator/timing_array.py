@@ -1,5 +1,6 @@
 """Timing of ARRAY: a walk through slots, one per cycle, that only waits for room for the vectors it delivers."""
 
+import functools
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -69,7 +70,7 @@ class ArrayUnit:
             taken_at, command, parts = self._jobs[0]
             if parts is None:
                 self._jobs.pop(0)
-                self._fabric.at(clock + 1, lambda signal=command: self._complete_signal(signal))
+                self._fabric.at(clock + 1, functools.partial(self._complete_signal, command))
                 continue
             depthwise = command.opcode == Opcode.ARRAY_DEPTHWISE_GO
             clock = max(clock, taken_at + ARRAY_START_CYCLES)

@@ -1,5 +1,6 @@
 """Timing of VECTOR: one slot per cycle; a slot that reads a register waits for the slots before it."""
 
+import functools
 from collections.abc import Iterator, Sequence
 
 from tosaic.hw.isa import STORE_STREAM, Instruction, Opcode, Source
@@ -39,7 +40,7 @@ class VectorUnit:
                 case Opcode.VECTOR_WAIT:
                     yield from fabric.wait(command)
                 case Opcode.VECTOR_SIGNAL:
-                    fabric.at(timeline.now + 1, lambda signal=command: fabric.signal(signal))
+                    fabric.at(timeline.now + 1, functools.partial(fabric.signal, command))
                 case Opcode.VECTOR_PARAM:
                     cycles += 4 * command.bias + 5 * command.scale
                 case Opcode.VECTOR_TABLE:

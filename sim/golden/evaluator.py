@@ -51,8 +51,10 @@ def _checked_input(graph: Graph, name: str, inputs: Mapping[str, np.ndarray]) ->
         raise InputError(f"input {tensor}: the array given has shape {list(value.shape)}")
     if value.dtype != tensor.dtype.numpy:
         raise InputError(f"input {tensor}: the array given is {value.dtype}, not {tensor.dtype.numpy}")
-    if tensor.dtype.is_integer and value.size and not (
-        tensor.dtype.min <= value.min() and value.max() <= tensor.dtype.max
+    if (
+        tensor.dtype.is_integer
+        and value.size
+        and not (tensor.dtype.min <= value.min() and value.max() <= tensor.dtype.max)
     ):
         raise InputError(f"input {tensor}: values must lie in {tensor.dtype.min}..{tensor.dtype.max}")
     return value
@@ -81,9 +83,7 @@ def _run(
     return {**kept, **outputs}
 
 
-def _value(
-    graph: Graph, name: str, values: Mapping[str, np.ndarray], reader: Operator | None
-) -> np.ndarray:
+def _value(graph: Graph, name: str, values: Mapping[str, np.ndarray], reader: Operator | None) -> np.ndarray:
     if name in values:
         return values[name]
     data = graph.tensor(name).data

@@ -34,8 +34,10 @@ FAST_FLAGS = ("-O2",)
 """Compiler flags of what runs in every cycle."""
 SLOW_FLAGS = ("-O0",)
 """Compiler flags of what runs once."""
-COMMON_FLAGS = ("-std=c++17", "-fPIC", "-w", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0")
-COMMON_FLAGS += ("-DVM_TRACE=0", "-DVM_TRACE_FST=0", "-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0")
+COMMON_FLAGS = (
+    *("-std=c++17", "-fPIC", "-w", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0"),
+    *("-DVM_TRACE=0", "-DVM_TRACE_FST=0", "-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0"),
+)
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 VERILOG_BYTES_PER_SECOND = 60_000
 """Speed of a build on two cores, for the estimate that users see."""

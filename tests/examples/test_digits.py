@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from tosaic.compiler.ir import DType, read_tosa, validate
 from tosaic.sim.golden import evaluate
 

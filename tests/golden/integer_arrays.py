@@ -11,9 +11,7 @@ SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=1, max_side=3)
 
 def elements(dtype: DType) -> st.SearchStrategy[int]:
     """Values of `dtype`, its ends more often than chance."""
-    return st.one_of(
-        st.integers(dtype.min, dtype.max), st.sampled_from([dtype.min, dtype.max, 0, -1, 1])
-    )
+    return st.one_of(st.integers(dtype.min, dtype.max), st.sampled_from([dtype.min, dtype.max, 0, -1, 1]))
 
 
 def arrays(dtype: DType, shape) -> st.SearchStrategy[np.ndarray]:

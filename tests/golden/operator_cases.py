@@ -13,7 +13,12 @@ from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 from tosaic.sim.golden import evaluate_operator
 
 BOOL, INT4, INT8, INT16, INT32, INT48 = (
-    DType.BOOL, DType.INT4, DType.INT8, DType.INT16, DType.INT32, DType.INT48,
+    DType.BOOL,
+    DType.INT4,
+    DType.INT8,
+    DType.INT16,
+    DType.INT32,
+    DType.INT48,
 )
 Rng = np.random.Generator
 
@@ -424,7 +429,9 @@ CASES: dict[str, Callable[[Rng], Case]] = {
     "ADD": binary("ADD", (INT32,), bound=(1 << 30) - 1),
     "ARGMAX": argmax,
     "ARITHMETIC_RIGHT_SHIFT": binary(
-        "ARITHMETIC_RIGHT_SHIFT", NUMBERS, second=(0, _width),
+        "ARITHMETIC_RIGHT_SHIFT",
+        NUMBERS,
+        second=(0, _width),
         attributes=lambda rng: {"round": bool(rng.integers(2))},
     ),
     "AVG_POOL2D": pool("AVG_POOL2D"),

@@ -61,8 +61,9 @@ def as_read(values, unsigned, dtype):
 @given(
     st.data(),
     st.sampled_from([*SIGNED_PAIRS, *UNSIGNED_PAIRS]),
-    st.sampled_from([(True, "SINGLE_ROUND"), (True, "DOUBLE_ROUND"), (True, "INEXACT_ROUND"),
-                     (False, "SINGLE_ROUND")]),
+    st.sampled_from(
+        [(True, "SINGLE_ROUND"), (True, "DOUBLE_ROUND"), (True, "INEXACT_ROUND"), (False, "SINGLE_ROUND")]
+    ),
     st.booleans(),
 )
 def test_rescale(data, types, mode, per_channel):
@@ -84,8 +85,14 @@ def test_rescale(data, types, mode, per_channel):
         for index in np.ndindex(shape):
             c = index[-1] if per_channel else 0
             expected[index] = pseudocode.rescale(
-                int(read[index]), multiplier[c], shift[c], input_zp, output_zp,
-                scale32=scale32, double_round=rounding_mode == "DOUBLE_ROUND", out=out_kind,
+                int(read[index]),
+                multiplier[c],
+                shift[c],
+                input_zp,
+                output_zp,
+                scale32=scale32,
+                double_round=rounding_mode == "DOUBLE_ROUND",
+                out=out_kind,
             )
     except pseudocode.Unpredictable:
         assume(False)

@@ -69,9 +69,7 @@ def test_pad(data, dtype):
     padding = data.draw(st.lists(st.integers(0, 2), min_size=2 * value.ndim, max_size=2 * value.ndim))
     pad_const = data.draw(arrays(dtype, (1,)))
     result = compute("PAD", [value, shape_value(padding), pad_const], {}, dtype)
-    assert result.shape == tuple(
-        n + padding[2 * i] + padding[2 * i + 1] for i, n in enumerate(value.shape)
-    )
+    assert result.shape == tuple(n + padding[2 * i] + padding[2 * i + 1] for i, n in enumerate(value.shape))
     for index in np.ndindex(result.shape):
         inside = tuple(i - padding[2 * axis] for axis, i in enumerate(index))
         is_pad = any(i < 0 or i >= n for i, n in zip(inside, value.shape, strict=True))

@@ -4,6 +4,7 @@ import random
 
 import pytest
 from amaranth.sim import Simulator
+
 from tosaic.hw.config import Config
 from tosaic.hw.interfaces import AM_READ_LATENCY
 from tosaic.hw.memory import ActivationMemory

@@ -10,6 +10,7 @@ from amaranth.back import verilog
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import Out
+
 from tosaic.hw.config import Config
 from tosaic.hw.memory import ActivationMemory, WeightMemory
 from tosaic.hw.memory.simulation import MODULE, VERILOG, SimulationPlatform
