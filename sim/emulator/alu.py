@@ -10,7 +10,7 @@ import numpy as np
 
 from tosaic.hw.isa import Instruction, Op
 
-from .state import Fault
+from .faults import Fault
 
 PRODUCT_LIMIT = 1 << 63
 

@@ -4,8 +4,9 @@ import numpy as np
 
 from tosaic.hw.isa import Error, Instruction, Opcode
 
+from .faults import Fault
 from .hazards import AM, WM
-from .state import Fault, State
+from .state import State
 
 BLOCK_ELEMENTS = 1 << 21
 """Input operands gathered at once: bounds the memory a large GO needs."""

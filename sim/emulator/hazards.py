@@ -13,7 +13,7 @@ import numpy as np
 from tosaic.hw.config import Config
 from tosaic.hw.isa import INSTRUCTION_BYTES, Instruction, Opcode, Unit
 
-from .state import Fault
+from .faults import Fault
 
 AM, WM, MEMORY = "activation memory", "weight memory", "external memory"
 

@@ -18,8 +18,9 @@ from tosaic.hw.isa import (
 from ..program import count_macs
 from ..result import RunResult
 from .array import Array
+from .faults import Fault
 from .hazards import Hazards
-from .state import Fault, State
+from .state import State
 from .timing import Deadlock, predict
 from .transfer import load, store
 from .vector import Vector

@@ -1,23 +1,13 @@
 """The machine's storage, and the exception its units raise."""
 
 import collections
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tosaic.hw.config import Config
-from tosaic.hw.isa import Error
 
-if TYPE_CHECKING:
-    from .hazards import Hazards
-
-
-class Fault(Exception):
-    """A unit cannot execute an instruction; `code` is what the RTL reports, None when it would misbehave."""
-
-    def __init__(self, code: Error | None, reason: str):
-        super().__init__(reason)
-        self.code = code
+from .faults import Fault
+from .hazards import Hazards
 
 
 class ActivationMemory:
@@ -97,7 +87,7 @@ class AccumulatorQueue:
 class State:
     """Memories and connections shared by the units."""
 
-    def __init__(self, config: Config, memory: np.ndarray, hazards: "Hazards | None" = None):
+    def __init__(self, config: Config, memory: np.ndarray, hazards: Hazards | None = None):
         self.config = config
         self.memory = memory
         self.hazards = hazards

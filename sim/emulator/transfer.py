@@ -4,8 +4,9 @@ import numpy as np
 
 from tosaic.hw.isa import Error, Instruction, Space
 
+from .faults import Fault
 from .hazards import AM, MEMORY, WM
-from .state import Fault, State
+from .state import State
 
 
 def load(state: State, go: Instruction, pitch: Instruction | None) -> None:

@@ -5,8 +5,9 @@ import numpy as np
 from tosaic.hw.isa import STORE_STREAM, Element, Error, Instruction, Opcode, Source
 
 from .alu import Parameters, Value, micro_op
+from .faults import Fault
 from .hazards import AM
-from .state import Fault, State
+from .state import State
 from .streams import ELEMENT_BOUNDS, ELEMENT_DTYPES, Stream
 
 GROUP_LANES = 1 << 15
