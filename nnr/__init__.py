@@ -1,5 +1,9 @@
-"""NNR, the compressed representation of neural networks (ISO/IEC 15938-17, second working draft)."""
+"""NNR, the compressed representation of neural networks (ISO/IEC 15938-17, second working draft).
 
+Tensors: `encode_tensor`, `decode_tensor` and their kin code one payload. Files: `read_bitstream`, `write_units`.
+"""
+
+from tosaic.nnr.bitstream import Bitstream, CodedTensor, decode_units, read_bitstream
 from tosaic.nnr.errors import NnrError, NnrWarning
 from tosaic.nnr.payload import (
     PayloadType,
@@ -9,14 +13,23 @@ from tosaic.nnr.payload import (
     encode_raw_tensor,
     encode_tensor,
 )
+from tosaic.nnr.unit_reader import read_units
+from tosaic.nnr.unit_writer import write_unit, write_units
 
 __all__ = [
+    "Bitstream",
+    "CodedTensor",
     "NnrError",
     "NnrWarning",
     "PayloadType",
     "decode_tensor",
+    "decode_units",
     "encode_codebook_tensor",
     "encode_float_tensor",
     "encode_raw_tensor",
     "encode_tensor",
+    "read_bitstream",
+    "read_units",
+    "write_unit",
+    "write_units",
 ]
