@@ -7,7 +7,7 @@ from tosaic.compiler.ir.errors import DeviceError
 from tosaic.sim.bench.simulation import simulate
 
 
-@pytest.mark.parametrize("bench", ["control_bench", "recovery_bench"])
+@pytest.mark.parametrize("bench", ["axi_lite_bench", "recovery_bench"])
 def test_bench(bench, tmp_path):
     simulate(CONFIG, bench, tmp_path, seed=11)
 

@@ -35,7 +35,7 @@ def test_rtl_and_emulator_leave_the_same_memory(name, kind, seed):
     emulated, result = run_both(name, kind, seed)
     assert result.dram_read_bytes == emulated.dram_read_bytes
     assert result.dram_write_bytes == emulated.dram_write_bytes
-    assert abs(emulated.cycles - result.cycles) <= 0.01 * result.cycles
+    assert abs(emulated.cycles - result.cycles) <= 0.03 * result.cycles
     assert result.macs == emulated.macs
     assert [layer for layer, _ in result.marks] == [layer for layer, _ in emulated.marks]
     for counter in ("load_beats", "store_beats"):

@@ -1,0 +1,152 @@
+"""Encoder-side tools (clauses 8 to 10): quantizers, sparsification, low rank, whole tensors."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_nnr_payload import reachable
+
+from tosaic.nnr import NnrError, decode_tensor, encode_float_tensor, encode_tensor, read_bitstream
+from tosaic.nnr.encoder import METHODS, Settings, encode_model, encode_unit
+from tosaic.nnr.payload import step_size
+from tosaic.nnr.quantize import qp_for_step, quantize_codebook, quantize_dependent, quantize_uniform
+from tosaic.nnr.reduce import low_rank, matrix_of, sparsify, threshold_for
+
+WEIGHTS = np.random.default_rng(11).laplace(0, 1, 4000).astype(np.float32)
+
+
+def error(levels: np.ndarray, qp: int) -> float:
+    mul, exponent = step_size(qp, 2)
+    return float(np.mean((levels * (mul * 2.0**exponent) - WEIGHTS) ** 2))
+
+
+@given(st.floats(1e-9, 1e9), st.integers(0, 7))
+def test_qp_for_step_is_the_largest_step_not_above(step: float, density: int) -> None:
+    def value(qp: int) -> float:
+        mul, exponent = step_size(qp, density)
+        return mul * 2.0**exponent
+
+    qp = qp_for_step(step, density)
+    assert value(qp) <= step < value(qp + 1)
+
+
+@pytest.mark.parametrize("step", [0.0, -1.0, float("nan"), float("inf")])
+def test_qp_for_step_refuses(step: float) -> None:
+    with pytest.raises(NnrError, match="must be positive and finite"):
+        qp_for_step(step)
+
+
+def test_uniform_is_the_nearest_multiple() -> None:
+    assert quantize_uniform(np.array([0.24, 0.26, -0.74, -0.76, 0.0]), -4).tolist() == [0, 1, -1, -2, 0]
+    with pytest.raises(NnrError, match="too fine"):
+        quantize_uniform(np.array([1e9]), -100)
+    with pytest.raises(NnrError, match="NaN or infinity"):
+        quantize_uniform(np.array([np.nan]), 0)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.floats(-6, 6, width=16), min_size=1, max_size=5))
+def test_the_trellis_finds_the_best_path(values: list[float]) -> None:
+    """Against every sequence of levels -4..4."""
+    found = quantize_dependent(np.array(values), 0)
+    best = min(
+        sum((v - q) ** 2 for v, q in zip(values, reachable(list(levels)), strict=True))
+        for levels in itertools.product(range(-4, 5), repeat=len(values))
+    )
+    assert sum((v - q) ** 2 for v, q in zip(values, found.tolist(), strict=True)) == pytest.approx(best)
+    assert encode_tensor(found, dq=True)
+
+
+def test_dependent_beats_uniform_at_fewer_bytes() -> None:
+    uniform, dependent = quantize_uniform(WEIGHTS, -4), quantize_dependent(WEIGHTS, -9)
+    assert len(encode_float_tensor(dependent, -9, dq=True)) < 1.12 * len(encode_float_tensor(uniform, -4))
+    assert error(dependent, -9) < 0.63 * error(uniform, -4)
+
+
+def test_rate_weight_trades_error_for_bytes() -> None:
+    exact, cheap = quantize_dependent(WEIGHTS, -8), quantize_dependent(WEIGHTS, -8, rate_weight=1.0)
+    assert error(cheap, -8) > error(exact, -8)
+    assert len(encode_float_tensor(cheap, -8, dq=True)) < len(encode_float_tensor(exact, -8, dq=True))
+
+
+def test_codebook_is_exact_for_few_values() -> None:
+    values = np.array([[0.5, -2.0, 0.0], [0.5, 7.0, 0.0]], np.float32)
+    indices, codebook, offset = quantize_codebook(values, 4)
+    assert codebook.tolist() == [-2.0, 0.0, 0.5, 7.0]
+    assert (indices.tolist(), offset) == ([[2, 0, 1], [2, 3, 1]], 1)
+
+
+def test_codebook_error_falls_with_its_size() -> None:
+    errors = []
+    for size in (2, 4, 16, 64):
+        indices, codebook, offset = quantize_codebook(WEIGHTS, size)
+        assert codebook.size <= size
+        assert offset == int(np.argmin(np.abs(codebook)))
+        errors.append(float(np.mean((codebook[indices] - WEIGHTS) ** 2)))
+    assert errors == sorted(errors, reverse=True)
+    assert quantize_codebook(np.empty((0, 2), np.float32), 3)[0].shape == (0, 2)
+    with pytest.raises(NnrError, match="must be 1..65535, not 0"):
+        quantize_codebook(WEIGHTS, 0)
+
+
+def test_sparsify() -> None:
+    assert sparsify(np.array([-128, 3, -2, 0, 5], np.int8), 3).tolist() == [-128, 3, 0, 0, 5]
+    for ratio in (0.0, 0.5, 0.8, 1.0):
+        zeros = np.mean(sparsify(WEIGHTS, threshold_for(WEIGHTS, ratio)) == 0)
+        assert ratio <= zeros < ratio + 1 / 1000
+    with pytest.raises(NnrError, match="0..1, not 2"):
+        threshold_for(WEIGHTS, 2)
+
+
+def test_low_rank() -> None:
+    exact = np.outer([1.0, 2.0, 3.0], [4.0, 5.0]) + np.outer([1.0, 0.0, -1.0], [5.0, -4.0])
+    left, right = low_rank(exact, 2)
+    assert (left.shape, right.shape, left.dtype) == ((3, 2), (2, 2), np.float32)
+    assert np.allclose(left @ right, exact, atol=1e-5)
+    assert np.linalg.norm(np.matmul(*low_rank(exact, 1)) - exact) == pytest.approx(
+        np.linalg.svd(exact)[1][1], rel=1e-5
+    )
+    with pytest.raises(NnrError, match=r"rank must be 1..2 for a matrix of shape \(3, 2\), not 3"):
+        low_rank(exact, 3)
+
+
+def test_reshaping_modes() -> None:
+    kernel = np.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5)
+    shapes = [matrix_of(kernel, mode).shape for mode in (1, 2, 3, 4)]
+    assert shapes == [(60, 2), (30, 4), (24, 5), (5, 24)]
+    assert np.array_equal(matrix_of(kernel, 4)[2], kernel[..., 2].reshape(-1))
+    for wrong in (0, 5):
+        with pytest.raises(NnrError, match=f"must be 1..4, not {wrong}"):
+            matrix_of(kernel, wrong)
+    with pytest.raises(NnrError, match="rank 4, not 2"):
+        matrix_of(np.zeros((2, 2)), 1)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_tensor_by_every_method(method: str) -> None:
+    values = WEIGHTS.reshape(40, 100)
+    data = encode_model({"w": values, "i": np.arange(-5, 5, dtype=np.int8)}, Settings(method, 4))
+    found = {tensor.name: tensor.decode() for tensor in read_bitstream(data).tensors}
+    assert found["i"].tolist() == list(range(-5, 5))
+    limit = {"lossless": 0.0, "uniform": 0.05, "dependent": 0.2, "codebook": 1.0}[method]
+    largest = float(np.abs(values).max())
+    assert np.abs(found["w"] - values).max() <= limit * largest
+    assert found["w"].shape == (40, 100)
+
+
+def test_float_extremes_are_coded() -> None:
+    assert encode_unit("zeros", np.zeros(3, np.float32), Settings("uniform")).payload_type == 1
+    odd = np.array([np.nan, np.inf, 1], np.float32)
+    unit = encode_unit("odd", odd, Settings("uniform"))
+    assert np.array_equal(decode_tensor(unit.payload, (3,), payload_type="raw_float32"), odd, equal_nan=True)
+    tiny = np.array([1e-30, -1e-30], np.float32)
+    assert encode_unit("tiny", tiny, Settings("dependent")).payload_type == 1
+
+
+def test_what_no_data_unit_holds() -> None:
+    with pytest.raises(NnrError, match=r"tensor 'd' of float64\[2\] does not fit an NNR data unit"):
+        encode_unit("d", np.zeros(2))
+    with pytest.raises(NnrError, match="'best' is not one of lossless, uniform"):
+        Settings("best")
