@@ -13,6 +13,7 @@ from tosaic.nnr.payload import (
     encode_raw_tensor,
     encode_tensor,
 )
+from tosaic.nnr.quantize import qp_for_step, quantize_codebook, quantize_dependent, quantize_uniform
 from tosaic.nnr.unit_reader import read_units
 from tosaic.nnr.unit_writer import write_unit, write_units
 
@@ -28,6 +29,10 @@ __all__ = [
     "encode_float_tensor",
     "encode_raw_tensor",
     "encode_tensor",
+    "qp_for_step",
+    "quantize_codebook",
+    "quantize_dependent",
+    "quantize_uniform",
     "read_bitstream",
     "read_units",
     "write_unit",

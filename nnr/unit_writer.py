@@ -212,8 +212,8 @@ def _aggregate(unit: AggregateUnit) -> bytes:
     writer.u(7, 0, "nnr_reserved_zero_7bits")
     writer.u(16, len(members) - 2, "num_of_nnr_units_minus2")
     if unit.entry_points:
-        for member, start in zip(unit.units, offsets, strict=True):
-            kind = member.unit_type if isinstance(member, SkippedUnit) else member.type
+        for part, start in zip(unit.units, offsets, strict=True):
+            kind = part.unit_type if isinstance(part, SkippedUnit) else part.type
             writer.u(8, kind, "nnr_unit_type")
             writer.u(16, start, "nnr_unit_entry_point")
     if placeholder:

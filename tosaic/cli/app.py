@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from tosaic.cli import check, compile, configs, conformance, demo, run, verilog
+from tosaic.cli import check, compile, configs, conformance, demo, nnr, run, verilog
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("run")(run.run)
@@ -17,6 +17,7 @@ app.command("conformance")(conformance.conformance)
 app.command("configs")(configs.configs)
 app.command("verilog")(verilog.verilog)
 app.command("demo")(demo.demo)
+app.add_typer(nnr.app, name="nnr")
 
 
 def _version(wanted: bool) -> None:

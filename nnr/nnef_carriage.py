@@ -1,0 +1,138 @@
+"""NNEF models in NNR bitstreams (A.3), and NNR bitstreams in NNEF's `.dat` files (A.4)."""
+
+import math
+import pathlib
+import struct
+
+import numpy as np
+
+from tosaic.nnr.bitstream import read_bitstream
+from tosaic.nnr.encoder import Settings, encode_model, encode_unit
+from tosaic.nnr.errors import NnrError
+from tosaic.nnr.unit_writer import write_units
+from tosaic.nnr.units import Compression, QuantizationUnit, StartUnit, StorageFormat, TopologyUnit
+
+MAGIC = b"\x4e\xef"
+HEADER_BYTES = 128
+_HEADER = struct.Struct("<2sBB I I 8I I HH i")
+FLOAT, INTEGER = 0, 1
+# NNEF gives NNR no algorithm code. Without one a stream as long as the plain items would be taken for them, so
+# our files say it in the vendor half of the code; files of others are told by their NNR_STR.
+NNR_VENDOR = 15938
+
+
+def read_dat(data: bytes, name: str) -> np.ndarray:
+    """The tensor of an NNEF `.dat` file: plain, or an NNR bitstream with or without NNEF's header (A.4, E-46)."""
+    if data[:2] != MAGIC:
+        return _read_carried(data, None, name)
+    if len(data) < HEADER_BYTES:
+        raise NnrError(f"{name}.dat of {len(data)} bytes is shorter than NNEF's header of {HEADER_BYTES}")
+    _, _, _, length, rank, *rest = _HEADER.unpack_from(data)
+    extents, (bits, vendor, code, signed) = rest[:8], rest[8:]
+    body = data[HEADER_BYTES:]
+    if rank > 8 or length != len(body):
+        raise NnrError(f"{name}.dat says rank {rank} and {length} bytes of data, but has {len(body)}")
+    shape = tuple(extents[:rank])
+    # An NNR bitstream starts with NNR_STR, the five bytes 00 05 00 00 x.
+    unlike_items = body[:4] == b"\0\x05\0\0" and length != (math.prod(shape) * bits + 7) // 8
+    if vendor == NNR_VENDOR or unlike_items:
+        return _read_carried(body, shape, name)
+    dtypes = {(FLOAT, 16): "<f2", (FLOAT, 32): "<f4", (FLOAT, 64): "<f8"}
+    sign = "i" if signed else "u"
+    dtypes |= {(INTEGER, 8 * size): f"<{sign}{size}" for size in (1, 2, 4, 8)}
+    if vendor or (code, bits) not in dtypes:
+        raise NnrError(
+            f"{name}.dat has {bits} bits per item of algorithm {vendor}:{code}; 8..64 plain bits are read"
+        )
+    if length != math.prod(shape) * bits // 8:
+        raise NnrError(f"{name}.dat has {length} bytes for shape {shape} of {bits} bits")
+    return np.frombuffer(body, dtypes[code, bits]).reshape(shape)
+
+
+def write_dat(values: np.ndarray) -> bytes:
+    """An NNEF `.dat` file of plain float or integer items."""
+    code = FLOAT if values.dtype.kind == "f" else INTEGER
+    body = np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<")).tobytes()
+    return _header(values, len(body), code, 0) + body
+
+
+def write_carried(name: str, values: np.ndarray, settings: Settings) -> bytes:
+    """An NNEF `.dat` file that holds the tensor as an NNR bitstream behind NNEF's header (A.4)."""
+    stream = write_units([StartUnit(), encode_unit(name, values, settings)])
+    return _header(values, len(stream), FLOAT if values.dtype.kind == "f" else INTEGER, NNR_VENDOR) + stream
+
+
+def _header(values: np.ndarray, length: int, code: int, vendor: int) -> bytes:
+    if values.ndim > 8:
+        raise NnrError(f"an NNEF tensor has at most 8 dimensions, not {values.ndim}")
+    extents = values.shape + (0,) * (8 - values.ndim)
+    bits, signed = 8 * values.dtype.itemsize, int(values.dtype.kind == "i")
+    packed = _HEADER.pack(MAGIC, 1, 0, length, values.ndim, *extents, bits, vendor, code, signed)
+    return packed.ljust(HEADER_BYTES, b"\0")
+
+
+def _read_carried(data: bytes, shape: tuple[int, ...] | None, name: str) -> np.ndarray:
+    found = read_bitstream(data)
+    if found.topology or found.quantization:
+        raise NnrError(f"{name}.dat holds NNR_TPL or NNR_QNT units, which A.4 forbids there")
+    if len(found.tensors) != 1:
+        raise NnrError(f"{name}.dat holds {len(found.tensors)} NNR tensors; it must hold one")
+    return found.tensors[0].decode(shape)
+
+
+def read_folder(folder: pathlib.Path) -> tuple[str, str | None, dict[str, np.ndarray]]:
+    """An NNEF folder: text of graph.nnef, text of graph.quant or None, and the tensors by variable label."""
+    try:
+        graph = (folder / "graph.nnef").read_text()
+        quant = folder / "graph.quant"
+        quantization = quant.read_text() if quant.exists() else None
+        files = sorted(folder.rglob("*.dat"))
+        labels = [path.relative_to(folder).as_posix().removesuffix(".dat") for path in files]
+        return (
+            graph,
+            quantization,
+            {label: read_dat(path.read_bytes(), label) for label, path in zip(labels, files, strict=True)},
+        )
+    except OSError as error:
+        raise NnrError(f"cannot read the NNEF folder {folder}: {error.strerror} ({error.filename})") from None
+
+
+def write_folder(
+    folder: pathlib.Path,
+    graph: str,
+    quantization: str | None,
+    tensors: dict[str, np.ndarray],
+    carried: Settings | None = None,
+) -> None:
+    """Write an NNEF folder; `carried` stores each tensor as an NNR bitstream. Refuses labels outside the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "graph.nnef").write_text(graph)
+    if quantization is not None:
+        (folder / "graph.quant").write_text(quantization)
+    for label, values in tensors.items():
+        parts = pathlib.PurePosixPath(label).parts
+        if not parts or label.startswith("/") or ".." in parts or "\\" in label or "\0" in label:
+            raise NnrError(f"NNEF label {label!r} leads out of the model's folder")
+        path = folder.joinpath(*parts[:-1], parts[-1] + ".dat")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(write_carried(label, values, carried) if carried else write_dat(values))
+
+
+def encode_folder(folder: pathlib.Path, settings: Settings) -> bytes:
+    """An NNEF folder as one bitstream (A.3): text in NNR_TPL, graph.quant in NNR_QNT, a data unit per label."""
+    graph, quantization, tensors = read_folder(folder)
+    text = TopologyUnit(StorageFormat.NNEF, graph.encode(), Compression.DFL)
+    extra = (
+        QuantizationUnit(StorageFormat.NNEF, quantization.encode(), Compression.DFL) if quantization else None
+    )
+    return encode_model(tensors, settings, topology=text, quantization=extra)
+
+
+def decode_to_folder(data: bytes, folder: pathlib.Path) -> None:
+    """The NNEF folder that a bitstream carries. Raises NnrError without an NNEF topology."""
+    found = read_bitstream(data)
+    if found.topology is None or found.topology.storage_format is not StorageFormat.NNEF:
+        raise NnrError("the NNR bitstream carries no NNEF topology")
+    quantization = found.quantization.data.decode() if found.quantization else None
+    tensors = {label: tensor.decode() for tensor in found.tensors for label in tensor.unit.ref_ids}
+    write_folder(folder, found.topology.data.decode(), quantization, tensors)

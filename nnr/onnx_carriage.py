@@ -1,0 +1,189 @@
+"""ONNX models in NNR bitstreams (B.3), and NNR units in ONNX tensors (B.4). Needs the package `onnx`."""
+
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from tosaic.nnr.bitstream import read_bitstream
+from tosaic.nnr.encoder import Settings, encodable, encode_model, encode_unit
+from tosaic.nnr.errors import NnrError
+from tosaic.nnr.payload import PayloadType
+from tosaic.nnr.unit_writer import write_unit
+from tosaic.nnr.units import Compression, StorageFormat, TopologyUnit
+
+# The draft adds ISO_IEC_15938_17 to TensorProto.DataType and gives it no number: this one is ours (E-47).
+ISO_IEC_15938_17 = 15938
+
+
+def _onnx() -> Any:
+    try:
+        import onnx
+    except ImportError:
+        raise NnrError("ONNX models need the package onnx: pip install 'tosaic[onnx]'") from None
+    return onnx
+
+
+def load(path: pathlib.Path) -> Any:
+    """The ModelProto of an .onnx file, external data included."""
+    onnx = _onnx()
+    try:
+        return onnx.load(str(path))
+    except (OSError, ValueError) as error:
+        raise NnrError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
+    except Exception as error:
+        # protobuf's own error class; its import path differs between releases.
+        raise NnrError(f"{path} is not an ONNX model ({type(error).__name__})") from None
+
+
+def encode_onnx(model: Any, settings: Settings) -> bytes:
+    """A ModelProto as one bitstream: initializers as data units, the rest, without their data, in NNR_TPL (B.3).
+
+    Initializers that no payload type holds (int64, float16, ...) stay in the topology.
+    """
+    onnx = _onnx()
+    topology = onnx.ModelProto()
+    topology.CopyFrom(model)
+    tensors = {}
+    for initializer in topology.graph.initializer:
+        values = onnx.numpy_helper.to_array(initializer)
+        if encodable(values):
+            tensors[initializer.name] = values
+            _clear(initializer)
+    unit = TopologyUnit(StorageFormat.ONNX, topology.SerializeToString(deterministic=True), Compression.DFL)
+    return encode_model(tensors, settings, topology=unit)
+
+
+def decode_onnx(data: bytes) -> Any:
+    """The ModelProto that a bitstream carries; raises NnrError without an ONNX topology, or if names disagree."""
+    onnx = _onnx()
+    found = read_bitstream(data)
+    if found.topology is None or found.topology.storage_format is not StorageFormat.ONNX:
+        raise NnrError("the NNR bitstream carries no ONNX topology")
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(found.topology.data)
+    except Exception as error:
+        # protobuf's own error class; its import path differs between releases.
+        raise NnrError(
+            f"the NNR bitstream's topology is not an ONNX model ({type(error).__name__})"
+        ) from None
+    initializers = {initializer.name: initializer for initializer in model.graph.initializer}
+    for tensor in found.tensors:
+        for name in tensor.unit.ref_ids:
+            if name not in initializers:
+                raise NnrError(f"NNR tensor {name!r} is no initializer of the ONNX topology")
+            _fill(initializers[name], tensor.decode(tuple(initializers[name].dims)))
+    return model
+
+
+def carry(model: Any, settings: Settings) -> Any:
+    """A copy of a ModelProto whose float32 initializers hold NNR units in raw_data (B.4).
+
+    Settings must keep to B.4: uniform or dependent quantization and cabac_unary_length 10, which are inferred.
+    """
+    onnx = _onnx()
+    if settings.method not in ("uniform", "dependent") or settings.cabac_unary_length != 10:
+        raise NnrError(
+            "ONNX tensors carry NNR_PT_FLOAT32 with cabac_unary_length 10: use uniform or dependent"
+        )
+    carried = onnx.ModelProto()
+    carried.CopyFrom(model)
+    for initializer in carried.graph.initializer:
+        values = onnx.numpy_helper.to_array(initializer)
+        if values.dtype != np.float32 or not np.isfinite(values).all():
+            continue
+        unit = encode_unit(initializer.name, values, settings)
+        bare = type(unit)(unit.payload_type, unit.ref_ids, unit.payload)
+        _clear(initializer)
+        initializer.data_type = ISO_IEC_15938_17
+        initializer.raw_data = write_unit(bare)
+    return carried
+
+
+def uncarry(model: Any, folder: pathlib.Path | None = None) -> Any:
+    """A copy of a ModelProto with its NNR initializers decoded to float32.
+
+    folder: where external data lies (keys location, offset, length); None refuses it. Raises NnrError on paths out
+    of the folder and on units other than one NNR_NDU of NNR_PT_FLOAT32 without dimensions and unary length.
+    """
+    onnx = _onnx()
+    plain = onnx.ModelProto()
+    plain.CopyFrom(model)
+    for initializer in plain.graph.initializer:
+        if initializer.data_type == ISO_IEC_15938_17:
+            values = _decode_carried(onnx, initializer, folder)
+            _clear(initializer)
+            initializer.data_type = onnx.TensorProto.FLOAT
+            _fill(initializer, values)
+    return plain
+
+
+def _decode_carried(onnx: Any, initializer: Any, folder: pathlib.Path | None) -> np.ndarray:
+    name = initializer.name
+    data = initializer.raw_data
+    if initializer.data_location == onnx.TensorProto.EXTERNAL:
+        data = _external(initializer, folder)
+    found = read_bitstream(data, start_required=False)
+    if len(found.tensors) != 1 or found.topology or found.quantization:
+        raise NnrError(f"ONNX initializer {name!r} must hold one NNR_NDU unit (B.4)")
+    tensor = found.tensors[0]
+    unit = tensor.unit
+    if unit.payload_type != PayloadType.FLOAT32:
+        raise NnrError(
+            f"ONNX initializer {name!r} holds payload type {unit.payload_type}; B.4 allows NNR_PT_FLOAT32"
+        )
+    if unit.tensor_dimensions is not None or unit.cabac_unary_length is not None:
+        raise NnrError(f"ONNX initializer {name!r} signals input parameters, which B.4 infers")
+    return tensor.decode(tuple(initializer.dims))
+
+
+def _external(initializer: Any, folder: pathlib.Path | None) -> bytes:
+    """The bytes that external_data points at (E-48); without a length, one unit's own size."""
+    keys = {entry.key: entry.value for entry in initializer.external_data}
+    location = pathlib.PurePosixPath(keys.get("location", ""))
+    if folder is None or not location.parts or location.is_absolute() or ".." in location.parts:
+        raise NnrError(f"ONNX initializer {initializer.name!r}: external data {str(location)!r} is refused")
+    try:
+        offset = int(keys.get("offset", "0"))
+        length = int(keys["length"]) if "length" in keys else None
+        data = (folder / location).read_bytes()
+    except (OSError, ValueError) as error:
+        raise NnrError(
+            f"ONNX initializer {initializer.name!r}: external data cannot be read ({error})"
+        ) from None
+    if not 0 <= offset <= len(data) or (length is not None and not 0 <= length <= len(data) - offset):
+        raise NnrError(f"ONNX initializer {initializer.name!r}: external data lies outside {str(location)!r}")
+    if length is None:
+        head = data[offset : offset + 4].ljust(4, b"\0")
+        word = int.from_bytes(head, "big")
+        length = word & 0x7FFFFFFF if word >> 31 else word >> 16
+    return data[offset : offset + length]
+
+
+def _clear(initializer: Any) -> None:
+    """Forget a TensorProto's values; its name, dims and data_type stay."""
+    for field in (
+        "raw_data",
+        "float_data",
+        "int32_data",
+        "int64_data",
+        "double_data",
+        "uint64_data",
+        "external_data",
+    ):
+        initializer.ClearField(field)
+    initializer.ClearField("data_location")
+
+
+def _fill(initializer: Any, values: np.ndarray) -> None:
+    """Store values in the TensorProto's own type; raises NnrError when shape or type cannot hold them."""
+    dtype = np.dtype(_onnx().helper.tensor_dtype_to_np_dtype(initializer.data_type))
+    if tuple(initializer.dims) != values.shape:
+        raise NnrError(
+            f"NNR tensor {initializer.name!r} has shape {values.shape}, ONNX says {tuple(initializer.dims)}"
+        )
+    stored = values.astype(dtype)
+    if dtype.kind in "iu" and not np.array_equal(stored, values):
+        raise NnrError(f"NNR tensor {initializer.name!r} has values outside {dtype}")
+    initializer.raw_data = np.ascontiguousarray(stored).astype(dtype.newbyteorder("<")).tobytes()
