@@ -164,6 +164,7 @@ def test_independently_decodable_flag_is_reported_only() -> None:
     assert [p.not_independent for p in placed] == [False, True]
 
 
+@pytest.mark.filterwarnings("ignore::tosaic.nnr.NnrWarning")
 def test_reserved_units_are_skipped_with_a_warning() -> None:
     data = (
         START
