@@ -33,7 +33,7 @@ def demo(
         )
     check_file(report)
     folder = importlib.resources.files("tosaic.examples") / "digits"
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     with importlib.resources.as_file(folder / "images.npz") as path:
         data = np.load(path)
         inputs, labels, pixels = data["inputs"], data["labels"], data["pixels"]
