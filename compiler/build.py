@@ -15,10 +15,12 @@ from .kernels.convolution import ConvolutionPlan, emit_convolution, plan_convolu
 from .kernels.elementwise import dense_strides, emit_elementwise, stripeable
 from .kernels.emitter import DATA_REGION, Emitter
 from .kernels.geometry import View, Window, window_of
+from .kernels.move import MoveKernel
 from .kernels.operands import WINDOW, Operands, Placement, StripeBuffer, stripe_buffers
 from .kernels.params import ParamBlock, pack_params, pack_table
 from .kernels.pool import emit_pool
 from .lower.layers import ARRAY_OPERATORS, POOLS, Fuser, Layer
+from .lower.moves import MOVES, move_sources, plan_move
 from .lower.translate import ELEMENT
 from .memory import Arena, OutOfMemory
 from .normalise import normalise, storage_names
@@ -212,6 +214,8 @@ class _Builder:
 
     def _reads(self, layer: Layer) -> list[str]:
         """Storage names a layer reads."""
+        if layer.root.op in MOVES:
+            return list(dict.fromkeys(self.storage[name] for name in move_sources(layer.root)))
         names = [self.storage[load.tensor] for load in layer.program.loads]
         if layer.base is not None and layer.base.op in ARRAY_OPERATORS:
             names.insert(0, self._view(layer.base).storage)
@@ -255,6 +259,8 @@ class _Builder:
 
     def _layer(self, index: int, layer: Layer) -> int:
         """Emits a layer; its multiply-accumulates."""
+        if layer.root.op in MOVES:
+            return self._move(index, layer)
         graph, base = self.graph, layer.base
         window: Window | None = None
         plan: ConvolutionPlan | None = None
@@ -299,12 +305,35 @@ class _Builder:
             emit_elementwise(
                 graph, layer, operands, self.emitter, rows, params, params_address, table_place, self.storage
             )
-        placement = self.placements[output]
-        if placement.resident and (self.keep or self._leaves(output)):
-            port = self._external_copy(layer.output)
-            self.emitter.store(placement.address, port.address, port.bytes)
+        self._finish(layer)
         self._free_after(index, temporary + taken)
         return macs
+
+    def _move(self, index: int, layer: Layer) -> int:
+        """Emits a layout operator."""
+        reads, output = self._reads(layer), self.storage[layer.output]
+        for name in reads:
+            self._bring(name, index, beside_bytes=self._size(layer.output))
+        self._place_output(layer, output, reads, index)
+        size = ELEMENT[self.graph.tensors[layer.output].dtype].bytes
+        self._release_pending()
+        kernel = MoveKernel(
+            self.emitter, self.placements, self.storage, size, self._allocate_high, self.arena.free
+        )
+        buffers = kernel.emit(plan_move(self.graph, layer.root), layer.output)
+        self._finish(layer)
+        self._free_after(index, buffers)
+        return 0
+
+    def _allocate_high(self, size_bytes: int) -> int | None:
+        return self._allocate(size_bytes, high=True)
+
+    def _finish(self, layer: Layer) -> None:
+        """Stores a resident result that the host or a check wants."""
+        placement = self.placements[self.storage[layer.output]]
+        if placement.resident and (self.keep or self._leaves(self.storage[layer.output])):
+            port = self._external_copy(layer.output)
+            self.emitter.store(placement.address, port.address, port.bytes)
 
     def _leaves(self, output: str) -> bool:
         return any(self.storage[name] == output for name in self.graph.outputs)
@@ -350,8 +379,8 @@ class _Builder:
         self.emitter.load(self.emitter.add_constant(data), address, len(data))
         return address
 
-    def _bring(self, name: str, index: int) -> None:
-        """Makes an input of the layer resident if it is small enough and worth it."""
+    def _bring(self, name: str, index: int, beside_bytes: int = 0) -> None:
+        """Makes an input of the layer resident if there is enough memory, `beside_bytes` left over."""
         if name not in self.placements:
             tensor = self.graph.tensors[name]
             if tensor.data is None:
@@ -359,7 +388,7 @@ class _Builder:
             constant = self.emitter.add_constant(tensor.data.astype(tensor.dtype.numpy))
             self.placements[name] = Placement(False, constant, self._size(name))
         placement = self.placements[name]
-        if placement.resident or placement.bytes > self.limit_bytes:
+        if placement.resident or placement.bytes + beside_bytes > self.limit_bytes:
             return
         address = self._allocate(placement.bytes)
         if address is not None:

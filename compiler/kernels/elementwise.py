@@ -1,4 +1,4 @@
-"""Elementwise layers, moves and reductions on the vector unit (clauses 2.4 to 2.10, 2.13)."""
+"""Elementwise layers and reductions on the vector unit (clauses 2.4 to 2.10, 2.13)."""
 
 import math
 
@@ -40,7 +40,7 @@ def stripeable(graph: Graph, layer: Layer) -> bool:
     """Whether the layer works on flat element ranges: every operand has the output's shape."""
     shape = graph.tensors[layer.output].shape
     same = all(graph.tensors[load.tensor].shape == shape for load in layer.program.loads)
-    return layer.base is None and same and layer.per_channel is None and layer.root.op != "SLICE"
+    return layer.base is None and same and layer.per_channel is None
 
 
 def emit_elementwise(
@@ -94,13 +94,19 @@ def _axes(graph: Graph, layer: Layer, sizes: tuple[int, ...]) -> tuple[list[Axis
     offsets = [0] * len(sizes)
     reduced: list[Axis] = []
     out = dense_strides(target, sizes[-1])
-    if layer.base is not None and layer.base.op in REDUCTIONS:
-        reductions = [operator for operator in layer.operators if operator.op in REDUCTIONS]
+    if layer.base is not None and layer.base.op in (*REDUCTIONS, "ARGMAX"):
+        reductions = [operator for operator in layer.operators if operator.op in (*REDUCTIONS, "ARGMAX")]
         shape = graph.tensors[reductions[0].inputs[0]].shape
         over = sorted({operator.attributes["axis"] for operator in reductions}, reverse=True)
+        if layer.base.op == "ARGMAX":
+            # Its result has no such axis; with one of length 1 it is like any reduction's.
+            target = (*target[: over[0]], 1, *target[over[0] :])
+            out = dense_strides(target, sizes[-1])
         columns = []
-        for load, size in zip(layer.program.loads, sizes, strict=False):
+        for stream, (load, size) in enumerate(zip(layer.program.loads, sizes, strict=False)):
             own = graph.tensors[load.tensor].shape
+            if layer.base.op == "ARGMAX" and stream >= layer.program.body_loads:
+                own = (*own[: over[0]], 1, *own[over[0] :])
             wanted = shape if own == shape else target
             if len(own) != len(wanted):
                 raise UnsupportedError(f"{layer.root}: operands of different rank in a reduction")
@@ -109,17 +115,10 @@ def _axes(graph: Graph, layer: Layer, sizes: tuple[int, ...]) -> tuple[list[Axis
         reduced = [Axis(shape[axis], (*per_axis[axis][:-1], 0)) for axis in over]
         axes = [Axis(target[i], per_axis[i]) for i in range(len(shape)) if i not in over]
         return axes, reduced, offsets
-    if layer.root.op == "SLICE":
-        source = graph.tensors[layer.root.inputs[0]]
-        starts = [int(v) for v in graph.operand_value(layer.root, "start")]
-        strides = dense_strides(source.shape, sizes[0])
-        offsets[0] = sum(start * stride for start, stride in zip(starts, strides, strict=True))
-        columns = [strides]
-    else:
-        columns = [
-            operand_strides(graph.tensors[load.tensor].shape, target, size)
-            for load, size in zip(layer.program.loads, sizes, strict=False)
-        ]
+    columns = [
+        operand_strides(graph.tensors[load.tensor].shape, target, size)
+        for load, size in zip(layer.program.loads, sizes, strict=False)
+    ]
     columns.append(out)
     return [Axis(target[i], tuple(c[i] for c in columns)) for i in range(len(target))], reduced, offsets
 

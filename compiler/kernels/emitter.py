@@ -34,6 +34,18 @@ class Access:
         return dataclasses.replace(self, address=self.address + bytes_)
 
 
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """Rows of bytes to copy; pitches are bytes from row to row."""
+
+    memory_address: int
+    memory_pitch: int
+    am_address: int
+    am_pitch: int
+    row_bytes: int
+    count: int
+
+
 class Emitter:
     """The program under construction."""
 
@@ -66,6 +78,23 @@ class Emitter:
             reads=[Span(Space.DRAM, memory_address, memory_address + size_bytes)],
             writes=[Span(Space.AM, am_address, am_address + size_bytes)],
         )
+
+    def gather(self, transfers: list[Rows], memory: Span, am: Span) -> None:
+        """Copies rows of external memory to activation memory, as one piece of work within the two spans."""
+        work = []
+        for rows in transfers:
+            work += [
+                make(Opcode.LOAD_PITCH, memory_pitch=rows.memory_pitch, local_pitch=rows.am_pitch),
+                make(
+                    Opcode.LOAD_GO,
+                    memory_address=rows.memory_address,
+                    space=0,
+                    local_address=rows.am_address,
+                    row_bytes=rows.row_bytes,
+                    rows=rows.count,
+                ),
+            ]
+        self.tracker.add(Unit.LOAD, work, reads=[memory], writes=[am])
 
     def store(self, am_address: int, memory_address: int, size_bytes: int) -> None:
         """Copies activation memory to external memory."""

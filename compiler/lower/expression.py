@@ -24,6 +24,11 @@ class ArrayResult:
     """The accumulators that leave the array."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Iteration:
+    """Number of the body's repetition: the index along the reduced axis."""
+
+
 @dataclasses.dataclass(eq=False)
 class Node:
     """One micro-operation; the fields are those of VECTOR_UOP."""
@@ -58,7 +63,7 @@ class Reduced:
     """Subtracted from each term."""
 
 
-Value: typing.TypeAlias = Node | Load | Immediate | ArrayResult | Reduced
+Value: typing.TypeAlias = Node | Load | Immediate | ArrayResult | Iteration | Reduced
 
 
 def clamped(value: Value, low: int, high: int, uses: int) -> Node:

@@ -10,14 +10,14 @@ from tosaic.hw.config import Config
 from .expression import Immediate, Load, Value
 from .fold import constant_scalar
 from .microprogram import MicroProgram, TooComplex, assemble
+from .moves import MOVES
 from .reductions import REDUCTIONS, reduced_value
 from .translate import ELEMENT, ELEMENTWISE, PerChannel, Translator
 from .windows import array_value
 
 ARRAY_OPERATORS = ("CONV2D", "DEPTHWISE_CONV2D")
 POOLS = ("AVG_POOL2D", "MAX_POOL2D")
-MOVES = ("SLICE",)
-BASES = (*ARRAY_OPERATORS, *POOLS, *REDUCTIONS)
+BASES = (*ARRAY_OPERATORS, *POOLS, *REDUCTIONS, "ARGMAX")
 
 
 @dataclasses.dataclass
@@ -175,6 +175,9 @@ class Fuser:
             scalar = constant_scalar(graph, name)
             if scalar is not None:
                 return Immediate(scalar)
+            return loaded(name)
+
+        def loaded(name: str) -> Load:
             tensor = graph.tensors[name]
             if tensor.dtype not in ELEMENT:
                 raise UnsupportedError(f"{root_operator}: the vector unit does not read {tensor}")
@@ -188,7 +191,9 @@ class Fuser:
                 if operator.op in ARRAY_OPERATORS:
                     values[operator.outputs[0]] = array_value()
                 else:
-                    values[operator.outputs[0]] = reduced_value(graph, operator, operand)
+                    # A window slides over memory, even where that holds one value only.
+                    term = loaded if operator.op in POOLS else operand
+                    values[operator.outputs[0]] = reduced_value(graph, operator, term)
             elif operator.op in ELEMENTWISE:
                 values[operator.outputs[0]] = translator.translate(operator)
             elif operator.op in MOVES:

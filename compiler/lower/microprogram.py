@@ -6,7 +6,7 @@ from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Instruction, Op, Opcode, Source, make
 
-from .expression import ArrayResult, Immediate, Load, Node, Reduced, Value
+from .expression import ArrayResult, Immediate, Iteration, Load, Node, Reduced, Value
 
 LOAD_STREAMS = 3
 _COMMUTATIVE = (Op.ADD, Op.MAX, Op.MIN, Op.AND, Op.OR, Op.XOR, Op.EQ)
@@ -85,6 +85,8 @@ class _Assembler:
                 return Source.IMMEDIATE, 0, value.value
             case ArrayResult():
                 return Source.ARRAY, 0, 0
+            case Iteration():
+                return Source.ITERATION, 0, 0
             case _:
                 return Source.REGISTER, self.register[id(value)], 0
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 from tosaic.compiler.ir import DType, Graph, Operator
+from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.hw.isa import Op
 
-from .expression import Node, Reduced, Value
+from .expression import Immediate, Iteration, Node, Reduced, Value
 
 REDUCTIONS = ("REDUCE_SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL")
 _COMBINE = {
@@ -43,6 +44,8 @@ def reduced_value(graph: Graph, operator: Operator, operand: Callable[[str], Val
             clamp=(low, high),
             average=True,
         )
+    if operator.op == "ARGMAX":
+        return _index_of_largest(graph, operator, term)
     combine = _COMBINE[operator.op]
     if combine is Op.MAX:
         start = source.dtype.min
@@ -51,3 +54,18 @@ def reduced_value(graph: Graph, operator: Operator, operand: Callable[[str], Val
     else:
         start = 1 if combine is Op.AND else 0
     return Reduced(combine, start, term)
+
+
+def _index_of_largest(graph: Graph, operator: Operator, term: Value) -> Value:
+    """ARGMAX as the largest of value * 2^n - index, from which the index is read again: the first of equals wins."""
+    source = graph.tensors[operator.inputs[0]]
+    extent = source.shape[operator.attributes["axis"]]
+    bits = max(1, (extent - 1).bit_length())
+    if (source.dtype.min << bits) - extent < DType.INT32.min:
+        raise UnsupportedError(
+            f"{operator}: {source} has {extent} elements along the axis, and value and index do not fit 32 bits; "
+            "split the axis"
+        )
+    key = Node(Op.SUB, Node(Op.MUL, term, Immediate(1 << bits)), Iteration())
+    largest = Reduced(Op.MAX, DType.INT32.min, key)
+    return Node(Op.AND, Node(Op.MUL, largest, Immediate(-1)), Immediate((1 << bits) - 1))

@@ -14,13 +14,14 @@ from .expression import ArrayResult, Immediate, Load, Node, Value, clamped
 
 ELEMENT = {
     DType.BOOL: Element.UINT8,
+    DType.INT4: Element.INT8,
     DType.INT8: Element.INT8,
     DType.UINT8: Element.UINT8,
     DType.INT16: Element.INT16,
     DType.UINT16: Element.UINT16,
     DType.INT32: Element.INT32,
 }
-"""How a tensor's elements lie in memory."""
+"""How a tensor's elements lie in memory; int4 takes a byte each."""
 
 _SIMPLE = {
     "ADD": Op.ADD,
@@ -177,12 +178,15 @@ class Translator:
         return Node(Op.XOR, self.operand(operator.inputs[0]), Immediate(1))
 
     def _logical_left_shift(self, operator: Operator) -> Value:
-        self._only_int32(operator)
-        return Node(Op.LSL, self.operand(operator.inputs[0]), self.operand(operator.inputs[1]), wrap32=True)
+        a, b = self.operand(operator.inputs[0]), self.operand(operator.inputs[1])
+        return _narrowed(Node(Op.LSL, a, b, wrap32=True), self._tensor(operator).dtype)
 
     def _logical_right_shift(self, operator: Operator) -> Value:
-        self._only_int32(operator)
-        return Node(Op.LSR, self.operand(operator.inputs[0]), self.operand(operator.inputs[1]), wrap32=True)
+        a, b = self.operand(operator.inputs[0]), self.operand(operator.inputs[1])
+        dtype = self._tensor(operator).dtype
+        if dtype.bits < 32:
+            a = Node(Op.AND, a, Immediate((1 << dtype.bits) - 1))
+        return _narrowed(Node(Op.LSR, a, b, wrap32=True), dtype)
 
     def _arithmetic_right_shift(self, operator: Operator) -> Value:
         rounding = bool(operator.attributes["round"])
@@ -190,11 +194,11 @@ class Translator:
             Op.ASR, self.operand(operator.inputs[0]), self.operand(operator.inputs[1]), round=rounding
         )
 
-    def _only_int32(self, operator: Operator) -> None:
-        if self._tensor(operator).dtype is not DType.INT32:
-            raise UnsupportedError(
-                f"{operator}: {operator.op} runs on int32 only, not on {self._tensor(operator)}"
-            )
+    def _select(self, operator: Operator) -> Value:
+        condition, true, false = (self.operand(name) for name in operator.inputs)
+        # Read twice, and a load stream moves on with every read.
+        kept = Node(Op.MOV, false) if isinstance(false, Load) else false
+        return Node(Op.ADD, Node(Op.MUL, Node(Op.SUB, true, kept), condition), kept)
 
     def _cast(self, operator: Operator) -> Value:
         value, target = self.operand(operator.inputs[0]), self.graph.tensors[operator.outputs[0]].dtype
@@ -202,9 +206,15 @@ class Translator:
             return Node(Op.XOR, Node(Op.EQ, value, Immediate(0)), Immediate(1))
         if target.bits >= self._tensor(operator).dtype.bits or target is DType.INT32:
             return Node(Op.MOV, value)
-        # Narrowing keeps the low bits: sign-extend them for whoever reads the register.
-        spare = 32 - target.bits
-        return Node(Op.ASR, Node(Op.LSL, value, Immediate(spare), wrap32=True), Immediate(spare))
+        return _narrowed(value, target)
+
+
+def _narrowed(value: Value, dtype: DType) -> Value:
+    """The low bits of a value that `dtype` keeps, sign-extended for whoever reads the register."""
+    if dtype.bits >= 32:
+        return value
+    spare = Immediate(32 - dtype.bits)
+    return Node(Op.ASR, Node(Op.LSL, value, spare, wrap32=True), spare)
 
 
 ELEMENTWISE = frozenset(_SIMPLE) | {
@@ -212,6 +222,6 @@ ELEMENTWISE = frozenset(_SIMPLE) | {
     for name in vars(Translator)
     if name.startswith("_")
     and not name.startswith("__")
-    and name[1:].upper() not in ("TENSOR", "VALUE", "BINARY", "INTO_RESCALE", "ONLY_INT32")
+    and name[1:].upper() not in ("TENSOR", "VALUE", "BINARY", "INTO_RESCALE")
 }
 """TOSA operators that become micro-operations lane by lane."""

@@ -24,10 +24,10 @@ def float_graph():
     return build.finish()
 
 
-def argmax_graph():
+def gather_graph():
     build = GraphBuilder()
-    x = build.input("x", (2, 5), DType.INT8)
-    build.output(build.add("ARGMAX", [x], axis=1, nan_mode="PROPAGATE"))
+    x, indices = build.input("x", (1, 2, 5), DType.INT8), build.input("i", (1, 3), DType.INT32)
+    build.output(build.add("GATHER", [x, indices]))
     return build.finish()
 
 
@@ -168,7 +168,7 @@ def test_float_graph(refused, here, target):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (argmax_graph, "ARGMAX_0: ARGMAX ('argmax_0' int32[2])"),
+        (gather_graph, "GATHER_0: GATHER ('gather_0' int8[1, 3, 5])"),
         (cond_if_graph, "COND_IF_0: COND_IF ('y' int32[2, 3])"),
         (custom_graph, "CUSTOM_0: CUSTOM ('y' int8[2])"),
     ],

@@ -45,7 +45,7 @@ def main() -> None:
         sys.argv.append("--help")
     try:
         # Not standalone: typer would spread a usage error over several lines.
-        sys.exit(app(standalone_mode=False) or 0)
+        sys.exit(app(prog_name="tosaic", standalone_mode=False) or 0)
     except Error as error:
         _fail(str(error), error.exit_code)
     except BrokenPipeError:

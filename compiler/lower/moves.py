@@ -1,0 +1,127 @@
+"""Layout operators as boxes of their output and where each box's elements come from (clause 2.10)."""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator
+
+from tosaic.compiler.ir import Graph, Operator
+
+MOVES = ("CONCAT", "PAD", "REVERSE", "SLICE", "TILE", "TRANSPOSE")
+"""Operators that only move elements."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A box of the output; all sizes in elements."""
+
+    source: str | None
+    """Tensor that the elements come from; None: all are `fill`."""
+    low: tuple[int, ...]
+    """The box's first element in the output."""
+    counts: tuple[int, ...]
+    offset: int = 0
+    """Place of that element in the dense source."""
+    strides: tuple[int, ...] = ()
+    """Elements in the source from one output position to the next, per axis; 0 repeats, below 0 goes backwards."""
+    fill: int = 0
+
+    def within(self, low: tuple[int, ...], counts: tuple[int, ...]) -> "Part | None":
+        """What of this box lies in another one."""
+        first = tuple(max(a, b) for a, b in zip(self.low, low, strict=True))
+        last = tuple(min(a + n, b + m) for a, n, b, m in zip(self.low, self.counts, low, counts, strict=True))
+        if any(a >= b for a, b in zip(first, last, strict=True)):
+            return None
+        inner = tuple(b - a for a, b in zip(first, last, strict=True))
+        moved = (f - a for f, a in zip(first, self.low, strict=True))
+        offset = self.offset + sum(m * stride for m, stride in zip(moved, self.strides, strict=False))
+        return dataclasses.replace(self, low=first, counts=inner, offset=offset)
+
+
+@dataclasses.dataclass(frozen=True)
+class Move:
+    """A whole layout operator: parts that do not overlap and cover the output. `shape` has as many elements as the
+    output, in the same order, but may split an axis in two."""
+
+    shape: tuple[int, ...]
+    parts: tuple[Part, ...]
+
+
+def move_sources(operator: Operator) -> list[str]:
+    """The tensors whose elements the operator moves."""
+    return list(operator.inputs) if operator.op == "CONCAT" else operator.inputs[:1]
+
+
+def plan_move(graph: Graph, operator: Operator) -> Move:
+    """How the operator's output is put together."""
+    shape, target = graph.tensors[operator.inputs[0]].shape, graph.tensors[operator.outputs[0]].shape
+    strides = _dense(shape)
+    zero = (0,) * len(target)
+    source = operator.inputs[0]
+    match operator.op:
+        case "CONCAT":
+            return Move(target, tuple(_joined(graph, operator)))
+        case "PAD":
+            return Move(target, tuple(_padded(graph, operator)))
+        case "REVERSE":
+            axis = operator.attributes["axis"]
+            offset = (shape[axis] - 1) * strides[axis]
+            back = tuple(-s if i == axis else s for i, s in enumerate(strides))
+            return Move(target, (Part(source, zero, target, offset, back),))
+        case "SLICE":
+            starts = [int(v) for v in graph.operand_value(operator, "start")]
+            offset = sum(start * stride for start, stride in zip(starts, strides, strict=True))
+            return Move(target, (Part(source, zero, target, offset, strides),))
+        case "TILE":
+            pairs = list(zip(graph.operand_value(operator, "multiples"), shape, strict=True))
+            split = tuple(int(n) for pair in pairs for n in pair)
+            repeated = tuple(s for stride in strides for s in (0, stride))
+            return Move(split, (Part(source, (0,) * len(split), split, 0, repeated),))
+        case "TRANSPOSE":
+            order = operator.attributes["perms"]
+            return Move(target, (Part(source, zero, target, 0, tuple(strides[i] for i in order)),))
+    raise AssertionError(f"{operator} does not move elements")
+
+
+def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def _joined(graph: Graph, operator: Operator) -> Iterator[Part]:
+    axis, start = operator.attributes["axis"], 0
+    for name in operator.inputs:
+        shape = graph.tensors[name].shape
+        low = tuple(start if i == axis else 0 for i in range(len(shape)))
+        yield Part(name, low, shape, 0, _dense(shape))
+        start += shape[axis]
+
+
+def _padded(graph: Graph, operator: Operator) -> Iterator[Part]:
+    """The input, and per axis a slab before and one behind it: inside the slabs of the axes before, across the rest."""
+    shape, target = graph.tensors[operator.inputs[0]].shape, graph.tensors[operator.outputs[0]].shape
+    fill = int(graph.operand_value(operator, "pad_const").reshape(-1)[0])
+    front = tuple(int(v) for v in graph.operand_value(operator, "padding").reshape(-1)[::2])
+    yield Part(operator.inputs[0], front, shape, 0, _dense(shape))
+    for axis in range(len(shape)):
+        for start, count in (
+            (0, front[axis]),
+            (front[axis] + shape[axis], target[axis] - front[axis] - shape[axis]),
+        ):
+            if count:
+                low = (*front[:axis], start, *((0,) * (len(shape) - axis - 1)))
+                yield Part(None, low, (*shape[:axis], count, *target[axis + 1 :]), fill=fill)
+
+
+def blocks(shape: tuple[int, ...], limit_elements: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """(first element, sizes) of boxes of at most so many elements, contiguous in a dense tensor, that cover it."""
+    rest = _dense(shape)
+    depth = next((i for i, size in enumerate(rest) if size <= limit_elements), 0)
+    if not shape:
+        yield (), ()
+        return
+    step = max(1, min(shape[depth], limit_elements // rest[depth]))
+    for outer in itertools.product(*(range(size) for size in shape[:depth])):
+        for start in range(0, shape[depth], step):
+            low = (*outer, start, *((0,) * (len(shape) - depth - 1)))
+            count = min(step, shape[depth] - start)
+            yield low, (*((1,) * depth), count, *shape[depth + 1 :])
