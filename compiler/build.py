@@ -19,6 +19,7 @@ from .kernels.move import MoveKernel
 from .kernels.operands import WINDOW, Operands, Placement, StripeBuffer, stripe_buffers
 from .kernels.params import ParamBlock, pack_params, pack_table
 from .kernels.pool import emit_pool
+from .lower.decompose import decompose
 from .lower.layers import ARRAY_OPERATORS, POOLS, Fuser, Layer
 from .lower.moves import MOVES, move_sources, plan_move
 from .lower.translate import ELEMENT
@@ -52,7 +53,7 @@ def compile_graph(
     """
     validate(graph)
     require_integers(graph)
-    names, graph = set(graph.tensors), normalise(graph)
+    names, graph = set(graph.tensors), normalise(decompose(normalise(graph)))
     problem: OutOfMemory | FieldOverflow | None = None
     for residency in _RESIDENCY:
         try:
@@ -114,7 +115,8 @@ class _Builder:
             names = tuple(op.name for op in layer.operators)
             name = self._shown(layer.output)
             infos.append(LayerInfo(name, (layer.base or layer.root).op, macs, name, names))
-            if self.keep:
+            # What a decomposition puts in between is not in the model, so golden does not know it.
+            if self.keep and name in self.names:
                 kept.append(layer.output)
         outputs = [self._output(name) for name in graph.outputs]
         return self._layout(infos, [self.ports[name] for name in graph.inputs], outputs, kept)

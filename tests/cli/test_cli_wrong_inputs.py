@@ -38,19 +38,22 @@ def custom_graph():
     return Graph("main", ["x"], ["y"], tensors, [operator])
 
 
-def cond_if_graph():
+def while_loop_graph():
     build = GraphBuilder()
-    condition = build.input("condition", (1,), DType.BOOL)
     x = build.input("x", (2, 3), DType.INT32)
     graph = build.graph
-    for name, op in (("then", "ADD"), ("else", "SUB")):
-        branch = GraphBuilder(name)
-        inner = branch.input("inner", (2, 3), DType.INT32)
-        branch.output(branch.add(op, [inner, inner]))
-        graph.subgraphs[name] = branch.graph
+    condition = GraphBuilder("condition")
+    flags = condition.add("GREATER", [condition.input("c", (2, 3), DType.INT32)] * 2)
+    for axis in (0, 1):
+        flags = condition.add("REDUCE_ANY", [flags], axis=axis)
+    condition.output(condition.add("RESHAPE", [flags, condition.shape([1])]))
+    body = GraphBuilder("body")
+    inner = body.input("b", (2, 3), DType.INT32)
+    body.output(body.add("ADD", [inner, inner]))
+    graph.subgraphs |= {"condition": condition.graph, "body": body.graph}
     graph.tensors["y"] = Tensor("y", (2, 3), DType.INT32)
-    attributes = {"then_graph": "then", "else_graph": "else"}
-    graph.operators.append(Operator("COND_IF", [condition, x], ["y"], attributes, "COND_IF_0"))
+    attributes = {"cond_graph": "condition", "body_graph": "body"}
+    graph.operators.append(Operator("WHILE_LOOP", [x], ["y"], attributes, "WHILE_LOOP_0"))
     build.output("y")
     return build.finish()
 
@@ -169,7 +172,7 @@ def test_float_graph(refused, here, target):
     ("make", "message"),
     [
         (gather_graph, "GATHER_0: GATHER ('gather_0' int8[1, 3, 5])"),
-        (cond_if_graph, "COND_IF_0: COND_IF ('y' int32[2, 3])"),
+        (while_loop_graph, "WHILE_LOOP_0: WHILE_LOOP ('y' int32[2, 3])"),
         (custom_graph, "CUSTOM_0: CUSTOM ('y' int8[2])"),
     ],
 )

@@ -1,0 +1,69 @@
+"""Adds operators to a graph on behalf of one that they replace."""
+
+from typing import Any
+
+import numpy as np
+
+from tosaic.compiler.ir import DType, Graph, Operator, Tensor
+
+
+class Rewriting:
+    """The operators that replace `operator`. New tensors are called like its result with "'" and a number behind it."""
+
+    def __init__(self, graph: Graph, operator: Operator):
+        self.graph, self.operator = graph, operator
+        self.operators: list[Operator] = []
+        self._count = 0
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.graph.tensors[name].shape
+
+    def constant(self, values: np.ndarray, dtype: DType) -> str:
+        """A constant; its name."""
+        return self.declare(values.shape, dtype, np.ascontiguousarray(values).astype(dtype.numpy))
+
+    def zeros(self, count: int, dtype: DType) -> str:
+        return self.constant(np.zeros(count, np.int64), dtype)
+
+    def sizes(self, values: list[int] | tuple[int, ...]) -> str:
+        """A shape_t constant."""
+        return self.constant(np.array(values, np.int64), DType.SHAPE)
+
+    def add(
+        self,
+        op: str,
+        inputs: list[str],
+        shape: tuple[int, ...],
+        dtype: DType,
+        output: str | None = None,
+        **attributes: Any,
+    ) -> str:
+        """An operator that writes a new tensor, or `output`; the tensor's name."""
+        name = output or self.declare(shape, dtype)
+        self.operators.append(Operator(op, inputs, [name], attributes, self.operator.name))
+        return name
+
+    def reshape(self, name: str, shape: tuple[int, ...], output: str | None = None) -> str:
+        dtype = self.graph.tensors[name].dtype
+        return self.add("RESHAPE", [name, self.sizes(shape)], shape, dtype, output)
+
+    def slice(self, name: str, start: tuple[int, ...], size: tuple[int, ...]) -> str:
+        dtype = self.graph.tensors[name].dtype
+        return self.add("SLICE", [name, self.sizes(start), self.sizes(size)], size, dtype)
+
+    def pad(self, name: str, padding: list[int], fill: int) -> str:
+        """`padding`: elements before and behind, axis by axis."""
+        tensor = self.graph.tensors[name]
+        shape = tuple(n + padding[2 * i] + padding[2 * i + 1] for i, n in enumerate(tensor.shape))
+        value = self.constant(np.array([fill]), tensor.dtype)
+        return self.add("PAD", [name, self.sizes(padding), value], shape, tensor.dtype)
+
+    def declare(self, shape: tuple[int, ...], dtype: DType, data: np.ndarray | None = None) -> str:
+        """A new tensor; its name."""
+        while True:
+            name = f"{self.operator.outputs[0]}'{self._count}"
+            self._count += 1
+            if name not in self.graph.tensors:
+                break
+        self.graph.tensors[name] = Tensor(name, tuple(shape), dtype, data)
+        return name
