@@ -211,6 +211,3 @@ class Emitter:
 
     def mark(self, layer: int) -> None:
         self.tracker.add(Unit.VECTOR, [make(Opcode.VECTOR_MARK, layer=layer)])
-
-    def store_stream(self) -> int:
-        return STORE_STREAM
