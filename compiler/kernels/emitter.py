@@ -8,7 +8,7 @@ from tosaic.compiler.lower.microprogram import MicroProgram
 from tosaic.compiler.memory import Image, WeightRing
 from tosaic.compiler.schedule.tracker import Space, Span, Tracker
 from tosaic.hw.config import Config
-from tosaic.hw.isa import STORE_STREAM, Element, Instruction, Opcode, Unit, make
+from tosaic.hw.isa import Element, Instruction, Opcode, Unit, make
 
 DATA_REGION = 1 << 28
 """Tag of addresses in the data region (inputs, outputs, spilled tensors) until the image is laid out; addresses
