@@ -12,13 +12,14 @@ from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Instruction, Opcode, enco
 
 from .integers import require_integers
 from .kernels.convolution import ConvolutionPlan, emit_convolution, plan_convolution
-from .kernels.elementwise import dense_strides, emit_elementwise, stripeable
+from .kernels.elementwise import box_buffers, emit_elementwise, stripeable, tileable
 from .kernels.emitter import DATA_REGION, Emitter
 from .kernels.geometry import View, Window, window_of
 from .kernels.move import MoveKernel
 from .kernels.operands import WINDOW, Operands, Placement, StripeBuffer, stripe_buffers
 from .kernels.params import ParamBlock, pack_params, pack_table
 from .kernels.pool import emit_pool
+from .kernels.strides import dense_strides
 from .lower.decompose import decompose
 from .lower.layers import ARRAY_OPERATORS, POOLS, Fuser, Layer
 from .lower.moves import MOVES, move_sources, plan_move
@@ -425,6 +426,8 @@ class _Builder:
             return whole, {}, []
         self._release_pending()
         if window is None and not stripeable(self.graph, layer):
+            if tileable(layer):
+                return self._boxes(layer, external)
             sizes = {name: self.placements[name].bytes for name in external}
             return whole, *stripe_buffers(self.arena, sizes)
         step = 1 if window is not None else self.config.columns
@@ -454,6 +457,25 @@ class _Builder:
             )
         sizes = self._stripe_sizes(layer, window, best * step, external, output)
         return best * step, *stripe_buffers(self.arena, sizes)
+
+    def _boxes(self, layer: Layer, external: list[str]) -> tuple[int, dict[str, StripeBuffer], list[int]]:
+        """`_stripes` of a layer that broadcasts: the largest boxes of the result that fit."""
+        limit = math.prod(self.graph.tensors[layer.output].shape)
+        # Smaller boxes would take ages; then rather let fewer tensors be resident.
+        smallest = min(limit, self.config.am_bytes // 64)
+        while True:
+            wanted = box_buffers(self.graph, layer, limit)
+            sizes = {
+                role + self.storage[name]: size
+                for role, name, size in wanted
+                if self.storage[name] in external
+            }
+            try:
+                return limit, *stripe_buffers(self.arena, sizes)
+            except OutOfMemory:
+                if limit == smallest:
+                    raise
+                limit = max(smallest, limit // 2)
 
     def _stripe_sizes(
         self, layer: Layer, window: Window | None, rows: int, external: list[str], output: str

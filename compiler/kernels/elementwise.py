@@ -6,6 +6,7 @@ from tosaic.compiler.ir import Graph
 from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.compiler.lower.layers import Layer
 from tosaic.compiler.lower.microprogram import MicroProgram
+from tosaic.compiler.lower.moves import blocks
 from tosaic.compiler.lower.reductions import REDUCTIONS
 from tosaic.compiler.lower.translate import ELEMENT
 from tosaic.compiler.schedule.tracker import Space, Span
@@ -15,25 +16,9 @@ from .emitter import Access, Dim, Emitter
 from .nest import Axis, Piece, merge, pieces, split_lanes
 from .operands import Operands
 from .params import ParamBlock
+from .strides import dense_strides, operand_span, operand_strides
 
 STORE_ELEMENT = {1: Element.INT8, 2: Element.INT16, 4: Element.INT32}
-
-
-def dense_strides(shape: tuple[int, ...], size: int) -> list[int]:
-    """Byte strides of a dense row-major tensor."""
-    strides, step = [], size
-    for extent in reversed(shape):
-        strides.append(step)
-        step *= extent
-    return strides[::-1]
-
-
-def operand_strides(shape: tuple[int, ...], target: tuple[int, ...], size: int) -> list[int]:
-    """Byte strides of an operand broadcast to the target's shape."""
-    return [
-        0 if extent == 1 and wanted != 1 else stride
-        for extent, wanted, stride in zip(shape, target, dense_strides(shape, size), strict=True)
-    ]
 
 
 def stripeable(graph: Graph, layer: Layer) -> bool:
@@ -41,6 +26,57 @@ def stripeable(graph: Graph, layer: Layer) -> bool:
     shape = graph.tensors[layer.output].shape
     same = all(graph.tensors[load.tensor].shape == shape for load in layer.program.loads)
     return layer.base is None and same and layer.per_channel is None
+
+
+def tileable(layer: Layer) -> bool:
+    """Whether any box of the output can be computed by itself: nothing is reduced, or goes by channels."""
+    return layer.base is None and layer.per_channel is None
+
+
+def operand_role(stream: int) -> str:
+    """Tells operands apart that share storage but are broadcast differently."""
+    return f"operand {stream}: "
+
+
+def box_buffers(graph: Graph, layer: Layer, limit_elements: int) -> list[tuple[str, str, int]]:
+    """(role, tensor, bytes) of what boxes of at most so many elements need in memory; the result last."""
+    target = graph.tensors[layer.output]
+    # The first box is as large as any.
+    low, counts = next(blocks(target.shape, limit_elements))
+    found = []
+    for stream, load in enumerate(layer.program.loads):
+        start, stop = operand_span(graph.tensors[load.tensor].shape, low, counts, load.element.bytes)
+        found.append((operand_role(stream), load.tensor, stop - start))
+    return [*found, ("", layer.output, math.prod(counts) * ELEMENT[target.dtype].bytes)]
+
+
+def _emit_tiles(
+    graph: Graph,
+    layer: Layer,
+    operands: Operands,
+    emitter: Emitter,
+    limit_elements: int,
+    table: tuple[int, int] | None,
+    storage: dict[str, str],
+) -> None:
+    """A broadcasting layer, box by box."""
+    target = graph.tensors[layer.output]
+    size = ELEMENT[target.dtype].bytes
+    loads = [(load, graph.tensors[load.tensor].shape) for load in layer.program.loads]
+    sizes = (*(load.element.bytes for load, _ in loads), size)
+    columns = [operand_strides(shape, target.shape, load.element.bytes) for load, shape in loads]
+    columns.append(dense_strides(target.shape, size))
+    for low, counts in blocks(target.shape, limit_elements):
+        addresses = []
+        for stream, (load, shape) in enumerate(loads):
+            start, stop = operand_span(shape, low, counts, load.element.bytes)
+            addresses.append(operands.fetch(storage[load.tensor], start, stop, operand_role(stream)))
+        first, last = operand_span(target.shape, low, counts, size)
+        addresses.append(operands.target(storage[layer.output], first, last))
+        axes = [Axis(count, tuple(column[i] for column in columns)) for i, count in enumerate(counts)]
+        _emit_nest(emitter, layer, layer.program, axes, [], addresses, sizes, None, table)
+        operands.finish(storage[layer.output], addresses[-1], first, last)
+        table = None
 
 
 def emit_elementwise(
@@ -71,6 +107,9 @@ def emit_elementwise(
             _emit_nest(emitter, layer, layer.program, axes, [], [*addresses, out], sizes, None, table)
             operands.finish(storage[layer.output], out, start * element.bytes, stop * element.bytes)
             table = None
+        return
+    if tileable(layer):
+        _emit_tiles(graph, layer, operands, emitter, stripe_elements, table, storage)
         return
     addresses = []
     for load in layer.program.loads:

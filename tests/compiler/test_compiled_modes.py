@@ -1,5 +1,7 @@
 """Operators and types that networks rarely use, compiled, on the emulator, equal golden."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from layer_graphs import LayerBuilder, feeds
@@ -16,7 +18,8 @@ CONFIGS = ("nano", "base")
 
 
 def assert_equal_to_golden(graph, config, values=None):
-    program = compile_graph(graph, get_config(config))
+    config = get_config(config) if isinstance(config, str) else config
+    program = compile_graph(graph, config)
     values = feeds(graph, 1) if values is None else values
     memory = program.memory()
     for port in program.inputs:
@@ -132,3 +135,42 @@ def test_int4_weights(config):
     )
     build.output(build.add("CONV2D", [x, *parameters], **attributes))
     assert_equal_to_golden(build.finish(), config)
+
+
+SMALL_MEMORY = dataclasses.replace(get_config("nano"), am_bytes=1 << 10)
+
+
+@pytest.mark.parametrize("op", ["ADD", "MINIMUM"])
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((40, 50), (1, 50)),
+        ((40, 1), (40, 50)),
+        ((1, 300), (300, 1)),
+        ((7, 1, 30, 1), (1, 11, 1, 3)),
+        ((1, 1), (1, 900)),
+        ((3, 1, 200), (3, 5, 1)),
+    ],
+)
+def test_broadcasting_beyond_the_activation_memory(op, shapes):
+    build = LayerBuilder(0)
+    x, y = (build.input(name, shape, DType.INT32) for name, shape in zip("xy", shapes, strict=True))
+    build.output(build.add(op, [x, y]))
+    assert_equal_to_golden(build.finish(), SMALL_MEMORY)
+
+
+def test_one_tensor_broadcast_two_ways_beyond_the_activation_memory():
+    build = LayerBuilder(0)
+    x = build.input("x", (60, 1), DType.INT16)
+    across = build.add("RESHAPE", [x, build.shape([1, 60])])
+    build.output(
+        build.add(
+            "MAXIMUM",
+            [build.add("CAST", [x], dtype=DType.INT32), build.add("CAST", [across], dtype=DType.INT32)],
+        )
+    )
+    assert_equal_to_golden(build.finish(), SMALL_MEMORY)
+    build = LayerBuilder(0)
+    x = build.input("x", (60, 1), DType.INT32)
+    build.output(build.add("MAXIMUM", [x, build.add("RESHAPE", [x, build.shape([1, 60])])]))
+    assert_equal_to_golden(build.finish(), SMALL_MEMORY)
