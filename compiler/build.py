@@ -1,8 +1,6 @@
 """The compiler: a TOSA integer graph to a program."""
 
 import dataclasses
-import itertools
-import math
 from collections.abc import Callable
 
 from tosaic.compiler.ir import Graph, Operator, validate
@@ -12,11 +10,11 @@ from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Instruction, Opcode, enco
 
 from .integers import require_integers
 from .kernels.convolution import ConvolutionPlan, emit_convolution, plan_convolution
-from .kernels.elementwise import box_buffers, emit_elementwise, stripeable, tileable
+from .kernels.elementwise import emit_elementwise
 from .kernels.emitter import DATA_REGION, Emitter
 from .kernels.geometry import View, Window, window_of
 from .kernels.move import MoveKernel
-from .kernels.operands import WINDOW, Operands, Placement, StripeBuffer, stripe_buffers
+from .kernels.operands import Operands
 from .kernels.params import ParamBlock, pack_params, pack_table
 from .kernels.pool import emit_pool
 from .kernels.strides import dense_strides
@@ -24,18 +22,15 @@ from .lower.decompose import decompose
 from .lower.layers import ARRAY_OPERATORS, POOLS, Fuser, Layer
 from .lower.moves import MOVES, move_sources, plan_move
 from .lower.translate import ELEMENT
-from .memory import Arena, OutOfMemory
+from .memory import OutOfMemory
 from .normalise import normalise, storage_names
+from .placer import Placer
 from .program import LayerInfo, Port, Program
 from .schedule.interleave import interleave
+from .stripes import Striper
 
-_LARGEST_MEMORY_BYTES = (1 << 32) - DATA_REGION
-"""Of inputs, outputs and spilled tensors; instructions have 32-bit addresses, the rest is for constants."""
 _RESIDENCY = (0.75, 0.5, 0.25, 0.125, 0.0)
 """Largest share of the activation memory one tensor may occupy, tried in turn until every layer fits."""
-
-_LINGER_LAYERS = 6
-"""Layers for which a layer's parameters keep their memory after it, see `_free_after`."""
 
 
 def compile_graph(
@@ -84,25 +79,21 @@ class _Builder:
     ):
         self.graph, self.config, self.keep, self.on_layer = graph, config, keep, on_layer
         self.names = names
-        self.limit_bytes = int(config.am_bytes * residency)
         self.storage = storage_names(graph)
         self.emitter = Emitter(config)
-        self.arena = Arena(config.am_bytes, config.columns)
-        self.data_bytes = 0
-        self.placements: dict[str, Placement] = {}
-        self.ports: dict[str, Port] = {}
+        self.placer = Placer(graph, config, self.emitter, self.storage, int(config.am_bytes * residency))
+        self.striper = Striper(graph, self.placer)
         renaming = {i for i, op in enumerate(graph.operators) if op.op in ("RESHAPE", "IDENTITY")}
         self.views, folded = self._folded_slices(renaming)
         self.layers = Fuser(graph, config, fuse=optimize).layers(renaming | folded)
-        self.last_use = self._last_uses()
-        self.pending_free: list[list[int]] = []
+        self.placer.last_use = self._last_uses()
 
     # --- whole program
 
     def build(self) -> Program:
         graph = self.graph
         for name in graph.inputs:
-            self._external(name)
+            self.placer.external(name)
         infos, kept = [], []
         for index, layer in enumerate(self.layers):
             if self.on_layer:
@@ -119,8 +110,8 @@ class _Builder:
             # What a decomposition puts in between is not in the model, so golden does not know it.
             if self.keep and name in self.names:
                 kept.append(layer.output)
-        outputs = [self._output(name) for name in graph.outputs]
-        return self._layout(infos, [self.ports[name] for name in graph.inputs], outputs, kept)
+        outputs = [self.placer.output_port(name) for name in graph.outputs]
+        return self._layout(infos, [self.placer.ports[name] for name in graph.inputs], outputs, kept)
 
     def _layout(
         self, infos: list[LayerInfo], inputs: list[Port], outputs: list[Port], kept: list[str]
@@ -137,7 +128,7 @@ class _Builder:
         code = b"".join(encode(_relocated(instruction, data_address)) for instruction in instructions)
         constants = self.emitter.constants.bytes()
         image = constants + bytes(program_address - len(constants)) + code
-        memory_bytes = -(-(data_address + self.data_bytes) // 4096) * 4096
+        memory_bytes = -(-(data_address + self.placer.data_bytes) // 4096) * 4096
 
         def moved(port: Port) -> Port:
             address = port.address
@@ -153,7 +144,7 @@ class _Builder:
             memory_bytes=memory_bytes,
             inputs=[moved(port) for port in inputs],
             outputs=[moved(port) for port in outputs],
-            kept=[self._renamed(moved(self.ports[name])) for name in kept],
+            kept=[self._renamed(moved(self.placer.ports[name])) for name in kept],
             layers=infos,
         )
 
@@ -170,42 +161,6 @@ class _Builder:
         return dataclasses.replace(port, name=name, shape=tuple(self.graph.tensors[name].shape))
 
     # --- tensors
-
-    def _size(self, name: str) -> int:
-        tensor = self.graph.tensors[name]
-        if tensor.dtype not in ELEMENT:
-            raise UnsupportedError(
-                f"tensor {tensor} cannot be in the accelerator's memory: its type does not run yet"
-            )
-        return math.prod(tensor.shape) * ELEMENT[tensor.dtype].bytes
-
-    def _external(self, name: str) -> Placement:
-        """A tensor of the graph boundary, or one that is spilled, in external memory."""
-        address = DATA_REGION + self.data_bytes
-        size = self._size(name)
-        self.data_bytes += -(-size // 64) * 64
-        if self.data_bytes > _LARGEST_MEMORY_BYTES:
-            raise UnsupportedError(
-                f"tensor {self.graph.tensors[name]} does not fit the 4 GiB of external memory that instructions "
-                "address; split the network"
-            )
-        tensor = self.graph.tensors[name]
-        self.ports[name] = Port(name, tuple(tensor.shape), tensor.dtype, address, size)
-        self.placements[self.storage[name]] = Placement(False, address, size)
-        return self.placements[self.storage[name]]
-
-    def _output(self, name: str) -> Port:
-        """The port of a graph output; a constant or renamed tensor is copied where the host finds it."""
-        tensor, root = self.graph.tensors[name], self.storage[name]
-        if tensor.data is not None:
-            raw = tensor.data.astype(tensor.dtype.numpy)
-            return Port(
-                name, tuple(tensor.shape), tensor.dtype, self.emitter.add_constant(raw), self._size(name)
-            )
-        known = self.ports.get(name) or self.ports.get(root)
-        if known is None:
-            known = next(port for key, port in self.ports.items() if self.storage[key] == root)
-        return dataclasses.replace(known, name=name, shape=tuple(tensor.shape))
 
     def _last_uses(self) -> dict[str, int]:
         last: dict[str, int] = {}
@@ -278,17 +233,17 @@ class _Builder:
                 window = dataclasses.replace(window, ic=window.ic * size)
         params, table = self._params(layer, plan)
         temporary: list[int] = []
-        params_address = self._temporary(params.data, temporary)
+        params_address = self.placer.temporary(params.data, temporary)
         table_place = None
         if table is not None:
-            table_place = (self._temporary(table[0], temporary), table[1])
+            table_place = (self.placer.temporary(table[0], temporary), table[1])
         reads = self._reads(layer)
         for name in reads:
-            self._bring(name, index)
+            self.placer.bring(name)
         output = self.storage[layer.output]
-        self._place_output(layer, output, reads, index)
-        rows, buffers, taken = self._stripes(layer, window, reads, output)
-        operands = Operands(self.emitter, self.placements, buffers)
+        self.placer.place_output(layer.output, output, reads)
+        rows, buffers, taken = self.striper.stripes(layer, window, reads, output)
+        operands = Operands(self.emitter, self.placer.placements, buffers)
         if plan is not None:
             emit_convolution(
                 graph,
@@ -309,43 +264,39 @@ class _Builder:
                 graph, layer, operands, self.emitter, rows, params, params_address, table_place, self.storage
             )
         self._finish(layer)
-        self._free_after(index, temporary + taken)
+        self.placer.free_after(index, temporary + taken)
         return macs
 
     def _move(self, index: int, layer: Layer) -> int:
         """Emits a layout operator."""
         reads, output = self._reads(layer), self.storage[layer.output]
         for name in reads:
-            self._bring(name, index, beside_bytes=self._size(layer.output))
-        self._place_output(layer, output, reads, index)
+            self.placer.bring(name, beside_bytes=self.placer.size_bytes(layer.output))
+        self.placer.place_output(layer.output, output, reads)
         size = ELEMENT[self.graph.tensors[layer.output].dtype].bytes
-        self._release_pending()
+        self.placer.release_pending()
         kernel = MoveKernel(
-            self.emitter, self.placements, self.storage, size, self._allocate_high, self.arena.free
+            self.emitter,
+            self.placer.placements,
+            self.storage,
+            size,
+            self.placer.allocate_high,
+            self.placer.arena.free,
         )
         buffers = kernel.emit(plan_move(self.graph, layer.root), layer.output)
         self._finish(layer)
-        self._free_after(index, buffers)
+        self.placer.free_after(index, buffers)
         return 0
-
-    def _allocate_high(self, size_bytes: int) -> int | None:
-        return self._allocate(size_bytes, high=True)
 
     def _finish(self, layer: Layer) -> None:
         """Stores a resident result that the host or a check wants."""
-        placement = self.placements[self.storage[layer.output]]
+        placement = self.placer.placements[self.storage[layer.output]]
         if placement.resident and (self.keep or self._leaves(self.storage[layer.output])):
-            port = self._external_copy(layer.output)
+            port = self.placer.external_copy(layer.output)
             self.emitter.store(placement.address, port.address, port.bytes)
 
     def _leaves(self, output: str) -> bool:
         return any(self.storage[name] == output for name in self.graph.outputs)
-
-    def _external_copy(self, name: str) -> Port:
-        resident = self.placements[self.storage[name]]
-        self._external(name)
-        self.placements[self.storage[name]] = resident
-        return self.ports[name]
 
     def _params(
         self, layer: Layer, plan: ConvolutionPlan | None
@@ -370,157 +321,6 @@ class _Builder:
                 )
             table = pack_table(values)
         return params, table
-
-    def _temporary(self, data: bytes, taken: list[int]) -> int:
-        """Brings constants into activation memory for the time of a layer."""
-        if not data:
-            return 0
-        address = self._allocate(len(data), high=True)
-        if address is None:
-            raise OutOfMemory(f"{len(data)} bytes of parameters do not fit the activation memory")
-        taken.append(address)
-        self.emitter.load(self.emitter.add_constant(data), address, len(data))
-        return address
-
-    def _bring(self, name: str, index: int, beside_bytes: int = 0) -> None:
-        """Makes an input of the layer resident if there is enough memory, `beside_bytes` left over."""
-        if name not in self.placements:
-            tensor = self.graph.tensors[name]
-            if tensor.data is None:
-                raise AssertionError(f"tensor {name} is read before it is written")
-            constant = self.emitter.add_constant(tensor.data.astype(tensor.dtype.numpy))
-            self.placements[name] = Placement(False, constant, self._size(name))
-        placement = self.placements[name]
-        if placement.resident or placement.bytes + beside_bytes > self.limit_bytes:
-            return
-        address = self._allocate(placement.bytes)
-        if address is not None:
-            self.emitter.load(placement.address, address, placement.bytes)
-            self.placements[name] = Placement(True, address, placement.bytes)
-
-    def _place_output(self, layer: Layer, output: str, reads: list[str], index: int) -> None:
-        size = self._size(layer.output)
-        streamed = sum(self.placements[name].bytes for name in reads if not self.placements[name].resident)
-        if size <= self.limit_bytes:
-            reserve = min(self.config.am_bytes // 4 if streamed else 0, streamed)
-            address = self._allocate(size)
-            if address is not None and self.arena.largest_gap_bytes() < reserve and self.pending_free:
-                self.arena.free(address)
-                self._release_pending()
-                address = self._allocate(size)
-            if address is not None and self.arena.largest_gap_bytes() >= reserve:
-                self.placements[output] = Placement(True, address, size)
-                return
-            if address is not None:
-                self.arena.free(address)
-        self._external(layer.output)
-
-    def _stripes(
-        self, layer: Layer, window: Window | None, reads: list[str], output: str
-    ) -> tuple[int, dict[str, StripeBuffer], list[int]]:
-        """(rows or elements per stripe, buffers, addresses to free) for tensors that are not resident."""
-        external = [name for name in [*reads, output] if not self.placements[name].resident]
-        elements = math.prod(self.graph.tensors[layer.output].shape)
-        whole = window.oh if window is not None else elements
-        if not external:
-            return whole, {}, []
-        self._release_pending()
-        if window is None and not stripeable(self.graph, layer):
-            if tileable(layer):
-                return self._boxes(layer, external)
-            sizes = {name: self.placements[name].bytes for name in external}
-            return whole, *stripe_buffers(self.arena, sizes)
-        step = 1 if window is not None else self.config.columns
-        low, high, best = 1, max(1, whole // step), None
-        while low <= high:
-            middle = (low + high) // 2
-            try:
-                buffers, taken = stripe_buffers(
-                    self.arena, self._stripe_sizes(layer, window, middle * step, external, output)
-                )
-            except OutOfMemory:
-                high = middle - 1
-                continue
-            doubled = middle * step >= whole or all(len(b.addresses) == 2 for b in buffers.values())
-            for address in taken:
-                self.arena.free(address)
-            if doubled or best is None or middle == 1:
-                best = middle
-            if doubled:
-                low = middle + 1
-            else:
-                high = middle - 1
-        if best is None:
-            raise OutOfMemory(
-                f"{layer.root}: one row of {self.graph.tensors[layer.output]} and its inputs "
-                "do not fit the activation memory"
-            )
-        sizes = self._stripe_sizes(layer, window, best * step, external, output)
-        return best * step, *stripe_buffers(self.arena, sizes)
-
-    def _boxes(self, layer: Layer, external: list[str]) -> tuple[int, dict[str, StripeBuffer], list[int]]:
-        """`_stripes` of a layer that broadcasts: the largest boxes of the result that fit."""
-        limit = math.prod(self.graph.tensors[layer.output].shape)
-        # Smaller boxes would take ages; then rather let fewer tensors be resident.
-        smallest = min(limit, self.config.am_bytes // 64)
-        while True:
-            wanted = box_buffers(self.graph, layer, limit)
-            sizes = {
-                role + self.storage[name]: size
-                for role, name, size in wanted
-                if self.storage[name] in external
-            }
-            try:
-                return limit, *stripe_buffers(self.arena, sizes)
-            except OutOfMemory:
-                if limit == smallest:
-                    raise
-                limit = max(smallest, limit // 2)
-
-    def _stripe_sizes(
-        self, layer: Layer, window: Window | None, rows: int, external: list[str], output: str
-    ) -> dict[str, int]:
-        sizes = {}
-        elements = math.prod(self.graph.tensors[layer.output].shape)
-        extra = [self.storage[load.tensor] for load in layer.program.loads[layer.program.body_loads :]]
-        for name in external:
-            whole = self.placements[name].bytes
-            if window is not None and name == window.view.storage:
-                spans = [
-                    window.input_span(0, *window.input_rows(oy, min(oy + rows, window.oh)))
-                    for oy in range(0, window.oh, rows)
-                ]
-                sizes[WINDOW + name] = max(stop - start for start, stop in spans)
-            if window is not None and (name == output or name in extra):
-                sizes[name] = min(whole, rows * (whole // (window.n * window.oh)))
-            elif window is None:
-                sizes[name] = min(whole, rows * (whole // elements))
-        return sizes
-
-    def _allocate(self, size_bytes: int, *, high: bool = False) -> int | None:
-        """A block, if need be in memory that the layer before may still be reading: the tracker makes that wait."""
-        address = self.arena.allocate(size_bytes, high=high)
-        if address is None and self.pending_free:
-            self._release_pending()
-            address = self.arena.allocate(size_bytes, high=high)
-        return address
-
-    def _release_pending(self) -> None:
-        for address in itertools.chain(*self.pending_free):
-            self.arena.free(address)
-        self.pending_free = []
-
-    def _free_after(self, index: int, temporary: list[int]) -> None:
-        """Frees what dies with this layer. Buffers of the layer itself stay some layers longer, unless memory runs
-        short, so that the parameters of the next ones are fetched into other memory while this one computes."""
-        self.pending_free.append(temporary)
-        if len(self.pending_free) > _LINGER_LAYERS:
-            for address in self.pending_free.pop(0):
-                self.arena.free(address)
-        for name, last in list(self.last_use.items()):
-            if last == index and name in self.placements and self.placements[name].resident:
-                self.arena.free(self.placements[name].address)
-                del self.placements[name]
 
 
 def _relocated(instruction: Instruction, data_address: int) -> Instruction:

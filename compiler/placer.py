@@ -1,0 +1,156 @@
+"""Where each tensor lives: resident in activation memory, or in external memory."""
+
+import dataclasses
+import itertools
+import math
+
+from tosaic.compiler.ir import Graph
+from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.hw.config import Config
+
+from .kernels.emitter import DATA_REGION, Emitter
+from .kernels.operands import Placement
+from .lower.translate import ELEMENT
+from .memory import Arena, OutOfMemory
+from .program import Port
+
+_LARGEST_MEMORY_BYTES = (1 << 32) - DATA_REGION
+"""Of inputs, outputs and spilled tensors; instructions have 32-bit addresses, the rest is for constants."""
+
+_LINGER_LAYERS = 6
+"""Layers for which a layer's parameters keep their memory after it, see `free_after`."""
+
+
+class Placer:
+    """Places tensors while layers are emitted, and emits the transfers that this takes.
+
+    `storage` gives the name whose bytes a tensor shares, `limit_bytes` the largest tensor that may be resident."""
+
+    def __init__(
+        self, graph: Graph, config: Config, emitter: Emitter, storage: dict[str, str], limit_bytes: int
+    ):
+        self.graph, self.config, self.emitter, self.storage = graph, config, emitter, storage
+        self.limit_bytes = limit_bytes
+        self.arena = Arena(config.am_bytes, config.columns)
+        self.data_bytes = 0
+        self.placements: dict[str, Placement] = {}
+        self.ports: dict[str, Port] = {}
+        self.last_use: dict[str, int] = {}
+        """Storage name -> the last layer that reads it."""
+        self.pending_free: list[list[int]] = []
+
+    def size_bytes(self, name: str) -> int:
+        """Bytes of a tensor in memory; UnsupportedError for a type the accelerator does not hold."""
+        tensor = self.graph.tensors[name]
+        if tensor.dtype not in ELEMENT:
+            raise UnsupportedError(
+                f"tensor {tensor} cannot be in the accelerator's memory: its type does not run yet"
+            )
+        return math.prod(tensor.shape) * ELEMENT[tensor.dtype].bytes
+
+    def external(self, name: str) -> Placement:
+        """A tensor of the graph boundary, or one that is spilled, in external memory."""
+        address = DATA_REGION + self.data_bytes
+        size = self.size_bytes(name)
+        self.data_bytes += -(-size // 64) * 64
+        if self.data_bytes > _LARGEST_MEMORY_BYTES:
+            raise UnsupportedError(
+                f"tensor {self.graph.tensors[name]} does not fit the 4 GiB of external memory that instructions "
+                "address; split the network"
+            )
+        tensor = self.graph.tensors[name]
+        self.ports[name] = Port(name, tuple(tensor.shape), tensor.dtype, address, size)
+        self.placements[self.storage[name]] = Placement(False, address, size)
+        return self.placements[self.storage[name]]
+
+    def external_copy(self, name: str) -> Port:
+        """A place in external memory for a tensor that stays resident."""
+        resident = self.placements[self.storage[name]]
+        self.external(name)
+        self.placements[self.storage[name]] = resident
+        return self.ports[name]
+
+    def output_port(self, name: str) -> Port:
+        """The port of a graph output; a constant or renamed tensor is copied where the host finds it."""
+        tensor, root = self.graph.tensors[name], self.storage[name]
+        if tensor.data is not None:
+            raw = tensor.data.astype(tensor.dtype.numpy)
+            return Port(
+                name, tuple(tensor.shape), tensor.dtype, self.emitter.add_constant(raw), self.size_bytes(name)
+            )
+        known = self.ports.get(name) or self.ports.get(root)
+        if known is None:
+            known = next(port for key, port in self.ports.items() if self.storage[key] == root)
+        return dataclasses.replace(known, name=name, shape=tuple(tensor.shape))
+
+    def temporary(self, data: bytes, taken: list[int]) -> int:
+        """Brings constants into activation memory for the time of a layer."""
+        if not data:
+            return 0
+        address = self.allocate(len(data), high=True)
+        if address is None:
+            raise OutOfMemory(f"{len(data)} bytes of parameters do not fit the activation memory")
+        taken.append(address)
+        self.emitter.load(self.emitter.add_constant(data), address, len(data))
+        return address
+
+    def bring(self, name: str, beside_bytes: int = 0) -> None:
+        """Makes an input of the layer resident if there is enough memory, `beside_bytes` left over."""
+        if name not in self.placements:
+            tensor = self.graph.tensors[name]
+            if tensor.data is None:
+                raise AssertionError(f"tensor {name} is read before it is written")
+            constant = self.emitter.add_constant(tensor.data.astype(tensor.dtype.numpy))
+            self.placements[name] = Placement(False, constant, self.size_bytes(name))
+        placement = self.placements[name]
+        if placement.resident or placement.bytes + beside_bytes > self.limit_bytes:
+            return
+        address = self.allocate(placement.bytes)
+        if address is not None:
+            self.emitter.load(placement.address, address, placement.bytes)
+            self.placements[name] = Placement(True, address, placement.bytes)
+
+    def place_output(self, name: str, output: str, reads: list[str]) -> None:
+        size = self.size_bytes(name)
+        streamed = sum(self.placements[read].bytes for read in reads if not self.placements[read].resident)
+        if size <= self.limit_bytes:
+            reserve = min(self.config.am_bytes // 4 if streamed else 0, streamed)
+            address = self.allocate(size)
+            if address is not None and self.arena.largest_gap_bytes() < reserve and self.pending_free:
+                self.arena.free(address)
+                self.release_pending()
+                address = self.allocate(size)
+            if address is not None and self.arena.largest_gap_bytes() >= reserve:
+                self.placements[output] = Placement(True, address, size)
+                return
+            if address is not None:
+                self.arena.free(address)
+        self.external(name)
+
+    def allocate(self, size_bytes: int, *, high: bool = False) -> int | None:
+        """A block, if need be in memory that the layer before may still be reading: the tracker makes that wait."""
+        address = self.arena.allocate(size_bytes, high=high)
+        if address is None and self.pending_free:
+            self.release_pending()
+            address = self.arena.allocate(size_bytes, high=high)
+        return address
+
+    def allocate_high(self, size_bytes: int) -> int | None:
+        return self.allocate(size_bytes, high=True)
+
+    def release_pending(self) -> None:
+        for address in itertools.chain(*self.pending_free):
+            self.arena.free(address)
+        self.pending_free = []
+
+    def free_after(self, index: int, temporary: list[int]) -> None:
+        """Frees what dies with this layer. Buffers of the layer itself stay some layers longer, unless memory runs
+        short, so that the parameters of the next ones are fetched into other memory while this one computes."""
+        self.pending_free.append(temporary)
+        if len(self.pending_free) > _LINGER_LAYERS:
+            for address in self.pending_free.pop(0):
+                self.arena.free(address)
+        for name, last in list(self.last_use.items()):
+            if last == index and name in self.placements and self.placements[name].resident:
+                self.arena.free(self.placements[name].address)
+                del self.placements[name]
