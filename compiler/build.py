@@ -3,34 +3,26 @@
 import dataclasses
 from collections.abc import Callable
 
-from tosaic.compiler.ir import Graph, Operator, validate
+from tosaic.compiler.ir import Graph, validate
 from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Instruction, Opcode, encode, make
 
 from .integers import require_integers
-from .kernels.convolution import ConvolutionPlan, emit_convolution, plan_convolution
-from .kernels.elementwise import emit_elementwise
 from .kernels.emitter import DATA_REGION, Emitter
-from .kernels.geometry import View, Window, window_of
-from .kernels.move import MoveKernel
-from .kernels.operands import Operands
-from .kernels.params import ParamBlock, pack_params, pack_table
-from .kernels.pool import emit_pool
-from .kernels.strides import dense_strides
 from .lower.decompose import decompose
-from .lower.layers import ARRAY_OPERATORS, POOLS, Fuser, Layer
-from .lower.moves import MOVES, move_sources, plan_move
-from .lower.translate import ELEMENT
-from .memory import OutOfMemory
-from .normalise import normalise, storage_names
-from .placer import Placer
-from .program import LayerInfo, Port, Program
+from .memory import Arena, OutOfMemory
+from .normalise import normalise
+from .placer import Memories
+from .program import Port, Program
+from .region import Context, FieldOverflow, Region
 from .schedule.interleave import interleave
-from .stripes import Striper
 
 _RESIDENCY = (0.75, 0.5, 0.25, 0.125, 0.0)
 """Largest share of the activation memory one tensor may occupy, tried in turn until every layer fits."""
+
+OnLayer = Callable[[str, int, int], None]
+"""Told (layer, its number, how many there are)."""
 
 
 def compile_graph(
@@ -39,7 +31,7 @@ def compile_graph(
     *,
     optimize: bool = True,
     keep_layers: bool = False,
-    on_layer: Callable[[str, int, int], None] | None = None,
+    on_layer: OnLayer | None = None,
 ) -> Program:
     """Compiles `graph` for `config`.
 
@@ -52,8 +44,10 @@ def compile_graph(
     names, graph = set(graph.tensors), normalise(decompose(normalise(graph)))
     problem: OutOfMemory | FieldOverflow | None = None
     for residency in _RESIDENCY:
+        memories = Memories(Arena(config.am_bytes, config.columns), int(config.am_bytes * residency))
+        context = Context(config, Emitter(config), memories, optimize)
         try:
-            return _Builder(graph, names, config, residency, optimize, keep_layers, on_layer).build()
+            return _compile(Region(graph, names, context, keep=keep_layers), on_layer)
         except (OutOfMemory, FieldOverflow) as error:
             problem = error
     assert problem is not None
@@ -62,265 +56,54 @@ def compile_graph(
     raise UnsupportedError(f"{problem}; use a configuration with more activation memory than {config.name!r}")
 
 
-class FieldOverflow(Exception):
-    """A layer is so large that a count does not fit its field; with shorter stripes it may."""
+def _compile(main: Region, on_layer: OnLayer | None) -> Program:
+    """The program of the outermost graph."""
+    graph, placer = main.graph, main.placer
+    for name in graph.inputs:
+        placer.external(name)
+    main.emit(on_layer)
+    inputs = [placer.ports[name] for name in graph.inputs]
+    outputs = [placer.output_port(name) for name in graph.outputs]
+    kept = [_renamed(main, placer.ports[name]) for name in main.kept]
+    return _layout(main.context, inputs, outputs, kept)
 
 
-class _Builder:
-    def __init__(
-        self,
-        graph: Graph,
-        names: set[str],
-        config: Config,
-        residency: float,
-        optimize: bool,
-        keep: bool,
-        on_layer: Callable[[str, int, int], None] | None,
-    ):
-        self.graph, self.config, self.keep, self.on_layer = graph, config, keep, on_layer
-        self.names = names
-        self.storage = storage_names(graph)
-        self.emitter = Emitter(config)
-        self.placer = Placer(graph, config, self.emitter, self.storage, int(config.am_bytes * residency))
-        self.striper = Striper(graph, self.placer)
-        renaming = {i for i, op in enumerate(graph.operators) if op.op in ("RESHAPE", "IDENTITY")}
-        self.views, folded = self._folded_slices(renaming)
-        self.layers = Fuser(graph, config, fuse=optimize).layers(renaming | folded)
-        self.placer.last_use = self._last_uses()
+def _renamed(region: Region, port: Port) -> Port:
+    name = region.shown(port.name)
+    return dataclasses.replace(port, name=name, shape=tuple(region.graph.tensors[name].shape))
 
-    # --- whole program
 
-    def build(self) -> Program:
-        graph = self.graph
-        for name in graph.inputs:
-            self.placer.external(name)
-        infos, kept = [], []
-        for index, layer in enumerate(self.layers):
-            if self.on_layer:
-                self.on_layer(layer.name, index, len(self.layers))
-            try:
-                macs = self._layer(index, layer)
-            except ValueError as error:
-                tensor = graph.tensors[layer.output]
-                raise FieldOverflow(f"{layer.root}: {tensor} needs an instruction whose {error}") from error
-            self.emitter.mark(index)
-            names = tuple(op.name for op in layer.operators)
-            name = self._shown(layer.output)
-            infos.append(LayerInfo(name, (layer.base or layer.root).op, macs, name, names))
-            # What a decomposition puts in between is not in the model, so golden does not know it.
-            if self.keep and name in self.names:
-                kept.append(layer.output)
-        outputs = [self.placer.output_port(name) for name in graph.outputs]
-        return self._layout(infos, [self.placer.ports[name] for name in graph.inputs], outputs, kept)
+def _layout(context: Context, inputs: list[Port], outputs: list[Port], kept: list[Port]) -> Program:
+    """Places constants, program and data one after the other, and fixes the addresses."""
+    config, emitter = context.config, context.emitter
+    instructions = [make(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=config.hash)]
+    for item in interleave(emitter.tracker.items):
+        instructions += item.instructions()
+    instructions.append(make(Opcode.END))
+    program_address = -(-emitter.constants.size_bytes // 4096) * 4096
+    program_bytes = len(instructions) * INSTRUCTION_BYTES
+    data_address = -(-(program_address + program_bytes) // 4096) * 4096
+    code = b"".join(encode(_relocated(instruction, data_address)) for instruction in instructions)
+    constants = emitter.constants.bytes()
+    image = constants + bytes(program_address - len(constants)) + code
 
-    def _layout(
-        self, infos: list[LayerInfo], inputs: list[Port], outputs: list[Port], kept: list[str]
-    ) -> Program:
-        """Places constants, program and data one after the other, and fixes the addresses."""
-        config, items = self.config, interleave(self.emitter.tracker.items)
-        instructions = [make(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=config.hash)]
-        for item in items:
-            instructions += item.instructions()
-        instructions.append(make(Opcode.END))
-        program_address = -(-self.emitter.constants.size_bytes // 4096) * 4096
-        program_bytes = len(instructions) * INSTRUCTION_BYTES
-        data_address = -(-(program_address + program_bytes) // 4096) * 4096
-        code = b"".join(encode(_relocated(instruction, data_address)) for instruction in instructions)
-        constants = self.emitter.constants.bytes()
-        image = constants + bytes(program_address - len(constants)) + code
-        memory_bytes = -(-(data_address + self.placer.data_bytes) // 4096) * 4096
-
-        def moved(port: Port) -> Port:
-            address = port.address
-            return dataclasses.replace(
-                port, address=address - DATA_REGION + data_address if address >= DATA_REGION else address
-            )
-
-        return Program(
-            config=config,
-            image=image,
-            program_address=program_address,
-            program_bytes=program_bytes,
-            memory_bytes=memory_bytes,
-            inputs=[moved(port) for port in inputs],
-            outputs=[moved(port) for port in outputs],
-            kept=[self._renamed(moved(self.placer.ports[name])) for name in kept],
-            layers=infos,
+    def moved(port: Port) -> Port:
+        address = port.address
+        return dataclasses.replace(
+            port, address=address - DATA_REGION + data_address if address >= DATA_REGION else address
         )
 
-    def _shown(self, name: str) -> str:
-        """The model's name for a tensor: normalisation may have made it under another one."""
-        if name in self.names:
-            return name
-        same = (other for other, root in self.storage.items() if root == self.storage[name])
-        # Behind several unary operators the RESHAPE makes only the last result; the others keep their bytes.
-        return next((other for other in same if other in self.names), name.removesuffix("'"))
-
-    def _renamed(self, port: Port) -> Port:
-        name = self._shown(port.name)
-        return dataclasses.replace(port, name=name, shape=tuple(self.graph.tensors[name].shape))
-
-    # --- tensors
-
-    def _last_uses(self) -> dict[str, int]:
-        last: dict[str, int] = {}
-        for index, layer in enumerate(self.layers):
-            for name in self._reads(layer):
-                last[name] = index
-            last.setdefault(self.storage[layer.output], index)
-        return last
-
-    def _reads(self, layer: Layer) -> list[str]:
-        """Storage names a layer reads."""
-        if layer.root.op in MOVES:
-            return list(dict.fromkeys(self.storage[name] for name in move_sources(layer.root)))
-        names = [self.storage[load.tensor] for load in layer.program.loads]
-        if layer.base is not None and layer.base.op in ARRAY_OPERATORS:
-            names.insert(0, self._view(layer.base).storage)
-        elif layer.base is not None and layer.base.op in POOLS:
-            names[0] = self._view(layer.base).storage
-        return list(dict.fromkeys(names))
-
-    # --- views
-
-    def _folded_slices(self, renaming: set[int]) -> tuple[dict[str, View], set[int]]:
-        """SLICEs of images in H and W that only convolutions and pools read become views of their source."""
-        graph, views, folded = self.graph, {}, set()
-        for index, operator in enumerate(graph.operators):
-            if operator.op != "SLICE" or index in renaming:
-                continue
-            name, source = operator.outputs[0], graph.tensors[operator.inputs[0]]
-            readers = graph.consumers(name)
-            windows = all(r.op in (*ARRAY_OPERATORS, *POOLS) and r.inputs[0] == name for r in readers)
-            if name in graph.outputs or not readers or not windows or source.data is not None:
-                continue
-            start = [int(v) for v in graph.operand_value(operator, "start")]
-            shape = graph.tensors[name].shape
-            if len(shape) != 4 or shape[3] != source.shape[3]:
-                continue
-            size = ELEMENT[source.dtype].bytes
-            strides = dense_strides(source.shape, size)
-            offset = sum(s * stride for s, stride in zip(start, strides, strict=True))
-            views[name] = View(self.storage[operator.inputs[0]], offset, strides[1], strides[0])
-            folded.add(index)
-        return views, folded
-
-    def _view(self, operator: Operator) -> View:
-        name = operator.inputs[0]
-        if name in self.views:
-            return self.views[name]
-        tensor = self.graph.tensors[name]
-        strides = dense_strides(tensor.shape, ELEMENT[tensor.dtype].bytes)
-        return View(self.storage[name], 0, strides[1], strides[0])
-
-    # --- one layer
-
-    def _layer(self, index: int, layer: Layer) -> int:
-        """Emits a layer; its multiply-accumulates."""
-        if layer.root.op in MOVES:
-            return self._move(index, layer)
-        graph, base = self.graph, layer.base
-        window: Window | None = None
-        plan: ConvolutionPlan | None = None
-        macs = 0
-        if base is not None and base.op in (*ARRAY_OPERATORS, *POOLS):
-            window = window_of(graph, base, self._view(base))
-            if base.op in ARRAY_OPERATORS:
-                plan = plan_convolution(graph, layer, window, self.emitter)
-                window, macs = plan.window, plan.macs
-            else:
-                size = ELEMENT[graph.tensors[base.inputs[0]].dtype].bytes
-                window = dataclasses.replace(window, ic=window.ic * size)
-        params, table = self._params(layer, plan)
-        temporary: list[int] = []
-        params_address = self.placer.temporary(params.data, temporary)
-        table_place = None
-        if table is not None:
-            table_place = (self.placer.temporary(table[0], temporary), table[1])
-        reads = self._reads(layer)
-        for name in reads:
-            self.placer.bring(name)
-        output = self.storage[layer.output]
-        self.placer.place_output(layer.output, output, reads)
-        rows, buffers, taken = self.striper.stripes(layer, window, reads, output)
-        operands = Operands(self.emitter, self.placer.placements, buffers)
-        if plan is not None:
-            emit_convolution(
-                graph,
-                layer,
-                plan,
-                operands,
-                self.emitter,
-                rows,
-                params,
-                params_address,
-                table_place,
-                self.storage,
-            )
-        elif window is not None:
-            emit_pool(graph, layer, window, operands, self.emitter, rows, table_place, self.storage)
-        else:
-            emit_elementwise(
-                graph, layer, operands, self.emitter, rows, params, params_address, table_place, self.storage
-            )
-        self._finish(layer)
-        self.placer.free_after(index, temporary + taken)
-        return macs
-
-    def _move(self, index: int, layer: Layer) -> int:
-        """Emits a layout operator."""
-        reads, output = self._reads(layer), self.storage[layer.output]
-        for name in reads:
-            self.placer.bring(name, beside_bytes=self.placer.size_bytes(layer.output))
-        self.placer.place_output(layer.output, output, reads)
-        size = ELEMENT[self.graph.tensors[layer.output].dtype].bytes
-        self.placer.release_pending()
-        kernel = MoveKernel(
-            self.emitter,
-            self.placer.placements,
-            self.storage,
-            size,
-            self.placer.allocate_high,
-            self.placer.arena.free,
-        )
-        buffers = kernel.emit(plan_move(self.graph, layer.root), layer.output)
-        self._finish(layer)
-        self.placer.free_after(index, buffers)
-        return 0
-
-    def _finish(self, layer: Layer) -> None:
-        """Stores a resident result that the host or a check wants."""
-        placement = self.placer.placements[self.storage[layer.output]]
-        if placement.resident and (self.keep or self._leaves(self.storage[layer.output])):
-            port = self.placer.external_copy(layer.output)
-            self.emitter.store(placement.address, port.address, port.bytes)
-
-    def _leaves(self, output: str) -> bool:
-        return any(self.storage[name] == output for name in self.graph.outputs)
-
-    def _params(
-        self, layer: Layer, plan: ConvolutionPlan | None
-    ) -> tuple[ParamBlock, tuple[bytes, int] | None]:
-        columns = self.config.columns
-        if plan is not None:
-            per_tile = plan.tiles[0].channels
-            bias = plan.bias if layer.program.bias else None
-            params = pack_params(plan.channels, per_tile, columns, bias, layer.per_channel)
-        elif layer.per_channel is not None:
-            tensor = self.graph.tensors[layer.output]
-            size = max(ELEMENT[tensor.dtype].bytes, layer.program.load_element_bytes())
-            params = pack_params(tensor.shape[-1], columns // size, columns, None, layer.per_channel)
-        else:
-            params = ParamBlock(b"", 0, False, False)
-        table = None
-        if layer.table is not None:
-            values = self.graph.const(layer.table)
-            if values is None:
-                raise UnsupportedError(
-                    f"{layer.root}: the table {self.graph.tensors[layer.table]} is computed at run time"
-                )
-            table = pack_table(values)
-        return params, table
+    return Program(
+        config=config,
+        image=image,
+        program_address=program_address,
+        program_bytes=program_bytes,
+        memory_bytes=-(-(data_address + context.memories.data_bytes) // 4096) * 4096,
+        inputs=[moved(port) for port in inputs],
+        outputs=[moved(port) for port in outputs],
+        kept=[moved(port) for port in kept],
+        layers=context.infos,
+    )
 
 
 def _relocated(instruction: Instruction, data_address: int) -> Instruction:

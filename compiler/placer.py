@@ -21,18 +21,32 @@ _LINGER_LAYERS = 6
 """Layers for which a layer's parameters keep their memory after it, see `free_after`."""
 
 
+@dataclasses.dataclass
+class Memories:
+    """What all tensors of a program share: activation memory, and the data region of external memory."""
+
+    arena: Arena
+    limit_bytes: int
+    """The largest tensor that may be resident."""
+    data_bytes: int = 0
+
+    def external(self, size_bytes: int) -> int:
+        """The address of so many bytes in the data region."""
+        address = DATA_REGION + self.data_bytes
+        self.data_bytes += -(-size_bytes // 64) * 64
+        return address
+
+
 class Placer:
     """Places tensors while layers are emitted, and emits the transfers that this takes.
 
-    `storage` gives the name whose bytes a tensor shares, `limit_bytes` the largest tensor that may be resident."""
+    `storage` gives the name whose bytes a tensor shares."""
 
     def __init__(
-        self, graph: Graph, config: Config, emitter: Emitter, storage: dict[str, str], limit_bytes: int
+        self, graph: Graph, config: Config, emitter: Emitter, storage: dict[str, str], memories: Memories
     ):
         self.graph, self.config, self.emitter, self.storage = graph, config, emitter, storage
-        self.limit_bytes = limit_bytes
-        self.arena = Arena(config.am_bytes, config.columns)
-        self.data_bytes = 0
+        self.memories, self.arena, self.limit_bytes = memories, memories.arena, memories.limit_bytes
         self.placements: dict[str, Placement] = {}
         self.ports: dict[str, Port] = {}
         self.last_use: dict[str, int] = {}
@@ -50,10 +64,9 @@ class Placer:
 
     def external(self, name: str) -> Placement:
         """A tensor of the graph boundary, or one that is spilled, in external memory."""
-        address = DATA_REGION + self.data_bytes
         size = self.size_bytes(name)
-        self.data_bytes += -(-size // 64) * 64
-        if self.data_bytes > _LARGEST_MEMORY_BYTES:
+        address = self.memories.external(size)
+        if self.memories.data_bytes > _LARGEST_MEMORY_BYTES:
             raise UnsupportedError(
                 f"tensor {self.graph.tensors[name]} does not fit the 4 GiB of external memory that instructions "
                 "address; split the network"
