@@ -123,10 +123,11 @@ class Element(enum.IntEnum):
     INT16 = 2
     UINT16 = 3
     INT32 = 4
+    INT48 = 5  # 8 bytes: loads take the low vector_bits, stores sign-extend; ILLEGAL where W is below 8
 
     @property
     def bytes(self) -> int:
-        return (1, 1, 2, 2, 4)[self]
+        return (1, 1, 2, 2, 4, 8)[self]
 
 
 STORE_STREAM = 3

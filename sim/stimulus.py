@@ -245,18 +245,25 @@ def _vector(assembler: Assembler, rng: np.random.Generator) -> None:
     _store_outputs(assembler)
 
 
+def _element(assembler: Assembler, rng: np.random.Generator) -> Element:
+    """Any element type that a word holds."""
+    return Element(
+        _between(rng, 0, sum(element.bytes <= assembler.config.columns for element in Element) - 1)
+    )
+
+
 def _micro_program(assembler: Assembler, rng: np.random.Generator, output: int) -> None:
     """One VECTOR_GO that stores to output..output+OUTPUT_BYTES/2."""
     columns = assembler.config.columns
     lanes = columns
     for stream in range(STORE_STREAM):
-        element, splat = Element(_between(rng, 0, 4)), _between(rng, 0, 1)
+        element, splat = _element(assembler, rng), _between(rng, 0, 1)
         if not splat:
             lanes = min(lanes, columns // element.bytes)
         address = _between(rng, OUTPUT_ADDRESS // 2 - 500, OUTPUT_ADDRESS // 2 + 500)
         assembler.emit(Opcode.VECTOR_STREAM, stream=stream, address=address, element=element, splat=splat)
         _dims(assembler, stream, [(_between(rng, 1, 5), _between(rng, -60, 60)) for _ in range(STREAM_DIMS)])
-    element = Element(_between(rng, 0, 4))
+    element = _element(assembler, rng)
     lanes = min(lanes, columns // element.bytes)
     assembler.emit(Opcode.VECTOR_STREAM, stream=STORE_STREAM, address=output, element=element)
     _dims(assembler, STORE_STREAM, [(_between(rng, 1, 5), _between(rng, 0, 60)) for _ in range(STREAM_DIMS)])

@@ -24,9 +24,9 @@ def illegal_bounds(bounds: ValueCastable, config: Config) -> Value:
     return bounds.index >= config.vector_uops
 
 
-def illegal_stream(stream: ValueCastable) -> Value:
-    """VECTOR_STREAM: element type out of range."""
-    return stream.element > max(Element)
+def illegal_stream(stream: ValueCastable, config: Config) -> Value:
+    """VECTOR_STREAM: element type out of range, or wider than a word."""
+    return stream.element > max(element for element in Element if element.bytes <= config.columns)
 
 
 def illegal_dims(dims: ValueCastable) -> Value:

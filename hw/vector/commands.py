@@ -59,7 +59,7 @@ class Commands(wiring.Component):
             with m.Case(Opcode.VECTOR_BOUNDS):
                 m.d.comb += illegal.eq(checks.illegal_bounds(fields(Opcode.VECTOR_BOUNDS), self.config))
             with m.Case(Opcode.VECTOR_STREAM):
-                m.d.comb += illegal.eq(checks.illegal_stream(fields(Opcode.VECTOR_STREAM)))
+                m.d.comb += illegal.eq(checks.illegal_stream(fields(Opcode.VECTOR_STREAM), self.config))
             with m.Case(Opcode.VECTOR_DIMS):
                 m.d.comb += illegal.eq(checks.illegal_dims(fields(Opcode.VECTOR_DIMS)))
             with m.Case(Opcode.VECTOR_TABLE):

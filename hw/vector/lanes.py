@@ -17,7 +17,7 @@ class Lanes(wiring.Component):
     - `loaded`: W bytes of the activation memory: of a load in stage 2, of a parameter or table word.
     - `take_accumulators` (stage 0): `accumulators`, W times 32 bits, belong to the slot that is issued.
     - `bias_data`, `multiplier_data`, `shift_data`, `table_data`: `loaded` is word `word` of these.
-    - `results` (stage 9): the low 32 bits of each lane's, all that memory can take.
+    - `results` (stage 9): vector_bits of each lane.
     """
 
     def __init__(self, config: Config):
@@ -33,7 +33,7 @@ class Lanes(wiring.Component):
                 "shift_data": In(1),
                 "table_data": In(1),
                 "word": In(range(table_words(config))),
-                "results": Out(32 * config.columns),
+                "results": Out(config.vector_bits * config.columns),
             }
         )
 
@@ -54,16 +54,14 @@ class Lanes(wiring.Component):
         with m.If(taken):
             m.d.sync += accumulators[1].eq(accumulators[0])
 
-        splat = Signal(signed(32))
+        bits = self.config.vector_bits
+        splat = Signal(signed(bits))
         with m.Switch(self.control.s2_element):
             for element in Element:
                 with m.Case(element):
-                    value = self.loaded[: 8 * element.bytes]
-                    m.d.comb += splat.eq(
-                        value
-                        if element.name.startswith("U") or element.bytes == 4
-                        else sign_extend(value, 32)
-                    )
+                    value = self.loaded[: min(8 * element.bytes, bits)]
+                    unsigned = element.name.startswith("U")
+                    m.d.comb += splat.eq(value if unsigned else sign_extend(value, bits))
 
         results = []
         for i in range(width):
@@ -75,6 +73,7 @@ class Lanes(wiring.Component):
                 lane.bytes8.eq(self.loaded[8 * i :][:8]),
                 lane.bytes16.eq(self.loaded[16 * i :][:16]),
                 lane.bytes32.eq(self.loaded[32 * i :][:32]),
+                lane.bytes64.eq(self.loaded[64 * i :][:bits]),
                 lane.splat.eq(splat),
                 lane.accumulator.eq(accumulators[1][32 * i :][:32]),
                 lane.write_bias.eq(self.bias_data & here),
@@ -86,7 +85,7 @@ class Lanes(wiring.Component):
                 lane.table_word_address.eq(self.word),
                 lane.table_word.eq(self.loaded),
             ]
-            results.append(lane.result[:32])
+            results.append(lane.result)
         m.d.comb += self.results.eq(Cat(results))
         return m
 

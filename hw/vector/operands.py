@@ -15,7 +15,8 @@ from .registers import RegisterFile
 class Operands(wiring.Component):
     """Stages 1 and 2 of a lane, and its registers.
 
-    - `bytes8`, `bytes16`, `bytes32`: the lane's element of the loaded word at each size (0 where there is none).
+    - `bytes8`, `bytes16`, `bytes32`, `bytes64`: the lane's element of the loaded word at each size (0 where there is
+      none); of 8 bytes the low vector_bits.
     - `splat`: element 0, already extended.
     - `accumulator`: the array's output for this lane.
     - `a`, `b`: the operands, in stage 3.
@@ -30,7 +31,8 @@ class Operands(wiring.Component):
                 "bytes8": In(8),
                 "bytes16": In(16),
                 "bytes32": In(32),
-                "splat": In(signed(32)),
+                "bytes64": In(config.vector_bits),
+                "splat": In(signed(config.vector_bits)),
                 "accumulator": In(signed(32)),
                 "result": In(signed(config.vector_bits)),
                 "a": Out(signed(config.vector_bits)),
@@ -52,20 +54,22 @@ class Operands(wiring.Component):
             registers.value.eq(self.result),
         ]
 
-        element = Signal(signed(32))
+        bits = self.config.vector_bits
+        element = Signal(signed(bits))
         with m.Switch(control.s2_element):
             with m.Case(Element.INT8):
-                m.d.comb += element.eq(sign_extend(self.bytes8, 32))
+                m.d.comb += element.eq(sign_extend(self.bytes8, bits))
             with m.Case(Element.UINT8):
                 m.d.comb += element.eq(self.bytes8)
             with m.Case(Element.INT16):
-                m.d.comb += element.eq(sign_extend(self.bytes16, 32))
+                m.d.comb += element.eq(sign_extend(self.bytes16, bits))
             with m.Case(Element.UINT16):
                 m.d.comb += element.eq(self.bytes16)
+            with m.Case(Element.INT32):
+                m.d.comb += element.eq(sign_extend(self.bytes32, bits))
             with m.Default():
-                m.d.comb += element.eq(self.bytes32)
-        bits = self.config.vector_bits
-        loaded = sign_extend(Mux(control.s2_splat, self.splat, element), bits)
+                m.d.comb += element.eq(self.bytes64)
+        loaded = Mux(control.s2_splat, self.splat, element)
 
         a, b = (
             Signal(signed(self.config.vector_bits), name=name, reset_less=True) for name in ("a_s3", "b_s3")

@@ -7,10 +7,11 @@ from amaranth.lib.wiring import In, Out
 from ..config import Config
 from ..interfaces import AmWrite
 from ..isa import Element
+from .extend import sign_extend
 
 
 class Store(wiring.Component):
-    """- `pack`: the `results` (W times 32 bits) are to be stored; they are written in the next cycle.
+    """- `pack`: the `results` (W times vector_bits) are to be stored; they are written in the next cycle.
     - `element`: type of the store stream; `address` and `last` (dimension 0 at its last turn) its address generator,
       which must step with `step`.
     - `configure`: `lanes` and `tail_lanes` of a GO, held from the next cycle on; at least two cycles before a `pack`.
@@ -25,7 +26,7 @@ class Store(wiring.Component):
                 "lanes": In(6),
                 "tail_lanes": In(6),
                 "pack": In(1),
-                "results": In(32 * config.columns),
+                "results": In(config.vector_bits * config.columns),
                 "element": In(Element),
                 "address": In(24),
                 "last": In(1),
@@ -36,19 +37,19 @@ class Store(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        width = self.config.columns
+        width, bits = self.config.columns, self.config.vector_bits
         configured = Signal()
-        lanes = {kind: Signal(6, name=f"{kind}_lanes") for kind in ("full", "tail")}
+        lane_counts = {kind: Signal(6, name=f"{kind}_lanes") for kind in ("full", "tail")}
         masks = {kind: Signal(width, name=f"{kind}_mask") for kind in ("full", "tail")}
         m.d.sync += configured.eq(self.configure)
         with m.If(self.configure):
-            m.d.sync += [lanes["full"].eq(self.lanes), lanes["tail"].eq(self.tail_lanes)]
+            m.d.sync += [lane_counts["full"].eq(self.lanes), lane_counts["tail"].eq(self.tail_lanes)]
         with m.If(configured):
             for kind in ("full", "tail"):
                 with m.Switch(self.element):
                     for size, elements in SIZES.items():
                         with m.Case(*elements):
-                            mask = Cat(byte // size < lanes[kind] for byte in range(width))
+                            mask = Cat(byte // size < lane_counts[kind] for byte in range(width))
                             m.d.sync += masks[kind].eq(mask)
 
         packed = Signal(8 * width, reset_less=True)
@@ -57,8 +58,12 @@ class Store(wiring.Component):
         with m.If(self.pack), m.Switch(self.element):
             for size, elements in SIZES.items():
                 with m.Case(*elements):
-                    low_bytes = (self.results[32 * i :][: 8 * size] for i in range(width // size))
-                    m.d.sync += packed.eq(Cat(low_bytes))
+                    lanes = (self.results[bits * i :][:bits] for i in range(width // size))
+                    stored = (
+                        lane[: 8 * size] if 8 * size <= bits else sign_extend(lane, 8 * size)
+                        for lane in lanes
+                    )
+                    m.d.sync += packed.eq(Cat(stored))
         m.d.comb += [
             self.step.eq(requested),
             self.write.request.eq(requested),
@@ -69,7 +74,7 @@ class Store(wiring.Component):
         return m
 
 
-SIZES = {size: [element.value for element in Element if element.bytes == size] for size in (1, 2, 4)}
+SIZES = {size: [element.value for element in Element if element.bytes == size] for size in (1, 2, 4, 8)}
 """Element types by their bytes."""
 
 __all__ = ["Store"]

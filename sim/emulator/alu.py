@@ -117,6 +117,7 @@ def _operate(uop: Instruction, x: Value, b: Value, parameters: Parameters) -> Va
 
 
 def _multiply(uop: Instruction, x: Value, b: Value) -> Value:
+    b = wrap(b, 32)
     product, bound = x.lanes * b.lanes, x.bound * b.bound
     if uop.shift:
         product = (product + (1 << (uop.shift - 1))) >> uop.shift

@@ -12,6 +12,7 @@ ELEMENT_DTYPES: dict[Element, np.dtype] = {
     Element.INT16: np.dtype("<i2"),
     Element.UINT16: np.dtype("<u2"),
     Element.INT32: np.dtype("<i4"),
+    Element.INT48: np.dtype("<i8"),
 }
 ELEMENT_BOUNDS = {
     Element.INT8: 1 << 7,
@@ -19,7 +20,9 @@ ELEMENT_BOUNDS = {
     Element.INT16: 1 << 15,
     Element.UINT16: 1 << 16,
     Element.INT32: 1 << 31,
+    Element.INT48: 1 << 63,
 }
+"""Largest magnitude of what lies in memory."""
 
 
 @dataclasses.dataclass

@@ -4,7 +4,7 @@ import numpy as np
 
 from tosaic.hw.isa import STORE_STREAM, Element, Error, Instruction, Opcode, Source
 
-from .alu import Parameters, Value, micro_op
+from .alu import Parameters, Value, micro_op, wrap
 from .faults import Fault
 from .hazards import AM
 from .state import State
@@ -38,6 +38,10 @@ class Vector:
             case Opcode.VECTOR_STREAM:
                 if instruction.element not in list(Element):
                     raise Fault(Error.ILLEGAL, f"no element type {instruction.element}")
+                if Element(instruction.element).bytes > self._state.config.columns:
+                    raise Fault(
+                        Error.ILLEGAL, f"an element of type {instruction.element} is wider than a word"
+                    )
                 self._streams[instruction.stream].configure(instruction)
             case Opcode.VECTOR_DIMS:
                 if instruction.pair > 2:
@@ -210,12 +214,13 @@ class _Run:
         data = self._state.am.read_words(addresses).view(ELEMENT_DTYPES[stream.element])
         bound = ELEMENT_BOUNDS[stream.element]
         if stream.splat:
-            return Value(np.repeat(data[..., :1].astype(np.int64), columns, axis=-1), bound)
-        if data.shape[-1] == columns:
-            return Value(data.astype(np.int64), bound)
-        lanes = np.zeros((*numbers.shape, columns), np.int64)
-        lanes[..., : data.shape[-1]] = data
-        return Value(lanes, bound)
+            lanes = np.repeat(data[..., :1].astype(np.int64), columns, axis=-1)
+        elif data.shape[-1] == columns:
+            lanes = data.astype(np.int64)
+        else:
+            lanes = np.zeros((*numbers.shape, columns), np.int64)
+            lanes[..., : data.shape[-1]] = data
+        return wrap(Value(lanes, bound), self._state.config.vector_bits)
 
     def _store(self, numbers: np.ndarray, lanes: np.ndarray) -> None:
         columns = self._state.config.columns

@@ -170,6 +170,7 @@ class ScalarMachine:
                 is_signed = element not in (Element.UINT8, Element.UINT16)
                 size = element.bytes
                 lanes = [self.word(address + size * i, size, is_signed) for i in range(columns // size)]
+                lanes = [signed(lane, self.config.vector_bits) for lane in lanes]
                 if self.streams[index]["splat"]:
                     return lanes[:1] * columns
                 return lanes + [0] * (columns - len(lanes))

@@ -4,11 +4,11 @@ import random
 
 import pytest
 from vector_bench import run_unit
-from vector_programs import TINY, random_go
+from vector_programs import TINY, bounds, dims, go, random_go, stream, uop
 from vector_reference import Reference
 
 from tosaic.hw.config import get_config
-from tosaic.hw.isa import Opcode, make
+from tosaic.hw.isa import Element, Op, Opcode, Source, make
 
 
 def compare(config, seed: int, programs: int, stalls: bool) -> None:
@@ -44,3 +44,25 @@ def test_random_programs_at_full_speed(seed):
 
 def test_random_programs_small():
     compare(get_config("small"), 7, 3, stalls=True)
+
+
+def test_int48_elements():
+    """Every bit of 48 goes through memory: x + 1 of eight-byte elements, whose upper two bytes do not count."""
+    config = get_config("small")
+    memory = bytearray(config.am_bytes)
+    values = [(1 << 47) - 1, -(1 << 47), -1, 0x7FFF_1234_5678, 1 << 31, -(1 << 31) - 1]
+    for i, value in enumerate(values):
+        memory[8 * i : 8 * i + 8] = ((value & ((1 << 48) - 1)) | 0xABCD << 48).to_bytes(8, "little")
+    commands = [
+        uop(0, Op.ADD, (Source.LOAD, 0), (Source.IMMEDIATE, 0), to_memory=1),
+        bounds(0, immediate=1),
+        stream(0, 0, Element.INT48),
+        *dims(0, (len(values), 8)),
+        stream(3, 1024, Element.INT48),
+        *dims(3, (len(values), 8)),
+        go(len(values), lanes=1, tail_lanes=1),
+    ]
+    run_unit(config, commands, memory, [])
+    for i, value in enumerate(values):
+        wrapped = (value + 1 + (1 << 47)) % (1 << 48) - (1 << 47)
+        assert int.from_bytes(memory[1024 + 8 * i :][:8], "little", signed=True) == wrapped

@@ -108,6 +108,7 @@ def random_dims(dice: random.Random, number: int) -> list[Instruction]:
 def random_go(dice: random.Random, config: Config) -> tuple[list[Instruction], int]:
     """Configuration and GO of a random program, and how many vectors of the array it takes. Loads read the lower half
     of the memory, stores write the upper half: within a GO loads must not depend on stores."""
+    elements = [element for element in Element if element.bytes <= config.columns]
     half, uops = config.am_bytes // 2, dice.randint(1, 5)
     # Few registers make dependences between micro-ops frequent.
     registers = dice.choice([1, 2, 8])
@@ -119,7 +120,7 @@ def random_go(dice: random.Random, config: Config) -> tuple[list[Instruction], i
     for number in range(STORE_STREAM + 1):
         first = half + half // 2 if number == STORE_STREAM else half // 2
         address = first + dice.randint(-99, 99)
-        commands.append(stream(number, address, dice.choice(list(Element)), int(dice.random() < 0.3)))
+        commands.append(stream(number, address, dice.choice(elements), int(dice.random() < 0.3)))
         commands += random_dims(dice, number)
     dice.shuffle(commands)
     if dice.random() < 0.6:

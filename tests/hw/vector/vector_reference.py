@@ -169,9 +169,10 @@ class Reference:
         stream = self.streams[index]
         address, _ = stream.step()
         size, signed = stream.element.bytes, stream.element not in (Element.UINT8, Element.UINT16)
+        bits = self.config.vector_bits
         if stream.splat:
-            return [self.read(address, size, signed)] * lanes
-        elements = [self.read(address + size * i, size, signed) for i in range(lanes // size)]
+            return [wrap(self.read(address, size, signed), bits)] * lanes
+        elements = [wrap(self.read(address + size * i, size, signed), bits) for i in range(lanes // size)]
         return elements + [0] * (lanes - len(elements))
 
     def run(self, uop: Instruction, bounds: Instruction, slot: int, turn: int, go: Instruction) -> None:
