@@ -11,6 +11,7 @@ from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Instruction, Opcode, enco
 from .integers import require_integers
 from .kernels.emitter import DATA_REGION, Emitter
 from .lower.decompose import decompose
+from .lower.oversize import split_oversize
 from .memory import Arena, OutOfMemory
 from .normalise import normalise
 from .placer import Memories
@@ -41,7 +42,8 @@ def compile_graph(
     """
     validate(graph)
     require_integers(graph)
-    names, graph = set(graph.tensors), normalise(decompose(normalise(graph)))
+    names = set(graph.tensors)
+    graph = normalise(split_oversize(decompose(normalise(graph)), config))
     problem: OutOfMemory | FieldOverflow | None = None
     for residency in _RESIDENCY:
         memories = Memories(Arena(config.am_bytes, config.columns), int(config.am_bytes * residency))

@@ -56,8 +56,8 @@ GROUP_BYTES = 4096
 """Weights of neighbouring tiles are fetched together up to this size: fewer commands, and still early to start."""
 
 
-def _grouped(tiles: list[Tile]) -> list[Tile]:
-    """The tiles with their groups; their weights lie one after the other."""
+def _grouped(tiles: list[Tile], limit_bytes: int) -> list[Tile]:
+    """The tiles with their groups of at most so many bytes; their weights lie one after the other."""
     out: list[Tile] = []
     group: list[Tile] = []
 
@@ -70,7 +70,7 @@ def _grouped(tiles: list[Tile]) -> list[Tile]:
     for tile in tiles:
         size = sum(member.bytes for member in group)
         apart = bool(group) and group[0].constant_address + size != tile.constant_address
-        if group and (apart or size + tile.bytes > GROUP_BYTES):
+        if group and (apart or size + tile.bytes > limit_bytes):
             close()
         group.append(tile)
     close()
@@ -113,7 +113,7 @@ def plan_convolution(graph: Graph, layer: Layer, window: Window, emitter: Emitte
         tiles, runs = make_tiles(window_weight, window, columns, weight_zp, emitter)
         macs = int(np.prod(weight.shape)) * window.n * window.oh * window.ow
     _check_blobs(operator, tiles, config)
-    tiles = _grouped(tiles)
+    tiles = _grouped(tiles, min(GROUP_BYTES, config.wm_bytes // 4))
     return ConvolutionPlan(
         window, tiles, channels, depthwise, *runs, input_zp, weight_zp, bias.reshape(-1), macs
     )

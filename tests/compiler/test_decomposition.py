@@ -4,29 +4,14 @@ import dataclasses
 
 import numpy as np
 import pytest
+from emulation import assert_equal_to_golden
 from layer_graphs import LayerBuilder, feeds
 
-from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, GraphBuilder, Operator, Tensor
 from tosaic.compiler.lower.decompose import decompose
 from tosaic.driver.session import Session
-from tosaic.hw.config import get_config
-from tosaic.sim.emulator import Emulator
-from tosaic.sim.golden import evaluate
 
 CONFIGS = ("nano", "base")
-
-
-def assert_equal_to_golden(graph, config, values=None):
-    config = get_config(config) if isinstance(config, str) else config
-    program, values = compile_graph(graph, config), values or feeds(graph, 1)
-    memory = program.memory()
-    for port in program.inputs:
-        port.write(memory, values[port.name])
-    Emulator(config).run(memory, program.program_address, program.program_bytes)
-    wanted = evaluate(graph, values)
-    for port in program.outputs:
-        np.testing.assert_array_equal(port.read(memory), wanted[port.name])
 
 
 def convolution(

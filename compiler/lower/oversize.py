@@ -1,0 +1,30 @@
+"""Operators that need more on-chip memory than a configuration has, as graphs of smaller ones with the same results."""
+
+from collections.abc import Callable
+
+from tosaic.compiler.ir import Graph
+from tosaic.hw.config import Config
+
+from .rewriting import Rewriting
+from .split_kernel import split_kernel
+
+_RULES: dict[str, Callable[[Rewriting, Config], bool]] = {
+    "CONV2D": split_kernel,
+    "DEPTHWISE_CONV2D": split_kernel,
+}
+
+
+def split_oversize(graph: Graph, config: Config) -> Graph:
+    """A graph with the same outputs; operators that fit stay as they are. The argument is unchanged."""
+    graph = graph.copy()
+    waiting, done = list(reversed(graph.operators)), []
+    while waiting:
+        operator = waiting.pop()
+        rewriting = Rewriting(graph, operator)
+        rule = _RULES.get(operator.op)
+        if rule is not None and rule(rewriting, config):
+            waiting += reversed(rewriting.operators)
+        else:
+            done.append(operator)
+    graph.operators = done
+    return graph

@@ -1,0 +1,23 @@
+"""Compiles a graph, runs it on the emulator and compares every output with golden."""
+
+import numpy as np
+from layer_graphs import feeds
+
+from tosaic.compiler.build import compile_graph
+from tosaic.compiler.ir import Graph
+from tosaic.hw.config import Config, get_config
+from tosaic.sim.emulator import Emulator
+from tosaic.sim.golden import evaluate
+
+
+def assert_equal_to_golden(graph: Graph, config: Config | str, values: dict[str, np.ndarray] | None = None):
+    """`values` are the graph's inputs, random ones if there are none."""
+    config = get_config(config) if isinstance(config, str) else config
+    program, values = compile_graph(graph, config), values or feeds(graph, 1)
+    memory = program.memory()
+    for port in program.inputs:
+        port.write(memory, values[port.name])
+    Emulator(config).run(memory, program.program_address, program.program_bytes)
+    wanted = evaluate(graph, values)
+    for port in program.outputs:
+        np.testing.assert_array_equal(port.read(memory), wanted[port.name])
