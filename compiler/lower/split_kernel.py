@@ -122,7 +122,7 @@ def split_kernel(new: Rewriting, config: Config) -> bool:
 def _largest_part(
     kh: int, kw: int, ic: int, step: int, fits: Callable[[int, int, int], bool]
 ) -> tuple[int, int, int] | None:
-    """(kernel rows, kernel columns, input channels) of the parts: whole rows if possible, else columns, else channels."""
+    """(kernel rows, kernel columns, input channels) of the parts: whole rows, else columns, else channels."""
 
     def largest(limit: int, holds: Callable[[int], bool]) -> int:
         return bisect.bisect_left(range(1, limit + 1), True, key=lambda n: not holds(n))
