@@ -172,16 +172,17 @@ def _emit_per_channel(
     params_address: int,
     table: tuple[int, int] | None,
 ) -> None:
-    """A per-channel RESCALE by itself: one pass per group of channels along the last axis."""
-    shape = graph.tensors[layer.output].shape
-    channels, lanes = shape[-1], emitter.config.columns // max(sizes)
-    rows = math.prod(shape[:-1])
-    for number, first in enumerate(range(0, channels, lanes)):
-        count = min(lanes, channels - first)
-        axes = [Axis(rows, tuple(channels * size for size in sizes)), Axis(count, sizes)]
-        moved = [a + first * size for a, size in zip(addresses, sizes, strict=True)]
+    """A per-channel RESCALE without a convolution: one pass per group of channels along the last axis."""
+    axes, _, _ = _axes(graph, layer, sizes)
+    rows, along = merge(axes[:-1]), axes[-1]
+    lanes = emitter.config.columns // max(sizes)
+    for number, first in enumerate(range(0, along.count, lanes)):
+        group = Axis(min(lanes, along.count - first), along.strides)
+        moved = [a + first * stride for a, stride in zip(addresses, along.strides, strict=True)]
         block = (params_address + number * params.tile_bytes, params.bias, params.scale)
-        _emit_nest(emitter, layer, layer.program, axes, [], moved, sizes, block, table, keep_axes=True)
+        _emit_nest(
+            emitter, layer, layer.program, [*rows, group], [], moved, sizes, block, table, keep_axes=True
+        )
 
 
 def _emit_nest(

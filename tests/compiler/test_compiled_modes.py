@@ -174,3 +174,12 @@ def test_one_tensor_broadcast_two_ways_beyond_the_activation_memory():
     x = build.input("x", (60, 1), DType.INT32)
     build.output(build.add("MAXIMUM", [x, build.add("RESHAPE", [x, build.shape([1, 60])])]))
     assert_equal_to_golden(build.finish(), SMALL_MEMORY)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("other", [(1, 1, 37), (1, 5, 1), (3, 1, 37), (1, 1, 1), (3, 5, 37)])
+def test_per_channel_rescale_of_a_broadcast_sum(config, other):
+    build = LayerBuilder(7)
+    x, y = build.input("x", (3, 5, 37), DType.INT32), build.input("y", other, DType.INT32)
+    build.output(build.rescale(build.add("ADD", [x, y]), DType.INT8, per_channel=True, shift=44))
+    assert_equal_to_golden(build.finish(), config)

@@ -1,0 +1,65 @@
+"""Runs a random graph on golden and on targets, and says what came of it."""
+
+import collections
+import dataclasses
+
+import numpy as np
+from random_graph import RandomGraph
+
+from tosaic.compiler.build import compile_graph
+from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.driver.check import compare
+from tosaic.driver.session import Session
+from tosaic.hw.config import get_config
+from tosaic.sim.golden import evaluate
+
+
+@dataclasses.dataclass
+class Tally:
+    """What ran: graphs, the operators in them, and the reasons of the compiler's rejections."""
+
+    ran: int = 0
+    rejected: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    operators: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    rejected_operators: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+
+    @property
+    def graphs(self) -> int:
+        return self.ran + self.rejected.total()
+
+    @property
+    def rejected_share(self) -> float:
+        return self.rejected.total() / max(1, self.graphs)
+
+
+def run_random(
+    g: RandomGraph,
+    seed: int,
+    targets: tuple[str, ...],
+    config: str,
+    tally: Tally,
+    *,
+    optimize: bool = True,
+    keep_layers: bool = False,
+) -> None:
+    """MismatchError unless every target computes what golden does; an UnsupportedError is counted."""
+    feeds = g.feeds(seed)
+    names = [operator.op for part in g.graph.walk() for operator in part.operators]
+    golden = evaluate(g.graph, feeds, keep=True)
+    try:
+        program = compile_graph(g.graph, get_config(config), optimize=optimize, keep_layers=keep_layers)
+    except UnsupportedError as error:
+        tally.rejected[" ".join(str(error).split())] += 1
+        tally.rejected_operators.update(set(names))
+        return
+    results = []
+    for target in targets:
+        session = Session(program, target)
+        outputs = session.run(feeds)
+        compare(g.graph, {**session.kept, **outputs}, golden)
+        results.append(outputs)
+    for outputs in results[1:]:
+        for name, value in outputs.items():
+            np.testing.assert_array_equal(value, results[0][name], err_msg=name)
+    tally.ran += 1
+    tally.operators.update(names)
