@@ -39,10 +39,16 @@ def main() -> int:
             g = random_graph(random.Random(seed).randint)
             targets = tuple(chosen.on.split(","))
             run_random(g, seed, targets, chosen.config, tally, **_MODES[number % len(_MODES)])
-        except Exception as error:  # What goes wrong with one graph must not hide what goes wrong with others.
+        except (
+            Exception
+        ) as error:  # What goes wrong with one graph must not hide what goes wrong with others.
             wrong += 1
-            again = f"--seed {chosen.seed} --first {number} --graphs 1 --on {chosen.on} --config {chosen.config}"
-            print(f"WRONG ({again}): {type(error).__name__}: {' '.join(str(error).split())[:600]}", flush=True)
+            again = (
+                f"--seed {chosen.seed} --first {number} --graphs 1 --on {chosen.on} --config {chosen.config}"
+            )
+            print(
+                f"WRONG ({again}): {type(error).__name__}: {' '.join(str(error).split())[:600]}", flush=True
+            )
         number += 1
     _print(tally, wrong, chosen)
     return 1 if wrong else 0

@@ -21,7 +21,11 @@ def _altered(g: RandomGraph, name: str) -> str:
     for _ in range(g.draw(1, 2)):
         dtype, shape = g.dtype(name), g.extent(name)
         kinds = ["SELECT", "IDENTITY"] + (["REVERSE"] if shape else [])
-        kinds += ["LOGICAL_NOT", "LOGICAL_XOR"] if dtype is DType.BOOL else ["BITWISE_XOR", "NEGATE", "BITWISE_NOT"]
+        kinds += (
+            ["LOGICAL_NOT", "LOGICAL_XOR"]
+            if dtype is DType.BOOL
+            else ["BITWISE_XOR", "NEGATE", "BITWISE_NOT"]
+        )
         if dtype is DType.INT8:
             kinds.append("TABLE")
         match g.pick(kinds):

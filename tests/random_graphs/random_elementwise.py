@@ -63,7 +63,9 @@ def intdiv(g: RandomGraph) -> None:
     b = g.partner(a, bounds=(-(1 << 20), 1 << 20))
     ones = (1,) * len(g.extent(a))
     if g.chance(50):
-        b = g.put(g.add("MAXIMUM", [b, g.fixed(ones, DType.INT32, (1, 1))], nan_mode="PROPAGATE"), (1, 1 << 20))
+        b = g.put(
+            g.add("MAXIMUM", [b, g.fixed(ones, DType.INT32, (1, 1))], nan_mode="PROPAGATE"), (1, 1 << 20)
+        )
     else:
         b = g.put(g.add("BITWISE_OR", [b, g.fixed(ones, DType.INT32, (1, 1))]), (-(1 << 20), 1 << 21))
     g.put(g.add("INTDIV", [a, b]), (-(1 << 31) + 1, (1 << 31) - 1))

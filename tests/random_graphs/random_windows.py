@@ -79,7 +79,9 @@ def finish(g: RandomGraph, y: str, depth: int) -> None:
 
 
 def transpose_conv2d(g: RandomGraph) -> None:
-    x = g.operand([DType.INT8, DType.INT8, DType.INT16], ranks=(4, 4), fits=lambda shape: max(shape[1:3]) <= 20)
+    x = g.operand(
+        [DType.INT8, DType.INT8, DType.INT16], ranks=(4, 4), fits=lambda shape: max(shape[1:3]) <= 20
+    )
     kernel, stride = [g.pick(_KERNELS) for _ in range(2)], [g.draw(1, 3) for _ in range(2)]
     out_pad = []
     for size, k, s in zip(g.extent(x)[1:3], kernel, stride, strict=True):
