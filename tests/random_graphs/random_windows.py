@@ -24,7 +24,9 @@ def convolution(op: str, spatial: int):
     depthwise = op == "DEPTHWISE_CONV2D"
 
     def grow(g: RandomGraph) -> None:
-        x = g.operand([DType.INT8, DType.INT8, DType.INT16], ranks=(spatial + 2, spatial + 2))
+        # A CONV3D can become a CONV2D for each image and plane.
+        few = (lambda shape: shape[0] * shape[1] <= 48) if spatial == 3 else (lambda shape: True)
+        x = g.operand([DType.INT8, DType.INT8, DType.INT16], (spatial + 2, spatial + 2), few)
         kernel = [g.pick(_KERNELS[: 5 if spatial == 3 else 7]) for _ in range(spatial)]
         axes = [axis_of(g, size, k) for size, k in zip(g.extent(x)[1:-1], kernel, strict=True)]
         channels, last = g.extent(x)[-1], g.draw(1, 3) if depthwise else g.pick((1, 2, 4, 7, 16, 19, 35))
