@@ -4,12 +4,14 @@ import dataclasses
 import itertools
 import math
 
-from tosaic.compiler.ir import Graph
+from tosaic.compiler.ir import Graph, Tensor
 from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.hw.config import Config
 
 from .kernels.emitter import DATA_REGION, Emitter
+from .kernels.move import MoveKernel
 from .kernels.operands import Placement
+from .lower.moves import Move
 from .lower.translate import ELEMENT
 from .memory import Arena, OutOfMemory
 from .program import Port
@@ -64,17 +66,21 @@ class Placer:
 
     def external(self, name: str) -> Placement:
         """A tensor of the graph boundary, or one that is spilled, in external memory."""
-        size = self.size_bytes(name)
-        address = self.memories.external(size)
-        if self.memories.data_bytes > _LARGEST_MEMORY_BYTES:
-            raise UnsupportedError(
-                f"tensor {self.graph.tensors[name]} does not fit the 4 GiB of external memory that instructions "
-                "address; split the network"
-            )
-        tensor = self.graph.tensors[name]
+        size, tensor = self.size_bytes(name), self.graph.tensors[name]
+        address = self.reserve(size, tensor)
         self.ports[name] = Port(name, tuple(tensor.shape), tensor.dtype, address, size)
         self.placements[self.storage[name]] = Placement(False, address, size)
         return self.placements[self.storage[name]]
+
+    def reserve(self, size_bytes: int, tensor: Tensor) -> int:
+        """The address of fresh external memory for a form of `tensor`."""
+        address = self.memories.external(size_bytes)
+        if self.memories.data_bytes > _LARGEST_MEMORY_BYTES:
+            raise UnsupportedError(
+                f"tensor {tensor} does not fit the 4 GiB of external memory that instructions "
+                "address; split the network"
+            )
+        return address
 
     def external_copy(self, name: str) -> Port:
         """A place in external memory for a tensor that stays resident."""
@@ -150,6 +156,13 @@ class Placer:
 
     def allocate_high(self, size_bytes: int) -> int | None:
         return self.allocate(size_bytes, high=True)
+
+    def move(self, move: Move, target: Placement, size: int) -> list[int]:
+        """Emits a Move of elements of `size` bytes; the addresses of its buffers, to be freed afterwards."""
+        kernel = MoveKernel(
+            self.emitter, self.placements, self.storage, size, self.allocate_high, self.arena.free
+        )
+        return kernel.emit(move, target)
 
     def release_pending(self) -> None:
         for address in itertools.chain(*self.pending_free):

@@ -11,7 +11,6 @@ from .kernels.convolution import ConvolutionPlan, emit_convolution, plan_convolu
 from .kernels.elementwise import emit_elementwise
 from .kernels.emitter import Emitter
 from .kernels.geometry import View, Window, window_of
-from .kernels.move import MoveKernel
 from .kernels.operands import Operands
 from .kernels.params import ParamBlock, pack_params, pack_table
 from .kernels.pool import emit_pool
@@ -20,6 +19,7 @@ from .lower.layers import ARRAY_OPERATORS, POOLS, Fuser, Layer
 from .lower.moves import MOVES, move_sources, plan_move
 from .lower.translate import ELEMENT
 from .normalise import storage_names
+from .packer import Packer
 from .placer import Memories, Placer
 from .program import LayerInfo
 from .stripes import Striper
@@ -51,6 +51,7 @@ class Region:
         self.storage = storage_names(graph)
         self.placer = Placer(graph, self.config, self.emitter, self.storage, context.memories)
         self.striper = Striper(graph, self.placer)
+        self.packer = Packer(graph, self.placer)
         self.kept: list[str] = []
         """Outputs of layers that stay in external memory."""
         renaming = {i for i, op in enumerate(graph.operators) if op.op in ("RESHAPE", "IDENTITY")}
@@ -90,7 +91,7 @@ class Region:
     def _last_uses(self) -> dict[str, int]:
         last: dict[str, int] = {}
         for index, layer in enumerate(self.layers):
-            for name in self._reads(layer):
+            for name in [*self._reads(layer), *self._weights(layer)]:
                 last[name] = index
             last.setdefault(self.storage[layer.output], index)
         return last
@@ -106,6 +107,13 @@ class Region:
             names[0] = self._view(layer.base).storage
         return list(dict.fromkeys(names))
 
+    def _weights(self, layer: Layer) -> list[str]:
+        """Storage names of the weights that a layer packs on the machine."""
+        if layer.base is None or layer.base.op not in ARRAY_OPERATORS:
+            return []
+        name = layer.base.inputs[1]
+        return [self.storage[name]] if self.graph.const(name) is None else []
+
     # --- views
 
     def _folded_slices(self, renaming: set[int]) -> tuple[dict[str, View], set[int]]:
@@ -116,7 +124,10 @@ class Region:
                 continue
             name, source = operator.outputs[0], graph.tensors[operator.inputs[0]]
             readers = graph.consumers(name)
-            windows = all(r.op in (*ARRAY_OPERATORS, *POOLS) and r.inputs[0] == name for r in readers)
+            windows = all(
+                r.op in (*ARRAY_OPERATORS, *POOLS) and r.inputs.index(name) == 0 and r.inputs.count(name) == 1
+                for r in readers
+            )
             if name in graph.outputs or not readers or not windows or source.data is not None:
                 continue
             start = [int(v) for v in graph.operand_value(operator, "start")]
@@ -136,6 +147,7 @@ class Region:
             return self.views[name]
         tensor = self.graph.tensors[name]
         strides = dense_strides(tensor.shape, ELEMENT[tensor.dtype].bytes)
+        # Of an image [N, H, W, C], or of a matrix [N, H, C].
         return View(self.storage[name], 0, strides[1], strides[0])
 
     # --- one layer
@@ -151,7 +163,7 @@ class Region:
         if base is not None and base.op in (*ARRAY_OPERATORS, *POOLS):
             window = window_of(graph, base, self._view(base))
             if base.op in ARRAY_OPERATORS:
-                plan = plan_convolution(graph, layer, window, self.emitter)
+                plan = plan_convolution(graph, layer, window, self.config, self.packer.pack)
                 window, macs = plan.window, plan.macs
             else:
                 size = ELEMENT[graph.tensors[base.inputs[0]].dtype].bytes
@@ -200,15 +212,8 @@ class Region:
         self.placer.place_output(layer.output, output, reads)
         size = ELEMENT[self.graph.tensors[layer.output].dtype].bytes
         self.placer.release_pending()
-        kernel = MoveKernel(
-            self.emitter,
-            self.placer.placements,
-            self.storage,
-            size,
-            self.placer.allocate_high,
-            self.placer.arena.free,
-        )
-        buffers = kernel.emit(plan_move(self.graph, layer.root), layer.output)
+        target = self.placer.placements[output]
+        buffers = self.placer.move(plan_move(self.graph, layer.root), target, size)
         self._finish(layer)
         self.placer.free_after(index, buffers)
         return 0
@@ -228,7 +233,7 @@ class Region:
     ) -> tuple[ParamBlock, tuple[bytes, int] | None]:
         columns = self.config.columns
         if plan is not None:
-            per_tile = plan.tiles[0].channels
+            per_tile = plan.tiles[0].blob.channels
             bias = plan.bias if layer.program.bias else None
             params = pack_params(plan.channels, per_tile, columns, bias, layer.per_channel)
         elif layer.per_channel is not None:

@@ -115,19 +115,24 @@ class Emitter:
     def add_constant(self, data: np.ndarray | bytes) -> int:
         return self.constants.add(data)
 
-    def weights(self, constant_address: int, size_bytes: int) -> int:
+    def weights(self, memory_address: int, size_bytes: int) -> int:
         """Brings a blob of weights into the ring unless it is there; its WM byte address."""
-        address, missing = self.ring.place(constant_address, size_bytes)
+        address, missing = self.ring.place(memory_address, size_bytes)
         if missing:
             go = make(
                 Opcode.LOAD_GO,
-                memory_address=constant_address,
+                memory_address=memory_address,
                 space=1,
                 local_address=address,
                 row_bytes=size_bytes,
                 rows=1,
             )
-            self.tracker.add(Unit.LOAD, [go], writes=[Span(Space.WM, address, address + size_bytes)])
+            self.tracker.add(
+                Unit.LOAD,
+                [go],
+                reads=[Span(Space.DRAM, memory_address, memory_address + size_bytes)],
+                writes=[Span(Space.WM, address, address + size_bytes)],
+            )
         return address
 
     # --- array

@@ -72,7 +72,11 @@ class Window:
 
 
 def window_of(graph: Graph, operator: Operator, view: View) -> Window:
-    """The window of a convolution, depthwise convolution or pool."""
+    """The window of a convolution, depthwise convolution, matrix product or pool."""
+    if operator.op == "MATMUL":
+        # Each row of A is a pixel, in an image one pixel wide.
+        (n, h, c), zero = graph.tensors[operator.inputs[0]].shape, (0, 0)
+        return Window(n, h, 1, c, h, 1, 1, 1, 1, 1, 1, 1, *zero, view)
     n, ih, iw, ic = graph.tensors[operator.inputs[0]].shape
     _, oh, ow, _ = graph.tensors[operator.outputs[0]].shape
     attributes = operator.attributes

@@ -38,7 +38,7 @@ class _Buffers:
 
 
 class MoveKernel:
-    """One layout operator. `placements` are those of its tensors by storage name, `size` the bytes of an element."""
+    """One layout operator. `placements` are those of its sources by storage name, `size` the bytes of an element."""
 
     def __init__(
         self,
@@ -52,9 +52,8 @@ class MoveKernel:
         self.emitter, self.placements, self.storage, self.size = emitter, placements, storage, size
         self.allocate, self.free = allocate, free
 
-    def emit(self, move: Move, output: str) -> list[int]:
+    def emit(self, move: Move, target: Placement) -> list[int]:
         """Emits everything; the addresses of buffers, to be freed afterwards. OutOfMemory when none fit."""
-        target = self.placements[self.storage[output]]
         buffers = self._buffers(move, target)
         fetched = {}
         for name, address in buffers.whole.items():

@@ -30,7 +30,7 @@ def _rewrite(new: Rewriting) -> bool:
     graph, operator = new.graph, new.operator
     if operator.op == "COND_IF":
         return _branches(new)
-    if operator.op not in CONVOLUTIONS or graph.const(operator.inputs[1]) is None:
+    if operator.op not in CONVOLUTIONS:
         return False
     if graph.tensors[operator.outputs[0]].dtype is not DType.INT32:
         return False
@@ -63,17 +63,15 @@ def _transpose_convolution(new: Rewriting) -> bool:
     """Strided inputs with zero points between them, convolved with the kernel turned round (clause 2.3.11)."""
     graph, operator = new.graph, new.operator
     data, weight, bias, *zero_points = operator.inputs
-    kernel = graph.const(weight)
-    assert kernel is not None
     (top, bottom, left, right), (sy, sx) = operator.attributes["out_pad"], operator.attributes["stride"]
-    (n, ih, iw, ic), (_, kh, kw, _) = new.shape(data), kernel.shape
+    (n, ih, iw, ic), (_, kh, kw, _) = new.shape(data), new.shape(weight)
     if sy > 1 or sx > 1:
         zero_point = int(graph.operand_value(operator, "input_zp").reshape(-1)[0])
         data = new.reshape(data, (n, ih, 1, iw, 1, ic))
         data = new.pad(data, [0, 0, 0, 0, 0, sy - 1, 0, 0, 0, sx - 1, 0, 0], zero_point)
         data = new.reshape(data, (n, ih * sy, iw * sx, ic))
         data = new.slice(data, (0, 0, 0, 0), (n, (ih - 1) * sy + 1, (iw - 1) * sx + 1, ic))
-    turned = new.constant(kernel[:, ::-1, ::-1, :], graph.tensors[weight].dtype)
+    turned = new.reverse(new.reverse(weight, 1), 2)
     new.add(
         "CONV2D",
         [data, turned, bias, *zero_points],
@@ -93,35 +91,36 @@ def _convolution_3d(new: Rewriting) -> bool:
     """A sum over the kernel's planes of CONV2Ds of the images that each plane meets (clause 2.3.4)."""
     graph, operator = new.graph, new.operator
     data, weight, bias, *zero_points = operator.inputs
-    kernel, offset = graph.const(weight), graph.const(bias)
-    assert kernel is not None and offset is not None
+    oc, kd, kh, kw, ic = new.shape(weight)
     (front, back, *pad), (sd, sy, sx), (dd, dy, dx) = (
         operator.attributes[name] for name in ("pad", "stride", "dilation")
     )
-    n, od, oh, ow, oc = new.shape(operator.outputs[0])
+    n, od, oh, ow, _ = new.shape(operator.outputs[0])
     # With stride 1 the images that a plane meets lie one after the other: one convolution takes them all.
     runs = [(0, od)] if sd == 1 else [(i, 1) for i in range(od)]
-    if n * len(runs) * kernel.shape[1] > MAX_CONVOLUTIONS:
+    if n * len(runs) * kd > MAX_CONVOLUTIONS:
         return False
     zero_point = int(graph.operand_value(operator, "input_zp").reshape(-1)[0])
     if front or back:
         data = new.pad(data, [0, 0, front, back, 0, 0, 0, 0, 0, 0], zero_point)
-    _, depth, ih, iw, ic = new.shape(data)
+    _, depth, ih, iw, _ = new.shape(data)
     images = new.reshape(data, (n * depth, ih, iw, ic))
-    dtype = graph.tensors[weight].dtype
-    planes = [new.constant(kernel[:, kd], dtype) for kd in range(kernel.shape[1])]
+    planes = [
+        new.reshape(new.slice(weight, (0, plane, 0, 0, 0), (oc, 1, kh, kw, ic)), (oc, kh, kw, ic))
+        for plane in range(kd)
+    ]
     biases = [bias] + [new.zeros(1, DType.INT32)] * (len(planes) - 1)
     parts = []
     for batch in range(n):
         for first, count in runs:
             total = None
-            for kd, plane in enumerate(planes):
-                start = batch * depth + first * sd + kd * dd
+            for number, plane in enumerate(planes):
+                start = batch * depth + first * sd + number * dd
                 part = new.slice(images, (start, 0, 0, 0), (count, ih, iw, ic))
                 shape = (count, oh, ow, oc)
                 product = new.add(
                     "CONV2D",
-                    [part, plane, biases[kd], *zero_points],
+                    [part, plane, biases[number], *zero_points],
                     shape,
                     DType.INT32,
                     pad=list(pad),

@@ -15,7 +15,7 @@ from .reductions import REDUCTIONS, reduced_value
 from .translate import ELEMENT, ELEMENTWISE, PerChannel, Translator
 from .windows import array_value
 
-ARRAY_OPERATORS = ("CONV2D", "DEPTHWISE_CONV2D")
+ARRAY_OPERATORS = ("CONV2D", "DEPTHWISE_CONV2D", "MATMUL")
 POOLS = ("AVG_POOL2D", "MAX_POOL2D")
 BASES = (*ARRAY_OPERATORS, *POOLS, *REDUCTIONS, "ARGMAX")
 
@@ -189,7 +189,7 @@ class Fuser:
                 values[operator.outputs[0]] = operand(operator.inputs[0])
             elif operator is base:
                 if operator.op in ARRAY_OPERATORS:
-                    values[operator.outputs[0]] = array_value()
+                    values[operator.outputs[0]] = array_value(bias=operator.op != "MATMUL")
                 else:
                     # A window slides over memory, even where that holds one value only.
                     term = loaded if operator.op in POOLS else operand

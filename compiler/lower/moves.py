@@ -5,6 +5,8 @@ import itertools
 import math
 from collections.abc import Iterator
 
+import numpy as np
+
 from tosaic.compiler.ir import Graph, Operator
 
 MOVES = ("CONCAT", "PAD", "REVERSE", "SLICE", "TILE", "TRANSPOSE")
@@ -40,8 +42,8 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Move:
-    """A whole layout operator: parts that do not overlap and cover the output. `shape` has as many elements as the
-    output, in the same order, but may split an axis in two."""
+    """A whole layout operator: parts that cover the output; where two overlap the later one counts. `shape` has as
+    many elements as the output, in the same order, but may split an axis in two."""
 
     shape: tuple[int, ...]
     parts: tuple[Part, ...]
@@ -110,6 +112,20 @@ def _padded(graph: Graph, operator: Operator) -> Iterator[Part]:
             if count:
                 low = (*front[:axis], start, *((0,) * (len(shape) - axis - 1)))
                 yield Part(None, low, (*shape[:axis], count, *target[axis + 1 :]), fill=fill)
+
+
+def moved(move: Move, source: np.ndarray) -> np.ndarray:
+    """The Move carried out on a constant, the only source there is; zero where no part is."""
+    flat = np.ascontiguousarray(source).reshape(-1)
+    out = np.zeros(move.shape, source.dtype)
+    for part in move.parts:
+        box = tuple(slice(i, i + count) for i, count in zip(part.low, part.counts, strict=True))
+        if part.source is None:
+            out[box] = part.fill
+        else:
+            steps = tuple(stride * flat.itemsize for stride in part.strides)
+            out[box] = np.lib.stride_tricks.as_strided(flat[part.offset :], part.counts, steps)
+    return out
 
 
 def blocks(shape: tuple[int, ...], limit_elements: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:

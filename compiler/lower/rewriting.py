@@ -44,12 +44,23 @@ class Rewriting:
         return name
 
     def reshape(self, name: str, shape: tuple[int, ...], output: str | None = None) -> str:
-        dtype = self.graph.tensors[name].dtype
-        return self.add("RESHAPE", [name, self.sizes(shape)], shape, dtype, output)
+        tensor = self.graph.tensors[name]
+        if tensor.data is not None and output is None:
+            return self.constant(tensor.data.reshape(shape), tensor.dtype)
+        return self.add("RESHAPE", [name, self.sizes(shape)], shape, tensor.dtype, output)
+
+    def reverse(self, name: str, axis: int) -> str:
+        tensor = self.graph.tensors[name]
+        if tensor.data is not None:
+            return self.constant(np.flip(tensor.data, axis), tensor.dtype)
+        return self.add("REVERSE", [name], tensor.shape, tensor.dtype, axis=axis)
 
     def slice(self, name: str, start: tuple[int, ...], size: tuple[int, ...]) -> str:
-        dtype = self.graph.tensors[name].dtype
-        return self.add("SLICE", [name, self.sizes(start), self.sizes(size)], size, dtype)
+        tensor = self.graph.tensors[name]
+        if tensor.data is not None:
+            box = tuple(slice(i, i + count) for i, count in zip(start, size, strict=True))
+            return self.constant(tensor.data[box], tensor.dtype)
+        return self.add("SLICE", [name, self.sizes(start), self.sizes(size)], size, tensor.dtype)
 
     def pad(self, name: str, padding: list[int], fill: int) -> str:
         """`padding`: elements before and behind, axis by axis."""

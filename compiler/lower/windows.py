@@ -5,6 +5,7 @@ from tosaic.hw.isa import Op
 from .expression import ArrayResult, Node
 
 
-def array_value() -> Node:
-    """The accumulators plus bias, an int32 (clause 2.3.3: overflow is unpredictable, so the width does not matter)."""
-    return Node(Op.MOV, ArrayResult(), bias=True, wrap32=True)
+def array_value(bias: bool) -> Node:
+    """The accumulators, perhaps plus a bias, an int32 (clause 2.3.3: overflow is unpredictable, so the width does
+    not matter)."""
+    return Node(Op.MOV, ArrayResult(), bias=bias, wrap32=True)

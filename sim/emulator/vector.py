@@ -209,7 +209,9 @@ class _Run:
         columns = self._state.config.columns
         addresses = stream.addresses(numbers)
         if self._state.hazards:
-            used = np.arange(stream.element.bytes if stream.splat else columns)
+            # What lanes that are not stored get from memory does not matter.
+            lanes_used = 1 if stream.splat else max(self._go.lanes, self._go.tail_lanes)
+            used = np.arange(min(lanes_used * stream.element.bytes, columns))
             self._state.hazards.read(AM, (addresses[..., None] + used).ravel())
         data = self._state.am.read_words(addresses).view(ELEMENT_DTYPES[stream.element])
         bound = ELEMENT_BOUNDS[stream.element]
