@@ -22,6 +22,7 @@ class Packer:
             return self.placer.emitter.add_constant(moved(move, tensor.data.astype("i1")))
         size = math.prod(move.shape)
         target = Placement(False, self.placer.reserve(size, tensor), size)
-        # The buffers linger like a layer's own, so that what comes next need not wait for the packing.
-        self.placer.pending_free.append(self.placer.move(move, target, 1))
+        buffers = self.placer.move(move, target, 1)
+        # They linger like a layer's own, so that what comes next need not wait for the packing.
+        self.placer.pending_free.append(buffers)
         return target.address
