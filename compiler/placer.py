@@ -62,7 +62,13 @@ class Placer:
             raise UnsupportedError(
                 f"tensor {tensor} cannot be in the accelerator's memory: its type does not run yet"
             )
-        return math.prod(tensor.shape) * ELEMENT[tensor.dtype].bytes
+        element_bytes = ELEMENT[tensor.dtype].bytes
+        if element_bytes > self.config.columns:
+            raise UnsupportedError(
+                f"tensor {tensor} has elements of {element_bytes} bytes on a {self.config.columns}-byte machine; "
+                f"use a larger configuration than {self.config.name!r}"
+            )
+        return math.prod(tensor.shape) * element_bytes
 
     def external(self, name: str) -> Placement:
         """A tensor of the graph boundary, or one that is spilled, in external memory."""

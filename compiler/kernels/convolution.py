@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph, Operator, Tensor
+from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.compiler.lower.layers import Layer
 from tosaic.compiler.lower.moves import Move
@@ -86,6 +86,12 @@ def plan_convolution(
     """Chooses the mapping. `place` packs the weight tensor into external memory and gives its address."""
     operator = layer.base
     assert operator is not None
+    source = graph.tensors[operator.inputs[0]]
+    if source.dtype is not DType.INT8:
+        raise UnsupportedError(
+            f"{operator}: the array multiplies bytes, and the sums of {source} with these weights do not fit the "
+            "32 bits that its byte planes need; split the input channels"
+        )
     matrices = operator.op == "MATMUL"
     input_zp, weight_zp = (
         int(graph.operand_value(operator, name).reshape(-1)[0])

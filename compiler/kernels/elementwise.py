@@ -18,7 +18,7 @@ from .operands import Operands
 from .params import ParamBlock
 from .strides import dense_strides, operand_span, operand_strides
 
-STORE_ELEMENT = {1: Element.INT8, 2: Element.INT16, 4: Element.INT32}
+STORE_ELEMENT = {1: Element.INT8, 2: Element.INT16, 4: Element.INT32, 8: Element.INT48}
 
 
 def stripeable(graph: Graph, layer: Layer) -> bool:

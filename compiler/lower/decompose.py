@@ -4,6 +4,7 @@ import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator
 
+from .planes import convolution_of_planes
 from .rewriting import Rewriting
 
 MAX_CONVOLUTIONS = 1024
@@ -15,9 +16,10 @@ def decompose(graph: Graph) -> Graph:
     """A graph with the same outputs; operators for which there is no decomposition stay. The argument is unchanged."""
     graph = graph.copy()
     waiting, done = list(reversed(graph.operators)), []
+    planes: dict[str, tuple[str, str]] = {}
     while waiting:
         operator = waiting.pop()
-        rewriting = Rewriting(graph, operator)
+        rewriting = Rewriting(graph, operator, planes)
         if _rewrite(rewriting):
             waiting += reversed(rewriting.operators)
         else:
@@ -32,30 +34,30 @@ def _rewrite(new: Rewriting) -> bool:
         return _branches(new)
     if operator.op not in CONVOLUTIONS:
         return False
-    if graph.tensors[operator.outputs[0]].dtype is not DType.INT32:
-        return False
     if graph.const(operator.inputs[2]) is None:
         return _bias_afterwards(new)
+    if graph.tensors[operator.inputs[0]].dtype is DType.INT16:
+        return convolution_of_planes(new)
     if operator.op == "TRANSPOSE_CONV2D":
         return _transpose_convolution(new)
     return operator.op == "CONV3D" and _convolution_3d(new)
 
 
 def _bias_afterwards(new: Rewriting) -> bool:
-    """A bias computed at run time is added by an operator of its own: int32 addition wraps in any order."""
+    """A bias computed at run time is added by an operator of its own: integer addition wraps in any order."""
     operator = new.operator
     output = operator.outputs[0]
-    shape = new.shape(output)
+    shape, dtype = new.shape(output), new.graph.tensors[output].dtype
     data, weight, bias, *zero_points = operator.inputs
     raw = new.add(
         operator.op,
-        [data, weight, new.zeros(new.shape(bias)[0], DType.INT32), *zero_points],
+        [data, weight, new.zeros(new.shape(bias)[0], dtype), *zero_points],
         shape,
-        DType.INT32,
+        dtype,
         **operator.attributes,
     )
     along = new.reshape(bias, (*((1,) * (len(shape) - 1)), new.shape(bias)[0]))
-    new.add("ADD", [raw, along], shape, DType.INT32, output)
+    new.add("ADD", [raw, along], shape, dtype, output)
     return True
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from tosaic.compiler.ir import Graph, Operator
+from tosaic.compiler.ir import DType, Graph, Operator
 from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.hw.config import Config
 
@@ -85,7 +85,7 @@ class Fuser:
             if not candidates:
                 return group
             index = max(candidates, key=self._weight)
-            addition = self._closure(index, group)
+            addition = self._closure(index, group.base is not None, assigned)
             grown = addition and _Group(group.operators | addition, group.base)
             if grown and grown.base is None:
                 grown.base = next((i for i in addition if operators[i].op in BASES), None)
@@ -124,25 +124,48 @@ class Fuser:
     def _shape(self, operator: Operator) -> tuple[int, ...]:
         return self.graph.tensors[operator.outputs[0]].shape
 
-    def _closure(self, index: int, group: _Group) -> set[int]:
-        """`index` with the array operator whose raw accumulators it reads: those must not go through memory."""
+    def _closure(self, index: int, based: bool, assigned: set[int]) -> set[int]:
+        """`index` with what must not go through memory before it: the array operator whose raw accumulators it reads,
+        and whatever makes its int48 operands. Empty if the layer has a base already (`based`) and would get another."""
         addition = {index}
-        operator = self.graph.operators[index]
+        operator, tensors = self.graph.operators[index], self.graph.tensors
         if operator.op in BASES:
             return addition
         for name in operator.inputs:
             source = self.producer.get(name)
-            if source is not None and self.graph.operators[source].op in ARRAY_OPERATORS:
-                if group.base is not None or self.consumers[name] != [index] or name in self.graph.outputs:
+            if source is None:
+                continue
+            producer = self.graph.operators[source]
+            alone = self.consumers[name] == [index] and name not in self.graph.outputs
+            if producer.op in ARRAY_OPERATORS:
+                if based and addition != {index} and tensors[operator.outputs[0]].dtype is DType.INT48:
+                    # The second plane of an int16 convolution: its int32 sums come through memory.
+                    continue
+                if based or not alone:
                     return set()
-                addition.add(source)
+                inner = {source}
+            elif tensors[name].dtype is DType.INT48 and alone and self._fuses(source, operator, assigned):
+                inner = self._closure(source, based, assigned)
+                if not inner:
+                    return set()
+            else:
+                continue
+            addition |= inner
+            based = based or any(self.graph.operators[i].op in BASES for i in inner)
         return addition
+
+    def _fuses(self, index: int, consumer: Operator, assigned: set[int]) -> bool:
+        """Whether an elementwise operator is free to join the layer of `consumer`."""
+        producer = self.graph.operators[index]
+        same = self._shape(producer) == self._shape(consumer)
+        return producer.op in ELEMENTWISE and index not in assigned and same
 
     def _weight(self, index: int) -> float:
         """How much work an operand's chain starts with: the heaviest convolution becomes the layer's base."""
         operator = self.graph.operators[index]
         while operator.op in ELEMENTWISE:
-            sources = [self.producer[name] for name in operator.inputs if name in self.producer]
+            wide = [name for name in operator.inputs if self.graph.tensors[name].dtype is DType.INT48]
+            sources = [self.producer[name] for name in wide or operator.inputs if name in self.producer]
             if len(sources) != 1:
                 return 0
             operator = self.graph.operators[sources[0]]
@@ -183,7 +206,7 @@ class Fuser:
                 raise UnsupportedError(f"{root_operator}: the vector unit does not read {tensor}")
             return Load(name, ELEMENT[tensor.dtype])
 
-        translator = Translator(graph, operand, uses)
+        translator = Translator(graph, operand, uses, root_operator.outputs[0])
         for operator in order:
             if operator is not base and operator.op in REDUCTIONS:
                 values[operator.outputs[0]] = operand(operator.inputs[0])

@@ -20,8 +20,9 @@ ELEMENT = {
     DType.INT16: Element.INT16,
     DType.UINT16: Element.UINT16,
     DType.INT32: Element.INT32,
+    DType.INT48: Element.INT48,
 }
-"""How a tensor's elements lie in memory; int4 takes a byte each."""
+"""How a tensor's elements lie in memory; int4 takes a byte each, int48 eight."""
 
 _SIMPLE = {
     "ADD": Op.ADD,
@@ -50,10 +51,12 @@ class PerChannel:
 
 class Translator:
     """Builds the expression of one layer. `operand` gives the value of a tensor (a node made before, a load, a
-    constant), `uses` how often the layer reads it."""
+    constant), `uses` how often the layer reads it; `result` is the tensor that the layer stores."""
 
-    def __init__(self, graph: Graph, operand: Callable[[str], Value], uses: Callable[[str], int]):
-        self.graph, self.operand, self.uses = graph, operand, uses
+    def __init__(
+        self, graph: Graph, operand: Callable[[str], Value], uses: Callable[[str], int], result: str
+    ):
+        self.graph, self.operand, self.uses, self.result = graph, operand, uses, result
         self.per_channel: PerChannel | None = None
         self.table: str | None = None
 
@@ -75,24 +78,28 @@ class Translator:
     def _tensor(self, operator: Operator, position: int = 0) -> typing.Any:
         return self.graph.tensors[operator.inputs[position]]
 
+    def _target(self, operator: Operator) -> DType:
+        return self.graph.tensors[operator.outputs[0]].dtype
+
     def _value(self, operator: Operator, name: str) -> int:
         return int(self.graph.operand_value(operator, name).reshape(-1)[0])
 
     def _binary(self, operator: Operator, op: Op) -> Value:
         a, b = self.operand(operator.inputs[0]), self.operand(operator.inputs[1])
+        wrap32 = op in (Op.ADD, Op.SUB) and self._target(operator) is DType.INT32
         if op is Op.ADD:
-            fused = self._into_rescale(operator, a, b)
+            fused = self._into_rescale(operator, a, b, wrap32)
             if fused is not None:
                 return fused
-        return Node(op, a, b, wrap32=op in (Op.ADD, Op.SUB))
+        return Node(op, a, b, wrap32=wrap32)
 
-    def _into_rescale(self, operator: Operator, a: Value, b: Value) -> Node | None:
+    def _into_rescale(self, operator: Operator, a: Value, b: Value, wrap32: bool) -> Node | None:
         """ADD of a RESCALE's result is that RESCALE's B operand: one micro-operation less."""
         for first, second, name in ((a, b, operator.inputs[0]), (b, a, operator.inputs[1])):
             if not isinstance(first, Node) or first.op is not Op.RESCALE or self.uses(name) != 1:
                 continue
             if first.b is None and first.out_zp == 0 and first.clamp is None and first is not second:
-                first.b, first.wrap32 = second, True
+                first.b, first.wrap32 = second, wrap32
                 return first
         return None
 
@@ -107,8 +114,6 @@ class Translator:
         value, source = self.operand(operator.inputs[0]), self._tensor(operator)
         target = graph.tensors[operator.outputs[0]]
         input_zp, output_zp = self._value(operator, "input_zp"), self._value(operator, "output_zp")
-        if DType.INT48 in (source.dtype, target.dtype):
-            raise UnsupportedError(f"{operator}: int48 tensors ({source}) do not run yet")
         bits = source.dtype.bits
         if attributes.get("input_unsigned"):
             input_zp &= (1 << bits) - 1
@@ -117,10 +122,7 @@ class Translator:
             else:
                 value = Node(Op.AND, value, Immediate((1 << bits) - 1))
         node = Node(Op.RESCALE, value, a_zp=input_zp, round=attributes["rounding_mode"] == "DOUBLE_ROUND")
-        if self.uses(operator.inputs[0]) == 1 and isinstance(value, Node):
-            # Accumulators and their bias come into this micro-operation directly.
-            if value.op is Op.MOV and isinstance(value.a, ArrayResult) and value.clamp is None:
-                node.a, node.bias = value.a, value.bias
+        self._absorb(node, operator.inputs[0])
         multipliers = graph.operand_value(operator, "multiplier").reshape(-1).astype(np.int64)
         shifts = graph.operand_value(operator, "shift").reshape(-1).astype(np.int64)
         if (multipliers == multipliers[0]).all() and (shifts == shifts[0]).all():
@@ -139,10 +141,28 @@ class Translator:
         node.out_zp = output_zp
         return node
 
+    def _absorb(self, node: Node, name: str) -> None:
+        """Accumulators and their bias come into the RESCALE that alone reads them directly."""
+        value = node.a
+        if self.uses(name) == 1 and isinstance(value, Node) and value.op is Op.MOV:
+            if isinstance(value.a, ArrayResult) and value.clamp is None:
+                node.a, node.bias = value.a, value.bias
+
     def _mul(self, operator: Operator) -> Value:
+        """Also int48 = int48 or int32 times int32, modulo 2^48, which decompositions need."""
         shift = self._value(operator, "shift")
-        a, b = self.operand(operator.inputs[0]), self.operand(operator.inputs[1])
-        return Node(Op.MUL, a, b, shift=shift, wrap32=True)
+        names = operator.inputs[:2]
+        if self._target(operator) is not DType.INT48:
+            return Node(Op.MUL, self.operand(names[0]), self.operand(names[1]), shift=shift, wrap32=True)
+        # Only A has 48 bits.
+        names.sort(key=lambda name: -self.graph.tensors[name].dtype.bits)
+        a, b = self.operand(names[0]), self.operand(names[1])
+        if isinstance(b, Immediate) and not isinstance(a, Immediate):
+            # A RESCALE adds as well, so that multiplication and addition are one micro-operation.
+            node = Node(Op.RESCALE, a, multiplier=b.value, shift=0)
+            self._absorb(node, names[0])
+            return node
+        return Node(Op.MUL, a, b, shift=shift)
 
     def _table(self, operator: Operator) -> Value:
         if self.table is not None:
@@ -206,6 +226,9 @@ class Translator:
             return Node(Op.XOR, Node(Op.EQ, value, Immediate(0)), Immediate(1))
         if target.bits >= self._tensor(operator).dtype.bits or target is DType.INT32:
             return Node(Op.MOV, value)
+        if operator.outputs[0] == self.result:
+            # The store takes the low bits.
+            return value if isinstance(value, Node) else Node(Op.MOV, value)
         return _narrowed(value, target)
 
 
@@ -222,6 +245,6 @@ ELEMENTWISE = frozenset(_SIMPLE) | {
     for name in vars(Translator)
     if name.startswith("_")
     and not name.startswith("__")
-    and name[1:].upper() not in ("TENSOR", "VALUE", "BINARY", "INTO_RESCALE")
+    and name[1:].upper() not in ("TENSOR", "TARGET", "VALUE", "BINARY", "INTO_RESCALE", "ABSORB")
 }
 """TOSA operators that become micro-operations lane by lane."""

@@ -1,0 +1,127 @@
+"""int16 convolutions as int8 convolutions of the input's two byte planes (clauses 2.3.3 to 2.3.6 and 2.3.11).
+
+x = 256 * high + low, where high is the signed upper byte and low the unsigned lower one. The array multiplies signed
+bytes minus a zero point, so the low plane is stored as low - 128 and its zero point is -128; padding then counts as
+zero, as it must. The planes' int32 sums make the int48 result high * 256 + low, which the vector unit adds up on the
+way out of the array.
+"""
+
+import numpy as np
+
+from tosaic.compiler.ir import DType
+
+from .rewriting import Rewriting
+
+LOW_ZERO_POINT = -128
+_LIMIT = 1 << 31
+
+
+def split_planes(new: Rewriting, name: str) -> tuple[str, str]:
+    """(high, low - 128) of an int16 tensor, as int8 tensors; made once per tensor."""
+    if name not in new.planes:
+        shape = new.shape(name)
+        ones = (1,) * len(shape)
+        shift, sign = (
+            new.constant(np.full(ones, 8), DType.INT16),
+            new.constant(np.full(ones, 128), DType.INT16),
+        )
+        high = new.add("ARITHMETIC_RIGHT_SHIFT", [name, shift], shape, DType.INT16, round=False)
+        low = new.add("BITWISE_XOR", [name, sign], shape, DType.INT16)
+        new.planes[name] = (
+            new.add("CAST", [high], shape, DType.INT8),
+            new.add("CAST", [low], shape, DType.INT8),
+        )
+    return new.planes[name]
+
+
+def combined(new: Rewriting, high: str, low: str, output: str | None = None) -> str:
+    """The int48 tensor high * 256 + low."""
+    shape = new.shape(high)
+    factor = new.constant(np.full((1,) * len(shape), 256), DType.INT32)
+    # First, because the layer that multiplies also adds: its sums never go through memory.
+    scaled = new.add("MUL", [high, factor, new.zeros(1, DType.INT8)], shape, DType.INT48)
+    return new.add("ADD", [scaled, low], shape, DType.INT48, output)
+
+
+def added(new: Rewriting, parts: list[str], output: str) -> None:
+    """The sum of int48 tensors; the later ones may be broadcast."""
+    total = parts[0]
+    for index, part in enumerate(parts[1:]):
+        last = index == len(parts) - 2
+        total = new.add("ADD", [total, part], new.shape(total), DType.INT48, output if last else None)
+
+
+def convolution_of_planes(new: Rewriting) -> bool:
+    """An int16 convolution with constant weights and bias; False when its sums cannot be split into int32 ones."""
+    graph, operator = new.graph, new.operator
+    data, weight, bias, _, weight_zp = operator.inputs
+    kernel, offset = graph.const(weight), graph.const(bias)
+    assert kernel is not None and offset is not None
+    magnitudes = abs(kernel.astype(np.int64) - int(graph.operand_value(operator, "weight_zp").reshape(-1)[0]))
+    depthwise = operator.op == "DEPTHWISE_CONV2D"
+    slices = [(0, kernel.shape[-1])] if depthwise else _channel_slices(magnitudes)
+    if slices is None:
+        return False
+    if depthwise:
+        largest = magnitudes.sum(axis=(0, 1)).reshape(-1)
+    else:
+        first, count = slices[0]
+        largest = magnitudes[..., first : first + count].sum(axis=tuple(range(1, magnitudes.ndim)))
+    if 255 * int(largest.max()) >= _LIMIT:
+        return False
+    offset = offset.astype(np.int64).reshape(-1)
+    high_bias, low_bias = offset >> 8, offset & 255
+    inside = bool(
+        (abs(high_bias) + 128 * largest < _LIMIT).all() and (low_bias + 255 * largest < _LIMIT).all()
+    )
+    none = np.zeros_like(offset)
+    planes = split_planes(new, data)
+    sums = []
+    for number, (first, count) in enumerate(slices):
+        taken, part = planes, weight
+        if len(slices) > 1:
+            shape = new.shape(data)
+            taken = tuple(
+                new.slice(plane, (0,) * (len(shape) - 1) + (first,), (*shape[:-1], count)) for plane in planes
+            )
+            part = new.constant(kernel[..., first : first + count], graph.tensors[weight].dtype)
+        biases = (high_bias, low_bias) if inside and number == 0 else (none, none)
+        results = [
+            new.add(
+                operator.op,
+                [
+                    plane,
+                    part,
+                    new.constant(value, DType.INT32),
+                    new.constant(np.array([zero_point]), DType.INT8),
+                    weight_zp,
+                ],
+                new.shape(operator.outputs[0]),
+                DType.INT32,
+                **{**operator.attributes, "acc_type": DType.INT32},
+            )
+            for plane, value, zero_point in zip(taken, biases, (0, LOW_ZERO_POINT), strict=True)
+        ]
+        whole = inside and len(slices) == 1
+        sums.append(combined(new, *results, operator.outputs[0] if whole else None))
+    if not inside:
+        rank = len(new.shape(operator.outputs[0]))
+        sums.append(new.constant(offset.reshape((1,) * (rank - 1) + (-1,)), DType.INT48))
+    if len(sums) > 1:
+        added(new, sums, operator.outputs[0])
+    return True
+
+
+def _channel_slices(magnitudes: np.ndarray) -> list[tuple[int, int]] | None:
+    """(first, count) of groups of input channels whose low plane's sums fit int32; None when one channel's do not."""
+    per_channel = magnitudes.sum(axis=tuple(range(1, magnitudes.ndim - 1)))  # [OC, IC]
+    total, slices, first = np.zeros(magnitudes.shape[0], np.int64), [], 0
+    for channel in range(per_channel.shape[1]):
+        more = per_channel[:, channel]
+        if 255 * (int(more.max()) + 1) >= _LIMIT:
+            return None
+        if 255 * (int((total + more).max()) + 1) >= _LIMIT:
+            slices.append((first, channel - first))
+            first, total = channel, np.zeros_like(total)
+        total = total + more
+    return [*slices, (first, per_channel.shape[1] - first)]
