@@ -138,8 +138,8 @@ class Fuser:
             producer = self.graph.operators[source]
             alone = self.consumers[name] == [index] and name not in self.graph.outputs
             if producer.op in ARRAY_OPERATORS:
-                if based and addition != {index} and tensors[operator.outputs[0]].dtype is DType.INT48:
-                    # The second plane of an int16 convolution: its int32 sums come through memory.
+                if based and tensors[operator.outputs[0]].dtype is DType.INT48:
+                    # A further plane of an int16 convolution: its int32 sums come through memory.
                     continue
                 if based or not alone:
                     return set()

@@ -52,14 +52,14 @@ def added(new: Rewriting, parts: list[str], output: str) -> None:
 
 
 def convolution_of_planes(new: Rewriting) -> bool:
-    """An int16 convolution with constant weights and bias; False when its sums cannot be split into int32 ones."""
+    """An int16 convolution with a constant bias; False when its sums cannot be split into int32 ones."""
     graph, operator = new.graph, new.operator
     data, weight, bias, _, weight_zp = operator.inputs
-    kernel, offset = graph.const(weight), graph.const(bias)
-    assert kernel is not None and offset is not None
-    magnitudes = abs(kernel.astype(np.int64) - int(graph.operand_value(operator, "weight_zp").reshape(-1)[0]))
+    offset = graph.const(bias)
+    assert offset is not None
+    magnitudes = _magnitudes(new, weight, weight_zp)
     depthwise = operator.op == "DEPTHWISE_CONV2D"
-    slices = [(0, kernel.shape[-1])] if depthwise else _channel_slices(magnitudes)
+    slices = [(0, magnitudes.shape[-1])] if depthwise else _channel_slices(magnitudes)
     if slices is None:
         return False
     if depthwise:
@@ -84,7 +84,8 @@ def convolution_of_planes(new: Rewriting) -> bool:
             taken = tuple(
                 new.slice(plane, (0,) * (len(shape) - 1) + (first,), (*shape[:-1], count)) for plane in planes
             )
-            part = new.constant(kernel[..., first : first + count], graph.tensors[weight].dtype)
+            kernel = new.shape(weight)
+            part = new.slice(weight, (0,) * (len(kernel) - 1) + (first,), (*kernel[:-1], count))
         biases = (high_bias, low_bias) if inside and number == 0 else (none, none)
         results = [
             new.add(
@@ -110,6 +111,14 @@ def convolution_of_planes(new: Rewriting) -> bool:
     if len(sums) > 1:
         added(new, sums, operator.outputs[0])
     return True
+
+
+def _magnitudes(new: Rewriting, weight: str, zero_point: str) -> np.ndarray:
+    """The largest |weight - weight_zp| that each weight can have."""
+    kernel, origin = new.graph.const(weight), new.graph.const(zero_point)
+    if kernel is None or origin is None:
+        return np.full(new.shape(weight), 255, np.int64)
+    return abs(kernel.astype(np.int64) - int(origin.reshape(-1)[0]))
 
 
 def _channel_slices(magnitudes: np.ndarray) -> list[tuple[int, int]] | None:

@@ -10,9 +10,10 @@ from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 class Rewriting:
     """The operators that replace `operator`. New tensors are called like its result with "'" and a number behind it."""
 
-    def __init__(self, graph: Graph, operator: Operator, planes: dict[str, tuple[str, str]]):
+    def __init__(self, graph: Graph, operator: Operator, planes: dict[str, tuple[str, str]] | None = None):
         """`planes`: the byte planes that int16 tensors of the graph already have, see `planes.py`."""
-        self.graph, self.operator, self.planes = graph, operator, planes
+        self.graph, self.operator = graph, operator
+        self.planes = {} if planes is None else planes
         self.operators: list[Operator] = []
         self._count = 0
 
