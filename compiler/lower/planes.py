@@ -1,10 +1,12 @@
-"""int16 convolutions as int8 convolutions of the input's two byte planes (clauses 2.3.3 to 2.3.6 and 2.3.11).
+"""int16 convolutions and matrix products as int8 ones of the inputs' byte planes (clauses 2.3.3 to 2.3.8, 2.3.11).
 
 x = 256 * high + low, where high is the signed upper byte and low the unsigned lower one. The array multiplies signed
 bytes minus a zero point, so the low plane is stored as low - 128 and its zero point is -128; padding then counts as
 zero, as it must. The planes' int32 sums make the int48 result high * 256 + low, which the vector unit adds up on the
-way out of the array.
+way out of the array. MUL with an int48 result, and ADD of int48 and int32, exist inside the compiler only.
 """
+
+import itertools
 
 import numpy as np
 
@@ -13,6 +15,8 @@ from tosaic.compiler.ir import DType
 from .rewriting import Rewriting
 
 LOW_ZERO_POINT = -128
+_ORIGINS = (0, LOW_ZERO_POINT)
+"""Zero points of the planes, the high one first."""
 _LIMIT = 1 << 31
 
 
@@ -36,11 +40,13 @@ def split_planes(new: Rewriting, name: str) -> tuple[str, str]:
 
 def combined(new: Rewriting, high: str, low: str, output: str | None = None) -> str:
     """The int48 tensor high * 256 + low."""
-    shape = new.shape(high)
-    factor = new.constant(np.full((1,) * len(shape), 256), DType.INT32)
-    # First, because the layer that multiplies also adds: its sums never go through memory.
-    scaled = new.add("MUL", [high, factor, new.zeros(1, DType.INT8)], shape, DType.INT48)
-    return new.add("ADD", [scaled, low], shape, DType.INT48, output)
+    return new.add("ADD", [_scaled(new, high, 256), low], new.shape(high), DType.INT48, output)
+
+
+def _scaled(new: Rewriting, name: str, factor: int) -> str:
+    shape = new.shape(name)
+    operand = new.constant(np.full((1,) * len(shape), factor), DType.INT32)
+    return new.add("MUL", [name, operand, new.zeros(1, DType.INT8)], shape, DType.INT48)
 
 
 def added(new: Rewriting, parts: list[str], output: str) -> None:
@@ -49,6 +55,10 @@ def added(new: Rewriting, parts: list[str], output: str) -> None:
     for index, part in enumerate(parts[1:]):
         last = index == len(parts) - 2
         total = new.add("ADD", [total, part], new.shape(total), DType.INT48, output if last else None)
+
+
+def _zero_points(new: Rewriting, *values: int) -> list[str]:
+    return [new.constant(np.array([value]), DType.INT8) for value in values]
 
 
 def convolution_of_planes(new: Rewriting) -> bool:
@@ -94,14 +104,14 @@ def convolution_of_planes(new: Rewriting) -> bool:
                     plane,
                     part,
                     new.constant(value, DType.INT32),
-                    new.constant(np.array([zero_point]), DType.INT8),
+                    *_zero_points(new, zero_point),
                     weight_zp,
                 ],
                 new.shape(operator.outputs[0]),
                 DType.INT32,
                 **{**operator.attributes, "acc_type": DType.INT32},
             )
-            for plane, value, zero_point in zip(taken, biases, (0, LOW_ZERO_POINT), strict=True)
+            for plane, value, zero_point in zip(taken, biases, _ORIGINS, strict=True)
         ]
         whole = inside and len(slices) == 1
         sums.append(combined(new, *results, operator.outputs[0] if whole else None))
@@ -134,3 +144,31 @@ def _channel_slices(magnitudes: np.ndarray) -> list[tuple[int, int]] | None:
             first, total = channel, np.zeros_like(total)
         total = total + more
     return [*slices, (first, per_channel.shape[1] - first)]
+
+
+def matrix_product_of_planes(new: Rewriting) -> bool:
+    """An int16 MATMUL [N,H,C] x [N,C,W] as four int8 ones (clause 2.3.8)."""
+    (left, right, *_), output = new.operator.inputs, new.operator.outputs[0]
+    (n, h, c), (_, _, w) = new.shape(left), new.shape(right)
+    left_planes, right_planes = split_planes(new, left), split_planes(new, right)
+    step = (_LIMIT - 1) // (255 * 255)
+    parts = []
+    for first in range(0, c, step):
+        count = min(step, c - first)
+        lefts, rights = left_planes, right_planes
+        if count < c:
+            lefts = tuple(new.slice(plane, (0, 0, first), (n, h, count)) for plane in lefts)
+            rights = tuple(new.slice(plane, (0, first, 0), (n, count, w)) for plane in rights)
+        # In the order high x high, high x low, low x high, low x low.
+        high, *middle, low = (
+            new.add("MATMUL", [a, b, *_zero_points(new, *origins)], (n, h, w), DType.INT32)
+            for (a, b), origins in zip(
+                itertools.product(lefts, rights), itertools.product(_ORIGINS, repeat=2), strict=True
+            )
+        )
+        outer = new.add("ADD", [_scaled(new, high, 1 << 16), low], (n, h, w), DType.INT48)
+        inner = new.add("ADD", [_scaled(new, part, 256) for part in middle], (n, h, w), DType.INT48)
+        parts.append(new.add("ADD", [outer, inner], (n, h, w), DType.INT48, output if count == c else None))
+    if len(parts) > 1:
+        added(new, parts, output)
+    return True

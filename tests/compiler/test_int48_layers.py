@@ -212,6 +212,35 @@ def test_rescale_of_int48(dtype, per_channel):
     assert_equal_to_golden(graph, "base", {"x": np.broadcast_to(ends, (3, 4, 5)).copy()})
 
 
+@pytest.mark.parametrize("shape", [(1, 3, 40, 5), (2, 7, 9, 19), (3, 1, 1, 33)])
+@pytest.mark.parametrize("config", ["small", "base"])
+def test_matrix_product(config, shape):
+    n, h, c, w = shape
+    build = WideBuilder(12)
+    operands = [build.input("a", (n, h, c), DType.INT16), build.input("b", (n, c, w), DType.INT16)]
+    zero = build.zero_point(DType.INT16)
+    build.output(build.add("MATMUL", [*operands, zero, zero], dtype=DType.INT48))
+    graph = build.finish()
+    assert_equal_to_golden(graph, config)
+    assert_equal_to_golden(graph, config, extremes(graph))
+
+
+@pytest.mark.parametrize("op", ["CONV2D", "DEPTHWISE_CONV2D"])
+def test_run_time_weights(op):
+    build = WideBuilder(13)
+    weights = (3, 3, 6, 2) if op == "DEPTHWISE_CONV2D" else (12, 3, 3, 6)
+    operands = [
+        build.input("x", (1, 5, 5, 6), DType.INT16),
+        build.input("w", weights, DType.INT8),
+        build.random_constant((12,), DType.INT48, -5000, 5000),
+        build.zero_point(DType.INT16),
+        build.zero_point(DType.INT8),
+    ]
+    attributes = dict(pad=[1, 1, 1, 1], stride=[1, 1], dilation=[1, 1])
+    build.output(build.add(op, operands, acc_type=DType.INT48, local_bound=False, **attributes))
+    assert_equal_to_golden(build.finish(), "base")
+
+
 def test_convolution_on_the_rtl():
     graph = residual_network()
     values = {"x": np.random.default_rng(1).integers(-32768, 32768, (1, 6, 6, 16)).astype(np.int16)}
