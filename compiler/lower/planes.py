@@ -88,7 +88,8 @@ def convolution_of_planes(new: Rewriting) -> bool:
     planes = split_planes(new, data)
     sums = []
     for number, (first, count) in enumerate(slices):
-        taken, part = planes, weight
+        taken: tuple[str, ...] = planes
+        part = weight
         if len(slices) > 1:
             shape = new.shape(data)
             taken = tuple(
@@ -97,7 +98,7 @@ def convolution_of_planes(new: Rewriting) -> bool:
             kernel = new.shape(weight)
             part = new.slice(weight, (0,) * (len(kernel) - 1) + (first,), (*kernel[:-1], count))
         biases = (high_bias, low_bias) if inside and number == 0 else (none, none)
-        results = [
+        high, low = [
             new.add(
                 operator.op,
                 [
@@ -114,7 +115,7 @@ def convolution_of_planes(new: Rewriting) -> bool:
             for plane, value, zero_point in zip(taken, biases, _ORIGINS, strict=True)
         ]
         whole = inside and len(slices) == 1
-        sums.append(combined(new, *results, operator.outputs[0] if whole else None))
+        sums.append(combined(new, high, low, operator.outputs[0] if whole else None))
     if not inside:
         rank = len(new.shape(operator.outputs[0]))
         sums.append(new.constant(offset.reshape((1,) * (rank - 1) + (-1,)), DType.INT48))
@@ -155,7 +156,8 @@ def matrix_product_of_planes(new: Rewriting) -> bool:
     parts = []
     for first in range(0, c, step):
         count = min(step, c - first)
-        lefts, rights = left_planes, right_planes
+        lefts: tuple[str, ...] = left_planes
+        rights: tuple[str, ...] = right_planes
         if count < c:
             lefts = tuple(new.slice(plane, (0, 0, first), (n, h, count)) for plane in lefts)
             rights = tuple(new.slice(plane, (0, first, 0), (n, count, w)) for plane in rights)
