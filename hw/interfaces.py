@@ -33,6 +33,24 @@ class AmRead(wiring.Signature):
         )
 
 
+class AmPairRead(wiring.Signature):
+    """An AmRead that may be `paired`: then `address` and `second` are multiples of W, one an even and one an odd
+    multiple, and `second_data` is the word at `second`, when `data` is the one at `address`."""
+
+    def __init__(self, config: Config):
+        super().__init__(
+            {
+                "request": Out(1),
+                "address": Out(24),
+                "paired": Out(1),
+                "second": Out(24),
+                "grant": In(1),
+                "data": In(8 * config.columns),
+                "second_data": In(8 * config.columns),
+            }
+        )
+
+
 class AmWrite(wiring.Signature):
     """An unaligned write of up to W bytes of activation memory; `mask` bit i writes byte `address` + i. The write is
     taken in the cycle with `request` and `grant`; a read granted in the next cycle or later sees it."""
@@ -176,6 +194,7 @@ class AxiLite(wiring.Signature):
 __all__ = [
     "AM_READ_LATENCY",
     "WM_READ_LATENCY",
+    "AmPairRead",
     "AmRead",
     "AmWrite",
     "AxiLite",

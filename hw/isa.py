@@ -222,6 +222,11 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         _u("out_height", 16, "lines with outputs"),
         _u("x_stride", 6, "advances from output to output"),
         _u("y_stride", 6, "lines from output line to output line"),
+        _u(
+            "paired",
+            1,
+            "an advance takes two image rows: iy and iy + 1, whose address is y_step_bytes / 2 further",
+        ),
     ),
     Opcode.ARRAY_GO: (
         _u("weights", 20, "WM word of the first weights; a tile reads ky_count*run_count*chunks*W words"),

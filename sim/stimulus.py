@@ -97,11 +97,13 @@ def _transfers(assembler: Assembler, rng: np.random.Generator) -> None:
         )
 
 
-def _input(assembler: Assembler, rng: np.random.Generator, row_bytes: int, height: int) -> None:
+def _input(
+    assembler: Assembler, rng: np.random.Generator, row_bytes: int, height: int, alignment: int = 1
+) -> None:
     unsigned = _between(rng, 0, 1)
     assembler.emit(
         Opcode.ARRAY_INPUT,
-        address=_between(rng, 1000, 2000),
+        address=_between(rng, 1000, 2000) // alignment * alignment,
         row_bytes=row_bytes,
         height=height,
         input_zp=_between(rng, 0, 255) if unsigned else _between(rng, -128, 127),
@@ -159,11 +161,15 @@ def _convolution(assembler: Assembler, rng: np.random.Generator) -> None:
 
 
 def _depthwise(assembler: Assembler, rng: np.random.Generator) -> None:
-    """Depthwise convolutions of one block of channels, with padding and stride."""
+    """Depthwise convolutions of one block of channels, with padding and stride, some by pairs of image rows."""
     config = assembler.config
     _load_inputs(assembler)
+    paired = int(rng.random() < 0.4)
     shapes = [
-        (h, w) for h in range(1, 6) for w in range(1, 6) if h * w <= config.rows and h <= config.line_groups
+        (h, w)
+        for h in range(1, 6, 1 + paired)
+        for w in range(1, 6)
+        if h * w <= config.rows and h <= config.line_groups
     ]
     kernel_height, kernel_width = shapes[_between(rng, 0, len(shapes) - 1)]
     x_step = _between(rng, 1, 2) * config.columns
@@ -173,25 +179,30 @@ def _depthwise(assembler: Assembler, rng: np.random.Generator) -> None:
     lines = height + _between(rng, 0, 2)
     out_width = (line - kernel_width) // stride["x_stride"] + 1
     out_height = (lines - kernel_height) // stride["y_stride"] + 1
-    skip = (kernel_height - 1) * line + config.rows - 1
+    lines_before = (kernel_height - 1) // (1 + paired)
+    skip = lines_before * line + config.rows - 1
     last = (out_height - 1) * stride["y_stride"] * line + (out_width - 1) * stride["x_stride"]
-    _input(assembler, rng, image_width * x_step, height)
+    pitch = image_width * x_step
+    if paired:
+        pitch += (1 - pitch // config.columns % 2) * config.columns
+    _input(assembler, rng, image_width * x_step, height, config.columns if paired else 1)
     assembler.emit(
         Opcode.ARRAY_WINDOW,
         x_start=-_between(rng, 0, 1) * x_step,
         x_step=x_step,
         y_start=-_between(rng, 0, 1),
-        y_step=1,
-        y_step_bytes=image_width * x_step,
+        y_step=1 + paired,
+        y_step_bytes=(1 + paired) * pitch,
         width=line,
     )
     assembler.emit(
         Opcode.ARRAY_DEPTHWISE,
-        delay=line + kernel_width,
+        delay=line + (1 + paired) * kernel_width,
         skip=skip,
         line=line,
         out_width=out_width,
         out_height=out_height,
+        paired=paired,
         **stride,
     )
     assembler.emit(

@@ -230,6 +230,7 @@ def _emit_array(
                 out_height=oy1 - oy0,
                 x_stride=window.sx,
                 y_stride=window.sy,
+                paired=0,
             ),
         ]
         advances = skip + (oy1 - oy0 - 1) * window.sy * line + (window.ow - 1) * window.sx + 1

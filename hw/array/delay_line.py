@@ -1,6 +1,6 @@
 """Image rows of the depthwise mode: the vectors of `delay`, 2*`delay`, ... advances ago."""
 
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Cat, Module, Mux
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
@@ -10,12 +10,14 @@ from .layouts import OPERAND_BITS, group_count
 
 
 class DelayLine(wiring.Component):
-    """A circular memory of `delay` words, each with one vector of every group but the last.
+    """Two circular memories with one vector per word and group: one for group 1, one for the groups behind it.
 
-    Cycle 0: `read` at `read_pointer`. Cycle 1: `delayed` has vector g-1 of g*delay advances ago, zero unless
-    bit g-1 of `filled` says that there is one; `write` stores it and the new `vector` at `write_pointer` (the
-    pointer of cycle 0) for the groups behind. An advance may begin in every cycle if successive pointers
-    differ.
+    Group 0 is the new `vector`. Group g is group g - 1 of a whole turn of its memory ago; when `paired`, group 1 is
+    `second` of a turn ago and group g > 1 is group g - 2.
+
+    Cycle 0: `read` at `read_pointer_1` (group 1) and `read_pointer`. Cycle 1: `delayed` has groups 1, 2, ...; zero
+    unless the memory's bit of `filled` says that it has been filled; `write` stores `vector`, `second` and groups at
+    the pointers of cycle 0. An advance may begin in every cycle if successive pointers differ.
     """
 
     def __init__(self, config: Config):
@@ -26,11 +28,15 @@ class DelayLine(wiring.Component):
         super().__init__(
             {
                 "read": In(1),
+                "read_pointer_1": In(pointer_bits),
                 "read_pointer": In(pointer_bits),
                 "write": In(1),
+                "write_pointer_1": In(pointer_bits),
                 "write_pointer": In(pointer_bits),
+                "paired": In(1),
                 "vector": In(vector_bits),
-                "filled": In(self._groups - 1),
+                "second": In(vector_bits),
+                "filled": In(2),
                 "delayed": Out(vector_bits * (self._groups - 1)),
             }
         )
@@ -40,16 +46,30 @@ class DelayLine(wiring.Component):
         vector_bits, groups = len(self.vector), self._groups
         if groups == 1:
             return m
-        m.submodules.memory = lines = memory.Memory(
-            shape=vector_bits * (groups - 1), depth=self._config.line_pixels, init=[]
+        delayed = [self.vector, *(self.delayed.word_select(i, vector_bits) for i in range(groups - 1))]
+        first = Mux(self.paired, self.second, self.vector)
+        # Group g is written with group g - 1, or with group g - 2 of a pair.
+        rest = [Mux(self.paired, delayed[g - 2], delayed[g - 1]) for g in range(2, groups)]
+        pointers = (
+            (self.read_pointer_1, self.write_pointer_1, self.filled[0], [first]),
+            (self.read_pointer, self.write_pointer, self.filled[1], rest),
         )
-        write, read = lines.write_port(), lines.read_port()
-        m.d.comb += [
-            read.en.eq(self.read),
-            read.addr.eq(self.read_pointer),
-            self.delayed.eq(read.data & Cat(bit.replicate(vector_bits) for bit in self.filled)),
-            write.en.eq(self.write),
-            write.addr.eq(self.write_pointer),
-            write.data.eq(Cat(self.vector, self.delayed)),
-        ]
+        outputs = []
+        for name, (read_pointer, write_pointer, filled, vectors) in zip(
+            ("group_1", "groups"), pointers, strict=True
+        ):
+            if not vectors:
+                continue
+            lines = memory.Memory(shape=vector_bits * len(vectors), depth=self._config.line_pixels, init=[])
+            m.submodules[name] = lines
+            write, read = lines.write_port(), lines.read_port()
+            m.d.comb += [
+                read.en.eq(self.read),
+                read.addr.eq(read_pointer),
+                write.en.eq(self.write),
+                write.addr.eq(write_pointer),
+                write.data.eq(Cat(vectors)),
+            ]
+            outputs.append(read.data & filled.replicate(len(read.data)))
+        m.d.comb += self.delayed.eq(Cat(outputs))
         return m

@@ -16,7 +16,7 @@ class Fetch(wiring.Component):
     """Follows issued slots through the memories' latency.
 
     issued, control, operands: a slot whose reads are made in this cycle.
-    am_data, wm_data: what was read two cycles ago.
+    am_data, am_second_data, wm_data: what was read two cycles ago.
     valid: a slot with its operands is here (LATENCY cycles after `issued`), doing `out_control`.
     vectors: group_count vectors of W 9-bit operands. Vector 0: the word read (masked bytes are zero). The
         others, when `out_control.depthwise`: the delay line's. All zero for a depthwise slot that does not
@@ -33,6 +33,7 @@ class Fetch(wiring.Component):
                 "control": In(Control(config)),
                 "operands": In(Operands(config)),
                 "am_data": In(8 * config.columns),
+                "am_second_data": In(8 * config.columns),
                 "wm_data": In(8 * config.columns),
                 "valid": Out(1),
                 "out_control": Out(Control(config)),
@@ -56,7 +57,8 @@ class Fetch(wiring.Component):
         operands_1, operands_2 = (
             Signal(Operands(config), reset_less=True, name=f"operands_{n}") for n in (1, 2)
         )
-        mask_2 = Signal(columns, reset_less=True)
+        mask_2, second_mask_2 = Signal(columns, reset_less=True), Signal(columns, reset_less=True)
+        within = [(operands_1.low <= j) & (operands_1.high > j) for j in range(columns)]
         m.d.sync += [
             valid_1.eq(self.issued),
             control_1.eq(self.control),
@@ -64,39 +66,43 @@ class Fetch(wiring.Component):
             valid_2.eq(valid_1),
             control_2.eq(control_1),
             operands_2.eq(operands_1),
-            mask_2.eq(
-                Cat((operands_1.low <= j) & (operands_1.high > j) & operands_1.inside for j in range(columns))
-            ),
+            mask_2.eq(Cat(byte & operands_1.inside for byte in within)),
+            second_mask_2.eq(Cat(byte & operands_1.second_inside for byte in within)),
         ]
         m.d.comb += [
             delay_line.read.eq(valid_2 & control_2.depthwise),
+            delay_line.read_pointer_1.eq(control_2.pointer_1),
             delay_line.read_pointer.eq(control_2.pointer),
         ]
 
         # Cycle 3: operands.
         valid_3 = Signal()
-        vector_3, weights_3 = Signal(vector_bits, reset_less=True), Signal(vector_bits, reset_less=True)
+        vector_3, second_3, weights_3 = (
+            Signal(vector_bits, reset_less=True, name=name) for name in ("vector_3", "second_3", "weights_3")
+        )
         m.d.sync += valid_3.eq(valid_2)
         with m.If(valid_2):
             m.d.sync += control_3.eq(control_2)
             for j in range(columns):
                 place = slice(OPERAND_BITS * j, OPERAND_BITS * (j + 1))
-                byte, weight = self.am_data.word_select(j, 8), self.wm_data.word_select(j, 8)
-                operand, weight_operand = Signal(signed(OPERAND_BITS)), Signal(signed(OPERAND_BITS))
-                m.d.comb += [
-                    operand.eq(
-                        Cat(byte, byte[7] & ~operands_2.unsigned_input).as_signed() - operands_2.input_zp,
-                    ),
-                    weight_operand.eq(weight.as_signed() - operands_2.weight_zp),
-                ]
-                m.d.sync += [
-                    vector_3[place].eq(Mux(mask_2[j], operand, 0)),
-                    weights_3[place].eq(weight_operand),
-                ]
+                for data, mask, vector in (
+                    (self.am_data, mask_2, vector_3),
+                    (self.am_second_data, second_mask_2, second_3),
+                ):
+                    byte, operand = data.word_select(j, 8), Signal(signed(OPERAND_BITS))
+                    signed_byte = Cat(byte, byte[7] & ~operands_2.unsigned_input).as_signed()
+                    m.d.comb += operand.eq(signed_byte - operands_2.input_zp)
+                    m.d.sync += vector[place].eq(Mux(mask[j], operand, 0))
+                weight, weight_operand = self.wm_data.word_select(j, 8), Signal(signed(OPERAND_BITS))
+                m.d.comb += weight_operand.eq(weight.as_signed() - operands_2.weight_zp)
+                m.d.sync += weights_3[place].eq(weight_operand)
         m.d.comb += [
             delay_line.write.eq(valid_3 & control_3.stream),
+            delay_line.write_pointer_1.eq(control_3.pointer_1),
             delay_line.write_pointer.eq(control_3.pointer),
+            delay_line.paired.eq(control_3.paired),
             delay_line.vector.eq(vector_3),
+            delay_line.second.eq(second_3),
             delay_line.filled.eq(control_3.filled),
         ]
 

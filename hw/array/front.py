@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from ..config import Config
 from ..interfaces import Command, Tokens
@@ -134,7 +135,8 @@ class Front(wiring.Component):
     def _legal(self, m: Module, job: data.View) -> Signal:
         """The fields that would make the counters run away."""
         config = self._config
-        convolution, depthwise, legal = Signal(), Signal(), Signal()
+        convolution, depthwise, pairs, legal = Signal(), Signal(), Signal(), Signal()
+        offset_bits = exact_log2(config.word_bytes)
         one_tile = job.count <= config.rows
         m.d.comb += [
             convolution.eq(
@@ -143,6 +145,14 @@ class Front(wiring.Component):
                 & job.kernel.chunks.any()
                 & (one_tile | (job.drain & ~job.accumulate))
             ),
+            # Both words of a pair are aligned, one an even and one an odd word.
+            pairs.eq(
+                ~job.input.address[:offset_bits].any()
+                & ~job.window.x_step[:offset_bits].any()
+                & ~job.window.y_step_bytes[: offset_bits + 1].any()
+                & job.window.y_step_bytes[offset_bits + 1]
+                & (job.depthwise.delay >= job.group_rows + 2)
+            ),
             depthwise.eq(
                 (job.depthwise.delay >= 2)
                 & (job.depthwise.delay <= config.line_pixels)
@@ -150,6 +160,7 @@ class Front(wiring.Component):
                 & job.depthwise.x_stride.any()
                 & job.depthwise.y_stride.any()
                 & job.group_rows.any()
+                & (~job.depthwise.paired | pairs)
             ),
             legal.eq(
                 job.count.any() & job.window.width.any() & Mux(job.is_depthwise, depthwise, convolution)

@@ -19,6 +19,7 @@ class Located(data.StructLayout):
                 "last": 1,
                 "read_weights": 1,
                 "address": bits_for(config.am_bytes - 1),
+                "second": bits_for(config.am_bytes - 1),
                 "weights": bits_for(config.wm_words - 1),
                 "operands": Operands(config),
             }
@@ -32,7 +33,7 @@ class Issue(wiring.Component):
     word that lies outside the image altogether is not read.
 
     slots: from the walker.
-    am_request, am_address, am_grant; wm_enable, wm_address: the memories' read ports.
+    am_request, am_address, am_paired, am_second, am_grant; wm_enable, wm_address: the memories' read ports.
     room: space for another vector (must not depend on `issued`).
     issued: a slot is issued in this cycle, doing `control` with `operands`; its data follow two cycles later.
     last: with `issued`, this was the last slot of a job.
@@ -46,6 +47,8 @@ class Issue(wiring.Component):
                 "slots": In(stream.Signature(Slot(config))),
                 "am_request": Out(1),
                 "am_address": Out(24),
+                "am_paired": Out(1),
+                "am_second": Out(24),
                 "am_grant": In(1),
                 "wm_enable": Out(1),
                 "wm_address": Out(20),
@@ -71,20 +74,24 @@ class Issue(wiring.Component):
 
         # low: bytes before the image row; high: bytes before the image row's end; both within 0..W.
         to_end = Signal(a.column.shape())
-        low, high, inside = Signal(b.operands.low.shape()), Signal(b.operands.high.shape()), Signal()
+        low, high, across = Signal(b.operands.low.shape()), Signal(b.operands.high.shape()), Signal()
         m.d.comb += [
             to_end.eq(a.row_bytes - a.column),
             low.eq(Mux(a.column >= 0, 0, Mux(a.column > -word_bytes, -a.column, word_bytes))),
             high.eq(Mux(to_end <= 0, 0, Mux(to_end < word_bytes, to_end, word_bytes))),
-            inside.eq(a.read & (a.line >= 0) & (a.line < a.height) & (a.column > -word_bytes) & (to_end > 0)),
+            across.eq(a.read & (a.column > -word_bytes) & (to_end > 0)),
         ]
         m.d.comb += [
             located.control.eq(a.control),
             located.last.eq(a.last),
             located.read_weights.eq(a.read_weights),
             located.address.eq(a.base + a.column),
+            located.second.eq(a.base + a.column + a.pitch),
             located.weights.eq(a.weights),
-            located.operands.inside.eq(inside),
+            located.operands.inside.eq(across & (a.line >= 0) & (a.line < a.height)),
+            located.operands.second_inside.eq(
+                across & a.control.paired & (a.line >= -1) & (a.line + 1 < a.height)
+            ),
             located.operands.low.eq(low),
             located.operands.high.eq(high),
             located.operands.input_zp.eq(a.input_zp),
@@ -108,8 +115,10 @@ class Issue(wiring.Component):
 
         m.d.comb += [
             self.held_by_room.eq(b_valid & b.control.deliver & ~self.room),
-            self.am_request.eq(b_valid & b.operands.inside & ~self.held_by_room),
+            self.am_request.eq(b_valid & (b.operands.inside | b.operands.second_inside) & ~self.held_by_room),
             self.am_address.eq(b.address),
+            self.am_paired.eq(b.control.paired),
+            self.am_second.eq(b.second),
             self.held_by_am.eq(self.am_request & ~self.am_grant),
             self.issued.eq(b_valid & ~self.held_by_room & ~self.held_by_am),
             self.wm_enable.eq(self.issued & b.read_weights),

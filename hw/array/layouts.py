@@ -58,8 +58,8 @@ class Control(data.StructLayout):
     `depthwise`: the mode. `mac`: row 0 multiplies this slot's weights (output stationary). `start`: first
     byte of a word: row i takes its word i slots after row 0. `clear`: first product of a tile. `load`:
     weights enter the rows (depthwise), and `row` gets delay group `group`. `stream`: a vector enters the
-    delay line at `pointer`; `filled` bit g-1 says that group g holds a vector of this GO. `deliver`: with
-    this slot row `row` finishes a vector.
+    delay line at `pointer` (group 1: `pointer_1`), `paired` with that of the next image row; `filled` bits say that
+    group 1, and those behind it, hold a vector of this GO. `deliver`: with this slot row `row` finishes a vector.
     """
 
     def __init__(self, config: Config):
@@ -75,19 +75,23 @@ class Control(data.StructLayout):
                 "deliver": 1,
                 "row": bits_for(config.rows - 1),
                 "group": bits_for(groups - 1),
+                "paired": 1,
+                "pointer_1": bits_for(config.line_pixels - 1),
                 "pointer": bits_for(config.line_pixels - 1),
-                "filled": groups - 1,
+                "filled": 2,
             }
         )
 
 
 class Operands(data.StructLayout):
-    """How a slot's bytes become operands: bytes low <= j < high count, when `inside`."""
+    """How a slot's bytes become operands: bytes low <= j < high count, when `inside` (of the pair's second word: when
+    `second_inside`)."""
 
     def __init__(self, config: Config):
         super().__init__(
             {
                 "inside": 1,
+                "second_inside": 1,
                 "low": bits_for(config.columns),
                 "high": bits_for(config.columns),
                 "input_zp": signed(9),
@@ -98,7 +102,8 @@ class Operands(data.StructLayout):
 
 
 class Slot(data.StructLayout):
-    """A slot as the walker emits it: place in the image, address as `base` + `column`, the image's bounds."""
+    """A slot as the walker emits it: place in the image, address as `base` + `column`
+    (the pair's second word: + `pitch`), the image's bounds."""
 
     def __init__(self, config: Config):
         super().__init__(
@@ -109,6 +114,7 @@ class Slot(data.StructLayout):
                 "column": signed(COLUMN_BITS),
                 "line": signed(LINE_BITS),
                 "base": bits_for(config.am_bytes - 1),
+                "pitch": bits_for(config.am_bytes - 1),
                 "row_bytes": 24,
                 "height": 16,
                 "input_zp": signed(9),

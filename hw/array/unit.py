@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..config import Config
-from ..interfaces import AmRead, Command, Status, Tokens, WmRead, accumulators
+from ..interfaces import AmPairRead, Command, Status, Tokens, WmRead, accumulators
 from ..isa import Error
 from .drain import Drain
 from .fetch import Fetch
@@ -36,7 +36,7 @@ class ArrayUnit(wiring.Component):
         super().__init__(
             {
                 "commands": In(Command),
-                "am": Out(AmRead(config)),
+                "am": Out(AmPairRead(config)),
                 "wm": Out(WmRead(config)),
                 "accumulators": Out(accumulators(config)),
                 "tokens": Out(Tokens()),
@@ -63,6 +63,8 @@ class ArrayUnit(wiring.Component):
         m.d.comb += [
             self.am.request.eq(issue.am_request),
             self.am.address.eq(issue.am_address),
+            self.am.paired.eq(issue.am_paired),
+            self.am.second.eq(issue.am_second),
             issue.am_grant.eq(self.am.grant),
             self.wm.enable.eq(issue.wm_enable),
             self.wm.address.eq(issue.wm_address),
@@ -72,6 +74,7 @@ class ArrayUnit(wiring.Component):
             fetch.control.eq(issue.control),
             fetch.operands.eq(issue.operands),
             fetch.am_data.eq(self.am.data),
+            fetch.am_second_data.eq(self.am.second_data),
             fetch.wm_data.eq(self.wm.data),
             grid.valid.eq(fetch.valid),
             grid.control.eq(fetch.out_control),

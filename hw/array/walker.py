@@ -84,8 +84,11 @@ class Walker(wiring.Component):
         )
         group = Signal(range(group_count(config)), reset_less=True)
         group_used = Signal(6, reset_less=True)
-        pointer = Signal(range(config.line_pixels), reset_less=True)
-        filled = Signal(group_count(config) - 1, reset_less=True)
+        pointer_1, pointer = (
+            Signal(range(config.line_pixels), reset_less=True, name=name) for name in ("pointer_1", "pointer")
+        )
+        filled_1, filled = Signal(reset_less=True), Signal(reset_less=True)
+        last_1, last_pointer = Signal.like(pointer_1, reset_less=True), Signal.like(pointer, reset_less=True)
         load, streaming = Signal(), Signal()
         m.d.comb += [
             load.eq(depthwise & (load_left != 0)),
@@ -102,9 +105,11 @@ class Walker(wiring.Component):
         with m.If(advance & depthwise & ~streaming):
             m.d.sync += stream_wait.eq(stream_wait - 1)
         with m.If(advance & streaming):
-            m.d.sync += [left.eq(left - 1), pointer.eq(pointer + 1)]
-            with m.If(pointer == job.depthwise.delay - 1):
-                m.d.sync += [pointer.eq(0), filled.eq(Cat(1, filled))]
+            m.d.sync += [left.eq(left - 1), pointer_1.eq(pointer_1 + 1), pointer.eq(pointer + 1)]
+            with m.If(pointer_1 == last_1):
+                m.d.sync += [pointer_1.eq(0), filled_1.eq(1)]
+            with m.If(pointer == last_pointer):
+                m.d.sync += [pointer.eq(0), filled.eq(1)]
 
         # Deliveries.
         deliver_left, deliver_row = Signal(range(rows + 1)), Signal(range(rows), reset_less=True)
@@ -132,7 +137,14 @@ class Walker(wiring.Component):
                 ),
                 group.eq(0),
                 group_used.eq(0),
+                pointer_1.eq(0),
                 pointer.eq(0),
+                # The pair's second rows are one kernel row nearer in the chain.
+                last_1.eq(
+                    following.depthwise.delay - 1 - Mux(following.depthwise.paired, following.group_rows, 0)
+                ),
+                last_pointer.eq(following.depthwise.delay - 1),
+                filled_1.eq(0),
                 filled.eq(0),
                 weights.eq(following.weights),
             ]
@@ -165,13 +177,16 @@ class Walker(wiring.Component):
             control.stream.eq(streaming),
             control.deliver.eq(drain | (deliver_left != 0) | (streaming & positions.output)),
             control.group.eq(group),
+            control.paired.eq(streaming & job.depthwise.paired),
+            control.pointer_1.eq(pointer_1),
             control.pointer.eq(pointer),
-            control.filled.eq(filled),
+            control.filled.eq(Cat(filled_1, filled)),
             slot.last.eq(active & last),
             slot.read.eq(streaming | (mac & (phase < tile_rows))),
             slot.column.eq(pixel.column + steps.column),
             slot.line.eq(pixel.line + steps.line),
             slot.base.eq(pixel.base + steps.base),
+            slot.pitch.eq(job.window.y_step_bytes >> 1),
             slot.row_bytes.eq(job.input.row_bytes),
             slot.height.eq(job.input.height),
             slot.input_zp.eq(job.input.input_zp),

@@ -8,13 +8,13 @@ from amaranth.lib.wiring import In
 from amaranth.utils import exact_log2
 
 from ..config import Config
-from ..interfaces import AmRead, AmWrite
+from ..interfaces import AmPairRead, AmRead, AmWrite
 from .weight import NO_COLLISION_LOGIC
 
 
 @dataclasses.dataclass
 class _Access:
-    """Where an unaligned access of W bytes goes: two successive words, one of them even, the other odd."""
+    """Where an access goes: to two words, one of them even, the other odd."""
 
     offset: Value
     """Byte within the first word."""
@@ -50,7 +50,8 @@ class ActivationMemory(wiring.Component):
 
     Ports:
         `vector_read`: always granted.
-        `array_read`: granted unless `vector_read` requests one of its banks.
+        `array_read`: granted unless `vector_read` requests one of its banks. May ask for two words at once, an even
+            and an odd one, from anywhere: each has a memory of its own.
         `store_read`: granted unless `vector_read` or `array_read` requests (granted or not) one of its banks.
         `vector_write`: always granted.
         `load_write`: granted unless `vector_write` requests one of its banks.
@@ -74,14 +75,15 @@ class ActivationMemory(wiring.Component):
         super().__init__(
             {
                 "vector_read": In(AmRead(config)),
-                "array_read": In(AmRead(config)),
+                "array_read": In(AmPairRead(config)),
                 "store_read": In(AmRead(config)),
                 "vector_write": In(AmWrite(config)),
                 "load_write": In(AmWrite(config)),
             }
         )
 
-    def _access(self, m: Module, address: Value, request: Value, name: str) -> _Access:
+    def _access(self, m: Module, port: wiring.PureInterface, name: str) -> _Access:
+        address, request = port.address, port.request
         config = self.config
         offset_bits = exact_log2(config.word_bytes)
         bank_bits = exact_log2(config.am_banks)
@@ -92,15 +94,25 @@ class ActivationMemory(wiring.Component):
         offset, odd = address[:offset_bits], address[offset_bits]
         pair = address[offset_bits + 1 : offset_bits + 1 + pair_bits]
         even_pair = Signal(pair_bits, name=f"{name}_even_pair")
+        odd_pair = Signal(pair_bits, name=f"{name}_odd_pair")
         banks = Signal(config.am_banks, name=f"{name}_banks")
-        m.d.comb += even_pair.eq(pair + odd)
-        bank, second_bank = pair[row_bits:], even_pair[row_bits:]
-        # Only an access that starts in an odd word can end in another bank, and only when it is unaligned.
+        m.d.comb += [even_pair.eq(pair + odd), odd_pair.eq(pair)]
+        both = offset.any()
+        if isinstance(port.signature, AmPairRead):
+            second_pair = port.second[offset_bits + 1 : offset_bits + 1 + pair_bits]
+            with m.If(port.paired):
+                m.d.comb += [
+                    even_pair.eq(Mux(odd, second_pair, pair)),
+                    odd_pair.eq(Mux(odd, pair, second_pair)),
+                ]
+            both = both | port.paired
+        even_bank, odd_bank = even_pair[row_bits:], odd_pair[row_bits:]
+        # Unpaired, only an access that starts in an odd word can end in another bank, and only when it is unaligned.
         with m.If(request):
-            m.d.comb += banks.bit_select(bank, 1).eq(1)
-            with m.If(offset.any()):
-                m.d.comb += banks.bit_select(second_bank, 1).eq(1)
-        return _Access(offset, odd, even_pair[:row_bits], pair[:row_bits], second_bank, bank, banks)
+            m.d.comb += banks.bit_select(Mux(odd, odd_bank, even_bank), 1).eq(1)
+            with m.If(both):
+                m.d.comb += banks.bit_select(Mux(odd, even_bank, odd_bank), 1).eq(1)
+        return _Access(offset, odd, even_pair[:row_bits], odd_pair[:row_bits], even_bank, odd_bank, banks)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -108,9 +120,9 @@ class ActivationMemory(wiring.Component):
         word_bytes, rows = config.word_bytes, config.am_bank_bytes // config.word_bytes // 2
 
         reads = {"vector": self.vector_read, "array": self.array_read, "store": self.store_read}
-        read = {k: self._access(m, port.address, port.request, f"{k}_read") for k, port in reads.items()}
+        read = {k: self._access(m, port, f"{k}_read") for k, port in reads.items()}
         writes = {"vector": self.vector_write, "load": self.load_write}
-        write = {k: self._access(m, port.address, port.request, f"{k}_write") for k, port in writes.items()}
+        write = {k: self._access(m, port, f"{k}_write") for k, port in writes.items()}
         m.d.comb += [
             self.vector_read.grant.eq(self.vector_read.request),
             self.array_read.grant.eq(
@@ -196,8 +208,8 @@ class ActivationMemory(wiring.Component):
         m.d.sync += granted.eq(port.grant)
         with m.If(port.grant):
             m.d.sync += [
-                first.eq(Cat(access.odd, access.odd_bank)),
-                second.eq(Cat(~access.odd, access.even_bank)),
+                first.eq(Cat(access.odd, Mux(access.odd, access.odd_bank, access.even_bank))),
+                second.eq(Cat(~access.odd, Mux(access.odd, access.even_bank, access.odd_bank))),
                 offset.eq(access.offset),
             ]
         with m.If(granted):
@@ -206,3 +218,5 @@ class ActivationMemory(wiring.Component):
                 pair_offset.eq(offset),
             ]
         m.d.comb += port.data.eq(pair >> (pair_offset << 3))
+        if isinstance(port.signature, AmPairRead):
+            m.d.comb += port.second_data.eq(pair[width:])

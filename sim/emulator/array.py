@@ -79,8 +79,12 @@ class Array:
             raise Fault(Error.ILLEGAL, f"delay {depthwise.delay} must be in 2..{config.line_pixels}")
         if not go.group_rows or not go.advances:
             raise Fault(Error.ILLEGAL, "group_rows and advances must be at least 1")
-        zero = np.zeros(1, np.int64)
-        stream = self._gather(np.arange(go.advances), zero, zero, zero)[:, 0, :]
+        if depthwise.paired:
+            self._check_pairs(depthwise, go)
+        # Step 1 is the pair's second row.
+        second = np.arange(1 + depthwise.paired)
+        pitch = self._get("window").y_step_bytes >> 1
+        streams = self._gather(np.arange(go.advances), second, 0 * second, pitch * second)
         # Word k read from the weight memory ends in row rows-1-k.
         taps = self._weights(go.weights, config.rows)[::-1]
         y = depthwise.line * depthwise.y_stride * np.arange(depthwise.out_height)
@@ -92,13 +96,30 @@ class Array:
             if not tap.any():
                 continue
             group = min(row // go.group_rows, config.line_groups - 1)
-            source = positions - group * depthwise.delay - (config.rows - 1 - row)
+            stream, delay = streams[:, 0, :], group * depthwise.delay
+            if depthwise.paired:
+                stream = streams[:, group % 2, :]
+                delay = (group + 1) // 2 * depthwise.delay - group % 2 * go.group_rows
+            source = positions - delay - (config.rows - 1 - row)
             inside = source >= 0
             if inside.all():
                 sums += stream[source] * tap
             else:
                 sums[inside] += stream[source[inside]] * tap
         self._send(sums.astype(np.int64).astype(np.int32))
+
+    def _check_pairs(self, depthwise: Instruction, go: Instruction) -> None:
+        """The two words of a pair are read together: aligned, one an even and one an odd word of the memory."""
+        source, window, word_bytes = self._get("input"), self._get("window"), self._state.config.word_bytes
+        aligned = source.address % word_bytes == 0 and window.x_step % word_bytes == 0
+        if not aligned or window.y_step_bytes % (4 * word_bytes) != 2 * word_bytes:
+            raise Fault(
+                Error.ILLEGAL, "paired rows need aligned pixels and an odd number of words from row to row"
+            )
+        if depthwise.delay < go.group_rows + 2:
+            raise Fault(
+                Error.ILLEGAL, f"delay {depthwise.delay} of paired rows must be at least group_rows + 2"
+            )
 
     def _send(self, vectors: np.ndarray) -> None:
         self._state.accumulator_queue.push(vectors)

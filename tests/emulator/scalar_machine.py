@@ -57,7 +57,7 @@ class ScalarMachine:
 
     # Array
 
-    def operand(self, pixel, ky, run, chunk, lane):
+    def operand(self, pixel, ky, run, chunk, lane, second=0):
         source, window = self.setup[Opcode.ARRAY_INPUT], self.setup[Opcode.ARRAY_WINDOW]
         kernel = self.setup.get(Opcode.ARRAY_KERNEL)
         names = ("ky_step", "ky_step_bytes", "run_step")
@@ -67,6 +67,8 @@ class ScalarMachine:
         iy = window.y_start + py * window.y_step + ky * ky_step
         xb = window.x_start + px * window.x_step + step
         address = source.address + py * window.y_step_bytes + px * window.x_step + ky * ky_bytes + step
+        if second:
+            iy, address = iy + 1, address + window.y_step_bytes // 2
         if not (0 <= iy < source.height and 0 <= xb + lane < source.row_bytes):
             return 0
         byte = self.am[(address + lane) % len(self.am)]
@@ -97,7 +99,10 @@ class ScalarMachine:
     def array_depthwise_go(self, go):
         config, depthwise = self.config, self.setup[Opcode.ARRAY_DEPTHWISE]
         saved = self.setup.pop(Opcode.ARRAY_KERNEL, None)
-        stream = [[self.operand(t, 0, 0, 0, c) for c in range(config.columns)] for t in range(go.advances)]
+        streams = [
+            [[self.operand(t, 0, 0, 0, c, second) for c in range(config.columns)] for t in range(go.advances)]
+            for second in range(1 + depthwise.paired)
+        ]
         if saved:
             self.setup[Opcode.ARRAY_KERNEL] = saved
         for oy in range(depthwise.out_height):
@@ -106,7 +111,11 @@ class ScalarMachine:
                 sums = [0] * config.columns
                 for r in range(config.rows):
                     group = min(r // go.group_rows, config.line_groups - 1)
-                    source = t - (config.rows - 1 - r) - group * depthwise.delay
+                    source, stream = t - (config.rows - 1 - r) - group * depthwise.delay, streams[0]
+                    if depthwise.paired:
+                        stream, late = streams[group % 2], group % 2
+                        source = t - (config.rows - 1 - r) - (group + late) // 2 * depthwise.delay
+                        source += late * go.group_rows
                     for c in range(config.columns if source >= 0 else 0):
                         sums[c] += self.weight(go.weights + config.rows - 1 - r, c) * stream[source][c]
                 self.queue.append([signed(s, 32) for s in sums])

@@ -63,7 +63,7 @@ def run_unit(
                 words_before.pop(0)
             await ctx.tick()
         ctx.set(reset, 0)
-        am_data, wm_data = [None, None], [None, None]
+        am_data, second_data, wm_data = [None, None], [None, None], [None, None]
         sent, offered = 0, 0
         grants, takes, sends = (dice.choice([0.1, 0.5, 0.9, 1.0]) for _ in range(3))
         while run.cycles < limit:
@@ -75,16 +75,25 @@ def run_unit(
             ctx.set(unit.accumulators.ready, lucky(takes))
             ctx.set(unit.am.grant, lucky(grants))
             ctx.set(unit.tokens.ok, lucky(0.5))
-            for port, data in ((unit.am, am_data), (unit.wm, wm_data)):
+            for port, data in (
+                (unit.am.data, am_data),
+                (unit.am.second_data, second_data),
+                (unit.wm.data, wm_data),
+            ):
                 word = data.pop(0)
-                ctx.set(port.data, dice.getrandbits(8 * width) if word is None else word)
+                ctx.set(port, dice.getrandbits(8 * width) if word is None else word)
 
             am_data.append(None)
+            second_data.append(None)
             if ctx.get(unit.am.request) and ctx.get(unit.am.grant):
                 start = ctx.get(unit.am.address)
                 run.reads.append(start % config.am_bytes)
                 raw = bytes(am[(start + i) % config.am_bytes] for i in range(width))
                 am_data[-1] = int.from_bytes(raw, "little")
+                if ctx.get(unit.am.paired):
+                    start = ctx.get(unit.am.second)
+                    raw = bytes(am[(start + i) % config.am_bytes] for i in range(width))
+                    second_data[-1] = int.from_bytes(raw, "little")
             wm_data.append(None)
             if ctx.get(unit.wm.enable):
                 word = ctx.get(unit.wm.address) % config.wm_words

@@ -131,6 +131,7 @@ def depthwise(
             out_height=out_height,
             x_stride=strides[1],
             y_stride=strides[0],
+            paired=0,
         ),
     ]
     dice.shuffle(commands)
@@ -143,8 +144,64 @@ def depthwise(
     return [*commands, go]
 
 
+def paired_depthwise(dice: random.Random, config: Config) -> list[Instruction]:
+    """A depthwise GO that takes two image rows per advance: a kernel that fits, or any numbers that are legal."""
+    width, columns = dice.randint(1, 6), config.columns
+    kernel_width = dice.randint(1, max(1, min(config.rows // 3, (config.line_pixels - width) // 2)))
+    channels = dice.randint(1, 2) * columns
+    pitch = (width * channels // columns + 2) // 2 * 2 * columns + columns
+    line = width + dice.randint(0, 2)
+    top, left = dice.randint(0, 2), dice.randint(0, 1)
+    kernel_height = dice.choice([1, 3, 5])
+    skip = kernel_height // 2 * line + config.rows - 1
+    strides = dice.randint(1, 2), dice.randint(1, 3)
+    out_height, out_width = dice.randint(1, 3), (line - 1) // strides[1] + 1
+    delay = max(line + 2 * kernel_width, kernel_width + 2)
+    if dice.random() < 0.3:
+        skip, delay = dice.randint(0, 3 * config.rows), dice.randint(kernel_width + 2, config.line_pixels)
+    commands = [
+        image(
+            dice,
+            address=dice.randrange(config.am_bytes // columns) * columns,
+            row_bytes=width * channels,
+            height=dice.randint(1, 7),
+        ),
+        make(
+            Opcode.ARRAY_WINDOW,
+            x_start=-left * channels,
+            x_step=channels,
+            y_start=-top,
+            y_step=2,
+            y_step_bytes=2 * pitch,
+            width=line,
+        ),
+        make(
+            Opcode.ARRAY_DEPTHWISE,
+            delay=min(delay, config.line_pixels),
+            skip=skip,
+            line=line,
+            out_width=out_width,
+            out_height=out_height,
+            x_stride=strides[1],
+            y_stride=strides[0],
+            paired=1,
+        ),
+    ]
+    dice.shuffle(commands)
+    advances = skip + (out_height - 1) * strides[0] * line + (out_width - 1) * strides[1] + 1
+    go = make(
+        Opcode.ARRAY_DEPTHWISE_GO,
+        weights=dice.randrange(config.wm_words),
+        advances=advances,
+        group_rows=kernel_width,
+    )
+    return [*commands, go]
+
+
 def depthwise_go(dice: random.Random, config: Config) -> list[Instruction]:
     """A depthwise GO: a kernel that fits, or any numbers at all."""
+    if config.line_pixels >= 8 and dice.random() < 0.4:
+        return paired_depthwise(dice, config)
     if dice.random() < 0.6:
         kernel_width = dice.randint(1, min(config.rows, config.line_pixels // 2))
         kernel_height = dice.randint(1, min(config.rows // kernel_width, config.line_groups))
@@ -179,6 +236,7 @@ def depthwise_go(dice: random.Random, config: Config) -> list[Instruction]:
             out_height=dice.randint(0, 3),
             x_stride=x_stride,
             y_stride=dice.randint(1, 3),
+            paired=0,
         )
     )
     fields = {"weights": dice.randrange(config.wm_words), "group_rows": dice.randint(1, config.rows)}

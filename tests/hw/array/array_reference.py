@@ -103,9 +103,19 @@ class Reference:
         rows, columns = self.config.rows, self.config.columns
         shape = self.configuration[Opcode.ARRAY_DEPTHWISE]
         taps = [self._weights(go.weights + word) for word in range(rows)][::-1]
-        stream = []
+        streams: list[list[list[int]]] = [[], []]
+        pitch = self.configuration[Opcode.ARRAY_WINDOW].y_step_bytes // 2
         for t in range(go.advances):
-            stream.append(self._word(*self._pixel(t)))
+            address, iy, xb = self._pixel(t)
+            if not shape.paired:
+                streams[0].append(self._word(address, iy, xb))
+                continue
+            before = len(self.reads)
+            for row, stream in enumerate(streams):
+                stream.append(self._word(address + row * pitch, iy + row, xb))
+            # Both words are one read, at the first one's address, when either is inside.
+            if len(self.reads) > before:
+                self.reads[before:] = [address % self.config.am_bytes]
         positions = [
             shape.skip + shape.y_stride * oy * shape.line + shape.x_stride * ox
             for oy in range(shape.out_height)
@@ -117,7 +127,12 @@ class Reference:
             sums = [0] * columns
             for row in range(rows):
                 group = min(row // go.group_rows, self.config.line_groups - 1)
-                source = t - (rows - 1 - row) - group * shape.delay
+                source, stream = t - (rows - 1 - row) - group * shape.delay, streams[0]
+                if shape.paired:
+                    # Groups 1, 3: the pair's second row, group_rows less late.
+                    stream = streams[group % 2]
+                    turns = (group + 1) // 2
+                    source = t - (rows - 1 - row) - turns * shape.delay + group % 2 * go.group_rows
                 if source >= 0:
                     for c in range(columns):
                         sums[c] += taps[row][c] * stream[source][c]

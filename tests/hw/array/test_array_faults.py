@@ -13,7 +13,9 @@ FIELDS = {
     Opcode.ARRAY_INPUT: dict(address=0, row_bytes=64, height=8, input_zp=0, weight_zp=0, unsigned_input=0),
     Opcode.ARRAY_WINDOW: dict(x_start=0, x_step=1, y_start=0, y_step=1, y_step_bytes=8, width=8),
     Opcode.ARRAY_KERNEL: dict(ky_count=1, ky_step=1, ky_step_bytes=8, run_count=1, run_step=1, chunks=1),
-    Opcode.ARRAY_DEPTHWISE: dict(delay=9, skip=3, line=8, out_width=8, out_height=2, x_stride=1, y_stride=1),
+    Opcode.ARRAY_DEPTHWISE: dict(
+        delay=9, skip=3, line=8, out_width=8, out_height=2, x_stride=1, y_stride=1, paired=0
+    ),
     Opcode.ARRAY_GO: dict(weights=0, pixels=4, accumulate=0, drain=1),
     Opcode.ARRAY_DEPTHWISE_GO: dict(weights=0, advances=20, group_rows=1),
 }
@@ -39,6 +41,7 @@ def commands(go: Opcode, changed: Opcode, **values: int):
         (Opcode.ARRAY_DEPTHWISE_GO, Opcode.ARRAY_DEPTHWISE_GO, {"group_rows": 0}),
         (Opcode.ARRAY_DEPTHWISE_GO, Opcode.ARRAY_WINDOW, {"width": 0}),
         (Opcode.ARRAY_DEPTHWISE_GO, Opcode.ARRAY_DEPTHWISE, {"delay": 1}),
+        (Opcode.ARRAY_DEPTHWISE_GO, Opcode.ARRAY_DEPTHWISE, {"paired": 1}),
         (Opcode.ARRAY_DEPTHWISE_GO, Opcode.ARRAY_DEPTHWISE, {"delay": SQUARE.line_pixels + 1}),
         (Opcode.ARRAY_DEPTHWISE_GO, Opcode.ARRAY_DEPTHWISE, {"line": 0}),
         (Opcode.ARRAY_DEPTHWISE_GO, Opcode.ARRAY_DEPTHWISE, {"x_stride": 0}),

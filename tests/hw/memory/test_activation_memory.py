@@ -32,17 +32,22 @@ class Reference:
     def __init__(self, config):
         self.config, self.bytes = config, bytearray(config.am_bytes)
 
-    def cycle(self, reads, writes):
-        """reads: {port: address}, writes: {port: (address, data, mask)}. Returns grants and the data read."""
+    def word(self, address):
+        return bytes(self.bytes[(address + i) % self.config.am_bytes] for i in range(self.config.columns))
+
+    def cycle(self, reads, writes, second=None):
+        """reads: {port: address}, writes: {port: (address, data, mask)}, second: the other address of a paired
+        `array_read`. Returns grants and the data read."""
         grants, data, taken = {}, {}, set()
         for port in READS:
             if port in reads:
                 needs = banks_of(self.config, reads[port])
+                data[port] = [self.word(reads[port])]
+                if port == "array_read" and second is not None:
+                    needs |= banks_of(self.config, second)
+                    data[port].append(self.word(second))
                 grants[port] = port == "vector_read" or not needs & taken
                 taken |= needs
-                data[port] = bytes(
-                    self.bytes[(reads[port] + i) % self.config.am_bytes] for i in range(self.config.columns)
-                )
         taken = set()
         for port in WRITES:
             if port in writes:
@@ -80,10 +85,14 @@ def test_matches_a_byte_array_under_random_traffic(columns, am_bytes, am_banks):
 
     async def testbench(ctx):
         due = {}
+        second = None  # of array_read
         pending = {}  # what a port that was not granted keeps asking for
         for cycle in range(600):
             for port, expected in due.pop(cycle, {}).items():
-                assert ctx.get(getattr(dut, port).data).to_bytes(columns, "little") == expected, (cycle, port)
+                interface = getattr(dut, port)
+                assert ctx.get(interface.data).to_bytes(columns, "little") == expected[0], (cycle, port)
+                if len(expected) > 1:
+                    assert ctx.get(interface.second_data).to_bytes(columns, "little") == expected[1], cycle
             for port in READS + WRITES:
                 if port not in pending and random_.random() < 0.7:
                     # Any of the 24 address bits may be set: addresses wrap.
@@ -91,10 +100,22 @@ def test_matches_a_byte_array_under_random_traffic(columns, am_bytes, am_banks):
                         random_.randrange(1 << 24) if random_.random() < 0.3 else random_.randrange(am_bytes)
                     )
                     pending[port] = (address, random_.randbytes(columns), random_.getrandbits(columns))
+                    if port == "array_read":
+                        second = None
+                        if random_.random() < 0.5:
+                            # Aligned words, one even and one odd.
+                            first, second = (
+                                random_.randrange(am_bytes) // columns * columns for _ in range(2)
+                            )
+                            second += ((first + second) // columns + 1) % 2 * columns
+                            pending[port] = (first, b"", 0)
                 interface = getattr(dut, port)
                 ctx.set(interface.request, port in pending)
                 if port in pending:
                     address, value, mask = pending[port]
+                    if port == "array_read":
+                        ctx.set(interface.paired, second is not None)
+                        ctx.set(interface.second, second or 0)
                     ctx.set(interface.address, address)
                     if port in WRITES:
                         ctx.set(interface.data, int.from_bytes(value, "little"))
@@ -102,6 +123,7 @@ def test_matches_a_byte_array_under_random_traffic(columns, am_bytes, am_banks):
             grants, data = reference.cycle(
                 {p: v[0] for p, v in pending.items() if p in READS},
                 {p: v for p, v in pending.items() if p in WRITES},
+                second,
             )
             for port in READS + WRITES:
                 assert ctx.get(getattr(dut, port).grant) == grants.get(port, False), (cycle, port)
