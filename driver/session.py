@@ -14,7 +14,7 @@ from tosaic.compiler.ir import DType, Graph, Tensor, validate
 from tosaic.compiler.ir.errors import InputError
 from tosaic.compiler.program import Program
 from tosaic.hw.config import Config, get_config
-from tosaic.sim.result import RunResult
+from tosaic.sim.result import RunResult, Slice
 
 from .check import compare
 from .models import open_model
@@ -97,6 +97,9 @@ class Session:
             self.inputs = [NodeArg(p.name, p.shape, p.dtype) for p in self.program.inputs]
             self.outputs = [NodeArg(p.name, p.shape, p.dtype) for p in self.program.outputs]
         self.stats: dict[str, Any] = {}
+        self._values: dict[str, np.ndarray] = {}
+        self.result: RunResult | None = None
+        """Measurements of the last run of a program."""
         self.kept: dict[str, np.ndarray] = {}
         """Intermediate tensors of the last run (`keep_layers`)."""
 
@@ -121,8 +124,23 @@ class Session:
         if check:
             self._check(values, outputs)
             bit_exact = True
+        self.result, self._values = result, values
         self.stats = self._statistics(result, seconds, bit_exact)
         return outputs
+
+    def timeline(self) -> list[Slice]:
+        """When each unit worked on what in the last run: every GO, by the cycle model of the emulator.
+
+        After a run on another target than the emulator the program is executed there once more. Empty on golden."""
+        if self.program is None or self.result is None:
+            return []
+        if not self.result.slices:
+            runner = make_runner("emulator", self.program, self.memory_bandwidth, self.memory_latency)
+            memory = self.program.memory()
+            for port in self.program.inputs:
+                port.write(memory, self._values[port.name])
+            self.result = dataclasses.replace(self.result, slices=runner(memory).slices)
+        return self.result.slices
 
     # --- inside
 

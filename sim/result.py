@@ -1,6 +1,22 @@
 """What every executor of programs (emulator, RTL, device) reports about a run."""
 
 import dataclasses
+import typing
+
+
+class Slice(typing.NamedTuple):
+    """A unit at work on one GO."""
+
+    unit: str
+    """LOAD, ARRAY, VECTOR or STORE."""
+    name: str
+    """What it does, in a word or two."""
+    start: int
+    """Cycle in which it begins."""
+    end: int
+    """First cycle after it."""
+    bytes: int = 0
+    """Bytes on the memory bus."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,5 +33,7 @@ class RunResult:
     """(layer, cycle) of every VECTOR_MARK, in order."""
     counters: dict[str, int] = dataclasses.field(default_factory=dict)
     """Cycles per unit, such as ``array_busy``; the names are those of the counters in the register map."""
+    slices: list[Slice] = dataclasses.field(default_factory=list)
+    """Every GO of every unit, by the emulator's cycle model; the RTL keeps none."""
     macs: int = 0
     """Multiply-accumulates of the array for valid pixels: every column and every byte of a step counts."""

@@ -68,6 +68,7 @@ class Emulator:
             dram_write_bytes=timeline.write_bytes,
             marks=timeline.marks,
             counters=timeline.counters,
+            slices=timeline.slices,
             macs=count_macs(self.config, program),
         )
 

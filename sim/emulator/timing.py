@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from tosaic.hw.config import Config
 from tosaic.hw.isa import INSTRUCTION_BYTES, Instruction, Opcode, Unit
 
+from ..result import Slice
 from .events import Condition, Process
 from .timing_array import ArrayUnit
 from .timing_dma import TransferUnit
@@ -41,6 +42,7 @@ class Prediction:
     write_bytes: int
     marks: list[tuple[int, int]]
     counters: dict[str, int]
+    slices: list[Slice]
 
 
 def predict(
@@ -66,6 +68,7 @@ def predict(
         write_bytes=counters["store_beats"] * word,
         marks=fabric.marks,
         counters=dict(counters),
+        slices=fabric.slices,
     )
 
 

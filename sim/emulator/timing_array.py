@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tosaic.hw.isa import Instruction, Opcode
 
+from ..result import Slice
 from .events import Condition, Process
 from .timing_parts import ARRAY_START_CYCLES, AccumulatorFifo, Fabric, Queue, VectorReads
 
@@ -94,6 +95,8 @@ class ArrayUnit:
             self.running = None
             flushed = clock if depthwise else clock + rows - 1
             self._fabric.counters["array_active"] += clock - started
+            name = "depthwise" if depthwise else "convolution"
+            self._fabric.slices.append(Slice("ARRAY", name, started, clock))
             self._fabric.at(flushed, self._fabric.done)
 
     def _walk(self, start: int, part: Part) -> Process:

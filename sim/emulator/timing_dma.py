@@ -2,8 +2,9 @@
 
 import collections
 
-from tosaic.hw.isa import Instruction, Opcode
+from tosaic.hw.isa import Instruction, Opcode, Space
 
+from ..result import Slice
 from .events import Process
 from .timing_parts import (
     ADDRESS_CYCLES,
@@ -42,12 +43,16 @@ class TransferUnit:
                     complete_at = max(self._complete_at, timeline.now + 2)
                     self._signal_at(complete_at, command)
                 case _:
+                    started = timeline.now
                     yield timeline.now + 2
                     transfer = self._load if command.opcode == Opcode.LOAD_GO else self._store
                     for beats in bursts(fabric.config, command, pitch):
                         fabric.counters[f"{self._name}_beats"] += beats
                         yield from transfer(beats)
                     complete_at = self._complete_at
+                    name = "weights" if command.fields.get("space") == Space.WM else "tensor"
+                    size = command.row_bytes * command.rows
+                    fabric.slices.append(Slice(self._name.upper(), name, started, complete_at, size))
             self._queue.pop()
             fabric.at(complete_at, fabric.done)
             yield timeline.now + 1

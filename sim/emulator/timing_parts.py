@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Instruction
 
+from ..result import Slice
 from .events import Condition, Process, Timeline
 
 START_CYCLES = 4
@@ -101,6 +102,7 @@ class Fabric:
         self.write_latency_cycles = max(latency_cycles, 1)
         self.counters: collections.Counter[str] = collections.Counter()
         self.marks: list[tuple[int, int]] = []
+        self.slices: list[Slice] = []
         self.idle = Condition(self.timeline)
         self.busy = 0
         """Commands dispatched and not complete."""

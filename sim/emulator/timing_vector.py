@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from tosaic.hw.isa import STORE_STREAM, Instruction, Opcode, Source
 
+from ..result import Slice
 from .events import Process
 from .streams import Stream
 from .timing_parts import (
@@ -95,6 +96,8 @@ class VectorUnit:
                     accesses[stream] += slots
             yield max(following - 2 * latency, timeline.now)
         self._fabric.counters["vector_active"] += go.vectors * sum(1 for _ in _sequence(go, uops))
+        name = "drain" if any(uop.a_source == Source.ARRAY for uop in uops) else "elementwise"
+        self._fabric.slices.append(Slice("VECTOR", name, started, following))
         yield max(started, timeline.now)
         return following - 1
 

@@ -41,6 +41,10 @@ def run(
     report: Annotated[
         pathlib.Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report page.")
     ] = None,
+    trace: Annotated[
+        pathlib.Path | None,
+        typer.Option("--trace", metavar="FILE.json", help="Write a timeline of the units for ui.perfetto.dev."),
+    ] = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Run a model and print its outputs and measurements."""
@@ -48,6 +52,9 @@ def run(
         raise typer.BadParameter("--layers compares with golden: give --check too")
     check_file(stats)
     check_file(report)
+    check_file(trace)
+    if trace is not None and on == "golden":
+        raise typer.BadParameter("--trace shows the accelerator's units: golden has none")
     make_folder(output)
     with progress_bar(f"open {model}") as progress:
         session = Session(
@@ -90,7 +97,12 @@ def run(
         from tosaic.driver.report import write_report
 
         with writing(report):
-            write_report(report, pathlib.Path(model).name, figures)
+            write_report(report, pathlib.Path(model).name, figures, session.timeline())
+    if trace is not None:
+        from tosaic.driver.trace import write_trace
+
+        with writing(trace):
+            write_trace(trace, figures, session.timeline())
 
 
 def _inputs(wanted: list[NodeArg], given: list[str], seed: int | None) -> dict[str, np.ndarray]:

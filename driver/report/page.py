@@ -1,0 +1,113 @@
+"""Puts the report together: figures, charts, a table of layers."""
+
+import html
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from tosaic.compiler.program import MemoryBlock
+from tosaic.hw.config import Config
+from tosaic.sim.result import Slice
+
+from .layers import LayerFigures, layer_figures
+from .memory_map import memory_map
+from .roofline import roofline
+from .timeline import TIMELINE_SCRIPT, timeline_data
+
+_STYLE = """
+body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color:#1c2733}
+h1{font-size:1.5rem} h2{font-size:1.15rem;margin:2rem 0 .3rem} p{margin:.2rem 0 .6rem;color:#5a6b7b}
+table{border-collapse:collapse;width:100%} td,th{padding:.15rem .6rem;text-align:left}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums} tr:nth-child(even){background:#f3f6f9}
+.bar{background:#2f6fb3;height:.8rem;border-radius:2px} .track{background:#e6ebf0;border-radius:2px}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem} dt{color:#5a6b7b} dd{margin:0}
+svg,canvas{width:100%;display:block;background:#fbfcfd;border:1px solid #dde4ea;border-radius:4px}
+svg text{font:12px system-ui,sans-serif;fill:#44535f} #tip{min-height:1.5rem;font-variant-numeric:tabular-nums}
+"""
+
+
+def write_report(
+    path: pathlib.Path,
+    title: str,
+    stats: dict[str, Any],
+    config: Config,
+    timeline: Sequence[Slice] = (),
+    blocks: Sequence[MemoryBlock] = (),
+) -> None:
+    """Writes the page. `stats` is `Session.stats`, `timeline` `Session.timeline()`, `blocks` `Program.memory_blocks`."""
+    layers = layer_figures(stats, config, timeline)
+    parts = [f"<h1>{html.escape(title)} on Tosaic</h1>", _facts(stats)]
+    if timeline:
+        parts += [_busy(stats), _timeline(stats, timeline)]
+    if any(layer.macs for layer in layers):
+        parts.append(
+            "<h2>Roofline</h2><p>A dot per layer with multiplications: higher is faster, under the slope it waits for "
+            f"memory. {'Bytes as the cycle model moves them in the time of the layer.' if timeline else ''}</p>"
+            + roofline(layers, config, stats["memory_bandwidth"])
+        )
+    if blocks:
+        parts.append(
+            "<h2>Activation memory</h2><p>Which bytes hold what, layer by layer.</p>"
+            + memory_map(blocks, [layer.name for layer in layers], config)
+        )
+    if layers:
+        parts.append(_table(layers))
+    path.write_text(
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>Tosaic: {html.escape(title)}</title>"
+        f"<style>{_STYLE}</style>{''.join(parts)}</html>\n"
+    )
+
+
+def _facts(stats: dict[str, Any]) -> str:
+    facts = {
+        "configuration": stats["config"],
+        "target": stats["target"],
+        "cycles": f"{stats['cycles']:,}" if stats["cycles"] is not None else "-",
+        "MAC utilization": f"{stats['mac_utilization']:.1%}" if stats["mac_utilization"] is not None else "-",
+        "read / written": f"{stats['dram_read_bytes'] or 0:,} / {stats['dram_write_bytes'] or 0:,} bytes",
+        "external memory": f"{stats['memory_bandwidth']} B/cycle, latency {stats['memory_latency']} cycles",
+        "bit-exact": {True: "yes, equal to golden", None: "not checked"}.get(stats["bit_exact"], "no"),
+    }
+    items = "".join(f"<dt>{name}</dt><dd>{html.escape(str(value))}</dd>" for name, value in facts.items())
+    return f"<dl>{items}</dl>"
+
+
+def _busy(stats: dict[str, Any]) -> str:
+    """A bar per counter of cycles, as a share of the run."""
+    rows = []
+    for name, count in stats["counters"].items():
+        if name.endswith(("bytes", "cycles")):
+            continue
+        share = min(count / max(stats["cycles"], 1), 1)
+        rows.append(
+            f"<tr><td>{html.escape(name.replace('_', ' '))}</td><td class=n>{count:,}</td><td class=n>{share:.1%}</td>"
+            f"<td style='width:50%'><div class=track><div class=bar style='width:{100 * share:.1f}%'></div></div></td></tr>"
+        )
+    return f"<h2>Units</h2><table>{''.join(rows)}</table>" if rows else ""
+
+
+def _timeline(stats: dict[str, Any], timeline: Sequence[Slice]) -> str:
+    data = json.dumps(timeline_data(stats, timeline), separators=(",", ":")).replace("</", "<\\/")
+    return (
+        "<h2>Timeline</h2><p>Layers as the target counted them, units by the cycle model. Wheel zooms, drag moves, "
+        "a double click shows everything.</p><canvas id=timeline height=190></canvas><div id=tip></div>"
+        f"<script>const DATA={data};{TIMELINE_SCRIPT}</script>"
+    )
+
+
+def _table(layers: list[LayerFigures]) -> str:
+    longest = max(layer.cycles for layer in layers) or 1
+    rows = []
+    for layer in layers:
+        width = 100 * layer.cycles / longest
+        rows.append(
+            f"<tr><td>{html.escape(layer.name)}</td><td>{layer.op}</td><td class=n>{layer.cycles:,}</td>"
+            f"<td class=n>{layer.macs:,}</td><td class=n>{layer.utilization:.0%}</td><td class=n>{layer.bytes:,}</td>"
+            f"<td style='width:25%'><div class=bar style='width:{width:.1f}%'></div></td></tr>"
+        )
+    return (
+        "<h2>Layers</h2><table><thead><tr><th>layer</th><th>operator</th><th class=n>cycles</th><th class=n>MACs</th>"
+        "<th class=n>utilization</th><th class=n>bytes moved</th><th></th></tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
