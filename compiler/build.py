@@ -100,6 +100,7 @@ def _layout(context: Context, inputs: list[Port], outputs: list[Port], kept: lis
         image=image,
         program_address=program_address,
         program_bytes=program_bytes,
+        memory_blocks=context.memories.history.blocks(),
         memory_bytes=-(-(data_address + context.memories.data_bytes) // 4096) * 4096,
         inputs=[moved(port) for port in inputs],
         outputs=[moved(port) for port in outputs],

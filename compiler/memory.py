@@ -29,6 +29,10 @@ class Arena:
             free.append((position, self.size_bytes))
         return free
 
+    def used(self) -> list[tuple[int, int]]:
+        """Allocated (start, end)."""
+        return list(self._used)
+
     def largest_gap_bytes(self) -> int:
         return max((end - start for start, end in self.gaps()), default=0)
 
@@ -56,6 +60,10 @@ class WeightRing:
     def __init__(self, size_bytes: int):
         self.size_bytes, self._position = size_bytes, 0
         self._resident: dict[int, tuple[int, int]] = {}
+
+    def forget(self) -> None:
+        """What the weight memory holds is not known any more."""
+        self._resident = {}
 
     def place(self, blob: int, size_bytes: int) -> tuple[int, bool]:
         """(byte address, whether it must be loaded)."""

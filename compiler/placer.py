@@ -14,6 +14,7 @@ from .kernels.operands import Placement
 from .lower.moves import Move
 from .lower.translate import ELEMENT
 from .memory import Arena, OutOfMemory
+from .memory_history import MemoryHistory
 from .program import Port
 
 _LARGEST_MEMORY_BYTES = (1 << 32) - DATA_REGION
@@ -31,6 +32,7 @@ class Memories:
     limit_bytes: int
     """The largest tensor that may be resident."""
     data_bytes: int = 0
+    history: MemoryHistory = dataclasses.field(default_factory=MemoryHistory)
 
     def external(self, size_bytes: int) -> int:
         """The address of so many bytes in the data region."""
@@ -178,6 +180,9 @@ class Placer:
     def free_after(self, index: int, temporary: list[int]) -> None:
         """Frees what dies with this layer. Buffers of the layer itself stay some layers longer, unless memory runs
         short, so that the parameters of the next ones are fetched into other memory while this one computes."""
+        names = {p.address: name for name, p in self.placements.items() if p.resident}
+        blocks = {block: names.get(block[0], "parameters and buffers") for block in self.arena.used()}
+        self.memories.history.note(blocks)
         self.pending_free.append(temporary)
         if len(self.pending_free) > _LINGER_LAYERS:
             for address in self.pending_free.pop(0):

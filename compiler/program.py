@@ -13,6 +13,8 @@ from tosaic.compiler.ir.errors import InputError, ModelError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import ISA_HASH
 
+from .memory_history import MemoryBlock
+
 MAGIC = b"TOSAIC\x00\x01"
 
 
@@ -76,6 +78,8 @@ class Program:
     layers: list[LayerInfo]
     kept: list[Port] = dataclasses.field(default_factory=list)
     """Intermediate tensors that the program leaves in memory (compiled with keep_layers)."""
+    memory_blocks: list[MemoryBlock] = dataclasses.field(default_factory=list)
+    """What was where in the activation memory; a report draws it. Not in the file."""
 
     @property
     def macs(self) -> int:

@@ -31,7 +31,13 @@ def _events(stats: dict[str, Any], timeline: Sequence[Slice]) -> Iterator[dict[s
     yield _name("process_name", 0, f"tosaic {stats['config']}")
     for thread, name in enumerate(("layers", *TRACKS)):
         yield _name("thread_name", thread, name)
-        yield {"ph": "M", "pid": 0, "tid": thread, "name": "thread_sort_index", "args": {"sort_index": thread}}
+        yield {
+            "ph": "M",
+            "pid": 0,
+            "tid": thread,
+            "name": "thread_sort_index",
+            "args": {"sort_index": thread},
+        }
     start = 0
     for layer in stats["layers"]:
         arguments = {"op": layer["op"], "macs": layer["macs"]}
@@ -39,7 +45,9 @@ def _events(stats: dict[str, Any], timeline: Sequence[Slice]) -> Iterator[dict[s
         start += layer["cycles"]
     for piece in timeline:
         arguments = {"bytes": piece.bytes} if piece.bytes else {}
-        yield _slice(1 + TRACKS.index(piece.unit), piece.name, piece.start, piece.end - piece.start, arguments)
+        yield _slice(
+            1 + TRACKS.index(piece.unit), piece.name, piece.start, piece.end - piece.start, arguments
+        )
 
 
 def _name(kind: str, thread: int, name: str) -> dict[str, Any]:

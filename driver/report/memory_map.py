@@ -3,7 +3,7 @@
 import html
 from collections.abc import Sequence
 
-from tosaic.compiler.program import MemoryBlock
+from tosaic.compiler.memory_history import MemoryBlock
 from tosaic.hw.config import Config
 
 _WIDTH, _HEIGHT, _LEFT = 900, 300, 60
@@ -25,7 +25,9 @@ def memory_map(blocks: Sequence[MemoryBlock], layers: Sequence[str], config: Con
         last = min(block.last_layer, count - 1)
         x, width = _LEFT + block.first_layer * step, (last - block.first_layer + 1) * step
         top = y(block.address + block.bytes)
-        label = f"{block.name}: {block.bytes:,} bytes at {block.address:#x}, layers {block.first_layer} to {last}"
+        label = (
+            f"{block.name}: {block.bytes:,} bytes at {block.address:#x}, layers {block.first_layer} to {last}"
+        )
         parts.append(
             f"<rect x={x:.2f} y={top:.2f} width={max(width, 0.5):.2f} height={max(y(block.address) - top, 0.7):.2f} "
             f"fill='{colour}' fill-opacity=.75 stroke='#fff' stroke-width=.4><title>{html.escape(label)}</title></rect>"

@@ -6,8 +6,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from tosaic.compiler.program import MemoryBlock
-from tosaic.hw.config import Config
+from tosaic.driver.session import Session
 from tosaic.sim.result import Slice
 
 from .layers import LayerFigures, layer_figures
@@ -27,15 +26,10 @@ svg text{font:12px system-ui,sans-serif;fill:#44535f} #tip{min-height:1.5rem;fon
 """
 
 
-def write_report(
-    path: pathlib.Path,
-    title: str,
-    stats: dict[str, Any],
-    config: Config,
-    timeline: Sequence[Slice] = (),
-    blocks: Sequence[MemoryBlock] = (),
-) -> None:
-    """Writes the page. `stats` is `Session.stats`, `timeline` `Session.timeline()`, `blocks` `Program.memory_blocks`."""
+def write_report(path: pathlib.Path, title: str, session: Session) -> None:
+    """Writes the page about the session's last run."""
+    stats, config, timeline = session.stats, session.config, session.timeline()
+    blocks = session.program.memory_blocks if session.program else []
     layers = layer_figures(stats, config, timeline)
     parts = [f"<h1>{html.escape(title)} on Tosaic</h1>", _facts(stats)]
     if timeline:
@@ -81,8 +75,9 @@ def _busy(stats: dict[str, Any]) -> str:
             continue
         share = min(count / max(stats["cycles"], 1), 1)
         rows.append(
-            f"<tr><td>{html.escape(name.replace('_', ' '))}</td><td class=n>{count:,}</td><td class=n>{share:.1%}</td>"
-            f"<td style='width:50%'><div class=track><div class=bar style='width:{100 * share:.1f}%'></div></div></td></tr>"
+            f"<tr><td>{html.escape(name.replace('_', ' '))}</td><td class=n>{count:,}</td>"
+            f"<td class=n>{share:.1%}</td><td style='width:50%'><div class=track>"
+            f"<div class=bar style='width:{100 * share:.1f}%'></div></div></td></tr>"
         )
     return f"<h2>Units</h2><table>{''.join(rows)}</table>" if rows else ""
 

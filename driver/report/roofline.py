@@ -36,9 +36,10 @@ def roofline(layers: Sequence[LayerFigures], config: Config, bandwidth_bytes: in
     parts = [
         f"<polyline points='{points}' fill=none stroke='#c0562f' stroke-width=2 />",
         f"<text x={x(high) - 4:.0f} y={y(peak) - 6:.0f} text-anchor=end>{peak} MACs per cycle</text>",
-        f"<text x={x(low) + 4:.0f} y={y(min(low * bandwidth_bytes, peak)) - 8:.0f}>{bandwidth_bytes} bytes per cycle</text>",
+        f"<text x={x(low) + 4:.0f} y={y(min(low * bandwidth_bytes, peak)) - 8:.0f}>"
+        f"{bandwidth_bytes} bytes per cycle</text>",
         f"<text x={_WIDTH / 2} y={_HEIGHT - 12} text-anchor=middle>MACs per byte of external memory</text>",
-        f"<text x=14 y={_HEIGHT / 2} transform='rotate(-90 14 {_HEIGHT / 2})' text-anchor=middle>MACs per cycle</text>",
+        f"<text transform='translate(14 {_HEIGHT / 2}) rotate(-90)' text-anchor=middle>MACs per cycle</text>",
     ]
     for exponent in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1):
         at = x(10.0**exponent)

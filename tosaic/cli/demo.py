@@ -66,7 +66,7 @@ def demo(
     from tosaic.driver.report import write_report
 
     with writing(report):
-        write_report(report, "digits", stats)
+        write_report(report, "digits", session)
     console.print(f"report: {report}")
 
 

@@ -43,7 +43,9 @@ def run(
     ] = None,
     trace: Annotated[
         pathlib.Path | None,
-        typer.Option("--trace", metavar="FILE.json", help="Write a timeline of the units for ui.perfetto.dev."),
+        typer.Option(
+            "--trace", metavar="FILE.json", help="Write a timeline of the units for ui.perfetto.dev."
+        ),
     ] = None,
     verbose: options.Verbose = False,
 ) -> None:
@@ -97,7 +99,7 @@ def run(
         from tosaic.driver.report import write_report
 
         with writing(report):
-            write_report(report, pathlib.Path(model).name, figures, session.timeline())
+            write_report(report, pathlib.Path(model).name, session)
     if trace is not None:
         from tosaic.driver.trace import write_trace
 

@@ -1,0 +1,102 @@
+"""`--trace` and `--report`: what a run's timeline says, and that a browser shows the page."""
+
+import json
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from tosaic.compiler.ir import DType, GraphBuilder
+from tosaic.driver.report import write_report
+from tosaic.driver.session import Session
+from tosaic.driver.trace import TRACKS, write_trace
+
+
+@pytest.fixture(scope="module")
+def session() -> Session:
+    """A convolution and an elementwise layer on the emulator, run once."""
+    build = GraphBuilder()
+    x = build.input("x", (1, 12, 12, 16), DType.INT8)
+    weights = build.constant(np.random.default_rng(1).integers(-9, 9, (24, 3, 3, 16)), DType.INT8)
+    bias = build.constant(np.zeros(24, np.int64), DType.INT32)
+    zero = build.constant(np.zeros(1, np.int64), DType.INT8)
+    y = build.add(
+        "CONV2D",
+        [x, weights, bias, zero, zero],
+        pad=[1, 1, 1, 1],
+        stride=[1, 1],
+        dilation=[1, 1],
+        acc_type=DType.INT32,
+        local_bound=False,
+    )
+    build.output(build.add("ABS", [y]))
+    made = Session(build.finish(), "emulator", "base", optimize=False)
+    made.run({"x": np.ones((1, 12, 12, 16), np.int8)})
+    return made
+
+
+def test_slices_cover_the_work(session):
+    timeline = session.timeline()
+    assert {piece.unit for piece in timeline} == set(TRACKS)
+    for unit in ("ARRAY", "VECTOR"):
+        own = [piece for piece in timeline if piece.unit == unit]
+        assert all(a.end <= b.start for a, b in zip(own, own[1:], strict=False))
+    assert all(0 <= piece.start < piece.end <= session.stats["cycles"] for piece in timeline)
+    moved = sum(piece.bytes for piece in timeline if piece.unit == "STORE")
+    assert moved == 12 * 12 * 24 * 4
+    busy = sum(piece.end - piece.start for piece in timeline if piece.unit == "ARRAY")
+    assert busy == session.stats["counters"]["array_active"]
+
+
+def test_trace_events(session, tmp_path):
+    write_trace(tmp_path / "t.json", session.stats, session.timeline())
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    slices = [event for event in events if event["ph"] == "X"]
+    layers = [event for event in slices if event["tid"] == 0]
+    assert [event["dur"] for event in layers] == [layer["cycles"] for layer in session.stats["layers"]]
+    assert len(slices) == len(layers) + len(session.timeline())
+    names = [e["args"]["name"] for e in events if e["name"] == "thread_name"]
+    assert names == ["layers", *TRACKS]
+
+
+def test_page_has_all_its_parts(session, tmp_path):
+    write_report(tmp_path / "r.html", "a <model>", session)
+    page = (tmp_path / "r.html").read_text()
+    assert page.startswith("<!doctype html>") and "<h1>a &lt;model&gt; on Tosaic</h1>" in page
+    for title in ("Units", "Timeline", "Roofline", "Activation memory", "Layers"):
+        assert f"<h2>{title}</h2>" in page
+    assert "http" not in page.replace("http-equiv", "")  # opens offline
+    data = json.loads(page.split("const DATA=")[1].split(";\n(function")[0])
+    assert data["cycles"] == session.stats["cycles"]
+    assert sum(map(len, data["tracks"])) == len(session.timeline()) + len(session.stats["layers"])
+
+
+def test_golden_has_no_timeline(session, tmp_path):
+    golden = Session(session.graph, "golden")
+    golden.run({"x": np.ones((1, 12, 12, 16), np.int8)})
+    assert golden.timeline() == []
+    write_report(tmp_path / "g.html", "golden", golden)
+    assert "Timeline" not in (tmp_path / "g.html").read_text()
+
+
+def test_a_browser_shows_the_report(session, tmp_path):
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    browser = next(filter(None, map(shutil.which, names)), None)
+    if browser is None:
+        pytest.skip(f"no browser is installed, looked for {', '.join(names)}")
+    image = pytest.importorskip("PIL.Image")
+    write_report(tmp_path / "r.html", "browser", session)
+    shot = tmp_path / "shot.png"
+    command = [
+        browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
+        "--disable-background-networking", "--disable-component-update", f"--user-data-dir={tmp_path / 'profile'}",
+        "--window-size=1200,900", f"--screenshot={shot}", (tmp_path / "r.html").as_uri(),
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    with image.open(shot) as picture:
+        colours = picture.convert("RGB").getcolors(1 << 24)
+    assert len(colours) > 20
+    # The colours of the timeline's units: the script has run.
+    drawn = {colour for _, colour in colours}
+    assert {(0x2F, 0x6F, 0xB3), (0x3F, 0x9D, 0x78)} <= drawn
