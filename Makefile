@@ -57,6 +57,7 @@ typecheck: $(VENV)/installed-dev
 docs: $(VENV)/installed-dev
 	$(BIN)/python -c "from tosaic.hw.isa_doc import isa_markdown as page; print(page(), end='')" > docs/isa.md
 	$(BIN)/python -c "from tosaic.hw.csr_doc import csr_markdown as page; print(page(), end='')" > docs/registers.md
+	$(BIN)/tosaic operators > docs/operators.md
 
 clean:
 	rm -rf $(VENV) build

@@ -4,7 +4,7 @@ import numpy as np
 
 from tosaic.compiler.ir import Graph, Operator, Tensor
 
-_RENAMING = ("RESHAPE", "IDENTITY")
+RENAMING = ("RESHAPE", "IDENTITY")
 
 
 def normalise(graph: Graph) -> Graph:
@@ -13,7 +13,7 @@ def normalise(graph: Graph) -> Graph:
     kept: list[Operator] = []
     for operator in graph.operators:
         source = graph.tensors[operator.inputs[0]].data if operator.inputs else None
-        if source is not None and operator.op in _RENAMING:
+        if source is not None and operator.op in RENAMING:
             target = graph.tensors[operator.outputs[0]]
             graph.tensors[target.name] = Tensor(
                 target.name, target.shape, target.dtype, source.reshape(target.shape)
@@ -71,6 +71,6 @@ def storage_names(graph: Graph) -> dict[str, str]:
     """Tensor name -> the name of the tensor whose bytes it shares: RESHAPE and IDENTITY move nothing."""
     names = {name: name for name in graph.tensors}
     for operator in graph.operators:
-        if operator.op in _RENAMING:
+        if operator.op in RENAMING:
             names[operator.outputs[0]] = names[operator.inputs[0]]
     return names

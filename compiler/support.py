@@ -5,9 +5,12 @@ import dataclasses
 from tosaic.compiler.ir import Graph, Operator, validate
 from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.hw.config import Config
+from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, Unit, decode
 
 from .build import compile_graph
+from .lower.decompose import decompose
 from .normalise import normalise
+from .program import Program
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,11 +40,11 @@ def check_support(graph: Graph, config: Config) -> list[Support]:
             verdicts.append(Support(operator, True, "renames a tensor, moves nothing"))
         else:
             try:
-                compile_graph(_alone(folded, operator), config, optimize=False)
+                how = describe(_alone(folded, operator), config)
             except UnsupportedError as error:
                 verdicts.append(Support(operator, False, str(error)))
             else:
-                verdicts.append(Support(operator, True, "runs on the accelerator"))
+                verdicts.append(Support(operator, True, f"runs on the accelerator: {how}"))
     return verdicts
 
 
@@ -57,3 +60,38 @@ def _alone(graph: Graph, operator: Operator) -> Graph:
         graph.version,
         graph.subgraphs,
     )
+
+
+def describe(graph: Graph, config: Config) -> str:
+    """How a graph of one operator runs: "array, vector unit", or what it is decomposed into and then the units.
+
+    Raises UnsupportedError when it does not run.
+    """
+    program = compile_graph(graph, config, optimize=False)
+    before = {operator.op for operator in graph.operators}
+    parts = dict.fromkeys(operator.op for operator in decompose(normalise(graph)).operators)
+    made = [name for name in parts if name not in before]
+    units = ", ".join(units_of(program)) or "nothing moves"
+    return f"as {', '.join(parts)}: {units}" if made else units
+
+
+def units_of(program: Program) -> list[str]:
+    """Which units compute in a program, in words; the transfers around them count only where there is nothing else."""
+    code = program.image[program.program_address : program.program_address + program.program_bytes]
+    opcodes = {
+        decode(bytes(code[start : start + INSTRUCTION_BYTES])).opcode
+        for start in range(0, len(code), INSTRUCTION_BYTES)
+    }
+    found = []
+    if Opcode.ARRAY_GO in opcodes:
+        found.append("array")
+    if Opcode.ARRAY_DEPTHWISE_GO in opcodes:
+        found.append("array (depthwise)")
+    if Opcode.VECTOR_GO in opcodes:
+        found.append("vector unit")
+    plain = {Opcode.BEGIN, Opcode.END, Opcode.NOP}
+    if any(opcode.unit is Unit.SEQUENCER and opcode not in plain for opcode in opcodes):
+        found.append("sequencer")
+    if not found and Opcode.STORE_GO in opcodes:
+        found.append("DMA")
+    return found

@@ -52,7 +52,7 @@ def test_check_of_a_model_that_does_not(tosaic, here):
     outcome = tosaic("check", "half.tosa")
     assert (outcome.code, outcome.err) == (1, "")
     assert [" ".join(line.split()) for line in outcome.out.splitlines()] == [
-        "ok CLAMP_0 'clamp_0' int8[1, 2, 5] runs on the accelerator",
+        "ok CLAMP_0 'clamp_0' int8[1, 2, 5] runs on the accelerator: vector unit",
         "NO GATHER_1 'gather_0' int8[1, 3, 5] GATHER ('gather_0' int8[1, 3, 5]) does not run on the accelerator yet; "
         "replace it, or use the target golden",
         "1 of 2 operators run on base",

@@ -1,0 +1,31 @@
+"""A sample of TOSA's conformance suite: golden, emulator and RTL against the reference model."""
+
+import pytest
+from suite_sample import generate, sampled_operators
+
+from tosaic.driver.conformance import Verdict, bake, find_cases
+from tosaic.driver.conformance.execute import run_case
+
+ON_THE_RTL = 4
+"""Positive tests of each operator that run on the RTL as well: the first of every combination of types."""
+
+
+@pytest.mark.parametrize("operator", sampled_operators())
+def test_sample(operator: str, tmp_path) -> None:
+    generate(operator, tmp_path)
+    cases = find_cases(tmp_path)
+    bake(cases)
+    wrong, simulated = [], 0
+    for case in cases:
+        verdicts = {target: run_case(case, target, "base") for target in ("golden", "emulator")}
+        runs = not case.negative and verdicts["emulator"].verdict is Verdict.PASS
+        if runs and simulated < ON_THE_RTL:
+            verdicts["sim"] = run_case(case, "sim", "base")
+            simulated += 1
+        for target, result in verdicts.items():
+            # The accelerator may reject, by name; golden must compute everything.
+            if result.fails(allow_unsupported=target != "golden"):
+                wrong.append(f"{target}: {case.name}: {result.verdict.value}: {result.reason}")
+    assert any(case.negative for case in cases) or operator in ("cast", "const", "identity")
+    assert any(not case.negative for case in cases)
+    assert wrong == []
