@@ -61,6 +61,10 @@ GROUP_BYTES = 4096
 """Weights of neighbouring tiles are fetched together up to this size: fewer commands, and still early to start."""
 
 
+_MAX_PIXELS = (1 << 16) - 1
+"""Of a stripe: what the turns of a stream, and the rows of an image, can count."""
+
+
 def _tiles(layout: WeightLayout, address: int, limit_bytes: int) -> list[Tile]:
     """The tiles of the packed weights at `address`, in groups of at most so many bytes."""
     size = layout.blob_bytes
@@ -138,6 +142,7 @@ def emit_convolution(
     window, output = plan.window, storage[layer.output]
     element = ELEMENT[graph.tensors[layer.output].dtype]
     row_elements = window.ow * plan.channels
+    stripe_rows = min(stripe_rows, max(1, _MAX_PIXELS // window.ow))
     for image in range(window.n):
         for oy0 in range(0, window.oh, stripe_rows):
             oy1 = min(oy0 + stripe_rows, window.oh)

@@ -7,10 +7,12 @@ from tosaic.hw.config import Config
 
 from .rewriting import Rewriting
 from .split_kernel import split_kernel
+from .split_matmul import split_matmul
 
 _RULES: dict[str, Callable[[Rewriting, Config], bool]] = {
     "CONV2D": split_kernel,
     "DEPTHWISE_CONV2D": split_kernel,
+    "MATMUL": split_matmul,
 }
 
 

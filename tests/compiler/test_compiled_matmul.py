@@ -90,6 +90,18 @@ def test_operands_exceed_the_activation_memory(shape):
     assert_equal_to_golden(product(*shape, a_zp=9, b_zp=-8, tail="per tensor"), TINY)
 
 
+@pytest.mark.parametrize("constant", ["", "a", "b"])
+@pytest.mark.parametrize("shape", [(2, 3, 1300, 5), (1, 2, 2049, 18)], ids=str)
+def test_inner_dimension_exceeds_the_memories(shape, constant):
+    graph = product(*shape, a_zp=9, b_zp=-8, tail="per tensor", constant=constant)
+    assert_equal_to_golden(graph, TINY)
+
+
+def test_more_rows_than_a_field_counts():
+    config = dataclasses.replace(BASE, am_bytes=1 << 20, am_banks=1)
+    assert_equal_to_golden(product(1, 70001, 2, 3, a_zp=9, b_zp=-8, tail="per tensor"), config)
+
+
 def test_both_operands_are_one_tensor():
     build = LayerBuilder(3)
     x = build.input("x", (2, 19, 19), DType.INT8)
