@@ -11,7 +11,6 @@ from tosaic.hw.config import Config
 from .kernels.emitter import DATA_REGION, Emitter
 from .kernels.move import MoveKernel
 from .kernels.operands import Placement
-from .lower.moves import Move
 from .lower.translate import ELEMENT
 from .memory import Arena, OutOfMemory
 from .memory_history import MemoryHistory
@@ -165,12 +164,11 @@ class Placer:
     def allocate_high(self, size_bytes: int) -> int | None:
         return self.allocate(size_bytes, high=True)
 
-    def move(self, move: Move, target: Placement, size: int) -> list[int]:
-        """Emits a Move of elements of `size` bytes; the addresses of its buffers, to be freed afterwards."""
-        kernel = MoveKernel(
+    def mover(self, size: int) -> MoveKernel:
+        """Moves elements of `size` bytes; its buffers are to be freed by the caller."""
+        return MoveKernel(
             self.emitter, self.placements, self.storage, size, self.allocate_high, self.arena.free
         )
-        return kernel.emit(move, target)
 
     def release_pending(self) -> None:
         for address in itertools.chain(*self.pending_free):

@@ -169,7 +169,7 @@ class Region:
                 size = ELEMENT[graph.tensors[base.inputs[0]].dtype].bytes
                 window = dataclasses.replace(window, ic=window.ic * size)
         params, table = self._params(layer, plan)
-        temporary: list[int] = []
+        temporary = plan.weights.buffers() if plan is not None else []
         params_address = self.placer.temporary(params.data, temporary)
         table_place = None
         if table is not None:
@@ -212,10 +212,11 @@ class Region:
         self.placer.place_output(layer.output, output, reads)
         size = ELEMENT[self.graph.tensors[layer.output].dtype].bytes
         self.placer.release_pending()
-        target = self.placer.placements[output]
-        buffers = self.placer.move(plan_move(self.graph, layer.root), target, size)
+        move = plan_move(self.graph, layer.root)
+        work = self.placer.mover(size).start(move, self.placer.placements[output])
+        work.emit()
         self._finish(layer)
-        self.placer.free_after(index, buffers)
+        self.placer.free_after(index, work.addresses())
         return 0
 
     def _finish(self, layer: Layer) -> None:

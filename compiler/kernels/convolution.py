@@ -10,7 +10,6 @@ import numpy as np
 from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.compiler.lower.layers import Layer
-from tosaic.compiler.lower.moves import Move
 from tosaic.compiler.lower.translate import ELEMENT
 from tosaic.compiler.schedule.tracker import Space, Span
 from tosaic.hw.config import Config
@@ -20,7 +19,7 @@ from .emitter import Access, Dim, Emitter
 from .geometry import Window
 from .operands import WINDOW, Operands
 from .params import ParamBlock
-from .weights import Blob, WeightLayout, weight_layout
+from .weights import Blob, PackedWeights, WeightLayout, weight_layout
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +44,7 @@ class ConvolutionPlan:
     """Of one image, or of every image one after the other when each has weights of its own."""
     channels: int
     layout: WeightLayout
+    weights: PackedWeights
     input_zp: int
     weight_zp: int
     bias: np.ndarray
@@ -68,7 +68,7 @@ _MAX_PIXELS = (1 << 16) - 1
 def _tiles(layout: WeightLayout, address: int, limit_bytes: int) -> list[Tile]:
     """The tiles of the packed weights at `address`, in groups of at most so many bytes."""
     size = layout.blob_bytes
-    count, per_group = math.prod(layout.move.shape) // size, max(1, limit_bytes // size)
+    count, per_group = layout.bytes // size, max(1, limit_bytes // size)
     tiles = []
     for number in range(count):
         first = number - number % per_group
@@ -85,9 +85,13 @@ def tile_columns(layer: Layer, graph: Graph, config: Config) -> int:
 
 
 def plan_convolution(
-    graph: Graph, layer: Layer, window: Window, config: Config, place: Callable[[str, Move], int]
+    graph: Graph,
+    layer: Layer,
+    window: Window,
+    config: Config,
+    pack: Callable[[str, WeightLayout], PackedWeights],
 ) -> ConvolutionPlan:
-    """Chooses the mapping. `place` packs the weight tensor into external memory and gives its address."""
+    """Chooses the mapping. `pack` brings a weight tensor into external memory as the layout wants it."""
     operator = layer.base
     assert operator is not None
     source = graph.tensors[operator.inputs[0]]
@@ -112,10 +116,11 @@ def plan_convolution(
         window = window.simplified()
     layout = weight_layout(graph, operator, window, columns, weight_zp, config)
     _check_blob(operator, weight, layout, config)
-    tiles = _tiles(layout, place(weight.name, layout.move), min(GROUP_BYTES, config.wm_bytes // 4))
+    packed = pack(weight.name, layout)
+    tiles = _tiles(layout, packed.address, min(GROUP_BYTES, packed.step_bytes, config.wm_bytes // 4))
     images = 1 if layout.batched else window.n
     macs = math.prod(weight.shape) * images * window.oh * window.ow
-    return ConvolutionPlan(window, tiles, output.shape[-1], layout, input_zp, weight_zp, bias, macs)
+    return ConvolutionPlan(window, tiles, output.shape[-1], layout, packed, input_zp, weight_zp, bias, macs)
 
 
 def _check_blob(operator: Operator, weight: Tensor, layout: WeightLayout, config: Config) -> None:
@@ -161,6 +166,7 @@ def emit_convolution(
             target = operands.target(output, first * element.bytes, last * element.bytes)
             pixels = (oy1 - oy0) * window.ow
             for number, tile in enumerate(plan.tiles_of(image)):
+                plan.weights.ready(tile.group_address + tile.group_bytes - plan.weights.address)
                 weights = emitter.weights(tile.group_address, tile.group_bytes)
                 weights += tile.address - tile.group_address
                 _emit_array(plan, emitter, tile, weights, source, stop - start, oy0, oy1, low, high)

@@ -5,12 +5,17 @@ word behind the tile's channels are left as they are: nobody stores what they co
 """
 
 import dataclasses
+import math
 
 from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.lower.moves import Move, Part
 from tosaic.hw.config import Config
 
 from .geometry import Window
+from .move import MoveWork
+
+_STEPS_AHEAD = 3
+"""Packed steps that are on their way to weight memory while the array works on another one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +42,31 @@ class WeightLayout:
     run_step: int
     chunks: int
     batched: bool = False
+    gradual: bool = False
+    """The first blobs can be packed as fast by themselves as with all others."""
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.move.shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class PackedWeights:
+    """A layer's blobs in external memory; `work` is what still has to be emitted for them."""
+
+    address: int
+    step_bytes: int
+    """Most bytes to fetch together."""
+    work: MoveWork | None = None
+
+    def ready(self, stop: int) -> None:
+        """Emits the packing of the first `stop` bytes, and some more ahead of time."""
+        if self.work is not None:
+            self.work.emit(stop + _STEPS_AHEAD * self.step_bytes)
+
+    def buffers(self) -> list[int]:
+        """Activation memory that the packing needs until the layer is complete."""
+        return self.work.addresses() if self.work is not None else []
 
 
 def weight_layout(
@@ -101,6 +131,7 @@ def _dense(
         window.dx * window.ic if runs > 1 else 0,
         chunks,
         batched=n > 1,
+        gradual=True,
     )
 
 
