@@ -4,6 +4,7 @@ from .bake import bake
 from .case import Case, find_cases
 from .choose import choose
 from .junit import write_junit
+from .page import write_page
 from .pool import run_cases
 from .result import Result, Verdict
 from .table import markdown_table, reason_counts
@@ -19,4 +20,5 @@ __all__ = [
     "reason_counts",
     "run_cases",
     "write_junit",
+    "write_page",
 ]

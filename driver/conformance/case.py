@@ -25,6 +25,8 @@ class Case:
     outputs: tuple[str, ...]
     inexact: tuple[str, ...]
     """Outputs for which a range of values is allowed (INEXACT_ROUND)."""
+    mode: str = ""
+    """What distinguishes the test within its operator: the types of its operands and results, or the error it makes."""
     unsigned: tuple[str, ...] = ()
     """Inexact outputs that hold the bit pattern of unsigned numbers."""
 
@@ -83,6 +85,7 @@ def _case(folder: pathlib.Path, text: dict[str, Any]) -> Case:
         graph=text["tosa_file"],
         inputs=tuple(zip(text["ifm_name"], text["ifm_file"], strict=True)),
         outputs=tuple(text["ofm_name"]),
+        mode=_mode(text),
         inexact=tuple(name for name, mode in modes.items() if mode == "RESCALE_INEXACT"),
         unsigned=tuple(
             name
@@ -90,3 +93,15 @@ def _case(folder: pathlib.Path, text: dict[str, Any]) -> Case:
             if tensor.get("rescale_inexact_info", {}).get("unsigned_data")
         ),
     )
+
+
+def _mode(text: dict[str, Any]) -> str:
+    details = text["test_details"]
+    if text["expected_failure"]:
+        return str(details.get("ERRORIF", "ERRORIF"))
+    operands = text.get("meta", {}).get("data_gen", {}).get("tensors", {}).values()
+    ordered = sorted(operands, key=lambda tensor: tensor.get("input_pos", 0))
+    sources = [str(tensor["data_type"]).lower() for tensor in ordered if "data_type" in tensor]
+    results = [str(name).lower() for name in details.get("output_types", [])]
+    needs = sorted(text.get("test_requirements", {}).get("extensions_required", []))
+    return " ".join([*sources[:2], "->", *results[:1], *needs])

@@ -10,8 +10,8 @@ from .case import Case
 def choose(cases: list[Case], operators: list[str], sample: int | None, seed: int) -> list[Case]:
     """The tests of some operators (all, when the list is empty), or a sample of them; in the suite's order.
 
-    A sample takes the same number from every operator as far as there are so many; the seed decides which.
-    InputError for an operator that the suite does not test.
+    A sample takes the same number from every operator as far as there are so many, and within an operator from every
+    mode and kind of error; the seed decides which. InputError for an operator that the suite does not test.
     """
     known = sorted({case.operator for case in cases})
     for name in operators:
@@ -22,11 +22,7 @@ def choose(cases: list[Case], operators: list[str], sample: int | None, seed: in
     if sample is None or sample >= len(chosen):
         return chosen
     generator = random.Random(seed)
-    piles = []
-    for name in sorted(wanted):
-        pile = [index for index, case in enumerate(chosen) if case.operator == name]
-        generator.shuffle(pile)
-        piles.append(pile)
+    piles = [_pile(chosen, name, generator) for name in sorted(wanted)]
     taken: set[int] = set()
     while len(taken) < sample:
         # Largest piles last in a round, so that a short last round favours the rare operators.
@@ -34,3 +30,16 @@ def choose(cases: list[Case], operators: list[str], sample: int | None, seed: in
             if pile and len(taken) < sample:
                 taken.add(pile.pop())
     return [case for index, case in enumerate(chosen) if index in taken]
+
+
+def _pile(cases: list[Case], operator: str, generator: random.Random) -> list[int]:
+    """Indices of an operator's tests, to be taken from the end: its modes take turns, legal graphs first."""
+    modes: dict[tuple[bool, str], list[int]] = {}
+    for index, case in enumerate(cases):
+        if case.operator == operator:
+            modes.setdefault((case.negative, case.mode), []).append(index)
+    rounds: list[tuple[int, bool, float, int]] = []
+    for key in sorted(modes):
+        generator.shuffle(modes[key])
+        rounds += [(turn, key[0], generator.random(), index) for turn, index in enumerate(modes[key])]
+    return [index for *_, index in sorted(rounds, reverse=True)]

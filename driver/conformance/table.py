@@ -1,9 +1,9 @@
 """Results counted: per operator, and by the reason of a rejection."""
 
 import collections
-import re
 from collections.abc import Sequence
 
+from .page import general_reason
 from .result import Result, Verdict
 
 _ORDER = (Verdict.PASS, Verdict.MISMATCH, Verdict.REJECTED, Verdict.ACCEPTED, Verdict.ERROR)
@@ -50,17 +50,9 @@ def reason_counts(results: list[Result], verdict: Verdict) -> list[tuple[int, st
     groups: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         if result.verdict is verdict:
-            groups.setdefault((result.case.operator, _general(result.reason)), []).append(result)
+            groups.setdefault((result.case.operator, general_reason(result.reason)), []).append(result)
     found = [
         (len(group), operator, reason, min(group, key=lambda result: result.seconds).case.name)
         for (operator, reason), group in groups.items()
     ]
     return sorted(found, key=lambda item: (-item[0], item[1:]))
-
-
-def _general(reason: str) -> str:
-    """The reason without what differs from test to test: names, shapes, file paths, numbers."""
-    reason = re.sub(r"^\S*/\S+: ", "", reason)
-    reason = re.sub(r"'[^']*'|\"[^\"]*\"", "…", reason)
-    reason = re.sub(r"\[[-\d, ]*\]", "[…]", reason)
-    return re.sub(r"(?<![\w])-?\d[\d,]*(?![\w])", "N", reason)

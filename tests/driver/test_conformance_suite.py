@@ -21,6 +21,7 @@ from tosaic.driver.conformance import (
     reason_counts,
     run_cases,
     write_junit,
+    write_page,
 )
 from tosaic.driver.conformance.compare import difference
 from tosaic.driver.conformance.execute import run_case
@@ -188,6 +189,17 @@ def test_a_sample_is_even_and_reproducible(tmp_path):
         choose(cases, ["TANH"], None, 0)
 
 
+def test_a_sample_has_every_mode(tmp_path):
+    for number in range(20):
+        make_folder(tmp_path, f"a{number}", negation(), {"x": X}, NEGATED)
+    make_folder(tmp_path, "b", negation(), {"x": X}, NEGATED, extensions=("int16",))
+    make_folder(tmp_path, "c", negation(), {"x": X}, negative=True)
+    cases = find_cases(tmp_path)
+    for seed in range(5):
+        assert {case.name for case in choose(cases, [], 3, seed)} >= {"b", "c"}
+        assert "b" in {case.name for case in choose(cases, [], 2, seed)}
+
+
 # --- many tests
 
 
@@ -280,6 +292,45 @@ def test_junit(tmp_path, allow, failures, skipped):
     }
     names = [(case.get("classname"), case.get("name"), len(case)) for case in suite]
     assert names == [("ABS", "d", 1), ("NEGATE", "a", 0), ("NEGATE", "b", 1), ("NEGATE", "c", 1)]
+
+
+def test_the_page_has_a_section_for_each_target(tmp_path):
+    results, page = results_of_each_kind(tmp_path), tmp_path / "page.md"
+    write_page(page, "emulator", "base", results, suite_size=4, command=["tosaic", "conformance", "a b"])
+    first = page.read_text()
+    write_page(page, "golden", "base", results[1:], suite_size=4, command=["tosaic"])
+    write_page(page, "emulator", "base", results, suite_size=4, command=["tosaic", "conformance", "a b"])
+    text = page.read_text()
+    assert [line for line in text.splitlines() if line.startswith("## ")] == [
+        "## golden",
+        "## emulator, configuration base",
+    ]
+    assert text.endswith(first[first.index("## emulator") :])
+    assert first.split("## emulator, configuration base\n\n")[1].splitlines() == [
+        "    tosaic conformance 'a b'",
+        "",
+        "1 of 4 tests pass, 1 are rejected with a reason, 2 go wrong.",
+        "",
+        first.splitlines()[first.splitlines().index("    tosaic conformance 'a b'") + 4],
+        "",
+        "| operator | positive | pass | rejected | wrong | negative | pass | wrong |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+        "| ABS | 1 |  | 1 |  |  |  |  |",
+        "| NEGATE | 2 | 1 |  | 1 | 1 |  | 1 |",
+        "| all | 3 | 1 | 1 | 1 | 1 |  | 1 |",
+        "",
+        "### Tests that do not pass",
+        "",
+        "- ABS, rejected, 1: tensor … fp32[…] is floating point and Tosaic computes integers: quantize the model to "
+        "int8 first",
+        "  - `d`",
+        "- NEGATE, WRONG (accepted), 1: the graph is illegal and was not rejected",
+        "  - `c`",
+        "- NEGATE, WRONG (mismatch), 1: output … differs at […]: got N, the reference model gives N (N of N elements "
+        "differ)",
+        "  - `b`",
+    ]
+    assert "The tests are a sample of 4, drawn evenly from all operators and modes." in text
 
 
 # --- baking

@@ -1,6 +1,7 @@
 """`tosaic conformance`: TOSA's generated conformance suite on a target."""
 
 import pathlib
+import sys
 from typing import Annotated
 
 import typer
@@ -23,6 +24,10 @@ def conformance(
     junit: Annotated[
         pathlib.Path | None, typer.Option("--junit", metavar="FILE.xml", help="Write results for CI servers.")
     ] = None,
+    markdown: Annotated[
+        pathlib.Path | None,
+        typer.Option("--markdown", metavar="FILE.md", help="Write or replace this target's part of a page."),
+    ] = None,
     allow_unsupported: Annotated[
         bool, typer.Option("--allow-unsupported", help="What the target does not support is not a failure.")
     ] = False,
@@ -34,7 +39,9 @@ def conformance(
     ] = None,
     sample: Annotated[
         int | None,
-        typer.Option("--sample", metavar="N", min=1, help="N tests, drawn evenly from all operators."),
+        typer.Option(
+            "--sample", metavar="N", min=1, help="N tests, drawn evenly from all operators and modes."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the sample.")] = 0,
     time_limit: Annotated[
@@ -46,7 +53,9 @@ def conformance(
     check_target(on)
     find_config(config)
     check_file(junit)
-    cases = suite.choose(suite.find_cases(directory), operator or [], sample, seed)
+    check_file(markdown)
+    known = suite.find_cases(directory)
+    cases = suite.choose(known, operator or [], sample, seed)
     with progress_bar("conformance") as progress:
         if bake:
             suite.bake(cases, jobs=jobs, progress=progress)
@@ -58,6 +67,10 @@ def conformance(
         with writing(junit):
             name = f"TOSA conformance on {on} {config}"
             suite.write_junit(junit, name, results, allow_unsupported=allow_unsupported)
+    if markdown is not None:
+        with writing(markdown):
+            command = ["tosaic", *sys.argv[1:]]
+            suite.write_page(markdown, on, config, results, suite_size=len(known), command=command)
     _print(results, verbose=verbose)
     passed = sum(result.verdict is Verdict.PASS for result in results)
     print(f"{passed} of {len(results)} tests pass on {on}, configuration {config}")
