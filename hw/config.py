@@ -39,6 +39,8 @@ class Config:
     queue_commands: int = 32
     """Depth of each unit's command queue."""
     semaphores: int = 16
+    cabac_engines: int = 1
+    """Weight decoders side by side: 1, 2 or 4."""
 
     def __post_init__(self) -> None:
         for field, value in dataclasses.asdict(self).items():
@@ -52,6 +54,8 @@ class Config:
             raise ValueError(f"columns must be at least 4, not {self.columns}")
         if self.rows > self.columns:
             raise ValueError(f"rows must be at most columns ({self.columns}), not {self.rows}")
+        if self.cabac_engines not in (1, 2, 4):
+            raise ValueError(f"cabac_engines must be 1, 2 or 4, not {self.cabac_engines}")
         if self.vector_slots < self.vector_latency_cycles:
             raise ValueError(
                 f"vector_slots must be at least vector_latency_cycles ({self.vector_latency_cycles}), "

@@ -1,0 +1,120 @@
+"""The memory of the context variables."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from .adaptation import Context
+from .job import UNARY_MAX
+from .tables import PREFIX_CONTEXTS, STATE_TRANSITION, lookup
+
+ROW_BITS = 4
+CLEAR_CYCLES = 1 << ROW_BITS
+NUMBER_BITS = 5
+
+assert UNARY_MAX <= CLEAR_CYCLES and PREFIX_CONTEXTS < 1 << NUMBER_BITS
+
+
+class Place(data.Struct):
+    """Which context a bin has: the kind of bin, one bit of four high, and what its context depends on."""
+
+    sig: 1
+    sign: 1
+    greater: 1
+    prefix: 1
+    state: 3  # stateId
+    neighbour: 2  # level before: 0 zero, 1 positive, 2 negative
+    negative: 1  # sign_flag
+    number: NUMBER_BITS  # of the bin among abs_level_greater_x or abs_level_greater_x2
+
+
+class ContextMemory(wiring.Component):
+    """Contexts in small memories, one read each per cycle, and all cleared in CLEAR_CYCLES cycles.
+
+    After a bin the next one has two possible contexts, one per value; both are read while the bin is decoded, and
+    never two from one memory. Two possible contexts of sig_flag differ in bit 1 of stateId, which chooses the memory.
+
+    Ports:
+        `clear`, `row`: row `row` of every memory becomes initial.
+        `write`, `place`, `written`: at the end of the cycle the context of `place` becomes `written`.
+        `dependent`: stateId advances from `place.state` with each level, else it stays.
+        `sig`, `next_states`: of the next level's sig_flag, if the level that ends has parity `next_parity` (index
+            0) or the other one (index 1), and if it is `next_neighbour` to the next.
+        `sign`: of `place.neighbour`.
+        `greater`: of abs_level_greater_x `greater_number`, for sign_flag 0 and 1.
+        `prefix`: of abs_level_greater_x2 `prefix_number`.
+    """
+
+    clear: In(1)
+    row: In(ROW_BITS)
+    write: In(1)
+    place: In(Place)
+    written: In(Context)
+    dependent: In(1)
+    next_parity: In(1)
+    next_neighbour: In(2)
+    greater_number: In(ROW_BITS)
+    prefix_number: In(NUMBER_BITS)
+    sig: Out(Context).array(2)
+    next_states: Out(3).array(2)
+    sign: Out(Context)
+    greater: Out(Context).array(2)
+    prefix: Out(Context)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        place = self.place
+        transitions = [STATE_TRANSITION[index >> 1][index & 1] for index in range(16)]
+        for index, state in enumerate(self.next_states):
+            parity = self.next_parity ^ index
+            following = lookup(m, f"transition{index}", transitions, 3, Cat(parity, place.state))
+            m.d.comb += state.eq(Mux(self.dependent, following, place.state))
+
+        even_half = self._bank(
+            m, "sig_low", place.sig & ~place.state[1], _sig_row(place.state, place.neighbour)
+        )
+        odd_half = self._bank(
+            m, "sig_high", place.sig & place.state[1], _sig_row(place.state, place.neighbour)
+        )
+        # Of two different next states one is in each half; of two equal ones (not dependent) both are in one.
+        first, second = self.next_states
+        m.d.comb += [
+            even_half.addr.eq(_sig_row(Mux(first[1], second, first), self.next_neighbour)),
+            odd_half.addr.eq(_sig_row(Mux(first[1], first, second), self.next_neighbour)),
+        ]
+        for state, context in zip(self.next_states, self.sig, strict=True):
+            m.d.comb += context.as_value().eq(Mux(state[1], odd_half.data, even_half.data))
+
+        sign = self._bank(m, "sign", place.sign, place.neighbour)
+        m.d.comb += [sign.addr.eq(place.neighbour), self.sign.as_value().eq(sign.data)]
+        for value, context in enumerate(self.greater):
+            enable = place.greater & (place.negative == value)
+            greater = self._bank(m, f"greater{value}", enable, place.number[:ROW_BITS])
+            m.d.comb += [greater.addr.eq(self.greater_number), context.as_value().eq(greater.data)]
+        halves = [
+            self._bank(
+                m, f"prefix{half}", place.prefix & (place.number[-1] == half), place.number[:ROW_BITS]
+            )
+            for half in range(2)
+        ]
+        for port in halves:
+            m.d.comb += port.addr.eq(self.prefix_number[:ROW_BITS])
+        m.d.comb += self.prefix.as_value().eq(Mux(self.prefix_number[-1], halves[1].data, halves[0].data))
+        return m
+
+    def _bank(self, m: Module, name: str, selected: object, row: object) -> memory.ReadPort:
+        """A memory of CLEAR_CYCLES contexts, written where the current bin's context is `selected`; its read port."""
+        m.submodules[name] = words = memory.Memory(
+            shape=Context.as_shape().size, depth=CLEAR_CYCLES, init=[]
+        )
+        write = words.write_port()
+        m.d.comb += [
+            write.en.eq(self.clear | (self.write & selected)),
+            write.addr.eq(Mux(self.clear, self.row, row)),
+            write.data.eq(Mux(self.clear, 0, self.written.as_value())),
+        ]
+        return words.read_port(domain="comb")
+
+
+def _sig_row(state: Signal, neighbour: Signal) -> Cat:
+    return Cat(neighbour, state[0], state[2])

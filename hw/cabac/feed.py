@@ -1,0 +1,68 @@
+"""Words from the bus to the bytes of one stream."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ..config import Config
+from .job import STREAM_BYTES_BITS
+
+
+class ByteFeed(wiring.Component):
+    """Takes the words a stream lies in, no more, and gives its bytes in order, one per cycle.
+
+    Ports:
+        `words`: W bytes, the first one lowest.
+        `bytes`: the stream's bytes.
+        `start`: begin a stream of `length_bytes` behind `skip_bytes` bytes of the first word. Skipping takes a
+            cycle per byte. Nothing may be left of the stream before.
+        `ended`: all bytes, skipped ones too, were taken.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__(
+            {
+                "words": In(stream.Signature(8 * config.word_bytes)),
+                "bytes": Out(stream.Signature(8)),
+                "start": In(1),
+                "length_bytes": In(STREAM_BYTES_BITS),
+                "skip_bytes": In(exact_log2(config.word_bytes)),
+                "ended": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        word = Signal(8 * self.config.word_bytes, reset_less=True)
+        in_word = Signal(range(self.config.word_bytes + 1))
+        skips = Signal.like(self.skip_bytes)
+        left = Signal(STREAM_BYTES_BITS + 1)
+        taken = Signal()
+        m.d.comb += [
+            self.bytes.payload.eq(word[:8]),
+            self.bytes.valid.eq((in_word != 0) & (skips == 0)),
+            taken.eq((in_word != 0) & ((skips != 0) | self.bytes.ready)),
+            self.words.ready.eq(Mux(taken, (in_word == 1) & (left != 1), (in_word == 0) & (left != 0))),
+            self.ended.eq(left == 0),
+        ]
+        with m.If(self.start):
+            m.d.sync += [
+                left.eq(Mux(self.length_bytes == 0, 0, self.length_bytes + self.skip_bytes)),
+                skips.eq(self.skip_bytes),
+                in_word.eq(0),
+            ]
+        with m.Else():
+            with m.If(taken):
+                m.d.sync += [
+                    word.eq(word >> 8),
+                    # What lies behind the stream in its last word is dropped.
+                    in_word.eq(Mux(left == 1, 0, in_word - 1)),
+                    left.eq(left - 1),
+                ]
+                with m.If(skips != 0):
+                    m.d.sync += skips.eq(skips - 1)
+            with m.If(self.words.valid & self.words.ready):
+                m.d.sync += [word.eq(self.words.payload), in_word.eq(self.config.word_bytes)]
+        return m

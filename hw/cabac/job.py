@@ -1,0 +1,94 @@
+"""What the decoder is told about a tensor, and what it says when it is through."""
+
+import enum
+
+from amaranth.hdl import signed, unsigned
+from amaranth.lib import data
+from amaranth.utils import exact_log2
+
+from ..config import Config
+
+STREAM_BYTES_BITS = 24
+LEVEL_BITS = 28
+TENSOR_BITS = 16
+POSITION_BITS = STREAM_BYTES_BITS + 3
+UNARY_MAX = 16
+"""Largest cabac_unary_length that the hardware decodes; the encoder chooses it, and int8 weights want 1 to 10."""
+
+
+class DecodeError(enum.IntEnum):
+    """Why a stream was given up. The order is that in which `tosaic.nnr` finds them."""
+
+    NONE = 0
+    UNARY_LENGTH = 1  # cabac_unary_length above UNARY_MAX
+    START = 2  # ivlOffset 510 or 511 (11.2.2.3)
+    TRUNCATED = 3  # a level, or the start, reads past the end
+    PREFIX = 4  # 31 ones in abs_level_greater_x2
+    LEVEL = 5  # a level outside int32
+    TERMINATE = 6  # terminating_one_bit is 0
+    STOP = 7  # the bit read last is 0 (11.2.4.3.5)
+    PADDING = 8  # a nesting_zero_bit is 1
+    TRAILING = 9  # bytes behind the end
+
+
+class Settings(data.Struct):
+    """The part of a job that all streams of a tensor share."""
+
+    unary_length: unsigned(8)  # cabac_unary_length
+    header_bins: unsigned(4)  # bypass bins in front of dq_flag, dropped: qp of NNR_PT_FLOAT32 has 6 + qp_density
+    dq_coded: unsigned(1)  # the stream has a dq_flag (NNR_PT_INT32, NNR_PT_FLOAT32); else `dq` holds
+    dq: unsigned(1)
+    low: signed(8)  # smallest weight: -128, or -8 for int4
+    high: signed(8)  # largest weight: 127, or 7
+
+
+class Job(data.StructLayout):
+    """One tensor: `settings`; `tensor`, any number, returned with the result; `levels` of the whole tensor;
+    `log2_streams`: 0, 1, 2 for 1, 2, 4 streams; `lengths`, `offsets`: bytes of each stream, and in front of it in
+    its first word."""
+
+    def __init__(self, config: Config):
+        engines = config.cabac_engines
+        super().__init__(
+            {
+                "settings": Settings,
+                "tensor": TENSOR_BITS,
+                "levels": LEVEL_BITS,
+                "log2_streams": range(exact_log2(engines) + 1),
+                "lengths": data.ArrayLayout(STREAM_BYTES_BITS, engines),
+                "offsets": data.ArrayLayout(exact_log2(config.word_bytes), engines),
+            }
+        )
+
+
+class EngineJob(data.StructLayout):
+    """One stream: `settings` and its own `levels`, `length` in bytes and `offset`."""
+
+    def __init__(self, config: Config):
+        super().__init__(
+            {
+                "settings": Settings,
+                "levels": LEVEL_BITS,
+                "length": STREAM_BYTES_BITS,
+                "offset": exact_log2(config.word_bytes),
+            }
+        )
+
+
+class EngineResult(data.Struct):
+    """`error` is NONE or why the stream was given up near bit `position`; `saturated` levels were outside the bounds
+    (stops counting at its largest value)."""
+
+    error: DecodeError
+    position: unsigned(POSITION_BITS)
+    saturated: unsigned(LEVEL_BITS)
+
+
+class Result(data.Struct):
+    """How the tensor `tensor` went: see EngineResult; `stream` is the one with the error."""
+
+    tensor: unsigned(TENSOR_BITS)
+    stream: unsigned(2)
+    error: DecodeError
+    position: unsigned(POSITION_BITS)
+    saturated: unsigned(LEVEL_BITS)

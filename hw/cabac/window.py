@@ -1,0 +1,69 @@
+"""The bits of the stream that the interval takes next."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from .interval import MAX_SHIFT
+
+WINDOW_BITS = 16
+
+
+class BitWindow(wiring.Component):
+    """Takes bytes, shows the next bits, most significant first, and drops as many as its user says.
+
+    A byte goes in whenever there is room for one, so that MAX_SHIFT bits can go out in every cycle.
+
+    Ports:
+        `start`: forget everything.
+        `bytes`: the stream; `ended`: no byte follows the ones already taken.
+        `bits`: the next bits, the first one highest, 0 after the end; a byte taken in this cycle is included.
+        `ready`: enough bits for any step are there, or the stream has ended.
+        `step`: drop bits. `use_long` chooses between `long_shift` and `short_shift`: it may come late.
+        `count`: bits in the window; negative once bits beyond the end were dropped.
+        `previous`: the bit dropped last.
+    """
+
+    start: In(1)
+    bytes: In(stream.Signature(8))
+    ended: In(1)
+    bits: Out(WINDOW_BITS)
+    ready: Out(1)
+    step: In(1)
+    use_long: In(1)
+    long_shift: In(range(MAX_SHIFT + 1))
+    short_shift: In(2)
+    count: Out(signed(6))
+    previous: Out(1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        window = Signal(WINDOW_BITS)
+        taken = Signal()
+        filled_count = Signal(signed(6))
+        filled = Cat(self.bits, self.previous)
+        long, short = Signal(WINDOW_BITS + 1), Signal(WINDOW_BITS + 1)
+        m.d.comb += [
+            # Only once bits beyond the end were dropped is the count negative, and then there are no bytes.
+            self.bytes.ready.eq(self.count <= WINDOW_BITS - 8),
+            taken.eq(self.bytes.valid & self.bytes.ready),
+            self.bits.eq(
+                window | Mux(taken, Cat(Signal(8), self.bytes.payload) >> self.count.as_unsigned()[:4], 0)
+            ),
+            filled_count.eq(self.count + Mux(taken, 8, 0)),
+            self.ready.eq((filled_count >= MAX_SHIFT) | self.ended),
+            long.eq(filled << self.long_shift),
+            short.eq(filled << self.short_shift),
+        ]
+        with m.If(self.start):
+            m.d.sync += [window.eq(0), self.count.eq(0)]
+        with m.Elif(self.step):
+            m.d.sync += Cat(window, self.previous).eq(Mux(self.use_long, long, short))
+            # Below 0 the exact count does not matter.
+            with m.If(self.count >= 0):
+                m.d.sync += self.count.eq(
+                    Mux(self.use_long, filled_count - self.long_shift, filled_count - self.short_shift)
+                )
+        with m.Else():
+            m.d.sync += [window.eq(self.bits), self.count.eq(filled_count)]
+        return m
