@@ -60,9 +60,12 @@ def decode_bypass(data, count, interval, offset, position):
 
 
 @kernel
-def decode_levels(data, end, count, unary_length, dependent, state0, state1, tables, registers, levels):
+def decode_levels(
+    data, end, count, unary_length, dependent, state0, state1, tables, registers, levels, positions
+):
     """quant_tensor() (11.1.2.4): fill `levels[:count]`; `end` is the payload's length in bits.
 
+    positions: the bit position behind each level, if not of length 0.
     registers: range, offset, position, read and written. Returns a status and the index of the level it is about.
     """
     interval, offset, position = registers[0], registers[1], registers[2]
@@ -70,6 +73,7 @@ def decode_levels(data, end, count, unary_length, dependent, state0, state1, tab
     prefix = GREATER + 2 * unary_length
     neighbour = 0
     state = 0
+    note = len(positions) > 0
     for index in range(count):
         value, interval, offset, position = decode_decision(
             data, state0, state1, tables, SIG + 3 * state + neighbour, interval, offset, position
@@ -121,6 +125,8 @@ def decode_levels(data, end, count, unary_length, dependent, state0, state1, tab
         if position > end:
             return TRUNCATED, index
         levels[index] = level
+        if note:
+            positions[index] = position
     registers[0] = interval
     registers[1] = offset
     registers[2] = position

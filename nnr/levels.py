@@ -16,11 +16,15 @@ MAX_LEVELS_PER_BIT = 128
 
 @dataclass(frozen=True)
 class DecodedLevels:
-    """What a CABAC payload holds: `QuantParam` (flat, int32), `qp` as coded (0 if not coded), `dq_flag`."""
+    """What a CABAC payload holds: `QuantParam` (flat, int32), `qp` as coded (0 if not coded), `dq_flag`.
+
+    positions: of each level, if asked for: bits read from the payload when it was decoded (int64).
+    """
 
     levels: np.ndarray
     qp: int
     dq_flag: bool
+    positions: np.ndarray
 
 
 def check_unary_length(cabac_unary_length: int) -> None:
@@ -30,7 +34,13 @@ def check_unary_length(cabac_unary_length: int) -> None:
 
 
 def decode(
-    payload: bytes, count: int, unary_length: int, *, qp_bits: int = 0, has_dq_flag: bool = True
+    payload: bytes,
+    count: int,
+    unary_length: int,
+    *,
+    qp_bits: int = 0,
+    has_dq_flag: bool = True,
+    with_positions: bool = False,
 ) -> DecodedLevels:
     """Decode one payload of `count` levels, all of it: 5.2.1 to 5.2.3 without the reconstruction.
 
@@ -58,6 +68,7 @@ def decode(
     contexts = context_count(unary_length)
     registers = jit.ints((interval, offset, position))
     levels = np.empty(count, np.int32) if jit.COMPILED else [0] * count
+    positions = jit.zeros(count if with_positions else 0)
     status, index = cabac_decode.decode_levels(
         data,
         end,
@@ -69,6 +80,7 @@ def decode(
         tables(),
         registers,
         levels,
+        positions,
     )
     if status == cabac_decode.PREFIX_TOO_LONG:
         raise NnrError(
@@ -81,7 +93,9 @@ def decode(
             f"NNR payload of {len(payload)} bytes is truncated: it ends inside level {index} of {count}"
         )
     _check_termination(data, len(payload), registers)
-    return DecodedLevels(np.asarray(levels, np.int32), int(qp), bool(dq_flag))
+    return DecodedLevels(
+        np.asarray(levels, np.int32), int(qp), bool(dq_flag), np.asarray(positions, np.int64)
+    )
 
 
 def _check_termination(data: bytes, length_bytes: int, registers: Sequence[int]) -> None:

@@ -1,4 +1,9 @@
 """The CABAC decoder: NNR payloads (ISO/IEC 15938-17, second working draft, clause 11) to int8 weights.
 
-Clause 11 cannot run as printed; docs/cabac.md says how it is read here. `Engine` decodes one stream.
+Clause 11 cannot run as printed; docs/cabac.md says how it is read here. `CabacDecoder` is the block; `Engine` decodes one stream.
 """
+
+from .decoder import CabacDecoder
+from .job import UNARY_MAX, DecodeError, Job, Result
+
+__all__ = ["UNARY_MAX", "CabacDecoder", "DecodeError", "Job", "Result"]

@@ -51,7 +51,8 @@ class Engine(wiring.Component):
         `weights`: W weights a word, int8, the first one lowest; the last word ends with zeros.
         `results`: one per job; all words of the job were taken before. After an error the words in front of the one
             with the error come out, and no others.
-        `abort`: give up the stream, as after an error; for streams that belong together.
+        `failed`: the stream was given up because of an error; until the result is taken.
+        `abort`: give up the stream, too, without an error: it belongs to one that failed.
 
     Timing: with words there at once the first bin of the first level is decoded 20 cycles after the job is taken (more when
     more than 13 bytes are skipped). From then on a context-coded bin or two bypass bins a cycle, without pause, unless
@@ -68,6 +69,7 @@ class Engine(wiring.Component):
                 "weights": Out(word),
                 "results": Out(stream.Signature(EngineResult)),
                 "abort": In(1),
+                "failed": Out(1),
             }
         )
 
@@ -325,7 +327,9 @@ class Engine(wiring.Component):
             packer.abandon.eq(phase[Phase.DRAIN]),
             ended_levels.eq(phase[Phase.TERMINATE] & ~level_ended & ~packer.pending),
             self.results.valid.eq(phase[Phase.DONE]),
-            self.results.payload.eq(result),
+            self.failed.eq(at(Phase.DRAIN, Phase.DONE) & (result.error != DecodeError.NONE)),
+            self.results.payload.error.eq(result.error),
+            self.results.payload.position.eq(result.position),
             self.results.payload.saturated.eq(packer.saturated),
         ]
         with m.If(starts):

@@ -44,19 +44,18 @@ class Settings(data.Struct):
 
 class Job(data.StructLayout):
     """One tensor: `settings`; `tensor`, any number, returned with the result; `levels` of the whole tensor;
-    `log2_streams`: 0, 1, 2 for 1, 2, 4 streams; `lengths`, `offsets`: bytes of each stream, and in front of it in
-    its first word."""
+    `log2_streams`: 0, 1, 2 for 1, 2, 4 streams; `lengths` of each stream in bytes; `offset`: bytes in front of the
+    first stream in its first word."""
 
     def __init__(self, config: Config):
-        engines = config.cabac_engines
         super().__init__(
             {
                 "settings": Settings,
                 "tensor": TENSOR_BITS,
                 "levels": LEVEL_BITS,
-                "log2_streams": range(exact_log2(engines) + 1),
-                "lengths": data.ArrayLayout(STREAM_BYTES_BITS, engines),
-                "offsets": data.ArrayLayout(exact_log2(config.word_bytes), engines),
+                "log2_streams": 2,
+                "lengths": data.ArrayLayout(STREAM_BYTES_BITS, config.cabac_engines),
+                "offset": exact_log2(config.word_bytes),
             }
         )
 

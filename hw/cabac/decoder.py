@@ -1,0 +1,171 @@
+"""The CABAC decoder: one tensor after the other, each by one engine or by several side by side."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ..config import Config
+from .distributor import Distributor
+from .engine import Engine
+from .job import LEVEL_BITS, STREAM_BYTES_BITS, DecodeError, Job, Result
+
+WAITING_WORDS = 16
+"""Words an engine may be ahead of its turn."""
+
+
+class CabacDecoder(wiring.Component):
+    """Decodes tensors into weights, `cabac_engines` streams at a time.
+
+    Ports:
+        `jobs`: tensors. A job may use fewer streams than there are engines.
+        `words`: the block each tensor lies in (see `interleave`), whole words, the first byte lowest; taken no further
+            than the block goes.
+        `weights`: W weights a word, in the order of the levels; the last word ends with zeros.
+        `results`: one per job, after its last word. After an error fewer words come out, but never wrong ones.
+
+    Timing: an engine's, see Engine; a job starts its engines one cycle after it is taken. Words of several streams come
+    out in turns, and engines wait for each other only when one is WAITING_WORDS words ahead.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        word = stream.Signature(8 * config.word_bytes)
+        super().__init__(
+            {
+                "jobs": In(stream.Signature(Job(config))),
+                "words": In(word),
+                "weights": Out(word),
+                "results": Out(stream.Signature(Result)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        engines = [Engine(self.config) for _ in range(self.config.cabac_engines)]
+        for index, engine in enumerate(engines):
+            m.submodules[f"engine{index}"] = engine
+        m.submodules.distributor = distributor = Distributor(self.config)
+        wiring.connect(m, wiring.flipped(self.words), distributor.words)
+        for engine, words in zip(engines, distributor.streams, strict=True):
+            wiring.connect(m, words, engine.words)
+
+        job = Signal(Job(self.config))
+        prepares, running = Signal(), Signal()
+        used = Signal(len(engines))
+        aborts = Signal()
+        m.d.comb += [
+            self.jobs.ready.eq(~prepares & ~running),
+            aborts.eq(Cat(engine.failed for engine in engines).any()),
+        ]
+        with m.If(self.jobs.valid & self.jobs.ready):
+            m.d.sync += [job.eq(self.jobs.payload), prepares.eq(1)]
+        with m.If(prepares):
+            m.d.sync += [prepares.eq(0), running.eq(1), used.eq((1 << (1 << job.log2_streams)) - 1)]
+        self._start(m, job, prepares, engines, distributor)
+        empty = self._collect(m, job, prepares, aborts, engines)
+
+        # The tensor is through when all its engines are.
+        result = self.results.payload
+        done = Cat(engine.results.valid for engine in engines)
+        total = Signal(LEVEL_BITS + exact_log2(len(engines)))
+        m.d.comb += [
+            self.results.valid.eq(running & ((done & used) == used) & empty),
+            result.tensor.eq(job.tensor),
+            total.eq(sum(Mux(use, engine.results.payload.saturated, 0) for use, engine in zip(used, engines, strict=True))),
+            result.saturated.eq(Mux(total[LEVEL_BITS:].any(), (1 << LEVEL_BITS) - 1, total)),
+            result.position.eq(engines[0].results.payload.position),
+        ]
+        for index, engine in reversed(list(enumerate(engines))):
+            with m.If(engine.failed):
+                m.d.comb += [
+                    result.stream.eq(index),
+                    result.error.eq(engine.results.payload.error),
+                    result.position.eq(engine.results.payload.position),
+                ]
+        finishes = self.results.valid & self.results.ready
+        for index, engine in enumerate(engines):
+            m.d.comb += [
+                engine.results.ready.eq(finishes & used[index]),
+                engine.abort.eq(aborts & used[index]),
+            ]
+        with m.If(finishes):
+            m.d.sync += running.eq(0)
+        return m
+
+    def _start(
+        self, m: Module, job: Signal, starts: Signal, engines: list[Engine], distributor: Distributor
+    ) -> None:
+        """Tell each engine its share."""
+        lane_bits = exact_log2(self.config.word_bytes)
+        words = Signal(LEVEL_BITS - lane_bits + 1)
+        missing = Signal(lane_bits)
+        last_stream = Signal(2)
+        mask = Signal(2)
+        stream_words = []
+        m.d.comb += [
+            words.eq((job.levels + self.config.word_bytes - 1) >> lane_bits),
+            missing.eq(-job.levels),
+            mask.eq((1 << job.log2_streams) - 1),
+            last_stream.eq((words - 1) & mask),
+        ]
+        for index, engine in enumerate(engines):
+            own = Signal.like(words, name=f"words{index}")
+            length = job.lengths[index]
+            in_use = index <= mask
+            used_bytes = length + job.offset if index == 0 else length
+            stream_words.append(
+                Mux(in_use & (length != 0), (used_bytes + self.config.word_bytes - 1) >> lane_bits, 0)
+            )
+            settings = engine.jobs.payload.settings
+            m.d.comb += [
+                own.eq((words + mask - index) >> job.log2_streams),
+                engine.jobs.valid.eq(starts & in_use),
+                settings.eq(job.settings),
+                engine.jobs.payload.levels.eq((own << lane_bits) - Mux(last_stream == index, missing, 0)),
+                engine.jobs.payload.length.eq(length),
+                engine.jobs.payload.offset.eq(job.offset if index == 0 else 0),
+            ]
+        word_count = Signal(STREAM_BYTES_BITS)
+        m.d.comb += [
+            word_count.eq(sum(stream_words)),
+            distributor.start.eq(starts),
+            distributor.tagged.eq(job.log2_streams != 0),
+            distributor.word_count.eq(word_count),
+        ]
+
+    def _collect(
+        self, m: Module, job: Signal, starts: Signal, aborts: Signal, engines: list[Engine]
+    ) -> Signal:
+        """Words in turns; returns whether none waits."""
+        turn = Signal(exact_log2(len(engines)))
+        mask = (1 << job.log2_streams) - 1
+        valids, payloads = [], []
+        moves = self.weights.valid & self.weights.ready
+        if len(engines) == 1:
+            wiring.connect(m, engines[0].weights, wiring.flipped(self.weights))
+            return ~engines[0].weights.valid
+        held = Signal()
+        for index, engine in enumerate(engines):
+            fifo = SyncFIFOBuffered(width=8 * self.config.word_bytes, depth=WAITING_WORDS)
+            m.submodules[f"fifo{index}"] = fifo
+            m.d.comb += [
+                fifo.w_en.eq(engine.weights.valid),
+                fifo.w_data.eq(engine.weights.payload),
+                engine.weights.ready.eq(fifo.w_rdy),
+                # What waits behind a fault is dropped, but not a word already offered.
+                fifo.r_en.eq((aborts & ~(held & (turn == index))) | (moves & (turn == index))),
+            ]
+            valids.append(fifo.r_rdy)
+            payloads.append(fifo.r_data)
+        m.d.comb += [
+            self.weights.valid.eq(Array(valids)[turn] & (~aborts | held)),
+            self.weights.payload.eq(Array(payloads)[turn]),
+        ]
+        m.d.sync += held.eq(self.weights.valid & ~self.weights.ready)
+        with m.If(starts):
+            m.d.sync += turn.eq(0)
+        with m.Elif(moves):
+            m.d.sync += turn.eq((turn + 1) & mask)
+        return ~Cat(valids).any()

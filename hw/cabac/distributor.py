@@ -1,0 +1,76 @@
+"""Words of one block in memory to the streams they belong to."""
+
+from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ..config import Config
+from ..dma.skid import SkidBuffer
+from .interleave import TAG_BITS
+from .job import STREAM_BYTES_BITS
+
+
+class Distributor(wiring.Component):
+    """Hands each word to its stream. A single stream's words have no tags; those of several come in groups, a tag word
+    in front: its bits 1:0 name the stream of the first word behind it, and so on.
+
+    Ports:
+        `start`: a block of `words_left` words (without tag words) begins, `tagged` or not. The one before must be
+            through.
+        `words`: the block; taken no further than it goes.
+        `streams`: what goes where.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        word = stream.Signature(8 * config.word_bytes)
+        super().__init__(
+            {
+                "start": In(1),
+                "tagged": In(1),
+                "word_count": In(STREAM_BYTES_BITS),
+                "words": In(word),
+                "streams": Out(word).array(config.cabac_engines),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        width = 8 * self.config.word_bytes
+        words_left = Signal.like(self.word_count)
+        tagged = Signal()
+        tags = Signal(width, reset_less=True)
+        tags_left = Signal(range(width // TAG_BITS + 1))
+        takes_tags = Signal()
+        passes = Signal()
+        readies = []
+        target = Signal(exact_log2(self.config.cabac_engines))
+        m.d.comb += [
+            target.eq(Mux(tagged, tags[:TAG_BITS], 0)),
+            takes_tags.eq((words_left != 0) & tagged & (tags_left == 0)),
+        ]
+        for index, output in enumerate(self.streams):
+            skid = SkidBuffer(data.StructLayout({"word": width}))
+            m.submodules[f"skid{index}"] = skid
+            m.d.comb += [
+                skid.input.payload.word.eq(self.words.payload),
+                skid.input.valid.eq(self.words.valid & (words_left != 0) & ~takes_tags & (target == index)),
+                output.valid.eq(skid.output.valid),
+                output.payload.eq(skid.output.payload.word),
+                skid.output.ready.eq(output.ready),
+            ]
+            readies.append(skid.input.ready)
+        m.d.comb += [
+            passes.eq((words_left != 0) & ~takes_tags & Array(readies)[target]),
+            self.words.ready.eq(takes_tags | passes),
+        ]
+        with m.If(self.start):
+            m.d.sync += [words_left.eq(self.word_count), tagged.eq(self.tagged), tags_left.eq(0)]
+        with m.Elif(self.words.valid & takes_tags):
+            m.d.sync += [tags.eq(self.words.payload), tags_left.eq(width // TAG_BITS)]
+        with m.Elif(self.words.valid & passes):
+            m.d.sync += [words_left.eq(words_left - 1), tags.eq(tags >> TAG_BITS)]
+            with m.If(tagged):
+                m.d.sync += tags_left.eq(tags_left - 1)
+        return m
