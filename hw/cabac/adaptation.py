@@ -10,8 +10,8 @@ from .tables import SHIFT0, SHIFT1, TRANSITION, lookup
 class Context(data.Struct):
     """A context variable. All bits 0 is the initial one.
 
-    `column` and `mps_is_0` follow from the states: with p = 16 * state0 + state1 they are abs(p >> 7) and p < 0. They are
-    kept beside the states so that the next bin can start from them.
+    `column` and `mps_is_0` follow from the states: with p = 16 * state0 + state1 they are abs(p >> 7) and p < 0.
+    They are kept beside the states so that the next bin can start from them.
     """
 
     state0: signed(8)

@@ -92,9 +92,7 @@ class ContextMemory(wiring.Component):
             greater = self._bank(m, f"greater{value}", enable, place.number[:ROW_BITS])
             m.d.comb += [greater.addr.eq(self.greater_number), context.as_value().eq(greater.data)]
         halves = [
-            self._bank(
-                m, f"prefix{half}", place.prefix & (place.number[-1] == half), place.number[:ROW_BITS]
-            )
+            self._bank(m, f"prefix{half}", place.prefix & (place.number[-1] == half), place.number[:ROW_BITS])
             for half in range(2)
         ]
         for port in halves:
@@ -104,9 +102,7 @@ class ContextMemory(wiring.Component):
 
     def _bank(self, m: Module, name: str, selected: object, row: object) -> memory.ReadPort:
         """A memory of CLEAR_CYCLES contexts, written where the current bin's context is `selected`; its read port."""
-        m.submodules[name] = words = memory.Memory(
-            shape=Context.as_shape().size, depth=CLEAR_CYCLES, init=[]
-        )
+        m.submodules[name] = words = memory.Memory(shape=Context.as_shape().size, depth=CLEAR_CYCLES, init=[])
         write = words.write_port()
         m.d.comb += [
             write.en.eq(self.clear | (self.write & selected)),

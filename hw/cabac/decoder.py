@@ -9,7 +9,7 @@ from amaranth.utils import exact_log2
 from ..config import Config
 from .distributor import Distributor
 from .engine import Engine
-from .job import LEVEL_BITS, STREAM_BYTES_BITS, DecodeError, Job, Result
+from .job import LEVEL_BITS, Job, Result
 
 WAITING_WORDS = 16
 """Words an engine may be ahead of its turn."""
@@ -46,11 +46,6 @@ class CabacDecoder(wiring.Component):
         engines = [Engine(self.config) for _ in range(self.config.cabac_engines)]
         for index, engine in enumerate(engines):
             m.submodules[f"engine{index}"] = engine
-        m.submodules.distributor = distributor = Distributor(self.config)
-        wiring.connect(m, wiring.flipped(self.words), distributor.words)
-        for engine, words in zip(engines, distributor.streams, strict=True):
-            wiring.connect(m, words, engine.words)
-
         job = Signal(Job(self.config))
         prepares, running = Signal(), Signal()
         used = Signal(len(engines))
@@ -63,7 +58,8 @@ class CabacDecoder(wiring.Component):
             m.d.sync += [job.eq(self.jobs.payload), prepares.eq(1)]
         with m.If(prepares):
             m.d.sync += [prepares.eq(0), running.eq(1), used.eq((1 << (1 << job.log2_streams)) - 1)]
-        self._start(m, job, prepares, engines, distributor)
+        self._start(m, job, prepares, engines)
+        self._distribute(m, job, prepares, engines)
         empty = self._collect(m, job, prepares, aborts, engines)
 
         # The tensor is through when all its engines are.
@@ -73,7 +69,12 @@ class CabacDecoder(wiring.Component):
         m.d.comb += [
             self.results.valid.eq(running & ((done & used) == used) & empty),
             result.tensor.eq(job.tensor),
-            total.eq(sum(Mux(use, engine.results.payload.saturated, 0) for use, engine in zip(used, engines, strict=True))),
+            total.eq(
+                sum(
+                    Mux(use, engine.results.payload.saturated, 0)
+                    for use, engine in zip(used, engines, strict=True)
+                )
+            ),
             result.saturated.eq(Mux(total[LEVEL_BITS:].any(), (1 << LEVEL_BITS) - 1, total)),
             result.position.eq(engines[0].results.payload.position),
         ]
@@ -94,16 +95,13 @@ class CabacDecoder(wiring.Component):
             m.d.sync += running.eq(0)
         return m
 
-    def _start(
-        self, m: Module, job: Signal, starts: Signal, engines: list[Engine], distributor: Distributor
-    ) -> None:
-        """Tell each engine its share."""
+    def _start(self, m: Module, job: Signal, starts: Signal, engines: list[Engine]) -> None:
+        """Tell each engine its share of the levels."""
         lane_bits = exact_log2(self.config.word_bytes)
         words = Signal(LEVEL_BITS - lane_bits + 1)
         missing = Signal(lane_bits)
         last_stream = Signal(2)
         mask = Signal(2)
-        stream_words = []
         m.d.comb += [
             words.eq((job.levels + self.config.word_bytes - 1) >> lane_bits),
             missing.eq(-job.levels),
@@ -112,27 +110,38 @@ class CabacDecoder(wiring.Component):
         ]
         for index, engine in enumerate(engines):
             own = Signal.like(words, name=f"words{index}")
-            length = job.lengths[index]
             in_use = index <= mask
-            used_bytes = length + job.offset if index == 0 else length
-            stream_words.append(
-                Mux(in_use & (length != 0), (used_bytes + self.config.word_bytes - 1) >> lane_bits, 0)
-            )
             settings = engine.jobs.payload.settings
             m.d.comb += [
                 own.eq((words + mask - index) >> job.log2_streams),
                 engine.jobs.valid.eq(starts & in_use),
                 settings.eq(job.settings),
                 engine.jobs.payload.levels.eq((own << lane_bits) - Mux(last_stream == index, missing, 0)),
-                engine.jobs.payload.length.eq(length),
+                engine.jobs.payload.length.eq(job.lengths[index]),
                 engine.jobs.payload.offset.eq(job.offset if index == 0 else 0),
             ]
-        word_count = Signal(STREAM_BYTES_BITS)
+
+    def _distribute(self, m: Module, job: Signal, starts: Signal, engines: list[Engine]) -> None:
+        """The block's words to the engines. One engine takes its words and no more by itself."""
+        if len(engines) == 1:
+            wiring.connect(m, wiring.flipped(self.words), engines[0].words)
+            return
+        m.submodules.distributor = distributor = Distributor(self.config)
+        wiring.connect(m, wiring.flipped(self.words), distributor.words)
+        lane_bits = exact_log2(self.config.word_bytes)
+        stream_words = []
+        for index, (engine, words) in enumerate(zip(engines, distributor.streams, strict=True)):
+            wiring.connect(m, words, engine.words)
+            length = job.lengths[index]
+            block_bytes = length + (job.offset if index == 0 else 0)
+            in_use = index < (1 << job.log2_streams)
+            stream_words.append(
+                Mux(in_use & (length != 0), (block_bytes + self.config.word_bytes - 1) >> lane_bits, 0)
+            )
         m.d.comb += [
-            word_count.eq(sum(stream_words)),
             distributor.start.eq(starts),
             distributor.tagged.eq(job.log2_streams != 0),
-            distributor.word_count.eq(word_count),
+            distributor.word_count.eq(sum(stream_words)),
         ]
 
     def _collect(

@@ -54,9 +54,9 @@ class Engine(wiring.Component):
         `failed`: the stream was given up because of an error; until the result is taken.
         `abort`: give up the stream, too, without an error: it belongs to one that failed.
 
-    Timing: with words there at once the first bin of the first level is decoded 20 cycles after the job is taken (more when
-    more than 13 bytes are skipped). From then on a context-coded bin or two bypass bins a cycle, without pause, unless
-    words are late or weights are not taken.
+    Timing: with words there at once the first level's first bin is decoded 22 cycles after the job is taken, later by
+    a cycle per byte skipped beyond 13. From then on a context-coded bin or two bypass bins a cycle, without pause,
+    unless words are late or weights are not taken.
     """
 
     def __init__(self, config: Config):
@@ -72,11 +72,21 @@ class Engine(wiring.Component):
                 "failed": Out(1),
             }
         )
+        # The state, for the tests' proofs.
+        self.phase = Signal(len(Phase), init=1 << Phase.IDLE)
+        self.job = Signal(EngineJob(config))
+        self.width = Signal(9)
+        self.slack = Signal(9)
+        self.context = Signal(Context)
+        self.place = Signal(Place)
+        self.size = Signal(SIZE_BITS)
+        self.bins_left = Signal(NUMBER_BITS)
+        self.window = BitWindow()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.feed = feed = ByteFeed(self.config)
-        m.submodules.window = window = BitWindow()
+        m.submodules.window = window = self.window
         m.submodules.packer = packer = WeightPacker(self.config)
         m.submodules.contexts = contexts = ContextMemory()
         m.submodules.decision = decision = Decision()
@@ -87,18 +97,13 @@ class Engine(wiring.Component):
         wiring.connect(m, feed.bytes, window.bytes)
         wiring.connect(m, packer.words, wiring.flipped(self.weights))
 
-        phase = Signal(len(Phase), init=1 << Phase.IDLE)
-        job = Signal(EngineJob(self.config))
+        phase, job, context, place = self.phase, self.job, self.context, self.place
+        width, slack, size, bins_left = self.width, self.slack, self.size, self.bins_left
         settings = job.settings
-        width = Signal(9)
-        slack = Signal(9)
-        context = Signal(Context)
-        place = Signal(Place)
         dependent = Signal()
         level_count = Signal.like(job.levels)
-        is_last = Signal()
-        size = Signal(SIZE_BITS)
-        bins_left = Signal(NUMBER_BITS)
+        one_left, two_left = Signal(), Signal()
+        level_ended = Signal()
 
         def at(*phases: Phase) -> ValueLike:
             return Cat(phase[each] for each in phases).any()
@@ -108,6 +113,7 @@ class Engine(wiring.Component):
         two_bins = bins_left >= BYPASS_BINS
         last_bins = bins_left <= BYPASS_BINS
         step, fills = Signal(), Signal()
+        decided = Signal()
         value = Signal()
         m.d.comb += [
             fills.eq(window.ready & phase[Phase.FILL]),
@@ -121,11 +127,12 @@ class Engine(wiring.Component):
             bypass.bits.eq(window.bits[-BYPASS_BINS:]),
             adapt0.before.eq(context),
             adapt1.before.eq(context),
+            decided.eq(decision.lps ^ ~context.mps_is_0),
             value.eq(
                 Mux(
                     is_bypass,
                     Mux(two_bins, bypass.bins[0], bypass.bins[1]),
-                    decision.lps ^ ~context.mps_is_0,
+                    decided,
                 )
             ),
             window.use_long.eq(decision.lps & ~is_bypass & ~phase[Phase.FILL]),
@@ -151,7 +158,7 @@ class Engine(wiring.Component):
             contexts.place.eq(place),
             contexts.dependent.eq(dependent),
             contexts.write.eq(step & at(Phase.SIG, Phase.SIGN, Phase.GREATER, Phase.PREFIX)),
-            contexts.written.eq(Mux(value, adapt1.after, adapt0.after)),
+            contexts.written.eq(Mux(decided, adapt1.after, adapt0.after)),
             # Parity of the level that a 0 ends: of its size, which is cabac_unary_length + 1 before the remainder.
             contexts.next_parity.eq(
                 Mux(phase[Phase.GREATER], size[0], Mux(phase[Phase.PREFIX], ~unary_length[0], 0))
@@ -163,7 +170,9 @@ class Engine(wiring.Component):
             contexts.greater_number.eq(Mux(phase[Phase.SIGN], 0, size[:ROW_BITS])),
             contexts.prefix_number.eq(Mux(phase[Phase.PREFIX], place.number + 1, 0)),
             after_last_greater.eq(size[:NUMBER_BITS] == unary_length[:NUMBER_BITS]),
-            same_again.eq(phase[Phase.SIG] & (place.neighbour == 0) & (contexts.next_states[0] == place.state)),
+            same_again.eq(
+                phase[Phase.SIG] & (place.neighbour == 0) & (contexts.next_states[0] == place.state)
+            ),
         ]
         no_greater = unary_length == 0
         with m.If(phase[Phase.SIGN]):
@@ -184,7 +193,9 @@ class Engine(wiring.Component):
             with m.Else():
                 m.d.comb += if_1.eq(contexts.sig[0])
 
-        # Where the syntax goes, for either value.
+        # Where the syntax goes, for either value of a context-coded bin; bypass bins do not matter for it.
+        # level_count is one behind in the cycle after a level's last bin.
+        is_last = Mux(level_ended, two_left, one_left)
         next_level = Mux(is_last, 1 << Phase.TERMINATE, 1 << Phase.SIG)
         next_if_0, next_if_1 = Signal.like(phase), Signal.like(phase)
         ends_if_0, ends_if_1 = Signal(), Signal()
@@ -205,7 +216,7 @@ class Engine(wiring.Component):
             m.d.comb += [
                 ends_if_0.eq(place.number == 0),
                 next_if_0.eq(Mux(place.number == 0, next_level, 1 << Phase.BYPASS)),
-                prefix_too_long.eq(step & value & (place.number == PREFIX_CONTEXTS - 1)),
+                prefix_too_long.eq(step & decided & (place.number == PREFIX_CONTEXTS - 1)),
             ]
         with m.If(phase[Phase.BYPASS] & last_bins):
             m.d.comb += [next_if_0.eq(next_level), next_if_1.eq(next_level), ends_if_0.eq(1), ends_if_1.eq(1)]
@@ -220,7 +231,7 @@ class Engine(wiring.Component):
         ends = Signal()
         grown = Signal(SIZE_BITS)
         m.d.comb += [
-            ends.eq(step & Mux(value, ends_if_1, ends_if_0)),
+            ends.eq(step & Mux(decided, ends_if_1, ends_if_0)),
             grown.eq(Mux(two_bins, Cat(bypass.bins, size), Cat(bypass.bins[1], size))),
         ]
         with m.If(step):
@@ -228,10 +239,12 @@ class Engine(wiring.Component):
                 slack.eq(Mux(is_bypass, bypassed, decision.next_slack)),
                 width.eq(Mux(is_bypass, width, decision.next_width)),
                 context.eq(Mux(value, if_1, if_0)),
-                phase.eq(Mux(value, next_if_1, next_if_0)),
-                bins_left.eq(Mux(is_bypass, bins_left - BYPASS_BINS, Mux(phase[Phase.PREFIX], place.number, bins_left))),
+                phase.eq(Mux(decided, next_if_1, next_if_0)),
+                bins_left.eq(
+                    Mux(is_bypass, bins_left - BYPASS_BINS, Mux(phase[Phase.PREFIX], place.number, bins_left))
+                ),
                 Cat(place.sig, place.sign, place.greater, place.prefix).eq(
-                    Mux(value, next_if_1, next_if_0)[: Phase.PREFIX + 1]
+                    Mux(decided, next_if_1, next_if_0)[: Phase.PREFIX + 1]
                 ),
                 place.number.eq(
                     Mux(
@@ -242,8 +255,8 @@ class Engine(wiring.Component):
                 ),
             ]
             with m.If(phase[Phase.SIGN]):
-                m.d.sync += [place.negative.eq(value), size.eq(1)]
-            with m.If(phase[Phase.GREATER] & value):
+                m.d.sync += [place.negative.eq(decided), size.eq(1)]
+            with m.If(phase[Phase.GREATER] & decided):
                 m.d.sync += size.eq(Mux(after_last_greater, 1, size + 1))
             with m.If(phase[Phase.BYPASS]):
                 m.d.sync += size.eq(grown)
@@ -251,16 +264,21 @@ class Engine(wiring.Component):
                 m.d.sync += dependent.eq(value)
         with m.If(ends):
             m.d.sync += [
-                place.state.eq(Mux(value & phase[Phase.BYPASS], contexts.next_states[1], contexts.next_states[0])),
+                place.state.eq(
+                    Mux(value & phase[Phase.BYPASS], contexts.next_states[1], contexts.next_states[0])
+                ),
                 place.neighbour.eq(contexts.next_neighbour),
-                level_count.eq(level_count - 1),
-                is_last.eq(level_count == 2),
             ]
 
         # Levels on their way to words. `over` is noticed with the level that read too far.
         parts = Signal(LevelParts)
-        level_ended = Signal()
         with m.If(packer.advance):
+            with m.If(level_ended):
+                m.d.sync += [
+                    level_count.eq(level_count - 1),
+                    one_left.eq(two_left),
+                    two_left.eq(level_count == 3),
+                ]
             m.d.sync += [
                 level_ended.eq(ends),
                 parts.size.eq(Mux(phase[Phase.BYPASS], grown, size)),
@@ -297,7 +315,8 @@ class Engine(wiring.Component):
             m.d.sync += [
                 job.eq(new_job),
                 level_count.eq(new_job.levels),
-                is_last.eq(new_job.levels == 1),
+                one_left.eq(new_job.levels == 1),
+                two_left.eq(new_job.levels == 2),
                 dependent.eq(new_job.settings.dq & ~new_job.settings.dq_coded),
                 bins_left.eq(new_job.settings.header_bins + new_job.settings.dq_coded),
                 # 512 and rLPS 2 leave the 510 of 11.2.2.3.

@@ -1,8 +1,8 @@
 """The arithmetic decoder's interval: one context-coded bin, or bypass bins, in a cycle (11.2.4.3).
 
 The text's registers are ivlCurrRange and ivlOffset. Here they are `width` = ivlCurrRange, 256..510, and
-`slack` = ivlCurrRange - 1 - ivlOffset, so that 0 <= slack < width. A bin is the less probable one when slack < rLPS, which
-does not wait for ivlCurrRange - rLPS; the less probable bin leaves slack as it is; and where ivlOffset takes in a
+`slack` = ivlCurrRange - 1 - ivlOffset, so that 0 <= slack < width. A bin is the less probable one when slack < rLPS,
+which does not wait for ivlCurrRange - rLPS; the less probable bin leaves slack as it is; and where ivlOffset takes in a
 bit of the stream, slack takes in its complement.
 """
 

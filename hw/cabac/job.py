@@ -35,7 +35,9 @@ class Settings(data.Struct):
     """The part of a job that all streams of a tensor share."""
 
     unary_length: unsigned(8)  # cabac_unary_length
-    header_bins: unsigned(4)  # bypass bins in front of dq_flag, dropped: qp of NNR_PT_FLOAT32 has 6 + qp_density
+    header_bins: unsigned(
+        4
+    )  # bypass bins in front of dq_flag, dropped: qp of NNR_PT_FLOAT32 has 6 + qp_density
     dq_coded: unsigned(1)  # the stream has a dq_flag (NNR_PT_INT32, NNR_PT_FLOAT32); else `dq` holds
     dq: unsigned(1)
     low: signed(8)  # smallest weight: -128, or -8 for int4

@@ -97,9 +97,7 @@ class WeightPacker(wiring.Component):
         ]
         with m.If(self.advance):
             m.d.sync += [
-                size.eq(
-                    self.parts.size + Mux(self.parts.above_unary, self.settings.unary_length, 0)
-                ),
+                size.eq(self.parts.size + Mux(self.parts.above_unary, self.settings.unary_length, 0)),
                 first.eq(self.parts),
                 first_valid.eq(self.valid),
                 cut.eq(self.truncated),

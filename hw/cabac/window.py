@@ -1,23 +1,26 @@
 """The bits of the stream that the interval takes next."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .interval import MAX_SHIFT
 
-WINDOW_BITS = 16
+WINDOW_BITS = 8 + 2 * MAX_SHIFT - 1
+"""A byte goes in while there are at most WINDOW_BITS - 8; else MAX_SHIFT may go out and as many still be there."""
+SHOWN_BITS = 8
 
 
 class BitWindow(wiring.Component):
     """Takes bytes, shows the next bits, most significant first, and drops as many as its user says.
 
-    A byte goes in whenever there is room for one, so that MAX_SHIFT bits can go out in every cycle.
+    A byte goes in whenever there is room for one, so that MAX_SHIFT bits can go out in every cycle. A byte is shown in
+    the cycle after it was taken.
 
     Ports:
         `start`: forget everything.
         `bytes`: the stream; `ended`: no byte follows the ones already taken.
-        `bits`: the next bits, the first one highest, 0 after the end; a byte taken in this cycle is included.
+        `bits`: the next bits, the first one highest, 0 after the end. From registers.
         `ready`: enough bits for any step are there, or the stream has ended.
         `step`: drop bits. `use_long` chooses between `long_shift` and `short_shift`: it may come late.
         `count`: bits in the window; negative once bits beyond the end were dropped.
@@ -27,7 +30,7 @@ class BitWindow(wiring.Component):
     start: In(1)
     bytes: In(stream.Signature(8))
     ended: In(1)
-    bits: Out(WINDOW_BITS)
+    bits: Out(SHOWN_BITS)
     ready: Out(1)
     step: In(1)
     use_long: In(1)
@@ -41,19 +44,26 @@ class BitWindow(wiring.Component):
         window = Signal(WINDOW_BITS)
         taken = Signal()
         filled_count = Signal(signed(6))
-        filled = Cat(self.bits, self.previous)
+        filled = Signal(WINDOW_BITS)
+        with_previous = Cat(filled, self.previous)
         long, short = Signal(WINDOW_BITS + 1), Signal(WINDOW_BITS + 1)
         m.d.comb += [
             # Only once bits beyond the end were dropped is the count negative, and then there are no bytes.
             self.bytes.ready.eq(self.count <= WINDOW_BITS - 8),
             taken.eq(self.bytes.valid & self.bytes.ready),
-            self.bits.eq(
-                window | Mux(taken, Cat(Signal(8), self.bytes.payload) >> self.count.as_unsigned()[:4], 0)
+            filled.eq(
+                window
+                | Mux(
+                    taken,
+                    Cat(Const(0, WINDOW_BITS - 8), self.bytes.payload) >> self.count.as_unsigned()[:4],
+                    0,
+                )
             ),
             filled_count.eq(self.count + Mux(taken, 8, 0)),
-            self.ready.eq((filled_count >= MAX_SHIFT) | self.ended),
-            long.eq(filled << self.long_shift),
-            short.eq(filled << self.short_shift),
+            self.bits.eq(window[-SHOWN_BITS:]),
+            self.ready.eq((self.count >= MAX_SHIFT) | self.ended),
+            long.eq(with_previous << self.long_shift),
+            short.eq(with_previous << self.short_shift),
         ]
         with m.If(self.start):
             m.d.sync += [window.eq(0), self.count.eq(0)]
@@ -65,5 +75,5 @@ class BitWindow(wiring.Component):
                     Mux(self.use_long, filled_count - self.long_shift, filled_count - self.short_shift)
                 )
         with m.Else():
-            m.d.sync += [window.eq(self.bits), self.count.eq(filled_count)]
+            m.d.sync += [window.eq(filled), self.count.eq(filled_count)]
         return m

