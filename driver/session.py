@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.build import compile_graph
-from tosaic.compiler.integers import require_integers
 from tosaic.compiler.ir import DType, Graph, Tensor, validate
 from tosaic.compiler.ir.errors import InputError
 from tosaic.compiler.program import Program
@@ -76,7 +75,6 @@ class Session:
                     "a compiled program cannot run on golden, which needs the graph: give the .tosa file"
                 )
             validate(self.graph)
-            require_integers(self.graph)
             self.config = chosen
             self.inputs = [_argument(self.graph.tensors[name]) for name in self.graph.inputs]
             self.outputs = [_argument(self.graph.tensors[name]) for name in self.graph.outputs]

@@ -9,6 +9,7 @@ from tosaic.compiler.ir.errors import (
     ModelError,
     UnsupportedError,
 )
+from tosaic.compiler.ir.float_formats import is_representable, nearest
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor
 from tosaic.compiler.ir.graph_builder import GraphBuilder
 from tosaic.compiler.ir.operators import OPERATORS
@@ -28,6 +29,8 @@ __all__ = [
     "Operator",
     "Tensor",
     "UnsupportedError",
+    "is_representable",
+    "nearest",
     "read_tosa",
     "validate",
     "write_tosa",

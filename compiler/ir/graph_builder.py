@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.errors import ModelError
+from tosaic.compiler.ir.float_formats import nearest
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor
 from tosaic.compiler.ir.operators import OPERATORS, Node
 from tosaic.compiler.ir.validate import validate
@@ -35,7 +36,7 @@ class GraphBuilder:
         return name
 
     def constant(self, values: ArrayLike, dtype: DType, name: str | None = None) -> str:
-        """Adds a constant; ModelError if an integer does not fit the type."""
+        """Adds a constant; floats are rounded to the type, ModelError if an integer does not fit it."""
         array = np.asarray(values)
         if dtype.is_integer and array.size and not dtype.min <= array.min() <= array.max() <= dtype.max:
             raise ModelError(
@@ -43,7 +44,7 @@ class GraphBuilder:
                 f"{array.min()} to {array.max()}"
             )
         tensor = self._declare(name or self._fresh("constant"), array.shape, dtype)
-        tensor.data = array.astype(dtype.numpy)
+        tensor.data = nearest(array, dtype) if dtype.is_float else array.astype(dtype.numpy)
         return tensor.name
 
     def shape(self, sizes: Sequence[int], name: str | None = None) -> str:

@@ -1,8 +1,8 @@
-"""The golden model: TOSA's integer operators in NumPy, bit for bit, written from the specification.
+"""The golden model: TOSA's operators in NumPy, integers bit for bit, written from the specification.
 
 Every other target (emulator, RTL, board) is compared with it, so it shares no code with any of them: it
 imports only `tosaic.compiler.ir`. One file per section of the specification's chapter 2; semantics are
-those of 0.30 with its errata, in the 1.0 form of the operands.
+those of 0.30 with its errata, in the 1.0 form of the operands. What floats need is in `floating`.
 """
 
 from tosaic.sim.golden import (  # noqa: F401  (importing a section registers its kernels)
@@ -14,6 +14,7 @@ from tosaic.sim.golden import (  # noqa: F401  (importing a section registers it
     elementwise_binary,
     elementwise_ternary,
     elementwise_unary,
+    floating,
     image,
     pooling,
     reduction,

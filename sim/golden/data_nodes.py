@@ -5,7 +5,7 @@ import numpy as np
 from tosaic.sim.golden.kernels import kernel
 
 
-@kernel("IDENTITY")
+@kernel("IDENTITY", any_type=True)
 def identity(input1: np.ndarray) -> np.ndarray:
     """input1."""
     return input1

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph, InputError, ModelError, Operator, Tensor
+from tosaic.compiler.ir import Graph, InputError, ModelError, Operator, Tensor, is_representable
 from tosaic.sim.golden.kernels import evaluate_operator
 
 OnOperator = Callable[[Operator, int, int], None]
@@ -22,13 +22,14 @@ def evaluate(
 
     `inputs` maps every graph input to an array of its shape and `dtype.numpy`. Returns the graph outputs by
     name; with `keep` every tensor that an operator of this graph wrote (not those inside branches of
-    control-flow operators) and the graph outputs. INT48 is held in int64, INT4 in int8. The outputs are
+    control-flow operators) and the graph outputs. INT48 is held in int64, INT4 in int8, BF16 and the 8-bit floats
+    in float32. The outputs are
     the caller's own copies; kept tensors may share memory with the inputs and with constants.
 
     `on_operator(operator, index, total)` is called before each operator of the outermost graph.
 
-    Raises InputError for a missing, unknown or ill-typed input, UnsupportedError for an operator without an
-    integer kernel, and ModelError when a result does not have the shape that the graph declares. It expects
+    Raises InputError for a missing, unknown or ill-typed input, UnsupportedError for an operator without a
+    kernel, and ModelError when a result does not have the shape that the graph declares. It expects
     a graph that passes `tosaic.compiler.ir.validate` and repeats none of those checks.
     """
     for name in inputs:
@@ -57,6 +58,11 @@ def _checked_input(graph: Graph, name: str, inputs: Mapping[str, np.ndarray]) ->
         and not (tensor.dtype.min <= value.min() and value.max() <= tensor.dtype.max)
     ):
         raise InputError(f"input {tensor}: values must lie in {tensor.dtype.min}..{tensor.dtype.max}")
+    if not is_representable(value, tensor.dtype):
+        raise InputError(
+            f"input {tensor}: not every value is a {tensor.dtype.spelling}; "
+            "round the array first with tosaic.compiler.ir.nearest"
+        )
     return value
 
 

@@ -22,8 +22,8 @@ def resize(
     NEAREST keeps the type. BILINEAR gives int8 to int32, int16 to int48, scaled up by y_n * x_n.
     """
     y_n, y_d, x_n, x_d = (int(v) for v in scale)
-    y0, y1, dy = _sample(input.shape[1], y_n, y_d, int(offset[0]), int(border[0]))
-    x0, x1, dx = _sample(input.shape[2], x_n, x_d, int(offset[1]), int(border[1]))
+    y0, y1, dy = sample(input.shape[1], y_n, y_d, int(offset[0]), int(border[0]))
+    x0, x1, dx = sample(input.shape[2], x_n, x_d, int(offset[1]), int(border[1]))
     if mode == "NEAREST":
         y = np.where(2 * dy >= y_n, y1, y0)
         x = np.where(2 * dx >= x_n, x1, x0)
@@ -36,7 +36,7 @@ def resize(
     return wrap(above * (y_n - dy) + below * dy, out_dtype)
 
 
-def _sample(
+def sample(
     in_size: int, numerator: int, denominator: int, offset: int, border: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For each output index of one axis: the two input indices and the distance from the first, in 1/n."""

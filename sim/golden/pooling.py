@@ -22,10 +22,9 @@ def avg_pool2d(
     out_dtype: DType,
 ) -> np.ndarray:
     """input [N,IH,IW,C] to [N,OH,OW,C] of the same type: means over the positions inside the input."""
-    image = _pad_spatial(as_int64(input) - scalar(input_zp), pad)
-    sums = wrap(_reduce_windows(np.add, image, kernel, stride), DType.INT32)
-    inside = _pad_spatial(np.ones((1, *input.shape[1:3], 1), dtype=np.int64), pad)
-    count = _reduce_windows(np.add, inside, kernel, stride)
+    image = pad_spatial(as_int64(input) - scalar(input_zp), pad)
+    sums = wrap(reduce_windows(np.add, image, kernel, stride), DType.INT32)
+    count = window_sizes(input, kernel, stride, pad)
     means = apply_scale_32(sums, *reciprocal_scale(count), double_round=False)
     return clip(means + scalar(output_zp), out_dtype)
 
@@ -35,16 +34,16 @@ def max_pool2d(
     input: np.ndarray, *, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int]
 ) -> np.ndarray:
     """input [N,IH,IW,C] to [N,OH,OW,C] of the same type: largest element, padding never wins."""
-    image = _pad_spatial(input, pad, value=np.iinfo(input.dtype).min)
-    return _reduce_windows(np.maximum, image, kernel, stride)
+    image = pad_spatial(input, pad, value=np.iinfo(input.dtype).min)
+    return reduce_windows(np.maximum, image, kernel, stride)
 
 
-def _pad_spatial(image: np.ndarray, pad: Sequence[int], value: int = 0) -> np.ndarray:
+def pad_spatial(image: np.ndarray, pad: Sequence[int], value: float = 0) -> np.ndarray:
     """`image` [N,H,W,C] extended by `value`; `pad` is [top, bottom, left, right]."""
     return np.pad(image, ((0, 0), tuple(pad[:2]), tuple(pad[2:]), (0, 0)), constant_values=value)
 
 
-def _reduce_windows(
+def reduce_windows(
     combine: Callable[[np.ndarray, np.ndarray], np.ndarray],
     image: np.ndarray,
     kernel: Sequence[int],
@@ -52,7 +51,7 @@ def _reduce_windows(
 ) -> np.ndarray:
     """Combine each kernel window of the padded `image` [N,H,W,C]: first along y, then along x.
 
-    The order is free because `combine` is associative and commutative on integers.
+    The order is free because `combine` is associative and commutative (on floats, sums are rounded in float64).
     """
     for axis, size, step in zip((1, 2), kernel, stride, strict=True):
         outputs = (image.shape[axis] - size) // step + 1
@@ -62,3 +61,11 @@ def _reduce_windows(
         ]
         image = reduce(combine, taken)
     return image
+
+
+def window_sizes(
+    input: np.ndarray, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int]
+) -> np.ndarray:
+    """How many positions of each window lie inside the input, int64 [1,OH,OW,1]."""
+    inside = pad_spatial(np.ones((1, *input.shape[1:3], 1), dtype=np.int64), pad)
+    return reduce_windows(np.add, inside, kernel, stride)

@@ -13,10 +13,13 @@ DATA_MODES: tuple[Mode, ...] = modes(
     "int16",
     "int32",
     "fp16: PRO-FP",
-    "bf16: PRO-FP",
+    "bf16: EXT-BF16",
     "fp32: PRO-FP",
+    "fp8e4m3: EXT-FP8E4M3",
+    "fp8e5m2: EXT-FP8E5M2",
 )
-FLOAT_MODES: tuple[Mode, ...] = modes("in_out_t", "fp16: PRO-FP", "bf16: PRO-FP", "fp32: PRO-FP")
+FLOAT_MODES: tuple[Mode, ...] = modes("in_out_t", "fp16: PRO-FP", "bf16: EXT-BF16", "fp32: PRO-FP")
+FP8_MODES: tuple[Mode, ...] = modes("in_out_t", "fp8e4m3: EXT-FP8E4M3", "fp8e5m2: EXT-FP8E5M2")
 INT32_MODES: tuple[Mode, ...] = modes("in_out_t", "int32") + FLOAT_MODES
 INTEGER_MODES: tuple[Mode, ...] = modes("in_out_t", "int8", "int16", "int32")
 BOOL_MODES: tuple[Mode, ...] = modes("in_out_t", "bool")

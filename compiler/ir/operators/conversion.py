@@ -146,12 +146,18 @@ _CAST_MODES = modes(
         for b in ("bool", "int8", "int16", "int32")
         if a != b
     ),
-    *(f"{a} {b}: PRO-FP" for a in ("int8", "int16", "int32") for b in ("fp16", "bf16", "fp32")),
-    *(f"{a} {b}: PRO-FP" for a in ("fp16", "bf16", "fp32") for b in ("int8", "int16", "int32")),
+    *(f"{a} {b}: PRO-FP" for a in ("int8", "int16", "int32") for b in ("fp16", "fp32")),
+    *(f"{a} {b}: PRO-FP" for a in ("fp16", "fp32") for b in ("int8", "int16", "int32")),
+    *(f"{a} bf16: EXT-BF16" for a in ("int8", "int16", "int32")),
+    *(f"bf16 {b}: EXT-BF16" for b in ("int8", "int16", "int32")),
     "fp16 fp32: PRO-FP",
-    "bf16 fp32: PRO-FP",
     "fp32 fp16: PRO-FP",
-    "fp32 bf16: PRO-FP",
+    "bf16 fp32: EXT-BF16",
+    "fp32 bf16: EXT-BF16",
+    "bool fp32: PRO-FP of 1.1",
+    "fp32 bool: PRO-FP of 1.1",
+    *(f"{a} {b}: EXT-{b.upper()}" for a in ("fp16", "bf16", "fp32") for b in ("fp8e4m3", "fp8e5m2")),
+    *(f"{a} {b}: EXT-{a.upper()}" for a in ("fp8e4m3", "fp8e5m2") for b in ("fp16", "bf16", "fp32")),
 )
 
 SPECS = (
@@ -173,7 +179,7 @@ SPECS = (
             "int16 int48: EXT-INT16",
             "int16 int16: EXT-INT16",
             "fp16 fp16: PRO-FP",
-            "bf16 bf16: PRO-FP",
+            "bf16 bf16: EXT-BF16",
             "fp32 fp32: PRO-FP",
         ),
         _resize_shape,

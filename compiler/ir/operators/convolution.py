@@ -16,9 +16,11 @@ _MODES = modes(
     "fp16 fp16 fp16 fp16: PRO-FP",
     "fp16 fp16 fp16 fp32: PRO-FP",
     "fp16 fp16 fp32 fp32: PRO-FP",
-    "bf16 bf16 bf16 fp32: PRO-FP",
-    "bf16 bf16 fp32 fp32: PRO-FP",
+    "bf16 bf16 bf16 fp32: EXT-BF16",
+    "bf16 bf16 fp32 fp32: EXT-BF16",
     "fp32 fp32 fp32 fp32: PRO-FP",
+    "fp8e4m3 fp8e4m3 fp16 fp16: EXT-FP8E4M3",
+    "fp8e5m2 fp8e5m2 fp16 fp16: EXT-FP8E5M2",
 )
 
 

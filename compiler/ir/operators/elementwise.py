@@ -80,7 +80,7 @@ def _binary(name: str, clause: str, rows: tuple[Mode, ...], **more: Any) -> Oper
 
 def _comparison(name: str, clause: str) -> OperatorSpec:
     operands = (Operand("input1", "in_t", shape="shape1"), Operand("input2", "in_t", shape="shape2"))
-    rows = modes("in_t out_t", "int32 bool", "fp16 bool: PRO-FP", "bf16 bool: PRO-FP", "fp32 bool: PRO-FP")
+    rows = modes("in_t out_t", "int32 bool", "fp16 bool: PRO-FP", "bf16 bool: EXT-BF16", "fp32 bool: PRO-FP")
     return OperatorSpec(
         name, clause, "comparison", operands, (Operand("output", "out_t"),), rows, _binary_shape
     )
@@ -130,7 +130,7 @@ SPECS = (
             "int16 int32",
             "int32 int32",
             "fp16 fp16: PRO-FP",
-            "bf16 bf16: PRO-FP",
+            "bf16 bf16: EXT-BF16",
             "fp32 fp32: PRO-FP",
         ),
         _binary_shape,

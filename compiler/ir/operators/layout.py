@@ -3,7 +3,15 @@
 import math
 
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.operators.common import AXIS, DATA_MODES, FLOAT_MODES, OUTPUT, axis_in_range, shape_of
+from tosaic.compiler.ir.operators.common import (
+    AXIS,
+    DATA_MODES,
+    FLOAT_MODES,
+    FP8_MODES,
+    OUTPUT,
+    axis_in_range,
+    shape_of,
+)
 from tosaic.compiler.ir.operators.spec import MAX_RANK, Attribute, Node, Operand, OperatorSpec, Shape, modes
 
 _ANY_AXIS = (1, MAX_RANK)
@@ -100,8 +108,18 @@ def _scatter_shape(node: Node) -> list[Shape]:
     return [node.shape("values_in")]
 
 
-_GATHER_MODES = modes("value_t", "int8", "int16", "int32", "fp16: PRO-FP", "bf16: PRO-FP", "fp32: PRO-FP")
-_CONCAT_MODES = modes("in_out_t", "bool", "int8", "int16: EXT-INT16", "int32") + FLOAT_MODES
+_GATHER_MODES = modes(
+    "value_t",
+    "int8",
+    "int16",
+    "int32",
+    "fp16: PRO-FP",
+    "bf16: EXT-BF16",
+    "fp32: PRO-FP",
+    "fp8e4m3: EXT-FP8E4M3",
+    "fp8e5m2: EXT-FP8E5M2",
+)
+_CONCAT_MODES = modes("in_out_t", "bool", "int8", "int16: EXT-INT16", "int32") + FLOAT_MODES + FP8_MODES
 # int48_t is not in the specification's table: 0.30's FULLY_CONNECTED of int16_t lowers to it.
 _RESHAPE_MODES = DATA_MODES + modes("in_out_t", "int48: FULLY_CONNECTED of 0.30")
 _LAYOUT = "data layout"

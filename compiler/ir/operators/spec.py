@@ -68,8 +68,8 @@ class Mode:
 
     @property
     def is_float(self) -> bool:
-        """True for the combinations of the floating-point profile."""
-        return self.extension == "PRO-FP"
+        """True for the combinations with a float: the floating-point profile and its extensions."""
+        return any(dtype.is_float for dtype in self.types.values())
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={dtype.spelling}" for name, dtype in self.types.items())

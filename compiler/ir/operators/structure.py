@@ -1,7 +1,7 @@
 """Data nodes, CUSTOM, control flow and variables (2.14 - 2.16)."""
 
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.operators.common import FLOAT_MODES, OUTPUT, shape_of
+from tosaic.compiler.ir.operators.common import FLOAT_MODES, FP8_MODES, OUTPUT, shape_of
 from tosaic.compiler.ir.operators.spec import Attribute, Node, Operand, OperatorSpec, Shape, modes
 
 _IDENTITY_MODES = (
@@ -15,6 +15,7 @@ _IDENTITY_MODES = (
         "int48: EXT-INT16",
     )
     + FLOAT_MODES
+    + FP8_MODES
 )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.errors import ModelError, UnsupportedError
+from tosaic.compiler.ir.float_formats import nearest
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor
 
 _ACCUMULATORS = {DType.INT8: DType.INT32, DType.INT16: DType.INT48, DType.FP32: DType.FP32}
@@ -45,7 +46,8 @@ class _Lowering:
         if dtype.is_integer and array.size and not dtype.min <= array.min() <= array.max() <= dtype.max:
             raise ModelError(f"{op}: {part} must be in the range of {dtype.spelling}; found {list(values)}")
         name = self.name(op, part)
-        self.graph.tensors[name] = Tensor(name, array.shape, dtype, array.astype(dtype.numpy))
+        data = nearest(array, dtype) if dtype.is_float else array.astype(dtype.numpy)
+        self.graph.tensors[name] = Tensor(name, array.shape, dtype, data)
         return name
 
     def shape_constant(self, op: Operator, part: str, values: Sequence[int]) -> str:
