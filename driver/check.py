@@ -10,12 +10,15 @@ def first_difference(name: str, got: np.ndarray, wanted: np.ndarray) -> str | No
     """One line on the first element that differs; None when the arrays are equal."""
     if got.shape != wanted.shape:
         return f"tensor {name!r} has shape {list(got.shape)}, golden has {list(wanted.shape)}"
-    different = np.argwhere(got.astype(np.int64) != wanted.astype(np.int64))
+    equal = got == wanted
+    if got.dtype.kind == "f":
+        equal |= np.isnan(got) & np.isnan(wanted)
+    different = np.argwhere(~equal)
     if not len(different):
         return None
     where = tuple(int(i) for i in different[0])
     share = f"{len(different)} of {got.size} elements differ"
-    return f"tensor {name!r} differs at {list(where)}: got {int(got[where])}, golden {int(wanted[where])} ({share})"
+    return f"tensor {name!r} differs at {list(where)}: got {got[where].item()}, golden {wanted[where].item()} ({share})"
 
 
 def compare(graph: Graph, got: dict[str, np.ndarray], golden: dict[str, np.ndarray]) -> None:

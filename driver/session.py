@@ -161,9 +161,10 @@ class Session:
                     "reshape or crop it first"
                 )
             if value.dtype != argument.numpy:
+                quantize = "" if argument.type.is_float else "quantize it first, or "
                 raise InputError(
                     f"input {argument.name!r} has dtype {value.dtype}, the model wants {argument.numpy}: "
-                    f"quantize it first, or convert it with .astype(np.{argument.numpy})"
+                    f"{quantize}convert it with .astype(np.{argument.numpy})"
                 )
             values[argument.name] = value
         return values

@@ -115,15 +115,16 @@ def _decode_fp8(dtype: DType, count: int, data: memoryview) -> np.ndarray:
 
 
 def _encode_fp8(dtype: DType, flat: np.ndarray) -> bytes:
-    codes = {value.tobytes(): code for code, value in reversed(list(enumerate(_FP8[dtype])))}
-    not_a_number = int(np.flatnonzero(np.isnan(_FP8[dtype]))[0])
-    encoded = bytearray()
-    for value in flat.astype(np.float32):
-        code = not_a_number if np.isnan(value) else codes.get(value.tobytes())
-        if code is None:
-            raise ModelError(f"{value} is not a value of {dtype.spelling}")
-        encoded.append(code)
-    return bytes(encoded)
+    table = _FP8[dtype]
+    order = np.argsort(table.view(np.uint32), kind="stable")
+    known = table.view(np.uint32)[order]
+    not_a_number = table[np.flatnonzero(np.isnan(table))[0]]
+    values = np.where(np.isnan(flat), not_a_number, flat).astype(np.float32)
+    place = np.minimum(np.searchsorted(known, values.view(np.uint32)), known.size - 1)
+    wrong = known[place] != values.view(np.uint32)
+    if wrong.any():
+        raise ModelError(f"{values[wrong][0]} is not a value of {dtype.spelling}")
+    return order[place].astype(np.uint8).tobytes()
 
 
 _DECODERS = {

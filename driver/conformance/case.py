@@ -29,6 +29,12 @@ class Case:
     """What distinguishes the test within its operator: the types of its operands and results, or the error it makes."""
     unsigned: tuple[str, ...] = ()
     """Inexact outputs that hold the bit pattern of unsigned numbers."""
+    floats: tuple[str, ...] = ()
+    """Outputs of floating point: judged by the tolerance that the test states (`float_compliance`)."""
+    precise: bool = False
+    """A test of the floating-point profile alone: the reference model computes it in float64."""
+    bounded: bool = False
+    """The tolerance of the float outputs needs a second array that the reference model computes."""
 
     @property
     def name(self) -> str:
@@ -38,6 +44,10 @@ class Case:
         """The baked value of an output."""
         return self.folder / f"Conformance-{output}.npy"
 
+    def bounds(self, output: str) -> pathlib.Path:
+        """The baked second array of a float output: what the inputs' magnitudes give."""
+        return self.folder / f"Bounds-{output}.npy"
+
     def limits(self, output: str) -> pathlib.Path:
         """The baked range of an inexact output: int64 [2, ...], lowest and highest value of each element."""
         return self.folder / f"Range-{output}.npy"
@@ -45,6 +55,8 @@ class Case:
     def baked(self) -> bool:
         """Whether the expected outputs are there; a negative test has none."""
         files = [self.limits(name) if name in self.inexact else self.expected(name) for name in self.outputs]
+        if self.bounded:
+            files += [self.bounds(name) for name in self.floats]
         return self.negative or all(file.is_file() for file in files)
 
 
@@ -73,15 +85,19 @@ def read_case(file: pathlib.Path) -> Case:
 
 def _case(folder: pathlib.Path, text: dict[str, Any]) -> Case:
     tensors = text.get("meta", {}).get("compliance", {}).get("tensors", {})
-    modes = {name: tensor["mode"] for name, tensor in tensors.items()}
+    floats = tuple(
+        name for name, tensor in tensors.items() if tensor.get("data_type", "").startswith(("FP", "BF"))
+    )
+    modes = {name: tensor["mode"] for name, tensor in tensors.items() if name not in floats}
     unknown = set(modes.values()) - {"EXACT", "RESCALE_INEXACT"}
     if unknown:
         raise ValueError(f"outputs are compared by {', '.join(sorted(unknown))}, integers are not")
+    requirements = text.get("test_requirements", {})
     return Case(
         folder=folder,
         operator=text["test_details"]["operator"],
         negative=bool(text["expected_failure"]),
-        extensions=tuple(text.get("test_requirements", {}).get("extensions_required", [])),
+        extensions=tuple(requirements.get("extensions_required", [])),
         graph=text["tosa_file"],
         inputs=tuple(zip(text["ifm_name"], text["ifm_file"], strict=True)),
         outputs=tuple(text["ofm_name"]),
@@ -92,6 +108,9 @@ def _case(folder: pathlib.Path, text: dict[str, Any]) -> Case:
             for name, tensor in tensors.items()
             if tensor.get("rescale_inexact_info", {}).get("unsigned_data")
         ),
+        floats=floats,
+        precise="tosa-pro-int" not in requirements.get("profiles_supported", ["tosa-pro-int"]),
+        bounded=bool(requirements.get("bounds_file_required")),
     )
 
 

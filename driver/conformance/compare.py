@@ -1,4 +1,7 @@
-"""Compares the outputs of a test with the baked ones: bit for bit, or by a range where the specification has one."""
+"""Compares the outputs of a test with the baked ones: bit for bit, or by a range where the specification has one.
+
+Floats are judged by `float_compliance`.
+"""
 
 import pathlib
 
@@ -7,6 +10,7 @@ import numpy as np
 from tosaic.compiler.ir.errors import InputError
 
 from .case import Case
+from .float_compliance import deviation
 
 
 def difference(case: Case, outputs: dict[str, np.ndarray]) -> str | None:
@@ -15,7 +19,10 @@ def difference(case: Case, outputs: dict[str, np.ndarray]) -> str | None:
         if name not in outputs:
             return f"there is no output {name!r}"
         got = outputs[name]
-        if name in case.inexact:
+        if name in case.floats:
+            bounds = _load(case.bounds(name)) if case.bounded else None
+            problem = deviation(case, name, got, _load(case.expected(name)), bounds)
+        elif name in case.inexact:
             low, high = _load(case.limits(name))
             problem = _outside(name, as_numbers(got, unsigned=name in case.unsigned), low, high)
         else:

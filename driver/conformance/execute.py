@@ -9,6 +9,7 @@ from tosaic.driver.session import Session
 
 from .case import Case
 from .compare import difference
+from .float_files import load_input
 from .result import Result, Verdict
 
 
@@ -26,7 +27,8 @@ def run_case(case: Case, target: str, config: str) -> Result:
 
 def _outputs(case: Case, target: str, config: str) -> dict[str, np.ndarray]:
     session = Session(case.folder / case.graph, target, config)
-    return session.run({name: np.load(case.folder / file, allow_pickle=False) for name, file in case.inputs})
+    types = {argument.name: argument.type for argument in session.inputs}
+    return session.run({name: load_input(case.folder / file, types.get(name)) for name, file in case.inputs})
 
 
 def _positive(case: Case, target: str, config: str) -> tuple[Verdict, str]:

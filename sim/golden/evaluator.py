@@ -5,7 +5,15 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph, InputError, ModelError, Operator, Tensor, is_representable
+from tosaic.compiler.ir import (
+    Graph,
+    InputError,
+    ModelError,
+    Operator,
+    Tensor,
+    UnsupportedError,
+    is_representable,
+)
 from tosaic.sim.golden.kernels import evaluate_operator
 
 OnOperator = Callable[[Operator, int, int], None]
@@ -115,6 +123,12 @@ def _evaluate(graph: Graph, operator: Operator, operands: list[np.ndarray]) -> l
         while _call(graph, operator, "cond_graph", state)[0].reshape(-1)[0]:
             state = _call(graph, operator, "body_graph", state)
         return state
+    if operator.op == "CUSTOM":
+        name, domain = (operator.attributes.get(key, "") for key in ("operator_name", "domain_name"))
+        raise UnsupportedError(
+            f"{operator}: TOSA does not define what CUSTOM operator {name!r} of domain {domain!r} computes; "
+            "replace it by operators of the specification"
+        )
     out_dtypes = [graph.tensor(name).dtype for name in operator.outputs]
     return evaluate_operator(operator.op, operands, operator.attributes, out_dtypes, label=str(operator))
 

@@ -127,9 +127,9 @@ def evaluate_operator(
 def _in_float64(
     found: Kernel, operands: Sequence[np.ndarray], keywords: dict[str, Any], out_dtypes: Sequence[DType]
 ) -> list[np.ndarray]:
-    wide = [x.astype(np.float64) if x.dtype.kind == "f" else x for x in operands]
-    # Infinities and NaN are results like any other (TOSA 0.30 section 1.10).
+    # Infinities and NaN are values like any other (TOSA 0.30 section 1.10).
     with np.errstate(all="ignore"):
+        wide = [x.astype(np.float64) if x.dtype.kind == "f" else x for x in operands]
         computed = found.function(*wide, **keywords)
     results = computed if isinstance(computed, tuple) else (computed,)
     return [

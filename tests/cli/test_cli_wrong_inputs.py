@@ -160,7 +160,7 @@ def test_other_formats(refused):
     )
 
 
-@pytest.mark.parametrize("target", ["golden", "emulator"])
+@pytest.mark.parametrize("target", ["emulator", "sim"])
 def test_float_graph(refused, here, target):
     write_tosa(float_graph(), here / "float.tosa")
     assert refused("run", "float.tosa", "--random", "1", "--on", target) == (

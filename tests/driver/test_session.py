@@ -146,14 +146,31 @@ def test_wrong_sessions(tmp_path):
     )
 
 
-@pytest.mark.parametrize("target", ["golden", "emulator"])
-def test_float_graphs_are_refused_by_name_of_the_first_float_tensor(target):
+def test_accelerators_refuse_float_graphs_by_the_name_of_the_first_float_tensor():
     build = GraphBuilder()
     whole = build.input("whole", (4,), DType.INT32)
     build.output(build.add("CAST", [whole], dtype=DType.FP32))
     graph = build.finish()
-    assert raised(tosaic.UnsupportedError, lambda: tosaic.Session(graph, target=target)) == (
+    assert raised(tosaic.UnsupportedError, lambda: tosaic.Session(graph, target="emulator")) == (
         "tensor 'cast_0' fp32[4] is floating point and Tosaic computes integers: quantize the model to int8 first"
+    )
+
+
+def test_golden_runs_float_graphs():
+    build = GraphBuilder()
+    half = build.add(
+        "MUL",
+        [build.input("x", (3,), DType.FP32), build.constant([0.5], DType.FP32)]
+        + [build.constant([0], DType.INT8)],
+    )
+    build.output(build.add("CAST", [half], dtype=DType.BF16, output="y"))
+    session = tosaic.Session(build.finish(), target="golden")
+    outputs = session.run({"x": np.array([2, np.inf, 0.1], np.float32)}, check=True)
+    assert outputs["y"].dtype == np.float32
+    np.testing.assert_array_equal(outputs["y"], np.array([1, np.inf, 0.050048828125], np.float32))
+    message = raised(tosaic.InputError, lambda: session.run({"x": np.zeros(3, np.float64)}))
+    assert message == (
+        "input 'x' has dtype float64, the model wants float32: convert it with .astype(np.float32)"
     )
 
 

@@ -10,6 +10,7 @@ import typer
 from tosaic.cli import options
 from tosaic.cli.files import check_file, make_folder, writing
 from tosaic.cli.progress import progress_bar
+from tosaic.compiler.ir import nearest
 from tosaic.compiler.ir.errors import InputError
 from tosaic.driver.session import NodeArg, Session
 
@@ -159,6 +160,8 @@ def _load(name: str, file: str) -> np.ndarray:
 def _random(generator: np.random.Generator, argument: NodeArg) -> np.ndarray:
     if argument.numpy == np.bool_:
         return generator.integers(0, 2, argument.shape).astype(bool)
+    if argument.type.is_float:
+        return nearest(generator.standard_normal(argument.shape), argument.type)
     return generator.integers(
         argument.type.min, argument.type.max, argument.shape, endpoint=True, dtype=argument.numpy
     )
