@@ -170,7 +170,7 @@ def matmul(rng: Rng, dtype: DType) -> list[Case]:
 
 
 def resize(rng: Rng, dtype: DType) -> list[Case]:
-    parameters = [shape(4, 3, 5, 2), shape(-1, 2), shape(1, 0)]
+    parameters = [shape(4, 3, 5, 2), shape(-1, 2), shape(2, 0)]
     return [
         Case("RESIZE", [normal(rng, dtype, 1, 4, 5, 2), *parameters], dtype, {"mode": mode})
         for mode in ("NEAREST", "BILINEAR")
@@ -179,13 +179,16 @@ def resize(rng: Rng, dtype: DType) -> list[Case]:
 
 def cast(rng: Rng, dtype: DType) -> list[Case]:
     integers = [-3.5, -2.5, -0.5, 0.5, 1.5, 2.5, 126.7, 127.5, -128.5, 200.0, 40000.0, -40000.0, 3e9, -3e9]
-    from_float = value(dtype, [*special(dtype), *integers])
+    # No text says what integer NaN becomes; golden says 0, the reference model what its processor says.
+    from_float = value(dtype, [x for x in [*special(dtype), *integers] if not np.isnan(x)])
     cases = [Case("CAST", [from_float], whole) for whole in (INT8, INT16, INT32)]
     for whole in (INT8, INT16, INT32):
         numbers = np.append(rng.integers(whole.min, whole.max, 30, endpoint=True), [whole.min, whole.max])
         cases.append(Case("CAST", [value(whole, numbers)], dtype))
     others = {FP16: [FP32, *FP8], BF16: [FP32, *FP8], FP32: [FP16, BF16, *FP8]}[dtype]
-    numbers = value(dtype, [*special(dtype), 448.0, 460.0, 464.0, 470.0, 57344.0, 61000.0, *rng.normal(size=30)])
+    numbers = value(
+        dtype, [*special(dtype), 448.0, 460.0, 464.0, 470.0, 57344.0, 61000.0, *rng.normal(size=30)]
+    )
     cases += [Case("CAST", [numbers], other) for other in others]
     return cases + [Case("CAST", [normal(rng, small, 20)], dtype) for small in FP8]
 
@@ -221,8 +224,12 @@ CASES: dict[str, Make] = {
     **{op: binary(op) for op in ("ADD", "SUB")},
     **{op: binary(op, BOOL) for op in ("EQUAL", "GREATER", "GREATER_EQUAL")},
     "MUL": lambda rng, dtype: [Case("MUL", [*pairs(rng, dtype), zero(INT8)], dtype)],
-    "MAXIMUM": with_nan_modes(lambda rng, dtype, m: Case("MAXIMUM", [*pairs(rng, dtype)], dtype, {"nan_mode": m})),
-    "MINIMUM": with_nan_modes(lambda rng, dtype, m: Case("MINIMUM", [*pairs(rng, dtype)], dtype, {"nan_mode": m})),
+    "MAXIMUM": with_nan_modes(
+        lambda rng, dtype, m: Case("MAXIMUM", [*pairs(rng, dtype)], dtype, {"nan_mode": m})
+    ),
+    "MINIMUM": with_nan_modes(
+        lambda rng, dtype, m: Case("MINIMUM", [*pairs(rng, dtype)], dtype, {"nan_mode": m})
+    ),
     "POW": pow_cases,
     "SELECT": select,
     "CLAMP": with_nan_modes(clamp_case),

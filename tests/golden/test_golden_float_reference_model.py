@@ -1,5 +1,6 @@
 """Floats against TOSA's reference model in float64: the golden result is that number, rounded once."""
 
+import json
 import shutil
 import subprocess
 import zlib
@@ -19,14 +20,10 @@ LOWEST_EXPONENT = {DType.FP16: -14, DType.BF16: -126, DType.FP32: -126, DType.FP
 def run_in_float64(folder, graph):
     """The outputs of a graph without inputs, as the reference model computes them in its precise mode."""
     write_tosa(graph, folder / "graph.tosa")
-    command = [
-        REFERENCE_MODEL,
-        f"--tosa_file={folder / 'graph.tosa'}",
-        f"--ofm_name={','.join(graph.outputs)}",
-        f"--ofm_file={','.join(str(folder / f'{name}.npy') for name in graph.outputs)}",
-        "--tosa_level=EIGHTK",
-        "--precise_mode=1",
-    ]
+    names = {"ofm_name": graph.outputs, "ofm_file": [f"{name}.npy" for name in graph.outputs]}
+    nothing = {"ifm_name": [], "ifm_file": [], "expected_failure": False}
+    (folder / "desc.json").write_text(json.dumps({"tosa_file": "graph.tosa", **names, **nothing}))
+    command = [REFERENCE_MODEL, f"--test_desc={folder / 'desc.json'}", "--precise_mode=1"]
     finished = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return {name: np.load(folder / f"{name}.npy") for name in graph.outputs}
@@ -34,7 +31,8 @@ def run_in_float64(folder, graph):
 
 def half_units(got, reference, dtype):
     """Distance from `reference` in units in the last place of `dtype`; 0 where both are NaN or the same infinity."""
-    same = (got == nearest(reference, dtype)) | (np.isnan(got) & np.isnan(reference))
+    wanted = nearest(reference, dtype)
+    same = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
     exponent = np.maximum(np.frexp(reference)[1] - 1, LOWEST_EXPONENT[dtype])
     unit = np.ldexp(1.0, exponent - (SIGNIFICAND_BITS[dtype] - 1))
     with np.errstate(all="ignore"):

@@ -8,7 +8,10 @@ from tosaic.sim.golden.kernels import float_kernel
 
 @float_kernel("CAST")
 def cast(input: np.ndarray, *, out_dtype: DType) -> np.ndarray:
-    """To a float: the nearest one. To an integer: the nearest, ties to even, clipped to its range; NaN gives 0."""
+    """To a float: the nearest one. To an integer: the nearest, ties to even, clipped to its range.
+
+    NaN has no nearest integer: unpredictable, here 0.
+    """
     if out_dtype.is_float:
         return input.astype(np.float64)
     if out_dtype is DType.BOOL:
