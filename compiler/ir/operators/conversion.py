@@ -5,7 +5,7 @@ from tosaic.compiler.ir.operators.common import exact_division, shape_of
 from tosaic.compiler.ir.operators.spec import Attribute, Node, Operand, OperatorSpec, Shape, modes
 
 _MAX_RESIZE_EXTENT = 16384
-_MAX_RESIZE_NUMERATOR = 1 << 11
+MAX_RESIZE_NUMERATOR = 1 << 11
 
 
 def resize_parameters_complete(node: Node) -> str | None:
@@ -19,7 +19,7 @@ def resize_scale_in_range(node: Node) -> str | None:
     scale = node.ints("scale")
     y_n, y_d, x_n, x_d = scale
     positive = min(scale) > 0
-    if positive and max(y_n, x_n) <= _MAX_RESIZE_NUMERATOR and y_d < 16 * y_n and x_d < 16 * x_n:
+    if positive and max(y_n, x_n) <= MAX_RESIZE_NUMERATOR and y_d < 16 * y_n and x_d < 16 * x_n:
         return None
     return f"scale {scale}"
 

@@ -25,6 +25,12 @@ def clamp_bounds_ordered(node: Node) -> str | None:
     return f"min_val {low} and max_val {high}" if high < low else None
 
 
+def clamp_bounds_are_numbers(node: Node) -> str | None:
+    """min_val and max_val must not be NaN."""
+    low, high = node.attribute("min_val"), node.attribute("max_val")
+    return f"min_val {low} and max_val {high}" if low != low or high != high else None
+
+
 def clamp_bounds_in_range(node: Node) -> str | None:
     """min_val and max_val must be values of the input's type."""
     dtype = node.dtype("input")
@@ -96,7 +102,7 @@ SPECS = (
         modes("in_out_t", "int8", "int16: EXT-INT16") + FLOAT_MODES,
         "input",
         attributes=(Attribute("min_val", "number"), Attribute("max_val", "number"), NAN_MODE),
-        checks=(clamp_bounds_ordered, clamp_bounds_in_range),
+        checks=(clamp_bounds_ordered, clamp_bounds_are_numbers, clamp_bounds_in_range),
     ),
     _unary("SIGMOID", "2.4.2", _ACTIVATION, FLOAT_MODES, "input"),
     _unary("TANH", "2.4.3", _ACTIVATION, FLOAT_MODES, "input"),

@@ -110,8 +110,17 @@ def _pad(graph: Graph, op: Operator) -> _Attributes:
 
 def _resize(graph: Graph, op: Operator) -> _Attributes:
     y_n, y_d, x_n, x_d = scale = _ints(graph, op, "scale")
+    if graph.tensor(op.inputs[0]).dtype.is_float:
+        offset = _ints(graph, op, "offset")
+        return {
+            "output_size": graph.tensor(op.outputs[0]).shape[1:3],
+            "shift": 0,
+            "stride_fp": [y_d / y_n, x_d / x_n],
+            "offset_fp": [offset[0] / y_n, offset[1] / x_n],
+            "mode": op.attributes["mode"],
+        }
     shift = y_n.bit_length() - 1
-    if graph.tensor(op.inputs[0]).dtype.is_float or y_n != x_n or y_n != 1 << shift or not 1 <= shift <= 11:
+    if y_n != x_n or y_n != 1 << shift or not 1 <= shift <= 11:
         raise _unsupported(op, f"scale {scale} needs one power of two, 2 to 2048, as both numerators")
     return {
         "output_size": graph.tensor(op.outputs[0]).shape[1:3],

@@ -8,6 +8,7 @@ from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 from tosaic.compiler.ir.float_formats import nearest
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor
+from tosaic.compiler.ir.operators.conversion import MAX_RESIZE_NUMERATOR
 
 _ACCUMULATORS = {DType.INT8: DType.INT32, DType.INT16: DType.INT48, DType.FP32: DType.FP32}
 
@@ -189,24 +190,50 @@ def _shaped(*names: tuple[str, str]) -> _Rule:
 
 
 def _resize(lowering: _Lowering, op: Operator) -> None:
-    """n = 1 << shift, d = stride; the border that 0.30 files lack follows from output_size (errata B18)."""
-    if lowering.dtype(op.inputs[0]).is_float:
-        raise UnsupportedError(
-            f"{op}: RESIZE of floats in 0.30 files is not supported; export it as TOSA 1.0"
-        )
-    numerator = 1 << op.attributes["shift"]
-    stride, offset = op.attributes["stride"], op.attributes["offset"]
+    """The border that 0.30 files lack follows from output_size (errata B18)."""
+    axes = _float_axes(op) if lowering.dtype(op.inputs[0]).is_float else _integer_axes(op)
     sizes = lowering.shape(op.inputs[0])[1:3]
     border = [
         (output - 1) * step - ((size - 1) * numerator - start)
-        for output, step, size, start in zip(op.attributes["output_size"], stride, sizes, offset, strict=True)
+        for output, (numerator, step, start), size in zip(
+            op.attributes["output_size"], axes, sizes, strict=True
+        )
     ]
     parameters = [
-        lowering.shape_constant(op, "scale", [numerator, stride[0], numerator, stride[1]]),
-        lowering.shape_constant(op, "offset", offset),
+        lowering.shape_constant(op, "scale", [part for axis in axes for part in axis[:2]]),
+        lowering.shape_constant(op, "offset", [start for _, _, start in axes]),
         lowering.shape_constant(op, "border", border),
     ]
     lowering.add(op, [*op.inputs, *parameters], {"mode": op.attributes["mode"]})
+
+
+def _integer_axes(op: Operator) -> list[tuple[int, int, int]]:
+    """For y and x: numerator 1 << shift, denominator and offset."""
+    numerator = 1 << op.attributes["shift"]
+    return [
+        (numerator, stride, offset)
+        for stride, offset in zip(op.attributes["stride"], op.attributes["offset"], strict=True)
+    ]
+
+
+def _float_axes(op: Operator) -> list[tuple[int, int, int]]:
+    """For y and x: the smallest n, and d and offset, with d/n and offset/n the stride and offset in fp32."""
+    return [
+        _fraction(op, stride, offset)
+        for stride, offset in zip(op.attributes["stride_fp"], op.attributes["offset_fp"], strict=True)
+    ]
+
+
+def _fraction(op: Operator, stride: float, offset: float) -> tuple[int, int, int]:
+    if np.isfinite(stride) and np.isfinite(offset):
+        for numerator in range(1, MAX_RESIZE_NUMERATOR + 1):
+            step, start = round(stride * numerator), round(offset * numerator)
+            if np.float32(step / numerator) == stride and np.float32(start / numerator) == offset:
+                return numerator, step, start
+    raise UnsupportedError(
+        f"{op}: stride {stride} and offset {offset} are not fractions over one number up to "
+        f"{MAX_RESIZE_NUMERATOR}, as TOSA 1.0 wants them; choose such an output size"
+    )
 
 
 def _rescale(lowering: _Lowering, op: Operator) -> None:

@@ -146,11 +146,16 @@ def _condition_is_scalar(graph: Graph, op: Operator) -> None:
 def _resize(graph: Graph, op: Operator) -> None:
     if len(graph.tensors[op.inputs[0]].shape) != 4:
         _fail(graph, op, "input must have rank 4", str(graph.tensors[op.inputs[0]]))
-    for name in ("output_size", "stride", "offset"):
+    is_float = graph.tensors[op.inputs[0]].dtype.is_float
+    for name in (
+        ("output_size", "stride_fp", "offset_fp") if is_float else ("output_size", "stride", "offset")
+    ):
         values = op.attributes[name]
         if len(values) != 2:
             _fail(graph, op, f"{name} must have two elements", str(values))
-    if not 1 <= op.attributes["shift"] <= 11:
+    if is_float and op.attributes["shift"] != 0:
+        _fail(graph, op, "shift must be 0 for floats", str(op.attributes["shift"]))
+    if not is_float and not 1 <= op.attributes["shift"] <= 11:
         _fail(graph, op, "shift must be in the range 1 to 11", str(op.attributes["shift"]))
     if tuple(op.attributes["output_size"]) != graph.tensors[op.outputs[0]].shape[1:3]:
         _fail(

@@ -87,6 +87,8 @@ def _field(builder: FileBuilder, kind: str, value: Any) -> Field:
             return builder.ints(value)
         case "shorts":
             return builder.ints(value, "<i2")
+        case "floats":
+            return builder.ints(value, "<f4")
         case "bool":
             return ("bool", value)
         case "string":
