@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test conformance lint typecheck docs clean
+.PHONY: demo test conformance conformance-fp lint typecheck docs clean
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -23,19 +23,23 @@ demo: $(VENV)/installed
 test: $(VENV)/installed-dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup tests
 
-# TOSA's conformance suite: generated (byte-identical every time), expected outputs from the reference model, then run.
-# The empty gdb keeps the reference model from making a backtrace of each of its errors, 2 s a time.
+# TOSA's conformance suites of integers and of floats: generated (byte-identical every time), expected outputs from the
+# reference model, then run. The empty gdb keeps the model from making a backtrace of each of its errors, 2 s a time.
 SUITE := build/conformance
-EXTENSIONS := int16 int4 doubleround inexactround controlflow dynamic
+SUITE_FP := build/conformance-fp
+$(SUITE)/generated: PROFILE := int
+$(SUITE)/generated: EXTENSIONS := int16 int4 doubleround inexactround controlflow dynamic
+$(SUITE_FP)/generated: PROFILE := fp
+$(SUITE_FP)/generated: EXTENSIONS := bf16 fft fp8e4m3 fp8e5m2 controlflow dynamic
 
-$(SUITE)/generated: $(VENV)/installed-dev
-	mkdir -p $(SUITE)/bin
-	printf '#!/bin/sh\n' > $(SUITE)/bin/gdb
-	chmod +x $(SUITE)/bin/gdb
-	PATH="$(CURDIR)/$(SUITE)/bin:$(CURDIR)/$(BIN):$$PATH" $(BIN)/tosa_verif_conformance_generator \
-		--profile tosa-pro-int --extension $(EXTENSIONS:%=tosa-ext-%) --unit-tests operator --test-type both \
+$(SUITE)/generated $(SUITE_FP)/generated: $(VENV)/installed-dev
+	mkdir -p $(@D)/bin
+	printf '#!/bin/sh\n' > $(@D)/bin/gdb
+	chmod +x $(@D)/bin/gdb
+	PATH="$(CURDIR)/$(@D)/bin:$(CURDIR)/$(BIN):$$PATH" $(BIN)/tosa_verif_conformance_generator \
+		--profile tosa-pro-$(PROFILE) --extension $(EXTENSIONS:%=tosa-ext-%) --unit-tests operator --test-type both \
 		--tosa-version 1.0.2 --output-type binary --ref-model-path $(CURDIR)/$(BIN)/tosa_reference_model \
-		--build-directory $(SUITE)/work --output-directory $(SUITE)/suite -j $(JOBS)
+		--build-directory $(@D)/work --output-directory $(@D)/suite -j $(JOBS)
 	@touch $@
 
 # All three run whatever comes of the others; what does not pass is listed in docs/conformance.md.
@@ -47,6 +51,9 @@ conformance: $(SUITE)/generated
 	$(CONFORMANCE) --on emulator --allow-unsupported --junit $(SUITE)/emulator.xml || status=1; \
 	$(CONFORMANCE) --on sim --sample 2000 --seed 1 --allow-unsupported --junit $(SUITE)/sim.xml || status=1; \
 	exit $$status
+
+conformance-fp: $(SUITE_FP)/generated
+	$(BIN)/tosaic conformance $(SUITE_FP)/suite --bake --on golden -j $(JOBS) --junit $(SUITE_FP)/golden.xml
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -121,11 +121,10 @@ def max_pool_case(rng: Rng, dtype: DType, mode: str) -> Case:
 
 def avg_pool(rng: Rng, dtype: DType) -> list[Case]:
     attributes = {"kernel": [3, 2], "stride": [2, 2], "pad": [1, 0, 1, 0]}
-    accumulators = [FP16, FP32] if dtype is FP16 else [FP32]
     data = normal(rng, dtype, 2, 6, 7, 3)
     return [
         Case("AVG_POOL2D", [data, zero(dtype), zero(dtype)], dtype, {**attributes, "acc_type": acc})
-        for acc in accumulators
+        for acc in accumulators(dtype)
     ]
 
 
@@ -263,7 +262,16 @@ CASES: dict[str, Make] = {
     "layout": layout,
 }
 
-ALSO_FP8 = ("MATMUL", "CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D", "layout")
+ALSO_FP8 = (
+    "AVG_POOL2D",
+    "MAX_POOL2D",
+    "MATMUL",
+    "CONV2D",
+    "CONV3D",
+    "DEPTHWISE_CONV2D",
+    "TRANSPOSE_CONV2D",
+    "layout",
+)
 """Cases whose function takes the 8-bit floats, too."""
 
 

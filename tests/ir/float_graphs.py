@@ -75,11 +75,11 @@ def convolution(op: str, dtype: DType = FP32, result: DType | None = None, **att
     return _finish(build, op, inputs, **{"acc_type": FP32, "dtype": result} | attributes)
 
 
-def avg_pool2d(dtype: DType = FP32) -> Graph:
+def avg_pool2d(dtype: DType = FP32, acc_type: DType = FP32) -> Graph:
     build = GraphBuilder()
     zeros = [build.constant([0], dtype, name) for name in ("input_zp", "output_zp")]
     x = build.input("x", (1, 4, 5, 2), dtype)
-    return _finish(build, "AVG_POOL2D", [x, *zeros], acc_type=FP32, **_POOL)
+    return _finish(build, "AVG_POOL2D", [x, *zeros], acc_type=acc_type, **_POOL)
 
 
 def max_pool2d(dtype: DType = FP32) -> Graph:

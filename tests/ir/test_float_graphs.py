@@ -16,6 +16,7 @@ from float_graphs import (
     fft2d,
     gather,
     matmul,
+    max_pool2d,
     mul,
     negate,
     resize,
@@ -76,9 +77,11 @@ def test_float_resize_of_0_30_becomes_fractions() -> None:
 
 @pytest.mark.parametrize("dtype", FP8)
 def test_8_bit_floats(dtype: DType) -> None:
-    """TOSA 1.0's extensions: the convolutions and MATMUL to fp16_t, CAST, ARGMAX and what moves elements."""
+    """TOSA 1.0's extensions: the convolutions and MATMUL to fp16_t, pooling, CAST, ARGMAX and what moves elements."""
     validate(convolution("CONV2D", dtype, FP16, acc_type=FP16))
     validate(matmul(dtype, FP16))
+    validate(max_pool2d(dtype))
+    validate(avg_pool2d(dtype, FP16))
     validate(gather(dtype))
     validate(unary("ARGMAX", dtype, axis=0))
     for other in (FP16, BF16, FP32):
