@@ -7,13 +7,19 @@ from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.hw.config import Config
 
-from .kernels.convolution import ConvolutionPlan, emit_convolution, plan_convolution
+from .kernels.convolution import (
+    ConvolutionPlan,
+    convolution_boxes,
+    emit_convolution,
+    plan_convolution,
+)
 from .kernels.elementwise import emit_elementwise
 from .kernels.emitter import Emitter
 from .kernels.geometry import View, Window, window_of
 from .kernels.operands import Operands
 from .kernels.params import ParamBlock, pack_params, pack_table
-from .kernels.pool import emit_pool
+from .kernels.placed_params import PlacedParams
+from .kernels.pool import emit_pool, pool_boxes, pool_lanes
 from .kernels.strides import dense_strides
 from .lower.layers import ARRAY_OPERATORS, POOLS, Fuser, Layer
 from .lower.moves import MOVES, move_sources, plan_move
@@ -170,7 +176,7 @@ class Region:
                 window = dataclasses.replace(window, ic=window.ic * size)
         params, table = self._params(layer, plan)
         temporary = plan.weights.buffers() if plan is not None else []
-        params_address = self.placer.temporary(params.data, temporary)
+        placed = self._placed(params, temporary, plan)
         table_place = None
         if table is not None:
             table_place = (self.placer.temporary(table[0], temporary), table[1])
@@ -179,30 +185,35 @@ class Region:
             self.placer.bring(name)
         output = self.storage[layer.output]
         self.placer.place_output(layer.output, output, reads)
-        rows, buffers, taken = self.striper.stripes(layer, window, reads, output)
+        if window is not None:
+            if plan is not None:
+                cut = convolution_boxes(plan)
+            else:
+                cut = pool_boxes(graph, layer, window, pool_lanes(graph, layer, self.config))
+            param_bytes = params.tile_bytes if placed.constant_address is not None else 0
+            extent, buffers, taken = self.striper.image_boxes(layer, cut, reads, output, param_bytes)
+        else:
+            count, buffers, taken = self.striper.stripes(layer, reads, output)
         operands = Operands(self.emitter, self.placer.placements, buffers)
         if plan is not None:
             emit_convolution(
-                graph,
-                layer,
-                plan,
-                operands,
-                self.emitter,
-                rows,
-                params,
-                params_address,
-                table_place,
-                self.storage,
+                graph, layer, plan, operands, self.emitter, extent, placed, table_place, self.storage
             )
         elif window is not None:
-            emit_pool(graph, layer, window, operands, self.emitter, rows, table_place, self.storage)
+            emit_pool(graph, layer, window, operands, self.emitter, extent, table_place, self.storage)
         else:
             emit_elementwise(
-                graph, layer, operands, self.emitter, rows, params, params_address, table_place, self.storage
+                graph, layer, operands, self.emitter, count, params, placed.address, table_place, self.storage
             )
         self._finish(layer)
         self.placer.free_after(index, temporary + taken)
         return macs
+
+    def _placed(self, params: ParamBlock, temporary: list[int], plan: ConvolutionPlan | None) -> PlacedParams:
+        """Brings parameters in, unless they are so many that each box brings its own."""
+        if plan is not None and len(params.data) > self.config.am_bytes // 4:
+            return PlacedParams(params, 0, self.emitter.add_constant(params.data))
+        return PlacedParams(params, self.placer.temporary(params.data, temporary))
 
     def _move(self, index: int, layer: Layer) -> int:
         """Emits a layout operator."""

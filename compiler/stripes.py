@@ -1,15 +1,21 @@
-"""How a layer whose tensors are not resident is cut into stripes that fit the activation memory."""
+"""How a layer whose tensors are not resident is cut into stripes or boxes that fit the activation memory."""
 
+import dataclasses
 import math
+from collections.abc import Callable
 
 from tosaic.compiler.ir import Graph
 
 from .kernels.elementwise import box_buffers, stripeable, tileable
-from .kernels.geometry import Window
-from .kernels.operands import WINDOW, StripeBuffer, stripe_buffers
+from .kernels.image_boxes import Extent, ImageBoxes
+from .kernels.operands import PARAMETERS, WINDOW, StripeBuffer, stripe_buffers
 from .lower.layers import Layer
+from .lower.translate import ELEMENT
 from .memory import OutOfMemory
 from .placer import Placer
+
+_FEW_COLUMNS = (64, 32, 16, 8, 4, 2, 1)
+"""Widths of boxes that are cut along the channels too, the best first: many columns use weights often."""
 
 
 class Striper:
@@ -19,28 +25,100 @@ class Striper:
         self.graph, self.placer = graph, placer
 
     def stripes(
-        self, layer: Layer, window: Window | None, reads: list[str], output: str
+        self, layer: Layer, reads: list[str], output: str
     ) -> tuple[int, dict[str, StripeBuffer], list[int]]:
-        """(rows or elements per stripe, buffers, addresses to free) for tensors that are not resident."""
+        """(elements per stripe, buffers, addresses to free) for tensors that are not resident."""
         external = [name for name in [*reads, output] if not self.placer.placements[name].resident]
         elements = math.prod(self.graph.tensors[layer.output].shape)
-        whole = window.oh if window is not None else elements
         if not external:
-            return whole, {}, []
+            return elements, {}, []
         self.placer.release_pending()
-        if window is None and not stripeable(self.graph, layer):
+        if not stripeable(self.graph, layer):
             if tileable(layer):
                 return self._boxes(layer, external)
             sizes = {name: self.placer.placements[name].bytes for name in external}
-            return whole, *stripe_buffers(self.placer.arena, sizes)
-        step = 1 if window is not None else self.placer.config.columns
-        low, high, best = 1, max(1, whole // step), None
+            return elements, *stripe_buffers(self.placer.arena, sizes)
+
+        def sizes_of(count: int) -> dict[str, int]:
+            wholes = {name: self.placer.placements[name].bytes for name in external}
+            return {name: min(whole, count * (whole // elements)) for name, whole in wholes.items()}
+
+        step = self.placer.config.columns
+        count = self._largest(max(1, elements // step), elements, step, sizes_of)
+        if count is None:
+            raise self._too_large(layer)
+        return count, *stripe_buffers(self.placer.arena, sizes_of(count))
+
+    def image_boxes(
+        self, layer: Layer, cut: ImageBoxes, reads: list[str], output: str, param_bytes: int
+    ) -> tuple[Extent, dict[str, StripeBuffer], list[int]]:
+        """(largest box, buffers, addresses to free) of a layer with a window. `param_bytes`: of the parameters for
+        `cut.step` channels, when they are brought in box by box."""
+        external = [name for name in [*reads, output] if not self.placer.placements[name].resident]
+        most = cut.largest()
+        if not external and not param_bytes:
+            return most, {}, []
+        self.placer.release_pending()
+        target = self.graph.tensors[layer.output]
+        images = {output: ELEMENT[target.dtype].bytes}
+        for load in layer.program.loads[layer.program.body_loads :]:
+            images[self.placer.storage[load.tensor]] = load.element.bytes
+
+        def sizes_of(extent: Extent) -> dict[str, int]:
+            sizes = {}
+            for name in external:
+                if name == cut.window.view.storage:
+                    sizes[WINDOW + name] = cut.source_bytes(extent)
+                if name in images:
+                    sizes[name] = cut.image_bytes(extent, images[name])
+            if param_bytes:
+                sizes[PARAMETERS] = -(-extent.channels // cut.step) * param_bytes
+            return sizes
+
+        if param_bytes:
+            # Parameters may take an eighth of the memory, twice.
+            tiles = max(1, self.placer.config.am_bytes // 8 // param_bytes)
+            most = dataclasses.replace(most, channels=min(most.channels, tiles * cut.step))
+        attempts = [most, dataclasses.replace(most, rows=1)]
+        attempts += [Extent(1, min(most.columns, n), most.channels) for n in _FEW_COLUMNS]
+        for attempt in attempts:
+            extent = self._largest_extent(cut, attempt, sizes_of)
+            if extent is not None:
+                return extent, *stripe_buffers(self.placer.arena, sizes_of(extent))
+        raise self._too_large(layer)
+
+    def _largest_extent(
+        self, cut: ImageBoxes, most: Extent, sizes_of: Callable[[Extent], dict[str, int]]
+    ) -> Extent | None:
+        """The largest box within `most` that fits: of fewer rows; of one row, narrower; narrow, with fewer channels."""
+        if most.rows > 1:
+            rows = self._largest(
+                most.rows, most.rows, 1, lambda n: sizes_of(Extent(n, most.columns, most.channels))
+            )
+            return None if rows is None else Extent(rows, most.columns, most.channels)
+        if most.columns > _FEW_COLUMNS[0]:
+            columns = self._largest(
+                most.columns, most.columns, 1, lambda n: sizes_of(Extent(1, n, most.channels))
+            )
+            enough = columns is not None and columns >= _FEW_COLUMNS[2]
+            return Extent(1, columns, most.channels) if enough else None
+        channels = self._largest(
+            -(-most.channels // cut.step),
+            most.channels,
+            cut.step,
+            lambda n: sizes_of(Extent(1, most.columns, min(n, most.channels))),
+        )
+        return None if channels is None else Extent(1, most.columns, min(channels, most.channels))
+
+    def _largest(
+        self, high: int, whole: int, step: int, sizes_of: Callable[[int], dict[str, int]]
+    ) -> int | None:
+        """The largest multiple of `step`, up to `high` of them, whose buffers fit twice, or at least once."""
+        low, best = 1, None
         while low <= high:
             middle = (low + high) // 2
             try:
-                buffers, taken = stripe_buffers(
-                    self.placer.arena, self._stripe_sizes(layer, window, middle * step, external, output)
-                )
+                buffers, taken = stripe_buffers(self.placer.arena, sizes_of(middle * step))
             except OutOfMemory:
                 high = middle - 1
                 continue
@@ -53,13 +131,13 @@ class Striper:
                 low = middle + 1
             else:
                 high = middle - 1
-        if best is None:
-            raise OutOfMemory(
-                f"{layer.root}: one row of {self.graph.tensors[layer.output]} and its inputs "
-                "do not fit the activation memory"
-            )
-        sizes = self._stripe_sizes(layer, window, best * step, external, output)
-        return best * step, *stripe_buffers(self.placer.arena, sizes)
+        return None if best is None else best * step
+
+    def _too_large(self, layer: Layer) -> OutOfMemory:
+        return OutOfMemory(
+            f"{layer.root}: one pixel of {self.graph.tensors[layer.output]} and its inputs "
+            "do not fit the activation memory"
+        )
 
     def _boxes(self, layer: Layer, external: list[str]) -> tuple[int, dict[str, StripeBuffer], list[int]]:
         """`stripes` of a layer that broadcasts: the largest boxes of the result that fit."""
@@ -79,23 +157,3 @@ class Striper:
                 if limit == smallest:
                     raise
                 limit = max(smallest, limit // 2)
-
-    def _stripe_sizes(
-        self, layer: Layer, window: Window | None, rows: int, external: list[str], output: str
-    ) -> dict[str, int]:
-        sizes = {}
-        elements = math.prod(self.graph.tensors[layer.output].shape)
-        extra = [self.placer.storage[load.tensor] for load in layer.program.loads[layer.program.body_loads :]]
-        for name in external:
-            whole = self.placer.placements[name].bytes
-            if window is not None and name == window.view.storage:
-                spans = [
-                    window.input_span(0, *window.input_rows(oy, min(oy + rows, window.oh)))
-                    for oy in range(0, window.oh, rows)
-                ]
-                sizes[WINDOW + name] = max(stop - start for start, stop in spans)
-            if window is not None and (name == output or name in extra):
-                sizes[name] = min(whole, rows * (whole // (window.n * window.oh)))
-            elif window is None:
-                sizes[name] = min(whole, rows * (whole // elements))
-        return sizes

@@ -13,12 +13,13 @@ from tosaic.compiler.lower.layers import Layer
 from tosaic.compiler.lower.translate import ELEMENT
 from tosaic.compiler.schedule.tracker import Space, Span
 from tosaic.hw.config import Config
-from tosaic.hw.isa import STORE_STREAM, Instruction, Opcode, make
+from tosaic.hw.isa import STORE_STREAM, Element, Instruction, Opcode, make
 
 from .emitter import Access, Dim, Emitter
 from .geometry import Window
-from .operands import WINDOW, Operands
-from .params import ParamBlock
+from .image_boxes import MAX_COUNT, Box, Extent, ImageBoxes, Place, Source
+from .operands import Operands
+from .placed_params import PlacedParams
 from .weights import Blob, PackedWeights, WeightLayout, weight_layout
 
 
@@ -59,10 +60,6 @@ class ConvolutionPlan:
 
 GROUP_BYTES = 4096
 """Weights of neighbouring tiles are fetched together up to this size: fewer commands, and still early to start."""
-
-
-_MAX_PIXELS = (1 << 16) - 1
-"""Of a stripe: what the turns of a stream, and the rows of an image, can count."""
 
 
 def _tiles(layout: WeightLayout, address: int, limit_bytes: int) -> list[Tile]:
@@ -131,136 +128,138 @@ def _check_blob(operator: Operator, weight: Tensor, layout: WeightLayout, config
         )
 
 
+def convolution_boxes(plan: ConvolutionPlan) -> ImageBoxes:
+    """How the plan's output may be cut."""
+    step = plan.tiles[0].blob.channels
+    layout = plan.layout
+    return ImageBoxes(
+        plan.window, plan.channels, step, multiplier=layout.multiplier, column_limit=layout.column_limit
+    )
+
+
 def emit_convolution(
     graph: Graph,
     layer: Layer,
     plan: ConvolutionPlan,
     operands: Operands,
     emitter: Emitter,
-    stripe_rows: int,
-    params: ParamBlock,
-    params_address: int,
+    extent: Extent,
+    params: PlacedParams,
     table: tuple[int, int] | None,
     storage: dict[str, str],
 ) -> None:
-    """All stripes and tiles of a convolution layer."""
-    window, output = plan.window, storage[layer.output]
+    """All boxes and tiles of a convolution layer."""
+    cut, output = convolution_boxes(plan), storage[layer.output]
     element = ELEMENT[graph.tensors[layer.output].dtype]
-    row_elements = window.ow * plan.channels
-    stripe_rows = min(stripe_rows, max(1, _MAX_PIXELS // window.ow))
-    for image in range(window.n):
-        for oy0 in range(0, window.oh, stripe_rows):
-            oy1 = min(oy0 + stripe_rows, window.oh)
-            low, high = window.input_rows(oy0, oy1)
-            start, stop = window.input_span(image, low, high)
-            source = operands.fetch(window.view.storage, start, stop, WINDOW)
-            first = (image * window.oh + oy0) * row_elements
-            last = (image * window.oh + oy1) * row_elements
-            loads = []
-            for load in layer.program.loads:
-                name = storage[load.tensor]
-                if graph.tensors[load.tensor].shape != graph.tensors[layer.output].shape:
-                    raise UnsupportedError(f"{layer.root}: operand {graph.tensors[load.tensor]} is broadcast")
-                size = load.element.bytes
-                loads.append((load, operands.fetch(name, first * size, last * size)))
-            target = operands.target(output, first * element.bytes, last * element.bytes)
-            pixels = (oy1 - oy0) * window.ow
-            for number, tile in enumerate(plan.tiles_of(image)):
-                plan.weights.ready(tile.group_address + tile.group_bytes - plan.weights.address)
-                weights = emitter.weights(tile.group_address, tile.group_bytes)
-                weights += tile.address - tile.group_address
-                _emit_array(plan, emitter, tile, weights, source, stop - start, oy0, oy1, low, high)
-                streams = {}
-                for stream, (load, address) in enumerate(loads):
-                    size = load.element.bytes
-                    dims = (Dim(pixels, plan.channels * size),)
-                    streams[stream] = Access(address + tile.blob.first * size, load.element, dims)
-                dims = (Dim(pixels, plan.channels * element.bytes),)
-                streams[STORE_STREAM] = Access(target + tile.blob.first * element.bytes, element, dims)
-                emitter.vector(
-                    layer.program,
-                    streams,
-                    vectors=pixels,
-                    slots=emitter.config.vector_slots,
-                    lanes=tile.blob.channels,
-                    tail_lanes=tile.blob.channels,
-                    reads=[Span(Space.AM, a, a + (last - first) * ld.element.bytes) for ld, a in loads],
-                    writes=[Span(Space.AM, target, target + (last - first) * element.bytes)],
-                    consumes_array=True,
-                    params=(params_address + number * params.tile_bytes, params.bias, params.scale)
-                    if params.tile_bytes
-                    else None,
-                    table=table if number == 0 and oy0 == 0 and image == 0 else None,
-                )
-            operands.finish(output, target, first * element.bytes, last * element.bytes)
+    for load in layer.program.loads:
+        if graph.tensors[load.tensor].shape != graph.tensors[layer.output].shape:
+            raise UnsupportedError(f"{layer.root}: operand {graph.tensors[load.tensor]} is broadcast")
+    for box in cut.boxes(extent):
+        tiles = plan.tiles_of(box.image)[box.c0 // cut.step : -(-box.c1 // cut.step)]
+        params.bring(operands, box.c0 // cut.step, len(tiles))
+        source = cut.source(box, extent, operands)
+        loads = [
+            (load, cut.operand(storage[load.tensor], load.element.bytes, box, operands))
+            for load in layer.program.loads
+        ]
+        target = cut.target(output, element.bytes, box, operands)
+        for number, tile in enumerate(tiles, box.c0 // cut.step):
+            plan.weights.ready(tile.group_address + tile.group_bytes - plan.weights.address)
+            weights = emitter.weights(tile.group_address, tile.group_bytes)
+            weights += tile.address - tile.group_address
+            _emit_array(plan, emitter, tile, weights, source)
+            streams = {
+                stream: _access(place, box, (tile.blob.first - box.c0) * load.element.bytes, load.element)
+                for stream, (load, place) in enumerate(loads)
+            }
+            streams[STORE_STREAM] = _access(target, box, (tile.blob.first - box.c0) * element.bytes, element)
+            emitter.vector(
+                layer.program,
+                streams,
+                vectors=box.rows * box.columns,
+                slots=emitter.config.vector_slots,
+                lanes=tile.blob.channels,
+                tail_lanes=tile.blob.channels,
+                reads=[Span(Space.AM, place.address, place.address + place.bytes) for _, place in loads],
+                writes=[Span(Space.AM, target.address, target.address + target.bytes)],
+                consumes_array=True,
+                params=params.of(number),
+                table=table,
+            )
+            table = None
+        cut.finish(output, element.bytes, box, target, operands)
 
 
-def _emit_array(
-    plan: ConvolutionPlan,
-    emitter: Emitter,
-    tile: Tile,
-    weights: int,
-    source: int,
-    source_bytes: int,
-    oy0: int,
-    oy1: int,
-    low: int,
-    high: int,
-) -> None:
-    window, config = plan.window, emitter.config
-    y_start = oy0 * window.sy - window.top - low
-    x_start = -window.left * window.ic + tile.blob.input_offset
+def _access(place: Place, box: Box, offset: int, element: Element) -> Access:
+    """A stream over the pixels of a box."""
+    pixels = box.rows * box.columns
+    dims: tuple[Dim, ...] = (Dim(box.columns, place.pixel_bytes), Dim(box.rows, place.row_bytes))
+    if pixels <= MAX_COUNT and (box.rows == 1 or place.row_bytes == box.columns * place.pixel_bytes):
+        dims = (Dim(pixels, place.pixel_bytes),)
+    return Access(place.address + offset, element, dims)
+
+
+def _emit_array(plan: ConvolutionPlan, emitter: Emitter, tile: Tile, weights: int, source: Source) -> None:
+    """One tile of output channels of a box. Steps that are never taken are zero: they might not fit their fields."""
+    window, config = source.window, emitter.config
+    x_start = -window.left * window.ic + tile.blob.input_offset - source.channel
     pitch = window.view.pitch
+
+    def wrapped(step: int) -> int:
+        # Addresses wrap at the end of the memory, a power of two.
+        return step if abs(step) < 1 << 23 else step % config.am_bytes
+
     setup: list[Instruction] = [
         make(
             Opcode.ARRAY_INPUT,
-            address=source + y_start * pitch + x_start,
+            address=wrapped(source.address - window.top * pitch + x_start),
             row_bytes=window.iw * window.ic,
-            height=high - low,
+            height=window.ih,
             input_zp=plan.input_zp,
             weight_zp=plan.weight_zp,
             unsigned_input=0,
         )
     ]
-    am, wm = (
-        Span(Space.AM, source, source + source_bytes),
-        Span(Space.WM, weights, weights + tile.bytes),
-    )
+    wm = Span(Space.WM, weights, weights + tile.bytes)
     word = weights // config.columns
     if plan.layout.depthwise:
         line = (window.ow - 1) * window.sx + window.kw
         skip = (window.kh - 1) * line + config.rows - 1
         setup += [
-            _window(x_start, window.ic, y_start, 1, pitch, line),
+            _window(x_start, window.ic, -window.top, 1, pitch, line),
             make(
                 Opcode.ARRAY_DEPTHWISE,
                 delay=line + window.kw if window.kh > 1 else 2,
                 skip=skip,
                 line=line,
                 out_width=window.ow,
-                out_height=oy1 - oy0,
+                out_height=window.oh,
                 x_stride=window.sx,
                 y_stride=window.sy,
                 paired=0,
             ),
         ]
-        advances = skip + (oy1 - oy0 - 1) * window.sy * line + (window.ow - 1) * window.sx + 1
+        advances = skip + (window.oh - 1) * window.sy * line + (window.ow - 1) * window.sx + 1
         go = make(Opcode.ARRAY_DEPTHWISE_GO, weights=word, advances=advances, group_rows=window.kw)
     else:
+        x_step = window.sx * window.ic if window.ow > 1 else 0
+        y_step = window.sy if window.oh > 1 else 0
+        dy = window.dy if window.kh > 1 else 0
+        run_step = window.dx * window.ic if plan.layout.run_count > 1 else 0
         setup += [
-            _window(x_start, window.sx * window.ic, y_start, window.sy, window.sy * pitch, window.ow),
+            _window(x_start, x_step, -window.top, y_step, wrapped(y_step * pitch), window.ow),
             make(
                 Opcode.ARRAY_KERNEL,
                 ky_count=window.kh,
-                ky_step=window.dy,
-                ky_step_bytes=window.dy * pitch,
+                ky_step=dy,
+                ky_step_bytes=wrapped(dy * pitch),
                 run_count=plan.layout.run_count,
-                run_step=plan.layout.run_step,
+                run_step=run_step,
                 chunks=plan.layout.chunks,
             ),
         ]
-        go = make(Opcode.ARRAY_GO, weights=word, pixels=(oy1 - oy0) * window.ow, accumulate=0, drain=1)
-    emitter.array(setup, go, am, wm)
+        go = make(Opcode.ARRAY_GO, weights=word, pixels=window.oh * window.ow, accumulate=0, drain=1)
+    emitter.array(setup, go, source.span, wm)
 
 
 def _window(

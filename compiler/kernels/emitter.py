@@ -112,6 +112,22 @@ class Emitter:
             writes=[Span(Space.DRAM, memory_address, memory_address + size_bytes)],
         )
 
+    def scatter(self, transfers: list[Rows], memory: Span, am: Span) -> None:
+        """Copies rows of activation memory to external memory, as one piece of work within the two spans."""
+        work = []
+        for rows in transfers:
+            work += [
+                make(Opcode.STORE_PITCH, memory_pitch=rows.memory_pitch, local_pitch=rows.am_pitch),
+                make(
+                    Opcode.STORE_GO,
+                    memory_address=rows.memory_address,
+                    local_address=rows.am_address,
+                    row_bytes=rows.row_bytes,
+                    rows=rows.count,
+                ),
+            ]
+        self.tracker.add(Unit.STORE, work, reads=[am], writes=[memory])
+
     def add_constant(self, data: np.ndarray | bytes) -> int:
         return self.constants.add(data)
 

@@ -44,12 +44,11 @@ class Window:
         high = max(low, min(self.ih, (oy1 - 1) * self.sy - self.top + (self.kh - 1) * self.dy + 1))
         return low, high
 
-    def input_span(self, image: int, low: int, high: int) -> tuple[int, int]:
-        """Bytes [start, stop) of the storage that hold rows [low, high) of an image."""
-        start = self.view.offset + image * self.view.image_bytes + low * self.view.pitch
-        if high <= low:
-            return start, start + 1
-        return start, start + (high - low - 1) * self.view.pitch + self.iw * self.ic
+    def input_columns(self, ox0: int, ox1: int) -> tuple[int, int]:
+        """Input columns [lo, hi) inside the image that output columns [ox0, ox1) need."""
+        low = max(0, min(self.iw, ox0 * self.sx - self.left))
+        high = max(low, min(self.iw, (ox1 - 1) * self.sx - self.left + (self.kw - 1) * self.dx + 1))
+        return low, high
 
     def simplified(self) -> "Window":
         """The same work with fewer, longer rows where the layout allows it."""

@@ -3,8 +3,10 @@
 import dataclasses
 
 from tosaic.compiler.memory import Arena, OutOfMemory
+from tosaic.compiler.schedule.tracker import Space, Span
 
 from .emitter import Emitter
+from .transfers import StoredBox
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +20,8 @@ class Placement:
 
 WINDOW = "window of "
 """Role of the tensor that a convolution or pool slides over."""
+PARAMETERS = "parameters"
+"""Role of per-channel parameters that do not stay on chip for the whole layer."""
 
 
 class StripeBuffer:
@@ -61,6 +65,35 @@ class Operands:
         placement = self.placements[name]
         if not placement.resident:
             self.emitter.store(address, placement.address + start, stop - start)
+
+    def resident(self, name: str) -> bool:
+        return self.placements[name].resident
+
+    def fetch_box(self, name: str, box: StoredBox, role: str = "") -> int:
+        """AM address of a box of a tensor that is not resident, densely."""
+        buffer, base = self.buffers[role + name], self.placements[name].address
+        address = buffer.next()
+        assert box.bytes <= buffer.size_bytes
+        if box.bytes:
+            self.emitter.gather(box.rows(base, address), *_spans(base, box, address))
+        return address
+
+    def finish_box(self, name: str, address: int, box: StoredBox) -> None:
+        """Sends a finished box of the output, dense at `address`, to external memory."""
+        base = self.placements[name].address
+        self.emitter.scatter(box.rows(base, address), *_spans(base, box, address))
+
+    def constant(self, role: str, constant_address: int, size_bytes: int) -> int:
+        """AM address of constants that are brought in piece by piece."""
+        address = self.buffers[role].next()
+        assert size_bytes <= self.buffers[role].size_bytes
+        self.emitter.load(constant_address, address, size_bytes)
+        return address
+
+
+def _spans(base: int, box: StoredBox, address: int) -> tuple[Span, Span]:
+    memory = Span(Space.DRAM, base + box.start, base + box.end)
+    return memory, Span(Space.AM, address, address + box.bytes)
 
 
 def stripe_buffers(arena: Arena, sizes: dict[str, int]) -> tuple[dict[str, StripeBuffer], list[int]]:

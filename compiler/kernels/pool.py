@@ -11,12 +11,14 @@ from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.compiler.lower.layers import Layer
 from tosaic.compiler.lower.reductions import reciprocal_scale
 from tosaic.compiler.lower.translate import ELEMENT
+from tosaic.hw.config import Config
 
 from .elementwise import emit_piece
 from .emitter import Emitter
 from .geometry import Window
+from .image_boxes import Extent, ImageBoxes
 from .nest import Axis, merge, pieces, split_lanes
-from .operands import WINDOW, Operands
+from .operands import Operands
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,63 +44,66 @@ def stretches(outputs: range, stride: int, pad: int, kernel: int, extent: int) -
     return found
 
 
+def pool_boxes(graph: Graph, layer: Layer, window: Window, lanes: int) -> ImageBoxes:
+    """How a pool's output may be cut."""
+    assert layer.base is not None
+    size = ELEMENT[graph.tensors[layer.base.inputs[0]].dtype].bytes
+    return ImageBoxes(window, window.ic // size, lanes, channel_bytes=size, multiplier=1)
+
+
+def pool_lanes(graph: Graph, layer: Layer, config: Config) -> int:
+    """Channels per vector."""
+    out_size = ELEMENT[graph.tensors[layer.output].dtype].bytes
+    size = max(out_size, layer.program.load_element_bytes())
+    if size > config.columns:
+        raise UnsupportedError(f"{layer.root}: elements of {size} bytes on a {config.columns}-byte machine")
+    return config.columns // size
+
+
 def emit_pool(
     graph: Graph,
     layer: Layer,
     window: Window,
     operands: Operands,
     emitter: Emitter,
-    stripe_rows: int,
+    extent: Extent,
     table: tuple[int, int] | None,
     storage: dict[str, str],
 ) -> None:
-    """All stripes and window groups of a pooling layer."""
+    """All boxes and window groups of a pooling layer."""
     program, output = layer.program, storage[layer.output]
-    assert layer.base is not None
-    source_size = ELEMENT[graph.tensors[layer.base.inputs[0]].dtype].bytes
     out_size = ELEMENT[graph.tensors[layer.output].dtype].bytes
     sizes = (*(load.element.bytes for load in program.loads), out_size)
-    channels, pixel = window.ic // source_size, window.ic
-    lanes = emitter.config.columns // max(sizes)
-    if lanes < 1:
-        raise UnsupportedError(
-            f"{layer.root}: elements of {max(sizes)} bytes on a {emitter.config.columns}-byte machine"
-        )
-    for image in range(window.n):
-        for oy0 in range(0, window.oh, stripe_rows):
-            oy1 = min(oy0 + stripe_rows, window.oh)
-            low, high = window.input_rows(oy0, oy1)
-            start, stop = window.input_span(image, low, high)
-            source = operands.fetch(window.view.storage, start, stop, WINDOW)
-            row = window.ow * channels
-            first, last = (image * window.oh + oy0) * row, (image * window.oh + oy1) * row
-            extra = [
-                operands.fetch(storage[load.tensor], first * load.element.bytes, last * load.element.bytes)
-                for load in program.loads[1:]
-            ]
-            target = operands.target(output, first * out_size, last * out_size)
-            for ys in stretches(range(oy0, oy1), window.sy, window.top, window.kh, window.ih):
-                for xs in stretches(range(window.ow), window.sx, window.left, window.kw, window.iw):
-                    iy = ys.start * window.sy - window.top + ys.first - low
-                    ix = xs.start * window.sx - window.left + xs.first
-                    place = (ys.start - oy0) * window.ow + xs.start
-                    addresses = [source + iy * window.view.pitch + ix * pixel]
-                    addresses += [
-                        address + place * channels * size
-                        for address, size in zip(extra, sizes[1:], strict=False)
-                    ]
-                    addresses.append(target + place * channels * out_size)
-                    outs = sizes[1:]
-                    axes = [
-                        Axis(ys.count, (window.sy * window.view.pitch, *(row * s for s in outs))),
-                        Axis(xs.count, (window.sx * pixel, *(channels * s for s in outs))),
-                        Axis(channels, sizes),
-                    ]
-                    none = (0,) * len(outs)
-                    reduced = [Axis(xs.taps, (pixel, *none)), Axis(ys.taps, (window.view.pitch, *none))]
-                    _emit_group(emitter, layer, axes, reduced, addresses, sizes, lanes, table)
-                    table = None
-            operands.finish(output, target, first * out_size, last * out_size)
+    lanes = pool_lanes(graph, layer, emitter.config)
+    cut = pool_boxes(graph, layer, window, lanes)
+    for box in cut.boxes(extent):
+        source = cut.source(box, extent, operands)
+        places = [
+            cut.operand(storage[load.tensor], load.element.bytes, box, operands) for load in program.loads[1:]
+        ]
+        target = cut.target(output, out_size, box, operands)
+        places.append(target)
+        inner, pitch, pixel = source.window, source.window.view.pitch, source.window.ic
+        base = source.address + box.c0 * cut.channel_bytes - source.channel
+        for ys in stretches(range(inner.oh), inner.sy, inner.top, inner.kh, inner.ih):
+            for xs in stretches(range(inner.ow), inner.sx, inner.left, inner.kw, inner.iw):
+                iy = ys.start * inner.sy - inner.top + ys.first
+                ix = xs.start * inner.sx - inner.left + xs.first
+                addresses = [base + iy * pitch + ix * pixel]
+                addresses += [
+                    place.address + ys.start * place.row_bytes + xs.start * place.pixel_bytes
+                    for place in places
+                ]
+                axes = [
+                    Axis(ys.count, (inner.sy * pitch, *(place.row_bytes for place in places))),
+                    Axis(xs.count, (inner.sx * pixel, *(place.pixel_bytes for place in places))),
+                    Axis(box.c1 - box.c0, sizes),
+                ]
+                none = (0,) * len(places)
+                reduced = [Axis(xs.taps, (pixel, *none)), Axis(ys.taps, (pitch, *none))]
+                _emit_group(emitter, layer, axes, reduced, addresses, sizes, lanes, table)
+                table = None
+        cut.finish(output, out_size, box, target, operands)
 
 
 def _emit_group(

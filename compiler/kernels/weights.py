@@ -12,6 +12,7 @@ from tosaic.compiler.lower.moves import Move, Part
 from tosaic.hw.config import Config
 
 from .geometry import Window
+from .image_boxes import MAX_COUNT
 from .move import MoveWork
 
 _STEPS_AHEAD = 3
@@ -39,11 +40,14 @@ class WeightLayout:
     depthwise: bool
     """For the depthwise mode of the array."""
     run_count: int
-    run_step: int
     chunks: int
     batched: bool = False
     gradual: bool = False
     """The first blobs can be packed as fast by themselves as with all others."""
+    multiplier: int | None = None
+    """Output channels per input channel of a depthwise convolution; None: each one needs all input channels."""
+    column_limit: int = MAX_COUNT
+    """Most output columns that the array takes at a time."""
 
     @property
     def bytes(self) -> int:
@@ -128,7 +132,6 @@ def _dense(
         rows * depth * width,
         False,
         runs,
-        window.dx * window.ic if runs > 1 else 0,
         chunks,
         batched=n > 1,
         gradual=True,
@@ -154,11 +157,21 @@ def _diagonal(
             parts.append(Part(name, low, counts, channel, (columns, oc, 0, 0)))
     blobs = [Blob(first, min(columns, oc - first), first // multiplier) for first in range(0, oc, columns)]
     size = taps * width * width
-    return WeightLayout(Move(shape, tuple(parts)), blobs, size, False, window.kw, window.dx * window.ic, 1)
+    move = Move(shape, tuple(parts))
+    return WeightLayout(move, blobs, size, False, window.kw, 1, multiplier=multiplier)
+
+
+_NARROWEST_COLUMNS = 16
+"""Where the delay line is too short for fewer output columns than this, depthwise mode reads too much twice."""
+
+
+def _depthwise_columns(window: Window, config: Config) -> int:
+    """Most output columns for which an image row fits the delay line, and its fields."""
+    line = MAX_COUNT if window.kh == 1 else config.line_pixels - window.kw
+    return max(0, (line - window.kw) // window.sx + 1)
 
 
 def _fits_depthwise(window: Window, multiplier: int, config: Config) -> bool:
-    line = (window.ow - 1) * window.sx + window.kw
     return (
         multiplier == 1
         and window.kh * window.kw <= config.rows
@@ -166,7 +179,7 @@ def _fits_depthwise(window: Window, multiplier: int, config: Config) -> bool:
         and (window.dy == 1 or window.kh == 1)
         and (window.dx == 1 or window.kw == 1)
         and max(window.sx, window.sy) < 64
-        and (window.kh == 1 or line + window.kw <= config.line_pixels)
+        and _depthwise_columns(window, config) >= min(window.ow, _NARROWEST_COLUMNS)
     )
 
 
@@ -188,4 +201,13 @@ def _tap_stationary(name: str, window: Window, columns: int, weight_zp: int, con
             low = (tiles - 1, row, 0)
             parts.append(Part(name, low, (1, kw, rest), offset + c - rest, (columns, -c, 1)))
     blobs = [Blob(first, min(columns, c - first), first) for first in range(0, c, columns)]
-    return WeightLayout(Move(shape, tuple(parts)), blobs, config.rows * config.columns, True, 1, 0, 1)
+    return WeightLayout(
+        Move(shape, tuple(parts)),
+        blobs,
+        config.rows * config.columns,
+        True,
+        1,
+        1,
+        multiplier=1,
+        column_limit=_depthwise_columns(window, config),
+    )

@@ -15,6 +15,7 @@ from .rewriting import Rewriting
 
 _MAX_TAPS = (1 << 13) - 1
 """Kernel rows, or columns, that one ARRAY_KERNEL walks over; also its largest step between rows."""
+_MAX_RUN_STEP = (1 << 23) - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +88,7 @@ def split_kernel(new: Rewriting, config: Config) -> bool:
             and patch * 4 <= config.am_bytes
             and max(kernel_rows, kernel_columns) <= _MAX_TAPS
             and (dy <= _MAX_TAPS or kernel_rows == 1)
+            and (dx * ic <= _MAX_RUN_STEP or kernel_columns == 1)
         )
 
     if fits(kh, kw, ic):

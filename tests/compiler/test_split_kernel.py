@@ -12,7 +12,7 @@ from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.lower.oversize import split_oversize
 from tosaic.hw.config import get_config
 
-TINY = dataclasses.replace(get_config("small"), name="tiny", am_bytes=32 << 10, wm_bytes=1 << 10)
+TINY = dataclasses.replace(get_config("small"), name="tiny", am_bytes=8 << 10, wm_bytes=1 << 10)
 
 
 @st.composite
