@@ -100,8 +100,9 @@ class Striper:
             columns = self._largest(
                 most.columns, most.columns, 1, lambda n: sizes_of(Extent(1, n, most.channels))
             )
-            enough = columns is not None and columns >= _FEW_COLUMNS[2]
-            return Extent(1, columns, most.channels) if enough else None
+            if columns is None or columns < _FEW_COLUMNS[2]:
+                return None
+            return Extent(1, columns, most.channels)
         channels = self._largest(
             -(-most.channels // cut.step),
             most.channels,
