@@ -58,6 +58,7 @@ class Opcode(enum.IntEnum):
     VECTOR_TABLE = 0x37
     VECTOR_GO = 0x38
     VECTOR_MARK = 0x39
+    VECTOR_OFFSETS = 0x3A
 
     STORE_WAIT = 0x40
     STORE_SIGNAL = 0x41
@@ -133,6 +134,8 @@ class Element(enum.IntEnum):
 STORE_STREAM = 3
 """Index of the store stream; 0..2 are load streams."""
 STREAM_DIMS = 6
+OFFSETS_MAX = 512
+"""Offsets that the vector unit holds for its indexed stream."""
 
 
 class Field(typing.NamedTuple):
@@ -271,6 +274,11 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         _u("address", 24, "AM byte address of the first vector"),
         _u("element", 3, "Element"),
         _u("splat", 1, "load: element 0 goes to every lane"),
+        _u(
+            "indexed",
+            1,
+            "offset number index_1 of VECTOR_OFFSETS is added to the address; one stream at most",
+        ),
     ),
     Opcode.VECTOR_DIMS: (
         _u("stream", 2, "0..2 load, 3 store"),
@@ -309,6 +317,10 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
     ),
     Opcode.VECTOR_MARK: (
         _u("layer", 16, "records the cycle counter under this number when all before it is complete"),
+    ),
+    Opcode.VECTOR_OFFSETS: (
+        _u("address", 24, "AM byte address of int32 byte offsets"),
+        _u("count", 10, "1..512; a GO whose indexed stream has more turns in dimension 1 is ILLEGAL"),
     ),
     Opcode.STORE_WAIT: _WAIT,
     Opcode.STORE_SIGNAL: _SIGNAL,

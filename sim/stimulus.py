@@ -354,9 +354,48 @@ def _feed(assembler: Assembler, rng: np.random.Generator, vectors: int) -> None:
     assembler.emit(Opcode.ARRAY_GO, weights=_between(rng, 0, 100), pixels=vectors, drain=1)
 
 
+def _indexed(assembler: Assembler, rng: np.random.Generator) -> None:
+    """Rows of bytes copied by offsets that the vector unit computes: gathered, or scattered."""
+    columns = assembler.config.columns
+    _load_inputs(assembler)
+    for number in range(_between(rng, 1, 3)):
+        rows, row_bytes = _between(rng, 1, 60), _between(rng, 1, 3 * columns)
+        output = OUTPUT_ADDRESS + number * OUTPUT_BYTES // 4
+        offsets = OUTPUT_ADDRESS + OUTPUT_BYTES - 1024
+        # Any bytes make offsets within +-1024, of any alignment.
+        assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.ASR, a_source=Source.LOAD, b_source=Source.IMMEDIATE)
+        assembler.emit(Opcode.VECTOR_BOUNDS, index=0, immediate=21)
+        assembler.emit(Opcode.VECTOR_UOP, index=1, op=Op.MOV, a_source=Source.REGISTER, to_memory=1)
+        lanes = columns // 4
+        for stream, address in ((0, _between(rng, 0, 4000)), (STORE_STREAM, offsets)):
+            assembler.emit(Opcode.VECTOR_STREAM, stream=stream, address=address, element=Element.INT32)
+            _dims(assembler, stream, [(-(-rows // lanes), columns)])
+        fields = {"slots": assembler.config.vector_slots, "repeats": 1}
+        vectors, tail = -(-rows // lanes), (rows - 1) % lanes + 1
+        assembler.emit(Opcode.VECTOR_GO, vectors=vectors, uops=2, lanes=lanes, tail_lanes=tail, **fields)
+        assembler.emit(Opcode.VECTOR_OFFSETS, address=offsets, count=rows)
+        scattered = _between(rng, 0, 1)
+        assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.MOV, a_source=Source.LOAD, to_memory=1)
+        vectors, tail = -(-row_bytes // columns), (row_bytes - 1) % columns + 1
+        outer = _between(rng, 1, 3)
+        for stream, address in ((0, OUTPUT_ADDRESS // 2), (STORE_STREAM, output + 1024 * scattered)):
+            indexed = int(scattered == (stream == STORE_STREAM))
+            dims = [(vectors, columns), (rows, 0 if indexed else row_bytes), (outer, _between(rng, 0, 99))]
+            assembler.emit(Opcode.VECTOR_STREAM, stream=stream, address=address, indexed=indexed)
+            _dims(assembler, stream, dims)
+        if vectors == 1:
+            fields["lanes"] = tail
+        total = vectors * rows * outer
+        assembler.emit(
+            Opcode.VECTOR_GO, vectors=total, uops=1, **{"lanes": columns, "tail_lanes": tail, **fields}
+        )
+    _store_outputs(assembler)
+
+
 KINDS: dict[str, Callable[[Assembler, np.random.Generator], None]] = {
     "transfers": _transfers,
     "convolution": _convolution,
     "depthwise": _depthwise,
     "vector": _vector,
+    "indexed": _indexed,
 }

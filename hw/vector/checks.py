@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Value, ValueCastable
 
 from ..config import Config
-from ..isa import STORE_STREAM, STREAM_DIMS, Element, Op, Source
+from ..isa import OFFSETS_MAX, STORE_STREAM, STREAM_DIMS, Element, Op, Source
 
 
 def illegal_uop(uop: ValueCastable, config: Config) -> Value:
@@ -39,6 +39,11 @@ def illegal_table(table: ValueCastable) -> Value:
     return (table.entries != 256) & (table.entries != 512)
 
 
+def illegal_offsets(offsets: ValueCastable) -> Value:
+    """VECTOR_OFFSETS: none, or more than there is room for."""
+    return (offsets.count == 0) | (offsets.count > OFFSETS_MAX)
+
+
 def illegal_go(go: ValueCastable, config: Config) -> Value:
     """VECTOR_GO: vectors, slots, micro-ops or repetitions out of range; a body that is not within the program."""
     return Cat(
@@ -53,4 +58,12 @@ def illegal_go(go: ValueCastable, config: Config) -> Value:
     ).any()
 
 
-__all__ = ["illegal_bounds", "illegal_dims", "illegal_go", "illegal_stream", "illegal_table", "illegal_uop"]
+__all__ = [
+    "illegal_bounds",
+    "illegal_dims",
+    "illegal_go",
+    "illegal_offsets",
+    "illegal_stream",
+    "illegal_table",
+    "illegal_uop",
+]

@@ -18,6 +18,7 @@ _STARTS = {
     Opcode.VECTOR_TABLE: "start_table",
     Opcode.VECTOR_GO: "start_go",
     Opcode.VECTOR_MARK: "mark",
+    Opcode.VECTOR_OFFSETS: "start_offsets",
 }
 
 
@@ -25,6 +26,7 @@ class Commands(wiring.Component):
     """Takes one command per cycle.
 
     - `complete`: all that was started is complete. Every command but VECTOR_WAIT waits for it.
+    - `streams_illegal`: a GO would be illegal with the streams as they are set up.
     - `word`: the command at the head; one of the outputs named after what is to be done with it is high in the cycle
       in which it is taken.
     - `taken`: a command is taken in this cycle.
@@ -38,6 +40,7 @@ class Commands(wiring.Component):
                 "commands": In(Command),
                 "tokens": Out(Tokens()),
                 "complete": In(1),
+                "streams_illegal": In(1),
                 "word": Out(128),
                 "taken": Out(1),
                 **{name: Out(1) for name in _STARTS.values()},
@@ -65,7 +68,10 @@ class Commands(wiring.Component):
             with m.Case(Opcode.VECTOR_TABLE):
                 m.d.comb += illegal.eq(checks.illegal_table(fields(Opcode.VECTOR_TABLE)))
             with m.Case(Opcode.VECTOR_GO):
-                m.d.comb += illegal.eq(checks.illegal_go(fields(Opcode.VECTOR_GO), self.config))
+                go = checks.illegal_go(fields(Opcode.VECTOR_GO), self.config)
+                m.d.comb += illegal.eq(go | self.streams_illegal)
+            with m.Case(Opcode.VECTOR_OFFSETS):
+                m.d.comb += illegal.eq(checks.illegal_offsets(fields(Opcode.VECTOR_OFFSETS)))
             with m.Case(Opcode.VECTOR_WAIT, Opcode.VECTOR_SIGNAL, Opcode.VECTOR_PARAM, Opcode.VECTOR_MARK):
                 pass
             with m.Default():

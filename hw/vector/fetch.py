@@ -15,12 +15,12 @@ SHIFT_WORDS = 1
 class Fetch(wiring.Component):
     """Reads consecutive memory words and says what each of them is.
 
-    - `start_params` with `address`, `bias`, `scale`, or `start_table` with `address`, `entries`: begin. Not while
-      `busy`.
+    - `start_params` with `address`, `bias`, `scale`, or `start_table` or `start_offsets` with `address`, `entries` (of
+      32 bits; they may end inside a word): begin. Not while `busy`.
     - `request`, `read_address`, `grant`: the activation memory's read port.
     - `busy`: reads are still to be granted. Their data arrive AM_READ_LATENCY cycles after the grants, in which
-      cycle one of `bias_data`, `multiplier_data`, `shift_data`, `table_data` is high, with the `word` number within
-      its kind.
+      cycle one of `bias_data`, `multiplier_data`, `shift_data`, `table_data`, `offsets_data` is high, with the `word`
+      number within its kind. For offsets `busy` stays high until the last of them has been there.
     """
 
     def __init__(self, config: Config):
@@ -30,6 +30,7 @@ class Fetch(wiring.Component):
             {
                 "start_params": In(1),
                 "start_table": In(1),
+                "start_offsets": In(1),
                 "address": In(24),
                 "bias": In(1),
                 "scale": In(1),
@@ -42,6 +43,7 @@ class Fetch(wiring.Component):
                 "multiplier_data": Out(1),
                 "shift_data": Out(1),
                 "table_data": Out(1),
+                "offsets_data": Out(1),
                 "word": Out(range(table_words(config))),
             }
         )
@@ -49,27 +51,28 @@ class Fetch(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         word = Signal.like(self.word)
-        table_last = Signal.like(self.word)
-        bias, multiplier, shift, table = (
-            Signal(name=f"{n}_left") for n in ("bias", "multiplier", "shift", "table")
-        )
-        left = bias | multiplier | shift | table
-        m.d.comb += [self.busy.eq(left), self.request.eq(left)]
+        last_word = Signal.like(self.word)
+        names = ("bias", "multiplier", "shift", "table", "offsets")
+        bias, multiplier, shift, table, offsets = (Signal(name=f"{n}_left") for n in names)
+        left = bias | multiplier | shift | table | offsets
+        m.d.comb += self.request.eq(left)
 
         # In the order they lie in memory; each kind is taken off the list with its last word.
         kinds = [
             (bias, self.bias_data, BIAS_WORDS - 1),
             (multiplier, self.multiplier_data, MULTIPLIER_WORDS - 1),
             (shift, self.shift_data, SHIFT_WORDS - 1),
-            (table, self.table_data, table_last),
+            (table, self.table_data, last_word),
+            (offsets, self.offsets_data, last_word),
         ]
-        taken = [Signal(name=f"{n}_taken") for n in ("bias", "multiplier", "shift", "table")]
+        taken = [Signal(name=f"{n}_taken") for n in names]
         with m.If(self.start_params):
             m.d.sync += [bias.eq(self.bias), multiplier.eq(self.scale), shift.eq(self.scale)]
             m.d.sync += [word.eq(0), self.read_address.eq(self.address)]
-        with m.Elif(self.start_table):
+        with m.Elif(self.start_table | self.start_offsets):
             entry_bits = (self.entries_per_word - 1).bit_length()
-            m.d.sync += [table.eq(1), table_last.eq((self.entries >> entry_bits) - 1)]
+            m.d.sync += [table.eq(self.start_table), offsets.eq(self.start_offsets)]
+            m.d.sync += last_word.eq((self.entries - 1) >> entry_bits)
             m.d.sync += [word.eq(0), self.read_address.eq(self.address)]
         with m.Elif(left & self.grant):
             m.d.sync += self.read_address.eq(self.read_address + self.config.columns)
@@ -86,12 +89,16 @@ class Fetch(wiring.Component):
             m.d.sync += delayed.eq(arriving)
             arriving = delayed
         m.d.comb += self.word.eq(arriving)
-        for (_, output, _), now in zip(kinds, taken, strict=True):
+        late = C(0, 1)
+        for (wanted, output, _), now in zip(kinds, taken, strict=True):
             for stage in range(AM_READ_LATENCY):
                 delayed = Signal(name=f"{now.name}_{stage}")
                 m.d.sync += delayed.eq(now)
                 now = delayed
+                if wanted is offsets:
+                    late = late | delayed
             m.d.comb += output.eq(now)
+        m.d.comb += self.busy.eq(left | late)
         return m
 
 

@@ -1,18 +1,19 @@
 """The vector unit."""
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..config import Config
 from ..interfaces import AmRead, AmWrite, Command, Status, Tokens, accumulators
-from ..isa import STORE_STREAM, Element, Opcode, layout
+from ..isa import OFFSETS_MAX, STORE_STREAM, Element, Opcode, layout
 from .commands import Commands
 from .fetch import Fetch
 from .issue import Issuer
 from .lane import drive_control
 from .lane_control import LaneControl
 from .lanes import Lanes
+from .offsets import Offsets
 from .pipeline import LATENCY_CYCLES, Pipeline
 from .program import Program
 from .store import Store
@@ -75,6 +76,7 @@ class VectorUnit(wiring.Component):
         m.submodules.fetch = fetch = Fetch(config)
         m.submodules.lanes = lanes = Lanes(config)
         m.submodules.store = store = Store(config)
+        m.submodules.offsets = offsets = Offsets(config)
         streams = [StreamAddress() for _ in range(STREAMS)]
         for i, stream in enumerate(streams):
             m.submodules[f"stream_{i}"] = stream
@@ -88,7 +90,7 @@ class VectorUnit(wiring.Component):
         uop, bounds = layout(Opcode.VECTOR_UOP)(word), layout(Opcode.VECTOR_BOUNDS)(word)
         params, table = layout(Opcode.VECTOR_PARAM)(word), layout(Opcode.VECTOR_TABLE)(word)
         set_stream, dims = layout(Opcode.VECTOR_STREAM)(word), layout(Opcode.VECTOR_DIMS)(word)
-        go = layout(Opcode.VECTOR_GO)(word)
+        go, set_offsets = layout(Opcode.VECTOR_GO)(word), layout(Opcode.VECTOR_OFFSETS)(word)
         m.d.comb += [
             program.write_uop.eq(commands.write_uop),
             program.uop.eq(uop),
@@ -99,6 +101,7 @@ class VectorUnit(wiring.Component):
             fetch.address.eq(params.address),
             fetch.bias.eq(params.bias),
             fetch.scale.eq(params.scale),
+            fetch.start_offsets.eq(commands.start_offsets),
             fetch.entries.eq(table.entries),
             walker.start.eq(commands.start_go),
             store.configure.eq(commands.start_go),
@@ -113,6 +116,7 @@ class VectorUnit(wiring.Component):
         # Streams.
         elements = Array(Signal(Element, name=f"element_{i}") for i in range(STREAMS))
         splats = Array(Signal(name=f"splat_{i}") for i in range(STREAMS))
+        indexed = [Signal(name=f"indexed_{i}") for i in range(STREAMS)]
         for i, stream in enumerate(streams):
             m.d.comb += [
                 stream.set_start.eq(commands.set_stream & (set_stream.stream == i)),
@@ -124,6 +128,29 @@ class VectorUnit(wiring.Component):
                 m.d.comb += getattr(stream, name).eq(getattr(dims, name))
             with m.If(stream.set_start):
                 m.d.sync += [elements[i].eq(set_stream.element), splats[i].eq(set_stream.splat)]
+                m.d.sync += indexed[i].eq(set_stream.indexed)
+
+        # One stream has the offsets; which one is settled before a GO, and so is whether there are enough.
+        offsets_there = Signal(range(OFFSETS_MAX + 1))
+        with m.If(commands.start_offsets):
+            m.d.sync += offsets_there.eq(set_offsets.count)
+        several = Cat(indexed[i] & indexed[k] for i in range(STREAMS) for k in range(i)).any()
+        beyond = Cat(
+            flag & (stream.last_turn >= offsets_there) for flag, stream in zip(indexed, streams, strict=True)
+        ).any()
+        last_turn = Signal.like(offsets.last_turn)
+        for flag, stream in zip(indexed, streams, strict=True):
+            with m.If(flag):
+                m.d.comb += last_turn.eq(stream.last_turn)
+                m.d.comb += [offsets.step.eq(stream.next_offset), stream.offset.eq(offsets.offset)]
+        m.d.comb += [
+            commands.streams_illegal.eq(several | beyond),
+            offsets.last_turn.eq(last_turn),
+            offsets.idle.eq(commands.complete),
+            offsets.write.eq(fetch.offsets_data),
+            offsets.word_address.eq(fetch.word),
+            offsets.word.eq(self.read.data),
+        ]
 
         # Walk and issue.
         m.d.comb += [

@@ -27,11 +27,13 @@ ELEMENT_BOUNDS = {
 
 @dataclasses.dataclass
 class Stream:
-    """A walk through activation memory: six nested dimensions, dim 0 fastest, over and over."""
+    """A walk through activation memory: six nested dimensions, dim 0 fastest, over and over. If `indexed`, offsets
+    add to the address, one for each turn of dim 1."""
 
     address: int = 0
     element: Element = Element.INT8
     splat: bool = False
+    indexed: bool = False
     counts: list[int] = dataclasses.field(default_factory=lambda: [1] * STREAM_DIMS)
     strides: list[int] = dataclasses.field(default_factory=lambda: [0] * STREAM_DIMS)
 
@@ -40,13 +42,14 @@ class Stream:
         if instruction.opcode == Opcode.VECTOR_STREAM:
             self.element = Element(instruction.element)
             self.address, self.splat = instruction.address, bool(instruction.splat)
+            self.indexed = bool(instruction.indexed)
         else:
             dim = 2 * instruction.pair
             self.counts[dim : dim + 2] = [instruction.count_low, instruction.count_high]
             self.strides[dim : dim + 2] = [instruction.stride_low, instruction.stride_high]
 
-    def addresses(self, accesses: np.ndarray) -> np.ndarray:
-        """Byte addresses (before wrapping) of accesses, which are numbered from the GO's start."""
+    def addresses(self, accesses: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Byte addresses (before wrapping) of accesses, which are numbered from the GO's start; `offsets` int64 [n]."""
         result = np.full(accesses.shape, self.address, np.int64)
         rest = accesses
         for count, stride in zip(self.counts, self.strides, strict=True):
@@ -54,10 +57,12 @@ class Stream:
                 rest, index = np.divmod(rest, count)
                 if stride:
                     result += index * stride
+        if self.indexed:
+            result += offsets[accesses // self.counts[0] % self.counts[1]]
         return result
 
     def address_of(self, access: int) -> int:
-        """Byte address (before wrapping) of one access."""
+        """Byte address (before wrapping, without offset) of one access."""
         result = self.address
         for count, stride in zip(self.counts, self.strides, strict=True):
             access, index = divmod(access, count)

@@ -44,6 +44,8 @@ VECTOR_START_CYCLES = 2
 """From taking a VECTOR_GO to the first issue."""
 VECTOR_END_CYCLES = 10
 """From the last issue to taking the next command."""
+OFFSETS_END_CYCLES = 2
+"""From the last read of a VECTOR_OFFSETS to taking the next command, beyond what other reads take."""
 
 
 class Channel:

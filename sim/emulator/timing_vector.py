@@ -9,6 +9,7 @@ from ..result import Slice
 from .events import Process
 from .streams import Stream
 from .timing_parts import (
+    OFFSETS_END_CYCLES,
     VECTOR_END_CYCLES,
     VECTOR_START_CYCLES,
     AccumulatorFifo,
@@ -46,6 +47,8 @@ class VectorUnit:
                     cycles += 4 * command.bias + 5 * command.scale
                 case Opcode.VECTOR_TABLE:
                     cycles += 4 * command.entries // columns
+                case Opcode.VECTOR_OFFSETS:
+                    cycles += -(-4 * command.count // columns) + OFFSETS_END_CYCLES
                 case Opcode.VECTOR_MARK:
                     fabric.marks.append((command.layer, timeline.now))
                 case Opcode.VECTOR_GO:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tosaic.hw.isa import STORE_STREAM, Element, Error, Instruction, Opcode, Source
+from tosaic.hw.isa import OFFSETS_MAX, STORE_STREAM, Element, Error, Instruction, Opcode, Source
 
 from .alu import Parameters, Value, micro_op, wrap
 from .faults import Fault
@@ -25,6 +25,7 @@ class Vector:
         self._uops: dict[int, Instruction] = {}
         self._bounds: dict[int, Instruction] = {}
         self._streams = [Stream() for _ in range(STORE_STREAM + 1)]
+        self._offsets = np.zeros(0, np.int64)
         self._parameters = Parameters.empty(config.columns)
         self._registers = np.zeros((config.vector_registers, config.vector_slots, config.columns), np.int64)
 
@@ -56,6 +57,11 @@ class Vector:
                     raise Fault(Error.ILLEGAL, f"a table has 256 or 512 entries, not {instruction.entries}")
                 raw = self._read(instruction.address, 4 * instruction.entries)
                 self._parameters.table[: instruction.entries] = raw.view("<i4")
+            case Opcode.VECTOR_OFFSETS:
+                if not 1 <= instruction.count <= OFFSETS_MAX:
+                    raise Fault(Error.ILLEGAL, f"there are 1..{OFFSETS_MAX} offsets, not {instruction.count}")
+                raw = self._read(instruction.address, 4 * instruction.count)
+                self._offsets = raw.view("<i4").astype(np.int64)
 
     def _load_parameters(self, instruction: Instruction) -> None:
         columns, address = self._state.config.columns, instruction.address
@@ -75,7 +81,14 @@ class Vector:
     def go(self, go: Instruction) -> None:
         """Execute VECTOR_GO."""
         _Run(
-            self._state, go, self._uops, self._bounds, self._streams, self._parameters, self._registers
+            self._state,
+            go,
+            self._uops,
+            self._bounds,
+            self._streams,
+            self._offsets,
+            self._parameters,
+            self._registers,
         ).execute()
 
 
@@ -89,11 +102,13 @@ class _Run:
         uops: dict[int, Instruction],
         bounds: dict[int, Instruction],
         streams: list[Stream],
+        offsets: np.ndarray,
         parameters: Parameters,
         registers: np.ndarray,
     ):
         self._state, self._go = state, go
-        self._streams, self._parameters, self._registers = streams, parameters, registers
+        self._streams, self._offsets = streams, offsets
+        self._parameters, self._registers = parameters, registers
         self._check(uops)
         self._program = [uops[index] for index in range(go.uops)]
         self._bounds = bounds
@@ -122,6 +137,12 @@ class _Run:
             "body_start <= body_end <= uops must hold": go.body_start <= go.body_end <= go.uops,
             "vectors and repeats must be at least 1": go.vectors and go.repeats,
         }
+        indexed = [stream for stream in self._streams if stream.indexed]
+        rules["only one stream may be indexed"] = len(indexed) <= 1
+        there = len(self._offsets)
+        rules[
+            f"dimension 1 of the indexed stream must have at most as many turns as there are offsets, {there}"
+        ] = all(stream.counts[1] <= there for stream in indexed)
         for rule, holds in rules.items():
             if not holds:
                 raise Fault(Error.ILLEGAL, rule)
@@ -207,7 +228,7 @@ class _Run:
     def _load(self, index: int, numbers: np.ndarray) -> Value:
         stream = self._streams[index]
         columns = self._state.config.columns
-        addresses = stream.addresses(numbers)
+        addresses = stream.addresses(numbers, self._offsets)
         if self._state.hazards:
             # What lanes that are not stored get from memory does not matter.
             lanes_used = 1 if stream.splat else max(self._go.lanes, self._go.tail_lanes)
@@ -240,7 +261,7 @@ class _Run:
             order = np.argsort(numbers)
             numbers, data = numbers[order], data[order]
         width = max(go.lanes, go.tail_lanes) * stream.element.bytes
-        addresses = stream.addresses(numbers)[:, None] + np.arange(width)
+        addresses = stream.addresses(numbers, self._offsets)[:, None] + np.arange(width)
         data = data[:, :width]
         if go.tail_lanes != go.lanes:
             stored = np.where(stream.at_last_turn(numbers), go.tail_lanes, go.lanes) * stream.element.bytes

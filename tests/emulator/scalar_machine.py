@@ -152,13 +152,18 @@ class ScalarMachine:
         for entry in range(instruction.entries):
             self.table[entry] = self.word(instruction.address + 4 * entry, 4)
 
+    def vector_offsets(self, instruction):
+        self.offsets = [self.word(instruction.address + 4 * i, 4) for i in range(instruction.count)]
+
     def next_address(self, stream):
         """Address of the stream's next access, and whether dim 0 is at its last turn."""
         number, address = self.position[stream], self.streams[stream]["address"]
         self.position[stream] += 1
         last = number % self.dims[stream][0][0] == self.dims[stream][0][0] - 1
-        for count, stride in self.dims[stream]:
+        for dim, (count, stride) in enumerate(self.dims[stream]):
             address += number % count * stride
+            if dim == 1 and self.streams[stream].get("indexed"):
+                address += self.offsets[number % count]
             number //= count
         return address, last
 

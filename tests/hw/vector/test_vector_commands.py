@@ -5,7 +5,7 @@ import re
 
 import pytest
 from vector_bench import run_unit
-from vector_programs import TINY, bounds, dims, go, stream, uop
+from vector_programs import TINY, bounds, dims, go, offsets, stream, uop
 
 from tosaic.hw.isa import Element, Error, Instruction, Op, Opcode, Source, make
 from tosaic.hw.vector import VectorUnit
@@ -52,6 +52,8 @@ ILLEGAL = {
     "no turns, low": make(Opcode.VECTOR_DIMS, **{**DIMS, "count_low": 0}),
     "no turns, high": make(Opcode.VECTOR_DIMS, **{**DIMS, "count_high": 0}),
     "entries": make(Opcode.VECTOR_TABLE, **TABLE),
+    "no offsets": offsets(0, 0),
+    "too many offsets": offsets(0, 513),
     "no vectors": go(0),
     "no slots": go(1, slots=0),
     "slots": go(1, slots=17),
@@ -69,6 +71,56 @@ def test_illegal_commands(name):
     commands = [make(Opcode.VECTOR_MARK, layer=1), ILLEGAL[name], make(Opcode.VECTOR_MARK, layer=2)]
     run = run_unit(SMALLER, commands, bytearray(TINY.am_bytes), after_error=5)
     assert run.events == [("mark", 1), ("error", Error.ILLEGAL)]
+
+
+ILLEGAL_STREAMS = {
+    "offsets never loaded": [stream(1, 0, indexed=1)],
+    "one turn too many": [stream(3, 0, indexed=1), offsets(0, 7), *dims(3, (2, 1), (8, 0))],
+    "two indexed streams": [stream(0, 0, indexed=1), stream(3, 0, indexed=1), offsets(0, 7)],
+}
+
+
+@pytest.mark.parametrize("name", ILLEGAL_STREAMS)
+def test_illegal_indexed_streams(name):
+    commands = [uop(0), bounds(0), *ILLEGAL_STREAMS[name], go(1), make(Opcode.VECTOR_MARK, layer=2)]
+    run = run_unit(SMALLER, commands, bytearray(TINY.am_bytes), after_error=5)
+    assert run.events == [("error", Error.ILLEGAL)]
+
+
+def test_as_many_turns_as_offsets():
+    streams = [stream(3, 0, indexed=1), offsets(0, 8), *dims(3, (2, 1), (8, 0), (3, 9))]
+    run = run_unit(SMALLER, [uop(0, to_memory=1), bounds(0), *streams, go(1)], bytearray(TINY.am_bytes))
+    assert run.events == []
+
+
+def test_rows_by_offsets():
+    """Rows 3, 0, 3, 2 of six bytes are gathered, then scattered to places 1, 3, 0, 2 of rows of seven."""
+    memory = bytearray(i + 1 for i in range(24)) + bytearray(TINY.am_bytes - 24)
+    for i, row in enumerate((3, 0, 3, 2)):
+        memory[100 + 4 * i : 104 + 4 * i] = (6 * row).to_bytes(4, "little")
+    for i, row in enumerate((1, 3, 0, 2)):
+        memory[120 + 4 * i : 124 + 4 * i] = (7 * row - 14).to_bytes(4, "little", signed=True)
+    commands = [
+        uop(0, Op.MOV, LOAD, to_memory=1),
+        bounds(0),
+        offsets(100, 4),
+        stream(0, 0, indexed=1),
+        *dims(0, (2, 4), (4, 0)),
+        stream(3, 200),
+        *dims(3, (2, 4), (4, 6)),
+        go(8, tail_lanes=2),
+        offsets(120, 4),
+        stream(0, 200),
+        *dims(0, (2, 4), (4, 6)),
+        stream(3, 300 + 14, indexed=1),
+        *dims(3, (2, 4), (4, 0)),
+        go(8, tail_lanes=2),
+    ]
+    run_unit(TINY, commands, memory)
+    rows = [list(range(6 * row + 1, 6 * row + 7)) for row in (3, 0, 3, 2)]
+    assert list(memory[200:224]) == sum(rows, [])
+    placed = [rows[2], rows[0], rows[3], rows[1]]
+    assert list(memory[300:328]) == sum((row + [0] for row in placed), [])
 
 
 def test_a_register_that_is_not_written_may_be_any():

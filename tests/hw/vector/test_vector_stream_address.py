@@ -10,10 +10,13 @@ from tosaic.hw.vector.stream_address import StreamAddress
 
 STREAM = StreamAddress()
 BENCH = JobBench(STREAM)
+OFFSETS = [(i * 0x9E3779) % (1 << 24) for i in range(4)]
 
 
-def walk_of(start: int, turns: list[tuple[int, int]], steps: list[bool]) -> list[tuple[int, int]]:
-    """(address, last) in the cycles after the restart, going on where `steps` says so."""
+def walk_of(
+    start: int, turns: list[tuple[int, int]], steps: list[bool], indexed: bool = False
+) -> list[tuple[int, int]]:
+    """(address, last) from the second cycle after the restart on, going on where `steps` says so."""
 
     async def job(ctx) -> list[tuple[int, int]]:
         stream, seen = STREAM, []
@@ -39,10 +42,16 @@ def walk_of(start: int, turns: list[tuple[int, int]], steps: list[bool]) -> list
             ctx.set(stream.step, 1)
             await ctx.tick()
             ctx.set(stream.restart, 0)
+            ctx.set(stream.step, 0)
+            ctx.set(stream.offset, OFFSETS[0] if indexed else 0)
+            number = 1 if ctx.get(stream.next_offset) else 0
+            await ctx.tick()
             seen.clear()
             for step in steps:
                 seen.append((ctx.get(stream.address), ctx.get(stream.last)))
                 ctx.set(stream.step, step)
+                ctx.set(stream.offset, OFFSETS[number % (ctx.get(stream.last_turn) + 1)] if indexed else 0)
+                number += ctx.get(stream.next_offset)
                 await ctx.tick()
         return seen
 
@@ -53,12 +62,17 @@ turns = st.lists(st.tuples(st.integers(1, 4), st.integers(-(1 << 23), (1 << 23) 
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, (1 << 24) - 1), turns, st.lists(st.booleans(), min_size=1, max_size=120))
-def test_walk(start, turns, steps):
+@given(st.integers(0, (1 << 24) - 1), turns, st.lists(st.booleans(), min_size=1, max_size=120), st.booleans())
+def test_walk(start, turns, steps, indexed):
     indices = itertools.product(*(range(count) for count, _ in reversed(turns)))
     walk = [
         (
-            (start + sum(i * s for i, (_, s) in zip(index[::-1], turns, strict=True))) % (1 << 24),
+            (
+                start
+                + sum(i * s for i, (_, s) in zip(index[::-1], turns, strict=True))
+                + (OFFSETS[index[-2]] if indexed else 0)
+            )
+            % (1 << 24),
             int(index[-1] == turns[0][0] - 1),
         )
         for index in indices
@@ -67,7 +81,7 @@ def test_walk(start, turns, steps):
     for step in steps:
         expected.append(walk[position % len(walk)])
         position += step
-    assert walk_of(start, turns, steps) == expected
+    assert walk_of(start, turns, steps, indexed) == expected
 
 
 def test_largest_count():

@@ -2,7 +2,7 @@
 
 import pytest
 from vector_bench import run_unit
-from vector_programs import TINY, bounds, dims, go, stream, uop
+from vector_programs import TINY, bounds, dims, go, offsets, stream, uop
 
 from tosaic.hw.isa import Element, Op, Opcode, Source, make
 from tosaic.hw.vector import LATENCY_CYCLES
@@ -100,6 +100,21 @@ def test_table_takes_a_cycle_per_word(entries):
     commands = [make(Opcode.VECTOR_TABLE, address=3, entries=entries), signal()]
     run = run_unit(TINY, commands, bytearray(TINY.am_bytes))
     assert run.taken[1] - run.taken[0] == 4 * entries // TINY.columns + 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 100, 512])
+def test_offsets_take_a_cycle_per_word_and_two(count):
+    run = run_unit(TINY, [offsets(3, count), signal()], bytearray(TINY.am_bytes))
+    assert run.taken[1] - run.taken[0] == -(-4 * count // TINY.columns) + 3
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_an_indexed_stream_is_as_fast_as_any(number):
+    program = [uop(0, Op.MOV, LOAD, to_memory=1), bounds(0), *streams(), offsets(0, 53)]
+    program += [stream(number, 99, indexed=1), *dims(number, (1, 0), (53, 0))]
+    run = run_unit(TINY, [*program, go(160), signal()], bytearray(TINY.am_bytes))
+    first = run.taken[-2] + FIRST_ISSUE_CYCLES
+    assert run.issues == list(range(first, first + 160))
 
 
 def test_configuration_takes_a_cycle_each():

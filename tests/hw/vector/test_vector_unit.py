@@ -8,16 +8,24 @@ from vector_programs import TINY, bounds, dims, go, random_go, stream, uop
 from vector_reference import Reference
 
 from tosaic.hw.config import get_config
-from tosaic.hw.isa import Element, Op, Opcode, Source, make
+from tosaic.hw.isa import OFFSETS_MAX, STORE_STREAM, Element, Op, Opcode, Source, make
 
 
-def compare(config, seed: int, programs: int, stalls: bool) -> None:
+def random_offsets(dice: random.Random, config) -> bytes:
+    """Small steps to either side; what is beyond the memory's size makes no difference."""
+    values = (dice.randint(-99, 99) + dice.randint(-9, 9) * config.am_bytes for _ in range(OFFSETS_MAX))
+    return b"".join(value.to_bytes(4, "little", signed=True) for value in values)
+
+
+def compare(config, seed: int, programs: int, stalls: bool, indexed: int | None = None) -> None:
     dice = random.Random(seed)
     memory = bytearray(dice.randbytes(config.am_bytes))
+    if indexed is not None:
+        memory[: 4 * OFFSETS_MAX] = random_offsets(dice, config)
     commands, vectors = [], 0
     # Registers have no defined content at the start: all zero here, as the reference has them.
     for number in range(programs):
-        program, taken = random_go(dice, config)
+        program, taken = random_go(dice, config, indexed)
         commands += [make(Opcode.VECTOR_WAIT, semaphore=dice.randrange(16), count=number), *program]
         commands.append(make(Opcode.VECTOR_SIGNAL, semaphore=dice.randrange(16), count=dice.randrange(256)))
         commands.append(make(Opcode.VECTOR_MARK, layer=dice.randrange(1 << 16)))
@@ -66,3 +74,15 @@ def test_int48_elements():
     for i, value in enumerate(values):
         wrapped = (value + 1 + (1 << 47)) % (1 << 48) - (1 << 47)
         assert int.from_bytes(memory[1024 + 8 * i :][:8], "little", signed=True) == wrapped
+
+
+@pytest.mark.parametrize("stalls", [False, True])
+@pytest.mark.parametrize("indexed", range(STORE_STREAM + 1))
+def test_random_programs_with_an_indexed_stream(indexed, stalls):
+    for seed in range(300, 303):
+        compare(TINY, seed + 10 * indexed, 3, stalls, indexed)
+
+
+def test_random_programs_with_an_indexed_stream_small():
+    compare(get_config("small"), 8, 3, stalls=True, indexed=0)
+    compare(get_config("small"), 9, 3, stalls=True, indexed=STORE_STREAM)

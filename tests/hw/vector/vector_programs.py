@@ -3,7 +3,7 @@
 import random
 
 from tosaic.hw.config import Config
-from tosaic.hw.isa import STORE_STREAM, Element, Instruction, Op, Opcode, Source, make
+from tosaic.hw.isa import OFFSETS_MAX, STORE_STREAM, Element, Instruction, Op, Opcode, Source, make
 
 TINY = Config("tiny", rows=2, columns=4, am_bytes=1 << 13, am_banks=4, wm_bytes=1 << 10, line_pixels=16)
 
@@ -36,8 +36,16 @@ def bounds(index: int, low: int = 0, high: int = 0, immediate: int = 0) -> Instr
     return make(Opcode.VECTOR_BOUNDS, index=index, low=low, high=high, immediate=immediate)
 
 
-def stream(number: int, address: int, element: Element = Element.INT8, splat: int = 0) -> Instruction:
-    return make(Opcode.VECTOR_STREAM, stream=number, address=address, element=element, splat=splat)
+def stream(
+    number: int, address: int, element: Element = Element.INT8, splat: int = 0, indexed: int = 0
+) -> Instruction:
+    return make(
+        Opcode.VECTOR_STREAM, stream=number, address=address, element=element, splat=splat, indexed=indexed
+    )
+
+
+def offsets(address: int, count: int) -> Instruction:
+    return make(Opcode.VECTOR_OFFSETS, address=address, count=count)
 
 
 def dims(number: int, *turns: tuple[int, int]) -> list[Instruction]:
@@ -105,9 +113,12 @@ def random_dims(dice: random.Random, number: int) -> list[Instruction]:
     return dims(number, *[(dice.choice([1, 2, 3, 5, 40]), dice.randint(-40, 40)) for _ in range(used)])
 
 
-def random_go(dice: random.Random, config: Config) -> tuple[list[Instruction], int]:
+def random_go(
+    dice: random.Random, config: Config, indexed: int | None = None
+) -> tuple[list[Instruction], int]:
     """Configuration and GO of a random program, and how many vectors of the array it takes. Loads read the lower half
-    of the memory, stores write the upper half: within a GO loads must not depend on stores."""
+    of the memory, stores write the upper half: within a GO loads must not depend on stores. Stream `indexed` has
+    offsets out of the first `OFFSETS_MAX` words."""
     elements = [element for element in Element if element.bytes <= config.columns]
     half, uops = config.am_bytes // 2, dice.randint(1, 5)
     # Few registers make dependences between micro-ops frequent.
@@ -120,9 +131,13 @@ def random_go(dice: random.Random, config: Config) -> tuple[list[Instruction], i
     for number in range(STORE_STREAM + 1):
         first = half + half // 2 if number == STORE_STREAM else half // 2
         address = first + dice.randint(-99, 99)
-        commands.append(stream(number, address, dice.choice(elements), int(dice.random() < 0.3)))
+        splat = int(dice.random() < 0.3)
+        commands.append(stream(number, address, dice.choice(elements), splat, int(number == indexed)))
         commands += random_dims(dice, number)
     dice.shuffle(commands)
+    if indexed is not None:
+        count = dice.choice([40, 41, 100])
+        commands.append(offsets(4 * dice.randrange(OFFSETS_MAX - count), count))
     if dice.random() < 0.6:
         bias, scale = dice.choice([(1, 0), (0, 1), (1, 1)])
         commands.append(make(Opcode.VECTOR_PARAM, address=dice.randrange(half // 2), bias=bias, scale=scale))
@@ -149,4 +164,4 @@ def random_go(dice: random.Random, config: Config) -> tuple[list[Instruction], i
     return [*commands, run], run.vectors * (outside + inside * run.repeats)
 
 
-__all__ = ["TINY", "bounds", "dims", "go", "random_go", "random_value", "stream", "uop"]
+__all__ = ["TINY", "bounds", "dims", "go", "offsets", "random_go", "random_value", "stream", "uop"]

@@ -70,7 +70,7 @@ class Stream:
     """A memory stream: configuration and the walk of one GO."""
 
     def __init__(self) -> None:
-        self.address, self.element, self.splat = 0, Element.INT8, 0
+        self.address, self.element, self.splat, self.indexed = 0, Element.INT8, 0, 0
         self.counts, self.strides = [1] * STREAM_DIMS, [0] * STREAM_DIMS
         self.restart()
 
@@ -78,10 +78,12 @@ class Stream:
         turns = [range(count) for count in reversed(self.counts)]
         self._walk = itertools.cycle(list(itertools.product(*turns)))
 
-    def step(self) -> tuple[int, bool]:
+    def step(self, offsets: list[int]) -> tuple[int, bool]:
         """(address, dimension 0 is at its last turn) of the next access."""
         indices = next(self._walk)[::-1]
         address = self.address + sum(i * stride for i, stride in zip(indices, self.strides, strict=True))
+        if self.indexed:
+            address += offsets[indices[1]]
         return address, indices[0] == self.counts[0] - 1
 
 
@@ -97,7 +99,7 @@ class Reference:
             [[0] * lanes for _ in range(config.vector_slots)] for _ in range(config.vector_registers)
         ]
         self.bias, self.multiplier, self.shift = [0] * lanes, [0] * lanes, [0] * lanes
-        self.table = [0] * 512
+        self.table, self.offsets = [0] * 512, []
         self.events = []
 
     def read(self, address: int, count: int, signed: bool) -> int:
@@ -114,7 +116,7 @@ class Reference:
             case Opcode.VECTOR_STREAM:
                 stream = self.streams[command.stream]
                 stream.address, stream.element = command.address, Element(command.element)
-                stream.splat = command.splat
+                stream.splat, stream.indexed = command.splat, command.indexed
             case Opcode.VECTOR_DIMS:
                 stream, dim = self.streams[command.stream], 2 * command.pair
                 stream.counts[dim : dim + 2] = [command.count_low, command.count_high]
@@ -130,6 +132,8 @@ class Reference:
             case Opcode.VECTOR_TABLE:
                 for i in range(command.entries):
                     self.table[i] = self.read(command.address + 4 * i, 4, True)
+            case Opcode.VECTOR_OFFSETS:
+                self.offsets = [self.read(command.address + 4 * i, 4, True) for i in range(command.count)]
             case Opcode.VECTOR_GO:
                 self.go(command)
             case Opcode.VECTOR_MARK:
@@ -167,7 +171,7 @@ class Reference:
             case Source.ITERATION:
                 return [turn] * lanes
         stream = self.streams[index]
-        address, _ = stream.step()
+        address, _ = stream.step(self.offsets)
         size, signed = stream.element.bytes, stream.element not in (Element.UINT8, Element.UINT16)
         bits = self.config.vector_bits
         if stream.splat:
@@ -192,7 +196,7 @@ class Reference:
             self.registers[uop.destination][slot] = result
             return
         stream = self.streams[STORE_STREAM]
-        address, last = stream.step()
+        address, last = stream.step(self.offsets)
         size = stream.element.bytes
         for i in range(min(go.tail_lanes if last else go.lanes, self.config.columns // size)):
             for byte in range(size):

@@ -1,0 +1,83 @@
+"""Offsets of the indexed stream."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..isa import OFFSETS_MAX
+
+OFFSET_BITS = 24
+
+
+class Offsets(wiring.Component):
+    """`OFFSETS_MAX` offsets, written a memory word (W/4 of them, 32 bits each, of which 24 count) at a time.
+
+    - `write` stores `word` at `word_address`.
+    - `last_turn`: the last offset of a round; after it comes number 0 again.
+    - `idle`: a round may begin in the next cycle: `offset` is number 0 then. Not in the cycle of a `write`; `last_turn`
+      holds.
+    - `step`: from the next cycle on `offset` is the next one. Not while `idle`.
+
+    The memory is read one offset ahead: its word is chosen from in the cycle before `offset` takes it.
+    """
+
+    def __init__(self, config: Config):
+        self.entries = config.columns // 4
+        self.words = OFFSETS_MAX // self.entries
+        super().__init__(
+            {
+                "write": In(1),
+                "word_address": In(range(self.words)),
+                "word": In(8 * config.columns),
+                "last_turn": In(range(OFFSETS_MAX)),
+                "idle": In(1),
+                "step": In(1),
+                "offset": Out(OFFSET_BITS),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        width = OFFSET_BITS * self.entries
+        m.submodules.memory = memory = Memory(shape=width, depth=self.words, init=[])
+        read, write = memory.read_port(), memory.write_port()
+        m.d.comb += [
+            write.en.eq(self.write),
+            write.addr.eq(self.word_address),
+            *(
+                write.data[OFFSET_BITS * i :][:OFFSET_BITS].eq(self.word[32 * i :][:OFFSET_BITS])
+                for i in range(self.entries)
+            ),
+        ]
+        first = Signal(OFFSET_BITS, reset_less=True)
+        with m.If(self.write & (self.word_address == 0)):
+            m.d.sync += first.eq(self.word[:OFFSET_BITS])
+
+        # The offset that the memory gives, and the one behind it.
+        ahead = Signal(range(OFFSETS_MAX))
+        present, following = Signal.like(ahead), Signal.like(ahead)
+        place_bits = (self.entries - 1).bit_length()
+        place = Signal(range(max(self.entries, 2)))
+        m.d.comb += [
+            present.eq(Mux(self.idle, 0, ahead)),
+            following.eq(Mux(present == self.last_turn, 0, present + 1)),
+            read.en.eq(self.idle | self.step),
+            read.addr.eq(following[place_bits:]),
+        ]
+        given = Signal(OFFSET_BITS)
+        with m.Switch(place):
+            for i in range(self.entries):
+                with m.Case(i):
+                    m.d.comb += given.eq(read.data[OFFSET_BITS * i :][:OFFSET_BITS])
+        with m.If(read.en):
+            m.d.sync += [
+                ahead.eq(following),
+                place.eq(following[:place_bits]),
+                self.offset.eq(Mux(self.idle, first, given)),
+            ]
+        return m
+
+
+__all__ = ["Offsets"]
