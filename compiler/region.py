@@ -16,11 +16,13 @@ from .kernels.convolution import (
 from .kernels.elementwise import emit_elementwise
 from .kernels.emitter import Emitter
 from .kernels.geometry import View, Window, window_of
+from .kernels.indexed import IndexedKernel
 from .kernels.operands import Operands
 from .kernels.params import ParamBlock, pack_params, pack_table
 from .kernels.placed_params import PlacedParams
 from .kernels.pool import emit_pool, pool_boxes, pool_lanes
 from .kernels.strides import dense_strides
+from .lower.indexed import INDEXED, plan_indexed
 from .lower.layers import ARRAY_OPERATORS, POOLS, Fuser, Layer
 from .lower.moves import MOVES, move_sources, plan_move
 from .lower.translate import ELEMENT
@@ -106,6 +108,9 @@ class Region:
         """Storage names a layer reads."""
         if layer.root.op in MOVES:
             return list(dict.fromkeys(self.storage[name] for name in move_sources(layer.root)))
+        if layer.root.op in INDEXED:
+            sources = plan_indexed(self.graph, layer.root).run_time_sources()
+            return list(dict.fromkeys(self.storage[name] for name in sources))
         names = [self.storage[load.tensor] for load in layer.program.loads]
         if layer.base is not None and layer.base.op in ARRAY_OPERATORS:
             names.insert(0, self._view(layer.base).storage)
@@ -160,7 +165,7 @@ class Region:
 
     def _layer(self, index: int, layer: Layer) -> int:
         """Emits a layer; its multiply-accumulates."""
-        if layer.root.op in MOVES:
+        if layer.root.op in (*MOVES, *INDEXED):
             return self._move(index, layer)
         graph, base = self.graph, layer.base
         window: Window | None = None
@@ -216,18 +221,30 @@ class Region:
         return PlacedParams(params, self.placer.temporary(params.data, temporary))
 
     def _move(self, index: int, layer: Layer) -> int:
-        """Emits a layout operator."""
+        """Emits an operator that only moves elements."""
         reads, output = self._reads(layer), self.storage[layer.output]
         for name in reads:
             self.placer.bring(name, beside_bytes=self.placer.size_bytes(layer.output))
         self.placer.place_output(layer.output, output, reads)
         size = ELEMENT[self.graph.tensors[layer.output].dtype].bytes
         self.placer.release_pending()
-        move = plan_move(self.graph, layer.root)
-        work = self.placer.mover(size).start(move, self.placer.placements[output])
-        work.emit()
+        if layer.root.op in INDEXED:
+            kernel = IndexedKernel(
+                self.emitter,
+                self.placer.placements,
+                self.storage,
+                size,
+                self.placer.allocate_high,
+                self.placer.arena.free,
+            )
+            buffers = kernel.emit(plan_indexed(self.graph, layer.root), layer.output)
+        else:
+            move = plan_move(self.graph, layer.root)
+            work = self.placer.mover(size).start(move, self.placer.placements[output])
+            work.emit()
+            buffers = work.addresses()
         self._finish(layer)
-        self.placer.free_after(index, work.addresses())
+        self.placer.free_after(index, buffers)
         return 0
 
     def _finish(self, layer: Layer) -> None:

@@ -4,13 +4,15 @@ import math
 
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.compiler.lower.expression import Immediate, Node
 from tosaic.compiler.lower.layers import Layer
-from tosaic.compiler.lower.microprogram import MicroProgram
+from tosaic.compiler.lower.microprogram import MicroProgram, assemble
 from tosaic.compiler.lower.moves import blocks
 from tosaic.compiler.lower.reductions import REDUCTIONS
 from tosaic.compiler.lower.translate import ELEMENT
 from tosaic.compiler.schedule.tracker import Space, Span
-from tosaic.hw.isa import STORE_STREAM, Element
+from tosaic.hw.config import Config
+from tosaic.hw.isa import STORE_STREAM, Element, Op
 
 from .emitter import Access, Dim, Emitter
 from .nest import Axis, Piece, merge, pieces, split_lanes
@@ -209,6 +211,24 @@ def _emit_nest(
     for piece in pieces(outer, along, lanes, tail, reduced, len(sizes), emitter.config.vector_slots):
         emit_piece(emitter, program, piece, addresses, sizes, reduced, splats, params, table)
         table = None
+
+
+def emit_nest(
+    emitter: Emitter, program: MicroProgram, axes: list[Axis], addresses: list[int], sizes: tuple[int, ...]
+) -> None:
+    """The GOs of a nest (slowest axis first) without reduction, parameters or table; addresses and element sizes per
+    stream, loads first."""
+    lanes = emitter.config.columns // max(sizes)
+    merged = merge(axes)
+    outer, along, tail = split_lanes(merged, sizes, lanes)
+    splats = tuple(along is not None and stride == 0 for stride in merged[-1].strides) if merged else ()
+    for piece in pieces(outer, along, lanes, tail, [], len(sizes), emitter.config.vector_slots):
+        emit_piece(emitter, program, piece, addresses, sizes, [], splats, None, None)
+
+
+def filling(value: int, config: Config) -> MicroProgram:
+    """Stores one value everywhere."""
+    return assemble(Node(Op.MOV, Immediate(value)), config)
 
 
 def emit_piece(

@@ -29,6 +29,8 @@ class Access:
     element: Element
     dims: tuple[Dim, ...]
     splat: bool = False
+    indexed: bool = False
+    """Offsets add to the address, one per turn of the second of `dims`."""
 
     def moved(self, bytes_: int) -> "Access":
         return dataclasses.replace(self, address=self.address + bytes_)
@@ -95,6 +97,22 @@ class Emitter:
                 ),
             ]
         self.tracker.add(Unit.LOAD, work, reads=[memory], writes=[am])
+
+    def spread(self, transfers: list[Rows], am: Span, memory: Span) -> None:
+        """Copies rows of activation memory to external memory, as one piece of work within the two spans."""
+        work = []
+        for rows in transfers:
+            work += [
+                make(Opcode.STORE_PITCH, memory_pitch=rows.memory_pitch, local_pitch=rows.am_pitch),
+                make(
+                    Opcode.STORE_GO,
+                    memory_address=rows.memory_address,
+                    local_address=rows.am_address,
+                    row_bytes=rows.row_bytes,
+                    rows=rows.count,
+                ),
+            ]
+        self.tracker.add(Unit.STORE, work, reads=[am], writes=[memory])
 
     def store(self, am_address: int, memory_address: int, size_bytes: int) -> None:
         """Copies activation memory to external memory."""
@@ -176,8 +194,10 @@ class Emitter:
         consumes_array: bool = False,
         params: tuple[int, bool, bool] | None = None,
         table: tuple[int, int] | None = None,
+        offsets: tuple[int, int] | None = None,
     ) -> None:
-        """A VECTOR_GO. `params` is (AM address, bias, scale), `table` (AM address, entries)."""
+        """A VECTOR_GO. `params` is (AM address, bias, scale), `table` (AM address, entries), `offsets` (AM address,
+        count)."""
         wanted: dict[tuple, Instruction] = {}
         for instruction in program.instructions:
             wanted[instruction.opcode, instruction.index] = instruction
@@ -188,6 +208,7 @@ class Emitter:
                 address=access.address % (1 << 24),
                 element=access.element,
                 splat=access.splat,
+                indexed=access.indexed,
             )
             dims = [*access.dims, *(Dim(1, 0) for _ in range(6 - len(access.dims)))]
             for pair in range(3):
@@ -213,6 +234,10 @@ class Emitter:
             address, entries = table
             work.append(make(Opcode.VECTOR_TABLE, address=address, entries=entries))
             reads = [*reads, Span(Space.AM, address, address + 4 * entries)]
+        if offsets is not None:
+            address, count = offsets
+            work.append(make(Opcode.VECTOR_OFFSETS, address=address, count=count))
+            reads = [*reads, Span(Space.AM, address, address + 4 * count)]
         work.append(
             make(
                 Opcode.VECTOR_GO,

@@ -5,17 +5,16 @@ import itertools
 import math
 from collections.abc import Callable
 
-from tosaic.compiler.lower.expression import Immediate, Load, Node
-from tosaic.compiler.lower.microprogram import MicroProgram, assemble
+from tosaic.compiler.lower.expression import Load
+from tosaic.compiler.lower.microprogram import assemble
 from tosaic.compiler.lower.moves import Move, Part, blocks
 from tosaic.compiler.memory import OutOfMemory
 from tosaic.compiler.schedule.tracker import Space, Span
-from tosaic.hw.config import Config
-from tosaic.hw.isa import Element, Op
+from tosaic.hw.isa import Element
 
-from .elementwise import emit_piece
+from .elementwise import emit_nest, filling
 from .emitter import Emitter, Rows
-from .nest import Axis, merge, pieces, split_lanes
+from .nest import Axis
 from .operands import Placement
 
 _MAX_ROWS = (1 << 16) - 1
@@ -228,22 +227,8 @@ class MoveWork:
         # Elements are copied byte by byte, so that contiguous ones fill whole vectors whatever their type is.
         axes.append(Axis(self.size, (1, 1)))
         program = assemble(Load(part.source, Element.INT8), self.emitter.config)
-        self._nest(program, axes, [source, target], (1, 1))
+        emit_nest(self.emitter, program, axes, [source, target], (1, 1))
 
     def _fill(self, part: Part, target: int, strides: tuple[int, ...]) -> None:
         axes = [Axis(count, (stride,)) for count, stride in zip(part.counts, strides, strict=True)]
-        self._nest(_filling(part.fill, self.emitter.config), axes, [target], (self.size,))
-
-    def _nest(
-        self, program: MicroProgram, axes: list[Axis], addresses: list[int], sizes: tuple[int, ...]
-    ) -> None:
-        lanes = self.emitter.config.columns // max(sizes)
-        merged = merge(axes)
-        outer, along, tail = split_lanes(merged, sizes, lanes)
-        splats = tuple(along is not None and stride == 0 for stride in merged[-1].strides) if merged else ()
-        for piece in pieces(outer, along, lanes, tail, [], len(sizes), self.emitter.config.vector_slots):
-            emit_piece(self.emitter, program, piece, addresses, sizes, [], splats, None, None)
-
-
-def _filling(value: int, config: Config) -> MicroProgram:
-    return assemble(Node(Op.MOV, Immediate(value)), config)
+        emit_nest(self.emitter, filling(part.fill, self.emitter.config), axes, [target], (self.size,))

@@ -9,6 +9,7 @@ from tosaic.hw.config import Config
 
 from .expression import Immediate, Load, Value
 from .fold import constant_scalar
+from .indexed import INDEXED
 from .microprogram import MicroProgram, TooComplex, assemble
 from .moves import MOVES
 from .reductions import REDUCTIONS, reduced_value
@@ -219,7 +220,7 @@ class Fuser:
                     values[operator.outputs[0]] = reduced_value(graph, operator, term)
             elif operator.op in ELEMENTWISE:
                 values[operator.outputs[0]] = translator.translate(operator)
-            elif operator.op in MOVES:
+            elif operator.op in (*MOVES, *INDEXED):
                 values[operator.outputs[0]] = operand(operator.inputs[0])
             else:
                 raise UnsupportedError(
