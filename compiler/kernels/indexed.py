@@ -120,8 +120,8 @@ class IndexedKernel:
                 break
         else:
             raise OutOfMemory(
-                f"{move.operator}: {_MIN_ROWS} rows of one bus word of its table and its list do not fit the activation "
-                "memory"
+                f"{move.operator}: {_MIN_ROWS} rows of one bus word of its table and its list do not fit the "
+                "activation memory"
             )
         self.tile = tile
         if tile.spare and not move.scatters:

@@ -5,6 +5,7 @@ import numpy as np
 from tosaic.compiler.ir import DType, Graph, Operator
 
 from .planes import convolution_of_planes, matrix_product_of_planes
+from .resize import resize
 from .rewriting import Rewriting
 
 MAX_CONVOLUTIONS = 1024
@@ -32,6 +33,8 @@ def _rewrite(new: Rewriting) -> bool:
     graph, operator = new.graph, new.operator
     if operator.op == "COND_IF":
         return _branches(new)
+    if operator.op == "RESIZE":
+        return resize(new)
     if operator.op == "MATMUL" and graph.tensors[operator.inputs[0]].dtype is DType.INT16:
         return matrix_product_of_planes(new)
     if operator.op not in CONVOLUTIONS:

@@ -45,9 +45,9 @@ def plan_indexed(graph: Graph, operator: Operator) -> IndexedMove:
     (batches, table_rows, elements), count = graph.tensors[values].shape, graph.tensors[indices].shape[1]
     constant = graph.const(indices)
     if constant is not None:
-        constant = np.clip(constant.astype(np.int64), 0, table_rows - 1)
         if (constant == constant[:1]).all():
             constant = constant[:1]
+        constant = np.clip(constant.astype(np.int64), 0, table_rows - 1)
     return IndexedMove(
         operator, values, indices, rows[0] if rows else None, batches, table_rows, count, elements, constant
     )

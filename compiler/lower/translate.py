@@ -225,7 +225,9 @@ class Translator:
         if target is DType.BOOL:
             return Node(Op.XOR, Node(Op.EQ, value, Immediate(0)), Immediate(1))
         if target.bits >= self._tensor(operator).dtype.bits or target is DType.INT32:
-            return Node(Op.MOV, value)
+            # Read once, the loaded element is what the next micro-operation takes: loads extend.
+            once = isinstance(value, Load) and self.uses(operator.outputs[0]) == 1
+            return value if once else Node(Op.MOV, value)
         if operator.outputs[0] == self.result:
             # The store takes the low bits.
             return value if isinstance(value, Node) else Node(Op.MOV, value)
