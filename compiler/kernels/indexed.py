@@ -413,14 +413,15 @@ class IndexedKernel:
         if part.spare:
             value = Node(Op.SUB, value, Immediate(part.row), clamp=(-1, part.rows))
         value = Node(Op.MUL, value, Immediate(part.pitch))
-        axes = [Axis(batches, (4 * count, 4, 4 * count)), Axis(count, (4, 0, 4))]
-        addresses, sizes = [source, self.batch_offsets, address], (4, 4, 4)
         if batches > 1:
             self._bring_batch_offsets(part)
             value = Node(Op.ADD, value, Load("offsets of batches", Element.INT32))
+            axes = [Axis(batches, (4 * count, 4, 4 * count)), Axis(count, (4, 0, 4))]
+            addresses = [source, self.batch_offsets, address]
         else:
-            axes, addresses, sizes = [Axis(count, (4, 4))], [source, address], (4, 4)
-        emit_nest(self.emitter, assemble(value, self.emitter.config), axes, addresses, sizes)
+            axes, addresses = [Axis(count, (4, 4))], [source, address]
+        program = assemble(value, self.emitter.config)
+        emit_nest(self.emitter, program, axes, addresses, (4,) * len(addresses))
         return address
 
     def _bring_batch_offsets(self, part: _Part) -> None:

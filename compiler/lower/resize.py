@@ -13,7 +13,8 @@ HEIGHT, WIDTH = 1, 2
 
 @dataclasses.dataclass(frozen=True)
 class _Sampling:
-    """Where each output position of an axis samples the input: `distance`/`unit` of the way from `first` to `second`."""
+    """Where each output position of an axis samples the input: `distance`/`unit` of the way from `first` to
+    `second`."""
 
     axis: int
     unit: int

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tosaic.compiler.ir import DType, GraphBuilder, write_tosa
+from tosaic.compiler.ir import DType, GraphBuilder, Operator, Tensor, write_tosa
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.csr_doc import csr_markdown
 from tosaic.sim.rtl.build import _verilator_root
@@ -47,13 +47,17 @@ def test_check_of_a_model_that_does_not(tosaic, here):
     x = build.add(
         "CLAMP", [build.input("x", (1, 2, 5), DType.INT8)], min_val=0, max_val=5, nan_mode="PROPAGATE"
     )
-    build.output(build.add("GATHER", [x, build.input("i", (1, 3), DType.INT32)]))
+    graph = build.graph
+    graph.tensors["y"] = Tensor("y", (1, 2, 5), DType.INT8)
+    attributes = {"operator_name": "fancy", "domain_name": "mine", "implementation_attrs": b""}
+    graph.operators.append(Operator("CUSTOM", [x], ["y"], attributes, "CUSTOM_1"))
+    build.output("y")
     write_tosa(build.finish(), here / "half.tosa")
     outcome = tosaic("check", "half.tosa")
     assert (outcome.code, outcome.err) == (1, "")
     assert [" ".join(line.split()) for line in outcome.out.splitlines()] == [
         "ok CLAMP_0 'clamp_0' int8[1, 2, 5] runs on the accelerator: vector unit",
-        "NO GATHER_1 'gather_0' int8[1, 3, 5] GATHER ('gather_0' int8[1, 3, 5]) does not run on the accelerator yet; "
+        "NO CUSTOM_1 'y' int8[1, 2, 5] CUSTOM ('y' int8[1, 2, 5]) does not run on the accelerator yet; "
         "replace it, or use the target golden",
         "1 of 2 operators run on base",
     ]

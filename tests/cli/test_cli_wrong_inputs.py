@@ -24,13 +24,6 @@ def float_graph():
     return build.finish()
 
 
-def gather_graph():
-    build = GraphBuilder()
-    x, indices = build.input("x", (1, 2, 5), DType.INT8), build.input("i", (1, 3), DType.INT32)
-    build.output(build.add("GATHER", [x, indices]))
-    return build.finish()
-
-
 def custom_graph():
     tensors = {name: Tensor(name, (2,), DType.INT8) for name in ("x", "y")}
     attributes = {"operator_name": "fancy", "domain_name": "mine", "implementation_attrs": b""}
@@ -171,7 +164,6 @@ def test_float_graph(refused, here, target):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (gather_graph, "GATHER_0: GATHER ('gather_0' int8[1, 3, 5])"),
         (while_loop_graph, "WHILE_LOOP_0: WHILE_LOOP ('y' int32[2, 3])"),
         (custom_graph, "CUSTOM_0: CUSTOM ('y' int8[2])"),
     ],
