@@ -10,7 +10,7 @@ from tosaic.hw.config import Config
 
 from .kernels.emitter import DATA_REGION, Emitter
 from .kernels.move import MoveKernel
-from .kernels.operands import Placement
+from .kernels.operands import Arrival, Placement
 from .lower.translate import ELEMENT
 from .memory import Arena, OutOfMemory
 from .memory_history import MemoryHistory
@@ -52,6 +52,8 @@ class Placer:
         self.memories, self.arena, self.limit_bytes = memories, memories.arena, memories.limit_bytes
         self.placements: dict[str, Placement] = {}
         self.ports: dict[str, Port] = {}
+        self.pitches: dict[str, int] = {}
+        """Bytes from row to row of images whose rows are apart when they are resident."""
         self.last_use: dict[str, int] = {}
         """Storage name -> the last layer that reads it."""
         self.pending_free: list[list[int]] = []
@@ -120,15 +122,19 @@ class Placer:
         self.emitter.load(self.emitter.add_constant(data), address, len(data))
         return address
 
-    def bring(self, name: str, beside_bytes: int = 0) -> None:
-        """Makes an input of the layer resident if there is enough memory, `beside_bytes` left over."""
+    def locate(self, name: str) -> Placement:
+        """Where a tensor is; a constant is put into external memory."""
         if name not in self.placements:
             tensor = self.graph.tensors[name]
             if tensor.data is None:
                 raise AssertionError(f"tensor {name} is read before it is written")
             constant = self.emitter.add_constant(tensor.data.astype(tensor.dtype.numpy))
             self.placements[name] = Placement(False, constant, self.size_bytes(name))
-        placement = self.placements[name]
+        return self.placements[name]
+
+    def bring(self, name: str, beside_bytes: int = 0) -> None:
+        """Makes an input of the layer resident if there is enough memory, `beside_bytes` left over."""
+        placement = self.locate(name)
         if placement.resident or placement.bytes + beside_bytes > self.limit_bytes:
             return
         address = self.allocate(placement.bytes)
@@ -136,8 +142,27 @@ class Placer:
             self.emitter.load(placement.address, address, placement.bytes)
             self.placements[name] = Placement(True, address, placement.bytes)
 
+    def bring_by_rows(self, name: str) -> Arrival | None:
+        """Makes an image [N, H, W, C] resident if there is enough memory; the caller loads its rows."""
+        placement = self.locate(name)
+        size = self._resident_bytes(name, placement.bytes)
+        if placement.resident or size > self.limit_bytes:
+            return None
+        address = self.allocate(size)
+        if address is None:
+            return None
+        self.placements[name] = Placement(True, address, placement.bytes, self.pitches.get(name, 0))
+        rows = math.prod(self.graph.tensors[name].shape[:2])
+        return Arrival(placement, placement.bytes // rows, rows)
+
+    def _resident_bytes(self, name: str, dense_bytes: int) -> int:
+        """Bytes a tensor takes in activation memory."""
+        if name not in self.pitches:
+            return dense_bytes
+        return math.prod(self.graph.tensors[name].shape[:2]) * self.pitches[name]
+
     def place_output(self, name: str, output: str, reads: list[str]) -> None:
-        size = self.size_bytes(name)
+        size = self._resident_bytes(name, self.size_bytes(name))
         streamed = sum(self.placements[read].bytes for read in reads if not self.placements[read].resident)
         if size <= self.limit_bytes:
             reserve = min(self.config.am_bytes // 4 if streamed else 0, streamed)
@@ -147,7 +172,8 @@ class Placer:
                 self.release_pending()
                 address = self.allocate(size)
             if address is not None and self.arena.largest_gap_bytes() >= reserve:
-                self.placements[output] = Placement(True, address, size)
+                dense_bytes = self.size_bytes(name)
+                self.placements[output] = Placement(True, address, dense_bytes, self.pitches.get(name, 0))
                 return
             if address is not None:
                 self.arena.free(address)

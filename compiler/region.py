@@ -17,7 +17,7 @@ from .kernels.elementwise import emit_elementwise
 from .kernels.emitter import Emitter
 from .kernels.geometry import View, Window, window_of
 from .kernels.indexed import IndexedKernel
-from .kernels.operands import Operands
+from .kernels.operands import Arrival, Operands
 from .kernels.params import ParamBlock, pack_params, pack_table
 from .kernels.placed_params import PlacedParams
 from .kernels.pool import emit_pool, pool_boxes, pool_lanes
@@ -28,9 +28,14 @@ from .lower.moves import MOVES, move_sources, plan_move
 from .lower.translate import ELEMENT
 from .normalise import storage_names
 from .packer import Packer
+from .pairs import paired_pitches
 from .placer import Memories, Placer
 from .program import LayerInfo
 from .stripes import Striper
+
+_PIECE_BYTES = 4096
+_MOST_PIECES = 8
+"""A layer whose input arrives from external memory is cut into so many boxes, of at least so many input bytes."""
 
 
 class FieldOverflow(Exception):
@@ -66,6 +71,8 @@ class Region:
         self.views, folded = self._folded_slices(renaming)
         self.layers = Fuser(graph, self.config, fuse=context.optimize).layers(renaming | folded)
         self.placer.last_use = self._last_uses()
+        if not keep:
+            self.placer.pitches = paired_pitches(graph, self.layers, self.storage, self.config)
 
     def emit(self, on_layer: Callable[[str, int, int], None] | None = None) -> None:
         """Emits every layer."""
@@ -159,6 +166,9 @@ class Region:
         tensor = self.graph.tensors[name]
         strides = dense_strides(tensor.shape, ELEMENT[tensor.dtype].bytes)
         # Of an image [N, H, W, C], or of a matrix [N, H, C].
+        placement = self.placer.placements.get(self.storage[name])
+        if placement is not None and placement.pitch:
+            return View(self.storage[name], 0, placement.pitch, tensor.shape[1] * placement.pitch)
         return View(self.storage[name], 0, strides[1], strides[0])
 
     # --- one layer
@@ -171,7 +181,9 @@ class Region:
         window: Window | None = None
         plan: ConvolutionPlan | None = None
         macs = 0
+        arrivals: dict[str, Arrival] = {}
         if base is not None and base.op in (*ARRAY_OPERATORS, *POOLS):
+            arrivals = self._arriving(layer)
             window = window_of(graph, base, self._view(base))
             if base.op in ARRAY_OPERATORS:
                 plan = plan_convolution(graph, layer, window, self.config, self.packer.pack)
@@ -192,14 +204,19 @@ class Region:
         self.placer.place_output(layer.output, output, reads)
         if window is not None:
             if plan is not None:
-                cut = convolution_boxes(plan)
+                cut = convolution_boxes(plan, self.config)
             else:
                 cut = pool_boxes(graph, layer, window, pool_lanes(graph, layer, self.config))
             param_bytes = params.tile_bytes if placed.constant_address is not None else 0
             extent, buffers, taken = self.striper.image_boxes(layer, cut, reads, output, param_bytes)
+            if arrivals and not buffers:
+                extent = dataclasses.replace(
+                    extent, rows=min(extent.rows, self._rows_while_arriving(window, plan, arrivals))
+                )
         else:
             count, buffers, taken = self.striper.stripes(layer, reads, output)
         operands = Operands(self.emitter, self.placer.placements, buffers)
+        operands.arrivals = arrivals
         if plan is not None:
             emit_convolution(
                 graph, layer, plan, operands, self.emitter, extent, placed, table_place, self.storage
@@ -210,9 +227,34 @@ class Region:
             emit_elementwise(
                 graph, layer, operands, self.emitter, count, params, placed.address, table_place, self.storage
             )
+        operands.arrive_fully()
         self._finish(layer)
         self.placer.free_after(index, temporary + taken)
         return macs
+
+    def _arriving(self, layer: Layer) -> dict[str, Arrival]:
+        """The image that a window slides over, if it comes from external memory now: the first rows are worked on
+        while the others come."""
+        assert layer.base is not None
+        name = self._view(layer.base).storage
+        loads = layer.program.loads[layer.program.body_loads :]
+        image = len(self.graph.tensors[name].shape) == 4 and layer.base.inputs[0] == name
+        if not image or any(self.storage[load.tensor] == name for load in loads):
+            return {}
+        arrival = self.placer.bring_by_rows(name)
+        return {name: arrival} if arrival else {}
+
+    def _rows_while_arriving(
+        self, window: Window, plan: ConvolutionPlan | None, arrivals: dict[str, Arrival]
+    ) -> int:
+        """Output rows per box, so that a box's input is a few KiB; one box if the weights would come twice."""
+        if plan is not None and sum(tile.bytes for tile in plan.tiles) > self.config.wm_bytes // 2:
+            return window.oh
+        size = max(arrival.source.bytes for arrival in arrivals.values()) // window.n
+        # Each box of the depthwise mode fills its delay line anew.
+        most = _MOST_PIECES // 2 if plan is not None and plan.layout.depthwise else _MOST_PIECES
+        pieces = min(most, max(1, size // _PIECE_BYTES))
+        return -(-window.oh // pieces)
 
     def _placed(self, params: ParamBlock, temporary: list[int], plan: ConvolutionPlan | None) -> PlacedParams:
         """Brings parameters in, unless they are so many that each box brings its own."""

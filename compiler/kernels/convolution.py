@@ -20,7 +20,7 @@ from .geometry import Window
 from .image_boxes import MAX_COUNT, Box, Extent, ImageBoxes, Place, Source
 from .operands import Operands
 from .placed_params import PlacedParams
-from .weights import Blob, PackedWeights, WeightLayout, weight_layout
+from .weights import Blob, PackedWeights, WeightLayout, fits_pairs, odd_pitch, weight_layout
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,12 +128,18 @@ def _check_blob(operator: Operator, weight: Tensor, layout: WeightLayout, config
         )
 
 
-def convolution_boxes(plan: ConvolutionPlan) -> ImageBoxes:
+def convolution_boxes(plan: ConvolutionPlan, config: Config) -> ImageBoxes:
     """How the plan's output may be cut."""
-    step = plan.tiles[0].blob.channels
-    layout = plan.layout
+    step, layout, window = plan.tiles[0].blob.channels, plan.layout, plan.window
     return ImageBoxes(
-        plan.window, plan.channels, step, multiplier=layout.multiplier, column_limit=layout.column_limit
+        window,
+        plan.channels,
+        step,
+        multiplier=layout.multiplier,
+        column_limit=layout.column_limit,
+        stripe_pitch=odd_pitch(window.iw * window.ic, config)
+        if layout.depthwise and step == config.columns and fits_pairs(window, config)
+        else 0,
     )
 
 
@@ -149,7 +155,7 @@ def emit_convolution(
     storage: dict[str, str],
 ) -> None:
     """All boxes and tiles of a convolution layer."""
-    cut, output = convolution_boxes(plan), storage[layer.output]
+    cut, output = convolution_boxes(plan, emitter.config), storage[layer.output]
     element = ELEMENT[graph.tensors[layer.output].dtype]
     for load in layer.program.loads:
         if graph.tensors[load.tensor].shape != graph.tensors[layer.output].shape:
@@ -224,22 +230,25 @@ def _emit_array(plan: ConvolutionPlan, emitter: Emitter, tile: Tile, weights: in
     word = weights // config.columns
     if plan.layout.depthwise:
         line = (window.ow - 1) * window.sx + window.kw
-        skip = (window.kh - 1) * line + config.rows - 1
+        # Rows 2i and 2i + 1 enter together when a pixel's words are an even and an odd one.
+        together = 2 if _pairs(source, x_start, config) else 1
+        skip = (window.kh - 1) // together * line + config.rows - 1
+        y_stride = window.sy // together
         setup += [
-            _window(x_start, window.ic, -window.top, 1, pitch, line),
+            _window(x_start, window.ic, -window.top, together, together * pitch, line),
             make(
                 Opcode.ARRAY_DEPTHWISE,
-                delay=line + window.kw if window.kh > 1 else 2,
+                delay=line + together * window.kw if window.kh > 1 else 2,
                 skip=skip,
                 line=line,
                 out_width=window.ow,
                 out_height=window.oh,
                 x_stride=window.sx,
-                y_stride=window.sy,
-                paired=0,
+                y_stride=y_stride,
+                paired=together == 2,
             ),
         ]
-        advances = skip + (window.oh - 1) * window.sy * line + (window.ow - 1) * window.sx + 1
+        advances = skip + (window.oh - 1) * y_stride * line + (window.ow - 1) * window.sx + 1
         go = make(Opcode.ARRAY_DEPTHWISE_GO, weights=word, advances=advances, group_rows=window.kw)
     else:
         x_step = window.sx * window.ic if window.ow > 1 else 0
@@ -260,6 +269,14 @@ def _emit_array(plan: ConvolutionPlan, emitter: Emitter, tile: Tile, weights: in
         ]
         go = make(Opcode.ARRAY_GO, weights=word, pixels=window.oh * window.ow, accumulate=0, drain=1)
     emitter.array(setup, go, source.span, wm)
+
+
+def _pairs(source: Source, x_start: int, config: Config) -> bool:
+    """Whether the depthwise mode takes two rows of this image per advance."""
+    window, word_bytes = source.window, config.word_bytes
+    pitch = window.view.pitch
+    aligned = (source.address - window.top * pitch + x_start) % word_bytes == 0
+    return aligned and pitch % (2 * word_bytes) == word_bytes and fits_pairs(window, config)
 
 
 def _window(

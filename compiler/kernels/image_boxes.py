@@ -85,6 +85,8 @@ class ImageBoxes:
     """Output channels that share an input channel; None: each one needs all input channels."""
     column_limit: int = MAX_COUNT
     """Most columns the array takes at a time."""
+    stripe_pitch: int = 0
+    """Bytes from row to row of an input that is fetched as whole image rows; 0: as they are in the storage."""
 
     def largest(self) -> Extent:
         """The largest box that the instructions' fields can express."""
@@ -134,6 +136,8 @@ class ImageBoxes:
         w = self.window
         rows = self._source_rows(extent.rows)
         if self._contiguous(extent):
+            if self.stripe_pitch:
+                return rows * self.stripe_pitch
             return (rows - 1) * w.view.pitch + w.iw * w.ic
         columns = min(w.iw, (extent.columns - 1) * w.sx + (w.kw - 1) * w.dx + 1)
         c0, c1 = self._input_channels(0, extent.channels)
@@ -153,7 +157,12 @@ class ImageBoxes:
         low, high = w.input_rows(box.oy0, box.oy1)
         columns, channels, pitch = (0, w.iw), (0, w.ic), w.view.pitch
         start = w.view.offset + box.image * w.view.image_bytes + low * pitch
-        if operands.resident(w.view.storage) or self._contiguous(extent):
+        resident = operands.resident(w.view.storage)
+        apart = self.stripe_pitch and not resident and self._contiguous(extent) and high > low
+        if apart and w.view.pitch == w.iw * w.ic:
+            pitch, size = self.stripe_pitch, (high - low) * self.stripe_pitch
+            address = operands.fetch_rows(w.view.storage, start, high - low, w.iw * w.ic, pitch, WINDOW)
+        elif resident or self._contiguous(extent):
             size = (high - low - 1) * pitch + w.iw * w.ic if high > low else 0
             address = operands.fetch(w.view.storage, start, start + size, WINDOW) if size else 0
         else:
@@ -187,8 +196,14 @@ class ImageBoxes:
         dims = ((box.rows, w.ow * pixel), (box.columns, pixel))
         return StoredBox(start, dims, (box.c1 - box.c0) * element_bytes)
 
-    def _place(self, box: Box, element_bytes: int, resident: bool, address: int) -> Place:
-        stored = self._stored(box, element_bytes)
+    def _place(self, name: str, box: Box, element_bytes: int, address: int, operands: Operands) -> Place:
+        stored, resident = self._stored(box, element_bytes), operands.resident(name)
+        pitch = operands.placements[name].pitch
+        if resident and pitch:
+            (_, row), (_, pixel) = stored.dims
+            # `address` counts rows as if they followed each other.
+            address += (stored.start // row) * (pitch - row)
+            return Place(address, pitch, pixel, stored.end - stored.start + (box.rows - 1) * (pitch - row))
         if resident:
             (_, row), (_, pixel) = stored.dims
             return Place(address, row, pixel, stored.end - stored.start)
@@ -202,14 +217,14 @@ class ImageBoxes:
             address = operands.fetch(name, stored.start, stored.end)
         else:
             address = operands.fetch_box(name, stored)
-        return self._place(box, element_bytes, resident, address)
+        return self._place(name, box, element_bytes, address, operands)
 
     def target(self, name: str, element_bytes: int, box: Box, operands: Operands) -> Place:
         """Where a box of the output is to be written."""
         stored, resident = self._stored(box, element_bytes), operands.resident(name)
         stop = stored.end if resident else stored.start + stored.bytes
         address = operands.target(name, stored.start, stop)
-        return self._place(box, element_bytes, resident, address)
+        return self._place(name, box, element_bytes, address, operands)
 
     def finish(self, name: str, element_bytes: int, box: Box, place: Place, operands: Operands) -> None:
         """Sends a finished box to external memory, if the output lives there."""

@@ -5,7 +5,7 @@ import dataclasses
 from tosaic.compiler.memory import Arena, OutOfMemory
 from tosaic.compiler.schedule.tracker import Space, Span
 
-from .emitter import Emitter
+from .emitter import Emitter, Rows
 from .transfers import StoredBox
 
 
@@ -16,6 +16,20 @@ class Placement:
     resident: bool
     address: int
     bytes: int
+    pitch: int = 0
+    """Bytes from image row to image row, if the rows of a resident tensor [N, H, W, C] do not follow each other."""
+
+
+@dataclasses.dataclass
+class Arrival:
+    """A tensor that becomes resident while the layer runs, row by row as boxes need it."""
+
+    source: Placement
+    """In external memory."""
+    row_bytes: int
+    rows: int
+    loaded: int = 0
+    """Rows that are there, or on their way."""
 
 
 WINDOW = "window of "
@@ -40,10 +54,13 @@ class Operands:
 
     def __init__(self, emitter: Emitter, placements: dict[str, Placement], buffers: dict[str, StripeBuffer]):
         self.emitter, self.placements, self.buffers = emitter, placements, buffers
+        self.arrivals: dict[str, Arrival] = {}
 
     def fetch(self, name: str, start: int, stop: int, role: str = "") -> int:
         """AM address of bytes [start, stop) of an input tensor. `role` tells uses of one tensor in one layer apart."""
         placement = self.placements[name]
+        if name in self.arrivals:
+            self._arrive(name, stop)
         if placement.resident:
             return placement.address + start
         buffer = self.buffers[role + name]
@@ -51,6 +68,37 @@ class Operands:
         assert stop - start <= buffer.size_bytes
         self.emitter.load(placement.address + start, address, stop - start)
         return address
+
+    def fetch_rows(self, name: str, start: int, rows: int, row_bytes: int, pitch: int, role: str) -> int:
+        """AM address of image rows of a tensor that is not resident, `pitch` bytes apart there."""
+        base, address = self.placements[name].address + start, self.buffers[role + name].next()
+        copies = [Rows(base, row_bytes, address, pitch, row_bytes, rows)]
+        memory = Span(Space.DRAM, base, base + rows * row_bytes)
+        self.emitter.gather(copies, memory, Span(Space.AM, address, address + rows * pitch))
+        return address
+
+    def _arrive(self, name: str, stop: int) -> None:
+        """Loads the rows of an arriving tensor up to byte `stop` of its place in activation memory."""
+        arrival, place = self.arrivals[name], self.placements[name]
+        pitch, row_bytes = place.pitch or arrival.row_bytes, arrival.row_bytes
+        first, last = arrival.loaded, min(-(-stop // pitch), arrival.rows)
+        if last <= first:
+            return
+        memory, address = arrival.source.address + first * row_bytes, place.address + first * pitch
+        count, arrival.loaded = last - first, last
+        if pitch == row_bytes:
+            self.emitter.load(memory, address, count * row_bytes)
+            return
+        self.emitter.gather(
+            [Rows(memory, row_bytes, address, pitch, row_bytes, count)],
+            Span(Space.DRAM, memory, memory + count * row_bytes),
+            Span(Space.AM, address, address + count * pitch),
+        )
+
+    def arrive_fully(self) -> None:
+        """Loads what no box needed."""
+        for name, arrival in self.arrivals.items():
+            self._arrive(name, arrival.rows * (self.placements[name].pitch or arrival.row_bytes))
 
     def target(self, name: str, start: int, stop: int) -> int:
         """AM address where bytes [start, stop) of the output tensor are to be written."""

@@ -183,6 +183,27 @@ def _fits_depthwise(window: Window, multiplier: int, config: Config) -> bool:
     )
 
 
+def fits_pairs(window: Window, config: Config) -> bool:
+    """Whether the depthwise mode can take a channel's image rows two at a time: with an even stride no output begins
+    between them, and an odd kernel ends with a first row. Pixels are whole words."""
+    line = (window.ow - 1) * window.sx + window.kw
+    return (
+        _fits_depthwise(window, 1, config)
+        and window.kh % 2 == 1
+        and window.kh > 1
+        and window.sy % 2 == 0
+        and window.iw > 1
+        and window.ic % config.word_bytes == 0
+        and line + 2 * window.kw <= config.line_pixels
+    )
+
+
+def odd_pitch(row_bytes: int, config: Config) -> int:
+    """Bytes from row to row, so that a pixel's words in successive rows are an even and an odd one."""
+    words = row_bytes // config.word_bytes
+    return (words + 1 - words % 2) * config.word_bytes
+
+
 def _tap_stationary(name: str, window: Window, columns: int, weight_zp: int, config: Config) -> WeightLayout:
     """One word per array row, the last row's first: tap (ky, kx) in row (KH-1-ky)*KW + kx."""
     c, kh, kw = window.ic, window.kh, window.kw
