@@ -6,8 +6,9 @@ import math
 from tosaic.compiler.ir import DType, Graph, Operator
 from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.hw.config import Config
+from tosaic.hw.isa import Op
 
-from .expression import Immediate, Load, Value
+from .expression import Immediate, Load, Node, Value
 from .fold import constant_scalar
 from .indexed import INDEXED
 from .microprogram import MicroProgram, TooComplex, assemble
@@ -184,6 +185,15 @@ class Fuser:
         return True
 
     def _layer(self, root: int, group: _Group) -> Layer:
+        try:
+            return self._built(root, group, share=False)
+        except TooComplex:
+            if group.base is not None:
+                raise
+            return self._built(root, group, share=True)
+
+    def _built(self, root: int, group: _Group, *, share: bool) -> Layer:
+        """With `share` a tensor that several operators read is loaded once: a register instead of streams."""
         graph = self.graph
         order = [graph.operators[i] for i in sorted(group.operators)]
         base = graph.operators[group.base] if group.base is not None else None
@@ -199,6 +209,9 @@ class Fuser:
             scalar = constant_scalar(graph, name)
             if scalar is not None:
                 return Immediate(scalar)
+            if share and uses(name) > 1:
+                values[name] = Node(Op.MOV, loaded(name))
+                return values[name]
             return loaded(name)
 
         def loaded(name: str) -> Load:

@@ -1,6 +1,7 @@
 """RESIZE as rows taken by constant index, axis by axis, and sums weighted by constants (clause 2.12.1)."""
 
 import dataclasses
+import math
 
 import numpy as np
 
@@ -52,7 +53,8 @@ def resize(new: Rewriting) -> bool:
         # Along the height whole rows are moved, along the width single pixels: those as few as possible.
         order = (width, height) if ih <= oh else (height, width)
         for sampling in order:
-            data = _taken(new, data, sampling.axis, sampling.nearest())
+            lines = _taken(new, _lines(new, data, sampling.axis), sampling.nearest())
+            data = _image(new, lines, data, sampling.axis)
         new.add("IDENTITY", [data], new.shape(output), graph.tensors[output].dtype, output)
         return True
     order = (width, height) if ih * ow <= oh * iw else (height, width)
@@ -78,34 +80,46 @@ def _repeated(new: Rewriting, rows: np.ndarray, columns: np.ndarray) -> bool:
     return True
 
 
-def _taken(new: Rewriting, name: str, axis: int, positions: np.ndarray) -> str:
-    """The tensor's elements at these positions along the height or width."""
-    shape, dtype = new.shape(name), new.graph.tensors[name].dtype
-    if np.array_equal(positions, np.arange(shape[axis])):
+def _lines(new: Rewriting, name: str, axis: int) -> str:
+    """An image as [batches, extent, rest], where the extent is the height or the width: no RESHAPE then parts the
+    arithmetic from what it reads."""
+    shape = new.shape(name)
+    return new.reshape(name, (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])))
+
+
+def _image(new: Rewriting, name: str, like: str, axis: int) -> str:
+    """The image again that `_lines` made of `like`, with another extent."""
+    shape = list(new.shape(like))
+    shape[axis] = new.shape(name)[1]
+    return new.reshape(name, tuple(shape))
+
+
+def _taken(new: Rewriting, name: str, positions: np.ndarray) -> str:
+    """The lines at these positions."""
+    (batches, extent, rest), dtype = new.shape(name), new.graph.tensors[name].dtype
+    if np.array_equal(positions, np.arange(extent)):
         return name
-    batches, rest = int(np.prod(shape[:axis])), int(np.prod(shape[axis + 1 :]))
-    rows = new.reshape(name, (batches, shape[axis], rest))
     # A view: the positions of one batch are those of all.
     indices = np.broadcast_to(positions.astype(np.int32), (batches, len(positions)))
-    name = new.declare(indices.shape, DType.INT32, indices)
-    taken = new.add("GATHER", [rows, name], (batches, len(positions), rest), dtype)
-    return new.reshape(taken, (*shape[:axis], len(positions), *shape[axis + 1 :]))
+    operands = [name, new.declare(indices.shape, DType.INT32, indices)]
+    return new.add("GATHER", operands, (batches, len(positions), rest), dtype)
 
 
-def _interpolated(new: Rewriting, name: str, sampling: _Sampling, dtype: DType) -> str:
+def _interpolated(new: Rewriting, image: str, sampling: _Sampling, dtype: DType) -> str:
     """first * unit + (second - first) * distance along one axis: `unit` times the interpolated values."""
-    first = _widened(new, _taken(new, name, sampling.axis, sampling.first), dtype)
-    shape = new.shape(first)
+    name = _lines(new, image, sampling.axis)
+    first = _widened(new, _taken(new, name, sampling.first), dtype)
+    total, shape = first, new.shape(first)
     if sampling.unit > 1:
-        scaled = _product(new, first, _along(new, np.array([sampling.unit]), sampling.axis), dtype)
-    else:
-        scaled = first
-    if not sampling.distance.any():
-        return scaled
-    second = _widened(new, _taken(new, name, sampling.axis, sampling.second), dtype)
-    step = new.add("SUB", [second, first], shape, dtype)
-    part = _product(new, step, _along(new, sampling.distance, sampling.axis), dtype)
-    return new.add("ADD", [scaled, part], shape, dtype)
+        total = _product(new, first, np.array([sampling.unit]), dtype)
+    if sampling.distance.any():
+        second = _widened(new, _taken(new, name, sampling.second), dtype)
+        step = new.add("SUB", [second, first], shape, dtype)
+        total = new.add("ADD", [total, _product(new, step, sampling.distance, dtype)], shape, dtype)
+    if dtype is DType.INT32 and sampling.unit < 256 and new.graph.tensors[image].dtype is DType.INT8:
+        # Half the bytes to move for the next axis.
+        total = new.add("CAST", [total], shape, DType.INT16)
+    return _image(new, total, image, sampling.axis)
 
 
 def _widened(new: Rewriting, name: str, dtype: DType) -> str:
@@ -114,11 +128,8 @@ def _widened(new: Rewriting, name: str, dtype: DType) -> str:
     return new.add("CAST", [name], new.shape(name), dtype)
 
 
-def _along(new: Rewriting, values: np.ndarray, axis: int) -> str:
-    """An int32 constant of rank 4 that differs along one axis."""
-    return new.constant(values.reshape([-1 if i == axis else 1 for i in range(4)]), DType.INT32)
-
-
-def _product(new: Rewriting, name: str, factor: str, dtype: DType) -> str:
-    shift = new.constant(np.zeros(1, np.int64), DType.INT8)
-    return new.add("MUL", [name, factor, shift], new.shape(name), dtype)
+def _product(new: Rewriting, name: str, factors: np.ndarray, dtype: DType) -> str:
+    """Lines times one factor for all of them, or one for each. Factors are int16, which the vector unit may multiply by
+    anything: the widest operand decides how many lanes work."""
+    operands = [name, new.constant(factors.reshape(1, -1, 1), DType.INT16), new.zeros(1, DType.INT8)]
+    return new.add("MUL", operands, new.shape(name), dtype)

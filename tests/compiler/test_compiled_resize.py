@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from indexed_graphs import assert_equal_to_golden, resize_graph
 
+from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
+from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.hw.config import get_config
 
 SMALL_MEMORY = dataclasses.replace(get_config("nano"), am_bytes=1 << 11)
@@ -16,7 +18,7 @@ NEAREST_TYPES = (DType.INT8, DType.INT16)
 
 @st.composite
 def axes(draw, extent):
-    """(numerator, denominator, offset, border) that ERROR_IF allows, of at most 16 output positions."""
+    """(numerator, denominator, offset, border) of at most 16 output positions; None where ERROR_IF forbids them."""
     n = draw(st.one_of(st.integers(1, 5), st.integers(1, 2048)))
     offset = draw(st.integers(-n, 16 * n - 1))
     d = draw(st.integers(1, 16 * n - 1))
@@ -43,6 +45,31 @@ def test_nearest(case, config):
 @given(resizes((DType.INT8,), "BILINEAR"), st.sampled_from(["nano", "base"]))
 def test_bilinear(case, config):
     assert_equal_to_golden(*case, get_config(config))
+
+
+@settings(max_examples=30, deadline=None)
+@given(resizes((DType.INT16,), "BILINEAR"), st.sampled_from(["small", "base"]))
+def test_bilinear_int48(case, config):
+    assert_equal_to_golden(*case, get_config(config))
+
+
+def test_a_machine_of_narrow_words_has_no_int48():
+    graph, _ = resize_graph((1, 4, 4, 3), (2, 1, 0, 1), (2, 1, 0, 1), "BILINEAR", DType.INT16)
+    with pytest.raises(UnsupportedError, match="int48.*has elements of 8 bytes on a 4-byte machine"):
+        compile_graph(graph, get_config("nano"))
+
+
+def test_doubling_is_a_tile():
+    graph, values = resize_graph((1, 8, 8, 16), (4, 2, -1, 1), (4, 2, -1, 1), "NEAREST")
+    program = assert_equal_to_golden(graph, values, get_config("base"))
+    assert [layer.op for layer in program.layers] == ["TILE"]
+
+
+def test_each_axis_is_one_pass_of_arithmetic():
+    graph, values = resize_graph((1, 8, 8, 16), (4, 2, -1, 1), (4, 2, -1, 1), "BILINEAR")
+    program = assert_equal_to_golden(graph, values, get_config("base"))
+    moved = [layer for layer in program.layers if layer.op == "GATHER"]
+    assert (len(moved), len(program.layers)) == (4, 6)
 
 
 SCALES = {
