@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from tosaic.cli import check, compile, configs, conformance, demo, nnr, operators, run, verilog
+from tosaic.cli import bench, check, compile, configs, conformance, demo, nnr, operators, run, verilog
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("run")(run.run)
@@ -16,6 +16,7 @@ app.command("check")(check.check)
 app.command("conformance")(conformance.conformance)
 app.command("operators")(operators.operators)
 app.command("configs")(configs.configs)
+app.command("bench")(bench.bench)
 app.command("verilog")(verilog.verilog)
 app.command("demo")(demo.demo)
 app.add_typer(nnr.app, name="nnr")

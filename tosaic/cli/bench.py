@@ -1,0 +1,75 @@
+"""`tosaic bench`: cycles of networks beside those of other accelerators."""
+
+import pathlib
+from typing import Annotated
+
+import typer
+
+from tosaic.cli import options
+from tosaic.cli.files import check_file, writing
+from tosaic.cli.progress import progress_bar
+from tosaic.compiler.ir.errors import InputError
+from tosaic.driver.targets import check_target
+
+
+def bench(
+    models: Annotated[
+        list[pathlib.Path] | None,
+        typer.Argument(help="Models; without any, the bundled digits networks.", show_default=False),
+    ] = None,
+    config: Annotated[
+        list[str] | None, typer.Option("--config", help="Configuration (default: base); may be repeated.")
+    ] = None,
+    on: Annotated[
+        str, typer.Option("--on", metavar="TARGET", help="sim (Verilated RTL) or emulator.")
+    ] = "sim",
+    memory_bandwidth: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--memory-bandwidth",
+            metavar="B",
+            min=1,
+            help="External memory, bytes per cycle (default: the bus width); may be repeated.",
+        ),
+    ] = None,
+    memory_latency: options.Latency = 50,
+    check: Annotated[bool, typer.Option("--check", help="Also compare every output with golden.")] = False,
+    csv: Annotated[
+        pathlib.Path | None, typer.Option("--csv", metavar="FILE.csv", help="Write the figures.")
+    ] = None,
+    plot: Annotated[
+        pathlib.Path | None, typer.Option("--plot", metavar="FILE.svg", help="Draw them.")
+    ] = None,
+    verbose: options.Verbose = False,
+) -> None:
+    """Cycles, utilization and bytes per inference, beside those of other accelerators where they are known."""
+    from tosaic.driver.bench import csv_text, markdown_table, measure, plot_svg
+
+    check_target(on)
+    if on == "golden":
+        raise InputError("golden has no cycles: measure on sim or emulator")
+    check_file(csv)
+    check_file(plot)
+    chosen = models or _bundled()
+    work = [(m, c, b) for c in config or ["base"] for b in memory_bandwidth or [None] for m in chosen]
+    rows = []
+    with progress_bar("bench") as progress:
+        for done, (model, name, bandwidth) in enumerate(work):
+            progress(f"{model.parent.name}/{model.name} on {name}", done, len(work))
+            rows.append(measure(model, on, name, bandwidth, memory_latency, check=check))
+    print(markdown_table(rows))
+    exact = "; outputs equal golden" if check else ""
+    print(f"on {on}, memory latency {memory_latency} cycles, batch 1, dead channels not removed{exact}")
+    if csv is not None:
+        with writing(csv):
+            csv.write_text(csv_text(rows))
+    if plot is not None:
+        with writing(plot):
+            plot.write_text(plot_svg(rows))
+
+
+def _bundled() -> list[pathlib.Path]:
+    import tosaic.examples
+
+    folder = pathlib.Path(tosaic.examples.__path__[0]) / "digits"
+    return sorted(folder.glob("*.tosa"))
