@@ -10,14 +10,21 @@ from tosaic.sim.emulator import Emulator
 from tosaic.sim.golden import evaluate
 
 
-def assert_equal_to_golden(graph: Graph, config: Config | str, values: dict[str, np.ndarray] | None = None):
-    """`values` are the graph's inputs, random ones if there are none."""
+def assert_equal_to_golden(
+    graph: Graph,
+    config: Config | str,
+    values: dict[str, np.ndarray] | None = None,
+    *,
+    check_hazards: bool = False,
+    **options: bool,
+):
+    """`values` are the graph's inputs, random ones if there are none; `options` are the compiler's."""
     config = get_config(config) if isinstance(config, str) else config
-    program, values = compile_graph(graph, config), values or feeds(graph, 1)
+    program, values = compile_graph(graph, config, **options), values or feeds(graph, 1)
     memory = program.memory()
     for port in program.inputs:
         port.write(memory, values[port.name])
-    Emulator(config).run(memory, program.program_address, program.program_bytes)
+    Emulator(config, check_hazards=check_hazards).run(memory, program.program_address, program.program_bytes)
     wanted = evaluate(graph, values)
     for port in program.outputs:
         np.testing.assert_array_equal(port.read(memory), wanted[port.name])

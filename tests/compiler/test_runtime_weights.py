@@ -1,80 +1,23 @@
 """Convolutions whose weights are graph inputs or computed: emulator, with the race check, equal golden."""
 
 import dataclasses
+import functools
 
-import numpy as np
 import pytest
+from emulation import assert_equal_to_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from layer_graphs import LayerBuilder, feeds
+from layer_graphs import LayerBuilder
+from runtime_graphs import convolution, plane
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
 from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.hw.config import get_config
-from tosaic.sim.emulator import Emulator
-from tosaic.sim.golden import evaluate
 
 BASE, NANO = get_config("base"), get_config("nano")
 TINY = dataclasses.replace(BASE, am_bytes=8 << 10, am_banks=1, wm_bytes=16 << 10)
-
-
-def assert_equal_to_golden(graph, config, **options):
-    program, values = compile_graph(graph, config, **options), feeds(graph, 1)
-    memory = program.memory()
-    for port in program.inputs:
-        port.write(memory, values[port.name])
-    Emulator(config, check_hazards=True).run(memory, program.program_address, program.program_bytes)
-    wanted = evaluate(graph, values)
-    for port in program.outputs:
-        np.testing.assert_array_equal(port.read(memory), wanted[port.name])
-
-
-def weights(build, shape, dtype, made):
-    """A weight tensor that is not constant; `made` says where it comes from."""
-    match made:
-        case "input":
-            return build.input("w", shape, dtype)
-        case "transpose":
-            turned = build.input("w", shape[::-1], dtype)
-            return build.add("TRANSPOSE", [turned], perms=list(range(len(shape)))[::-1])
-        case "rescale":
-            return build.rescale(build.input("w", shape, DType.INT32), DType.INT8, output_zp=3, shift=42)
-        case "reshape":
-            flat = build.input("w", (int(np.prod(shape)),), dtype)
-            return build.add("RESHAPE", [flat, build.shape(shape)])
-
-
-def convolution(
-    op,
-    shape,
-    kernel,
-    *,
-    dtype=DType.INT8,
-    made="input",
-    input_zp=0,
-    weight_zp=0,
-    tail="raw",
-    bias="constant",
-    **attributes,
-):
-    build = LayerBuilder(7)
-    x = build.input("x", shape, DType.INT8)
-    w = weights(build, kernel, dtype, made)
-    channels = kernel[2] * kernel[3] if op == "DEPTHWISE_CONV2D" else kernel[0]
-    offset = build.random_constant((channels,), DType.INT32, -5000, 5000)
-    if bias == "input":
-        offset = build.input("bias", (channels,), DType.INT32)
-    zero_points = [build.zero_point(DType.INT8, input_zp), build.zero_point(dtype, weight_zp)]
-    y = build.add(op, [x, w, offset, *zero_points], acc_type=DType.INT32, local_bound=False, **attributes)
-    if tail != "raw":
-        y = build.rescale(y, DType.INT8, per_channel=tail == "per channel", output_zp=-4)
-    build.output(y)
-    return build.finish()
-
-
-def plane(pad=(0, 0, 0, 0), stride=(1, 1), dilation=(1, 1)):
-    return dict(pad=list(pad), stride=list(stride), dilation=list(dilation))
+check = functools.partial(assert_equal_to_golden, check_hazards=True)
 
 
 CASES = {
@@ -161,7 +104,7 @@ CASES = {
 @pytest.mark.parametrize("tail", ["raw", "per tensor", "per channel"])
 @pytest.mark.parametrize("name", CASES)
 def test_weights_are_an_input(name, tail, config):
-    assert_equal_to_golden(convolution(**CASES[name], tail=tail), config)
+    check(convolution(**CASES[name], tail=tail), config)
 
 
 @pytest.mark.parametrize("made", ["transpose", "rescale", "reshape"])
@@ -169,12 +112,12 @@ def test_weights_are_an_input(name, tail, config):
 @pytest.mark.parametrize("name", ["3x3", "depthwise 3x3", "diagonal, multiplier 3", "transposed", "3-D"])
 def test_weights_are_computed(name, optimize, made):
     graph = convolution(**CASES[name], made=made, tail="per channel")
-    assert_equal_to_golden(graph, BASE, optimize=optimize)
+    check(graph, BASE, optimize=optimize)
 
 
 @pytest.mark.parametrize("name", ["3x3", "depthwise 3x3", "transposed", "3-D"])
 def test_bias_is_an_input_too(name):
-    assert_equal_to_golden(convolution(**CASES[name], bias="input", tail="per tensor"), BASE)
+    check(convolution(**CASES[name], bias="input", tail="per tensor"), BASE)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +130,7 @@ def test_bias_is_an_input_too(name):
     ids=lambda case: case["op"],
 )
 def test_weights_exceed_the_activation_memory(case):
-    assert_equal_to_golden(convolution(**case, tail="per tensor"), TINY)
+    check(convolution(**case, tail="per tensor"), TINY)
 
 
 def test_weights_used_twice_and_as_data():
@@ -201,7 +144,7 @@ def test_weights_used_twice_and_as_data():
         bias = build.random_constant((18,), DType.INT32, -500, 500)
         y = build.add("CONV2D", [source, w, bias, *zero_points], **window)
         build.output(y if source is x and len(build.graph.outputs) == 0 else build.rescale(y, DType.INT8))
-    assert_equal_to_golden(build.finish(), BASE)
+    check(build.finish(), BASE)
 
 
 def test_a_slice_that_is_data_and_weights():
@@ -214,7 +157,7 @@ def test_a_slice_that_is_data_and_weights():
         "CONV2D", [part, part, bias, *zero_points], acc_type=DType.INT32, local_bound=False, **plane()
     )
     build.output(build.rescale(y, DType.INT8))
-    assert_equal_to_golden(build.finish(), BASE)
+    check(build.finish(), BASE)
 
 
 def test_constant_data_and_weights_from_an_input():
@@ -225,7 +168,7 @@ def test_constant_data_and_weights_from_an_input():
     zero_points = [build.zero_point(DType.INT8, 1), build.zero_point(DType.INT8, -2)]
     y = build.add("CONV2D", [x, w, bias, *zero_points], acc_type=DType.INT32, local_bound=False, **plane())
     build.output(y)
-    assert_equal_to_golden(build.finish(), BASE)
+    check(build.finish(), BASE)
 
 
 @st.composite
@@ -256,7 +199,7 @@ def random_convolutions(draw):
 @settings(max_examples=60, deadline=None)
 @given(case=random_convolutions(), config=st.sampled_from([NANO, BASE, TINY]))
 def test_random_convolutions(case, config):
-    assert_equal_to_golden(convolution(**case), config)
+    check(convolution(**case), config)
 
 
 def test_a_zero_point_from_an_input_is_refused_by_name():
