@@ -45,9 +45,12 @@ def compile_graph(
     names = set(graph.tensors)
     graph = normalise(split_oversize(decompose(normalise(graph)), config))
     problem: OutOfMemory | FieldOverflow | None = None
-    for residency in _RESIDENCY:
+    # Digits need whole pixels in memory: in a small one they may be what does not fit.
+    with_digits = (True, False) if optimize and not keep_layers else (False,)
+    attempts = [(share, digits) for digits in with_digits for share in _RESIDENCY]
+    for residency, digits in attempts:
         memories = Memories(Arena(config.am_bytes, config.columns), int(config.am_bytes * residency))
-        context = Context(config, Emitter(config), memories, optimize)
+        context = Context(config, Emitter(config), memories, optimize, digits)
         try:
             return _compile(Region(graph, names, context, keep=keep_layers), on_layer)
         except (OutOfMemory, FieldOverflow) as error:

@@ -50,6 +50,8 @@ class Context:
     emitter: Emitter
     memories: Memories
     optimize: bool
+    digits: bool = False
+    """int32 tensors between array layers may lie as digits, see `lower/digits.py`."""
     infos: list[LayerInfo] = dataclasses.field(default_factory=list)
     """The program's layers so far; VECTOR_MARK has their index."""
 
@@ -69,7 +71,9 @@ class Region:
         """Outputs of layers that stay in external memory."""
         renaming = {i for i, op in enumerate(graph.operators) if op.op in ("RESHAPE", "IDENTITY")}
         self.views, folded = self._folded_slices(renaming)
-        self.layers = Fuser(graph, self.config, fuse=context.optimize).layers(renaming | folded)
+        self.layers = Fuser(graph, self.config, fuse=context.optimize, digits=context.digits).layers(
+            renaming | folded
+        )
         self.placer.last_use = self._last_uses()
         if not keep:
             self.placer.pitches = paired_pitches(graph, self.layers, self.storage, self.config)

@@ -11,14 +11,16 @@ from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.compiler.lower.layers import Layer
 from tosaic.compiler.lower.translate import ELEMENT
+from tosaic.compiler.memory import OutOfMemory
 from tosaic.compiler.schedule.tracker import Space, Span
 from tosaic.hw.config import Config
-from tosaic.hw.isa import STORE_STREAM, Element, Instruction, Opcode, make
+from tosaic.hw.isa import STORE_STREAM, Instruction, Opcode, make
 
-from .emitter import Access, Dim, Emitter
+from .emitter import Emitter
 from .geometry import Window
-from .image_boxes import MAX_COUNT, Box, Extent, ImageBoxes, Place, Source
+from .image_boxes import Extent, ImageBoxes, Source
 from .operands import Operands
+from .pixel_runs import pixel_runs
 from .placed_params import PlacedParams
 from .weights import Blob, PackedWeights, WeightLayout, fits_pairs, odd_pitch, weight_layout
 
@@ -77,7 +79,7 @@ def _tiles(layout: WeightLayout, address: int, limit_bytes: int) -> list[Tile]:
 
 def tile_columns(layer: Layer, graph: Graph, config: Config) -> int:
     """Output channels per tile: what one W-byte store or load of the micro-program can take."""
-    stored = ELEMENT[graph.tensors[layer.output].dtype].bytes
+    stored = 1 if layer.program.stores_digits else ELEMENT[graph.tensors[layer.output].dtype].bytes
     return config.columns // max(stored, layer.program.load_element_bytes())
 
 
@@ -157,9 +159,12 @@ def emit_convolution(
     """All boxes and tiles of a convolution layer."""
     cut, output = convolution_boxes(plan, emitter.config), storage[layer.output]
     element = ELEMENT[graph.tensors[layer.output].dtype]
+    if layer.program.has_digits() and extent.channels < plan.channels:
+        raise OutOfMemory(f"{layer.root}: a pixel with all its channels does not fit the activation memory")
     for load in layer.program.loads:
         if graph.tensors[load.tensor].shape != graph.tensors[layer.output].shape:
             raise UnsupportedError(f"{layer.root}: operand {graph.tensors[load.tensor]} is broadcast")
+    slots = emitter.config.vector_slots
     for box in cut.boxes(extent):
         tiles = plan.tiles_of(box.image)[box.c0 // cut.step : -(-box.c1 // cut.step)]
         params.bring(operands, box.c0 // cut.step, len(tiles))
@@ -174,35 +179,28 @@ def emit_convolution(
             weights = emitter.weights(tile.group_address, tile.group_bytes)
             weights += tile.address - tile.group_address
             _emit_array(plan, emitter, tile, weights, source)
-            streams = {
-                stream: _access(place, box, (tile.blob.first - box.c0) * load.element.bytes, load.element)
-                for stream, (load, place) in enumerate(loads)
-            }
-            streams[STORE_STREAM] = _access(target, box, (tile.blob.first - box.c0) * element.bytes, element)
-            emitter.vector(
-                layer.program,
-                streams,
-                vectors=box.rows * box.columns,
-                slots=emitter.config.vector_slots,
-                lanes=tile.blob.channels,
-                tail_lanes=tile.blob.channels,
-                reads=[Span(Space.AM, place.address, place.address + place.bytes) for _, place in loads],
-                writes=[Span(Space.AM, target.address, target.address + target.bytes)],
-                consumes_array=True,
-                params=params.of(number),
-                table=table,
-            )
-            table = None
+            reads = [Span(Space.AM, place.address, place.address + place.bytes) for _, place in loads]
+            for run in pixel_runs(box, layer.program, [target, *(place for _, place in loads)], slots):
+                channel = tile.blob.first - box.c0
+                streams = {
+                    stream: run.read(load, place, channel) for stream, (load, place) in enumerate(loads)
+                }
+                streams[STORE_STREAM] = run.write(element, target, channel)
+                emitter.vector(
+                    layer.program,
+                    streams,
+                    vectors=run.count,
+                    slots=run.slots,
+                    lanes=tile.blob.channels,
+                    tail_lanes=tile.blob.channels,
+                    reads=reads,
+                    writes=[Span(Space.AM, target.address, target.address + target.bytes)],
+                    consumes_array=True,
+                    params=params.of(number) if run.first else None,
+                    table=table,
+                )
+                table = None
         cut.finish(output, element.bytes, box, target, operands)
-
-
-def _access(place: Place, box: Box, offset: int, element: Element) -> Access:
-    """A stream over the pixels of a box."""
-    pixels = box.rows * box.columns
-    dims: tuple[Dim, ...] = (Dim(box.columns, place.pixel_bytes), Dim(box.rows, place.row_bytes))
-    if pixels <= MAX_COUNT and (box.rows == 1 or place.row_bytes == box.columns * place.pixel_bytes):
-        dims = (Dim(pixels, place.pixel_bytes),)
-    return Access(place.address + offset, element, dims)
 
 
 def _emit_array(plan: ConvolutionPlan, emitter: Emitter, tile: Tile, weights: int, source: Source) -> None:

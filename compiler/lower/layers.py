@@ -8,6 +8,7 @@ from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Op
 
+from .digits import joined, products, slots_per_channel
 from .expression import Immediate, Load, Node, Value
 from .fold import constant_scalar
 from .indexed import INDEXED
@@ -49,10 +50,11 @@ class _Group:
 
 
 class Fuser:
-    """Decides which operators share a layer."""
+    """Decides which operators share a layer; with `digits` also which int32 tensors between them lie as digits."""
 
-    def __init__(self, graph: Graph, config: Config, *, fuse: bool = True, keep: bool = False):
-        self.graph, self.config, self.fuse, self.keep = graph, config, fuse, keep
+    def __init__(self, graph: Graph, config: Config, *, fuse: bool = True, digits: bool = False):
+        self.graph, self.config, self.fuse, self.digits = graph, config, fuse, digits
+        self.apart: set[str] = set()
         self.producer = {name: i for i, op in enumerate(graph.operators) for name in op.outputs}
         self.consumers: dict[str, list[int]] = {}
         for i, op in enumerate(graph.operators):
@@ -61,14 +63,56 @@ class Fuser:
 
     def layers(self, skip: set[int]) -> list[Layer]:
         """All layers in executable order; `skip` are operators that need none (renamings, folded views)."""
-        assigned, groups = set(skip), []
+        assigned, groups = set(skip), list[tuple[int, _Group]]()
         for index in reversed(range(len(self.graph.operators))):
             if index in assigned:
                 continue
             group = self._grow(index, assigned)
             assigned |= group.operators
             groups.append((index, group))
-        return [self._layer(root, group) for root, group in reversed(groups)]
+        layers = [self._layer(root, group) for root, group in reversed(groups)]
+        return self._with_digits(layers, groups[::-1]) if self.digits else layers
+
+    def _with_digits(self, layers: list[Layer], groups: list[tuple[int, _Group]]) -> list[Layer]:
+        """The layers, with the bytes of int32 tensors between them apart where the array gains by it."""
+        home = {index: place for place, (_, group) in enumerate(groups) for index in group.operators}
+        layers = list(layers)
+        for place, layer in enumerate(layers):
+            name = layer.output
+            readers = {home.get(index) for index in self.consumers.get(name, [])}
+            if self.graph.tensors[name].dtype is not DType.INT32 or name in self.graph.outputs:
+                continue
+            concerned = {place: layer}
+            for reader in readers:
+                if reader is not None and name in (load.tensor for load in layers[reader].program.loads):
+                    concerned[reader] = layers[reader]
+            if len(concerned) < 1 + max(1, len(readers)):
+                continue
+            before = [self._slots(member) for member in concerned.values()]
+            if None in before:
+                continue
+            self.apart.add(name)
+            try:
+                changed = {index: self._layer(*groups[index]) for index in concerned}
+            except TooComplex:
+                self.apart.discard(name)
+                continue
+            after = [self._slots(member) for member in changed.values()]
+            if sum(slots or 0 for slots in after) < sum(slots or 0 for slots in before):
+                for index, member in changed.items():
+                    layers[index] = member
+            else:
+                self.apart.discard(name)
+        return layers
+
+    def _slots(self, layer: Layer) -> float | None:
+        """Slots per pixel batch and channel of a layer on the array in dense mode, None for others."""
+        terms = products(self.graph, layer.base) if layer.base is not None else None
+        if terms is None:
+            return None
+        stored = 1 if layer.program.stores_digits else ELEMENT[self.graph.tensors[layer.output].dtype].bytes
+        lane_bytes = max(stored, layer.program.load_element_bytes())
+        return slots_per_channel(self.config, terms, layer.program.uops, lane_bytes)
 
     # --- growing
 
@@ -133,6 +177,7 @@ class Fuser:
         operator, tensors = self.graph.operators[index], self.graph.tensors
         if operator.op in BASES:
             return addition
+        own = False
         for name in operator.inputs:
             source = self.producer.get(name)
             if source is None:
@@ -140,8 +185,8 @@ class Fuser:
             producer = self.graph.operators[source]
             alone = self.consumers[name] == [index] and name not in self.graph.outputs
             if producer.op in ARRAY_OPERATORS:
-                if based and tensors[operator.outputs[0]].dtype is DType.INT48:
-                    # A further plane of an int16 convolution: its int32 sums come through memory.
+                if based and (own or tensors[operator.outputs[0]].dtype is DType.INT48):
+                    # One of two sums has to come through memory, as do further planes of an int16 convolution.
                     continue
                 if based or not alone:
                     return set()
@@ -153,7 +198,8 @@ class Fuser:
             else:
                 continue
             addition |= inner
-            based = based or any(self.graph.operators[i].op in BASES for i in inner)
+            own = own or any(self.graph.operators[i].op in BASES for i in inner)
+            based = based or own
         return addition
 
     def _fuses(self, index: int, consumer: Operator, assigned: set[int]) -> bool:
@@ -209,12 +255,15 @@ class Fuser:
             scalar = constant_scalar(graph, name)
             if scalar is not None:
                 return Immediate(scalar)
-            if share and uses(name) > 1:
+            if share and uses(name) > 1 and name not in self.apart:
                 values[name] = Node(Op.MOV, loaded(name))
                 return values[name]
             return loaded(name)
 
-        def loaded(name: str) -> Load:
+        def loaded(name: str) -> Value:
+            if name in self.apart:
+                values[name] = joined(name)
+                return values[name]
             tensor = graph.tensors[name]
             if tensor.dtype not in ELEMENT:
                 raise UnsupportedError(f"{root_operator}: the vector unit does not read {tensor}")
@@ -252,7 +301,7 @@ class Fuser:
                 and operator is not root_operator
             ):
                 raise TooComplex("an unsigned result inside a layer")
-        program = assemble(result, self.config)
+        program = assemble(result, self.config, store_digits=target.name in self.apart)
         if base is not None and base.op in (*ARRAY_OPERATORS, *POOLS):
             if any(
                 graph.tensors[load.tensor].shape != target.shape

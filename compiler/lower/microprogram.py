@@ -6,6 +6,7 @@ from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Instruction, Op, Opcode, Source, make
 
+from .digits import digits_of
 from .expression import ArrayResult, Immediate, Iteration, Load, Node, Reduced, Value
 
 LOAD_STREAMS = 3
@@ -32,6 +33,8 @@ class MicroProgram:
     per_channel: bool
     average: int | None
     """Place in `instructions` of the RESCALE that divides by a pool's window, see `averaged`."""
+    stores_digits: bool = False
+    """The INT32 result goes to memory as bytes apart, see `digits.py`."""
 
     def averaged(self, multiplier: int, shift: int) -> "MicroProgram":
         """This program with the dividing RESCALE set."""
@@ -43,7 +46,11 @@ class MicroProgram:
         return dataclasses.replace(self, instructions=instructions)
 
     def load_element_bytes(self) -> int:
-        return max((load.element.bytes for load in self.loads), default=1)
+        return max((load.lane_bytes for load in self.loads), default=1)
+
+    def has_digits(self) -> bool:
+        """Whether a stream reads or writes the digits of int32 elements."""
+        return self.stores_digits or any(load.digits for load in self.loads)
 
 
 class _Assembler:
@@ -58,6 +65,8 @@ class _Assembler:
 
     def stream(self, load: Load) -> int:
         # Every read of a load stream moves it on, so each operand that is loaded has a stream of its own.
+        if load.digits and load in self.loads:
+            return self.loads.index(load)
         if len(self.loads) == LOAD_STREAMS:
             raise TooComplex(f"more than {LOAD_STREAMS} operands in memory")
         self.loads.append(load)
@@ -193,14 +202,17 @@ def _count_uses(roots: list[Value]) -> dict[int, int]:
     return uses
 
 
-def assemble(root: Value, config: Config) -> MicroProgram:
+def assemble(root: Value, config: Config, *, store_digits: bool = False) -> MicroProgram:
     """The micro-program that stores `root`; TooComplex when it does not fit the vector unit."""
     if not isinstance(root, Node):
         root = Node(Op.MOV, root)
-    uses = _count_uses([root])
+    stored = digits_of(root) if store_digits else [root]
+    uses = _count_uses(list(stored))
     assembler = _Assembler(config, uses)
     order: list[Node | Reduced] = []
-    _postorder(root, set(), order)
+    seen: set[int] = set()
+    for node in stored:
+        _postorder(node, seen, order)
     reductions = [value for value in order if isinstance(value, Reduced)]
     if len(reductions) > 1:
         raise TooComplex("more than one reduction")
@@ -224,7 +236,7 @@ def assemble(root: Value, config: Config) -> MicroProgram:
         assembler.register[id(reduced)] = running
     nodes = [value for value in order if isinstance(value, Node)]
     for node in nodes:
-        assembler.evaluate(node, to_memory=node is root)
+        assembler.evaluate(node, to_memory=any(node is store for store in stored))
     return MicroProgram(
         instructions=assembler.instructions,
         uops=assembler.count,
@@ -235,4 +247,5 @@ def assemble(root: Value, config: Config) -> MicroProgram:
         bias=any(node.bias for node in nodes),
         per_channel=any(node.per_channel for node in nodes),
         average=assembler.average,
+        stores_digits=store_digits,
     )
