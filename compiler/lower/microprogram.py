@@ -211,8 +211,8 @@ def assemble(root: Value, config: Config, *, store_digits: bool = False) -> Micr
     assembler = _Assembler(config, uses)
     order: list[Node | Reduced] = []
     seen: set[int] = set()
-    for node in stored:
-        _postorder(node, seen, order)
+    for result in stored:
+        _postorder(result, seen, order)
     reductions = [value for value in order if isinstance(value, Reduced)]
     if len(reductions) > 1:
         raise TooComplex("more than one reduction")
