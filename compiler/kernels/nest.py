@@ -140,6 +140,14 @@ def _limited(
     loops: tuple[Axis, ...], offsets: tuple[int, ...], slots: int, lanes: int, reduced: int
 ) -> Iterator[Piece]:
     outer = loops[1 + reduced :]
+    for index, axis in enumerate(outer, 1 + reduced):
+        if axis.count > MAX_COUNT:
+            for start in range(0, axis.count, MAX_COUNT):
+                count = min(MAX_COUNT, axis.count - start)
+                part = (*loops[:index], Axis(count, axis.strides), *loops[index + 1 :])
+                moved = tuple(o + start * s for o, s in zip(offsets, axis.strides, strict=True))
+                yield from _limited(part, moved, slots, lanes, reduced)
+            return
     if len(loops) > 6:
         axis = outer[-1]
         for turn in range(axis.count):

@@ -4,6 +4,7 @@ import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator
 
+from .integer_division import divide
 from .planes import convolution_of_planes, matrix_product_of_planes
 from .resize import resize
 from .rewriting import Rewriting
@@ -35,6 +36,8 @@ def _rewrite(new: Rewriting) -> bool:
         return _branches(new)
     if operator.op == "RESIZE":
         return resize(new)
+    if operator.op == "INTDIV":
+        return divide(new)
     if operator.op == "MATMUL" and graph.tensors[operator.inputs[0]].dtype is DType.INT16:
         return matrix_product_of_planes(new)
     if operator.op not in CONVOLUTIONS:

@@ -21,6 +21,7 @@ from .windows import array_value
 ARRAY_OPERATORS = ("CONV2D", "DEPTHWISE_CONV2D", "MATMUL")
 POOLS = ("AVG_POOL2D", "MAX_POOL2D")
 BASES = (*ARRAY_OPERATORS, *POOLS, *REDUCTIONS, "ARGMAX")
+_MAX_REPEATS = (1 << 16) - 1
 
 
 @dataclasses.dataclass
@@ -308,6 +309,13 @@ class Fuser:
                 for load in program.loads[program.body_loads :]
             ):
                 raise TooComplex("a broadcast operand after a window")
+        repeated = {
+            operator.attributes["axis"]: graph.tensors[operator.inputs[0]].shape[operator.attributes["axis"]]
+            for operator in order
+            if operator.op in REDUCTIONS
+        }
+        if len(repeated) > 1 and math.prod(repeated.values()) > _MAX_REPEATS:
+            raise TooComplex("a reduction over several axes that repeats too often")
         if translator.per_channel is not None and base is not None and base.op not in ARRAY_OPERATORS:
             raise TooComplex("a per-channel RESCALE after a reduction")
         return Layer(order, base, root_operator, program, translator.per_channel, translator.table)

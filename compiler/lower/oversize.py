@@ -5,14 +5,18 @@ from collections.abc import Callable
 from tosaic.compiler.ir import Graph
 from tosaic.hw.config import Config
 
+from .reductions import REDUCTIONS
 from .rewriting import Rewriting
 from .split_kernel import split_kernel
 from .split_matmul import split_matmul
+from .split_reduction import split_reduction
 
 _RULES: dict[str, Callable[[Rewriting, Config], bool]] = {
     "CONV2D": split_kernel,
     "DEPTHWISE_CONV2D": split_kernel,
     "MATMUL": split_matmul,
+    "ARGMAX": split_reduction,
+    **dict.fromkeys(REDUCTIONS, split_reduction),
 }
 
 
