@@ -58,10 +58,11 @@ def test_a_machine_of_narrow_words_has_no_int48():
         compile_graph(graph, get_config("nano"))
 
 
-def test_doubling_is_a_tile():
-    graph, values = resize_graph((1, 8, 8, 16), (4, 2, -1, 1), (4, 2, -1, 1), "NEAREST")
+@pytest.mark.parametrize(("channels", "operators"), [(16, ["TILE"]), (3, ["GATHER", "GATHER"])])
+def test_doubling_of_wide_pixels_is_a_tile(channels, operators):
+    graph, values = resize_graph((1, 8, 8, channels), (4, 2, -1, 1), (4, 2, -1, 1), "NEAREST")
     program = assert_equal_to_golden(graph, values, get_config("base"))
-    assert [layer.op for layer in program.layers] == ["TILE"]
+    assert [layer.op for layer in program.layers] == operators
 
 
 def test_each_axis_is_one_pass_of_arithmetic():
