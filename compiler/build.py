@@ -6,17 +6,16 @@ from collections.abc import Callable
 from tosaic.compiler.ir import Graph, validate
 from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.hw.config import Config
-from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Instruction, Opcode, encode, make
+from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Condition, Instruction, Opcode, encode, make
 
 from .integers import require_integers
 from .kernels.emitter import DATA_REGION, Emitter
-from .lower.decompose import decompose
-from .lower.oversize import split_oversize
 from .memory import Arena, OutOfMemory
-from .normalise import normalise
 from .placer import Memories
+from .prepare import prepare
 from .program import Port, Program
 from .region import Context, FieldOverflow, Region
+from .schedule.blocks import Block, Label
 from .schedule.interleave import interleave
 
 _RESIDENCY = (0.75, 0.5, 0.25, 0.125, 0.0)
@@ -43,7 +42,7 @@ def compile_graph(
     validate(graph)
     require_integers(graph)
     names = set(graph.tensors)
-    graph = normalise(split_oversize(decompose(normalise(graph)), config))
+    graph = prepare(graph, config)
     problem: OutOfMemory | FieldOverflow | None = None
     # Digits need whole pixels in memory: in a small one they may be what does not fit.
     with_digits = (True, False) if optimize and not keep_layers else (False,)
@@ -81,10 +80,7 @@ def _renamed(region: Region, port: Port) -> Port:
 def _layout(context: Context, inputs: list[Port], outputs: list[Port], kept: list[Port]) -> Program:
     """Places constants, program and data one after the other, and fixes the addresses."""
     config, emitter = context.config, context.emitter
-    instructions = [make(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=config.hash)]
-    for item in interleave(emitter.tracker.items):
-        instructions += item.instructions()
-    instructions.append(make(Opcode.END))
+    instructions = _instructions(config, emitter.blocks.all)
     program_address = -(-emitter.constants.size_bytes // 4096) * 4096
     program_bytes = len(instructions) * INSTRUCTION_BYTES
     data_address = -(-(program_address + program_bytes) // 4096) * 4096
@@ -110,6 +106,25 @@ def _layout(context: Context, inputs: list[Port], outputs: list[Port], kept: lis
         kept=[moved(port) for port in kept],
         layers=context.infos,
     )
+
+
+def _instructions(config: Config, blocks: list[Block]) -> list[Instruction]:
+    """BEGIN, the blocks with their branches, END."""
+    instructions = [make(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=config.hash)]
+    places: dict[Label, int] = {}
+    branches: dict[int, tuple[Condition, Label]] = {}
+    for block in blocks:
+        places |= {label: len(instructions) for label in block.labels}
+        for item in interleave(block.tracker.items):
+            instructions += item.instructions()
+        if block.branch is not None:
+            branches[len(instructions)] = block.branch
+            instructions.append(make(Opcode.NOP))
+    instructions.append(make(Opcode.END))
+    for number, (condition, label) in branches.items():
+        target = places[label] * INSTRUCTION_BYTES
+        instructions[number] = make(Opcode.BRANCH, target=target, condition=condition)
+    return instructions
 
 
 def _relocated(instruction: Instruction, data_address: int) -> Instruction:

@@ -57,6 +57,14 @@ class Placer:
         self.last_use: dict[str, int] = {}
         """Storage name -> the last layer that reads it."""
         self.pending_free: list[list[int]] = []
+        self._borrowed: set[str] = set()
+        """Resident tensors of the region around this one, which go on living there."""
+
+    def adopt(self, name: str, placement: Placement) -> None:
+        """An input of the graph that the region around it has placed."""
+        self.placements[name] = placement
+        if placement.resident:
+            self._borrowed.add(name)
 
     def size_bytes(self, name: str) -> int:
         """Bytes of a tensor in memory; UnsupportedError for a type the accelerator does not hold."""
@@ -213,5 +221,15 @@ class Placer:
                 self.arena.free(address)
         for name, last in list(self.last_use.items()):
             if last == index and name in self.placements and self.placements[name].resident:
-                self.arena.free(self.placements[name].address)
-                del self.placements[name]
+                self._release(name)
+
+    def close(self) -> None:
+        """Frees all that the region has in activation memory."""
+        self.release_pending()
+        for name in [name for name, placement in self.placements.items() if placement.resident]:
+            self._release(name)
+
+    def _release(self, name: str) -> None:
+        if name not in self._borrowed:
+            self.arena.free(self.placements[name].address)
+            del self.placements[name]

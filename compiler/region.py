@@ -7,6 +7,7 @@ from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.hw.config import Config
 
+from .control_flow import ControlFlow
 from .kernels.convolution import (
     ConvolutionPlan,
     convolution_boxes,
@@ -17,13 +18,13 @@ from .kernels.elementwise import emit_elementwise
 from .kernels.emitter import Emitter
 from .kernels.geometry import View, Window, window_of
 from .kernels.indexed import IndexedKernel
-from .kernels.operands import Arrival, Operands
+from .kernels.operands import Arrival, Operands, Placement
 from .kernels.params import ParamBlock, pack_params, pack_table
 from .kernels.placed_params import PlacedParams
 from .kernels.pool import emit_pool, pool_boxes, pool_lanes
 from .kernels.strides import dense_strides
 from .lower.indexed import INDEXED, plan_indexed
-from .lower.layers import ARRAY_OPERATORS, POOLS, Fuser, Layer
+from .lower.layers import ARRAY_OPERATORS, CONTROL_FLOW, POOLS, Fuser, Layer
 from .lower.moves import MOVES, move_sources, plan_move
 from .lower.translate import ELEMENT
 from .normalise import storage_names
@@ -58,10 +59,14 @@ class Context:
 
 class Region:
     """One graph on its way into the program. `names` are the model's tensors: what decompositions put in between is
-    not among them. `keep` leaves every layer's output in external memory."""
+    not among them. `keep` leaves every layer's output in external memory. The results of a region that is `nested` in
+    another one stay where they are until `placer.close()`."""
 
-    def __init__(self, graph: Graph, names: set[str], context: Context, *, keep: bool = False):
-        self.graph, self.names, self.context, self.keep = graph, names, context, keep
+    def __init__(
+        self, graph: Graph, names: set[str], context: Context, *, keep: bool = False, nested: bool = False
+    ):
+        self.graph, self.names, self.context = graph, names, context
+        self.keep, self.nested = keep, nested
         self.config, self.emitter = context.config, context.emitter
         self.storage = storage_names(graph)
         self.placer = Placer(graph, self.config, self.emitter, self.storage, context.memories)
@@ -75,12 +80,13 @@ class Region:
             renaming | folded
         )
         self.placer.last_use = self._last_uses()
-        if not keep:
+        if not keep and not nested:
             self.placer.pitches = paired_pitches(graph, self.layers, self.storage, self.config)
 
-    def emit(self, on_layer: Callable[[str, int, int], None] | None = None) -> None:
-        """Emits every layer."""
-        infos = self.context.infos
+    def emit(self, on_layer: Callable[[str, int, int], None] | None = None) -> int:
+        """Emits every layer; their multiply-accumulates, those of a loop's body once. Only layers of the outermost
+        graph are listed and marked: the others run any number of times."""
+        total, infos = 0, self.context.infos
         for index, layer in enumerate(self.layers):
             if on_layer:
                 on_layer(layer.name, index, len(self.layers))
@@ -89,13 +95,23 @@ class Region:
             except ValueError as error:
                 tensor = self.graph.tensors[layer.output]
                 raise FieldOverflow(f"{layer.root}: {tensor} needs an instruction whose {error}") from error
+            total += macs
+            if self.nested:
+                continue
             self.emitter.mark(len(infos))
             names = tuple(op.name for op in layer.operators)
             name = self.shown(layer.output)
             infos.append(LayerInfo(name, (layer.base or layer.root).op, macs, name, names))
             # What a decomposition puts in between is not in the model, so golden does not know it.
-            if self.keep and name in self.names:
-                self.kept.append(layer.output)
+            if self.keep:
+                self.kept += [output for output in layer.root.outputs if self.shown(output) in self.names]
+        self.placer.release_pending()
+        return total
+
+    def result(self, index: int) -> Placement:
+        """Where an output of the graph is."""
+        name = self.graph.outputs[index]
+        return self.placer.locate(self.storage[name])
 
     def shown(self, name: str) -> str:
         """The model's name for a tensor: normalisation may have made it under another one."""
@@ -113,10 +129,14 @@ class Region:
             for name in [*self._reads(layer), *self._weights(layer)]:
                 last[name] = index
             last.setdefault(self.storage[layer.output], index)
+        if self.nested:
+            last |= {self.storage[name]: len(self.layers) for name in self.graph.outputs}
         return last
 
     def _reads(self, layer: Layer) -> list[str]:
         """Storage names a layer reads."""
+        if layer.root.op in CONTROL_FLOW:
+            return list(dict.fromkeys(self.storage[name] for name in layer.root.inputs))
         if layer.root.op in MOVES:
             return list(dict.fromkeys(self.storage[name] for name in move_sources(layer.root)))
         if layer.root.op in INDEXED:
@@ -179,6 +199,11 @@ class Region:
 
     def _layer(self, index: int, layer: Layer) -> int:
         """Emits a layer; its multiply-accumulates."""
+        if layer.root.op in CONTROL_FLOW:
+            self.placer.release_pending()
+            macs = ControlFlow(self).emit(layer.root)
+            self.placer.free_after(index, [])
+            return macs
         if layer.root.op in (*MOVES, *INDEXED):
             return self._move(index, layer)
         graph, base = self.graph, layer.base
@@ -301,7 +326,7 @@ class Region:
             self.emitter.store(placement.address, port.address, port.bytes)
 
     def _leaves(self, output: str) -> bool:
-        return any(self.storage[name] == output for name in self.graph.outputs)
+        return not self.nested and any(self.storage[name] == output for name in self.graph.outputs)
 
     def _params(
         self, layer: Layer, plan: ConvolutionPlan | None

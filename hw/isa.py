@@ -33,6 +33,7 @@ class Opcode(enum.IntEnum):
     BEGIN = 0x01
     END = 0x02
     NOP = 0x03
+    BRANCH = 0x04
 
     LOAD_WAIT = 0x10
     LOAD_SIGNAL = 0x11
@@ -59,6 +60,7 @@ class Opcode(enum.IntEnum):
     VECTOR_GO = 0x38
     VECTOR_MARK = 0x39
     VECTOR_OFFSETS = 0x3A
+    VECTOR_TEST = 0x3B
 
     STORE_WAIT = 0x40
     STORE_SIGNAL = 0x41
@@ -75,6 +77,15 @@ class Space(enum.IntEnum):
 
     AM = 0
     WM = 1
+
+
+class Condition(enum.IntEnum):
+    """When a BRANCH is taken."""
+
+    ALWAYS = 0
+    IF_CLEAR = 1  # the flag is 0: the byte of the last VECTOR_TEST was 0, or there was none
+    IF_SET = 2
+    NEVER = 3  # a fence: only waits
 
 
 class Op(enum.IntEnum):
@@ -177,6 +188,14 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
     ),
     Opcode.END: (),
     Opcode.NOP: (),
+    Opcode.BRANCH: (
+        _u(
+            "target",
+            32,
+            "byte offset in the program of the instruction to go on at; a multiple of 16, inside it",
+        ),
+        _u("condition", 2, "Condition; before it is looked at, all queues are empty and all units idle"),
+    ),
     Opcode.LOAD_WAIT: _WAIT,
     Opcode.LOAD_SIGNAL: _SIGNAL,
     Opcode.LOAD_PITCH: _PITCH,
@@ -322,6 +341,9 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         _u("address", 24, "AM byte address of int32 byte offsets"),
         _u("count", 10, "1..512; a GO whose indexed stream has more turns in dimension 1 is ILLEGAL"),
     ),
+    Opcode.VECTOR_TEST: (
+        _u("address", 24, "AM byte address; sets the flag of BRANCH to: this byte is not 0"),
+    ),
     Opcode.STORE_WAIT: _WAIT,
     Opcode.STORE_SIGNAL: _SIGNAL,
     Opcode.STORE_PITCH: _PITCH,
@@ -445,7 +467,7 @@ def _describe() -> str:
         lines.append(
             f"{opcode.name} {int(opcode)} " + " ".join(f"{f.name}:{f.bits}:{f.signed}" for f in fields)
         )
-    for kind in (Unit, Space, Op, Source, Element):
+    for kind in (Unit, Space, Condition, Op, Source, Element):
         lines.append(kind.__name__ + " " + " ".join(f"{m.name}={int(m)}" for m in kind))
     return "\n".join(lines)
 

@@ -76,6 +76,7 @@ def isa_markdown() -> str:
                 lines += ["| bits | field | | |", "|---|---|---|---|", *_fields(opcode), ""]
             else:
                 lines += ["No fields.", ""]
+    lines += _enumeration("Condition", isa.Condition, " ".join((isa.Condition.__doc__ or "").split()))
     lines += _enumeration("Op", isa.Op, " ".join((isa.Op.__doc__ or "").split()))
     lines += _enumeration("Source", isa.Source, " ".join((isa.Source.__doc__ or "").split()))
     lines += _enumeration("Element", isa.Element, " ".join((isa.Element.__doc__ or "").split()))

@@ -109,6 +109,8 @@ class Accelerator(wiring.Component):
             run.report.eq(report),
             run.report.resetting.eq(soft_reset.resetting),
             self.irq.eq(control.irq),
+            sequencer.tested.eq(vector.tested),
+            sequencer.test_value.eq(vector.test_value),
             control.mark.eq(vector.mark),
             control.mark_layer.eq(vector.mark_layer),
         ]

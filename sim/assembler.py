@@ -3,7 +3,7 @@
 import numpy as np
 
 from tosaic.hw.config import Config
-from tosaic.hw.isa import FIELDS, ISA_HASH, Instruction, Opcode, encode, make
+from tosaic.hw.isa import FIELDS, INSTRUCTION_BYTES, ISA_HASH, Condition, Instruction, Opcode, encode, make
 
 
 class Assembler:
@@ -23,6 +23,20 @@ class Assembler:
         """Make the unit of `wait` wait until that of `signal` has completed everything so far."""
         self.emit(signal, semaphore=semaphore, count=1)
         self.emit(wait, semaphore=semaphore, count=1)
+
+    @property
+    def offset(self) -> int:
+        """Byte offset of the next instruction."""
+        return len(self.instructions) * INSTRUCTION_BYTES
+
+    def lead_here(self, branch: int) -> None:
+        """Let the branch that is instruction number `branch` lead to the next instruction."""
+        condition = self.instructions[branch].condition
+        self.instructions[branch] = make(Opcode.BRANCH, target=self.offset, condition=condition)
+
+    def fence(self) -> None:
+        """Wait until all units are idle."""
+        self.emit(Opcode.BRANCH, condition=Condition.NEVER)
 
     def place(self, memory: np.ndarray, address: int) -> int:
         """Write END-terminated code into `memory` at `address`; returns its size in bytes."""

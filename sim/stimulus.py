@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tosaic.hw.config import Config
-from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Element, Op, Opcode, Source, Space
+from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Condition, Element, Op, Opcode, Source, Space
 
 from .assembler import Assembler
 
@@ -392,10 +392,48 @@ def _indexed(assembler: Assembler, rng: np.random.Generator) -> None:
     _store_outputs(assembler)
 
 
+def _loops(assembler: Assembler, rng: np.random.Generator) -> None:
+    """A loop, and in its body a branch over a piece of it."""
+    counter = OUTPUT_ADDRESS + OUTPUT_BYTES + 64
+    _load_inputs(assembler)
+    _set_byte(assembler, counter, Op.MOV, _between(rng, 1, 6))
+    assembler.fence()
+    head = assembler.offset
+    _transfers(assembler, rng)
+    assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.VECTOR_WAIT, 4)
+    # Which byte decides is the same each time, what it is may change.
+    assembler.emit(Opcode.VECTOR_TEST, address=_between(rng, 0, OUTPUT_ADDRESS + 999))
+    skip = len(assembler.instructions)
+    assembler.emit(Opcode.BRANCH, condition=_between(rng, Condition.ALWAYS, Condition.NEVER))
+    for _ in range(_between(rng, 1, 3)):
+        _set_byte(
+            assembler, _between(rng, OUTPUT_ADDRESS, OUTPUT_ADDRESS + 999), Op.ADD, _between(rng, -99, 99)
+        )
+    assembler.lead_here(skip)
+    _set_byte(assembler, OUTPUT_ADDRESS + 1000, Op.ADD, 1)
+    _set_byte(assembler, counter, Op.SUB, 1)
+    assembler.emit(Opcode.VECTOR_TEST, address=counter)
+    assembler.emit(Opcode.BRANCH, target=head, condition=Condition.IF_SET)
+    _store_outputs(assembler)
+
+
+def _set_byte(assembler: Assembler, address: int, op: Op, value: int) -> None:
+    """Let VECTOR compute a byte of AM from itself and a number, or for MOV from the number alone."""
+    source = Source.IMMEDIATE if op == Op.MOV else Source.LOAD
+    assembler.emit(Opcode.VECTOR_UOP, op=op, a_source=source, b_source=Source.IMMEDIATE, to_memory=1)
+    assembler.emit(Opcode.VECTOR_BOUNDS, immediate=value)
+    for stream in (0, STORE_STREAM):
+        assembler.emit(Opcode.VECTOR_STREAM, stream=stream, address=address, element=Element.INT8)
+        for pair in range(STREAM_DIMS // 2):
+            assembler.emit(Opcode.VECTOR_DIMS, stream=stream, pair=pair, count_low=1, count_high=1)
+    assembler.emit(Opcode.VECTOR_GO, vectors=1, slots=1, repeats=1, uops=1, lanes=1, tail_lanes=1)
+
+
 KINDS: dict[str, Callable[[Assembler, np.random.Generator], None]] = {
     "transfers": _transfers,
     "convolution": _convolution,
     "depthwise": _depthwise,
     "vector": _vector,
     "indexed": _indexed,
+    "loops": _loops,
 }

@@ -6,9 +6,10 @@ import numpy as np
 
 from tosaic.compiler.lower.microprogram import MicroProgram
 from tosaic.compiler.memory import Image, WeightRing
+from tosaic.compiler.schedule.blocks import Blocks, Label
 from tosaic.compiler.schedule.tracker import Space, Span, Tracker
 from tosaic.hw.config import Config
-from tosaic.hw.isa import Element, Instruction, Opcode, Unit, make
+from tosaic.hw.isa import Condition, Element, Instruction, Opcode, Unit, make
 
 DATA_REGION = 1 << 28
 """Tag of addresses in the data region (inputs, outputs, spilled tensors) until the image is laid out; addresses
@@ -53,14 +54,39 @@ class Emitter:
 
     def __init__(self, config: Config):
         self.config = config
-        self.tracker = Tracker()
+        self.blocks = Blocks()
         self.constants = Image(64)
         self.ring = WeightRing(config.wm_bytes)
         self._array: dict[Opcode, Instruction] = {}
         self._vector: dict[tuple, Instruction] = {}
-        self._table: int | None = None
-        self._params: tuple | None = None
-        self._blobs: dict[int, int] = {}
+
+    @property
+    def tracker(self) -> Tracker:
+        """Of the block under construction."""
+        return self.blocks.current.tracker
+
+    # --- branches
+
+    def branch(self, condition: Condition, label: Label) -> None:
+        """A branch, decided when all units are idle."""
+        self.blocks.branch(condition, label)
+        self._forget()
+
+    def place(self, label: Label) -> None:
+        """Branches to `label` lead here."""
+        self.blocks.place(label)
+        self._forget()
+
+    def test(self, am_address: int) -> None:
+        """Lets the branches to come go by whether this byte is 0."""
+        read = Span(Space.AM, am_address, am_address + 1)
+        self.tracker.add(Unit.VECTOR, [make(Opcode.VECTOR_TEST, address=am_address)], reads=[read])
+
+    def _forget(self) -> None:
+        """What the units hold depends on the way that led here."""
+        self._array.clear()
+        self._vector.clear()
+        self.ring.forget()
 
     # --- transfers
 

@@ -1,9 +1,8 @@
 """Operators that the machine does not have, as graphs of operators that it has. Results are equal bit for bit."""
 
-import numpy as np
+from tosaic.compiler.ir import DType, Graph
 
-from tosaic.compiler.ir import DType, Graph, Operator
-
+from .conditional import inline_branches
 from .integer_division import divide
 from .planes import convolution_of_planes, matrix_product_of_planes
 from .resize import resize
@@ -33,7 +32,7 @@ def decompose(graph: Graph) -> Graph:
 def _rewrite(new: Rewriting) -> bool:
     graph, operator = new.graph, new.operator
     if operator.op == "COND_IF":
-        return _branches(new)
+        return inline_branches(new)
     if operator.op == "RESIZE":
         return resize(new)
     if operator.op == "INTDIV":
@@ -147,41 +146,3 @@ def _convolution_3d(new: Rewriting) -> bool:
         joined = new.add("CONCAT", parts, (n * od, oh, ow, oc), DType.INT32, axis=0)
     new.reshape(joined, (n, od, oh, ow, oc), operator.outputs[0])
     return True
-
-
-def _branches(new: Rewriting) -> bool:
-    """Both branches of a COND_IF, of which SELECT takes one: nothing in TOSA has side effects or traps."""
-    graph, operator = new.graph, new.operator
-    condition, *arguments = operator.inputs
-    constant = graph.const(condition)
-    results = []
-    for name in ("then_graph", "else_graph"):
-        branch = graph.subgraphs[operator.attributes[name]]
-        taken = constant is None or bool(constant.reshape(-1)[0]) == (name == "then_graph")
-        results.append(_inlined(new, branch, arguments) if taken else None)
-    then, other = results
-    for index, output in enumerate(operator.outputs):
-        tensor = graph.tensors[output]
-        if then is None or other is None:
-            chosen = then or other
-            assert chosen is not None
-            new.add("IDENTITY", [chosen[index]], tensor.shape, tensor.dtype, output)
-            continue
-        flag = new.reshape(condition, (1,) * len(tensor.shape))
-        new.add("SELECT", [flag, then[index], other[index]], tensor.shape, tensor.dtype, output)
-    return True
-
-
-def _inlined(new: Rewriting, branch: Graph, arguments: list[str]) -> list[str]:
-    """The branch's operators on the arguments; names of its results in the outer graph."""
-    names = dict(zip(branch.inputs, arguments, strict=True))
-    for name, tensor in branch.tensors.items():
-        if name not in names and tensor.data is not None:
-            names[name] = new.constant(np.asarray(tensor.data), tensor.dtype)
-    for inner in branch.operators:
-        for name in inner.outputs:
-            tensor = branch.tensors[name]
-            names[name] = new.declare(tensor.shape, tensor.dtype)
-        inputs, outputs = [names[name] for name in inner.inputs], [names[name] for name in inner.outputs]
-        new.operators.append(Operator(inner.op, inputs, outputs, dict(inner.attributes), inner.name))
-    return [names[name] for name in branch.outputs]

@@ -20,6 +20,7 @@ from .windows import array_value
 
 ARRAY_OPERATORS = ("CONV2D", "DEPTHWISE_CONV2D", "MATMUL")
 POOLS = ("AVG_POOL2D", "MAX_POOL2D")
+CONTROL_FLOW = ("COND_IF", "WHILE_LOOP")
 BASES = (*ARRAY_OPERATORS, *POOLS, *REDUCTIONS, "ARGMAX")
 _MAX_REPEATS = (1 << 16) - 1
 
@@ -285,6 +286,9 @@ class Fuser:
                 values[operator.outputs[0]] = translator.translate(operator)
             elif operator.op in (*MOVES, *INDEXED):
                 values[operator.outputs[0]] = operand(operator.inputs[0])
+            elif operator.op in CONTROL_FLOW:
+                # Its graphs become regions; there is no pass of its own.
+                values[operator.outputs[0]] = Node(Op.MOV, Immediate(0))
             else:
                 raise UnsupportedError(
                     f"{operator}: {operator.op} ({graph.tensors[operator.outputs[0]]}) "

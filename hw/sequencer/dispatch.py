@@ -1,11 +1,12 @@
-"""The sequencer's state machine: start, dispatch, end, and the first error."""
+"""The sequencer's state machine: start, dispatch, branches, end, and the first error."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from ..config import Config
-from ..isa import ISA_HASH, Error, Opcode, Unit, layout
+from ..isa import INSTRUCTION_BYTES, ISA_HASH, Condition, Error, Opcode, Unit, layout
 from .decode import Decoder
 from .faults import Fault
 from .fetch import Fetched
@@ -14,11 +15,15 @@ from .queue import INDEX_BITS, Dispatched
 _MEMBERS = ("load", "array", "vector", "store")
 
 
-class State(enum.Enum, shape=2):
+_OFFSET_BITS = exact_log2(INSTRUCTION_BYTES)
+
+
+class State(enum.Enum, shape=3):
     IDLE = 0
     RUN = 1  # dispatching
     FINISH = 2  # END was met; units and queues run dry
     ERROR = 3  # until reset
+    BRANCH = 4  # a BRANCH was met; units and queues run dry before it is decided
 
 
 class Dispatch(wiring.Component):
@@ -32,8 +37,11 @@ class Dispatch(wiring.Component):
         `load`, `array`, `vector`, `store`: to the queues.
         `fault`: a unit's or the watchdog's fault in this cycle; `fault_pc` is that unit's program counter.
         `quiet`: queues are empty, units idle, nothing is outstanding.
+        `flag`: what the last VECTOR_TEST found, looked at while `quiet`.
+        `jump`: a branch is taken in this cycle: the program goes on at instruction `target`, with which `remaining`
+            instructions are left; `program` starts anew from there.
         `running`, `done`, `error`: levels. `done` is set by END, cleared by `start`.
-        `dispatching`: running, and END has not been met.
+        `dispatching`: running, and neither at END nor at a BRANCH.
         `starving`: waits for the program.
         `progress`: an instruction was dispatched or executed.
         `code`, `unit`: of the first error, isa.Error and isa.Unit.
@@ -53,6 +61,10 @@ class Dispatch(wiring.Component):
                 "fault": In(Fault),
                 "fault_pc": In(32),
                 "quiet": In(1),
+                "flag": In(1),
+                "jump": Out(1),
+                "target": Out(INDEX_BITS),
+                "remaining": Out(INDEX_BITS),
                 "running": Out(1),
                 "dispatching": Out(1),
                 "done": Out(1),
@@ -101,6 +113,21 @@ class Dispatch(wiring.Component):
         opcode = current.instruction[:8]
         begin = data.View(layout(Opcode.BEGIN), current.instruction)
         here = Cat(Const(0, 4), index)
+        branch = data.View(layout(Opcode.BRANCH), current.instruction)
+        condition = Signal(Condition)
+        bad_target = Signal()
+        taken = Signal()
+        m.d.comb += [
+            bad_target.eq(branch.target[:_OFFSET_BITS].any() | (branch.target[_OFFSET_BITS:] >= count)),
+            self.remaining.eq(count - self.target),
+        ]
+        with m.Switch(condition):
+            with m.Case(Condition.ALWAYS):
+                m.d.comb += taken.eq(1)
+            with m.Case(Condition.IF_CLEAR):
+                m.d.comb += taken.eq(~self.flag)
+            with m.Case(Condition.IF_SET):
+                m.d.comb += taken.eq(self.flag)
         found = Signal(Error)
         for unit, queue in queues.items():
             m.d.comb += [queue.payload.instruction.eq(current.instruction), queue.payload.index.eq(index)]
@@ -126,10 +153,25 @@ class Dispatch(wiring.Component):
                     with m.Elif(opcode == Opcode.END):
                         m.d.comb += done_with.eq(1)
                         m.d.sync += state.eq(State.FINISH)
+                    with m.Elif(opcode == Opcode.BRANCH):
+                        with m.If(bad_target):
+                            m.d.comb += found.eq(Error.ILLEGAL)
+                        with m.Else():
+                            m.d.comb += done_with.eq(1)
+                            m.d.sync += [
+                                state.eq(State.BRANCH),
+                                condition.eq(branch.condition),
+                                self.target.eq(branch.target[_OFFSET_BITS:]),
+                            ]
                 with m.Elif(accepted == count):
                     m.d.comb += found.eq(Error.PROGRAM_END)
                 with m.If(done_with):
                     m.d.sync += self.pc.eq(here)
+            with m.Case(State.BRANCH), m.If(self.quiet):
+                m.d.sync += state.eq(State.RUN)
+                with m.If(taken):
+                    m.d.comb += self.jump.eq(1)
+                    m.d.sync += [accepted.eq(self.target), held.eq(0)]
             with m.Case(State.FINISH), m.If(self.quiet):
                 m.d.sync += [state.eq(State.IDLE), self.done.eq(1)]
             with m.Case(State.IDLE):
@@ -161,7 +203,7 @@ class Dispatch(wiring.Component):
                 self.pc.eq(self.fault_pc),
             ]
         m.d.comb += [
-            self.running.eq((state == State.RUN) | (state == State.FINISH)),
+            self.running.eq((state == State.RUN) | (state == State.BRANCH) | (state == State.FINISH)),
             self.dispatching.eq(state == State.RUN),
             self.error.eq(state == State.ERROR),
             self.progress.eq(done_with | accept),

@@ -1,6 +1,6 @@
 """Reads the program from external memory, ahead of its execution."""
 
-from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
@@ -28,7 +28,7 @@ class Fetch(wiring.Component):
     Ports:
         `axi`: read channels; `arid` is AXI_ID. Answers are always accepted at once: there is room for all
             that is asked.
-        `start`: begin with `address` (a multiple of 32) and `instructions`; only while `idle`. Drops what is
+        `start`: begin with `address` (a multiple of 16) and `instructions`; only while `idle`. Drops what is
             left.
         `stop`: request nothing more.
         `out`: the program in order; with W > 16 one entry more when their number is odd.
@@ -66,6 +66,8 @@ class Fetch(wiring.Component):
         burst_entries = BURST_BYTES // entry_bytes
         depth = PREFETCH_BYTES // entry_bytes
         entry_bits = exact_log2(entry_bytes)
+        # Where in its entry the first instruction is.
+        first_part = self.address[exact_log2(INSTRUCTION_BYTES) : entry_bits]
 
         # Requests: bursts of whole entries, as long as there is room for their data.
         address = Signal(32)
@@ -144,12 +146,12 @@ class Fetch(wiring.Component):
             with m.If(self.out.valid & self.out.ready):
                 m.d.sync += part.eq(part + 1)
             with m.If(self.start):
-                m.d.sync += part.eq(0)
+                m.d.sync += part.eq(first_part)
 
         with m.If(self.start):
             m.d.sync += [
-                address.eq(self.address),
-                entries_left.eq((self.instructions + (per_entry - 1)) >> exact_log2(per_entry)),
+                address.eq(Cat(Const(0, entry_bits), self.address[entry_bits:])),
+                entries_left.eq((self.instructions + first_part + (per_entry - 1)) >> exact_log2(per_entry)),
                 room.eq(depth),
             ]
         return m

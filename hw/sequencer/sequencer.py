@@ -39,6 +39,7 @@ class Sequencer(wiring.Component):
             as unit. At most 2**28 bytes.
         `mem_base`, `mem_size`: the memory window.
         `watchdog_cycles`: 0 switches the watchdog off.
+        `tested`, `test_value`: what a VECTOR_TEST found, for the branches behind it. A run begins with 0.
         `halt`: fetch nothing more (a reset is coming).
         `fetch_idle`: no read is outstanding.
         `report`: state and first error; stays until the next start or reset. `resetting` is left 0.
@@ -59,6 +60,8 @@ class Sequencer(wiring.Component):
                 "mem_base": In(32),
                 "mem_size": In(32),
                 "watchdog_cycles": In(32),
+                "tested": In(1),
+                "test_value": In(1),
                 "halt": In(1),
                 "report": Out(Report),
             }
@@ -79,6 +82,13 @@ class Sequencer(wiring.Component):
         address = Signal(32)
         program_end = Signal(33)
         bad_range = Signal()
+        base = Signal(32)
+        flag = Signal()
+        with m.If(start):
+            # The host may set the registers for the next run.
+            m.d.sync += [base.eq(address), flag.eq(0)]
+        with m.Elif(self.tested):
+            m.d.sync += flag.eq(self.test_value)
         m.d.comb += [
             start.eq(self.start & ~report.running & ~report.error),
             address.eq(self.mem_base + self.program_address),
@@ -88,9 +98,16 @@ class Sequencer(wiring.Component):
                 | (address % _ADDRESS_ALIGNMENT != 0)
                 | (self.program_bytes >> (INDEX_BITS + 4) != 0)
             ),
-            fetch.start.eq(start),
-            fetch.address.eq(address),
-            fetch.instructions.eq(Mux(bad_range, 0, self.program_bytes // INSTRUCTION_BYTES)),
+            fetch.start.eq(start | dispatch.jump),
+            fetch.address.eq(Mux(start, address, base + Cat(Const(0, 4), dispatch.target))),
+            fetch.instructions.eq(
+                Mux(
+                    start,
+                    Mux(bad_range, 0, self.program_bytes // INSTRUCTION_BYTES),
+                    dispatch.remaining,
+                )
+            ),
+            dispatch.flag.eq(flag),
             fetch.stop.eq(self.halt | ~dispatch.dispatching),
             self.fetch_low.eq(fetch.low),
             self.fetch_beat.eq(fetch.beat),

@@ -19,6 +19,7 @@ _STARTS = {
     Opcode.VECTOR_GO: "start_go",
     Opcode.VECTOR_MARK: "mark",
     Opcode.VECTOR_OFFSETS: "start_offsets",
+    Opcode.VECTOR_TEST: "start_test",
 }
 
 
@@ -72,7 +73,13 @@ class Commands(wiring.Component):
                 m.d.comb += illegal.eq(go | self.streams_illegal)
             with m.Case(Opcode.VECTOR_OFFSETS):
                 m.d.comb += illegal.eq(checks.illegal_offsets(fields(Opcode.VECTOR_OFFSETS)))
-            with m.Case(Opcode.VECTOR_WAIT, Opcode.VECTOR_SIGNAL, Opcode.VECTOR_PARAM, Opcode.VECTOR_MARK):
+            with m.Case(
+                Opcode.VECTOR_WAIT,
+                Opcode.VECTOR_SIGNAL,
+                Opcode.VECTOR_PARAM,
+                Opcode.VECTOR_MARK,
+                Opcode.VECTOR_TEST,
+            ):
                 pass
             with m.Default():
                 m.d.comb += illegal.eq(1)

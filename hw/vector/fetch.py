@@ -1,4 +1,4 @@
-"""Reads parameters and tables out of the activation memory."""
+"""Reads parameters, tables and the byte of a VECTOR_TEST out of the activation memory."""
 
 from amaranth.hdl import C, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -16,11 +16,11 @@ class Fetch(wiring.Component):
     """Reads consecutive memory words and says what each of them is.
 
     - `start_params` with `address`, `bias`, `scale`, or `start_table` or `start_offsets` with `address`, `entries` (of
-      32 bits; they may end inside a word): begin. Not while `busy`.
+      32 bits; they may end inside a word), or `start_test` with `address`: begin. Not while `busy`.
     - `request`, `read_address`, `grant`: the activation memory's read port.
     - `busy`: reads are still to be granted. Their data arrive AM_READ_LATENCY cycles after the grants, in which
-      cycle one of `bias_data`, `multiplier_data`, `shift_data`, `table_data`, `offsets_data` is high, with the `word`
-      number within its kind. For offsets `busy` stays high until the last of them has been there.
+      cycle one of `bias_data`, `multiplier_data`, `shift_data`, `table_data`, `offsets_data`, `test_data` is high, with
+      the `word` number within its kind. For offsets and tests `busy` stays high until the last of them has been there.
     """
 
     def __init__(self, config: Config):
@@ -31,6 +31,7 @@ class Fetch(wiring.Component):
                 "start_params": In(1),
                 "start_table": In(1),
                 "start_offsets": In(1),
+                "start_test": In(1),
                 "address": In(24),
                 "bias": In(1),
                 "scale": In(1),
@@ -44,6 +45,7 @@ class Fetch(wiring.Component):
                 "shift_data": Out(1),
                 "table_data": Out(1),
                 "offsets_data": Out(1),
+                "test_data": Out(1),
                 "word": Out(range(table_words(config))),
             }
         )
@@ -52,9 +54,9 @@ class Fetch(wiring.Component):
         m = Module()
         word = Signal.like(self.word)
         last_word = Signal.like(self.word)
-        names = ("bias", "multiplier", "shift", "table", "offsets")
-        bias, multiplier, shift, table, offsets = (Signal(name=f"{n}_left") for n in names)
-        left = bias | multiplier | shift | table | offsets
+        names = ("bias", "multiplier", "shift", "table", "offsets", "test")
+        bias, multiplier, shift, table, offsets, test = (Signal(name=f"{n}_left") for n in names)
+        left = bias | multiplier | shift | table | offsets | test
         m.d.comb += self.request.eq(left)
 
         # In the order they lie in memory; each kind is taken off the list with its last word.
@@ -64,6 +66,7 @@ class Fetch(wiring.Component):
             (shift, self.shift_data, SHIFT_WORDS - 1),
             (table, self.table_data, last_word),
             (offsets, self.offsets_data, last_word),
+            (test, self.test_data, 0),
         ]
         taken = [Signal(name=f"{n}_taken") for n in names]
         with m.If(self.start_params):
@@ -74,6 +77,8 @@ class Fetch(wiring.Component):
             m.d.sync += [table.eq(self.start_table), offsets.eq(self.start_offsets)]
             m.d.sync += last_word.eq((self.entries - 1) >> entry_bits)
             m.d.sync += [word.eq(0), self.read_address.eq(self.address)]
+        with m.Elif(self.start_test):
+            m.d.sync += [test.eq(1), word.eq(0), self.read_address.eq(self.address)]
         with m.Elif(left & self.grant):
             m.d.sync += self.read_address.eq(self.read_address + self.config.columns)
             blocked = C(0, 1)
@@ -95,7 +100,7 @@ class Fetch(wiring.Component):
                 delayed = Signal(name=f"{now.name}_{stage}")
                 m.d.sync += delayed.eq(now)
                 now = delayed
-                if wanted is offsets:
+                if wanted is offsets or wanted is test:
                     late = late | delayed
             m.d.comb += output.eq(now)
         m.d.comb += self.busy.eq(left | late)

@@ -31,6 +31,7 @@ class VectorUnit(wiring.Component):
     - `read`, `write`: the activation memory. Writes must always be granted.
     - `tokens`: the semaphores. `status`: to sequencer and counters; after an error the unit stops until reset.
     - `mark`: VECTOR_MARK number `mark_layer`; all before it is complete (one cycle).
+    - `tested`: the byte of a VECTOR_TEST is there, and `test_value` says whether it is other than 0 (one cycle).
     - `active`: a slot of a micro-op is issued in this cycle. `stall_am`: the one at the head waits for its load to be
       granted; `stall_array`: for a vector of the array.
     """
@@ -59,6 +60,8 @@ class VectorUnit(wiring.Component):
                 "status": Out(Status()),
                 "mark": Out(1),
                 "mark_layer": Out(16),
+                "tested": Out(1),
+                "test_value": Out(1),
                 "active": Out(1),
                 "stall_am": Out(1),
                 "stall_array": Out(1),
@@ -98,6 +101,7 @@ class VectorUnit(wiring.Component):
             program.bounds.eq(bounds),
             fetch.start_params.eq(commands.start_params),
             fetch.start_table.eq(commands.start_table),
+            fetch.start_test.eq(commands.start_test),
             fetch.address.eq(params.address),
             fetch.bias.eq(params.bias),
             fetch.scale.eq(params.scale),
@@ -107,6 +111,8 @@ class VectorUnit(wiring.Component):
             store.configure.eq(commands.start_go),
             store.lanes.eq(go.lanes),
             store.tail_lanes.eq(go.tail_lanes),
+            self.tested.eq(fetch.test_data),
+            self.test_value.eq(self.read.data[:8].any()),
             self.mark.eq(commands.mark),
             self.mark_layer.eq(layout(Opcode.VECTOR_MARK)(word).layer),
         ]

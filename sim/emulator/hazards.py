@@ -11,7 +11,7 @@ import collections
 import numpy as np
 
 from tosaic.hw.config import Config
-from tosaic.hw.isa import INSTRUCTION_BYTES, Instruction, Opcode, Unit
+from tosaic.hw.isa import Instruction, Opcode, Unit
 
 from .faults import Fault
 
@@ -45,20 +45,26 @@ class Hazards:
             collections.deque() for _ in range(config.semaphores)
         ]
         self._number = -1
+        self._offsets: list[int] = []
+        """Program counters of the instructions so far."""
         self._unit = Unit.SEQUENCER
         self._vectors: collections.deque[tuple[int, int]] = collections.deque()
         self._taken_up_to = -1
 
-    def begin(self, instruction: Instruction) -> None:
-        """The next instruction of the program."""
+    def begin(self, instruction: Instruction, offset: int) -> None:
+        """The next instruction to be executed, at byte `offset` of the program."""
         if self._taken_up_to >= 0:
             # A VECTOR_GO that took the last vector of an ARRAY GO comes after it, but its own stores may not.
             known = self._knows[Unit.VECTOR]
             known[Unit.ARRAY] = max(known[Unit.ARRAY], self._taken_up_to)
             self._taken_up_to = -1
         self._number += 1
+        self._offsets.append(offset)
         self._unit = instruction.opcode.unit
-        if instruction.opcode in _SIGNALS:
+        if instruction.opcode == Opcode.BRANCH:
+            # All units are idle before it is decided, and begin nothing before that.
+            self._knows[:] = self._number
+        elif instruction.opcode in _SIGNALS:
             clock = self._knows[self._unit].copy()
             clock[self._unit] = self._number
             self._tokens[instruction.semaphore].extend([clock] * instruction.count)
@@ -112,5 +118,5 @@ class Hazards:
         raise Fault(
             None,
             f"{action} byte {address} of the {name}, which may still be {touched} by {unit.name} at program counter "
-            f"{number * INSTRUCTION_BYTES}: no token orders the two",
+            f"{self._offsets[number]}: no token orders the two",
         )

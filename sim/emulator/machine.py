@@ -7,6 +7,7 @@ from tosaic.hw.config import Config
 from tosaic.hw.isa import (
     INSTRUCTION_BYTES,
     ISA_HASH,
+    Condition,
     Error,
     IllegalInstruction,
     Instruction,
@@ -22,10 +23,13 @@ from .faults import Fault
 from .hazards import Hazards
 from .state import State
 from .timing import Deadlock, predict
+from .trace import Trace
 from .transfer import load, store
 from .vector import Vector
 
 SEMAPHORE_MAX = 4095
+INSTRUCTIONS_MAX = 20_000_000
+"""Instructions of a run, unless told otherwise: a loop that does not end must not hold up the host forever."""
 
 
 class Emulator:
@@ -46,20 +50,23 @@ class Emulator:
         *,
         bandwidth_bytes: int | None = None,
         latency_cycles: int = 50,
+        max_cycles: int | None = None,
     ) -> RunResult:
         """Execute the program at `program_address` of `memory` (uint8, 0 = MEM_BASE), changed in place.
 
         `bandwidth_bytes` per cycle (None: the bus width) and `latency_cycles` only enter the predicted
         cycles. Raises DeviceError, naming the program counter (byte offset in the program) and the instruction,
-        where the machine would stop with an error, wait forever, or leave vectors behind in the array.
+        where the machine would stop with an error, wait forever, or leave vectors behind in the array; and after
+        `max_cycles` instructions, each of which takes a cycle at least (None: INSTRUCTIONS_MAX).
         """
         image = np.frombuffer(memory, np.uint8) if isinstance(memory, bytearray) else memory
         if image.dtype != np.uint8 or image.ndim != 1 or not image.flags.writeable:
             raise DeviceError("external memory must be a writable one-dimensional uint8 array")
         hazards = Hazards(self.config, image.size) if self._check_hazards else None
-        program = _Execution(State(self.config, image, hazards)).run(program_address, program_bytes)
+        execution = _Execution(State(self.config, image, hazards))
+        trace = execution.run(program_address, program_bytes, max_cycles or INSTRUCTIONS_MAX)
         try:
-            timeline = predict(self.config, program, program_address, bandwidth_bytes, latency_cycles)
+            timeline = predict(self.config, trace, program_address, bandwidth_bytes, latency_cycles)
         except Deadlock as deadlock:
             raise DeviceError(f"{Error.WATCHDOG.name}: the units wait for each other: {deadlock}") from None
         return RunResult(
@@ -69,7 +76,7 @@ class Emulator:
             marks=timeline.marks,
             counters=timeline.counters,
             slices=timeline.slices,
-            macs=count_macs(self.config, program),
+            macs=count_macs(self.config, trace.instructions),
         )
 
 
@@ -82,12 +89,15 @@ class _Execution:
         self._vector = Vector(state)
         self._pitches: dict[Unit, Instruction] = {}
         self._semaphores = [0] * state.config.semaphores
+        self._offset = 0
+        """Program counter."""
+        self._jumped = False
+        self._program_bytes = 0
         self._done = False
 
-    def run(self, address: int, size_bytes: int) -> list[Instruction]:
-        """Execute to END; returns the instructions executed."""
+    def run(self, address: int, size_bytes: int, limit: int) -> Trace:
+        """Execute to END; returns what was executed."""
         memory = self._state.memory
-        program: list[Instruction] = []
         if address < 0 or size_bytes < 0 or address + size_bytes > len(memory):
             raise DeviceError(
                 f"{Error.MEMORY_RANGE.name}: the program's bytes {address}..{address + size_bytes - 1} "
@@ -95,32 +105,40 @@ class _Execution:
             )
         # Copied first: nothing says that a program may not lie where its results go.
         code = memory[address : address + size_bytes].tobytes()
+        self._program_bytes = size_bytes
+        trace = Trace(size_bytes // INSTRUCTION_BYTES)
+        decoded: dict[int, Instruction] = {}
         while not self._done:
-            offset = len(program) * INSTRUCTION_BYTES
-            raw = code[offset : offset + INSTRUCTION_BYTES]
-            if len(raw) < INSTRUCTION_BYTES:
-                raise _error(Error.PROGRAM_END, offset, None, f"{size_bytes} bytes of program have no END")
-            try:
-                instruction = decode(raw)
-            except IllegalInstruction as error:
-                raise _error(Error.ILLEGAL, offset, None, str(error)) from None
-            if not program and instruction.opcode != Opcode.BEGIN:
+            offset = self._offset
+            instruction = decoded.get(offset) or _decoded(code, offset)
+            decoded[offset] = instruction
+            if not offset and instruction.opcode != Opcode.BEGIN:
                 raise _error(Error.ILLEGAL, offset, instruction, "a program's first instruction is BEGIN")
+            if len(trace.instructions) >= limit:
+                raise _error(
+                    None, offset, instruction, f"not at its end after {limit} instructions: an endless loop?"
+                )
+            self._offset += INSTRUCTION_BYTES
             try:
-                self._execute(instruction)
+                self._execute(instruction, offset)
             except Fault as fault:
                 raise _error(fault.code, offset, instruction, str(fault)) from None
-            program.append(instruction)
-        return program
+            if self._jumped:
+                trace.jumps[len(trace.instructions)] = self._offset // INSTRUCTION_BYTES
+                self._jumped = False
+            trace.instructions.append(instruction)
+        return trace
 
-    def _execute(self, instruction: Instruction) -> None:
+    def _execute(self, instruction: Instruction, offset: int) -> None:
         if self._state.hazards:
-            self._state.hazards.begin(instruction)
+            self._state.hazards.begin(instruction, offset)
         match instruction.opcode:
             case Opcode.BEGIN:
                 self._begin(instruction)
             case Opcode.END:
                 self._end()
+            case Opcode.BRANCH:
+                self._branch(instruction)
             case Opcode.NOP | Opcode.VECTOR_MARK:
                 pass
             case Opcode.LOAD_WAIT | Opcode.ARRAY_WAIT | Opcode.VECTOR_WAIT | Opcode.STORE_WAIT:
@@ -157,14 +175,34 @@ class _Execution:
                 "compile the program for it",
             )
 
+    def _branch(self, branch: Instruction) -> None:
+        last = self._program_bytes // INSTRUCTION_BYTES * INSTRUCTION_BYTES - INSTRUCTION_BYTES
+        if branch.target % INSTRUCTION_BYTES or branch.target > last:
+            raise Fault(
+                Error.ILLEGAL, f"the target must be a multiple of {INSTRUCTION_BYTES} and at most {last}"
+            )
+        self._require_idle()
+        taken = {
+            Condition.ALWAYS: True,
+            Condition.IF_CLEAR: not self._vector.flag,
+            Condition.IF_SET: self._vector.flag,
+            Condition.NEVER: False,
+        }
+        if taken[Condition(branch.condition)]:
+            self._offset, self._jumped = branch.target, True
+
     def _end(self) -> None:
+        self._require_idle()
+        self._done = True
+
+    def _require_idle(self) -> None:
+        """The sequencer waits for the array here, which would wait for somebody to take its vectors."""
         left = self._state.accumulator_queue.vectors
         if left:
             raise Fault(
                 None,
                 f"{left} vectors of the array were never taken by a VECTOR_GO: the array would wait forever",
             )
-        self._done = True
 
     def _semaphore(self, instruction: Instruction) -> int:
         if instruction.semaphore >= len(self._semaphores):
@@ -186,6 +224,16 @@ class _Execution:
                 f"{wait.count}: deadlock in program order",
             )
         self._semaphores[semaphore] -= wait.count
+
+
+def _decoded(code: bytes, offset: int) -> Instruction:
+    raw = code[offset : offset + INSTRUCTION_BYTES]
+    if len(raw) < INSTRUCTION_BYTES:
+        raise _error(Error.PROGRAM_END, offset, None, f"{len(code)} bytes of program have no END")
+    try:
+        return decode(raw)
+    except IllegalInstruction as error:
+        raise _error(Error.ILLEGAL, offset, None, str(error)) from None
 
 
 def _error(code: Error | None, offset: int, instruction: Instruction | None, reason: str) -> DeviceError:

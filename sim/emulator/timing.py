@@ -5,21 +5,24 @@ ARRAY for VECTOR are counted, a tile at a time. The pipeline depths are constant
 follows docs/architecture.md.
 """
 
+import collections
 import dataclasses
-from collections.abc import Sequence
 
 from tosaic.hw.config import Config
-from tosaic.hw.isa import INSTRUCTION_BYTES, Instruction, Opcode, Unit
+from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, Unit
 
 from ..result import Slice
-from .events import Condition, Process
+from .events import Condition as Event
+from .events import Process
 from .timing_array import ArrayUnit
 from .timing_dma import TransferUnit
 from .timing_parts import (
     FETCH_AHEAD_INSTRUCTIONS,
     FETCH_BURST_BYTES,
     FETCH_CYCLES,
+    JUMP_CYCLES,
     QUEUE_CYCLES,
+    QUIET_CYCLES,
     START_CYCLES,
     AccumulatorFifo,
     Fabric,
@@ -27,6 +30,7 @@ from .timing_parts import (
     VectorReads,
 )
 from .timing_vector import VectorUnit
+from .trace import Trace
 
 
 class Deadlock(Exception):
@@ -47,17 +51,17 @@ class Prediction:
 
 def predict(
     config: Config,
-    program: Sequence[Instruction],
+    trace: Trace,
     program_address: int,
     bandwidth_bytes: int | None,
     latency_cycles: int,
 ) -> Prediction:
-    """Cycles, traffic and marks of a program whose instructions are executed once, in this order.
+    """Cycles, traffic and marks of what was executed.
 
     Raises Deadlock when the units, side by side with bounded queues, would wait for each other forever.
     """
     fabric = Fabric(config, bandwidth_bytes or config.columns, latency_cycles)
-    machine = _Machine(fabric, program, program_address)
+    machine = _Machine(fabric, trace, program_address)
     fabric.timeline.run()
     if machine.end_cycle is None:
         raise Deadlock(machine.waiting())
@@ -75,12 +79,17 @@ def predict(
 class _Machine:
     """The sequencer, and the units on their queues."""
 
-    def __init__(self, fabric: Fabric, program: Sequence[Instruction], program_address: int):
-        self._fabric, self._program, self._address = fabric, program, program_address
-        self._arrivals: list[int] = []
-        """Cycles in which instructions can be dispatched, as far as they are known."""
-        self._dispatched = 0
-        self._changed = Condition(fabric.timeline)
+    def __init__(self, fabric: Fabric, trace: Trace, program_address: int):
+        self._fabric, self._trace, self._address = fabric, trace, program_address
+        self._arrivals: collections.deque[int] = collections.deque()
+        """Cycles in which the instructions fetched and not yet dispatched can be dispatched."""
+        self._position = 0
+        """Number in the program of the next instruction to be fetched."""
+        self._fetch_from_cycle = START_CYCLES
+        self._fetched_at = 0
+        """Cycle in which the last beat of program asked for so far has come."""
+        self._fetching = True
+        self._changed = Event(fabric.timeline)
         self.end_cycle: int | None = None
         timeline, depth = fabric.timeline, fabric.config.queue_commands
         self._queues = {unit: Queue(timeline, depth, QUEUE_CYCLES) for unit in Unit if unit != Unit.SEQUENCER}
@@ -107,39 +116,62 @@ class _Machine:
         return ", ".join(f"{unit.name} at {command}" for unit, command in heads.items())
 
     def _fetch(self) -> Process:
-        word, fabric = self._fabric.config.word_bytes, self._fabric
-        left = len(self._program)
-        # Bursts end at multiples of their length.
-        count = (FETCH_BURST_BYTES - self._address % FETCH_BURST_BYTES) // INSTRUCTION_BYTES
-        while left > 0:
-            count = min(count, left)
-            while len(self._arrivals) + count - self._dispatched > FETCH_AHEAD_INSTRUCTIONS:
+        fabric, timeline, word = self._fabric, self._fabric.timeline, self._fabric.config.word_bytes
+        while True:
+            start = self._address + self._position * INSTRUCTION_BYTES
+            # Bursts end at multiples of their length.
+            count = (FETCH_BURST_BYTES - start % FETCH_BURST_BYTES) // INSTRUCTION_BYTES
+            count = min(count, self._trace.program_instructions - self._position)
+            if not self._fetching or not count or len(self._arrivals) + count > FETCH_AHEAD_INSTRUCTIONS:
                 yield self._changed
-            beats = -(-count * INSTRUCTION_BYTES // word)
+                continue
+            if timeline.now < self._fetch_from_cycle:
+                yield self._fetch_from_cycle
+                continue
+            beats = -(-(start % word + count * INSTRUCTION_BYTES) // word)
             fabric.counters["fetch_beats"] += beats
-            end = fabric.reads.transfer(beats, 0)
+            self._fetched_at = end = fabric.reads.transfer(beats, 0)
             for number in range(count):
                 beats_after = (count - 1 - number) * INSTRUCTION_BYTES // word
                 self._arrivals.append(end - beats_after + FETCH_CYCLES)
+            self._position += count
             self._changed.notify()
-            left -= count
-            count = FETCH_BURST_BYTES // INSTRUCTION_BYTES
-            yield fabric.timeline.now + 2
+            yield timeline.now + 2
 
     def _dispatch(self) -> Process:
         fabric, timeline = self._fabric, self._fabric.timeline
-        for number, instruction in enumerate(self._program):
-            while len(self._arrivals) <= number:
+        for number, instruction in enumerate(self._trace.instructions):
+            while not self._arrivals:
                 yield self._changed
-            yield max(self._arrivals[number], timeline.now)
+            yield max(self._arrivals[0], timeline.now)
             unit = instruction.opcode.unit
             if unit != Unit.SEQUENCER:
                 fabric.busy += 1
                 yield from self._queues[unit].put(instruction)
             elif instruction.opcode == Opcode.END:
-                while fabric.busy:
-                    yield fabric.idle
+                yield from self._run_dry()
                 self.end_cycle = timeline.now
-            self._dispatched = number + 1
+            self._arrivals.popleft()
+            if instruction.opcode == Opcode.BRANCH:
+                yield from self._branch(self._trace.jumps.get(number))
             self._changed.notify()
             yield timeline.now + 1
+
+    def _run_dry(self) -> Process:
+        """Nothing more is fetched; what was asked for comes, and all units complete what they have."""
+        self._fetching = False
+        while self._fabric.busy:
+            yield self._fabric.idle
+        yield max(self._fetched_at, self._fabric.timeline.now)
+
+    def _branch(self, target: int | None) -> Process:
+        timeline = self._fabric.timeline
+        # From the next cycle on nothing is fetched.
+        yield timeline.now + 1
+        if self._fabric.busy or self._fetched_at > timeline.now:
+            yield from self._run_dry()
+            yield timeline.now + QUIET_CYCLES
+        self._fetching = True
+        if target is not None:
+            self._arrivals.clear()
+            self._position, self._fetch_from_cycle = target, timeline.now + JUMP_CYCLES

@@ -12,6 +12,10 @@ from .events import Condition, Process, Timeline
 
 START_CYCLES = 4
 """From start to the address of the program's first burst."""
+QUIET_CYCLES = 2
+"""From the cycle in which all is idle to the decision of a BRANCH."""
+JUMP_CYCLES = 2
+"""From a branch that is taken to the address of the first burst from its target."""
 FETCH_CYCLES = 3
 """From a beat of program to its instruction's dispatch."""
 QUEUE_CYCLES = 2
@@ -42,6 +46,8 @@ ARRAY_FIFO_VECTORS_MIN = 16
 
 VECTOR_START_CYCLES = 2
 """From taking a VECTOR_GO to the first issue."""
+TEST_CYCLES = 2
+"""Of a VECTOR_TEST, beside the one of every command."""
 VECTOR_END_CYCLES = 10
 """From the last issue to taking the next command."""
 OFFSETS_END_CYCLES = 2

@@ -10,6 +10,7 @@ from .events import Process
 from .streams import Stream
 from .timing_parts import (
     OFFSETS_END_CYCLES,
+    TEST_CYCLES,
     VECTOR_END_CYCLES,
     VECTOR_START_CYCLES,
     AccumulatorFifo,
@@ -45,6 +46,8 @@ class VectorUnit:
                     fabric.at(timeline.now + 1, functools.partial(fabric.signal, command))
                 case Opcode.VECTOR_PARAM:
                     cycles += 4 * command.bias + 5 * command.scale
+                case Opcode.VECTOR_TEST:
+                    cycles += TEST_CYCLES
                 case Opcode.VECTOR_TABLE:
                     cycles += 4 * command.entries // columns
                 case Opcode.VECTOR_OFFSETS:

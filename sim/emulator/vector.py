@@ -27,6 +27,8 @@ class Vector:
         self._streams = [Stream() for _ in range(STORE_STREAM + 1)]
         self._offsets = np.zeros(0, np.int64)
         self._parameters = Parameters.empty(config.columns)
+        self.flag = False
+        """What the last VECTOR_TEST found."""
         self._registers = np.zeros((config.vector_registers, config.vector_slots, config.columns), np.int64)
 
     def configure(self, instruction: Instruction) -> None:
@@ -52,6 +54,8 @@ class Vector:
                 self._streams[instruction.stream].configure(instruction)
             case Opcode.VECTOR_PARAM:
                 self._load_parameters(instruction)
+            case Opcode.VECTOR_TEST:
+                self.flag = bool(self._read(instruction.address, 1)[0])
             case Opcode.VECTOR_TABLE:
                 if instruction.entries not in (256, 512):
                     raise Fault(Error.ILLEGAL, f"a table has 256 or 512 entries, not {instruction.entries}")

@@ -23,13 +23,19 @@ class ScalarMachine:
         lanes = range(config.columns)
         self.bias, self.multiplier, self.shift = ([0 for _ in lanes] for _ in range(3))
         self.table = [0] * 512
+        self.flag = False
         slots = range(config.vector_slots)
         self.registers = [[[0 for _ in lanes] for _ in slots] for _ in range(config.vector_registers)]
 
     def run(self, address):
+        start = address
         while True:
             instruction = decode(bytes(self.memory[address : address + 16]))
             address += 16
+            if instruction.opcode == Opcode.BRANCH:
+                if (True, not self.flag, self.flag, False)[instruction.condition]:
+                    address = start + instruction.target
+                continue
             if instruction.opcode == Opcode.END:
                 return
             getattr(self, instruction.opcode.name.lower(), self.other)(instruction)
@@ -147,6 +153,9 @@ class ScalarMachine:
         if instruction.scale:
             self.multiplier = [self.word(address + 4 * c, 4) for c in range(columns)]
             self.shift = [self.word(address + 4 * columns + c, 1, False) for c in range(columns)]
+
+    def vector_test(self, instruction):
+        self.flag = self.am[instruction.address] != 0
 
     def vector_table(self, instruction):
         for entry in range(instruction.entries):

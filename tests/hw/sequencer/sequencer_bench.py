@@ -173,6 +173,8 @@ class SequencerBench:
             name: StubUnit(getattr(self.dut, name), self.rng, unit_stall, slow_cycles) for name in UNITS
         }
         self.cycle = 0
+        self.flags = []
+        """What the VECTOR_TESTs to come will find; 0 when there are no more."""
 
     def simulate(self, script):
         """Runs `async script(ctx, bench)`."""
@@ -190,8 +192,13 @@ class SequencerBench:
 
     async def step(self, ctx):
         self.memory.drive(ctx, self.dut.axi, self.cycle)
+        vector = self.units["vector"]
+        before = len(vector.log)
         for unit in self.units.values():
             unit.drive(ctx)
+        tested = any(raw[0] == Opcode.VECTOR_TEST for raw in vector.log[before:])
+        ctx.set(self.dut.tested, tested)
+        ctx.set(self.dut.test_value, tested and bool(self.flags) and self.flags.pop(0))
         self.memory.sample(ctx, self.dut.axi, self.cycle)
         await ctx.tick()
         self.cycle += 1

@@ -1,0 +1,160 @@
+"""COND_IF and WHILE_LOOP: regions with branches between them (clauses 2.16.1 and 2.16.2).
+
+What goes round a loop, and what a branch results in, lies at fixed places in external memory.
+"""
+
+import typing
+
+import numpy as np
+
+from tosaic.compiler.ir import Graph, Operator, Tensor
+from tosaic.hw.isa import Condition
+
+from .kernels.operands import Placement
+from .memory import OutOfMemory
+from .normalise import storage_names
+from .prepare import prepare
+from .schedule.blocks import Label
+
+if typing.TYPE_CHECKING:
+    from .region import Region
+
+
+class ControlFlow:
+    """Emits control-flow operators of a region."""
+
+    def __init__(self, region: "Region"):
+        self.region, self.placer, self.emitter = region, region.placer, region.emitter
+
+    def emit(self, operator: Operator) -> int:
+        """The operator; the multiply-accumulates of its graphs."""
+        return self._loop(operator) if operator.op == "WHILE_LOOP" else self._choice(operator)
+
+    # --- operators
+
+    def _loop(self, operator: Operator) -> int:
+        subgraphs, attributes = self.region.graph.subgraphs, operator.attributes
+        condition, body = subgraphs[attributes["cond_graph"]], subgraphs[attributes["body_graph"]]
+        same = storage_names(body)
+        unchanged = [same[b] == a for a, b in zip(body.inputs, body.outputs, strict=True)]
+        # A constant that the body hands on stays one: it may be a table or weights.
+        constants = [
+            self._constant(name) if keeps else None
+            for name, keeps in zip(operator.inputs, unchanged, strict=True)
+        ]
+        places = []
+        for name, output in zip(operator.inputs, operator.outputs, strict=True):
+            place = self.placer.external(output)
+            self._copy(self._located(name), place.address)
+            places.append(place)
+        head, leave = Label(f"{operator} head"), Label(f"{operator} exit")
+        self.emitter.place(head)
+        test = self._region(condition, constants, places)
+        macs = test.emit()
+        self._test(test.result(0))
+        test.placer.close()
+        self.emitter.branch(Condition.IF_CLEAR, leave)
+        turn = self._region(body, constants, places)
+        macs += turn.emit()
+        self._hand_over([turn.result(i) for i in range(len(places))], places)
+        turn.placer.close()
+        self.emitter.branch(Condition.ALWAYS, head)
+        self.emitter.place(leave)
+        return macs
+
+    def _choice(self, operator: Operator) -> int:
+        subgraphs, (flag, *inputs) = self.region.graph.subgraphs, operator.inputs
+        places = [self.placer.external(output) for output in operator.outputs]
+        constants = [self._constant(name) for name in inputs]
+        sources = [self._located(name) for name in inputs]
+        otherwise, join = Label(f"{operator} else"), Label(f"{operator} end")
+        macs = 0
+        self._test(self._located(flag))
+        self.emitter.branch(Condition.IF_CLEAR, otherwise)
+        for attribute in ("then_graph", "else_graph"):
+            branch = self._region(subgraphs[operator.attributes[attribute]], constants, sources)
+            macs += branch.emit()
+            for index, place in enumerate(places):
+                self._copy(branch.result(index), place.address)
+            branch.placer.close()
+            if attribute == "then_graph":
+                self.emitter.branch(Condition.ALWAYS, join)
+                self.emitter.place(otherwise)
+        self.emitter.place(join)
+        return macs
+
+    # --- regions
+
+    def _region(self, graph: Graph, constants: list[np.ndarray | None], places: list[Placement]) -> "Region":
+        """A graph whose inputs lie at `places`, unless they are constants."""
+        from .region import Region  # a region contains control flow, which contains regions
+
+        context = self.region.context
+        known = dict(zip(graph.inputs, constants, strict=True))
+        graph = prepare(_specialised(graph, known), context.config)
+        nested = Region(graph, set(), context, nested=True)
+        for name, place in zip(known, places, strict=True):
+            if known[name] is None:
+                nested.placer.adopt(name, place)
+        return nested
+
+    def _constant(self, name: str) -> np.ndarray | None:
+        return self.region.graph.tensors[name].data
+
+    def _located(self, name: str) -> Placement:
+        return self.placer.locate(self.region.storage[name])
+
+    # --- data
+
+    def _hand_over(self, results: list[Placement], places: list[Placement]) -> None:
+        """The body's results become the next turn's arguments."""
+        moves = [(result, place) for result, place in zip(results, places, strict=True) if result != place]
+        # A result that is another argument must be read before that is overwritten.
+        for number, (result, place) in enumerate(moves):
+            if result in places:
+                aside = Placement(False, self.region.context.memories.external(result.bytes), result.bytes)
+                self._copy(result, aside.address)
+                moves[number] = (aside, place)
+        for result, place in moves:
+            self._copy(result, place.address)
+
+    def _copy(self, source: Placement, address: int) -> None:
+        """Copies a tensor to external memory."""
+        if source.resident:
+            self.emitter.store(source.address, address, source.bytes)
+            return
+        size = source.bytes
+        # Smaller pieces would take ages; then rather let fewer tensors be resident.
+        smallest = min(size, self.region.config.am_bytes // 16)
+        while (buffer := self.placer.allocate(size, high=True)) is None:
+            if size == smallest:
+                raise OutOfMemory(f"there is no activation memory left to copy {source.bytes} bytes through")
+            size = max(smallest, size // 2)
+        for start in range(0, source.bytes, size):
+            count = min(size, source.bytes - start)
+            self.emitter.load(source.address + start, buffer, count)
+            self.emitter.store(buffer, address + start, count)
+        self.placer.arena.free(buffer)
+
+    def _test(self, flag: Placement) -> None:
+        """Lets the next branches go by a bool."""
+        if flag.resident:
+            self.emitter.test(flag.address)
+            return
+        buffer = self.placer.allocate(flag.bytes, high=True)
+        if buffer is None:
+            raise OutOfMemory("there is no activation memory left for the condition of a branch")
+        self.emitter.load(flag.address, buffer, flag.bytes)
+        self.emitter.test(buffer)
+        self.placer.arena.free(buffer)
+
+
+def _specialised(graph: Graph, known: dict[str, np.ndarray | None]) -> Graph:
+    """The graph with the inputs whose value is known as constants."""
+    graph = graph.copy()
+    for name, value in known.items():
+        if value is not None:
+            tensor = graph.tensors[name]
+            graph.tensors[name] = Tensor(name, tensor.shape, tensor.dtype, value)
+    graph.inputs = [name for name in graph.inputs if known[name] is None]
+    return graph

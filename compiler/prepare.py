@@ -1,0 +1,14 @@
+"""From a graph of any TOSA operators to one of operators that layers are made of."""
+
+from tosaic.compiler.ir import Graph
+from tosaic.hw.config import Config
+
+from .lower.decompose import decompose
+from .lower.oversize import split_oversize
+from .normalise import normalise
+
+
+def prepare(graph: Graph, config: Config) -> Graph:
+    """A graph with the same outputs; the argument is unchanged. Graphs that its control flow runs are left for later:
+    what they can become depends on the place they are run from."""
+    return normalise(split_oversize(decompose(normalise(graph)), config))

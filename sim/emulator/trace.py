@@ -1,0 +1,15 @@
+"""What a run executed: instructions in order, and where branches broke the order of the program."""
+
+import dataclasses
+
+from tosaic.hw.isa import Instruction
+
+
+@dataclasses.dataclass
+class Trace:
+    """`program_instructions` is the program's size; what lies behind the last instruction executed is fetched, too."""
+
+    program_instructions: int
+    instructions: list[Instruction] = dataclasses.field(default_factory=list)
+    jumps: dict[int, int] = dataclasses.field(default_factory=dict)
+    """Place in `instructions` of a branch that was taken -> number in the program of the instruction it led to."""
