@@ -91,7 +91,7 @@ def units_of(program: Program) -> list[str]:
         found.append("vector unit")
     plain = {Opcode.BEGIN, Opcode.END, Opcode.NOP}
     if any(opcode.unit is Unit.SEQUENCER and opcode not in plain for opcode in opcodes):
-        found.append("sequencer")
+        found.append("sequencer (branches)")
     if not found and Opcode.STORE_GO in opcodes:
         found.append("DMA")
     return found

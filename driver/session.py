@@ -42,7 +42,8 @@ class Session:
     `model` is a path (`.tosa` or a compiled `.tsc`), a `Graph` or a `Program`; `target` one of golden, emulator, sim
     (Verilated RTL in process) and cocotb. `config` is a name or a `Config`; without it "base", or what a program was
     compiled for. `memory_bandwidth` is in bytes per cycle (default: the bus width),
-    `memory_latency` in cycles. Raises `tosaic.Error` subclasses.
+    `memory_latency` in cycles. A run that is not at its end after `max_cycles` raises DeviceError (None: no limit but
+    the emulator's own): a WHILE_LOOP may be endless. Raises `tosaic.Error` subclasses.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Session:
         *,
         memory_bandwidth: int | None = None,
         memory_latency: int = 50,
+        max_cycles: int | None = None,
         optimize: bool = True,
         keep_layers: bool = False,
         progress: Progress | None = None,
@@ -63,6 +65,9 @@ class Session:
         self.memory_bandwidth, self.memory_latency = memory_bandwidth, memory_latency
         if memory_bandwidth is not None and memory_bandwidth < 1:
             raise InputError(f"memory bandwidth must be at least 1 byte per cycle, not {memory_bandwidth}")
+        self.max_cycles = max_cycles
+        if max_cycles is not None and max_cycles < 1:
+            raise InputError(f"max_cycles must be at least 1, not {max_cycles}")
         if memory_latency < 0:
             raise InputError(f"memory latency must be at least 0 cycles, not {memory_latency}")
         opened = open_model(model)
@@ -179,7 +184,9 @@ class Session:
         program = self.program
         assert program is not None
         if self._runner is None:
-            self._runner = make_runner(self.target, program, self.memory_bandwidth, self.memory_latency)
+            self._runner = make_runner(
+                self.target, program, self.memory_bandwidth, self.memory_latency, self.max_cycles
+            )
         memory = program.memory()
         for port in program.inputs:
             port.write(memory, values[port.name])

@@ -24,22 +24,37 @@ def check_target(target: str) -> None:
         raise InputError(f"there is no target {target!r}; use one of {', '.join(TARGETS)}")
 
 
-def make_runner(target: str, program: Program, bandwidth_bytes: int | None, latency_cycles: int) -> Runner:
-    """A function that runs the program on a memory window (changed in place)."""
+def make_runner(
+    target: str,
+    program: Program,
+    bandwidth_bytes: int | None,
+    latency_cycles: int,
+    max_cycles: int | None = None,
+) -> Runner:
+    """A function that runs the program on a memory window (changed in place). `max_cycles` ends a run with a
+    DeviceError that says where the machine is (emulator and sim); None: only the target's own limit."""
     place = (program.program_address, program.program_bytes)
     if target == "emulator":
         from tosaic.sim.emulator import Emulator
 
         emulator = Emulator(program.config)
         return lambda window: emulator.run(
-            window, *place, bandwidth_bytes=bandwidth_bytes, latency_cycles=latency_cycles
+            window,
+            *place,
+            bandwidth_bytes=bandwidth_bytes,
+            latency_cycles=latency_cycles,
+            max_cycles=max_cycles,
         )
     if target == "sim":
         from tosaic.sim.rtl import RtlSimulator
 
         simulator = RtlSimulator(program.config)
         return lambda window: simulator.run(
-            window, *place, bandwidth_bytes=bandwidth_bytes, latency_cycles=latency_cycles
+            window,
+            *place,
+            bandwidth_bytes=bandwidth_bytes,
+            latency_cycles=latency_cycles,
+            max_cycles=max_cycles,
         )
     if target == "cocotb":
         from tosaic.sim.bench import run_in_cocotb

@@ -334,6 +334,18 @@ def test_cycles_of_loops_are_predicted():
         assert abs(predicted.stats["cycles"] / counted.stats["cycles"] - 1) <= 0.03
 
 
+@pytest.mark.parametrize("target", ["emulator", "sim"])
+def test_a_loop_without_end_is_ended_by_the_time_limit(target):
+    build = Control()
+    x = build.input("x", (4,), INT32)
+    session = Session(finished(build, endless(build, [x])), target, "small", max_cycles=3000)
+    for _ in range(2):
+        with pytest.raises(
+            DeviceError, match="(3000 instructions: an endless loop|did not end in 3000 cycles; UNITS)"
+        ):
+            session.run({"x": np.arange(4, dtype=np.int32)})
+
+
 def looping():
     graph = sums((4,))
     program, memory = compile_graph(graph, get_config("small")), None

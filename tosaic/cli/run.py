@@ -36,6 +36,12 @@ def run(
     ] = None,
     memory_bandwidth: options.Bandwidth = None,
     memory_latency: options.Latency = 50,
+    max_cycles: Annotated[
+        int | None,
+        typer.Option(
+            "--max-cycles", metavar="N", min=1, help="End a run that takes longer: a loop may be endless."
+        ),
+    ] = None,
     stats: Annotated[
         pathlib.Path | None, typer.Option("--stats", metavar="FILE.json", help="Write measurements.")
     ] = None,
@@ -66,6 +72,7 @@ def run(
             config,
             memory_bandwidth=memory_bandwidth,
             memory_latency=memory_latency,
+            max_cycles=max_cycles,
             optimize=not no_fuse,
             keep_layers=layers and check,
             progress=progress,

@@ -123,6 +123,25 @@ def test_rows_by_offsets():
     assert list(memory[300:328]) == sum((row + [0] for row in placed), [])
 
 
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_a_byte_is_tested_when_everything_before_is_complete(seed):
+    """The first test reads what was there, the second what was stored just before it; neither holds up what follows."""
+    memory = bytearray(TINY.am_bytes)
+    memory[101] = 7
+    commands = [
+        *(make(Opcode.VECTOR_TEST, address=address) for address in (101, 100, 102)),
+        uop(0, Op.MOV, (Source.IMMEDIATE, 0), to_memory=1),
+        bounds(0, immediate=77),
+        stream(3, 100),
+        *dims(3, (9, 4)),
+        go(9),
+        make(Opcode.VECTOR_TEST, address=100),
+        make(Opcode.VECTOR_MARK, layer=2),
+    ]
+    run = run_unit(TINY, commands, memory, seed=seed)
+    assert run.events == [("test", 1), ("test", 0), ("test", 0), ("test", 1), ("mark", 2)]
+
+
 def test_a_register_that_is_not_written_may_be_any():
     run = run_unit(SMALLER, [uop(0, to_memory=1, destination=7)], bytearray(TINY.am_bytes))
     assert run.events == []

@@ -12,8 +12,9 @@ from tosaic.hw.vector import VectorUnit
 
 @dataclasses.dataclass
 class Run:
-    """What happened: `events` are ("wait" | "signal", semaphore, count), ("mark", layer) and ("error", code), with the
-    cycle of each in `event_cycles`; `issues`, `taken`: cycles in which a slot was issued and a command taken."""
+    """What happened: `events` are ("wait" | "signal", semaphore, count), ("mark", layer), ("test", value) and
+    ("error", code), with the cycle of each in `event_cycles`; `issues`, `taken`: cycles in which a slot was issued and
+    a command taken."""
 
     cycles: int
     events: list
@@ -93,6 +94,8 @@ def run_unit(
                 happened.append(
                     ("signal", ctx.get(unit.tokens.signal_semaphore), ctx.get(unit.tokens.signal_count))
                 )
+            if ctx.get(unit.tested):
+                happened.append(("test", ctx.get(unit.test_value)))
             if ctx.get(unit.mark):
                 happened.append(("mark", ctx.get(unit.mark_layer)))
             if ctx.get(unit.status.error):
