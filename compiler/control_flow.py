@@ -4,27 +4,47 @@ What goes round a loop, and what a branch results in, lies at fixed places in ex
 """
 
 import typing
+from collections.abc import Callable
 
 import numpy as np
 
 from tosaic.compiler.ir import Graph, Operator, Tensor
 from tosaic.hw.isa import Condition
 
+from .kernels.emitter import Emitter
 from .kernels.operands import Placement
 from .memory import OutOfMemory
 from .normalise import storage_names
+from .placer import Placer
 from .prepare import prepare
 from .schedule.blocks import Label
 
-if typing.TYPE_CHECKING:
-    from .region import Region
+
+class Nested(typing.Protocol):
+    """The region of a graph that control flow runs."""
+
+    placer: Placer
+
+    def emit(self) -> int:
+        """Emits its layers; their multiply-accumulates."""
+
+    def result(self, index: int) -> Placement:
+        """Where an output is, until `placer.close()`."""
 
 
 class ControlFlow:
-    """Emits control-flow operators of a region."""
+    """Emits control-flow operators of a region. `enter` makes the region of a graph."""
 
-    def __init__(self, region: "Region"):
-        self.region, self.placer, self.emitter = region, region.placer, region.emitter
+    def __init__(
+        self,
+        graph: Graph,
+        storage: dict[str, str],
+        placer: Placer,
+        emitter: Emitter,
+        enter: Callable[[Graph], Nested],
+    ):
+        self.graph, self.storage, self.placer = graph, storage, placer
+        self.emitter, self.enter = emitter, enter
 
     def emit(self, operator: Operator) -> int:
         """The operator; the multiply-accumulates of its graphs."""
@@ -33,7 +53,7 @@ class ControlFlow:
     # --- operators
 
     def _loop(self, operator: Operator) -> int:
-        subgraphs, attributes = self.region.graph.subgraphs, operator.attributes
+        subgraphs, attributes = self.graph.subgraphs, operator.attributes
         condition, body = subgraphs[attributes["cond_graph"]], subgraphs[attributes["body_graph"]]
         same = storage_names(body)
         unchanged = [same[b] == a for a, b in zip(body.inputs, body.outputs, strict=True)]
@@ -63,7 +83,7 @@ class ControlFlow:
         return macs
 
     def _choice(self, operator: Operator) -> int:
-        subgraphs, (flag, *inputs) = self.region.graph.subgraphs, operator.inputs
+        subgraphs, (flag, *inputs) = self.graph.subgraphs, operator.inputs
         places = [self.placer.external(output) for output in operator.outputs]
         constants = [self._constant(name) for name in inputs]
         sources = [self._located(name) for name in inputs]
@@ -85,24 +105,20 @@ class ControlFlow:
 
     # --- regions
 
-    def _region(self, graph: Graph, constants: list[np.ndarray | None], places: list[Placement]) -> "Region":
+    def _region(self, graph: Graph, constants: list[np.ndarray | None], places: list[Placement]) -> Nested:
         """A graph whose inputs lie at `places`, unless they are constants."""
-        from .region import Region  # a region contains control flow, which contains regions
-
-        context = self.region.context
         known = dict(zip(graph.inputs, constants, strict=True))
-        graph = prepare(_specialised(graph, known), context.config)
-        nested = Region(graph, set(), context, nested=True)
+        nested = self.enter(prepare(_specialised(graph, known), self.placer.config))
         for name, place in zip(known, places, strict=True):
             if known[name] is None:
                 nested.placer.adopt(name, place)
         return nested
 
     def _constant(self, name: str) -> np.ndarray | None:
-        return self.region.graph.tensors[name].data
+        return self.graph.tensors[name].data
 
     def _located(self, name: str) -> Placement:
-        return self.placer.locate(self.region.storage[name])
+        return self.placer.locate(self.storage[name])
 
     # --- data
 
@@ -112,7 +128,7 @@ class ControlFlow:
         # A result that is another argument must be read before that is overwritten.
         for number, (result, place) in enumerate(moves):
             if result in places:
-                aside = Placement(False, self.region.context.memories.external(result.bytes), result.bytes)
+                aside = Placement(False, self.placer.memories.external(result.bytes), result.bytes)
                 self._copy(result, aside.address)
                 moves[number] = (aside, place)
         for result, place in moves:
@@ -125,7 +141,7 @@ class ControlFlow:
             return
         size = source.bytes
         # Smaller pieces would take ages; then rather let fewer tensors be resident.
-        smallest = min(size, self.region.config.am_bytes // 16)
+        smallest = min(size, self.placer.config.am_bytes // 16)
         while (buffer := self.placer.allocate(size, high=True)) is None:
             if size == smallest:
                 raise OutOfMemory(f"there is no activation memory left to copy {source.bytes} bytes through")

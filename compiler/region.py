@@ -108,6 +108,9 @@ class Region:
         self.placer.release_pending()
         return total
 
+    def _nested(self, graph: Graph) -> "Region":
+        return Region(graph, set(), self.context, nested=True)
+
     def result(self, index: int) -> Placement:
         """Where an output of the graph is."""
         name = self.graph.outputs[index]
@@ -201,7 +204,8 @@ class Region:
         """Emits a layer; its multiply-accumulates."""
         if layer.root.op in CONTROL_FLOW:
             self.placer.release_pending()
-            macs = ControlFlow(self).emit(layer.root)
+            flow = ControlFlow(self.graph, self.storage, self.placer, self.emitter, self._nested)
+            macs = flow.emit(layer.root)
             self.placer.free_after(index, [])
             return macs
         if layer.root.op in (*MOVES, *INDEXED):
