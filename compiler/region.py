@@ -339,7 +339,8 @@ class Region:
         if plan is not None:
             per_tile = plan.tiles[0].blob.channels
             bias = plan.bias if layer.program.bias else None
-            params = pack_params(plan.channels, per_tile, columns, bias, layer.per_channel)
+            scales = layer.per_channel and layer.per_channel.repeated(plan.pixels)
+            params = pack_params(plan.channels, per_tile, columns, bias, scales)
         elif layer.per_channel is not None:
             tensor = self.graph.tensors[layer.output]
             size = max(ELEMENT[tensor.dtype].bytes, layer.program.load_element_bytes())

@@ -20,6 +20,7 @@ from .emitter import Emitter
 from .geometry import Window
 from .image_boxes import Extent, ImageBoxes, Source
 from .operands import Operands
+from .pixel_groups import group_pixels
 from .pixel_runs import pixel_runs
 from .placed_params import PlacedParams
 from .weights import Blob, PackedWeights, WeightLayout, fits_pairs, odd_pitch, weight_layout
@@ -46,6 +47,8 @@ class ConvolutionPlan:
     tiles: list[Tile]
     """Of one image, or of every image one after the other when each has weights of its own."""
     channels: int
+    """Of a vector's `pixels` together."""
+    pixels: int
     layout: WeightLayout
     weights: PackedWeights
     input_zp: int
@@ -113,13 +116,19 @@ def plan_convolution(
     weight, output = graph.tensors[operator.inputs[1]], graph.tensors[operator.outputs[0]]
     if not matrices:
         window = window.simplified()
+    macs = math.prod(weight.shape) * (window.oh * window.ow if matrices else window.n * window.oh * window.ow)
+    # Sums that lie as digits keep those of a pixel together.
+    most = 0 if layer.program.has_digits() else columns
+    grouped = group_pixels(graph, operator, window, most, weight_zp, config)
+    operator, window, weight = grouped.operator, grouped.window, graph.tensors[grouped.operator.inputs[1]]
     layout = weight_layout(graph, operator, window, columns, weight_zp, config)
     _check_blob(operator, weight, layout, config)
     packed = pack(weight.name, layout)
     tiles = _tiles(layout, packed.address, min(GROUP_BYTES, packed.step_bytes, config.wm_bytes // 4))
-    images = 1 if layout.batched else window.n
-    macs = math.prod(weight.shape) * images * window.oh * window.ow
-    return ConvolutionPlan(window, tiles, output.shape[-1], layout, packed, input_zp, weight_zp, bias, macs)
+    channels, pixels = output.shape[-1] * grouped.pixels, grouped.pixels
+    return ConvolutionPlan(
+        window, tiles, channels, pixels, layout, packed, input_zp, weight_zp, np.tile(bias, pixels), macs
+    )
 
 
 def _check_blob(operator: Operator, weight: Tensor, layout: WeightLayout, config: Config) -> None:

@@ -48,6 +48,10 @@ class PerChannel:
     multipliers: np.ndarray
     shifts: np.ndarray
 
+    def repeated(self, times: int) -> "PerChannel":
+        """For channels so many times over."""
+        return PerChannel(np.tile(self.multipliers, times), np.tile(self.shifts, times))
+
 
 class Translator:
     """Builds the expression of one layer. `operand` gives the value of a tensor (a node made before, a load, a

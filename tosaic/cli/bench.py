@@ -51,7 +51,8 @@ def bench(
     check_file(csv)
     check_file(plot)
     chosen = models or _bundled()
-    work = [(m, c, b) for c in config or ["base"] for b in memory_bandwidth or [None] for m in chosen]
+    bandwidths: list[int | None] = [*memory_bandwidth] if memory_bandwidth else [None]
+    work = [(m, c, b) for c in config or ["base"] for b in bandwidths for m in chosen]
     rows = []
     with progress_bar("bench") as progress:
         for done, (model, name, bandwidth) in enumerate(work):
