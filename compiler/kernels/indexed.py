@@ -83,6 +83,8 @@ class IndexedKernel:
         self.columns = emitter.config.columns
         self.taken: list[int] = []
         self._batch_offsets_there = False
+        self._constants: dict[bytes, int] = {}
+        """Places of constant offsets in external memory: blocks often have the same."""
 
     def emit(self, move: IndexedMove, output: str) -> list[int]:
         """Emits everything; the addresses of buffers, to be freed afterwards. OutOfMemory when none fit."""
@@ -396,7 +398,9 @@ class IndexedKernel:
         rows = rows + np.arange(batches)[:, None] * part.rows
         values = (rows * part.pitch).astype("<i4").tobytes()
         address = self.offsets.next()
-        self.emitter.load(self.emitter.add_constant(values), address, len(values))
+        if values not in self._constants:
+            self._constants[values] = self.emitter.add_constant(values)
+        self.emitter.load(self._constants[values], address, len(values))
         return address
 
     def _computed_offsets(self, part: _Part, batch: int, batches: int, row: int, count: int) -> int:
