@@ -21,6 +21,9 @@ from random_runs import Tally, run_random  # noqa: E402
 
 _MODES = ({}, {"optimize": False}, {"keep_layers": True}, {"optimize": False, "keep_layers": True})
 
+_SLOW_SECONDS = 10
+"""Graphs that take longer are worth a look."""
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -34,7 +37,8 @@ def main() -> int:
     tally, wrong, number = Tally(), 0, chosen.first
     limit = time.monotonic() + 60 * chosen.minutes
     while time.monotonic() < limit and number - chosen.first != chosen.graphs:
-        seed = chosen.seed * 1_000_000 + number
+        seed, started = chosen.seed * 1_000_000 + number, time.process_time()
+        again = f"--seed {chosen.seed} --first {number} --graphs 1 --on {chosen.on} --config {chosen.config}"
         try:
             g = random_graph(random.Random(seed).randint)
             targets = tuple(chosen.on.split(","))
@@ -49,6 +53,9 @@ def main() -> int:
             print(
                 f"WRONG ({again}): {type(error).__name__}: {' '.join(str(error).split())[:600]}", flush=True
             )
+        seconds = time.process_time() - started
+        if seconds > _SLOW_SECONDS:
+            print(f"SLOW ({again}): {seconds:.0f} s", flush=True)
         number += 1
     _print(tally, wrong, chosen)
     return 1 if wrong else 0

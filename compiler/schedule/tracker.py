@@ -5,6 +5,7 @@ import enum
 
 from tosaic.hw.isa import Instruction, Unit
 
+from .intervals import Intervals
 from .items import Item
 
 
@@ -24,15 +25,6 @@ class Span:
     end: int
 
 
-@dataclasses.dataclass
-class _Access:
-    start: int
-    end: int
-    unit: Unit
-    index: int
-    writes: bool
-
-
 class Tracker:
     """Collects items in a correct sequential order and adds the waits and signals that keep them correct when the
     units run decoupled."""
@@ -41,7 +33,8 @@ class Tracker:
         self.items: list[Item] = []
         self._by_unit: dict[Unit, list[Item]] = {unit: [] for unit in Unit}
         self._synced: dict[tuple[Unit, Unit], int] = {}
-        self._accesses: dict[Space, list[_Access]] = {space: [] for space in Space}
+        self._read = {(space, unit): Intervals() for space in Space for unit in Unit}
+        self._written = {(space, unit): Intervals() for space in Space for unit in Unit}
 
     def add(
         self,
@@ -57,12 +50,15 @@ class Tracker:
         item = Item(unit, len(self._by_unit[unit]), configuration or [], work, consumes_array)
         need: dict[Unit, int] = {}
         for span, is_write in [(s, False) for s in reads or []] + [(s, True) for s in writes or []]:
-            for access in self._accesses[span.space]:
-                if access.unit == unit or not (access.writes or is_write):
+            for other in Unit:
+                if other == unit or span.start >= span.end:
                     continue
-                if access.start < span.end and span.start < access.end:
-                    need[access.unit] = max(need.get(access.unit, -1), access.index)
-        for producer, index in need.items():
+                index = self._written[span.space, other].latest(span.start, span.end)
+                if is_write:
+                    index = max(index, self._read[span.space, other].latest(span.start, span.end))
+                if index > need.get(other, -1):
+                    need[other] = index
+        for producer, index in sorted(need.items()):
             if index > self._synced.get((producer, unit), -1):
                 self._synced[producer, unit] = index
                 item.waits[producer] = index
@@ -74,16 +70,12 @@ class Tracker:
         return item
 
     def _record(self, span: Span, unit: Unit, index: int, writes: bool) -> None:
-        # A unit works in order, so a later access of the same unit and kind that covers an earlier one replaces it.
-        kept = [
-            a
-            for a in self._accesses[span.space]
-            if not (
-                a.unit == unit
-                and (a.writes == writes or writes)
-                and span.start <= a.start
-                and a.end <= span.end
-            )
-        ]
-        kept.append(_Access(span.start, span.end, unit, index, writes))
-        self._accesses[span.space] = kept
+        # A unit works in order, so whoever waits for its later access of the same bytes has waited for the earlier one;
+        # but a reader need not wait for reads, so a read does not replace a write.
+        if span.start >= span.end:
+            return
+        if writes:
+            self._read[span.space, unit].clear(span.start, span.end)
+            self._written[span.space, unit].put(span.start, span.end, index)
+        else:
+            self._read[span.space, unit].put(span.start, span.end, index)
