@@ -1,4 +1,4 @@
-"""One decoder: quant_tensor_term() of NNR WD2 clause 11, a context-coded bin or two bypass bins per cycle."""
+"""One decoder: quant_tensor_term() of NNR WD2 clause 11, a context-coded bin or three bypass bins per cycle."""
 
 import enum
 
@@ -55,7 +55,7 @@ class Engine(wiring.Component):
         `abort`: give up the stream, too, without an error: it belongs to one that failed.
 
     Timing: with words there at once the first level's first bin is decoded 22 cycles after the job is taken, later by
-    a cycle per byte skipped beyond 13. From then on a context-coded bin or two bypass bins a cycle, without pause,
+    a cycle per byte skipped beyond 13. From then on a context-coded bin or three bypass bins a cycle, without pause,
     unless words are late or weights are not taken.
     """
 
@@ -110,7 +110,8 @@ class Engine(wiring.Component):
 
         # What the current bin is.
         is_bypass = at(Phase.BYPASS, Phase.HEADER)
-        two_bins = bins_left >= BYPASS_BINS
+        # Of up to three bypass bins the last one that counts, and what is left behind it.
+        three_bins, one_bin = bins_left >= BYPASS_BINS, bins_left == 1
         last_bins = bins_left <= BYPASS_BINS
         step, fills = Signal(), Signal()
         decided = Signal()
@@ -131,7 +132,7 @@ class Engine(wiring.Component):
             value.eq(
                 Mux(
                     is_bypass,
-                    Mux(two_bins, bypass.bins[0], bypass.bins[1]),
+                    Mux(three_bins, bypass.bins[0], Mux(one_bin, bypass.bins[2], bypass.bins[1])),
                     decided,
                 )
             ),
@@ -141,13 +142,15 @@ class Engine(wiring.Component):
                 Mux(
                     phase[Phase.FILL],
                     FILL_BITS,
-                    Mux(is_bypass, Mux(two_bins, BYPASS_BINS, 1), decision.mps_shift),
+                    Mux(is_bypass, Mux(three_bins, BYPASS_BINS, bins_left[:2]), decision.mps_shift),
                 )
             ),
             window.step.eq(step | fills),
             window.ended.eq(feed.ended),
         ]
-        bypassed = Mux(two_bins, bypass.slack_after[1], bypass.slack_after[0])
+        bypassed = Mux(
+            three_bins, bypass.slack_after[2], Mux(one_bin, bypass.slack_after[0], bypass.slack_after[1])
+        )
 
         # Which context comes next, for either value.
         unary_length = settings.unary_length
@@ -232,7 +235,13 @@ class Engine(wiring.Component):
         grown = Signal(SIZE_BITS)
         m.d.comb += [
             ends.eq(step & Mux(decided, ends_if_1, ends_if_0)),
-            grown.eq(Mux(two_bins, Cat(bypass.bins, size), Cat(bypass.bins[1], size))),
+            grown.eq(
+                Mux(
+                    three_bins,
+                    Cat(bypass.bins, size),
+                    Mux(one_bin, Cat(bypass.bins[2], size), Cat(bypass.bins[1:], size)),
+                )
+            ),
         ]
         with m.If(step):
             m.d.sync += [

@@ -14,7 +14,7 @@ from .tables import RLPS, lookup
 
 MAX_SHIFT = 7
 """Most bits that one context-coded bin takes from the stream: rLPS is at least 2."""
-BYPASS_BINS = 2
+BYPASS_BINS = 3
 """Bypass bins in one cycle."""
 
 
@@ -73,12 +73,15 @@ class Decision(wiring.Component):
 
 
 class Bypass(wiring.Component):
-    """DecodeBypass (11.2.4.3.4), BYPASS_BINS times; combinational.
+    """DecodeBypass (11.2.4.3.4), up to BYPASS_BINS times; combinational.
+
+    Two bins at once are a division by `width` with a quotient of 0..3: three differences side by side. The third bin
+    follows.
 
     Ports:
         `bits`: the next bits of the stream, the first one highest.
         `bins`: as many bins, the first one highest.
-        `slack_after`: slack after the first, after the second bin.
+        `slack_after`: slack after the first, the second, the third bin.
     """
 
     width: In(9)
@@ -89,16 +92,25 @@ class Bypass(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        slack = self.slack
-        for index in range(BYPASS_BINS):
-            doubled = Signal(10, name=f"doubled{index}")
-            less = Signal(11, name=f"less{index}")
-            value = less[10]
-            m.d.comb += [
-                doubled.eq(Cat(~self.bits[-1 - index], slack)),
-                less.eq(doubled - self.width),
-                self.bins[-1 - index].eq(value),
-                self.slack_after[index].eq(Mux(value, doubled, less)),
-            ]
-            slack = self.slack_after[index]
+        ahead = Signal(BYPASS_BINS)
+        quadrupled = Signal(11)
+        m.d.comb += [ahead.eq(~self.bits), quadrupled.eq(Cat(ahead[1:], self.slack))]
+        less = [Signal(12, name=f"less{times}") for times in range(1, 4)]
+        for times, difference in enumerate(less, 1):
+            m.d.comb += difference.eq(quadrupled - times * self.width)
+        less1, less2, less3 = less
+        # A bin is 1 where the width does not go in.
+        first, second = less2[11], Mux(less2[11], less1[11], less3[11])
+        doubled = Signal(10)
+        last = Signal(11)
+        m.d.comb += [
+            self.slack_after[0].eq(Mux(first, quadrupled, less2)[1:]),
+            self.slack_after[1].eq(
+                Mux(first, Mux(less1[11], quadrupled, less1), Mux(less3[11], less2, less3))
+            ),
+            doubled.eq(Cat(ahead[0], self.slack_after[1])),
+            last.eq(doubled - self.width),
+            self.slack_after[2].eq(Mux(last[10], doubled, last)),
+            self.bins.eq(Cat(last[10], second, first)),
+        ]
         return m

@@ -82,7 +82,7 @@ def test_start_up_takes_at_most_40_cycles():
         assert first_bin <= 40
 
 
-def test_a_context_coded_bin_or_two_bypass_bins_per_cycle():
+def test_a_context_coded_bin_or_three_bypass_bins_per_cycle():
     """Cycles of a level, from tensors that differ in one more of it."""
 
     def cycles(values):
@@ -99,7 +99,7 @@ def test_a_context_coded_bin_or_two_bypass_bins_per_cycle():
         (-16, 7, 3),
         (31, 8, 4),
     ):
-        assert cycles([level] * 64) - cycles([level] * 32) == 32 * (context + -(-bypass // 2))
+        assert cycles([level] * 64) - cycles([level] * 32) == 32 * (context + -(-bypass // 3))
 
 
 @pytest.mark.parametrize(
