@@ -19,6 +19,7 @@ from tosaic.compiler.ir import Graph, read_tosa
 from tosaic.hw.cabac.interleave import interleave, stream_levels
 from tosaic.hw.config import get_config
 from tosaic.nnr import levels as coded
+from tosaic.sim.cabac_timing import count_bins
 from tosaic.sim.rtl.cabac import CabacSimulator
 
 
@@ -51,16 +52,8 @@ def decode(simulator: CabacSimulator, weights: np.ndarray, unary_length: int) ->
     )
     if run.error or not np.array_equal(np.frombuffer(run.weights, np.int8)[: weights.size], weights):
         raise SystemExit(f"the decoder gave other weights: {run}")
-    return Count(weights.size, *bins(weights, unary_length), len(block), run.cycles)
-
-
-def bins(weights: np.ndarray, unary_length: int) -> tuple[int, int]:
-    """Context-coded and bypass bins of int8 levels (11.1.2.5)."""
-    size = np.abs(weights.astype(np.int64))
-    rest = np.maximum(size - unary_length, 0)
-    prefix = np.where(rest > 0, np.frexp(rest)[1] - 1, 0)
-    context = 1 + (size > 0) * (1 + np.minimum(size, unary_length)) + (rest > 0) * (prefix + 1)
-    return int(context.sum()), int(prefix.sum())
+    bins = count_bins(weights, unary_length)
+    return Count(weights.size, bins.context_coded, bins.bypass, len(block), run.cycles)
 
 
 def weight_tensors(graph: Graph, width: int) -> list[np.ndarray]:

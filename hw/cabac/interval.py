@@ -96,9 +96,13 @@ class Bypass(wiring.Component):
         quadrupled = Signal(11)
         m.d.comb += [ahead.eq(~self.bits), quadrupled.eq(Cat(ahead[1:], self.slack))]
         less = [Signal(12, name=f"less{times}") for times in range(1, 4)]
-        for times, difference in enumerate(less, 1):
-            m.d.comb += difference.eq(quadrupled - times * self.width)
         less1, less2, less3 = less
+        m.d.comb += [
+            less1.eq(quadrupled - self.width),
+            less2.eq(quadrupled - (self.width << 1)),
+            # Not a product by 3: synthesis would take a multiplier.
+            less3.eq(quadrupled - (self.width << 1) - self.width),
+        ]
         # A bin is 1 where the width does not go in.
         first, second = less2[11], Mux(less2[11], less1[11], less3[11])
         doubled = Signal(10)

@@ -9,6 +9,7 @@ from cabac_models import Tensor, code, config_of
 
 from tosaic.hw.cabac import UNARY_MAX, DecodeError
 from tosaic.nnr import levels, quantize_dependent
+from tosaic.sim.cabac_timing import count_bins, decode_cycles
 from tosaic.sim.rtl.cabac import CabacSimulator
 
 # Both files build a simulator at their first use: one worker of xdist does it.
@@ -179,10 +180,15 @@ def test_four_engines_are_at_least_3_5_times_as_fast_as_one():
         assert one.cycles >= 3.5 * four.cycles
 
 
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 4096, 5003])
+def test_cycles_are_predicted(count):
+    for unary_length, zeros in ((0, 0.0), (1, 0.5), (10, 0.8)):
+        values = weights(count, count, zeros)
+        found = check(code(values, unary_length=unary_length))
+        assert found.cycles == decode_cycles(values, unary_length, COLUMNS)
+
+
 def test_dense_weights_take_a_cycle_per_1_15_bins():
     values = weights(4, 8192)
-    size = np.abs(values)
-    rest = np.maximum(size - 1, 0)
-    prefix = np.where(rest > 0, np.frexp(rest)[1] - 1, 0)
-    bins = 1 + 2 * (size > 0) + (rest > 0) * (2 * prefix + 1)
-    assert bins.sum() >= 1.15 * check(code(values, unary_length=1)).cycles
+    bins = count_bins(values, 1)
+    assert bins.context_coded + bins.bypass >= 1.15 * check(code(values, unary_length=1)).cycles
