@@ -110,9 +110,11 @@ class Engine(wiring.Component):
 
         # What the current bin is.
         is_bypass = at(Phase.BYPASS, Phase.HEADER)
-        # Of up to three bypass bins the last one that counts, and what is left behind it.
-        three_bins, one_bin = bins_left >= BYPASS_BINS, bins_left == 1
-        last_bins = bins_left <= BYPASS_BINS
+        # The third bypass bin is known late. With dependent quantization the last bin of a level chooses the next
+        # context: it must not be a third one.
+        one_bin, exactly_three = bins_left == 1, bins_left == BYPASS_BINS
+        three_bins = (bins_left >= BYPASS_BINS) & ~(exactly_three & dependent)
+        last_bins = (bins_left <= BYPASS_BINS) & ~(exactly_three & dependent)
         step, fills = Signal(), Signal()
         decided = Signal()
         value = Signal()
@@ -132,7 +134,7 @@ class Engine(wiring.Component):
             value.eq(
                 Mux(
                     is_bypass,
-                    Mux(three_bins, bypass.bins[0], Mux(one_bin, bypass.bins[2], bypass.bins[1])),
+                    Mux(one_bin, bypass.bins[2], bypass.bins[1]),
                     decided,
                 )
             ),
@@ -142,7 +144,7 @@ class Engine(wiring.Component):
                 Mux(
                     phase[Phase.FILL],
                     FILL_BITS,
-                    Mux(is_bypass, Mux(three_bins, BYPASS_BINS, bins_left[:2]), decision.mps_shift),
+                    Mux(is_bypass, Mux(three_bins, BYPASS_BINS, Mux(one_bin, 1, 2)), decision.mps_shift),
                 )
             ),
             window.step.eq(step | fills),
@@ -250,7 +252,11 @@ class Engine(wiring.Component):
                 context.eq(Mux(value, if_1, if_0)),
                 phase.eq(Mux(decided, next_if_1, next_if_0)),
                 bins_left.eq(
-                    Mux(is_bypass, bins_left - BYPASS_BINS, Mux(phase[Phase.PREFIX], place.number, bins_left))
+                    Mux(
+                        is_bypass,
+                        bins_left - Mux(three_bins, BYPASS_BINS, 2),
+                        Mux(phase[Phase.PREFIX], place.number, bins_left),
+                    )
                 ),
                 Cat(place.sig, place.sign, place.greater, place.prefix).eq(
                     Mux(decided, next_if_1, next_if_0)[: Phase.PREFIX + 1]
@@ -270,7 +276,7 @@ class Engine(wiring.Component):
             with m.If(phase[Phase.BYPASS]):
                 m.d.sync += size.eq(grown)
             with m.If(phase[Phase.HEADER] & last_bins & settings.dq_coded):
-                m.d.sync += dependent.eq(value)
+                m.d.sync += dependent.eq(Mux(three_bins, bypass.bins[0], value))
         with m.If(ends):
             m.d.sync += [
                 place.state.eq(

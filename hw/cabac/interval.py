@@ -6,7 +6,7 @@ which does not wait for ivlCurrRange - rLPS; the less probable bin leaves slack 
 bit of the stream, slack takes in its complement.
 """
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -97,11 +97,17 @@ class Bypass(wiring.Component):
         m.d.comb += [ahead.eq(~self.bits), quadrupled.eq(Cat(ahead[1:], self.slack))]
         less = [Signal(12, name=f"less{times}") for times in range(1, 4)]
         less1, less2, less3 = less
+        # Three numbers to two, so that one chain of carries is left: -x is ~x + 1.
+        minus1, minus2 = Signal(12), Signal(12)
+        sums, carries = Signal(12), Signal(12)
         m.d.comb += [
+            minus1.eq(~Cat(self.width, Const(0, 3))),
+            minus2.eq(~Cat(Const(0, 1), self.width, Const(0, 2))),
+            sums.eq(quadrupled ^ minus1 ^ minus2),
+            carries.eq((quadrupled & minus1) | (quadrupled & minus2) | (minus1 & minus2)),
             less1.eq(quadrupled - self.width),
             less2.eq(quadrupled - (self.width << 1)),
-            # Not a product by 3: synthesis would take a multiplier.
-            less3.eq(quadrupled - (self.width << 1) - self.width),
+            less3.eq(sums + Cat(Const(1, 1), carries[:11]) + 1),
         ]
         # A bin is 1 where the width does not go in.
         first, second = less2[11], Mux(less2[11], less1[11], less3[11])

@@ -8,6 +8,7 @@ import pytest
 from cabac_models import Tensor, code, config_of
 
 from tosaic.hw.cabac import UNARY_MAX, DecodeError
+from tosaic.hw.cabac.tables import STATE_TRANSITION
 from tosaic.nnr import levels, quantize_dependent
 from tosaic.sim.cabac_timing import count_bins, decode_cycles
 from tosaic.sim.rtl.cabac import CabacSimulator
@@ -73,6 +74,17 @@ def test_dependent_quantization():
         values = quantize_dependent(np.random.default_rng(seed).normal(0, scale, 3000), 0)
         for unary_length in (0, 1, 10):
             check(code(values, dq=True, unary_length=unary_length), stall=0.2 * seed)
+
+
+def test_dependent_quantization_by_the_job():
+    """The flag in the stream dropped as a header bin, and given by the job instead."""
+    tensor = code(quantize_dependent(np.random.default_rng(9).normal(0, 5, 500), 0), dq=True, unary_length=2)
+    block, lengths = tensor.block(COLUMNS), [len(tensor.payloads[0])]
+    settings = {"unary_length": 2, "header_bins": 1, "dq_coded": False}
+    found = simulator(1).run(block, lengths, 500, dq=True, **settings)
+    assert found.error == DecodeError.NONE and found.weights == tensor.expected(COLUMNS)[0]
+    other = simulator(1).run(block, lengths, 500, dq=False, **settings)
+    assert other.weights != found.weights
 
 
 @pytest.mark.parametrize("unary_length", [0, 1, 2, 7, UNARY_MAX])
@@ -186,6 +198,16 @@ def test_cycles_are_predicted(count):
         values = weights(count, count, zeros)
         found = check(code(values, unary_length=unary_length))
         assert found.cycles == decode_cycles(values, unary_length, COLUMNS)
+
+
+def test_cycles_of_dependent_quantization_are_predicted():
+    values = quantize_dependent(np.random.default_rng(10).normal(0, 40, 1000), 0)
+    coded, state = [], 0
+    for value in values:
+        coded.append((abs(int(value)) + (state & 1 if value else 0)) >> 1)
+        state = STATE_TRANSITION[state][coded[-1] & 1]
+    found = check(code(values, dq=True, unary_length=1))
+    assert found.cycles == decode_cycles(np.array(coded), 1, COLUMNS, dependent=True)
 
 
 def test_dense_weights_take_a_cycle_per_1_15_bins():
