@@ -126,9 +126,9 @@ def plan_convolution(
     packed = pack(weight.name, layout)
     tiles = _tiles(layout, packed.address, min(GROUP_BYTES, packed.step_bytes, config.wm_bytes // 4))
     channels, pixels = output.shape[-1] * grouped.pixels, grouped.pixels
-    return ConvolutionPlan(
-        window, tiles, channels, pixels, layout, packed, input_zp, weight_zp, np.tile(bias, pixels), macs
-    )
+    if pixels > 1:
+        bias = np.tile(np.broadcast_to(bias, output.shape[-1]), pixels)
+    return ConvolutionPlan(window, tiles, channels, pixels, layout, packed, input_zp, weight_zp, bias, macs)
 
 
 def _check_blob(operator: Operator, weight: Tensor, layout: WeightLayout, config: Config) -> None:

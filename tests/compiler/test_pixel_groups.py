@@ -58,6 +58,18 @@ def test_with_an_operand_and_with_raw_sums():
     session((1, 10, 16, 3), 2, (3, 3), raw=True)
 
 
+def test_one_bias_for_all_channels():
+    build = LayerBuilder(3)
+    x = build.input("x", (1, 10, 16, 3), DType.INT8)
+    weight = build.random_constant((4, 3, 3, 3), DType.INT8, -128, 127)
+    zero = build.zero_point(DType.INT8)
+    window = {"pad": [1, 1, 1, 1], "stride": [1, 1], "dilation": [1, 1]}
+    operands = [x, weight, build.constant([-777], DType.INT32), zero, zero]
+    build.output(build.add("CONV2D", operands, acc_type=DType.INT32, local_bound=False, **window))
+    values = np.random.default_rng(1).integers(-128, 128, (1, 10, 16, 3)).astype(np.int8)
+    Session(build.finish(), "emulator", "base").run({"x": values}, check=True)
+
+
 @pytest.mark.parametrize("config", ["small", "base"])
 def test_on_rtl(config):
     session((1, 10, 16, 3), 4, (3, 3), config=config, target="sim")

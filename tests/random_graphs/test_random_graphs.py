@@ -12,7 +12,7 @@ from random_runs import Tally, run_random
 from tosaic.compiler.ir.operators import OPERATORS
 from tosaic.hw.config import CONFIGS
 
-MOST_REJECTED = 0.80
+MOST_REJECTED = 0.05
 """Share of random graphs that the compiler may reject, with a reason; to be lowered as more operators run."""
 
 
