@@ -14,7 +14,7 @@ from .kernels.convolution import (
     emit_convolution,
     plan_convolution,
 )
-from .kernels.elementwise import emit_elementwise
+from .kernels.elementwise import channel_tile, emit_elementwise
 from .kernels.emitter import Emitter
 from .kernels.geometry import View, Window, window_of
 from .kernels.indexed import IndexedKernel
@@ -226,7 +226,8 @@ class Region:
                 window = dataclasses.replace(window, ic=window.ic * size)
         params, table = self._params(layer, plan)
         temporary = plan.weights.buffers() if plan is not None else []
-        placed = self._placed(params, temporary, plan)
+        placed = self._placed(params, temporary)
+        param_bytes = params.tile_bytes if placed.constant_address is not None else 0
         table_place = None
         if table is not None:
             table_place = (self.placer.temporary(table[0], temporary), table[1])
@@ -240,14 +241,13 @@ class Region:
                 cut = convolution_boxes(plan, self.config)
             else:
                 cut = pool_boxes(graph, layer, window, pool_lanes(graph, layer, self.config))
-            param_bytes = params.tile_bytes if placed.constant_address is not None else 0
             extent, buffers, taken = self.striper.image_boxes(layer, cut, reads, output, param_bytes)
             if arrivals and not buffers:
                 extent = dataclasses.replace(
                     extent, rows=min(extent.rows, self._rows_while_arriving(window, plan, arrivals))
                 )
         else:
-            count, buffers, taken = self.striper.stripes(layer, reads, output)
+            count, buffers, taken = self.striper.stripes(layer, reads, output, param_bytes)
         operands = Operands(self.emitter, self.placer.placements, buffers)
         operands.arrivals = arrivals
         if plan is not None:
@@ -257,9 +257,7 @@ class Region:
         elif window is not None:
             emit_pool(graph, layer, window, operands, self.emitter, extent, table_place, self.storage)
         else:
-            emit_elementwise(
-                graph, layer, operands, self.emitter, count, params, placed.address, table_place, self.storage
-            )
+            emit_elementwise(graph, layer, operands, self.emitter, count, placed, table_place, self.storage)
         operands.arrive_fully()
         self._finish(layer)
         self.placer.free_after(index, temporary + taken)
@@ -289,9 +287,9 @@ class Region:
         pieces = min(most, max(1, size // _PIECE_BYTES))
         return -(-window.oh // pieces)
 
-    def _placed(self, params: ParamBlock, temporary: list[int], plan: ConvolutionPlan | None) -> PlacedParams:
+    def _placed(self, params: ParamBlock, temporary: list[int]) -> PlacedParams:
         """Brings parameters in, unless they are so many that each box brings its own."""
-        if plan is not None and len(params.data) > self.config.am_bytes // 4:
+        if len(params.data) > self.config.am_bytes // 4:
             return PlacedParams(params, 0, self.emitter.add_constant(params.data))
         return PlacedParams(params, self.placer.temporary(params.data, temporary))
 
@@ -342,9 +340,9 @@ class Region:
             scales = layer.per_channel and layer.per_channel.repeated(plan.pixels)
             params = pack_params(plan.channels, per_tile, columns, bias, scales)
         elif layer.per_channel is not None:
-            tensor = self.graph.tensors[layer.output]
-            size = max(ELEMENT[tensor.dtype].bytes, layer.program.load_element_bytes())
-            params = pack_params(tensor.shape[-1], columns // size, columns, None, layer.per_channel)
+            tile = channel_tile(self.graph, layer, self.config)
+            channels = self.graph.tensors[layer.output].shape[-1]
+            params = pack_params(channels, tile, columns, None, layer.per_channel)
         else:
             params = ParamBlock(b"", 0, False, False)
         table = None

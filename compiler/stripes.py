@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tosaic.compiler.ir import Graph
 
-from .kernels.elementwise import box_buffers, stripeable, tileable
+from .kernels.elementwise import box_buffers, stripeable, tileable, tiles_of_box
 from .kernels.image_boxes import Extent, ImageBoxes
 from .kernels.operands import PARAMETERS, WINDOW, StripeBuffer, stripe_buffers
 from .lower.layers import Layer
@@ -25,17 +25,18 @@ class Striper:
         self.graph, self.placer = graph, placer
 
     def stripes(
-        self, layer: Layer, reads: list[str], output: str
+        self, layer: Layer, reads: list[str], output: str, param_bytes: int
     ) -> tuple[int, dict[str, StripeBuffer], list[int]]:
-        """(elements per stripe, buffers, addresses to free) for tensors that are not resident."""
+        """(elements per stripe, buffers, addresses to free) for tensors that are not resident. `param_bytes`: of the
+        parameters for a tile of channels, when they are brought in box by box."""
         external = [name for name in [*reads, output] if not self.placer.placements[name].resident]
         elements = math.prod(self.graph.tensors[layer.output].shape)
-        if not external:
+        if not external and not param_bytes:
             return elements, {}, []
         self.placer.release_pending()
         if not stripeable(self.graph, layer):
             if tileable(layer):
-                return self._boxes(layer, external)
+                return self._boxes(layer, external, param_bytes)
             sizes = {name: self.placer.placements[name].bytes for name in external}
             return elements, *stripe_buffers(self.placer.arena, sizes)
 
@@ -140,18 +141,23 @@ class Striper:
             "do not fit the activation memory"
         )
 
-    def _boxes(self, layer: Layer, external: list[str]) -> tuple[int, dict[str, StripeBuffer], list[int]]:
-        """`stripes` of a layer that broadcasts: the largest boxes of the result that fit."""
+    def _boxes(
+        self, layer: Layer, external: list[str], param_bytes: int
+    ) -> tuple[int, dict[str, StripeBuffer], list[int]]:
+        """`stripes` of a layer that broadcasts or goes by channels: the largest boxes of the result that fit."""
         limit = math.prod(self.graph.tensors[layer.output].shape)
         # Smaller boxes would take ages; then rather let fewer tensors be resident.
         smallest = min(limit, self.placer.config.am_bytes // 64)
         while True:
-            wanted = box_buffers(self.graph, layer, limit)
+            wanted = box_buffers(self.graph, layer, limit, self.placer.config)
             sizes = {
                 role + self.placer.storage[name]: size
                 for role, name, size in wanted
                 if self.placer.storage[name] in external
             }
+            if param_bytes:
+                tiles = tiles_of_box(self.graph, layer, limit, self.placer.config)
+                sizes[PARAMETERS] = tiles * param_bytes
             try:
                 return limit, *stripe_buffers(self.placer.arena, sizes)
             except OutOfMemory:

@@ -17,7 +17,7 @@ from tosaic.hw.isa import STORE_STREAM, Element, Op
 from .emitter import Access, Dim, Emitter
 from .nest import Axis, Piece, merge, pieces, split_lanes
 from .operands import Operands
-from .params import ParamBlock
+from .placed_params import PlacedParams
 from .strides import dense_strides, operand_span, operand_strides
 
 STORE_ELEMENT = {1: Element.INT8, 2: Element.INT16, 4: Element.INT32, 8: Element.INT48}
@@ -31,8 +31,29 @@ def stripeable(graph: Graph, layer: Layer) -> bool:
 
 
 def tileable(layer: Layer) -> bool:
-    """Whether any box of the output can be computed by itself: nothing is reduced, or goes by channels."""
-    return layer.base is None and layer.per_channel is None
+    """Whether any box of the output can be computed by itself: nothing is reduced."""
+    return layer.base is None
+
+
+def channel_tile(graph: Graph, layer: Layer, config: Config) -> int:
+    """Channels that share a block of parameters in a per-channel layer without a convolution: one vector's."""
+    return max(
+        1,
+        config.columns
+        // max(ELEMENT[graph.tensors[layer.output].dtype].bytes, layer.program.load_element_bytes()),
+    )
+
+
+def tiles_of_box(graph: Graph, layer: Layer, limit_elements: int, config: Config) -> int:
+    """Tiles of channels in the largest box of at most so many elements of a per-channel layer."""
+    tile = channel_tile(graph, layer, config)
+    channels = graph.tensors[layer.output].shape[-1]
+    return -(-min(channels, box_limit(limit_elements, tile)) // tile)
+
+
+def box_limit(limit_elements: int, tile: int) -> int:
+    """The largest count of elements so that boxes begin with a tile of channels, if they are parts of rows."""
+    return max(tile, limit_elements // tile * tile)
 
 
 def operand_role(stream: int) -> str:
@@ -40,9 +61,13 @@ def operand_role(stream: int) -> str:
     return f"operand {stream}: "
 
 
-def box_buffers(graph: Graph, layer: Layer, limit_elements: int) -> list[tuple[str, str, int]]:
+def box_buffers(
+    graph: Graph, layer: Layer, limit_elements: int, config: Config
+) -> list[tuple[str, str, int]]:
     """(role, tensor, bytes) of what boxes of at most so many elements need in memory; the result last."""
     target = graph.tensors[layer.output]
+    if layer.per_channel is not None:
+        limit_elements = box_limit(limit_elements, channel_tile(graph, layer, config))
     # The first box is as large as any.
     low, counts = next(blocks(target.shape, limit_elements))
     found = []
@@ -58,17 +83,26 @@ def _emit_tiles(
     operands: Operands,
     emitter: Emitter,
     limit_elements: int,
+    params: PlacedParams,
     table: tuple[int, int] | None,
     storage: dict[str, str],
 ) -> None:
-    """A broadcasting layer, box by box."""
+    """A layer that broadcasts or goes by channels, box by box."""
     target = graph.tensors[layer.output]
     size = ELEMENT[target.dtype].bytes
     loads = [(load, graph.tensors[load.tensor].shape) for load in layer.program.loads]
     sizes = (*(load.element.bytes for load, _ in loads), size)
     columns = [operand_strides(shape, target.shape, load.element.bytes) for load, shape in loads]
     columns.append(dense_strides(target.shape, size))
-    for low, counts in blocks(target.shape, limit_elements):
+    boxes = blocks(target.shape, limit_elements)
+    tile = 1
+    if layer.per_channel is not None:
+        tile = channel_tile(graph, layer, emitter.config)
+        # Boxes that use the same parameters follow each other.
+        boxes = iter(
+            sorted(blocks(target.shape, box_limit(limit_elements, tile)), key=lambda box: box[0][-1])
+        )
+    for low, counts in boxes:
         addresses = []
         for stream, (load, shape) in enumerate(loads):
             start, stop = operand_span(shape, low, counts, load.element.bytes)
@@ -76,7 +110,12 @@ def _emit_tiles(
         first, last = operand_span(target.shape, low, counts, size)
         addresses.append(operands.target(storage[layer.output], first, last))
         axes = [Axis(count, tuple(column[i] for column in columns)) for i, count in enumerate(counts)]
-        _emit_nest(emitter, layer, layer.program, axes, [], addresses, sizes, None, table)
+        if layer.per_channel is not None:
+            first_tile = low[-1] // tile
+            params.bring(operands, first_tile, -(-counts[-1] // tile))
+            _emit_per_channel(emitter, layer, axes, addresses, sizes, params, first_tile, table)
+        else:
+            _emit_nest(emitter, layer, layer.program, axes, [], addresses, sizes, None, table)
         operands.finish(storage[layer.output], addresses[-1], first, last)
         table = None
 
@@ -87,8 +126,7 @@ def emit_elementwise(
     operands: Operands,
     emitter: Emitter,
     stripe_elements: int,
-    params: ParamBlock,
-    params_address: int,
+    params: PlacedParams,
     table: tuple[int, int] | None,
     storage: dict[str, str],
 ) -> None:
@@ -111,7 +149,7 @@ def emit_elementwise(
             table = None
         return
     if tileable(layer):
-        _emit_tiles(graph, layer, operands, emitter, stripe_elements, table, storage)
+        _emit_tiles(graph, layer, operands, emitter, stripe_elements, params, table, storage)
         return
     addresses = []
     for load in layer.program.loads:
@@ -122,10 +160,7 @@ def emit_elementwise(
     out = operands.target(storage[layer.output], 0, total * element.bytes)
     axes, reduced, offsets = _axes(graph, layer, sizes)
     addresses = [a + o for a, o in zip([*addresses, out], offsets, strict=True)]
-    if layer.per_channel is not None:
-        _emit_per_channel(graph, emitter, layer, addresses, sizes, params, params_address, table)
-    else:
-        _emit_nest(emitter, layer, layer.program, axes, reduced, addresses, sizes, None, table)
+    _emit_nest(emitter, layer, layer.program, axes, reduced, addresses, sizes, None, table)
     operands.finish(storage[layer.output], out, 0, total * element.bytes)
 
 
@@ -165,26 +200,26 @@ def _axes(graph: Graph, layer: Layer, sizes: tuple[int, ...]) -> tuple[list[Axis
 
 
 def _emit_per_channel(
-    graph: Graph,
     emitter: Emitter,
     layer: Layer,
+    axes: list[Axis],
     addresses: list[int],
     sizes: tuple[int, ...],
-    params: ParamBlock,
-    params_address: int,
+    params: PlacedParams,
+    first_tile: int,
     table: tuple[int, int] | None,
 ) -> None:
     """A per-channel RESCALE without a convolution: one pass per group of channels along the last axis."""
-    axes, _, _ = _axes(graph, layer, sizes)
     rows, along = merge(axes[:-1]), axes[-1]
-    lanes = emitter.config.columns // max(sizes)
+    lanes = max(1, emitter.config.columns // max(sizes))
     for number, first in enumerate(range(0, along.count, lanes)):
         group = Axis(min(lanes, along.count - first), along.strides)
         moved = [a + first * stride for a, stride in zip(addresses, along.strides, strict=True)]
-        block = (params_address + number * params.tile_bytes, params.bias, params.scale)
+        block = params.of(first_tile + number)
         _emit_nest(
             emitter, layer, layer.program, [*rows, group], [], moved, sizes, block, table, keep_axes=True
         )
+        table = None
 
 
 def _emit_nest(

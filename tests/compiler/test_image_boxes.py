@@ -126,3 +126,19 @@ def test_wide_images_use_the_depthwise_mode_in_ranges_of_columns():
     x = build.input("x", (1, 5, 300, 8), DType.INT8)
     build.output(build.rescale(build.conv(x, 1, (3, 3), pad=(1, 1, 1, 1), depthwise=True), DType.INT8))
     assert_equal_to_golden(build.finish(), "base")
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_rescale_per_channel_by_itself(data):
+    """Rows that do not fit, channels whose parameters do not fit, operands that broadcast."""
+    rows, channels = data.draw(st.sampled_from([(1, 1), (37, 3), (9, 60), (3, 300), (200, 5), (1, 700)]))
+    source = data.draw(st.sampled_from([DType.INT8, DType.INT16, DType.INT32]))
+    target = data.draw(st.sampled_from([DType.INT8, DType.INT16, DType.INT32]))
+    build = LayerBuilder(data.draw(st.integers(0, 99)))
+    x = build.input("x", (2, rows, channels), source)
+    if source is DType.INT32 and data.draw(st.booleans()):
+        shape = data.draw(st.sampled_from([(2, 1, channels), (1, rows, 1), (1, 1, 1)]))
+        x = build.add("ADD", [x, build.input("y", shape, source)])
+    build.output(build.rescale(x, target, per_channel=True))
+    assert_equal_to_golden(build.finish(), TINY)
