@@ -57,6 +57,19 @@ class Rewriting:
             return self.constant(np.flip(tensor.data, axis), tensor.dtype)
         return self.add("REVERSE", [name], tensor.shape, tensor.dtype, axis=axis)
 
+    def transpose(self, name: str, order: tuple[int, ...], output: str | None = None) -> str:
+        tensor = self.graph.tensors[name]
+        if tensor.data is not None and output is None:
+            return self.constant(tensor.data.transpose(order), tensor.dtype)
+        shape = tuple(tensor.shape[i] for i in order)
+        return self.add("TRANSPOSE", [name], shape, tensor.dtype, output, perms=list(order))
+
+    def tiled(self, name: str, times: int) -> str:
+        """A constant vector, so many times."""
+        tensor = self.graph.tensors[name]
+        assert tensor.data is not None
+        return self.constant(np.tile(tensor.data, times), tensor.dtype)
+
     def slice(self, name: str, start: tuple[int, ...], size: tuple[int, ...]) -> str:
         tensor = self.graph.tensors[name]
         if tensor.data is not None:
@@ -68,6 +81,9 @@ class Rewriting:
         """`padding`: elements before and behind, axis by axis."""
         tensor = self.graph.tensors[name]
         shape = tuple(n + padding[2 * i] + padding[2 * i + 1] for i, n in enumerate(tensor.shape))
+        if tensor.data is not None:
+            pairs = list(zip(padding[::2], padding[1::2], strict=True))
+            return self.constant(np.pad(tensor.data, pairs, constant_values=fill), tensor.dtype)
         value = self.constant(np.array([fill]), tensor.dtype)
         return self.add("PAD", [name, self.sizes(padding), value], shape, tensor.dtype)
 

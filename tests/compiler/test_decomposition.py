@@ -46,6 +46,17 @@ TRANSPOSED = {
         shape=(2, 4, 3, 5), kernel=(3, 4, 3), out_pad=[-3, -1, -2, -2], stride=[2, 3], input_zp=11
     ),
     "gaps": dict(shape=(1, 3, 2, 4), kernel=(5, 2, 1), out_pad=[2, 0, 0, 3], stride=[4, 3], input_zp=5),
+    "by remainder": dict(
+        shape=(2, 3, 2, 40), kernel=(3, 9, 5), out_pad=[-2, 3, 1, -4], stride=[4, 2], input_zp=5
+    ),
+    "by remainder, gaps": dict(
+        shape=(1, 3, 2, 4),
+        kernel=(5, 90, 2),
+        out_pad=[7, -89, 0, 0],
+        stride=[77, 3],
+        bias_count=1,
+        behind=True,
+    ),
     "broadcast bias": dict(
         shape=(1, 3, 4, 2), kernel=(5, 2, 2), out_pad=[0, 0, 0, 0], stride=[1, 2], bias_count=1
     ),
@@ -80,6 +91,22 @@ SOLID = {
         stride=[2, 3, 2],
         dilation=[2, 1, 3],
         input_zp=6,
+    ),
+    "many planes": dict(
+        shape=(1, 300, 2, 2, 3),
+        kernel=(2, 300, 2, 1),
+        pad=[1, 0, 1, 0, 0, 1],
+        stride=[1, 1, 2],
+        dilation=[1, 1, 1],
+        input_zp=-5,
+    ),
+    "planes in padding": dict(
+        shape=(2, 3, 4, 2, 2),
+        kernel=(3, 900, 1, 2),
+        pad=[890, 15, 0, 0, 0, 0],
+        stride=[2, 1, 1],
+        dilation=[1, 1, 1],
+        input_zp=9,
     ),
     "broadcast bias": dict(
         shape=(2, 3, 3, 3, 5),
