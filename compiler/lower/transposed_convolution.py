@@ -13,8 +13,12 @@ from tosaic.compiler.ir import DType
 
 from .rewriting import Rewriting
 
-_PRODUCTS_PER_MOVE = 256
-"""Multiply-accumulates that the array does in the time that an element takes to be put in order."""
+_PRODUCTS_PER_MOVE = 2048
+"""Multiply-accumulates that must be saved per element of the result to make up for putting it in order. Measured on
+`base`: a 4 x 4 kernel of stride 2, 128 to 64 channels, saves 1536 and is 1.2 times slower by remainder; 16 x 16 of
+stride 8, 32 to 21 channels, saves 8064 and is 13 times faster."""
+_LANES = 16
+"""Output channels below which the array is partly idle when zeros are put between the inputs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +64,8 @@ def transpose_convolution(new: Rewriting) -> bool:
     _, oh, ow, _ = new.shape(new.operator.outputs[0])
     rows, columns = _Axis(ih, kh, strides[0], top, oh), _Axis(iw, kw, strides[1], left, ow)
     computed = rows.positions * columns.positions * math.prod(strides)
-    products = ic * (oh * ow * kh * kw - computed * rows.taps * columns.taps)
+    idle = max(1, _LANES // new.shape(weight)[0])
+    products = idle * ic * (oh * ow * kh * kw - computed * rows.taps * columns.taps)
     if products > computed * _PRODUCTS_PER_MOVE:
         _by_remainder(new, rows, columns)
     else:

@@ -1,13 +1,17 @@
 """Operators that become graphs of other operators, compiled, on the emulator, equal golden."""
 
 import dataclasses
+from unittest import mock
 
 import numpy as np
 import pytest
 from emulation import assert_equal_to_golden
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from layer_graphs import LayerBuilder, feeds
 
 from tosaic.compiler.ir import DType, GraphBuilder, Operator, Tensor
+from tosaic.compiler.lower import transposed_convolution
 from tosaic.compiler.lower.decompose import decompose
 from tosaic.driver.session import Session
 
@@ -125,6 +129,42 @@ SOLID = {
         behind=True,
     ),
 }
+
+
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_both_forms_of_transpose_convolution(name):
+    """Also the form that is not chosen."""
+    graph = convolution("TRANSPOSE_CONV2D", **TRANSPOSED[name])
+    for products in (-(1 << 40), 1 << 40):
+        with mock.patch.object(transposed_convolution, "_PRODUCTS_PER_MOVE", products):
+            assert_equal_to_golden(graph, "base")
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_transpose_convolution_by_remainder(data):
+    sizes, kernel, stride = ([data.draw(st.integers(1, most)) for _ in range(2)] for most in (4, 6, 5))
+    pads = [data.draw(st.integers(1 - kernel[i // 2], 7)) for i in range(4)]
+    for axis in range(2):
+        assume((sizes[axis] - 1) * stride[axis] + kernel[axis] + sum(pads[2 * axis : 2 * axis + 2]) > 0)
+    graph = convolution(
+        "TRANSPOSE_CONV2D",
+        (1, *sizes, 3),
+        (data.draw(st.integers(1, 4)), *kernel),
+        out_pad=pads,
+        stride=stride,
+        input_zp=4,
+    )
+    with mock.patch.object(transposed_convolution, "_PRODUCTS_PER_MOVE", -(1 << 40)):
+        assert_equal_to_golden(graph, "small")
+
+
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_large_strides_go_by_remainder(name):
+    operators = [
+        operator.op for operator in decompose(convolution("TRANSPOSE_CONV2D", **TRANSPOSED[name])).operators
+    ]
+    assert ("TRANSPOSE" in operators) == name.startswith("by remainder")
 
 
 @pytest.mark.parametrize("config", CONFIGS)
