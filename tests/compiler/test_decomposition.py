@@ -54,7 +54,7 @@ TRANSPOSED = {
         shape=(2, 3, 2, 40), kernel=(3, 9, 5), out_pad=[-2, 3, 1, -4], stride=[4, 2], input_zp=5
     ),
     "by remainder, gaps": dict(
-        shape=(1, 3, 2, 4),
+        shape=(1, 3, 2, 24),
         kernel=(5, 90, 2),
         out_pad=[7, -89, 0, 0],
         stride=[77, 3],
