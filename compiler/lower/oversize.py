@@ -9,6 +9,7 @@ from .reductions import REDUCTIONS
 from .rewriting import Rewriting
 from .split_kernel import split_kernel
 from .split_matmul import split_matmul
+from .split_pool import split_pool
 from .split_reduction import split_reduction
 
 _RULES: dict[str, Callable[[Rewriting, Config], bool]] = {
@@ -16,6 +17,8 @@ _RULES: dict[str, Callable[[Rewriting, Config], bool]] = {
     "DEPTHWISE_CONV2D": split_kernel,
     "MATMUL": split_matmul,
     "ARGMAX": split_reduction,
+    "AVG_POOL2D": split_pool,
+    "MAX_POOL2D": split_pool,
     **dict.fromkeys(REDUCTIONS, split_reduction),
 }
 

@@ -1,0 +1,47 @@
+"""Pools whose window does not fit the memory or an instruction, as reductions."""
+
+import dataclasses
+
+import pytest
+from emulation import assert_equal_to_golden
+from layer_graphs import LayerBuilder
+
+from tosaic.compiler.ir import DType, Graph
+from tosaic.compiler.lower.oversize import split_oversize
+from tosaic.hw.config import get_config
+
+TINY = dataclasses.replace(get_config("small"), name="tiny", am_bytes=1 << 10, wm_bytes=1 << 10)
+
+
+def pool(op: str, shape, kernel, pad, stride, dtype=DType.INT8) -> Graph:
+    build = LayerBuilder(3)
+    x = build.input("x", shape, dtype)
+    attributes = dict(kernel=list(kernel), pad=list(pad), stride=list(stride))
+    if op == "AVG_POOL2D":
+        zero_points = [build.zero_point(dtype, 7 if dtype is DType.INT8 else 0) for _ in range(2)]
+        build.output(build.add(op, [x, *zero_points], acc_type=DType.INT32, **attributes))
+    else:
+        build.output(build.add(op, [x], nan_mode="PROPAGATE", **attributes))
+    return build.finish()
+
+
+LARGE = {
+    "whole image": dict(shape=(2, 20, 30, 3), kernel=(20, 30), pad=(0, 0, 0, 0), stride=(1, 1)),
+    "padded": dict(shape=(1, 20, 30, 5), kernel=(21, 29), pad=(1, 2, 0, 3), stride=(1, 2)),
+    "tall": dict(shape=(1, 900, 1, 2), kernel=(899, 1), pad=(0, 0, 0, 0), stride=(1, 1)),
+}
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16])
+@pytest.mark.parametrize("op", ["AVG_POOL2D", "MAX_POOL2D"])
+@pytest.mark.parametrize("name", LARGE)
+def test_windows_larger_than_the_memory(name, op, dtype):
+    graph = pool(op, dtype=dtype, **LARGE[name])
+    assert op not in [operator.op for operator in split_oversize(graph, TINY).operators]
+    assert_equal_to_golden(graph, TINY)
+
+
+@pytest.mark.parametrize("op", ["AVG_POOL2D", "MAX_POOL2D"])
+def test_more_taps_than_an_instruction_repeats(op):
+    graph = pool(op, (1, 256, 257, 1), (256, 257), (0, 0, 0, 0), (1, 1))
+    assert_equal_to_golden(graph, "base")
