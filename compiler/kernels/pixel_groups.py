@@ -44,7 +44,9 @@ def group_pixels(
     if best.pixels == 1:
         return plain
     name = f"{weight.name}'{best.pixels} pixels"
-    data = _side_by_side(weight.data, window.sx, best.pixels, weight_zp)
+    # The window may be simplified: an image of one column is one row.
+    kernel = weight.data.reshape(channels, window.kh, window.kw, window.ic)
+    data = _side_by_side(kernel, window.sx, best.pixels, weight_zp)
     graph.tensors[name] = Tensor(name, data.shape, weight.dtype, data)
     return dataclasses.replace(
         best, operator=dataclasses.replace(operator, inputs=[operator.inputs[0], name, *operator.inputs[2:]])

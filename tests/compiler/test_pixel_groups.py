@@ -46,6 +46,7 @@ def session(
         ((1, 8, 12, 5), 2, (1, 5), 1),
         ((1, 6, 40, 1), 1, (3, 2), 2),
         ((1, 7, 10, 16), 3, (1, 1), 1),
+        ((2, 8, 1, 33), 2, (3, 1), 1),  # one column: the window turns it into a row
         ((1, 16, 9, 3), 8, (3, 3), 1),  # an odd row: not grouped
     ],
 )
