@@ -330,8 +330,6 @@ class Engine(wiring.Component):
             m.d.sync += [
                 job.eq(new_job),
                 level_count.eq(new_job.levels),
-                one_left.eq(new_job.levels == 1),
-                two_left.eq(new_job.levels == 2),
                 dependent.eq(new_job.settings.dq & ~new_job.settings.dq_coded),
                 bins_left.eq(new_job.settings.header_bins + new_job.settings.dq_coded),
                 # 512 and rLPS 2 leave the 510 of 11.2.2.3.
@@ -342,7 +340,7 @@ class Engine(wiring.Component):
                 phase.eq(1 << Phase.CLEAR),
             ]
         with m.If(phase[Phase.CLEAR]):
-            m.d.sync += row.eq(row + 1)
+            m.d.sync += [row.eq(row + 1), one_left.eq(level_count == 1), two_left.eq(level_count == 2)]
             with m.If(row == CLEAR_CYCLES - 1):
                 m.d.sync += phase.eq(1 << Phase.FILL)
         with m.If(fills):
