@@ -204,6 +204,7 @@ class Engine(wiring.Component):
         next_level = Mux(is_last, 1 << Phase.TERMINATE, 1 << Phase.SIG)
         next_if_0, next_if_1 = Signal.like(phase), Signal.like(phase)
         ends_if_0, ends_if_1 = Signal(), Signal()
+        is_last_prefix = place.number == PREFIX_CONTEXTS - 1
         prefix_too_long = Signal()
         m.d.comb += [next_if_0.eq(phase), next_if_1.eq(phase)]
         with m.If(phase[Phase.SIG]):
@@ -221,7 +222,8 @@ class Engine(wiring.Component):
             m.d.comb += [
                 ends_if_0.eq(place.number == 0),
                 next_if_0.eq(Mux(place.number == 0, next_level, 1 << Phase.BYPASS)),
-                prefix_too_long.eq(step & decided & (place.number == PREFIX_CONTEXTS - 1)),
+                next_if_1.eq(Mux(is_last_prefix, 1 << Phase.TERMINATE, 1 << Phase.PREFIX)),
+                prefix_too_long.eq(step & decided & is_last_prefix),
             ]
         with m.If(phase[Phase.BYPASS] & last_bins):
             m.d.comb += [next_if_0.eq(next_level), next_if_1.eq(next_level), ends_if_0.eq(1), ends_if_1.eq(1)]
@@ -372,7 +374,7 @@ class Engine(wiring.Component):
             m.d.sync += result.eq(0)
         with m.Elif(prefix_too_long):
             # Levels before it may have a fault, too, which then is the first.
-            m.d.sync += [result.error.eq(DecodeError.PREFIX), phase.eq(1 << Phase.TERMINATE)]
+            m.d.sync += result.error.eq(DecodeError.PREFIX)
         with m.If(phase[Phase.CLEAR] & (unary_length > UNARY_MAX)):
             m.d.comb += error.eq(DecodeError.UNARY_LENGTH)
         with m.Elif(packer.too_large):
@@ -381,7 +383,7 @@ class Engine(wiring.Component):
             m.d.comb += error.eq(DecodeError.TRUNCATED)
         with m.Elif(phase[Phase.START] & step & over):
             m.d.comb += error.eq(DecodeError.TRUNCATED)
-        with m.Elif(phase[Phase.START] & step & decision.lps):
+        with m.Elif(phase[Phase.START] & step & (slack < 2)):
             m.d.comb += error.eq(DecodeError.START)
         with m.Elif(ended_levels):
             unused = window.count.as_unsigned()[:3]
