@@ -42,16 +42,17 @@ def compile_graph(
     validate(graph)
     require_integers(graph)
     names = set(graph.tensors)
-    graph = prepare(graph, config)
     problem: OutOfMemory | FieldOverflow | None = None
     # Digits need whole pixels in memory: in a small one they may be what does not fit.
     with_digits = (True, False) if optimize and not keep_layers else (False,)
-    attempts = [(share, digits) for digits in with_digits for share in _RESIDENCY]
-    for residency, digits in attempts:
+    # What only fits as part of a layer is split when the layer cannot be made so.
+    graphs = [prepare(graph, config, fused=fused) for fused in ((True, False) if optimize else (False,))]
+    attempts = [(g, share, digits) for g in graphs for digits in with_digits for share in _RESIDENCY]
+    for prepared, residency, digits in attempts:
         memories = Memories(Arena(config.am_bytes, config.columns), int(config.am_bytes * residency))
         context = Context(config, Emitter(config), memories, optimize, digits)
         try:
-            return _compile(Region(graph, names, context, keep=keep_layers), on_layer)
+            return _compile(Region(prepared, names, context, keep=keep_layers), on_layer)
         except (OutOfMemory, FieldOverflow) as error:
             problem = error
     assert problem is not None

@@ -8,7 +8,8 @@ from .lower.oversize import split_oversize
 from .normalise import normalise
 
 
-def prepare(graph: Graph, config: Config) -> Graph:
+def prepare(graph: Graph, config: Config, *, fused: bool = False) -> Graph:
     """A graph with the same outputs; the argument is unchanged. Graphs that its control flow runs are left for later:
-    what they can become depends on the place they are run from."""
-    return normalise(split_oversize(decompose(normalise(graph)), config))
+    what they can become depends on the place they are run from. With `fused`, operators may stay that only fit as part
+    of a layer."""
+    return normalise(split_oversize(decompose(normalise(graph)), config, fused=fused))

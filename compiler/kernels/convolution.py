@@ -117,15 +117,18 @@ def plan_convolution(
     if not matrices:
         window = window.simplified()
     macs = math.prod(weight.shape) * (window.oh * window.ow if matrices else window.n * window.oh * window.ow)
+    groups, pixels, name = None, 1, weight.name
     # Sums that lie as digits keep those of a pixel together.
-    most = 0 if layer.program.has_digits() else columns
-    grouped = group_pixels(graph, operator, window, most, weight_zp, config)
-    operator, window, weight = grouped.operator, grouped.window, graph.tensors[grouped.operator.inputs[1]]
-    layout = weight_layout(graph, operator, window, columns, weight_zp, config)
+    if not layer.program.has_digits():
+        groups = group_pixels(graph, operator, window, columns, weight_zp, config)
+    if groups is not None:
+        window, pixels, name, layout = groups.window, groups.pixels, groups.weights, groups.layout
+    else:
+        layout = weight_layout(graph, operator, window, columns, weight_zp, config)
     _check_blob(operator, weight, layout, config)
-    packed = pack(weight.name, layout)
+    packed = pack(name, layout)
     tiles = _tiles(layout, packed.address, min(GROUP_BYTES, packed.step_bytes, config.wm_bytes // 4))
-    channels, pixels = output.shape[-1] * grouped.pixels, grouped.pixels
+    channels = output.shape[-1] * pixels
     if pixels > 1:
         bias = np.tile(np.broadcast_to(bias, output.shape[-1]), pixels)
     return ConvolutionPlan(window, tiles, channels, pixels, layout, packed, input_zp, weight_zp, bias, macs)
@@ -271,7 +274,7 @@ def _emit_array(plan: ConvolutionPlan, emitter: Emitter, tile: Tile, weights: in
                 ky_step_bytes=wrapped(dy * pitch),
                 run_count=plan.layout.run_count,
                 run_step=run_step,
-                chunks=plan.layout.chunks,
+                chunks=tile.blob.chunks or plan.layout.chunks,
             ),
         ]
         go = make(Opcode.ARRAY_GO, weights=word, pixels=window.oh * window.ow, accumulate=0, drain=1)

@@ -1,8 +1,8 @@
-"""Convolutions with few output channels: neighbouring pixels of a row share a vector.
+"""Convolutions whose output channels do not fill their tiles: neighbouring pixels of a row share vectors.
 
-With p pixels of C channels where p*C <= columns, the output [OH, OW, C] is [OH, OW/p, p*C] in memory, byte for byte,
-and that is a convolution with p times the stride and p shifted copies of each kernel side by side. Its runs are a
-little longer, but it has a p-th of the pixels.
+The output [OH, OW, C] is [OH, OW/p, p*C] in memory, byte for byte: a convolution with p times the stride and p shifted
+copies of each kernel. Its tiles are cut out of p*C channels; each one looks at the pixels that its channels belong to,
+so that only a tile that several pixels share has longer runs. Twice 40 channels are 5 tiles of 16, and not 2 times 3.
 """
 
 import dataclasses
@@ -11,68 +11,98 @@ import math
 import numpy as np
 
 from tosaic.compiler.ir import Graph, Operator, Tensor
+from tosaic.compiler.lower.moves import Move, Part
 from tosaic.hw.config import Config
 
 from .geometry import Window
+from .weights import Blob, WeightLayout
 
 
 @dataclasses.dataclass(frozen=True)
-class Grouped:
-    """The convolution with `pixels` pixels as one; its weights are a new constant of the graph."""
+class _Tile:
+    """Channels [first, last) of the group; the pixels they belong to begin at `pixel`."""
 
-    operator: Operator
+    first: int
+    last: int
+    pixel: int
+    kw: int
+    """Columns of the kernel that slides over all of its pixels."""
+    chunks: int
+
+
+@dataclasses.dataclass(frozen=True)
+class PixelGroups:
+    """A convolution with `pixels` pixels as one; its packed weights are a new constant of the graph."""
+
     window: Window
     pixels: int
+    weights: str
+    layout: WeightLayout
 
 
 def group_pixels(
     graph: Graph, operator: Operator, window: Window, columns: int, weight_zp: int, config: Config
-) -> Grouped:
-    """The best grouping of a CONV2D, perhaps none; only constant weights can be arranged so."""
-    plain = Grouped(operator, window, 1)
+) -> PixelGroups | None:
+    """The best grouping of a CONV2D; None when there is none. Only constant weights can be arranged so."""
     weight = graph.tensors[operator.inputs[1]]
     if operator.op != "CONV2D" or weight.data is None or not (window.dx == 1 or window.kw == 1):
-        return plain
+        return None
     channels = weight.shape[0]
-    best, least = plain, _array_cycles(window, config)
-    pixels = 2
-    while pixels * channels <= columns:
-        wider = _wider(window, pixels)
-        if window.ow % pixels == 0 and _array_cycles(wider, config) < least:
-            best, least = Grouped(operator, wider, pixels), _array_cycles(wider, config)
-        pixels *= 2
-    if best.pixels == 1:
-        return plain
-    name = f"{weight.name}'{best.pixels} pixels"
+    least, best = _array_cycles(window, 1, _tiles(window, channels, 1, columns, config), config), 1
+    for exponent in range(1, columns.bit_length()):
+        pixels = 1 << exponent
+        tiles = _tiles(window, channels, pixels, columns, config)
+        cycles = _array_cycles(window, pixels, tiles, config)
+        blob_bytes = window.kh * max(tile.chunks for tile in tiles) * config.columns**2
+        if window.ow % pixels == 0 and cycles < least and blob_bytes <= config.wm_bytes // 4:
+            least, best = cycles, pixels
+    if best == 1:
+        return None
+    tiles = _tiles(window, channels, best, columns, config)
     # The window may be simplified: an image of one column is one row.
     kernel = weight.data.reshape(channels, window.kh, window.kw, window.ic)
-    data = _side_by_side(kernel, window.sx, best.pixels, weight_zp)
-    graph.tensors[name] = Tensor(name, data.shape, weight.dtype, data)
-    return dataclasses.replace(
-        best, operator=dataclasses.replace(operator, inputs=[operator.inputs[0], name, *operator.inputs[2:]])
+    packed = _packed(kernel, window, tiles, weight_zp, config)
+    name = f"{weight.name}'{best} pixels"
+    graph.tensors[name] = Tensor(name, packed.shape, weight.dtype, packed)
+    wide = dataclasses.replace(
+        window, ow=window.ow // best, kw=window.kw + (best - 1) * window.sx, sx=window.sx * best, dx=1
     )
+    blobs = [
+        Blob(tile.first, tile.last - tile.first, tile.pixel * window.sx * window.ic, tile.chunks)
+        for tile in tiles
+    ]
+    move = Move(packed.shape, (Part(name, (0, 0), packed.shape, 0, (packed.shape[1], 1)),))
+    layout = WeightLayout(move, blobs, packed.shape[1], False, 1, max(tile.chunks for tile in tiles))
+    return PixelGroups(wide, best, name, layout)
 
 
-def _wider(window: Window, pixels: int) -> Window:
-    return dataclasses.replace(
-        window,
-        ow=window.ow // pixels,
-        kw=window.kw + (pixels - 1) * window.sx,
-        sx=window.sx * pixels,
-        dx=1,
-    )
+def _tiles(window: Window, channels: int, pixels: int, columns: int, config: Config) -> list[_Tile]:
+    found = []
+    for first in range(0, pixels * channels, columns):
+        last = min(first + columns, pixels * channels)
+        pixel = first // channels
+        kw = window.kw + ((last - 1) // channels - pixel) * window.sx
+        found.append(_Tile(first, last, pixel, kw, math.ceil(kw * window.ic / config.columns)))
+    return found
 
 
-def _array_cycles(window: Window, config: Config) -> int:
-    """Of one tile of output channels."""
-    tiles = math.ceil(window.n * window.oh * window.ow / config.rows)
-    return tiles * window.kh * math.ceil(window.kw * window.ic / config.columns) * config.columns
+def _array_cycles(window: Window, pixels: int, tiles: list[_Tile], config: Config) -> int:
+    groups = math.ceil(window.n * window.oh * (window.ow // pixels) / config.rows)
+    return groups * window.kh * sum(tile.chunks for tile in tiles) * config.columns
 
 
-def _side_by_side(weight: np.ndarray, stride: int, pixels: int, weight_zp: int) -> np.ndarray:
-    """[p*OC, KH, KW + (p-1)*stride, IC]: kernel j begins at column j*stride; weight_zp counts as zero."""
-    oc, kh, kw, ic = weight.shape
-    wide = np.full((pixels, oc, kh, kw + (pixels - 1) * stride, ic), weight_zp, weight.dtype)
-    for pixel in range(pixels):
-        wide[pixel, :, :, pixel * stride : pixel * stride + kw] = weight
-    return wide.reshape(pixels * oc, *wide.shape[2:])
+def _packed(
+    weight: np.ndarray, window: Window, tiles: list[_Tile], weight_zp: int, config: Config
+) -> np.ndarray:
+    """[tiles, bytes of a blob]: per tile [KH][chunk][byte][channel], weight_zp where there is no weight."""
+    width, (oc, kh, kw, ic) = config.columns, weight.shape
+    size = kh * max(tile.chunks for tile in tiles) * width * width
+    packed = np.full((len(tiles), size), weight_zp, np.int8)
+    for number, tile in enumerate(tiles):
+        blob = np.full((kh, tile.chunks * width, width), weight_zp, np.int8)
+        for lane in range(tile.last - tile.first):
+            pixel, channel = divmod(tile.first + lane, oc)
+            start = (pixel - tile.pixel) * window.sx * ic
+            blob[:, start : start + kw * ic, lane] = weight[channel].reshape(kh, kw * ic)
+        packed[number, : blob.size] = blob.reshape(-1)
+    return packed

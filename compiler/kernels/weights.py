@@ -26,7 +26,9 @@ class Blob:
     first: int
     channels: int
     input_offset: int
-    """Bytes to add to the input address: the tile's first input channel."""
+    """Bytes to add to the input address: the tile's first input channel, or its first pixel."""
+    chunks: int = 0
+    """Words per run, if they are not as many as the layout's."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,8 +11,9 @@ import numpy as np
 from tosaic.compiler.ir import DType
 from tosaic.hw.config import Config
 
+from .reductions import REDUCTIONS
 from .rewriting import Rewriting
-from .translate import ELEMENT
+from .translate import ELEMENT, ELEMENTWISE
 
 _MAX_EXTENT = 1 << 15
 """Elements along the axis that one reduction repeats over; with int16 values ARGMAX's keys then fit 32 bits."""
@@ -22,15 +23,16 @@ _TOGETHER = 64
 """Elements along the axis that are reduced each by itself at first."""
 
 
-def split_reduction(new: Rewriting, config: Config) -> bool:
-    """Rewrites a REDUCE_* or ARGMAX that does not fit."""
+def split_reduction(new: Rewriting, config: Config, *, fused: bool = False) -> bool:
+    """Rewrites a REDUCE_* or ARGMAX that does not fit. With `fused`, elements that are computed on their way in take
+    the memory of what they are computed from."""
     graph, operator = new.graph, new.operator
     source, target = graph.tensors[operator.inputs[0]], graph.tensors[operator.outputs[0]]
     if source.dtype not in ELEMENT or target.dtype not in ELEMENT:
         return False
     axis, size = operator.attributes["axis"], ELEMENT[source.dtype].bytes
     extent = source.shape[axis]
-    source_bytes = math.prod(source.shape) * size
+    source_bytes = _bytes_read(new, operator.inputs[0]) if fused else math.prod(source.shape) * size
     both_bytes = source_bytes + math.prod(target.shape) * _RESULT_BYTES
     # Parameters and tables of what is fused with it have a place beside it.
     if both_bytes <= config.am_bytes // 4 * 3 and extent <= _MAX_EXTENT:
@@ -41,7 +43,8 @@ def split_reduction(new: Rewriting, config: Config) -> bool:
     # Not too small either: every piece is a layer of its own.
     limit = max(1, config.am_bytes // 4 // _RESULT_BYTES)
     shape = [outer, extent, inner]
-    if extent > 1 and outer * inner <= limit:
+    # One piece along the axis must hold two elements of it, or the pieces' results are as many as there were.
+    if extent > 1 and outer * inner <= limit // 2:
         along, step = 1, min(_MAX_EXTENT, max(1, limit // (outer * inner)))
     elif outer > 1 and extent * inner <= limit or inner == 1:
         along, step = 0, max(1, limit // (extent * inner))
@@ -68,6 +71,22 @@ def split_reduction(new: Rewriting, config: Config) -> bool:
     else:
         _reduced(new, pieces, (outer, inner))
     return True
+
+
+def _bytes_read(new: Rewriting, name: str) -> int:
+    """Bytes of the smallest tensor that `name` is computed from, lane by lane or by another reduction of one layer
+    with it."""
+    graph, least = new.graph, 1 << 62
+    while True:
+        tensor = graph.tensors[name]
+        if tensor.dtype in ELEMENT:
+            least = min(least, math.prod(tensor.shape) * ELEMENT[tensor.dtype].bytes)
+        maker = next((operator for operator in graph.operators if name in operator.outputs), None)
+        if maker is None or maker.op not in (*ELEMENTWISE, *REDUCTIONS) or name in graph.outputs:
+            return least
+        if graph.tensors[maker.inputs[0]].data is not None or len(graph.consumers(name)) != 1:
+            return least
+        name = maker.inputs[0]
 
 
 def _reduced(new: Rewriting, pieces: list[tuple[int, str]], sizes: tuple[int, int]) -> None:
