@@ -1,0 +1,178 @@
+"""Moves TRANSPOSEs towards the outputs, where those of neighbouring layers meet and cancel."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tosaic.compiler.ir import OPERATORS, DType, Graph, Operator, Tensor
+
+_ELEMENTWISE = {
+    name for name, spec in OPERATORS.items() if spec.category.startswith("elementwise") and name != "TABLE"
+} | {"CLAMP", "SIGMOID", "TANH", "ERF", "CAST", "EQUAL", "GREATER", "GREATER_EQUAL", "TABLE", "IDENTITY"}
+Pending = tuple[str, tuple[int, ...]]
+
+
+def cancel_transposes(graph: Graph, outputs: Sequence[tuple[str, str]]) -> Graph:
+    """A graph of the same meaning with fewer TRANSPOSEs, without what no output needs.
+
+    `outputs` pairs each output's final name with its tensor in `graph`; constants and inputs that are outputs
+    get an IDENTITY.
+    """
+    return _Pass(graph).run(outputs)
+
+
+class _Pass:
+    def __init__(self, graph: Graph) -> None:
+        self.old = graph
+        self.new = Graph(graph.name, list(graph.inputs), [], {}, [], graph.version)
+        for name, tensor in graph.tensors.items():
+            self.new.tensors[name] = Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.data)
+        # A tensor of the old graph that is not computed yet: TRANSPOSE(source, perms).
+        self.pending: dict[str, Pending] = {}
+        self.count = 0
+
+    def run(self, outputs: Sequence[tuple[str, str]]) -> Graph:
+        for op in self.old.operators:
+            if op.op == "TRANSPOSE":
+                self._compose(op)
+            elif not self._pushed(op):
+                for name in op.inputs:
+                    self._materialise(name)
+                self.new.operators.append(op)
+        for name, tensor in outputs:
+            self._output(name, tensor)
+        _remove_dead(self.new)
+        return self.new
+
+    def _compose(self, op: Operator) -> None:
+        source, inner = self.pending.get(op.inputs[0], (op.inputs[0], None))
+        perms = tuple(op.attributes["perms"])
+        if inner is not None:
+            perms = tuple(inner[axis] for axis in perms)
+        self.pending[op.outputs[0]] = (source, perms)
+
+    def _materialise(self, name: str) -> None:
+        """Computes a pending tensor under its own name; an identity takes the place of its source."""
+        if name not in self.pending:
+            return
+        source, perms = self.pending.pop(name)
+        moved = [axis for axis in perms if self.new.tensors[source].shape[axis] != 1]
+        if list(perms) == list(range(len(perms))):
+            self._add("IDENTITY", [source], name)
+        elif moved == sorted(moved):
+            shape = self._constant(np.array(self.new.tensors[name].shape, np.int64), DType.SHAPE)
+            self._add("RESHAPE", [source, shape], name)
+        else:
+            self._add("TRANSPOSE", [source], name, perms=list(perms))
+
+    def _add(self, op: str, inputs: list[str], output: str, **attributes: object) -> None:
+        self.count += 1
+        self.new.operators.append(Operator(op, inputs, [output], attributes, f"layout:{op}_{self.count}"))
+
+    def _constant(self, data: np.ndarray, dtype: DType) -> str:
+        self.count += 1
+        name = f"layout_constant_{self.count}"
+        self.new.tensors[name] = Tensor(name, data.shape, dtype, data)
+        return name
+
+    def _pushed(self, op: Operator) -> bool:
+        """Computes `op` on the sources of its transposed inputs, where it can; its result is pending then."""
+        if op.op in _ELEMENTWISE:
+            data = _data_inputs(op)
+        elif op.op in ("CONCAT", "PAD") or op.op.startswith("REDUCE_"):
+            data = len(op.inputs) if op.op == "CONCAT" else 1
+        else:
+            return False
+        operands = op.inputs[:data]
+        perms = next((self.pending[name][1] for name in operands if name in self.pending), None)
+        rank = len(self.new.tensors[op.outputs[0]].shape)
+        if perms is None or any(not self._fits(name, perms, rank) for name in operands):
+            return False
+        inverse = [int(axis) for axis in np.argsort(perms)]
+        inputs = [self._source(name, perms, inverse) for name in operands] + op.inputs[data:]
+        attributes = dict(op.attributes)
+        if "axis" in attributes:
+            attributes["axis"] = int(perms[attributes["axis"]])
+        if op.op == "PAD":
+            amounts = self.new.tensors[op.inputs[1]].data
+            assert amounts is not None
+            inputs[1] = self._constant(amounts.reshape(-1, 2)[inverse].reshape(-1), DType.SHAPE)
+        output = self.new.tensors[op.outputs[0]]
+        self.count += 1
+        inner = f"layout_{self.count}"
+        self.new.tensors[inner] = Tensor(inner, tuple(output.shape[axis] for axis in inverse), output.dtype)
+        self.new.operators.append(Operator(op.op, inputs, [inner], attributes, op.name))
+        self.pending[op.outputs[0]] = (inner, perms)
+        return True
+
+    def _fits(self, name: str, perms: tuple[int, ...], rank: int) -> bool:
+        if name in self.pending:
+            return self.pending[name][1] == perms
+        tensor = self.new.tensors[name]
+        return len(tensor.shape) == rank and (tensor.data is not None or all(n == 1 for n in tensor.shape))
+
+    def _source(self, name: str, perms: tuple[int, ...], inverse: list[int]) -> str:
+        if name in self.pending:
+            return self.pending[name][0]
+        tensor = self.new.tensors[name]
+        if tensor.data is None or all(size == 1 for size in tensor.shape):
+            return name
+        return self._constant(np.ascontiguousarray(tensor.data.transpose(inverse)), tensor.dtype)
+
+    def _output(self, name: str, tensor: str) -> None:
+        """The tensor becomes an output of that name."""
+        self._materialise(tensor)
+        if tensor == name and self.new.tensors[tensor].data is None and tensor not in self.new.inputs:
+            self.new.outputs.append(name)
+            return
+        if name in self.new.tensors:
+            self._rename(name)
+            tensor = f"{name}/inner" if tensor == name else tensor
+        source = self.new.tensors[tensor]
+        producer = next((op for op in self.new.operators if tensor in op.outputs), None)
+        if producer is None or tensor in self.new.outputs:
+            self.new.tensors[name] = Tensor(name, source.shape, source.dtype)
+            self._add("IDENTITY", [tensor], name)
+        else:
+            self._rename(tensor, name)
+        self.new.outputs.append(name)
+
+    def _rename(self, old: str, new: str = "") -> None:
+        """Gives a tensor another name everywhere."""
+        new = new or f"{old}/inner"
+        tensor = self.new.tensors.pop(old)
+        tensor.name = new
+        self.new.tensors[new] = tensor
+        for op in self.new.operators:
+            op.inputs = [new if name == old else name for name in op.inputs]
+            op.outputs = [new if name == old else name for name in op.outputs]
+        self.pending = {
+            (new if key == old else key): (new if source == old else source, perms)
+            for key, (source, perms) in self.pending.items()
+        }
+
+
+def _data_inputs(op: Operator) -> int:
+    """Number of leading operands that have the result's axes."""
+    operands = OPERATORS[op.op].operands
+    return sum(operand.ranks != (1, 1) for operand in operands)
+
+
+def _remove_dead(graph: Graph) -> None:
+    """Drops operators and tensors that no output needs, and IDENTITYs between computed tensors."""
+    aliases: dict[str, str] = {}
+    kept: list[Operator] = []
+    for op in graph.operators:
+        op.inputs = [aliases.get(name, name) for name in op.inputs]
+        if op.op == "IDENTITY" and op.outputs[0] not in graph.outputs:
+            aliases[op.outputs[0]] = op.inputs[0]
+        else:
+            kept.append(op)
+    needed = set(graph.outputs)
+    alive: list[Operator] = []
+    for op in reversed(kept):
+        if any(name in needed for name in op.outputs):
+            alive.append(op)
+            needed.update(op.inputs)
+    graph.operators = alive[::-1]
+    graph.tensors = {n: t for n, t in graph.tensors.items() if n in needed or n in graph.inputs}

@@ -1,0 +1,393 @@
+"""Elementwise operators, comparisons, logic, Where and Cast."""
+
+import functools
+import math
+
+import numpy as np
+
+from tosaic.compiler.importers.lowering import Lowering, activations
+from tosaic.compiler.importers.onnx_models.node import Node, storage
+from tosaic.compiler.importers.onnx_models.registry import HANDLERS, Handler, handles
+from tosaic.compiler.importers.onnx_models.values import KINDS, Value
+from tosaic.compiler.ir import DType
+
+_FLOATS = ("float32", "float16", "bfloat16")
+
+
+def _unary(op: str) -> Handler:
+    def handler(node: Node) -> Value:
+        x = node.wide()
+        if not node.low.dtype(x).is_float and op in ("CEIL", "FLOOR"):
+            return node.out(x)
+        return node.out(node.low.op(op, x))
+
+    return handler
+
+
+def _variadic(method: str) -> Handler:
+    def handler(node: Node) -> Value:
+        terms = [node.wide(i) for i in range(len(node.inputs))]
+        return node.out(functools.reduce(getattr(node.low, method), terms))
+
+    return handler
+
+
+for _name, _op in {
+    "Abs": "ABS",
+    "Ceil": "CEIL",
+    "Floor": "FLOOR",
+    "Exp": "EXP",
+    "Log": "LOG",
+    "Sin": "SIN",
+    "Cos": "COS",
+    "Erf": "ERF",
+    "Reciprocal": "RECIPROCAL",
+    "Sigmoid": "SIGMOID",
+    "Tanh": "TANH",
+    "Not": "LOGICAL_NOT",
+}.items():
+    HANDLERS[_name] = _unary(_op)
+for _name, _method in {
+    "Add": "add",
+    "Sub": "sub",
+    "Mul": "mul",
+    "Sum": "add",
+    "Max": "maximum",
+    "Min": "minimum",
+}.items():
+    HANDLERS[_name] = _variadic(_method)
+
+
+@handles("Div")
+def div(node: Node) -> Value:
+    """Integers are truncated."""
+    return node.out(node.low.div(node.wide(0), node.wide(1)))
+
+
+@handles("Mean")
+def mean(node: Node) -> Value:
+    """The sum of all inputs by their number."""
+    terms = [node.wide(i) for i in range(len(node.inputs))]
+    return node.out(node.low.times(functools.reduce(node.low.add, terms), 1.0 / len(terms)))
+
+
+@handles("Neg")
+def neg(node: Node) -> Value:
+    """-x."""
+    return node.out(node.low.negate(node.wide()))
+
+
+@handles("Sqrt")
+def sqrt(node: Node) -> Value:
+    """The square root."""
+    return node.out(node.low.sqrt(node.wide()))
+
+
+@handles("Tan")
+def tan(node: Node) -> Value:
+    """sin / cos."""
+    x = node.wide()
+    return node.out(node.low.div(node.low.op("SIN", x), node.low.op("COS", x)))
+
+
+@handles("Sinh", "Cosh")
+def sinh_cosh(node: Node) -> Value:
+    """(exp(x) -+ exp(-x)) / 2."""
+    low, x = node.low, node.wide()
+    rising, falling = low.op("EXP", x), low.op("EXP", low.negate(x))
+    both = low.sub(rising, falling) if node.op == "Sinh" else low.add(rising, falling)
+    return node.out(low.times(both, 0.5))
+
+
+@handles("Asinh", "Acosh")
+def asinh_acosh(node: Node) -> Value:
+    """log(|x| + sqrt(x^2 +- 1)), with the sign of x for asinh."""
+    low, x = node.low, node.wide()
+    if node.op == "Acosh":
+        return node.out(low.op("LOG", low.add(x, low.sqrt(low.plus(low.mul(x, x), -1.0)))))
+    size = low.op("ABS", x)
+    value = low.op("LOG", low.add(size, low.sqrt(low.plus(low.mul(x, x), 1.0))))
+    return node.out(low.select(low.is_negative(x), low.negate(value), value))
+
+
+@handles("Atanh")
+def atanh(node: Node) -> Value:
+    """log((1 + x) / (1 - x)) / 2."""
+    low, x = node.low, node.wide()
+    ratio = low.div(low.plus(x, 1.0), low.sub(low.scalar(1, x), x))
+    return node.out(low.times(low.op("LOG", ratio), 0.5))
+
+
+@handles("Round")
+def round_(node: Node) -> Value:
+    """Ties go to the even number."""
+    return node.out(node.low.round_half_even(node.wide()))
+
+
+@handles("Sign")
+def sign(node: Node) -> Value:
+    """-1, 0 or 1."""
+    low, x = node.low, node.wide()
+    zero = low.scalar(0, x)
+    negative = low.select(low.greater(zero, x), low.scalar(-1, x), zero)
+    return node.out(low.select(low.greater(x, zero), low.scalar(1, x), negative))
+
+
+@handles("Pow")
+def pow_(node: Node) -> Value:
+    """Whole exponents known now are products; TOSA's POW takes no negative base with a fraction, nor does ONNX."""
+    low, x = node.low, node.wide(0)
+    exponent = node.value(1)
+    if exponent.data is not None and exponent.data.size == 1:
+        power = float(exponent.data.reshape(-1)[0])
+        shape = np.broadcast_shapes(exponent.shape, low.shape(x))
+        if power == int(power) and 1 <= power <= 16:
+            return node.out(low.reshape(_power(low, x, int(power)), shape))
+        if power == 0.5 and low.dtype(x).is_float:
+            return node.out(low.reshape(low.sqrt(x), shape))
+    if low.dtype(x).is_float:
+        return node.out(low.binary("POW", x, low.cast(node.wide(1), low.dtype(x))))
+    # fp32 holds whole numbers up to 2^24, and its POW is correct to the nearest there.
+    result = low.binary("POW", low.cast(x, DType.FP32), low.cast(node.wide(1), DType.FP32))
+    if not low.dtype(node.wide(1)).is_float:
+        return node.out(low.cast(low.round_half_even(result), DType.INT32))
+    return node.out(low.cast(low.truncate(result), DType.INT32))
+
+
+def _power(low: Lowering, x: str, power: int) -> str:
+    """x^power by squaring."""
+    result = None
+    while power:
+        if power & 1:
+            result = x if result is None else low.mul(result, x)
+        power >>= 1
+        if power:
+            x = low.mul(x, x)
+    assert result is not None
+    return result
+
+
+@handles("Mod")
+def mod(node: Node) -> Value:
+    """fmod has the dividend's sign, mod the divisor's."""
+    low, a, b = node.low, node.wide(0), node.wide(1)
+    if low.dtype(a).is_float:
+        quotient = low.truncate(low.div(a, b)) if node.attr("fmod", 0) else low.op("FLOOR", low.div(a, b))
+        return node.out(low.sub(a, low.mul(quotient, b)))
+    rest = low.sub(a, low.mul(low.binary("INTDIV", a, b), b))
+    if node.attr("fmod", 0):
+        return node.out(rest)
+    zero = low.scalar(0, rest)
+    signs_differ = low.binary("LOGICAL_XOR", low.greater(zero, rest), low.greater(zero, b))
+    wrong = low.binary("LOGICAL_AND", signs_differ, low.op("LOGICAL_NOT", low.equal(rest, zero)))
+    return node.out(low.select(wrong, low.add(rest, b), rest))
+
+
+# --- comparisons and logic ------------------------------------------------------------------------------------
+
+
+@handles("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal")
+def compare(node: Node) -> Value:
+    """Comparisons of numbers; Equal of bools too."""
+    low, a, b = node.low, node.wide(0), node.wide(1)
+    if node.op == "Equal" and low.dtype(a) is DType.BOOL:
+        return node.out(low.op("LOGICAL_NOT", low.binary("LOGICAL_XOR", a, b)), "bool")
+    if node.op.startswith("Less"):
+        a, b = b, a
+    method = low.equal if node.op == "Equal" else low.greater_equal if "Or" in node.op else low.greater
+    return node.out(method(a, b), "bool")
+
+
+@handles("And", "Or", "Xor")
+def logic(node: Node) -> Value:
+    """Logic of bools."""
+    return node.out(node.low.binary(f"LOGICAL_{node.op.upper()}", node.raw(0), node.raw(1)))
+
+
+@handles("BitwiseAnd", "BitwiseOr", "BitwiseXor")
+def bitwise(node: Node) -> Value:
+    """Logic of bits."""
+    name = f"BITWISE_{node.op.removeprefix('Bitwise').upper()}"
+    return node.out(node.low.binary(name, node.wide(0), node.wide(1)))
+
+
+@handles("BitwiseNot")
+def bitwise_not(node: Node) -> Value:
+    """Every bit reversed."""
+    return node.out(node.low.op("BITWISE_NOT", node.wide()))
+
+
+@handles("BitShift")
+def bit_shift(node: Node) -> Value:
+    """Shifts of unsigned integers up to 16 bits: int32 holds them."""
+    name = "LOGICAL_LEFT_SHIFT" if node.attr("direction") == "LEFT" else "LOGICAL_RIGHT_SHIFT"
+    return node.out(node.low.binary(name, node.wide(0), node.wide(1)))
+
+
+@handles("IsNaN")
+def is_nan(node: Node) -> Value:
+    """NaN is not equal to itself."""
+    x = node.wide()
+    return node.out(node.low.op("LOGICAL_NOT", node.low.equal(x, x)), "bool")
+
+
+@handles("IsInf")
+def is_inf(node: Node) -> Value:
+    """Comparison with the infinities that are asked for."""
+    low, x = node.low, node.wide()
+    tests = []
+    if node.attr("detect_positive", 1):
+        tests.append(low.equal(x, low.scalar(math.inf, x)))
+    if node.attr("detect_negative", 1):
+        tests.append(low.equal(x, low.scalar(-math.inf, x)))
+    if not tests:
+        return node.out_constant(np.zeros(node.shape(), bool))
+    return node.out(functools.reduce(lambda a, b: low.binary("LOGICAL_OR", a, b), tests), "bool")
+
+
+@handles("Where")
+def where(node: Node) -> Value:
+    """The second input where the first holds, else the third."""
+    return node.out_raw(node.low.select(node.raw(0), node.raw(1), node.raw(2)), node.kind(1))
+
+
+# --- Cast and Clip --------------------------------------------------------------------------------------------
+
+
+@handles("Cast", "CastLike")
+def cast(node: Node) -> Value:
+    """Floats to integers lose their fraction, as in C."""
+    if node.op == "CastLike":
+        kind = node.kind(1)
+    else:
+        number = int(node.attr("to"))
+        kind = KINDS.get(number, f"number {number}")
+    target = storage(node, kind)
+    low, x = node.low, node.wide()
+    if low.dtype(x).is_float and target.is_integer:
+        x = low.cast(low.truncate(x), DType.INT32)
+    elif target.is_integer:
+        x = low.cast(x, DType.INT32)
+    else:
+        x = low.cast(x, target)
+    return node.out(x, kind)
+
+
+@handles("Clip")
+def clip(node: Node) -> Value:
+    """Bounds are attributes in old opsets, and inputs, known now or not, in new ones."""
+    low, x = node.low, node.wide()
+    bounds = []
+    for index, name in ((1, "min"), (2, "max")):
+        if name in node.attributes:
+            bounds.append(float(node.attr(name)))
+        elif node.has(index):
+            data = node.value(index).data
+            bounds.append(None if data is None else float(data.reshape(-1)[0]))
+        else:
+            bounds.append(-math.inf if name == "min" else math.inf)
+    lowest, highest = bounds
+    if lowest is not None and highest is not None and low.dtype(x).is_float and lowest <= highest:
+        return node.out(low.clamp(x, lowest, highest))
+    for index, name, method in ((1, "min", low.maximum), (2, "max", low.minimum)):
+        if name in node.attributes:
+            x = method(x, low.scalar(float(node.attr(name)), x))
+        elif node.has(index):
+            x = method(x, node.wide(index))
+    return node.out(x)
+
+
+# --- activations ----------------------------------------------------------------------------------------------
+
+
+@handles("Relu")
+def relu(node: Node) -> Value:
+    """max(x, 0)."""
+    return node.out(activations.relu(node.low, node.wide()))
+
+
+@handles("LeakyRelu")
+def leaky_relu(node: Node) -> Value:
+    """A constant slope below 0."""
+    x = node.wide()
+    return node.out(activations.leaky_relu(node.low, x, node.low.scalar(node.attr("alpha", 0.01), x)))
+
+
+@handles("PRelu")
+def prelu(node: Node) -> Value:
+    """A slope below 0 that broadcasts to x."""
+    return node.out(activations.leaky_relu(node.low, node.wide(0), node.wide(1)))
+
+
+@handles("ThresholdedRelu")
+def thresholded_relu(node: Node) -> Value:
+    """x above alpha, else 0."""
+    low, x = node.low, node.wide()
+    above = low.greater(x, low.scalar(node.attr("alpha", 1.0), x))
+    return node.out(low.select(above, x, low.scalar(0, x)))
+
+
+@handles("Shrink")
+def shrink(node: Node) -> Value:
+    """x moved towards 0 by `bias` outside -lambd .. lambd, 0 inside."""
+    low, x = node.low, node.wide()
+    edge, bias = node.attr("lambd", 0.5), node.attr("bias", 0.0)
+    inner = low.select(low.greater(x, low.scalar(edge, x)), low.plus(x, -bias), low.scalar(0, x))
+    return node.out(low.select(low.greater(low.scalar(-edge, x), x), low.plus(x, bias), inner))
+
+
+@handles("Elu", "Selu", "Celu")
+def elu(node: Node) -> Value:
+    """The exponential below 0."""
+    alpha = float(node.attr("alpha", 1.67326319217681884765625 if node.op == "Selu" else 1.0))
+    gamma = float(node.attr("gamma", 1.05070102214813232421875)) if node.op == "Selu" else 1.0
+    inner = alpha if node.op == "Celu" else 1.0
+    return node.out(activations.elu(node.low, node.wide(), alpha, gamma, inner))
+
+
+@handles("HardSigmoid")
+def hard_sigmoid(node: Node) -> Value:
+    """A line between 0 and 1."""
+    low = node.low
+    return node.out(
+        activations.hard_sigmoid(low, node.wide(), node.attr("alpha", 0.2), node.attr("beta", 0.5))
+    )
+
+
+@handles("HardSwish")
+def hard_swish(node: Node) -> Value:
+    """x * hard_sigmoid(x), with 1/6 and 1/2."""
+    x = node.wide()
+    return node.out(node.low.mul(x, activations.hard_sigmoid(node.low, x, 1 / 6, 0.5)))
+
+
+@handles("Swish")
+def swish(node: Node) -> Value:
+    """x * sigmoid(alpha * x)."""
+    x = node.wide()
+    gate = node.low.op("SIGMOID", node.low.times(x, node.attr("alpha", 1.0)))
+    return node.out(node.low.mul(x, gate))
+
+
+@handles("Softplus")
+def softplus(node: Node) -> Value:
+    """log(1 + exp(x))."""
+    return node.out(activations.softplus(node.low, node.wide()))
+
+
+@handles("Softsign")
+def softsign(node: Node) -> Value:
+    """x / (1 + |x|)."""
+    return node.out(activations.softsign(node.low, node.wide()))
+
+
+@handles("Gelu")
+def gelu(node: Node) -> Value:
+    """Exact by ERF, or approximated by TANH."""
+    return node.out(activations.gelu(node.low, node.wide(), node.attr("approximate", "none") == "tanh"))
+
+
+@handles("Mish")
+def mish(node: Node) -> Value:
+    """x * tanh(softplus(x))."""
+    return node.out(activations.mish(node.low, node.wide()))

@@ -1,0 +1,59 @@
+"""Operators that ONNX defines by a function body: expanded to simpler nodes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tosaic.compiler.importers.onnx_models.package import load_onnx_package
+from tosaic.compiler.importers.onnx_models.values import Value
+
+
+def expand(node: Any, inputs: Sequence[Value | None], opset: int) -> list[Any] | None:
+    """The nodes of the operator's function body for these inputs; None if it has none.
+
+    Inputs and outputs keep their names; inner names begin with the node's first output.
+    """
+    onnx = load_onnx_package()
+    schema = onnx.defs.get_schema(node.op_type, opset, "")
+    if not (schema.has_function or schema.has_context_dependent_function):
+        return None
+    infos, initializers = [], []
+    for name, value in zip(node.input, inputs, strict=True):
+        if value is None or name in {info.name for info in infos}:
+            continue
+        number = onnx.TensorProto.DataType.Value(_SPELLING.get(value.kind, value.kind.upper()))
+        infos.append(onnx.helper.make_tensor_value_info(name, number, list(value.shape)))
+        if value.data is not None and value.data.size <= 1024:
+            initializers.append(onnx.numpy_helper.from_array(value.data, name))
+    outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
+    graph = onnx.helper.make_graph([node], "function", infos, outputs, initializers)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+    try:
+        inlined = onnx.inliner.inline_selected_functions(
+            model, [("", node.op_type)], exclude=False, inline_schema_functions=True
+        )
+    except Exception:
+        return None
+    if len(inlined.graph.node) == 1 and inlined.graph.node[0].op_type == node.op_type:
+        return None
+    return _renamed(list(inlined.graph.node), set(node.input) | set(node.output), next(iter(node.output)))
+
+
+_SPELLING = {"float32": "FLOAT", "float64": "DOUBLE"}
+
+
+def _renamed(nodes: list[Any], kept: set[str], prefix: str) -> list[Any]:
+    """The nodes with inner names that no other expansion uses."""
+
+    def rename(name: str, known: set[str]) -> str:
+        return f"{prefix}/{name}" if name in known else name
+
+    known: set[str] = set()
+    for node in nodes:
+        for i, name in enumerate(node.input):
+            node.input[i] = rename(name, known)
+        known |= {name for name in node.output if name and name not in kept}
+        for i, name in enumerate(node.output):
+            node.output[i] = rename(name, known)
+        if not node.name:
+            node.name = f"{prefix}/{node.op_type}"
+    return nodes

@@ -1,0 +1,221 @@
+"""Convolution and pooling: channels-first images to TOSA's channels-last ones and back."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tosaic.compiler.importers.lowering import Lowering
+from tosaic.compiler.importers.lowering.convolution import convolve, transpose_convolve
+from tosaic.compiler.importers.lowering.pooling import average_pool, max_pool, sum_pool
+from tosaic.compiler.importers.lowering.windows import Window
+from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.onnx_models.registry import handles
+from tosaic.compiler.importers.onnx_models.values import Value
+
+
+def channels_last(low: Lowering, x: str) -> str:
+    """[N, C, spatial...] to [N, spatial..., C]."""
+    return low.transpose(x, [0, *range(2, low.rank(x)), 1])
+
+
+def channels_first(low: Lowering, x: str) -> str:
+    """[N, spatial..., C] to [N, C, spatial...]."""
+    return low.transpose(x, [0, low.rank(x) - 1, *range(1, low.rank(x) - 1)])
+
+
+def node_windows(node: Node, sizes: Sequence[int], kernel: Sequence[int]) -> list[Window]:
+    """The windows that a node's attributes describe, padding included. `pads` are all begins, then all ends."""
+    rank = len(sizes)
+    strides = node.attr("strides") or [1] * rank
+    dilations = node.attr("dilations") or [1] * rank
+    pads = node.attr("pads") or [0] * (2 * rank)
+    mode = node.attr("auto_pad", "NOTSET")
+    windows = []
+    for i, size in enumerate(sizes):
+        window = Window(int(kernel[i]), int(strides[i]), int(dilations[i]))
+        if mode in ("SAME_UPPER", "SAME_LOWER"):
+            window = window.same(size, mode == "SAME_UPPER")
+        elif mode == "NOTSET":
+            window = Window(window.kernel, window.stride, window.dilation, int(pads[i]), int(pads[rank + i]))
+        windows.append(window)
+    return windows
+
+
+def check_fits(node: Node, sizes: Sequence[int], windows: Sequence[Window], ceil: bool = False) -> None:
+    """UnsupportedError where a window does not fit its image: the result would be empty."""
+    if any(w.outputs(size, ceil) < 1 for w, size in zip(windows, sizes, strict=True)):
+        node.unsupported(
+            f"the kernel {[w.kernel for w in windows]} is larger than the padded image {list(sizes)}",
+            "use a larger image or more padding",
+        )
+
+
+@handles("Conv")
+def conv(node: Node) -> Value:
+    """Weights [O, C/groups, kernel...]."""
+    low, sizes = node.low, node.shape()[2:]
+    if not sizes or len(sizes) > 3:
+        node.unsupported(f"{len(sizes)} spatial axes", "TOSA has convolutions of 1 to 3")
+    windows = node_windows(node, sizes, node.shape(1)[2:])
+    check_fits(node, sizes, windows)
+    bias = node.raw(2) if node.has(2) else None
+    image, weight = channels_last(low, node.raw(0)), channels_last(low, node.raw(1))
+    return node.out(channels_first(low, convolve(low, image, weight, bias, windows, node.attr("group", 1))))
+
+
+@handles("ConvTranspose")
+def conv_transpose(node: Node) -> Value:
+    """Weights [C, O/groups, kernel...]."""
+    low, sizes, kernel = node.low, node.shape()[2:], node.shape(1)[2:]
+    rank = len(sizes)
+    if not sizes or rank > 3:
+        node.unsupported(f"{rank} spatial axes", "TOSA has convolutions of 1 to 3")
+    strides = node.attr("strides") or [1] * rank
+    dilations = node.attr("dilations") or [1] * rank
+    extra = node.attr("output_padding") or [0] * rank
+    pads = node.attr("pads") or [0] * (2 * rank)
+    mode, wanted = node.attr("auto_pad", "NOTSET"), node.attr("output_shape")
+    windows = []
+    for i, size in enumerate(sizes):
+        window = Window(int(kernel[i]), int(strides[i]), int(dilations[i]))
+        full = (size - 1) * window.stride + window.extent + extra[i]
+        if wanted or mode.startswith("SAME"):
+            target = wanted[len(wanted) - rank + i] if wanted else size * window.stride
+            total = full - target
+            small = total // 2
+            before = small if mode == "SAME_UPPER" else total - small
+            after = total - before
+        elif mode == "VALID":
+            before = after = 0
+        else:
+            before, after = pads[i], pads[rank + i]
+        windows.append(Window(window.kernel, window.stride, window.dilation, before, after - extra[i]))
+    image = channels_last(low, node.raw(0))
+    weight = low.transpose(node.raw(1), [1, *range(2, rank + 2), 0])
+    bias = node.raw(2) if node.has(2) else None
+    return node.out(
+        channels_first(low, transpose_convolve(low, image, weight, bias, windows, node.attr("group", 1)))
+    )
+
+
+@handles("MaxPool", "AveragePool", "LpPool")
+def pool(node: Node) -> Value | list[Value]:
+    """Pools of one to three axes; rounding up and dilation included."""
+    low, sizes = node.low, node.shape()[2:]
+    if node.op == "MaxPool" and node.wants(1):
+        node.unsupported("its output Indices is used", "TOSA's pools give no indices: drop the output")
+    if not sizes or len(sizes) > 3:
+        node.unsupported(f"{len(sizes)} spatial axes", "TOSA has pools of 1 to 3")
+    ceil = bool(node.attr("ceil_mode", 0)) and node.attr("auto_pad", "NOTSET") == "NOTSET"
+    windows = node_windows(node, sizes, node.attr("kernel_shape"))
+    check_fits(node, sizes, windows, ceil)
+    x = channels_last(low, node.raw())
+    if node.op == "MaxPool":
+        return node.out_raw(channels_first(low, max_pool(low, x, windows, ceil)))
+    if node.op == "AveragePool":
+        padded = bool(node.attr("count_include_pad", 0))
+        return node.out(channels_first(low, average_pool(low, x, windows, ceil, padded)))
+    norm = int(node.attr("p", 2))
+    return node.out(channels_first(low, _root(low, sum_pool(low, _powers(low, x, norm), windows, ceil), norm)))
+
+
+def _powers(low: Lowering, x: str, norm: int) -> str:
+    if norm == 2:
+        return low.mul(x, x)
+    size = low.op("ABS", x)
+    return size if norm == 1 else low.binary("POW", size, low.scalar(norm, size))
+
+
+def _root(low: Lowering, x: str, norm: int) -> str:
+    if norm == 2:
+        return low.sqrt(x)
+    return x if norm == 1 else low.binary("POW", x, low.scalar(1 / norm, x))
+
+
+@handles("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def global_pool(node: Node) -> Value:
+    """A reduction over every spatial axis."""
+    low, x = node.low, node.raw()
+    axes = range(2, low.rank(x))
+    if node.op == "GlobalMaxPool":
+        return node.out_raw(low.reduce("MAX", x, axes))
+    if node.op == "GlobalAveragePool":
+        return node.out(low.mean(x, axes))
+    norm = int(node.attr("p", 2))
+    return node.out(_root(low, low.reduce("SUM", _powers(low, x, norm), axes), norm))
+
+
+@handles("BatchNormalization")
+def batch_normalization(node: Node) -> Value:
+    """A factor and a summand per channel; they are constants when the statistics are."""
+    low = node.low
+    if node.attr("training_mode", 0) or node.wants(1):
+        node.unsupported("training mode", "export the model for inference")
+    rank, epsilon = len(node.shape()), node.attr("epsilon", 1e-5)
+    if all(node.value(i).data is not None for i in range(1, 5)):
+        scale, offset, mean, variance = (
+            np.asarray(node.value(i).data).astype(np.float64).reshape(-1, *(1,) * (rank - 2)) for i in range(1, 5)
+        )
+        factor = scale / np.sqrt(variance + epsilon)
+        dtype = low.dtype(node.raw())
+        scaled = low.mul(node.raw(), low.constant(factor, dtype))
+        return node.out(low.add(scaled, low.constant(offset - mean * factor, dtype)))
+    dtype = low.dtype(node.raw())
+    scale_t, offset_t, mean_t, variance_t = (
+        low.cast(low.reshape(node.raw(i), (node.shape(i)[0], *(1,) * (rank - 2))), dtype) for i in range(1, 5)
+    )
+    factor_t = low.mul(scale_t, low.op("RSQRT", low.plus(variance_t, epsilon)))
+    return node.out(low.add(low.mul(low.sub(node.raw(), mean_t), factor_t), offset_t))
+
+
+@handles("LRN")
+def lrn(node: Node) -> Value:
+    """x / (bias + alpha / size * sum of squares of neighbouring channels)^beta."""
+    low, x, size = node.low, node.raw(), int(node.attr("size"))
+    image = channels_last(low, x)
+    shape = low.shape(image)
+    channels = shape[-1]
+    distance = np.arange(channels)[None, :] - np.arange(channels)[:, None]
+    # Row: output channel; ONNX takes floor((size - 1) / 2) channels before and the rest after.
+    band = (distance >= -((size - 1) // 2)) & (distance <= size // 2)
+    weight = low.constant(band.astype(np.float32).reshape(channels, 1, 1, channels), low.dtype(x))
+    flat = low.reshape(low.mul(image, image), (shape[0], 1, _pixels(shape), channels))
+    sums = convolve(low, flat, weight, None, [Window(1), Window(1)])
+    base = low.plus(low.times(sums, node.attr("alpha", 1e-4) / size), node.attr("bias", 1.0))
+    power = low.binary("POW", base, low.scalar(-node.attr("beta", 0.75), base))
+    return node.out(channels_first(low, low.mul(image, low.reshape(power, shape))))
+
+
+def _pixels(shape: Sequence[int]) -> int:
+    return int(np.prod(shape[1:-1]))
+
+
+@handles("DepthToSpace")
+def depth_to_space(node: Node) -> Value:
+    """Channels become blocks of pixels; DCR and CRD order."""
+    low, block = node.low, int(node.attr("blocksize"))
+    batch, channels, height, width = node.shape()
+    depth = channels // block**2
+    if node.attr("mode", "DCR") == "DCR":
+        x = low.reshape(node.raw(), (batch, block, block, depth, height * width))
+        x = low.reshape(low.transpose(x, (0, 3, 4, 1, 2)), (batch * depth, height, width, block, block))
+    else:
+        x = low.reshape(node.raw(), (batch, depth, block, block, height * width))
+        x = low.reshape(low.transpose(x, (0, 1, 4, 2, 3)), (batch * depth, height, width, block, block))
+    x = low.transpose(x, (0, 1, 3, 2, 4))
+    return node.out_raw(low.reshape(x, (batch, depth, height * block, width * block)))
+
+
+@handles("SpaceToDepth")
+def space_to_depth(node: Node) -> Value:
+    """Blocks of pixels become channels."""
+    low, block = node.low, int(node.attr("blocksize"))
+    batch, channels, height, width = node.shape()
+    rows, columns = height // block, width // block
+    x = low.reshape(node.raw(), (batch * channels, rows, block, columns, block))
+    x = low.reshape(low.transpose(x, (0, 2, 4, 1, 3)), (batch, channels, block, block, rows * columns))
+    x = low.transpose(x, (0, 2, 3, 1, 4))
+    if node.attr("mode", "DCR") == "CRD":
+        x = low.transpose(x, (0, 3, 1, 2, 4))
+    return node.out_raw(low.reshape(x, (batch, channels * block**2, rows, columns)))
+

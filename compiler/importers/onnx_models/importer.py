@@ -1,0 +1,241 @@
+"""From a checked ONNX model to a TOSA graph, node by node."""
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tosaic.compiler.importers.lowering import Lowering
+from tosaic.compiler.importers.lowering.layout_pass import cancel_transposes
+from tosaic.compiler.importers.onnx_models import elementwise, images, layout, matrices, quantized, reductions
+from tosaic.compiler.importers.onnx_models.errors import RunTimeValueError
+from tosaic.compiler.importers.onnx_models.folding import fold, foldable
+from tosaic.compiler.importers.onnx_models.functions import expand
+from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.onnx_models.package import load_onnx_package
+from tosaic.compiler.importers.onnx_models.reader import Shapes, node_label, opset_of, read_model
+from tosaic.compiler.importers.onnx_models.registry import HANDLERS
+from tosaic.compiler.importers.onnx_models.values import KINDS, OFFSET, STORAGE, Value, constant_value
+from tosaic.compiler.ir import DType, Graph, validate
+from tosaic.compiler.ir.errors import ModelError, UnsupportedError
+
+_HANDLER_MODULES = (elementwise, images, layout, matrices, quantized, reductions)
+MAX_TRIPS = 4096
+"""Loops that run longer are not unrolled."""
+
+
+def import_onnx(source: "str | pathlib.Path | Any", shapes: Shapes | None = None) -> Graph:
+    """The TOSA graph of an ONNX model (a path or a ModelProto); inputs and outputs keep their names.
+
+    int64 tensors become int32. uint8 and uint16 inputs and outputs are int8 and int16 bit patterns, as in
+    `formats.import_model`. `shapes` binds open dimensions. Raises InputError, ModelError or UnsupportedError.
+    """
+    model = read_model(source, shapes)
+    return Importer(opset_of(model), model.graph.name or "main").run(model.graph)
+
+
+class Importer:
+    """The state of one import: the graph under construction and the values by name."""
+
+    def __init__(self, opset: int, name: str) -> None:
+        self.onnx = load_onnx_package()
+        self.opset = opset
+        self.low = Lowering(name)
+        self.values: dict[str, Value] = {}
+
+    def run(self, graph: Any) -> Graph:
+        """The finished TOSA graph."""
+        self._constants(graph)
+        for value in graph.input:
+            if value.name not in self.values:
+                self._input(value)
+        self._nodes(graph.node)
+        outputs = [(value.name, self._output(value.name)) for value in graph.output]
+        result = cancel_transposes(self.low.graph, outputs)
+        validate(result)
+        return result
+
+    def _constants(self, graph: Any) -> None:
+        for tensor in graph.initializer:
+            self.values[tensor.name] = constant_value(tensor.name, self.onnx.numpy_helper.to_array(tensor))
+        for sparse in graph.sparse_initializer:
+            self.values[sparse.values.name] = constant_value(sparse.values.name, self._dense(sparse))
+
+    def _dense(self, sparse: Any) -> np.ndarray:
+        values = self.onnx.numpy_helper.to_array(sparse.values)
+        where = self.onnx.numpy_helper.to_array(sparse.indices)
+        dense = np.zeros(tuple(sparse.dims), values.dtype)
+        if where.ndim == 1:
+            dense.reshape(-1)[where] = values
+        else:
+            dense[tuple(where.T)] = values
+        return dense
+
+    def _input(self, value: Any) -> None:
+        kind = KINDS.get(value.type.tensor_type.elem_type, f"number {value.type.tensor_type.elem_type}")
+        if kind not in STORAGE:
+            raise UnsupportedError(
+                f"input {value.name!r} has data type {kind}, which TOSA has not; convert the model to float32 or int32"
+            )
+        shape = tuple(dimension.dim_value for dimension in value.type.tensor_type.shape.dim)
+        tensor = self.low.build.input(value.name, shape, STORAGE[kind])
+        if kind in OFFSET:
+            tensor = self._unsigned(tensor, kind, entering=True)
+        self.values[value.name] = Value(value.name, kind, shape, None, tensor)
+
+    def _unsigned(self, tensor: str, kind: str, entering: bool) -> str:
+        """Bit patterns of unsigned integers to what the graph holds, or back: a RESCALE by 1."""
+        low, dtype = self.low, STORAGE[kind]
+        zero, offset = low.constant([0], dtype), low.constant([-OFFSET[kind]], dtype)
+        # int16 allows a zero point on the unsigned side only, int8 on both.
+        if kind == "uint8":
+            zero_points = (zero, offset) if entering else (offset, zero)
+        else:
+            zero_points = (offset, zero) if entering else (zero, offset)
+        return low.op(
+            "RESCALE",
+            tensor,
+            low.constant([1 << 30], DType.INT32),
+            low.constant([30], DType.INT8),
+            *zero_points,
+            dtype=dtype,
+            scale32=True,
+            rounding_mode="SINGLE_ROUND",
+            per_channel=False,
+            input_unsigned=entering,
+            output_unsigned=not entering,
+        )
+
+    def _output(self, name: str) -> str:
+        value = self.values[name]
+        tensor = self.tensor(value)
+        return self._unsigned(tensor, value.kind, entering=False) if value.kind in OFFSET else tensor
+
+    def tensor(self, value: Value) -> str:
+        """A value as it is held in the graph."""
+        return Node(self.low, "output", value.name, self.opset, {}, [value], [value.name]).raw()
+
+    # --- nodes ----------------------------------------------------------------------------------------------
+
+    def _nodes(self, nodes: Sequence[Any]) -> None:
+        for node in nodes:
+            first = len(self.low.graph.operators)
+            results = self._node(node)
+            for name, value in zip(node.output, results, strict=False):
+                if name:
+                    value.name = name
+                    self.values[name] = value
+            label = node.name or next(iter(node.output), "")
+            for operator in self.low.graph.operators[first:]:
+                if ":" not in operator.name:
+                    operator.name = f"{label}:{operator.name}"
+
+    def _node(self, node: Any) -> list[Value]:
+        inputs = [self.values[name] if name else None for name in node.input]
+        attributes = {a.name: self.onnx.helper.get_attribute_value(a) for a in node.attribute}
+        if node.op_type == "Constant" and "sparse_value" in attributes:
+            return [constant_value("", self._dense(attributes["sparse_value"]))]
+        if foldable(node.op_type, inputs):
+            folded = fold(node, inputs, self.opset)
+            if folded is not None:
+                return [constant_value("", value) for value in folded]
+        if node.op_type == "If":
+            return self._if(node, inputs[0], attributes)
+        if node.op_type == "Loop":
+            return self._loop(node, inputs, attributes["body"])
+        view = Node(
+            self.low,
+            node.op_type,
+            node.name or next(iter(node.output), ""),
+            self.opset,
+            attributes,
+            inputs,
+            node.output,
+        )
+        handler = HANDLERS.get(node.op_type)
+        if handler is None:
+            return self._function(node, inputs, view)
+        try:
+            results = handler(view)
+        except ModelError as error:
+            view.unsupported(f"it has no TOSA form here: {error}", "change the operator's shapes or types")
+        return results if isinstance(results, list) else [results]
+
+    def _function(self, node: Any, inputs: Sequence[Value | None], view: Node) -> list[Value]:
+        """An operator without a handler, by its function body."""
+        body = expand(node, inputs, self.opset)
+        if body is None:
+            view.unsupported("the operator has no TOSA form", "replace it in the model, or compute it outside")
+        self._nodes(body)
+        return [self.values[name] if name else Value("", "float32", ()) for name in node.output]
+
+    # --- control flow ---------------------------------------------------------------------------------------
+
+    def _branch(self, graph: Any, inputs: Sequence[Value] = ()) -> list[Value]:
+        """The outputs of a nested graph, whose nodes join this one; its names end with it."""
+        outer = dict(self.values)
+        self.values.update(zip((value.name for value in graph.input), inputs, strict=True))
+        self._constants(graph)
+        self._nodes(graph.node)
+        results = [self.values[value.name] for value in graph.output]
+        self.values = outer
+        return [Value(v.name, v.kind, v.shape, v.data, v.tensor) for v in results]
+
+    def _if(self, node: Any, condition: Value | None, attributes: dict[str, Any]) -> list[Value]:
+        """A known condition picks its branch; otherwise both are computed, and one is selected."""
+        assert condition is not None
+        if condition.data is not None:
+            return self._branch(attributes["then_branch" if condition.data.reshape(-1)[0] else "else_branch"])
+        branches = [self._branch(attributes[name]) for name in ("then_branch", "else_branch")]
+        results = []
+        for a, b in zip(*branches, strict=True):
+            if a.shape != b.shape or a.kind != b.kind:
+                raise UnsupportedError(
+                    f"{node_label(node)}: its branches give {a.kind}{list(a.shape)} and {b.kind}{list(b.shape)} for one "
+                    "output; TOSA's shapes are static: make them equal, or make the condition a constant"
+                )
+            chosen = self.low.select(self.tensor(condition), self.tensor(a), self.tensor(b))
+            results.append(Value("", a.kind, a.shape, None, chosen))
+        return results
+
+    def _loop(self, node: Any, inputs: Sequence[Value | None], body: Any) -> list[Value]:
+        """A loop whose number of trips is known is unrolled."""
+        label = node_label(node)
+        trips, condition, *state = inputs
+        if trips is not None and trips.data is None:
+            raise RunTimeValueError(
+                f"{label}: its trip count {trips.name!r} is computed at run time; only loops with a known one can be "
+                "unrolled: make it an initializer",
+                trips.name,
+            )
+        limit = int(trips.data.reshape(-1)[0]) if trips is not None and trips.data is not None else None
+        carried = [value for value in state if value is not None]
+        current = condition or constant_value("", np.array(True))
+        scans: list[list[Value]] = [[] for _ in body.output[1 + len(carried) :]]
+        trip = 0
+        while limit is None or trip < limit:
+            if current.data is None:
+                raise RunTimeValueError(
+                    f"{label}: its condition {current.name!r} is computed at run time; only loops with a known number "
+                    "of trips can be unrolled",
+                    current.name,
+                )
+            if not current.data.reshape(-1)[0]:
+                break
+            if trip == MAX_TRIPS:
+                raise UnsupportedError(f"{label}: it runs more than {MAX_TRIPS} times; make the loop shorter")
+            counter = constant_value("", np.array(trip, np.int64))
+            current, *results = self._branch(body, [counter, current, *carried])
+            carried = results[: len(carried)]
+            for scan, value in zip(scans, results[len(carried) :], strict=True):
+                scan.append(value)
+            trip += 1
+        if scans and not trip:
+            raise UnsupportedError(f"{label}: it never runs, and TOSA has no empty tensors; remove the loop")
+        return [*carried, *(self._stacked(scan) for scan in scans)]
+
+    def _stacked(self, parts: list[Value]) -> Value:
+        shape = (1, *parts[0].shape)
+        whole = self.low.concat([self.low.reshape(self.tensor(part), shape) for part in parts], 0)
+        return Value("", parts[0].kind, self.low.shape(whole), None, whole)

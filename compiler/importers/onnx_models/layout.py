@@ -1,0 +1,283 @@
+"""Operators that move elements: shapes, slices, pads, gathers."""
+
+import math
+
+import numpy as np
+
+from tosaic.compiler.importers.lowering import Lowering
+from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.onnx_models.registry import handles
+from tosaic.compiler.importers.onnx_models.values import OFFSET, Value
+from tosaic.compiler.ir import DType
+
+
+@handles("Identity", "Dropout")
+def identity(node: Node) -> list[Value]:
+    """Dropout does nothing in inference; its mask is all true."""
+    x = node.value(0)
+    if node.op == "Identity":
+        return [Value("", x.kind, x.shape, x.data, x.tensor)]
+    if node.has(2) and node.const(2).any() or node.attr("is_test", 1) == 0:
+        node.unsupported("training mode", "export the model for inference")
+    return [
+        Value("", x.kind, x.shape, x.data, x.tensor),
+        node.out_constant(np.ones(x.shape, bool)),
+    ]
+
+
+@handles("Reshape")
+def reshape(node: Node) -> Value:
+    """0 copies an axis (unless allowzero), -1 is what is left."""
+    shape = node.ints(1, "shape") or []
+    old = node.shape()
+    if not node.attr("allowzero", 0):
+        shape = [old[i] if size == 0 else size for i, size in enumerate(shape)]
+    if -1 in shape:
+        shape[shape.index(-1)] = math.prod(old) // -math.prod(shape)
+    return node.out_raw(node.low.reshape(node.raw(), shape))
+
+
+@handles("Flatten")
+def flatten(node: Node) -> Value:
+    """Two axes: those before `axis`, and the rest."""
+    axis, shape = int(node.attr("axis", 1)), node.shape()
+    axis = axis + len(shape) if axis < 0 else axis
+    return node.out_raw(node.low.reshape(node.raw(), (math.prod(shape[:axis]), math.prod(shape[axis:]))))
+
+
+@handles("Squeeze")
+def squeeze(node: Node) -> Value:
+    """Drops axes of one element."""
+    shape = node.shape()
+    axes = node.ints(1, "axes", [i for i, size in enumerate(shape) if size == 1]) or []
+    dropped = {axis % len(shape) for axis in axes}
+    return node.out_raw(
+        node.low.reshape(node.raw(), [size for i, size in enumerate(shape) if i not in dropped])
+    )
+
+
+@handles("Unsqueeze")
+def unsqueeze(node: Node) -> Value:
+    """Inserts axes of one element; positions count in the result."""
+    axes = node.ints(1, "axes") or []
+    return node.out_raw(node.low.reshape(node.raw(), np.expand_dims(np.empty(node.shape()), tuple(axes)).shape))
+
+
+@handles("Transpose")
+def transpose(node: Node) -> Value:
+    """Without `perm` the axes are reversed."""
+    perms = node.attr("perm") or list(range(len(node.shape())))[::-1]
+    return node.out_raw(node.low.transpose(node.raw(), perms))
+
+
+@handles("Expand")
+def expand(node: Node) -> Value:
+    """Broadcasts to the shape, which broadcasts too."""
+    shape = np.broadcast_shapes(node.shape(), tuple(node.ints(1) or []))
+    return node.out_raw(node.low.broadcast_to(node.raw(), shape))
+
+
+@handles("Tile")
+def tile(node: Node) -> Value:
+    """Repeats along each axis."""
+    return node.out_raw(node.low.tile(node.raw(), node.ints(1) or []))
+
+
+@handles("Concat")
+def concat(node: Node) -> Value:
+    """Inputs one after the other."""
+    parts = [node.raw(i) for i in range(len(node.inputs)) if 0 not in node.shape(i)]
+    return node.out_raw(node.low.concat(parts, node.axis()))
+
+
+@handles("Split")
+def split(node: Node) -> list[Value]:
+    """Parts of an axis; without sizes equal ones, the last may be shorter."""
+    axis, count = node.axis(), len(node.output_names)
+    size = node.shape()[axis]
+    part = -(-size // count)
+    sizes = node.ints(1, "split") or [*[part] * (count - 1), size - part * (count - 1)]
+    if min(sizes) < 1:
+        node.unsupported(f"parts of sizes {sizes}", "TOSA has no empty tensors")
+    starts = np.cumsum([0, *sizes[:-1]])
+    return [
+        node.out_raw(node.low.slice_axis(node.raw(), axis, int(start), length))
+        for start, length in zip(starts, sizes, strict=True)
+    ]
+
+
+@handles("Slice")
+def slice_(node: Node) -> Value:
+    """Python's slices of named axes."""
+    starts, ends = node.ints(1, "starts") or [], node.ints(2, "ends") or []
+    axes = node.ints(3, "axes") or list(range(len(starts)))
+    steps = node.ints(4, "steps") or [1] * len(starts)
+    low, x = node.low, node.raw()
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        axis %= low.rank(x)
+        size = low.shape(x)[axis]
+        # ONNX lets the end of a backward slice go below -size: beyond the first element.
+        bounds = slice(start, None if step < 0 and end < -size else end, step)
+        picked = range(*bounds.indices(size))
+        if not picked:
+            node.unsupported(f"axis {axis} becomes empty ({start}:{end}:{step})", "TOSA has no empty tensors")
+        x = strided(low, x, axis, picked)
+    return node.out_raw(x)
+
+
+def strided(low: Lowering, x: str, axis: int, picked: range) -> str:
+    """Elements at a constant distance: SLICE, REVERSE, and for larger steps RESHAPE and SLICE."""
+    step, count = abs(picked.step), len(picked)
+    first = min(picked[0], picked[-1])
+    if count == 1:
+        step = 1
+    need = (count - 1) * step + 1
+    x = low.slice_axis(x, axis, first, need)
+    if step > 1:
+        pads = [(0, 0)] * low.rank(x)
+        pads[axis] = (0, step - 1)
+        shape = low.shape(x)
+        blocks = low.reshape(low.pad(x, pads), (*shape[:axis], count, step, *shape[axis + 1 :]))
+        x = low.reshape(low.slice_axis(blocks, axis + 1, 0, 1), (*shape[:axis], count, *shape[axis + 1 :]))
+    return low.reverse(x, axis) if picked.step < 0 else x
+
+
+@handles("Pad")
+def pad(node: Node) -> Value:
+    """Constant, edge, reflect and wrap; negative amounts cut."""
+    low, x = node.low, node.raw()
+    rank = low.rank(x)
+    amounts = node.ints(1, "pads") or []
+    axes = [axis % rank for axis in (node.ints(3) or range(rank))]
+    pads = [(0, 0)] * rank
+    for i, axis in enumerate(axes):
+        pads[axis] = (amounts[i], amounts[len(axes) + i])
+    mode = node.attr("mode", "constant")
+    if mode == "constant":
+        value = float(node.attr("value", 0.0))
+        if node.has(2):
+            value = node.const(2).reshape(-1)[0].item()
+        return node.out_raw(low.pad(x, pads, value - OFFSET.get(node.kind(), 0)))
+    for axis, (before, after) in enumerate(pads):
+        if before or after:
+            kept = low.pad(x, [(min(before, 0), min(after, 0)) if a == axis else (0, 0) for a in range(rank)])
+            around = (max(before, 0), max(after, 0))
+            x = low.take(kept, axis, np.pad(np.arange(low.shape(kept)[axis]), around, mode=mode))
+    return node.out_raw(x)
+
+
+@handles("Shape", "Size")
+def shape(node: Node) -> Value:
+    """Shapes are known: constants."""
+    sizes = node.shape()
+    if node.op == "Size":
+        return node.out_constant(np.array(math.prod(sizes), np.int64))
+    return node.out_constant(np.array(sizes[slice(node.attr("start", 0), node.attr("end"))], np.int64))
+
+
+@handles("EyeLike")
+def eye_like(node: Node) -> Value:
+    """Only the shape of the input counts."""
+    kinds = {1: "float32", 6: "int32", 7: "int64", 10: "float16", 9: "bool"}
+    dtype = kinds.get(node.attr("dtype", 0), node.kind())
+    return node.out_constant(np.eye(*node.shape(), k=node.attr("k", 0), dtype=dtype))
+
+
+# --- gathers --------------------------------------------------------------------------------------------------
+
+
+def _indices(node: Node, index: int, size: int) -> str | np.ndarray:
+    """Indices from the front: as an array when known now, else int32 with negative ones wrapped."""
+    data = node.value(index).data
+    if data is not None:
+        return np.where(data < 0, data + size, data)
+    low, x = node.low, node.wide(index)
+    return low.select(low.is_negative(x), low.plus(x, size), x)
+
+
+@handles("Gather")
+def gather(node: Node) -> Value:
+    """numpy.take."""
+    low, axis = node.low, node.axis()
+    indices = _indices(node, 1, node.shape()[axis])
+    if isinstance(indices, str):
+        return node.out_raw(low.gather(node.raw(), axis, indices))
+    taken = low.take(node.raw(), axis, indices)
+    shape = node.shape()
+    return node.out_raw(low.reshape(taken, (*shape[:axis], *indices.shape, *shape[axis + 1 :])))
+
+
+@handles("GatherElements")
+def gather_elements(node: Node) -> Value:
+    """numpy.take_along_axis, by indices into the flat tensor."""
+    low, axis, shape = node.low, node.axis(), node.shape()
+    indices, wanted = _indices(node, 1, shape[axis]), node.shape(1)
+    strides = np.cumprod([1, *shape[:0:-1]])[::-1]
+    grid = np.indices(wanted)
+    base = sum(grid[a] * int(strides[a]) for a in range(len(shape)) if a != axis) + np.zeros(wanted, np.int64)
+    if isinstance(indices, str):
+        flat = low.add(low.times(indices, int(strides[axis])), low.constant(base, DType.INT32))
+    else:
+        flat = low.constant(base + indices * int(strides[axis]), DType.INT32)
+    return node.out_raw(low.gather(low.reshape(node.raw(), (math.prod(shape),)), 0, flat))
+
+
+@handles("GatherND")
+def gather_nd(node: Node) -> Value:
+    """Tuples of indices in the last axis, by indices into the tensor with those axes joined."""
+    low, shape, batch_axes = node.low, node.shape(), int(node.attr("batch_dims", 0))
+    wanted = node.shape(1)
+    depth = wanted[-1]
+    joined = shape[batch_axes : batch_axes + depth]
+    strides = np.cumprod([1, *joined[:0:-1]])[::-1]
+    batch = math.prod(shape[:batch_axes])
+    rows = math.prod(joined)
+    tuples = node.wide(1)
+    sizes = low.constant(np.array(joined).reshape((1,) * (len(wanted) - 1) + (depth,)), DType.INT32)
+    tuples = low.select(low.is_negative(tuples), low.add(tuples, sizes), tuples)
+    weights = low.constant(strides.reshape((1,) * (len(wanted) - 1) + (depth,)), DType.INT32)
+    flat = low.reduce("SUM", low.mul(tuples, weights), [len(wanted) - 1], keep=False)
+    rest = shape[batch_axes + depth :]
+    count = math.prod(wanted[batch_axes:-1])
+    flat = low.reshape(flat, (batch, count))
+    offsets = low.constant(np.arange(batch)[:, None] * rows, DType.INT32)
+    source = low.reshape(node.raw(), (batch * rows, math.prod(rest)))
+    taken = low.gather(source, 0, low.add(flat, offsets))
+    return node.out_raw(low.reshape(taken, (*wanted[:-1], *rest)))
+
+
+@handles("OneHot")
+def one_hot(node: Node) -> Value:
+    """On where the index, from the end when negative, equals the position."""
+    low, depth = node.low, int(node.const(1).reshape(-1)[0])
+    indices = node.wide(0)
+    if low.dtype(indices).is_float:
+        indices = low.cast(low.truncate(indices), DType.INT32)
+    rank = low.rank(indices)
+    axis = int(node.attr("axis", -1))
+    axis = axis + rank + 1 if axis < 0 else axis
+    indices = low.select(low.is_negative(indices), low.plus(indices, depth), indices)
+    shape = low.shape(indices)
+    line = [1] * (rank + 1)
+    line[axis] = depth
+    positions = low.constant(np.arange(depth).reshape(line), DType.INT32)
+    hit = low.equal(low.reshape(indices, (*shape[:axis], 1, *shape[axis:])), positions)
+    values = node.raw(2)
+    off, on = (low.reshape(low.slice_axis(values, 0, i, 1), (1,) * (rank + 1)) for i in (0, 1))
+    return node.out_raw(low.select(hit, on, off), node.kind(2))
+
+
+@handles("Trilu")
+def trilu(node: Node) -> Value:
+    """The upper or lower triangle of the last two axes, zero elsewhere."""
+    low, x = node.low, node.raw()
+    k = int(node.const(1, 0).reshape(-1)[0])
+    rows, columns = node.shape()[-2:]
+    upper = np.arange(columns)[None] - np.arange(rows)[:, None]
+    kept = upper >= k if node.attr("upper", 1) else upper <= k
+    mask = low.constant(kept, DType.BOOL)
+    if low.dtype(x) is DType.BOOL:
+        return node.out_raw(low.binary("LOGICAL_AND", x, mask))
+    zero = low.scalar(-OFFSET.get(node.kind(), 0), x)
+    return node.out_raw(low.select(mask, x, zero))
+

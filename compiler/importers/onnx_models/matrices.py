@@ -1,0 +1,62 @@
+"""Matrix products."""
+
+from tosaic.compiler.importers.lowering.matrix import matmul as lower_matmul
+from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.onnx_models.registry import handles
+from tosaic.compiler.importers.onnx_models.values import Value
+
+
+@handles("MatMul")
+def matmul(node: Node) -> Value:
+    """numpy.matmul."""
+    if not node.low.dtype(node.raw()).is_float:
+        node.unsupported("a product of integer matrices", "use MatMulInteger or float32")
+    return node.out(lower_matmul(node.low, node.raw(0), node.raw(1)))
+
+
+@handles("Gemm")
+def gemm(node: Node) -> Value:
+    """alpha * A' * B' + beta * C."""
+    low, a, b = node.low, node.raw(0), node.raw(1)
+    if not low.dtype(a).is_float:
+        node.unsupported("a product of integer matrices", "use MatMulInteger or float32")
+    if node.attr("transA", 0):
+        a = low.transpose(a, (1, 0))
+    if node.attr("transB", 0):
+        b = low.transpose(b, (1, 0))
+    result = low.times(lower_matmul(low, a, b), node.attr("alpha", 1.0))
+    if node.has(2):
+        result = low.add(result, low.times(node.raw(2), node.attr("beta", 1.0)))
+    return node.out(result)
+
+
+@handles("Einsum")
+def einsum(node: Node) -> Value:
+    """Products and sums over named axes, each name at most once per operand."""
+    low = node.low
+    equation = node.attr("equation").replace(" ", "")
+    left, _, right = equation.partition("->")
+    terms = left.split(",")
+    letters = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if c not in equation]
+    rests = [node.low.rank(node.raw(i)) - len(term.replace("...", "")) for i, term in enumerate(terms)]
+    most = max([rest for rest, term in zip(rests, terms, strict=True) if "..." in term], default=0)
+    ellipsis = letters[:most]
+    terms = [
+        t.replace("...", "".join(ellipsis[most - r :])) for t, r in zip(terms, rests, strict=True)
+    ]
+    if "->" in equation:
+        right = right.replace("...", "".join(ellipsis))
+    else:
+        once = sorted(c for c in set("".join(terms)) if "".join(terms).count(c) == 1 and c not in ellipsis)
+        right = "".join([*ellipsis, *once])
+    if any(len(set(term)) < len(term) for term in terms):
+        node.unsupported(f"equation {equation!r} takes a diagonal", "write it by Gather")
+    names = right + "".join(sorted(set("".join(terms)) - set(right)))
+    product = None
+    for i, term in enumerate(terms):
+        x = low.transpose(node.wide(i), sorted(range(len(term)), key=lambda axis: names.index(term[axis])))
+        sizes = dict(zip(term, node.shape(i), strict=True))
+        x = low.reshape(x, [sizes.get(name, 1) for name in names])
+        product = x if product is None else low.mul(product, x)
+    assert product is not None
+    return node.out(low.reduce("SUM", product, range(len(right), len(names)), keep=False))

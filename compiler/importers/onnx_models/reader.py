@@ -1,0 +1,261 @@
+"""Reading ONNX files: the rules of the ONNX IR, each with an error of its own, and the binding of dimensions."""
+
+import pathlib
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tosaic.compiler.importers.onnx_models.package import load_onnx_package
+from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
+
+OLDEST_OPSET = 7
+DEFAULT_DOMAINS = ("", "ai.onnx")
+Shapes = Mapping[str, "int | Sequence[int]"]
+
+
+def read_model(source: "str | pathlib.Path | Any", shapes: Shapes | None = None) -> Any:
+    """A checked ModelProto with external data loaded, local functions expanded and static input shapes.
+
+    `source` is a path or a ModelProto, which is not changed.
+    """
+    onnx = load_onnx_package()
+    if isinstance(source, str | pathlib.Path):
+        model = _load(onnx, pathlib.Path(source))
+    else:
+        model = onnx.ModelProto()
+        model.CopyFrom(source)
+    check_versions(onnx, model)
+    if model.functions:
+        model = onnx.inliner.inline_local_functions(model)
+    check_graph(onnx, model.graph, opset_of(model), set())
+    bind_shapes(onnx, model, shapes or {})
+    _check_inference(onnx, model)
+    return model
+
+
+def opset_of(model: Any) -> int:
+    """Version of the default domain's operators."""
+    return next(entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAINS)
+
+
+def _load(onnx: Any, path: pathlib.Path) -> Any:
+    try:
+        return onnx.load(str(path))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path}: cannot be read as ONNX: {str(error).splitlines()[0]}") from None
+    except Exception as error:
+        # protobuf's and the checker's own classes; their import paths differ between releases.
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ModelError(f"{path} is not an ONNX model ({first})") from None
+
+
+def check_versions(onnx: Any, model: Any) -> None:
+    """IR version and opset imports."""
+    if model.ir_version > onnx.IR_VERSION or model.ir_version < 1:
+        raise ModelError(
+            f"IR version {model.ir_version} is not known; 1 to {onnx.IR_VERSION} are, by the installed onnx package"
+        )
+    domains: set[str] = set()
+    for entry in model.opset_import:
+        domain = "" if entry.domain == "ai.onnx" else entry.domain
+        if domain in domains:
+            raise ModelError(f"opset_import names the domain {entry.domain or 'ai.onnx'!r} twice; keep one")
+        domains.add(domain)
+    if "" not in domains:
+        raise ModelError("opset_import does not name the default domain; export the model with an opset version")
+    newest, opset = onnx.defs.onnx_opset_version(), opset_of(model)
+    if not OLDEST_OPSET <= opset <= newest:
+        raise UnsupportedError(
+            f"opset {opset} cannot be imported: {OLDEST_OPSET} to {newest} can; convert the model with "
+            "onnx.version_converter, or install a newer onnx"
+        )
+
+
+def check_graph(onnx: Any, graph: Any, opset: int, outer: set[str]) -> None:
+    """SSA, order, names, operators, arity and attributes of a graph and the graphs inside its nodes."""
+    inputs = [value.name for value in graph.input]
+    constants = [tensor.name for tensor in graph.initializer]
+    constants += [tensor.values.name for tensor in graph.sparse_initializer]
+    if len(set(inputs)) != len(inputs):
+        raise ModelError(f"graph {graph.name!r} has two inputs of one name; names must be unique")
+    for tensor in graph.initializer:
+        _check_data_length(onnx, tensor)
+    if not graph.name:
+        warnings.warn("the ONNX graph has no name", stacklevel=2)
+    known = set(inputs) | set(constants) | outer
+    produced = {name for node in graph.node for name in node.output if name}
+    seen_nodes: set[str] = set()
+    for node in graph.node:
+        label = node_label(node)
+        if node.name and node.name in seen_nodes:
+            warnings.warn(f"two ONNX nodes are called {node.name!r}", stacklevel=2)
+        seen_nodes.add(node.name)
+        for name in node.input:
+            if name and name not in known:
+                if name in produced:
+                    raise ModelError(
+                        f"{label} reads {name!r} before the node that writes it: nodes must be sorted, without cycles"
+                    )
+                raise ModelError(f"{label} reads {name!r}, which nothing defines")
+        _check_node(onnx, node, opset)
+        for attribute in node.attribute:
+            for subgraph in (attribute.g, *attribute.graphs) if attribute.type in (5, 10) else ():
+                if attribute.type == 10 and subgraph is attribute.g:
+                    continue
+                check_graph(onnx, subgraph, opset, known)
+        for name in node.output:
+            if name and name in known:
+                raise ModelError(f"{label} writes {name!r}, which is defined already: each name has one definition")
+            if name:
+                known.add(name)
+    for value in graph.output:
+        if value.name not in known:
+            raise ModelError(f"graph output {value.name!r} is produced by no node")
+
+
+def node_label(node: Any) -> str:
+    """An operator and its name, or its first output when it has none."""
+    return f"{node.op_type} {(node.name or next(iter(node.output), ''))!r}"
+
+
+def _check_data_length(onnx: Any, tensor: Any) -> None:
+    try:
+        onnx.checker.check_tensor(tensor)
+        onnx.numpy_helper.to_array(tensor)
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise ModelError(f"initializer {tensor.name!r} does not hold dims {list(tensor.dims)}: {first}") from None
+
+
+def _check_node(onnx: Any, node: Any, opset: int) -> None:
+    label = node_label(node)
+    if node.domain not in DEFAULT_DOMAINS:
+        raise UnsupportedError(
+            f"{label}: operator {node.op_type} of domain {node.domain!r} has no importer; "
+            "replace it by operators of the default domain, or give it as a local function"
+        )
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opset, "")
+    except Exception:
+        raise ModelError(f"{label}: opset {opset} has no operator {node.op_type}") from None
+    if schema.deprecated:
+        raise ModelError(f"{label}: operator {node.op_type} is deprecated in opset {opset}")
+    count = len(node.input)
+    if not schema.min_input <= count <= schema.max_input:
+        raise ModelError(f"{label} has {count} inputs, not {schema.min_input} to {schema.max_input}")
+    if not schema.min_output <= len(node.output) <= schema.max_output:
+        raise ModelError(
+            f"{label} has {len(node.output)} outputs, not {schema.min_output} to {schema.max_output}"
+        )
+    single = onnx.defs.OpSchema.FormalParameterOption.Single
+    for name, parameter in zip(node.input, schema.inputs, strict=False):
+        if not name and parameter.option == single:
+            raise ModelError(f"{label}: required input {parameter.name} is empty")
+    given = {attribute.name for attribute in node.attribute}
+    for attribute in node.attribute:
+        if attribute.name not in schema.attributes:
+            raise ModelError(f"{label}: operator {node.op_type} has no attribute {attribute.name!r}")
+        wanted = schema.attributes[attribute.name].type
+        if attribute.type and attribute.type != int(getattr(wanted, "value", wanted)):
+            raise ModelError(f"{label}: attribute {attribute.name!r} must be of type {wanted}")
+    for name, description in schema.attributes.items():
+        if description.required and name not in given:
+            raise ModelError(f"{label}: required attribute {name!r} is missing")
+
+
+# --- shapes ---------------------------------------------------------------------------------------------------
+
+
+def bind_shapes(onnx: Any, model: Any, shapes: Shapes) -> None:
+    """Gives every input a static shape; InputError names the dimension and the option that binds it."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    used: set[str] = set()
+    for value in model.graph.input:
+        if value.name in constants:
+            continue
+        if not value.type.HasField("tensor_type"):
+            raise UnsupportedError(f"input {value.name!r} is a sequence, map or optional; TOSA has tensors only")
+        tensor = value.type.tensor_type
+        if value.name in shapes and not isinstance(shapes[value.name], int):
+            sizes = _shape_list(shapes[value.name])
+            if tensor.HasField("shape"):
+                _check_compatible(value, sizes)
+            used.add(value.name)
+            del tensor.shape.dim[:]
+            for size in sizes:
+                tensor.shape.dim.add().dim_value = size
+        if not tensor.HasField("shape"):
+            raise InputError(
+                f"input {value.name!r} has no rank: TOSA needs static shapes; give --shape {value.name}=1,3,224,224"
+            )
+        for axis, dimension in enumerate(tensor.shape.dim):
+            if dimension.WhichOneof("value") == "dim_value" and dimension.dim_value > 0:
+                continue
+            name = dimension.dim_param
+            bound = shapes.get(name) if name else None
+            if bound is None or not isinstance(bound, int):
+                what = f"dimension {name!r}" if name else f"axis {axis}"
+                option = f"{name}=1" if re.fullmatch(r"\w+", name or "") else f"{value.name}=SIZES"
+                raise InputError(
+                    f"input {value.name!r}: {what} is open, and TOSA needs static shapes; give --shape {option}"
+                )
+            used.add(name)
+            dimension.dim_value = bound
+    unknown = set(shapes) - used
+    if unknown:
+        raise InputError(f"--shape {sorted(unknown)[0]}: the model has no such open dimension or input")
+    # What the file says of inner values may name the symbols: it is inferred again.
+    del model.graph.value_info[:]
+
+
+def _shape_list(sizes: int | Sequence[int]) -> list[int]:
+    return [sizes] if isinstance(sizes, int) else [int(size) for size in sizes]
+
+
+def _check_compatible(value: Any, sizes: Sequence[int]) -> None:
+    declared = value.type.tensor_type.shape.dim
+    fits = len(declared) == len(sizes) and all(
+        d.WhichOneof("value") != "dim_value" or d.dim_value <= 0 or d.dim_value == size
+        for d, size in zip(declared, sizes, strict=True)
+    )
+    if not fits:
+        known = [d.dim_value or d.dim_param or "?" for d in declared]
+        raise InputError(f"--shape {value.name}: {list(sizes)} does not fit the declared shape {known}")
+
+
+def _check_inference(onnx: Any, model: Any) -> None:
+    """ModelError where declared or operand types and shapes contradict each other."""
+    skeleton = onnx.ModelProto()
+    skeleton.CopyFrom(model)
+    _drop_big_data(skeleton.graph)
+    try:
+        onnx.shape_inference.infer_shapes(skeleton, check_type=True, strict_mode=True)
+    except Exception as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        message = re.sub(r"^\[\w+\]\s*", "", lines[0] if lines else type(error).__name__)
+        raise ModelError(f"types and shapes contradict each other: {message}") from None
+
+
+def _drop_big_data(graph: Any) -> None:
+    """Large initializers become inputs: inference needs their types only."""
+    declared = {value.name for value in graph.input}
+    for index in reversed(range(len(graph.initializer))):
+        tensor = graph.initializer[index]
+        if _elements(tensor.dims) <= 1024:
+            continue
+        if tensor.name not in declared:
+            value = graph.input.add()
+            value.name = tensor.name
+            value.type.tensor_type.elem_type = tensor.data_type
+            for size in tensor.dims:
+                value.type.tensor_type.shape.dim.add().dim_value = size
+            value.type.tensor_type.shape.SetInParent()
+        del graph.initializer[index]
+
+
+def _elements(dims: Iterable[int]) -> int:
+    total = 1
+    for size in dims:
+        total *= size
+    return total

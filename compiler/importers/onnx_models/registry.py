@@ -1,0 +1,22 @@
+"""Handlers by operator name."""
+
+from collections.abc import Callable
+
+from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.onnx_models.values import Value
+
+Handler = Callable[[Node], Value | list[Value]]
+
+HANDLERS: dict[str, Handler] = {}
+"""Every operator of the default domain that has a lowering of its own."""
+
+
+def handles(*names: str) -> Callable[[Handler], Handler]:
+    """Registers a function as the handler of operators."""
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            HANDLERS[name] = handler
+        return handler
+
+    return register

@@ -1,0 +1,103 @@
+"""The node tests of the package onnx: models, inputs and expected outputs, run through the importer and golden."""
+
+import functools
+import pathlib
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.loader import load_model_tests
+from tosaic.compiler.importers.onnx_models import import_onnx
+from tosaic.compiler.importers.onnx_models.errors import RunTimeValueError
+from tosaic.compiler.ir import Graph
+from tosaic.sim.golden import evaluate
+
+_CARRIED = {"uint8": "int8", "uint16": "int16"}
+
+
+@functools.cache
+def cases() -> dict[str, Any]:
+    """Every node test that is not the expansion of another one, by name without `test_`."""
+    return {
+        case.name.removeprefix("test_"): case
+        for case in load_model_tests(kind="node")
+        if "expanded" not in case.name
+    }
+
+
+@dataclass
+class Result:
+    """What golden computed and what ONNX expects, by output."""
+
+    graph: Graph
+    baked: list[str]
+    got: dict[str, np.ndarray]
+    wanted: dict[str, np.ndarray]
+
+
+def _array(path: pathlib.Path) -> np.ndarray:
+    return numpy_helper.to_array(onnx.load_tensor(str(path)))
+
+
+def run_case(name: str) -> list[Result]:
+    """Imports the model and evaluates every data set. Inputs that decide shapes are made initializers."""
+    case = cases()[name]
+    folder = pathlib.Path(case.model_dir)
+    results = []
+    for data in sorted(folder.glob("test_data_set_*")):
+        model = onnx.load(folder / "model.onnx")
+        names = [value.name for value in model.graph.input]
+        inputs = {n: _array(data / f"input_{i}.pb") for i, n in enumerate(names)}
+        wanted = {v.name: _array(data / f"output_{i}.pb") for i, v in enumerate(model.graph.output)}
+        graph, baked = imported(model, inputs)
+        feeds = {n: _carried(inputs[n], graph, n) for n in graph.inputs}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            got = evaluate(graph, feeds)
+        got = {n: _uncarried(value, wanted[n]) for n, value in got.items()}
+        results.append(Result(graph, baked, got, wanted))
+    assert results
+    return results
+
+
+def imported(model: Any, inputs: dict[str, np.ndarray]) -> tuple[Graph, list[str]]:
+    """The graph, and the names of the inputs that had to become constants."""
+    baked: list[str] = []
+    while True:
+        try:
+            return import_onnx(model, {n: a.shape for n, a in inputs.items() if n not in baked}), baked
+        except RunTimeValueError as error:
+            if error.tensor not in inputs or error.tensor in baked:
+                raise
+            baked.append(error.tensor)
+            model.graph.initializer.append(numpy_helper.from_array(inputs[error.tensor], error.tensor))
+
+
+def _carried(array: np.ndarray, graph: Graph, name: str) -> np.ndarray:
+    """An input as the TOSA graph takes it: int64 as int32, unsigned ones as bit patterns."""
+    if array.dtype.name in _CARRIED:
+        return array.view(_CARRIED[array.dtype.name])
+    if array.dtype == np.int64:
+        return array.astype(np.int32)
+    return array.astype(graph.tensors[name].dtype.numpy)
+
+
+def _uncarried(array: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    return array.view(wanted.dtype) if wanted.dtype.name in _CARRIED else array
+
+
+def differs(result: Result, rtol: float, atol: float) -> str | None:
+    """What is wrong with a result; None if it is within the test's tolerance."""
+    for name, wanted in result.wanted.items():
+        got = result.got[name]
+        if got.shape != wanted.shape:
+            return f"{name}: shape {got.shape}, not {wanted.shape}"
+        if wanted.dtype.kind in "fV" or wanted.dtype.name == "bfloat16":
+            if not np.allclose(got.astype(np.float64), wanted.astype(np.float64), rtol, atol, equal_nan=True):
+                return f"{name}: off by {np.abs(got.astype(np.float64) - wanted.astype(np.float64)).max()}"
+        elif not np.array_equal(got, wanted):
+            return f"{name}: {(got != wanted).sum()} of {got.size} elements differ"
+    return None
