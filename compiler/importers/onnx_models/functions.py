@@ -1,9 +1,10 @@
 """Operators that ONNX defines by a function body: expanded to simpler nodes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
+from tosaic.compiler.importers.onnx_models.reader import add_defaults
 from tosaic.compiler.importers.onnx_models.values import Value
 
 
@@ -25,7 +26,10 @@ def expand(node: Any, inputs: Sequence[Value | None], opset: int) -> list[Any] |
         if value.data is not None and value.data.size <= 1024:
             initializers.append(onnx.numpy_helper.from_array(value.data, name))
     outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
-    graph = onnx.helper.make_graph([node], "function", infos, outputs, initializers)
+    whole = onnx.NodeProto()
+    whole.CopyFrom(node)
+    add_defaults(onnx, whole, opset)
+    graph = onnx.helper.make_graph([whole], "function", infos, outputs, initializers)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
     try:
         inlined = onnx.inliner.inline_selected_functions(
@@ -44,16 +48,20 @@ _SPELLING = {"float32": "FLOAT", "float64": "DOUBLE"}
 def _renamed(nodes: list[Any], kept: set[str], prefix: str) -> list[Any]:
     """The nodes with inner names that no other expansion uses."""
 
-    def rename(name: str, known: set[str]) -> str:
-        return f"{prefix}/{name}" if name in known else name
-
-    known: set[str] = set()
+    _rename(nodes, {name for node in nodes for name in node.output if name} - kept, prefix)
     for node in nodes:
-        for i, name in enumerate(node.input):
-            node.input[i] = rename(name, known)
-        known |= {name for name in node.output if name and name not in kept}
-        for i, name in enumerate(node.output):
-            node.output[i] = rename(name, known)
-        if not node.name:
-            node.name = f"{prefix}/{node.op_type}"
+        node.name = node.name or f"{prefix}/{node.op_type}"
     return nodes
+
+
+def _rename(nodes: Iterable[Any], inner: set[str], prefix: str) -> None:
+    """Puts the prefix before the names `inner`, in nested graphs too, which read them."""
+    for node in nodes:
+        node.input[:] = [f"{prefix}/{name}" if name in inner else name for name in node.input]
+        node.output[:] = [f"{prefix}/{name}" if name in inner else name for name in node.output]
+        for attribute in node.attribute:
+            if attribute.type == attribute.GRAPH:
+                own = {value.name for value in attribute.g.input}
+                _rename(attribute.g.node, inner - own, prefix)
+                for value in attribute.g.output:
+                    value.name = f"{prefix}/{value.name}" if value.name in inner - own else value.name

@@ -21,6 +21,7 @@ from tosaic.compiler.ir import DType, Graph, validate
 from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 
 _HANDLER_MODULES = (elementwise, images, layout, matrices, quantized, reductions)
+_SHAPE_INPUTS = {"CenterCropPad": (1,), "AffineGrid": (1,)}
 MAX_TRIPS = 4096
 """Loops that run longer are not unrolled."""
 
@@ -79,6 +80,10 @@ class Importer:
                 f"input {value.name!r} has data type {kind}, which TOSA has not; convert the model to float32 or int32"
             )
         shape = tuple(dimension.dim_value for dimension in value.type.tensor_type.shape.dim)
+        if 0 in shape:
+            # TOSA has no empty tensors; but the value of one is known.
+            self.values[value.name] = constant_value(value.name, np.zeros(shape, kind))
+            return
         tensor = self.low.build.input(value.name, shape, STORAGE[kind])
         if kind in OFFSET:
             tensor = self._unsigned(tensor, kind, entering=True)
@@ -164,6 +169,8 @@ class Importer:
 
     def _function(self, node: Any, inputs: Sequence[Value | None], view: Node) -> list[Value]:
         """An operator without a handler, by its function body."""
+        for index in _SHAPE_INPUTS.get(node.op_type, ()):
+            view.const(index)
         body = expand(node, inputs, self.opset)
         if body is None:
             view.unsupported("the operator has no TOSA form", "replace it in the model, or compute it outside")

@@ -97,11 +97,12 @@ def split(node: Node) -> list[Value]:
     size = node.shape()[axis]
     part = -(-size // count)
     sizes = node.ints(1, "split") or [*[part] * (count - 1), size - part * (count - 1)]
-    if min(sizes) < 1:
-        node.unsupported(f"parts of sizes {sizes}", "TOSA has no empty tensors")
+    shape = node.shape()
     starts = np.cumsum([0, *sizes[:-1]])
     return [
         node.out_raw(node.low.slice_axis(node.raw(), axis, int(start), length))
+        if length
+        else node.out_constant(np.zeros((*shape[:axis], 0, *shape[axis + 1 :]), node.kind()))
         for start, length in zip(starts, sizes, strict=True)
     ]
 
@@ -164,6 +165,22 @@ def pad(node: Node) -> Value:
             around = (max(before, 0), max(after, 0))
             x = low.take(kept, axis, np.pad(np.arange(low.shape(kept)[axis]), around, mode=mode))
     return node.out_raw(x)
+
+
+@handles(
+    "Constant",
+    "ConstantOfShape",
+    "Range",
+    "HannWindow",
+    "HammingWindow",
+    "BlackmanWindow",
+    "MelWeightMatrix",
+)
+def known(node: Node) -> Value:
+    """Operators that are folded when their inputs are known; this is what happens when they are not."""
+    for index in range(len(node.inputs)):
+        node.const(index)
+    node.unsupported("its value cannot be computed", "store it as an initializer")
 
 
 @handles("Shape", "Size")

@@ -65,7 +65,7 @@ def check_versions(onnx: Any, model: Any) -> None:
     if "" not in domains:
         raise ModelError("opset_import does not name the default domain; export the model with an opset version")
     newest, opset = onnx.defs.onnx_opset_version(), opset_of(model)
-    if not OLDEST_OPSET <= opset <= newest:
+    if not 1 <= opset <= newest:
         raise UnsupportedError(
             f"opset {opset} cannot be imported: {OLDEST_OPSET} to {newest} can; convert the model with "
             "onnx.version_converter, or install a newer onnx"
@@ -114,6 +114,14 @@ def check_graph(onnx: Any, graph: Any, opset: int, outer: set[str]) -> None:
             raise ModelError(f"graph output {value.name!r} is produced by no node")
 
 
+def _unchanged(onnx: Any, schema: Any) -> bool:
+    """Whether an operator older than OLDEST_OPSET means the same there."""
+    try:
+        return onnx.defs.get_schema(schema.name, OLDEST_OPSET, "").since_version == schema.since_version
+    except Exception:
+        return False
+
+
 def node_label(node: Any) -> str:
     """An operator and its name, or its first output when it has none."""
     return f"{node.op_type} {(node.name or next(iter(node.output), ''))!r}"
@@ -139,6 +147,11 @@ def _check_node(onnx: Any, node: Any, opset: int) -> None:
         schema = onnx.defs.get_schema(node.op_type, opset, "")
     except Exception:
         raise ModelError(f"{label}: opset {opset} has no operator {node.op_type}") from None
+    if opset < OLDEST_OPSET and not _unchanged(onnx, schema):
+        raise UnsupportedError(
+            f"{label}: {node.op_type} of opset {opset} differs from that of opset {OLDEST_OPSET}, the oldest that is "
+            "imported; convert the model with onnx.version_converter"
+        )
     if schema.deprecated:
         raise ModelError(f"{label}: operator {node.op_type} is deprecated in opset {opset}")
     count = len(node.input)
@@ -190,7 +203,7 @@ def bind_shapes(onnx: Any, model: Any, shapes: Shapes) -> None:
                 f"input {value.name!r} has no rank: TOSA needs static shapes; give --shape {value.name}=1,3,224,224"
             )
         for axis, dimension in enumerate(tensor.shape.dim):
-            if dimension.WhichOneof("value") == "dim_value" and dimension.dim_value > 0:
+            if dimension.WhichOneof("value") == "dim_value" and dimension.dim_value >= 0:
                 continue
             name = dimension.dim_param
             bound = shapes.get(name) if name else None
@@ -229,12 +242,25 @@ def _check_inference(onnx: Any, model: Any) -> None:
     skeleton = onnx.ModelProto()
     skeleton.CopyFrom(model)
     _drop_big_data(skeleton.graph)
+    for node in skeleton.graph.node:
+        add_defaults(onnx, node, opset_of(model))
     try:
         onnx.shape_inference.infer_shapes(skeleton, check_type=True, strict_mode=True)
     except Exception as error:
         lines = [line for line in str(error).splitlines() if line.strip()]
         message = re.sub(r"^\[\w+\]\s*", "", lines[0] if lines else type(error).__name__)
         raise ModelError(f"types and shapes contradict each other: {message}") from None
+
+
+def add_defaults(onnx: Any, node: Any, opset: int) -> None:
+    """Writes down the default attributes of an operator with a function body: the body needs them."""
+    schema = onnx.defs.get_schema(node.op_type, opset, "")
+    if not (schema.has_function or schema.has_context_dependent_function):
+        return
+    given = {attribute.name for attribute in node.attribute}
+    for name, description in schema.attributes.items():
+        if name not in given and description.default_value.name:
+            node.attribute.append(description.default_value)
 
 
 def _drop_big_data(graph: Any) -> None:
