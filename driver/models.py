@@ -1,13 +1,14 @@
-"""Opens what users hand in: a TOSA file or a compiled program."""
+"""Opens what users hand in: a TOSA file, a model to import, or a compiled program."""
 
 import pathlib
+from collections.abc import Mapping, Sequence
 
+from tosaic.compiler.importers import IMPORTED_SUFFIXES, import_model
 from tosaic.compiler.ir import Graph, read_tosa
 from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
 from tosaic.compiler.program import Program
 
 _LATER = {
-    ".onnx": "ONNX models",
     ".nnef": "NNEF models",
     ".mlmodel": "Core ML models",
     ".tflite": "TFLite models",
@@ -15,8 +16,12 @@ _LATER = {
 }
 
 
-def open_model(source: "str | pathlib.Path | Graph | Program") -> Graph | Program:
-    """The graph or program in a file (`.tosa`, `.tsc`), or the object itself.
+def open_model(
+    source: "str | pathlib.Path | Graph | Program", shapes: Mapping[str, int | Sequence[int]] | None = None
+) -> Graph | Program:
+    """The graph or program in a file (`.tosa`, `.onnx`, `.tsc`), or the object itself.
+
+    `shapes` binds the open dimensions of an imported model, by dimension or by input.
 
     InputError when there is no such file, UnsupportedError for a format that has no importer, ModelError for a
     damaged file.
@@ -28,6 +33,10 @@ def open_model(source: "str | pathlib.Path | Graph | Program") -> Graph | Progra
         raise UnsupportedError(
             f"{path.name}: {_LATER[path.suffix]} cannot be imported yet; convert the model to .tosa"
         )
+    if path.suffix in IMPORTED_SUFFIXES:
+        return _imported(path, shapes)
+    if shapes:
+        raise InputError(f"{path}: its shapes are static: leave --shape out")
     if not path.is_file():
         reason = "it is a directory" if path.is_dir() else "there is no such file"
         raise InputError(f"{path}: cannot be read: {reason}; give a .tosa model or a .tsc program")
@@ -42,3 +51,12 @@ def open_model(source: "str | pathlib.Path | Graph | Program") -> Graph | Progra
         raise ModelError(f"{path}: {error}{way_out}") from None
     except UnsupportedError as error:
         raise UnsupportedError(f"{path}: {error}") from None
+
+
+def _imported(path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None) -> Graph:
+    """Imports a model; what is wrong with it is said with the file's name."""
+    try:
+        return import_model(path, shapes)
+    except (ModelError, UnsupportedError) as error:
+        text = str(error)
+        raise type(error)(text if text.startswith(str(path)) else f"{path}: {text}") from None

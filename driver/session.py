@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,7 @@ class Session:
         optimize: bool = True,
         keep_layers: bool = False,
         progress: Progress | None = None,
+        shapes: Mapping[str, int | Sequence[int]] | None = None,
     ):
         check_target(target)
         chosen = find_config(config or "base")
@@ -70,7 +71,7 @@ class Session:
             raise InputError(f"max_cycles must be at least 1, not {max_cycles}")
         if memory_latency < 0:
             raise InputError(f"memory latency must be at least 0 cycles, not {memory_latency}")
-        opened = open_model(model)
+        opened = open_model(model, shapes)
         self.graph = opened if isinstance(opened, Graph) else None
         self.program: Program | None = None
         self._runner: Runner | None = None

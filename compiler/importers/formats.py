@@ -25,4 +25,6 @@ def import_model(path: str | pathlib.Path, shapes: Mapping[str, int | Sequence[i
 
         return import_onnx(path, shapes)
     known = ", ".join(IMPORTED_SUFFIXES)
-    raise UnsupportedError(f"{path.name}: there is no importer for {path.suffix or 'this file'}; known: {known}")
+    raise UnsupportedError(
+        f"{path.name}: there is no importer for {path.suffix or 'this file'}; known: {known}"
+    )

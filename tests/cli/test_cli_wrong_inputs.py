@@ -145,8 +145,8 @@ def test_truncated_model(refused, here):
 
 
 def test_other_formats(refused):
-    assert refused("run", "model.onnx") == (
-        "model.onnx: ONNX models cannot be imported yet; convert the model to .tosa"
+    assert refused("run", "model.nnef") == (
+        "model.nnef: NNEF models cannot be imported yet; convert the model to .tosa"
     )
     assert refused("check", "model.tflite") == (
         "model.tflite: TFLite models cannot be imported yet; convert the model to .tosa"

@@ -3,6 +3,7 @@
 import functools
 import pathlib
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
+
 from tosaic.compiler.importers.onnx_models import import_onnx
 from tosaic.compiler.importers.onnx_models.errors import RunTimeValueError
 from tosaic.compiler.ir import Graph
@@ -38,20 +40,45 @@ class Result:
     wanted: dict[str, np.ndarray]
 
 
-def _array(path: pathlib.Path) -> np.ndarray:
-    return numpy_helper.to_array(onnx.load_tensor(str(path)))
+def first_data_set(case: Any) -> tuple[Any, list[Any], list[Any]]:
+    """Model, inputs and expected outputs of the first data set."""
+    return next(_data_sets(case))
+
+
+def _data_sets(case: Any) -> Iterator[tuple[Any, list[Any], list[Any]]]:
+    """Model, inputs and expected outputs: from memory, or (before onnx 1.23) from the package's files."""
+    if case.model is not None:
+        for inputs, outputs in case.data_sets:
+            model = onnx.ModelProto()
+            model.CopyFrom(case.model)
+            yield model, [_numbers(value) for value in inputs], [_numbers(value) for value in outputs]
+        return
+    folder = pathlib.Path(case.model_dir)
+    for data in sorted(folder.glob("test_data_set_*")):
+        model = onnx.load(folder / "model.onnx")
+        inputs = [_array(data / f"input_{i}.pb") for i in range(len(model.graph.input))]
+        yield model, inputs, [_array(data / f"output_{i}.pb") for i in range(len(model.graph.output))]
+
+
+def _numbers(value: Any) -> Any:
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
+def _array(path: pathlib.Path) -> Any:
+    """The tensor in a file; None for a sequence or an optional, which TOSA does not have."""
+    try:
+        return numpy_helper.to_array(onnx.load_tensor(str(path)))
+    except Exception:
+        return None
 
 
 def run_case(name: str) -> list[Result]:
     """Imports the model and evaluates every data set. Inputs that decide shapes are made initializers."""
     case = cases()[name]
-    folder = pathlib.Path(case.model_dir)
     results = []
-    for data in sorted(folder.glob("test_data_set_*")):
-        model = onnx.load(folder / "model.onnx")
-        names = [value.name for value in model.graph.input]
-        inputs = {n: _array(data / f"input_{i}.pb") for i, n in enumerate(names)}
-        wanted = {v.name: _array(data / f"output_{i}.pb") for i, v in enumerate(model.graph.output)}
+    for model, given, expected in _data_sets(case):
+        inputs = dict(zip((value.name for value in model.graph.input), given, strict=True))
+        wanted = dict(zip((value.name for value in model.graph.output), expected, strict=True))
         graph, baked = imported(model, inputs)
         feeds = {n: _carried(inputs[n], graph, n) for n in graph.inputs}
         with warnings.catch_warnings():
@@ -68,7 +95,9 @@ def imported(model: Any, inputs: dict[str, np.ndarray]) -> tuple[Graph, list[str
     baked: list[str] = []
     while True:
         try:
-            return import_onnx(model, {n: a.shape for n, a in inputs.items() if n not in baked}), baked
+            return import_onnx(
+                model, {n: a.shape for n, a in inputs.items() if n not in baked and a is not None}
+            ), baked
         except RunTimeValueError as error:
             if error.tensor not in inputs or error.tensor in baked:
                 raise

@@ -7,12 +7,25 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from tosaic.cli import bench, check, compile, configs, conformance, demo, nnr, operators, run, verilog
+from tosaic.cli import (
+    bench,
+    check,
+    compile,
+    configs,
+    conformance,
+    demo,
+    import_,
+    nnr,
+    operators,
+    run,
+    verilog,
+)
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("run")(run.run)
 app.command("compile")(compile.compile_)
 app.command("check")(check.check)
+app.command("import")(import_.import_)
 app.command("conformance")(conformance.conformance)
 app.command("operators")(operators.operators)
 app.command("configs")(configs.configs)

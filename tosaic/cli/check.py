@@ -13,19 +13,20 @@ from tosaic.driver.session import find_config
 
 
 def check(
-    model: Annotated[str, typer.Argument(help="A .tosa model.")],
+    model: Annotated[str, typer.Argument(help="A .tosa or .onnx model.")],
     config: options.Config = "base",
+    shape: options.Shape = None,
     verbose: options.Verbose = False,
 ) -> None:
     """List every operator: runs on the accelerator, or does not and why. Exit 1 if any does not."""
-    graph = open_model(model)
+    graph = open_model(model, options.bindings(shape))
     if not isinstance(graph, Graph):
         raise InputError(f"{model} is a compiled program: everything in it runs")
     verdicts = check_support(graph, find_config(config))
     for verdict in verdicts:
-        shape = graph.tensors[verdict.operator.outputs[0]]
+        result = graph.tensors[verdict.operator.outputs[0]]
         reason = verdict.reason.removeprefix(f"{verdict.operator}: ")
-        print(f"{'ok ' if verdict.runs else 'NO '} {verdict.operator.name:32} {str(shape):48} {reason}")
+        print(f"{'ok ' if verdict.runs else 'NO '} {verdict.operator.name:32} {str(result):48} {reason}")
     missing = sum(not verdict.runs for verdict in verdicts)
     print(f"{len(verdicts) - missing} of {len(verdicts)} operators run on {config}")
     if missing:

@@ -13,11 +13,12 @@ from tosaic.driver.session import Session
 
 
 def compile_(
-    model: Annotated[str, typer.Argument(help="A .tosa model.")],
+    model: Annotated[str, typer.Argument(help="A .tosa or .onnx model.")],
     output: Annotated[
         pathlib.Path, typer.Option("-o", "--output", metavar="FILE.tsc", help="The program file.")
     ],
     config: options.Config = "base",
+    shape: options.Shape = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Compile a model for a configuration."""
@@ -26,7 +27,9 @@ def compile_(
     check_file(output)
     with progress_bar(f"open {model}") as progress:
         # The emulator needs no device: this compiles and checks, and runs nothing.
-        program = Session(model, "emulator", config, progress=progress).program
+        program = Session(
+            model, "emulator", config, progress=progress, shapes=options.bindings(shape)
+        ).program
     assert program is not None
     with writing(output):
         program.save(output)

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from tosaic.compiler.ir.errors import InputError
+
 Config = Annotated[str, typer.Option("--config", help="Configuration; `tosaic configs` lists them.")]
 ConfigOrProgram = Annotated[
     str | None,
@@ -25,3 +27,26 @@ Bandwidth = Annotated[
 Latency = Annotated[
     int, typer.Option("--memory-latency", metavar="N", min=0, help="External memory, cycles.")
 ]
+Shape = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="NAME=SIZES",
+        help="Of an imported model: size of a symbolic dimension (batch=1), or an input's shape (x=1,3,224,224).",
+    ),
+]
+
+
+def bindings(texts: list[str] | None) -> dict[str, int | list[int]]:
+    """What `--shape` options bind: one number is a dimension, several are a shape."""
+    found: dict[str, int | list[int]] = {}
+    for text in texts or []:
+        name, _, sizes = text.rpartition("=")
+        try:
+            numbers = [int(size) for size in sizes.rstrip(",").split(",")]
+        except ValueError:
+            numbers = []
+        if not name or not numbers or min(numbers) < 1:
+            raise InputError(f"--shape {text}: write NAME=SIZE or NAME=SIZE,SIZE,... with positive sizes")
+        found[name] = numbers if "," in sizes else numbers[0]
+    return found

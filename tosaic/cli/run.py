@@ -16,7 +16,7 @@ from tosaic.driver.session import NodeArg, Session
 
 
 def run(
-    model: Annotated[str, typer.Argument(help="A .tosa model or a compiled .tsc program.")],
+    model: Annotated[str, typer.Argument(help="A .tosa or .onnx model or a compiled .tsc program.")],
     inputs: Annotated[list[str] | None, typer.Option("-i", "--input", metavar="NAME=FILE.npy")] = None,
     output: Annotated[
         pathlib.Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write NAME.npy files.")
@@ -54,6 +54,7 @@ def run(
             "--trace", metavar="FILE.json", help="Write a timeline of the units for ui.perfetto.dev."
         ),
     ] = None,
+    shape: options.Shape = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Run a model and print its outputs and measurements."""
@@ -76,6 +77,7 @@ def run(
             optimize=not no_fuse,
             keep_layers=layers and check,
             progress=progress,
+            shapes=options.bindings(shape),
         )
         values = _inputs(session.inputs, inputs or [], random)
         progress(f"run on {on}", 0, 1)

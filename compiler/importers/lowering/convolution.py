@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,7 @@ def convolve(
     result, accumulator = result_types(low.dtype(x))
     bias = bias or low.constant(np.zeros(outputs), result)
     zeros = [low.zero_point(x, zero_points[0]), low.zero_point(weight, zero_points[1])]
-    attributes = {
+    attributes: dict[str, Any] = {
         "pad": flat_pads(windows),
         "stride": [w.stride for w in windows],
         "dilation": [w.dilation for w in windows],
@@ -152,9 +153,7 @@ def _transposed_3d(low: Lowering, x: str, weight: str, bias: str, windows: Seque
     for axis, window in enumerate(windows, 1):
         x = stuff_zeros(low, x, axis, window.stride)
         weight = low.reverse(weight, axis)
-    around = [
-        Window(w.kernel, 1, 1, w.kernel - 1 - w.before, w.kernel - 1 - w.after) for w in windows
-    ]
+    around = [Window(w.kernel, 1, 1, w.kernel - 1 - w.before, w.kernel - 1 - w.after) for w in windows]
     return convolve(low, x, weight, bias, around)
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -55,7 +56,11 @@ class Lowering:
         return self.constant([value], self.dtype(tensor))
 
     def op(
-        self, name: str, *inputs: str, dtype: DType | None = None, **attributes: int | bool | str | list[int] | float
+        self,
+        name: str,
+        *inputs: str,
+        dtype: DType | None = None,
+        **attributes: Any,
     ) -> str:
         """Adds an operator with one result."""
         return self.build.add(name, list(inputs), dtype=dtype, **attributes)
@@ -121,7 +126,9 @@ class Lowering:
             return parts[0]
         values = [self.data(part) for part in parts]
         if all(value is not None for value in values):
-            return self.constant(np.concatenate([v for v in values if v is not None], axis), self.dtype(parts[0]))
+            return self.constant(
+                np.concatenate([v for v in values if v is not None], axis), self.dtype(parts[0])
+            )
         return self.op("CONCAT", *parts, axis=axis)
 
     def tile(self, x: str, multiples: Sequence[int]) -> str:
@@ -172,7 +179,7 @@ class Lowering:
         rank = max(self.rank(tensor) for tensor in tensors)
         return [self.reshape(t, (1,) * (rank - self.rank(t)) + self.shape(t)) for t in tensors]
 
-    def binary(self, name: str, a: str, b: str, **attributes: str | bool) -> str:
+    def binary(self, name: str, a: str, b: str, **attributes: Any) -> str:
         """An elementwise operator of two tensors that broadcast."""
         return self.op(name, *self.aligned(a, b), **attributes)
 

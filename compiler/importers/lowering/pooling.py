@@ -80,7 +80,9 @@ def _by_planes(low: Lowering, x: str, windows: Sequence[Window], pool: Pool) -> 
     return low.reshape(result, (shape[0], low.shape(result)[1], height, width, channels))
 
 
-def _pool(low: Lowering, name: str, x: str, windows: Sequence[Window], *operands: str, **attributes: DType) -> str:
+def _pool(
+    low: Lowering, name: str, x: str, windows: Sequence[Window], *operands: str, **attributes: DType
+) -> str:
     return low.op(
         name,
         x,

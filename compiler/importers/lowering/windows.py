@@ -41,10 +41,14 @@ class Window:
         """Padding for ceil(size / stride) positions; the odd element goes to the end when `upper`."""
         total = max((-(-size // self.stride) - 1) * self.stride + self.extent - size, 0)
         small = total // 2
-        return replace(self, before=small if upper else total - small, after=total - small if upper else small)
+        return replace(
+            self, before=small if upper else total - small, after=total - small if upper else small
+        )
 
 
-def cut_negative(low: Lowering, x: str, windows: Sequence[Window], first: int = 1) -> tuple[str, list[Window]]:
+def cut_negative(
+    low: Lowering, x: str, windows: Sequence[Window], first: int = 1
+) -> tuple[str, list[Window]]:
     """Slices off what negative padding drops; axis `first` is the first spatial one."""
     pads = [(0, 0)] * low.rank(x)
     for i, window in enumerate(windows):

@@ -8,7 +8,7 @@ import numpy as np
 from tosaic.compiler.importers.lowering import Lowering, activations
 from tosaic.compiler.importers.onnx_models.node import Node, storage
 from tosaic.compiler.importers.onnx_models.registry import HANDLERS, Handler, handles
-from tosaic.compiler.importers.onnx_models.values import KINDS, Value
+from tosaic.compiler.importers.onnx_models.values import KINDS, STORAGE, Value
 from tosaic.compiler.ir import DType
 
 _FLOATS = ("float32", "float16", "bfloat16")
@@ -219,9 +219,17 @@ def bitwise_not(node: Node) -> Value:
 
 @handles("BitShift")
 def bit_shift(node: Node) -> Value:
-    """Shifts of unsigned integers up to 16 bits: int32 holds them."""
-    name = "LOGICAL_LEFT_SHIFT" if node.attr("direction") == "LEFT" else "LOGICAL_RIGHT_SHIFT"
-    return node.out(node.low.binary(name, node.wide(0), node.wide(1)))
+    """int32 holds every type, so that a right shift may be arithmetic. Shifts out of range shift everything out."""
+    low, x, shift = node.low, node.wide(0), node.wide(1)
+    bits = STORAGE[node.kind()].bits
+    outside = low.binary(
+        "LOGICAL_OR", low.is_negative(shift), low.greater(shift, low.scalar(bits - 1, shift))
+    )
+    shift = low.select(outside, low.scalar(31, shift), shift)
+    if node.attr("direction") == "LEFT":
+        shifted = low.binary("LOGICAL_LEFT_SHIFT", x, shift)
+        return node.out(low.select(outside, low.scalar(0, x), shifted))
+    return node.out(low.binary("ARITHMETIC_RIGHT_SHIFT", x, shift, round=False))
 
 
 @handles("IsNaN")
@@ -277,7 +285,7 @@ def cast(node: Node) -> Value:
 def clip(node: Node) -> Value:
     """Bounds are attributes in old opsets, and inputs, known now or not, in new ones."""
     low, x = node.low, node.wide()
-    bounds = []
+    bounds: list[float | None] = []
     for index, name in ((1, "min"), (2, "max")):
         if name in node.attributes:
             bounds.append(float(node.attr(name)))

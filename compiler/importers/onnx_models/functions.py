@@ -17,7 +17,8 @@ def expand(node: Any, inputs: Sequence[Value | None], opset: int) -> list[Any] |
     schema = onnx.defs.get_schema(node.op_type, opset, "")
     if not (schema.has_function or schema.has_context_dependent_function):
         return None
-    infos, initializers = [], []
+    infos: list[Any] = []
+    initializers: list[Any] = []
     for name, value in zip(node.input, inputs, strict=True):
         if value is None or name in {info.name for info in infos}:
             continue

@@ -116,7 +116,9 @@ def pool(node: Node) -> Value | list[Value]:
         padded = bool(node.attr("count_include_pad", 0))
         return node.out(channels_first(low, average_pool(low, x, windows, ceil, padded)))
     norm = int(node.attr("p", 2))
-    return node.out(channels_first(low, _root(low, sum_pool(low, _powers(low, x, norm), windows, ceil), norm)))
+    return node.out(
+        channels_first(low, _root(low, sum_pool(low, _powers(low, x, norm), windows, ceil), norm))
+    )
 
 
 def _powers(low: Lowering, x: str, norm: int) -> str:
@@ -154,7 +156,8 @@ def batch_normalization(node: Node) -> Value:
     rank, epsilon = len(node.shape()), node.attr("epsilon", 1e-5)
     if all(node.value(i).data is not None for i in range(1, 5)):
         scale, offset, mean, variance = (
-            np.asarray(node.value(i).data).astype(np.float64).reshape(-1, *(1,) * (rank - 2)) for i in range(1, 5)
+            np.asarray(node.value(i).data).astype(np.float64).reshape(-1, *(1,) * (rank - 2))
+            for i in range(1, 5)
         )
         factor = scale / np.sqrt(variance + epsilon)
         dtype = low.dtype(node.raw())
@@ -218,4 +221,3 @@ def space_to_depth(node: Node) -> Value:
     if node.attr("mode", "DCR") == "CRD":
         x = low.transpose(x, (0, 3, 1, 2, 4))
     return node.out_raw(low.reshape(x, (batch, channels * block**2, rows, columns)))
-

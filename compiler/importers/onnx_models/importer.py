@@ -8,7 +8,15 @@ import numpy as np
 
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.layout_pass import cancel_transposes
-from tosaic.compiler.importers.onnx_models import elementwise, images, layout, matrices, quantized, reductions
+from tosaic.compiler.importers.onnx_models import (
+    elementwise,
+    images,
+    layout,
+    matrices,
+    quantized,
+    reductions,
+    resizing,
+)
 from tosaic.compiler.importers.onnx_models.errors import RunTimeValueError
 from tosaic.compiler.importers.onnx_models.folding import fold, foldable
 from tosaic.compiler.importers.onnx_models.functions import expand
@@ -20,7 +28,7 @@ from tosaic.compiler.importers.onnx_models.values import KINDS, OFFSET, STORAGE,
 from tosaic.compiler.ir import DType, Graph, validate
 from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 
-_HANDLER_MODULES = (elementwise, images, layout, matrices, quantized, reductions)
+_HANDLER_MODULES = (elementwise, images, layout, matrices, quantized, reductions, resizing)
 _SHAPE_INPUTS = {"CenterCropPad": (1,), "AffineGrid": (1,)}
 MAX_TRIPS = 4096
 """Loops that run longer are not unrolled."""
@@ -173,7 +181,9 @@ class Importer:
             view.const(index)
         body = expand(node, inputs, self.opset)
         if body is None:
-            view.unsupported("the operator has no TOSA form", "replace it in the model, or compute it outside")
+            view.unsupported(
+                "the operator has no TOSA form", "replace it in the model, or compute it outside"
+            )
         self._nodes(body)
         return [self.values[name] if name else Value("", "float32", ()) for name in node.output]
 
@@ -199,8 +209,8 @@ class Importer:
         for a, b in zip(*branches, strict=True):
             if a.shape != b.shape or a.kind != b.kind:
                 raise UnsupportedError(
-                    f"{node_label(node)}: its branches give {a.kind}{list(a.shape)} and {b.kind}{list(b.shape)} for one "
-                    "output; TOSA's shapes are static: make them equal, or make the condition a constant"
+                    f"{node_label(node)}: its branches give {a.kind}{list(a.shape)} and {b.kind}{list(b.shape)} for "
+                    "one output; TOSA's shapes are static: make them equal, or make the condition a constant"
                 )
             chosen = self.low.select(self.tensor(condition), self.tensor(a), self.tensor(b))
             results.append(Value("", a.kind, a.shape, None, chosen))

@@ -60,7 +60,9 @@ def squeeze(node: Node) -> Value:
 def unsqueeze(node: Node) -> Value:
     """Inserts axes of one element; positions count in the result."""
     axes = node.ints(1, "axes") or []
-    return node.out_raw(node.low.reshape(node.raw(), np.expand_dims(np.empty(node.shape()), tuple(axes)).shape))
+    return node.out_raw(
+        node.low.reshape(node.raw(), np.expand_dims(np.empty(node.shape()), tuple(axes)).shape)
+    )
 
 
 @handles("Transpose")
@@ -195,9 +197,10 @@ def shape(node: Node) -> Value:
 @handles("EyeLike")
 def eye_like(node: Node) -> Value:
     """Only the shape of the input counts."""
+    rows, columns = node.shape()
     kinds = {1: "float32", 6: "int32", 7: "int64", 10: "float16", 9: "bool"}
     dtype = kinds.get(node.attr("dtype", 0), node.kind())
-    return node.out_constant(np.eye(*node.shape(), k=node.attr("k", 0), dtype=dtype))
+    return node.out_constant(np.eye(rows, columns, k=int(node.attr("k", 0))).astype(dtype))
 
 
 # --- gathers --------------------------------------------------------------------------------------------------
@@ -297,4 +300,3 @@ def trilu(node: Node) -> Value:
         return node.out_raw(low.binary("LOGICAL_AND", x, mask))
     zero = low.scalar(-OFFSET.get(node.kind(), 0), x)
     return node.out_raw(low.select(mask, x, zero))
-

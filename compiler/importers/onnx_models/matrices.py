@@ -41,9 +41,7 @@ def einsum(node: Node) -> Value:
     rests = [node.low.rank(node.raw(i)) - len(term.replace("...", "")) for i, term in enumerate(terms)]
     most = max([rest for rest, term in zip(rests, terms, strict=True) if "..." in term], default=0)
     ellipsis = letters[:most]
-    terms = [
-        t.replace("...", "".join(ellipsis[most - r :])) for t, r in zip(terms, rests, strict=True)
-    ]
+    terms = [t.replace("...", "".join(ellipsis[most - r :])) for t, r in zip(terms, rests, strict=True)]
     if "->" in equation:
         right = right.replace("...", "".join(ellipsis))
     else:

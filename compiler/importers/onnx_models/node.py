@@ -99,7 +99,8 @@ class Node:
                 data = data.astype(np.int64) - OFFSET.get(value.kind, 0)
                 if data.size and not dtype.min <= data.min() <= data.max() <= dtype.max:
                     self.unsupported(
-                        f"input {value.name!r} holds values that do not fit int32", "TOSA has no int64: use int32"
+                        f"input {value.name!r} holds values that do not fit int32",
+                        "TOSA has no int64: use int32",
                     )
             if data.size == 0:
                 self.unsupported(f"input {value.name!r} has no elements", "TOSA has no empty tensors")

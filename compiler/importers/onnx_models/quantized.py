@@ -5,7 +5,12 @@ import numpy as np
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.convolution import convolve
 from tosaic.compiler.importers.lowering.matrix import matmul
-from tosaic.compiler.importers.onnx_models.images import channels_first, channels_last, check_fits, node_windows
+from tosaic.compiler.importers.onnx_models.images import (
+    channels_first,
+    channels_last,
+    check_fits,
+    node_windows,
+)
 from tosaic.compiler.importers.onnx_models.node import Node
 from tosaic.compiler.importers.onnx_models.registry import handles
 from tosaic.compiler.importers.onnx_models.values import KINDS, OFFSET, Value
@@ -24,7 +29,9 @@ def _along_axis(node: Node, tensor: str, axis: int, rank: int, block: int = 0, w
         line[axis] = low.shape(tensor)[0]
         return low.reshape(tensor, line)
     shape = low.shape(tensor)
-    repeated = low.tile(low.reshape(tensor, (*shape[: axis + 1], 1, *shape[axis + 1 :])), _ones(rank, axis + 1, block))
+    repeated = low.tile(
+        low.reshape(tensor, (*shape[: axis + 1], 1, *shape[axis + 1 :])), _ones(rank, axis + 1, block)
+    )
     return low.slice_axis(
         low.reshape(repeated, (*shape[:axis], shape[axis] * block, *shape[axis + 1 :])), axis, 0, wanted
     )
@@ -41,7 +48,9 @@ def _parameter(node: Node, index: int) -> str:
     shape = node.shape()
     axis = node.axis(1) if len(shape) > 1 or node.attr("axis") in (0, -1) else 0
     wanted = shape[axis] if shape else 1
-    return _along_axis(node, node.wide(index), axis, low.rank(node.raw()), int(node.attr("block_size", 0)), wanted)
+    return _along_axis(
+        node, node.wide(index), axis, low.rank(node.raw()), int(node.attr("block_size", 0)), wanted
+    )
 
 
 @handles("QuantizeLinear")
@@ -119,8 +128,26 @@ def _held_zero_point(node: Node, data: int, index: int) -> int:
 @handles("ConvInteger")
 def conv_integer(node: Node) -> Value:
     """Convolution of 8-bit integers to int32."""
+    if node.has(3) and node.const(3).size > 1 and int(node.attr("group", 1)) == 1:
+        return node.out(_convolve_per_channel(node), "int32")
     zero_points = _held_zero_point(node, 0, 2), _held_zero_point(node, 1, 3)
     return node.out(_convolve(node, 0, 1, None, zero_points), "int32")
+
+
+def _convolve_per_channel(node: Node) -> str:
+    """A zero point for each output channel: it multiplies the sum of the window, which is subtracted."""
+    low = node.low
+    products = _convolve(node, 0, 1, None, (_held_zero_point(node, 0, 2), 0))
+    sizes, shape = node.shape(0)[2:], node.shape(1)
+    ones = low.constant(np.ones((1, *shape[2:], shape[1])), DType.INT8)
+    windows = node_windows(node, sizes, shape[2:])
+    image = channels_last(low, node.raw(0))
+    sums = channels_first(
+        low, convolve(low, image, ones, None, windows, 1, (_held_zero_point(node, 0, 2), 0))
+    )
+    zero_points = node.const(3).astype(np.int64) - OFFSET.get(node.kind(3), 0)
+    column = low.constant(zero_points.reshape(-1, *(1,) * len(sizes)), DType.INT32)
+    return low.sub(products, low.mul(sums, column))
 
 
 def _convolve(node: Node, x: int, w: int, bias: str | None, zero_points: tuple[int, int]) -> str:

@@ -63,7 +63,9 @@ def check_versions(onnx: Any, model: Any) -> None:
             raise ModelError(f"opset_import names the domain {entry.domain or 'ai.onnx'!r} twice; keep one")
         domains.add(domain)
     if "" not in domains:
-        raise ModelError("opset_import does not name the default domain; export the model with an opset version")
+        raise ModelError(
+            "opset_import does not name the default domain; export the model with an opset version"
+        )
     newest, opset = onnx.defs.onnx_opset_version(), opset_of(model)
     if not 1 <= opset <= newest:
         raise UnsupportedError(
@@ -106,7 +108,9 @@ def check_graph(onnx: Any, graph: Any, opset: int, outer: set[str]) -> None:
                 check_graph(onnx, subgraph, opset, known)
         for name in node.output:
             if name and name in known:
-                raise ModelError(f"{label} writes {name!r}, which is defined already: each name has one definition")
+                raise ModelError(
+                    f"{label} writes {name!r}, which is defined already: each name has one definition"
+                )
             if name:
                 known.add(name)
     for value in graph.output:
@@ -133,7 +137,9 @@ def _check_data_length(onnx: Any, tensor: Any) -> None:
         onnx.numpy_helper.to_array(tensor)
     except Exception as error:
         first = (str(error).splitlines() or [""])[0]
-        raise ModelError(f"initializer {tensor.name!r} does not hold dims {list(tensor.dims)}: {first}") from None
+        raise ModelError(
+            f"initializer {tensor.name!r} does not hold dims {list(tensor.dims)}: {first}"
+        ) from None
 
 
 def _check_node(onnx: Any, node: Any, opset: int) -> None:
@@ -188,7 +194,9 @@ def bind_shapes(onnx: Any, model: Any, shapes: Shapes) -> None:
         if value.name in constants:
             continue
         if not value.type.HasField("tensor_type"):
-            raise UnsupportedError(f"input {value.name!r} is a sequence, map or optional; TOSA has tensors only")
+            raise UnsupportedError(
+                f"input {value.name!r} is a sequence, map or optional; TOSA has tensors only"
+            )
         tensor = value.type.tensor_type
         if value.name in shapes and not isinstance(shapes[value.name], int):
             sizes = _shape_list(shapes[value.name])

@@ -50,8 +50,8 @@ _REDUCTIONS: dict[str, Reduction] = {
 
 def _reduction(reduce: Reduction) -> Handler:
     def handler(node: Node) -> Value:
-        low, x = node.low, node.wide()
         axes = node.ints(1, "axes", [])
+        low, x = node.low, node.wide()
         if not axes:
             if node.attr("noop_with_empty_axes", 0):
                 axes = []
@@ -128,7 +128,7 @@ def cum_sum(node: Node) -> Value:
         order = [a for a in range(low.rank(x)) if a != axis] + [axis]
         rows = low.transpose(x, order)
         sums = matmul(low, rows, low.constant(triangle.T if reverse else triangle, low.dtype(x)))
-        return node.out(low.transpose(sums, np.argsort(order)))
+        return node.out(low.transpose(sums, [int(a) for a in np.argsort(order)]))
     if node.attr("exclusive", 0):
         x = _shifted(low, x, axis, 1, reverse)
     distance = 1
@@ -156,9 +156,7 @@ def layer_normalization(node: Node) -> list[Value]:
     kind = node.kind()
     axis = node.axis(-1)
     wide = low.cast(x, DType.FP32)
-    y, mean, inverse = statistics.standardize(
-        low, wide, range(axis, low.rank(x)), node.attr("epsilon", 1e-5)
-    )
+    y, mean, inverse = statistics.standardize(low, wide, range(axis, low.rank(x)), node.attr("epsilon", 1e-5))
     y = low.mul(low.cast(y, low.dtype(x)), node.wide(1))
     if node.has(2):
         y = low.add(y, node.wide(2))

@@ -1,0 +1,34 @@
+"""`tosaic import`: a model of another format to a TOSA file."""
+
+import pathlib
+from typing import Annotated
+
+import typer
+
+from tosaic.cli import options
+from tosaic.cli.files import check_file, writing
+from tosaic.compiler.importers import import_model
+from tosaic.compiler.ir import write_tosa
+from tosaic.compiler.ir.errors import InputError
+
+
+def import_(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="An .onnx model.")],
+    output: Annotated[
+        pathlib.Path, typer.Option("-o", "--output", metavar="OUT.tosa", help="The TOSA file.")
+    ],
+    shape: options.Shape = None,
+    verbose: options.Verbose = False,
+) -> None:
+    """Translate a model to TOSA, with its own element types: floats stay floats."""
+    if pathlib.Path(source).suffix in (".tosa", ".tsc"):
+        raise InputError(f"{source} needs no import; give a model of another format, such as .onnx")
+    check_file(output)
+    graph = import_model(source, options.bindings(shape))
+    data = write_tosa(graph)
+    with writing(output):
+        output.write_bytes(data)
+    print(f"{output}: {len(graph.operators)} operators, {len(data):,} bytes")
+    for side, names in (("input", graph.inputs), ("output", graph.outputs)):
+        for name in names:
+            print(f"{side} {graph.tensors[name]}")
