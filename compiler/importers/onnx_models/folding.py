@@ -40,6 +40,8 @@ def fold(node: Any, inputs: Sequence[Value | None], opset: int) -> list[np.ndarr
     except Exception:
         # Whatever the reference cannot do is left to the lowering, which says what it cannot do.
         return None
+    if any(not isinstance(result, np.ndarray | np.generic) for result in results):
+        return None  # a sequence or an optional
     found = iter(results)
     values = [np.asarray(next(found)) if name else np.zeros(0) for name in node.output]
     return None if any(value.dtype == object for value in values) else values
