@@ -1,0 +1,141 @@
+"""Types of NNEF expressions and the implicit casts between them (3.3.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GENERIC = "?"
+DATA_TYPES = ("integer", "scalar", "logical", "string")
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """integer, scalar, logical, string, or `?` inside a generic fragment."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """`data` is the data-type, or None for the unbound `tensor<>`."""
+
+    data: str | None
+
+    def __str__(self) -> str:
+        return f"tensor<{self.data or ''}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """`item` is None for the type of the literal `[]`."""
+
+    item: Type | None
+
+    def __str__(self) -> str:
+        return "[]" if self.item is None else f"{self.item}[]"
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple:
+    items: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return f"({','.join(map(str, self.items))})"
+
+
+Type = Primitive | Tensor | Array | Tuple
+INTEGER, SCALAR, LOGICAL, STRING = (Primitive(name) for name in DATA_TYPES)
+EMPTY = Array(None)
+
+
+def literal_type(value: int | float | bool | str) -> Primitive:
+    """The type of a compile-time value of primitive type."""
+    if isinstance(value, bool):
+        return LOGICAL
+    if isinstance(value, int):
+        return INTEGER
+    return SCALAR if isinstance(value, float) else STRING
+
+
+def castable(given: Type, wanted: Type, *, as_input: bool = True) -> bool:
+    """Whether a value of type `given` may stand where `wanted` is. `as_input` allows primitives as tensors."""
+    match given, wanted:
+        case Primitive(a), Primitive(b):
+            return a == b
+        case Primitive(a), Tensor(b):
+            return as_input and b in (None, a)
+        case Tensor(a), Tensor(b):
+            return b in (None, a)
+        case Array(None), Array(_):
+            return True
+        case Array(_), Array(None):
+            return False
+        case Array(a), Array(b):
+            return castable(a, b, as_input=as_input)
+        case Tuple(a), Tuple(b):
+            return len(a) == len(b) and all(
+                castable(x, y, as_input=as_input) for x, y in zip(a, b, strict=True)
+            )
+    return False
+
+
+def common_type(a: Type, b: Type) -> Type | None:
+    """The type that both can be cast to, which is one of the two; None if there is none."""
+    if castable(a, b):
+        return b
+    return a if castable(b, a) else None
+
+
+def kinds(of: Type) -> set[bool]:
+    """{True} for types of tensors only, {False} for attribute types, both for a forbidden mixture."""
+    match of:
+        case Tensor():
+            return {True}
+        case Array(item) if item is not None:
+            return kinds(item)
+        case Tuple(items):
+            return set().union(*map(kinds, items))
+    return {False}
+
+
+def is_generic(of: Type) -> bool:
+    """Whether `?` occurs in a type."""
+    match of:
+        case Primitive(name) | Tensor(name):
+            return name == GENERIC
+        case Array(item):
+            return item is not None and is_generic(item)
+        case Tuple(items):
+            return any(map(is_generic, items))
+    return False
+
+
+def bind(of: Type, data: str) -> Type:
+    """The type with `?` replaced by a data-type."""
+    match of:
+        case Primitive("?"):
+            return Primitive(data)
+        case Tensor("?"):
+            return Tensor(data)
+        case Array(item) if item is not None:
+            return Array(bind(item, data))
+        case Tuple(items):
+            return Tuple(tuple(bind(item, data) for item in items))
+    return of
+
+
+def candidates(wanted: Type, given: Type) -> set[str]:
+    """The data-types that `?` in `wanted` may stand for, when `given` is substituted."""
+    match wanted, given:
+        case Primitive("?"), Primitive(name):
+            return {name}
+        case Tensor("?"), (Primitive(name) | Tensor(name)):
+            return set() if name is None else {name}
+        case Array(a), Array(b) if a is not None and b is not None:
+            return candidates(a, b)
+        case Tuple(a), Tuple(b) if len(a) == len(b):
+            return set().union(*(candidates(x, y) for x, y in zip(a, b, strict=True)))
+    return set()
