@@ -1,0 +1,105 @@
+"""A whole NNEF model: graph, tensors and quantization (chapter 6, all four steps)."""
+
+import pathlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tosaic.compiler.importers.nnef.container import GRAPH_FILE, QUANTIZATION_FILE, Container, open_container
+from tosaic.compiler.importers.nnef.document import expand_document
+from tosaic.compiler.importers.nnef.errors import NnefError, Position
+from tosaic.compiler.importers.nnef.graph import FlatGraph, Operation, Shape, TensorValue
+from tosaic.compiler.importers.nnef.lexer import decode
+from tosaic.compiler.importers.nnef.quantization_file import Quantization, parse_quantization
+from tosaic.compiler.importers.nnef.tensor_file import Encoding, read_tensor
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """The data of a variable, and how its file stores it."""
+
+    values: np.ndarray
+    encoding: Encoding
+
+
+@dataclass(frozen=True, slots=True)
+class NnefModel:
+    """`data` is by label in lower case, as labels are compared; `quantization` by identifier."""
+
+    graph: FlatGraph
+    data: dict[str, StoredTensor]
+    quantization: dict[str, Quantization]
+
+
+def load_model(
+    path: pathlib.Path,
+    *,
+    whole: Collection[str] = (),
+    shapes: Mapping[str, Shape] | None = None,
+    data_version: str = "",
+) -> NnefModel:
+    """The model in a folder or tar archive. Raises NnefError.
+
+    `whole` and `shapes` are those of `expand_document`. `data_version` chooses among versions of the data: the
+    extension after `.dat`, such as "q8" for `filter.dat.q8` (5.1); others are ignored.
+    """
+    container = open_container(pathlib.Path(path))
+    shown = f"{container.path}/{GRAPH_FILE}"
+    graph = expand_document(decode(container.graph(), shown), shown, whole=whole, shapes=shapes)
+    quantization: dict[str, Quantization] = {}
+    text = container.read(QUANTIZATION_FILE)
+    if text is not None:
+        shown = f"{container.path}/{QUANTIZATION_FILE}"
+        quantization = parse_quantization(decode(text, shown), graph.tensors, shown)
+    suffix = f".dat.{data_version}" if data_version else ".dat"
+    data = {
+        label: _stored(container, variables, suffix) for label, variables in graph.variables.items()
+    }
+    return NnefModel(graph, data, quantization)
+
+
+def _stored(container: Container, variables: list[TensorValue], suffix: str) -> StoredTensor:
+    """The data of the variables that share a label; the file is named by any of their spellings."""
+    producers = [variable.producer for variable in variables]
+    labels = list(dict.fromkeys(_label(producer) for producer in producers if producer is not None))
+    for label in labels:
+        content = container.read(label + suffix)
+        if content is not None:
+            return _checked(content, f"{container.path}/{label}{suffix}", variables[0])
+    assert producers[0] is not None
+    raise NnefError(
+        "V110",
+        producers[0].position,
+        f"the variable {labels[0]!r} has no file {labels[0]}{suffix}",
+        "put its data into the model",
+    )
+
+
+def _label(operation: Operation) -> str:
+    label = operation.arguments["label"]
+    assert isinstance(label, str)
+    return label
+
+
+def _checked(content: bytes, file: str, variable: TensorValue) -> StoredTensor:
+    values, encoding = read_tensor(content, file)
+    if values.shape != variable.shape:
+        raise NnefError(
+            "V124",
+            Position(file),
+            f"the file has the extents {list(values.shape)}, the variable {list(variable.shape)}",
+            "write the file again, or correct the shape in the graph",
+        )
+    whole = values.dtype.kind in "iu"
+    fits = {
+        "scalar": True,
+        "integer": whole,
+        "logical": whole and bool(np.isin(values, (0, 1)).all()),
+        "string": False,
+    }
+    if not fits[variable.data]:
+        raise NnefError(
+            "data-type", Position(file), f"{encoding.algorithm.name} items are the data of tensor<{variable.data}>"
+        )
+    return StoredTensor(values, encoding)
