@@ -62,7 +62,9 @@ def check_fragment(fragment: Fragment, operations: Mapping[str, Fragment]) -> No
                 names[identifier.name] = wanted
     for result in fragment.results:
         if result.name not in names:
-            raise NnefError("V030", result.position, f"{fragment.name} never assigns its result {result.name}")
+            raise NnefError(
+                "V030", result.position, f"{fragment.name} never assigns its result {result.name}"
+            )
 
 
 def _check_graph(graph: Graph, operations: Mapping[str, Fragment]) -> None:
@@ -111,7 +113,9 @@ def _check_targets(
             raise NnefError("V029", identifier.position, f"the parameter {identifier.name} is assigned")
         if identifier.name in names or identifier.name in new:
             rule = "V030" if identifier.name in results else "V032"
-            raise NnefError(rule, identifier.position, f"{identifier.name} is assigned again", "choose a new name")
+            raise NnefError(
+                rule, identifier.position, f"{identifier.name} is assigned again", "choose a new name"
+            )
         new.add(identifier.name)
 
 
@@ -136,6 +140,9 @@ def _refuse_external(root: Expression) -> None:
         node = pending.pop()
         if isinstance(node, Invocation) and node.name == "external":
             raise NnefError(
-                "V020", node.position, "a fragment invokes external", "make the tensor a parameter of the fragment"
+                "V020",
+                node.position,
+                "a fragment invokes external",
+                "make the tensor a parameter of the fragment",
             )
         pending += children(node)

@@ -29,7 +29,10 @@ class Container(ABC):
         found = self.read(GRAPH_FILE)
         if found is None:
             raise NnefError(
-                "V109", Position(str(self.path)), f"there is no {GRAPH_FILE}", "it stands at the top of the model"
+                "V109",
+                Position(str(self.path)),
+                f"there is no {GRAPH_FILE}",
+                "it stands at the top of the model",
             )
         return found
 
@@ -45,7 +48,9 @@ class Folder(Container):
             if not path.resolve().is_relative_to(self.path.resolve()):
                 raise NnefError("container", Position(str(path)), "the file lies outside the model's folder")
             if path.stat().st_size > FILE_LIMIT_BYTES:
-                raise NnefError("limit", Position(str(path)), f"the file has more than {FILE_LIMIT_BYTES} bytes")
+                raise NnefError(
+                    "limit", Position(str(path)), f"the file has more than {FILE_LIMIT_BYTES} bytes"
+                )
             return path.read_bytes()
         except (OSError, ValueError) as error:
             raise NnefError("container", Position(str(path)), f"cannot be read: {error}") from None
@@ -104,7 +109,10 @@ def _parts(name: str, path: pathlib.Path) -> list[str]:
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
     if ".." in parts or name.startswith(("/", "\\")) or "\0" in name or (parts and ":" in parts[0]):
         raise NnefError(
-            "container", Position(str(path)), f"the name {name!r} leads out of the model", "use names below the model"
+            "container",
+            Position(str(path)),
+            f"the name {name!r} leads out of the model",
+            "use names below the model",
         )
     return parts
 

@@ -125,7 +125,10 @@ def array_type(items: list[Type], position: Position) -> Array:
         wider = item if common is None else common_type(common, item)
         if wider is None:
             raise NnefError(
-                "V050", position, f"an array has items of types {common} and {item}", "give all items one type"
+                "V050",
+                position,
+                f"an array has items of types {common} and {item}",
+                "give all items one type",
             )
         common = wider
     return Array(common)
@@ -134,6 +137,8 @@ def array_type(items: list[Type], position: Position) -> Array:
 def _check_generic(fragment: Fragment) -> None:
     uses = any(is_generic(each.type) for each in (*fragment.parameters, *fragment.results))
     if fragment.generic and not uses:
-        raise NnefError("V026", fragment.position, f"{fragment.name} is generic without using ?", "remove <?>")
+        raise NnefError(
+            "V026", fragment.position, f"{fragment.name} is generic without using ?", "remove <?>"
+        )
     if uses and not fragment.generic:
         raise NnefError("V027", fragment.position, f"{fragment.name} uses ?", f"declare {fragment.name}<?>")

@@ -88,7 +88,9 @@ class Evaluator:
                 value, at = self.value(base, environment), self.value(index, environment)
                 assert isinstance(value, list | tuple | str) and isinstance(at, int)
                 if not 0 <= at < len(value):
-                    raise NnefError("V053", node.position, f"item {at} of {len(value)} is taken", "they count from 0")
+                    raise NnefError(
+                        "V053", node.position, f"item {at} of {len(value)} is taken", "they count from 0"
+                    )
                 return value[at]
             case Range():
                 return self._range(node, environment)
@@ -148,7 +150,9 @@ class Evaluator:
         arrays = [self.value(array, environment) for _, array in node.iterators]
         lengths = [len(array) for array in arrays if isinstance(array, list)]
         if len(set(lengths)) > 1:
-            raise NnefError("V052", node.position, f"the iterated arrays have {lengths} items", "make them equal")
+            raise NnefError(
+                "V052", node.position, f"the iterated arrays have {lengths} items", "make them equal"
+            )
         result: list[Value] = []
         names = [name for name, _ in node.iterators]
         inner = Environment(dict(environment.names), environment.generic, environment.graph_body)

@@ -54,7 +54,9 @@ def expand(
         raise ValueError(f"not compound operations of NNEF: {sorted(unknown)}")
     wrong = set(shapes or {}) - {parameter.name for parameter in graph.parameters}
     if wrong:
-        raise NnefError("V034", graph.position, f"the graph {graph.name} has no input {', '.join(sorted(wrong))}")
+        raise NnefError(
+            "V034", graph.position, f"the graph {graph.name} has no input {', '.join(sorted(wrong))}"
+        )
     return _Expander(graph, operations, frozenset(whole), dict(shapes or {})).run()
 
 
@@ -137,9 +139,7 @@ class _Expander:
 
     def _constant(self, value: int | float | bool | str, position: Position) -> TensorValue:
         arguments: dict[str, Value] = {"shape": [], "value": [value]}
-        made = self._primitive(
-            self.declared["constant"], str(literal_type(value)), arguments, position
-        )
+        made = self._primitive(self.declared["constant"], str(literal_type(value)), arguments, position)
         assert isinstance(made, TensorValue)
         return made
 
@@ -183,7 +183,9 @@ class _Expander:
         del self.operations[before:]
         parts = [result] if len(fragment.results) == 1 else result
         assert isinstance(parts, list | tuple)
-        shapes = [[shape_of(item) for item in p] if isinstance(p, list | tuple) else shape_of(p) for p in parts]
+        shapes = [
+            [shape_of(item) for item in p] if isinstance(p, list | tuple) else shape_of(p) for p in parts
+        ]
         return self._emit(fragment, data, arguments, shapes, place)
 
     def _body(self, fragment: Fragment, data: str | None, arguments: dict[str, Value]) -> Value:
@@ -227,7 +229,10 @@ class _Expander:
         producer = call["variable"].producer
         label = producer.arguments["label"]
         call.require(
-            label.lower() not in self.updated, "V100", f"the variable {label!r} is updated again", "update it once"
+            label.lower() not in self.updated,
+            "V100",
+            f"the variable {label!r} is updated again",
+            "update it once",
         )
         self.updated.add(label.lower())
 

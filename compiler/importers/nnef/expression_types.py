@@ -91,7 +91,9 @@ class ExpressionTypes:
                 self._integers(names, begin, end)
                 if of == STRING or isinstance(of, Array):
                     return of
-                raise NnefError("operands", node.position, f"a range of {of} is taken", "arrays and strings have ranges")
+                raise NnefError(
+                    "operands", node.position, f"a range of {of} is taken", "arrays and strings have ranges"
+                )
             case Builtin():
                 return self._builtin(node, names)
             case Invocation():
@@ -122,7 +124,9 @@ class ExpressionTypes:
         for name, array in node.iterators:
             of = self.of(array, names)
             if not isinstance(of, Array) or of.item is None:
-                raise NnefError("operands", array.position, f"{name} iterates over {of}", "iterate over an array")
+                raise NnefError(
+                    "operands", array.position, f"{name} iterates over {of}", "iterate over an array"
+                )
             inner[name] = of.item
         if node.condition is not None:
             self._logical(node.condition, inner, "if")
@@ -141,7 +145,9 @@ class ExpressionTypes:
             return STRING
         if isinstance(of, Array) and of.item is not None:
             return of.item
-        raise NnefError("operands", node.position, f"an item of {of} is taken", "arrays, tuples, strings have items")
+        raise NnefError(
+            "operands", node.position, f"an item of {of} is taken", "arrays, tuples, strings have items"
+        )
 
     def _builtin(self, node: Builtin, names: Names) -> Type:
         of = self.of(node.argument, names)
@@ -157,16 +163,23 @@ class ExpressionTypes:
     def _invocation(self, node: Invocation, names: Names) -> Type:
         fragment = declaration(self.operations, node)
         given = {
-            name: (self.of(value, names), value.position) for name, value in arguments_of(fragment, node).items()
+            name: (self.of(value, names), value.position)
+            for name, value in arguments_of(fragment, node).items()
         }
         if node.generic is not None and not fragment.generic:
-            raise NnefError("generic", node.position, f"{node.name} is not generic", f"remove <{node.generic}>")
+            raise NnefError(
+                "generic", node.position, f"{node.name} is not generic", f"remove <{node.generic}>"
+            )
         if node.generic == GENERIC and not self.generic:
             raise NnefError("V027", node.position, f"{node.name}<?> stands outside a generic fragment")
         return self._result(fragment, node.generic, given, node.position)
 
     def _result(
-        self, fragment: Fragment, data: str | None, given: dict[str, tuple[Type, Position]], position: Position
+        self,
+        fragment: Fragment,
+        data: str | None,
+        given: dict[str, tuple[Type, Position]],
+        position: Position,
     ) -> Type:
         data = data or fragment.generic_default
         if fragment.generic and data is None:
@@ -180,7 +193,9 @@ class ExpressionTypes:
         results = tuple(bind(result.type, data) if data else result.type for result in fragment.results)
         return results[0] if len(results) == 1 else Tuple(results)
 
-    def _deduced(self, fragment: Fragment, given: dict[str, tuple[Type, Position]], position: Position) -> str:
+    def _deduced(
+        self, fragment: Fragment, given: dict[str, tuple[Type, Position]], position: Position
+    ) -> str:
         found: set[str] = set()
         for parameter in fragment.parameters:
             if parameter.name in given:
@@ -198,7 +213,9 @@ class ExpressionTypes:
     def _logical(self, node: Expression, names: Names, what: str) -> None:
         of = self.of(node, names)
         if of != LOGICAL:
-            raise NnefError("operands", node.position, f"the condition of {what} is {of}", "it must be logical")
+            raise NnefError(
+                "operands", node.position, f"the condition of {what} is {of}", "it must be logical"
+            )
 
     def _integers(self, names: Names, *nodes: Expression | None) -> None:
         for node in nodes:

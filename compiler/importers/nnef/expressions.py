@@ -148,7 +148,7 @@ class ExpressionParser:
         return ArrayExpression(position, tuple(items))
 
     def _comprehension(self, position: Position) -> Expression:
-        iterators = []
+        iterators: list[tuple[str, Expression]] = []
         while not iterators or self.stream.accept(","):
             name = self.stream.identifier("the name of a loop iterator").text
             self.stream.take("in", "after the name of a loop iterator")
@@ -190,7 +190,10 @@ class ExpressionParser:
             generic = chosen.text
             if generic not in (*DATA_TYPES, GENERIC):
                 raise NnefError(
-                    "generic", chosen.position, f"{generic[:40]} is no data-type", f"write one of {DATA_TYPES}"
+                    "generic",
+                    chosen.position,
+                    f"{generic[:40]} is no data-type",
+                    f"write one of {DATA_TYPES}",
                 )
             self.stream.take(">", "after a data-type")
         self.stream.take("(", "before the arguments")

@@ -55,12 +55,17 @@ def arguments_of(fragment: Fragment, invocation: Invocation) -> dict[str, Expres
     for parameter in fragment.parameters:
         if parameter.default is None and parameter.name not in given:
             raise NnefError(
-                "V039", invocation.position, f"{fragment.name} gets no {parameter.name}", "it has no default value"
+                "V039",
+                invocation.position,
+                f"{fragment.name} gets no {parameter.name}",
+                "it has no default value",
             )
     return given
 
 
-def _check_name(fragment: Fragment, argument: Argument, by_name: set[str], given: dict[str, Expression]) -> None:
+def _check_name(
+    fragment: Fragment, argument: Argument, by_name: set[str], given: dict[str, Expression]
+) -> None:
     names = [parameter.name for parameter in fragment.parameters]
     if argument.name not in names:
         raise NnefError(
@@ -70,7 +75,9 @@ def _check_name(fragment: Fragment, argument: Argument, by_name: set[str], given
             f"its parameters are {', '.join(names)}",
         )
     if argument.name in by_name:
-        raise NnefError("V043", argument.position, f"{argument.name} of {fragment.name} is given twice by name")
+        raise NnefError(
+            "V043", argument.position, f"{argument.name} of {fragment.name} is given twice by name"
+        )
     if argument.name in given:
         raise NnefError(
             "V044", argument.position, f"{argument.name} of {fragment.name} is given by position and by name"

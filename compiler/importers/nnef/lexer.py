@@ -115,7 +115,10 @@ def _unescape(found: str, position: Position) -> str:
     for escape in _ESCAPE.finditer(body):
         if escape.group(1) not in "'\"\\":
             raise NnefError(
-                "characters", position, f"a string has the escape {escape.group()}", "write \\\\ for a backslash"
+                "characters",
+                position,
+                f"a string has the escape {escape.group()}",
+                "write \\\\ for a backslash",
             )
     return _ESCAPE.sub(r"\1", body)
 
@@ -123,6 +126,9 @@ def _unescape(found: str, position: Position) -> str:
 def _illegal(text: str, at: int, position: Position) -> NnefError:
     if text[at] in "'\"":
         return NnefError(
-            "V011", position, f"the string that starts with {text[at]} has no end", "close it with the same quote"
+            "V011",
+            position,
+            f"the string that starts with {text[at]} has no end",
+            "close it with the same quote",
         )
     return NnefError("characters", position, f"the character {text[at]!r} has no meaning here")

@@ -53,9 +53,7 @@ def load_model(
         shown = f"{container.path}/{QUANTIZATION_FILE}"
         quantization = parse_quantization(decode(text, shown), graph.tensors, shown)
     suffix = f".dat.{data_version}" if data_version else ".dat"
-    data = {
-        label: _stored(container, variables, suffix) for label, variables in graph.variables.items()
-    }
+    data = {label: _stored(container, variables, suffix) for label, variables in graph.variables.items()}
     return NnefModel(graph, data, quantization)
 
 
@@ -100,6 +98,8 @@ def _checked(content: bytes, file: str, variable: TensorValue) -> StoredTensor:
     }
     if not fits[variable.data]:
         raise NnefError(
-            "data-type", Position(file), f"{encoding.algorithm.name} items are the data of tensor<{variable.data}>"
+            "data-type",
+            Position(file),
+            f"{encoding.algorithm.name} items are the data of tensor<{variable.data}>",
         )
     return StoredTensor(values, encoding)

@@ -124,7 +124,13 @@ def convert(name: str, value: PrimitiveValue, position: Position) -> PrimitiveVa
     if name == "logical":
         return bool(value)
     if name == "string":
-        return value if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else repr(value)
+        return (
+            value
+            if isinstance(value, str)
+            else str(value).lower()
+            if isinstance(value, bool)
+            else repr(value)
+        )
     if isinstance(value, str):
         negative = value.startswith("-")
         digits = value[negative:]

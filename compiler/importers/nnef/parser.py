@@ -15,7 +15,15 @@ from tosaic.compiler.importers.nnef.syntax import (
     TupleExpression,
 )
 from tosaic.compiler.importers.nnef.token_stream import TokenStream
-from tosaic.compiler.importers.nnef.type_system import DATA_TYPES, GENERIC, Array, Primitive, Tensor, Tuple, Type
+from tosaic.compiler.importers.nnef.type_system import (
+    DATA_TYPES,
+    GENERIC,
+    Array,
+    Primitive,
+    Tensor,
+    Tuple,
+    Type,
+)
 
 FRAGMENTS_EXTENSION = "KHR_enable_fragment_definitions"
 EXTENSIONS = frozenset((FRAGMENTS_EXTENSION, OPERATORS_EXTENSION))
@@ -70,7 +78,10 @@ class _Parser:
         number = self.stream.next()
         if number.kind != "number" or number.text != "1.0":
             raise NnefError(
-                "V002", number.position, f"the version is {number.text[:40]}", "this reader knows `version 1.0;`"
+                "V002",
+                number.position,
+                f"the version is {number.text[:40]}",
+                "this reader knows `version 1.0;`",
             )
         self.stream.take(";", "after the version")
         return number.text
@@ -82,7 +93,10 @@ class _Parser:
             token = self.stream.identifier("the name of an extension")
             if token.text not in EXTENSIONS:
                 raise NnefError(
-                    "V008", token.position, f"the extension {token.text} is unknown", f"known: {sorted(EXTENSIONS)}"
+                    "V008",
+                    token.position,
+                    f"the extension {token.text} is unknown",
+                    f"known: {sorted(EXTENSIONS)}",
                 )
             names.append(token.text)
         self.stream.take(";", "after extensions, which spaces separate")
@@ -116,7 +130,10 @@ class _Parser:
                 default = chosen.text
                 if default not in DATA_TYPES:
                     raise NnefError(
-                        "generic", chosen.position, f"{default[:40]} is no data-type", f"write one of {DATA_TYPES}"
+                        "generic",
+                        chosen.position,
+                        f"{default[:40]} is no data-type",
+                        f"write one of {DATA_TYPES}",
                     )
             self.stream.take(">", "after a generic declaration")
         parameters = self._parameters("parameter", defaults=True)
@@ -149,7 +166,9 @@ class _Parser:
                     items.append(self._type())
                 self.stream.take(")", "after the types of a tuple")
                 if len(items) < 2:
-                    raise NnefError("syntax", token.position, "a tuple type has one item", "give it two or more")
+                    raise NnefError(
+                        "syntax", token.position, "a tuple type has one item", "give it two or more"
+                    )
                 of = Tuple(tuple(items))
             elif token.text == "tensor" and self.stream.accept("<"):
                 data = None if self.stream.sees(">") else self.stream.next()
@@ -162,7 +181,9 @@ class _Parser:
             elif token.text in (*DATA_TYPES, GENERIC):
                 of = Primitive(token.text)
             else:
-                raise NnefError("syntax", token.position, f"found {token.text[:40]}", "a type is expected here")
+                raise NnefError(
+                    "syntax", token.position, f"found {token.text[:40]}", "a type is expected here"
+                )
             dimensions = 0
             while self.stream.accept("["):
                 self.stream.take("]", "in an array type")
@@ -185,7 +206,10 @@ class _Parser:
                 return Literal(token.position, -value if sign and not isinstance(value, str) else value)
             if token.kind != "symbol" or token.text not in "([":
                 raise NnefError(
-                    "syntax", token.position, f"found {token.text[:40]}", "a default value is built from literals"
+                    "syntax",
+                    token.position,
+                    f"found {token.text[:40]}",
+                    "a default value is built from literals",
                 )
             items: list[Expression] = []
             closing = "]" if token.text == "[" else ")"

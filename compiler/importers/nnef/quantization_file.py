@@ -37,7 +37,10 @@ def parse_quantization(
             key = stream.next()
             if key.kind != "string":
                 raise NnefError(
-                    "V107", key.position, f"found {key.text[:40]}", "a line starts with a tensor's name in quotes"
+                    "V107",
+                    key.position,
+                    f"found {key.text[:40]}",
+                    "a line starts with a tensor's name in quotes",
                 )
             name = str(key.value)
             if name not in tensors:
@@ -71,11 +74,16 @@ def _algorithm(stream: TokenStream, operations: Mapping[str, Fragment]) -> Quant
     for argument in node.arguments:
         if argument.name is None or argument.name == tensor.name:
             raise NnefError(
-                "V106", argument.position, f"{node.name} gets a tensor", "name the tensor before the colon only"
+                "V106",
+                argument.position,
+                f"{node.name} gets a tensor",
+                "name the tensor before the colon only",
             )
         if argument.name not in names or argument.name in values:
             rule = "V043" if argument.name in values else "V042"
-            raise NnefError(rule, argument.position, f"{argument.name} of {node.name}", f"it has {names}, once each")
+            raise NnefError(
+                rule, argument.position, f"{argument.name} of {node.name}", f"it has {names}, once each"
+            )
         parameter = rest[names.index(argument.name)]
         of = types.of(argument.value, {})
         if isinstance(of, Tensor) or not castable(of, parameter.type):

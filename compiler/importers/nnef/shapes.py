@@ -44,7 +44,10 @@ def _variable(call: Call) -> Shape:
     label = call["label"]
     call.require(label != "", "V056", "the label is empty", "it names the tensor's file")
     call.require(
-        _LABEL.fullmatch(label) is not None, "V057", f"the label is {label!r}", "use letters, digits, _ - . / \\"
+        _LABEL.fullmatch(label) is not None,
+        "V057",
+        f"the label is {label!r}",
+        "use letters, digits, _ - . / \\",
     )
     return _declared(call)
 
@@ -91,13 +94,18 @@ def _reshape(call: Call) -> Shape:
     given, wanted = call.shape("input"), call["shape"]
     call.require(len(wanted) <= RANK_LIMIT, "limit", f"the rank is {len(wanted)}", f"at most {RANK_LIMIT}")
     call.require(
-        min(wanted, default=0) >= -1 and wanted.count(-1) <= 1, "V084", f"the shape is {wanted}", "one -1 at most"
+        min(wanted, default=0) >= -1 and wanted.count(-1) <= 1,
+        "V084",
+        f"the shape is {wanted}",
+        "one -1 at most",
     )
     shape = list(wanted)
     for i, extent in enumerate(wanted):
         if extent == 0:
             call.require(
-                i < len(given), "V084", f"item {i} of {wanted} is 0, but the input has the shape {shown(given)}"
+                i < len(given),
+                "V084",
+                f"item {i} of {wanted} is 0, but the input has the shape {shown(given)}",
             )
             shape[i] = given[i]
     volume = math.prod(given)
@@ -136,7 +144,9 @@ def _split(call: Call) -> list[Shape]:
     axis = _axis(call, len(shape))
     call.require(bool(ratios) and min(ratios) > 0, "V088", f"ratios is {ratios}", "its items are positive")
     call.require(
-        shape[axis] % sum(ratios) == 0, "V088", f"the sum of {ratios} does not divide the extent {shape[axis]}"
+        shape[axis] % sum(ratios) == 0,
+        "V088",
+        f"the sum of {ratios} does not divide the extent {shape[axis]}",
     )
     part = shape[axis] // sum(ratios)
     return [(*shape[:axis], part * ratio, *shape[axis + 1 :]) for ratio in ratios]
@@ -184,7 +194,9 @@ def _roi(call: Call) -> Shape:
     spatial = len(shape) - 2
     call.require(spatial > 0, "roi", f"the input has the shape {shown(shape)}", "it has spatial dimensions")
     call.require(
-        len(rois) == 2 and rois[1] == 2 * spatial, "roi", f"rois has the shape {shown(rois)}, not [N,{2 * spatial}]"
+        len(rois) == 2 and rois[1] == 2 * spatial,
+        "roi",
+        f"rois has the shape {shown(rois)}, not [N,{2 * spatial}]",
     )
     call.require(
         call.shape("batch_index") == (rois[0], 1),
@@ -209,7 +221,10 @@ def _roi_resample(call: Call) -> Shape:
 def _matmul(call: Call) -> Shape:
     a, b = call.shape("A"), call.shape("B")
     call.require(
-        len(a) == len(b) >= 2, "V096", f"the shapes are {shown(a)} and {shown(b)}", "ranks are equal, 2 or more"
+        len(a) == len(b) >= 2,
+        "V096",
+        f"the shapes are {shown(a)} and {shown(b)}",
+        "ranks are equal, 2 or more",
     )
     rows, inner = a[-2:][::-1] if call["transposeA"] else a[-2:]
     other, columns = b[-2:][::-1] if call["transposeB"] else b[-2:]

@@ -79,7 +79,9 @@ def read_tensor(data: bytes, file: str) -> tuple[np.ndarray, Encoding]:
             "write the file again",
         )
     if count > ITEM_LIMIT:
-        raise NnefError("limit", position, f"{count} items, at most {ITEM_LIMIT} are read", "split the tensor")
+        raise NnefError(
+            "limit", position, f"{count} items, at most {ITEM_LIMIT} are read", "split the tensor"
+        )
     return _decode(position, data[HEADER_BYTES:], count, encoding).reshape(extents[:rank]), encoding
 
 
@@ -95,7 +97,9 @@ def _encoding(position: Position, bits: int, first: int, second: int, parameters
         )
     algorithm = Algorithm(first | second)
     if not 1 <= bits <= 64 or (algorithm is Algorithm.FLOAT and bits not in _FLOATS):
-        raise NnefError("V117", position, f"{algorithm.name} items of {bits} bits", "1 to 64, floats 16, 32 or 64")
+        raise NnefError(
+            "V117", position, f"{algorithm.name} items of {bits} bits", "1 to 64, floats 16, 32 or 64"
+        )
     if algorithm is Algorithm.INTEGER:
         return Encoding(algorithm, bits, signed=any(parameters[:4]))
     if algorithm is Algorithm.FLOAT:
@@ -176,7 +180,9 @@ def _encode(position: Position, values: np.ndarray, encoding: Encoding) -> bytes
         low = -(2 ** (bits - 1)) if encoding.signed else 0
         if values.dtype.kind not in "iub" or int(values.min()) < low or int(values.max()) >= low + 2**bits:
             raise NnefError(
-                "V119", position, f"the values are no {'signed' if encoding.signed else 'unsigned'} {bits}-bit integers"
+                "V119",
+                position,
+                f"the values are no {'signed' if encoding.signed else 'unsigned'} {bits}-bit integers",
             )
         items = values.astype(np.int64 if encoding.signed else np.uint64).view(np.uint64)
         return pack(items & np.uint64(2**bits - 1), bits)

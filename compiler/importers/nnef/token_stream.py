@@ -52,7 +52,10 @@ class TokenStream:
     def identifier(self, what: str) -> Token:
         if self.token.kind == "keyword":
             raise NnefError(
-                "V010", self.position, f"the keyword {self.token.text!r} stands for {what}", "choose another name"
+                "V010",
+                self.position,
+                f"the keyword {self.token.text!r} stands for {what}",
+                "choose another name",
             )
         if self.token.kind != "identifier":
             raise self.unexpected(what)

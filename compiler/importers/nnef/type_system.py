@@ -71,10 +71,8 @@ def castable(given: Type, wanted: Type, *, as_input: bool = True) -> bool:
             return b in (None, a)
         case Array(None), Array(_):
             return True
-        case Array(_), Array(None):
-            return False
         case Array(a), Array(b):
-            return castable(a, b, as_input=as_input)
+            return a is not None and b is not None and castable(a, b, as_input=as_input)
         case Tuple(a), Tuple(b):
             return len(a) == len(b) and all(
                 castable(x, y, as_input=as_input) for x, y in zip(a, b, strict=True)

@@ -14,7 +14,9 @@ Padding = tuple[int, int]
 def check_border(call: Call, allowed: Sequence[str]) -> None:
     border = call["border"]
     call.require(border in BORDERS, "V062", f"the border mode is {border!r}", f"it is one of {BORDERS}")
-    call.require(border in allowed, "V063", f"the border mode is {border!r}", f"it is one of {tuple(allowed)}")
+    call.require(
+        border in allowed, "V063", f"the border mode is {border!r}", f"it is one of {tuple(allowed)}"
+    )
 
 
 class Windows:
@@ -39,7 +41,9 @@ class Windows:
 
     def _items(self, name: str, count: int, rule: str, positive: str) -> list[int]:
         items = self.call[name] or [1] * count
-        self.call.require(len(items) == count, rule, f"{name} has {len(items)} items", f"it has {count} or none")
+        self.call.require(
+            len(items) == count, rule, f"{name} has {len(items)} items", f"it has {count} or none"
+        )
         self.call.require(min(items, default=1) > 0, positive, f"{name} is {items}", "its items are positive")
         return items
 
@@ -72,14 +76,18 @@ class Windows:
             (extent - 1) * self.stride[i] + self.dilated(i) - sum(self.padding[i])
             for i, extent in enumerate(shape)
         ]
-        self.call.require(min(found, default=1) > 0, "V067", f"the result has the extents {found}", "pad less")
+        self.call.require(
+            min(found, default=1) > 0, "V067", f"the result has the extents {found}", "pad less"
+        )
         return found
 
     def reverse(self, shape: Sequence[int], reference: Sequence[int]) -> list[int]:
         """The up-scaled extents: `reference` if it is given and scales down to `shape`."""
         if not reference:
             return self.up(shape)
-        self.call.require(min(reference) > 0, "V076", f"output_shape is {list(reference)}", "extents are positive")
+        self.call.require(
+            min(reference) > 0, "V076", f"output_shape is {list(reference)}", "extents are positive"
+        )
         down = self.down(reference)
         self.call.require(
             down == list(shape),
@@ -102,7 +110,9 @@ def automatic_padding(extent: int, size: int, stride: int, dilation: int) -> Pad
 
 def _filter_checks(call: Call) -> tuple[Shape, Shape]:
     shape, kernel = call.shape("input"), call.shape("filter")
-    call.require(len(shape) >= 2, "V069", f"the input has the shape {shown(shape)}", "it has batch and channels")
+    call.require(
+        len(shape) >= 2, "V069", f"the input has the shape {shown(shape)}", "it has batch and channels"
+    )
     call.require(
         len(kernel) == len(shape), "V069", f"the filter has rank {len(kernel)}, the input rank {len(shape)}"
     )
@@ -144,7 +154,9 @@ def deconv(call: Call) -> Shape:
     shape, kernel = _filter_checks(call)
     reference = call["output_shape"]
     call.require(
-        len(reference) in (0, len(shape)), "V076", f"output_shape has {len(reference)} items, not {len(shape)}"
+        len(reference) in (0, len(shape)),
+        "V076",
+        f"output_shape has {len(reference)} items, not {len(shape)}",
     )
     call.require(kernel[0] == shape[1], "V073", f"{kernel[0]} filters meet an input of {shape[1]} channels")
     depthwise = reference[1] if reference else shape[1]
@@ -213,7 +225,9 @@ def desample(call: Call) -> Shape:
 def check_factor(call: Call) -> list[int]:
     factor, spatial = call["factor"], len(call.shape("input")) - 2
     call.require(
-        len(factor) == spatial, "V079", f"factor has {len(factor)} items for {max(spatial, 0)} spatial dimensions"
+        len(factor) == spatial,
+        "V079",
+        f"factor has {len(factor)} items for {max(spatial, 0)} spatial dimensions",
     )
     call.require(min(factor, default=1) > 0, "V079", f"factor is {factor}", "its items are positive")
     return factor
