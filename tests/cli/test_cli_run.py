@@ -111,8 +111,8 @@ def flipped(monkeypatch):
     """A runner that flips bit 0 of element `index` of what the port `name` holds after the run."""
 
     def install(find_port, index):
-        def make_runner(target, program, bandwidth, latency):
-            runner = session_module.__dict__["real_make_runner"](target, program, bandwidth, latency)
+        def make_runner(target, program, *limits):
+            runner = session_module.__dict__["real_make_runner"](target, program, *limits)
 
             def run(memory):
                 result = runner(memory)
