@@ -6,16 +6,23 @@ import struct
 
 import numpy as np
 
+from tosaic.compiler.importers.nnef.tensor_file import (
+    HEADER_BYTES,
+    MAGIC,
+    RANK_LIMIT,
+    Algorithm,
+    Encoding,
+    read_tensor,
+    write_tensor,
+)
+from tosaic.compiler.ir.errors import ModelError
 from tosaic.nnr.bitstream import read_bitstream
 from tosaic.nnr.encoder import Settings, encode_model, encode_unit
 from tosaic.nnr.errors import NnrError
 from tosaic.nnr.unit_writer import write_units
 from tosaic.nnr.units import Compression, QuantizationUnit, StartUnit, StorageFormat, TopologyUnit
 
-MAGIC = b"\x4e\xef"
-HEADER_BYTES = 128
 _HEADER = struct.Struct("<2sBB I I 8I I HH i")
-FLOAT, INTEGER = 0, 1
 # NNEF gives NNR no algorithm code. Without one a stream as long as the plain items would be taken for them, so
 # our files say it in the vendor half of the code; files of others are told by their NNR_STR.
 NNR_VENDOR = 15938
@@ -28,7 +35,7 @@ def read_dat(data: bytes, name: str) -> np.ndarray:
     if len(data) < HEADER_BYTES:
         raise NnrError(f"{name}.dat of {len(data)} bytes is shorter than NNEF's header of {HEADER_BYTES}")
     _, _, _, length, rank, *rest = _HEADER.unpack_from(data)
-    extents, (bits, vendor, code, signed) = rest[:8], rest[8:]
+    extents, (bits, vendor, _, _) = rest[:8], rest[8:]
     body = data[HEADER_BYTES:]
     if rank > 8 or length != len(body):
         raise NnrError(f"{name}.dat says rank {rank} and {length} bytes of data, but has {len(body)}")
@@ -37,38 +44,36 @@ def read_dat(data: bytes, name: str) -> np.ndarray:
     unlike_items = body[:4] == b"\0\x05\0\0" and length != (math.prod(shape) * bits + 7) // 8
     if vendor == NNR_VENDOR or unlike_items:
         return _read_carried(body, shape, name)
-    dtypes = {(FLOAT, 16): "<f2", (FLOAT, 32): "<f4", (FLOAT, 64): "<f8"}
-    sign = "i" if signed else "u"
-    dtypes |= {(INTEGER, 8 * size): f"<{sign}{size}" for size in (1, 2, 4, 8)}
-    if vendor or (code, bits) not in dtypes:
-        raise NnrError(
-            f"{name}.dat has {bits} bits per item of algorithm {vendor}:{code}; 8..64 plain bits are read"
-        )
-    if length != math.prod(shape) * bits // 8:
-        raise NnrError(f"{name}.dat has {length} bytes for shape {shape} of {bits} bits")
-    return np.frombuffer(body, dtypes[code, bits]).reshape(shape)
+    try:
+        return read_tensor(data, f"{name}.dat")[0]
+    except ModelError as error:
+        raise NnrError(str(error)) from None
 
 
 def write_dat(values: np.ndarray) -> bytes:
     """An NNEF `.dat` file of plain float or integer items."""
-    code = FLOAT if values.dtype.kind == "f" else INTEGER
-    body = np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<")).tobytes()
-    return _header(values, len(body), code, 0) + body
+    try:
+        return write_tensor(values, _plain(values))
+    except ModelError as error:
+        raise NnrError(str(error)) from None
 
 
 def write_carried(name: str, values: np.ndarray, settings: Settings) -> bytes:
     """An NNEF `.dat` file that holds the tensor as an NNR bitstream behind NNEF's header (A.4)."""
     stream = write_units([StartUnit(), encode_unit(name, values, settings)])
-    return _header(values, len(stream), FLOAT if values.dtype.kind == "f" else INTEGER, NNR_VENDOR) + stream
+    if values.ndim > RANK_LIMIT:
+        raise NnrError(f"an NNEF tensor has at most {RANK_LIMIT} dimensions, not {values.ndim}")
+    extents = values.shape + (0,) * (RANK_LIMIT - values.ndim)
+    plain = _plain(values)
+    header = _HEADER.pack(
+        MAGIC, 1, 0, len(stream), values.ndim, *extents, plain.bits, NNR_VENDOR, plain.algorithm, plain.signed
+    )
+    return header.ljust(HEADER_BYTES, b"\0") + stream
 
 
-def _header(values: np.ndarray, length: int, code: int, vendor: int) -> bytes:
-    if values.ndim > 8:
-        raise NnrError(f"an NNEF tensor has at most 8 dimensions, not {values.ndim}")
-    extents = values.shape + (0,) * (8 - values.ndim)
-    bits, signed = 8 * values.dtype.itemsize, int(values.dtype.kind == "i")
-    packed = _HEADER.pack(MAGIC, 1, 0, length, values.ndim, *extents, bits, vendor, code, signed)
-    return packed.ljust(HEADER_BYTES, b"\0")
+def _plain(values: np.ndarray) -> Encoding:
+    algorithm = Algorithm.FLOAT if values.dtype.kind == "f" else Algorithm.INTEGER
+    return Encoding(algorithm, 8 * values.dtype.itemsize, values.dtype.kind == "i")
 
 
 def _read_carried(data: bytes, shape: tuple[int, ...] | None, name: str) -> np.ndarray:

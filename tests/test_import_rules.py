@@ -13,7 +13,7 @@ ALLOWED = {
     "sim": {"sim", "compiler.ir", "hw"},
     "driver": {"driver", "sim", "compiler", "hw"},
     "boards": {"boards", "hw"},
-    "nnr": {"nnr", "compiler.ir.errors"},
+    "nnr": {"nnr", "compiler.ir.errors", "compiler.importers.nnef.tensor_file"},
 }
 GOLDEN = {"sim.golden", "compiler.ir"}
 

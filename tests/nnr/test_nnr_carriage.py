@@ -78,7 +78,7 @@ def test_dat_errors() -> None:
     for data, message in (
         (good[:100], "shorter than NNEF's header"),
         (good[:-1], "says rank 2 and 48 bytes of data, but has 47"),
-        (good[:44] + b"\x05" + good[45:], "has 5 bits per item"),
+        (good[:44] + b"\x05" + good[45:], "x.dat: FLOAT items of 5 bits"),
         (write_units([StartUnit(), topology, tensor]), "NNR_TPL or NNR_QNT units, which A.4 forbids"),
         (write_units([StartUnit(), tensor, tensor]), "holds 2 NNR tensors; it must hold one"),
         (b"", "has no unit"),
