@@ -73,8 +73,12 @@ def _array(path: pathlib.Path) -> Any:
 
 
 def run_case(name: str) -> list[Result]:
+    """The results of a node test."""
+    return run_model(cases()[name])
+
+
+def run_model(case: Any) -> list[Result]:
     """Imports the model and evaluates every data set. Inputs that decide shapes are made initializers."""
-    case = cases()[name]
     results = []
     for model, given, expected in _data_sets(case):
         inputs = dict(zip((value.name for value in model.graph.input), given, strict=True))

@@ -30,6 +30,8 @@ class _Pass:
         # A tensor of the old graph that is not computed yet: TRANSPOSE(source, perms).
         self.pending: dict[str, Pending] = {}
         self.count = 0
+        # What the tensors of the old graph are called by now.
+        self.current = {name: name for name in graph.tensors}
 
     def run(self, outputs: Sequence[tuple[str, str]]) -> Graph:
         for op in self.old.operators:
@@ -121,8 +123,9 @@ class _Pass:
 
     def _output(self, name: str, tensor: str) -> None:
         """The tensor becomes an output of that name."""
+        tensor = self.current[tensor]
         self._materialise(tensor)
-        if tensor == name and self.new.tensors[tensor].data is None and tensor not in self.new.inputs:
+        if tensor == name and self.new.tensors[tensor].data is None:
             self.new.outputs.append(name)
             return
         if name in self.new.tensors:
@@ -140,6 +143,9 @@ class _Pass:
     def _rename(self, old: str, new: str = "") -> None:
         """Gives a tensor another name everywhere."""
         new = new or f"{old}/inner"
+        for original, name in self.current.items():
+            if name == old:
+                self.current[original] = new
         tensor = self.new.tensors.pop(old)
         tensor.name = new
         self.new.tensors[new] = tensor

@@ -137,14 +137,15 @@ def _root(low: Lowering, x: str, norm: int) -> str:
 @handles("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
 def global_pool(node: Node) -> Value:
     """A reduction over every spatial axis."""
-    low, x = node.low, node.raw()
-    axes = range(2, low.rank(x))
+    low, x = node.low, channels_last(node.low, node.raw())
+    axes = range(1, low.rank(x) - 1)
     if node.op == "GlobalMaxPool":
-        return node.out_raw(low.reduce("MAX", x, axes))
+        return node.out_raw(channels_first(low, low.reduce("MAX", x, axes)))
     if node.op == "GlobalAveragePool":
-        return node.out(low.mean(x, axes))
+        return node.out(channels_first(low, low.mean(x, axes)))
     norm = int(node.attr("p", 2))
-    return node.out(_root(low, low.reduce("SUM", _powers(low, x, norm), axes), norm))
+    sums = low.reduce("SUM", _powers(low, x, norm), axes)
+    return node.out(channels_first(low, _root(low, sums, norm)))
 
 
 @handles("BatchNormalization")
