@@ -100,7 +100,7 @@ def imported(model: Any, inputs: dict[str, np.ndarray]) -> tuple[Graph, list[str
     while True:
         try:
             return import_onnx(
-                model, {n: a.shape for n, a in inputs.items() if n not in baked and a is not None}
+                model, {n: a.shape for n, a in inputs.items() if n not in baked and isinstance(a, np.ndarray)}
             ), baked
         except RunTimeValueError as error:
             if error.tensor not in inputs or error.tensor in baked:
