@@ -75,7 +75,9 @@ class Archive(Container):
                         "unpack it to a folder",
                     )
                 name = "/".join(_parts(member.name, path))
-                content = archive.extractfile(member) if member.isreg() else None
+                # What vendors add is not even read (5.1).
+                wanted = name in (GRAPH_FILE, QUANTIZATION_FILE) or ".dat" in name
+                content = archive.extractfile(member) if wanted and member.isreg() else None
                 if content is not None:
                     self.files[name] = content.read()
 

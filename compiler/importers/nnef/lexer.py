@@ -11,6 +11,8 @@ KEYWORDS = frozenset(
     "for in yield if else".split()
 )
 TEXT_LIMIT_CHARACTERS = 1 << 26
+# A token takes about 250 bytes.
+TOKEN_LIMIT = 1 << 21
 INTEGER_LIMIT = 1 << 63
 
 # `?` is no syntactic character of 3.1, but part of the grammar of generic types.
@@ -36,6 +38,7 @@ class Token(NamedTuple):
 
 def decode(data: bytes, file: str) -> str:
     """The text of a file; NNEF is ASCII, and comments may hold any UTF-8."""
+    _check_size(len(data), file)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -46,17 +49,18 @@ def decode(data: bytes, file: str) -> str:
 
 def tokenize(text: str, file: str) -> list[Token]:
     """Every token of a text, closed by one of kind `end`. Raises NnefError at the first illegal character."""
-    if len(text) > TEXT_LIMIT_CHARACTERS:
-        raise NnefError(
-            "limit",
-            Position(file),
-            f"{len(text)} characters of text, at most {TEXT_LIMIT_CHARACTERS} are read",
-            "store large constants as variables",
-        )
+    _check_size(len(text), file)
     tokens: list[Token] = []
     line, line_start, at = 1, 0, 0
     while at < len(text):
         position = Position(file, line, at - line_start + 1)
+        if len(tokens) >= TOKEN_LIMIT:
+            raise NnefError(
+                "limit",
+                position,
+                f"more than {TOKEN_LIMIT} names, numbers and signs",
+                "store large constants as variables",
+            )
         match = _TOKEN.match(text, at)
         if match is None:
             raise _illegal(text, at, position)
@@ -78,6 +82,16 @@ def tokenize(text: str, file: str) -> list[Token]:
         at = match.end()
     tokens.append(Token("end", "the end of the text", Position(file, line, len(text) - line_start + 1)))
     return tokens
+
+
+def _check_size(size: int, file: str) -> None:
+    if size > TEXT_LIMIT_CHARACTERS:
+        raise NnefError(
+            "limit",
+            Position(file),
+            f"{size} characters of text, at most {TEXT_LIMIT_CHARACTERS} are read",
+            "store large constants as variables",
+        )
 
 
 def number_value(text: str) -> int | float | None:

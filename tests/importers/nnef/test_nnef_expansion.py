@@ -5,6 +5,7 @@ import pathlib
 import pytest
 from nnef_cases import BOTH, flat, operators
 
+from tosaic.compiler.importers.nnef import lexer
 from tosaic.compiler.importers.nnef.document import expand_document
 from tosaic.compiler.importers.nnef.errors import NnefError
 from tosaic.compiler.importers.nnef.flat_text import flat_text
@@ -223,3 +224,17 @@ def test_deep_texts_end(expression: str) -> None:
     with pytest.raises(NnefError) as error:
         expand_document(operators(f"y = {expression};"))
     assert error.value.rule == "limit"
+
+
+def test_long_texts_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lexer, "TOKEN_LIMIT", 1000)
+    monkeypatch.setattr(lexer, "TEXT_LIMIT_CHARACTERS", 10_000)
+    for text in (
+        flat(f"c = constant(shape = [500], value = [{'1.0,' * 499}1.0]); y = add(x, c);"),
+        "#" * 20_000,
+    ):
+        with pytest.raises(NnefError) as error:
+            expand_document(text)
+        assert error.value.rule == "limit"
+    with pytest.raises(NnefError, match="20000 characters"):
+        lexer.decode(bytes(20_000), "graph.nnef")
