@@ -56,6 +56,11 @@ class ExpressionParser:
 
     def expression(self) -> Expression:
         """Any right-value expression."""
+        token = self.stream.token
+        if token.kind == "number" and self.stream.following.text in (",", "]"):
+            # Long constants are made of these.
+            self.stream.next()
+            return Literal(token.position, token.value)
         with self.stream.nested():
             value = self._binary(0)
             if not self.stream.sees("if"):
