@@ -23,7 +23,7 @@ _RULES: dict[str, Callable[[Rewriting, Config], bool]] = {
 }
 
 
-def split_oversize(graph: Graph, config: Config, *, fused: bool) -> Graph:
+def split_oversize(graph: Graph, config: Config, *, fused: bool = False) -> Graph:
     """A graph with the same outputs; operators that fit stay as they are, with `fused` also those that fit as part of a
     layer. The argument is unchanged."""
     graph = graph.copy()

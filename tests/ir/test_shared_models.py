@@ -1,7 +1,6 @@
 """The shared example models, where they are present: read, validate, round-trip in both versions."""
 
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +24,7 @@ def without_neutral_attributes(graph: Graph) -> Graph:
 
 @pytest.mark.parametrize("path", _MODELS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_round_trip(path: Path) -> None:
-    start = time.process_time()
     graph = read_tosa(path)
-    assert time.process_time() - start < 0.3
     validate(graph)
     again = read_tosa(write_tosa(graph))
     validate(again)

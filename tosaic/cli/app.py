@@ -60,7 +60,10 @@ def main() -> None:
         sys.argv.append("--help")
     try:
         # Not standalone: typer would spread a usage error over several lines.
-        sys.exit(app(prog_name="tosaic", standalone_mode=False) or 0)
+        code = app(prog_name="tosaic", standalone_mode=False) or 0
+        # Here, and not when Python exits, a reader who has gone away is noticed.
+        sys.stdout.flush()
+        sys.exit(code)
     except Error as error:
         _fail(str(error), error.exit_code)
     except BrokenPipeError:

@@ -229,7 +229,7 @@ def test_errors_and_recovery():
     outside = make(
         Opcode.LOAD_GO, memory_address=MEMORY_BYTES - 8, space=0, local_address=0, row_bytes=9, rows=1
     )
-    bad_stream = make(Opcode.VECTOR_STREAM, stream=0, address=0, element=7, splat=0)
+    bad_stream = make(Opcode.VECTOR_STREAM, stream=0, address=0, element=7, splat=0, indexed=0)
     wait = make(Opcode.ARRAY_WAIT, semaphore=1, count=1)
     mark, nop, end = make(Opcode.VECTOR_MARK, layer=1), make(Opcode.NOP), make(Opcode.END)
     begin = _begin(config)
