@@ -124,22 +124,6 @@ class Emitter:
             ]
         self.tracker.add(Unit.LOAD, work, reads=[memory], writes=[am])
 
-    def spread(self, transfers: list[Rows], am: Span, memory: Span) -> None:
-        """Copies rows of activation memory to external memory, as one piece of work within the two spans."""
-        work = []
-        for rows in transfers:
-            work += [
-                make(Opcode.STORE_PITCH, memory_pitch=rows.memory_pitch, local_pitch=rows.am_pitch),
-                make(
-                    Opcode.STORE_GO,
-                    memory_address=rows.memory_address,
-                    local_address=rows.am_address,
-                    row_bytes=rows.row_bytes,
-                    rows=rows.count,
-                ),
-            ]
-        self.tracker.add(Unit.STORE, work, reads=[am], writes=[memory])
-
     def store(self, am_address: int, memory_address: int, size_bytes: int) -> None:
         """Copies activation memory to external memory."""
         go = make(

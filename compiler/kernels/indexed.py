@@ -254,7 +254,7 @@ class IndexedKernel:
                 self._copy_rows(current, block, address, pitch, join=current.row > 0)
             if self.blocks is not None:
                 rows, memory, local = self._list_rows(part, block, address)
-                self.emitter.spread(rows, local, memory)
+                self.emitter.scatter(rows, memory, local)
 
     def _scatter(self, part: _Part) -> None:
         for current in self._ranges(part):
@@ -266,7 +266,7 @@ class IndexedKernel:
                 self._copy_rows(current, block, address, pitch)
             if not self.table.resident:
                 rows, memory, local = self._table_rows(current, self.output)
-                self.emitter.spread(rows, local, memory)
+                self.emitter.scatter(rows, memory, local)
 
     def _copy_table(self, part: _Part) -> None:
         """Fills a part of SCATTER's table with its rows of values_in."""
