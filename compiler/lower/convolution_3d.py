@@ -25,7 +25,13 @@ def convolution_3d(new: Rewriting) -> bool:
         plane
         for plane in range(kd)
         if any(0 <= position * sd + plane * dd - front < depth for position in range(od))
-    ] or [0]
+    ]
+    if not planes:
+        biases = new.shape(bias)[0]
+        row = new.reshape(bias, (1, 1, 1, 1, biases))
+        times = new.sizes((n, od, oh, ow, oc // biases))
+        new.add("TILE", [row, times], (n, od, oh, ow, oc), DType.INT32, operator.outputs[0])
+        return True
     if len(planes) > _MAX_PLANES and min(kh, kw) < kd:
         _turned(new, 2 if kh <= kw else 3)
         return True

@@ -112,6 +112,23 @@ SOLID = {
         dilation=[1, 1, 1],
         input_zp=9,
     ),
+    "all planes in padding": dict(
+        shape=(3, 1, 4, 3, 6),
+        kernel=(5, 3, 2, 1),
+        pad=[1, 5, 0, 1, 0, 0],
+        stride=[1, 1, 1],
+        dilation=[3, 1, 3],
+        input_zp=-7,
+        behind=True,
+    ),
+    "all planes in padding, one bias": dict(
+        shape=(2, 1, 3, 2, 3),
+        kernel=(4, 2, 1, 1),
+        pad=[1, 3, 0, 0, 0, 0],
+        stride=[1, 1, 1],
+        dilation=[2, 1, 1],
+        bias_count=1,
+    ),
     "broadcast bias": dict(
         shape=(2, 3, 3, 3, 5),
         kernel=(4, 2, 1, 1),
@@ -171,6 +188,31 @@ def test_large_strides_go_by_remainder(name):
 @pytest.mark.parametrize("name", SOLID)
 def test_convolution_in_three_dimensions(config, name):
     assert_equal_to_golden(convolution("CONV3D", **SOLID[name]), config)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_windows_that_see_little_but_padding(data):
+    op = data.draw(st.sampled_from(["CONV2D", "DEPTHWISE_CONV2D", "CONV3D"]))
+    axes = 3 if op == "CONV3D" else 2
+    sizes, kernel, stride, dilation = (
+        [data.draw(st.integers(1, most)) for _ in range(axes)] for most in (3, 3, 3, 5)
+    )
+    pads = [data.draw(st.integers(0, 9)) for _ in range(2 * axes)]
+    for i in range(axes):
+        reach = (kernel[i] - 1) * dilation[i] + 1
+        rest = sizes[i] + pads[2 * i] + pads[2 * i + 1] - reach
+        pads[2 * i + 1] += -rest if rest < 0 else -rest % stride[i]
+    graph = convolution(
+        op,
+        (data.draw(st.integers(1, 2)), *sizes, 3),
+        (*kernel, 3, 2) if op == "DEPTHWISE_CONV2D" else (4, *kernel),
+        pad=pads,
+        stride=stride,
+        dilation=dilation,
+        input_zp=-3,
+    )
+    assert_equal_to_golden(graph, "small")
 
 
 @pytest.mark.parametrize("config", CONFIGS)
