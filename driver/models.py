@@ -1,9 +1,11 @@
 """Opens what users hand in: a TOSA file, a model to import, or a compiled program."""
 
+import contextlib
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from tosaic.compiler.importers import IMPORTED_SUFFIXES, import_model
+from tosaic.compiler.importers import import_model, is_imported, survey_model
+from tosaic.compiler.importers.survey import SourceOperator
 from tosaic.compiler.ir import Graph, read_tosa
 from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
 from tosaic.compiler.program import Program
@@ -33,8 +35,9 @@ def open_model(
         raise UnsupportedError(
             f"{path.name}: {_LATER[path.suffix]} cannot be imported yet; convert the model to .tosa"
         )
-    if path.suffix in IMPORTED_SUFFIXES:
-        return _imported(path, shapes)
+    if is_imported(path):
+        with _file_named(path):
+            return import_model(path, shapes)
     if shapes:
         raise InputError(f"{path}: its shapes are static: leave --shape out")
     if not path.is_file():
@@ -53,10 +56,28 @@ def open_model(
         raise UnsupportedError(f"{path}: {error}") from None
 
 
-def _imported(path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None) -> Graph:
-    """Imports a model; what is wrong with it is said with the file's name."""
+def survey_source(
+    source: str | pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None = None
+) -> tuple[list[SourceOperator], Graph | Program | None]:
+    """What becomes of each operator of an imported model, and its graph when all of them have a TOSA form.
+
+    Files that need no import have no source operators. Raises what `open_model` raises.
+    """
+    path = pathlib.Path(source)
+    if not is_imported(path):
+        return [], open_model(path, shapes)
+    with _file_named(path):
+        return survey_model(path, shapes)
+
+
+@contextlib.contextmanager
+def _file_named(path: pathlib.Path) -> Iterator[None]:
+    """What is wrong with a model is said with the file's name."""
     try:
-        return import_model(path, shapes)
+        yield
     except (ModelError, UnsupportedError) as error:
         text = str(error)
-        raise type(error)(text if text.startswith(str(path)) else f"{path}: {text}") from None
+        if text.startswith(str(path)):
+            raise
+        error.args = (f"{path}: {text}",)
+        raise

@@ -3,27 +3,50 @@
 import pathlib
 from collections.abc import Mapping, Sequence
 
+from tosaic.compiler.importers.survey import SourceOperator, Survey
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.ir.errors import InputError, UnsupportedError
+
+Shapes = Mapping[str, int | Sequence[int]]
 
 IMPORTED_SUFFIXES = (".onnx",)
 
 
-def import_model(path: str | pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None = None) -> Graph:
+def is_imported(path: pathlib.Path) -> bool:
+    """Whether a path names a model of a format that has an importer, by its suffix."""
+    return path.suffix in IMPORTED_SUFFIXES
+
+
+def import_model(path: str | pathlib.Path, shapes: Shapes | None = None) -> Graph:
     """The TOSA graph of the model in `path`; the format follows from the file's suffix.
 
     `shapes` binds what the model leaves open: a symbolic dimension's name to its size, or an input's name to
     its whole shape. InputError when the file cannot be read, ModelError for an illegal model, UnsupportedError
     for a legal one that TOSA cannot express.
     """
-    path = pathlib.Path(path)
+    return _import(pathlib.Path(path), shapes, Survey())
+
+
+def survey_model(
+    path: str | pathlib.Path, shapes: Shapes | None = None
+) -> tuple[list[SourceOperator], Graph | None]:
+    """A verdict on each operator of the source model, in its order, and the graph when all have a TOSA form.
+
+    Raises what `import_model` raises, but for operators without a TOSA form.
+    """
+    survey = Survey(keep_going=True)
+    graph = _import(pathlib.Path(path), shapes, survey)
+    return survey.operators, graph if survey.complete else None
+
+
+def _import(path: pathlib.Path, shapes: Shapes | None, survey: Survey) -> Graph:
     if not path.is_file():
         reason = "it is a directory" if path.is_dir() else "there is no such file"
         raise InputError(f"{path}: cannot be read: {reason}; give a model file")
     if path.suffix == ".onnx":
         from tosaic.compiler.importers.onnx_models import import_onnx
 
-        return import_onnx(path, shapes)
+        return import_onnx(path, shapes, survey)
     known = ", ".join(IMPORTED_SUFFIXES)
     raise UnsupportedError(
         f"{path.name}: there is no importer for {path.suffix or 'this file'}; known: {known}"

@@ -53,6 +53,11 @@ def test_onnx_runs_on_golden(tosaic, scaled_relu):
 def test_check_names_the_onnx_nodes(tosaic, scaled_relu):
     outcome = tosaic("check", scaled_relu, "--shape", "N=1")
     assert outcome.code == 1
+    assert outcome.out.splitlines()[:3] == [
+        "direct            Mul  double   MUL",
+        "direct            Relu positive CLAMP",
+        "2 operators in the source: 2 direct",
+    ]
     assert "positive:CLAMP_0" in outcome.out
 
 

@@ -22,9 +22,11 @@ from tosaic.compiler.importers.onnx_models.folding import fold, foldable
 from tosaic.compiler.importers.onnx_models.functions import expand
 from tosaic.compiler.importers.onnx_models.node import Node
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
+from tosaic.compiler.importers.onnx_models.placeholders import result_types
 from tosaic.compiler.importers.onnx_models.reader import Shapes, node_label, opset_of, read_model
 from tosaic.compiler.importers.onnx_models.registry import HANDLERS
 from tosaic.compiler.importers.onnx_models.values import KINDS, OFFSET, STORAGE, Value, constant_value
+from tosaic.compiler.importers.survey import Survey
 from tosaic.compiler.ir import DType, Graph, validate
 from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 
@@ -34,32 +36,41 @@ MAX_TRIPS = 4096
 """Loops that run longer are not unrolled."""
 
 
-def import_onnx(source: "str | pathlib.Path | Any", shapes: Shapes | None = None) -> Graph:
+def import_onnx(
+    source: "str | pathlib.Path | Any", shapes: Shapes | None = None, survey: Survey | None = None
+) -> Graph:
     """The TOSA graph of an ONNX model (a path or a ModelProto); inputs and outputs keep their names.
 
     int64 tensors become int32. uint8 and uint16 inputs and outputs are int8 and int16 bit patterns, as in
-    `formats.import_model`. `shapes` binds open dimensions. Raises InputError, ModelError or UnsupportedError.
+    `formats.import_model`. `shapes` binds open dimensions; `survey` is told of every node. Raises InputError,
+    ModelError or UnsupportedError.
     """
-    model = read_model(source, shapes)
-    return Importer(opset_of(model), model.graph.name or "main").run(model.graph)
+    return Importer(read_model(source, shapes), survey or Survey()).run()
 
 
 class Importer:
     """The state of one import: the graph under construction and the values by name."""
 
-    def __init__(self, opset: int, name: str) -> None:
+    def __init__(self, model: Any, survey: Survey) -> None:
         self.onnx = load_onnx_package()
-        self.opset = opset
-        self.low = Lowering(name)
+        self.model, self.survey = model, survey
+        self.opset = opset_of(model)
+        self.low = Lowering(model.graph.name or "main")
         self.values: dict[str, Value] = {}
+        # Tensors of unknown shape (only in a survey that keeps going), and the node that is to blame.
+        self.lost: dict[str, str] = {}
 
-    def run(self, graph: Any) -> Graph:
-        """The finished TOSA graph."""
+    def run(self) -> Graph:
+        """The finished TOSA graph; of a survey that met nodes without a TOSA form, the unfinished one."""
+        graph = self.model.graph
         self._constants(graph)
         for value in graph.input:
             if value.name not in self.values:
-                self._input(value)
-        self._nodes(graph.node)
+                self._surveyed_input(value)
+        for node in graph.node:
+            self._surveyed_node(node)
+        if not self.survey.complete:
+            return self.low.graph
         outputs = [(value.name, self._output(value.name)) for value in graph.output]
         result = cancel_transposes(self.low.graph, outputs)
         validate(result)
@@ -128,6 +139,43 @@ class Importer:
     def tensor(self, value: Value) -> str:
         """A value as it is held in the graph."""
         return Node(self.low, "output", value.name, self.opset, {}, [value], [value.name]).raw()
+
+    # --- survey ---------------------------------------------------------------------------------------------
+
+    def _surveyed_input(self, value: Any) -> None:
+        try:
+            self._input(value)
+        except UnsupportedError as error:
+            self.survey.refused("input", value.name, error)
+            self._replace([value.name], f"input {value.name!r}")
+
+    def _surveyed_node(self, node: Any) -> None:
+        """A node of the outermost graph; what is inside it counts as its own."""
+        kind, name = node.op_type, node.name or next(iter(node.output), "")
+        lost = next((each for each in node.input if each in self.lost), None)
+        if lost is not None:
+            self.survey.unknown(kind, name, f"reads {lost!r}, of unknown shape after {self.lost[lost]}")
+            self._replace(node.output, self.lost[lost])
+            return
+        first = len(self.low.graph.operators)
+        try:
+            self._nodes([node])
+        except UnsupportedError as error:
+            self.survey.refused(kind, name, error)
+            self._replace(node.output, f"{kind} {name!r}")
+        else:
+            self.survey.lowered(kind, name, self.low.graph.operators[first:])
+
+    def _replace(self, names: Sequence[str], blamed: str) -> None:
+        """Inputs in the place of tensors that have no TOSA form; those without a static shape are lost."""
+        types = result_types(self.model)
+        for name in filter(None, names):
+            if name not in types:
+                self.lost[name] = blamed
+                continue
+            held, shape = types[name]
+            tensor = self.low.build.input(f"{name}/placeholder", shape, STORAGE[held])
+            self.values[name] = Value(name, held, shape, None, tensor)
 
     # --- nodes ----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,21 @@
+"""Types and static shapes of a model's tensors, for a survey that goes on behind a node without a TOSA form."""
+
+from typing import Any
+
+from tosaic.compiler.importers.onnx_models.package import load_onnx_package
+from tosaic.compiler.importers.onnx_models.values import KINDS, STORAGE
+
+
+def result_types(model: Any) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Element type and shape by name, of the tensors that TOSA can hold and whose shape ONNX can infer."""
+    inferred = load_onnx_package().shape_inference.infer_shapes(model, data_prop=True)
+    found = {}
+    for value in (*inferred.graph.value_info, *inferred.graph.output):
+        tensor = value.type.tensor_type
+        kind = KINDS.get(tensor.elem_type, "")
+        if kind not in STORAGE or not tensor.HasField("shape"):
+            continue
+        shape = tuple(dimension.dim_value for dimension in tensor.shape.dim)
+        if all(shape):
+            found[value.name] = kind, shape
+    return found
