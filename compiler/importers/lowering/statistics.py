@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tosaic.compiler.importers.lowering.lowering import Lowering
 
 
@@ -30,3 +32,22 @@ def standardize(low: Lowering, x: str, axes: Sequence[int], epsilon: float) -> t
     variance = low.mean(low.mul(centred, centred), axes)
     inverse = low.op("RSQRT", low.plus(variance, epsilon))
     return low.mul(centred, inverse), mean, inverse
+
+
+def batch_normalize(
+    low: Lowering, x: str, mean: str, variance: str, offset: str, scale: str, epsilon: float
+) -> str:
+    """offset + scale * (x - mean) / sqrt(variance + epsilon); the statistics broadcast to x.
+
+    A factor and a summand, both constants, when all statistics are.
+    """
+    known = [low.data(tensor) for tensor in (mean, variance, offset, scale)]
+    if all(value is not None for value in known):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            m, v, o, s = (value.astype(np.float64) for value in known if value is not None)
+            factor = s / np.sqrt(v + epsilon)
+            summand = o - m * factor
+        dtype = low.dtype(x)
+        return low.add(low.mul(x, low.constant(factor, dtype)), low.constant(summand, dtype))
+    factor_t = low.mul(scale, low.op("RSQRT", low.plus(variance, epsilon)))
+    return low.add(low.mul(low.sub(x, mean), factor_t), offset)

@@ -6,21 +6,13 @@ import numpy as np
 
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.convolution import convolve, transpose_convolve
+from tosaic.compiler.importers.lowering.layout import channels_first, channels_last
 from tosaic.compiler.importers.lowering.pooling import average_pool, max_pool, sum_pool
+from tosaic.compiler.importers.lowering.statistics import batch_normalize
 from tosaic.compiler.importers.lowering.windows import Window
 from tosaic.compiler.importers.onnx_models.node import Node
 from tosaic.compiler.importers.onnx_models.registry import handles
 from tosaic.compiler.importers.onnx_models.values import Value
-
-
-def channels_last(low: Lowering, x: str) -> str:
-    """[N, C, spatial...] to [N, spatial..., C]."""
-    return low.transpose(x, [0, *range(2, low.rank(x)), 1])
-
-
-def channels_first(low: Lowering, x: str) -> str:
-    """[N, spatial..., C] to [N, C, spatial...]."""
-    return low.transpose(x, [0, low.rank(x) - 1, *range(1, low.rank(x) - 1)])
 
 
 def node_windows(node: Node, sizes: Sequence[int], kernel: Sequence[int]) -> list[Window]:
@@ -154,22 +146,13 @@ def batch_normalization(node: Node) -> Value:
     low = node.low
     if node.attr("training_mode", 0) or node.wants(1):
         node.unsupported("training mode", "export the model for inference")
-    rank, epsilon = len(node.shape()), node.attr("epsilon", 1e-5)
-    if all(node.value(i).data is not None for i in range(1, 5)):
-        scale, offset, mean, variance = (
-            np.asarray(node.value(i).data).astype(np.float64).reshape(-1, *(1,) * (rank - 2))
-            for i in range(1, 5)
-        )
-        factor = scale / np.sqrt(variance + epsilon)
-        dtype = low.dtype(node.raw())
-        scaled = low.mul(node.raw(), low.constant(factor, dtype))
-        return node.out(low.add(scaled, low.constant(offset - mean * factor, dtype)))
-    dtype = low.dtype(node.raw())
-    scale_t, offset_t, mean_t, variance_t = (
-        low.cast(low.reshape(node.raw(i), (node.shape(i)[0], *(1,) * (rank - 2))), dtype) for i in range(1, 5)
+    x, rank = node.raw(), len(node.shape())
+    scale, offset, mean, variance = (
+        low.cast(low.reshape(node.raw(i), (node.shape(i)[0], *(1,) * (rank - 2))), low.dtype(x))
+        for i in range(1, 5)
     )
-    factor_t = low.mul(scale_t, low.op("RSQRT", low.plus(variance_t, epsilon)))
-    return node.out(low.add(low.mul(low.sub(node.raw(), mean_t), factor_t), offset_t))
+    epsilon = node.attr("epsilon", 1e-5)
+    return node.out(batch_normalize(low, x, mean, variance, offset, scale, epsilon))
 
 
 @handles("LRN")

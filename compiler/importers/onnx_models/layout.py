@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from tosaic.compiler.importers.lowering import Lowering
+from tosaic.compiler.importers.lowering.layout import extend
 from tosaic.compiler.importers.onnx_models.node import Node
 from tosaic.compiler.importers.onnx_models.registry import handles
 from tosaic.compiler.importers.onnx_models.values import OFFSET, Value
@@ -161,12 +162,7 @@ def pad(node: Node) -> Value:
         if node.has(2):
             value = node.const(2).reshape(-1)[0].item()
         return node.out_raw(low.pad(x, pads, value - OFFSET.get(node.kind(), 0)))
-    for axis, (before, after) in enumerate(pads):
-        if before or after:
-            kept = low.pad(x, [(min(before, 0), min(after, 0)) if a == axis else (0, 0) for a in range(rank)])
-            around = (max(before, 0), max(after, 0))
-            x = low.take(kept, axis, np.pad(np.arange(low.shape(kept)[axis]), around, mode=mode))
-    return node.out_raw(x)
+    return node.out_raw(extend(low, x, pads, mode))
 
 
 @handles(

@@ -1,0 +1,33 @@
+"""Where the axes of an image stand, and what lies around it."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from tosaic.compiler.importers.lowering.lowering import Lowering
+
+PadMode = Literal["edge", "reflect", "symmetric", "wrap"]
+"""What numpy.pad calls them."""
+
+
+def channels_last(low: Lowering, x: str) -> str:
+    """[N, C, spatial...] to [N, spatial..., C]."""
+    return low.transpose(x, [0, *range(2, low.rank(x)), 1])
+
+
+def channels_first(low: Lowering, x: str) -> str:
+    """[N, spatial..., C] to [N, C, spatial...]."""
+    return low.transpose(x, [0, low.rank(x) - 1, *range(1, low.rank(x) - 1)])
+
+
+def extend(low: Lowering, x: str, pads: Sequence[tuple[int, int]], mode: PadMode) -> str:
+    """Adds copies of elements before and after each axis; negative amounts cut elements off."""
+    for axis, (before, after) in enumerate(pads):
+        if before or after:
+            cut = [(0, 0)] * low.rank(x)
+            cut[axis] = (min(before, 0), min(after, 0))
+            kept = low.pad(x, cut)
+            around = (max(before, 0), max(after, 0))
+            x = low.take(kept, axis, np.pad(np.arange(low.shape(kept)[axis]), around, mode=mode))
+    return x
