@@ -1,5 +1,7 @@
 """Tables of clause 11, and the numbering of the context variables."""
 
+import functools
+
 from tosaic.nnr import jit
 
 # Width of the interval of the less probable bin (11.2.4.3.2): 8 rows, one per `ivlCurrRange & 0xe0`, of 32.
@@ -48,8 +50,9 @@ def context_count(unary_length: int) -> int:
     return GREATER + 2 * unary_length + PREFIX_CONTEXTS
 
 
+@functools.cache
 def tables() -> tuple:
-    """What the kernels read: rLPS, step of state 0 and of state 1, renormalisation shift per range, next state."""
+    """What the kernels read and never write: rLPS, steps of states 0 and 1, shift of each range, next state."""
     return (
         jit.ints(RLPS),
         jit.ints(step >> SHIFT0 for step in TRANSITION),

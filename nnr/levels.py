@@ -67,8 +67,12 @@ def decode(
 
     contexts = context_count(unary_length)
     registers = jit.ints((interval, offset, position))
-    levels = np.empty(count, np.int32) if jit.COMPILED else [0] * count
-    positions = jit.zeros(count if with_positions else 0)
+    try:
+        # Memory that is not written is not taken: a count that lies costs nothing.
+        levels = np.empty(count, np.int32)
+        positions = np.empty(count if with_positions else 0, np.int64)
+    except MemoryError:
+        raise NnrError(f"NNR tensor of {count} levels does not fit the memory") from None
     status, index = cabac_decode.decode_levels(
         data,
         end,
@@ -93,9 +97,7 @@ def decode(
             f"NNR payload of {len(payload)} bytes is truncated: it ends inside level {index} of {count}"
         )
     _check_termination(data, len(payload), registers)
-    return DecodedLevels(
-        np.asarray(levels, np.int32), int(qp), bool(dq_flag), np.asarray(positions, np.int64)
-    )
+    return DecodedLevels(levels, int(qp), bool(dq_flag), positions)
 
 
 def _check_termination(data: bytes, length_bytes: int, registers: Sequence[int]) -> None:
@@ -128,7 +130,7 @@ def encode(
     """
     check_unary_length(unary_length)
     values = np.asarray(levels)
-    if values.dtype.kind not in "iu":
+    if values.size and values.dtype.kind not in "iu":
         raise NnrError(f"NNR levels must be integers, not {values.dtype}")
     flat = values.reshape(-1)
     if flat.size and not (-(2**31) <= int(flat.min()) and int(flat.max()) < 2**31):

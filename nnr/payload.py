@@ -2,6 +2,7 @@
 
 import enum
 import math
+import operator
 import warnings
 from collections.abc import Sequence
 
@@ -53,9 +54,11 @@ def decode_tensor(
         if codebook is None:
             raise NnrError("a cb_float32 payload needs its codebook")
         table = np.asarray(codebook, np.float32).reshape(-1)
+        check_codebook(table.size, codebook_zero_offset)
         found = coded.decode(payload, count, cabac_unary_length, has_dq_flag=False)
         return look_up(found.levels, table, codebook_zero_offset).reshape(dimensions)
     check_qp_density(qp_density)
+    check_quantization_parameter(quantization_parameter)
     found = coded.decode(payload, count, cabac_unary_length, qp_bits=6 + qp_density)
     return dequantize(found.levels, found.qp + quantization_parameter, qp_density).reshape(dimensions)
 
@@ -84,6 +87,7 @@ def encode_float_tensor(
     qp: the tensor's parameter; the payload carries its difference to `quantization_parameter`.
     """
     check_qp_density(qp_density)
+    check_quantization_parameter(quantization_parameter)
     bits = 6 + qp_density
     difference = qp - quantization_parameter
     if not -(1 << (bits - 1)) <= difference < 1 << (bits - 1):
@@ -95,6 +99,7 @@ def encode_codebook_tensor(
     indices: np.ndarray, *, codebook_zero_offset: int = 0, cabac_unary_length: int = 10
 ) -> bytes:
     """Code indices into a codebook as an NNR_PT_CB_FLOAT32 payload (5.2.3): level = index - codebook_zero_offset."""
+    check_codebook(0, codebook_zero_offset)
     values = np.asarray(indices, np.int64) - codebook_zero_offset
     return coded.encode(values, cabac_unary_length, dq_flag=None)
 
@@ -151,8 +156,22 @@ def check_qp_density(qp_density: int) -> None:
         raise NnrError(f"qp_density must be 0..7, not {qp_density}")
 
 
+def check_quantization_parameter(quantization_parameter: int) -> None:
+    """Raise NnrError unless `quantization_parameter` fits its i(13)."""
+    if not -4096 <= quantization_parameter <= 4095:
+        raise NnrError(f"quantization_parameter must be -4096..4095, not {quantization_parameter}")
+
+
+def check_codebook(size: int, codebook_zero_offset: int) -> None:
+    """Raise NnrError unless codebook_size fits its u(16) and `codebook_zero_offset` its u(8)."""
+    if size > 65535:
+        raise NnrError(f"codebook_size must be 0..65535, not {size}")
+    if not 0 <= codebook_zero_offset <= 255:
+        raise NnrError(f"codebook_zero_offset must be 0..255, not {codebook_zero_offset}")
+
+
 def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    dimensions = tuple(int(size) for size in shape)
+    dimensions = tuple(operator.index(size) for size in shape)
     if any(size < 0 for size in dimensions):
         raise NnrError(f"tensor_dimensions {dimensions} has a negative size")
     return dimensions

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tosaic.nnr.bits import BitReader
 from tosaic.nnr.errors import NnrError, NnrWarning
 from tosaic.nnr.unit_syntax import (
+    MAX_TOTAL_MAP_ENTRIES,
     read_data_unit_header,
     read_layer_parameter_set,
     read_model_parameter_set,
@@ -73,6 +74,7 @@ class _Reader:
         self._data = data
         # An aggregate header's meaning hangs on the last model parameter set (E-40).
         self._ctu_partition_flag = False
+        self._map_entries = 0
 
     def sequence(self, start_required: bool) -> Iterator[Placed]:
         if not self._data:
@@ -185,6 +187,11 @@ class _Reader:
             self._ctu_partition_flag = unit.ctu_partition_flag
         elif unit_type == UnitType.LPS:
             unit = read_layer_parameter_set(reader)
+            self._map_entries += len(unit.quantization_map.entries) if unit.quantization_map else 0
+            if self._map_entries > MAX_TOTAL_MAP_ENTRIES:
+                raise NnrError(
+                    f"{origin}: the bitstream's quantization maps have more than {MAX_TOTAL_MAP_ENTRIES} entries"
+                )
         else:
             unit = StartUnit()
             self._ctu_partition_flag = False

@@ -19,6 +19,11 @@ from tosaic.nnr.units import (
     StorageFormat,
 )
 
+# Of one quantization_map(): a codebook has at most 65535 entries. The second limit is for a bitstream's maps together:
+# zlib makes a thousand bytes of one.
+MAX_MAP_ENTRIES = 1 << 16
+MAX_TOTAL_MAP_ENTRIES = 1 << 20
+
 
 def read_stored_header(reader: BitReader) -> tuple[int, Compression]:
     """nnr_topology_unit_header() and nnr_quantization_unit_header(): storage format and compression."""
@@ -165,9 +170,12 @@ def read_quantization_map(reader: BitReader) -> QuantizationMap:
     if precision > 2:
         raise reader.error(f"index_precision {precision} is reserved")
     data = reader.octets(reader.u(32, "quantization_map_bytes"), "quantization_map_data")
-    if compression is Compression.DFL:
-        data = inflate(data, "quantization_map_data")
     bits = 8 << precision
+    limit_bytes = MAX_MAP_ENTRIES * (bits // 8 + 4)
+    if compression is Compression.DFL:
+        data = inflate(data, "quantization_map_data", limit_bytes)
+    if len(data) > limit_bytes:
+        raise reader.error(f"quantization_map_data has more than {MAX_MAP_ENTRIES} entries")
     if len(data) % (bits // 8 + 4):
         raise reader.error(
             f"quantization_map_data of {len(data)} bytes is no row of {bits}-bit indices and flt(32)"
