@@ -5,7 +5,6 @@ what came out of it: encoding that again gives the same bytes.
 """
 
 import collections
-import dataclasses
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -17,7 +16,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tosaic.nnr import (
     NnrError,
-    NnrWarning,
     decode_tensor,
     encode_codebook_tensor,
     encode_float_tensor,
@@ -133,7 +131,7 @@ def mutated(data: bytes, rng: np.random.Generator, corpus: Sequence[Sample]) -> 
             result[at:at] = rng.bytes(length)
         elif change == 7:
             other = corpus[int(rng.integers(len(corpus)))].data
-            start = int(rng.integers(len(other)))
+            start = int(rng.integers(len(other) + 1))
             result[at : at + length] = other[start : start + length]
         elif size:
             # A size or count that is off by a little.
