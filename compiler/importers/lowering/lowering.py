@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tosaic.compiler.importers.lowering.folding import fold, worth_storing
 from tosaic.compiler.ir import DType, Graph, GraphBuilder, nearest
 
 Pads = Sequence[tuple[int, int]]
@@ -62,7 +63,10 @@ class Lowering:
         dtype: DType | None = None,
         **attributes: Any,
     ) -> str:
-        """Adds an operator with one result."""
+        """Adds an operator with one result; of small constants it is computed at once."""
+        folded = fold(name, [self.graph.tensors[tensor] for tensor in inputs], attributes, dtype)
+        if folded is not None:
+            return self.constant(*folded)
         return self.build.add(name, list(inputs), dtype=dtype, **attributes)
 
     # --- layout ---------------------------------------------------------------------------------------------
@@ -115,8 +119,10 @@ class Lowering:
         if not any(grown):
             return x
         data = self.data(x)
-        if data is not None:
-            pairs = list(zip(grown[::2], grown[1::2], strict=True))
+        pairs = list(zip(grown[::2], grown[1::2], strict=True))
+        if data is not None and worth_storing(
+            data, [n + a + b for n, (a, b) in zip(data.shape, pairs, strict=True)]
+        ):
             return self.constant(np.pad(data, pairs, constant_values=value), self.dtype(x))
         return self.op("PAD", x, self.build.shape(grown), self.constant([value], self.dtype(x)))
 
@@ -137,13 +143,20 @@ class Lowering:
         if all(count == 1 for count in multiples):
             return x
         data = self.data(x)
-        if data is not None:
+        if data is not None and worth_storing(
+            data, [n * m for n, m in zip(data.shape, multiples, strict=True)]
+        ):
             return self.constant(np.tile(data, multiples), self.dtype(x))
         return self.op("TILE", x, self.build.shape(multiples))
 
     def reverse(self, x: str, axis: int) -> str:
         """x backwards along an axis."""
-        return x if self.shape(x)[axis] == 1 else self.op("REVERSE", x, axis=axis)
+        if self.shape(x)[axis] == 1:
+            return x
+        data = self.data(x)
+        if data is not None:
+            return self.constant(np.flip(data, axis), self.dtype(x))
+        return self.op("REVERSE", x, axis=axis)
 
     def broadcast_to(self, x: str, shape: Sequence[int]) -> str:
         """x repeated to `shape`, ranks aligned from the right."""
