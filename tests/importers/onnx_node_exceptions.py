@@ -37,9 +37,6 @@ NO_STATIC_GRAPH = {
 }
 
 NO_LOWERING_YET = {
-    "Acos": "an approximation by polynomials",
-    "Asin": "an approximation by polynomials",
-    "Atan": "an approximation by polynomials",
     "Col2Im": "sums of overlapping windows",
     "CumProd": "an unrolled product",
     "DeformConv": "run-time sampling",

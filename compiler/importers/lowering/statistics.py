@@ -1,10 +1,13 @@
 """Softmax and the normalizations: chains of reductions and elementwise operators."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from tosaic.compiler.importers.lowering.convolution import convolve
 from tosaic.compiler.importers.lowering.lowering import Lowering
+from tosaic.compiler.importers.lowering.windows import Window
 
 
 def softmax(low: Lowering, x: str, axes: Sequence[int]) -> str:
@@ -51,3 +54,21 @@ def batch_normalize(
         return low.add(low.mul(x, low.constant(factor, dtype)), low.constant(summand, dtype))
     factor_t = low.mul(scale, low.op("RSQRT", low.plus(variance, epsilon)))
     return low.add(low.mul(low.sub(x, mean), factor_t), offset)
+
+
+def local_response(low: Lowering, x: str, size: int, alpha: float, beta: float, bias: float) -> str:
+    """x [N, spatial..., C] / (bias + alpha * sum of squares of `size` neighbouring channels)^beta.
+
+    floor((size - 1) / 2) channels before and the rest after.
+    """
+    shape = low.shape(x)
+    channels = shape[-1]
+    distance = np.arange(channels)[None, :] - np.arange(channels)[:, None]
+    # Row: output channel.
+    band = (distance >= -((size - 1) // 2)) & (distance <= size // 2)
+    weight = low.constant(band.astype(np.float32).reshape(channels, 1, 1, channels), low.dtype(x))
+    flat = low.reshape(low.mul(x, x), (shape[0], 1, math.prod(shape[1:-1]), channels))
+    sums = convolve(low, flat, weight, None, [Window(1), Window(1)])
+    base = low.plus(low.times(sums, alpha), bias)
+    power = low.binary("POW", base, low.scalar(-beta, base))
+    return low.mul(x, low.reshape(power, shape))

@@ -5,7 +5,9 @@ import math
 
 import numpy as np
 
-from tosaic.compiler.importers.lowering import Lowering, activations
+from tosaic.compiler.importers.lowering import activations
+from tosaic.compiler.importers.lowering.division import floor_divide
+from tosaic.compiler.importers.lowering.power import power
 from tosaic.compiler.importers.onnx_models.node import Node, storage
 from tosaic.compiler.importers.onnx_models.registry import HANDLERS, Handler, handles
 from tosaic.compiler.importers.onnx_models.values import KINDS, STORAGE, Value
@@ -83,11 +85,10 @@ def sqrt(node: Node) -> Value:
     return node.out(node.low.sqrt(node.wide()))
 
 
-@handles("Tan")
-def tan(node: Node) -> Value:
-    """sin / cos."""
-    x = node.wide()
-    return node.out(node.low.div(node.low.op("SIN", x), node.low.op("COS", x)))
+@handles("Tan", "Asin", "Acos", "Atan")
+def trigonometric(node: Node) -> Value:
+    """What TOSA builds from others or from polynomials."""
+    return node.out(getattr(trigonometry, node.op.lower())(node.low, node.wide()))
 
 
 @handles("Sinh", "Cosh")
@@ -139,12 +140,10 @@ def pow_(node: Node) -> Value:
     low, x = node.low, node.wide(0)
     exponent = node.value(1)
     if exponent.data is not None and exponent.data.size == 1:
-        power = float(exponent.data.reshape(-1)[0])
-        shape = np.broadcast_shapes(exponent.shape, low.shape(x))
-        if power == int(power) and 1 <= power <= 16:
-            return node.out(low.reshape(_power(low, x, int(power)), shape))
-        if power == 0.5 and low.dtype(x).is_float:
-            return node.out(low.reshape(low.sqrt(x), shape))
+        known = float(exponent.data.reshape(-1)[0])
+        if low.dtype(x).is_float or 1 <= known <= 16 and known == int(known):
+            shape = np.broadcast_shapes(exponent.shape, low.shape(x))
+            return node.out(low.reshape(power(low, x, known), shape))
     if low.dtype(x).is_float:
         return node.out(low.binary("POW", x, low.cast(node.wide(1), low.dtype(x))))
     # fp32 holds whole numbers up to 2^24, and its POW is correct to the nearest there.
@@ -154,26 +153,14 @@ def pow_(node: Node) -> Value:
     return node.out(low.cast(low.truncate(result), DType.INT32))
 
 
-def _power(low: Lowering, x: str, power: int) -> str:
-    """x^power by squaring."""
-    result = None
-    while power:
-        if power & 1:
-            result = x if result is None else low.mul(result, x)
-        power >>= 1
-        if power:
-            x = low.mul(x, x)
-    assert result is not None
-    return result
-
-
 @handles("Mod")
 def mod(node: Node) -> Value:
     """fmod has the dividend's sign, mod the divisor's."""
     low, a, b = node.low, node.wide(0), node.wide(1)
     if low.dtype(a).is_float:
-        quotient = low.truncate(low.div(a, b)) if node.attr("fmod", 0) else low.op("FLOOR", low.div(a, b))
-        return node.out(low.sub(a, low.mul(quotient, b)))
+        if not node.attr("fmod", 0):
+            return node.out(floor_divide(low, a, b)[1])
+        return node.out(low.sub(a, low.mul(low.truncate(low.div(a, b)), b)))
     rest = low.sub(a, low.mul(low.binary("INTDIV", a, b), b))
     if node.attr("fmod", 0):
         return node.out(rest)

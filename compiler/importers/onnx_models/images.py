@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tosaic.compiler.importers.lowering import Lowering
+from tosaic.compiler.importers.lowering import Lowering, blocks, statistics
 from tosaic.compiler.importers.lowering.convolution import convolve, transpose_convolve
 from tosaic.compiler.importers.lowering.layout import channels_first, channels_last
 from tosaic.compiler.importers.lowering.pooling import average_pool, max_pool, sum_pool
@@ -158,50 +158,28 @@ def batch_normalization(node: Node) -> Value:
 @handles("LRN")
 def lrn(node: Node) -> Value:
     """x / (bias + alpha / size * sum of squares of neighbouring channels)^beta."""
-    low, x, size = node.low, node.raw(), int(node.attr("size"))
-    image = channels_last(low, x)
-    shape = low.shape(image)
-    channels = shape[-1]
-    distance = np.arange(channels)[None, :] - np.arange(channels)[:, None]
-    # Row: output channel; ONNX takes floor((size - 1) / 2) channels before and the rest after.
-    band = (distance >= -((size - 1) // 2)) & (distance <= size // 2)
-    weight = low.constant(band.astype(np.float32).reshape(channels, 1, 1, channels), low.dtype(x))
-    flat = low.reshape(low.mul(image, image), (shape[0], 1, _pixels(shape), channels))
-    sums = convolve(low, flat, weight, None, [Window(1), Window(1)])
-    base = low.plus(low.times(sums, node.attr("alpha", 1e-4) / size), node.attr("bias", 1.0))
-    power = low.binary("POW", base, low.scalar(-node.attr("beta", 0.75), base))
-    return node.out(channels_first(low, low.mul(image, low.reshape(power, shape))))
-
-
-def _pixels(shape: Sequence[int]) -> int:
-    return int(np.prod(shape[1:-1]))
+    low, size = node.low, int(node.attr("size"))
+    image = channels_last(low, node.raw())
+    response = statistics.local_response(
+        low,
+        image,
+        size,
+        node.attr("alpha", 1e-4) / size,
+        node.attr("beta", 0.75),
+        node.attr("bias", 1.0),
+    )
+    return node.out(channels_first(low, response))
 
 
 @handles("DepthToSpace")
 def depth_to_space(node: Node) -> Value:
     """Channels become blocks of pixels; DCR and CRD order."""
-    low, block = node.low, int(node.attr("blocksize"))
-    batch, channels, height, width = node.shape()
-    depth = channels // block**2
-    if node.attr("mode", "DCR") == "DCR":
-        x = low.reshape(node.raw(), (batch, block, block, depth, height * width))
-        x = low.reshape(low.transpose(x, (0, 3, 4, 1, 2)), (batch * depth, height, width, block, block))
-    else:
-        x = low.reshape(node.raw(), (batch, depth, block, block, height * width))
-        x = low.reshape(low.transpose(x, (0, 1, 4, 2, 3)), (batch * depth, height, width, block, block))
-    x = low.transpose(x, (0, 1, 3, 2, 4))
-    return node.out_raw(low.reshape(x, (batch, depth, height * block, width * block)))
+    block_first = node.attr("mode", "DCR") == "DCR"
+    return node.out_raw(blocks.depth_to_space(node.low, node.raw(), int(node.attr("blocksize")), block_first))
 
 
 @handles("SpaceToDepth")
 def space_to_depth(node: Node) -> Value:
     """Blocks of pixels become channels."""
-    low, block = node.low, int(node.attr("blocksize"))
-    batch, channels, height, width = node.shape()
-    rows, columns = height // block, width // block
-    x = low.reshape(node.raw(), (batch * channels, rows, block, columns, block))
-    x = low.reshape(low.transpose(x, (0, 2, 4, 1, 3)), (batch, channels, block, block, rows * columns))
-    x = low.transpose(x, (0, 2, 3, 1, 4))
-    if node.attr("mode", "DCR") == "CRD":
-        x = low.transpose(x, (0, 3, 1, 2, 4))
-    return node.out_raw(low.reshape(x, (batch, channels * block**2, rows, columns)))
+    block_first = node.attr("mode", "DCR") == "DCR"
+    return node.out_raw(blocks.space_to_depth(node.low, node.raw(), int(node.attr("blocksize")), block_first))

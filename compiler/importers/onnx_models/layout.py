@@ -6,6 +6,7 @@ import numpy as np
 
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.layout import extend
+from tosaic.compiler.importers.lowering.slicing import strided
 from tosaic.compiler.importers.onnx_models.node import Node
 from tosaic.compiler.importers.onnx_models.registry import handles
 from tosaic.compiler.importers.onnx_models.values import OFFSET, Value
@@ -127,23 +128,6 @@ def slice_(node: Node) -> Value:
             node.unsupported(f"axis {axis} becomes empty ({start}:{end}:{step})", "TOSA has no empty tensors")
         x = strided(low, x, axis, picked)
     return node.out_raw(x)
-
-
-def strided(low: Lowering, x: str, axis: int, picked: range) -> str:
-    """Elements at a constant distance: SLICE, REVERSE, and for larger steps RESHAPE and SLICE."""
-    step, count = abs(picked.step), len(picked)
-    first = min(picked[0], picked[-1])
-    if count == 1:
-        step = 1
-    need = (count - 1) * step + 1
-    x = low.slice_axis(x, axis, first, need)
-    if step > 1:
-        pads = [(0, 0)] * low.rank(x)
-        pads[axis] = (0, step - 1)
-        shape = low.shape(x)
-        blocks = low.reshape(low.pad(x, pads), (*shape[:axis], count, step, *shape[axis + 1 :]))
-        x = low.reshape(low.slice_axis(blocks, axis + 1, 0, 1), (*shape[:axis], count, *shape[axis + 1 :]))
-    return low.reverse(x, axis) if picked.step < 0 else x
 
 
 @handles("Pad")
