@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from tosaic.compiler.importers.lowering import Lowering, blocks, statistics
 from tosaic.compiler.importers.lowering.convolution import convolve, transpose_convolve
 from tosaic.compiler.importers.lowering.layout import channels_first, channels_last

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.layout import extend
 from tosaic.compiler.importers.lowering.slicing import strided
 from tosaic.compiler.importers.onnx_models.node import Node
