@@ -1,0 +1,25 @@
+"""Events long enough for the eye."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+
+class Lamp(wiring.Component):
+    """`lit` for `cycles` cycles after each `event`."""
+
+    def __init__(self, cycles: int):
+        if cycles < 1:
+            raise ValueError(f"cycles must be at least 1, not {cycles}")
+        self.cycles = cycles
+        super().__init__({"event": In(1), "lit": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        left = Signal(range(self.cycles + 1))
+        m.d.comb += self.lit.eq(left != 0)
+        with m.If(self.event):
+            m.d.sync += left.eq(self.cycles)
+        with m.Elif(self.lit):
+            m.d.sync += left.eq(left - 1)
+        return m

@@ -1,0 +1,140 @@
+"""External memory made of on-chip RAM: AXI4 subordinate of the accelerator, bytes for the bridge."""
+
+from amaranth.hdl import Module, Mux, Signal, Value, unsigned
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In
+from amaranth.utils import exact_log2
+
+from tosaic.hw.bridge import BytePort
+from tosaic.hw.config import Config
+from tosaic.hw.interfaces import AxiRead, AxiWrite
+from tosaic.hw.memory.weight import NO_COLLISION_LOGIC
+
+RESP_OKAY, RESP_DECERR = 0, 3
+GRANULE_BYTES = 4096
+
+
+class OnChipMemory(wiring.Component):
+    """`memory_bytes` bytes at bus address `base`, in words of W bytes.
+
+    Ports:
+        `read`, `write`: INCR bursts of full-width beats, one burst of each at a time; a beat per cycle, the first one
+            two cycles after its address. Beats outside the memory are answered DECERR.
+        `host`: goes before `read` and `write`. It takes the cycle of its access and the one of the answer.
+
+    With `single_port` the memory does one access per cycle, a read or a write (writes go first), and so fits iCE40's
+    SPRAM; else one of each, and a read that meets a write of the same word returns undefined bytes. The reset leaves
+    the contents alone.
+    """
+
+    def __init__(self, config: Config, *, memory_bytes: int, base: int = 0, single_port: bool = False):
+        if memory_bytes < GRANULE_BYTES or memory_bytes % GRANULE_BYTES:
+            raise ValueError(f"memory_bytes must be a multiple of {GRANULE_BYTES}, not {memory_bytes}")
+        span = 1 << (memory_bytes - 1).bit_length()
+        if base % span or not 0 <= base <= (1 << 32) - span:
+            raise ValueError(f"base must be a multiple of {span:#x} below 2**32, not {base:#x}")
+        self.config, self.memory_bytes, self.base, self.single_port = config, memory_bytes, base, single_port
+        super().__init__({"read": In(AxiRead(config)), "write": In(AxiWrite(config)), "host": In(BytePort())})
+
+    def _inside(self, address: Value) -> Value:
+        """Whether a bus address is one of the memory."""
+        bits = (self.memory_bytes - 1).bit_length()
+        return (address[bits:] == self.base >> bits) & (address[:bits] < self.memory_bytes)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        width = self.config.word_bytes
+        lane_bits = exact_log2(width)
+        depth = self.memory_bytes // width
+        attributes = NO_COLLISION_LOGIC | ({"ram_style": "huge"} if self.single_port else {})
+        m.submodules.words = words = memory.Memory(
+            shape=unsigned(8 * width), depth=depth, init=[], attrs=attributes
+        )
+        writer, reader = words.write_port(granularity=8), words.read_port()
+        word = slice(lane_bits, lane_bits + (depth - 1).bit_length())
+        read, write, host = self.read, self.write, self.host
+
+        host_lane, host_inside = host.address[:lane_bits], Signal()
+        host_read, host_write, blocked = Signal(), Signal(), Signal()
+        read_address, write_address = Signal(32), Signal(32)
+        left = Signal(8)
+        reading, free, issue = Signal(), Signal(), Signal()
+        writing, take, failed = Signal(), Signal(), Signal()
+        answered_lane = Signal(lane_bits)
+        read_inside, write_inside = Signal(), Signal()
+        m.d.comb += [
+            host_inside.eq(self._inside(host.address)),
+            host_read.eq(host.request & ~host.write & ~host.done & free),
+            host_write.eq(host.request & host.write & ~host.done),
+            free.eq(~read.rvalid | read.rready),
+            read_inside.eq(self._inside(read_address)),
+            write_inside.eq(self._inside(write_address)),
+            # One port: the host before the accelerator, writes before reads.
+            blocked.eq((host_write | take) if self.single_port else 0),
+            issue.eq(reading & free & ~host_read & ~blocked),
+            take.eq(writing & write.wvalid & write.wready),
+            write.wready.eq(writing & ~host_write & ~(host_read if self.single_port else 0)),
+            read.arready.eq(~reading),
+            read.rdata.eq(reader.data),
+            host.read_data.eq(reader.data.word_select(answered_lane, 8)),
+            write.awready.eq(~writing & ~write.bvalid),
+        ]
+        read_word = Mux(host_read, host.address[word], read_address[word])
+        write_word = Mux(host_write, host.address[word], write_address[word])
+        if self.single_port:
+            address = Signal(range(depth))
+            m.d.comb += address.eq(Mux(host_write | take, write_word, read_word))
+            m.d.comb += [reader.addr.eq(address), writer.addr.eq(address)]
+        else:
+            m.d.comb += [reader.addr.eq(read_word), writer.addr.eq(write_word)]
+        m.d.comb += [
+            reader.en.eq(host_read | issue),
+            writer.data.eq(Mux(host_write, host.write_data.replicate(width), write.wdata)),
+        ]
+        with m.If(host_write & host_inside):
+            m.d.comb += writer.en.eq(1 << host_lane)
+        with m.Elif(take & write_inside):
+            m.d.comb += writer.en.eq(write.wstrb)
+
+        m.d.sync += [
+            host.done.eq(host_read | host_write),
+            host.error.eq(~host_inside),
+            answered_lane.eq(host_lane),
+        ]
+        with m.If(read.arvalid & read.arready):
+            m.d.sync += [
+                reading.eq(1),
+                read_address.eq(read.araddr),
+                left.eq(read.arlen),
+                read.rid.eq(read.arid),
+            ]
+        with m.If(free):
+            m.d.sync += read.rvalid.eq(issue)
+        with m.If(issue):
+            m.d.sync += [
+                read.rlast.eq(left == 0),
+                read.rresp.eq(Mux(read_inside, RESP_OKAY, RESP_DECERR)),
+                read_address.eq(read_address + width),
+                left.eq(left - 1),
+            ]
+            with m.If(left == 0):
+                m.d.sync += reading.eq(0)
+
+        with m.If(write.awvalid & write.awready):
+            m.d.sync += [
+                writing.eq(1),
+                failed.eq(0),
+                write_address.eq(write.awaddr),
+                write.bid.eq(write.awid),
+            ]
+        with m.If(take):
+            m.d.sync += [write_address.eq(write_address + width), failed.eq(failed | ~write_inside)]
+            with m.If(write.wlast):
+                m.d.sync += [
+                    writing.eq(0),
+                    write.bvalid.eq(1),
+                    write.bresp.eq(Mux(failed | ~write_inside, RESP_DECERR, RESP_OKAY)),
+                ]
+        with m.If(write.bvalid & write.bready):
+            m.d.sync += write.bvalid.eq(0)
+        return m
