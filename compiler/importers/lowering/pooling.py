@@ -54,7 +54,7 @@ def window_counts(sizes: Sequence[int], windows: Sequence[Window]) -> np.ndarray
     """How many elements (not padding) each window holds."""
     counts = np.ones(())
     for size, window in zip(sizes, windows, strict=True):
-        positions = _positions(size, window) - window.before
+        positions = window.positions(size) - window.before
         axis = ((positions >= 0) & (positions < size)).sum(1)
         counts = counts[..., None] * axis
     return counts
@@ -100,18 +100,12 @@ def _average(low: Lowering, x: str, windows: Sequence[Window]) -> str:
     return _pool(low, "AVG_POOL2D", x, windows, *zeros, acc_type=accumulator)
 
 
-def _positions(size: int, window: Window) -> np.ndarray:
-    """Padded index [output, tap] of each element of each window."""
-    starts = np.arange(window.outputs(size)) * window.stride
-    return starts[:, None] + np.arange(window.kernel) * window.dilation
-
-
 def _by_axes(low: Lowering, x: str, windows: Sequence[Window], reduction: str, padding: float) -> str:
     """Any windows: taps of one axis after the other are gathered and reduced."""
     sizes = low.shape(x)[1:-1]
     x = low.pad(x, [(0, 0), *((w.before, w.after) for w in windows), (0, 0)], padding)
     for axis, (size, window) in enumerate(zip(sizes, windows, strict=True), 1):
-        positions = _positions(size, window)
+        positions = window.positions(size)
         taken = low.take(x, axis, positions)
         shape = low.shape(taken)
         split = low.reshape(taken, (*shape[:axis], *positions.shape, *shape[axis + 1 :]))

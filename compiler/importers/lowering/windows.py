@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from tosaic.compiler.importers.lowering.lowering import Lowering
 
 
@@ -31,6 +33,11 @@ class Window:
             return steps // self.stride + 1
         count = -(-steps // self.stride) + 1
         return count - 1 if (count - 1) * self.stride >= size + self.before else count
+
+    def positions(self, size: int) -> np.ndarray:
+        """Index in the padded axis of each tap of each position: [positions, taps]."""
+        starts = np.arange(self.outputs(size)) * self.stride
+        return starts[:, None] + np.arange(self.kernel) * self.dilation
 
     def exact(self, size: int, ceil: bool = False) -> "Window":
         """The same positions, with `after` such that the last one ends at the last element."""

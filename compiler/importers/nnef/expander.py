@@ -9,6 +9,7 @@ from tosaic.compiler.importers.nnef.evaluator import Environment, Evaluator
 from tosaic.compiler.importers.nnef.graph import (
     FlatGraph,
     Operation,
+    Origin,
     Shape,
     TensorValue,
     Value,
@@ -73,9 +74,9 @@ class _Expander:
         self.operations: list[Operation] = []
         self.variables: dict[str, list[TensorValue]] = {}
         self.updated: set[str] = set()
-        # Standard compounds around the present invocation, and where the first of them was invoked.
+        # Standard compounds around the present invocation, and the invocation of the first of them.
         self.within: list[str] = []
-        self.entry: Position | None = None
+        self.origin: Origin | None = None
         self.taken = {name.name for each in graph.body for name in identifiers_of(each.target)}
         self.target = ""
         self.serial = 0
@@ -139,7 +140,8 @@ class _Expander:
 
     def _constant(self, value: int | float | bool | str, position: Position) -> TensorValue:
         arguments: dict[str, Value] = {"shape": [], "value": [value]}
-        made = self._primitive(self.declared["constant"], str(literal_type(value)), arguments, position)
+        origin = Origin("constant", self.target, position)
+        made = self._primitive(self.declared["constant"], str(literal_type(value)), arguments, origin)
         assert isinstance(made, TensorValue)
         return made
 
@@ -156,28 +158,27 @@ class _Expander:
         data = generic or fragment.generic_default
         if fragment.generic and data is None:
             data = self._deduced(fragment, arguments)
+        origin = self.origin or Origin(name, self.target, position)
         if fragment.body is None:
-            return self._primitive(fragment, data, arguments, self.entry or position)
+            return self._primitive(fragment, data, arguments, origin)
         if fragment.position.file != FILE:
             return self._body(fragment, data, arguments)
-        return self._compound(fragment, data, arguments, position)
+        return self._compound(fragment, data, arguments, origin)
 
     def _compound(
-        self, fragment: Fragment, data: str | None, arguments: dict[str, Value], position: Position
+        self, fragment: Fragment, data: str | None, arguments: dict[str, Value], origin: Origin
     ) -> Value:
         """A standard compound; errors in it are reported where the document invokes it."""
-        outermost = self.entry is None
-        if self.entry is None:
-            self.entry = position
-        place = self.entry
+        outermost = self.origin is None
+        self.origin = origin
         if fragment.name in COMPOUND_CHECKS:
-            COMPOUND_CHECKS[fragment.name](Call(fragment.name, arguments, place, self.within))
+            COMPOUND_CHECKS[fragment.name](Call(fragment.name, arguments, origin.position, self.within))
         self.within.append(fragment.name)
         before = len(self.operations)
         result = self._body(fragment, data, dict(arguments))
         self.within.pop()
         if outermost:
-            self.entry = None
+            self.origin = None
         if fragment.name not in self.whole or not kinds(fragment.results[0].type) == {True}:
             return result
         del self.operations[before:]
@@ -186,7 +187,7 @@ class _Expander:
         shapes = [
             [shape_of(item) for item in p] if isinstance(p, list | tuple) else shape_of(p) for p in parts
         ]
-        return self._emit(fragment, data, arguments, shapes, place)
+        return self._emit(fragment, data, arguments, shapes, origin)
 
     def _body(self, fragment: Fragment, data: str | None, arguments: dict[str, Value]) -> Value:
         assert fragment.body is not None
@@ -198,16 +199,16 @@ class _Expander:
         return results[0] if len(results) == 1 else results
 
     def _primitive(
-        self, fragment: Fragment, data: str | None, arguments: dict[str, Value], position: Position
+        self, fragment: Fragment, data: str | None, arguments: dict[str, Value], origin: Origin
     ) -> Value:
         if fragment.name == "external" and self.target in self.shapes:
             arguments["shape"] = list(self.shapes[self.target])
-        call = Call(fragment.name, arguments, position, self.within)
+        call = Call(fragment.name, arguments, origin.position, self.within)
         shape = SHAPE_RULES[fragment.name](call)
-        self.budget.spend(len(shape), position)
+        self.budget.spend(len(shape), origin.position)
         if fragment.name == "update":
             self._check_update(call)
-        result = self._emit(fragment, data, arguments, [shape], position)
+        result = self._emit(fragment, data, arguments, [shape], origin)
         if fragment.name == "variable":
             assert isinstance(result, TensorValue)
             self._register(call, result)
@@ -242,9 +243,9 @@ class _Expander:
         data: str | None,
         arguments: dict[str, Value],
         shapes: list[Shape | list[Shape]] | list[Shape] | list[list[Shape]],
-        position: Position,
+        origin: Origin,
     ) -> Value:
-        operation = Operation(fragment.name, data if fragment.generic else None, arguments, position)
+        operation = Operation(fragment.name, data if fragment.generic else None, arguments, origin)
         for result, shape in zip(fragment.results, shapes, strict=True):
             of = bind(result.type, data) if data else result.type
             if isinstance(of, Array):

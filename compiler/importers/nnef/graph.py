@@ -27,6 +27,18 @@ PrimitiveValue = int | float | bool | str
 Value = PrimitiveValue | TensorValue | list["Value"] | tuple["Value", ...]
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Origin:
+    """The invocation of a standard operation in the document that one or more operations come from.
+
+    `target` is the identifier of the graph body that is being assigned.
+    """
+
+    name: str
+    target: str
+    position: Position
+
+
 @dataclass(eq=False, slots=True)
 class Operation:
     """An invocation with every argument known, defaults included. `data` is what `?` stands for, or None."""
@@ -34,8 +46,20 @@ class Operation:
     name: str
     data: str | None
     arguments: dict[str, Value]
-    position: Position
+    origin: Origin
     results: dict[str, TensorValue | list[TensorValue]] = field(default_factory=dict)
+
+    @property
+    def position(self) -> Position:
+        """Where the document invokes it."""
+        return self.origin.position
+
+    def tensors(self) -> list[TensorValue]:
+        """The results, those of an array one after the other."""
+        found: list[TensorValue] = []
+        for result in self.results.values():
+            found += [result] if isinstance(result, TensorValue) else result
+        return found
 
 
 @dataclass(eq=False, slots=True)

@@ -1,0 +1,83 @@
+"""Up-sampling (4.3.2 `debox`, 4.3.4): along one dimension after the other, as moves or as products with a matrix."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tosaic.compiler.importers.lowering.resize import mix, pick
+from tosaic.compiler.importers.lowering.windows import Window
+from tosaic.compiler.importers.nnef.tosa.node import Node
+from tosaic.compiler.importers.nnef.tosa.registry import handles
+from tosaic.compiler.importers.nnef.tosa.windows import border_index, full_size, windows_of
+
+
+def _along(node: Node, x: str, axis: int, matrix: np.ndarray) -> str:
+    """The product of one dimension and a matrix [extent, results]; a choice of elements moves them."""
+    if np.array_equal(matrix, np.eye(len(matrix))):
+        return x
+    if np.all(np.isin(matrix, (0, 1))) and np.all(matrix.sum(0) == 1):
+        return pick(node.low, x, axis, matrix.argmax(0))
+    return mix(node.low, x, axis, matrix)
+
+
+@handles("debox")
+def debox(node: Node) -> str:
+    """The reverse of box, which is separable."""
+    x, shape = node.tensor("input"), node.result.shape
+    for axis, window in enumerate(windows_of(node, shape, full_size(node))):
+        x = _along(node, x, axis, _debox_matrix(node, window, node.shape("input")[axis], shape[axis]))
+    return x
+
+
+def _debox_matrix(node: Node, window: Window, extent: int, results: int) -> np.ndarray:
+    """[extent, results]: how often each element is in each sum."""
+    matrix = np.zeros((extent, results))
+    for result in range(results):
+        for tap in range(window.kernel):
+            index, rest = divmod(result + window.before - tap * window.dilation, window.stride)
+            source = None if rest else border_index(node, index, extent)
+            if source is not None:
+                matrix[source, result] += 1
+    if not node["normalize"]:
+        return matrix
+    if node["border"] != "ignore":
+        return matrix / window.kernel
+    counts = matrix.sum(0)
+    if not counts.all():
+        node.unsupported("a result has no element of the input to be the mean of", "use larger windows")
+    return matrix / counts
+
+
+@handles("multilinear_upsample")
+def multilinear_upsample(node: Node) -> str:
+    """Each spatial dimension on its own."""
+    x = node.tensor("input")
+    for axis, factor in enumerate(node["factor"], 2):
+        extent = node.shape("input")[axis]
+        x = _along(
+            node, x, axis, _linear_matrix(node, sample_positions(node["method"], extent, factor), extent)
+        )
+    return x
+
+
+def sample_positions(method: str, extent: int, factor: int) -> np.ndarray:
+    """Where the results lie between the elements of a dimension (4.3.4)."""
+    results = np.arange(extent * factor, dtype=np.float64)
+    if method == "asymmetric":
+        return results / factor
+    if method == "symmetric":
+        return (results - (factor - 1) / 2) / factor
+    return results * (extent - 1) / max(extent * factor - 1, 1)
+
+
+def _linear_matrix(node: Node, positions: Sequence[float] | np.ndarray, extent: int) -> np.ndarray:
+    """[extent, results]: shares of the two neighbours, which the border stands in for outside."""
+    matrix = np.zeros((extent, len(positions)))
+    for result, position in enumerate(positions):
+        below = int(np.floor(position))
+        share = position - below
+        for index, weight in ((below, 1 - share), (below + 1, share)):
+            source = border_index(node, index, extent) if weight else None
+            if source is not None:
+                matrix[source, result] += weight
+    return matrix

@@ -1,0 +1,95 @@
+"""Sliding windows (4.3): from NNEF's attributes to `Window`s, and what lies around the input."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tosaic.compiler.importers.lowering.layout import PadMode, extend
+from tosaic.compiler.importers.lowering.windows import Window
+from tosaic.compiler.importers.nnef.tosa.node import Node
+from tosaic.compiler.importers.nnef.window_shapes import automatic_padding
+
+COPIES: dict[str, PadMode] = {"replicate": "edge", "reflect": "reflect", "reflect-even": "symmetric"}
+"""Borders that are made of copies, as numpy.pad calls them."""
+
+
+def windows_of(node: Node, upscaled: Sequence[int], sizes: Sequence[int]) -> list[Window]:
+    """A window per dimension; padding belongs to the up-scaled space."""
+    count = len(sizes)
+    strides, dilations = node["stride"] or [1] * count, node["dilation"] or [1] * count
+    paddings = node["padding"] or [
+        automatic_padding(*item) for item in zip(upscaled, sizes, strides, dilations, strict=True)
+    ]
+    return [
+        Window(size, stride, dilation, before, after)
+        for size, stride, dilation, (before, after) in zip(sizes, strides, dilations, paddings, strict=True)
+    ]
+
+
+def full_size(node: Node) -> list[int]:
+    """`size` for every dimension: what is missing at its end is 1."""
+    return [*node["size"], *[1] * (len(node.shape("input")) - len(node["size"]))]
+
+
+def bordered(node: Node, x: str, windows: Sequence[Window]) -> tuple[str, list[Window]]:
+    """x with copies around it, and windows without padding, where the border is made of copies.
+
+    `windows` belong to the last axes of x.
+    """
+    mode = COPIES.get(node["border"])
+    if mode is None:
+        return x, list(windows)
+    low = node.low
+    rank = low.rank(x)
+    # Only what a window reaches.
+    sizes = low.shape(x)[rank - len(windows) :]
+    exact = [w.exact(size) for w, size in zip(windows, sizes, strict=True)]
+    pads = [(0, 0)] * (rank - len(windows)) + [(w.before, w.after) for w in exact]
+    check_copies(node, low.shape(x), pads)
+    return extend(low, x, pads, mode), [replace(w, before=0, after=0) for w in exact]
+
+
+def check_copies(node: Node, shape: Sequence[int], pads: Sequence[tuple[int, int]]) -> None:
+    """UnsupportedError where a reflection would need elements that are not there."""
+    shortest = {"reflect": 1, "reflect-even": 0}.get(node["border"])
+    for axis, (extent, pair) in enumerate(zip(shape, pads, strict=True)):
+        if shortest is not None and max(pair) > extent - shortest:
+            node.unsupported(
+                f"the border {node['border']!r} of {max(pair)} elements is wider than dimension {axis} of {extent}",
+                "pad less, or use the border 'replicate'",
+            )
+
+
+def border_index(node: Node, index: int, extent: int) -> int | None:
+    """The element that stands at an index outside of 0 .. extent, or None for zeros."""
+    if 0 <= index < extent:
+        return index
+    border = node["border"]
+    if border not in COPIES:
+        return None
+    if border == "replicate":
+        return min(max(index, 0), extent - 1)
+    edge = 1 if border == "reflect" else 0
+    mirrored = -index - 1 + edge if index < 0 else 2 * extent - 1 - edge - index
+    if not 0 <= mirrored < extent:
+        node.unsupported(
+            f"the border {border!r} reaches {abs(mirrored)} elements beyond {extent}", "use 'replicate'"
+        )
+    return mirrored
+
+
+def check_not_empty(node: Node, shape: Sequence[int], windows: Sequence[Window]) -> None:
+    """UnsupportedError where border 'ignore' leaves a window without any element."""
+    for axis, (extent, window) in enumerate(zip(shape, windows, strict=True)):
+        positions = window.positions(extent) - window.before
+        if not np.all(np.any((positions >= 0) & (positions < extent), axis=1)):
+            node.unsupported(
+                f"a window lies in the ignored border of dimension {axis} alone", "pad less than the window"
+            )
+
+
+def volume(windows: Sequence[Window]) -> int:
+    """Elements of a window."""
+    return math.prod(w.kernel for w in windows)
