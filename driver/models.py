@@ -11,7 +11,6 @@ from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
 from tosaic.compiler.program import Program
 
 _LATER = {
-    ".nnef": "NNEF models",
     ".mlmodel": "Core ML models",
     ".tflite": "TFLite models",
     ".nnr": "NNR bitstreams",
@@ -21,7 +20,7 @@ _LATER = {
 def open_model(
     source: "str | pathlib.Path | Graph | Program", shapes: Mapping[str, int | Sequence[int]] | None = None
 ) -> Graph | Program:
-    """The graph or program in a file (`.tosa`, `.onnx`, `.tsc`), or the object itself.
+    """The graph or program in a file (`.tosa`, `.tsc`, or what has an importer), or the object itself.
 
     `shapes` binds the open dimensions of an imported model, by dimension or by input.
 

@@ -9,12 +9,24 @@ from tosaic.compiler.ir.errors import InputError, UnsupportedError
 
 Shapes = Mapping[str, int | Sequence[int]]
 
-IMPORTED_SUFFIXES = (".onnx",)
+_SUFFIXES = {
+    ".onnx": "onnx",
+    **dict.fromkeys((".nnef", ".tar", ".tgz", ".tbz2", ".txz", ".gz", ".bz2", ".xz"), "nnef"),
+}
+
+IMPORTED_SUFFIXES = tuple(_SUFFIXES)
+
+
+def format_of(path: pathlib.Path) -> str | None:
+    """The format that a path's name stands for; of a folder, its content decides. None if it has no importer."""
+    if path.suffix in _SUFFIXES:
+        return _SUFFIXES[path.suffix]
+    return "nnef" if path.is_dir() and (path / "graph.nnef").is_file() else None
 
 
 def is_imported(path: pathlib.Path) -> bool:
-    """Whether a path names a model of a format that has an importer, by its suffix."""
-    return path.suffix in IMPORTED_SUFFIXES
+    """Whether a path names a model of a format that has an importer."""
+    return format_of(path) is not None
 
 
 def import_model(path: str | pathlib.Path, shapes: Shapes | None = None) -> Graph:
@@ -40,14 +52,20 @@ def survey_model(
 
 
 def _import(path: pathlib.Path, shapes: Shapes | None, survey: Survey) -> Graph:
-    if not path.is_file():
+    kind = format_of(path)
+    if not path.is_file() and not (path.is_dir() and kind == "nnef"):
         reason = "it is a directory" if path.is_dir() else "there is no such file"
         raise InputError(f"{path}: cannot be read: {reason}; give a model file")
-    if path.suffix == ".onnx":
+    if kind is None:
+        known = ", ".join(IMPORTED_SUFFIXES)
+        raise UnsupportedError(
+            f"{path.name}: there is no importer for {path.suffix or 'this file'}; known: {known}"
+        )
+    # Imported when they are needed: some need packages of their own.
+    if kind == "onnx":
         from tosaic.compiler.importers.onnx_models import import_onnx
 
         return import_onnx(path, shapes, survey)
-    known = ", ".join(IMPORTED_SUFFIXES)
-    raise UnsupportedError(
-        f"{path.name}: there is no importer for {path.suffix or 'this file'}; known: {known}"
-    )
+    from tosaic.compiler.importers.nnef.tosa import import_nnef
+
+    return import_nnef(path, shapes, survey)

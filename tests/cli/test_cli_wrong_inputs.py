@@ -126,7 +126,7 @@ def test_truncated_model(refused, here):
 
 def test_other_formats(refused):
     assert refused("run", "model.nnef") == (
-        "model.nnef: NNEF models cannot be imported yet; convert the model to .tosa"
+        "model.nnef: cannot be read: there is no such file; give a model file"
     )
     assert refused("check", "model.tflite") == (
         "model.tflite: TFLite models cannot be imported yet; convert the model to .tosa"

@@ -15,7 +15,9 @@ from tosaic.driver.session import find_config
 
 
 def check(
-    model: Annotated[str, typer.Argument(help="A .tosa or .onnx model.")],
+    model: Annotated[
+        str, typer.Argument(help="A .tosa model, or one to import: .onnx, NNEF folder or archive.")
+    ],
     config: options.Config = "base",
     shape: options.Shape = None,
     verbose: options.Verbose = False,

@@ -13,7 +13,9 @@ from tosaic.compiler.ir.errors import InputError
 
 
 def import_(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="An .onnx model.")],
+    source: Annotated[
+        str, typer.Argument(metavar="SRC", help="An .onnx model, or an NNEF folder or archive.")
+    ],
     output: Annotated[
         pathlib.Path, typer.Option("-o", "--output", metavar="OUT.tosa", help="The TOSA file.")
     ],

@@ -16,7 +16,9 @@ from tosaic.driver.session import NodeArg, Session
 
 
 def run(
-    model: Annotated[str, typer.Argument(help="A .tosa or .onnx model or a compiled .tsc program.")],
+    model: Annotated[
+        str, typer.Argument(help="A .tosa model, one to import (.onnx, NNEF), or a .tsc program.")
+    ],
     inputs: Annotated[list[str] | None, typer.Option("-i", "--input", metavar="NAME=FILE.npy")] = None,
     output: Annotated[
         pathlib.Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write NAME.npy files.")
