@@ -158,9 +158,7 @@ def mod(node: Node) -> Value:
     """fmod has the dividend's sign, mod the divisor's."""
     low, a, b = node.low, node.wide(0), node.wide(1)
     if low.dtype(a).is_float:
-        if not node.attr("fmod", 0):
-            return node.out(floor_divide(low, a, b)[1])
-        return node.out(low.sub(a, low.mul(low.truncate(low.div(a, b)), b)))
+        return node.out(_float_mod(low, a, b, bool(node.attr("fmod", 0))))
     rest = low.sub(a, low.mul(low.binary("INTDIV", a, b), b))
     if node.attr("fmod", 0):
         return node.out(rest)
@@ -168,6 +166,21 @@ def mod(node: Node) -> Value:
     signs_differ = low.binary("LOGICAL_XOR", low.greater(zero, rest), low.greater(zero, b))
     wrong = low.binary("LOGICAL_AND", signs_differ, low.op("LOGICAL_NOT", low.equal(rest, zero)))
     return node.out(low.select(wrong, low.add(rest, b), rest))
+
+
+def _float_mod(low: Lowering, a: str, b: str, fmod: bool) -> str:
+    """a less a whole multiple of b; by an infinite b, which has no multiples, a itself or b of the other sign."""
+    rest = low.sub(a, low.mul(low.truncate(low.div(a, b)), b)) if fmod else floor_divide(low, a, b)[1]
+    if low.data(b) is not None and np.isfinite(low.data(b)).all():
+        return rest
+    endless = low.scalar(np.inf, a)
+    infinite = low.equal(low.op("ABS", b), endless)
+    finite = low.greater(endless, low.op("ABS", a))
+    kept = a
+    if not fmod:
+        opposite = low.greater(low.scalar(0, a), low.mul(a, b))
+        kept = low.select(opposite, b, a)
+    return low.select(low.binary("LOGICAL_AND", infinite, finite), kept, rest)
 
 
 # --- comparisons and logic ------------------------------------------------------------------------------------
@@ -337,7 +350,10 @@ def elu(node: Node) -> Value:
     alpha = float(node.attr("alpha", 1.67326319217681884765625 if node.op == "Selu" else 1.0))
     gamma = float(node.attr("gamma", 1.05070102214813232421875)) if node.op == "Selu" else 1.0
     inner = alpha if node.op == "Celu" else 1.0
-    return node.out(activations.elu(node.low, node.wide(), alpha, gamma, inner))
+    low, x = node.low, node.wide()
+    # Short floats: their difference from 1 would be of few bits.
+    y = activations.elu(low, low.cast(x, DType.FP32), alpha, gamma, inner)
+    return node.out(low.cast(y, low.dtype(x)))
 
 
 @handles("HardSigmoid")

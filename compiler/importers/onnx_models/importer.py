@@ -9,7 +9,9 @@ import numpy as np
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.layout_pass import cancel_transposes
 from tosaic.compiler.importers.onnx_models import (
+    attention,
     elementwise,
+    fourier,
     images,
     layout,
     matrices,
@@ -30,7 +32,17 @@ from tosaic.compiler.importers.survey import Survey
 from tosaic.compiler.ir import DType, Graph, validate
 from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 
-_HANDLER_MODULES = (elementwise, images, layout, matrices, quantized, reductions, resizing)
+_HANDLER_MODULES = (
+    attention,
+    elementwise,
+    fourier,
+    images,
+    layout,
+    matrices,
+    quantized,
+    reductions,
+    resizing,
+)
 _SHAPE_INPUTS = {"CenterCropPad": (1,), "AffineGrid": (1,)}
 MAX_TRIPS = 4096
 """Loops that run longer are not unrolled."""

@@ -261,9 +261,12 @@ def _check_inference(onnx: Any, model: Any) -> None:
 
 
 def add_defaults(onnx: Any, node: Any, opset: int) -> None:
-    """Writes down the default attributes of an operator with a function body: the body needs them."""
+    """Writes down the default attributes of an operator with a function body: the body needs them.
+
+    Of STFT too: shape inference takes `onesided` for 0 where it is not given.
+    """
     schema = onnx.defs.get_schema(node.op_type, opset, "")
-    if not (schema.has_function or schema.has_context_dependent_function):
+    if not (schema.has_function or schema.has_context_dependent_function or node.op_type == "STFT"):
         return
     given = {attribute.name for attribute in node.attribute}
     for name, description in schema.attributes.items():

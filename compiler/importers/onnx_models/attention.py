@@ -1,0 +1,172 @@
+"""Attention (opset 23 and later), and the causal convolution that keeps a state."""
+
+import math
+
+import numpy as np
+
+from tosaic.compiler.importers.lowering import Lowering, statistics
+from tosaic.compiler.importers.lowering.convolution import convolve
+from tosaic.compiler.importers.lowering.matrix import matmul
+from tosaic.compiler.importers.lowering.windows import Window
+from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.onnx_models.registry import handles
+from tosaic.compiler.importers.onnx_models.values import Value
+from tosaic.compiler.ir import DType
+
+_PRECISIONS = {1: DType.FP32, 10: DType.FP16, 11: DType.FP32, 16: DType.BF16}
+"""Attribute softmax_precision; TOSA has no float64, fp32 stands in."""
+
+
+@handles("Attention")
+def attention(node: Node) -> list[Value]:
+    """softmax(Q K' scale + bias) V by heads, with a cache, masks, windows and lengths as ONNX defines them.
+
+    A query that may attend no key gives zeros.
+    """
+    low = node.low
+    flat = len(node.shape(0)) == 3
+    heads, groups = node.attr("q_num_heads"), node.attr("kv_num_heads")
+    q = _by_heads(node, 0, heads)
+    new_k, new_v = _by_heads(node, 1, groups), _by_heads(node, 2, groups)
+    past = low.shape(node.raw(4))[2] if node.has(4) else 0
+    k = low.concat([node.raw(4), new_k], 2) if node.has(4) else new_k
+    v = low.concat([node.raw(5), new_v], 2) if node.has(5) else new_v
+    kept = [node.out_raw(k), node.out_raw(v, node.kind(2))]
+    batch, heads, queries, size = low.shape(q)
+    keys = low.shape(k)[2]
+    k, v = _repeated(low, k, heads), _repeated(low, v, heads)
+    root = math.sqrt(node.attr("scale", 1 / math.sqrt(size)))
+    scores = matmul(low, low.times(q, root), low.times(low.transpose(k, (0, 1, 3, 2)), root))
+    probe = [scores]
+    cap = node.attr("softcap", 0.0)
+    if cap > 0:
+        scores = low.times(low.op("TANH", low.times(scores, 1 / cap)), cap)
+    probe.append(scores)
+    bias = _bias(node, batch, queries, keys, past)
+    if bias is not None:
+        scores = low.add(scores, bias)
+    probe.append(scores)
+    precision = _PRECISIONS.get(node.attr("softmax_precision", 0), low.dtype(scores))
+    wide = low.cast(scores, precision)
+    if bias is None:
+        weights = statistics.softmax(low, wide, (3,))
+    else:
+        weights = _masked_softmax(low, wide, low.cast(bias, precision))
+    weights = low.cast(weights, low.dtype(q))
+    probe.append(weights)
+    y = matmul(low, weights, v)
+    if flat:
+        y = low.reshape(low.transpose(y, (0, 2, 1, 3)), (batch, queries, heads * low.shape(v)[3]))
+    return [node.out_raw(y), *kept, node.out_raw(probe[node.attr("qk_matmul_output_mode", 0)])]
+
+
+def _by_heads(node: Node, index: int, heads: int | None) -> str:
+    """An input as [batch, heads, positions, size]."""
+    low, x = node.low, node.raw(index)
+    shape = low.shape(x)
+    if len(shape) == 4:
+        return x
+    if len(shape) != 3 or not heads or shape[2] % heads:
+        node.unsupported(
+            f"input {index} of shape {list(shape)} with {heads} heads",
+            "give rank 4, or rank 3 with q_num_heads and kv_num_heads",
+        )
+    return low.transpose(low.reshape(x, (shape[0], shape[1], heads, shape[2] // heads)), (0, 2, 1, 3))
+
+
+def _repeated(low: Lowering, x: str, heads: int) -> str:
+    """Each head of keys or values for the group of query heads that shares it."""
+    batch, groups, positions, size = low.shape(x)
+    if groups == heads:
+        return x
+    x = low.tile(low.reshape(x, (batch, groups, 1, positions * size)), (1, 1, heads // groups, 1))
+    return low.reshape(x, (batch, heads, positions, size))
+
+
+def _bias(node: Node, batch: int, queries: int, keys: int, past: int) -> str | None:
+    """What is added to the scores: 0 or the mask where a query attends a key, -inf where not; None for all zeros."""
+    low = node.low
+    dtype = low.dtype(node.raw(0))
+    left, right = node.attr("left_window_size", -1), node.attr("right_window_size", -1)
+    bounds = [(left, 1), (right, -1)] + ([(0, -1)] if node.attr("is_causal", 0) else [])
+    bounds = [(size, sign) for size, sign in bounds if size >= 0]
+    terms: list[str] = []
+    if node.has(3):
+        terms.append(_mask(node, keys, dtype))
+    # Distance from key to query: known now, unless the number of keys is not.
+    distance = np.arange(queries)[:, None] - np.arange(keys)[None, :]
+    if node.has(6):
+        lengths = low.reshape(low.cast(node.raw(6), DType.INT32), (batch, 1, 1, 1))
+        behind = low.greater(lengths, low.constant(np.arange(keys).reshape(1, 1, 1, keys), DType.INT32))
+        allowed = [behind]
+        for size, sign in bounds:
+            # sign * (distance + length - queries) <= size
+            at = low.add(
+                low.constant((distance - queries).reshape(1, 1, queries, keys), DType.INT32), lengths
+            )
+            at = at if sign > 0 else low.negate(at)
+            allowed.append(low.greater_equal(low.constant([[[[size]]]], DType.INT32), at))
+        terms += [_infinite(low, part, dtype) for part in allowed]
+    elif bounds:
+        seen = np.all([sign * (distance + past) <= size for size, sign in bounds], axis=0)
+        terms.append(low.constant(np.where(seen, 0.0, -np.inf).reshape(1, 1, queries, keys), dtype))
+    if not terms:
+        return None
+    bias = terms[0]
+    for term in terms[1:]:
+        bias = low.add(bias, term)
+    return bias
+
+
+def _mask(node: Node, keys: int, dtype: DType) -> str:
+    """The mask as numbers to add, for all keys."""
+    low, mask = node.low, node.raw(3)
+    shape = low.shape(mask)
+    mask = low.reshape(mask, (1,) * (4 - len(shape)) + shape)
+    missing = keys - shape[-1]
+    boolean = low.dtype(mask) is DType.BOOL
+    if missing > 0:
+        mask = low.pad(mask, ((0, 0), (0, 0), (0, 0), (0, missing)), 0 if boolean else -np.inf)
+    return _infinite(low, mask, dtype) if boolean else low.cast(mask, dtype)
+
+
+def _infinite(low: Lowering, allowed: str, dtype: DType) -> str:
+    """0 where allowed, -inf elsewhere."""
+    one = (1,) * low.rank(allowed)
+    return low.select(allowed, low.constant(np.zeros(one), dtype), low.constant(np.full(one, -np.inf), dtype))
+
+
+def _masked_softmax(low: Lowering, scores: str, bias: str) -> str:
+    """softmax over the last axis; a row whose bias is -inf everywhere gives zeros."""
+    nothing = low.constant(np.full((1, 1, 1, 1), -np.inf), low.dtype(bias))
+    empty = low.equal(low.reduce("MAX", bias, (3,)), nothing)
+    zero, one = low.scalar(0, scores), low.scalar(1, scores)
+    # Also a row of scores that are not numbers counts as zeros, so it is replaced, not multiplied.
+    scores = low.select(empty, zero, scores)
+    powers = low.op("EXP", low.sub(scores, low.reduce("MAX", scores, (3,))))
+    total = low.select(empty, one, low.reduce("SUM", powers, (3,)))
+    return low.div(low.select(empty, zero, powers), total)
+
+
+@handles("CausalConvWithState")
+def causal_convolution(node: Node) -> list[Value]:
+    """A depthwise convolution over [batch, channels, length] that sees the past: the state, or zeros."""
+    low, x = node.low, node.raw(0)
+    (_, channels, _), kernel = node.shape(0), node.shape(1)[2]
+    activation = node.attr("activation", "none")
+    if activation not in ("none", "silu", "swish"):
+        node.unsupported(f"activation {activation!r}", "use none, silu or swish")
+    if kernel == 1:
+        node.unsupported("a kernel of one position", "its state is empty, which TOSA has not: use Conv")
+    if node.has(3):
+        whole = low.concat([node.raw(3), x], 2)
+    else:
+        whole = low.pad(x, ((0, 0), (0, 0), (kernel - 1, 0)))
+    bias = node.raw(2) if node.has(2) else low.constant(np.zeros(channels), low.dtype(x))
+    weight = low.transpose(node.raw(1), (0, 2, 1))
+    y = convolve(low, low.transpose(whole, (0, 2, 1)), weight, bias, [Window(kernel)], channels)
+    y = low.transpose(y, (0, 2, 1))
+    if activation != "none":
+        y = low.mul(y, low.op("SIGMOID", y))
+    state = low.slice_axis(whole, 2, low.shape(whole)[2] - (kernel - 1), kernel - 1)
+    return [node.out_raw(y), node.out_raw(state)]
