@@ -183,7 +183,8 @@ def _axes(graph: Graph, layer: Layer, sizes: tuple[int, ...]) -> tuple[list[Axis
             own = graph.tensors[load.tensor].shape
             if layer.base.op == "ARGMAX" and stream >= layer.program.body_loads:
                 own = (*own[: over[0]], 1, *own[over[0] :])
-            wanted = shape if own == shape else target
+            # Operands of the body meet the elements before the reduction, those of the epilogue its result.
+            wanted = shape if stream < layer.program.body_loads else target
             if len(own) != len(wanted):
                 raise UnsupportedError(f"{layer.root}: operands of different rank in a reduction")
             columns.append(operand_strides(own, wanted, size))
