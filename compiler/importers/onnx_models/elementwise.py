@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from tosaic.compiler.importers.lowering import activations, trigonometry
+from tosaic.compiler.importers.lowering import Lowering, activations, trigonometry
 from tosaic.compiler.importers.lowering.division import floor_divide
 from tosaic.compiler.importers.lowering.power import power
 from tosaic.compiler.importers.onnx_models.node import Node, storage
