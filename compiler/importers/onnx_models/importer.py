@@ -16,6 +16,7 @@ from tosaic.compiler.importers.onnx_models import (
     layout,
     matrices,
     quantized,
+    recurrent,
     reductions,
     resizing,
 )
@@ -40,6 +41,7 @@ _HANDLER_MODULES = (
     layout,
     matrices,
     quantized,
+    recurrent,
     reductions,
     resizing,
 )

@@ -1,0 +1,55 @@
+"""Recurrent layers, unrolled in time."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tosaic.compiler.importers.lowering.lowering import Lowering
+from tosaic.compiler.ir import DType
+
+Step = Callable[[str, list[str]], list[str]]
+"""From an input [batch, features] and the states to the next states, the output first."""
+
+
+def unroll(
+    low: Lowering,
+    x: str,
+    states: Sequence[str],
+    step: Step,
+    *,
+    reverse: bool = False,
+    lengths: str | None = None,
+) -> tuple[list[str], list[str]]:
+    """The output of every time, in the order of x [time, batch, features], and the last states.
+
+    `reverse` begins with the last time. `lengths` (int32 [batch]) are the times that count of each sequence: behind
+    them states stay and outputs are zero.
+    """
+    times, batch, features = low.shape(x)
+    current, outputs = list(states), [""] * times
+    for time in reversed(range(times)) if reverse else range(times):
+        new = step(low.reshape(low.slice_axis(x, 0, time, 1), (batch, features)), current)
+        outputs[time] = new[0]
+        if lengths is not None:
+            runs = low.greater(low.reshape(lengths, (batch, 1)), low.constant([[time]], DType.INT32))
+            outputs[time] = low.select(runs, new[0], low.scalar(0, new[0]))
+            new = [low.select(runs, after, before) for after, before in zip(new, current, strict=True)]
+        current = new
+    return outputs, current
+
+
+def stacked(low: Lowering, parts: Sequence[str]) -> str:
+    """Tensors of one shape along a new first axis."""
+    return low.concat([low.reshape(part, (1, *low.shape(part))) for part in parts], 0)
+
+
+def split(low: Lowering, x: str, count: int) -> list[str]:
+    """Equal parts of the last axis."""
+    axis = low.rank(x) - 1
+    size = low.shape(x)[axis] // count
+    return [low.slice_axis(x, axis, part * size, size) for part in range(count)]
+
+
+def zeros(low: Lowering, shape: Sequence[int], like: str) -> str:
+    """A state to begin with."""
+    return low.constant(np.zeros(tuple(shape)), low.dtype(like))

@@ -1,0 +1,165 @@
+"""RNN, GRU and LSTM, unrolled in time; the input's part of all times is one matrix product."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tosaic.compiler.importers.lowering import Lowering, activations
+from tosaic.compiler.importers.lowering.matrix import matmul
+from tosaic.compiler.importers.lowering.recurrent import Step, split, stacked, unroll, zeros
+from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.onnx_models.registry import handles
+from tosaic.compiler.importers.onnx_models.values import Value
+from tosaic.compiler.ir import DType
+
+Activation = Callable[[str], str]
+
+_DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
+_ALPHA = {
+    "LeakyRelu": 0.01,
+    "ThresholdedRelu": 1.0,
+    "Elu": 1.0,
+    "HardSigmoid": 0.2,
+    "Affine": 1.0,
+    "ScaledTanh": 1.0,
+}
+_BETA = {"HardSigmoid": 0.5, "Affine": 0.0, "ScaledTanh": 1.0}
+_GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+class _Direction:
+    """Weights and functions of one direction, as tensors: w [I, gates * H], r [H, gates * H]."""
+
+    def __init__(self, node: Node, number: int, functions: list[Activation]) -> None:
+        low, gates = node.low, _GATES[node.op]
+        self.low, self.node, self.functions, self.clip = low, node, functions, node.attr("clip")
+
+        def part(index: int) -> str:
+            x = low.slice_axis(node.raw(index), 0, number, 1)
+            return low.reshape(x, low.shape(x)[1:])
+
+        self.w, self.r = low.transpose(part(1), (1, 0)), low.transpose(part(2), (1, 0))
+        self.hidden = low.shape(self.r)[0]
+        self.input_bias = self.state_bias = zeros(low, (gates * self.hidden,), self.w)
+        if node.has(3):
+            self.input_bias, self.state_bias = split(low, part(3), 2)
+        self.peepholes = split(low, part(7), 3) if node.op == "LSTM" and node.has(7) else []
+
+    def project(self, x: str) -> str:
+        """[time, batch, gates * H] of the input's part of all gates."""
+        return self.low.add(matmul(self.low, x, self.w), self.input_bias)
+
+    def clipped(self, x: str) -> str:
+        """What goes into an activation."""
+        return x if self.clip is None else self.low.clamp(x, -float(self.clip), float(self.clip))
+
+    def apply(self, number: int, x: str) -> str:
+        """The activation of a gate."""
+        return self.functions[number](self.clipped(x))
+
+    def step(self) -> Step:
+        return {"RNN": self._rnn, "GRU": self._gru, "LSTM": self._lstm}[self.node.op]
+
+    def _recurrent(self, h: str) -> str:
+        return self.low.add(matmul(self.low, h, self.r), self.state_bias)
+
+    def _rnn(self, x: str, states: list[str]) -> list[str]:
+        return [self.apply(0, self.low.add(x, self._recurrent(states[0])))]
+
+    def _gru(self, x: str, states: list[str]) -> list[str]:
+        low, h = self.low, states[0]
+        xz, xr, xh = split(low, x, 3)
+        hz, hr, hh = split(low, self._recurrent(h), 3)
+        z, r = self.apply(0, low.add(xz, hz)), self.apply(0, low.add(xr, hr))
+        if self.node.attr("linear_before_reset", 0):
+            inner = low.mul(r, hh)
+        else:
+            weight, bias = split(low, self.r, 3)[2], split(low, self.state_bias, 3)[2]
+            inner = low.add(matmul(low, low.mul(r, h), weight), bias)
+        new = self.apply(1, low.add(xh, inner))
+        return [low.add(low.mul(low.sub(low.scalar(1, z), z), new), low.mul(z, h))]
+
+    def _lstm(self, x: str, states: list[str]) -> list[str]:
+        low, (h, c) = self.low, states
+        i, o, f, new = split(low, low.add(x, self._recurrent(h)), 4)
+        if self.peepholes:
+            i = low.add(i, low.mul(self.peepholes[0], c))
+            f = low.add(f, low.mul(self.peepholes[2], c))
+        i = self.apply(0, i)
+        f = low.sub(low.scalar(1, i), i) if self.node.attr("input_forget", 0) else self.apply(0, f)
+        c = low.add(low.mul(f, c), low.mul(i, self.apply(1, new)))
+        if self.peepholes:
+            o = low.add(o, low.mul(self.peepholes[1], c))
+        return [low.mul(self.apply(0, o), self.functions[2](c)), c]
+
+
+@handles("RNN", "GRU", "LSTM")
+def recurrent(node: Node) -> list[Value]:
+    """X [time, batch, I] (layout 1: batch first) to Y [time, directions, batch, H] and the last states."""
+    low, layout = node.low, node.attr("layout", 0)
+    directions, hidden = node.shape(2)[0], node.shape(2)[2]
+    x = low.transpose(node.raw(), (1, 0, 2)) if layout else node.raw()
+    batch = low.shape(x)[1]
+    lengths = low.cast(node.raw(4), DType.INT32) if node.has(4) else None
+    functions = _functions(node, directions)
+    outputs, lasts = [], []
+    for number in range(directions):
+        direction = _Direction(node, number, functions[number])
+        states = [
+            _initial(node, 5 + k, number, (batch, hidden), layout) for k in range(1 + (node.op == "LSTM"))
+        ]
+        backwards = number == 1 or node.attr("direction", "forward") == "reverse"
+        each, last = unroll(
+            low, direction.project(x), states, direction.step(), reverse=backwards, lengths=lengths
+        )
+        outputs.append(stacked(low, each))
+        lasts.append(last)
+    y = low.concat([low.reshape(part, (*low.shape(part)[:1], 1, batch, hidden)) for part in outputs], 1)
+    finals = [stacked(low, parts) for parts in zip(*lasts, strict=True)]
+    if layout:
+        y = low.transpose(y, (2, 0, 1, 3))
+        finals = [low.transpose(final, (1, 0, 2)) for final in finals]
+    return [node.out_raw(tensor) for tensor in (y, *finals)]
+
+
+def _initial(node: Node, index: int, direction: int, shape: tuple[int, int], layout: int) -> str:
+    if not node.has(index):
+        return zeros(node.low, shape, node.raw())
+    return node.low.reshape(node.low.slice_axis(node.raw(index), 1 if layout else 0, direction, 1), shape)
+
+
+def _functions(node: Node, directions: int) -> list[list[Activation]]:
+    """The activations of each direction; their alphas and betas are listed for those that have one."""
+    names = [n.decode() if isinstance(n, bytes) else n for n in node.attr("activations", [])]
+    names = names or _DEFAULTS[node.op] * directions
+    if len(names) != len(_DEFAULTS[node.op]) * directions:
+        node.unsupported(
+            f"activations {names} for {directions} directions", "give one for each gate and direction"
+        )
+    alphas, betas = (iter(node.attr(f"activation_{kind}", [])) for kind in ("alpha", "beta"))
+    made = []
+    for name in names:
+        alpha = next(alphas, _ALPHA[name]) if name in _ALPHA else None
+        beta = next(betas, _BETA[name]) if name in _BETA else None
+        made.append(_activation(node, name, alpha, beta))
+    each = len(names) // directions
+    return [made[first : first + each] for first in range(0, len(made), each)]
+
+
+def _activation(node: Node, name: str, alpha: Any, beta: Any) -> Activation:
+    low: Lowering = node.low
+    known: dict[str, Activation] = {
+        "Relu": lambda x: activations.relu(low, x),
+        "Tanh": lambda x: low.op("TANH", x),
+        "Sigmoid": lambda x: low.op("SIGMOID", x),
+        "Affine": lambda x: low.plus(low.times(x, alpha), beta),
+        "LeakyRelu": lambda x: activations.leaky_relu(low, x, low.scalar(alpha, x)),
+        "ThresholdedRelu": lambda x: low.select(low.greater(x, low.scalar(alpha, x)), x, low.scalar(0, x)),
+        "ScaledTanh": lambda x: low.times(low.op("TANH", low.times(x, beta)), alpha),
+        "HardSigmoid": lambda x: activations.hard_sigmoid(low, x, alpha, beta),
+        "Elu": lambda x: activations.elu(low, x, alpha),
+        "Softsign": lambda x: activations.softsign(low, x),
+        "Softplus": lambda x: activations.softplus(low, x),
+    }
+    if name not in known:
+        node.unsupported(f"activation {name!r}", f"use one of {', '.join(sorted(known))}")
+    return known[name]
