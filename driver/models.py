@@ -13,7 +13,6 @@ from tosaic.compiler.program import Program
 _LATER = {
     ".mlmodel": "Core ML models",
     ".tflite": "TFLite models",
-    ".nnr": "NNR bitstreams",
 }
 
 

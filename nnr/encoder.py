@@ -14,6 +14,7 @@ from tosaic.nnr.payload import (
     encode_tensor,
 )
 from tosaic.nnr.quantize import qp_for_step, quantize_codebook, quantize_dependent, quantize_uniform
+from tosaic.nnr.reduce import sparsify, threshold_for
 from tosaic.nnr.unit_writer import write_units
 from tosaic.nnr.units import (
     NNR_QCB,
@@ -32,10 +33,14 @@ INTEGER_TYPES = (np.int8, np.uint8, np.int16, np.uint16, np.int32)
 
 @dataclass(frozen=True)
 class Settings:
-    """How float tensors are coded; integer tensors are coded losslessly as NNR_PT_INT32 by every method.
+    """How tensors are coded.
 
+    method: of float tensors. Integer tensors are coded without loss as NNR_PT_INT32, unless `integer_step` says else.
     relative_step: step size of "uniform" and "dependent" as a fraction of each tensor's largest absolute value.
-    rate_weight: of the dependent quantizer's trellis.
+    rate_weight: of the dependent quantizer's trellis: squared steps that one bit is worth.
+    sparsity: share (0..1) of the weights of every tensor of two dimensions or more that are made zero first.
+    integer_step: with "uniform" and "dependent", integer tensors of two dimensions or more are quantized too, with this
+    step size, and coded as NNR_PT_FLOAT32; who decodes them rounds to the tensor's own type. 0 keeps them exactly.
     """
 
     method: str = "lossless"
@@ -43,10 +48,22 @@ class Settings:
     relative_step: float = 1 / 127
     codebook_size: int = 16
     rate_weight: float = 0.0
+    sparsity: float = 0.0
+    integer_step: float = 0.0
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise NnrError(f"NNR method {self.method!r} is not one of {', '.join(METHODS)}")
+        if not 0 < self.relative_step < float("inf"):
+            raise NnrError(f"the step size must be a positive fraction, not {self.relative_step}")
+        if not 0 <= self.sparsity <= 1:
+            raise NnrError(f"the share of zeros must be 0..1, not {self.sparsity}")
+        if not 0 <= self.rate_weight < float("inf"):
+            raise NnrError(f"the weight of the rate must not be negative, not {self.rate_weight}")
+        if self.integer_step and self.method not in ("uniform", "dependent"):
+            raise NnrError(f"method {self.method!r} keeps integers exactly: use uniform or dependent")
+        if self.integer_step and not 1 <= self.integer_step <= 128:
+            raise NnrError(f"the step size of integers must be 1..128, not {self.integer_step}")
 
 
 def encodable(values: np.ndarray) -> bool:
@@ -62,7 +79,12 @@ def encode_unit(name: str, values: np.ndarray, settings: Settings = Settings()) 
         raise NnrError(f"tensor {name!r} of {values.dtype}{list(values.shape)} does not fit an NNR data unit")
     length = settings.cabac_unary_length
     shape = values.shape
+    weights = values.ndim >= 2
+    if settings.sparsity and weights:
+        values = sparsify(values, threshold_for(values, settings.sparsity))
     if values.dtype != np.float32:
+        if settings.integer_step and weights:
+            return _quantized(name, values, qp_for_step(settings.integer_step), settings)
         payload = encode_tensor(values.astype(np.int64), cabac_unary_length=length)
         return DataUnit(PayloadType.INT32, (name,), payload, shape, length)
     if settings.method == "lossless" or not np.isfinite(values).all():
@@ -75,13 +97,19 @@ def encode_unit(name: str, values: np.ndarray, settings: Settings = Settings()) 
     largest = float(np.abs(values).max(initial=0.0))
     # A tensor of zeros has no scale of its own; iae(8) at qp_density 2 holds steps of 2**-32 to 1.75 * 2**31.
     qp = min(max(qp_for_step(largest * settings.relative_step), -128), 127) if largest else 0
-    dependent = settings.method == "dependent"
+    return _quantized(name, values, qp, settings)
+
+
+def _quantized(name: str, values: np.ndarray, qp: int, settings: Settings) -> DataUnit:
+    """A tensor as NNR_PT_FLOAT32, by the method's quantizer."""
+    length, dependent = settings.cabac_unary_length, settings.method == "dependent"
     if dependent:
-        levels = quantize_dependent(values, qp, rate_weight=settings.rate_weight)
+        keep = settings.sparsity > 0
+        levels = quantize_dependent(values, qp, rate_weight=settings.rate_weight, keep_zeros=keep)
     else:
         levels = quantize_uniform(values, qp)
     payload = encode_float_tensor(levels, qp, cabac_unary_length=length, dq=dependent)
-    return DataUnit(PayloadType.FLOAT32, (name,), payload, shape, length)
+    return DataUnit(PayloadType.FLOAT32, (name,), payload, values.shape, length)
 
 
 def encode_model(
@@ -93,7 +121,10 @@ def encode_model(
 ) -> bytes:
     """A bitstream: NNR_STR, NNR_MPS, topology and quantization if given, one data unit per tensor, in order."""
     flags = NNR_QCB if settings.method == "codebook" else NNR_QSU
-    units: list[Unit] = [StartUnit(), ModelParameterSet(topology is not None, flags)]
+    # sparsification_flag says that it was applied; how well the network does at other thresholds nobody measured.
+    sparsification = () if settings.sparsity else None
+    parameters = ModelParameterSet(topology is not None, flags, sparsification=sparsification)
+    units: list[Unit] = [StartUnit(), parameters]
     units += [unit for unit in (topology, quantization) if unit]
     units += [encode_unit(name, values, settings) for name, values in tensors.items()]
     return write_units(units)

@@ -6,6 +6,7 @@ import struct
 
 import numpy as np
 
+from tosaic.compiler.importers.nnef.container import GRAPH_FILE, QUANTIZATION_FILE, Archive, open_container
 from tosaic.compiler.importers.nnef.tensor_file import (
     HEADER_BYTES,
     MAGIC,
@@ -16,7 +17,7 @@ from tosaic.compiler.importers.nnef.tensor_file import (
     write_tensor,
 )
 from tosaic.compiler.ir.errors import ModelError
-from tosaic.nnr.bitstream import read_bitstream
+from tosaic.nnr.bitstream import Bitstream, read_bitstream
 from tosaic.nnr.encoder import Settings, encode_model, encode_unit
 from tosaic.nnr.errors import NnrError
 from tosaic.nnr.unit_writer import write_units
@@ -85,19 +86,33 @@ def _read_carried(data: bytes, shape: tuple[int, ...] | None, name: str) -> np.n
     return found.tensors[0].decode(shape)
 
 
-def read_folder(folder: pathlib.Path) -> tuple[str, str | None, dict[str, np.ndarray]]:
-    """An NNEF folder: text of graph.nnef, text of graph.quant or None, and the tensors by variable label."""
+def read_model(path: pathlib.Path) -> tuple[str, str | None, dict[str, np.ndarray]]:
+    """An NNEF folder or tar archive: text of graph.nnef, text of graph.quant or None, and the tensors by label."""
     try:
-        graph = (folder / "graph.nnef").read_text()
-        quant = folder / "graph.quant"
-        quantization = quant.read_text() if quant.exists() else None
-        files = sorted(folder.rglob("*.dat"))
-        labels = [path.relative_to(folder).as_posix().removesuffix(".dat") for path in files]
+        container = open_container(path)
+    except ModelError as error:
+        raise NnrError(str(error)) from None
+    files = container.files if isinstance(container, Archive) else _files(container.path)
+    graph = files.get(GRAPH_FILE)
+    if graph is None:
+        raise NnrError(f"{path} is no NNEF model: there is no {GRAPH_FILE} in it")
+    quantization = files.get(QUANTIZATION_FILE)
+    labels = sorted(name.removesuffix(".dat") for name in files if name.endswith(".dat"))
+    try:
         return (
-            graph,
-            quantization,
-            {label: read_dat(path.read_bytes(), label) for label, path in zip(labels, files, strict=True)},
+            graph.decode(),
+            None if quantization is None else quantization.decode(),
+            {label: read_dat(files[label + ".dat"], label) for label in labels},
         )
+    except UnicodeDecodeError:
+        raise NnrError(f"{path}: its text is not UTF-8") from None
+
+
+def _files(folder: pathlib.Path) -> dict[str, bytes]:
+    """Content of the files of an NNEF folder by name."""
+    try:
+        paths = [folder / GRAPH_FILE, folder / QUANTIZATION_FILE, *sorted(folder.rglob("*.dat"))]
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths if path.is_file()}
     except OSError as error:
         raise NnrError(f"cannot read the NNEF folder {folder}: {error.strerror} ({error.filename})") from None
 
@@ -123,9 +138,9 @@ def write_folder(
         path.write_bytes(write_carried(label, values, carried) if carried else write_dat(values))
 
 
-def encode_folder(folder: pathlib.Path, settings: Settings) -> bytes:
-    """An NNEF folder as one bitstream (A.3): text in NNR_TPL, graph.quant in NNR_QNT, a data unit per label."""
-    graph, quantization, tensors = read_folder(folder)
+def encode_nnef(path: pathlib.Path, settings: Settings) -> bytes:
+    """An NNEF folder or archive as one bitstream (A.3): text in NNR_TPL, graph.quant in NNR_QNT, tensors by label."""
+    graph, quantization, tensors = read_model(path)
     text = TopologyUnit(StorageFormat.NNEF, graph.encode(), Compression.DFL)
     extra = (
         QuantizationUnit(StorageFormat.NNEF, quantization.encode(), Compression.DFL) if quantization else None
@@ -134,10 +149,18 @@ def encode_folder(folder: pathlib.Path, settings: Settings) -> bytes:
 
 
 def decode_to_folder(data: bytes, folder: pathlib.Path) -> None:
-    """The NNEF folder that a bitstream carries. Raises NnrError without an NNEF topology."""
-    found = read_bitstream(data)
+    """The NNEF folder that the bitstream `data` carries, as `write_carried_model`."""
+    write_carried_model(read_bitstream(data), folder)
+
+
+def write_carried_model(found: Bitstream, folder: pathlib.Path) -> None:
+    """Write the NNEF folder that a bitstream carries. Raises NnrError without an NNEF topology, and on damage."""
     if found.topology is None or found.topology.storage_format is not StorageFormat.NNEF:
         raise NnrError("the NNR bitstream carries no NNEF topology")
-    quantization = found.quantization.data.decode() if found.quantization else None
+    quantization = None
+    if found.quantization is not None:
+        if found.quantization.storage_format is not StorageFormat.NNEF:
+            raise NnrError("the NNR bitstream's topology is NNEF, its quantization information is not")
+        quantization = found.quantization.data.decode()
     tensors = {label: tensor.decode() for tensor in found.tensors for label in tensor.unit.ref_ids}
     write_folder(folder, found.topology.data.decode(), quantization, tensors)

@@ -1,22 +1,36 @@
 """ONNX models in NNR bitstreams (B.3), and NNR units in ONNX tensors (B.4). Needs the package `onnx`."""
 
+import math
 import pathlib
 from typing import Any
 
 import numpy as np
 
-from tosaic.nnr.bitstream import read_bitstream
+from tosaic.nnr.bitstream import Bitstream, read_bitstream
 from tosaic.nnr.encoder import Settings, encodable, encode_model, encode_unit
 from tosaic.nnr.errors import NnrError
 from tosaic.nnr.payload import PayloadType
 from tosaic.nnr.unit_writer import write_unit
-from tosaic.nnr.units import Compression, StorageFormat, TopologyUnit
+from tosaic.nnr.units import Compression, QuantizationUnit, StorageFormat, TopologyUnit
 
 # The draft adds ISO_IEC_15938_17 to TensorProto.DataType and gives it no number: this one is ours (E-47).
 ISO_IEC_15938_17 = 15938
 
+# Where a TensorProto keeps its values.
+_DATA_FIELDS = (
+    "raw_data",
+    "float_data",
+    "int32_data",
+    "int64_data",
+    "double_data",
+    "uint64_data",
+    "string_data",
+    "external_data",
+)
 
-def _onnx() -> Any:
+
+def load_onnx_package() -> Any:
+    """The module `onnx`; NnrError with the way to install it."""
     try:
         import onnx
     except ImportError:
@@ -24,11 +38,11 @@ def _onnx() -> Any:
     return onnx
 
 
-def load(path: pathlib.Path) -> Any:
-    """The ModelProto of an .onnx file, external data included."""
-    onnx = _onnx()
+def load(path: pathlib.Path, *, external: bool = True) -> Any:
+    """The ModelProto of an .onnx file, external data included unless told otherwise."""
+    onnx = load_onnx_package()
     try:
-        return onnx.load(str(path))
+        return onnx.load(str(path), load_external_data=external)
     except (OSError, ValueError) as error:
         raise NnrError(f"cannot read {path}: {str(error).splitlines()[0]}") from None
     except Exception as error:
@@ -37,13 +51,17 @@ def load(path: pathlib.Path) -> Any:
 
 
 def encode_onnx(model: Any, settings: Settings) -> bytes:
-    """A ModelProto as one bitstream: initializers as data units, the rest, without their data, in NNR_TPL (B.3).
+    """A ModelProto as one bitstream: initializers as data units, quantization annotations in NNR_QNT (as a GraphProto
+    with nothing else), the rest in NNR_TPL (B.3).
 
     Initializers that no payload type holds (int64, float16, ...) stay in the topology.
     """
-    onnx = _onnx()
+    onnx = load_onnx_package()
     topology = onnx.ModelProto()
     topology.CopyFrom(model)
+    annotations = onnx.GraphProto()
+    annotations.quantization_annotation.extend(topology.graph.quantization_annotation)
+    topology.graph.ClearField("quantization_annotation")
     tensors = {}
     for initializer in topology.graph.initializer:
         values = onnx.numpy_helper.to_array(initializer)
@@ -51,30 +69,53 @@ def encode_onnx(model: Any, settings: Settings) -> bytes:
             tensors[initializer.name] = values
             _clear(initializer)
     unit = TopologyUnit(StorageFormat.ONNX, topology.SerializeToString(deterministic=True), Compression.DFL)
-    return encode_model(tensors, settings, topology=unit)
+    quantization = None
+    if annotations.quantization_annotation:
+        text = annotations.SerializeToString(deterministic=True)
+        quantization = QuantizationUnit(StorageFormat.ONNX, text, Compression.DFL)
+    return encode_model(tensors, settings, topology=unit, quantization=quantization)
 
 
 def decode_onnx(data: bytes) -> Any:
-    """The ModelProto that a bitstream carries; raises NnrError without an ONNX topology, or if names disagree."""
-    onnx = _onnx()
-    found = read_bitstream(data)
+    """The ModelProto that the bitstream `data` carries, as `carried_model`."""
+    return carried_model(read_bitstream(data))
+
+
+def carried_model(found: Bitstream) -> Any:
+    """The ModelProto that a bitstream carries, its tensors decoded.
+
+    Raises NnrError without an ONNX topology, if names or shapes disagree, and on damage.
+    """
+    onnx = load_onnx_package()
     if found.topology is None or found.topology.storage_format is not StorageFormat.ONNX:
         raise NnrError("the NNR bitstream carries no ONNX topology")
-    model = onnx.ModelProto()
-    try:
-        model.ParseFromString(found.topology.data)
-    except Exception as error:
-        # protobuf's own error class; its import path differs between releases.
-        raise NnrError(
-            f"the NNR bitstream's topology is not an ONNX model ({type(error).__name__})"
-        ) from None
+    model = _parsed(onnx.ModelProto(), found.topology.data, "topology is not an ONNX model")
+    if found.quantization is not None:
+        if found.quantization.storage_format is not StorageFormat.ONNX:
+            raise NnrError("the NNR bitstream's topology is ONNX, its quantization information is not")
+        told = _parsed(onnx.GraphProto(), found.quantization.data, "quantization information is not of ONNX")
+        model.graph.quantization_annotation.extend(told.quantization_annotation)
     initializers = {initializer.name: initializer for initializer in model.graph.initializer}
     for tensor in found.tensors:
         for name in tensor.unit.ref_ids:
             if name not in initializers:
                 raise NnrError(f"NNR tensor {name!r} is no initializer of the ONNX topology")
             _fill(initializers[name], tensor.decode(tuple(initializers[name].dims)))
+    for name, initializer in initializers.items():
+        filled = {field.name for field, _ in initializer.ListFields()}
+        if math.prod(initializer.dims) and not filled & set(_DATA_FIELDS):
+            raise NnrError(f"the NNR bitstream has no tensor {name!r}, an initializer of its ONNX topology")
     return model
+
+
+def _parsed(message: Any, data: bytes, wrong: str) -> Any:
+    """`message` filled from `data`."""
+    try:
+        message.ParseFromString(data)
+    except Exception as error:
+        # protobuf's own error class; its import path differs between releases.
+        raise NnrError(f"the NNR bitstream's {wrong} ({type(error).__name__})") from None
+    return message
 
 
 def carry(model: Any, settings: Settings) -> Any:
@@ -82,7 +123,7 @@ def carry(model: Any, settings: Settings) -> Any:
 
     Settings must keep to B.4: uniform or dependent quantization and cabac_unary_length 10, which are inferred.
     """
-    onnx = _onnx()
+    onnx = load_onnx_package()
     if settings.method not in ("uniform", "dependent") or settings.cabac_unary_length != 10:
         raise NnrError(
             "ONNX tensors carry NNR_PT_FLOAT32 with cabac_unary_length 10: use uniform or dependent"
@@ -107,7 +148,7 @@ def uncarry(model: Any, folder: pathlib.Path | None = None) -> Any:
     folder: where external data lies (keys location, offset, length); None refuses it. Raises NnrError on paths out
     of the folder and on units other than one NNR_NDU of NNR_PT_FLOAT32 without dimensions and unary length.
     """
-    onnx = _onnx()
+    onnx = load_onnx_package()
     plain = onnx.ModelProto()
     plain.CopyFrom(model)
     for initializer in plain.graph.initializer:
@@ -163,27 +204,24 @@ def _external(initializer: Any, folder: pathlib.Path | None) -> bytes:
 
 def _clear(initializer: Any) -> None:
     """Forget a TensorProto's values; its name, dims and data_type stay."""
-    for field in (
-        "raw_data",
-        "float_data",
-        "int32_data",
-        "int64_data",
-        "double_data",
-        "uint64_data",
-        "external_data",
-    ):
+    for field in _DATA_FIELDS:
         initializer.ClearField(field)
     initializer.ClearField("data_location")
 
 
 def _fill(initializer: Any, values: np.ndarray) -> None:
     """Store values in the TensorProto's own type; raises NnrError when shape or type cannot hold them."""
-    dtype = np.dtype(_onnx().helper.tensor_dtype_to_np_dtype(initializer.data_type))
+    dtype = np.dtype(load_onnx_package().helper.tensor_dtype_to_np_dtype(initializer.data_type))
     if tuple(initializer.dims) != values.shape:
         raise NnrError(
             f"NNR tensor {initializer.name!r} has shape {values.shape}, ONNX says {tuple(initializer.dims)}"
         )
-    stored = values.astype(dtype)
+    if dtype.kind in "iu" and values.dtype.kind == "f":
+        # Integers that were quantized (`Settings.integer_step`) come back as floats.
+        limits = np.iinfo(dtype)
+        values = np.clip(np.rint(values.astype(np.float64)), limits.min, limits.max)
+    with np.errstate(invalid="ignore"):
+        stored = values.astype(dtype)
     if dtype.kind in "iu" and not np.array_equal(stored, values):
         raise NnrError(f"NNR tensor {initializer.name!r} has values outside {dtype}")
     initializer.raw_data = np.ascontiguousarray(stored).astype(dtype.newbyteorder("<")).tobytes()

@@ -33,13 +33,19 @@ def quantize_uniform(weights: np.ndarray, qp: int, qp_density: int = 2) -> np.nd
 
 
 def quantize_dependent(
-    weights: np.ndarray, qp: int, qp_density: int = 2, rate_weight: float = 0.0
+    weights: np.ndarray,
+    qp: int,
+    qp_density: int = 2,
+    rate_weight: float = 0.0,
+    *,
+    keep_zeros: bool = False,
 ) -> np.ndarray:
     """Dependent scalar quantization (10.1.3): the QuantParam values of the best path through the 8 states.
 
     Minimises squared error in steps plus `rate_weight` times an estimate of the bits. The values are those that
     `encode_tensor(..., dq=True)` takes. At one qp they take fewer bytes than uniform ones and err more: each state
-    reaches every other multiple of the step. Compare at equal bytes, with a qp one factor 2 lower.
+    reaches every other multiple of the step. Compare at equal bytes, with a qp one factor 2 lower. `keep_zeros`: zero
+    weights stay zero; otherwise the path may leave zero to reach a better state.
     """
     scaled = _scaled(weights, qp, qp_density)
     _check_range(scaled, 2 * LARGEST_LEVEL)
@@ -51,6 +57,7 @@ def quantize_dependent(
         search_trellis(
             flat if jit.COMPILED else flat.tolist(),
             float(rate_weight),
+            int(keep_zeros),
             jit.ints(state for row in STATE_TRANSITION for state in row),
             choices,
             origins,
@@ -62,7 +69,7 @@ def quantize_dependent(
 
 
 @kernel
-def search_trellis(values, rate_weight, next_state, choices, origins):
+def search_trellis(values, rate_weight, keep_zeros, next_state, choices, origins):
     """Viterbi over the 8 states: the cheapest last state; `choices` are QuantParam values, `origins` states."""
     infinity = 1e300
     cost = [infinity] * 8
@@ -80,7 +87,7 @@ def search_trellis(values, rate_weight, next_state, choices, origins):
             for step in range(3):
                 # Zero is worth trying where it is no neighbour: it is the cheapest to code.
                 k = low + step if step < 2 else 0
-                if step == 2 and low == 0:
+                if (step == 2 and low == 0) or (keep_zeros and value == 0 and k):
                     continue
                 level = 2 * k - odd if k else 0
                 bits = 1.0

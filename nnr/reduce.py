@@ -1,5 +1,7 @@
 """Encoder-side methods that leave a regular model behind: sparsification (8.1) and low rank (9.1)."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tosaic.nnr.errors import NnrError
@@ -21,19 +23,34 @@ def threshold_for(weights: np.ndarray, zero_ratio: float) -> float:
     return float(np.nextafter(sizes[wanted - 1], np.inf)) if wanted else 0.0
 
 
+_AXIS = {1: 0, 2: 2, 3: 3, 4: 3}
+
+
 def matrix_of(weights: np.ndarray, mode: int) -> np.ndarray:
     """Reshape a kernel (height, width, inputs, outputs) to a matrix, as one of the four modes of 9.1.
 
     Mode 1 has a column per height, 2 a column per input, 3 a column per output, 4 a row per output.
     """
     values = np.asarray(weights)
-    if values.ndim != 4:
-        raise NnrError(f"reshaping modes are for tensors of rank 4, not {values.ndim}")
-    axis = {1: 0, 2: 2, 3: 3, 4: 3}.get(mode)
-    if axis is None:
-        raise NnrError(f"reshaping mode must be 1..4, not {mode}")
+    axis = _axis(values.shape, mode)
     rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
     return rows if mode == 4 else rows.T
+
+
+def kernel_of(matrix: np.ndarray, shape: Sequence[int], mode: int) -> np.ndarray:
+    """The kernel of `shape` whose `matrix_of` in this mode is `matrix`."""
+    axis = _axis(shape, mode)
+    rows = matrix if mode == 4 else matrix.T
+    others = [size for number, size in enumerate(shape) if number != axis]
+    return np.moveaxis(rows.reshape(shape[axis], *others), 0, axis)
+
+
+def _axis(shape: Sequence[int], mode: int) -> int:
+    if len(shape) != 4:
+        raise NnrError(f"reshaping modes are for tensors of rank 4, not {len(shape)}")
+    if mode not in _AXIS:
+        raise NnrError(f"reshaping mode must be 1..4, not {mode}")
+    return _AXIS[mode]
 
 
 def low_rank(matrix: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
@@ -49,3 +66,25 @@ def low_rank(matrix: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
     left, sizes, right = np.linalg.svd(values, full_matrices=False)
     root = np.sqrt(sizes[:rank])
     return (left[:, :rank] * root).astype(np.float32), (root[:, None] * right[:rank]).astype(np.float32)
+
+
+def rank_for(matrix: np.ndarray, energy: float) -> int:
+    """The smallest rank at which `low_rank` keeps the share `energy` (0..1) of the sum of squares."""
+    if not 0 < energy <= 1:
+        raise NnrError(f"the share of the energy must be above 0 and at most 1, not {energy}")
+    squares = np.linalg.svd(np.asarray(matrix, np.float64), compute_uv=False) ** 2
+    kept = np.cumsum(squares)
+    return min(int(np.searchsorted(kept, energy * kept[-1])) + 1, squares.size) if squares.any() else 1
+
+
+def reconstruct_low_rank(weights: np.ndarray, rank: int, mode: int = 4) -> np.ndarray:
+    """The nearest weights of that rank, float32, in the same shape: the factors of 9.1 multiplied out again.
+
+    weights: a matrix, or a kernel that `mode` reshapes. The network's structure stays as it is.
+    """
+    values = np.asarray(weights)
+    if values.ndim == 2:
+        left, right = low_rank(values, rank)
+        return left @ right
+    left, right = low_rank(matrix_of(values, mode), rank)
+    return kernel_of(left @ right, values.shape, mode)

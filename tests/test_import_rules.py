@@ -9,11 +9,16 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 ALLOWED = {
     "hw": {"hw"},
-    "compiler": {"compiler", "hw.isa", "hw.config"},
+    "compiler": {"compiler", "hw.isa", "hw.config", "nnr"},
     "sim": {"sim", "compiler.ir", "hw"},
     "driver": {"driver", "sim", "compiler", "hw"},
     "boards": {"boards", "hw"},
-    "nnr": {"nnr", "compiler.ir.errors", "compiler.importers.nnef.tensor_file"},
+    "nnr": {
+        "nnr",
+        "compiler.ir.errors",
+        "compiler.importers.nnef.container",
+        "compiler.importers.nnef.tensor_file",
+    },
 }
 GOLDEN = {"sim.golden", "compiler.ir"}
 

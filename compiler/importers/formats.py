@@ -11,6 +11,7 @@ Shapes = Mapping[str, int | Sequence[int]]
 
 _SUFFIXES = {
     ".onnx": "onnx",
+    ".nnr": "nnr",
     **dict.fromkeys((".nnef", ".tar", ".tgz", ".tbz2", ".txz", ".gz", ".bz2", ".xz"), "nnef"),
 }
 
@@ -66,6 +67,10 @@ def _import(path: pathlib.Path, shapes: Shapes | None, survey: Survey) -> Graph:
         from tosaic.compiler.importers.onnx_models import import_onnx
 
         return import_onnx(path, shapes, survey)
+    if kind == "nnr":
+        from tosaic.compiler.importers.nnr_models import import_nnr
+
+        return import_nnr(path, shapes, survey)
     from tosaic.compiler.importers.nnef.tosa import import_nnef
 
     return import_nnef(path, shapes, survey)

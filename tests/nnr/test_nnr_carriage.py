@@ -29,7 +29,7 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def test_nnef_folder_through_a_bitstream(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    data = nnef.encode_folder(folder, Settings())
+    data = nnef.encode_nnef(folder, Settings())
     found = read_bitstream(data)
     assert isinstance(found.topology, TopologyUnit)
     assert (found.topology.storage_format, found.topology.data) == (StorageFormat.NNEF, GRAPH.encode())
@@ -38,7 +38,7 @@ def test_nnef_folder_through_a_bitstream(folder: pathlib.Path, tmp_path: pathlib
     kinds = [type(p.unit).__name__ for p in found.units]
     assert kinds.index("TopologyUnit") < kinds.index("QuantizationUnit") < kinds.index("DataUnit")
     nnef.decode_to_folder(data, tmp_path / "back")
-    graph, quantization, tensors = nnef.read_folder(tmp_path / "back")
+    graph, quantization, tensors = nnef.read_model(tmp_path / "back")
     assert (graph, quantization) == (GRAPH, '"x": linear();\n')
     assert np.array_equal(tensors["conv/filter"], FILTER)
     assert np.array_equal(tensors["bias"], BIAS)
@@ -59,7 +59,7 @@ def test_bitstreams_in_dat_files(tmp_path: pathlib.Path) -> None:
     nnef.write_folder(tmp_path, GRAPH, None, {"w": FILTER, "b": BIAS}, settings)
     data = (tmp_path / "w.dat").read_bytes()
     assert (data[:2], data[128:133].hex()) == (b"\x4e\xef", "0005000000")
-    graph, quantization, tensors = nnef.read_folder(tmp_path)
+    graph, quantization, tensors = nnef.read_model(tmp_path)
     assert quantization is None
     assert np.abs(tensors["w"] - FILTER).max() < 2**-18
     assert np.array_equal(tensors["b"], BIAS)
@@ -94,8 +94,8 @@ def test_labels_stay_in_the_folder(label: str, tmp_path: pathlib.Path) -> None:
 
 
 def test_nnef_missing(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(NnrError, match="cannot read the NNEF folder"):
-        nnef.read_folder(tmp_path)
+    with pytest.raises(NnrError, match="is no NNEF model: there is no graph.nnef in it"):
+        nnef.read_model(tmp_path)
     with pytest.raises(NnrError, match="carries no NNEF topology"):
         nnef.decode_to_folder(encode_model({"w": FILTER}), tmp_path)
 

@@ -9,10 +9,20 @@ from hypothesis import strategies as st
 from test_nnr_payload import reachable
 
 from tosaic.nnr import NnrError, decode_tensor, encode_float_tensor, encode_tensor, read_bitstream
+from tosaic.nnr.displacement import displacement, reconstruct_displacement
 from tosaic.nnr.encoder import METHODS, Settings, encode_model, encode_unit
 from tosaic.nnr.payload import step_size
 from tosaic.nnr.quantize import qp_for_step, quantize_codebook, quantize_dependent, quantize_uniform
-from tosaic.nnr.reduce import low_rank, matrix_of, sparsify, threshold_for
+from tosaic.nnr.reduce import (
+    kernel_of,
+    low_rank,
+    matrix_of,
+    rank_for,
+    reconstruct_low_rank,
+    sparsify,
+    threshold_for,
+)
+from tosaic.nnr.units import ModelParameterSet
 
 WEIGHTS = np.random.default_rng(11).laplace(0, 1, 4000).astype(np.float32)
 
@@ -150,3 +160,94 @@ def test_what_no_data_unit_holds() -> None:
         encode_unit("d", np.zeros(2))
     with pytest.raises(NnrError, match="'best' is not one of lossless, uniform"):
         Settings("best")
+
+
+@pytest.mark.parametrize("mode", [1, 2, 3, 4])
+def test_kernel_of_undoes_matrix_of(mode: int) -> None:
+    kernel = np.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5)
+    assert np.array_equal(kernel_of(matrix_of(kernel, mode), kernel.shape, mode), kernel)
+
+
+@pytest.mark.parametrize("mode", [1, 2, 3, 4])
+def test_low_rank_reconstruction_keeps_the_shape(mode: int) -> None:
+    kernel = WEIGHTS[:360].reshape(3, 4, 5, 6)
+    full = min(matrix_of(kernel, mode).shape)
+    assert np.abs(reconstruct_low_rank(kernel, full, mode) - kernel).max() < 1e-5
+    errors = [np.square(reconstruct_low_rank(kernel, r, mode) - kernel).sum() for r in range(1, full + 1)]
+    assert errors == sorted(errors, reverse=True)
+    near = reconstruct_low_rank(kernel, 1, mode)
+    assert (near.shape, near.dtype) == (kernel.shape, np.float32)
+    assert np.linalg.matrix_rank(matrix_of(near, mode), tol=1e-4) == 1
+
+
+def test_rank_for_keeps_the_energy() -> None:
+    matrix = np.diag([4.0, 2.0, 1.0, 0.0])
+    assert [rank_for(matrix, share) for share in (0.5, 16 / 21, 0.77, 20 / 21, 0.96, 1)] == [1, 1, 2, 2, 3, 3]
+    assert rank_for(np.zeros((3, 2)), 0.9) == 1
+    with pytest.raises(NnrError, match="above 0 and at most 1, not 0"):
+        rank_for(matrix, 0)
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (4, 2), (2, 4), (5, 7), (8, 12), (1, 3), (3, 1), (16, 16)])
+def test_displacement_gives_the_matrix_back(shape: tuple[int, int]) -> None:
+    matrix = WEIGHTS[: shape[0] * shape[1]].reshape(shape)
+    found = reconstruct_displacement(matrix, min(shape))
+    assert (found.shape, found.dtype) == (shape, np.float32)
+    assert np.abs(found - matrix).max() < 1e-5 * np.abs(matrix).max()
+
+
+def test_a_toeplitz_matrix_has_displacement_rank_two() -> None:
+    toeplitz = np.array([[WEIGHTS[5 + i - j] for j in range(6)] for i in range(9)])
+    assert np.linalg.matrix_rank(displacement(toeplitz), tol=1e-5) == 2
+    assert np.abs(reconstruct_displacement(toeplitz, 2) - toeplitz).max() < 1e-5
+    near = reconstruct_displacement(WEIGHTS[:54].reshape(9, 6), 3)
+    assert np.linalg.matrix_rank(displacement(near), tol=1e-4) == 3
+    for wrong, message in (
+        (np.zeros(3), r"not of shape \[3\]"),
+        (np.zeros((2, 0)), r"not of shape \[2, 0\]"),
+    ):
+        with pytest.raises(NnrError, match=message):
+            displacement(wrong)
+    with pytest.raises(NnrError, match="must be 1..2, not 3"):
+        reconstruct_displacement(np.zeros((2, 5)), 3)
+
+
+def test_weights_are_made_sparse_before_coding() -> None:
+    tensors = {
+        "w": WEIGHTS.reshape(40, 100),
+        "bias": WEIGHTS[:40],
+        "q": np.arange(-50, 50, dtype=np.int8)[None],
+    }
+    data = encode_model(tensors, Settings(sparsity=0.75))
+    found = read_bitstream(data)
+    values = {tensor.name: tensor.decode() for tensor in found.tensors}
+    assert np.count_nonzero(values["w"]) == 1000
+    kept = np.abs(tensors["w"]) > np.quantile(np.abs(WEIGHTS), 0.75)
+    assert np.array_equal(values["w"], np.where(kept, tensors["w"], 0))
+    assert np.array_equal(values["bias"], tensors["bias"])
+    assert np.count_nonzero(values["q"]) <= 25
+    parameters = next(p.unit for p in found.units if isinstance(p.unit, ModelParameterSet))
+    assert parameters.sparsification == ()
+
+
+@pytest.mark.parametrize("method", ["uniform", "dependent"])
+def test_integers_are_quantized_on_demand(method: str) -> None:
+    values = np.random.default_rng(4).integers(-128, 128, (30, 40), dtype=np.int8)
+    exact = encode_model({"w": values, "b": values[0]}, Settings(method))
+    coarse = encode_model({"w": values, "b": values[0]}, Settings(method, integer_step=4))
+    found = {tensor.name: tensor.decode() for tensor in read_bitstream(coarse).tensors}
+    assert np.abs(found["w"] - values).max() <= (2 if method == "uniform" else 8)
+    assert np.array_equal(found["b"], values[0])
+    assert len(coarse) < 0.8 * len(exact)
+
+
+def test_settings_are_checked() -> None:
+    for arguments, message in (
+        ({"relative_step": 0}, "must be a positive fraction, not 0"),
+        ({"sparsity": 1.5}, "must be 0..1, not 1.5"),
+        ({"rate_weight": -1}, "must not be negative"),
+        ({"integer_step": 2}, "'lossless' keeps integers exactly"),
+        ({"method": "uniform", "integer_step": 0.5}, "must be 1..128, not 0.5"),
+    ):
+        with pytest.raises(NnrError, match=message):
+            Settings(**arguments)

@@ -20,6 +20,7 @@ from tosaic.cli import (
     run,
     verilog,
 )
+from tosaic.cli.warned import warnings_as_lines
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("run")(run.run)
@@ -60,7 +61,8 @@ def main() -> None:
         sys.argv.append("--help")
     try:
         # Not standalone: typer would spread a usage error over several lines.
-        code = app(prog_name="tosaic", standalone_mode=False) or 0
+        with warnings_as_lines():
+            code = app(prog_name="tosaic", standalone_mode=False) or 0
         # Here, and not when Python exits, a reader who has gone away is noticed.
         sys.stdout.flush()
         sys.exit(code)

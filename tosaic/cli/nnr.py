@@ -1,9 +1,8 @@
 """`tosaic nnr`: encode a model as an NNR bitstream, decode one, list what one holds."""
 
 import pathlib
+import tarfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import numpy as np
@@ -11,64 +10,124 @@ import typer
 
 from tosaic.cli import options
 from tosaic.cli.files import check_file, writing
+from tosaic.cli.nnr_listing import print_tensors, print_units
 from tosaic.compiler.ir.errors import InputError
-from tosaic.nnr import NnrError, NnrWarning, read_bitstream
-from tosaic.nnr.encoder import Settings, encodable, encode_model
-from tosaic.nnr.payload import PayloadType
-from tosaic.nnr.units import SkippedUnit, StorageFormat
+from tosaic.nnr import NnrError, read_bitstream
+from tosaic.nnr.encoder import METHODS, Settings, encodable, encode_model
+from tosaic.nnr.units import StorageFormat
 
 app = typer.Typer(help="NNR bitstreams (ISO/IEC 15938-17): compressed weights.", no_args_is_help=True)
-
-
-@contextmanager
-def _warnings_shown() -> Iterator[None]:
-    """The codec's warnings as lines on stderr, each once."""
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always", NnrWarning)
-        yield
-    for text in dict.fromkeys(str(warning.message) for warning in found):
-        typer.echo(f"tosaic: warning: {text}", err=True)
+Model = Annotated[
+    pathlib.Path,
+    typer.Argument(help="A .onnx or .tosa file, an NNEF folder or archive, or a .npz of tensors."),
+]
 
 
 @app.command("encode")
 def encode(
-    model: Annotated[
-        pathlib.Path, typer.Argument(help="A .onnx or .tosa file, an NNEF folder, or a .npz of tensors.")
-    ],
+    model: Model,
     output: Annotated[
-        pathlib.Path, typer.Option("-o", "--output", metavar="FILE.nnr", help="The bitstream.")
+        pathlib.Path,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE.nnr",
+            help="The bitstream; or FILE.onnx or a folder: the ONNX or NNEF model with its tensors as NNR.",
+        ),
     ],
-    method: Annotated[
-        str, typer.Option(help="Of float tensors: lossless, uniform, dependent or codebook.")
-    ] = "lossless",
+    method: Annotated[str, typer.Option(help=f"Of float tensors: {', '.join(METHODS)}.")] = "lossless",
     cabac_unary_length: Annotated[
         int, typer.Option(min=0, max=255, help="Flags before the remainder; 1 suits int8 weights.")
     ] = 10,
-    step: Annotated[float, typer.Option(help="Step size, as a fraction of a tensor's largest value.")] = 1
-    / 127,
+    step: Annotated[
+        float,
+        typer.Option(help="Step size of uniform and dependent, as a fraction of a tensor's largest value."),
+    ] = 1 / 127,
     codebook_size: Annotated[int, typer.Option(min=1, max=65535, help="Entries of a codebook.")] = 16,
+    rate_weight: Annotated[
+        float, typer.Option(help="Of dependent: squared steps of error that one bit is worth.")
+    ] = 0.0,
+    sparsity: Annotated[
+        float, typer.Option(help="Make this share of each weight tensor zero, smallest first.")
+    ] = 0.0,
+    low_rank: Annotated[
+        float,
+        typer.Option(
+            help="ONNX: split products and convolutions in two of lower rank that keep this share of the weights' "
+            "energy, where that needs fewer weights."
+        ),
+    ] = 0.0,
+    integer_step: Annotated[
+        float,
+        typer.Option(
+            help="Quantize integer weights too, with this step size (1 to 128); 0 keeps them exactly."
+        ),
+    ] = 0.0,
     verbose: options.Verbose = False,
 ) -> None:
-    """Encode a model. Integer tensors are kept exactly by every method."""
+    """Encode a model. Integer tensors are kept exactly by every method, unless --integer-step is given."""
+    settings = Settings(method, cabac_unary_length, step, codebook_size, rate_weight, sparsity, integer_step)
+    if low_rank and model.suffix != ".onnx":
+        raise InputError("--low-rank changes the network's structure, which is done to .onnx models only")
+    if model.suffix == ".onnx":
+        _encode_onnx(model, output, settings, low_rank)
+    elif _is_nnef(model):
+        _encode_nnef(model, output, settings)
+    else:
+        _write(output, encode_model(_tensors(model), settings))
+    if model.suffix == ".tosa":
+        warnings.warn(
+            f"NNR has no carriage for TOSA networks: {output} holds the tensors only; encode the .onnx model or the "
+            "NNEF folder for a bitstream that runs",
+            stacklevel=1,
+        )
+
+
+def _encode_onnx(model: pathlib.Path, output: pathlib.Path, settings: Settings, low_rank: float) -> None:
+    from tosaic.nnr import onnx_carriage
+    from tosaic.nnr.onnx_low_rank import factor_layers
+
+    loaded = onnx_carriage.load(model)
+    if low_rank:
+        loaded, factored = factor_layers(loaded, low_rank)
+        print(f"{len(factored)} layers factored{': ' if factored else ''}{', '.join(factored)}")
+    if output.suffix == ".onnx":
+        check_file(output)
+        data = onnx_carriage.carry(loaded, settings).SerializeToString()
+        with writing(output):
+            output.write_bytes(data)
+        print(f"{output}: an ONNX model with NNR tensors, {len(data):,} bytes")
+    else:
+        _write(output, onnx_carriage.encode_onnx(loaded, settings))
+
+
+def _is_nnef(model: pathlib.Path) -> bool:
+    if model.suffix in (".npz", ".tosa"):
+        return False
+    try:
+        return model.is_dir() or model.name == "graph.nnef" or tarfile.is_tarfile(model)
+    except OSError as error:
+        raise InputError(f"cannot read {model}: {error.strerror}") from None
+
+
+def _encode_nnef(model: pathlib.Path, output: pathlib.Path, settings: Settings) -> None:
+    from tosaic.nnr import nnef_carriage
+
+    if output.suffix == ".nnr":
+        _write(output, nnef_carriage.encode_nnef(model, settings))
+        return
+    with writing(output):
+        nnef_carriage.write_folder(output, *nnef_carriage.read_model(model), settings)
+    print(f"{output}: an NNEF model with NNR tensors")
+
+
+def _write(output: pathlib.Path, data: bytes) -> None:
     check_file(output)
-    settings = Settings(method, cabac_unary_length, step, codebook_size)
-    data = _encoded(model, settings)
+    if output.suffix != ".nnr":
+        raise InputError(f"{output}: a bitstream's name ends with .nnr")
     with writing(output):
         output.write_bytes(data)
-    tensors = read_bitstream(data).tensors
-    print(f"{output}: {len(tensors)} tensors, {len(data):,} bytes")
-
-
-def _encoded(model: pathlib.Path, settings: Settings) -> bytes:
-    if model.is_dir():
-        from tosaic.nnr import nnef_carriage
-
-        return nnef_carriage.encode_folder(model, settings)
-    if model.suffix == ".onnx":
-        from tosaic.nnr import onnx_carriage
-
-        return onnx_carriage.encode_onnx(onnx_carriage.load(model), settings)
-    return encode_model(_tensors(model), settings)
+    print(f"{output}: {len(read_bitstream(data).tensors)} tensors, {len(data):,} bytes")
 
 
 def _tensors(model: pathlib.Path) -> dict[str, np.ndarray]:
@@ -80,7 +139,7 @@ def _tensors(model: pathlib.Path) -> dict[str, np.ndarray]:
         except (OSError, ValueError) as error:
             raise InputError(f"cannot read {model}: {error}") from None
     if model.suffix != ".tosa":
-        raise InputError(f"{model}: not a .onnx, .tosa or .npz file, nor an NNEF folder")
+        raise InputError(f"{model}: not a .onnx, .tosa or .npz file, nor an NNEF folder or archive")
     from tosaic.compiler.ir.tosa_file import read_tosa
 
     graph = read_tosa(model)
@@ -90,7 +149,12 @@ def _tensors(model: pathlib.Path) -> dict[str, np.ndarray]:
 
 @app.command("decode")
 def decode(
-    bitstream: Annotated[pathlib.Path, typer.Argument(help="An NNR bitstream.")],
+    source: Annotated[
+        pathlib.Path,
+        typer.Argument(
+            metavar="FILE.nnr", help="A bitstream; or an ONNX file or NNEF folder whose tensors are NNR."
+        ),
+    ],
     output: Annotated[
         pathlib.Path,
         typer.Option(
@@ -100,9 +164,16 @@ def decode(
     verbose: options.Verbose = False,
 ) -> None:
     """Decode a bitstream to the model it carries, or to its tensors."""
-    data = _read(bitstream)
-    with _warnings_shown(), writing(output):
-        found = read_bitstream(data)
+    if output.suffix:
+        check_file(output)
+    if source.suffix == ".onnx":
+        _decode_carried_onnx(source, output)
+        return
+    if source.is_dir():
+        _decode_carried_nnef(source, output)
+        return
+    found = read_bitstream(_read(source))
+    with writing(output):
         if output.suffix == ".npz":
             tensors = {name: tensor.decode() for tensor in found.tensors for name in tensor.unit.ref_ids}
             with open(output, "wb") as file:
@@ -110,52 +181,46 @@ def decode(
         elif output.suffix == ".onnx":
             from tosaic.nnr import onnx_carriage
 
-            output.write_bytes(onnx_carriage.decode_onnx(data).SerializeToString())
+            output.write_bytes(onnx_carriage.carried_model(found).SerializeToString())
         elif found.topology and found.topology.storage_format is StorageFormat.NNEF:
             from tosaic.nnr import nnef_carriage
 
-            nnef_carriage.decode_to_folder(data, output)
+            nnef_carriage.write_carried_model(found, output)
         else:
             raise InputError(
-                f"{bitstream} carries no NNEF topology: name a .npz file, or .onnx if it carries ONNX"
+                f"{source} carries no NNEF topology: name a .npz file, or .onnx if it carries ONNX"
             )
     print(f"{output}: {len(found.tensors)} tensors")
 
 
+def _decode_carried_onnx(source: pathlib.Path, output: pathlib.Path) -> None:
+    from tosaic.nnr import onnx_carriage
+
+    # Not `load`: external data may be NNR, of which onnx knows nothing.
+    plain = onnx_carriage.uncarry(onnx_carriage.load(source, external=False), source.parent)
+    with writing(output):
+        output.write_bytes(plain.SerializeToString())
+    print(f"{output}: {len(plain.graph.initializer)} tensors")
+
+
+def _decode_carried_nnef(source: pathlib.Path, output: pathlib.Path) -> None:
+    from tosaic.nnr import nnef_carriage
+
+    graph, quantization, tensors = nnef_carriage.read_model(source)
+    with writing(output):
+        nnef_carriage.write_folder(output, graph, quantization, tensors)
+    print(f"{output}: {len(tensors)} tensors")
+
+
 @app.command("inspect")
 def inspect(
-    bitstream: Annotated[pathlib.Path, typer.Argument(help="An NNR bitstream.")],
+    bitstream: Annotated[pathlib.Path, typer.Argument(metavar="FILE.nnr", help="An NNR bitstream.")],
     verbose: options.Verbose = False,
 ) -> None:
-    """List units and tensors: sizes, bits per weight, ratio to the decoded size. Exit 1 if a tensor is damaged."""
-    data = _read(bitstream)
-    with _warnings_shown():
-        found = read_bitstream(data)
-        print(f"{'byte':>9} {'size':>9}  unit")
-        for placed in found.units:
-            unit = placed.unit
-            name = (
-                f"type {unit.unit_type}, skipped"
-                if isinstance(unit, SkippedUnit)
-                else f"NNR_{unit.type.name}"
-            )
-            parts = f", {placed.parts} parts" if placed.parts > 1 else ""
-            print(f"{placed.offset_bytes:>9,} {placed.size_bytes:>9,}  {'  ' * placed.depth}{name}{parts}")
-        print(f"\n{'payload':>9} {'type':12} {'bits/weight':>11} {'ratio':>7}  tensor")
-        damaged = []
-        for tensor in found.tensors:
-            size = len(tensor.unit.payload)
-            known = tensor.unit.payload_type <= PayloadType.RAW_FLOAT32
-            kind_name = PayloadType(tensor.unit.payload_type).name.lower() if known else "reserved"
-            try:
-                values = tensor.decode()
-            except NnrError as error:
-                damaged.append(str(error))
-                print(f"{size:>9,} {kind_name:12} {'-':>11} {'-':>7}  {tensor.name}: cannot be decoded")
-                continue
-            bits = f"{8 * size / values.size:.3f}" if values.size else "-"
-            ratio = f"{values.nbytes / size:.2f}" if size else "-"
-            print(f"{size:>9,} {kind_name:12} {bits:>11} {ratio:>7}  {tensor.name} {list(values.shape)}")
+    """List units and tensors: sizes, bits per weight, ratio to the plain values. Exit 1 if a tensor is damaged."""
+    found = read_bitstream(_read(bitstream))
+    print_units(found)
+    damaged = print_tensors(found)
     if damaged:
         raise NnrError(f"{bitstream}: {len(damaged)} of {len(found.tensors)} tensors: {damaged[0]}")
 

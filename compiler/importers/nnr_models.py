@@ -1,0 +1,56 @@
+"""NNR bitstreams that carry a network: its topology goes to the importer of its own format (annexes A and B)."""
+
+import pathlib
+import tempfile
+from collections.abc import Mapping, Sequence
+
+from tosaic.compiler.importers.survey import Survey
+from tosaic.compiler.ir import Graph
+from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
+from tosaic.nnr.bitstream import Bitstream, read_bitstream
+from tosaic.nnr.errors import NnrError
+from tosaic.nnr.units import StorageFormat
+
+
+def import_nnr(path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None, survey: Survey) -> Graph:
+    """The TOSA graph of the network that the NNR bitstream in `path` carries, with its decoded tensors.
+
+    Raises NnrError on a damaged bitstream, UnsupportedError on one without a topology, and what the importer of the
+    topology's format raises.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    try:
+        found = read_bitstream(data)
+        return _import(path, found, shapes, survey)
+    except NnrError as error:
+        raise NnrError(f"{path}: {error}") from None
+
+
+def _import(
+    path: pathlib.Path, found: Bitstream, shapes: Mapping[str, int | Sequence[int]] | None, survey: Survey
+) -> Graph:
+    if found.topology is None:
+        raise UnsupportedError(
+            f"{path}: the NNR bitstream holds {len(found.tensors)} tensors and no network; encode an .onnx model or an "
+            "NNEF folder, whose topology NNR carries (it has no carriage for TOSA), or take the tensors out with "
+            "`tosaic nnr decode`"
+        )
+    if found.topology.storage_format is StorageFormat.ONNX:
+        from tosaic.compiler.importers.onnx_models import import_onnx
+        from tosaic.nnr.onnx_carriage import carried_model
+
+        return import_onnx(carried_model(found), shapes, survey)
+    from tosaic.compiler.importers.nnef.tosa import import_nnef
+    from tosaic.nnr.nnef_carriage import write_carried_model
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_carried_model(found, pathlib.Path(folder))
+        try:
+            return import_nnef(pathlib.Path(folder), shapes, survey)
+        except (ModelError, UnsupportedError) as error:
+            # The user knows the bitstream, not the folder.
+            error.args = (str(error).replace(folder, str(path)),)
+            raise
