@@ -122,7 +122,7 @@ def test_an_nnef_model_runs_from_its_bitstream(tmp_path, monkeypatch, capsys) ->
     weights = np.random.default_rng(6).normal(size=(3, 4)).astype(np.float32)
     graph = (
         "version 1.0;\ngraph g( x ) -> ( y ) { x = external(shape=[1,4]); "
-        "w = variable(shape=[3,4], label='fc/w'); y = relu(matmul(x, w, transposeB=true)); }\n"
+        "w = variable(shape=[3,4], label='fc/w'); p = matmul(x, w, transposeB=true); y = relu(p); }\n"
     )
     nnef_carriage.write_folder(tmp_path / "model", graph, None, {"fc/w": weights})
     assert run(monkeypatch, "encode", tmp_path / "model", "-o", tmp_path / "m.nnr") == 0
