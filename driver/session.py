@@ -100,6 +100,8 @@ class Session:
             self.config = self.program.config
             self.inputs = [NodeArg(p.name, p.shape, p.dtype) for p in self.program.inputs]
             self.outputs = [NodeArg(p.name, p.shape, p.dtype) for p in self.program.outputs]
+        self.state = {name: state.initial for name, state in self.graph.states.items()} if self.graph else {}
+        """Inputs that the next run takes from here unless it is given them: what a model remembers, by name."""
         self.stats: dict[str, Any] = {}
         self._values: dict[str, np.ndarray] = {}
         self.result: RunResult | None = None
@@ -112,12 +114,13 @@ class Session:
 
         Arrays have the shapes and NumPy types of `self.inputs`. `check` also evaluates golden and raises
         MismatchError, naming the first differing element, unless everything is equal. `self.stats` tells of the run.
+        What the model remembers (`self.state`) is carried from run to run, and need not be given.
         """
         if check and self.graph is None:
             raise InputError(
                 "a compiled program cannot be checked, golden needs the graph: run the .tosa file instead"
             )
-        values = self._checked(inputs)
+        values = self._checked({**self.state, **inputs})
         started = time.perf_counter()
         if self.target == "golden":
             outputs, result = self._golden(values, keep=False), None
@@ -128,6 +131,8 @@ class Session:
         if check:
             self._check(values, outputs)
             bit_exact = True
+        if self.graph is not None:
+            self.state = {name: outputs[state.output] for name, state in self.graph.states.items()}
         self.result, self._values = result, values
         self.stats = self._statistics(result, seconds, bit_exact)
         return outputs

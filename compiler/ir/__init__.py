@@ -10,7 +10,7 @@ from tosaic.compiler.ir.errors import (
     UnsupportedError,
 )
 from tosaic.compiler.ir.float_formats import is_representable, nearest
-from tosaic.compiler.ir.graph import Graph, Operator, Tensor
+from tosaic.compiler.ir.graph import Graph, Operator, State, Tensor
 from tosaic.compiler.ir.graph_builder import GraphBuilder
 from tosaic.compiler.ir.operators import OPERATORS
 from tosaic.compiler.ir.tosa_file import read_tosa, write_tosa
@@ -27,6 +27,7 @@ __all__ = [
     "MismatchError",
     "ModelError",
     "Operator",
+    "State",
     "Tensor",
     "UnsupportedError",
     "is_representable",

@@ -49,13 +49,22 @@ class Operator:
         return self.name or self.op
 
 
+@dataclass(frozen=True)
+class State:
+    """What an input starts as, and the output of the run before that it takes from then on."""
+
+    output: str
+    initial: np.ndarray
+
+
 @dataclass
 class Graph:
     """A TOSA graph, or one branch of a control-flow operator.
 
     `operators` are in topological order. `version` is the (major, minor, patch) of the file it came from.
     `subgraphs` holds the branches by region name; every level of nesting shares the one dictionary of the
-    outermost graph's reader, so that any operator finds its branches in its own graph.
+    outermost graph's reader, so that any operator finds its branches in its own graph. `states` are the inputs that
+    carry something from run to run, by name; TOSA files and compiled programs have no place for them.
     """
 
     name: str
@@ -65,6 +74,7 @@ class Graph:
     operators: list[Operator] = field(default_factory=list)
     version: tuple[int, ...] = (1, 0, 0)
     subgraphs: dict[str, "Graph"] = field(default_factory=dict)
+    states: dict[str, State] = field(default_factory=dict)
 
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`; ModelError if there is none."""
@@ -139,7 +149,14 @@ class Graph:
             for op in self.operators
         ]
         return Graph(
-            self.name, list(self.inputs), list(self.outputs), tensors, operators, self.version, subgraphs
+            self.name,
+            list(self.inputs),
+            list(self.outputs),
+            tensors,
+            operators,
+            self.version,
+            subgraphs,
+            dict(self.states),
         )
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from tosaic.compiler.importers.nnef.tensor_file import Algorithm, Encoding, write_tensor
 from tosaic.compiler.ir import read_tosa
+from tosaic.driver.session import Session
 
 TEXT = """version 1.0;
 graph net( x ) -> ( y )
@@ -93,6 +94,48 @@ def test_missing_model(tosaic, here):
     ):
         outcome = tosaic("import", name, "-o", "out.tosa")
         assert (outcome.code, outcome.err) == (1, f"tosaic: error: {message}\n")
+
+
+COUNTER = """version 1.0;
+graph counter( x ) -> ( y )
+{
+    x = external(shape = [2]);
+    v = variable(shape = [2], label = 'Total');
+    s = add(v, x);
+    y = update(v, s);
+}
+"""
+
+
+@pytest.fixture
+def counter(here):
+    """The folder counter, which sums its inputs, from 10 on."""
+    (here / "counter").mkdir()
+    (here / "counter" / "graph.nnef").write_text(COUNTER)
+    start = np.full(2, 10, np.float32)
+    (here / "counter" / "Total.dat").write_bytes(write_tensor(start, Encoding(Algorithm.FLOAT, 32)))
+    np.save(here / "x.npy", np.array([1, 2], np.float32))
+    return here / "counter"
+
+
+def test_session_carries_variables_from_run_to_run(counter):
+    session = Session(counter, "golden")
+    x = np.array([1, 2], np.float32)
+    assert np.array_equal(session.run({"x": x})["y"], [11, 12])
+    assert np.array_equal(session.run({"x": x})["y"], [12, 14])
+    assert np.array_equal(session.state["Total.state"], [12, 14])
+    assert np.array_equal(session.run({"x": x, "Total.state": x})["Total.next"], [2, 4])
+    assert np.array_equal(session.run({"x": x}, check=True)["y"], [3, 6])
+
+
+def test_run_starts_from_the_data_file(tosaic, counter):
+    outcome = tosaic("run", counter, "-i", "x=x.npy", "-o", "out", "--on", "golden")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert np.array_equal(np.load("out/Total.next.npy"), [11, 12])
+    outcome = tosaic("import", counter, "-o", "counter.tosa")
+    assert "state 'Total.state' is 'Total.next' of the run before; the file does not say so" in outcome.out
+    outcome = tosaic("run", "counter.tosa", "-i", "x=x.npy", "--on", "golden")
+    assert outcome.code == 1 and "input 'Total.state'" in outcome.err
 
 
 def test_one_size_is_no_shape(tosaic, model):

@@ -34,3 +34,5 @@ def import_(
     for side, names in (("input", graph.inputs), ("output", graph.outputs)):
         for name in names:
             print(f"{side} {graph.tensors[name]}")
+    for name, state in graph.states.items():
+        print(f"state {name!r} is {state.output!r} of the run before; the file does not say so")

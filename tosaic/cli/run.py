@@ -81,7 +81,7 @@ def run(
             progress=progress,
             shapes=options.bindings(shape),
         )
-        values = _inputs(session.inputs, inputs or [], random)
+        values = _inputs(session.inputs, inputs or [], random, session.state)
         progress(f"run on {on}", 0, 1)
         outputs = session.run(values, check=check)
     for name, value in outputs.items():
@@ -119,9 +119,11 @@ def run(
             write_trace(trace, figures, session.timeline())
 
 
-def _inputs(wanted: list[NodeArg], given: list[str], seed: int | None) -> dict[str, np.ndarray]:
-    """Inputs from NAME=FILE.npy, the rest at random when a seed is given."""
-    values = {}
+def _inputs(
+    wanted: list[NodeArg], given: list[str], seed: int | None, state: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Inputs from NAME=FILE.npy, the rest from what the model remembers, or at random when a seed is given."""
+    values: dict[str, np.ndarray] = {}
     known = [argument.name for argument in wanted]
     for text in given:
         name, separator, file = text.partition("=")
@@ -136,6 +138,7 @@ def _inputs(wanted: list[NodeArg], given: list[str], seed: int | None) -> dict[s
         if name in values:
             raise InputError(f"input {name!r} is given twice: give one -i {name}=FILE.npy")
         values[name] = _load(name, file)
+    values = state | values
     if seed is not None:
         generator = np.random.default_rng(seed)
         for argument in wanted:

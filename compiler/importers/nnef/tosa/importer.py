@@ -25,7 +25,7 @@ from tosaic.compiler.importers.nnef.tosa import (
 from tosaic.compiler.importers.nnef.tosa.node import MAX_RANK, STORAGE, Node, constant
 from tosaic.compiler.importers.nnef.tosa.registry import HANDLERS
 from tosaic.compiler.importers.survey import Survey
-from tosaic.compiler.ir import Graph, validate
+from tosaic.compiler.ir import Graph, State, validate
 from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
 
 _HANDLER_MODULES = (
@@ -50,8 +50,9 @@ def import_nnef(
     """The TOSA graph of an NNEF model: a folder, its graph.nnef, or a tar archive.
 
     scalar is fp32, integer int32, logical bool. `shapes` replaces the shapes of inputs, by identifier. A variable
-    that is updated is an input `LABEL.state` and an output `LABEL.next`. `survey` is told of every operation of the
-    document. Raises InputError, ModelError (an NnefError for what the text forbids) or UnsupportedError.
+    that is updated is an input `LABEL.state` and an output `LABEL.next`, in the graph's `states`. `survey` is told of
+    every operation of the document. Raises InputError, ModelError (an NnefError for what the text forbids) or
+    UnsupportedError.
     """
     whole = compound_operations() & set(HANDLERS)
     return Importer(load_model(pathlib.Path(path), whole=whole, shapes=_whole_shapes(shapes)), survey).run()
@@ -82,6 +83,7 @@ class Importer:
         # Inputs and outputs that carry an updated variable from run to run, by label in lower case.
         self.states: dict[str, str] = {}
         self.next: list[tuple[str, str]] = []
+        self.initial: dict[str, np.ndarray] = {}
 
     def run(self) -> Graph:
         """The finished TOSA graph; of a survey that met operations without a TOSA form, the unfinished one."""
@@ -101,6 +103,10 @@ class Importer:
         tensors = self.model.graph.tensors
         outputs = [(name, self.tensors[id(tensors[name])]) for name in self.model.graph.outputs]
         result = cancel_transposes(self.low.graph, outputs + self.next)
+        result.states = {
+            self.states[label]: State(f"{self._spelling(label)}.next", initial)
+            for label, initial in self.initial.items()
+        }
         validate(result)
         return result
 
@@ -179,9 +185,13 @@ class Importer:
 
     def _variable(self, node: Node) -> str:
         label = _label(node.result)
-        if label in self.states:
-            return self.states[label]
-        return constant(node, self.model.data[label].values, STORAGE[node.result.data])
+        stored = constant(node, self.model.data[label].values, STORAGE[node.result.data])
+        if label not in self.states:
+            return stored
+        initial = self.low.data(stored)
+        assert initial is not None
+        self.initial[label] = initial
+        return self.states[label]
 
     def _state_inputs(self, labels: set[str]) -> None:
         for label in sorted(labels):
