@@ -1,0 +1,27 @@
+"""The quantizer: float TOSA to integer TOSA, by statistics of its tensors.
+
+`canonical` prepares the float graph, `equalize` evens out its channels, `Plan` decides encodings, `rewrite` emits
+integers. What runs graphs (calibration, measurements) is in `tosaic.driver.quantize`.
+"""
+
+from tosaic.compiler.quantizer.calibration import METHODS, Statistics, wanted_channels
+from tosaic.compiler.quantizer.canonical import canonical
+from tosaic.compiler.quantizer.encoding import Encoding
+from tosaic.compiler.quantizer.equalize import equalize
+from tosaic.compiler.quantizer.masks import soften_masks
+from tosaic.compiler.quantizer.plan import Plan
+from tosaic.compiler.quantizer.rewrite import Counterpart, Quantized, rewrite
+
+__all__ = [
+    "METHODS",
+    "Counterpart",
+    "Encoding",
+    "Plan",
+    "Quantized",
+    "Statistics",
+    "canonical",
+    "equalize",
+    "rewrite",
+    "soften_masks",
+    "wanted_channels",
+]

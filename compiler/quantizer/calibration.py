@@ -1,0 +1,176 @@
+"""What calibration learns of each tensor, and the ranges that follow."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tosaic.compiler.ir import Graph
+
+BINS = 2048
+_LEVELS = 256
+METHODS = ("minmax", "percentile", "entropy", "mse")
+"""How the range of an activation is chosen."""
+
+Kept = tuple[int, ...]
+
+
+@dataclass
+class Channels:
+    """Extremes and mean square over all axes but the kept ones."""
+
+    low: np.ndarray
+    high: np.ndarray
+    total: np.ndarray
+    square: np.ndarray
+    count: int = 0
+
+    @property
+    def largest(self) -> np.ndarray:
+        """Largest magnitudes."""
+        return np.maximum(np.abs(self.low), np.abs(self.high))
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Means."""
+        return self.total / max(self.count, 1)
+
+    @property
+    def power(self) -> np.ndarray:
+        """Mean squares."""
+        return self.square / max(self.count, 1)
+
+
+@dataclass
+class Statistics:
+    """Of every tensor: the least and largest element seen, and where asked for, channels and a histogram."""
+
+    low: dict[str, float] = field(default_factory=dict)
+    high: dict[str, float] = field(default_factory=dict)
+    channels: dict[tuple[str, Kept], Channels] = field(default_factory=dict)
+    histograms: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def observe(self, values: Mapping[str, np.ndarray], wanted: Mapping[str, set[Kept]]) -> None:
+        """One run: arrays by tensor name; `wanted` says which axes to keep of which tensors."""
+        for name, value in values.items():
+            if value.dtype.kind != "f" or not value.size:
+                continue
+            finite = value if np.all(np.isfinite(value)) else value[np.isfinite(value)]
+            if not finite.size:
+                continue
+            self.low[name] = min(self.low.get(name, np.inf), float(finite.min()))
+            self.high[name] = max(self.high.get(name, -np.inf), float(finite.max()))
+            for kept in wanted.get(name, ()):
+                self._channels(name, kept, value.astype(np.float64))
+
+    def count(self, values: Mapping[str, np.ndarray]) -> None:
+        """A second run over the same data: histograms between the extremes of all first runs."""
+        for name, value in values.items():
+            if name not in self.low or self.low[name] == self.high[name]:
+                continue
+            bins, _ = np.histogram(value, BINS, (self.low[name], self.high[name]))
+            self.histograms[name] = self.histograms.get(name, 0) + bins
+
+    def largest(self, name: str) -> float:
+        """Largest magnitude of a tensor."""
+        return max(abs(self.low.get(name, 0.0)), abs(self.high.get(name, 0.0)))
+
+    def range_seen(self, name: str) -> tuple[float, float]:
+        """The least and the largest element."""
+        return self.low.get(name, 0.0), self.high.get(name, 0.0)
+
+    def range(self, name: str, method: str = "minmax") -> tuple[float, float]:
+        """The range to encode, by `method`; 0 is inside."""
+        low, high = min(self.low.get(name, 0.0), 0.0), max(self.high.get(name, 0.0), 0.0)
+        if method == "minmax" or name not in self.histograms:
+            return low, high
+        return choose_range(self.histograms[name], self.low[name], self.high[name], method)
+
+    def _channels(self, name: str, kept: Kept, value: np.ndarray) -> None:
+        axes = tuple(axis for axis in range(value.ndim) if axis not in kept)
+        part = Channels(
+            value.min(axes), value.max(axes), value.sum(axes), (value * value).sum(axes), value.size
+        )
+        part.count = value.size // max(part.low.size, 1)
+        whole = self.channels.get((name, kept))
+        if whole is None:
+            self.channels[name, kept] = part
+            return
+        whole.low, whole.high = np.minimum(whole.low, part.low), np.maximum(whole.high, part.high)
+        whole.total, whole.square = whole.total + part.total, whole.square + part.square
+        whole.count += part.count
+
+
+def wanted_channels(graph: Graph) -> dict[str, set[Kept]]:
+    """The channels that equalization and bias correction ask for: of what convolutions and MATMULs read."""
+    wanted: dict[str, set[Kept]] = {}
+    for op in graph.operators:
+        if op.op == "MATMUL":
+            wanted.setdefault(op.inputs[0], set()).add((0, 2))
+            wanted.setdefault(op.inputs[1], set()).update({(0, 1), (0, 2)})
+        elif op.op.endswith(("CONV2D", "CONV3D")):
+            rank = len(graph.tensors[op.inputs[0]].shape)
+            wanted.setdefault(op.inputs[0], set()).add((rank - 1,))
+    return wanted
+
+
+def choose_range(histogram: np.ndarray, low: float, high: float, method: str) -> tuple[float, float]:
+    """A range inside low..high for 256 levels. The bins of `histogram` divide low..high equally.
+
+    percentile: leaves out 1 of 100,000 elements at each end. mse: the least mean squared error of rounding and saturation.
+    entropy: the least divergence (Kullback, Leibler) of the 256 levels' distribution from the histogram.
+    """
+    if method == "percentile":
+        edges = np.linspace(low, high, len(histogram) + 1)
+        share = np.cumsum(histogram) / histogram.sum()
+        first = int(np.searchsorted(share, 1e-5, side="right"))
+        last = int(np.searchsorted(share, 1 - 1e-5))
+        return min(float(edges[first]), 0.0), max(float(edges[last + 1]), 0.0)
+    cost = _squared_error if method == "mse" else _divergence
+    best, chosen = np.inf, (min(low, 0.0), max(high, 0.0))
+    for part_low in np.linspace(1.0, 0.3, 15) if low < 0 else (0.0,):
+        for part_high in np.linspace(1.0, 0.3, 29) if high > 0 else (0.0,):
+            candidate = (min(low, 0.0) * part_low, max(high, 0.0) * part_high)
+            found = cost(histogram, low, high, *candidate)
+            if found < best * (1 - 1e-9):
+                best, chosen = found, candidate
+    return chosen
+
+
+def _squared_error(histogram: np.ndarray, low: float, high: float, first: float, last: float) -> float:
+    width = (high - low) / len(histogram)
+    centres = low + width * (np.arange(len(histogram)) + 0.5)
+    outside = np.maximum(first - centres, 0) + np.maximum(centres - last, 0)
+    step = (last - first) / (_LEVELS - 1)
+    error = np.where(outside > 0, outside * outside, step * step / 12)
+    # An element on 0 is exact; what sparse activations hold most must not count as noise.
+    if low <= 0 <= high:
+        error[min(int(-low / width), len(histogram) - 1)] = 0.0
+    return float((histogram * error).sum())
+
+
+def _divergence(histogram: np.ndarray, low: float, high: float, first: float, last: float) -> float:
+    width = (high - low) / len(histogram)
+    centres = low + width * (np.arange(len(histogram)) + 0.5)
+    counts = histogram.astype(np.float64)
+    zero = min(max(int(-low / width), 0), len(histogram) - 1)
+    counts[zero] = 0.0
+    levels = np.clip(np.rint((centres - first) / (last - first or 1.0) * (_LEVELS - 1)), 0, _LEVELS - 1).astype(int)
+    inside = (centres >= first) & (centres <= last)
+    clipped = np.where(inside, counts, 0.0)
+    edges = np.flatnonzero(inside)
+    if not len(edges):
+        return np.inf
+    clipped[edges[0]] += counts[: edges[0]].sum()
+    clipped[edges[-1]] += counts[edges[-1] + 1 :].sum()
+    used = inside & (counts > 0)
+    if not used.any():
+        return np.inf
+    sums = np.bincount(levels[used], counts[used], _LEVELS)
+    bins = np.bincount(levels[used], minlength=_LEVELS)
+    spread = np.zeros_like(counts)
+    spread[used] = (sums / np.maximum(bins, 1))[levels[used]]
+    p, q = clipped / clipped.sum(), spread / spread.sum()
+    both = (p > 0) & (q > 0)
+    missing = p[(p > 0) & (q <= 0)].sum()
+    return float((p[both] * np.log(p[both] / q[both])).sum() + missing * 20.0)

@@ -1,0 +1,195 @@
+"""Float graphs in the form that the quantizer reads: constants folded, products with constants as convolutions."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tosaic.compiler.ir import DType, Graph, Operator, Tensor
+from tosaic.compiler.ir.topology import sort_operators
+
+MACS = ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D")
+"""Operators with weights; MATMUL has none."""
+Evaluate = Callable[[Graph, Operator], Sequence[np.ndarray]]
+
+
+def canonical(graph: Graph, evaluate: Evaluate) -> Graph:
+    """A float graph of the same meaning for the quantizer; `evaluate` computes an operator of constants.
+
+    MATMULs with a constant become CONV2D, and constants that are added to a convolution's result, or multiply it, go
+    into its bias and weights. Tensors that remain keep their names.
+    """
+    result = graph.copy()
+    _fold_constants(result, evaluate)
+    _drop_identities(result)
+    _products_to_convolutions(result)
+    while _absorb_one(result):
+        pass
+    remove_dead(result)
+    sort_operators(result)
+    return result
+
+
+def fresh(graph: Graph, stem: str) -> str:
+    """A tensor name that is not taken."""
+    name, count = stem, 0
+    while name in graph.tensors:
+        count += 1
+        name = f"{stem}_{count}"
+    return name
+
+
+def add_constant(graph: Graph, stem: str, data: np.ndarray, dtype: DType = DType.FP32) -> str:
+    """Adds a constant tensor."""
+    name = fresh(graph, stem)
+    data = np.asarray(data, dtype.numpy)
+    graph.tensors[name] = Tensor(name, data.shape, dtype, data)
+    return name
+
+
+def remove_dead(graph: Graph) -> None:
+    """Drops operators and constants that no output needs."""
+    needed, alive = set(graph.outputs), []
+    for op in reversed(graph.operators):
+        if any(name in needed for name in op.outputs):
+            alive.append(op)
+            needed.update(op.inputs)
+    graph.operators = alive[::-1]
+    graph.tensors = {n: t for n, t in graph.tensors.items() if n in needed or n in graph.inputs}
+
+
+def _fold_constants(graph: Graph, evaluate: Evaluate) -> None:
+    kept = []
+    for op in graph.operators:
+        if op.inputs and all(graph.tensors[name].data is not None for name in op.inputs):
+            for name, value in zip(op.outputs, evaluate(graph, op), strict=True):
+                graph.tensors[name].data = value
+        else:
+            kept.append(op)
+    graph.operators = kept
+
+
+def _drop_identities(graph: Graph) -> None:
+    aliases: dict[str, str] = {}
+    kept = []
+    for op in graph.operators:
+        op.inputs = [aliases.get(name, name) for name in op.inputs]
+        if op.op == "IDENTITY" and op.outputs[0] not in graph.outputs:
+            aliases[op.outputs[0]] = op.inputs[0]
+        else:
+            kept.append(op)
+    graph.operators = kept
+
+
+def _products_to_convolutions(graph: Graph) -> None:
+    operators = []
+    for op in graph.operators:
+        weight = graph.tensors[op.inputs[1]].data if op.op == "MATMUL" else None
+        if weight is None or weight.shape[0] != 1 or not graph.tensors[op.inputs[0]].dtype.is_float:
+            operators.append(op)
+            continue
+        dtype = graph.tensors[op.outputs[0]].dtype
+        _, height, depth = graph.tensors[op.inputs[0]].shape
+        width = weight.shape[2]
+        rows, flat = fresh(graph, f"{op.inputs[0]}/rows"), fresh(graph, f"{op.outputs[0]}/rows")
+        graph.tensors[rows] = Tensor(rows, (height, 1, 1, depth), dtype)
+        graph.tensors[flat] = Tensor(flat, (height, 1, 1, width), dtype)
+        kernel = add_constant(
+            graph, f"{op.inputs[1]}/kernel", np.ascontiguousarray(weight[0].T)[:, None, None, :], dtype
+        )
+        bias = add_constant(graph, f"{op.outputs[0]}/bias", np.zeros(width), dtype)
+        shapes = [
+            add_constant(graph, f"{name}/shape", np.array(shape), DType.SHAPE)
+            for name, shape in ((rows, (height, 1, 1, depth)), (flat, (1, height, width)))
+        ]
+        attributes = {"pad": [0] * 4, "stride": [1, 1], "dilation": [1, 1], "acc_type": DType.FP32}
+        operators += [
+            Operator("RESHAPE", [op.inputs[0], shapes[0]], [rows], {}, f"{op.name}/rows"),
+            Operator("CONV2D", [rows, kernel, bias, *op.inputs[2:]], [flat], attributes, op.name),
+            Operator("RESHAPE", [flat, shapes[1]], list(op.outputs), {}, f"{op.name}/back"),
+        ]
+    graph.operators = operators
+
+
+def _absorb_one(graph: Graph) -> bool:
+    """Moves one constant into the convolution before it; False when there is none."""
+    producers = {name: op for op in graph.operators for name in op.outputs}
+    readers = Counter(name for op in graph.operators for name in op.inputs)
+    readers.update(graph.outputs)
+    for op in graph.operators:
+        if op.op not in ("ADD", "SUB", "MUL"):
+            continue
+        for variable, other in ((0, 1), (1, 0)):
+            constant = graph.tensors[op.inputs[other]].data
+            if constant is None or (op.op == "SUB" and variable == 1):
+                continue
+            source = _convolution_before(graph, producers, readers, op.inputs[variable])
+            if source is None or graph.tensors[op.outputs[0]].shape != graph.tensors[op.inputs[variable]].shape:
+                continue
+            line = _per_channel(constant, graph.tensors[op.inputs[variable]].shape[-1])
+            if line is None or not _apply(graph, source, op, line):
+                continue
+            _replace(graph, op, op.inputs[variable])
+            return True
+    return False
+
+
+def _convolution_before(
+    graph: Graph, producers: dict[str, Operator], readers: Counter[str], tensor: str
+) -> Operator | None:
+    """The convolution that computes `tensor` for this reader alone, RESHAPEs that keep the channels aside."""
+    channels = graph.tensors[tensor].shape[-1:]
+    while True:
+        op = producers.get(tensor)
+        if op is None or readers[tensor] != 1 or graph.tensors[tensor].shape[-1:] != channels:
+            return None
+        if op.op in MACS:
+            constants = all(graph.tensors[name].data is not None for name in op.inputs[1:3])
+            return op if constants and graph.tensors[tensor].dtype.is_float else None
+        if op.op != "RESHAPE":
+            return None
+        tensor = op.inputs[0]
+
+
+def _per_channel(constant: np.ndarray, channels: int) -> np.ndarray | None:
+    """A constant that differs along the last axis only, as [channels]; None for any other."""
+    if constant.size not in (1, channels) or (constant.size > 1 and constant.shape[-1] != channels):
+        return None
+    return np.broadcast_to(constant.reshape(-1), (channels,)).astype(np.float64)
+
+
+def _apply(graph: Graph, mac: Operator, op: Operator, line: np.ndarray) -> bool:
+    weight, bias = (graph.tensors[name] for name in mac.inputs[1:3])
+    assert weight.data is not None and bias.data is not None
+    if not np.all(np.isfinite(line)):
+        return False
+    new_bias = np.broadcast_to(bias.data.astype(np.float64), line.shape)
+    if op.op == "MUL":
+        wide = weight.data.astype(np.float64)
+        if mac.op == "DEPTHWISE_CONV2D":
+            wide = wide * line.reshape(wide.shape[2:])
+        else:
+            wide = wide * line.reshape(-1, *[1] * (wide.ndim - 1))
+        mac.inputs[1] = add_constant(graph, f"{weight.name}/scaled", wide, weight.dtype)
+        new_bias = new_bias * line
+    else:
+        new_bias = new_bias + (line if op.op == "ADD" else -line)
+    mac.inputs[2] = add_constant(graph, f"{bias.name}/sum", new_bias, bias.dtype)
+    return True
+
+
+def _replace(graph: Graph, op: Operator, source: str) -> None:
+    """Removes an operator: the tensor `source`, which nothing else reads, takes the name of its result."""
+    result = op.outputs[0]
+    graph.operators = [other for other in graph.operators if other is not op]
+    for other in graph.operators:
+        other.outputs = [result if name == source else name for name in other.outputs]
+    del graph.tensors[source]
+
+
+def channels_of(weight: np.ndarray, mac: str) -> np.ndarray:
+    """Weights as [output channel, taps]."""
+    if mac == "DEPTHWISE_CONV2D":
+        return weight.reshape(-1, math.prod(weight.shape[2:])).T
+    return weight.reshape(weight.shape[0], -1)

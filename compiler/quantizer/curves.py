@@ -1,0 +1,50 @@
+"""Functions of one variable by int16 tables; int8 ones are emitted where they are asked for."""
+
+import numpy as np
+
+from tosaic.compiler.ir import DType, Operator
+from tosaic.compiler.quantizer.emission import HEADROOM_BITS, Emission, natural
+from tosaic.compiler.quantizer.encoding import Encoding, Integers
+from tosaic.compiler.quantizer.tables import INTERPOLATION, Piece, pieces
+
+
+@natural("TABLE")
+def table(emission: Emission, op: Operator) -> Integers:
+    """The whole function from its root on, in one table, or in pieces that the input selects."""
+    plan, (result,) = emission.plan, op.outputs
+    root = plan.functions.root(result)
+    low, high = plan.statistics.range_seen(root)
+    parts = pieces(lambda x: plan.functions(result, x), low, high)
+    source = emission.settled(root)
+    if len(parts) == 1:
+        tensor = _looked_up(emission, source, parts[0])
+        return Integers(tensor, DType.INT32, np.array(parts[0].scale / INTERPOLATION), 0, parts[0].bound)
+    wide = emission.as_uniform(emission.as_int32(source))
+    scale = max(part.bound * part.scale / INTERPOLATION for part in parts) / 2**HEADROOM_BITS
+    chosen = None
+    for part in reversed(parts):
+        found = Integers(
+            _looked_up(emission, wide, part), DType.INT32, np.array(part.scale / INTERPOLATION), 0, part.bound
+        )
+        here = emission.convert(found, Encoding(DType.INT32, scale))
+        if chosen is None:
+            chosen = here
+        else:
+            edge = emission.line(np.array([np.rint(part.high / float(wide.scale))]), wide.tensor)
+            chosen = emission.emit("SELECT", emission.emit("GREATER", edge, wide.tensor), here, chosen)
+    assert chosen is not None
+    return Integers(chosen, DType.INT32, np.array(scale), 0, 2.0**HEADROOM_BITS + 1)
+
+
+def _looked_up(emission: Emission, source: Integers, part: Piece) -> str:
+    """TABLE of a piece, int32; inputs outside of it saturate."""
+    if abs(part.centre) > part.step:
+        source = emission.as_uniform(emission.as_int32(source))
+        offset = np.rint(part.centre / float(source.scale))
+        if abs(offset) + source.bound >= 2**31:
+            source = emission.as_int32(source, float(source.scale) * (abs(offset) + source.bound) / 2**29)
+            offset = np.rint(part.centre / float(source.scale))
+        shifted = emission.emit("SUB", source.tensor, emission.line(offset, source.tensor))
+        source = Integers(shifted, DType.INT32, source.scale, 0, source.bound + abs(float(offset)))
+    index = emission.convert(source, Encoding(DType.INT16, part.step))
+    return emission.emit("TABLE", index, emission.low.constant(part.entries, DType.INT16), dtype=DType.INT32)

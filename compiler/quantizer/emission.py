@@ -1,0 +1,275 @@
+"""The integer graph under construction: every float tensor, in whatever integers its readers ask for."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from tosaic.compiler.importers.lowering import Lowering
+from tosaic.compiler.ir import DType, Operator, UnsupportedError
+from tosaic.compiler.quantizer.encoding import Encoding, Integers, multiplier_and_shift
+from tosaic.compiler.quantizer.functions import is_real
+from tosaic.compiler.quantizer.plan import MOVES, Plan
+from tosaic.compiler.quantizer.tables import int8_table
+
+HEADROOM_BITS = 27
+"""int32 tensors between layers are at most 2^27 for any input, so that sums of several fit."""
+_LARGEST_RESCALED = 2.0**29
+_LOOSE = 2.0**10
+
+Natural = Callable[["Emission", Operator], Integers]
+Move = Callable[["Emission", Operator, Encoding], str]
+
+NATURAL: dict[str, Natural] = {}
+"""How an operator's result comes about in integers, before anyone asks for an encoding."""
+MOVE: dict[str, Move] = {}
+"""How an operator that picks elements gives its result in a given encoding."""
+PLAIN: dict[str, Callable[["Emission", Operator], str]] = {}
+"""How an operator with real operands gives a result that is not real (bool, indices)."""
+
+
+def natural(*names: str) -> Callable[[Natural], Natural]:
+    """Registers a lowering."""
+
+    def register(lower: Natural) -> Natural:
+        NATURAL.update(dict.fromkeys(names, lower))
+        return lower
+
+    return register
+
+
+class Emission:
+    """Emits integers for tensors of the plan's float graph.
+
+    `request(tensor, encoding)` gives a tensor in an encoding, `wide(tensor)` in whatever form is most precise at
+    hand, `plain(tensor)` one that is not real. Each form is emitted once.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.graph = plan, plan.graph
+        self.low = Lowering(plan.graph.name)
+        self._naturals: dict[str, Integers] = {}
+        self._requests: dict[tuple[str, Encoding], str] = {}
+        self._conversions: dict[tuple[str, Encoding, float, float], str] = {}
+        self._plain: dict[str, str] = {}
+        self.label = ""
+
+    # --- forms ----------------------------------------------------------------------------------------------
+
+    def request(self, tensor: str, encoding: Encoding) -> str:
+        """The tensor in an encoding, rounded once from its most precise form."""
+        key = (tensor, encoding)
+        if key not in self._requests:
+            self._requests[key] = self._requested(tensor, encoding)
+        return self._requests[key]
+
+    def activation(self, tensor: str, dtype: DType | None = None) -> Integers:
+        """The tensor in its own encoding as an activation (or as int16 between layers)."""
+        encoding = self.plan.encoding(tensor, dtype)
+        return self.held(self.request(tensor, encoding), encoding)
+
+    def wide(self, tensor: str) -> Integers:
+        """The most precise form: what its producer computes, or the activation where there is one anyway."""
+        if self.plan.held(tensor) and self.data(tensor) is None:
+            return self.activation(tensor)
+        op = self.plan.producers.get(tensor)
+        if op is not None and op.op in ("RESHAPE", "IDENTITY"):
+            inner = self.wide(op.inputs[0])
+            if inner.uniform or self.shape(op.inputs[0])[-1:] == self.shape(tensor)[-1:]:
+                return dataclasses.replace(inner, tensor=self.low.reshape(inner.tensor, self.shape(tensor)))
+        if op is not None and op.op in MOVES or self.data(tensor) is not None:
+            return self.activation(tensor, DType.INT16)
+        return self.natural(tensor)
+
+    def settled(self, tensor: str) -> Integers:
+        """`wide`, without bounds to apply, and with no more headroom than a few bits over what was seen."""
+        found = self.wide(tensor)
+        if found.bound * found.scale.max() > _LOOSE * max(self.plan.largest(tensor), 1e-30):
+            return self.activation(tensor, DType.INT16)
+        return self.within_bounds(found)
+
+    def natural(self, tensor: str) -> Integers:
+        """What the producer of a tensor computes."""
+        if tensor not in self._naturals:
+            self._naturals[tensor] = self._natural(tensor)
+        return self._naturals[tensor]
+
+    def plain(self, tensor: str) -> str:
+        """A tensor that is not real: a constant, an input, or the result of an operator of the same kind."""
+        if tensor not in self._plain:
+            self._plain[tensor] = self._emit_plain(tensor)
+        return self._plain[tensor]
+
+    def data(self, tensor: str) -> np.ndarray | None:
+        """Value of a constant of the float graph."""
+        return self.graph.tensors[tensor].data
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """Shape of a tensor of the float graph."""
+        return self.graph.tensors[tensor].shape
+
+    def held(self, name: str, encoding: Encoding) -> Integers:
+        """A tensor of the integer graph in an encoding."""
+        bound = max(encoding.dtype.max - encoding.zero_point, encoding.zero_point - encoding.dtype.min)
+        return Integers(name, encoding.dtype, np.array(encoding.scale), encoding.zero_point, bound, encoding=encoding)
+
+    # --- conversions ----------------------------------------------------------------------------------------
+
+    def convert(self, source: Integers, encoding: Encoding) -> str:
+        """Integers in an encoding; bounds are applied, what does not fit saturates."""
+        key = (source.tensor + str(source.scale.tobytes()), encoding, source.low, source.high)
+        if key not in self._conversions:
+            self._conversions[key] = self._converted(source, encoding)
+        return self._conversions[key]
+
+    def as_int32(self, source: Integers, scale: float | None = None) -> Integers:
+        """int32 without zero point and bounds: at `scale`, or with all the precision that `HEADROOM_BITS` leave.
+
+        int32 stays as it is when no scale is given.
+        """
+        if scale is None and source.dtype is DType.INT32:
+            return self.within_bounds(source)
+        if scale is None and source.uniform:
+            # A power of two keeps 8-bit and 16-bit integers exact.
+            room = HEADROOM_BITS - math.ceil(math.log2(max(source.bound, 1.0)))
+            scale = float(source.scale) * 2.0 ** -min(max(room, 0), 8)
+        elif scale is None:
+            scale = float(source.bound * source.scale.max() / 2**HEADROOM_BITS)
+        encoding = Encoding(DType.INT32, scale)
+        bound = math.ceil(source.bound * float(source.scale.max()) / scale) + 1
+        return Integers(self.convert(source, encoding), DType.INT32, np.array(scale), 0, bound)
+
+    def as_uniform(self, source: Integers) -> Integers:
+        """Integers with one scale for the whole tensor."""
+        if source.uniform:
+            return source
+        return self.as_int32(source, float(source.bound * source.scale.max() / 2**HEADROOM_BITS))
+
+    def within_bounds(self, source: Integers) -> Integers:
+        """Integers to which no bounds are still to be applied."""
+        if not source.bounded:
+            return source
+        if source.dtype is not DType.INT32:
+            return self.as_int32(source)
+        plain = dataclasses.replace(source, low=-math.inf, high=math.inf, encoding=None)
+        for bound, op in ((source.low, "MAXIMUM"), (source.high, "MINIMUM")):
+            if abs(bound) < math.inf:
+                limits = np.clip(np.rint(bound / source.scale), -(2.0**31), 2.0**31 - 1)
+                plain.tensor = self.emit(op, plain.tensor, self.line(limits, plain.tensor))
+        return plain
+
+    def line(self, values: np.ndarray, like: str, dtype: DType = DType.INT32) -> str:
+        """A constant of one element, or one for each of the last axis, with the rank of a tensor."""
+        rank = self.low.rank(like)
+        values = np.asarray(values).reshape(-1)
+        shape = (1,) * (rank - 1) + (values.size,) if rank else ()
+        return self.low.constant(values.reshape(shape).astype(np.int64), dtype)
+
+    def emit(self, op: str, *inputs: str, dtype: DType | None = None, **attributes: object) -> str:
+        """Adds an operator, labelled with the float operator that it belongs to."""
+        result = self.low.op(op, *inputs, dtype=dtype, **attributes)
+        operator = self.low.graph.operators[-1]
+        if self.label and not operator.name.startswith(self.label):
+            operator.name = f"{self.label}/{operator.name}"
+        return result
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _requested(self, tensor: str, encoding: Encoding) -> str:
+        data = self.data(tensor)
+        if data is not None:
+            return self.low.constant(encoding.quantize(data), encoding.dtype)
+        if tensor in self.graph.inputs:
+            return self.convert(self.natural(tensor), encoding)
+        own = self.plan.forced.get(tensor)
+        if own is not None and own != encoding:
+            return self.convert(self.held(self.request(tensor, own), own), encoding)
+        op = self.plan.producers[tensor]
+        if op.op in MOVE:
+            return MOVE[op.op](self, op, encoding)
+        if self.plan.functions.is_table(tensor) and encoding.dtype is DType.INT8:
+            source = self.wide(self.plan.functions.root(tensor))
+            if source.dtype is DType.INT8 and source.uniform and not source.bounded:
+                held = Encoding(DType.INT8, float(source.scale), source.zero_point)
+                entries = int8_table(lambda x: self.plan.functions(tensor, x), held, encoding)
+                return self.emit("TABLE", source.tensor, self.low.constant(entries, DType.INT8))
+        return self.convert(self.natural(tensor), encoding)
+
+    def _natural(self, tensor: str) -> Integers:
+        if tensor in self.graph.inputs:
+            return self._input(tensor)
+        op = self.plan.producers[tensor]
+        key = "TABLE" if self.plan.functions.is_table(tensor) else op.op
+        if key not in NATURAL:
+            raise UnsupportedError(
+                f"{op} (tensor {self.graph.tensors[tensor]}): {op.op} has no integer form in the quantizer; replace it "
+                "in the model, or compute it outside"
+            )
+        return NATURAL[key](self, op)
+
+    def _input(self, tensor: str) -> Integers:
+        encoding = self.plan.encoding(tensor)
+        self.low.build.input(tensor, self.shape(tensor), encoding.dtype)
+        return self.held(tensor, encoding)
+
+    def _emit_plain(self, tensor: str) -> str:
+        found = self.graph.tensors[tensor]
+        if found.data is not None:
+            return self.low.constant(found.data, found.dtype)
+        if tensor in self.graph.inputs:
+            return self.low.build.input(tensor, found.shape, found.dtype)
+        op = self.plan.producers[tensor]
+        if op.op in PLAIN and any(is_real(self.graph, name) for name in op.inputs):
+            return PLAIN[op.op](self, op)
+        if any(is_real(self.graph, name) for name in op.inputs) or len(op.outputs) != 1:
+            raise UnsupportedError(
+                f"{op} (tensor {found}): {op.op} has no integer form in the quantizer; replace it in the model"
+            )
+        return self.emit(op.op, *(self.plain(name) for name in op.inputs), dtype=found.dtype, **op.attributes)
+
+    def _converted(self, source: Integers, encoding: Encoding) -> str:
+        ratio = source.scale / encoding.scale
+        target = encoding.dtype
+        same = target is source.dtype and encoding.zero_point == source.zero_point and np.all(ratio == 1)
+        # Bounds on the side of zero of an encoding that ends there come by saturation; so do those beyond its ends.
+        lowest, highest = (encoding.zero_point + bound / encoding.scale for bound in (source.low, source.high))
+        if target is DType.INT32 and source.bounded:
+            return self.convert(self.within_bounds(source), encoding)
+        result = source.tensor if same else self._rescaled(source, ratio, encoding)
+        first = max(target.min, min(target.max, round(lowest) if lowest > target.min else target.min))
+        last = min(target.max, max(target.min, round(highest) if highest < target.max else target.max))
+        if (first, last) != (target.min, target.max):
+            result = self.emit("CLAMP", result, min_val=first, max_val=last)
+        return result
+
+    def _rescaled(self, source: Integers, ratio: np.ndarray, encoding: Encoding) -> str:
+        if source.bound * float(ratio.max()) >= _LARGEST_RESCALED:
+            source = self._limited(source, ratio)
+            ratio = source.scale / encoding.scale
+        bits = 15 if source.dtype is DType.INT48 else 31
+        pairs = [multiplier_and_shift(float(r), bits) for r in ratio.reshape(-1)]
+        return self.emit(
+            "RESCALE",
+            source.tensor,
+            self.low.constant([m for m, _ in pairs], DType.INT16 if bits == 15 else DType.INT32),
+            self.low.constant([s for _, s in pairs], DType.INT8),
+            self.low.constant([source.zero_point], source.dtype),
+            self.low.constant([encoding.zero_point], encoding.dtype),
+            dtype=encoding.dtype,
+            scale32=bits == 31,
+            rounding_mode="SINGLE_ROUND",
+            per_channel=len(pairs) > 1,
+        )
+
+    def _limited(self, source: Integers, ratio: np.ndarray) -> Integers:
+        """Integers cut to where a RESCALE by `ratio` stays in int32."""
+        if source.dtype is not DType.INT32:
+            scale = float(source.bound * source.scale.max() / 2**28)
+            ratio = ratio * (scale / source.scale)
+            tensor = self._rescaled(source, source.scale / scale, Encoding(DType.INT32, scale))
+            source = Integers(tensor, DType.INT32, np.array(scale), 0, 2.0**28 + 1)
+        limit = np.floor(_LARGEST_RESCALED / 2 / np.maximum(ratio, 1e-300)).clip(1, 2**30)
+        tensor = self.emit("MINIMUM", source.tensor, self.line(limit, source.tensor))
+        tensor = self.emit("MAXIMUM", tensor, self.line(-limit, source.tensor))
+        return dataclasses.replace(source, tensor=tensor, bound=float(limit.max()), encoding=None)

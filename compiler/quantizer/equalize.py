@@ -1,0 +1,3 @@
+"""placeholder"""
+def equalize(graph, statistics, dtype):
+    return False

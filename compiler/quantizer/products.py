@@ -1,0 +1,109 @@
+"""Convolutions and matrix products: int8 by int8 to int32, or int16 activations to int48."""
+
+import numpy as np
+
+from tosaic.compiler.ir import DType, Operator, UnsupportedError
+from tosaic.compiler.quantizer.canonical import channels_of
+from tosaic.compiler.quantizer.emission import Emission, natural
+from tosaic.compiler.quantizer.encoding import Integers, symmetric
+from tosaic.compiler.quantizer.functions import is_real
+
+_LARGEST_BIAS = {DType.INT32: 2.0**30, DType.INT48: 2.0**45}
+_LARGEST_SUM = {DType.INT32: 2.0**31, DType.INT48: 2.0**47}
+WEIGHT_MAX = 127
+
+
+@natural("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D")
+def convolution(emission: Emission, op: Operator) -> Integers:
+    """Weights are int8 with one symmetric scale for each output channel; the bias has the accumulator's scale."""
+    low, graph = emission.low, emission.graph
+    source = emission.activation(op.inputs[0])
+    weight, bias = emission.data(op.inputs[1]), emission.data(op.inputs[2])
+    accumulator = DType.INT48 if source.dtype is DType.INT16 else DType.INT32
+    if bias is None:
+        raise UnsupportedError(
+            f"{op} (tensor {graph.tensors[op.inputs[2]]}): a bias computed at run time has no integer form; make it a "
+            "constant"
+        )
+    if weight is None:
+        return _runtime_weight(emission, op, source, bias, accumulator)
+    channels = channels_of(weight, op.op).astype(np.float64)
+    wide_bias = np.broadcast_to(bias.astype(np.float64), (len(channels),))
+    scales = weight_scales(emission, op, channels)
+    # A channel whose weights are tiny beside its bias: its accumulator must hold the bias.
+    scales = np.maximum(scales, np.abs(wide_bias) / (float(source.scale) * _LARGEST_BIAS[accumulator]))
+    integers = np.clip(np.rint(channels / scales[:, None]), -WEIGHT_MAX, WEIGHT_MAX)
+    exact_bias = wide_bias + emission.plan.corrections(op, integers * scales[:, None] - channels)
+    sums = np.rint(exact_bias / (source.scale * scales))
+    worst = float((np.abs(integers).sum(1) * source.bound + np.abs(sums)).max())
+    if worst >= _LARGEST_SUM[accumulator]:
+        raise UnsupportedError(
+            f"{op} (tensor {graph.tensors[op.outputs[0]]}): its sums may need more than {accumulator.spelling}; split "
+            "its input channels"
+        )
+    held = (integers.T if op.op == "DEPTHWISE_CONV2D" else integers).reshape(weight.shape)
+    result = emission.emit(
+        op.op,
+        source.tensor,
+        low.constant(held.astype(np.int8), DType.INT8),
+        low.constant(sums.astype(np.int64), accumulator),
+        low.constant([source.zero_point], source.dtype),
+        low.constant([0], DType.INT8),
+        dtype=accumulator,
+        **{**op.attributes, "acc_type": accumulator},
+    )
+    return Integers(result, accumulator, source.scale * scales, 0, worst)
+
+
+def weight_scales(emission: Emission, op: Operator, channels: np.ndarray) -> np.ndarray:
+    """One scale for each output channel: the model's own, or that of the largest weight."""
+    own = emission.plan.weight_scales.get(op.inputs[1])
+    if own is not None:
+        return np.broadcast_to(own, (len(channels),)).astype(np.float64)
+    largest = np.abs(channels).max(1)
+    return np.where(largest > 0, largest, 1.0) / WEIGHT_MAX
+
+
+def _runtime_weight(
+    emission: Emission, op: Operator, source: Integers, bias: np.ndarray, accumulator: DType
+) -> Integers:
+    low = emission.low
+    encoding = symmetric(DType.INT8, emission.plan.largest(op.inputs[1]))
+    weight = emission.request(op.inputs[1], encoding)
+    scale = source.scale * encoding.scale
+    shape = emission.shape(op.inputs[1])
+    outputs = shape[2] * shape[3] if op.op == "DEPTHWISE_CONV2D" else shape[0]
+    sums = np.broadcast_to(np.rint(bias / scale), (outputs,))
+    taps = int(np.prod(shape)) // outputs
+    result = emission.emit(
+        op.op,
+        source.tensor,
+        weight,
+        low.constant(sums.astype(np.int64), accumulator),
+        low.constant([source.zero_point], source.dtype),
+        low.constant([0], DType.INT8),
+        dtype=accumulator,
+        **{**op.attributes, "acc_type": accumulator},
+    )
+    bound = taps * source.bound * 128 + float(np.abs(sums).max())
+    return Integers(result, accumulator, np.asarray(scale), 0, bound)
+
+
+@natural("MATMUL")
+def matmul(emission: Emission, op: Operator) -> Integers:
+    """Both operands are activations."""
+    low = emission.low
+    if not all(is_real(emission.graph, name) for name in op.inputs[:2]):
+        raise UnsupportedError(f"{op}: one operand is an integer and the result is not; convert it")
+    a, b = (emission.activation(name) for name in op.inputs[:2])
+    accumulator = DType.INT48 if a.dtype is DType.INT16 else DType.INT32
+    depth = emission.shape(op.inputs[0])[2]
+    result = emission.emit(
+        "MATMUL",
+        a.tensor,
+        b.tensor,
+        low.constant([a.zero_point], a.dtype),
+        low.constant([b.zero_point], b.dtype),
+        dtype=accumulator,
+    )
+    return Integers(result, accumulator, a.scale * b.scale, 0, depth * a.bound * b.bound)

@@ -1,0 +1,144 @@
+"""A canonical float graph and its plan to an integer graph."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tosaic.compiler.ir import Graph, Operator, Tensor, UnsupportedError, validate
+from tosaic.compiler.ir.topology import sort_operators
+from tosaic.compiler.quantizer import arithmetic, curves, images, moves, products  # noqa: F401  (register lowerings)
+from tosaic.compiler.quantizer.canonical import remove_dead
+from tosaic.compiler.quantizer.emission import Emission
+from tosaic.compiler.quantizer.encoding import Encoding
+from tosaic.compiler.quantizer.functions import data_operands, is_real
+from tosaic.compiler.quantizer.plan import MOVES, Plan
+
+
+@dataclass(frozen=True)
+class Counterpart:
+    """The integers that stand for a float tensor: real = scale * (q - zero_point)."""
+
+    tensor: str
+    scale: np.ndarray
+    zero_point: int
+    low: float
+    high: float
+
+    def reals(self, values: np.ndarray) -> np.ndarray:
+        """The reals that a tensor's integers stand for."""
+        return np.clip((values.astype(np.float64) - self.zero_point) * self.scale, self.low, self.high)
+
+
+@dataclass
+class Quantized:
+    """An integer graph; the encodings of its inputs and outputs; what stands for which float tensor."""
+
+    graph: Graph
+    inputs: dict[str, Encoding]
+    outputs: dict[str, Encoding]
+    layers: dict[str, Counterpart]
+
+
+def rewrite(plan: Plan) -> Quantized:
+    """The integer graph. UnsupportedError names the operator and tensor that have no integer form."""
+    source = plan.graph
+    if source.subgraphs:
+        raise UnsupportedError(
+            f"graph {source.name!r}: control flow is not quantized; import the branches as graphs of their own"
+        )
+    emission = Emission(plan)
+    needed = _needed(plan)
+    layers: dict[str, Counterpart] = {}
+    for op in source.operators:
+        emission.label = op.name
+        for name in op.outputs:
+            if name not in needed or not is_real(source, name) or op.op in MOVES:
+                continue
+            found = emission.wide(name)
+            layers[name] = Counterpart(found.tensor, found.scale, found.zero_point, found.low, found.high)
+    outputs: dict[str, Encoding] = {}
+    results: list[tuple[str, str]] = []
+    for name in source.outputs:
+        emission.label = name
+        if is_real(source, name):
+            outputs[name] = plan.encoding(name)
+            results.append((name, emission.request(name, outputs[name])))
+            if name not in layers or layers[name].tensor != results[-1][1]:
+                held = emission.held(results[-1][1], outputs[name])
+                layers[name] = Counterpart(held.tensor, held.scale, held.zero_point, held.low, held.high)
+        else:
+            results.append((name, emission.plain(name)))
+    graph = emission.low.graph
+    inputs: dict[str, Encoding] = {}
+    for name in source.inputs:
+        if is_real(source, name):
+            inputs[name] = plan.encoding(name)
+        if name not in graph.inputs:
+            dtype = inputs[name].dtype if name in inputs else source.tensors[name].dtype
+            emission.low.build.input(name, source.tensors[name].shape, dtype)
+    graph.inputs = list(source.inputs)
+    _name_outputs(graph, results, layers)
+    remove_dead(graph)
+    sort_operators(graph)
+    validate(graph)
+    layers = {name: part for name, part in layers.items() if part.tensor in graph.tensors}
+    return Quantized(graph, inputs, outputs, layers)
+
+
+def _needed(plan: Plan) -> set[str]:
+    """The tensors that integers are emitted for: those inside of a function of one variable are not."""
+    needed = set(plan.graph.outputs)
+    for op in reversed(plan.graph.operators):
+        for name in op.outputs:
+            if name not in needed:
+                continue
+            if plan.functions.is_table(name):
+                needed.add(plan.functions.root(name))
+            else:
+                needed.update(data_operands(op))
+    return needed
+
+
+def _name_outputs(graph: Graph, results: list[tuple[str, str]], layers: dict[str, Counterpart]) -> None:
+    """Gives the outputs their names: by renaming, or where a tensor is an input or a second output, by IDENTITY."""
+    names: dict[str, str] = {}
+    for name, tensor in results:
+        if name in graph.tensors and name != tensor:
+            _rename(graph, name, _fresh(graph, f"{name}/inner"), layers)
+        tensor = names.get(tensor, tensor)
+        if tensor == name:
+            graph.outputs.append(name)
+            continue
+        found = graph.tensors[tensor]
+        if tensor in graph.inputs or tensor in graph.outputs or found.data is not None:
+            graph.tensors[name] = Tensor(name, found.shape, found.dtype)
+            graph.operators.append(Operator("IDENTITY", [tensor], [name], {}, _operator_name(graph, name)))
+        else:
+            _rename(graph, tensor, name, layers)
+            names[tensor] = name
+        graph.outputs.append(name)
+
+
+def _operator_name(graph: Graph, output: str) -> str:
+    return f"{output}/IDENTITY_{len(graph.operators)}"
+
+
+def _fresh(graph: Graph, stem: str) -> str:
+    while stem in graph.tensors:
+        stem += "_"
+    return stem
+
+
+def _rename(graph: Graph, old: str, new: str, layers: dict[str, Counterpart]) -> None:
+    tensor = graph.tensors.pop(old)
+    graph.tensors[new] = Tensor(new, tensor.shape, tensor.dtype, tensor.data)
+    for op in graph.operators:
+        op.inputs = [new if name == old else name for name in op.inputs]
+        op.outputs = [new if name == old else name for name in op.outputs]
+    graph.inputs = [new if name == old else name for name in graph.inputs]
+    graph.outputs = [new if name == old else name for name in graph.outputs]
+    for key, part in layers.items():
+        if part.tensor == old:
+            layers[key] = Counterpart(new, part.scale, part.zero_point, part.low, part.high)
+
+

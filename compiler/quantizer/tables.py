@@ -1,0 +1,139 @@
+"""Functions as TOSA's tables: 256 entries for int8, 513 interpolated ones for int16, piecewise where one is too coarse."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tosaic.compiler.ir import DType
+from tosaic.compiler.quantizer.encoding import Encoding
+
+Function = Callable[[np.ndarray], np.ndarray]
+
+INTERPOLATION = 128
+"""An int16 table's result is 2^7 times its entries: 7 bits of the input interpolate."""
+_ENTRIES, _STEPS = 513, 512
+_PIECES = 4
+_TOLERANCE = 2.0**-13
+_EXTENSION, _RATIO_EXTENSION = 0.25, 8.0
+_HALF = 32768
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One int16 table: `centre` is the real at input 0, `step` the real of one input unit.
+
+    Entries are int16, at `scale` each; the interpolated int32 result has the scale `scale / 128`.
+    """
+
+    low: float
+    high: float
+    centre: float
+    step: float
+    entries: np.ndarray
+    scale: float
+
+    @property
+    def bound(self) -> int:
+        """Largest magnitude of the result."""
+        return int(np.abs(self.entries.astype(np.int64)).max()) * INTERPOLATION
+
+
+def int8_table(function: Function, source: Encoding, target: Encoding) -> np.ndarray:
+    """The 256 entries for inputs -128..127."""
+    reals = source.dequantize(np.arange(DType.INT8.min, DType.INT8.max + 1))
+    return target.quantize(function(reals))
+
+
+def pieces(function: Function, low: float, high: float) -> list[Piece]:
+    """Tables that together hold the function on low..high and somewhat beyond, in rising order.
+
+    Where the input is positive over a wide range (reciprocals, roots, logarithms) the range is split geometrically, so
+    that each piece is as precise as the function needs there.
+    """
+    relative = low > 0 and _is_power_like(function, low, high)
+    if relative:
+        low, high = low / _RATIO_EXTENSION, high * _RATIO_EXTENSION
+    else:
+        low, high = _extended(function, low, high)
+        low, high = _trimmed(function, low, high)
+    found = [(low, high)]
+    while len(found) < _PIECES and low > 0:
+        worst = max(found, key=lambda span: _error(function, *span, relative))
+        if _error(function, *worst, relative) <= _TOLERANCE or worst[1] / worst[0] < 1.5:
+            break
+        index, middle = found.index(worst), math.sqrt(worst[0] * worst[1])
+        found[index : index + 1] = [(worst[0], middle), (middle, worst[1])]
+    return [_piece(function, a, b) for a, b in found]
+
+
+def _is_power_like(function: Function, low: float, high: float) -> bool:
+    """Whether the function keeps its sign and changes by ratios with its positive input: its result is a factor."""
+    values = function(np.geomspace(low / _RATIO_EXTENSION, high * _RATIO_EXTENSION, 65))
+    if not np.all(np.isfinite(values)) or np.any(values == 0) or len(set(np.sign(values))) != 1:
+        return False
+    slopes = np.diff(np.log(np.abs(values))) / math.log(high / low * _RATIO_EXTENSION**2) * 64
+    return bool(np.abs(slopes).max() <= 4.0 and np.abs(slopes).min() > 1e-3)
+
+
+def _extended(function: Function, low: float, high: float) -> tuple[float, float]:
+    """Somewhat more than was seen, as far as the function's values stay near those that were seen."""
+    seen = function(np.linspace(low, high, 257))
+    span = float(seen.max() - seen.min())
+    floor, ceiling = float(seen.min()) - span / 4, float(seen.max()) + span / 4
+    width = (high - low) or abs(high) or 1.0
+
+    def reach(edge: float, direction: float) -> float:
+        inside = 0.0
+        for part in np.linspace(0, _EXTENSION, 17)[1:]:
+            value = float(function(np.array([edge + direction * part * width]))[0])
+            if not floor <= value <= ceiling:
+                break
+            inside = float(part)
+        return edge + direction * inside * width
+
+    return reach(low, -1.0), reach(high, 1.0)
+
+
+def _trimmed(function: Function, low: float, high: float) -> tuple[float, float]:
+    """The part of low..high outside of which the function is as at the part's edge: inputs saturate there."""
+    points = np.linspace(low, high, 4097)
+    values = function(points)
+    span = float(values.max() - values.min())
+    if span == 0:
+        return low, high
+    first = np.flatnonzero(np.abs(values - values[0]) > span * 2.0**-17)
+    last = np.flatnonzero(np.abs(values - values[-1]) > span * 2.0**-17)
+    start, end = int(max(first[0] - 1, 0)), int(min(last[-1] + 1, len(points) - 1))
+    if start >= end or (points[end] - points[start]) > 0.75 * (high - low):
+        return low, high
+    return _trimmed(function, float(points[start]), float(points[end]))
+
+
+def _grid(low: float, high: float) -> np.ndarray:
+    return low + (high - low) * np.arange(_ENTRIES) / _STEPS
+
+
+def _error(function: Function, low: float, high: float, relative: bool) -> float:
+    """Largest error of the interpolation on low..high, relative to the value or to the largest one."""
+    knots = function(_grid(low, high))
+    parts = np.arange(1, 8) / 8
+    between = (low + (high - low) * (np.arange(_STEPS)[:, None] + parts) / _STEPS).reshape(-1)
+    wanted = function(between)
+    got = (knots[:-1, None] * (1 - parts) + knots[1:, None] * parts).reshape(-1)
+    size = np.abs(wanted) if relative else np.abs(knots).max()
+    return float((np.abs(got - wanted) / np.maximum(size, 1e-30)).max())
+
+
+def _piece(function: Function, low: float, high: float) -> Piece:
+    if high <= low:
+        low, high = low - max(abs(low), 1e-6) / 2, high + max(abs(high), 1e-6) / 2
+    # The last input, 32767, is one short of the last knot.
+    step = (high - low) / (2 * _HALF - 1)
+    centre = low + step * _HALF
+    knots = np.clip(_grid(low, low + step * 2 * _HALF), low, high)
+    values = function(knots)
+    scale = float(np.abs(values).max()) / (_HALF - 1) or 1.0
+    entries = np.clip(np.rint(values / scale), -_HALF, _HALF - 1).astype(np.int16)
+    return Piece(low, high, centre, step, entries, scale)

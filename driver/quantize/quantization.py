@@ -1,0 +1,103 @@
+"""Quantizes a float graph: calibration on golden, then the rewriting to integers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tosaic.compiler.ir import DType, Graph, Operator, validate
+from tosaic.compiler.ir.errors import InputError
+from tosaic.compiler.quantizer import (
+    METHODS,
+    Plan,
+    Quantized,
+    Statistics,
+    canonical,
+    equalize,
+    rewrite,
+    soften_masks,
+    wanted_channels,
+)
+from tosaic.driver.session import Progress
+from tosaic.sim.golden import evaluate, evaluate_operator
+
+from .samples import Samples, split_samples
+
+ACTIVATIONS = {"int8": DType.INT8, "int16": DType.INT16}
+
+
+@dataclass
+class Quantization:
+    """The integer graph with its encodings, and what it was made from."""
+
+    source: Graph
+    """The float graph, as the importer made it."""
+    canonical: Graph
+    """The float graph whose tensors `result.layers` speaks of."""
+    result: Quantized
+    samples: Samples
+
+    @property
+    def graph(self) -> Graph:
+        """The integer graph."""
+        return self.result.graph
+
+
+def quantize_graph(
+    graph: Graph,
+    calibration: Mapping[str, np.ndarray],
+    *,
+    method: str = "minmax",
+    activations: str = "int8",
+    equalization: bool = True,
+    correct_bias: bool = True,
+    progress: Progress | None = None,
+) -> Quantization:
+    """An integer graph of the same meaning as a float one, for the range of values in `calibration`.
+
+    `calibration` maps each input to an array of samples (`split_samples`). `method` chooses the ranges of activations:
+    minmax, percentile, entropy or mse. `activations` is int8, or int16 (with int8 weights and int48 sums).
+    InputError for data that does not fit, UnsupportedError for what has no integer form.
+    """
+    if method not in METHODS:
+        raise InputError(f"there is no calibration method {method!r}; use one of {', '.join(METHODS)}")
+    if activations not in ACTIVATIONS:
+        raise InputError(f"activations cannot be {activations!r}; use one of {', '.join(ACTIVATIONS)}")
+    validate(graph)
+    if not any(graph.tensors[name].dtype.is_float for name in graph.inputs):
+        raise InputError(f"graph {graph.name!r} has no float inputs: it is quantized already, or has nothing to quantize")
+    samples = split_samples(graph, calibration)
+    work = canonical(graph, _evaluate_constant)
+    statistics = calibrate(work, samples, method, progress)
+    if soften_masks(work, statistics):
+        statistics = calibrate(work, samples, method, progress)
+    if equalization and equalize(work, statistics, ACTIVATIONS[activations]):
+        statistics = calibrate(work, samples, method, progress)
+    plan = Plan(work, statistics, ACTIVATIONS[activations], method, correct_bias=correct_bias)
+    return Quantization(graph, work, rewrite(plan), samples)
+
+
+def calibrate(
+    graph: Graph, samples: Samples, method: str = "minmax", progress: Progress | None = None
+) -> Statistics:
+    """Runs every sample on golden and gathers what each tensor holds."""
+    statistics, wanted = Statistics(), wanted_channels(graph)
+    rounds = 1 if method == "minmax" else 2
+    for turn in range(rounds):
+        for index, sample in enumerate(samples):
+            if progress is not None:
+                progress("calibrate", turn * len(samples) + index, rounds * len(samples))
+            values = {**sample, **evaluate(graph, sample, keep=True)}
+            if turn == 0:
+                statistics.observe(values, wanted)
+            else:
+                statistics.count(values)
+    return statistics
+
+
+def _evaluate_constant(graph: Graph, op: Operator) -> list[np.ndarray]:
+    operands = [graph.tensors[name].data for name in op.inputs]
+    dtypes = [graph.tensors[name].dtype for name in op.outputs]
+    return evaluate_operator(
+        op.op, [value for value in operands if value is not None], op.attributes, dtypes, label=str(op)
+    )
