@@ -11,11 +11,13 @@ import numpy as np
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, Graph, Tensor, validate
 from tosaic.compiler.ir.errors import InputError
-from tosaic.compiler.program import Program
+from tosaic.compiler.program import Port, Program
+from tosaic.compiler.quantizer import Encoding
 from tosaic.hw.config import Config, get_config
 from tosaic.sim.result import RunResult, Slice
 
 from .check import compare
+from .encodings import Encodings, encodings_of
 from .models import open_model
 from .targets import Runner, check_target, make_runner
 
@@ -25,11 +27,15 @@ Progress = Callable[[str, int, int], None]
 
 @dataclasses.dataclass(frozen=True)
 class NodeArg:
-    """A graph input or output: name, shape and TOSA type."""
+    """A graph input or output: name, shape and TOSA type.
+
+    Of a quantized model `encoding` tells what the integers stand for: real = scale * (q - zero_point).
+    """
 
     name: str
     shape: tuple[int, ...]
     type: DType
+    encoding: Encoding | None = None
 
     @property
     def numpy(self) -> np.dtype:
@@ -72,6 +78,7 @@ class Session:
         if memory_latency < 0:
             raise InputError(f"memory latency must be at least 0 cycles, not {memory_latency}")
         opened = open_model(model, shapes)
+        encodings = encodings_of(model) if isinstance(model, str | pathlib.Path) else {}
         self.graph = opened if isinstance(opened, Graph) else None
         self.program: Program | None = None
         self._runner: Runner | None = None
@@ -82,8 +89,8 @@ class Session:
                 )
             validate(self.graph)
             self.config = chosen
-            self.inputs = [_argument(self.graph.tensors[name]) for name in self.graph.inputs]
-            self.outputs = [_argument(self.graph.tensors[name]) for name in self.graph.outputs]
+            self.inputs = [_argument(self.graph.tensors[name], encodings) for name in self.graph.inputs]
+            self.outputs = [_argument(self.graph.tensors[name], encodings) for name in self.graph.outputs]
         else:
             if isinstance(opened, Program):
                 if config is not None and opened.config.hash != chosen.hash:
@@ -98,8 +105,8 @@ class Session:
                     opened, chosen, optimize=optimize, keep_layers=keep_layers, on_layer=on_layer
                 )
             self.config = self.program.config
-            self.inputs = [NodeArg(p.name, p.shape, p.dtype) for p in self.program.inputs]
-            self.outputs = [NodeArg(p.name, p.shape, p.dtype) for p in self.program.outputs]
+            self.inputs = [_argument(port, encodings) for port in self.program.inputs]
+            self.outputs = [_argument(port, encodings) for port in self.program.outputs]
         self.state = {name: state.initial for name, state in self.graph.states.items()} if self.graph else {}
         """Inputs that the next run takes from here unless it is given them: what a model remembers, by name."""
         self.stats: dict[str, Any] = {}
@@ -258,5 +265,9 @@ def find_config(config: str | Config) -> Config:
         raise InputError(str(error)) from None
 
 
-def _argument(tensor: Tensor) -> NodeArg:
-    return NodeArg(tensor.name, tuple(tensor.shape), tensor.dtype)
+def _argument(tensor: Tensor | Port, encodings: Encodings) -> NodeArg:
+    encoding = encodings.get(tensor.name)
+    # The file may be that of another model of the same name.
+    if encoding is not None and encoding.dtype is not tensor.dtype:
+        encoding = None
+    return NodeArg(tensor.name, tuple(tensor.shape), tensor.dtype, encoding)

@@ -14,6 +14,7 @@ from tosaic.compiler.ir.errors import (
     ModelError,
     UnsupportedError,
 )
+from tosaic.driver.encodings import dequantize, quantize
 from tosaic.driver.session import NodeArg, Session, run
 from tosaic.nnr.errors import NnrError
 
@@ -28,5 +29,7 @@ __all__ = [
     "NodeArg",
     "Session",
     "UnsupportedError",
+    "dequantize",
+    "quantize",
     "run",
 ]

@@ -50,7 +50,11 @@ def sum_or_extreme(emission: Emission, op: Operator) -> Integers:
     values = [emission.data(name) for name in op.inputs]
     if op.op in ("MAXIMUM", "MINIMUM"):
         for value, other in ((values[0], op.inputs[1]), (values[1], op.inputs[0])):
-            if value is not None and value.size == 1 and emission.shape(other) == emission.shape(op.outputs[0]):
+            if (
+                value is not None
+                and value.size == 1
+                and emission.shape(other) == emission.shape(op.outputs[0])
+            ):
                 limit = float(value.reshape(-1)[0])
                 bounds = (limit, math.inf) if op.op == "MAXIMUM" else (-math.inf, limit)
                 return bounded(emission.wide(other), *bounds)
@@ -61,7 +65,9 @@ def sum_or_extreme(emission: Emission, op: Operator) -> Integers:
 def bounded(source: Integers, low: float, high: float) -> Integers:
     """Integers with bounds that their reader applies."""
     low = max(low, source.low)
-    return dataclasses.replace(source, low=min(low, high), high=max(min(high, source.high), min(low, high)), encoding=None)
+    return dataclasses.replace(
+        source, low=min(low, high), high=max(min(high, source.high), min(low, high)), encoding=None
+    )
 
 
 @natural("CLAMP")

@@ -117,7 +117,8 @@ def wanted_channels(graph: Graph) -> dict[str, set[Kept]]:
 def choose_range(histogram: np.ndarray, low: float, high: float, method: str) -> tuple[float, float]:
     """A range inside low..high for 256 levels. The bins of `histogram` divide low..high equally.
 
-    percentile: leaves out 1 of 100,000 elements at each end. mse: the least mean squared error of rounding and saturation.
+    percentile: leaves out 1 of 100,000 elements at each end. mse: the least mean squared error of rounding and
+    saturation.
     entropy: the least divergence (Kullback, Leibler) of the 256 levels' distribution from the histogram.
     """
     if method == "percentile":
@@ -155,7 +156,9 @@ def _divergence(histogram: np.ndarray, low: float, high: float, first: float, la
     counts = histogram.astype(np.float64)
     zero = min(max(int(-low / width), 0), len(histogram) - 1)
     counts[zero] = 0.0
-    levels = np.clip(np.rint((centres - first) / (last - first or 1.0) * (_LEVELS - 1)), 0, _LEVELS - 1).astype(int)
+    levels = np.clip(
+        np.rint((centres - first) / (last - first or 1.0) * (_LEVELS - 1)), 0, _LEVELS - 1
+    ).astype(int)
     inside = (centres >= first) & (centres <= last)
     clipped = np.where(inside, counts, 0.0)
     edges = np.flatnonzero(inside)

@@ -125,7 +125,10 @@ def _absorb_one(graph: Graph) -> bool:
             if constant is None or (op.op == "SUB" and variable == 1):
                 continue
             source = _convolution_before(graph, producers, readers, op.inputs[variable])
-            if source is None or graph.tensors[op.outputs[0]].shape != graph.tensors[op.inputs[variable]].shape:
+            if (
+                source is None
+                or graph.tensors[op.outputs[0]].shape != graph.tensors[op.inputs[variable]].shape
+            ):
                 continue
             line = _per_channel(constant, graph.tensors[op.inputs[variable]].shape[-1])
             if line is None or not _apply(graph, source, op, line):

@@ -112,7 +112,9 @@ class Emission:
     def held(self, name: str, encoding: Encoding) -> Integers:
         """A tensor of the integer graph in an encoding."""
         bound = max(encoding.dtype.max - encoding.zero_point, encoding.zero_point - encoding.dtype.min)
-        return Integers(name, encoding.dtype, np.array(encoding.scale), encoding.zero_point, bound, encoding=encoding)
+        return Integers(
+            name, encoding.dtype, np.array(encoding.scale), encoding.zero_point, bound, encoding=encoding
+        )
 
     # --- conversions ----------------------------------------------------------------------------------------
 
@@ -150,12 +152,12 @@ class Emission:
         """Integers to which no bounds are still to be applied."""
         if not source.bounded:
             return source
-        if source.dtype is not DType.INT32:
-            return self.as_int32(source)
         plain = dataclasses.replace(source, low=-math.inf, high=math.inf, encoding=None)
+        if plain.dtype is not DType.INT32:
+            plain = self.as_int32(plain)
         for bound, op in ((source.low, "MAXIMUM"), (source.high, "MINIMUM")):
             if abs(bound) < math.inf:
-                limits = np.clip(np.rint(bound / source.scale), -(2.0**31), 2.0**31 - 1)
+                limits = np.clip(np.rint(bound / plain.scale), -(2.0**31), 2.0**31 - 1)
                 plain.tensor = self.emit(op, plain.tensor, self.line(limits, plain.tensor))
         return plain
 
@@ -233,7 +235,9 @@ class Emission:
         target = encoding.dtype
         same = target is source.dtype and encoding.zero_point == source.zero_point and np.all(ratio == 1)
         # Bounds on the side of zero of an encoding that ends there come by saturation; so do those beyond its ends.
-        lowest, highest = (encoding.zero_point + bound / encoding.scale for bound in (source.low, source.high))
+        lowest, highest = (
+            encoding.zero_point + bound / encoding.scale for bound in (source.low, source.high)
+        )
         if target is DType.INT32 and source.bounded:
             return self.convert(self.within_bounds(source), encoding)
         result = source.tensor if same else self._rescaled(source, ratio, encoding)

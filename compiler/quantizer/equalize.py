@@ -1,3 +1,259 @@
-"""placeholder"""
-def equalize(graph, statistics, dtype):
+"""Cross-layer equalization: channels of very different ranges are brought closer, their weights make up for it.
+
+int8 activations have one scale for all channels. Where that costs more than it saves, each channel is divided by a
+factor, as early as it can be, and the weights that read it are multiplied by the factor. The float graph's meaning
+stays.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tosaic.compiler.ir import DType, Graph, Operator, Tensor
+from tosaic.compiler.quantizer.calibration import Channels, Statistics
+from tosaic.compiler.quantizer.canonical import MACS, add_constant, fresh
+from tosaic.compiler.quantizer.channels import Origin, Tracing
+from tosaic.compiler.quantizer.functions import is_real
+from tosaic.compiler.quantizer.plan import REORDERING
+
+_EXPONENTS = (0.25, 0.5, 0.75, 1.0)
+_GAIN = 10 ** (1.5 / 10)
+"""Less than 1.5 dB of an operand's noise is not worth other scales."""
+_FLOOR = 2.0**-14
+_WEIGHT_LEVELS = 127
+
+
+def equalize(graph: Graph, statistics: Statistics, activations: DType = DType.INT8) -> bool:
+    """Changes a canonical float graph in place where it pays; False if it does nowhere.
+
+    `statistics` must hold channels (`wanted_channels`); they are those of the graph before.
+    """
+    levels = float(activations.max - activations.min)
+    changed = False
+    done: set[str] = set()
+    for op in list(graph.operators):
+        if op.op in MACS and op.inputs[0] not in done:
+            done.add(op.inputs[0])
+            readers = [other for other in graph.consumers(op.inputs[0]) if other.op in MACS]
+            changed |= _equalize_input(graph, statistics, op.inputs[0], readers, levels)
+        elif op.op == "MATMUL":
+            changed |= _equalize_product(graph, statistics, op, levels)
+    return changed
+
+
+# --- what convolutions read -------------------------------------------------------------------------------------
+
+
+def _equalize_input(
+    graph: Graph, statistics: Statistics, tensor: str, readers: Sequence[Operator], levels: float
+) -> bool:
+    rank = len(graph.tensors[tensor].shape)
+    seen = statistics.channels.get((tensor, (rank - 1,)))
+    weights = [graph.tensors[op.inputs[1]].data for op in readers]
+    if seen is None or any(weight is None for weight in weights) or not seen.largest.any():
+        return False
+    by_channel = [
+        _by_channel(op, weight) for op, weight in zip(readers, weights, strict=True) if weight is not None
+    ]
+    for origin in Tracing(graph).origins(tensor):
+        labels = origin.labels[(0,) * (rank - 1)]
+        if np.any(origin.labels != labels) or not _may_scale(graph, origin.source, readers):
+            continue
+        factors = _best_factors(seen, by_channel, readers, labels, levels)
+        if factors is None:
+            return False
+        _divide(
+            graph,
+            origin.source,
+            factors,
+            readers if origin.source == tensor else graph.consumers(origin.source),
+        )
+        for op in readers:
+            _multiply_weight(graph, op, factors[labels])
+        return True
     return False
+
+
+def _by_channel(op: Operator, weight: np.ndarray) -> np.ndarray:
+    """Weights as [output channel, tap, input channel]; of a depthwise one [multiplier, tap, channel]."""
+    wide = weight.astype(np.float64)
+    if op.op == "DEPTHWISE_CONV2D":
+        return wide.reshape(-1, *wide.shape[2:]).transpose(2, 0, 1)
+    return wide.reshape(wide.shape[0], -1, wide.shape[-1])
+
+
+def _best_factors(
+    seen: Channels, weights: list[np.ndarray], readers: Sequence[Operator], labels: np.ndarray, levels: float
+) -> np.ndarray | None:
+    """Factors for the origin's channels with the least noise; None if none is better than no factors."""
+    count = int(labels.max()) + 1
+    largest = _pooled(seen.largest, labels, count)
+    strength = np.zeros(count)
+    for weight in weights:
+        strongest = np.abs(weight).max((0, 1))
+        strength = np.maximum(strength, _pooled(strongest / (strongest.max() or 1.0), labels, count))
+
+    def noise(factors: np.ndarray) -> float:
+        return sum(
+            _noise(seen, weight, op.op == "DEPTHWISE_CONV2D", factors[labels], levels)
+            for weight, op in zip(weights, readers, strict=True)
+        )
+
+    best, least = None, noise(np.ones(count)) / _GAIN
+    for exponent in _EXPONENTS:
+        factors = _floored(largest) ** exponent / _floored(strength) ** (1 - exponent)
+        factors = _rounded(factors)
+        found = noise(factors)
+        if found < least:
+            best, least = factors, found
+    return best
+
+
+def _noise(seen: Channels, weight: np.ndarray, depthwise: bool, factors: np.ndarray, levels: float) -> float:
+    """Expected noise of a convolution's results, by its input's rounding and its weights', over their power."""
+    step = (
+        max(float((seen.high / factors).max()), 0.0) - min(float((seen.low / factors).min()), 0.0)
+    ) / levels
+    scaled = weight * factors
+    power = seen.power / factors**2
+    if depthwise:
+        # Each channel counts for itself: what reads them may amplify any.
+        rounding = step * step / 12 * (scaled * scaled).sum((0, 1))
+        signal = (scaled * scaled).sum((0, 1)) * power
+        alive = signal > _FLOOR * signal.max()
+        return float((rounding[alive] / signal[alive]).mean()) if alive.any() else 0.0
+    weight_step = np.abs(scaled).max((1, 2)) / _WEIGHT_LEVELS
+    noise = step * step / 12 * (scaled * scaled).sum()
+    noise += float((weight_step * weight_step).sum()) / 12 * weight.shape[1] * power.sum()
+    signal = ((scaled * scaled).sum((0, 1)) * power).sum()
+    return float(noise / signal) if signal > 0 else 0.0
+
+
+# --- products of two activations --------------------------------------------------------------------------------
+
+
+def _equalize_product(graph: Graph, statistics: Statistics, op: Operator, levels: float) -> bool:
+    """The columns of A and the rows of B: the one divided, the other multiplied."""
+    a, b = op.inputs[:2]
+    seen_a, seen_b = statistics.channels.get((a, (0, 2))), statistics.channels.get((b, (0, 1)))
+    if (
+        seen_a is None
+        or seen_b is None
+        or graph.tensors[a].data is not None
+        or graph.tensors[b].data is not None
+    ):
+        return False
+    if not seen_a.largest.any() or not seen_b.largest.any():
+        return False
+    for origin_a in Tracing(graph).origins(a):
+        for origin_b in Tracing(graph).origins(b):
+            if a == b or not all(_may_scale(graph, origin.source, [op]) for origin in (origin_a, origin_b)):
+                continue
+            pairs = _pairs(origin_a, origin_b)
+            if pairs is None:
+                continue
+            labels_a, labels_b, classes = pairs
+            factors = _product_factors(seen_a, seen_b, classes, levels)
+            if factors is None:
+                return False
+            sides = ((origin_a, labels_a, factors), (origin_b, labels_b, 1 / factors))
+            for origin, labels, values in sides:
+                line = np.ones(graph.tensors[origin.source].shape[-1])
+                line[labels.reshape(-1)] = values[classes].reshape(-1)
+                whole = origin.source in (a, b)
+                _divide(graph, origin.source, line, [op] if whole else graph.consumers(origin.source))
+            return True
+    return False
+
+
+def _pairs(a: Origin, b: Origin) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Labels [N, C] of A's columns and of B's rows, and the class of each: what one channel couples is one class."""
+    labels_a, labels_b = a.labels[:, 0, :], b.labels[:, :, 0]
+    if np.any(a.labels != labels_a[:, None]) or np.any(b.labels != labels_b[..., None]):
+        return None
+    coupled = np.unique(np.stack([labels_a.reshape(-1), labels_b.reshape(-1)]), axis=1)
+    if len(set(coupled[0])) != coupled.shape[1] or len(set(coupled[1])) != coupled.shape[1]:
+        return None
+    numbers = {int(label): index for index, label in enumerate(coupled[0])}
+    classes = np.array([numbers[int(label)] for label in labels_a.reshape(-1)]).reshape(labels_a.shape)
+    return labels_a, labels_b, classes
+
+
+def _product_factors(a: Channels, b: Channels, classes: np.ndarray, levels: float) -> np.ndarray | None:
+    flat, count = classes.reshape(-1), int(classes.max()) + 1
+    largest_a = _floored(_pooled(a.largest.reshape(-1), flat, count))
+    largest_b = _floored(_pooled(b.largest.reshape(-1), flat, count))
+    factors = _rounded(np.sqrt(largest_a / largest_b))
+
+    def noise(values: np.ndarray) -> float:
+        spread = values[classes]
+        step_a = (max((a.high / spread).max(), 0) - min((a.low / spread).min(), 0)) / levels
+        step_b = (max((b.high * spread).max(), 0) - min((b.low * spread).min(), 0)) / levels
+        return float(step_a**2 * (b.power * spread**2).sum() + step_b**2 * (a.power / spread**2).sum())
+
+    return factors if noise(factors) * _GAIN < noise(np.ones(count)) else None
+
+
+# --- changes ----------------------------------------------------------------------------------------------------
+
+
+def _pooled(values: np.ndarray, labels: np.ndarray, count: int) -> np.ndarray:
+    pooled = np.zeros(count)
+    np.maximum.at(pooled, labels, values)
+    return pooled
+
+
+def _floored(values: np.ndarray) -> np.ndarray:
+    """Positive values: channels that are next to nothing are treated as small ones."""
+    return np.maximum(values, (values.max() or 1.0) * _FLOOR)
+
+
+def _rounded(factors: np.ndarray) -> np.ndarray:
+    """Quarters of octaves around 1."""
+    logarithm = np.log2(factors)
+    return 2.0 ** (np.rint((logarithm - np.median(logarithm)) * 4) / 4)
+
+
+def _may_scale(graph: Graph, source: str, readers: Sequence[Operator]) -> bool:
+    """Whether a tensor can be held with other factors: no input, and no other convolution holds it as it is."""
+    if source in graph.inputs or graph.tensors[source].data is not None:
+        return False
+    pending = [source]
+    while pending:
+        for op in graph.consumers(pending.pop()):
+            if (op.op in MACS or op.op == "MATMUL") and not any(op is reader for reader in readers):
+                # On the way to the readers a MATMUL may lie, whose B this is.
+                if op.op != "MATMUL" or pending or len(graph.consumers(source)) != 1:
+                    return False
+                pending.append(op.outputs[0])
+            elif op.op in REORDERING and is_real(graph, op.outputs[0]):
+                pending.append(op.outputs[0])
+    return True
+
+
+def _divide(graph: Graph, source: str, factors: np.ndarray, readers: Sequence[Operator]) -> None:
+    """Inserts a MUL by 1 / factors between a tensor and those of its readers that lead to the weights."""
+    tensor = graph.tensors[source]
+    even = fresh(graph, f"{source}/even")
+    graph.tensors[even] = Tensor(even, tensor.shape, tensor.dtype)
+    shape = (1,) * (len(tensor.shape) - 1) + (tensor.shape[-1],)
+    line = np.ones(tensor.shape[-1])
+    line[: len(factors)] = factors
+    constant = add_constant(graph, f"{source}/factors", (1 / line).reshape(shape), tensor.dtype)
+    shift = add_constant(graph, f"{source}/shift", np.array([0]), DType.INT8)
+    position = 1 + max((i for i, op in enumerate(graph.operators) if source in op.outputs), default=-1)
+    for op in readers:
+        op.inputs = [even if name == source else name for name in op.inputs]
+    graph.operators.insert(
+        position, Operator("MUL", [source, constant, shift], [even], {}, f"{even}:MUL_{math.prod(shape)}")
+    )
+
+
+def _multiply_weight(graph: Graph, op: Operator, factors: np.ndarray) -> None:
+    weight = graph.tensors[op.inputs[1]]
+    assert weight.data is not None
+    line = factors.reshape(-1, 1) if op.op == "DEPTHWISE_CONV2D" else factors
+    op.inputs[1] = add_constant(
+        graph, f"{weight.name}/even", weight.data.astype(np.float64) * line, weight.dtype
+    )

@@ -101,7 +101,9 @@ class UnaryFunctions:
                 continue
             data = self.graph.tensors[name].data
             if data is not None:
-                known[name] = np.asarray(data.reshape(-1)[0], np.float64 if data.dtype.kind == "f" else data.dtype)
+                known[name] = np.asarray(
+                    data.reshape(-1)[0], np.float64 if data.dtype.kind == "f" else data.dtype
+                )
                 continue
             op = self.producers[name]
             missing = [operand for operand in data_operands(op) if operand not in known]

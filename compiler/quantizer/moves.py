@@ -1,6 +1,5 @@
 """Operators that pick elements: they work in whatever encoding their reader asks for."""
 
-
 from tosaic.compiler.ir import DType, Operator
 from tosaic.compiler.quantizer.emission import MOVE, Emission
 from tosaic.compiler.quantizer.encoding import Encoding
@@ -21,7 +20,10 @@ def _pad(emission: Emission, op: Operator, encoding: Encoding) -> str:
     value = emission.data(op.inputs[2])
     assert value is not None
     return emission.emit(
-        "PAD", source, emission.plain(op.inputs[1]), emission.low.constant(encoding.quantize(value), encoding.dtype)
+        "PAD",
+        source,
+        emission.plain(op.inputs[1]),
+        emission.low.constant(encoding.quantize(value), encoding.dtype),
     )
 
 

@@ -37,7 +37,10 @@ class Plan:
         self.forced, self.correct_bias = forced or {}, correct_bias
         for name, tensor in graph.tensors.items():
             if tensor.data is not None and tensor.dtype.is_float and tensor.data.size:
-                statistics.low[name], statistics.high[name] = float(tensor.data.min()), float(tensor.data.max())
+                statistics.low[name], statistics.high[name] = (
+                    float(tensor.data.min()),
+                    float(tensor.data.max()),
+                )
         self.functions = UnaryFunctions(graph)
         self.producers = {name: op for op in graph.operators for name in op.outputs}
         self.weight_scales: dict[str, np.ndarray] = {}
@@ -65,13 +68,19 @@ class Plan:
         key = (self._group(tensor), dtype)
         if key not in self._encodings:
             members = self._members[key[0]]
-            chosen = [self.forced[name] for name in members if name in self.forced and self.forced[name].dtype is dtype]
+            chosen = [
+                self.forced[name]
+                for name in members
+                if name in self.forced and self.forced[name].dtype is dtype
+            ]
             self._encodings[key] = chosen[0] if chosen else self._chosen(members, dtype)
         return self._encodings[key]
 
     def _chosen(self, members: list[str], dtype: DType) -> Encoding:
         if dtype is DType.INT8:
-            ranges = [self.statistics.range(name, self.method) for name in members]
+            # What leaves the graph is not cut: its extremes are what it is asked for.
+            method = "minmax" if set(members) & set(self.graph.outputs) else self.method
+            ranges = [self.statistics.range(name, method) for name in members]
             return asymmetric(dtype, min(low for low, _ in ranges), max(high for _, high in ranges))
         largest = max(self.statistics.largest(name) for name in members)
         return symmetric(dtype, largest * (_MARGIN if dtype is not self.activations else 1.0))

@@ -140,5 +140,3 @@ def _rename(graph: Graph, old: str, new: str, layers: dict[str, Counterpart]) ->
     for key, part in layers.items():
         if part.tensor == old:
             layers[key] = Counterpart(new, part.scale, part.zero_point, part.low, part.high)
-
-

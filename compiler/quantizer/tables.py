@@ -1,4 +1,4 @@
-"""Functions as TOSA's tables: 256 entries for int8, 513 interpolated ones for int16, piecewise where one is too coarse."""
+"""Functions as TOSA's tables: 256 entries for int8, 513 interpolated ones for int16, in pieces where needed."""
 
 import math
 from collections.abc import Callable
@@ -60,8 +60,8 @@ def pieces(function: Function, low: float, high: float) -> list[Piece]:
         low, high = _trimmed(function, low, high)
     found = [(low, high)]
     while len(found) < _PIECES and low > 0:
-        worst = max(found, key=lambda span: _error(function, *span, relative))
-        if _error(function, *worst, relative) <= _TOLERANCE or worst[1] / worst[0] < 1.5:
+        worst = max(found, key=lambda span: _error(function, span[0], span[1], relative))
+        if _error(function, worst[0], worst[1], relative) <= _TOLERANCE or worst[1] / worst[0] < 1.5:
             break
         index, middle = found.index(worst), math.sqrt(worst[0] * worst[1])
         found[index : index + 1] = [(worst[0], middle), (middle, worst[1])]

@@ -1,5 +1,17 @@
 """Quantization of float models: calibration on golden, measurements, the report."""
 
+from tosaic.driver.quantize.measurement import Difference, Measurement, measure
+from tosaic.driver.quantize.page import decibels, write_page
 from tosaic.driver.quantize.quantization import Quantization, quantize_graph
+from tosaic.driver.quantize.samples import load_samples
 
-__all__ = ["Quantization", "quantize_graph"]
+__all__ = [
+    "Difference",
+    "Measurement",
+    "Quantization",
+    "decibels",
+    "load_samples",
+    "measure",
+    "quantize_graph",
+    "write_page",
+]

@@ -65,7 +65,9 @@ def quantize_graph(
         raise InputError(f"activations cannot be {activations!r}; use one of {', '.join(ACTIVATIONS)}")
     validate(graph)
     if not any(graph.tensors[name].dtype.is_float for name in graph.inputs):
-        raise InputError(f"graph {graph.name!r} has no float inputs: it is quantized already, or has nothing to quantize")
+        raise InputError(
+            f"graph {graph.name!r} has no float inputs: it is quantized already, or has nothing to quantize"
+        )
     samples = split_samples(graph, calibration)
     work = canonical(graph, _evaluate_constant)
     statistics = calibrate(work, samples, method, progress)

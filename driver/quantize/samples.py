@@ -55,7 +55,9 @@ def split_samples(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Samples:
 def _runs(graph: Graph, name: str, arrays: Mapping[str, np.ndarray]) -> Iterator[np.ndarray]:
     tensor = graph.tensors[name]
     if name not in arrays:
-        raise InputError(f"the calibration data has no array for input {tensor}; its arrays: {', '.join(arrays)}")
+        raise InputError(
+            f"the calibration data has no array for input {tensor}; its arrays: {', '.join(arrays)}"
+        )
     array, shape = np.asarray(arrays[name]), tensor.shape
     if tensor.dtype.is_float and not np.all(np.isfinite(array.astype(np.float64))):
         raise InputError(f"the calibration data for input {name!r} has values that are not finite")

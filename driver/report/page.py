@@ -14,7 +14,7 @@ from .memory_map import memory_map
 from .roofline import roofline
 from .timeline import TIMELINE_SCRIPT, timeline_data
 
-_STYLE = """
+STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color:#1c2733}
 h1{font-size:1.5rem} h2{font-size:1.15rem;margin:2rem 0 .3rem} p{margin:.2rem 0 .6rem;color:#5a6b7b}
 table{border-collapse:collapse;width:100%} td,th{padding:.15rem .6rem;text-align:left}
@@ -49,7 +49,7 @@ def write_report(path: pathlib.Path, title: str, session: Session) -> None:
         parts.append(_table(layers))
     path.write_text(
         f"<!doctype html><html lang=en><meta charset=utf-8><title>Tosaic: {html.escape(title)}</title>"
-        f"<style>{_STYLE}</style>{''.join(parts)}</html>\n"
+        f"<style>{STYLE}</style>{''.join(parts)}</html>\n"
     )
 
 

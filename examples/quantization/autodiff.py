@@ -15,7 +15,10 @@ class Variable:
     """An array, its gradient, and how the gradient goes on to what it was computed from."""
 
     def __init__(
-        self, value: Array, parents: Sequence[Variable] = (), backward: Callable[[Array], Sequence[Array]] | None = None
+        self,
+        value: Array,
+        parents: Sequence[Variable] = (),
+        backward: Callable[[Array], Sequence[Array]] | None = None,
     ) -> None:
         self.value, self.parents, self.backward = value, parents, backward
         self.gradient: Array | None = None

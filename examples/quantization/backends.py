@@ -127,13 +127,15 @@ class OnnxWriter:
         return self._node("Add", [a, b])
 
     def scale(self, a: str, factor: float) -> str:
-        return self._node("Mul", [a, self._constant(f"factor_{len(self.nodes)}", np.float32(factor))])
+        return self._node("Mul", [a, self._constant(f"factor_{len(self.nodes)}", np.array(factor, np.float32))])
 
     def matmul(self, a: str, b: str) -> str:
         return self._node("MatMul", [a, b])
 
     def reshape(self, a: str, shape: Sequence[int]) -> str:
-        return self._node("Reshape", [a, self._constant(f"shape_{len(self.nodes)}", np.array(shape, np.int64))])
+        return self._node(
+            "Reshape", [a, self._constant(f"shape_{len(self.nodes)}", np.array(shape, np.int64))]
+        )
 
     def transpose(self, a: str, axes: Sequence[int]) -> str:
         return self._node("Transpose", [a], perm=list(axes))
@@ -142,7 +144,9 @@ class OnnxWriter:
         return self._node("Flatten", [self._node("GlobalAveragePool", [a])])
 
     def mean(self, a: str, axis: int) -> str:
-        return self._node("ReduceMean", [a, self._constant(f"axis_{len(self.nodes)}", np.array([axis]))], keepdims=0)
+        return self._node(
+            "ReduceMean", [a, self._constant(f"axis_{len(self.nodes)}", np.array([axis]))], keepdims=0
+        )
 
     def relu(self, a: str) -> str:
         return self._node("Relu", [a])

@@ -1,6 +1,5 @@
 """Four small networks for scikit-learn's digits, their training in NumPy, and variants with stretched channels."""
 
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -172,7 +171,11 @@ def _gradients(
     gradient = powers / powers.sum(1, keepdims=True)
     gradient[np.arange(len(labels)), labels] -= 1
     logits.propagate((gradient / len(labels)).astype(np.float32))
-    return {name: variable.gradient for name, variable in training.variables.items() if variable.gradient is not None}
+    return {
+        name: variable.gradient
+        for name, variable in training.variables.items()
+        if variable.gradient is not None
+    }
 
 
 def _constant(images: np.ndarray) -> Any:
@@ -206,7 +209,7 @@ def _update(
 
 
 def stretched(name: str, parameters: Parameters, seed: int, octaves: float = 3.0) -> Parameters:
-    """Channels multiplied by factors of 2^-octaves .. 2^octaves where the next layer divides by them: the same function."""
+    """Channels multiplied by 2^-octaves .. 2^octaves where the next layer divides by them: the same function."""
     result = {key: value.copy() for key, value in parameters.items()}
     rng = np.random.default_rng(seed + 1000)
     for first, seconds, kind in DESCRIPTIONS[name].stretches:
@@ -231,5 +234,3 @@ def forward(name: str, parameters: Parameters, images: np.ndarray) -> np.ndarray
     """Float logits."""
     logits: np.ndarray = DESCRIPTIONS[name].network(Training(parameters), _constant(images)).value
     return logits
-
-

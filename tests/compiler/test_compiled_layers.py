@@ -216,6 +216,17 @@ def test_slice_as_view_and_as_copy(config: str) -> None:
 
 
 @pytest.mark.parametrize("config", ["nano", "base"])
+@pytest.mark.parametrize("shape", [(1, 1, 37), (1, 9, 1), (2, 1, 1), (1, 1, 1)], ids=str)
+def test_operand_broadcast_over_the_reduced_axis(shape: tuple, config: str) -> None:
+    build = LayerBuilder(11)
+    x = build.rescale(build.input("x", (2, 9, 37), DType.INT8), DType.INT32, shift=20)
+    values = np.random.default_rng(4).integers(-3000, 3000, shape)
+    y = build.add("REDUCE_SUM", [build.add("ADD", [x, build.constant(values, DType.INT32)])], axis=1)
+    build.output(build.rescale(y, DType.INT8, shift=29))
+    assert_equal_to_golden(build.finish(), get_config(config))
+
+
+@pytest.mark.parametrize("config", ["nano", "base"])
 def test_mean_over_two_axes_is_one_layer(config: str) -> None:
     build = LayerBuilder(10)
     x = build.input("x", (1, 7, 5, 37), DType.INT8)

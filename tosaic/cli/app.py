@@ -17,6 +17,7 @@ from tosaic.cli import (
     import_,
     nnr,
     operators,
+    quantize,
     run,
     verilog,
 )
@@ -27,6 +28,7 @@ app.command("run")(run.run)
 app.command("compile")(compile.compile_)
 app.command("check")(check.check)
 app.command("import")(import_.import_)
+app.command("quantize")(quantize.quantize)
 app.command("conformance")(conformance.conformance)
 app.command("operators")(operators.operators)
 app.command("configs")(configs.configs)

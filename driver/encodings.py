@@ -1,0 +1,80 @@
+"""What the integers of a quantized model's inputs and outputs stand for: a JSON file beside the model."""
+
+import json
+import pathlib
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tosaic.compiler.ir import DType
+from tosaic.compiler.ir.errors import InputError
+from tosaic.compiler.quantizer import Encoding
+
+Encodings = dict[str, Encoding]
+
+
+def sidecar(model: str | pathlib.Path) -> pathlib.Path:
+    """The file of encodings that belongs to a model: `net.tosa` has `net.quant.json`."""
+    return pathlib.Path(model).with_suffix(".quant.json")
+
+
+def write_encodings(
+    path: pathlib.Path, inputs: Mapping[str, Encoding], outputs: Mapping[str, Encoding]
+) -> None:
+    """Writes {"inputs": {name: {"dtype", "scale", "zero_point"}}, "outputs": ...}."""
+    sides = {"inputs": inputs, "outputs": outputs}
+    text = {
+        side: {
+            name: {"dtype": e.dtype.name.lower(), "scale": e.scale, "zero_point": e.zero_point}
+            for name, e in encodings.items()
+        }
+        for side, encodings in sides.items()
+    }
+    path.write_text(json.dumps(text, indent=1) + "\n")
+
+
+def encodings_of(model: str | pathlib.Path) -> Encodings:
+    """What `read_encodings` finds beside a .tosa or .tsc file; other files have none."""
+    return read_encodings(sidecar(model)) if pathlib.Path(model).suffix in (".tosa", ".tsc") else {}
+
+
+def read_encodings(path: pathlib.Path) -> Encodings:
+    """Encodings by the name of input or output; none if there is no such file. InputError for a damaged one."""
+    if not path.is_file():
+        return {}
+    try:
+        sides = json.loads(path.read_text())
+        return {
+            name: Encoding(
+                DType[str(found["dtype"]).upper()], float(found["scale"]), int(found["zero_point"])
+            )
+            for side in ("inputs", "outputs")
+            for name, found in sides[side].items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{path}: is no file of encodings ({type(error).__name__}: {error}); write it again by tosaic quantize"
+        ) from None
+
+
+def quantize(values: ArrayLike, scale: float, zero_point: int = 0, dtype: str = "int8") -> np.ndarray:
+    """Integers for reals: round(values / scale) + zero_point, ties to even, saturated."""
+    return Encoding(_dtype(dtype), _checked(scale), zero_point).quantize(values)
+
+
+def dequantize(values: ArrayLike, scale: float, zero_point: int = 0) -> np.ndarray:
+    """The reals (float32) that integers stand for: (values - zero_point) * scale."""
+    return Encoding(DType.INT32, _checked(scale), zero_point).dequantize(values).astype(np.float32)
+
+
+def _dtype(name: str) -> DType:
+    if name not in ("int8", "int16", "int32"):
+        raise InputError(f"cannot quantize to {name!r}; use int8, int16 or int32")
+    return DType[name.upper()]
+
+
+def _checked(scale: float) -> float:
+    if not 0 < scale < np.inf:
+        raise InputError(f"a scale must be positive and finite, not {scale}")
+    return float(scale)

@@ -1,0 +1,110 @@
+"""How far the integers are from the floats: layer by layer, and at the outputs."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tosaic.driver.session import Progress
+from tosaic.sim.golden import evaluate
+
+from .quantization import Quantization
+
+
+@dataclass
+class Difference:
+    """Reals of a float tensor against those that its integers stand for, summed over all samples."""
+
+    name: str
+    op: str
+    integers: str
+    """Type and shape of the integer tensor."""
+    signal: float = 0.0
+    noise: float = 0.0
+    largest: float = 0.0
+
+    @property
+    def sqnr_db(self) -> float:
+        """Signal to quantization noise ratio, decibels; infinite without noise."""
+        if self.noise == 0:
+            return math.inf
+        return 10 * math.log10(self.signal / self.noise) if self.signal > 0 else -math.inf
+
+    def add(self, wanted: np.ndarray, got: np.ndarray) -> None:
+        """One sample."""
+        wanted = wanted.astype(np.float64)
+        error = got.reshape(wanted.shape) - wanted
+        self.signal += float((wanted * wanted).sum())
+        self.noise += float((error * error).sum())
+        self.largest = max(self.largest, float(np.abs(error).max()))
+
+
+@dataclass
+class Measurement:
+    """Of a quantized graph on a set of samples. Rates are of rows along the outputs' last axis, 0 to 1."""
+
+    layers: list[Difference]
+    outputs: list[Difference]
+    samples: int
+    agreement: dict[str, float]
+    """Share of rows whose largest element is the float graph's, by output; classifiers' outputs only."""
+    accuracy: dict[str, tuple[float, float]]
+    """Share of rows whose largest element is the label: (float, integers)."""
+
+
+def measure(
+    quantization: Quantization, labels: np.ndarray | None = None, progress: Progress | None = None
+) -> Measurement:
+    """Runs every calibration sample on golden in floats and in integers."""
+    result, graph = quantization.result, quantization.canonical
+    producers = {name: op for op in graph.operators for name in op.outputs}
+    differences: dict[str, Difference] = {}
+    for name, part in result.layers.items():
+        if name in producers:
+            tensor = result.graph.tensors[part.tensor]
+            text = f"{tensor.dtype.name.lower()}{list(tensor.shape)}"
+            differences[name] = Difference(name, producers[name].op, text)
+    rows: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in result.outputs}
+    for index, sample in enumerate(quantization.samples):
+        if progress is not None:
+            progress("compare", index, len(quantization.samples))
+        floats = evaluate(graph, sample, keep=True)
+        encoded = {
+            name: result.inputs[name].quantize(value) if name in result.inputs else value
+            for name, value in sample.items()
+        }
+        integers = evaluate(result.graph, encoded, keep=True)
+        for name, difference in differences.items():
+            part = result.layers[name]
+            values = integers.get(part.tensor, encoded.get(part.tensor))
+            if values is not None:
+                difference.add(floats[name], part.reals(values))
+        for name, encoding in result.outputs.items():
+            rows[name].append((floats[name], encoding.dequantize(integers[name])))
+    outputs = [differences[name] for name in result.outputs if name in differences]
+    layers = [d for name, d in differences.items() if name not in result.outputs]
+    agreement, accuracy = _classification(rows, labels)
+    return Measurement(layers, outputs, len(quantization.samples), agreement, accuracy)
+
+
+def _classification(
+    rows: Mapping[str, list[tuple[np.ndarray, np.ndarray]]], labels: np.ndarray | None
+) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
+    agreement: dict[str, float] = {}
+    accuracy: dict[str, tuple[float, float]] = {}
+    for name, pairs in rows.items():
+        if not pairs or pairs[0][0].ndim < 1 or pairs[0][0].shape[-1] < 2:
+            continue
+        classes = pairs[0][0].shape[-1]
+        wanted, got = (
+            np.concatenate([pair[side].reshape(-1, classes) for pair in pairs]).argmax(1) for side in (0, 1)
+        )
+        agreement[name] = float((wanted == got).mean())
+        if labels is not None and len(wanted) >= len(labels):
+            flat = np.asarray(labels).reshape(-1)
+            accuracy[name] = (
+                float((wanted[: len(flat)] == flat).mean()),
+                float((got[: len(flat)] == flat).mean()),
+            )
+    return agreement, accuracy

@@ -1,0 +1,117 @@
+"""`tosaic quantize`: a float model to an integer TOSA file."""
+
+import enum
+import pathlib
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tosaic.cli import options
+from tosaic.cli.files import check_file, writing
+from tosaic.cli.progress import progress_bar
+from tosaic.compiler.ir import Graph, write_tosa
+from tosaic.compiler.ir.errors import InputError
+from tosaic.driver.encodings import sidecar, write_encodings
+from tosaic.driver.models import open_model
+from tosaic.driver.quantize import Measurement, decibels, load_samples, measure, quantize_graph, write_page
+
+
+class Method(enum.StrEnum):
+    minmax = "minmax"
+    percentile = "percentile"
+    entropy = "entropy"
+    mse = "mse"
+
+
+class Activations(enum.StrEnum):
+    int8 = "int8"
+    int16 = "int16"
+
+
+def quantize(
+    source: Annotated[str, typer.Argument(metavar="IN", help="A float model: .tosa, .onnx, ...")],
+    calibration: Annotated[
+        pathlib.Path,
+        typer.Option(
+            "-c",
+            "--calibration",
+            metavar="CALIB.npz",
+            help="Samples by input name along the first axis; `labels`, if there, for the accuracy.",
+        ),
+    ],
+    output: Annotated[
+        pathlib.Path, typer.Option("-o", "--output", metavar="OUT.tosa", help="The integer TOSA file.")
+    ],
+    method: Annotated[
+        Method, typer.Option("--method", help="How ranges of activations are chosen.")
+    ] = Method.minmax,
+    activations: Annotated[
+        Activations, typer.Option("--activations", help="int16 is slower and more precise.")
+    ] = Activations.int8,
+    equalization: Annotated[
+        bool, typer.Option(help="Even out channels of very different ranges, where it pays.")
+    ] = True,
+    bias_correction: Annotated[
+        bool, typer.Option(help="Take what rounded weights shift out of biases.")
+    ] = True,
+    report: Annotated[
+        pathlib.Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report page.")
+    ] = None,
+    shape: options.Shape = None,
+    verbose: options.Verbose = False,
+) -> None:
+    """Quantize a model for the accelerator; print what it costs, layer by layer.
+
+    OUT.quant.json beside OUT.tosa tells scale and zero point of each input and output.
+    """
+    check_file(output)
+    check_file(report)
+    arrays = load_samples(calibration)
+    graph = open_model(source, options.bindings(shape))
+    if not isinstance(graph, Graph):
+        raise InputError(f"{source} is a compiled program; quantize the model it was made from")
+    labels = arrays.pop("labels", None) if "labels" not in graph.inputs else None
+    with progress_bar("quantize") as progress:
+        found = quantize_graph(
+            graph,
+            arrays,
+            method=method.value,
+            activations=activations.value,
+            equalization=equalization,
+            correct_bias=bias_correction,
+            progress=progress,
+        )
+        measured = measure(found, labels, progress)
+    data = write_tosa(found.graph)
+    with writing(output):
+        output.write_bytes(data)
+    with writing(sidecar(output)):
+        write_encodings(sidecar(output), found.result.inputs, found.result.outputs)
+    if report is not None:
+        settings = {"method": method.value, "activations": activations.value}
+        with writing(report):
+            write_page(report, pathlib.Path(source).name, found, measured, settings)
+    _print(measured)
+    print(f"{output}: {len(found.graph.operators)} operators, {len(data):,} bytes")
+    for side, encodings in (("input", found.result.inputs), ("output", found.result.outputs)):
+        for name, e in encodings.items():
+            print(f"{side} {found.graph.tensors[name]}: real = {e.scale:.9g} * (q - {e.zero_point})")
+
+
+def _print(measured: Measurement) -> None:
+    table = Table(box=None, pad_edge=False)
+    for title in ("tensor", "operator", "integers"):
+        table.add_column(title, overflow="fold")
+    for title in ("SQNR", "largest difference"):
+        table.add_column(title, justify="right")
+    for layer in (*measured.layers, *measured.outputs):
+        table.add_row(layer.name, layer.op, layer.integers, decibels(layer.sqnr_db), f"{layer.largest:.4g}")
+    Console(markup=False, highlight=False).print(table)
+    for output in measured.outputs:
+        share = measured.agreement.get(output.name)
+        same = f", same largest element in {share:.2%}" if share is not None else ""
+        print(f"{output.name}: SQNR {decibels(output.sqnr_db)}{same}, {measured.samples} samples")
+    for name, (before, after) in measured.accuracy.items():
+        print(f"{name}: accuracy {before:.2%} in floats, {after:.2%} in integers")
