@@ -127,7 +127,9 @@ class OnnxWriter:
         return self._node("Add", [a, b])
 
     def scale(self, a: str, factor: float) -> str:
-        return self._node("Mul", [a, self._constant(f"factor_{len(self.nodes)}", np.array(factor, np.float32))])
+        return self._node(
+            "Mul", [a, self._constant(f"factor_{len(self.nodes)}", np.array(factor, np.float32))]
+        )
 
     def matmul(self, a: str, b: str) -> str:
         return self._node("MatMul", [a, b])
