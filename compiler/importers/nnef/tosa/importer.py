@@ -38,6 +38,9 @@ _HANDLER_MODULES = (
     resampling,
     shaping,
 )
+WHOLE = compound_operations() & set(HANDLERS)
+"""Compounds that are lowered as they stand."""
+
 FOLDED_ELEMENTS = 1 << 16
 """A constant of one repeated value with more elements is repeated at run time."""
 
@@ -54,8 +57,7 @@ def import_nnef(
     every operation of the document. Raises InputError, ModelError (an NnefError for what the text forbids) or
     UnsupportedError.
     """
-    whole = compound_operations() & set(HANDLERS)
-    return Importer(load_model(pathlib.Path(path), whole=whole, shapes=_whole_shapes(shapes)), survey).run()
+    return Importer(load_model(pathlib.Path(path), whole=WHOLE, shapes=_whole_shapes(shapes)), survey).run()
 
 
 def _whole_shapes(shapes: Mapping[str, int | Sequence[int]] | None) -> dict[str, tuple[int, ...]]:
