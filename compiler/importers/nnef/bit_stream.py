@@ -14,7 +14,7 @@ def packed_bytes(count: int, bits: int) -> int:
     return (count * bits + 7) // 8
 
 
-def unpack(data: bytes, count: int, bits: int) -> tuple[np.ndarray, bool]:
+def unpack(data: bytes | memoryview, count: int, bits: int) -> tuple[np.ndarray, bool]:
     """`count` items (uint64), and whether the bits after them are all 0."""
     if bits % 8 == 0:
         width = bits // 8

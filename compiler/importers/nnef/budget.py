@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tosaic.compiler.importers.nnef.errors import NnefError, Position
 
 WORK_LIMIT = 8_000_000
+TENSOR_WORK = 40
 DEPTH_LIMIT = 6_000
 STRING_LIMIT = 1 << 16
 _FRAMES = 6 * DEPTH_LIMIT

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from tosaic.compiler.importers.nnef.budget import Budget
+from tosaic.compiler.importers.nnef.budget import TENSOR_WORK, Budget
 from tosaic.compiler.importers.nnef.call import Call, shape_of
 from tosaic.compiler.importers.nnef.errors import NnefError, Position
 from tosaic.compiler.importers.nnef.evaluator import Environment, Evaluator
@@ -260,6 +260,7 @@ class _Expander:
 
     def _tensor(self, of: Type | None, shape: Shape, producer: Operation) -> TensorValue:
         assert isinstance(of, Tensor) and of.data is not None
+        self.budget.spend(TENSOR_WORK, producer.position)
         while True:
             self.serial += 1
             name = f"{self.target}_{self.serial}"

@@ -12,7 +12,7 @@ from tosaic.compiler.importers.nnef.errors import NnefError, Position
 from tosaic.compiler.importers.nnef.graph import FlatGraph, Operation, Shape, TensorValue
 from tosaic.compiler.importers.nnef.lexer import decode
 from tosaic.compiler.importers.nnef.quantization_file import Quantization, parse_quantization
-from tosaic.compiler.importers.nnef.tensor_file import Encoding, read_tensor
+from tosaic.compiler.importers.nnef.tensor_file import Encoding, read_header, read_tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +53,27 @@ def load_model(
         shown = f"{container.path}/{QUANTIZATION_FILE}"
         quantization = parse_quantization(decode(text, shown), graph.tensors, shown)
     suffix = f".dat.{data_version}" if data_version else ".dat"
-    data = {label: _stored(container, variables, suffix) for label, variables in graph.variables.items()}
+    places = {_label(o) + suffix: label for label, vs in graph.variables.items() for o in _producers(vs)[:1]}
+    data = {
+        places[name]: _stored(container, graph.variables[places[name]], suffix)
+        for name in container.in_order(places)
+    }
     return NnefModel(graph, data, quantization)
 
 
 def _stored(container: Container, variables: list[TensorValue], suffix: str) -> StoredTensor:
     """The data of the variables that share a label; the file is named by any of their spellings."""
-    producers = [variable.producer for variable in variables]
-    labels = list(dict.fromkeys(_label(producer) for producer in producers if producer is not None))
+    producers = _producers(variables)
+    labels = list(dict.fromkeys(map(_label, producers)))
     for label in labels:
-        content = container.read(label + suffix)
+        file = f"{container.path}/{label}{suffix}"
+
+        def check(start: bytes, size: int, file: str = file) -> None:
+            _check_shape(read_header(start, size, file)[0], file, variables[0])
+
+        content = container.read(label + suffix, check)
         if content is not None:
-            return _checked(content, f"{container.path}/{label}{suffix}", variables[0])
-    assert producers[0] is not None
+            return _checked(content, file, variables[0])
     raise NnefError(
         "V110",
         producers[0].position,
@@ -74,21 +82,28 @@ def _stored(container: Container, variables: list[TensorValue], suffix: str) -> 
     )
 
 
+def _producers(variables: list[TensorValue]) -> list[Operation]:
+    return [variable.producer for variable in variables if variable.producer is not None]
+
+
 def _label(operation: Operation) -> str:
     label = operation.arguments["label"]
     assert isinstance(label, str)
     return label
 
 
-def _checked(content: bytes, file: str, variable: TensorValue) -> StoredTensor:
-    values, encoding = read_tensor(content, file)
-    if values.shape != variable.shape:
+def _check_shape(shape: Shape, file: str, variable: TensorValue) -> None:
+    if shape != variable.shape:
         raise NnefError(
             "V124",
             Position(file),
-            f"the file has the extents {list(values.shape)}, the variable {list(variable.shape)}",
+            f"the file has the extents {list(shape)}, the variable {list(variable.shape)}",
             "write the file again, or correct the shape in the graph",
         )
+
+
+def _checked(content: bytes, file: str, variable: TensorValue) -> StoredTensor:
+    values, encoding = read_tensor(content, file)
     whole = values.dtype.kind in "iu"
     fits = {
         "scalar": True,

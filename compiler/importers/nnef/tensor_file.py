@@ -14,6 +14,7 @@ MAGIC = b"\x4e\xef"
 HEADER_BYTES = 128
 RANK_LIMIT = 8
 ITEM_LIMIT = 1 << 30
+_CHUNK_ITEMS = 1 << 16
 # magic, major, minor, length, rank, extents, bits, code, parameters
 _HEADER = struct.Struct("<2sBBII8II2H32s")
 _FLOATS = {16: "<f2", 32: "<f4", 64: "<f8"}
@@ -50,6 +51,13 @@ def read_tensor(data: bytes, file: str) -> tuple[np.ndarray, Encoding]:
     Floats keep their type, integers get the narrowest NumPy type that holds their width, quantized items become
     float32. Raises NnefError.
     """
+    shape, encoding = read_header(data[:HEADER_BYTES], len(data), file)
+    items = memoryview(data)[HEADER_BYTES:]
+    return _decode(Position(file), items, math.prod(shape), encoding).reshape(shape), encoding
+
+
+def read_header(data: bytes, size: int, file: str) -> tuple[tuple[int, ...], Encoding]:
+    """Extents and encoding of a `.dat` file of `size` bytes that starts with `data`. Raises NnefError."""
     position = Position(file)
     if data[:2] != MAGIC:
         raise NnefError("V112", position, f"the file starts with {data[:2].hex(' ')}", "it starts with 4e ef")
@@ -70,11 +78,11 @@ def read_tensor(data: bytes, file: str) -> tuple[np.ndarray, Encoding]:
     encoding = _encoding(position, bits, vendor, code, parameters)
     count = math.prod(extents[:rank])
     expected = packed_bytes(count, bits)
-    if length != expected or length != len(data) - HEADER_BYTES:
+    if length != expected or length != size - HEADER_BYTES:
         raise NnefError(
             "V114",
             position,
-            f"the header says {length} bytes of data, {len(data) - HEADER_BYTES} follow it,"
+            f"the header says {length} bytes of data, {size - HEADER_BYTES} follow it,"
             f" and {count} items of {bits} bits take {expected}",
             "write the file again",
         )
@@ -82,7 +90,7 @@ def read_tensor(data: bytes, file: str) -> tuple[np.ndarray, Encoding]:
         raise NnefError(
             "limit", position, f"{count} items, at most {ITEM_LIMIT} are read", "split the tensor"
         )
-    return _decode(position, data[HEADER_BYTES:], count, encoding).reshape(extents[:rank]), encoding
+    return tuple(extents[:rank]), encoding
 
 
 def _encoding(position: Position, bits: int, first: int, second: int, parameters: bytes) -> Encoding:
@@ -121,19 +129,34 @@ def _check_range(position: Position, encoding: Encoding) -> None:
         raise NnefError("V121", position, "signed items have one bit", "the sign takes one of at least two")
 
 
-def _decode(position: Position, data: bytes, count: int, encoding: Encoding) -> np.ndarray:
+def _decode(position: Position, data: memoryview, count: int, encoding: Encoding) -> np.ndarray:
     bits = encoding.bits
     if encoding.algorithm is Algorithm.FLOAT:
         return np.frombuffer(data, _FLOATS[bits], count).astype(f"f{bits // 8}")
-    items, clean = unpack(data, count, bits)
-    if not clean:
-        raise NnefError("V122", position, "bits after the last item are not zero", "pad with zeros")
     if encoding.algorithm is Algorithm.INTEGER:
         width = next(size for size in (8, 16, 32, 64) if bits <= size)
+        result = np.zeros(count, f"{'i' if encoding.signed else 'u'}{width // 8}")
+    else:
+        result = np.zeros(count, np.float32)
+    # In pieces, which start on a byte: a 64-bit integer for every item of a few bits would take too much.
+    for first in range(0, count, _CHUNK_ITEMS):
+        number = min(_CHUNK_ITEMS, count - first)
+        start = first * bits // 8
+        items, clean = unpack(data[start : start + packed_bytes(number, bits)], number, bits)
+        if not clean:
+            raise NnefError("V122", position, "bits after the last item are not zero", "pad with zeros")
+        result[first : first + number] = _values(items, encoding)
+    return result
+
+
+def _values(items: np.ndarray, encoding: Encoding) -> np.ndarray:
+    """What unsigned items stand for."""
+    bits = encoding.bits
+    if encoding.algorithm is Algorithm.INTEGER:
         if not encoding.signed:
-            return items.astype(f"u{width // 8}")
+            return items
         spare = np.uint64(64 - bits)
-        return ((items << spare).view(np.int64) >> spare.view(np.int64)).astype(f"i{width // 8}")
+        return (items << spare).view(np.int64) >> spare.view(np.int64)
     if encoding.algorithm is Algorithm.LINEAR:
         steps = 2.0**bits - 1
         span = encoding.maximum - encoding.minimum

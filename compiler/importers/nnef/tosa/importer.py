@@ -73,12 +73,13 @@ def _whole_shapes(shapes: Mapping[str, int | Sequence[int]] | None) -> dict[str,
 
 
 class Importer:
-    """The state of one import: the graph under construction and the TOSA tensor of every NNEF one."""
+    """The state of one import, which uses up the model's data: the graph under construction, and its tensors."""
 
     def __init__(self, model: NnefModel, survey: Survey | None = None) -> None:
         self.model, self.survey = model, survey or Survey()
         self.low = Lowering(model.graph.name)
         self.tensors: dict[int, str] = {}
+        self.variables: dict[str, str] = {}
         self.names: dict[int, list[str]] = {}
         for name, tensor in model.graph.tensors.items():
             self.names.setdefault(id(tensor), []).append(name)
@@ -187,13 +188,16 @@ class Importer:
 
     def _variable(self, node: Node) -> str:
         label = _label(node.result)
-        stored = constant(node, self.model.data[label].values, STORAGE[node.result.data])
-        if label not in self.states:
-            return stored
-        initial = self.low.data(stored)
-        assert initial is not None
-        self.initial[label] = initial
-        return self.states[label]
+        if label not in self.variables:
+            stored = constant(node, self.model.data[label].values, STORAGE[node.result.data])
+            # What is held here is not held in the model too.
+            del self.model.data[label]
+            initial = self.low.data(stored)
+            assert initial is not None
+            if label in self.states:
+                self.initial[label] = initial
+            self.variables[label] = self.states.get(label, stored)
+        return self.variables[label]
 
     def _state_inputs(self, labels: set[str]) -> None:
         for label in sorted(labels):

@@ -17,6 +17,9 @@ STORAGE = {"scalar": DType.FP32, "integer": DType.INT32, "logical": DType.BOOL}
 MAX_RANK = 6
 """The rank that TOSA's tensors have at most (MAX_RANK of level 8K)."""
 
+TABLE_LIMIT = 1 << 24
+"""Elements of the largest table that an operation's lowering makes."""
+
 
 class Node:
     """One operation and the graph under construction; `tensors` are the TOSA names of values that are computed."""
@@ -37,6 +40,14 @@ class Node:
             if isinstance(value, TensorValue)
         )
         raise UnsupportedError(f"{self}{f' ({shapes})' if shapes else ''}: {reason}; {way_out}")
+
+    def check_size(self, elements: int, what: str) -> None:
+        """UnsupportedError for tables that a few lines of text can ask for and no machine holds."""
+        if elements > TABLE_LIMIT:
+            self.unsupported(
+                f"{what} would have {elements} elements, at most {TABLE_LIMIT} are made",
+                "use smaller extents",
+            )
 
     def __getitem__(self, name: str) -> Any:
         """An argument as the document gives it; attributes are Python values."""

@@ -26,7 +26,17 @@ Pool = Callable[[str, list[Window]], str]
 def _prepared(node: Node) -> tuple[str, list[Window]]:
     """The input with its copied borders, and a window per dimension."""
     x = node.tensor("input")
-    return bordered(node, x, windows_of(node, node.low.shape(x), full_size(node)))
+    windows = windows_of(node, node.low.shape(x), full_size(node))
+    for axis, (size, window) in enumerate(zip(node.low.shape(x), windows, strict=True)):
+        if window.dilation > 1 or max(window.before, window.after) >= window.kernel:
+            node.check_size(window.outputs(size) * window.kernel, f"the windows of dimension {axis}")
+    return bordered(node, x, windows)
+
+
+def _check_taps(node: Node, upscaled: Sequence[int], windows: Sequence[Window]) -> None:
+    """The elements of all windows side by side, and what folds them, are tables."""
+    for axis, (size, window) in enumerate(zip(upscaled, windows, strict=True)):
+        node.check_size(window.outputs(size) * window.kernel, f"the windows of dimension {axis}")
 
 
 def _pooled(low: Lowering, x: str, windows: Sequence[Window], pool: Pool) -> str:
@@ -96,6 +106,7 @@ def argmax_pool(node: Node) -> str:
     if node["border"] == "ignore":
         check_not_empty(node, low.shape(x), windows)
     x, windows = _with_zeros(low, x, windows, -math.inf if node["border"] == "ignore" else 0.0)
+    _check_taps(node, low.shape(x), windows)
     return low.reshape(low.op("ARGMAX", window_taps(low, x, windows), axis=1), _positions(node))
 
 
@@ -116,7 +127,9 @@ def max_pool_with_index(node: Node) -> list[str]:
 def sample(node: Node) -> str:
     """The elements that indices name; an index outside of the window is an error of the run."""
     low, (x, windows) = node.low, _prepared(node)
-    taps = window_taps(low, *_with_zeros(low, x, windows))
+    x, windows = _with_zeros(low, x, windows)
+    _check_taps(node, low.shape(x), windows)
+    taps = window_taps(low, x, windows)
     count = low.shape(taps)[0]
     taken = low.op(
         "GATHER", low.reshape(taps, (*low.shape(taps), 1)), low.reshape(node.tensor("index"), (count, 1))
@@ -131,6 +144,11 @@ def desample(node: Node) -> str:
     windows = windows_of(node, shape, full_size(node))
     x, index = node.tensor("input"), node.tensor("index")
     count, taps = math.prod(low.shape(x)), volume(windows)
+    for size, outputs, window in zip(low.shape(x), shape, windows, strict=True):
+        node.check_size(
+            size * window.kernel * outputs if window != Window(1) else 0, "the matrix of a dimension"
+        )
+    node.check_size(taps, "the window")
     places = low.constant(np.arange(taps).reshape(1, taps), DType.INT32)
     here = low.equal(low.broadcast_to(low.reshape(index, (count, 1)), (count, taps)), places)
     value = low.reshape(x, (count, 1))

@@ -31,6 +31,7 @@ def debox(node: Node) -> str:
 
 def _debox_matrix(node: Node, window: Window, extent: int, results: int) -> np.ndarray:
     """[extent, results]: how often each element is in each sum."""
+    node.check_size(max(extent, window.kernel) * results, "the matrix of a dimension")
     matrix = np.zeros((extent, results))
     for result in range(results):
         for tap in range(window.kernel):
@@ -54,6 +55,7 @@ def multilinear_upsample(node: Node) -> str:
     x = node.tensor("input")
     for axis, factor in enumerate(node["factor"], 2):
         extent = node.shape("input")[axis]
+        node.check_size(extent * extent * factor, "the matrix of a dimension")
         x = _along(
             node, x, axis, _linear_matrix(node, sample_positions(node["method"], extent, factor), extent)
         )

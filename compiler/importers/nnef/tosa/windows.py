@@ -83,6 +83,7 @@ def border_index(node: Node, index: int, extent: int) -> int | None:
 def check_not_empty(node: Node, shape: Sequence[int], windows: Sequence[Window]) -> None:
     """UnsupportedError where border 'ignore' leaves a window without any element."""
     for axis, (extent, window) in enumerate(zip(shape, windows, strict=True)):
+        node.check_size(window.outputs(extent) * window.kernel, f"the windows of dimension {axis}")
         positions = window.positions(extent) - window.before
         if not np.all(np.any((positions >= 0) & (positions < extent), axis=1)):
             node.unsupported(
