@@ -138,7 +138,8 @@ def _coded_tensor(unit: DataUnit, state: _State, aggregate: AggregateType | None
 
 def _check_end(state: _State) -> None:
     """At the end of a network, or before the next NNR_STR."""
-    if DataUnit in state.seen and state.model is None:
+    # A bare unit in an ONNX tensor has no parameter set by design (B.4).
+    if state.seen >= {StartUnit, DataUnit} and state.model is None:
         _warn("NNR bitstream has no NNR_MPS; qp_density 2 and quantization_parameter 0 are inferred")
     elif state.model and state.model.topology_carriage_flag != (TopologyUnit in state.seen):
         said = int(state.model.topology_carriage_flag)
