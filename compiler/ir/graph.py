@@ -75,6 +75,8 @@ class Graph:
     version: tuple[int, ...] = (1, 0, 0)
     subgraphs: dict[str, "Graph"] = field(default_factory=dict)
     states: dict[str, State] = field(default_factory=dict)
+    labels: dict[str, list[str | int]] = field(default_factory=dict)
+    """Class labels by output, of a classifier: what its elements stand for. Not in a .tosa file."""
 
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`; ModelError if there is none."""
@@ -157,6 +159,7 @@ class Graph:
             self.version,
             subgraphs,
             dict(self.states),
+            dict(self.labels),
         )
 
 
