@@ -38,10 +38,9 @@ def batched_matmul(layer: Layer) -> Blob:
         a = _swapped(layer, a) if p.transposeA and layer.rank(0) > 1 else a
         b = _swapped(layer, b) if p.transposeB and layer.rank(1) > 1 else b
     else:
-        size = (int(p.weightMatrixFirstDimension), int(p.weightMatrixSecondDimension))
-        b = layer.constant(
-            layer.weights("weights", size, channels=size[1] if not p.int8DynamicQuantize else 1)
-        )
+        # The text says (X1, X2); files hold [X2, X1], as innerProduct does.
+        size = (int(p.weightMatrixSecondDimension), int(p.weightMatrixFirstDimension))
+        b = layer.constant(layer.weights("weights", size).T)
         a = _swapped(layer, a) if p.transposeA and layer.rank() > 1 else a
         b = low.transpose(b, (1, 0)) if p.transposeB else b
     layer.require(

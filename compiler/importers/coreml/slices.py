@@ -82,12 +82,12 @@ def split(layer: Layer) -> list[Blob]:
 
 @handles("splitND")
 def split_nd(layer: Layer) -> list[Blob]:
-    """Equal parts of an axis, or parts of given sizes."""
+    """Parts of an axis that are as equal as can be, or have given sizes."""
     axis, count = layer.axis(layer.params.axis), len(layer.output_names)
     size, sizes = layer.shape()[axis], [int(size) for size in layer.params.splitSizes]
     if not sizes:
-        layer.require(size % count == 0, f"{size} elements do not divide into {count} parts")
-        sizes = [size // count] * count
+        # As numpy.array_split: what is left over goes to the first parts.
+        sizes = [size // count + (part < size % count) for part in range(count)]
     fits = len(sizes) == count and sum(sizes) == size and min(sizes) > 0
     layer.require(fits, f"splitSizes {sizes} for {count} outputs of {size} elements")
     starts = np.cumsum([0, *sizes[:-1]])
