@@ -1,7 +1,7 @@
 """Apple's own NumPy cases of Core ML layers (in the package coremltools) through the importer and golden.
 
     pip install coremltools torch pytest
-    python bench/coreml_cases.py [--only PART_OF_A_TEST_NAME] [--list-failures]
+    python bench/coreml_cases.py [--only PART_OF_A_NAME] [--skip PART_OF_A_NAME] [--every N] [--list-failures]
 
 The tests of coremltools build a model, and compare what macOS computes with NumPy. Here the comparison is replaced:
 the model is imported, and golden's outputs are compared with the expected ones, with the test's own tolerance.
@@ -30,13 +30,17 @@ _MODULE = "coremltools.test.neural_network.test_numpy_nn_layers"
 class Tally:
     """Outcomes of cases by layer kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, every: int) -> None:
+        self.every, self.seen = every, 0
         self.outcomes: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
         self.notes: dict[str, str] = {}
         self.test = ""
 
     def case(self, model: Any, inputs: dict[str, Any], expected: dict[str, Any], **options: Any) -> None:
         """Stands for CorrectnessTest._test_model."""
+        self.seen += 1
+        if self.seen % self.every:
+            return
         network = getattr(model, model.WhichOneof("Type"))
         kinds = sorted({layer.WhichOneof("layer") for layer in network.layers})
         outcome, note = self._outcome(model, inputs, expected, options)
@@ -127,9 +131,11 @@ def _difference(wanted: np.ndarray, got: np.ndarray, options: dict[str, Any]) ->
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="tests whose name contains this")
+    parser.add_argument("--skip", default="-", help="but not those whose name contains this")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="only each Nth case of a test")
     parser.add_argument("--list-failures", action="store_true")
     arguments = parser.parse_args()
-    tally = Tally()
+    tally = Tally(arguments.every)
     with (
         contextlib.redirect_stderr(io.StringIO()),
         mock.patch("coremltools.models.utils._is_macos", lambda: True),
@@ -150,7 +156,7 @@ def main() -> int:
     run = other = 0
     for group in suite:
         for test in group:
-            if arguments.only not in test.id():
+            if arguments.only not in test.id() or arguments.skip in test.id():
                 continue
             result = unittest.TestResult()
             test.run(result)

@@ -52,7 +52,9 @@ def compile_graph(
         memories = Memories(Arena(config.am_bytes, config.columns), int(config.am_bytes * residency))
         context = Context(config, Emitter(config), memories, optimize, digits)
         try:
-            return _compile(Region(prepared, names, context, keep=keep_layers), on_layer)
+            program = _compile(Region(prepared, names, context, keep=keep_layers), on_layer)
+            program.labels = dict(graph.labels)
+            return program
         except (OutOfMemory, FieldOverflow) as error:
             problem = error
     assert problem is not None

@@ -78,6 +78,8 @@ class Program:
     layers: list[LayerInfo]
     kept: list[Port] = dataclasses.field(default_factory=list)
     """Intermediate tensors that the program leaves in memory (compiled with keep_layers)."""
+    labels: dict[str, list[str | int]] = dataclasses.field(default_factory=dict)
+    """Class labels by output, of a classifier."""
     memory_blocks: list[MemoryBlock] = dataclasses.field(default_factory=list)
     """What was where in the activation memory; a report draws it. Not in the file."""
 
@@ -117,6 +119,7 @@ class Program:
             "outputs": [port(p) for p in self.outputs],
             "kept": [port(p) for p in self.kept],
             "layers": [dataclasses.asdict(layer) for layer in self.layers],
+            "labels": self.labels,
         }
         text = json.dumps(header).encode()
         body = MAGIC + len(text).to_bytes(4, "little") + text + self.image
@@ -178,6 +181,7 @@ def _from_header(header: dict, image: bytes) -> Program:
         outputs=[port(p) for p in header["outputs"]],
         kept=[port(p) for p in header["kept"]],
         layers=[LayerInfo(**{**x, "operators": tuple(x["operators"])}) for x in header["layers"]],
+        labels={name: list(labels) for name, labels in header.get("labels", {}).items()},
     )
     if not 0 <= program.program_address <= len(image) - program.program_bytes or len(image) > memory_bytes:
         raise ValueError("the program lies outside memory")

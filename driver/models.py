@@ -11,7 +11,6 @@ from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
 from tosaic.compiler.program import Program
 
 _LATER = {
-    ".mlmodel": "Core ML models",
     ".tflite": "TFLite models",
 }
 

@@ -109,6 +109,9 @@ class Session:
             self.outputs = [_argument(port, encodings) for port in self.program.outputs]
         self.state = {name: state.initial for name, state in self.graph.states.items()} if self.graph else {}
         """Inputs that the next run takes from here unless it is given them: what a model remembers, by name."""
+        holder = self.program or self.graph
+        self.labels: dict[str, list[str | int]] = dict(holder.labels) if holder else {}
+        """Class labels by output, of a classifier."""
         self.stats: dict[str, Any] = {}
         self._values: dict[str, np.ndarray] = {}
         self.result: RunResult | None = None

@@ -12,6 +12,7 @@ Shapes = Mapping[str, int | Sequence[int]]
 _SUFFIXES = {
     ".onnx": "onnx",
     ".nnr": "nnr",
+    **dict.fromkeys((".mlmodel", ".mlpackage", ".mlmodelc"), "coreml"),
     **dict.fromkeys((".nnef", ".tar", ".tgz", ".tbz2", ".txz", ".gz", ".bz2", ".xz"), "nnef"),
 }
 
@@ -54,7 +55,7 @@ def survey_model(
 
 def _import(path: pathlib.Path, shapes: Shapes | None, survey: Survey) -> Graph:
     kind = format_of(path)
-    if not path.is_file() and not (path.is_dir() and kind == "nnef"):
+    if not path.is_file() and not (path.is_dir() and kind in ("nnef", "coreml")):
         reason = "it is a directory" if path.is_dir() else "there is no such file"
         raise InputError(f"{path}: cannot be read: {reason}; give a model file")
     if kind is None:
@@ -71,6 +72,10 @@ def _import(path: pathlib.Path, shapes: Shapes | None, survey: Survey) -> Graph:
         from tosaic.compiler.importers.nnr_models import import_nnr
 
         return import_nnr(path, shapes, survey)
+    if kind == "coreml":
+        from tosaic.compiler.importers.coreml import import_coreml
+
+        return import_coreml(path, shapes, survey)
     from tosaic.compiler.importers.nnef.tosa import import_nnef
 
     return import_nnef(path, shapes, survey)

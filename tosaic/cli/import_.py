@@ -36,3 +36,8 @@ def import_(
             print(f"{side} {graph.tensors[name]}")
     for name, state in graph.states.items():
         print(f"state {name!r} is {state.output!r} of the run before; the file does not say so")
+    for name, labels in graph.labels.items():
+        # TOSA has no place for them.
+        print(
+            f"labels of {name!r}, not in the file: {', '.join(map(str, labels[:8]))}{' …' if len(labels) > 8 else ''}"
+        )

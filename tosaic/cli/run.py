@@ -86,8 +86,14 @@ def run(
         outputs = session.run(values, check=check)
     for name, value in outputs.items():
         flat = value.reshape(-1)
-        shown = " ".join(str(int(v)) for v in flat[:10]) + (" …" if flat.size > 10 else "")
+        shown = " ".join(f"{v:.5g}" if value.dtype.kind == "f" else str(int(v)) for v in flat[:10]) + (
+            " …" if flat.size > 10 else ""
+        )
         print(f"{name} {value.dtype}{list(value.shape)}: {shown}")
+        labels = session.labels.get(name)
+        if labels:
+            best = int(value.reshape(-1).argmax())
+            print(f"{name}: the largest is {labels[best]!r} ({best} of {len(labels)} classes)")
     if output is not None:
         for name, value in outputs.items():
             file = output / f"{name.replace('/', '_')}.npy"
