@@ -59,7 +59,8 @@ def range_(layer: Layer) -> Blob:
     numbers = [float(layer.known(index).reshape(-1)[0]) for index in range(len(layer.inputs))]
     if layer.kind == "rangeStatic":
         numbers = [p.endValue]
-    end, start, step = (*numbers, *(p.startValue, p.stepSizeValue)[len(numbers) - 1 :])
+    numbers += [p.startValue, p.stepSizeValue][len(numbers) - 1 :]
+    end, start, step = numbers
     layer.require(all(math.isfinite(number) for number in (end, start, step)), "a bound is not finite")
     layer.require(step != 0, "its step is 0")
     count = math.ceil((end - start) / step)

@@ -217,18 +217,13 @@ class Features:
 
     def _output(self, feature: Any, blob: Blob) -> str:
         """The blob in its declared type and, with the mapping to rank 5, its declared shape where that holds it."""
-        low, tensor = self.low, self.low.reshape(blob.tensor, blob.shape)
+        low, shape = self.low, blob.shape
         if feature.type.WhichOneof("Type") == "imageType":
-            return low.reshape(tensor, blob.shape[-3:])
+            return low.reshape(blob.tensor, shape[-3:])
         array = feature.type.multiArrayType
         declared = tuple(int(size) for size in array.shape)
-        if (
-            not self.exact_arrays
-            and declared
-            and math.prod(declared) == math.prod(blob.shape)
-            and min(declared) > 0
-        ):
-            tensor = low.reshape(tensor, declared)
+        holds = bool(declared) and min(declared) > 0 and math.prod(declared) == math.prod(shape)
+        tensor = low.reshape(blob.tensor, declared if holds and not self.exact_arrays else shape)
         dtype = _TYPES.get(array.dataType, DType.FP32)
         return low.cast(low.truncate(tensor) if dtype is DType.INT32 else tensor, dtype)
 

@@ -151,11 +151,11 @@ def convolution3d(layer: Layer) -> Blob:
         return layer.out(channels_first(low, result))
     windows = _windows3d(layer, [Window(*each) for each in zip(kernel, stride, dilation, strict=True)], sizes)
     _fitting(layer, sizes, windows)
-    weight = layer.constant(
+    kernels = layer.constant(
         layer.weights("weights", (outputs, channels // groups, *kernel)).transpose(0, 2, 3, 4, 1)
     )
     return layer.out(
-        channels_first(low, convolve(low, image, weight, _bias(layer, outputs), windows, groups))
+        channels_first(low, convolve(low, image, kernels, _bias(layer, outputs), windows, groups))
     )
 
 

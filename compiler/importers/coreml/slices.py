@@ -169,7 +169,7 @@ def crop(layer: Layer) -> Blob:
     height, width = layer.shape()[-2:]
     if len(layer.inputs) == 1:
         (top, bottom), (left, right) = edges(layer, p.cropAmounts, "cropAmounts")
-        sizes = (height - top - bottom, width - left - right)
+        sizes: tuple[int, ...] = (height - top - bottom, width - left - right)
     else:
         offset = [int(value) for value in p.offset] or [0, 0]
         layer.require(len(offset) == 2 and layer.rank(1) >= 2, f"offset is {offset}")
