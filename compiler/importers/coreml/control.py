@@ -1,14 +1,13 @@
 """Branches and loops. Loops are unrolled; what is decided at run time is computed, and then selected or not."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tosaic.compiler.importers.coreml.layer import Blob, Layer
+from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.ir import DType
 from tosaic.compiler.ir.errors import ModelError
-
-if TYPE_CHECKING:
-    from tosaic.compiler.importers.coreml.importer import Importer
 
 MAX_TRIPS = 4096
 MAX_LAYERS = 1 << 16
@@ -31,10 +30,11 @@ class ControlFlow:
 
     Core ML's blobs have one scope: a layer in a branch or body writes blobs that others read. Under a condition
     that is known only at run time, a blob that was there keeps its old value where the condition does not hold.
+    `blobs` are the importer's, and `run_layer` executes a layer message.
     """
 
-    def __init__(self, importer: "Importer") -> None:
-        self.importer, self.low = importer, importer.low
+    def __init__(self, low: Lowering, blobs: dict[str, Blob], run_layer: Callable[[Any], None]) -> None:
+        self.low, self.blobs, self.run_layer = low, blobs, run_layer
         self.branch: Mask = True
         self.loops: list[_Loop] = []
         self.count = 0
@@ -63,12 +63,12 @@ class ControlFlow:
         mask = self._mask()
         inside = bool(self.loops) or self.branch is not True
         for name, blob in zip(layer.output_names, results, strict=False):
-            old = self.importer.blobs.get(name)
+            old = self.blobs.get(name)
             if old is not None and layer.kind != "copy" and not inside:
                 layer.wrong(f"it writes {name!r}, which is there already; only copy may do that")
             if old is not None and mask is not True:
                 blob = self._selected(layer, name, mask, blob, old)
-            self.importer.blobs[name] = blob
+            self.blobs[name] = blob
 
     def _selected(self, layer: Layer, name: str, mask: Mask, new: Blob, old: Blob) -> Blob:
         if new.shape != old.shape:
@@ -123,7 +123,7 @@ class ControlFlow:
             self.count += 1
             if self.count > MAX_LAYERS:
                 raise ModelError(f"its loops execute more than {MAX_LAYERS} layers; make them shorter")
-            self.importer.execute(message)
+            self.run_layer(message)
 
     def _branch(self, layer: Layer) -> None:
         condition = self._condition(layer, layer.inputs[0], layer.input_names[0])
@@ -163,9 +163,9 @@ class ControlFlow:
 
     def _loop_condition(self, layer: Layer, endless: bool) -> Mask:
         name = layer.params.conditionVar
-        if name not in self.importer.blobs:
+        if name not in self.blobs:
             layer.wrong(f"conditionVar {name!r} is written by no layer of conditionNetwork")
-        condition = self._condition(layer, self.importer.blobs[name], name)
+        condition = self._condition(layer, self.blobs[name], name)
         if endless and isinstance(condition, str):
             layer.unsupported(
                 f"its condition {name!r} is computed at run time, and nothing bounds its trips",

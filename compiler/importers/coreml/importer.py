@@ -67,7 +67,7 @@ class Importer:
         self.low = Lowering("main")
         self.features = Features(self.low, container, shapes)
         self.blobs: dict[str, Blob] = {}
-        self.control = ControlFlow(self)
+        self.control = ControlFlow(self.low, self.blobs, self.execute)
         # Blobs of unknown shape (only in a survey that keeps going), and the layer that is to blame.
         self.lost: dict[str, str] = {}
 
