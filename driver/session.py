@@ -17,9 +17,10 @@ from tosaic.hw.config import Config, get_config
 from tosaic.sim.result import RunResult, Slice
 
 from .check import compare
+from .device import Device
 from .encodings import Encodings, encodings_of
 from .models import open_model
-from .targets import Runner, check_target, make_runner
+from .targets import Runner, check_target, is_device, make_runner
 
 Progress = Callable[[str, int, int], None]
 """Told (what, done, total) while long work goes on."""
@@ -46,8 +47,9 @@ class Session:
     """A model compiled for a configuration and loaded on a target.
 
     `model` is a path (`.tosa` or a compiled `.tsc`), a `Graph` or a `Program`; `target` one of golden, emulator, sim
-    (Verilated RTL in process) and cocotb. `config` is a name or a `Config`; without it "base", or what a program was
-    compiled for. `memory_bandwidth` is in bytes per cycle (default: the bus width),
+    (Verilated RTL in process) and cocotb, the URI of a device (docs/driver.md) or an open `Device`, which several
+    sessions may share. `config` is a name or a `Config`; without it what the device has or a program was compiled for,
+    else "base". `memory_bandwidth` is in bytes per cycle (default: the bus width),
     `memory_latency` in cycles. A run that is not at its end after `max_cycles` raises DeviceError (None: no limit but
     the emulator's own): a WHILE_LOOP may be endless. Raises `tosaic.Error` subclasses.
     """
@@ -55,7 +57,7 @@ class Session:
     def __init__(
         self,
         model: str | pathlib.Path | Graph | Program,
-        target: str = "sim",
+        target: "str | Device" = "sim",
         config: str | Config | None = None,
         *,
         memory_bandwidth: int | None = None,
@@ -66,9 +68,13 @@ class Session:
         progress: Progress | None = None,
         shapes: Mapping[str, int | Sequence[int]] | None = None,
     ):
-        check_target(target)
-        chosen = find_config(config or "base")
-        self.target, self._progress = target, progress
+        self.device: Device | None = target if isinstance(target, Device) else None
+        """The device that runs the program, if the target is one."""
+        self._owns_device = False
+        if not isinstance(target, Device):
+            check_target(target)
+        self.target = target.name if isinstance(target, Device) else target
+        self._progress = progress
         self.memory_bandwidth, self.memory_latency = memory_bandwidth, memory_latency
         if memory_bandwidth is not None and memory_bandwidth < 1:
             raise InputError(f"memory bandwidth must be at least 1 byte per cycle, not {memory_bandwidth}")
@@ -77,8 +83,32 @@ class Session:
             raise InputError(f"max_cycles must be at least 1, not {max_cycles}")
         if memory_latency < 0:
             raise InputError(f"memory latency must be at least 0 cycles, not {memory_latency}")
+        on_device = self.device is not None or is_device(self.target)
+        if on_device and memory_bandwidth is not None:
+            raise InputError(f"{self.target}: a device's memory is as it is: leave memory bandwidth out")
         opened = open_model(model, shapes)
         encodings = encodings_of(model) if isinstance(model, str | pathlib.Path) else {}
+        if self.device is None and on_device:
+            self.device, self._owns_device = Device.open(self.target), True
+        try:
+            self._prepare(opened, encodings, config, optimize, keep_layers)
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(
+        self,
+        opened: Graph | Program,
+        encodings: Encodings,
+        config: str | Config | None,
+        optimize: bool,
+        keep_layers: bool,
+    ) -> None:
+        """Compiles the model for the configuration that was chosen, or that the target has."""
+        target, progress = self.target, self._progress
+        if config is None and self.device is not None and isinstance(opened, Graph):
+            config = self.device.configuration() or "base"
+        chosen = find_config(config or "base")
         self.graph = opened if isinstance(opened, Graph) else None
         self.program: Program | None = None
         self._runner: Runner | None = None
@@ -147,6 +177,17 @@ class Session:
         self.stats = self._statistics(result, seconds, bit_exact)
         return outputs
 
+    def close(self) -> None:
+        """Let go of the device that the session opened; of no meaning for other targets."""
+        if self.device is not None and self._owns_device:
+            self.device.close()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def timeline(self) -> list[Slice]:
         """When each unit worked on what in the last run: every GO, by the cycle model of the emulator.
 
@@ -199,7 +240,10 @@ class Session:
     def _execute(self, values: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], RunResult]:
         program = self.program
         assert program is not None
-        if self._runner is None:
+        device, max_cycles = self.device, self.max_cycles
+        if device is not None:
+            self._runner = lambda memory: device.run(program, memory, max_cycles)
+        elif self._runner is None:
             self._runner = make_runner(
                 self.target, program, self.memory_bandwidth, self.memory_latency, self.max_cycles
             )
@@ -224,8 +268,9 @@ class Session:
             "mac_utilization": None,
             "dram_read_bytes": None,
             "dram_write_bytes": None,
-            "memory_bandwidth": self.memory_bandwidth or self.config.word_bytes,
-            "memory_latency": self.memory_latency,
+            # A device's memory is what it is.
+            "memory_bandwidth": None if self.device else self.memory_bandwidth or self.config.word_bytes,
+            "memory_latency": None if self.device else self.memory_latency,
             "seconds": seconds,
             "bit_exact": bit_exact,
             "layers": [],

@@ -4,24 +4,31 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tosaic.compiler.ir.errors import InputError, UnsupportedError
+from tosaic.compiler.ir.errors import InputError
 from tosaic.compiler.program import Program
 from tosaic.sim.result import RunResult
 
+from .transports.uri import EXAMPLES, check_uri
+
 TARGETS = ("golden", "emulator", "sim", "cocotb")
-"""Where a network runs; a device URI (serial://, uio://, tcp://) will join them."""
+"""Where a network runs, beside devices, which have URIs (transports.uri)."""
 
 Runner = Callable[[np.ndarray], RunResult]
 
 
+def is_device(target: str) -> bool:
+    """Whether a target is a device's URI."""
+    return "://" in target
+
+
 def check_target(target: str) -> None:
-    """InputError for an unknown target, UnsupportedError for a device URI."""
-    if "://" in target:
-        raise UnsupportedError(
-            f"target {target!r}: boards are not connected yet; use one of {', '.join(TARGETS)}"
+    """InputError for a target or a device URI that cannot be."""
+    if is_device(target):
+        check_uri(target)
+    elif target not in TARGETS:
+        raise InputError(
+            f"there is no target {target!r}; use one of {', '.join(TARGETS)}, or a device: {EXAMPLES}"
         )
-    if target not in TARGETS:
-        raise InputError(f"there is no target {target!r}; use one of {', '.join(TARGETS)}")
 
 
 def make_runner(

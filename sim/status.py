@@ -19,13 +19,14 @@ def device_error(registers: Mapping[str, int], code: bytes) -> DeviceError:
 
 def standing(registers: Mapping[str, int], code: bytes) -> str:
     """Where every unit is."""
-    units = [unit for unit in Unit if unit != Unit.SEQUENCER]
-    places = {unit: registers[f"{unit.name}_PC"] for unit in units}
+    places = {unit: registers["PC" if unit == Unit.SEQUENCER else f"{unit.name}_PC"] for unit in Unit}
     where = ", ".join(f"{unit.name} at {pc} ({_instruction(code, pc)})" for unit, pc in places.items())
     return f"UNITS is 0x{registers['UNITS']:06x}, {where}"
 
 
 def _instruction(code: bytes, offset: int) -> str:
+    if offset >= len(code):
+        return "beyond this program: left from an earlier one"
     try:
         return str(decode(code[offset : offset + INSTRUCTION_BYTES]))
     except IllegalInstruction as error:

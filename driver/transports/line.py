@@ -1,0 +1,67 @@
+"""Lines of bytes: a serial port, or the pins of a simulated board."""
+
+import time
+from typing import Any, Protocol
+
+from tosaic.compiler.ir.errors import DeviceError, UnsupportedError
+
+DEFAULT_BAUD = 1_000_000
+
+
+class Line(Protocol):
+    """Bytes in both directions, in order, that may be lost, damaged or made up."""
+
+    def write(self, data: bytes) -> None:
+        """Send; DeviceError when the line is gone."""
+
+    def read(self, seconds: float) -> bytes:
+        """What has come, at least one byte unless nothing comes within `seconds`; DeviceError when it is gone."""
+
+    def pause(self, seconds: float) -> None:
+        """Let time go by on the other side."""
+
+    def close(self) -> None: ...
+
+
+class SerialLine:
+    """A serial port of this computer, a USB bridge's or a pseudo-terminal's."""
+
+    def __init__(self, path: str, baud: int = DEFAULT_BAUD):
+        try:
+            import serial
+        except ImportError:
+            raise UnsupportedError(
+                "boards on a serial line need the package pyserial: pip install 'tosaic[boards]'"
+            ) from None
+        self.path = path
+        try:
+            # Exclusive: two hosts on one line would answer for each other.
+            self._port: Any = serial.Serial(path, baud, timeout=0, write_timeout=5, exclusive=True)
+        except (serial.SerialException, OSError, ValueError) as error:
+            raise DeviceError(
+                f"serial://{path}: cannot be opened: {getattr(error, 'strerror', None) or error}"
+            ) from None
+        self._errors = (serial.SerialException, OSError, TypeError)
+
+    def write(self, data: bytes) -> None:
+        try:
+            self._port.write(data)
+        except self._errors as error:
+            raise self._gone(error) from None
+
+    def read(self, seconds: float) -> bytes:
+        try:
+            self._port.timeout = seconds
+            first = self._port.read(1)
+            return first + self._port.read(self._port.in_waiting) if first else b""
+        except self._errors as error:
+            raise self._gone(error) from None
+
+    def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def close(self) -> None:
+        self._port.close()
+
+    def _gone(self, error: Exception) -> DeviceError:
+        return DeviceError(f"serial://{self.path}: the line is gone (unplugged?): {error}")

@@ -1,0 +1,125 @@
+// Drives a Verilated board: clock, reset button, and the two pins of its UART. Loaded with ctypes; see simulator.py.
+
+#include "Vboard.h"
+#include "verilated.h"
+
+#include <deque>
+#include <memory>
+
+constexpr unsigned RESET_CYCLES = 4;
+constexpr unsigned QUIET_BITS = 24;  // More than a byte's pause between two bytes of an answer.
+
+class Board {
+  public:
+    uint64_t cycle = 0;
+
+    explicit Board(uint32_t bit_cycles) : bit_cycles_(bit_cycles), context_(new VerilatedContext), top_(new Vboard(context_.get(), "")) {
+        top_->uart_rx = 1;
+        reset();
+    }
+    ~Board() { top_->final(); }
+
+    // The reset button. Bytes on their way to the board are lost.
+    void reset() {
+        waiting_.clear();
+        send_left_ = receive_left_ = 0;
+        top_->rst = 1;
+        for (unsigned i = 0; i < RESET_CYCLES; ++i) edge();
+        top_->rst = 0;
+        edge();
+        quiet_ = 0;
+    }
+
+    void send(const uint8_t* bytes, uint64_t count) { waiting_.insert(waiting_.end(), bytes, bytes + count); }
+
+    // At most `max_cycles`; ends early when everything was sent, something was received, and the line is quiet.
+    uint64_t run(uint64_t max_cycles, uint8_t* received, uint64_t room) {
+        uint64_t count = 0;
+        for (uint64_t i = 0; i < max_cycles && count < room; ++i) {
+            drive();
+            edge();
+            ++cycle;
+            if (listen()) received[count++] = receive_byte_;
+            if (count && waiting_.empty() && !send_left_ && quiet_ > QUIET_BITS * bit_cycles_) break;
+        }
+        return count;
+    }
+
+    uint32_t leds() const { return top_->leds; }
+
+  private:
+    void edge() {
+        top_->clk = 0;
+        top_->eval();
+        top_->clk = 1;
+        top_->eval();
+    }
+
+    // The host's transmitter: start bit, 8 bits, stop bit.
+    void drive() {
+        if (send_left_ && --send_timer_) return;
+        if (send_left_) --send_left_;
+        if (!send_left_) {
+            if (waiting_.empty()) {
+                top_->uart_rx = 1;
+                return;
+            }
+            send_bits_ = 0x200u | unsigned(waiting_.front()) << 1;
+            waiting_.pop_front();
+            send_left_ = 10;
+        }
+        top_->uart_rx = send_bits_ & 1;
+        send_bits_ >>= 1;
+        send_timer_ = bit_cycles_;
+    }
+
+    // The host's receiver: samples in the middle of each bit. True when a byte with its stop bit is there.
+    bool listen() {
+        const bool level = top_->uart_tx;
+        ++quiet_;
+        if (!receive_left_) {
+            if (!level) {
+                receive_left_ = 10;
+                receive_timer_ = bit_cycles_ / 2 + 1;
+            }
+            if (!level) quiet_ = 0;
+            if (level || --receive_timer_) return false;
+        } else if (--receive_timer_) {
+            return false;
+        }
+        quiet_ = 0;
+        receive_bits_ = receive_bits_ >> 1 | unsigned(level) << 9;
+        receive_timer_ = bit_cycles_;
+        if (--receive_left_) return false;
+        receive_byte_ = receive_bits_ >> 1 & 0xFF;
+        return level;
+    }
+
+    const uint32_t bit_cycles_;
+    std::unique_ptr<VerilatedContext> context_;
+    std::unique_ptr<Vboard> top_;
+    std::deque<uint8_t> waiting_;
+    unsigned send_bits_ = 0, send_left_ = 0, send_timer_ = 0;
+    unsigned receive_bits_ = 0, receive_left_ = 0, receive_timer_ = 0;
+    uint64_t quiet_ = 0;
+    uint8_t receive_byte_ = 0;
+};
+
+extern "C" {
+
+Board* board_create(uint32_t bit_cycles) { return new Board(bit_cycles); }
+
+void board_destroy(Board* b) { delete b; }
+
+void board_reset(Board* b) { b->reset(); }
+
+void board_send(Board* b, const uint8_t* bytes, uint64_t count) { b->send(bytes, count); }
+
+uint64_t board_run(Board* b, uint64_t max_cycles, uint8_t* received, uint64_t room) {
+    return b->run(max_cycles, received, room);
+}
+
+uint64_t board_cycle(Board* b) { return b->cycle; }
+
+uint32_t board_leds(Board* b) { return b->leds(); }
+}

@@ -1,0 +1,128 @@
+"""A board's RTL as a shared library: bytes go in at one pin of its UART and come out at the other."""
+
+import ctypes
+import dataclasses
+import hashlib
+import importlib.metadata
+import pathlib
+from collections.abc import Callable
+
+from ..rtl.build import (
+    COMMON_FLAGS,
+    FAST_FLAGS,
+    SLOW_FLAGS,
+    VERILOG_BYTES_PER_SECOND,
+    compiler_version,
+    verilate,
+)
+from ..rtl.cache import cached, progress
+from ..rtl.verilog import source_digest
+
+HERE = pathlib.Path(__file__).parent
+BENCH, HARNESS = "board_bench.v", "harness.cpp"
+VERILATOR_FLAGS = (
+    *("--cc", "--top-module", "board_bench", "--prefix", "Vboard"),
+    *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "--no-timing"),
+    *("-Wno-lint", "-Wno-ALWNEVER", "-Wno-fatal", "--output-split", "20000"),
+)
+_ROOM = 1 << 16
+
+
+@dataclasses.dataclass(frozen=True)
+class BoardRtl:
+    """What to simulate: Verilog of a module `board` with the ports of BoardTop.
+
+    `key` names everything the Verilog depends on beside the sources of this package; `verilog()` makes it, which takes
+    a while and happens only when the simulator is not in the cache.
+    """
+
+    name: str
+    key: str
+    bit_cycles: int
+    """Clock cycles per bit of its UART."""
+    sources: tuple[pathlib.Path, ...]
+    """Folders with the Python sources of the hardware."""
+    verilog: Callable[[], str]
+
+
+def board_library(rtl: BoardRtl) -> pathlib.Path:
+    """The shared library of a board; built when it is not in the cache, which takes a minute or so."""
+
+    def elaborate(path: pathlib.Path) -> None:
+        with progress(f"writing the Verilog of the board {rtl.name}, once"):
+            path.write_text(rtl.verilog())
+
+    key = source_digest(rtl.key, rtl.sources)
+    verilog_path = cached("board-verilog", rtl.name, key, ".v", elaborate)
+    verilog = verilog_path.read_bytes()
+    digest = hashlib.sha256(verilog)
+    for name in (BENCH, HARNESS):
+        digest.update((HERE / name).read_bytes())
+    flags = (VERILATOR_FLAGS, FAST_FLAGS, SLOW_FLAGS, COMMON_FLAGS)
+    digest.update(repr((flags, importlib.metadata.version("verilator"), compiler_version())).encode())
+    seconds = max(len(verilog) // VERILOG_BYTES_PER_SECOND, 10)
+
+    def make(path: pathlib.Path) -> None:
+        with progress(f"building the simulator of the board {rtl.name}, about {seconds} s, once"):
+            verilate([HERE / BENCH, verilog_path], HERE / HARNESS, path, options=VERILATOR_FLAGS)
+
+    return cached("board", rtl.name, digest.hexdigest()[:20], ".so", make)
+
+
+_HANDLE, _U32, _U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
+_SIGNATURES = {
+    "create": ([_U32], _HANDLE),
+    "destroy": ([_HANDLE], None),
+    "reset": ([_HANDLE], None),
+    "send": ([_HANDLE, ctypes.c_char_p, _U64], None),
+    "run": ([_HANDLE, _U64, ctypes.c_char_p, _U64], _U64),
+    "cycle": ([_HANDLE], _U64),
+    "leds": ([_HANDLE], _U32),
+}
+
+
+class BoardSimulator:
+    """One board, just out of reset. Its clock runs only inside `run`. Calls release the GIL."""
+
+    def __init__(self, rtl: BoardRtl):
+        self.rtl = rtl
+        self._functions = ctypes.CDLL(str(board_library(rtl)))
+        for name, (arguments, result) in _SIGNATURES.items():
+            function = getattr(self._functions, f"board_{name}")
+            function.argtypes, function.restype = arguments, result
+        self._received = ctypes.create_string_buffer(_ROOM)
+        self._handle = self._functions.board_create(rtl.bit_cycles)
+
+    def close(self) -> None:
+        """Free the simulator; it cannot be used any more."""
+        if self._handle:
+            self._functions.board_destroy(self._handle)
+            self._handle = None
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            self.close()
+
+    def reset(self) -> None:
+        """Press the board's reset button."""
+        self._functions.board_reset(self._handle)
+
+    def send(self, data: bytes) -> None:
+        """Bytes that the host puts on the line, one after the other, from now on."""
+        self._functions.board_send(self._handle, data, len(data))
+
+    def run(self, max_cycles: int) -> bytes:
+        """What the host receives in `max_cycles`; ends early when all is sent and an answer is complete."""
+        count = self._functions.board_run(self._handle, max_cycles, self._received, _ROOM)
+        return self._received.raw[:count]
+
+    @property
+    def cycle(self) -> int:
+        """Clock cycles since the board was made."""
+        return self._functions.board_cycle(self._handle)
+
+    @property
+    def leds(self) -> dict[str, bool]:
+        """The lamps."""
+        lit = self._functions.board_leds(self._handle)
+        return {name: bool(lit >> bit & 1) for bit, name in enumerate(("busy", "link", "irq"))}
