@@ -12,7 +12,7 @@ from tosaic.hw.isa import ISA_HASH
 from tosaic.sim.registers import Registers
 from tosaic.sim.result import RunResult
 
-from .transports import Transport, open_transport
+from .transports import Transport, Unreachable, open_transport
 
 RESET_SECONDS = 5.0
 """Far more than a soft reset takes, which gives up on its bus after 65,536 cycles."""
@@ -65,12 +65,11 @@ class Device:
             self._loaded = None
         try:
             return self._run(program, window, max_cycles)
-        except DeviceError:
+        except Unreachable:
             self._loaded = None
-            self._recover()
             raise
         except BaseException:
-            # Ctrl-C: leave no program running behind.
+            # Ctrl-C, too, leaves no program running behind.
             self._loaded = None
             self._recover()
             raise

@@ -2,6 +2,7 @@
 
 import contextlib
 import hmac
+import os
 import secrets
 import socket
 import struct
@@ -40,6 +41,10 @@ class _BadRequest(Exception):
     pass
 
 
+def _reason(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
 class _Turn:
     """Who has the device; one at a time, first come first served as threads are."""
 
@@ -75,7 +80,7 @@ class BoardServer:
         try:
             self._listener = socket.create_server((host, port))
         except OSError as error:
-            raise DeviceError(f"cannot serve on {host}:{port}: {error.strerror or error}") from None
+            raise DeviceError(f"cannot serve on {host}:{port}: {_reason(error)}") from None
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
         self._thread = threading.Thread(target=self._listen, name="board server", daemon=True)
         self._thread.start()
@@ -173,7 +178,11 @@ class _Client:
             return self._acquire(*fields)
         if not self._has_device:
             return Outcome.NOT_ACQUIRED, b"the device was not acquired"
-        return Outcome.OK, self._execute(request, fields, data)
+        try:
+            return Outcome.OK, self._execute(request, fields, data)
+        except (struct.error, ValueError, OverflowError) as error:
+            # Fields that no register and no byte of memory could have.
+            raise _BadRequest(f"{request.name}: {error}") from None
 
     def _acquire(self, seconds: int) -> tuple[Outcome, bytes]:
         if self._has_device:

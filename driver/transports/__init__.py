@@ -1,6 +1,6 @@
 """Ways to a machine: registers, memory and its interrupt, whatever lies between."""
 
-from .base import Transport
+from .base import Transport, Unreachable
 from .bridge import BridgeTransport
 from .in_process import RtlTransport
 from .line import Line
@@ -15,6 +15,7 @@ __all__ = [
     "TcpTransport",
     "Transport",
     "UioTransport",
+    "Unreachable",
     "open_transport",
     "register_scheme",
 ]

@@ -3,10 +3,15 @@
 import abc
 import time
 
+from tosaic.compiler.ir.errors import DeviceError
 from tosaic.hw.bridge.protocol import Identity
 
 POLL_SECONDS = (0.0005, 0.05)
 """First and longest pause between two looks at STATUS, where no interrupt reaches the host."""
+
+
+class Unreachable(DeviceError):
+    """Nothing gets through to the device; trying again at once would only take long."""
 
 
 class Transport(abc.ABC):

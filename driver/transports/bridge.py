@@ -7,7 +7,7 @@ from tosaic.compiler.ir.errors import DeviceError
 from tosaic.hw.bridge.frames import FrameDecoder, encode_request
 from tosaic.hw.bridge.protocol import IDENTITY_BYTES, Identity, Operation, Status
 
-from .base import Transport
+from .base import Transport, Unreachable
 from .line import Line
 
 TRIES = 8
@@ -129,7 +129,7 @@ class BridgeTransport(Transport):
                 if content[0] == self._sequence and len(content) >= 2:
                     return content[-1], content[1:-1]
         self._greeted = False
-        raise DeviceError(
+        raise Unreachable(
             f"{self.name}: the board does not answer: {TRIES} times {operation.name} at 0x{address:x}, "
             f"{self._decoder.damaged} damaged frames; is it plugged in, configured, and at this baud rate?"
         )

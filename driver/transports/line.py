@@ -5,6 +5,8 @@ from typing import Any, Protocol
 
 from tosaic.compiler.ir.errors import DeviceError, UnsupportedError
 
+from .base import Unreachable
+
 DEFAULT_BAUD = 1_000_000
 
 
@@ -63,5 +65,5 @@ class SerialLine:
     def close(self) -> None:
         self._port.close()
 
-    def _gone(self, error: Exception) -> DeviceError:
-        return DeviceError(f"serial://{self.path}: the line is gone (unplugged?): {error}")
+    def _gone(self, error: Exception) -> Unreachable:
+        return Unreachable(f"serial://{self.path}: the line is gone (unplugged?): {error}")

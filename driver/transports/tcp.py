@@ -6,7 +6,7 @@ import struct
 from tosaic.compiler.ir.errors import DeviceError
 from tosaic.hw.bridge.protocol import IDENTITY_BYTES, Identity
 
-from .base import Transport
+from .base import Transport, Unreachable
 from .wire import (
     ADMITTED,
     FIELDS,
@@ -104,7 +104,7 @@ class TcpTransport(Transport):
             answer = receive_message(self._connection)
         except ConnectionEnded as error:
             self.close()
-            raise DeviceError(f"{self.name}: the connection to the board server is lost: {error}") from None
+            raise Unreachable(f"{self.name}: the connection to the board server is lost: {error}") from None
         if answer[0] != Outcome.OK:
             raise DeviceError(f"{self.name}: {answer[1:].decode(errors='replace')}")
         return answer[1:]

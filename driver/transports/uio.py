@@ -31,6 +31,11 @@ class UioTransport(Transport):
         self._maps: list[mmap.mmap] = []
         buffer = sysfs / "u-dma-buf" / pathlib.Path(memory).name
         base, size = self._number(buffer / "phys_addr"), self._number(buffer / "size")
+        if base + size > 1 << 32:
+            raise DeviceError(
+                f"{self.name}: the buffer {memory} ends at bus address 0x{base + size:x}, the machine reaches 4 GiB: "
+                "put it into a reserved region below"
+            )
         registers = self._open(device)
         try:
             self._registers = self._map(registers, REGISTER_BYTES, device)
@@ -43,12 +48,6 @@ class UioTransport(Transport):
         # A plain file, as in tests, has no interrupts to wait for.
         self._has_interrupts = not os.path.isfile(device)
         self.identity = Identity("uio", base, size, 0, 1 << 15)
-        if base + size > 1 << 32:
-            self.close()
-            raise DeviceError(
-                f"{self.name}: the buffer {memory} ends at bus address 0x{base + size:x}, the machine reaches 4 GiB: "
-                "put it into a reserved region below"
-            )
 
     def read_registers(self, offset: int, count: int) -> list[int]:
         self._check(offset, 4 * count, REGISTER_BYTES)

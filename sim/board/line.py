@@ -3,8 +3,9 @@
 from .simulator import BoardSimulator
 
 CYCLES_PER_LOOK = 20_000
-IDLE_CYCLES = 120_000
-"""Cycles that a read without an answer lets go by; far more than any answer takes to begin."""
+ANSWER_CYCLES = 20_000
+"""Several times what the longest request takes from its last bit to its answer's first."""
+BYTE_BITS = 10
 
 
 class VirtualLine:
@@ -16,16 +17,23 @@ class VirtualLine:
 
     def __init__(self, board: BoardSimulator):
         self.board = board
+        self._sent_at = 0
+        """The cycle in which everything written so far has left the host."""
 
     def write(self, data: bytes) -> None:
         self.board.send(data)
+        self._sent_at = (
+            max(self._sent_at, self.board.cycle) + len(data) * BYTE_BITS * self.board.rtl.bit_cycles
+        )
 
     def read(self, seconds: float) -> bytes:
-        """What comes within IDLE_CYCLES, at once when an answer is complete; `seconds` mean nothing here."""
-        for _ in range(IDLE_CYCLES // CYCLES_PER_LOOK):
+        """What comes until ANSWER_CYCLES after all was sent, at once when an answer is complete. `seconds` only tell
+        whether to wait at all."""
+        end = max(self._sent_at, self.board.cycle) + ANSWER_CYCLES
+        while seconds > 0 and self.board.cycle < end:
             if received := self.board.run(CYCLES_PER_LOOK):
                 return received
-        return b""
+        return self.board.run(1)
 
     def pause(self, seconds: float) -> None:
         """Let the board work."""

@@ -125,10 +125,11 @@ def test_wrong_inputs(image):
 
 def test_wrong_sessions(tmp_path):
     assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, target="gpu")) == (
-        "there is no target 'gpu'; use one of golden, emulator, sim, cocotb"
+        "there is no target 'gpu'; use one of golden, emulator, sim, cocotb, or a device: "
+        "serial:///dev/ttyUSB1?baud=1000000, uio:///dev/uio0?memory=/dev/udmabuf0, tcp://host:7626"
     )
-    assert raised(tosaic.UnsupportedError, lambda: tosaic.Session(TINY, target="tcp://fpga:1234")) == (
-        "target 'tcp://fpga:1234': boards are not connected yet; use one of golden, emulator, sim, cocotb"
+    assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, target="jtag://fpga")).startswith(
+        "jtag://fpga: there is no transport 'jtag'; there are serial, sim, tcp, uio, virtual: "
     )
     assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, config="huge")) == (
         "no configuration is called 'huge'; there are nano, small, base, large"

@@ -1,0 +1,138 @@
+"""Registers and memory mapped into user space, on files: a thread plays the machine, by the RTL."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from device_programs import check_run, loading, tiny
+
+import tosaic
+from tosaic.driver.transports import RtlTransport, UioTransport
+from tosaic.driver.transports.uio import REGISTER_BYTES
+from tosaic.hw.config import get_config
+from tosaic.hw.csr_map import REGISTER, REGISTERS, Access
+
+pytestmark = pytest.mark.xdist_group("nano")
+BYTES = 64 << 10
+CONTROL = REGISTER["CONTROL"].offset // 4
+IRQ = REGISTER["IRQ"].offset // 4
+STORED = [
+    register.offset // 4 for register in REGISTERS if register.mask(Access.RW) and register.name != "CONTROL"
+]
+SHOWN = [register.offset // 4 for register in REGISTERS if not register.mask(Access.RW)]
+
+
+class PostedUio(UioTransport):
+    """The bus orders a read behind the writes before it; here the thread has to get round to it."""
+
+    def write_register(self, offset, value):
+        super().write_register(offset, value)
+        while offset == 4 * CONTROL and self.read_registers(offset, 1) != [0]:
+            time.sleep(0)
+
+
+class FakeUio(threading.Thread):
+    """Files in place of /dev/uio0 and /dev/udmabuf0. What the driver writes goes to an accelerator, whose registers
+    appear in the file; memory is shared."""
+
+    def __init__(self, folder):
+        super().__init__(daemon=True)
+        self.device, self.buffer, self.sysfs = folder / "uio0", folder / "udmabuf0", folder / "class"
+        entry = self.sysfs / "u-dma-buf" / "udmabuf0"
+        entry.mkdir(parents=True)
+        (entry / "phys_addr").write_text("0x10000000\n")
+        (entry / "size").write_text(f"{BYTES}\n")
+        self.device.write_bytes(bytes(REGISTER_BYTES))
+        self.buffer.write_bytes(bytes(BYTES))
+        self.registers = np.memmap(self.device, np.uint32, "r+")
+        self.memory = np.memmap(self.buffer, np.uint8, "r+")
+        self.rtl = RtlTransport(get_config("nano"), memory_bytes=BYTES)
+        self.rtl._harness.set_memory(self.memory, 0x10000000)
+        self.stop = threading.Event()
+        self.show()
+
+    def show(self):
+        for index in SHOWN:
+            (self.registers[index],) = self.rtl.read_registers(4 * index, 1)
+        self.shown_irq = int(self.registers[IRQ])
+
+    def run(self):
+        while not self.stop.is_set():
+            if int(self.registers[IRQ]) != self.shown_irq:
+                self.rtl.write_register(4 * IRQ, int(self.registers[IRQ]))
+            for index in STORED:
+                self.rtl.write_register(4 * index, int(self.registers[index]))
+            if order := int(self.registers[CONTROL]):
+                self.rtl.write_register(4 * CONTROL, order)
+            self.rtl._harness.run(200)
+            self.show()
+            if order:
+                self.registers[CONTROL] = 0
+
+    def close(self):
+        self.stop.set()
+        self.join()
+        self.rtl.close()
+
+
+@pytest.fixture
+def fake(tmp_path):
+    made = FakeUio(tmp_path)
+    yield made
+    if made.is_alive():
+        made.close()
+
+
+def test_registers_and_memory(fake):
+    transport = UioTransport(str(fake.device), str(fake.buffer), fake.sysfs)
+    assert (transport.identity.memory_base, transport.identity.memory_bytes) == (0x10000000, BYTES)
+    transport.write_memory(5, b"hello")
+    assert fake.memory[5:10].tobytes() == b"hello" == transport.read_memory(5, 5)
+    transport.write_register(REGISTER["WATCHDOG"].offset, 0xDEADBEEF)
+    assert fake.registers[REGISTER["WATCHDOG"].offset // 4] == 0xDEADBEEF
+    assert transport.read_registers(0, 1) == [0x41534F54]
+    with pytest.raises(
+        tosaic.DeviceError, match=rf"^uio://.*: 8 bytes at 0xfffc lie outside its {BYTES} bytes$"
+    ):
+        transport.read_memory(BYTES - 4, 8)
+    with pytest.raises(tosaic.DeviceError, match=r"^uio://.*: 4 bytes at 0x1000 lie outside its 4096 bytes$"):
+        transport.write_register(4096, 0)
+    assert transport.reset() is False
+    transport.close()
+
+
+def test_missing_parts(fake, tmp_path):
+    with pytest.raises(
+        tosaic.DeviceError, match=r"^uio://.*none: .*none cannot be opened: No such file or directory$"
+    ):
+        UioTransport(str(tmp_path / "none"), str(fake.buffer), fake.sysfs)
+    with pytest.raises(
+        tosaic.DeviceError, match=r"phys_addr does not tell the buffer's address: load u-dma-buf"
+    ):
+        UioTransport(str(fake.device), "/dev/udmabuf7", fake.sysfs)
+    (fake.sysfs / "u-dma-buf" / "udmabuf0" / "size").write_text(str(2 * BYTES))
+    with pytest.raises(tosaic.DeviceError, match=r"^uio://.*udmabuf0 cannot be mapped: "):
+        UioTransport(str(fake.device), str(fake.buffer), fake.sysfs)
+    (fake.sysfs / "u-dma-buf" / "udmabuf0" / "size").write_text(str(BYTES))
+    (fake.sysfs / "u-dma-buf" / "udmabuf0" / "phys_addr").write_text("0xffffffff0000")
+    with pytest.raises(
+        tosaic.DeviceError, match=r"the machine reaches 4 GiB: put it into a reserved region below$"
+    ):
+        UioTransport(str(fake.device), str(fake.buffer), fake.sysfs)
+
+
+def test_networks_run(fake):
+    """By the ordinary driver; after a fault, too."""
+    fake.start()
+    device = tosaic.Device(PostedUio(str(fake.device), str(fake.buffer), fake.sysfs))
+    program = tiny("nano")
+    check_run(device, program, 1)
+    check_run(device, program, 2)
+    far = loading("nano", BYTES)
+    with pytest.raises(
+        tosaic.DeviceError, match=r"^uio://.*: MEMORY_RANGE in LOAD at program counter 16 \(LOAD_GO "
+    ):
+        device.run(far, far.memory())
+    check_run(device, program, 3)
+    device.close()
