@@ -86,7 +86,8 @@ class Registers:
         marks = []
         for index in range(self.read("MARK_COUNT")):
             self.write("MARK_INDEX", index)
-            marks.append(tuple(self._port.read_registers(REGISTER["MARK_LAYER"].offset, 2)))
+            layer, cycle = self._port.read_registers(REGISTER["MARK_LAYER"].offset, 2)
+            marks.append((layer, cycle))
         values = self.all()
         width = config.word_bytes
         return RunResult(

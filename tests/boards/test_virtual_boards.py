@@ -21,7 +21,7 @@ ON = [pytest.param(name, marks=pytest.mark.xdist_group(f"virtual_{name}")) for n
 def test_digits(name):
     """The digits network, on real images; the second run sends only its image."""
     with np.load(DIGITS / "images.npz") as archive:
-        images = archive["images"]
+        images = archive["inputs"][:2]
     with tosaic.Session(DIGITS / "digits.tosa", f"virtual://{name}") as session:
         assert session.config.name == VIRTUAL_BOARDS[name].config
         device = session.device
@@ -30,8 +30,8 @@ def test_digits(name):
             name,
             VIRTUAL_BOARDS[name].memory_bytes,
         )
-        for image in images[:2]:
-            session.run({"image": image.reshape(1, 8, 8, 1)}, check=True)
+        for image in images:
+            session.run({"image": image[None]}, check=True)
 
 
 @pytest.mark.xdist_group("virtual_ulx3s")
