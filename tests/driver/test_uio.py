@@ -61,9 +61,11 @@ class FakeUio(threading.Thread):
         while not self.stop.is_set():
             if int(self.registers[IRQ]) != self.shown_irq:
                 self.rtl.write_register(4 * IRQ, int(self.registers[IRQ]))
+            # First: what was written before the order must be there before the order is.
+            order = int(self.registers[CONTROL])
             for index in STORED:
                 self.rtl.write_register(4 * index, int(self.registers[index]))
-            if order := int(self.registers[CONTROL]):
+            if order:
                 self.rtl.write_register(4 * CONTROL, order)
             self.rtl._harness.run(200)
             self.show()
