@@ -8,6 +8,7 @@ from tosaic.compiler.quantizer.calibration import METHODS, Statistics, wanted_ch
 from tosaic.compiler.quantizer.canonical import canonical
 from tosaic.compiler.quantizer.encoding import Encoding
 from tosaic.compiler.quantizer.equalize import equalize
+from tosaic.compiler.quantizer.grids import take_grids
 from tosaic.compiler.quantizer.masks import soften_masks
 from tosaic.compiler.quantizer.plan import Plan
 from tosaic.compiler.quantizer.rewrite import Counterpart, Quantized, rewrite
@@ -23,5 +24,6 @@ __all__ = [
     "equalize",
     "rewrite",
     "soften_masks",
+    "take_grids",
     "wanted_channels",
 ]

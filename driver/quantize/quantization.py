@@ -16,6 +16,7 @@ from tosaic.compiler.quantizer import (
     equalize,
     rewrite,
     soften_masks,
+    take_grids,
     wanted_channels,
 )
 from tosaic.driver.session import Progress
@@ -70,12 +71,14 @@ def quantize_graph(
         )
     samples = split_samples(graph, calibration)
     work = canonical(graph, _evaluate_constant)
+    forced = take_grids(work)
     statistics = calibrate(work, samples, method, progress)
     if soften_masks(work, statistics):
         statistics = calibrate(work, samples, method, progress)
-    if equalization and equalize(work, statistics, ACTIVATIONS[activations]):
+    # Grids that the model brings must keep their scales.
+    if equalization and not forced and equalize(work, statistics, ACTIVATIONS[activations]):
         statistics = calibrate(work, samples, method, progress)
-    plan = Plan(work, statistics, ACTIVATIONS[activations], method, correct_bias=correct_bias)
+    plan = Plan(work, statistics, ACTIVATIONS[activations], method, forced, correct_bias)
     return Quantization(graph, work, rewrite(plan), samples)
 
 

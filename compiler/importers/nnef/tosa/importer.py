@@ -11,6 +11,7 @@ from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.layout_pass import cancel_transposes
 from tosaic.compiler.importers.nnef.graph import Operation, TensorValue, tensors_in
 from tosaic.compiler.importers.nnef.model import NnefModel, load_model
+from tosaic.compiler.importers.nnef.quantization_file import Quantization
 from tosaic.compiler.importers.nnef.standard_library import compound_operations
 from tosaic.compiler.importers.nnef.tosa import (
     convolution,
@@ -211,6 +212,14 @@ class Importer:
         assert producer is not None
         return str(producer.arguments["label"])
 
+    def _check_range(self, name: str, entry: Quantization) -> None:
+        low, high = entry.parameters.get("min", 0.0), entry.parameters["max"]
+        assert isinstance(low, float) and isinstance(high, float)
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise UnsupportedError(
+                f"{entry.position}: {name!r} is quantized from {low} to {high}; give it a range that goes up"
+            )
+
     def _quantized(self, tensor: TensorValue, held: str) -> str:
         """The tensor after what `graph.quant` says of it (7.1)."""
         for name in self.names.get(id(tensor), []):
@@ -220,6 +229,7 @@ class Importer:
                     raise UnsupportedError(
                         f"{entry.position}: {name!r} is a tensor<{tensor.data}>; only scalars can be quantized"
                     )
+                self._check_range(name, entry)
                 numbers = {k: float(v) for k, v in entry.parameters.items() if isinstance(v, int | float)}
                 bits = int(numbers.pop("bits"))
                 held = quantization.quantized(self.low, held, entry.algorithm, numbers, bits)
