@@ -1,7 +1,7 @@
 """Whole tensors to data units: the choice of payload type and quantizer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -119,12 +119,19 @@ def encode_model(
     topology: TopologyUnit | None = None,
     quantization: QuantizationUnit | None = None,
 ) -> bytes:
-    """A bitstream: NNR_STR, NNR_MPS, topology and quantization if given, one data unit per tensor, in order."""
+    """A bitstream: NNR_STR, NNR_MPS, topology and quantization if given, one data unit per tensor, in order.
+
+    With a topology, tensors of fewer than two dimensions are kept exactly: in a network they are biases and scales,
+    which are few and matter much.
+    """
+    exact = replace(settings, method="lossless", integer_step=0.0) if topology else settings
     flags = NNR_QCB if settings.method == "codebook" else NNR_QSU
     # sparsification_flag says that it was applied; how well the network does at other thresholds nobody measured.
     sparsification = () if settings.sparsity else None
     parameters = ModelParameterSet(topology is not None, flags, sparsification=sparsification)
     units: list[Unit] = [StartUnit(), parameters]
     units += [unit for unit in (topology, quantization) if unit]
-    units += [encode_unit(name, values, settings) for name, values in tensors.items()]
+    units += [
+        encode_unit(name, values, settings if values.ndim >= 2 else exact) for name, values in tensors.items()
+    ]
     return write_units(units)

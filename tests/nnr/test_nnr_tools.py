@@ -22,7 +22,7 @@ from tosaic.nnr.reduce import (
     sparsify,
     threshold_for,
 )
-from tosaic.nnr.units import ModelParameterSet
+from tosaic.nnr.units import ModelParameterSet, StorageFormat, TopologyUnit
 
 WEIGHTS = np.random.default_rng(11).laplace(0, 1, 4000).astype(np.float32)
 
@@ -251,3 +251,12 @@ def test_settings_are_checked() -> None:
     ):
         with pytest.raises(NnrError, match=message):
             Settings(**arguments)
+
+
+def test_biases_and_scales_of_a_network_are_kept() -> None:
+    """With a topology; tensors that come without one may be of any shape."""
+    tensors = {"w": WEIGHTS.reshape(40, 100), "bias": WEIGHTS[:40], "scale": WEIGHTS[:1].reshape(())}
+    topology = TopologyUnit(StorageFormat.NNEF, b"graph")
+    for unit, expected in ((topology, [1, 3, 3]), (None, [1, 1, 1])):
+        data = encode_model(tensors, Settings("uniform"), topology=unit)
+        assert [tensor.unit.payload_type for tensor in read_bitstream(data).tensors] == expected

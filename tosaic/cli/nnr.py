@@ -12,7 +12,7 @@ from tosaic.cli import options
 from tosaic.cli.files import check_file, writing
 from tosaic.cli.nnr_listing import print_tensors, print_units
 from tosaic.compiler.ir.errors import InputError
-from tosaic.nnr import NnrError, read_bitstream
+from tosaic.nnr import Bitstream, NnrError, read_bitstream
 from tosaic.nnr.encoder import METHODS, Settings, encodable, encode_model
 from tosaic.nnr.units import StorageFormat
 
@@ -113,7 +113,7 @@ def _is_nnef(model: pathlib.Path) -> bool:
 def _encode_nnef(model: pathlib.Path, output: pathlib.Path, settings: Settings) -> None:
     from tosaic.nnr import nnef_carriage
 
-    if output.suffix == ".nnr":
+    if output.suffix and not output.is_dir():
         _write(output, nnef_carriage.encode_nnef(model, settings))
         return
     with writing(output):
@@ -123,8 +123,6 @@ def _encode_nnef(model: pathlib.Path, output: pathlib.Path, settings: Settings) 
 
 def _write(output: pathlib.Path, data: bytes) -> None:
     check_file(output)
-    if output.suffix != ".nnr":
-        raise InputError(f"{output}: a bitstream's name ends with .nnr")
     with writing(output):
         output.write_bytes(data)
     print(f"{output}: {len(read_bitstream(data).tensors)} tensors, {len(data):,} bytes")
@@ -172,7 +170,7 @@ def decode(
     if source.is_dir():
         _decode_carried_nnef(source, output)
         return
-    found = read_bitstream(_read(source))
+    found = _read(source)
     with writing(output):
         if output.suffix == ".npz":
             tensors = {name: tensor.decode() for tensor in found.tensors for name in tensor.unit.ref_ids}
@@ -218,15 +216,17 @@ def inspect(
     verbose: options.Verbose = False,
 ) -> None:
     """List units and tensors: sizes, bits per weight, ratio to the plain values. Exit 1 if a tensor is damaged."""
-    found = read_bitstream(_read(bitstream))
+    found = _read(bitstream)
     print_units(found)
     damaged = print_tensors(found)
     if damaged:
         raise NnrError(f"{bitstream}: {len(damaged)} of {len(found.tensors)} tensors: {damaged[0]}")
 
 
-def _read(path: pathlib.Path) -> bytes:
+def _read(path: pathlib.Path) -> Bitstream:
     try:
-        return path.read_bytes()
+        return read_bitstream(path.read_bytes())
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except NnrError as error:
+        raise NnrError(f"{path}: {error}") from None

@@ -8,6 +8,7 @@ from tosaic.nnr.payload import PayloadType
 from tosaic.nnr.units import (
     NNR_QSU,
     AggregateUnit,
+    DataUnit,
     ModelParameterSet,
     Placed,
     QuantizationUnit,
@@ -36,6 +37,8 @@ def _details(placed: Placed) -> str:
         return f"  {unit.storage_format.name}, {len(unit.data):,} bytes, stored {unit.compression.name}"
     if isinstance(unit, ModelParameterSet) and unit.quantization_method_flags & NNR_QSU:
         return f"  qp_density {unit.qp_density}, quantization_parameter {unit.quantization_parameter}"
+    if isinstance(unit, DataUnit):
+        return f"  {', '.join(unit.ref_ids)}"
     if isinstance(unit, AggregateUnit):
         return f"  {unit.aggregate_type.name}, {len(unit.units)} units"
     return ""
