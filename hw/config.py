@@ -40,11 +40,12 @@ class Config:
     """Depth of each unit's command queue."""
     semaphores: int = 16
     cabac_engines: int = 1
-    """Weight decoders side by side: 1, 2 or 4."""
+    """Weight decoders side by side: 1, 2 or 4; 0: programs with compressed weights do not run."""
 
     def __post_init__(self) -> None:
         for field, value in dataclasses.asdict(self).items():
-            if field != "name" and (not isinstance(value, int) or value < 1):
+            least = 0 if field == "cabac_engines" else 1
+            if field != "name" and (not isinstance(value, int) or value < least):
                 raise ValueError(f"{field} must be a positive integer, not {value!r}")
         for field in ("columns", "am_bytes", "am_banks", "wm_bytes", "vector_slots", "vector_registers"):
             value = getattr(self, field)
@@ -54,8 +55,8 @@ class Config:
             raise ValueError(f"columns must be at least 4, not {self.columns}")
         if self.rows > self.columns:
             raise ValueError(f"rows must be at most columns ({self.columns}), not {self.rows}")
-        if self.cabac_engines not in (1, 2, 4):
-            raise ValueError(f"cabac_engines must be 1, 2 or 4, not {self.cabac_engines}")
+        if self.cabac_engines not in (0, 1, 2, 4):
+            raise ValueError(f"cabac_engines must be 0, 1, 2 or 4, not {self.cabac_engines}")
         if self.vector_slots < self.vector_latency_cycles:
             raise ValueError(
                 f"vector_slots must be at least vector_latency_cycles ({self.vector_latency_cycles}), "
@@ -91,7 +92,16 @@ class Config:
 CONFIGS: dict[str, Config] = {
     config.name: config
     for config in (
-        Config("nano", rows=2, columns=4, am_bytes=64 << 10, am_banks=4, wm_bytes=32 << 10, line_pixels=128),
+        Config(
+            "nano",
+            rows=2,
+            columns=4,
+            am_bytes=64 << 10,
+            am_banks=4,
+            wm_bytes=32 << 10,
+            line_pixels=128,
+            cabac_engines=0,
+        ),
         Config(
             "small", rows=8, columns=8, am_bytes=128 << 10, am_banks=4, wm_bytes=64 << 10, line_pixels=128
         ),

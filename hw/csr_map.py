@@ -9,7 +9,7 @@ import enum
 
 ID_VALUE = 0x41534F54
 """ASCII "TOSA" read as little-endian bytes."""
-VERSION_VALUE = 0x000100
+VERSION_VALUE = 0x000200
 """major << 16 | minor << 8 | patch of this map."""
 WATCHDOG_RESET_CYCLES = 65536
 MARKS = 1024
@@ -202,13 +202,18 @@ COUNTERS: tuple[tuple[str, str], ...] = (
     ("STORE_BEATS", "beats of W bytes that STORE sent"),
     ("STORE_WAIT", "cycles in which STORE waits for a semaphore"),
     ("FETCH_BEATS", "beats of W bytes of program received"),
+    ("DECODE_ACTIVE", "cycles in which LOAD decodes a block of compressed weights"),
+    ("DECODE_HIDDEN", "those of them in which ARRAY multiplies or VECTOR issues a vector"),
 )
 """Name and meaning of the 32-bit event counters, in the order of their registers."""
+
+_FIRST_COUNTERS = 13
+"""Behind them come the marks; the others begin at 0x108."""
 
 _COUNTERS = (
     _whole("CYCLES", 0x080, "cycles the program has run, low half (counters run in STATUS.running and wrap)"),
     _whole("CYCLES_HIGH", 0x084, "high half of CYCLES"),
-    *(_whole(name, 0x088 + 4 * index, doc) for index, (name, doc) in enumerate(COUNTERS)),
+    *(_whole(name, 0x088 + 4 * index, doc) for index, (name, doc) in enumerate(COUNTERS[:_FIRST_COUNTERS])),
 )
 
 _MARKS = (
@@ -226,7 +231,23 @@ _MARKS = (
     ),
 )
 
-REGISTERS: tuple[Register, ...] = _IDENTITY + _RUN + _SETUP + _COUNTERS + _MARKS
+_DECODE = (
+    Register(
+        "DECODE_ERROR",
+        0x100,
+        0,
+        "the damaged stream behind an error DECODE",
+        (
+            Field("code", 0, 4, Access.RO, "nnr_streams.DecodeError"),
+            Field("stream", 8, 2, Access.RO, "which stream of the block"),
+            Field("tensor", 16, 16, Access.RO, "its number, from LOAD_TENSOR"),
+        ),
+    ),
+    _whole("DECODE_POSITION", 0x104, "bits of the stream read when the fault was found"),
+    *(_whole(name, 0x108 + 4 * index, doc) for index, (name, doc) in enumerate(COUNTERS[_FIRST_COUNTERS:])),
+)
+
+REGISTERS: tuple[Register, ...] = _IDENTITY + _RUN + _SETUP + _COUNTERS + _MARKS + _DECODE
 """All registers by ascending offset."""
 
 REGISTER: dict[str, Register] = {register.name: register for register in REGISTERS}

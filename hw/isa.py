@@ -39,6 +39,9 @@ class Opcode(enum.IntEnum):
     LOAD_SIGNAL = 0x11
     LOAD_PITCH = 0x12
     LOAD_GO = 0x13
+    LOAD_TENSOR = 0x14
+    LOAD_STREAMS = 0x15
+    LOAD_DECODE = 0x16
 
     ARRAY_WAIT = 0x20
     ARRAY_SIGNAL = 0x21
@@ -206,6 +209,28 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         _u("row_bytes", 24, "bytes per row, at least 1; for WM a multiple of W"),
         _u("rows", 16, "rows, at least 1; the pitches hold from LOAD_PITCH"),
     ),
+    Opcode.LOAD_TENSOR: (
+        _u("tensor", 16, "number that DECODE_ERROR shows when a stream of it is damaged"),
+        _u("unary_length", 5, "cabac_unary_length, at most 16"),
+        _u("header_bins", 4, "bypass bins in front of dq_flag that are dropped: qp of NNR_PT_FLOAT32"),
+        _u("dq_coded", 1, "the streams have a dq_flag; else `dq` holds"),
+        _u("dq", 1, "dependent quantization, where the streams do not say"),
+        _u("int4", 1, "weights are -8..7, else -128..127; a level outside is an error"),
+        _u("log2_streams", 2, "1, 2 or 4 streams side by side, at most cabac_engines"),
+    ),
+    Opcode.LOAD_STREAMS: (
+        _u("length_0", 24, "bytes of stream 0"),
+        _u("length_1", 24, "of stream 1, if there is one"),
+        _u("length_2", 24, "of stream 2"),
+        _u("length_3", 24, "of stream 3"),
+    ),
+    Opcode.LOAD_DECODE: (
+        _u("memory_address", 32, "byte offset from MEM_BASE of the block of NNR streams; a multiple of W"),
+        _u("space", 1, "0 = AM, 1 = WM"),
+        _u("local_address", 24, "byte address of the first word of weights; a multiple of W"),
+        _u("row_bytes", 24, "bytes of the block: whole words, as LOAD_TENSOR and LOAD_STREAMS say"),
+        _u("weights", 24, "to decode, at least 1; the last word written is filled up with zeros"),
+    ),
     Opcode.ARRAY_WAIT: _WAIT,
     Opcode.ARRAY_SIGNAL: _SIGNAL,
     Opcode.ARRAY_INPUT: (
@@ -368,6 +393,7 @@ class Error(enum.IntEnum):
     BUS_WRITE = 6
     MEMORY_RANGE = 7  # a transfer leaves the memory window
     WATCHDOG = 8  # nothing moved for the watchdog's time
+    DECODE = 9  # a stream of compressed weights is damaged: DECODE_ERROR, DECODE_POSITION
 
 
 @dataclasses.dataclass(frozen=True)

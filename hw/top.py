@@ -113,6 +113,7 @@ class Accelerator(wiring.Component):
             sequencer.test_value.eq(vector.test_value),
             control.mark.eq(vector.mark),
             control.mark_layer.eq(vector.mark_layer),
+            control.damaged.eq(load.damaged),
         ]
         events = {
             "array_active": array.active,
@@ -128,6 +129,8 @@ class Accelerator(wiring.Component):
             "store_beats": store.beat,
             "store_wait": report.waiting[3],
             "fetch_beats": sequencer.fetch_beat,
+            "decode_active": load.decoding,
+            "decode_hidden": load.decoding & (array.active | vector.active),
         }
         m.d.comb += control.events.as_value().eq(Cat(events[name] for name, _ in Events))
         return m

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from tosaic.hw.cabac.interval import BYPASS_BINS
+from tosaic.hw.nnr_streams import BYPASS_BINS
 
 FIRST_BIN_CYCLES = 23
 """From the job to the first level's first bin; without dq_flag and other bins in front one less."""

@@ -4,7 +4,8 @@ Clause 11 cannot run as printed; docs/cabac.md says how it is read here. `CabacD
 decodes one stream.
 """
 
+from ..nnr_streams import UNARY_MAX, DecodeError
 from .decoder import CabacDecoder
-from .job import UNARY_MAX, DecodeError, Job, Result
+from .job import Job, Result
 
 __all__ = ["UNARY_MAX", "CabacDecoder", "DecodeError", "Job", "Result"]

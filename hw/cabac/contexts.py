@@ -4,8 +4,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..nnr_streams import UNARY_MAX
 from .adaptation import Context
-from .job import UNARY_MAX
 from .tables import PREFIX_CONTEXTS, STATE_TRANSITION, lookup
 
 ROW_BITS = 4

@@ -1,18 +1,23 @@
 """The CABAC decoder: one tensor after the other, each by one engine or by several side by side."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ..config import Config
+from ..nnr_streams import DecodeError
 from .distributor import Distributor
 from .engine import Engine
 from .job import LEVEL_BITS, Job, Result
 
 WAITING_WORDS = 16
 """Words an engine may be ahead of its turn."""
+
+
+STUCK_CYCLES_PER_LANE = 128
+"""A level takes less than 64 cycles, hence a word of weights comes, or a word is taken, within 64 cycles per lane."""
 
 
 class CabacDecoder(wiring.Component):
@@ -23,7 +28,8 @@ class CabacDecoder(wiring.Component):
         `words`: the block each tensor lies in (see `interleave`), whole words, the first byte lowest; taken no further
             than the block goes.
         `weights`: W weights a word, in the order of the levels; the last word ends with zeros.
-        `results`: one per job, after its last word. After an error fewer words come out, but never wrong ones.
+        `results`: one per job, after its last word. After an error fewer words come out, but never wrong ones. After
+            the error TAGS only a reset helps.
 
     Timing: an engine's, see Engine; a job starts its engines one cycle after it is taken. Words of several streams come
     out in turns, and engines wait for each other only when one is WAITING_WORDS words ahead.
@@ -32,6 +38,8 @@ class CabacDecoder(wiring.Component):
     def __init__(self, config: Config):
         self.config = config
         word = stream.Signature(8 * config.word_bytes)
+        self.late = Signal()
+        """Words are missing, and not for the tags' sake."""
         super().__init__(
             {
                 "jobs": In(stream.Signature(Job(config))),
@@ -61,13 +69,14 @@ class CabacDecoder(wiring.Component):
         self._start(m, job, prepares, engines)
         self._distribute(m, job, prepares, engines)
         empty = self._collect(m, job, prepares, aborts, engines)
+        stuck = self._watch(m, running) if len(engines) > 1 else Const(0)
 
         # The tensor is through when all its engines are.
         result = self.results.payload
         done = Cat(engine.results.valid for engine in engines)
         total = Signal(LEVEL_BITS + exact_log2(len(engines)))
         m.d.comb += [
-            self.results.valid.eq(running & ((done & used) == used) & empty),
+            self.results.valid.eq(running & (((done & used) == used) & empty | stuck)),
             result.tensor.eq(job.tensor),
             total.eq(
                 sum(
@@ -85,6 +94,8 @@ class CabacDecoder(wiring.Component):
                     result.error.eq(engine.results.payload.error),
                     result.position.eq(engine.results.payload.position),
                 ]
+        with m.If(stuck):
+            m.d.comb += [result.error.eq(DecodeError.TAGS), result.stream.eq(0)]
         finishes = self.results.valid & self.results.ready
         for index, engine in enumerate(engines):
             m.d.comb += [
@@ -127,6 +138,7 @@ class CabacDecoder(wiring.Component):
             wiring.connect(m, wiring.flipped(self.words), engines[0].words)
             return
         m.submodules.distributor = distributor = Distributor(self.config)
+        m.d.comb += self.late.eq(distributor.late)
         wiring.connect(m, wiring.flipped(self.words), distributor.words)
         lane_bits = exact_log2(self.config.word_bytes)
         stream_words = []
@@ -143,6 +155,18 @@ class CabacDecoder(wiring.Component):
             distributor.tagged.eq(job.log2_streams != 0),
             distributor.word_count.eq(sum(stream_words)),
         ]
+
+    def _watch(self, m: Module, running: Signal) -> Signal:
+        """Whether nothing can move any more because the block's tags are wrong."""
+        limit = STUCK_CYCLES_PER_LANE * self.config.word_bytes
+        cycles = Signal(range(limit + 1))
+        moves = (self.words.valid & self.words.ready) | self.weights.valid | self.late
+        stuck = cycles == limit
+        with m.If(~running | moves):
+            m.d.sync += cycles.eq(0)
+        with m.Elif(~stuck):
+            m.d.sync += cycles.eq(cycles + 1)
+        return stuck
 
     def _collect(
         self, m: Module, job: Signal, starts: Signal, aborts: Signal, engines: list[Engine]

@@ -6,8 +6,8 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ..config import Config
-from ..dma.skid import SkidBuffer
-from .interleave import TAG_BITS
+from ..nnr_streams import TAG_BITS
+from ..skid import SkidBuffer
 from .job import STREAM_BYTES_BITS
 
 
@@ -20,6 +20,7 @@ class Distributor(wiring.Component):
             through.
         `words`: the block; taken no further than it goes.
         `streams`: what goes where.
+        `late`: the block has more words, and none is there.
     """
 
     def __init__(self, config: Config):
@@ -31,6 +32,7 @@ class Distributor(wiring.Component):
                 "tagged": In(1),
                 "word_count": In(STREAM_BYTES_BITS),
                 "words": In(word),
+                "late": Out(1),
                 "streams": Out(word).array(config.cabac_engines),
             }
         )
@@ -64,6 +66,7 @@ class Distributor(wiring.Component):
         m.d.comb += [
             passes.eq((words_left != 0) & ~takes_tags & Array(readies)[target]),
             self.words.ready.eq(takes_tags | passes),
+            self.late.eq((words_left != 0) & ~self.words.valid),
         ]
         with m.If(self.start):
             m.d.sync += [words_left.eq(self.word_count), tagged.eq(self.tagged), tags_left.eq(0)]

@@ -7,11 +7,12 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
+from ..nnr_streams import BYPASS_BINS, UNARY_MAX, DecodeError
 from .adaptation import Adaptation, Context
 from .contexts import CLEAR_CYCLES, NUMBER_BITS, ROW_BITS, ContextMemory, Place
 from .feed import ByteFeed
-from .interval import BYPASS_BINS, MAX_SHIFT, Bypass, Decision
-from .job import UNARY_MAX, DecodeError, EngineJob, EngineResult
+from .interval import MAX_SHIFT, Bypass, Decision
+from .job import EngineJob, EngineResult
 from .levels import SIZE_BITS, LevelParts, WeightPacker
 from .tables import PREFIX_CONTEXTS
 from .window import BitWindow

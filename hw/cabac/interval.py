@@ -10,12 +10,11 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ..nnr_streams import BYPASS_BINS
 from .tables import RLPS, lookup
 
 MAX_SHIFT = 7
 """Most bits that one context-coded bin takes from the stream: rLPS is at least 2."""
-BYPASS_BINS = 3
-"""Bypass bins in one cycle."""
 
 
 class Decision(wiring.Component):

@@ -1,34 +1,16 @@
 """What the decoder is told about a tensor, and what it says when it is through."""
 
-import enum
-
 from amaranth.hdl import signed, unsigned
 from amaranth.lib import data
 from amaranth.utils import exact_log2
 
 from ..config import Config
+from ..nnr_streams import DecodeError
 
 STREAM_BYTES_BITS = 24
 LEVEL_BITS = 28
 TENSOR_BITS = 16
 POSITION_BITS = STREAM_BYTES_BITS + 3
-UNARY_MAX = 16
-"""Largest cabac_unary_length that the hardware decodes; the encoder chooses it, and int8 weights want 1 to 10."""
-
-
-class DecodeError(enum.IntEnum):
-    """Why a stream was given up. The order is that in which `tosaic.nnr` finds them."""
-
-    NONE = 0
-    UNARY_LENGTH = 1  # cabac_unary_length above UNARY_MAX
-    START = 2  # ivlOffset 510 or 511 (11.2.2.3)
-    TRUNCATED = 3  # a level, or the start, reads past the end
-    PREFIX = 4  # 31 ones in abs_level_greater_x2
-    LEVEL = 5  # a level outside int32
-    TERMINATE = 6  # terminating_one_bit is 0
-    STOP = 7  # the bit read last is 0 (11.2.4.3.5)
-    PADDING = 8  # a nesting_zero_bit is 1
-    TRAILING = 9  # bytes behind the end
 
 
 class Settings(data.Struct):
@@ -93,3 +75,12 @@ class Result(data.Struct):
     error: DecodeError
     position: unsigned(POSITION_BITS)
     saturated: unsigned(LEVEL_BITS)
+
+
+class DecodeReport(data.Struct):
+    """A damaged stream of a tensor: why (`code`), and how many bits had been read."""
+
+    code: DecodeError
+    stream: unsigned(2)
+    tensor: unsigned(TENSOR_BITS)
+    position: unsigned(POSITION_BITS)

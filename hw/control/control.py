@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ..cabac.job import DecodeReport
 from ..config import Config
 from ..csr_map import COUNTERS, ID_VALUE, REGISTER, REGISTERS, VERSION_VALUE
 from ..interfaces import AxiLite
@@ -21,6 +22,7 @@ class Control(wiring.Component):
         `axi`: the control port; every transaction is answered.
         `run`: orders to the machine and its report. `start` is passed on only while the machine is idle.
         `events`: what the units do in this cycle, for the counters.
+        `damaged`: the stream behind an error DECODE.
         `mark`, `mark_layer`: a layer ends in this cycle.
         `irq`: level; high while an enabled interrupt is pending.
     """
@@ -32,6 +34,7 @@ class Control(wiring.Component):
                 "axi": In(AxiLite()),
                 "run": Out(RunControl()),
                 "events": In(Events),
+                "damaged": In(DecodeReport),
                 "mark": In(1),
                 "mark_layer": In(16),
                 "irq": Out(1),
@@ -67,6 +70,7 @@ class Control(wiring.Component):
             bank.error_value[error.field("code").lsb :][:4].eq(report.code),
             bank.error_value[error.field("unit").lsb :][:3].eq(report.unit),
             bank.pc_value.eq(report.pc),
+            bank.decode_position_value.eq(self.damaged.position),
             bank.units_value[0:4].eq(report.busy),
             bank.units_value[8:12].eq(report.waiting),
             bank.units_value[16:20].eq(report.queued),
@@ -74,6 +78,9 @@ class Control(wiring.Component):
                 report.unit_pcs.as_value()
             ),
         ]
+        for name in ("code", "stream", "tensor"):
+            field = REGISTER["DECODE_ERROR"].field(name)
+            m.d.comb += bank.decode_error_value[field.lsb :][: field.bits].eq(self.damaged[name])
         for level in ("running", "done", "error", "resetting"):
             m.d.comb += bank.status_value[status.field(level).lsb].eq(report[level])
 

@@ -31,6 +31,7 @@ class Job(data.StructLayout):
                 "semaphore": unsigned(4),
                 "signal_count": unsigned(8),
                 "to_wm": unsigned(1),
+                "to_decoder": unsigned(1),  # a LOAD_DECODE, of one row
                 "memory_address": unsigned(32),
                 "local_address": unsigned(24),
                 "span": unsigned(24),  # row_bytes - 1
@@ -57,6 +58,8 @@ class Burst(data.StructLayout):
                 "semaphore": unsigned(4),
                 "signal_count": unsigned(8),
                 "to_wm": unsigned(1),
+                "to_decoder": unsigned(1),
+                "ends_block": unsigned(1),  # the last burst of a LOAD_DECODE
                 "address": unsigned(32),
                 "local_address": unsigned(24),
                 "last_beat": unsigned(exact_log2(BURST_BEATS)),  # beats - 1
@@ -78,7 +81,7 @@ class BurstSplitter(wiring.Component):
         `mem_base`, `mem_size`: the window in external memory, stable while `busy`; at most 2**32 in all.
         `halt`: nothing is taken or offered.
         `error`, `code`: high in the cycle in which a row is found to leave the window (MEMORY_RANGE) or a job
-            to be illegal (ILLEGAL; also a row for WM that is not whole aligned words). The user raises
+            to be illegal (ILLEGAL; also a row for WM or the decoder that is not whole aligned words). The user raises
             `halt` from the next cycle on.
         `busy`: a job is inside.
 
@@ -114,6 +117,7 @@ class BurstSplitter(wiring.Component):
         # Stage 2: a row; its address is that of the burst on offer.
         burst_valid = Signal()
         to_wm = Signal(reset_less=True)
+        to_decoder = Signal(reset_less=True)
         signal = Signal(13, reset_less=True)  # is_signal, semaphore, signal_count
         is_signal = signal[0]
         beat = Signal(32 - lane_bits, reset_less=True)
@@ -142,7 +146,7 @@ class BurstSplitter(wiring.Component):
         with m.If(row_valid & (~burst_valid | (burst_moves & burst_is_last)) & ~self.halt):
             with m.If(row.is_signal):
                 m.d.comb += row_moves.eq(1)
-            with m.Elif(row.illegal | (row.to_wm & misaligned)):
+            with m.Elif(row.illegal | ((row.to_wm | row.to_decoder) & misaligned)):
                 m.d.comb += [self.error.eq(1), self.code.eq(Error.ILLEGAL)]
             with m.Elif(outside):
                 m.d.comb += [self.error.eq(1), self.code.eq(Error.MEMORY_RANGE)]
@@ -169,6 +173,8 @@ class BurstSplitter(wiring.Component):
                 self.bursts.payload.is_signal, self.bursts.payload.semaphore, self.bursts.payload.signal_count
             ).eq(signal),
             self.bursts.payload.to_wm.eq(to_wm),
+            self.bursts.payload.to_decoder.eq(to_decoder),
+            self.bursts.payload.ends_block.eq(to_decoder & burst_is_last),
             self.bursts.payload.address.eq(Cat(Const(0, lane_bits), beat)),
             self.bursts.payload.local_address.eq(local_address),
             self.bursts.payload.last_beat.eq(Mux(burst_is_last, beats_left, room)),
@@ -180,6 +186,7 @@ class BurstSplitter(wiring.Component):
                 burst_valid.eq(1),
                 signal.eq(Cat(row.is_signal, row.semaphore, row.signal_count)),
                 to_wm.eq(row.to_wm),
+                to_decoder.eq(row.to_decoder),
                 beat.eq(start[lane_bits:]),
                 beats_left.eq(end[lane_bits:]),
                 # The local byte that lane 0 of the first beat would have; masked when it is before the row.

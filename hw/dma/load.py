@@ -1,18 +1,20 @@
-"""The LOAD unit: external memory to activation or weight memory."""
+"""The LOAD unit: external memory to activation or weight memory, compressed weights through the CABAC decoder."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
+from ..cabac.job import DecodeReport
 from ..config import Config
 from ..interfaces import AmWrite, AxiRead, Command, Status, Tokens, WmWrite
 from ..isa import Error, Unit
+from ..skid import SkidBuffer
 from .bursts import BURST_BEATS, Burst, BurstSplitter
 from .completion import OUTSTANDING_BURSTS, Completion
+from .decode import BlockDecoder
 from .issue import CommandIssue
-from .skid import SkidBuffer
 
 AXI_ID = 0
 """`arid` of the LOAD unit."""
@@ -27,6 +29,8 @@ class LoadUnit(wiring.Component):
 
     An issue side turns GOs into read bursts, well ahead of a retire side that writes what comes back, in
     order. WAIT stops the issue side only; SIGNAL fires when all data before it is written.
+    The beats of a DECODE go to the decoder's buffer, which has a place for every beat that is requested. Bursts
+    behind it are not issued before its weights are written, unless they are the next DECODE's.
 
     Ports:
         `commands`: instructions of the LOAD unit, in order.
@@ -37,6 +41,8 @@ class LoadUnit(wiring.Component):
         `mem_base`, `mem_size`: the window in external memory in bytes, stable while busy; `mem_base` a
             multiple of W if WM is loaded, `mem_base` + `mem_size` at most 2**32.
         `beat`: a data beat was accepted from the bus in this cycle.
+        `decoding`: a block of compressed weights is being decoded.
+        `damaged`: the stream behind an error DECODE.
         `stop`: behave as after an error from the next cycle on.
 
     After an error, or `stop`, nothing new is issued, no SIGNAL fires and nothing is written; answers that are
@@ -60,6 +66,8 @@ class LoadUnit(wiring.Component):
                 "mem_base": In(32),
                 "mem_size": In(32),
                 "beat": Out(1),
+                "decoding": Out(1),
+                "damaged": Out(DecodeReport),
                 "stop": In(1),
             }
         )
@@ -71,7 +79,7 @@ class LoadUnit(wiring.Component):
         word_bytes, lane_bits = config.word_bytes, exact_log2(config.word_bytes)
         all_lanes = Const((1 << word_bytes) - 1, word_bytes)
         halted = Signal()
-        m.submodules.issue = issue = CommandIssue(Unit.LOAD)
+        m.submodules.issue = issue = CommandIssue(Unit.LOAD, config)
         m.submodules.splitter = splitter = self._splitter
         m.submodules.completion = completion = Completion()
         m.submodules.beats = beats = SkidBuffer(data.StructLayout({"data": 8 * word_bytes, "resp": 2}))
@@ -89,6 +97,10 @@ class LoadUnit(wiring.Component):
         read_length = Signal(exact_log2(BURST_BEATS), reset_less=True)
         beats_under_way = Signal(range(OUTSTANDING_BEATS + 1))
         can_issue = Signal()
+        # Of the decoder; all 0 if there is none.
+        block_room, writes_decoded, decoded_to_wm = Signal(), Signal(), Signal()
+        decoded = stream.Signature(8 * word_bytes).create()
+        illegal_block, damaged = Signal(), Signal()
         issues = Signal()
         m.d.comb += [
             can_issue.eq(
@@ -96,6 +108,7 @@ class LoadUnit(wiring.Component):
                 & descriptors.w_rdy
                 & completion.room
                 & (beats_under_way <= OUTSTANDING_BEATS - BURST_BEATS)
+                & Mux(burst.to_decoder, block_room, ~completion.decodes)
             ),
             splitter.bursts.ready.eq(Mux(burst.is_signal, completion.signals.ready, can_issue)),
             issues.eq(splitter.bursts.valid & ~burst.is_signal & can_issue),
@@ -103,6 +116,7 @@ class LoadUnit(wiring.Component):
             completion.signals.payload.semaphore.eq(burst.semaphore),
             completion.signals.payload.signal_count.eq(burst.signal_count),
             completion.issued.eq(issues),
+            completion.block_issued.eq(issues & burst.ends_block),
             descriptors.w_en.eq(issues),
             descriptors.w_data.eq(burst),
             read.arid.eq(AXI_ID),
@@ -124,7 +138,9 @@ class LoadUnit(wiring.Component):
         address = Signal(24)
         is_first = Signal()
         is_last = Signal()
+        ends_burst = Signal()
         bad = Signal()
+        writes = Signal()
         retires = Signal()
         m.d.comb += [
             beats.input.valid.eq(read.rvalid),
@@ -132,30 +148,65 @@ class LoadUnit(wiring.Component):
             beats.input.payload.resp.eq(read.rresp),
             read.rready.eq(beats.input.ready),
             self.beat.eq(read.rvalid & read.rready),
-            is_first.eq(index == 0),
-            is_last.eq(index == head.last_beat),
+            # Decoded weights come only while no beats do that are not for the decoder.
+            is_first.eq((index == 0) & ~writes_decoded),
+            is_last.eq((index == head.last_beat) & ~writes_decoded),
             address.eq(Mux(is_first, head.local_address, next_address)),
             bad.eq(beats.output.payload.resp != 0),
-            beats.output.ready.eq(descriptors.r_rdy & (halted | bad | head.to_wm | self.am.grant)),
+            writes.eq(beats.output.valid & descriptors.r_rdy & ~(halted | bad | head.to_decoder)),
+            beats.output.ready.eq(
+                descriptors.r_rdy & (halted | bad | head.to_wm | head.to_decoder | self.am.grant)
+            ),
             retires.eq(beats.output.valid & beats.output.ready),
-            self.am.request.eq(beats.output.valid & descriptors.r_rdy & ~(halted | bad | head.to_wm)),
+            decoded.ready.eq(halted | decoded_to_wm | self.am.grant),
+            self.am.request.eq((writes & ~head.to_wm) | (decoded.valid & ~(halted | decoded_to_wm))),
             self.am.address.eq(address),
-            self.am.data.eq(beats.output.payload.data),
+            self.am.data.eq(Mux(writes_decoded, decoded.payload, beats.output.payload.data)),
             self.am.mask.eq(
                 (all_lanes << Mux(is_first, head.first_lane, 0))
                 & (all_lanes >> Mux(is_last, ~head.last_lane, 0))
             ),
-            self.wm.enable.eq(beats.output.valid & descriptors.r_rdy & ~(halted | bad) & head.to_wm),
+            self.wm.enable.eq((writes & head.to_wm) | (decoded.valid & decoded_to_wm & ~halted)),
             self.wm.address.eq(address[lane_bits:]),
-            self.wm.data.eq(beats.output.payload.data),
-            descriptors.r_en.eq(retires & is_last),
-            completion.completed.eq(retires & is_last),
+            self.wm.data.eq(self.am.data),
+            ends_burst.eq(index == head.last_beat),
+            descriptors.r_en.eq(retires & ends_burst),
+            completion.completed.eq(retires & ends_burst),
         ]
+        with m.If((retires & ~head.to_decoder) | (decoded.valid & decoded.ready)):
+            m.d.sync += next_address.eq(address + word_bytes)
         with m.If(retires):
-            m.d.sync += [next_address.eq(address + word_bytes), index.eq(Mux(is_last, 0, index + 1))]
+            m.d.sync += index.eq(Mux(ends_burst, 0, index + 1))
         m.d.sync += beats_under_way.eq(
             beats_under_way + Mux(issues, Cat(burst.last_beat, Const(0, 1)) + 1, 0) - retires
         )
+        if config.cabac_engines:
+            m.submodules.decoder = decoder = BlockDecoder(config)
+            wiring.connect(m, issue.blocks, decoder.jobs)
+            m.d.comb += [
+                block_room.eq(decoder.room),
+                decoder.requested.eq(
+                    Mux(issues & burst.to_decoder, Cat(burst.last_beat, Const(0, 1)) + 1, 0)
+                ),
+                decoder.words.valid.eq(retires & head.to_decoder & ~(halted | bad)),
+                decoder.words.payload.eq(beats.output.payload.data),
+                decoded.valid.eq(decoder.weights.valid),
+                decoded.payload.eq(decoder.weights.payload),
+                decoder.weights.ready.eq(decoded.ready),
+                completion.block_decoded.eq(decoder.ended),
+                illegal_block.eq(decoder.illegal),
+                damaged.eq(decoder.failed),
+                self.decoding.eq(decoder.active),
+                self.damaged.eq(decoder.report),
+            ]
+            with m.If(decoder.starts):
+                m.d.sync += [
+                    writes_decoded.eq(1),
+                    decoded_to_wm.eq(decoder.to_wm),
+                    next_address.eq(decoder.local_address),
+                ]
+            with m.Elif(decoder.ended):
+                m.d.sync += writes_decoded.eq(0)
 
         bus_error = retires & bad & ~halted
         m.d.comb += [
@@ -171,15 +222,24 @@ class LoadUnit(wiring.Component):
             self.tokens.signal.eq(completion.signal),
             self.tokens.signal_semaphore.eq(completion.signal_semaphore),
             self.tokens.signal_count.eq(completion.signal_count),
-            self.status.busy.eq(completion.outstanding | (~halted & (splitter.busy | completion.waiting))),
+            self.status.busy.eq(
+                completion.outstanding | (~halted & (splitter.busy | completion.waiting | completion.decodes))
+            ),
             self.status.progress.eq(
                 (self.commands.valid & self.commands.ready)
                 | (read.arvalid & read.arready)
                 | self.beat
                 | retires
+                | (decoded.valid & decoded.ready)
             ),
-            self.status.error.eq(bus_error | splitter.error),
-            self.status.code.eq(Mux(bus_error, Error.BUS_READ, splitter.code)),
+            self.status.error.eq(bus_error | splitter.error | ((illegal_block | damaged) & ~halted)),
+            self.status.code.eq(
+                Mux(
+                    bus_error,
+                    Error.BUS_READ,
+                    Mux(splitter.error, splitter.code, Mux(damaged, Error.DECODE, Error.ILLEGAL)),
+                )
+            ),
         ]
         with m.If(self.status.error | self.stop):
             m.d.sync += halted.eq(1)

@@ -74,7 +74,7 @@ class StoreUnit(wiring.Component):
         all_lanes = Const((1 << word_bytes) - 1, word_bytes)
         beat_layout = data.StructLayout({"last": 1, "strobe": word_bytes, "data": 8 * word_bytes})
         halted = Signal()
-        m.submodules.issue = issue = CommandIssue(Unit.STORE)
+        m.submodules.issue = issue = CommandIssue(Unit.STORE, config)
         m.submodules.splitter = splitter = self._splitter
         m.submodules.completion = completion = Completion()
         m.submodules.pending = pending = SyncFIFO(width=Burst(config).size, depth=_BURSTS_AHEAD)

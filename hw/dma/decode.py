@@ -1,0 +1,148 @@
+"""Compressed weights on their way from LOAD's beats to a memory: blocks of NNR streams through the CABAC decoder."""
+
+from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ..cabac.decoder import CabacDecoder
+from ..cabac.job import STREAM_BYTES_BITS, DecodeReport
+from ..cabac.job import Job as CabacJob
+from ..config import Config
+from ..nnr_streams import TAG_BITS, DecodeError
+from .bursts import BURST_BEATS
+
+BUFFER_WORDS = 2 * BURST_BEATS
+"""Words of blocks requested and not decoded, at most. A decoder takes a word in a hundred cycles; what is requested
+must not wait on the read channel for it, since the program comes through there, too."""
+
+
+class BlockJob(data.StructLayout):
+    """A LOAD_DECODE: what the decoder is told, the words of the block, and where its weights go."""
+
+    def __init__(self, config: Config):
+        super().__init__(
+            {
+                "cabac": CabacJob(config),
+                "block_words": unsigned(24 - exact_log2(config.word_bytes)),
+                "to_wm": unsigned(1),
+                "local_address": unsigned(24),
+            }
+        )
+
+
+class BlockDecoder(wiring.Component):
+    """Decodes blocks, one after the other; the words of the next one may come while one is decoded.
+
+    Ports:
+        `jobs`: one per block, at least three cycles before its words. `ready` comes from a register.
+        `requested`: this many words of blocks are asked for in this cycle; only while `room`, a burst at most.
+        `room`: a whole burst finds a place.
+        `words`: what was asked for, in order; always taken.
+        `weights`: W weights a word.
+        `starts`: the words of `weights` from the next cycle on belong to the job whose `to_wm` and `local_address` are
+            shown. All words before those of this block have come.
+        `ended`: all words of a block were taken from `weights`, and it was right.
+        `failed`: a block was wrong, which `report` tells from the next cycle on. `illegal`: a block has not as many
+            words as its streams need. Until a reset nothing more is decoded.
+        `active`: a block is being decoded.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        word = 8 * config.word_bytes
+        super().__init__(
+            {
+                "jobs": In(stream.Signature(BlockJob(config))),
+                "requested": In(range(BURST_BEATS + 1)),
+                "room": Out(1),
+                "words": In(stream.Signature(word, always_ready=True)),
+                "weights": Out(stream.Signature(word)),
+                "starts": Out(1),
+                "to_wm": Out(1),
+                "local_address": Out(24),
+                "ended": Out(1),
+                "failed": Out(1),
+                "illegal": Out(1),
+                "report": Out(DecodeReport),
+                "active": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.decoder = decoder = CabacDecoder(self.config)
+        m.submodules.buffer = buffer = SyncFIFOBuffered(width=8 * self.config.word_bytes, depth=BUFFER_WORDS)
+        job = Signal(BlockJob(self.config))
+        waits, stopped = Signal(), Signal()
+        under_way = Signal(range(BUFFER_WORDS + 1))
+        wanted = self._block_words(m, job)
+        m.d.comb += [
+            buffer.w_en.eq(self.words.valid),
+            buffer.w_data.eq(self.words.payload),
+            decoder.words.valid.eq(buffer.r_rdy),
+            decoder.words.payload.eq(buffer.r_data),
+            buffer.r_en.eq(decoder.words.ready),
+            self.room.eq(under_way <= BUFFER_WORDS - BURST_BEATS),
+            self.jobs.ready.eq(~waits),
+            decoder.jobs.payload.eq(job.cabac),
+            decoder.jobs.valid.eq(waits & buffer.r_rdy & ~stopped),
+            self.starts.eq(decoder.jobs.valid & decoder.jobs.ready),
+            self.to_wm.eq(job.to_wm),
+            self.local_address.eq(job.local_address),
+        ]
+        m.d.sync += under_way.eq(under_way + self.requested - (buffer.r_en & buffer.r_rdy))
+        with m.If(self.jobs.valid & self.jobs.ready):
+            m.d.sync += [job.eq(self.jobs.payload), waits.eq(1)]
+        with m.Elif(self.starts):
+            m.d.sync += waits.eq(0)
+
+        result = decoder.results.payload
+        saturated = result.saturated.any()
+        wrong = Signal()
+        m.d.comb += [
+            self.weights.valid.eq(decoder.weights.valid),
+            self.weights.payload.eq(decoder.weights.payload),
+            decoder.weights.ready.eq(self.weights.ready),
+            decoder.results.ready.eq(1),
+            wrong.eq(decoder.results.valid & ((result.error != DecodeError.NONE) | saturated)),
+            self.ended.eq(decoder.results.valid & ~wrong),
+        ]
+        m.d.sync += [
+            self.illegal.eq(self.starts & (job.block_words != wanted)),
+            self.failed.eq(wrong & ~stopped),
+        ]
+        with m.If(wrong | (self.starts & (job.block_words != wanted))):
+            m.d.sync += stopped.eq(1)
+        with m.If(wrong & ~stopped):
+            m.d.sync += [
+                self.report.code.eq(
+                    Mux(result.error != DecodeError.NONE, result.error, DecodeError.SATURATED)
+                ),
+                self.report.stream.eq(result.stream),
+                self.report.tensor.eq(result.tensor),
+                self.report.position.eq(result.position),
+            ]
+        with m.If(self.starts):
+            m.d.sync += self.active.eq(1)
+        with m.Elif(decoder.results.valid):
+            m.d.sync += self.active.eq(0)
+        return m
+
+    def _block_words(self, m: Module, job: Signal) -> Signal:
+        """The words that the block of `job` needs, two cycles after `job`."""
+        lane_bits = exact_log2(self.config.word_bytes)
+        group_bits = exact_log2(8 * self.config.word_bytes // TAG_BITS)
+        words, total = Signal(STREAM_BYTES_BITS + 2), Signal(STREAM_BYTES_BITS + 2)
+        counts = [
+            Mux(
+                index < (1 << job.cabac.log2_streams),
+                (length + self.config.word_bytes - 1) >> lane_bits,
+                0,
+            )
+            for index, length in enumerate(job.cabac.lengths)
+        ]
+        tags = (words + (1 << group_bits) - 1) >> group_bits
+        m.d.sync += [words.eq(sum(counts)), total.eq(words + Mux(job.cabac.log2_streams != 0, tags, 0))]
+        return total
