@@ -10,6 +10,8 @@ UNARY_MAX = 16
 """Largest cabac_unary_length that the hardware decodes; the encoder chooses it, and int8 weights want 1 to 10."""
 BYPASS_BINS = 3
 """Bypass bins decoded in a cycle, at most."""
+WAITING_WORDS = 16
+"""Words of weights that a stream may be decoded ahead of its turn."""
 TAG_BITS = 2
 """Bits of a tag word that name the stream of one word behind it."""
 LOOK_AHEAD_BITS = 16

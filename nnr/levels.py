@@ -40,11 +40,13 @@ def decode(
     *,
     qp_bits: int = 0,
     has_dq_flag: bool = True,
+    dq_flag: bool = False,
     with_positions: bool = False,
 ) -> DecodedLevels:
     """Decode one payload of `count` levels, all of it: 5.2.1 to 5.2.3 without the reconstruction.
 
-    qp_bits: width of `qp` in front (6 + qp_density for NNR_PT_FLOAT32, else 0). Raises NnrError on a stream that
+    qp_bits: width of `qp` in front (6 + qp_density for NNR_PT_FLOAT32, else 0). dq_flag: its value where the
+    payload has none. Raises NnrError on a stream that
     is truncated, too long, or breaks a rule of clause 11; the message gives the bit position or the level.
     """
     check_unary_length(unary_length)
@@ -63,7 +65,9 @@ def decode(
     qp, offset, position = cabac_decode.decode_bypass(data, qp_bits, interval, offset, position)
     if qp_bits and qp >> (qp_bits - 1):
         qp -= 1 << qp_bits
-    dq_flag, offset, position = cabac_decode.decode_bypass(data, int(has_dq_flag), interval, offset, position)
+    if has_dq_flag:
+        coded, offset, position = cabac_decode.decode_bypass(data, 1, interval, offset, position)
+        dq_flag = bool(coded)
 
     contexts = context_count(unary_length)
     registers = jit.ints((interval, offset, position))

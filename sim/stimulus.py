@@ -13,6 +13,7 @@ from tosaic.hw.config import Config
 from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Condition, Element, Op, Opcode, Source, Space
 
 from .assembler import Assembler
+from .coded_block import code_block, emit_decode
 
 OUTPUT_ADDRESS = 1 << 13
 """Where results begin, in AM and in external memory; operands are below."""
@@ -34,13 +35,16 @@ class Stimulus:
 
 
 def random_program(config: Config, kind: str, seed: int) -> Stimulus:
-    """The program of one `kind` (a key of `KINDS`) that `seed` determines."""
+    """The program of one `kind` (a key of `KINDS`, or "decode" where there is a decoder) that `seed` determines."""
     rng = np.random.default_rng(seed)
     memory = rng.integers(0, 256, MEMORY_BYTES).astype(np.uint8)
     shifts = PARAMETER_ADDRESS + 8 * config.columns
     memory[shifts : shifts + config.columns] = rng.integers(2, 63, config.columns)
     assembler = Assembler(config)
-    KINDS[kind](assembler, rng)
+    if kind == "decode":
+        _decode(assembler, rng, memory)
+    else:
+        KINDS[kind](assembler, rng)
     return Stimulus(memory, PROGRAM_ADDRESS, assembler.place(memory, PROGRAM_ADDRESS))
 
 
@@ -95,6 +99,53 @@ def _transfers(assembler: Assembler, rng: np.random.Generator) -> None:
             row_bytes=row_bytes,
             rows=rows,
         )
+
+
+def _decode(assembler: Assembler, rng: np.random.Generator, memory: np.ndarray) -> None:
+    """Compressed weights of all densities into both memories, between ordinary loads; the array multiplies with
+    those in WM."""
+    config, word = assembler.config, assembler.config.word_bytes
+    _load_inputs(assembler)
+    address = OUTPUT_ADDRESS + 2 * OUTPUT_BYTES
+    for _ in range(_between(rng, 1, 5)):
+        weights = np.clip(rng.laplace(0, rng.choice([0.1, 2, 30]), _between(rng, 1, 700)).round(), -128, 127)
+        streams = 1 << _between(rng, 0, config.cabac_engines.bit_length() - 1)
+        unary_length = int(rng.choice([0, 1, 2, 10, 16]))
+        block, lengths = code_block(weights.astype(np.int64), streams, unary_length, word)
+        memory[address : address + len(block)] = np.frombuffer(block, np.uint8)
+        space = Space(_between(rng, 0, 1))
+        local = _between(rng, 0, 40) * word + (OUTPUT_ADDRESS + OUTPUT_BYTES // 2) * (space == Space.AM)
+        if _between(rng, 0, 1):
+            assembler.pass_token(Opcode.ARRAY_SIGNAL, Opcode.LOAD_WAIT, 4)
+        emit_decode(
+            assembler,
+            block,
+            lengths,
+            weights.size,
+            address,
+            local,
+            space=space,
+            unary_length=unary_length,
+            tensor=_between(rng, 0, 65535),
+        )
+        address += len(block)
+        if _between(rng, 0, 1):
+            assembler.emit(
+                Opcode.LOAD_GO,
+                memory_address=_between(rng, 0, 4000),
+                local_address=OUTPUT_ADDRESS + OUTPUT_BYTES - 900,
+                row_bytes=_between(rng, 1, 900),
+                rows=1,
+            )
+    assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.ARRAY_WAIT, 0)
+    assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.STORE_WAIT, 3)
+    pixels, row_bytes = _between(rng, 1, 30), _between(rng, 1, 100)
+    _input(assembler, rng, row_bytes, _between(rng, 1, 12))
+    _window(assembler, rng, _between(rng, 1, 24), _between(rng, 1, 9), row_bytes)
+    assembler.emit(Opcode.ARRAY_KERNEL, ky_count=1, run_count=2, run_step=_between(rng, 0, 40), chunks=2)
+    assembler.emit(Opcode.ARRAY_GO, weights=_between(rng, 0, 40), pixels=pixels, drain=1)
+    _drain(assembler, rng, pixels, 0)
+    _store_outputs(assembler)
 
 
 def _input(

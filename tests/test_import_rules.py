@@ -9,8 +9,8 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 ALLOWED = {
     "hw": {"hw"},
-    "compiler": {"compiler", "hw.isa", "hw.config", "nnr"},
-    "sim": {"sim", "compiler.ir", "hw"},
+    "compiler": {"compiler", "hw.isa", "hw.config", "hw.nnr_streams", "nnr"},
+    "sim": {"sim", "compiler.ir", "hw", "nnr"},
     "driver": {"driver", "sim", "compiler", "hw"},
     "boards": {"boards", "hw"},
     "nnr": {

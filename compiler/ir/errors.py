@@ -26,6 +26,11 @@ class MismatchError(Error):
 
 
 class DeviceError(Error):
-    """The accelerator stopped with a fault or did not finish in time."""
+    """The accelerator stopped with a fault or did not finish in time. `tensor_number`: of the compressed weights that
+    are damaged, in the program's list."""
+
+    def __init__(self, message: str, *, tensor_number: int | None = None):
+        super().__init__(message)
+        self.tensor_number = tensor_number
 
     exit_code = 4

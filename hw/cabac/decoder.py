@@ -7,14 +7,10 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ..config import Config
-from ..nnr_streams import DecodeError
+from ..nnr_streams import WAITING_WORDS, DecodeError
 from .distributor import Distributor
 from .engine import Engine
 from .job import LEVEL_BITS, Job, Result
-
-WAITING_WORDS = 16
-"""Words an engine may be ahead of its turn."""
-
 
 STUCK_CYCLES_PER_LANE = 128
 """A level takes less than 64 cycles, hence a word of weights comes, or a word is taken, within 64 cycles per lane."""

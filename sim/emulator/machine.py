@@ -19,6 +19,7 @@ from tosaic.hw.isa import (
 from ..program import count_macs
 from ..result import RunResult
 from .array import Array
+from .decode import decode as decode_weights
 from .faults import Fault
 from .hazards import Hazards
 from .state import State
@@ -88,6 +89,9 @@ class _Execution:
         self._array = Array(state)
         self._vector = Vector(state)
         self._pitches: dict[Unit, Instruction] = {}
+        self._coding: dict[Opcode, Instruction] = {}
+        """The last LOAD_TENSOR and LOAD_STREAMS."""
+        self._trace = Trace(0)
         self._semaphores = [0] * state.config.semaphores
         self._offset = 0
         """Program counter."""
@@ -106,7 +110,7 @@ class _Execution:
         # Copied first: nothing says that a program may not lie where its results go.
         code = memory[address : address + size_bytes].tobytes()
         self._program_bytes = size_bytes
-        trace = Trace(size_bytes // INSTRUCTION_BYTES)
+        self._trace = trace = Trace(size_bytes // INSTRUCTION_BYTES)
         decoded: dict[int, Instruction] = {}
         while not self._done:
             offset = self._offset
@@ -122,7 +126,7 @@ class _Execution:
             try:
                 self._execute(instruction, offset)
             except Fault as fault:
-                raise _error(fault.code, offset, instruction, str(fault)) from None
+                raise _error(fault.code, offset, instruction, str(fault), fault.tensor_number) from None
             if self._jumped:
                 trace.jumps[len(trace.instructions)] = self._offset // INSTRUCTION_BYTES
                 self._jumped = False
@@ -149,6 +153,15 @@ class _Execution:
                 self._pitches[instruction.opcode.unit] = instruction
             case Opcode.LOAD_GO:
                 load(self._state, instruction, self._pitches.get(Unit.LOAD))
+            case Opcode.LOAD_TENSOR | Opcode.LOAD_STREAMS:
+                if not self._config.cabac_engines:
+                    raise Fault(
+                        Error.ILLEGAL,
+                        f"configuration {self._config.name} has no decoder for compressed weights",
+                    )
+                self._coding[instruction.opcode] = instruction
+            case Opcode.LOAD_DECODE:
+                self._trace.decode_cycles.append(decode_weights(self._state, instruction, self._coding))
             case Opcode.STORE_GO:
                 store(self._state, instruction, self._pitches.get(Unit.STORE))
             case Opcode.ARRAY_GO:
@@ -236,7 +249,14 @@ def _decoded(code: bytes, offset: int) -> Instruction:
         raise _error(Error.ILLEGAL, offset, None, str(error)) from None
 
 
-def _error(code: Error | None, offset: int, instruction: Instruction | None, reason: str) -> DeviceError:
+def _error(
+    code: Error | None,
+    offset: int,
+    instruction: Instruction | None,
+    reason: str,
+    tensor_number: int | None = None,
+) -> DeviceError:
     name = code.name if code else "PROGRAM"
     text = f" ({instruction})" if instruction else ""
-    return DeviceError(f"{name} at program counter {offset}{text}: {reason}")
+    place = f"{name} at program counter {offset}{text}"
+    return DeviceError(f"{place}: {reason}", tensor_number=tensor_number)

@@ -66,6 +66,7 @@ def predict(
     if machine.end_cycle is None:
         raise Deadlock(machine.waiting())
     counters, word = fabric.counters, config.word_bytes
+    counters["decode_hidden"] = _hidden_cycles(fabric.slices)
     return Prediction(
         cycles=machine.end_cycle,
         read_bytes=(counters["fetch_beats"] + counters["load_beats"]) * word,
@@ -74,6 +75,23 @@ def predict(
         counters=dict(counters),
         slices=fabric.slices,
     )
+
+
+def _hidden_cycles(slices: list[Slice]) -> int:
+    """Cycles in which weights are decoded while the array computes, or the vector unit something of its own."""
+    decodes = sorted((s.start, s.end) for s in slices if s.name == "decode")
+    work = sorted((s.start, s.end) for s in slices if s.unit == "ARRAY" or s.name == "elementwise")
+    hidden, first, counted_to = 0, 0, 0
+    for start, end in work:
+        start = max(start, counted_to)
+        counted_to = max(end, counted_to)
+        while first < len(decodes) and decodes[first][1] <= start:
+            first += 1
+        for decode_start, decode_end in decodes[first:]:
+            if decode_start >= end:
+                break
+            hidden += max(0, min(end, decode_end) - max(start, decode_start))
+    return hidden
 
 
 class _Machine:
@@ -99,7 +117,7 @@ class _Machine:
         processes = (
             self._fetch(),
             self._dispatch(),
-            TransferUnit(fabric, self._queues[Unit.LOAD], "load").run(),
+            TransferUnit(fabric, self._queues[Unit.LOAD], "load", trace.decode_cycles).run(),
             array.commands(),
             array.slots(),
             VectorUnit(fabric, self._queues[Unit.VECTOR], fifo, reads).run(),

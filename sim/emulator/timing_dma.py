@@ -1,6 +1,8 @@
 """Timing of LOAD and STORE: bursts are issued ahead of their data; SIGNALs pass beside the data."""
 
 import collections
+import math
+from collections.abc import Iterable
 
 from tosaic.hw.isa import Instruction, Opcode, Space
 
@@ -9,6 +11,10 @@ from .events import Process
 from .timing_parts import (
     ADDRESS_CYCLES,
     BURST_BEATS,
+    DECODE_BUFFER_BEATS,
+    DECODE_END_CYCLES,
+    DECODE_NEXT_CYCLES,
+    DECODE_START_CYCLES,
     LOAD_END_CYCLES,
     OUTSTANDING_BEATS,
     STORE_END_CYCLES,
@@ -20,10 +26,16 @@ from .timing_parts import (
 
 
 class TransferUnit:
-    """LOAD or STORE."""
+    """LOAD or STORE. `decode_cycles`: of each LOAD_DECODE in turn."""
 
-    def __init__(self, fabric: Fabric, queue: Queue, name: str):
+    def __init__(self, fabric: Fabric, queue: Queue, name: str, decode_cycles: Iterable[int] = ()):
         self._fabric, self._queue, self._name = fabric, queue, name
+        self._decode_cycles = iter(decode_cycles)
+        self._decode_start = self._decode_end = 0
+        """Of the last LOAD_DECODE."""
+        self._block_beats: collections.deque[tuple[float, int]] = collections.deque()
+        """Beats for the decoder, and when it has taken them."""
+        self._block_beats_waiting = 0
         self._complete_at = 0
         self._under_way: collections.deque[tuple[int, int]] = collections.deque()
         self._beats_under_way = 0
@@ -42,11 +54,20 @@ class TransferUnit:
                 case Opcode.LOAD_SIGNAL | Opcode.STORE_SIGNAL:
                     complete_at = max(self._complete_at, timeline.now + 2)
                     self._signal_at(complete_at, command)
+                case Opcode.LOAD_TENSOR | Opcode.LOAD_STREAMS:
+                    pass
+                case Opcode.LOAD_DECODE:
+                    yield from self._decode(command)
+                    complete_at = self._complete_at
                 case _:
                     started = timeline.now
                     yield timeline.now + 2
+                    # Nothing is requested while a block is decoded that is not for the decoder.
+                    yield max(self._decode_end, timeline.now)
                     transfer = self._load if command.opcode == Opcode.LOAD_GO else self._store
-                    for beats in bursts(fabric.config, command, pitch):
+                    for beats in bursts(
+                        fabric.config, command.memory_address, command.row_bytes, command.rows, pitch
+                    ):
                         fabric.counters[f"{self._name}_beats"] += beats
                         yield from transfer(beats)
                     complete_at = self._complete_at
@@ -59,6 +80,34 @@ class TransferUnit:
 
     def _signal_at(self, time: int, signal: Instruction) -> None:
         self._fabric.at(time, lambda: self._fabric.signal(signal))
+
+    def _decode(self, go: Instruction) -> Process:
+        """The weights go to their places as they are decoded, long after their beats came."""
+        fabric, timeline = self._fabric, self._fabric.timeline
+        # The decoder holds one block that waits.
+        yield max(self._decode_start, timeline.now)
+        yield timeline.now + 2
+        cycles, total, requested = next(self._decode_cycles), go.row_bytes // fabric.config.word_bytes, 0
+        start = 0
+        for beats in bursts(fabric.config, go.memory_address, go.row_bytes, 1, 0):
+            while self._block_beats_waiting > DECODE_BUFFER_BEATS - BURST_BEATS:
+                taken_at, count = self._block_beats.popleft()
+                yield max(math.ceil(taken_at), timeline.now)
+                self._block_beats_waiting -= count
+            fabric.counters["load_beats"] += beats
+            yield from self._load(beats)
+            if not requested:
+                first = self._under_way[-1][0] - round((beats - 1) * fabric.reads.beat_cycles)
+                start = max(first + DECODE_START_CYCLES, self._decode_end + DECODE_NEXT_CYCLES)
+            requested += beats
+            self._block_beats.append((start + cycles * requested / total, beats))
+            self._block_beats_waiting += beats
+        # A slow bus may bring the last beat after the decoder could have been through.
+        end = max(start + cycles, self._under_way[-1][0] + DECODE_START_CYCLES + cycles // total)
+        self._decode_start, self._decode_end = start, end
+        self._complete_at = end + DECODE_END_CYCLES
+        fabric.counters["decode_active"] += end - start
+        fabric.slices.append(Slice("LOAD", "decode", start, end, go.row_bytes))
 
     def _load(self, beats: int) -> Process:
         timeline = self._fabric.timeline

@@ -32,6 +32,14 @@ OUTSTANDING_BEATS = 256
 """Beats that LOAD has under way."""
 LOAD_END_CYCLES = 2
 """From a beat on the bus to the token it stands for."""
+DECODE_START_CYCLES = 4
+"""From the first beat of a block on the bus to the decoder's start."""
+DECODE_NEXT_CYCLES = 1
+"""From a block's result to the start of the next one, whose words are there."""
+DECODE_END_CYCLES = 2
+"""From a block's result to the token it stands for."""
+DECODE_BUFFER_BEATS = 64
+"""Beats of blocks under way and not decoded."""
 STORE_READ_CYCLES = 5
 """From a burst's address to its first beat."""
 STORE_END_CYCLES = 1
@@ -58,13 +66,13 @@ class Channel:
     """The data channel of one direction of the bus: beats in the order of their requests."""
 
     def __init__(self, timeline: Timeline, beat_cycles: float, latency_cycles: int):
-        self._timeline, self._beat_cycles, self._latency_cycles = timeline, beat_cycles, latency_cycles
+        self._timeline, self.beat_cycles, self._latency_cycles = timeline, beat_cycles, latency_cycles
         self._free_at = 0.0
 
     def transfer(self, beats: int, delay_cycles: int) -> int:
         """The cycle after the last beat of a burst whose address the bus takes `delay_cycles` from now."""
         start = max(self._timeline.now + delay_cycles + self._latency_cycles, self._free_at)
-        self._free_at = start + beats * self._beat_cycles
+        self._free_at = start + beats * self.beat_cycles
         return int(self._free_at + 0.999)
 
 
@@ -205,13 +213,13 @@ class VectorReads:
         return total
 
 
-def bursts(config: Config, go: Instruction, memory_pitch: int) -> list[int]:
-    """Beats of every burst of a LOAD_GO or STORE_GO."""
+def bursts(config: Config, memory_address: int, row_bytes: int, rows: int, memory_pitch: int) -> list[int]:
+    """Beats of every burst of a transfer."""
     word = config.word_bytes
     block = BURST_BEATS * word
     result = []
-    for start in itertools.islice(itertools.count(go.memory_address, memory_pitch), go.rows):
-        end = start + go.row_bytes
+    for start in itertools.islice(itertools.count(memory_address, memory_pitch), rows):
+        end = start + row_bytes
         address = start - start % word
         while address < end:
             following = min(address - address % block + block, end)

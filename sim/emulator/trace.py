@@ -11,5 +11,7 @@ class Trace:
 
     program_instructions: int
     instructions: list[Instruction] = dataclasses.field(default_factory=list)
+    decode_cycles: list[int] = dataclasses.field(default_factory=list)
+    """Cycles that the decoder takes for each LOAD_DECODE, from its start to its result."""
     jumps: dict[int, int] = dataclasses.field(default_factory=dict)
     """Place in `instructions` of a branch that was taken -> number in the program of the instruction it led to."""

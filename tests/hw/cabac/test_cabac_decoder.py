@@ -21,7 +21,7 @@ def test_tables_are_those_of_the_software():
 
 
 def test_number_of_engines_is_checked():
-    with pytest.raises(ValueError, match="^cabac_engines must be 1, 2 or 4, not 3$"):
+    with pytest.raises(ValueError, match="^cabac_engines must be 0, 1, 2 or 4, not 3$"):
         config_of(4, engines=3)
 
 
