@@ -4,10 +4,11 @@ import dataclasses
 from collections.abc import Callable
 
 from tosaic.compiler.ir import Graph, validate
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.compiler.ir.errors import InputError, UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Condition, Instruction, Opcode, encode, make
 
+from .compression import METHODS, WeightCoder
 from .integers import require_integers
 from .kernels.emitter import DATA_REGION, Emitter
 from .memory import Arena, OutOfMemory
@@ -31,14 +32,19 @@ def compile_graph(
     *,
     optimize: bool = True,
     keep_layers: bool = False,
+    compress: str | None = None,
     on_layer: OnLayer | None = None,
 ) -> Program:
     """Compiles `graph` for `config`.
 
     `optimize=False` gives every operator a layer of its own, `keep_layers` leaves every layer's output in external
-    memory (Program.kept). Raises ModelError for an illegal graph and UnsupportedError for a legal one that this
-    accelerator does not run.
+    memory (Program.kept). `compress="nnr"` stores constant weights as NNR streams where that is smaller, which the
+    machine decodes as it loads them. Raises ModelError for an illegal graph, UnsupportedError for a legal one that
+    this accelerator does not run, and where it has no decoder, and InputError for an unknown method.
     """
+    if compress is not None and compress not in METHODS:
+        raise InputError(f"weights cannot be compressed by {compress!r}; there is {', '.join(METHODS)}")
+    coder = WeightCoder(config) if compress else None
     validate(graph)
     require_integers(graph)
     names = set(graph.tensors)
@@ -50,7 +56,7 @@ def compile_graph(
     attempts = [(g, share, digits) for g in graphs for digits in with_digits for share in _RESIDENCY]
     for prepared, residency, digits in attempts:
         memories = Memories(Arena(config.am_bytes, config.columns), int(config.am_bytes * residency))
-        context = Context(config, Emitter(config), memories, optimize, digits)
+        context = Context(config, Emitter(config), memories, optimize, digits, coder)
         try:
             program = _compile(Region(prepared, names, context, keep=keep_layers), on_layer)
             program.labels = dict(graph.labels)
@@ -108,6 +114,7 @@ def _layout(context: Context, inputs: list[Port], outputs: list[Port], kept: lis
         outputs=[moved(port) for port in outputs],
         kept=[moved(port) for port in kept],
         layers=context.infos,
+        weights=emitter.stored_weights,
     )
 
 

@@ -2,27 +2,38 @@
 
 from tosaic.compiler.ir import Graph
 
+from .compression import WeightCoder
 from .kernels.operands import Placement
 from .kernels.weights import PackedWeights, WeightLayout
 from .lower.moves import moved
 from .placer import Placer
 
+_MOST_TENSORS = (1 << 16) - 1
+"""Numbers that LOAD_TENSOR has for a tensor."""
 _STEP_BYTES = 1024
 """Weights that are packed, stored and fetched at a time while the array computes with those before them."""
 
 
 class Packer:
-    """Packs weight tensors for the layer that is being emitted. Every layer has its own form of a tensor."""
+    """Packs weight tensors for the layer that is being emitted. Every layer has its own form of a tensor. With a
+    `coder`, constants are stored coded where that is smaller."""
 
-    def __init__(self, graph: Graph, placer: Placer):
-        self.graph, self.placer = graph, placer
+    def __init__(self, graph: Graph, placer: Placer, coder: WeightCoder | None = None):
+        self.graph, self.placer, self.coder = graph, placer, coder
 
     def pack(self, name: str, layout: WeightLayout) -> PackedWeights:
         """Weights as `layout` wants them. What the machine packs may be emitted as the layer goes on."""
         tensor = self.graph.tensors[name]
         if tensor.data is not None:
             data = moved(layout.move, tensor.data.astype("i1"))
-            return PackedWeights(self.placer.emitter.add_constant(data), data.size)
+            emitter = self.placer.emitter
+            if self.coder is not None and len(emitter.stored_weights) <= _MOST_TENSORS:
+                blocks = self.coder.code(data, layout.blob_bytes)
+                if blocks is not None:
+                    address = emitter.add_coded_weights(name, blocks)
+                    group = self.coder.group_bytes(layout.blob_bytes)
+                    return PackedWeights(address, data.size, group_bytes=group)
+            return PackedWeights(emitter.add_weights(name, data), data.size)
         placer, size = self.placer, layout.bytes
         target = Placement(False, placer.reserve(size, tensor), size)
         if layout.gradual:

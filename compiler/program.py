@@ -63,6 +63,19 @@ class LayerInfo:
     operators: tuple[str, ...]
 
 
+@dataclasses.dataclass(frozen=True)
+class StoredWeights:
+    """Constant weights of an array layer, in the order in which LOAD_TENSOR numbers them."""
+
+    name: str
+    bytes: int
+    """As the array reads them."""
+    stored_bytes: int
+    """In the image."""
+    coded: bool
+    """Compressed: LOAD_DECODE decodes them."""
+
+
 @dataclasses.dataclass
 class Program:
     """What the accelerator executes. `image` is the start of the memory window; the rest of `memory_bytes` is
@@ -76,6 +89,7 @@ class Program:
     inputs: list[Port]
     outputs: list[Port]
     layers: list[LayerInfo]
+    weights: list[StoredWeights] = dataclasses.field(default_factory=list)
     kept: list[Port] = dataclasses.field(default_factory=list)
     """Intermediate tensors that the program leaves in memory (compiled with keep_layers)."""
     labels: dict[str, list[str | int]] = dataclasses.field(default_factory=dict)
@@ -120,6 +134,7 @@ class Program:
             "kept": [port(p) for p in self.kept],
             "layers": [dataclasses.asdict(layer) for layer in self.layers],
             "labels": self.labels,
+            "weights": [dataclasses.asdict(weights) for weights in self.weights],
         }
         text = json.dumps(header).encode()
         body = MAGIC + len(text).to_bytes(4, "little") + text + self.image
@@ -182,6 +197,7 @@ def _from_header(header: dict, image: bytes) -> Program:
         kept=[port(p) for p in header["kept"]],
         layers=[LayerInfo(**{**x, "operators": tuple(x["operators"])}) for x in header["layers"]],
         labels={name: list(labels) for name, labels in header.get("labels", {}).items()},
+        weights=[StoredWeights(**x) for x in header["weights"]],
     )
     if not 0 <= program.program_address <= len(image) - program.program_bytes or len(image) > memory_bytes:
         raise ValueError("the program lies outside memory")

@@ -7,6 +7,7 @@ from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.hw.config import Config
 
+from .compression import WeightCoder
 from .control_flow import ControlFlow
 from .kernels.convolution import (
     ConvolutionPlan,
@@ -53,6 +54,8 @@ class Context:
     optimize: bool
     digits: bool = False
     """int32 tensors between array layers may lie as digits, see `lower/digits.py`."""
+    coder: WeightCoder | None = None
+    """Codes constant weights."""
     infos: list[LayerInfo] = dataclasses.field(default_factory=list)
     """The program's layers so far; VECTOR_MARK has their index."""
 
@@ -71,7 +74,7 @@ class Region:
         self.storage = storage_names(graph)
         self.placer = Placer(graph, self.config, self.emitter, self.storage, context.memories)
         self.striper = Striper(graph, self.placer)
-        self.packer = Packer(graph, self.placer)
+        self.packer = Packer(graph, self.placer, context.coder)
         self.kept: list[str] = []
         """Outputs of layers that stay in external memory."""
         renaming = {i for i, op in enumerate(graph.operators) if op.op in ("RESHAPE", "IDENTITY")}

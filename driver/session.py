@@ -51,7 +51,8 @@ class Session:
     sessions may share. `config` is a name or a `Config`; without it what the device has or a program was compiled for,
     else "base". `memory_bandwidth` is in bytes per cycle (default: the bus width),
     `memory_latency` in cycles. A run that is not at its end after `max_cycles` raises DeviceError (None: no limit but
-    the emulator's own): a WHILE_LOOP may be endless. Raises `tosaic.Error` subclasses.
+    the emulator's own): a WHILE_LOOP may be endless. `compress="nnr"` stores weights compressed where that is smaller;
+    the accelerator decodes them. Raises `tosaic.Error` subclasses.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Session:
         max_cycles: int | None = None,
         optimize: bool = True,
         keep_layers: bool = False,
+        compress: str | None = None,
         progress: Progress | None = None,
         shapes: Mapping[str, int | Sequence[int]] | None = None,
     ):
@@ -128,11 +130,20 @@ class Session:
                         f"the program was compiled for configuration {opened.config.name}, not {chosen.name}: "
                         f"compile the model for {chosen.name}, or do not name a configuration"
                     )
+                if compress is not None:
+                    raise InputError(
+                        "a compiled program cannot be compressed: compile the model again with it"
+                    )
                 self.program = opened
             else:
                 on_layer = (lambda name, i, n: progress(f"compile {name}", i, n)) if progress else None
                 self.program = compile_graph(
-                    opened, chosen, optimize=optimize, keep_layers=keep_layers, on_layer=on_layer
+                    opened,
+                    chosen,
+                    optimize=optimize,
+                    keep_layers=keep_layers,
+                    compress=compress,
+                    on_layer=on_layer,
                 )
             self.config = self.program.config
             self.inputs = [_argument(port, encodings) for port in self.program.inputs]
@@ -289,6 +300,15 @@ class Session:
             "dram_write_bytes": result.dram_write_bytes,
             "layers": layers,
             "counters": result.counters,
+            "weights": {
+                "tensors": len(self.program.weights),
+                "compressed_tensors": sum(weights.coded for weights in self.program.weights),
+                "bytes": sum(weights.bytes for weights in self.program.weights),
+                "stored_bytes": sum(weights.stored_bytes for weights in self.program.weights),
+                "load_bytes": result.counters.get("load_beats", 0) * self.config.word_bytes,
+                "decode_cycles": result.counters.get("decode_active", 0),
+                "hidden_decode_cycles": result.counters.get("decode_hidden", 0),
+            },
         }
         return stats
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from tosaic.compiler.ir.errors import DeviceError
 from tosaic.hw.csr_map import REGISTER
 from tosaic.hw.isa import INSTRUCTION_BYTES, Error, IllegalInstruction, Unit, decode
+from tosaic.hw.nnr_streams import DecodeError
 
 
 def device_error(registers: Mapping[str, int], code: bytes) -> DeviceError:
@@ -14,6 +15,13 @@ def device_error(registers: Mapping[str, int], code: bytes) -> DeviceError:
     reason = Error(error.field("code").extract(registers["ERROR"]))
     unit = Unit(error.field("unit").extract(registers["ERROR"]))
     text = f"{reason.name} in {unit.name} at program counter {registers['PC']} ({_instruction(code, registers['PC'])})"
+    if reason == Error.DECODE:
+        damaged = REGISTER["DECODE_ERROR"]
+        why, stream, number = (
+            damaged.field(name).extract(registers["DECODE_ERROR"]) for name in ("code", "stream", "tensor")
+        )
+        text += f": {DecodeError(why).name} in stream {stream} at bit {registers['DECODE_POSITION']}"
+        return DeviceError(text, tensor_number=number)
     return DeviceError(f"{text}; {standing(registers, code)}" if reason == Error.WATCHDOG else text)
 
 

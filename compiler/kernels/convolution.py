@@ -127,7 +127,8 @@ def plan_convolution(
         layout = weight_layout(graph, operator, window, columns, weight_zp, config)
     _check_blob(operator, weight, layout, config)
     packed = pack(name, layout)
-    tiles = _tiles(layout, packed.address, min(GROUP_BYTES, packed.step_bytes, config.wm_bytes // 4))
+    group_bytes = packed.group_bytes or min(GROUP_BYTES, packed.step_bytes, config.wm_bytes // 4)
+    tiles = _tiles(layout, packed.address, group_bytes)
     channels = output.shape[-1] * pixels
     if pixels > 1:
         bias = np.tile(np.broadcast_to(bias, output.shape[-1]), pixels)

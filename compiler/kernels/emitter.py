@@ -4,8 +4,10 @@ import dataclasses
 
 import numpy as np
 
+from tosaic.compiler.compression import UNARY_LENGTH, CodedBlock
 from tosaic.compiler.lower.microprogram import MicroProgram
 from tosaic.compiler.memory import Image, WeightRing
+from tosaic.compiler.program import StoredWeights
 from tosaic.compiler.schedule.blocks import Blocks, Label
 from tosaic.compiler.schedule.tracker import Space, Span, Tracker
 from tosaic.hw.config import Config
@@ -14,6 +16,18 @@ from tosaic.hw.isa import Condition, Element, Instruction, Opcode, Unit, make
 DATA_REGION = 1 << 28
 """Tag of addresses in the data region (inputs, outputs, spilled tensors) until the image is laid out; addresses
 without it are in the constants."""
+
+CODED_REGION = 1 << 40
+"""Tag of addresses of weights that lie in external memory only as coded blocks; no instruction has them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Coded:
+    """A coded block of a weight tensor in the constants."""
+
+    tensor: int
+    address: int
+    block: CodedBlock
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +71,10 @@ class Emitter:
         self.blocks = Blocks()
         self.constants = Image(64)
         self.ring = WeightRing(config.wm_bytes)
+        self.stored_weights: list[StoredWeights] = []
+        self._coded: dict[int, _Coded] = {}
+        self._coded_bytes = 0
+        self._coding: Instruction | None = None
         self._array: dict[Opcode, Instruction] = {}
         self._vector: dict[tuple, Instruction] = {}
 
@@ -86,6 +104,7 @@ class Emitter:
         """What the units hold depends on the way that led here."""
         self._array.clear()
         self._vector.clear()
+        self._coding = None
         self.ring.forget()
 
     # --- transfers
@@ -159,10 +178,30 @@ class Emitter:
     def add_constant(self, data: np.ndarray | bytes) -> int:
         return self.constants.add(data)
 
+    def add_weights(self, name: str, data: np.ndarray) -> int:
+        """Packed weights as they are."""
+        self.stored_weights.append(StoredWeights(name, data.size, data.size, False))
+        return self.add_constant(data)
+
+    def add_coded_weights(self, name: str, blocks: list[CodedBlock]) -> int:
+        """Packed weights as coded blocks; the address, in the coded region, that they would have decoded."""
+        first, stored = CODED_REGION + self._coded_bytes, 0
+        number = len(self.stored_weights)
+        for block in blocks:
+            place = CODED_REGION + self._coded_bytes
+            self._coded[place] = _Coded(number, self.add_constant(block.data), block)
+            self._coded_bytes += block.weights
+            stored += len(block.data)
+        size = CODED_REGION + self._coded_bytes - first
+        self.stored_weights.append(StoredWeights(name, size, stored, True))
+        return first
+
     def weights(self, memory_address: int, size_bytes: int) -> int:
         """Brings a blob of weights into the ring unless it is there; its WM byte address."""
         address, missing = self.ring.place(memory_address, size_bytes)
-        if missing:
+        if missing and memory_address in self._coded:
+            self._decode(self._coded[memory_address], address)
+        elif missing:
             go = make(
                 Opcode.LOAD_GO,
                 memory_address=memory_address,
@@ -178,6 +217,40 @@ class Emitter:
                 writes=[Span(Space.WM, address, address + size_bytes)],
             )
         return address
+
+    def _decode(self, coded: _Coded, address: int) -> None:
+        """Decodes a block to weight memory."""
+        streams, size = coded.block.lengths, len(coded.block.data)
+        tensor = make(
+            Opcode.LOAD_TENSOR,
+            tensor=coded.tensor,
+            unary_length=UNARY_LENGTH,
+            header_bins=0,
+            dq_coded=1,
+            dq=0,
+            int4=0,
+            log2_streams=len(streams).bit_length() - 1,
+        )
+        lengths = [*streams, 0, 0, 0]
+        work = [
+            make(Opcode.LOAD_STREAMS, **{f"length_{number}": lengths[number] for number in range(4)}),
+            make(
+                Opcode.LOAD_DECODE,
+                memory_address=coded.address,
+                space=1,
+                local_address=address,
+                row_bytes=size,
+                weights=coded.block.weights,
+            ),
+        ]
+        self.tracker.add(
+            Unit.LOAD,
+            work,
+            configuration=[] if tensor == self._coding else [tensor],
+            reads=[Span(Space.DRAM, coded.address, coded.address + size)],
+            writes=[Span(Space.WM, address, address + coded.block.weights)],
+        )
+        self._coding = tensor
 
     # --- array
 

@@ -64,6 +64,8 @@ class PackedWeights:
     step_bytes: int
     """Most bytes to fetch together."""
     work: MoveWork | None = None
+    group_bytes: int | None = None
+    """Bytes that are decoded together, where the weights lie coded."""
 
     def ready(self, stop: int) -> None:
         """Emits the packing of the first `stop` bytes, and some more ahead of time."""

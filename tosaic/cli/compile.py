@@ -20,6 +20,7 @@ def compile_(
         pathlib.Path, typer.Option("-o", "--output", metavar="FILE.tsc", help="The program file.")
     ],
     config: options.Config = "base",
+    compress: options.Compress = None,
     shape: options.Shape = None,
     verbose: options.Verbose = False,
 ) -> None:
@@ -30,7 +31,7 @@ def compile_(
     with progress_bar(f"open {model}") as progress:
         # The emulator needs no device: this compiles and checks, and runs nothing.
         program = Session(
-            model, "emulator", config, progress=progress, shapes=options.bindings(shape)
+            model, "emulator", config, compress=compress, progress=progress, shapes=options.bindings(shape)
         ).program
     assert program is not None
     with writing(output):
@@ -39,3 +40,7 @@ def compile_(
         f"{output}: {len(program.layers)} layers, {program.macs:,} MACs, {program.program_bytes:,} bytes of microcode, "
         f"{len(program.image):,} bytes in all, {program.memory_bytes:,} bytes of external memory, for {config}"
     )
+    if compress is not None:
+        weights, coded = program.weights, sum(each.coded for each in program.weights)
+        stored, whole = sum(each.stored_bytes for each in weights), sum(each.bytes for each in weights)
+        print(f"weights: {stored:,} of {whole:,} bytes stored, {coded} of {len(weights)} tensors compressed")

@@ -32,6 +32,14 @@ Bandwidth = Annotated[
 Latency = Annotated[
     int, typer.Option("--memory-latency", metavar="N", min=0, help="External memory, cycles.")
 ]
+Compress = Annotated[
+    str | None,
+    typer.Option(
+        "--compress",
+        metavar="METHOD",
+        help="nnr: store weights as NNR streams, which the accelerator decodes, where that is smaller.",
+    ),
+]
 Shape = Annotated[
     list[str] | None,
     typer.Option(

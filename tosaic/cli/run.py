@@ -56,6 +56,7 @@ def run(
             "--trace", metavar="FILE.json", help="Write a timeline of the units for ui.perfetto.dev."
         ),
     ] = None,
+    compress: options.Compress = None,
     shape: options.Shape = None,
     verbose: options.Verbose = False,
 ) -> None:
@@ -67,6 +68,8 @@ def run(
     check_file(trace)
     if trace is not None and on == "golden":
         raise typer.BadParameter("--trace shows the accelerator's units: golden has none")
+    if compress is not None and on == "golden":
+        raise typer.BadParameter("--compress is for the accelerator's programs: golden has none")
     make_folder(output)
     with progress_bar(f"open {model}") as progress:
         session = Session(
@@ -78,6 +81,7 @@ def run(
             max_cycles=max_cycles,
             optimize=not no_fuse,
             keep_layers=layers and check,
+            compress=compress,
             progress=progress,
             shapes=options.bindings(shape),
         )
@@ -107,6 +111,13 @@ def run(
             f"{figures['dram_write_bytes']:,} written; memory {figures['memory_bandwidth']} B/cycle, "
             f"latency {figures['memory_latency']}"
         )
+        weights = figures["weights"]
+        if compress is not None:
+            print(
+                f"weights: {weights['stored_bytes']:,} of {weights['bytes']:,} bytes stored, "
+                f"{weights['compressed_tensors']} of {weights['tensors']} tensors compressed; "
+                f"{weights['decode_cycles']:,} cycles decoding, {weights['hidden_decode_cycles']:,} of them hidden"
+            )
     if check:
         compared = f"{len(session.kept)} layers and " if session.kept else ""
         print(f"bit-exact: {compared}{len(outputs)} outputs equal golden")
