@@ -11,7 +11,7 @@ FIRST_BIN_CYCLES = 22
 """From the job to the first level's first bin, without dq_flag and other bins in front."""
 END_CYCLES = 6
 """From the cycle of the last bin to the result, if the last word is full."""
-SEVERAL_CYCLES = 6
+SEVERAL_CYCLES = 5
 """What the way of the words through distributor and queues adds where there are several streams."""
 
 

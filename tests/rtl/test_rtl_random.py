@@ -13,6 +13,10 @@ CASES = [("nano", kind, seed) for kind in KINDS for seed in range(12)]
 CASES += [
     (name, kind, seed) for name in CONFIGS if name != "nano" for kind in KINDS for seed in range(100, 103)
 ]
+# Where there is a decoder, compressed weights.
+CASES += [
+    (name, "decode", seed) for name in CONFIGS if CONFIGS[name].cabac_engines for seed in range(300, 306)
+]
 
 
 @functools.cache
@@ -41,6 +45,8 @@ def test_rtl_and_emulator_leave_the_same_memory(name, kind, seed):
     assert [layer for layer, _ in result.marks] == [layer for layer, _ in emulated.marks]
     for counter in ("load_beats", "store_beats"):
         assert result.counters[counter] == emulated.counters.get(counter, 0)
+    decoding = result.counters["decode_active"]
+    assert abs(emulated.counters.get("decode_active", 0) - decoding) <= 0.01 * decoding
 
 
 @pytest.mark.parametrize("stall_percent", [10, 60])
@@ -51,6 +57,13 @@ def test_a_bus_that_hesitates_changes_nothing_but_the_time(kind, seed, stall_per
     _, stalled = run_both("nano", kind, seed, stall_percent)
     assert stalled.cycles > smooth.cycles
     assert stalled.dram_write_bytes == smooth.dram_write_bytes
+
+
+@pytest.mark.parametrize("seed", range(400, 404))
+def test_compressed_weights_on_a_bus_that_hesitates(seed):
+    _, smooth = run_both("small", "decode", seed)
+    _, stalled = run_both("small", "decode", seed, 60)
+    assert stalled.cycles > smooth.cycles
 
 
 def test_cycles_are_reproducible():
