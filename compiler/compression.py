@@ -77,6 +77,6 @@ class WeightCoder:
             own = np.concatenate([weights[piece] for piece in slices])
             payloads.append(codec.encode(own, UNARY_LENGTH))
             found = codec.decode(payloads[-1], own.size, UNARY_LENGTH, with_positions=streams > 1)
-            positions.append(found.positions)
+            positions.append(found.positions.tolist())
         block = interleave(payloads, positions, weights.size, word_bytes)
         return CodedBlock(block, tuple(len(payload) for payload in payloads), weights.size)

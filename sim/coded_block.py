@@ -18,7 +18,7 @@ def code_block(
         own = np.concatenate([weights[:0], *(weights[piece] for piece in slices)])
         payloads.append(codec.encode(own, unary_length, dq_flag=dq))
         found = codec.decode(payloads[-1], own.size, unary_length, with_positions=True)
-        positions.append(found.positions)
+        positions.append(found.positions.tolist())
     block = interleave(payloads, positions, weights.size, word_bytes)
     return block, [len(payload) for payload in payloads]
 
