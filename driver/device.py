@@ -147,7 +147,7 @@ class Device:
             if _field(status, "error"):
                 failure = self._registers.failure(code)
                 assert failure is not None
-                raise DeviceError(f"{self.name}: {failure}")
+                raise DeviceError(f"{self.name}: {failure}", tensor_number=failure.tensor_number)
             if _field(status, "done"):
                 return
             if not _field(status, "running"):

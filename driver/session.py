@@ -20,7 +20,7 @@ from .check import compare
 from .device import Device
 from .encodings import Encodings, encodings_of
 from .models import open_model
-from .targets import Runner, check_target, is_device, make_runner
+from .targets import Runner, check_target, is_device, make_runner, naming_weights
 
 Progress = Callable[[str, int, int], None]
 """Told (what, done, total) while long work goes on."""
@@ -93,7 +93,7 @@ class Session:
         if self.device is None and on_device:
             self.device, self._owns_device = Device.open(self.target), True
         try:
-            self._prepare(opened, encodings, config, optimize, keep_layers)
+            self._prepare(opened, encodings, config, optimize, keep_layers, compress)
         except BaseException:
             self.close()
             raise
@@ -105,6 +105,7 @@ class Session:
         config: str | Config | None,
         optimize: bool,
         keep_layers: bool,
+        compress: str | None,
     ) -> None:
         """Compiles the model for the configuration that was chosen, or that the target has."""
         target, progress = self.target, self._progress
@@ -261,7 +262,7 @@ class Session:
         memory = program.memory()
         for port in program.inputs:
             port.write(memory, values[port.name])
-        result = self._runner(memory)
+        result = naming_weights(program, self._runner)(memory)
         self.kept = {port.name: port.read(memory) for port in program.kept}
         return {port.name: port.read(memory) for port in program.outputs}, result
 

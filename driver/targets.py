@@ -40,30 +40,6 @@ def make_runner(
 ) -> Runner:
     """A function that runs the program on a memory window (changed in place). `max_cycles` ends a run with a
     DeviceError that says where the machine is (emulator and sim); None: only the target's own limit."""
-    execute = _executor(target, program, bandwidth_bytes, latency_cycles, max_cycles)
-
-    def run(window: np.ndarray) -> RunResult:
-        try:
-            return execute(window)
-        except DeviceError as error:
-            number = error.tensor_number
-            if number is None or number >= len(program.weights):
-                raise
-            name = program.weights[number].name
-            raise DeviceError(
-                f"{error}; the compressed weights {name!r} are damaged", tensor_number=number
-            ) from None
-
-    return run
-
-
-def _executor(
-    target: str,
-    program: Program,
-    bandwidth_bytes: int | None,
-    latency_cycles: int,
-    max_cycles: int | None,
-) -> Runner:
     place = (program.program_address, program.program_bytes)
     if target == "emulator":
         from tosaic.sim.emulator import Emulator
@@ -92,3 +68,21 @@ def _executor(
 
         return lambda window: run_in_cocotb(program.config, window, *place)
     raise InputError(f"target {target!r} does not execute programs")
+
+
+def naming_weights(program: Program, execute: Runner) -> Runner:
+    """`execute` with the damaged tensor's name in the DeviceError, where compressed weights are damaged."""
+
+    def run(window: np.ndarray) -> RunResult:
+        try:
+            return execute(window)
+        except DeviceError as error:
+            number = error.tensor_number
+            if number is None or number >= len(program.weights):
+                raise
+            name = program.weights[number].name
+            raise DeviceError(
+                f"{error}; the compressed weights {name!r} are damaged", tensor_number=number
+            ) from None
+
+    return run

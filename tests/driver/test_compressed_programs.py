@@ -10,7 +10,7 @@ from tosaic.compiler.ir import read_tosa
 from tosaic.compiler.ir.errors import DeviceError, InputError
 from tosaic.compiler.program import Program
 from tosaic.driver.session import Session
-from tosaic.driver.targets import make_runner
+from tosaic.driver.targets import make_runner, naming_weights
 from tosaic.hw.config import get_config
 from tosaic.hw.isa import Opcode
 from tosaic.sim.program import decode_program
@@ -53,7 +53,7 @@ def test_emulator_predicts_the_cycles():
 @pytest.mark.parametrize("target", ["emulator", "sim"])
 def test_a_damaged_stream_names_its_tensor(target):
     program = compile_graph(read_tosa(DIGITS), get_config("base"), compress="nnr")
-    run = make_runner(target, program, None, 50)
+    run = naming_weights(program, make_runner(target, program, None, 50))
     code = decode_program(program.image[program.program_address :][: program.program_bytes])
     number, refused = 0, 0
     for instruction in code:
