@@ -1,0 +1,102 @@
+"""The accelerator's AXI4 bursts as Wishbone cycles."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ..config import Config
+from ..interfaces import AxiRead, AxiWrite
+from .signatures import WishboneMemory
+
+RESP_OKAY, RESP_SLVERR = 0, 2
+CTI_INCREMENTING, CTI_END = 2, 7
+
+
+class MemoryBridge(wiring.Component):
+    """One burst at a time, reads and writes in turn where both wait. `err` is answered as SLVERR.
+
+    A write burst begins when its first beat is there, so that a read never waits for an accelerator that is not ready
+    to write. The bus is held (`cyc`) from a burst's first beat to its last.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__(
+            {
+                "read": In(AxiRead(config)),
+                "write": In(AxiWrite(config)),
+                "wishbone": Out(WishboneMemory(config)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        read, write, bus = self.read, self.write, self.wishbone
+        shift = exact_log2(self.config.word_bytes)
+        address = Signal(len(bus.adr))
+        left = Signal(8)
+        number = Signal(2)
+        failed, ended, wrote_last = Signal(), Signal(), Signal()
+        may_write = Signal()
+        m.d.comb += [
+            bus.adr.eq(address),
+            bus.cti.eq(Mux(left == 0, CTI_END, CTI_INCREMENTING)),
+            bus.dat_w.eq(write.wdata),
+            bus.sel.eq(Mux(bus.we, write.wstrb, (1 << self.config.word_bytes) - 1)),
+            ended.eq(bus.cyc & bus.stb & (bus.ack | bus.err)),
+            read.rid.eq(number),
+            write.bid.eq(number),
+            may_write.eq(write.awvalid & write.wvalid),
+        ]
+        with m.If(ended):
+            m.d.sync += [address.eq(address + 1), left.eq(left - 1)]
+        with m.FSM():
+            with m.State("IDLE"):
+                with m.If(may_write & ~(read.arvalid & wrote_last)):
+                    m.d.comb += write.awready.eq(1)
+                    m.d.sync += [
+                        address.eq(write.awaddr >> shift),
+                        left.eq(write.awlen),
+                        number.eq(write.awid),
+                        failed.eq(0),
+                        wrote_last.eq(1),
+                    ]
+                    m.next = "WRITE"
+                with m.Elif(read.arvalid):
+                    m.d.comb += read.arready.eq(1)
+                    m.d.sync += [
+                        address.eq(read.araddr >> shift),
+                        left.eq(read.arlen),
+                        number.eq(read.arid),
+                        wrote_last.eq(0),
+                    ]
+                    m.next = "READ"
+            with m.State("WRITE"):
+                m.d.comb += [bus.cyc.eq(1), bus.we.eq(1), bus.stb.eq(write.wvalid), write.wready.eq(ended)]
+                with m.If(ended):
+                    m.d.sync += failed.eq(failed | bus.err)
+                    with m.If(left == 0):
+                        m.next = "ANSWER"
+            with m.State("ANSWER"):
+                m.d.comb += [write.bvalid.eq(1), write.bresp.eq(Mux(failed, RESP_SLVERR, RESP_OKAY))]
+                with m.If(write.bready):
+                    m.next = "IDLE"
+            with m.State("READ"):
+                # A beat is asked for when there is a place for it.
+                m.d.comb += [bus.cyc.eq(1), bus.stb.eq(~read.rvalid | read.rready)]
+                with m.If(ended & (left == 0)):
+                    m.next = "LAST"
+            with m.State("LAST"):
+                with m.If(~read.rvalid | read.rready):
+                    m.next = "IDLE"
+        with m.If(ended & ~bus.we):
+            m.d.sync += [
+                read.rvalid.eq(1),
+                read.rdata.eq(bus.dat_r),
+                read.rresp.eq(Mux(bus.err, RESP_SLVERR, RESP_OKAY)),
+                read.rlast.eq(left == 0),
+            ]
+        with m.Elif(read.rready):
+            m.d.sync += read.rvalid.eq(0)
+        return m

@@ -1,0 +1,48 @@
+"""The accelerator with Wishbone ports, and its Verilog."""
+
+from amaranth.back import verilog
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..top import Accelerator
+from .control import ControlBridge
+from .memory import MemoryBridge
+from .signatures import WishboneControl, WishboneMemory
+
+VERILOG_NAME = "tosaic_wishbone"
+
+
+class WishboneAccelerator(wiring.Component):
+    """One accelerator.
+
+    Ports:
+        `control`: the registers of `csr_map`, at word addresses.
+        `memory`: master to the memory that programs and tensors lie in.
+        `irq`: interrupt, level.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__(
+            {"control": In(WishboneControl()), "memory": Out(WishboneMemory(config)), "irq": Out(1)}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.accelerator = accelerator = Accelerator(self.config)
+        m.submodules.control_bridge = control = ControlBridge()
+        m.submodules.memory_bridge = memory = MemoryBridge(self.config)
+        wiring.connect(m, control.axi, accelerator.control)
+        wiring.connect(m, accelerator.read, memory.read)
+        wiring.connect(m, accelerator.write, memory.write)
+        wiring.connect(m, wiring.flipped(self.control), control.wishbone)
+        wiring.connect(m, memory.wishbone, wiring.flipped(self.memory))
+        m.d.comb += self.irq.eq(accelerator.irq)
+        return m
+
+
+def to_verilog(config: Config) -> str:
+    """Verilog of the module `tosaic_wishbone`: clk, rst (synchronous, active high), control__*, memory__*, irq."""
+    return verilog.convert(WishboneAccelerator(config), name=VERILOG_NAME, emit_src=False)
