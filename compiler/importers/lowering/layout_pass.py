@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tosaic.compiler.importers.lowering.regroup import regroup
 from tosaic.compiler.ir import OPERATORS, DType, Graph, Operator, Tensor
 
 _ELEMENTWISE = {
@@ -37,7 +38,7 @@ class _Pass:
         for op in self.old.operators:
             if op.op == "TRANSPOSE":
                 self._compose(op)
-            elif not self._pushed(op):
+            elif not self._regrouped(op) and not self._pushed(op):
                 for name in op.inputs:
                     self._materialise(name)
                 self.new.operators.append(op)
@@ -52,6 +53,25 @@ class _Pass:
         if inner is not None:
             perms = tuple(inner[axis] for axis in perms)
         self.pending[op.outputs[0]] = (source, perms)
+
+    def _regrouped(self, op: Operator) -> bool:
+        """Moves a RESHAPE in front of the TRANSPOSE that it reads, where that is possible."""
+        if op.op != "RESHAPE" or op.inputs[0] not in self.pending:
+            return False
+        source, perms = self.pending[op.inputs[0]]
+        found = regroup(self.new.tensors[source].shape, perms, self.new.tensors[op.outputs[0]].shape)
+        if found is None:
+            return False
+        shape, turned = found
+        if shape != self.new.tensors[source].shape:
+            self.count += 1
+            inner = f"layout_{self.count}"
+            self.new.tensors[inner] = Tensor(inner, shape, self.new.tensors[source].dtype)
+            sizes = self._constant(np.array(shape, np.int64), DType.SHAPE)
+            self.new.operators.append(Operator("RESHAPE", [source, sizes], [inner], {}, op.name))
+            source = inner
+        self.pending[op.outputs[0]] = (source, turned)
+        return True
 
     def _materialise(self, name: str) -> None:
         """Computes a pending tensor under its own name; an identity takes the place of its source."""

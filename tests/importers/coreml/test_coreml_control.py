@@ -165,7 +165,7 @@ def test_loops_that_cannot_be_unrolled_are_refused():
         run(of_x([start, loop(STEP, condition, conditionVar="go")]), {"x": X})
     with pytest.raises(UnsupportedError, match="it runs more than 4096 times"):
         run(of_x([start, loop([], maxLoopIterations=10**12)]), {"x": X})
-    deep = loop(STEP * 8, name="a", maxLoopIterations=4000)
+    deep = loop([layer("copy", ["x"], ["s"])] * 16, name="a", maxLoopIterations=4000)
     with pytest.raises(ModelError, match="more than 65536 layers"):
         run(of_x([start, loop([deep], name="b", maxLoopIterations=4000)]), {"x": X})
     with pytest.raises(ModelError, match="it stands in no loop"):
