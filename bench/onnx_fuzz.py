@@ -3,8 +3,8 @@
     python bench/onnx_fuzz.py --minutes 10 --seed 1
 
 Models of the package's node tests are changed in fields and in bytes. Each must become a graph or end in an error
-of one line. The address space is limited, so that a model that makes the importer take memory is found too. Prints what became
-of the inputs and the slowest of them; exit 1 if anything else happened.
+of one line. The address space is limited, so that a model that makes the importer take memory is found too. Prints
+what became of the inputs and the slowest of them; exit 1 if anything else happened.
 """
 
 import argparse

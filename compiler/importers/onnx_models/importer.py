@@ -207,6 +207,16 @@ class Importer:
                     operator.name = f"{label}:{operator.name}"
 
     def _node(self, node: Any) -> list[Value]:
+        """The results of a node. What the checks of the reader have let through may still contradict itself."""
+        try:
+            return self._translated(node)
+        except (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError) as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise ModelError(
+                f"{node_label(node)}: its inputs and attributes do not fit together ({reason[:200]})"
+            ) from error
+
+    def _translated(self, node: Any) -> list[Value]:
         inputs = [self.values[name] if name else None for name in node.input]
         attributes = {a.name: self.onnx.helper.get_attribute_value(a) for a in node.attribute}
         if node.op_type == "Constant" and "sparse_value" in attributes:

@@ -1,5 +1,6 @@
 """Reading ONNX files: the rules of the ONNX IR, each with an error of its own, and the binding of dimensions."""
 
+import math
 import pathlib
 import re
 import warnings
@@ -10,6 +11,7 @@ from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
 
 OLDEST_OPSET = 7
+LARGEST_ELEMENTS = 1 << 28
 DEFAULT_DOMAINS = ("", "ai.onnx")
 Shapes = Mapping[str, "int | Sequence[int]"]
 
@@ -223,6 +225,11 @@ def bind_shapes(onnx: Any, model: Any, shapes: Shapes) -> None:
                 )
             used.add(name)
             dimension.dim_value = bound
+        elements = math.prod(dimension.dim_value for dimension in tensor.shape.dim)
+        if elements >= LARGEST_ELEMENTS:
+            raise UnsupportedError(
+                f"input {value.name!r} has {elements:,} elements; at most {LARGEST_ELEMENTS:,} are taken: make it smaller"
+            )
     unknown = set(shapes) - used
     if unknown:
         raise InputError(f"--shape {sorted(unknown)[0]}: the model has no such open dimension or input")
@@ -245,8 +252,22 @@ def _check_compatible(value: Any, sizes: Sequence[int]) -> None:
         raise InputError(f"--shape {value.name}: {list(sizes)} does not fit the declared shape {known}")
 
 
+def _check_ranks(graph: Any) -> None:
+    """Ranks that the package's inference for ConvInteger, before it indexes one by the other, does not check."""
+    ranks = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
+    ranks |= {value.name: len(value.type.tensor_type.shape.dim) for value in graph.input}
+    for node in graph.node:
+        if node.op_type == "ConvInteger":
+            first, second = (ranks.get(name) for name in node.input[:2])
+            if None not in (first, second) and first != second:
+                raise ModelError(
+                    f"{node_label(node)}: an image of rank {first} with weights of rank {second}"
+                )
+
+
 def _check_inference(onnx: Any, model: Any) -> None:
     """ModelError where declared or operand types and shapes contradict each other."""
+    _check_ranks(model.graph)
     skeleton = onnx.ModelProto()
     skeleton.CopyFrom(model)
     _drop_big_data(skeleton.graph)
