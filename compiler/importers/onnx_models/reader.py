@@ -228,7 +228,7 @@ def bind_shapes(onnx: Any, model: Any, shapes: Shapes) -> None:
         elements = math.prod(dimension.dim_value for dimension in tensor.shape.dim)
         if elements >= LARGEST_ELEMENTS:
             raise UnsupportedError(
-                f"input {value.name!r} has {elements:,} elements; at most {LARGEST_ELEMENTS:,} are taken: make it smaller"
+                f"input {value.name!r} has {elements:,} elements; at most {LARGEST_ELEMENTS:,} are taken"
             )
     unknown = set(shapes) - used
     if unknown:
