@@ -1,0 +1,132 @@
+"""Passes over float graphs keep their meaning; what has no integer form is refused by name."""
+
+import numpy as np
+import pytest
+from float_networks import IMAGE, Floats, activations, quantize_graph, samples
+
+from tosaic.compiler.importers.lowering import convolution
+from tosaic.compiler.importers.lowering.matrix import matmul
+from tosaic.compiler.importers.lowering.windows import Window
+from tosaic.compiler.ir import UnsupportedError, validate
+from tosaic.compiler.ir.errors import InputError
+from tosaic.compiler.quantizer import Statistics, canonical, equalize, wanted_channels
+from tosaic.driver.quantize.quantization import _evaluate_constant, calibrate
+from tosaic.driver.quantize.samples import split_samples
+from tosaic.sim.golden import evaluate
+
+POINT = [Window(1)] * 2
+
+
+def stretched_network():
+    """Convolutions whose channels differ by factors of up to 1,000, an attention-like product, flattened rows."""
+    low = Floats()
+    factors = 10.0 ** low.random.uniform(-1.5, 1.5, 8)
+    x = low.input("x", IMAGE)
+    first = low.random.standard_normal((8, 1, 1, 8)) * factors[:, None, None, None]
+    x = activations.relu(low, convolution.convolve(low, x, low.constant(first, low.dtype(x)), None, POINT))
+    second = low.random.standard_normal((8, 1, 1, 8)) / factors
+    x = convolution.convolve(low, x, low.constant(second, low.dtype(x)), None, POINT)
+    rows = low.reshape(x, (1, 36, 8))
+    a, b = (
+        matmul(low, rows, low.constant(low.random.standard_normal((8, 8)) * f, low.dtype(x)))
+        for f in (factors, 1 / factors)
+    )
+    product = matmul(low, a, low.transpose(b, (0, 2, 1)))
+    return low.finish(product)
+
+
+def test_canonical_graph_means_the_same():
+    low = Floats()
+    x = low.input("x", IMAGE)
+    y = convolution.convolve(low, x, low.normal(4, 1, 1, 8), low.normal(4), POINT)
+    y = low.add(low.mul(y, low.normal(1, 1, 1, 4)), low.normal(1, 1, 1, 4))
+    y = low.sub(
+        low.add(matmul(low, low.reshape(y, (36, 4)), low.normal(4, 5)), low.normal(5)),
+        low.scalar(2, low.normal(1, 1)),
+    )
+    graph = low.finish(y)
+    work = canonical(graph, _evaluate_constant)
+    validate(work)
+    assert [op.op for op in work.operators if op.op not in ("RESHAPE",)] == ["CONV2D", "CONV2D"]
+    sample = {"x": low.random.standard_normal(IMAGE).astype(np.float32)}
+    np.testing.assert_allclose(
+        evaluate(work, sample)[work.outputs[0]],
+        evaluate(graph, sample)[graph.outputs[0]],
+        rtol=1e-4,
+        atol=1e-4,
+    )
+
+
+def test_equalized_graph_means_the_same_and_is_even():
+    graph = stretched_network()
+    work = canonical(graph, _evaluate_constant)
+    runs = split_samples(work, samples(graph))
+    assert equalize(work, calibrate(work, runs))
+    validate(work)
+    for run in runs[:2]:
+        wanted, got = evaluate(graph, run)[graph.outputs[0]], evaluate(work, run)[work.outputs[0]]
+        np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
+    # Once is enough.
+    assert not equalize(work, calibrate(work, runs))
+
+
+def test_equalization_is_worth_it():
+    graph = stretched_network()
+    from float_networks import worst_db
+
+    plain = quantize_graph(graph, samples(graph), equalization=False)
+    even = quantize_graph(graph, samples(graph))
+    assert worst_db(even) >= worst_db(plain) + 10
+    assert worst_db(even) >= 28
+
+
+def test_statistics_join_runs():
+    low = Floats()
+    graph = low.finish(matmul(low, low.input("x", (4, 3)), low.normal(3, 2)))
+    work = canonical(graph, _evaluate_constant)
+    runs = split_samples(work, samples(graph, 5))
+    statistics = calibrate(work, runs, "mse")
+    assert isinstance(statistics, Statistics)
+    whole = np.stack([run["x"] for run in runs])
+    assert statistics.range_seen("x") == (whole.min(), whole.max())
+    assert statistics.histograms["x"].sum() == whole.size
+    (name,) = [name for name in wanted_channels(work) if statistics.channels.get((name, (3,)))]
+    np.testing.assert_allclose(statistics.channels[name, (3,)].mean, whole.mean((0, 1)), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "runs"), [((7, 2, 3), 4), ((4, 2, 3), 2), ((1, 2, 3), 1), ((5, 2, 2, 3), 5)]
+)
+def test_samples_are_batched(shape, runs):
+    low = Floats()
+    graph = low.finish(low.op("TANH", low.input("x", (2, 2, 3))))
+    array = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    found = split_samples(graph, {"x": array})
+    assert len(found) == runs
+    flat = np.concatenate([run["x"].reshape(-1) for run in found])
+    assert set(flat) == set(array.reshape(-1))
+
+
+def test_samples_of_different_number_are_refused():
+    low = Floats()
+    graph = low.finish(low.add(low.input("x", (1, 3)), low.input("y", (1, 3))))
+    with pytest.raises(InputError, match="different numbers of samples: 2 of 'x', 3 of 'y'"):
+        split_samples(graph, {"x": np.zeros((2, 3)), "y": np.zeros((3, 3))})
+
+
+def test_unsupported_operators_are_named():
+    low = Floats()
+    x = low.input("x", (1, 4, 4))
+    graph = low.finish(low.op("REDUCE_PRODUCT", x, axis=1))
+    with pytest.raises(
+        UnsupportedError, match=r"REDUCE_PRODUCT_0 \(tensor 'reduce_product_0' fp32\[1, 1, 4\]\)"
+    ):
+        quantize_graph(graph, samples(graph))
+
+
+@pytest.mark.parametrize("option", [{"method": "best"}, {"activations": "int4"}])
+def test_unknown_options(option):
+    low = Floats()
+    graph = low.finish(low.op("TANH", low.input("x", (2, 3))))
+    with pytest.raises(InputError, match="use one of"):
+        quantize_graph(graph, samples(graph), **option)
