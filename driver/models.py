@@ -9,6 +9,8 @@ from tosaic.compiler.importers.survey import SourceOperator
 from tosaic.compiler.ir import Graph, read_tosa
 from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
 from tosaic.compiler.program import Program
+from tosaic.driver.encodings import Encodings, encodings_of
+from tosaic.driver.quantize.encoded_models import import_encoded
 
 _LATER = {
     ".tflite": "TFLite models",
@@ -25,16 +27,46 @@ def open_model(
     InputError when there is no such file, UnsupportedError for a format that has no importer, ModelError for a
     damaged file.
     """
+    return open_with_encodings(source, shapes)[0]
+
+
+def open_with_encodings(
+    source: "str | pathlib.Path | Graph | Program", shapes: Mapping[str, int | Sequence[int]] | None = None
+) -> tuple[Graph | Program, Encodings]:
+    """As `open_model`, with the encodings of inputs and outputs, where integers stand for reals.
+
+    A .tosa or .tsc file may have them in a file of its own. An ONNX model whose float inputs and outputs pass
+    through QuantizeLinear and DequantizeLinear becomes integers from the first to the last of these.
+    """
     if isinstance(source, Graph | Program):
-        return source
+        return source, {}
     path = pathlib.Path(source)
+    if is_imported(path):
+        with _file_named(path):
+            found = _encoded(path, shapes)
+            return found or (import_model(path, shapes), {})
+    return _opened(path, shapes), encodings_of(path)
+
+
+def _encoded(
+    path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None
+) -> tuple[Graph, Encodings] | None:
+    """The integers of an ONNX model that brings its encodings; None for any other model."""
+    if path.suffix != ".onnx" or not path.is_file():
+        return None
+    try:
+        found = import_encoded(path, shapes)
+    except UnsupportedError:
+        # An operator without an integer form; or without a TOSA form at all, which the import tells in full.
+        return None
+    return (found.graph, {**found.inputs, **found.outputs}) if found else None
+
+
+def _opened(path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None) -> Graph | Program:
     if path.suffix in _LATER:
         raise UnsupportedError(
             f"{path.name}: {_LATER[path.suffix]} cannot be imported yet; convert the model to .tosa"
         )
-    if is_imported(path):
-        with _file_named(path):
-            return import_model(path, shapes)
     if shapes:
         raise InputError(f"{path}: its shapes are static: leave --shape out")
     if not path.is_file():
@@ -64,7 +96,9 @@ def survey_source(
     if not is_imported(path):
         return [], open_model(path, shapes)
     with _file_named(path):
-        return survey_model(path, shapes)
+        operators, graph = survey_model(path, shapes)
+        found = _encoded(path, shapes) if graph is not None else None
+        return operators, found[0] if found else graph
 
 
 @contextlib.contextmanager

@@ -18,8 +18,8 @@ from tosaic.sim.result import RunResult, Slice
 
 from .check import compare
 from .device import Device
-from .encodings import Encodings, encodings_of
-from .models import open_model
+from .encodings import Encodings
+from .models import open_with_encodings
 from .targets import Runner, check_target, is_device, make_runner, naming_weights
 
 Progress = Callable[[str, int, int], None]
@@ -88,8 +88,7 @@ class Session:
         on_device = self.device is not None or is_device(self.target)
         if on_device and memory_bandwidth is not None:
             raise InputError(f"{self.target}: a device's memory is as it is: leave memory bandwidth out")
-        opened = open_model(model, shapes)
-        encodings = encodings_of(model) if isinstance(model, str | pathlib.Path) else {}
+        opened, encodings = open_with_encodings(model, shapes)
         if self.device is None and on_device:
             self.device, self._owns_device = Device.open(self.target), True
         try:

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Operator
+from tosaic.compiler.ir import DType, Operator, UnsupportedError
 from tosaic.compiler.quantizer.emission import HEADROOM_BITS, PLAIN, Emission, natural
 from tosaic.compiler.quantizer.encoding import Encoding, Integers
 
@@ -90,6 +90,15 @@ def same(emission: Emission, op: Operator) -> Integers:
         tensor = emission.emit("CAST", tensor, dtype=DType.INT32)
     bound = 1 if source.dtype is DType.BOOL else 2.0 ** (source.dtype.bits - 1)
     return Integers(tensor, DType.INT32, np.array(1.0), 0, bound)
+
+
+@natural("CUSTOM")
+def encoded(emission: Emission, op: Operator) -> Integers:
+    """A tensor whose encoding the model brings: rounded to it, whatever computes it."""
+    encoding = emission.plan.forced.get(op.outputs[0])
+    if encoding is None:
+        raise UnsupportedError(f"{op}: CUSTOM operators have no meaning in TOSA; replace it in the model")
+    return emission.held(emission.request(op.inputs[0], encoding), encoding)
 
 
 @natural("ABS", "NEGATE")

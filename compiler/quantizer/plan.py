@@ -65,6 +65,9 @@ class Plan:
     def encoding(self, tensor: str, dtype: DType | None = None) -> Encoding:
         """The encoding of a tensor as an activation, or as int16 between layers."""
         dtype = dtype or self.activations
+        own = self.forced.get(tensor)
+        if own is not None and own.dtype is dtype:
+            return own
         key = (self._group(tensor), dtype)
         if key not in self._encodings:
             members = self._members[key[0]]

@@ -76,7 +76,7 @@ def rewrite(plan: Plan) -> Quantized:
         if name not in graph.inputs:
             dtype = inputs[name].dtype if name in inputs else source.tensors[name].dtype
             emission.low.build.input(name, source.tensors[name].shape, dtype)
-    graph.inputs = list(source.inputs)
+    graph.inputs, graph.labels = list(source.inputs), dict(source.labels)
     _name_outputs(graph, results, layers)
     remove_dead(graph)
     sort_operators(graph)

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tosaic.driver.session import Progress
 from tosaic.sim.golden import evaluate
 
-from .quantization import Quantization
+from .quantization import Progress, Quantization
 
 
 @dataclass

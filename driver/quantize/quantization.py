@@ -1,6 +1,6 @@
 """Quantizes a float graph: calibration on golden, then the rewriting to integers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,11 +19,12 @@ from tosaic.compiler.quantizer import (
     take_grids,
     wanted_channels,
 )
-from tosaic.driver.session import Progress
 from tosaic.sim.golden import evaluate, evaluate_operator
 
 from .samples import Samples, split_samples
 
+Progress = Callable[[str, int, int], None]
+"""Told (what, done, total) while long work goes on."""
 ACTIVATIONS = {"int8": DType.INT8, "int16": DType.INT16}
 
 
@@ -70,7 +71,7 @@ def quantize_graph(
             f"graph {graph.name!r} has no float inputs: it is quantized already, or has nothing to quantize"
         )
     samples = split_samples(graph, calibration)
-    work = canonical(graph, _evaluate_constant)
+    work = canonical(graph, evaluate_constant)
     forced = take_grids(work)
     statistics = calibrate(work, samples, method, progress)
     if soften_masks(work, statistics):
@@ -100,7 +101,8 @@ def calibrate(
     return statistics
 
 
-def _evaluate_constant(graph: Graph, op: Operator) -> list[np.ndarray]:
+def evaluate_constant(graph: Graph, op: Operator) -> list[np.ndarray]:
+    """The results of an operator whose operands are all constants."""
     operands = [graph.tensors[name].data for name in op.inputs]
     dtypes = [graph.tensors[name].dtype for name in op.outputs]
     return evaluate_operator(

@@ -90,3 +90,26 @@ def test_refusals(tosaic, here, classifier, arguments, message):
     assert message in outcome.err
     assert outcome.err.count("\n") == 1
     assert not (here / "out.tosa").exists()
+
+
+def test_import_of_a_model_with_pairs_gives_integers(tosaic, here):
+    constants = {"scale": np.float32(0.02), "zero": np.int8(4)}
+    pair = [("QuantizeLinear", "{}", "{}q"), ("DequantizeLinear", "{}q", "{}d")]
+    nodes = [helper.make_node(op, [i.format("x"), *constants], [o.format("x")]) for op, i, o in pair]
+    nodes.append(helper.make_node("Relu", ["xd"], ["r"]))
+    nodes += [helper.make_node(op, [i.format("r"), *constants], [o.format("r")]) for op, i, o in pair]
+    graph = helper.make_graph(
+        nodes,
+        "pairs",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4])],
+        [helper.make_tensor_value_info("rd", TensorProto.FLOAT, [1, 4])],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "q.onnx")
+    outcome = tosaic("import", "q.onnx", "-o", "q.tosa")
+    assert (outcome.code, outcome.err) == (0, "")
+    session = api.Session("q.tosa", target="emulator")
+    assert [a.encoding.zero_point for a in (*session.inputs, *session.outputs)] == [4, 4]
+    y = session.run({"x": np.array([[-9, 4, 5, 127]], np.int8)}, check=True)["rd"]
+    assert y.tolist() == [[4, 4, 5, 127]]
+    assert tosaic("check", "q.onnx").code == 0

@@ -10,7 +10,7 @@ from tosaic.compiler.importers.lowering.windows import Window
 from tosaic.compiler.ir import UnsupportedError, validate
 from tosaic.compiler.ir.errors import InputError
 from tosaic.compiler.quantizer import Statistics, canonical, equalize, wanted_channels
-from tosaic.driver.quantize.quantization import _evaluate_constant, calibrate
+from tosaic.driver.quantize.quantization import calibrate, evaluate_constant
 from tosaic.driver.quantize.samples import split_samples
 from tosaic.sim.golden import evaluate
 
@@ -45,7 +45,7 @@ def test_canonical_graph_means_the_same():
         low.scalar(2, low.normal(1, 1)),
     )
     graph = low.finish(y)
-    work = canonical(graph, _evaluate_constant)
+    work = canonical(graph, evaluate_constant)
     validate(work)
     assert [op.op for op in work.operators if op.op not in ("RESHAPE",)] == ["CONV2D", "CONV2D"]
     sample = {"x": low.random.standard_normal(IMAGE).astype(np.float32)}
@@ -59,7 +59,7 @@ def test_canonical_graph_means_the_same():
 
 def test_equalized_graph_means_the_same_and_is_even():
     graph = stretched_network()
-    work = canonical(graph, _evaluate_constant)
+    work = canonical(graph, evaluate_constant)
     runs = split_samples(work, samples(graph))
     assert equalize(work, calibrate(work, runs))
     validate(work)
@@ -83,7 +83,7 @@ def test_equalization_is_worth_it():
 def test_statistics_join_runs():
     low = Floats()
     graph = low.finish(matmul(low, low.input("x", (4, 3)), low.normal(3, 2)))
-    work = canonical(graph, _evaluate_constant)
+    work = canonical(graph, evaluate_constant)
     runs = split_samples(work, samples(graph, 5))
     statistics = calibrate(work, runs, "mse")
     assert isinstance(statistics, Statistics)

@@ -7,9 +7,11 @@ import typer
 
 from tosaic.cli import options
 from tosaic.cli.files import check_file, writing
-from tosaic.compiler.importers import import_model
-from tosaic.compiler.ir import write_tosa
+from tosaic.compiler.importers import import_model, is_imported
+from tosaic.compiler.ir import Graph, write_tosa
 from tosaic.compiler.ir.errors import InputError
+from tosaic.driver.encodings import Encodings, sidecar, write_encodings
+from tosaic.driver.models import open_with_encodings
 
 
 def import_(
@@ -22,14 +24,25 @@ def import_(
     shape: options.Shape = None,
     verbose: options.Verbose = False,
 ) -> None:
-    """Translate a model to TOSA, with its own element types: floats stay floats."""
+    """Translate a model to TOSA, with its own element types: floats stay floats.
+
+    An ONNX model with QuantizeLinear and DequantizeLinear around its operators becomes integers; OUT.quant.json tells
+    scale and zero point of each input and output.
+    """
     if pathlib.Path(source).suffix in (".tosa", ".tsc"):
         raise InputError(f"{source} needs no import; give a model of another format, such as .onnx")
     check_file(output)
-    graph = import_model(source, options.bindings(shape))
+    graph, encodings = _imported(source, options.bindings(shape))
     data = write_tosa(graph)
     with writing(output):
         output.write_bytes(data)
+    if encodings:
+        with writing(sidecar(output)):
+            write_encodings(
+                sidecar(output),
+                {name: encodings[name] for name in graph.inputs if name in encodings},
+                {name: encodings[name] for name in graph.outputs if name in encodings},
+            )
     print(f"{output}: {len(graph.operators)} operators, {len(data):,} bytes")
     for side, names in (("input", graph.inputs), ("output", graph.outputs)):
         for name in names:
@@ -41,3 +54,11 @@ def import_(
         print(
             f"labels of {name!r}, not in the file: {', '.join(map(str, labels[:8]))}{' …' if len(labels) > 8 else ''}"
         )
+
+
+def _imported(source: str, shapes: dict[str, int | list[int]]) -> tuple[Graph, Encodings]:
+    if not is_imported(pathlib.Path(source)):
+        return import_model(source, shapes), {}
+    graph, encodings = open_with_encodings(source, shapes)
+    assert isinstance(graph, Graph)
+    return graph, encodings

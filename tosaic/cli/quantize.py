@@ -15,7 +15,8 @@ from tosaic.compiler.ir import Graph, write_tosa
 from tosaic.compiler.ir.errors import InputError
 from tosaic.driver.encodings import sidecar, write_encodings
 from tosaic.driver.models import open_model
-from tosaic.driver.quantize import Measurement, decibels, load_samples, measure, quantize_graph, write_page
+from tosaic.driver.quantize import Measurement, load_samples, measure, quantize_graph
+from tosaic.driver.quantize.page import decibels, write_page
 
 
 class Method(enum.StrEnum):

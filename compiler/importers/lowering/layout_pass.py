@@ -9,7 +9,20 @@ from tosaic.compiler.ir import OPERATORS, DType, Graph, Operator, Tensor
 
 _ELEMENTWISE = {
     name for name, spec in OPERATORS.items() if spec.category.startswith("elementwise") and name != "TABLE"
-} | {"CLAMP", "SIGMOID", "TANH", "ERF", "CAST", "EQUAL", "GREATER", "GREATER_EQUAL", "TABLE", "IDENTITY"}
+} | {
+    "CLAMP",
+    "SIGMOID",
+    "TANH",
+    "ERF",
+    "CAST",
+    "EQUAL",
+    "GREATER",
+    "GREATER_EQUAL",
+    "TABLE",
+    "IDENTITY",
+    "CUSTOM",
+}
+"""CUSTOM is a marker of an encoding (`encoding_marker`)."""
 Pending = tuple[str, tuple[int, ...]]
 
 

@@ -1,5 +1,5 @@
 """ONNX models (opset 7 and later) to TOSA graphs. Needs the package `onnx`."""
 
-from tosaic.compiler.importers.onnx_models.importer import import_onnx
+from tosaic.compiler.importers.onnx_models.importer import import_onnx, import_onnx_pairs
 
-__all__ = ["import_onnx"]
+__all__ = ["import_onnx", "import_onnx_pairs"]

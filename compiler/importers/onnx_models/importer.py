@@ -26,6 +26,7 @@ from tosaic.compiler.importers.onnx_models.functions import expand
 from tosaic.compiler.importers.onnx_models.node import Node
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.importers.onnx_models.placeholders import result_types
+from tosaic.compiler.importers.onnx_models.quantized_pairs import join_pairs
 from tosaic.compiler.importers.onnx_models.reader import Shapes, node_label, opset_of, read_model
 from tosaic.compiler.importers.onnx_models.registry import HANDLERS
 from tosaic.compiler.importers.onnx_models.values import KINDS, OFFSET, STORAGE, Value, constant_value
@@ -60,6 +61,12 @@ def import_onnx(
     ModelError or UnsupportedError.
     """
     return Importer(read_model(source, shapes), survey or Survey()).run()
+
+
+def import_onnx_pairs(source: "str | pathlib.Path | Any", shapes: Shapes | None = None) -> Graph | None:
+    """As `import_onnx`, with a marker for each pair of QuantizeLinear and DequantizeLinear; None if there is none."""
+    model = read_model(source, shapes)
+    return Importer(model, Survey()).run() if join_pairs(model.graph) else None
 
 
 class Importer:

@@ -1,0 +1,128 @@
+"""Models that bring their own encodings (QuantizeLinear and DequantizeLinear in pairs), to integers."""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tosaic.compiler.importers.lowering.encoding_marker import marked
+from tosaic.compiler.ir import DType, Graph, UnsupportedError
+from tosaic.compiler.quantizer import Encoding, Plan, Quantized, canonical, rewrite
+from tosaic.compiler.quantizer.canonical import MACS, channels_of, remove_dead
+from tosaic.compiler.quantizer.weight_grids import grid_scales
+from tosaic.compiler.quantizer.plan import REORDERING
+
+from .quantization import calibrate, evaluate_constant
+
+_PROBES = 12
+_SPREADS = (1.0, 0.5, 0.2)
+
+
+def import_encoded(
+    source: "str | pathlib.Path | Any", shapes: Mapping[str, int | Sequence[int]] | None = None
+) -> Quantized | None:
+    """The integers of an ONNX model whose float inputs and outputs are all encoded; None for any other model.
+
+    Inputs and outputs are the integers inside the first and last pairs. UnsupportedError for an operator without an
+    integer form.
+    """
+    from tosaic.compiler.importers.onnx_models import import_onnx_pairs
+
+    graph = import_onnx_pairs(source, shapes)
+    return None if graph is None else encode(graph)
+
+
+def encode(graph: Graph) -> Quantized | None:
+    """The integers of a float graph with markers; None unless every float input and output is encoded."""
+    work = canonical(graph, evaluate_constant)
+    forced = _encodings(work)
+    if forced is None:
+        return None
+    kinds = {encoding.dtype for encoding in forced.values()}
+    activations = DType.INT16 if kinds == {DType.INT16} else DType.INT8
+    plan = Plan(work, _probed(work, forced), activations, forced=forced, correct_bias=False)
+    for op in work.operators:
+        weight = work.tensors[op.inputs[1]].data if op.op in MACS else None
+        scales = grid_scales(channels_of(weight, op.op)) if weight is not None else None
+        if scales is not None:
+            plan.weight_scales[op.inputs[1]] = scales
+    return rewrite(plan)
+
+
+def _encodings(graph: Graph) -> dict[str, Encoding] | None:
+    """Encodings by tensor: what markers give, and the inputs that nothing but markers reads."""
+    forced: dict[str, Encoding] = {}
+    for op in graph.operators:
+        found = marked(op)
+        if found is not None:
+            forced[op.outputs[0]] = Encoding(*found)
+    for name in graph.inputs:
+        if not graph.tensors[name].dtype.is_float:
+            continue
+        encodings = _read_as(graph, name, forced)
+        only = encodings.pop() if len(encodings) == 1 else None
+        if only is None:
+            return None
+        forced[name] = only
+    for name in graph.outputs:
+        if graph.tensors[name].dtype.is_float:
+            encoding = _moved(graph, name, forced)
+            if encoding is None:
+                return None
+            forced[name] = encoding
+    return forced
+
+
+def _read_as(graph: Graph, name: str, forced: Mapping[str, Encoding]) -> set[Encoding | None]:
+    """The encodings of the markers that read a tensor or its elements moved; None for every other reader."""
+    found: set[Encoding | None] = {None} if name in graph.outputs else set()
+    for op in graph.consumers(name):
+        if op.op in REORDERING and op.inputs[0] == name:
+            found |= _read_as(graph, op.outputs[0], forced)
+        else:
+            found.add(forced.get(op.outputs[0]) if marked(op) is not None else None)
+    return found
+
+
+def _moved(graph: Graph, name: str, forced: dict[str, Encoding]) -> Encoding | None:
+    """The encoding of a tensor that holds the elements of an encoded one."""
+    while name not in forced:
+        op = graph.producer(name)
+        if op is None or op.op not in REORDERING:
+            return None
+        name = op.inputs[0]
+    return forced[name]
+
+
+def _probed(graph: Graph, forced: Mapping[str, Encoding]) -> Any:
+    """Statistics of what lies between encoded tensors, for random values of these: nothing else is known of them."""
+    probe = graph.copy()
+    cut = [op for op in probe.operators if marked(op) is not None]
+    probe.operators = [op for op in probe.operators if marked(op) is None]
+    inner = [op.outputs[0] for op in cut]
+    probe.inputs = [*graph.inputs, *inner]
+    probe.outputs = list(dict.fromkeys([*graph.outputs, *(op.inputs[0] for op in cut)]))
+    remove_dead(probe)
+    random = np.random.default_rng(0)
+    samples = []
+    for number in range(_PROBES):
+        sample = {}
+        for name in probe.inputs:
+            tensor = probe.tensors[name]
+            encoding = forced.get(name)
+            if encoding is None:
+                if tensor.dtype.is_float:
+                    raise UnsupportedError(f"input {tensor} is read without an encoding")
+                sample[name] = np.zeros(tensor.shape, tensor.dtype.numpy)
+                continue
+            low, high = (float(encoding.dequantize(q)) for q in (encoding.dtype.min, encoding.dtype.max))
+            spread = _SPREADS[number % len(_SPREADS)]
+            values = random.normal((low + high) / 2, (high - low) / 4, tensor.shape) * spread
+            sample[name] = np.clip(values, low, high).astype(tensor.dtype.numpy)
+        samples.append(sample)
+    statistics = calibrate(probe, samples)
+    for name, encoding in forced.items():
+        statistics.low[name] = float(encoding.dequantize(encoding.dtype.min))
+        statistics.high[name] = float(encoding.dequantize(encoding.dtype.max))
+    return statistics

@@ -1,0 +1,137 @@
+"""ONNX models that bring their encodings (QuantizeLinear, DequantizeLinear): to integers, as the model says."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from tosaic import Session
+from tosaic.compiler.ir import DType
+from tosaic.driver.quantize import import_encoded
+from tosaic.sim.golden import evaluate
+
+
+class Pairs:
+    """Writes float nodes between pairs; weights are integers with one scale for each output channel."""
+
+    def __init__(self, kind: str = "int8", seed: int = 3) -> None:
+        self.kind, self.random = np.dtype(kind), np.random.default_rng(seed)
+        self.nodes, self.constants = [], {}
+
+    def constant(self, value) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = np.asarray(value)
+        return name
+
+    def node(self, op: str, *inputs: str, **attributes) -> str:
+        name = f"{op}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, list(inputs), [name], name=name, **attributes))
+        return name
+
+    def pair(self, x: str, scale: float, zero_point: int) -> str:
+        offset = 128 if self.kind == np.uint8 else 0
+        parameters = (self.constant(np.float32(scale)), self.constant(self.kind.type(zero_point + offset)))
+        return self.node("DequantizeLinear", self.node("QuantizeLinear", x, *parameters), *parameters)
+
+    def weight(self, shape, axis: int = 0, scale: float = 0.01) -> str:
+        values = self.random.integers(-127, 128, shape, dtype=np.int8)
+        scales = (scale * self.random.uniform(0.5, 2, shape[axis])).astype(np.float32)
+        zeros = np.zeros(shape[axis], np.int8)
+        return self.node("DequantizeLinear", *(self.constant(c) for c in (values, scales, zeros)), axis=axis)
+
+    def model(self, shape, output: str):
+        graph = helper.make_graph(
+            [*self.nodes, helper.make_node("Identity", [output], ["y"])],
+            "pairs",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+            [numpy_helper.from_array(value, name) for name, value in self.constants.items()],
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def convolutions(p):
+    x = p.pair("x", 0.03, -10)
+    x = p.node(
+        "Conv",
+        x,
+        p.weight((8, 3, 3, 3)),
+        p.constant(p.random.standard_normal(8).astype(np.float32)),
+        pads=[1] * 4,
+    )
+    x = p.pair(p.node("Relu", x), 0.05, -128)
+    x = p.node("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+    skip = p.pair(x, 0.05, -128)
+    x = p.pair(p.node("Conv", skip, p.weight((8, 1, 3, 3)), group=8, pads=[1] * 4), 0.08, 5)
+    x = p.pair(p.node("Add", x, skip), 0.09, -40)
+    x = p.pair(p.node("GlobalAveragePool", x), 0.03, -20)
+    x = p.node("Flatten", x)
+    x = p.pair(p.node("MatMul", x, p.weight((8, 5), 1)), 0.02, 3)
+    return p.model([2, 3, 8, 8], x)
+
+
+def products(p):
+    x = p.pair(p.node("Reshape", "x", p.constant(np.array([2, 4, 6]))), 0.03, 7)
+    y = p.pair(p.node("Sigmoid", x), 1 / 256, -128)
+    x = p.pair(p.node("Mul", x, y), 0.02, -9)
+    x = p.pair(p.node("MatMul", x, p.node("Transpose", y, perm=[0, 2, 1])), 0.03, 0)
+    x = p.pair(p.node("Concat", x, x, axis=2), 0.03, 0)
+    return p.model([2, 24], p.pair(p.node("HardSwish", x), 0.025, -100))
+
+
+def attention(p):
+    x = p.pair("x", 0.03, 2)
+    norm = p.node(
+        "LayerNormalization",
+        x,
+        *(p.constant(p.random.uniform(0.5, 1.5, 16).astype(np.float32)) for _ in "gb"),
+    )
+    x = p.pair(norm, 0.03, -5)
+    q, k = (p.pair(p.node("MatMul", x, p.weight((16, 16), 1, 0.002)), 0.02, 1) for _ in "qk")
+    scores = p.pair(p.node("MatMul", q, p.node("Transpose", k, perm=[0, 2, 1])), 0.03, 4)
+    weights = p.pair(p.node("Softmax", scores, axis=-1), 1 / 256, -128)
+    return p.model([1, 6, 16], p.pair(p.node("MatMul", weights, x), 0.015, 0))
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+@pytest.mark.parametrize(("network", "steps"), [(convolutions, 1), (products, 1), (attention, 3)])
+def test_integers_are_those_of_the_model(network, steps, kind):
+    """ONNX rounds ties to even, TOSA upwards: one step after another. Softmax and norms are approximations."""
+    model = network(Pairs(kind))
+    quantized = import_encoded(model)
+    source, result = quantized.inputs["x"], quantized.outputs["y"]
+    assert all(not tensor.dtype.is_float for tensor in quantized.graph.tensors.values())
+    assert quantized.graph.tensors["x"].dtype is DType.INT8
+    shape = quantized.graph.tensors["x"].shape
+    equal, total = 0, 0
+    for seed in range(6):
+        x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+        (wanted,) = ReferenceEvaluator(model).run(None, {"x": x})
+        got = evaluate(quantized.graph, {"x": source.quantize(x)})["y"].astype(int)
+        difference = got - np.rint(wanted / result.scale + result.zero_point).astype(int)
+        assert np.abs(difference).max() <= steps
+        equal, total = equal + (difference == 0).sum(), total + difference.size
+    assert equal / total > (0.98 if steps == 1 else 0.6)
+    session = Session(quantized.graph, target="emulator", keep_layers=True)
+    session.run({"x": source.quantize(x)}, check=True)
+
+
+def test_session_takes_the_file(tmp_path):
+    onnx.save(convolutions(Pairs()), tmp_path / "net.onnx")
+    session = Session(tmp_path / "net.onnx", target="emulator")
+    assert session.inputs[0].encoding.scale == pytest.approx(0.03)
+    assert session.inputs[0].encoding.zero_point == -10
+    assert session.outputs[0].encoding.zero_point == 3
+    session.run({"x": np.zeros((2, 3, 8, 8), np.int8)}, check=True)
+
+
+def test_a_float_output_leaves_the_model_in_floats():
+    p = Pairs()
+    x = p.node("Exp", p.pair("x", 0.03, 0))
+    assert import_encoded(p.model([2, 3], x)) is None
+
+
+def test_models_without_pairs_are_not_touched():
+    p = Pairs()
+    assert import_encoded(p.model([2, 3], p.node("Exp", "x"))) is None
