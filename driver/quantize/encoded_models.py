@@ -10,8 +10,8 @@ from tosaic.compiler.importers.lowering.encoding_marker import marked
 from tosaic.compiler.ir import DType, Graph, UnsupportedError
 from tosaic.compiler.quantizer import Encoding, Plan, Quantized, canonical, rewrite
 from tosaic.compiler.quantizer.canonical import MACS, channels_of, remove_dead
-from tosaic.compiler.quantizer.weight_grids import grid_scales
 from tosaic.compiler.quantizer.plan import REORDERING
+from tosaic.compiler.quantizer.weight_grids import grid_scales
 
 from .quantization import calibrate, evaluate_constant
 
