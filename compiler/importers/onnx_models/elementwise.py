@@ -171,7 +171,8 @@ def mod(node: Node) -> Value:
 def _float_mod(low: Lowering, a: str, b: str, fmod: bool) -> str:
     """a less a whole multiple of b; by an infinite b, which has no multiples, a itself or b of the other sign."""
     rest = low.sub(a, low.mul(low.truncate(low.div(a, b)), b)) if fmod else floor_divide(low, a, b)[1]
-    if low.data(b) is not None and np.isfinite(low.data(b)).all():
+    divisors = low.data(b)
+    if divisors is not None and np.isfinite(divisors).all():
         return rest
     endless = low.scalar(np.inf, a)
     infinite = low.equal(low.op("ABS", b), endless)
