@@ -15,16 +15,14 @@ def verilog(
     config: options.Config = "base",
     verbose: options.Verbose = False,
 ) -> None:
-    """Write tosaic.v (AXI4 and AXI4-Lite top) and the register map of a configuration."""
+    """Write the Verilog of a configuration (AXI4 and AXI4-Lite top), with testbench, register map and driver notes."""
     chosen = find_config(config)
-    from tosaic.hw.csr_doc import csr_markdown
-    from tosaic.hw.top import to_verilog
+    from tosaic.hw.verilog import write_folder
 
     make_folder(output)
-    text = to_verilog(chosen)
     with writing(output):
-        (output / "tosaic.v").write_text(text)
-        (output / "registers.md").write_text(csr_markdown())
+        written = write_folder(chosen, output)
     print(
-        f"{output / 'tosaic.v'}: {text.count(chr(10)):,} lines, configuration {chosen.name}, top module tosaic"
+        f"{output / 'tosaic.f'}: {written.modules} modules, {written.lines:,} lines, configuration {chosen.name}, "
+        "top module tosaic"
     )

@@ -1,0 +1,133 @@
+"""The register map for other languages: JSON, a C header, CMSIS-SVD; all from `csr_map`."""
+
+import json
+from xml.sax.saxutils import escape
+
+from . import csr_map
+from .config import Config
+from .isa import ISA_HASH
+
+_WINDOW_BYTES = 0x1000
+_SVD_ACCESS = {
+    csr_map.Access.RO: "<access>read-only</access>",
+    csr_map.Access.RW: "<access>read-write</access>",
+    csr_map.Access.PULSE: "<access>write-only</access>",
+    csr_map.Access.W1C: ("<access>read-write</access><modifiedWriteValues>oneToClear</modifiedWriteValues>"),
+}
+
+
+def _reset(register: csr_map.Register, config: Config) -> int | None:
+    hashes = {"ISA_HASH": ISA_HASH, "CONFIG_HASH": config.hash}
+    return hashes.get(register.name, register.reset)
+
+
+def csr_json(config: Config) -> str:
+    """Registers with offset, reset value (null: undefined), meaning and fields."""
+    registers = [
+        {
+            "name": register.name,
+            "offset": register.offset,
+            "reset": _reset(register, config),
+            "description": register.doc,
+            "fields": [
+                {
+                    "name": field.name,
+                    "lsb": field.lsb,
+                    "bits": field.bits,
+                    "access": field.access.value,
+                    "description": field.doc,
+                }
+                for field in register.fields
+            ],
+        }
+        for register in csr_map.REGISTERS
+    ]
+    page = {
+        "name": "tosaic",
+        "configuration": config.name,
+        "version": csr_map.VERSION_VALUE,
+        "window_bytes": _WINDOW_BYTES,
+        "register_bits": 32,
+        "registers": registers,
+    }
+    return json.dumps(page, indent=2) + "\n"
+
+
+def csr_c_header(config: Config) -> str:
+    """Offsets, field masks and shifts, and the values that identify this configuration, as C constants."""
+    lines = [
+        "/* Registers of the Tosaic accelerator: byte offsets in its 4 KiB window, 32 bits each. Generated. */",
+        "#ifndef TOSAIC_REGISTERS_H",
+        "#define TOSAIC_REGISTERS_H",
+        "",
+        f'#define TOSAIC_CONFIGURATION "{config.name}"',
+        f"#define TOSAIC_ID_VALUE 0x{csr_map.ID_VALUE:08X}u",
+        f"#define TOSAIC_VERSION_VALUE 0x{csr_map.VERSION_VALUE:08X}u",
+        f"#define TOSAIC_ISA_HASH_VALUE 0x{ISA_HASH:08X}u",
+        f"#define TOSAIC_CONFIG_HASH_VALUE 0x{config.hash:08X}u",
+        f"#define TOSAIC_WORD_BYTES {config.word_bytes}u",
+    ]
+    for register in csr_map.REGISTERS:
+        lines += [
+            "",
+            f"/* {register.doc} */",
+            f"#define TOSAIC_{register.name} 0x{register.offset:03X}u",
+        ]
+        for field in register.fields:
+            if field.name == "value":
+                continue
+            name = f"TOSAIC_{register.name}_{field.name.upper()}"
+            lines.append(f"#define {name} 0x{field.mask:08X}u /* {field.doc} */")
+            if field.bits > 1:
+                lines.append(f"#define {name}_SHIFT {field.lsb}")
+    return "\n".join([*lines, "", "#endif", ""])
+
+
+def csr_svd(config: Config) -> str:
+    """A CMSIS-SVD device with one peripheral at address 0; set `baseAddress` to where the board has it."""
+    lines = [
+        '<?xml version="1.0" encoding="utf-8"?>',
+        '<device schemaVersion="1.3" xmlns:xs="http://www.w3.org/2001/XMLSchema-instance">',
+        f"  <name>tosaic_{config.name}</name>",
+        f"  <version>{_version()}</version>",
+        f"  <description>Tosaic NPU, configuration {config.name}</description>",
+        "  <addressUnitBits>8</addressUnitBits>",
+        "  <width>32</width>",
+        "  <size>32</size>",
+        "  <peripherals>",
+        "    <peripheral>",
+        "      <name>TOSAIC</name>",
+        "      <baseAddress>0x00000000</baseAddress>",
+        "      <addressBlock>",
+        f"        <offset>0</offset><size>0x{_WINDOW_BYTES:X}</size><usage>registers</usage>",
+        "      </addressBlock>",
+        "      <registers>",
+    ]
+    for register in csr_map.REGISTERS:
+        reset = _reset(register, config)
+        lines += [
+            "        <register>",
+            f"          <name>{register.name}</name>",
+            f"          <description>{escape(register.doc)}</description>",
+            f"          <addressOffset>0x{register.offset:03X}</addressOffset>",
+            f"          <resetValue>0x{reset or 0:08X}</resetValue>",
+            f"          <resetMask>0x{0 if reset is None else 0xFFFFFFFF:08X}</resetMask>",
+            "          <fields>",
+        ]
+        for field in register.fields:
+            lines += [
+                "            <field>",
+                f"              <name>{field.name}</name>",
+                f"              <description>{escape(field.doc)}</description>",
+                f"              <bitOffset>{field.lsb}</bitOffset><bitWidth>{field.bits}</bitWidth>",
+                f"              {_SVD_ACCESS[field.access]}",
+                "            </field>",
+            ]
+        lines += ["          </fields>", "        </register>"]
+    lines += ["      </registers>", "    </peripheral>", "  </peripherals>", "</device>", ""]
+    return "\n".join(lines)
+
+
+def _version() -> str:
+    value = csr_map.VERSION_VALUE
+    return f"{value >> 16}.{value >> 8 & 0xFF}.{value & 0xFF}"

@@ -1,0 +1,68 @@
+"""The folder that `tosaic verilog` writes: modules, file list, register map, notes for drivers."""
+
+import dataclasses
+import pathlib
+
+from ..config import Config
+from ..csr_doc import csr_markdown
+from ..csr_export import csr_c_header, csr_json, csr_svd
+from ..isa_doc import isa_markdown
+from ..top import VERILOG_NAME, VerilogTop
+from .convert import convert
+from .program_notes import program_markdown
+from .top_ports import top_comment
+
+BENCH = "tosaic_bench.v"
+WAIVERS = {
+    "CASEINCOMPLETE": "the signal that a case sets has its default before it",
+    "PROCASSINIT": "registers begin at their reset value, for FPGAs that start without a reset",
+    "UNSIGNED": "comparisons with a configuration's limit can be always true",
+    "UNUSEDSIGNAL": "some bits of a bus are of no interest to a module",
+    "VARHIDDEN": "the loop variable that clears a memory",
+    "WIDTHEXPAND": "operands of different widths are meant: unsigned values are extended with zeros",
+    "WIDTHTRUNC": "sums of counters wrap",
+}
+"""Rules of `verilator -Wall` that the text breaks, and why that is right."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """What is in the folder."""
+
+    modules: int
+    lines: int
+
+
+def write_folder(config: Config, folder: pathlib.Path) -> Written:
+    """Write the accelerator of `config` into an existing folder.
+
+    rtl/MODULE.v, one module per file, the top one `tosaic`; tosaic.f: the list of them; lint.vlt: Verilator's waivers;
+    tosaic_bench.v: a testbench in plain Verilog; registers.md, .json, .h, .svd; isa.md; program.md.
+    """
+    modules = convert(VerilogTop(config), VERILOG_NAME)
+    rtl = folder / "rtl"
+    rtl.mkdir(exist_ok=True)
+    for old in rtl.glob("tosaic*.v"):
+        old.unlink()
+    for name, text in modules.items():
+        (rtl / f"{name}.v").write_text(top_comment(config) + text if name == VERILOG_NAME else text)
+    pages = {
+        "tosaic.f": "".join(f"rtl/{name}.v\n" for name in modules),
+        "lint.vlt": lint_configuration(),
+        BENCH: (pathlib.Path(__file__).parent / BENCH).read_text(),
+        "registers.md": csr_markdown(),
+        "registers.json": csr_json(config),
+        "tosaic_registers.h": csr_c_header(config),
+        "tosaic.svd": csr_svd(config),
+        "isa.md": isa_markdown(),
+        "program.md": program_markdown(config),
+    }
+    for name, text in pages.items():
+        (folder / name).write_text(text)
+    return Written(len(modules), sum(text.count("\n") for text in modules.values()))
+
+
+def lint_configuration() -> str:
+    """For `verilator --lint-only -Wall lint.vlt -f tosaic.f`."""
+    lines = ["`verilator_config", *(f"// {why}\nlint_off -rule {rule}" for rule, why in WAIVERS.items())]
+    return "\n".join([*lines, ""])

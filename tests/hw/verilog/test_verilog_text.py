@@ -1,0 +1,100 @@
+"""The steps that make Verilog readable: each on a few lines, and that what they write means the same."""
+
+import re
+
+import pytest
+from amaranth.hdl import Module, Mux
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from tosaic.hw.verilog import convert
+
+
+class Inner(wiring.Component):
+    """Adds `wait`, a reserved word, to a byte of a word; counts the sums that are 0."""
+
+    byte: In(8)
+    wait: In(1)
+    output: Out(9)
+    zeros: Out(4)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.output.eq(self.byte + self.wait)
+        with m.If(self.output == 0):
+            m.d.sync += self.zeros.eq(self.zeros + 1)
+        return m
+
+
+class Outer(wiring.Component):
+    word: In(16)
+    busy: In(1)
+    stop: In(1)
+    address: In(3)
+    result: Out(9)
+    kept: Out(8)
+    count: Out(4)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.inner = inner = Inner()
+        m.submodules.table = table = Memory(shape=8, depth=8, init=[])
+        read, write = table.read_port(), table.write_port()
+        m.d.comb += [
+            inner.byte.eq(self.word[8:]),
+            inner.wait.eq(~self.busy & (self.stop | (self.word[:8] == 3))),
+            read.addr.eq(self.address),
+            read.en.eq(1),
+            write.addr.eq(self.word[:3]),
+            write.data.eq(self.word[8:]),
+            write.en.eq(~self.stop),
+            self.result.eq(Mux(self.busy, inner.output, inner.byte)),
+            self.kept.eq(read.data),
+            self.count.eq(inner.zeros),
+        ]
+        return m
+
+
+@pytest.fixture(scope="module")
+def modules():
+    return convert(Outer(), "outer")
+
+
+def test_modules_follow_the_hierarchy(modules):
+    assert list(modules) == ["outer", "outer_inner"] or list(modules) == [
+        "outer",
+        "outer_inner",
+        "outer_table",
+    ]
+
+
+def test_no_marks_are_left(modules):
+    for text in modules.values():
+        assert re.sub(r"\$signed|\$unsigned", "", text).count("$") == 0
+        assert "\\" not in text
+        assert "src =" not in text
+
+
+def test_ports_are_named_after_the_signals_they_are(modules):
+    header = modules["outer_inner"][: modules["outer_inner"].index(");")]
+    names = re.findall(r"(\w+)(?: = [^,]*)?,?$", header, re.MULTILINE)
+    assert {"clk", "rst", "byte_", "wait_", "output_", "zeros"} == set(names) - {"outer_inner"}
+
+
+def test_a_register_is_one_clocked_block(modules):
+    assert "  always @(posedge clk) begin\n    if (" in modules["outer_inner"]
+    assert "always @*" not in modules["outer_inner"]
+    assert "zeros <= " in modules["outer_inner"]
+
+
+def test_logic_of_single_bits_is_written_where_it_is_used(modules):
+    assert ".wait_((!busy) & (stop | (word[7:0] == 2'h3)))" in modules["outer"] or (
+        "(!busy) & (stop | (word[7:0] == 2'h3))" in modules["outer"]
+    )
+
+
+def test_a_memory_is_cleared_by_a_loop(modules):
+    text = "".join(modules.values())
+    assert text.count("word_index = word_index + 1") == 1
+    assert "[3] = 8'h00" not in text
