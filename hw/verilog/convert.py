@@ -1,11 +1,16 @@
 """From Amaranth to Verilog by way of Yosys, made readable."""
 
+import re
+
 from amaranth.back import verilog
 
 from .module import parse_modules
 from .naming import rename
 from .tidy import tidy
 from .writer import module_text
+
+_SOURCE_LINE = re.compile(r'^\s*\(\* src = "[^"]*" \*\)\n', re.MULTILINE)
+_SOURCE = re.compile(r'\(\* src = "[^"]*" \*\) ?')
 
 
 def convert(design: object, name: str, platform: object | None = None) -> dict[str, str]:
@@ -14,7 +19,14 @@ def convert(design: object, name: str, platform: object | None = None) -> dict[s
     Ports: clk, rst (synchronous, active high) and the component's signature, `a.b` as a__b. The text is Verilog-2005
     with nothing of any one tool in it: `always`, `assign`, plain identifiers, ANSI port lists.
     """
-    text = verilog.convert(design, name=name, platform=platform, emit_src=False, strip_internal_attrs=True)
+    return convert_text(
+        verilog.convert(design, name=name, platform=platform, emit_src=False, strip_internal_attrs=True), name
+    )
+
+
+def convert_text(text: str, name: str) -> dict[str, str]:
+    """The same of Verilog that Amaranth has written, such as a platform's debug Verilog; `name` is its top module."""
+    text = _SOURCE.sub("", _SOURCE_LINE.sub("", text))
     modules = parse_modules(text)
     for module in modules:
         tidy(module)

@@ -8,15 +8,17 @@ from .tokens import plain
 _NAME = r"(\\\S+ |[A-Za-z_][A-Za-z0-9_$]*)"
 _HEADER = re.compile(rf"module {_NAME}\s*\(", re.DOTALL)
 _DECLARATION = re.compile(
-    rf"  (input|output|wire|reg)( signed)? (?:\[(-?\d+):(\d+)\] )?{_NAME}\s*(?:\[(\d+):(\d+)\])?(?:= (.+))?;$"
+    rf"  (input|output|inout|wire|reg)( signed)? (?:\[(-?\d+):(\d+)\] )?{_NAME}\s*(?:\[(\d+):(\d+)\])?(?:= (.+))?;$"
 )
-_INSTANCE = re.compile(rf"  {_NAME}\s+(?:#\((.*?)\) )?{_NAME}\s*\($", re.DOTALL)
+_INSTANCE = re.compile(rf"  {_NAME}\s+{_NAME}\s*\($")
+_PARAMETRIC = re.compile(rf"  {_NAME}\s+#\($")
+_PARAMETRIC_NAME = re.compile(rf"  \) {_NAME}\s*\($")
 _CONNECTION = re.compile(rf"    \.{_NAME}\s*\((.*)\),?$")
 
 
 @dataclasses.dataclass
 class Signal:
-    """A declared name. `direction` is "input", "output" or "" for one inside; `depth` is that of a memory."""
+    """A declared name. `direction` is "input", "output", "inout" or "" for one inside; `depth` is that of a memory."""
 
     name: str
     bits: int
@@ -37,6 +39,8 @@ class Instance:
     name: str
     connections: dict[str, str]
     """Port to expression."""
+    parameters: list[str] = dataclasses.field(default_factory=list)
+    attributes: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
@@ -80,7 +84,15 @@ def _parse(text: str) -> Module:
             _declare(module, declaration)
             module.signals[plain(declaration[5])].attributes += attributes
             attributes = []
-        elif instance := _INSTANCE.match(line):
+        elif instance := _INSTANCE.match(line) or _PARAMETRIC.match(line):
+            parameters = []
+            name = instance[2] if instance.re is _INSTANCE else ""
+            while not name:
+                if match := _PARAMETRIC_NAME.match(lines[position]):
+                    name = match[1]
+                else:
+                    parameters.append(lines[position])
+                position += 1
             connections = {}
             while lines[position] != "  );":
                 connection = _CONNECTION.match(lines[position])
@@ -89,7 +101,9 @@ def _parse(text: str) -> Module:
                 connections[plain(connection[1])] = connection[2]
                 position += 1
             position += 1
-            module.instances.append(Instance(plain(instance[1]), plain(instance[3]), connections))
+            module.instances.append(
+                Instance(plain(instance[1]), plain(name), connections, parameters, attributes)
+            )
             attributes = []
         else:
             block = [line]
@@ -118,7 +132,7 @@ def _declare(module: Module, match: re.Match) -> None:
     name = plain(name)
     bits = int(high) - int(low) + 1 if high is not None else 1
     signal = module.signals.setdefault(name, Signal(name, bits, bool(signed)))
-    if kind in ("input", "output"):
+    if kind in ("input", "output", "inout"):
         signal.direction = kind
     elif kind == "reg":
         signal.is_reg = True

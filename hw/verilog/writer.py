@@ -29,7 +29,11 @@ def module_text(module: Module) -> str:
             about = "  // makes every always @* run at time 0" if signal.name == AT_START else ""
             lines += [*signal.attributes, f"  {_declared(signal, signal.is_reg)};{about}"]
     for instance in module.instances:
-        lines += ["", f"  {instance.module} {instance.name} ("]
+        lines += ["", *instance.attributes]
+        if instance.parameters:
+            lines += [f"  {instance.module} #(", *instance.parameters, f"  ) {instance.name} ("]
+        else:
+            lines.append(f"  {instance.module} {instance.name} (")
         connections = list(instance.connections.items())
         lines += [
             f"    .{spell(port)}({value.strip()}){',' if index < len(connections) - 1 else ''}"

@@ -9,6 +9,8 @@ import typer
 
 from tosaic.cli import (
     bench,
+    boards,
+    build,
     check,
     compile,
     configs,
@@ -35,6 +37,8 @@ app.command("operators")(operators.operators)
 app.command("configs")(configs.configs)
 app.command("bench")(bench.bench)
 app.command("serve")(serve.serve)
+app.command("boards")(boards.boards)
+app.command("build")(build.build)
 app.command("verilog")(verilog.verilog)
 app.command("demo")(demo.demo)
 app.add_typer(nnr.app, name="nnr")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tosaic.cli import options
+from tosaic.cli.build import board_errors, find_board
 from tosaic.cli.files import make_folder, writing
 from tosaic.driver.session import find_config
 
@@ -13,9 +14,18 @@ from tosaic.driver.session import find_config
 def verilog(
     output: Annotated[pathlib.Path, typer.Option("-o", "--output", metavar="DIR")],
     config: options.Config = "base",
+    board: Annotated[
+        str | None,
+        typer.Option(
+            "--board", metavar="BOARD", help="A whole board's design instead, with constraints and scripts."
+        ),
+    ] = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Write the Verilog of a configuration (AXI4 and AXI4-Lite top), with testbench, register map and driver notes."""
+    if board is not None:
+        _board_verilog(board, output)
+        return
     chosen = find_config(config)
     from tosaic.hw.verilog import write_folder
 
@@ -26,3 +36,16 @@ def verilog(
         f"{output / 'tosaic.f'}: {written.modules} modules, {written.lines:,} lines, configuration {chosen.name}, "
         "top module tosaic"
     )
+
+
+def _board_verilog(name: str, output: pathlib.Path) -> None:
+    board = find_board(name)
+    from tosaic.boards.project import make_project, write_project
+
+    with board_errors():
+        project = make_project(board)
+    make_folder(output)
+    with writing(output):
+        write_project(project, output)
+    files = ", ".join(["rtl/*.v", *project.files])
+    print(f"{output}: {files}, configuration {board.config}, top module {project.top}")

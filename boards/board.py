@@ -1,0 +1,64 @@
+"""What there is to know of a board."""
+
+import dataclasses
+import enum
+import importlib
+from typing import Any
+
+
+class Family(enum.Enum):
+    """Who makes the bitstream, and how far the open tools reach."""
+
+    ECP5 = "ecp5"  # open tools up to the bitstream
+    ICE40 = "ice40"  # open tools up to the bitstream
+    XILINX7 = "xc7"  # open tools synthesise (an estimate); Vivado makes the bitstream
+    ZYNQ7 = "zynq7"  # the same; the accelerator is a peripheral of the ARM cores
+    ULTRASCALE = "xcu"  # the same
+
+    @property
+    def is_open(self) -> bool:
+        return self in (Family.ECP5, Family.ICE40)
+
+    @property
+    def has_processor(self) -> bool:
+        return self in (Family.ZYNQ7, Family.ULTRASCALE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Capacity:
+    """What the part has."""
+
+    lut: int
+    ff: int
+    dsp: int
+    ram_kbit: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Board:
+    name: str
+    title: str
+    part: str
+    family: Family
+    capacity: Capacity
+    config: str
+    """Name of the accelerator's configuration."""
+    clock_hz: float
+    """Of the accelerator. A crystal of another frequency goes through a PLL."""
+    memory: str
+    """What external memory is made of."""
+    transport: str
+    """Device URI a driver opens, with what a user fills in in capitals."""
+    platform: str = ""
+    """module:class in amaranth_boards; empty where the vendor's processor system takes the pins."""
+    memory_bytes: int = 0
+    """Of on-chip external memory; 0 where the processor's memory is used."""
+    baud: int = 0
+    leds: tuple[str, ...] = ()
+    """Resources that show busy, link and interrupt."""
+    notes: str = ""
+
+    def make_platform(self) -> Any:
+        """The amaranth-boards platform; ImportError where that package is missing."""
+        module, name = self.platform.split(":")
+        return getattr(importlib.import_module(f"amaranth_boards.{module}"), name)()

@@ -1,0 +1,19 @@
+"""LambdaConcept ECPIX-5 with the large FPGA. Its DDR3 is not used: no well-kept Amaranth controller drives it."""
+
+from .board import Board, Capacity, Family
+
+ECPIX5_85F = Board(
+    name="ecpix5-85f",
+    title="LambdaConcept ECPIX-5 85F",
+    part="LFE5UM5G-85F-8BG554I",
+    family=Family.ECP5,
+    capacity=Capacity(lut=83_640, ff=83_640, dsp=156, ram_kbit=208 * 18),
+    config="small",
+    clock_hz=50e6,
+    memory="64 KiB on chip",
+    transport="serial:///dev/ttyUSB1?baud=1000000",
+    platform="ecpix5:ECPIX585Platform",
+    memory_bytes=64 << 10,
+    baud=1_000_000,
+    notes="PLL 100 to 50 MHz",
+)

@@ -1,0 +1,152 @@
+"""From a board to its bitstream, or as far as the open tools reach; every step's results are cached by content."""
+
+import dataclasses
+import hashlib
+import pathlib
+import shutil
+from collections.abc import Callable
+
+from .board import Board, Family
+from .project import Project, make_project, write_project
+from .report import Usage, parse_stat, usage_of_cells, with_timing
+from .tools import ToolError, check_tools, run_tool, tool_version
+
+Progress = Callable[[str, str], None]
+"""Told (what, detail) while a tool runs."""
+_SYNTHESIS = {
+    Family.ECP5: "synth_ecp5",
+    Family.ICE40: "synth_ice40 -dsp -spram",
+    Family.XILINX7: "synth_xilinx -family xc7",
+    Family.ZYNQ7: "synth_xilinx -family xc7",
+    Family.ULTRASCALE: "synth_xilinx -family xcup",
+}
+SEED = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Built:
+    """`bitstream` is None where the open tools do not make it, or the design does not fit."""
+
+    usage: Usage
+    bitstream: pathlib.Path | None
+    fits: bool
+
+
+def build(board: Board, folder: pathlib.Path, cache: pathlib.Path, progress: Progress) -> Built:
+    """Write the project of `board` into `folder` and build it there.
+
+    Synthesis always; place, route and bitstream for ECP5 and iCE40 if the design fits. `cache` keeps the results of
+    each step under a hash of all that goes into it. ToolError where a tool is missing or fails.
+    """
+    check_tools(board.family)
+    progress("Verilog", "")
+    project = make_project(board)
+    write_project(project, folder)
+    flow = _Flow(project, folder, cache, progress)
+    usage = flow.synthesize()
+    if not board.family.is_open:
+        return Built(usage, None, usage.fits(board))
+    if not usage.fits(board):
+        return Built(usage, None, False)
+    usage = flow.place_and_route(usage)
+    return Built(usage, flow.pack(), True)
+
+
+class _Flow:
+    def __init__(self, project: Project, folder: pathlib.Path, cache: pathlib.Path, progress: Progress):
+        self.project, self.folder, self.cache, self.progress = project, folder, cache, progress
+        self.board = project.board
+        self.key = ""
+
+    def _step(
+        self, tool: str, name: str, inputs: str, outputs: tuple[str, ...], arguments: tuple[str, ...]
+    ) -> None:
+        """Runs a tool unless its outputs are in the cache. `inputs` is what it reads beside the step before."""
+        content = "\0".join((self.key, tool, tool_version(tool), inputs, *arguments))
+        self.key = hashlib.sha256(content.encode()).hexdigest()[:20]
+        kept = self.cache / f"{self.board.name}-{name}-{self.key}"
+        if all((kept / output).exists() for output in outputs):
+            self.progress(name, "from the cache")
+        else:
+            run_tool(
+                tool,
+                arguments,
+                self.folder,
+                self.folder / f"{name}.log",
+                lambda detail: self.progress(name, detail),
+            )
+            for output in outputs:
+                if not (self.folder / output).exists():
+                    raise ToolError(f"{tool} has not written {output}; what it said is in {name}.log")
+            self._keep(kept, outputs)
+        for output in outputs:
+            shutil.copyfile(kept / output, self.folder / output)
+
+    def _keep(self, kept: pathlib.Path, outputs: tuple[str, ...]) -> None:
+        scratch = kept.with_name(f"{kept.name}.part")
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        for output in outputs:
+            shutil.copyfile(self.folder / output, scratch / output)
+        shutil.rmtree(kept, ignore_errors=True)
+        scratch.rename(kept)
+
+    def synthesize(self) -> Usage:
+        """Yosys: top.json for nextpnr, cells.json with the counts."""
+        sources = " ".join(f"rtl/{name}.v" for name in self.project.modules)
+        command = _SYNTHESIS[self.board.family]
+        script = (
+            f"read_verilog {sources}; {command} -flatten -top {self.project.top}; "
+            "write_json top.json; tee -q -o cells.json stat -json"
+        )
+        script = script.replace("synth_ecp5 -flatten", "synth_ecp5").replace("-spram -flatten", "-spram")
+        text = "".join(self.project.modules.values())
+        self._step("yosys", "synthesis", text, ("top.json", "cells.json"), ("-p", script))
+        cells = parse_stat((self.folder / "cells.json").read_text())
+        return usage_of_cells(cells, self.board.family)
+
+    def place_and_route(self, usage: Usage) -> Usage:
+        """nextpnr: top.config or top.asc, and timing.json."""
+        platform = self.board.make_platform()
+        timing = ("--report", "timing.json", "--timing-allow-fail", "--seed", str(SEED))
+        if self.board.family is Family.ECP5:
+            arguments = (
+                platform._nextpnr_device_options[platform.device],
+                *("--package", platform._nextpnr_package_options[platform.package].upper()),
+                *(
+                    "--speed",
+                    platform.speed,
+                    "--json",
+                    "top.json",
+                    "--lpf",
+                    "top.lpf",
+                    "--textcfg",
+                    "top.config",
+                ),
+                *timing,
+            )
+            tool, output, constraints = "nextpnr-ecp5", "top.config", "top.lpf"
+        else:
+            arguments = (
+                *("--up5k", "--package", platform.package.lower(), "--json", "top.json", "--pcf", "top.pcf"),
+                *("--asc", "top.asc", "--freq", f"{self.board.clock_hz / 1e6:g}", *timing),
+            )
+            tool, output, constraints = "nextpnr-ice40", "top.asc", "top.pcf"
+        self._step(
+            tool, "place-and-route", self.project.files[constraints], (output, "timing.json"), arguments
+        )
+        return with_timing(usage, (self.folder / "timing.json").read_text())
+
+    def pack(self) -> pathlib.Path:
+        """The bitstream."""
+        if self.board.family is Family.ECP5:
+            self._step(
+                "ecppack",
+                "pack",
+                "",
+                ("top.bit",),
+                ("--compress", "--input", "top.config", "--bit", "top.bit"),
+            )
+            return self.folder / "top.bit"
+        self._step("icepack", "pack", "", ("top.bin",), ("top.asc", "top.bin"))
+        return self.folder / "top.bin"

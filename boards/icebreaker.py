@@ -1,0 +1,19 @@
+"""1BitSquared iCEBreaker: iCE40 UP5K, external memory in SPRAM."""
+
+from .board import Board, Capacity, Family
+
+ICEBREAKER = Board(
+    name="icebreaker",
+    title="1BitSquared iCEBreaker",
+    part="iCE40UP5K-SG48",
+    family=Family.ICE40,
+    capacity=Capacity(lut=5_280, ff=5_280, dsp=8, ram_kbit=30 * 4 + 4 * 256),
+    config="nano",
+    clock_hz=12e6,
+    memory="64 KiB SPRAM",
+    transport="serial:///dev/ttyUSB1?baud=500000",
+    platform="icebreaker:ICEBreakerPlatform",
+    memory_bytes=64 << 10,
+    baud=500_000,
+    leds=("led_g", "led_r"),
+)

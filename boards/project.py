@@ -1,0 +1,57 @@
+"""Everything a board's tools need, as files: Verilog, constraints, scripts."""
+
+import dataclasses
+import pathlib
+
+from tosaic.hw.config import get_config
+from tosaic.hw.top import VERILOG_NAME, VerilogTop
+from tosaic.hw.verilog import convert, convert_text
+
+from .board import Board, Family
+from .serial_board import SerialBoard
+from .vivado import serial_script, zynq_script
+
+
+@dataclasses.dataclass(frozen=True)
+class Project:
+    """`top`: the top module. `modules`: Verilog by module name, the top first. `files`: constraints and scripts."""
+
+    board: Board
+    top: str
+    modules: dict[str, str]
+    files: dict[str, str]
+
+
+def make_project(board: Board) -> Project:
+    """ImportError where amaranth-boards is needed and missing."""
+    if board.family.has_processor:
+        modules = convert(VerilogTop(get_config(board.config)), VERILOG_NAME)
+        return Project(board, VERILOG_NAME, modules, {"build.tcl": zynq_script(board)})
+    top = "top"
+    plan = board.make_platform().build(SerialBoard(board), name=top, do_build=False, debug_verilog=True)
+    texts = {name: text.decode() if isinstance(text, bytes) else text for name, text in plan.files.items()}
+    modules = convert_text(texts[f"{top}.debug.v"], top)
+    suffix = {Family.ECP5: "lpf", Family.ICE40: "pcf", Family.XILINX7: "xdc"}[board.family]
+    files = {f"{top}.{suffix}": _constraints(texts[f"{top}.{suffix}"])}
+    if board.family is Family.XILINX7:
+        files["build.tcl"] = serial_script(board)
+    return Project(board, top, modules, files)
+
+
+def _constraints(text: str) -> str:
+    """Without comments (one has the date and the tool) and empty lines."""
+    lines = (line.strip() for line in text.splitlines())
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith("#"))
+
+
+def write_project(project: Project, folder: pathlib.Path) -> list[pathlib.Path]:
+    """Write rtl/MODULE.v and the other files; the Verilog's paths, the top first."""
+    rtl = folder / "rtl"
+    rtl.mkdir(exist_ok=True)
+    for old in rtl.glob("*.v"):
+        old.unlink()
+    for name, text in project.modules.items():
+        (rtl / f"{name}.v").write_text(text)
+    for name, text in project.files.items():
+        (folder / name).write_text(text)
+    return [rtl / f"{name}.v" for name in project.modules]

@@ -1,0 +1,121 @@
+"""What a design takes of a part, and how fast it is."""
+
+import dataclasses
+import json
+import re
+
+from .board import Board, Family
+
+_RAM_KBIT = {
+    "DP16KD": 18.0,
+    "PDPW16KD": 18.0,
+    "SB_RAM40": 4.0,
+    "SB_SPRAM256KA": 256.0,
+    "RAMB36": 36.0,
+    "RAMB18": 18.0,
+    "URAM288": 288.0,
+}
+"""Size of RAM blocks by the beginning of their cell's name."""
+_LUTS = {
+    Family.ECP5: {"LUT4": 1.0, "CCU2C": 2.0, "TRELLIS_DPR16X4": 4.0},
+    Family.ICE40: {"SB_LUT4": 1.0},
+}
+"""LUT4s a cell takes. A distributed RAM of ECP5 takes its slice pair's four LUTs and two more for the addresses."""
+_DSPS = ("MULT18X18D", "SB_MAC16", "DSP48")
+_FFS = ("TRELLIS_FF", "SB_DFF", "FDRE", "FDSE", "FDCE", "FDPE")
+
+
+@dataclasses.dataclass(frozen=True)
+class Usage:
+    """LUTs (four inputs on ECP5 and iCE40, six on Xilinx), flip-flops, multiplier blocks, block RAM.
+
+    `fmax_hz` and `slack_ns` are None where nothing was routed."""
+
+    lut: int
+    ff: int
+    dsp: int
+    ram_kbit: int
+    fmax_hz: float | None = None
+    slack_ns: float | None = None
+
+    def fits(self, board: Board) -> bool:
+        """Whether the part has as much."""
+        room = board.capacity
+        return (
+            self.lut <= room.lut
+            and self.ff <= room.ff
+            and self.dsp <= room.dsp
+            and self.ram_kbit <= room.ram_kbit
+        )
+
+
+def usage_of_cells(cells: dict[str, int], family: Family) -> Usage:
+    """From Yosys' cell counts."""
+    if family in _LUTS:
+        lut = sum(_LUTS[family].get(name, 0.0) * count for name, count in cells.items())
+        if family is Family.ICE40:
+            # A carry shares its cell with the LUT of the sum; the others are counted by nextpnr.
+            lut = max(lut, cells.get("SB_CARRY", 0))
+    else:
+        lut = sum(_xilinx_luts(name) * count for name, count in cells.items())
+    return Usage(
+        lut=round(lut),
+        ff=sum(count for name, count in cells.items() if name.startswith(_FFS)),
+        dsp=sum(count for name, count in cells.items() if name.startswith(_DSPS)),
+        ram_kbit=round(
+            sum(
+                size * count
+                for name, count in cells.items()
+                for begin, size in _RAM_KBIT.items()
+                if name.startswith(begin)
+            )
+        ),
+    )
+
+
+def _xilinx_luts(name: str) -> float:
+    if re.fullmatch(r"LUT[1-6]", name):
+        return 1.0
+    # Distributed RAM: LUTs by the cell's width.
+    sizes = {"RAM32M16": 8.0, "RAM32M": 4.0, "RAM64M8": 8.0, "RAM64M": 4.0, "RAM64X1D": 2.0, "RAM128X1D": 4.0}
+    return sizes.get(name, 1.0 if name.startswith("SRL") else 0.0)
+
+
+def parse_stat(text: str) -> dict[str, int]:
+    """Cell counts of `stat -json`, of the whole design."""
+    page = json.loads(text)
+    cells = page["design"]["num_cells_by_type"]
+    return {name.removeprefix("$"): int(count) for name, count in cells.items()}
+
+
+def with_timing(usage: Usage, report: str) -> Usage:
+    """`usage` with the worst clock of nextpnr's JSON report."""
+    clocks = json.loads(report)["fmax"].values()
+    if not clocks:
+        return usage
+    worst = min(clocks, key=lambda clock: clock["achieved"] / clock["constraint"])
+    return dataclasses.replace(
+        usage,
+        fmax_hz=worst["achieved"] * 1e6,
+        slack_ns=1e3 / worst["constraint"] - 1e3 / worst["achieved"],
+    )
+
+
+def usage_table(board: Board, usage: Usage, *, routed: bool) -> str:
+    """Lines for people."""
+    room = board.capacity
+    rows = [
+        ("LUT", usage.lut, room.lut),
+        ("flip-flops", usage.ff, room.ff),
+        ("multipliers", usage.dsp, room.dsp),
+        ("RAM, kbit", usage.ram_kbit, room.ram_kbit),
+    ]
+    lines = [f"{'':12} {'used':>8} {'of':>8}"]
+    lines += [f"{name:12} {used:>8,} {there:>8,} {used / there:>6.0%}" for name, used, there in rows]
+    if usage.fmax_hz is not None and usage.slack_ns is not None:
+        lines.append(
+            f"Fmax {usage.fmax_hz / 1e6:.1f} MHz, slack {usage.slack_ns:+.2f} ns at {board.clock_hz / 1e6:g} MHz"
+        )
+    elif not routed:
+        lines.append("an estimate after synthesis; the vendor's tools place and route")
+    return "\n".join(lines)

@@ -1,0 +1,20 @@
+"""Radiona ULX3S with the largest FPGA. Its SDRAM is not used: no well-kept Amaranth controller drives it."""
+
+from .board import Board, Capacity, Family
+
+ULX3S_85F = Board(
+    name="ulx3s-85f",
+    title="Radiona ULX3S-85F",
+    part="LFE5U-85F-6BG381C",
+    family=Family.ECP5,
+    capacity=Capacity(lut=83_640, ff=83_640, dsp=156, ram_kbit=208 * 18),
+    config="small",
+    clock_hz=50e6,
+    memory="64 KiB on chip",
+    transport="serial:///dev/ttyUSB0?baud=1000000",
+    platform="ulx3s:ULX3S_85F_Platform",
+    memory_bytes=64 << 10,
+    baud=1_000_000,
+    leds=("led", "led", "led"),
+    notes="PLL 25 to 50 MHz",
+)

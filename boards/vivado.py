@@ -1,0 +1,126 @@
+"""Tcl for Vivado, run by whoever has it: `vivado -mode batch -source build.tcl` in the folder of the files."""
+
+from tosaic.hw.config import get_config
+from tosaic.hw.csr_map import VERSION_VALUE
+
+from .board import Board, Family
+
+_SERIAL = """\
+# {title}: Vivado makes top.bit. vivado -mode batch -source build.tcl
+create_project -in_memory -part {part}
+read_verilog [glob rtl/*.v]
+read_xdc top.xdc
+synth_design -top top
+opt_design
+place_design
+phys_opt_design
+route_design
+report_utilization -file utilization.txt
+report_timing_summary -file timing.txt
+write_bitstream -force top.bit
+"""
+
+_PACKAGE = """\
+# {title}: packages the accelerator as an IP core, builds a block design with it and makes the bitstream.
+#   vivado -mode batch -source build.tcl
+# Registers: 64 KiB at {registers} of the processor (AXI4-Lite); data: through {data_port} to the processor's memory.
+set part {part}
+
+# 1. The IP core.
+create_project -force package package -part $part
+add_files [glob rtl/*.v]
+set_property top tosaic [current_fileset]
+ipx::package_project -root_dir ip -vendor tosaic -library tosaic -taxonomy /UserIP -import_files -force
+set core [ipx::current_core]
+set_property name tosaic $core
+set_property display_name "Tosaic NPU ({config})" $core
+set_property version {version} $core
+ipx::infer_bus_interfaces xilinx.com:interface:aximm_rtl:1.0 $core
+ipx::associate_bus_interfaces -busif s_axil -clock clk $core
+ipx::associate_bus_interfaces -busif m_axi -clock clk $core
+set reset [ipx::infer_bus_interface rst xilinx.com:signal:reset_rtl:1.0 $core]
+set_property value ACTIVE_HIGH [ipx::add_bus_parameter POLARITY $reset]
+ipx::infer_bus_interface irq xilinx.com:signal:interrupt_rtl:1.0 $core
+ipx::update_checksums $core
+ipx::save_core $core
+close_project
+
+# 2. The block design.
+create_project -force board board -part $part
+{board_part}set_property ip_repo_paths ip [current_project]
+update_ip_catalog
+create_bd_design system
+create_bd_cell -type ip -vlnv tosaic:tosaic:tosaic:{version} npu
+{processor}
+create_bd_cell -type ip -vlnv xilinx.com:ip:proc_sys_reset:5.0 reset
+connect_bd_net [get_bd_pins ps/{clock}] [get_bd_pins reset/slowest_sync_clk] [get_bd_pins npu/clk]
+connect_bd_net [get_bd_pins ps/{reset}] [get_bd_pins reset/ext_reset_in]
+connect_bd_net [get_bd_pins reset/peripheral_reset] [get_bd_pins npu/rst]
+apply_bd_automation -rule xilinx.com:bd_rule:axi4 -config {{Master /ps/{control_port} Slave /npu/s_axil}} \\
+  [get_bd_intf_pins npu/s_axil]
+apply_bd_automation -rule xilinx.com:bd_rule:axi4 -config {{Master /npu/m_axi Slave /ps/{data_port}}} \\
+  [get_bd_intf_pins ps/{data_port}]
+connect_bd_net [get_bd_pins npu/irq] [get_bd_pins ps/{interrupt}]
+assign_bd_address
+validate_bd_design
+make_wrapper -files [get_files system.bd] -top -import
+set_property top system_wrapper [current_fileset]
+
+# 3. The bitstream, and the hardware description that names the addresses.
+launch_runs impl_1 -to_step write_bitstream -jobs 4
+wait_on_run impl_1
+open_run impl_1
+report_utilization -file utilization.txt
+report_timing_summary -file timing.txt
+write_hw_platform -fixed -include_bit -force -file tosaic.xsa
+"""
+
+_ZYNQ7 = """\
+create_bd_cell -type ip -vlnv xilinx.com:ip:processing_system7:5.5 ps
+apply_bd_automation -rule xilinx.com:bd_rule:processing_system7 \\
+  -config {{make_external "FIXED_IO, DDR"}} [get_bd_cells ps]
+set_property -dict [list CONFIG.PCW_USE_S_AXI_HP0 1 CONFIG.PCW_USE_M_AXI_GP0 1 CONFIG.PCW_USE_FABRIC_INTERRUPT 1 \\
+  CONFIG.PCW_IRQ_F2P_INTR 1 CONFIG.PCW_FPGA0_PERIPHERAL_FREQMHZ {megahertz:g}] [get_bd_cells ps]"""
+
+_ULTRASCALE = """\
+create_bd_cell -type ip -vlnv xilinx.com:ip:zynq_ultra_ps_e:3.5 ps
+apply_bd_automation -rule xilinx.com:bd_rule:zynq_ultra_ps_e -config {{apply_board_preset "1"}} [get_bd_cells ps]
+set_property -dict [list CONFIG.PSU__USE__M_AXI_GP0 1 CONFIG.PSU__USE__M_AXI_GP1 0 CONFIG.PSU__USE__M_AXI_GP2 0 \\
+  CONFIG.PSU__USE__S_AXI_GP2 1 CONFIG.PSU__USE__IRQ0 1 \\
+  CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ {megahertz:g}] [get_bd_cells ps]"""
+
+
+def serial_script(board: Board) -> str:
+    """Synthesis to bitstream of a board with a UART."""
+    return _SERIAL.format(title=board.title, part=board.part)
+
+
+def zynq_script(board: Board) -> str:
+    """IP core, block design, bitstream. The scripts were written by the vendor's manuals and have not been run here."""
+    version = f"{VERSION_VALUE >> 16}.{VERSION_VALUE >> 8 & 0xFF}"
+    megahertz = board.clock_hz / 1e6
+    if board.family is Family.ZYNQ7:
+        details = {
+            "processor": _ZYNQ7.format(megahertz=megahertz),
+            "clock": "FCLK_CLK0",
+            "reset": "FCLK_RESET0_N",
+            "control_port": "M_AXI_GP0",
+            "data_port": "S_AXI_HP0",
+            "interrupt": "IRQ_F2P",
+            "registers": "0x43C00000 or as Vivado assigns",
+            "board_part": "",
+        }
+    else:
+        details = {
+            "processor": _ULTRASCALE.format(megahertz=megahertz),
+            "clock": "pl_clk0",
+            "reset": "pl_resetn0",
+            "control_port": "M_AXI_HPM0_FPD",
+            "data_port": "S_AXI_HP0_FPD",
+            "interrupt": "pl_ps_irq0",
+            "registers": "0xA0000000 or as Vivado assigns",
+            "board_part": "set_property board_part xilinx.com:kv260_som:part0:1.4 [current_project]\n",
+        }
+    return _PACKAGE.format(
+        title=board.title, part=board.part, config=get_config(board.config).name, version=version, **details
+    )

@@ -1,0 +1,23 @@
+"""`tosaic boards`: the boards there are."""
+
+from tosaic.boards.catalogue import BOARDS
+
+
+def boards() -> None:
+    """List the boards: FPGA, configuration, clock, external memory, device URI, who makes the bitstream."""
+    rows = [("name", "part", "config", "clock", "memory", "device", "bitstream")]
+    rows += [
+        (
+            board.name,
+            board.part,
+            board.config,
+            f"{board.clock_hz / 1e6:g} MHz",
+            board.memory,
+            board.transport,
+            "open tools" if board.family.is_open else "Vivado script",
+        )
+        for board in BOARDS.values()
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -1,0 +1,84 @@
+"""`tosaic build`: a board's bitstream."""
+
+import contextlib
+import pathlib
+import time
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from tosaic.boards.board import Board
+from tosaic.boards.catalogue import get_board
+from tosaic.cli import options
+from tosaic.cli.files import make_folder, writing
+from tosaic.compiler.ir.errors import Error, InputError
+
+
+def find_board(name: str) -> Board:
+    """The board called `name`; InputError lists those there are."""
+    try:
+        return get_board(name)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+@contextlib.contextmanager
+def board_errors() -> Iterator[None]:
+    """A missing package or a failing tool as one line."""
+    from tosaic.boards.tools import HINT, ToolError
+
+    try:
+        yield
+    except ToolError as error:
+        raise Error(str(error)) from error
+    except ImportError as error:
+        if error.name is None or not error.name.startswith("amaranth_boards"):
+            raise
+        raise Error(f"the Python package amaranth-boards is missing; {HINT}") from error
+
+
+def build(
+    board: Annotated[str, typer.Argument(metavar="BOARD", help="One of those that `tosaic boards` lists.")],
+    output: Annotated[pathlib.Path, typer.Option("-o", "--output", metavar="DIR")],
+    verbose: options.Verbose = False,
+) -> int:
+    """Synthesise a board; place, route and write the bitstream where the open tools reach (ECP5, iCE40).
+
+    Prints what the design takes of the part and how fast it is. Exit code 1 if it does not fit or is too slow.
+    """
+    chosen = find_board(board)
+    from tosaic.boards.flow import build as run_flow
+    from tosaic.boards.report import usage_table
+    from tosaic.sim.rtl.cache import cache_directory
+
+    make_folder(output)
+    console = Console(stderr=True)
+    began = time.monotonic()
+    said = ""
+    with console.status("Verilog") as status:
+
+        def progress(what: str, detail: str) -> None:
+            nonlocal said
+            seconds = time.monotonic() - began
+            status.update(f"{what}: {detail} ({seconds:.0f} s)")
+            if not console.is_terminal and what != said:
+                console.print(f"{what} {detail}".rstrip(), soft_wrap=True, highlight=False)
+            said = what
+
+        with board_errors(), writing(output):
+            built = run_flow(chosen, output, cache_directory() / "boards", progress)
+    print(f"{chosen.title}, {chosen.part}, configuration {chosen.config} at {chosen.clock_hz / 1e6:g} MHz")
+    print(usage_table(chosen, built.usage, routed=built.bitstream is not None))
+    if not built.fits:
+        raise Error(f"configuration {chosen.config} does not fit {chosen.title}: see the table")
+    if built.usage.slack_ns is not None and built.usage.slack_ns < 0:
+        raise Error(
+            f"{chosen.title}: timing is missed by {-built.usage.slack_ns:.2f} ns; the bitstream is not reliable"
+        )
+    if built.bitstream is not None:
+        print(f"bitstream: {built.bitstream}")
+    elif not chosen.family.is_open:
+        print(f"{output / 'build.tcl'}: run it with Vivado for the bitstream")
+    return 0
