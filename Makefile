@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test conformance conformance-fp lint typecheck docs clean
+.PHONY: demo test conformance conformance-fp nightly lint typecheck docs clean
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -54,6 +54,12 @@ conformance: $(SUITE)/generated
 
 conformance-fp: $(SUITE_FP)/generated
 	$(BIN)/tosaic conformance $(SUITE_FP)/suite --bake --on golden -j $(JOBS) --junit $(SUITE_FP)/golden.xml
+
+# What takes hours: every configuration through other tools, and every board through the open flow.
+nightly: $(VENV)/installed-dev
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/verilog_tools.py -o build/verilog
+	for board in ulx3s-85f ecpix5-85f arty-a7-35t arty-a7-100t pynq-z2 kv260; do \
+		$(BIN)/tosaic build $$board -o build/boards/$$board || exit 1; done
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

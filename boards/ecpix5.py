@@ -10,10 +10,10 @@ ECPIX5_85F = Board(
     capacity=Capacity(lut=83_640, ff=83_640, dsp=156, ram_kbit=208 * 18),
     config="small",
     clock_hz=50e6,
-    memory="64 KiB on chip",
+    memory="80 KiB on chip",
     transport="serial:///dev/ttyUSB1?baud=1000000",
     platform="ecpix5:ECPIX585Platform",
-    memory_bytes=64 << 10,
+    memory_bytes=80 << 10,
     baud=1_000_000,
     notes="PLL 100 to 50 MHz",
 )

@@ -40,7 +40,12 @@ def build(board: Board, folder: pathlib.Path, cache: pathlib.Path, progress: Pro
     """
     check_tools(board.family)
     progress("Verilog", "")
-    project = make_project(board)
+    return build_project(make_project(board), folder, cache, progress)
+
+
+def build_project(project: Project, folder: pathlib.Path, cache: pathlib.Path, progress: Progress) -> Built:
+    """The same of a project that is there."""
+    board = project.board
     write_project(project, folder)
     flow = _Flow(project, folder, cache, progress)
     usage = flow.synthesize()

