@@ -17,10 +17,10 @@ _RAM_KBIT = {
 }
 """Size of RAM blocks by the beginning of their cell's name."""
 _LUTS = {
-    Family.ECP5: {"LUT4": 1.0, "CCU2C": 2.0, "TRELLIS_DPR16X4": 4.0},
+    Family.ECP5: {"LUT4": 1.0, "CCU2C": 2.0, "TRELLIS_DPR16X4": 6.0},
     Family.ICE40: {"SB_LUT4": 1.0},
 }
-"""LUT4s a cell takes. A distributed RAM of ECP5 takes its slice pair's four LUTs and two more for the addresses."""
+"""LUT4s a cell takes, as nextpnr counts: a distributed RAM of ECP5 has four for its bits and two for its write port."""
 _DSPS = ("MULT18X18D", "SB_MAC16", "DSP48")
 _FFS = ("TRELLIS_FF", "SB_DFF", "FDRE", "FDSE", "FDCE", "FDPE")
 
