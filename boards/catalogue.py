@@ -4,12 +4,12 @@ from .arty_a7 import ARTY_A7_35T, ARTY_A7_100T
 from .board import Board
 from .ecpix5 import ECPIX5_85F
 from .icebreaker import ICEBREAKER
-from .ulx3s import ULX3S_85F
+from .ulx3s import ULX3S_45F, ULX3S_85F
 from .zynq import KV260, PYNQ_Z2
 
 BOARDS: dict[str, Board] = {
     board.name: board
-    for board in (ULX3S_85F, ECPIX5_85F, ICEBREAKER, ARTY_A7_35T, ARTY_A7_100T, PYNQ_Z2, KV260)
+    for board in (ULX3S_85F, ULX3S_45F, ECPIX5_85F, ICEBREAKER, ARTY_A7_35T, ARTY_A7_100T, PYNQ_Z2, KV260)
 }
 
 

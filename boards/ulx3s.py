@@ -1,4 +1,4 @@
-"""Radiona ULX3S with the largest FPGA. Its SDRAM is not used: no well-kept Amaranth controller drives it."""
+"""Radiona ULX3S with the two large FPGAs. Its SDRAM is not used: no well-kept Amaranth controller drives it."""
 
 from .board import Board, Capacity, Family
 
@@ -14,6 +14,23 @@ ULX3S_85F = Board(
     transport="serial:///dev/ttyUSB0?baud=1000000",
     platform="ulx3s:ULX3S_85F_Platform",
     memory_bytes=80 << 10,
+    baud=1_000_000,
+    leds=("led", "led", "led"),
+    notes="PLL 25 to 50 MHz",
+)
+
+ULX3S_45F = Board(
+    name="ulx3s-45f",
+    title="Radiona ULX3S-45F",
+    part="LFE5U-45F-6BG381C",
+    family=Family.ECP5,
+    capacity=Capacity(lut=43_848, ff=43_848, dsp=72, ram_kbit=108 * 18),
+    config="nano",
+    clock_hz=50e6,
+    memory="64 KiB on chip",
+    transport="serial:///dev/ttyUSB0?baud=1000000",
+    platform="ulx3s:ULX3S_45F_Platform",
+    memory_bytes=64 << 10,
     baud=1_000_000,
     leds=("led", "led", "led"),
     notes="PLL 25 to 50 MHz",
