@@ -1,0 +1,16 @@
+"""Damaged files end in a named error of one line, or in a graph."""
+
+from coreml_mutations import run_mutations, samples
+
+from tosaic.compiler.importers.coreml import import_coreml
+
+
+def test_the_samples_are_sound():
+    for data in samples():
+        import_coreml(data)
+
+
+def test_damaged_files_are_refused_by_name():
+    tally = run_mutations(1500, seed=1)
+    assert tally.wrong == []
+    assert tally.outcomes["ModelError"] > 300 and tally.outcomes["imported"] > 100
