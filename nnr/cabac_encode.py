@@ -41,15 +41,13 @@ def encode_decision(state0, state1, tables, context, value, low, interval, queue
     p = 16 * s0 + s1
     lps = rlps[(interval & 0xE0) + abs(p >> 7)]
     interval -= lps
-    if value != (1 if p >= 0 else 0):
-        low += interval
-        interval = lps
-    if value:
-        state0[context] = s0 + step0[16 + (s0 >> 3)]
-        state1[context] = s1 + step1[16 + (s1 >> 7)]
-    else:
-        state0[context] = s0 - step0[16 + (-s0 >> 3)]
-        state1[context] = s1 - step1[16 + (-s1 >> 7)]
+    # As in the decoder: no branches on bins.
+    less = -(value ^ (1 if p >= 0 else 0))
+    low += interval & less
+    interval ^= (interval ^ lps) & less
+    sign = 2 * value - 1
+    state0[context] = s0 + sign * step0[16 + (sign * s0 >> 3)]
+    state1[context] = s1 + sign * step1[16 + (sign * s1 >> 7)]
     if interval < 256:
         shift = shifts[interval]
         low <<= shift

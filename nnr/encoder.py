@@ -66,19 +66,27 @@ class Settings:
             raise NnrError(f"the step size of integers must be 1..128, not {self.integer_step}")
 
 
-def encodable(values: np.ndarray) -> bool:
-    """Whether a data unit can hold the tensor: float32, or integers within int32, sizes below 65536."""
-    return (values.dtype == np.float32 or values.dtype in INTEGER_TYPES) and max(
-        values.shape, default=0
-    ) < 65536
+def encodable(values: np.ndarray, *, dimensions_known: bool = False) -> bool:
+    """Whether a data unit can hold the tensor: float32, or integers within int32.
+
+    Sizes must be below 65536, which tensor_dimensions cannot signal, unless the decoder knows them (E-34).
+    """
+    known_type = values.dtype == np.float32 or values.dtype in INTEGER_TYPES
+    return known_type and (dimensions_known or max(values.shape, default=0) < 65536)
 
 
-def encode_unit(name: str, values: np.ndarray, settings: Settings = Settings()) -> DataUnit:  # noqa: B008
-    """One tensor as a data unit; raises NnrError if it is not `encodable`."""
-    if not encodable(values):
+def encode_unit(
+    name: str,
+    values: np.ndarray,
+    settings: Settings = Settings(),  # noqa: B008
+    *,
+    dimensions_known: bool = False,
+) -> DataUnit:
+    """One tensor as a data unit; raises NnrError if it is not `encodable`. Dimensions are signalled where they fit."""
+    if not encodable(values, dimensions_known=dimensions_known):
         raise NnrError(f"tensor {name!r} of {values.dtype}{list(values.shape)} does not fit an NNR data unit")
     length = settings.cabac_unary_length
-    shape = values.shape
+    shape = _signalled(values)
     weights = values.ndim >= 2
     if settings.sparsity and weights:
         values = sparsify(values, threshold_for(values, settings.sparsity))
@@ -100,6 +108,10 @@ def encode_unit(name: str, values: np.ndarray, settings: Settings = Settings()) 
     return _quantized(name, values, qp, settings)
 
 
+def _signalled(values: np.ndarray) -> tuple[int, ...] | None:
+    return values.shape if max(values.shape, default=0) < 65536 else None
+
+
 def _quantized(name: str, values: np.ndarray, qp: int, settings: Settings) -> DataUnit:
     """A tensor as NNR_PT_FLOAT32, by the method's quantizer."""
     length, dependent = settings.cabac_unary_length, settings.method == "dependent"
@@ -109,7 +121,7 @@ def _quantized(name: str, values: np.ndarray, qp: int, settings: Settings) -> Da
     else:
         levels = quantize_uniform(values, qp)
     payload = encode_float_tensor(levels, qp, cabac_unary_length=length, dq=dependent)
-    return DataUnit(PayloadType.FLOAT32, (name,), payload, values.shape, length)
+    return DataUnit(PayloadType.FLOAT32, (name,), payload, _signalled(values), length)
 
 
 def encode_model(
@@ -118,6 +130,7 @@ def encode_model(
     *,
     topology: TopologyUnit | None = None,
     quantization: QuantizationUnit | None = None,
+    dimensions_known: bool = False,
 ) -> bytes:
     """A bitstream: NNR_STR, NNR_MPS, topology and quantization if given, one data unit per tensor, in order.
 
@@ -132,6 +145,7 @@ def encode_model(
     units: list[Unit] = [StartUnit(), parameters]
     units += [unit for unit in (topology, quantization) if unit]
     units += [
-        encode_unit(name, values, settings if values.ndim >= 2 else exact) for name, values in tensors.items()
+        encode_unit(name, values, settings if values.ndim >= 2 else exact, dimensions_known=dimensions_known)
+        for name, values in tensors.items()
     ]
     return write_units(units)

@@ -20,8 +20,8 @@ from tosaic.compiler.ir.errors import ModelError
 from tosaic.nnr.bitstream import Bitstream, read_bitstream
 from tosaic.nnr.encoder import Settings, encode_model, encode_unit
 from tosaic.nnr.errors import NnrError
-from tosaic.nnr.unit_writer import write_units
-from tosaic.nnr.units import Compression, QuantizationUnit, StartUnit, StorageFormat, TopologyUnit
+from tosaic.nnr.unit_writer import compression_for, write_units
+from tosaic.nnr.units import QuantizationUnit, StartUnit, StorageFormat, TopologyUnit
 
 _HEADER = struct.Struct("<2sBB I I 8I I HH i")
 # NNEF gives NNR no algorithm code. Without one a stream as long as the plain items would be taken for them, so
@@ -141,11 +141,13 @@ def write_folder(
 def encode_nnef(path: pathlib.Path, settings: Settings) -> bytes:
     """An NNEF folder or archive as one bitstream (A.3): text in NNR_TPL, graph.quant in NNR_QNT, tensors by label."""
     graph, quantization, tensors = read_model(path)
-    text = TopologyUnit(StorageFormat.NNEF, graph.encode(), Compression.DFL)
-    extra = (
-        QuantizationUnit(StorageFormat.NNEF, quantization.encode(), Compression.DFL) if quantization else None
-    )
-    return encode_model(tensors, settings, topology=text, quantization=extra)
+    text = graph.encode()
+    topology = TopologyUnit(StorageFormat.NNEF, text, compression_for(text))
+    extra = None
+    if quantization is not None:
+        data = quantization.encode()
+        extra = QuantizationUnit(StorageFormat.NNEF, data, compression_for(data))
+    return encode_model(tensors, settings, topology=topology, quantization=extra)
 
 
 def decode_to_folder(data: bytes, folder: pathlib.Path) -> None:

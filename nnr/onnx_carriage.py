@@ -10,8 +10,8 @@ from tosaic.nnr.bitstream import Bitstream, read_bitstream
 from tosaic.nnr.encoder import Settings, encodable, encode_model, encode_unit
 from tosaic.nnr.errors import NnrError
 from tosaic.nnr.payload import PayloadType
-from tosaic.nnr.unit_writer import write_unit
-from tosaic.nnr.units import Compression, QuantizationUnit, StorageFormat, TopologyUnit
+from tosaic.nnr.unit_writer import compression_for, write_unit
+from tosaic.nnr.units import QuantizationUnit, StorageFormat, TopologyUnit
 
 # The draft adds ISO_IEC_15938_17 to TensorProto.DataType and gives it no number: this one is ours (E-47).
 ISO_IEC_15938_17 = 15938
@@ -65,15 +65,16 @@ def encode_onnx(model: Any, settings: Settings) -> bytes:
     tensors = {}
     for initializer in topology.graph.initializer:
         values = onnx.numpy_helper.to_array(initializer)
-        if encodable(values):
+        if encodable(values, dimensions_known=True):
             tensors[initializer.name] = values
             _clear(initializer)
-    unit = TopologyUnit(StorageFormat.ONNX, topology.SerializeToString(deterministic=True), Compression.DFL)
+    text = topology.SerializeToString(deterministic=True)
+    unit = TopologyUnit(StorageFormat.ONNX, text, compression_for(text))
     quantization = None
     if annotations.quantization_annotation:
         text = annotations.SerializeToString(deterministic=True)
-        quantization = QuantizationUnit(StorageFormat.ONNX, text, Compression.DFL)
-    return encode_model(tensors, settings, topology=unit, quantization=quantization)
+        quantization = QuantizationUnit(StorageFormat.ONNX, text, compression_for(text))
+    return encode_model(tensors, settings, topology=unit, quantization=quantization, dimensions_known=True)
 
 
 def decode_onnx(data: bytes) -> Any:

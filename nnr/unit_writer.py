@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tosaic.nnr.bits import BitWriter
-from tosaic.nnr.deflate import deflate
+from tosaic.nnr.deflate import MAX_INFLATED_BYTES, deflate
 from tosaic.nnr.errors import NnrError
 from tosaic.nnr.payload import PayloadType
 from tosaic.nnr.units import (
@@ -26,6 +26,11 @@ from tosaic.nnr.units import (
     Unit,
     UnitType,
 )
+
+
+def compression_for(data: bytes) -> Compression:
+    """Deflated, unless readers would take the data for a deflate bomb."""
+    return Compression.DFL if len(data) < MAX_INFLATED_BYTES else Compression.RAW
 
 
 def write_units(units: Iterable[Unit]) -> bytes:

@@ -220,3 +220,25 @@ def test_a_stream_without_parameter_set_is_reported() -> None:
         warnings.simplefilter("always")
         nnef.read_dat(nnef.write_carried("b", BIAS, Settings())[128:], "b")
     assert [w.category for w in found] == [NnrWarning]
+
+
+def test_dimensions_that_the_unit_cannot_signal_come_from_the_topology() -> None:
+    """u(16) ends at 65535 (E-34): an embedding of more rows has its shape in the ONNX topology."""
+    rows = np.arange(140_000, dtype=np.int8).reshape(70_000, 2)
+    proto = model()
+    proto.graph.initializer.append(numpy_helper.from_array(rows, "rows"))
+    data = carriage.encode_onnx(proto, Settings())
+    tensor = next(tensor for tensor in read_bitstream(data).tensors if tensor.name == "rows")
+    assert tensor.unit.tensor_dimensions is None
+    assert np.array_equal(values(carriage.decode_onnx(data))["rows"], rows)
+    with pytest.raises(NnrError, match=r"int8\[70000, 2\] does not fit an NNR data unit"):
+        encode_model({"rows": rows})
+
+
+def test_a_topology_beyond_the_limit_of_inflation_is_stored_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tosaic.nnr.unit_writer.MAX_INFLATED_BYTES", 100)
+    data = carriage.encode_onnx(model(), Settings())
+    found = read_bitstream(data)
+    assert found.topology is not None
+    assert found.topology.compression == 0
+    assert carriage.decode_onnx(data).graph.node == model().graph.node
