@@ -17,9 +17,13 @@ _MODES = ("UPDATE", "ADD", "SUB", "MUL", "DIV", "MAX", "MIN")
 @handles("gather")
 def gather(layer: Layer) -> Blob:
     """numpy.take; negative indices count from the end."""
-    low, axis = layer.low, layer.axis(layer.params.axis)
-    _in_range(layer, 1, layer.shape()[axis])
-    return layer.out(low.gather(layer.x(), axis, layer.indices(1, layer.shape()[axis])))
+    low, axis, shape = layer.low, layer.axis(layer.params.axis), layer.shape()
+    _in_range(layer, 1, shape[axis])
+    indices = layer.indices(1, shape[axis])
+    known = low.data(indices)
+    if known is None:
+        return layer.out(low.gather(layer.x(), axis, indices))
+    return layer.out(low.take(layer.x(), axis, known), (*shape[:axis], *known.shape, *shape[axis + 1 :]))
 
 
 def _in_range(layer: Layer, index: int, size: int) -> None:

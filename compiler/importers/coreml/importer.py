@@ -92,7 +92,7 @@ class Importer:
 
     def _check_versions(self, layers: Sequence[Any]) -> None:
         """The mapping to rank 5 is for layers that were there before specification version 4."""
-        if self.features.exact_arrays or self.container.kind == "neuralNetworkClassifier":
+        if self.features.exact_arrays:
             return
         arrays = [
             f for f in self.container.description.input if f.type.WhichOneof("Type") == "multiArrayType"
