@@ -137,6 +137,16 @@ def test_kinds_of_models_are_refused_by_name(tmp_path):
         import_coreml(simple(version=99).SerializeToString())
 
 
+def test_without_protobuf_the_way_to_install_it_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "google.protobuf", None)
+    with pytest.raises(UnsupportedError, match=r"pip install 'tosaic\[coreml\]'"):
+        messages.__wrapped__()  # not the classes that are made already
+
+
+def test_regressors():
+    assert import_coreml(simple(kind="neuralNetworkRegressor").SerializeToString()).outputs == ["y"]
+
+
 def test_pipelines():
     cls = messages()["Model"]
     one = cls(specificationVersion=5, pipeline={"models": [simple()]})
