@@ -145,12 +145,13 @@ class UnaryFunctions:
         return bool(names) and all(is_real(self.graph, name) for name in names)
 
     def _straight(self, tensor: str, root: str) -> bool:
-        """Whether only straight operators with one variable operand each lead from root to tensor."""
+        """Whether only straight operators of one tensor each lead from root to tensor."""
         while tensor != root:
             op = self.producers[tensor]
             if op.op not in _STRAIGHT and not self._transparent(op):
                 return False
-            variable = [name for name in data_operands(op) if self.graph.tensors[name].data is None]
+            # A square is a product: a table would round small ones, which norms are made of.
+            variable = list({name for name in data_operands(op) if self.graph.tensors[name].data is None})
             if len(variable) != 1:
                 return False
             tensor = variable[0]

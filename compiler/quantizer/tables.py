@@ -14,9 +14,10 @@ Function = Callable[[np.ndarray], np.ndarray]
 INTERPOLATION = 128
 """An int16 table's result is 2^7 times its entries: 7 bits of the input interpolate."""
 _ENTRIES, _STEPS = 513, 512
-_PIECES = 4
+_PIECES = 7
 _TOLERANCE = 2.0**-13
-_EXTENSION, _RATIO_EXTENSION = 0.25, 8.0
+_EXTENSION, _RATIO_EXTENSION = 1.0, 8.0
+_WIDEST_RATIO = 2.0**24
 _HALF = 32768
 
 
@@ -52,6 +53,9 @@ def pieces(function: Function, low: float, high: float) -> list[Piece]:
     Where the input is positive over a wide range (reciprocals, roots, logarithms) the range is split geometrically, so
     that each piece is as precise as the function needs there.
     """
+    if 0 <= low < high / _WIDEST_RATIO and _is_power_like(function, high / _WIDEST_RATIO, high):
+        # What is smaller counts as that small: a norm of nothing is finite by its epsilon.
+        low = high / _WIDEST_RATIO
     relative = low > 0 and _is_power_like(function, low, high)
     if relative:
         low, high = low / _RATIO_EXTENSION, high * _RATIO_EXTENSION
@@ -74,7 +78,7 @@ def _is_power_like(function: Function, low: float, high: float) -> bool:
     if not np.all(np.isfinite(values)) or np.any(values == 0) or len(set(np.sign(values))) != 1:
         return False
     slopes = np.diff(np.log(np.abs(values))) / math.log(high / low * _RATIO_EXTENSION**2) * 64
-    return bool(np.abs(slopes).max() <= 4.0 and np.abs(slopes).min() > 1e-3)
+    return bool(0.3 <= np.abs(slopes).max() <= 4.0)
 
 
 def _extended(function: Function, low: float, high: float) -> tuple[float, float]:

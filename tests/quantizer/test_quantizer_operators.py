@@ -243,6 +243,28 @@ def layer_norm_by_square_root(low):
 
 
 @network
+def layer_norm_of_small_and_empty_rows(low):
+    """The row of zeros stays zero, the small row is as precise as the large ones."""
+    rows = low.mul(low.input("x", (4, 32)), low.constant([[1.0], [0.0], [0.03], [5.0]], DType.FP32))
+    y, _, _ = statistics.standardize(low, rows, [1], 1e-6)
+    return y
+
+
+@network
+def three_transformer_blocks(low):
+    x = low.input("x", (6, 16))
+    for _ in range(3):
+        y, _, _ = statistics.standardize(low, x, [1], 1e-5)
+        q, k, v = (matmul(low, y, low.normal(16, 16, scale=0.3)) for _ in "qkv")
+        scores = low.times(matmul(low, q, low.transpose(k, (1, 0))), 0.25)
+        x = low.add(x, matmul(low, statistics.softmax(low, scores, [1]), v))
+        y, _, _ = statistics.standardize(low, x, [1], 1e-5)
+        y = activations.gelu(low, matmul(low, y, low.normal(16, 32, scale=0.3)), tanh=True)
+        x = low.add(x, matmul(low, y, low.normal(32, 16, scale=0.3)))
+    return x
+
+
+@network
 def rms_norm(low):
     x = low.input("x", (4, 32))
     squares = low.plus(low.mean(low.mul(x, x), [1]), 1e-6)
