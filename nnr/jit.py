@@ -1,21 +1,23 @@
 """The inner loops are plain Python; when numba is installed (extra `nnr`) it compiles the same code.
 
+Importing numba takes half a second, so only the modules with loops do it; they are imported when a tensor is coded.
+
 Compiled loops take NumPy arrays, interpreted ones take lists and bytearrays: indexing a NumPy array from
 the interpreter costs four times as much as indexing a list. `ints`, `zeros` and `octets` make the kind in use.
 """
 
+import importlib.util
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-try:
-    import numba
-except ImportError:
-    COMPILED = False
-else:
-    # NUMBA_DISABLE_JIT=1 is numba's own switch to interpret everything.
-    COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
+# NUMBA_DISABLE_JIT=1 is numba's own switch to interpret everything.
+COMPILED = importlib.util.find_spec("numba") is not None and os.environ.get("NUMBA_DISABLE_JIT", "0") in (
+    "",
+    "0",
+)
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,6 +37,8 @@ def helper(function: Callable[..., Any]) -> Callable[..., Any]:
 def _compiled(function: Callable[..., Any], **options: str) -> Callable[..., Any]:
     if not COMPILED:
         return function
+    import numba
+
     try:
         return numba.njit(cache=True, **options)(function)  # type: ignore[call-overload]
     except RuntimeError:

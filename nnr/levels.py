@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tosaic.nnr import cabac_decode, cabac_encode, jit
+from tosaic.nnr import jit
 from tosaic.nnr.cabac_tables import context_count, tables
 from tosaic.nnr.errors import NnrError
 
@@ -49,6 +49,8 @@ def decode(
     payload has none. Raises NnrError on a stream that
     is truncated, too long, or breaks a rule of clause 11; the message gives the bit position or the level.
     """
+    from tosaic.nnr import cabac_decode
+
     check_unary_length(unary_length)
     end = 8 * len(payload)
     if count > MAX_LEVELS_PER_BIT * end:
@@ -146,6 +148,8 @@ def encode_any(
     flat: np.ndarray, unary_length: int, dq_flag: bool | None, qp: int = 0, qp_bits: int = 0
 ) -> bytes:
     """`encode` of flat int64 values of any range, for streams that a decoder must refuse."""
+    from tosaic.nnr import cabac_encode
+
     # The bypass header is small arithmetic on the first bits: low stays below 9 + 14 bits.
     low, queue = 0, 0
     header = [(qp & ((1 << qp_bits) - 1), qp_bits), (int(bool(dq_flag)), int(dq_flag is not None))]

@@ -5,7 +5,6 @@ import numpy as np
 from tosaic.nnr import jit
 from tosaic.nnr.cabac_tables import STATE_TRANSITION
 from tosaic.nnr.errors import NnrError
-from tosaic.nnr.jit import kernel
 from tosaic.nnr.payload import check_qp_density, step_size
 
 # The trellis codes at most these levels, so that QuantParam stays inside int32.
@@ -47,6 +46,8 @@ def quantize_dependent(
     reaches every other multiple of the step. Compare at equal bytes, with a qp one factor 2 lower. `keep_zeros`: zero
     weights stay zero; otherwise the path may leave zero to reach a better state.
     """
+    from tosaic.nnr.trellis import search_trellis, trace_back
+
     scaled = _scaled(weights, qp, qp_density)
     _check_range(scaled, 2 * LARGEST_LEVEL)
     flat = scaled.reshape(-1)
@@ -66,55 +67,6 @@ def quantize_dependent(
     levels = np.empty(count, np.int64)
     trace_back(best, choices, origins, levels)
     return levels.astype(np.int32).reshape(scaled.shape)
-
-
-@kernel
-def search_trellis(values, rate_weight, keep_zeros, next_state, choices, origins):
-    """Viterbi over the 8 states: the cheapest last state; `choices` are QuantParam values, `origins` states."""
-    infinity = 1e300
-    cost = [infinity] * 8
-    cost[0] = 0.0
-    for index in range(len(values)):
-        value = values[index]
-        following = [infinity] * 8
-        for state in range(8):
-            if cost[state] >= infinity:
-                continue
-            odd = state & 1
-            # Two neighbours in this state's quantizer: their levels k differ by one, so one of each parity.
-            size = abs(value)
-            low = int((size + odd) / 2)
-            for step in range(3):
-                # Zero is worth trying where it is no neighbour: it is the cheapest to code.
-                k = low + step if step < 2 else 0
-                if (step == 2 and low == 0) or (keep_zeros and value == 0 and k):
-                    continue
-                level = 2 * k - odd if k else 0
-                bits = 1.0
-                rest = k
-                while rest:
-                    bits += 2.0
-                    rest >>= 1
-                total = cost[state] + (size - level) * (size - level) + rate_weight * bits
-                target = next_state[2 * state + (k & 1)]
-                if total < following[target]:
-                    following[target] = total
-                    choices[index, target] = -level if value < 0 else level
-                    origins[index, target] = state
-        cost = following
-    best = 0
-    for state in range(8):
-        if cost[state] < cost[best]:
-            best = state
-    return best
-
-
-@kernel
-def trace_back(state, choices, origins, levels):
-    """Follow the path that ends in `state` back to the first value."""
-    for index in range(len(levels) - 1, -1, -1):
-        levels[index] = choices[index, state]
-        state = origins[index, state]
 
 
 def quantize_codebook(

@@ -30,7 +30,7 @@ def clauses() -> list[str]:
     return found
 
 
-def tests_by_line() -> dict[int, list[tuple[str, str]]]:
+def line_tests() -> dict[int, list[tuple[str, str]]]:
     """Line to its tests: file and name."""
     found: dict[int, list[tuple[str, str]]] = {}
     for path in sorted(HERE.glob("test_nnr_clause_*.py")):
@@ -41,7 +41,7 @@ def tests_by_line() -> dict[int, list[tuple[str, str]]]:
 
 
 def test_every_line_has_a_test_named_by_its_clause() -> None:
-    lines = tests_by_line()
+    lines = line_tests()
     assert sorted(lines) == list(range(1, 113))
     for number, clause in enumerate(clauses(), 1):
         prefix = f"test_clause_{clause.lower().replace('.', '_')}_line_{number}_"
@@ -51,7 +51,7 @@ def test_every_line_has_a_test_named_by_its_clause() -> None:
 
 def test_the_page_lists_them() -> None:
     rows = re.findall(r"^\| (\d+) \| (\S+) \| [^|]+ \| `(\w+)` \|$", PAGE.read_text(), re.MULTILINE)
-    lines = tests_by_line()
+    lines = line_tests()
     assert [(int(number), clause, test) for number, clause, test in rows] == [
         (number, clause, lines[number][0][1]) for number, clause in enumerate(clauses(), 1)
     ]

@@ -23,3 +23,12 @@ def test_the_interpreted_loops_compute_the_same() -> None:
     )
     assert jit.COMPILED
     assert run.stdout.split() == ["interpreted", digest()]
+
+
+def test_numba_is_imported_for_tensors_only() -> None:
+    """Importing it takes half a second, which `tosaic --help` need not."""
+    program = (
+        "import sys, tosaic.cli.app, tosaic.nnr, tosaic.nnr.encoder; assert 'numba' not in sys.modules; "
+        "tosaic.nnr.encode_tensor([1]); assert 'numba' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
