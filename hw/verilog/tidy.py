@@ -3,7 +3,7 @@
 import collections
 import re
 
-from .module import Module
+from .module import Module, Signal
 from .tokens import identifiers, plain, spell, substitute
 
 LINE_LENGTH = 110
@@ -247,12 +247,21 @@ def shorten_memories(module: Module) -> None:
         words = [word for line in lines[1:-1] if (word := _MEMORY_WORD.fullmatch(line))]
         if len(words) == len(lines) - 2 and len({word[3] for word in words}) == 1:
             memory = words[0][1].rstrip()
+            if _has_no_initial_contents(module.signals[plain(words[0][1])]):
+                module.statements[index] = ""
+                continue
             label = "fill_" + re.sub(r"\W", "_", plain(memory + " ").strip())
             module.statements[index] = (
                 f"  initial begin : {label}\n    integer word_index;\n"
                 f"    for (word_index = 0; word_index < {len(words)}; word_index = word_index + 1)\n"
                 f"      {words[0][1]}[word_index] = {words[0][3]};\n  end"
             )
+    module.statements = [statement for statement in module.statements if statement]
+
+
+def _has_no_initial_contents(memory: Signal) -> bool:
+    """Memories that are to be the device's largest ones (iCE40's SPRAM) cannot be filled by the bitstream."""
+    return any('ram_style = "huge"' in attribute for attribute in memory.attributes)
 
 
 def _uses(module: Module) -> collections.Counter:

@@ -54,5 +54,5 @@ def _declared(signal: Signal, is_reg: bool) -> str:
 
 
 def _spaced(statement: str) -> str:
-    """Without the spaces that escaped names need."""
-    return re.sub(r"(?<=\S) +(?=[;\[),])", "", statement)
+    """Without the spaces that escaped names need, and with those that they took."""
+    return re.sub(r"(?<=[\w\]])<= ", " <= ", re.sub(r"(?<=\S) +(?=[;\[),])", "", statement))

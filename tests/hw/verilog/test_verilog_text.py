@@ -98,3 +98,35 @@ def test_a_memory_is_cleared_by_a_loop(modules):
     text = "".join(modules.values())
     assert text.count("word_index = word_index + 1") == 1
     assert "[3] = 8'h00" not in text
+
+
+class Large(wiring.Component):
+    """A memory that asks for the device's largest RAM."""
+
+    address: In(4)
+    data: Out(8)
+    write: In(1)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.words = words = Memory(shape=8, depth=16, init=[], attrs={"ram_style": "huge"})
+        read, write = words.read_port(), words.write_port()
+        m.d.comb += [
+            read.addr.eq(self.address),
+            read.en.eq(1),
+            self.data.eq(read.data),
+            write.addr.eq(self.address),
+            write.en.eq(self.write),
+        ]
+        return m
+
+
+def test_the_largest_rams_are_not_filled():
+    text = "".join(convert(Large(), "large").values())
+    assert '(* ram_style = "huge" *)' in text
+    assert "initial" not in text
+
+
+def test_assignments_are_spaced(modules):
+    for text in modules.values():
+        assert not re.search(r"\S<=|<=\S", text)
