@@ -16,7 +16,10 @@ from tosaic.driver.session import find_config
 
 def check(
     model: Annotated[
-        str, typer.Argument(help="A .tosa model, or one to import: .onnx, .mlmodel, NNEF folder or archive.")
+        str,
+        typer.Argument(
+            help="A .tosa model, or one to import: .onnx, .mlmodel, .nnr, NNEF folder or archive."
+        ),
     ],
     config: options.Config = "base",
     shape: options.Shape = None,

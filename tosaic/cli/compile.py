@@ -14,7 +14,10 @@ from tosaic.driver.session import Session
 
 def compile_(
     model: Annotated[
-        str, typer.Argument(help="A .tosa model, or one to import: .onnx, .mlmodel, NNEF folder or archive.")
+        str,
+        typer.Argument(
+            help="A .tosa model, or one to import: .onnx, .mlmodel, .nnr, NNEF folder or archive."
+        ),
     ],
     output: Annotated[
         pathlib.Path, typer.Option("-o", "--output", metavar="FILE.tsc", help="The program file.")

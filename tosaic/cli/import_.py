@@ -16,7 +16,8 @@ from tosaic.driver.models import open_with_encodings
 
 def import_(
     source: Annotated[
-        str, typer.Argument(metavar="SRC", help="An .onnx or .mlmodel model, or an NNEF folder or archive.")
+        str,
+        typer.Argument(metavar="SRC", help="An .onnx, .mlmodel or .nnr model, or an NNEF folder or archive."),
     ],
     output: Annotated[
         pathlib.Path, typer.Option("-o", "--output", metavar="OUT.tosa", help="The TOSA file.")
