@@ -5,7 +5,7 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In
 from amaranth.utils import exact_log2
 
-from tosaic.hw.bridge import BytePort
+from tosaic.hw.bridge.byte_port import BytePort
 from tosaic.hw.config import Config
 from tosaic.hw.interfaces import AxiRead, AxiWrite
 from tosaic.hw.memory.weight import NO_COLLISION_LOGIC

@@ -4,9 +4,9 @@ from amaranth.hdl import Module, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tosaic.hw.bridge import Bridge, UartReceiver, UartTransmitter
+from tosaic.hw.bridge.bridge import Bridge
 from tosaic.hw.bridge.protocol import Identity
-from tosaic.hw.bridge.uart import bit_cycles
+from tosaic.hw.bridge.uart import UartReceiver, UartTransmitter, bit_cycles
 from tosaic.hw.config import Config
 from tosaic.hw.top import Accelerator
 

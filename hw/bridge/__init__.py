@@ -1,7 +1,5 @@
-"""The serial bridge: registers and memory of a board from a UART, in frames with CRC and sequence number."""
+"""The serial bridge: registers and memory of a board from a UART, in frames with CRC and sequence number.
 
-from .bridge import Bridge
-from .byte_port import BytePort
-from .uart import UartReceiver, UartTransmitter
-
-__all__ = ["Bridge", "BytePort", "UartReceiver", "UartTransmitter"]
+The gateware is in `bridge`, what it shares with the driver in `protocol` and `frames`. Nothing is imported
+here, so that the driver does without Amaranth.
+"""

@@ -16,7 +16,7 @@ def serve(
         str,
         typer.Argument(
             metavar="DEVICE",
-            help="A device's URI: serial:///dev/ttyUSB1, uio:///dev/uio0, virtual://ulx3s, sim://small.",
+            help="A device's URI: serial:///dev/ttyUSB1, uio:///dev/uio0, virtual://ulx3s-85f, sim://small.",
         ),
     ],
     host: Annotated[

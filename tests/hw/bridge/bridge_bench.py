@@ -4,7 +4,7 @@ import random
 
 from amaranth.sim import Simulator
 
-from tosaic.hw.bridge import Bridge
+from tosaic.hw.bridge.bridge import Bridge
 from tosaic.hw.bridge.frames import FrameDecoder, encode_frame, encode_request
 from tosaic.hw.bridge.protocol import Identity, Operation, Status
 

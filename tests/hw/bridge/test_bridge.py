@@ -5,7 +5,7 @@ import random
 import pytest
 from bridge_bench import BAD_REGISTER, IDENTITY, BridgeBench, encode_frame, encode_request
 
-from tosaic.hw.bridge import Bridge
+from tosaic.hw.bridge.bridge import Bridge
 from tosaic.hw.bridge.protocol import REQUEST_HEADER, Operation, Status
 
 BASE = IDENTITY.memory_base
