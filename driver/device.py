@@ -97,20 +97,20 @@ class Device:
 
     def _identify(self) -> int:
         """The hash of the machine's configuration."""
-        read = self._registers.read
-        if (found := read("ID")) != ID_VALUE:
-            raise DeviceError(f"{self.name}: no machine of Tosaic answers: register ID is 0x{found:08x}")
-        if (version := read("VERSION")) >> MAJOR != VERSION_VALUE >> MAJOR:
+        identity, version, isa, config = self._transport.read_registers(REGISTER["ID"].offset, 4)
+        if identity != ID_VALUE:
+            raise DeviceError(f"{self.name}: no machine of Tosaic answers: register ID is 0x{identity:08x}")
+        if version >> MAJOR != VERSION_VALUE >> MAJOR:
             raise DeviceError(
                 f"{self.name}: its register map has version {_version(version)}, this driver knows "
                 f"{_version(VERSION_VALUE)}: install the matching tosaic, or load the board with this one's bitstream"
             )
-        if (isa := read("ISA_HASH")) != ISA_HASH:
+        if isa != ISA_HASH:
             raise DeviceError(
                 f"{self.name}: it executes another instruction set (ISA_HASH 0x{isa:08x}, this compiler's is "
                 f"0x{ISA_HASH:08x}): load the board with this version's bitstream"
             )
-        return read("CONFIG_HASH")
+        return config
 
     def _check(self, program: Program) -> None:
         """Does the program fit the machine?"""
