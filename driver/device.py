@@ -16,8 +16,8 @@ from .transports import Transport, Unreachable, open_transport
 
 RESET_SECONDS = 5.0
 """Far more than a soft reset takes, which gives up on its bus after 65,536 cycles."""
-MAJOR = 16
-"""VERSION's major number begins at this bit."""
+PATCH_BITS = 8
+"""Register maps that differ only in these bits of VERSION are read alike."""
 
 
 class Device:
@@ -100,7 +100,7 @@ class Device:
         identity, version, isa, config = self._transport.read_registers(REGISTER["ID"].offset, 4)
         if identity != ID_VALUE:
             raise DeviceError(f"{self.name}: no machine of Tosaic answers: register ID is 0x{identity:08x}")
-        if version >> MAJOR != VERSION_VALUE >> MAJOR:
+        if version >> PATCH_BITS != VERSION_VALUE >> PATCH_BITS:
             raise DeviceError(
                 f"{self.name}: its register map has version {_version(version)}, this driver knows "
                 f"{_version(VERSION_VALUE)}: install the matching tosaic, or load the board with this one's bitstream"
