@@ -21,12 +21,14 @@ from nnef_cases import BOTH, CASES, flat
 from nnef_model_files import dat
 from nnef_operations import CASES as OPERATIONS
 
+from tosaic.compiler.importers import survey_model
 from tosaic.compiler.importers.nnef.lexer import tokenize
 from tosaic.compiler.importers.nnef.standard_library import standard_operations
 from tosaic.compiler.importers.nnef.tensor_file import Algorithm, Encoding, write_tensor
 from tosaic.compiler.importers.nnef.tosa import import_nnef
+from tosaic.compiler.importers.survey import Form
 from tosaic.compiler.ir import DType, Graph
-from tosaic.compiler.ir.errors import Error
+from tosaic.compiler.ir.errors import Error, UnsupportedError
 from tosaic.sim.golden import evaluate
 
 Files = dict[str, bytes]
@@ -113,7 +115,7 @@ def _tokens(chance: random.Random, text: bytes) -> bytes:
         elif kind == 2:
             words.insert(at, chance.choice(_WORDS))
         elif kind == 3:
-            numbers = [i for i, word in enumerate(words) if word.isdigit()]
+            numbers = [i for i, word in enumerate(words) if word.isdigit()] or [at]
             words[chance.choice(numbers)] = str(chance.choice([0, 1, 2, 3, 5, 17, 255, 10**6, 2**31, 2**62]))
         else:
             other = chance.randrange(len(words))
@@ -148,6 +150,10 @@ def _text(chance: random.Random, files: Files) -> Files:
 def _data(chance: random.Random, files: Files) -> Files:
     names = [name for name in files if name.endswith(".dat")] or ["graph.nnef"]
     name = chance.choice(names)
+    if chance.random() < 0.3 and len(files[name]) > 128:
+        items = bytearray(files[name])
+        items[chance.randrange(128, len(items))] = chance.choice([0, 1, 127, 128, 255])
+        return {**files, name: bytes(items)}
     return {**files, name: _bytes(chance, files[name])}
 
 
@@ -170,10 +176,9 @@ def _parameters(chance: random.Random, files: Files) -> Files:
     """Other numbers and words of the same kind: most such graphs are well-formed, and many are legal."""
     tokens = tokenize(files["graph.nnef"].decode(), "graph.nnef")[:-1]
     words = [token.text for token in tokens]
+    places = [i for i, t in enumerate(tokens) if t.kind in ("number", "string", "logical") and i > 3] or [1]
     for _ in range(chance.randint(1, 2)):
-        at = chance.choice(
-            [i for i, t in enumerate(tokens) if t.kind in ("number", "string", "logical") and i > 3]
-        )
+        at = chance.choice(places)
         kind, value = tokens[at].kind, tokens[at].value
         if kind == "number" and isinstance(value, int):
             words[at] = str(max(value + chance.choice([-2, -1, 1, 2, value, 10 * value, 10**5]), -9))
@@ -240,6 +245,8 @@ def _attempt(tally: Tally, kind: str, path: pathlib.Path, label: str, traced: bo
         tally.refused[kind] += 1
         if "\n" in str(error) or not str(error):
             tally.wrong.append(f"{label}: the message is {error!r}")
+        if isinstance(error, UnsupportedError):
+            _survey(tally, path, label)
     except Exception as error:
         tally.wrong.append(f"{label}: {type(error).__name__}: {error}")
     seconds = time.monotonic() - started
@@ -253,6 +260,17 @@ def _attempt(tally: Tally, kind: str, path: pathlib.Path, label: str, traced: bo
             tally.wrong.append(f"{label}: {peak} bytes of memory for {path.stat().st_size} of file")
     if graph is not None and graph_elements(graph) <= RUN_ELEMENTS:
         _run(tally, graph, label)
+
+
+def _survey(tally: Tally, path: pathlib.Path, label: str) -> None:
+    """What TOSA has no form for is told of, and so is everything behind it."""
+    try:
+        operators, graph = survey_model(path)
+    except Exception as error:
+        tally.wrong.append(f"{label}: survey: {type(error).__name__}: {error}")
+        return
+    if graph is not None or all(o.form is not Form.NOT_REPRESENTABLE for o in operators):
+        tally.wrong.append(f"{label}: the survey refuses nothing")
 
 
 def graph_elements(graph: Graph) -> int:

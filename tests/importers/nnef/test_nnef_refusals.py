@@ -47,6 +47,21 @@ REFUSED = [
         "its integers go from 4294967296 to 4294967296, TOSA's to 32 bits",
     ),
     (
+        flat(
+            "f = constant(shape = [4,4,3,3], value = [1.0]); y = deconv(x, f, dilation = [4611686018427387904,1]);"
+        ),
+        "leaves 32 bits",
+    ),
+    (
+        flat(
+            "m = max_reduce(x, axes = [0,2,3]); r = reshape(m, shape = [1,4]);"
+            " i = constant<integer>(shape = [1,1], value = [0]); y = roi_resample(x, r, i, output_size = [2,2]);",
+            shape="[1,4,100000000,1]",
+        ),
+        "the points of dimension 2 would have 200000000 elements",
+    ),
+    (flat("y = relu(x);", shape="[65536,65536]"), "has more than 2147483647 elements"),
+    (
         flat("r = argmax_reduce(x, axes = [0]); y = argmax_pool(r, size = [1,2]);"),
         "the elements are integers",
     ),

@@ -23,7 +23,7 @@ from tosaic.compiler.importers.nnef.tosa import (
     resampling,
     shaping,
 )
-from tosaic.compiler.importers.nnef.tosa.node import MAX_RANK, STORAGE, Node, constant
+from tosaic.compiler.importers.nnef.tosa.node import MAX_NUMBER, MAX_RANK, STORAGE, Node, constant
 from tosaic.compiler.importers.nnef.tosa.registry import HANDLERS
 from tosaic.compiler.importers.survey import Survey
 from tosaic.compiler.ir import Graph, State, validate
@@ -174,6 +174,8 @@ class Importer:
                     f"{tensor!r} has rank {len(tensor.shape)}; TOSA's tensors have {MAX_RANK} dimensions at most",
                     "join dimensions",
                 )
+            if math.prod(tensor.shape) > MAX_NUMBER:
+                node.unsupported(f"{tensor!r} has more than {MAX_NUMBER} elements", "use smaller extents")
 
     def _input_name(self, tensor: TensorValue) -> str:
         names = self.names[id(tensor)]

@@ -17,6 +17,9 @@ STORAGE = {"scalar": DType.FP32, "integer": DType.INT32, "logical": DType.BOOL}
 MAX_RANK = 6
 """The rank that TOSA's tensors have at most (MAX_RANK of level 8K)."""
 
+MAX_NUMBER = (1 << 31) - 1
+"""Extents and attributes of TOSA have 32 bits."""
+
 TABLE_LIMIT = 1 << 24
 """Elements of the largest table that an operation's lowering makes."""
 

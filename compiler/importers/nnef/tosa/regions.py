@@ -25,6 +25,9 @@ def _bounds(node: Node) -> Iterator[tuple[int, str, str]]:
     low, rois = node.low, node.tensor("rois")
     regions, columns = low.shape(rois)
     for i in range(columns // 2):
+        node.check_size(
+            node.shape("input")[i + 2] * node["output_size"][i], f"the points of dimension {i + 2}"
+        )
         first, last = (
             low.reshape(low.slice_axis(rois, 1, column, 1), (regions, 1, 1))
             for column in (i, columns // 2 + i)

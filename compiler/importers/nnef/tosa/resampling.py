@@ -1,14 +1,12 @@
 """Up-sampling (4.3.2 `debox`, 4.3.4): along one dimension after the other, as moves or as products with a matrix."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from tosaic.compiler.importers.lowering.resize import mix, pick
 from tosaic.compiler.importers.lowering.windows import Window
 from tosaic.compiler.importers.nnef.tosa.node import Node
 from tosaic.compiler.importers.nnef.tosa.registry import handles
-from tosaic.compiler.importers.nnef.tosa.windows import border_index, full_size, windows_of
+from tosaic.compiler.importers.nnef.tosa.windows import border_indices, full_size, windows_of
 
 
 def _along(node: Node, x: str, axis: int, matrix: np.ndarray) -> str:
@@ -31,14 +29,13 @@ def debox(node: Node) -> str:
 
 def _debox_matrix(node: Node, window: Window, extent: int, results: int) -> np.ndarray:
     """[extent, results]: how often each element is in each sum."""
-    node.check_size(max(extent, window.kernel) * results, "the matrix of a dimension")
+    node.check_size(extent * results, "the matrix of a dimension")
+    node.check_size(window.kernel * results, "the windows of a dimension")
+    reached = np.arange(results)[:, None] + window.before - np.arange(window.kernel) * window.dilation
+    rows, taps = np.nonzero(reached % window.stride == 0)
+    sources, there = border_indices(node, reached[rows, taps] // window.stride, extent)
     matrix = np.zeros((extent, results))
-    for result in range(results):
-        for tap in range(window.kernel):
-            index, rest = divmod(result + window.before - tap * window.dilation, window.stride)
-            source = None if rest else border_index(node, index, extent)
-            if source is not None:
-                matrix[source, result] += 1
+    np.add.at(matrix, (sources[there], rows[there]), 1.0)
     if not node["normalize"]:
         return matrix
     if node["border"] != "ignore":
@@ -72,14 +69,13 @@ def sample_positions(method: str, extent: int, factor: int) -> np.ndarray:
     return results * (extent - 1) / max(extent * factor - 1, 1)
 
 
-def _linear_matrix(node: Node, positions: Sequence[float] | np.ndarray, extent: int) -> np.ndarray:
+def _linear_matrix(node: Node, positions: np.ndarray, extent: int) -> np.ndarray:
     """[extent, results]: shares of the two neighbours, which the border stands in for outside."""
     matrix = np.zeros((extent, len(positions)))
-    for result, position in enumerate(positions):
-        below = int(np.floor(position))
-        share = position - below
-        for index, weight in ((below, 1 - share), (below + 1, share)):
-            source = border_index(node, index, extent) if weight else None
-            if source is not None:
-                matrix[source, result] += weight
+    below = np.floor(positions).astype(np.int64)
+    above = positions - below
+    for indices, shares in ((below, 1 - above), (below + 1, above)):
+        (used,) = np.nonzero(shares)
+        sources, there = border_indices(node, indices[used], extent)
+        np.add.at(matrix, (sources[there], used[there]), shares[used][there])
     return matrix

@@ -8,7 +8,7 @@ import numpy as np
 
 from tosaic.compiler.importers.lowering.layout import PadMode, extend
 from tosaic.compiler.importers.lowering.windows import Window
-from tosaic.compiler.importers.nnef.tosa.node import Node
+from tosaic.compiler.importers.nnef.tosa.node import MAX_NUMBER, Node
 from tosaic.compiler.importers.nnef.window_shapes import automatic_padding
 
 COPIES: dict[str, PadMode] = {"replicate": "edge", "reflect": "reflect", "reflect-even": "symmetric"}
@@ -22,10 +22,14 @@ def windows_of(node: Node, upscaled: Sequence[int], sizes: Sequence[int]) -> lis
     paddings = node["padding"] or [
         automatic_padding(*item) for item in zip(upscaled, sizes, strides, dilations, strict=True)
     ]
-    return [
+    windows = [
         Window(size, stride, dilation, before, after)
         for size, stride, dilation, (before, after) in zip(sizes, strides, dilations, paddings, strict=True)
     ]
+    for extent, w in zip(upscaled, windows, strict=True):
+        if extent + max(w.before, 0) + max(w.after, 0) > MAX_NUMBER or max(w.extent, w.stride) > MAX_NUMBER:
+            node.unsupported(f"the window {w} on {extent} elements leaves 32 bits", "use smaller numbers")
+    return windows
 
 
 def full_size(node: Node) -> list[int]:
@@ -62,22 +66,24 @@ def check_copies(node: Node, shape: Sequence[int], pads: Sequence[tuple[int, int
             )
 
 
-def border_index(node: Node, index: int, extent: int) -> int | None:
-    """The element that stands at an index outside of 0 .. extent, or None for zeros."""
-    if 0 <= index < extent:
-        return index
+def border_indices(node: Node, indices: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
+    """The elements that stand at indices in and around 0 .. extent, and where there is one; zeros are elsewhere."""
     border = node["border"]
+    inside = (indices >= 0) & (indices < extent)
+    clipped = np.clip(indices, 0, extent - 1)
     if border not in COPIES:
-        return None
-    if border == "replicate":
-        return min(max(index, 0), extent - 1)
-    edge = 1 if border == "reflect" else 0
-    mirrored = -index - 1 + edge if index < 0 else 2 * extent - 1 - edge - index
-    if not 0 <= mirrored < extent:
-        node.unsupported(
-            f"the border {border!r} reaches {abs(mirrored)} elements beyond {extent}", "use 'replicate'"
-        )
-    return mirrored
+        return clipped, inside
+    if border != "replicate":
+        edge = 1 if border == "reflect" else 0
+        mirrored = np.where(indices < 0, edge - 1 - indices, 2 * extent - 1 - edge - indices)
+        wrong = ~inside & ((mirrored < 0) | (mirrored >= extent))
+        if wrong.any():
+            node.unsupported(
+                f"the border {border!r} reaches index {indices[wrong][0]} of {extent} elements",
+                "use 'replicate'",
+            )
+        clipped = np.where(inside, clipped, mirrored)
+    return clipped, np.ones_like(inside)
 
 
 def check_not_empty(node: Node, shape: Sequence[int], windows: Sequence[Window]) -> None:
