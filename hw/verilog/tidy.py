@@ -82,10 +82,11 @@ def merge_registers(module: Module) -> None:
         if uses[next_value] != sum(1 for target in targets if target) + 1:
             continue
         place, head, register = clocked[next_value]
+        register = spell(plain(register))
         lines = []
         for line, target in zip(body, targets, strict=True):
             if target:
-                line = line.replace(target[1], register.rstrip(), 1).replace(" = ", " <= ", 1)
+                line = line.replace(target[1], register, 1).replace(" = ", " <= ", 1)
                 line = re.sub(r"^(\s*\S+)\s+(\[\d+(?::\d+)?\])?\s*<= ", r"\1 \2<= ", line)
             lines.append(line)
         hold = re.compile(rf"\s+{re.escape(register.rstrip())}\s*<= {re.escape(register.rstrip())}\s*;")

@@ -130,3 +130,24 @@ def test_the_largest_rams_are_not_filled():
 def test_assignments_are_spaced(modules):
     for text in modules.values():
         assert not re.search(r"\S<=|<=\S", text)
+
+
+class Keyword(wiring.Component):
+    """A register with the name of a reserved word, of which one half is written alone."""
+
+    set: In(1)
+    half: In(4)
+    context: Out(8)
+
+    def elaborate(self, platform):
+        m = Module()
+        with m.If(self.set):
+            m.d.sync += self.context[4:].eq(self.half)
+        return m
+
+
+def test_registers_named_like_reserved_words():
+    text = convert(Keyword(), "keyword")["keyword"]
+    assert "  output reg [7:0] context_ = 8'h00" in text
+    assert "    if (set) begin\n      context_[7:4] <= half;\n    end\n" in text
+    assert "\\" not in text
