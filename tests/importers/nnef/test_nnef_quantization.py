@@ -7,6 +7,7 @@ import pytest
 from nnef_cases import flat
 from nnef_model_files import write_model
 
+from tosaic.compiler.importers.nnef.tensor_file import Algorithm, Encoding, read_tensor, write_tensor
 from tosaic.compiler.importers.nnef.tosa import import_nnef
 from tosaic.compiler.ir import DType
 from tosaic.compiler.ir.errors import ModelError, UnsupportedError
@@ -114,3 +115,38 @@ def test_only_scalars_are_quantized(tmp_path: pathlib.Path) -> None:
     text = flat("i = argmax_reduce(x, axes = [1]);\n    y = copy(i);")
     with pytest.raises(UnsupportedError, match="'i' is a tensor<integer>; only scalars"):
         import_nnef(write_model(tmp_path, text, {}, "'i': linear_quantize(min = 0.0, max = 1.0, bits = 8);"))
+
+
+def test_update_hands_over_the_value_itself(tmp_path: pathlib.Path) -> None:
+    """7.1 puts the quantization behind each tensor: the result's is not the variable's."""
+    text = flat("v = variable(shape = [4], label = 'v'); s = add(v, x); y = update(v, s);", shape="[4]")
+    line = "'y': linear_quantize(min = 0.0, max = 1.0, bits = 1);"
+    graph = import_nnef(write_model(tmp_path, text, {"v": np.zeros(4, np.float32)}, line))
+    x = np.array([0.1, 0.4, 0.6, 0.9], np.float32)
+    got = evaluate(graph, {"x": x, "v.state": np.zeros(4, np.float32)})
+    assert np.array_equal(got["y"], [0, 0, 1, 1]) and np.array_equal(got["v.next"], x)
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        Encoding(Algorithm.FLOAT, 16),
+        Encoding(Algorithm.FLOAT, 64),
+        Encoding(Algorithm.LINEAR, 8, minimum=-1.0, maximum=1.0),
+        Encoding(Algorithm.LINEAR, 3, minimum=-0.5, maximum=1.0),
+        Encoding(Algorithm.LOGARITHMIC, 6, minimum=-1.0, maximum=1.0),
+        Encoding(Algorithm.LOGARITHMIC, 11, minimum=0.0, maximum=2.0),
+        Encoding(Algorithm.INTEGER, 8, signed=True),
+        Encoding(Algorithm.INTEGER, 13),
+    ],
+)
+def test_every_stored_encoding_becomes_floats(encoding: Encoding, tmp_path: pathlib.Path) -> None:
+    values = np.random.default_rng(3).uniform(-1, 1, (1, 4)).astype(np.float32)
+    if encoding.algorithm is Algorithm.INTEGER:
+        values = np.array([[0, 1, 100, 127]], np.int8)
+    folder = write_model(tmp_path, flat("v = variable(shape = [1,4], label = 'v'); y = add(x, v);"), {})
+    (folder / "v.dat").write_bytes(write_tensor(values, encoding))
+    stored, _ = read_tensor((folder / "v.dat").read_bytes(), "v.dat")
+    x = np.zeros((1, 4, 8, 8), np.float32)
+    got = evaluate(import_nnef(folder), {"x": x})["y"]
+    assert np.array_equal(got[0, :, 0, 0], stored.reshape(-1).astype(np.float32))

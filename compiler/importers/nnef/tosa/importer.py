@@ -163,7 +163,8 @@ class Importer:
         if operation.name == "update":
             variable = operation.arguments["variable"]
             assert isinstance(variable, TensorValue)
-            self.next.append((f"{self._spelling(_label(variable))}.next", self.tensors[id(results[0])]))
+            # The value as it is handed over: what graph.quant says of the result is not for the variable.
+            self.next.append((f"{self._spelling(_label(variable))}.next", held[0]))
 
     def _check(self, node: Node, results: Sequence[TensorValue]) -> None:
         for tensor in (*tensors_in(node.operation.arguments), *results):
