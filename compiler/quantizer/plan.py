@@ -7,6 +7,7 @@ from tosaic.compiler.quantizer.calibration import Statistics
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.encoding import Encoding, asymmetric, symmetric
 from tosaic.compiler.quantizer.functions import UnaryFunctions, is_real
+from tosaic.compiler.quantizer.weight_grids import WeightGrid
 
 REORDERING = ("RESHAPE", "TRANSPOSE", "REVERSE", "TILE", "PAD", "IDENTITY", "MAX_POOL2D", "GATHER")
 """Their result has the elements of their first input: both share one encoding."""
@@ -45,8 +46,8 @@ class Plan:
                 )
         self.functions = UnaryFunctions(graph)
         self.producers = {name: op for op in graph.operators for name in op.outputs}
-        self.weight_scales: dict[str, np.ndarray] = {}
-        """The model's own scales of constant weights."""
+        self.weight_grids: dict[str, WeightGrid] = {}
+        """The model's own integers of constant weights."""
         self._parents: dict[str, str] = {}
         for op in graph.operators:
             if op.op in REORDERING and is_real(graph, op.inputs[0]):

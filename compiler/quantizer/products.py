@@ -7,6 +7,7 @@ from tosaic.compiler.quantizer.canonical import channels_of
 from tosaic.compiler.quantizer.emission import Emission, natural
 from tosaic.compiler.quantizer.encoding import Integers, symmetric
 from tosaic.compiler.quantizer.functions import is_real
+from tosaic.compiler.quantizer.weight_grids import WeightGrid
 
 _LARGEST_BIAS = {DType.INT32: 2.0**30, DType.INT48: 2.0**45}
 _LARGEST_SUM = {DType.INT32: 2.0**31, DType.INT48: 2.0**47}
@@ -29,10 +30,12 @@ def convolution(emission: Emission, op: Operator) -> Integers:
         return _runtime_weight(emission, op, source, bias, accumulator)
     channels = channels_of(weight, op.op).astype(np.float64)
     wide_bias = np.broadcast_to(bias.astype(np.float64), (len(channels),))
-    scales = weight_scales(emission, op, channels)
+    grid = emission.plan.weight_grids.get(op.inputs[1]) or _symmetric(channels)
     # A channel whose weights are tiny beside its bias: its accumulator must hold the bias.
-    scales = np.maximum(scales, np.abs(wide_bias) / (float(source.scale) * _LARGEST_BIAS[accumulator]))
-    integers = np.clip(np.rint(channels / scales[:, None]), -WEIGHT_MAX, WEIGHT_MAX)
+    least = np.abs(wide_bias) / (float(source.scale) * _LARGEST_BIAS[accumulator])
+    scales = np.maximum(grid.scales, least)
+    lowest, highest = DType.INT8.min - grid.zero_point, DType.INT8.max - grid.zero_point
+    integers = np.clip(np.rint(channels / scales[:, None]), lowest, highest)
     exact_bias = wide_bias + emission.plan.corrections(op, integers * scales[:, None] - channels)
     sums = np.rint(exact_bias / (source.scale * scales))
     worst = float((np.abs(integers).sum(1) * source.bound + np.abs(sums)).max())
@@ -41,27 +44,25 @@ def convolution(emission: Emission, op: Operator) -> Integers:
             f"{op} (tensor {graph.tensors[op.outputs[0]]}): its sums may need more than {accumulator.spelling}; split "
             "its input channels"
         )
-    held = (integers.T if op.op == "DEPTHWISE_CONV2D" else integers).reshape(weight.shape)
+    held = integers + grid.zero_point
+    held = (held.T if op.op == "DEPTHWISE_CONV2D" else held).reshape(weight.shape)
     result = emission.emit(
         op.op,
         source.tensor,
         low.constant(held.astype(np.int8), DType.INT8),
         low.constant(sums.astype(np.int64), accumulator),
         low.constant([source.zero_point], source.dtype),
-        low.constant([0], DType.INT8),
+        low.constant([grid.zero_point], DType.INT8),
         dtype=accumulator,
         **{**op.attributes, "acc_type": accumulator},
     )
     return Integers(result, accumulator, source.scale * scales, 0, worst)
 
 
-def weight_scales(emission: Emission, op: Operator, channels: np.ndarray) -> np.ndarray:
-    """One scale for each output channel: the model's own, or that of the largest weight."""
-    own = emission.plan.weight_scales.get(op.inputs[1])
-    if own is not None:
-        return np.broadcast_to(own, (len(channels),)).astype(np.float64)
+def _symmetric(channels: np.ndarray) -> WeightGrid:
+    """One scale for each output channel, that of its largest weight."""
     largest = np.abs(channels).max(1)
-    return np.where(largest > 0, largest, 1.0) / WEIGHT_MAX
+    return WeightGrid(np.where(largest > 0, largest, 1.0) / WEIGHT_MAX, 0)
 
 
 def _runtime_weight(

@@ -47,6 +47,12 @@ def rewrite(plan: Plan) -> Quantized:
             f"graph {source.name!r}: control flow is not quantized; import the branches as graphs of their own"
         )
     emission = Emission(plan)
+    for name in source.inputs:
+        # First of all: no tensor that is made later may take their names.
+        if is_real(source, name):
+            emission.natural(name)
+        else:
+            emission.plain(name)
     needed = _needed(plan)
     layers: dict[str, Counterpart] = {}
     for op in source.operators:
@@ -69,14 +75,8 @@ def rewrite(plan: Plan) -> Quantized:
         else:
             results.append((name, emission.plain(name)))
     graph = emission.low.graph
-    inputs: dict[str, Encoding] = {}
-    for name in source.inputs:
-        if is_real(source, name):
-            inputs[name] = plan.encoding(name)
-        if name not in graph.inputs:
-            dtype = inputs[name].dtype if name in inputs else source.tensors[name].dtype
-            emission.low.build.input(name, source.tensors[name].shape, dtype)
-    graph.inputs, graph.labels = list(source.inputs), dict(source.labels)
+    inputs = {name: plan.encoding(name) for name in source.inputs if is_real(source, name)}
+    graph.labels = dict(source.labels)
     _name_outputs(graph, results, layers)
     remove_dead(graph)
     sort_operators(graph)

@@ -11,7 +11,7 @@ from tosaic.compiler.ir import DType, Graph, UnsupportedError
 from tosaic.compiler.quantizer import Encoding, Plan, Quantized, canonical, rewrite
 from tosaic.compiler.quantizer.canonical import MACS, channels_of, remove_dead
 from tosaic.compiler.quantizer.plan import REORDERING
-from tosaic.compiler.quantizer.weight_grids import grid_scales
+from tosaic.compiler.quantizer.weight_grids import weight_grid
 
 from .quantization import calibrate, evaluate_constant
 
@@ -44,9 +44,9 @@ def encode(graph: Graph) -> Quantized | None:
     plan = Plan(work, _probed(work, forced), activations, forced=forced, correct_bias=False)
     for op in work.operators:
         weight = work.tensors[op.inputs[1]].data if op.op in MACS else None
-        scales = grid_scales(channels_of(weight, op.op)) if weight is not None else None
-        if scales is not None:
-            plan.weight_scales[op.inputs[1]] = scales
+        grid = weight_grid(channels_of(weight, op.op)) if weight is not None else None
+        if grid is not None:
+            plan.weight_grids[op.inputs[1]] = grid
     return rewrite(plan)
 
 

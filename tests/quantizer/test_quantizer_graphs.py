@@ -130,3 +130,11 @@ def test_unknown_options(option):
     graph = low.finish(low.op("TANH", low.input("x", (2, 3))))
     with pytest.raises(InputError, match="use one of"):
         quantize_graph(graph, samples(graph), **option)
+
+
+def test_inputs_keep_names_that_the_quantizer_would_give():
+    low = Floats()
+    x, y = low.input("rescale_0", (2, 3)), low.input("constant_0", (2, 3))
+    graph = low.finish(low.op("TANH", low.add(x, low.times(y, 0.5))))
+    quantization = quantize_graph(graph, samples(graph))
+    assert quantization.graph.inputs == ["rescale_0", "constant_0"]

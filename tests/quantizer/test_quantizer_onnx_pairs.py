@@ -117,6 +117,25 @@ def test_integers_are_those_of_the_model(network, steps, kind):
     session.run({"x": source.quantize(x)}, check=True)
 
 
+@pytest.mark.parametrize(("zero", "low", "high"), [(0, -128, 128), (140, 0, 256), (3, -100, 100)])
+def test_weights_with_zero_points(zero, low, high):
+    """int8 down to -128, uint8 and int8 with a zero point of their own: the very integers, and TOSA's weight_zp."""
+    p = Pairs()
+    kind = np.uint8 if low == 0 else np.int8
+    values = p.random.integers(low, high, (4, 3, 3, 3)).astype(kind)
+    values[0, 0, 0, :2] = low, high - 1
+    parameters = (p.constant(np.float32(0.004)), p.constant(kind(zero)))
+    weight = p.node("DequantizeLinear", p.constant(values), *parameters)
+    model = p.model([1, 3, 6, 6], p.pair(p.node("Conv", p.pair("x", 0.02, 1), weight), 0.05, 0))
+    quantized = import_encoded(model)
+    (conv,) = (op for op in quantized.graph.operators if op.op == "CONV2D")
+    held = quantized.graph.tensors[conv.inputs[1]].data.astype(int)
+    zero_point = int(quantized.graph.tensors[conv.inputs[4]].data[0])
+    assert np.array_equal(held - zero_point, values.transpose(0, 2, 3, 1).astype(int) - zero)
+    session = Session(quantized.graph, target="emulator")
+    session.run({"x": np.random.default_rng(1).integers(-128, 128, (1, 3, 6, 6), dtype=np.int8)}, check=True)
+
+
 def test_session_takes_the_file(tmp_path):
     onnx.save(convolutions(Pairs()), tmp_path / "net.onnx")
     session = Session(tmp_path / "net.onnx", target="emulator")
