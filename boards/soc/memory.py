@@ -10,6 +10,8 @@ from tosaic.hw.config import Config
 from tosaic.hw.interfaces import AxiRead, AxiWrite
 from tosaic.hw.memory.weight import NO_COLLISION_LOGIC
 
+from .spram import SinglePortRam, has_spram
+
 RESP_OKAY, RESP_DECERR = 0, 3
 GRANULE_BYTES = 4096
 
@@ -22,9 +24,9 @@ class OnChipMemory(wiring.Component):
             two cycles after its address. Beats outside the memory are answered DECERR.
         `host`: goes before `read` and `write`. It takes the cycle of its access and the one of the answer.
 
-    With `single_port` the memory does one access per cycle, a read or a write (writes go first), and so fits iCE40's
-    SPRAM; else one of each, and a read that meets a write of the same word returns undefined bytes. The reset leaves
-    the contents alone.
+    With `single_port` the memory does one access per cycle, a read or a write (writes go first), and is made of iCE40's
+    SPRAM on a platform that has it; else one of each, and a read that meets a write of the same word returns undefined
+    bytes. The reset leaves the contents alone.
     """
 
     def __init__(self, config: Config, *, memory_bytes: int, base: int = 0, single_port: bool = False):
@@ -46,11 +48,7 @@ class OnChipMemory(wiring.Component):
         width = self.config.word_bytes
         lane_bits = exact_log2(width)
         depth = self.memory_bytes // width
-        attributes = NO_COLLISION_LOGIC | ({"ram_style": "huge"} if self.single_port else {})
-        m.submodules.words = words = memory.Memory(
-            shape=unsigned(8 * width), depth=depth, init=[], attrs=attributes
-        )
-        writer, reader = words.write_port(granularity=8), words.read_port()
+        address, read_data = Signal(range(depth)), Signal(8 * width)
         word = slice(lane_bits, lane_bits + (depth - 1).bit_length())
         read, write, host = self.read, self.write, self.host
 
@@ -75,26 +73,42 @@ class OnChipMemory(wiring.Component):
             take.eq(writing & write.wvalid & write.wready),
             write.wready.eq(writing & ~host_write & ~(host_read if self.single_port else 0)),
             read.arready.eq(~reading),
-            read.rdata.eq(reader.data),
-            host.read_data.eq(reader.data.word_select(answered_lane, 8)),
+            read.rdata.eq(read_data),
+            host.read_data.eq(read_data.word_select(answered_lane, 8)),
             write.awready.eq(~writing & ~write.bvalid),
         ]
         read_word = Mux(host_read, host.address[word], read_address[word])
         write_word = Mux(host_write, host.address[word], write_address[word])
-        if self.single_port:
-            address = Signal(range(depth))
-            m.d.comb += address.eq(Mux(host_write | take, write_word, read_word))
-            m.d.comb += [reader.addr.eq(address), writer.addr.eq(address)]
-        else:
-            m.d.comb += [reader.addr.eq(read_word), writer.addr.eq(write_word)]
-        m.d.comb += [
-            reader.en.eq(host_read | issue),
-            writer.data.eq(Mux(host_write, host.write_data.replicate(width), write.wdata)),
-        ]
+        write_data, write_mask = Signal(8 * width), Signal(width)
+        m.d.comb += write_data.eq(Mux(host_write, host.write_data.replicate(width), write.wdata))
         with m.If(host_write & host_inside):
-            m.d.comb += writer.en.eq(1 << host_lane)
+            m.d.comb += write_mask.eq(1 << host_lane)
         with m.Elif(take & write_inside):
-            m.d.comb += writer.en.eq(write.wstrb)
+            m.d.comb += write_mask.eq(write.wstrb)
+        m.d.comb += address.eq(Mux(host_write | take, write_word, read_word))
+        if has_spram(platform) and self.single_port:
+            m.submodules.words = words = SinglePortRam(width, depth)
+            m.d.comb += [
+                words.enable.eq(host_read | issue | host_write | take),
+                words.write.eq(host_write | take),
+                words.address.eq(address),
+                words.write_data.eq(write_data),
+                words.mask.eq(write_mask),
+                read_data.eq(words.data),
+            ]
+        else:
+            m.submodules.words = words = memory.Memory(
+                shape=unsigned(8 * width), depth=depth, init=[], attrs=NO_COLLISION_LOGIC
+            )
+            writer, reader = words.write_port(granularity=8), words.read_port()
+            m.d.comb += [
+                reader.addr.eq(address if self.single_port else read_word),
+                reader.en.eq(host_read | issue),
+                read_data.eq(reader.data),
+                writer.addr.eq(address if self.single_port else write_word),
+                writer.data.eq(write_data),
+                writer.en.eq(write_mask),
+            ]
 
         m.d.sync += [
             host.done.eq(host_read | host_write),

@@ -6,6 +6,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from tosaic.boards.soc import OnChipMemory
+from tosaic.boards.soc import memory as memory_module
 from tosaic.hw.config import CONFIGS
 
 BASE, BYTES = 0x1000_0000, 12 << 10

