@@ -103,9 +103,13 @@ def test_constructor():
 
 
 @pytest.mark.parametrize(
-    "name, single_port, seed", [("nano", True, 1), ("nano", False, 2), ("small", False, 3)]
+    "name, ram, seed",
+    [("nano", "one port", 1), ("nano", "two ports", 2), ("small", "two ports", 3), ("small", "spram", 4)],
 )
-def test_three_requesters(name, single_port, seed):
+def test_three_requesters(name, ram, seed, monkeypatch):
+    single_port = ram != "two ports"
+    # The blocks themselves stay models.
+    monkeypatch.setattr(memory_module, "has_spram", lambda platform: ram == "spram")
     agents = Agents(CONFIGS[name], single_port, seed)
     rng, width = random.Random(seed), agents.width
     third = BYTES // 3
