@@ -18,10 +18,11 @@ UNARY_LENGTH = 1
 GROUP_BYTES = 1 << 14
 """Weights of neighbouring tiles are coded together up to this size: contexts learn, and the array need not wait for
 the whole tensor."""
-_WORDS_PER_STREAM = 16
-"""Fewer are not worth a stream of their own."""
+_WEIGHTS_PER_STREAM = 1 << 10
+"""With fewer, what a stream of its own costs shows: its contexts learn from them alone."""
 _GROUP_INSTRUCTIONS = 2
 """LOAD_STREAMS and LOAD_DECODE."""
+_LENGTH_BITS = next(field.bits for field in FIELDS[Opcode.LOAD_STREAMS] if field.name == "length_0")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +45,7 @@ class WeightCoder:
                 "compile without compression or for another configuration"
             )
         self._config = config
-        self._known: dict[bytes, list[CodedBlock]] = {}
+        self._known: dict[bytes, list[CodedBlock] | None] = {}
         """By what was coded: weights are laid out anew when the compiler tries again with less memory."""
 
     def group_bytes(self, blob_bytes: int) -> int:
@@ -57,20 +58,24 @@ class WeightCoder:
         step, flat = self.group_bytes(blob_bytes), np.ascontiguousarray(data, np.int8).reshape(-1)
         key = hashlib.sha256(flat.tobytes() + step.to_bytes(8, "little")).digest()
         if key not in self._known:
-            self._known[key] = [
-                self._block(flat[start : start + step]) for start in range(0, flat.size, step)
-            ]
-        blocks = self._known[key]
-        stored = sum(len(block.data) + _GROUP_INSTRUCTIONS * INSTRUCTION_BYTES for block in blocks)
-        stored += INSTRUCTION_BYTES
-        longest = max(length for block in blocks for length in block.lengths)
-        fits = longest < 1 << next(f.bits for f in FIELDS[Opcode.LOAD_STREAMS] if f.name == "length_0")
-        return blocks if stored < flat.size and fits else None
+            self._known[key] = self._coded(flat, step)
+        return self._known[key]
 
-    def _block(self, weights: np.ndarray) -> CodedBlock:
-        word_bytes = self._config.word_bytes
+    def _coded(self, flat: np.ndarray, step: int) -> list[CodedBlock] | None:
+        """With as many streams as there are engines, or with fewer where only those are smaller than the weights."""
         streams = self._config.cabac_engines
-        while streams > 1 and weights.size < streams * _WORDS_PER_STREAM * word_bytes:
+        while streams:
+            blocks = [self._block(flat[start : start + step], streams) for start in range(0, flat.size, step)]
+            stored = sum(len(block.data) + _GROUP_INSTRUCTIONS * INSTRUCTION_BYTES for block in blocks)
+            longest = max(length for block in blocks for length in block.lengths)
+            if stored + INSTRUCTION_BYTES < flat.size and longest < 1 << _LENGTH_BITS:
+                return blocks
+            streams //= 2
+        return None
+
+    def _block(self, weights: np.ndarray, streams: int) -> CodedBlock:
+        word_bytes = self._config.word_bytes
+        while streams > 1 and weights.size < streams * _WEIGHTS_PER_STREAM:
             streams //= 2
         payloads, positions = [], []
         for slices in stream_levels(weights.size, streams, word_bytes):

@@ -110,6 +110,29 @@ def test_weights_of_a_loop_are_decoded_in_every_turn():
     assert_equal_to_golden(build.graph, "small", values, compress="nnr")
 
 
+def test_big_tensors_are_split_into_streams_and_small_ones_are_not():
+    coder = WeightCoder(engines("base", 4))
+    rng = np.random.default_rng(2)
+    values = np.where(rng.random(20000) < 0.7, 0, rng.integers(-20, 20, 20000)).astype(np.int8)
+    for count, streams in ((20000, [4, 2]), (4096, [4]), (2048, [2]), (2000, [1]), (300, [1])):
+        blocks = coder.code(values[:count], 16)
+        assert [len(block.lengths) for block in blocks] == streams
+        assert sum(block.weights for block in blocks) == count
+
+
+def test_what_only_one_stream_makes_smaller_has_one_stream():
+    """Four streams cost four ends and a tag word."""
+    rng = np.random.default_rng(3)
+    values = rng.integers(-128, 128, 4096)
+    for share in range(60, 700, 20):
+        values[rng.integers(0, 4096, 60)] = 0
+        blocks = WeightCoder(engines("base", 4)).code(values.astype(np.int8), 4096)
+        if blocks is not None and len(blocks[0].lengths) < 4:
+            return
+        assert blocks is None, share
+    raise AssertionError("there is no such share of zeros")
+
+
 def test_groups_are_whole_blobs_within_the_limit():
     coder = WeightCoder(get_config("base"))
     for blob_bytes in (16, 144, 4608, GROUP_BYTES, 3 * GROUP_BYTES):
