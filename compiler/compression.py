@@ -18,7 +18,7 @@ UNARY_LENGTH = 1
 GROUP_BYTES = 1 << 14
 """Weights of neighbouring tiles are coded together up to this size: contexts learn, and the array need not wait for
 the whole tensor."""
-_WEIGHTS_PER_STREAM = 1 << 10
+_WEIGHTS_PER_STREAM = 1 << 9
 """With fewer, what a stream of its own costs shows: its contexts learn from them alone."""
 _GROUP_INSTRUCTIONS = 2
 """LOAD_STREAMS and LOAD_DECODE."""

@@ -114,7 +114,7 @@ def test_big_tensors_are_split_into_streams_and_small_ones_are_not():
     coder = WeightCoder(engines("base", 4))
     rng = np.random.default_rng(2)
     values = np.where(rng.random(20000) < 0.7, 0, rng.integers(-20, 20, 20000)).astype(np.int8)
-    for count, streams in ((20000, [4, 2]), (4096, [4]), (2048, [2]), (2000, [1]), (300, [1])):
+    for count, streams in ((20000, [4, 4]), (2048, [4]), (2000, [2]), (1000, [1]), (300, [1])):
         blocks = coder.code(values[:count], 16)
         assert [len(block.lengths) for block in blocks] == streams
         assert sum(block.weights for block in blocks) == count
