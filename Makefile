@@ -14,7 +14,7 @@ $(VENV)/installed: pyproject.toml
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev,cocotb,nnr,onnx,boards,coreml]'
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[all,dev]'
 	@touch $@
 
 demo: $(VENV)/installed

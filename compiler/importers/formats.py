@@ -12,6 +12,7 @@ Shapes = Mapping[str, int | Sequence[int]]
 _SUFFIXES = {
     ".onnx": "onnx",
     ".nnr": "nnr",
+    ".tflite": "tflite",
     **dict.fromkeys((".mlmodel", ".mlpackage", ".mlmodelc"), "coreml"),
     **dict.fromkeys((".nnef", ".tar", ".tgz", ".tbz2", ".txz", ".gz", ".bz2", ".xz"), "nnef"),
 }
@@ -72,6 +73,10 @@ def _import(path: pathlib.Path, shapes: Shapes | None, survey: Survey) -> Graph:
         from tosaic.compiler.importers.nnr_models import import_nnr
 
         return import_nnr(path, shapes, survey)
+    if kind == "tflite":
+        from tosaic.compiler.importers.tflite import import_tflite
+
+        return import_tflite(path, shapes, survey)
     if kind == "coreml":
         from tosaic.compiler.importers.coreml import import_coreml
 
