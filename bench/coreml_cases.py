@@ -1,7 +1,7 @@
 """Apple's own NumPy cases of Core ML layers (in the package coremltools) through the importer and golden.
 
     pip install coremltools torch pytest
-    python bench/coreml_cases.py [--only PART_OF_A_NAME] [--skip PART_OF_A_NAME] [--every N] [--list-failures]
+    python bench/coreml_cases.py [--only PART_OF_A_NAME] [--skip PART_OF_A_NAME] [--limit N] [--list-failures]
 
 The tests of coremltools build a model, and compare what macOS computes with NumPy. Here the comparison is replaced:
 the model is imported, and golden's outputs are compared with the expected ones, with the test's own tolerance.
@@ -30,16 +30,18 @@ _MODULE = "coremltools.test.neural_network.test_numpy_nn_layers"
 class Tally:
     """Outcomes of cases by layer kind."""
 
-    def __init__(self, every: int) -> None:
-        self.every, self.seen = every, 0
+    def __init__(self, every: int, limit: int) -> None:
+        self.every, self.limit, self.seen = every, limit, collections.Counter[str]()
         self.outcomes: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
         self.notes: dict[str, str] = {}
         self.test = ""
 
     def case(self, model: Any, inputs: dict[str, Any], expected: dict[str, Any], **options: Any) -> None:
         """Stands for CorrectnessTest._test_model."""
-        self.seen += 1
-        if self.seen % self.every:
+        self.seen[self.test] += 1
+        if self.seen[self.test] > self.limit:
+            raise unittest.SkipTest("enough cases")
+        if self.seen[self.test] % self.every:
             return
         network = getattr(model, model.WhichOneof("Type"))
         kinds = sorted({layer.WhichOneof("layer") for layer in network.layers})
@@ -133,9 +135,12 @@ def main() -> int:
     parser.add_argument("--only", default="", help="tests whose name contains this")
     parser.add_argument("--skip", default="-", help="but not those whose name contains this")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only each Nth case of a test")
+    parser.add_argument(
+        "--limit", type=int, default=10**9, metavar="N", help="only the first N cases of a test"
+    )
     parser.add_argument("--list-failures", action="store_true")
     arguments = parser.parse_args()
-    tally = Tally(arguments.every)
+    tally = Tally(arguments.every, arguments.limit)
     with (
         contextlib.redirect_stderr(io.StringIO()),
         mock.patch("coremltools.models.utils._is_macos", lambda: True),
