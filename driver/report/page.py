@@ -60,7 +60,9 @@ def _facts(stats: dict[str, Any]) -> str:
         "cycles": f"{stats['cycles']:,}" if stats["cycles"] is not None else "-",
         "MAC utilization": f"{stats['mac_utilization']:.1%}" if stats["mac_utilization"] is not None else "-",
         "read / written": f"{stats['dram_read_bytes'] or 0:,} / {stats['dram_write_bytes'] or 0:,} bytes",
-        "external memory": f"{stats['memory_bandwidth']} B/cycle, latency {stats['memory_latency']} cycles",
+        "external memory": "the device's"
+        if stats["memory_bandwidth"] is None
+        else f"{stats['memory_bandwidth']} B/cycle, latency {stats['memory_latency']} cycles",
         "bit-exact": {True: "yes, equal to golden", None: "not checked"}.get(stats["bit_exact"], "no"),
     }
     items = "".join(f"<dt>{name}</dt><dd>{html.escape(str(value))}</dd>" for name, value in facts.items())

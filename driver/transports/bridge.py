@@ -2,6 +2,7 @@
 
 import secrets
 import struct
+from collections.abc import Iterator
 
 from tosaic.compiler.ir.errors import DeviceError
 from tosaic.hw.bridge.frames import FrameDecoder, encode_request
@@ -10,12 +11,13 @@ from tosaic.hw.bridge.protocol import IDENTITY_BYTES, Identity, Operation, Statu
 from .base import Transport, Unreachable
 from .line import Line
 
-TRIES = 8
-"""How often a request is sent before the board counts as gone."""
-ANSWER_SECONDS = 0.25
-"""How long an answer may take to begin. Lines of USB hold bytes back for up to 16 ms."""
+ANSWER_SECONDS = (0.25, 0.5, 1.0, 2.0, 4.0, 4.0)
+"""How long an answer may take to begin once the request has left; after each the request is sent again. Lines of USB
+hold bytes back for up to 16 ms, and a simulated board on a busy computer may be slow."""
+TRIES = len(ANSWER_SECONDS)
+BABBLE_BYTES = 1 << 14
+"""So many bytes without an answer among them, far more than an answer has, end a try."""
 DRAIN_READS = 100
-FIRST_DATA_BYTES = 64
 
 
 class BridgeTransport(Transport):
@@ -30,7 +32,7 @@ class BridgeTransport(Transport):
         self.name = name
         self._line = line
         self._decoder = FrameDecoder()
-        self._sequence = 0
+        self._sequence = secrets.randbelow(256)
         self._greeted = False
         self.repeats = 0
         """Requests that were sent again."""
@@ -81,8 +83,8 @@ class BridgeTransport(Transport):
             if not self._line.read(0.0):
                 break
         self._decoder = FrameDecoder()
-        # Not a number that an earlier host's late answer could carry.
-        self._sequence = secrets.randbelow(256)
+        # Far from the numbers that late answers may carry.
+        self._sequence = (self._sequence + 128) % 256
         status, raw = self._exchange(Operation.HELLO, 0, 0, b"")
         if status != Status.OK or len(raw) != IDENTITY_BYTES:
             raise DeviceError(f"{self.name}: HELLO is answered {_word(status)} with {len(raw)} bytes")
@@ -120,11 +122,11 @@ class BridgeTransport(Transport):
     def _exchange(self, operation: Operation, address: int, count: int, data: bytes) -> tuple[int, bytes]:
         """Status and data of the answer to the request with the current number."""
         request = encode_request(self._sequence, operation, address, count, data)
-        for attempt in range(TRIES):
+        for attempt, seconds in enumerate(ANSWER_SECONDS):
             if attempt:
                 self.repeats += 1
             self._line.write(request)
-            for content in self._answers():
+            for content in self._answers(seconds + len(request) * self._line.byte_seconds):
                 # Answers with other numbers are late ones.
                 if content[0] == self._sequence and len(content) >= 2:
                     return content[-1], content[1:-1]
@@ -134,9 +136,11 @@ class BridgeTransport(Transport):
             f"{self._decoder.damaged} damaged frames; is it plugged in, configured, and at this baud rate?"
         )
 
-    def _answers(self):
-        """Whole frames as they come, until the line is quiet."""
-        while received := self._line.read(ANSWER_SECONDS):
+    def _answers(self, seconds: float) -> Iterator[bytes]:
+        """Whole frames as they come, until the line is quiet for some time or says too much."""
+        left = BABBLE_BYTES
+        while left > 0 and (received := self._line.read(seconds)):
+            left -= len(received)
             yield from self._decoder.feed(received)
 
 

@@ -13,6 +13,9 @@ DEFAULT_BAUD = 1_000_000
 class Line(Protocol):
     """Bytes in both directions, in order, that may be lost, damaged or made up."""
 
+    byte_seconds: float
+    """What a byte takes on the line; it may still be there when `write` returns."""
+
     def write(self, data: bytes) -> None:
         """Send; DeviceError when the line is gone."""
 
@@ -36,6 +39,7 @@ class SerialLine:
                 "boards on a serial line need the package pyserial: pip install 'tosaic[boards]'"
             ) from None
         self.path = path
+        self.byte_seconds = 10 / baud
         try:
             # Exclusive: two hosts on one line would answer for each other.
             self._port: Any = serial.Serial(path, baud, timeout=0, write_timeout=5, exclusive=True)

@@ -15,6 +15,8 @@ class VirtualLine:
     happens does not depend on the speed of the machine underneath.
     """
 
+    byte_seconds = 0.0
+
     def __init__(self, board: BoardSimulator):
         self.board = board
         self._sent_at = 0

@@ -60,7 +60,7 @@ def repeats(device):
     return device._transport.repeats
 
 
-NO_ANSWER = rf"^{NAME}: the board does not answer: 8 times [A-Z_]+ at 0x[0-9a-f]+, \d+ damaged frames; is it plugged in"
+NO_ANSWER = rf"^{NAME}: the board does not answer: 6 times [A-Z_]+ at 0x[0-9a-f]+, \d+ damaged frames; is it plugged in"
 
 
 @pytest.mark.parametrize("direction", ["to_board", "to_host"])
@@ -213,3 +213,14 @@ def test_the_machine_is_reset_while_a_program_runs(device, line, program):
         rf"^{NAME}: the machine was reset while the program ran: it is idle, and at no end",
     )
     check_run(device, program, 20)
+
+
+def test_a_line_that_never_stops(device, line, program):
+    """Garbage without end does not hold the driver for ever."""
+    line.to_host = unplugged
+    read = line.read
+    line.read = lambda seconds: bytes(range(200)) if seconds else b""
+    fails(device, program, NO_ANSWER)
+    line.read = read
+    line.heal()
+    check_run(device, program, 21)

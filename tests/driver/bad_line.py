@@ -15,6 +15,7 @@ class BadLine:
 
     def __init__(self, line):
         self.line = line
+        self.byte_seconds = line.byte_seconds
         self.to_board: Damage = unchanged
         self.to_host: Damage = unchanged
         self.on_pause: Callable[[], None] = lambda: None

@@ -106,11 +106,12 @@ def run(
                 np.save(file, value)
     figures = session.stats
     if figures["cycles"] is not None:
+        memory = f"memory {figures['memory_bandwidth']} B/cycle, latency {figures['memory_latency']}"
         print(
             f"{figures['cycles']:,} cycles on {session.config.name} ({on}), MAC utilization "
             f"{figures['mac_utilization']:.1%}, {figures['dram_read_bytes']:,} bytes read, "
-            f"{figures['dram_write_bytes']:,} written; memory {figures['memory_bandwidth']} B/cycle, "
-            f"latency {figures['memory_latency']}"
+            f"{figures['dram_write_bytes']:,} written"
+            + (f"; {memory}" if figures["memory_bandwidth"] is not None else "")
         )
         weights = figures["weights"]
         if compress is not None:
