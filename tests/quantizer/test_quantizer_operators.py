@@ -324,6 +324,84 @@ def reciprocal_of_wide_range(low):
     return low.div(x, total)
 
 
+@network
+def mobilenet_v3_blocks(low):
+    x = low.input("x", IMAGE)
+    for _ in range(3):
+        y = _convolve(low, x, 24, kernel=3)
+        y = low.mul(y, activations.hard_sigmoid(low, y, 1 / 6, 0.5))
+        y = _convolve(low, y, 24, groups=24)
+        y = low.mul(y, activations.hard_sigmoid(low, y, 1 / 6, 0.5))
+        g = pooling.average_pool(low, y, [Window(6), Window(6)])
+        g = activations.relu(
+            low,
+            convolution.convolve(low, g, low.normal(6, 1, 1, 24, scale=0.3), low.normal(6), [Window(1)] * 2),
+        )
+        g = activations.hard_sigmoid(
+            low,
+            convolution.convolve(low, g, low.normal(24, 1, 1, 6, scale=0.3), low.normal(24), [Window(1)] * 2),
+            1 / 6,
+            0.5,
+        )
+        x = low.add(
+            x,
+            convolution.convolve(
+                low, low.mul(y, g), low.normal(8, 1, 1, 24, scale=0.3), low.normal(8), [Window(1)] * 2
+            ),
+        )
+    return x
+
+
+@network
+def inverted_residuals(low):
+    x = low.input("x", IMAGE)
+    for _ in range(4):
+        y = low.clamp(
+            convolution.convolve(low, x, low.normal(32, 1, 1, 8, scale=0.4), low.normal(32), [Window(1)] * 2),
+            0,
+            6,
+        )
+        y = low.clamp(_convolve(low, y, 32, groups=32), 0, 6)
+        x = low.add(
+            x,
+            convolution.convolve(low, y, low.normal(8, 1, 1, 32, scale=0.2), low.normal(8), [Window(1)] * 2),
+        )
+    return low.reshape(low.mean(x, [1, 2]), (1, 8))
+
+
+@network
+def u_net(low):
+    x = activations.relu(low, _convolve(low, low.input("x", (1, 8, 8, 4)), 8))
+    d = pooling.max_pool(low, x, [Window(2, stride=2)] * 2)
+    d = activations.leaky_relu(low, _convolve(low, d, 12), low.constant([[[[0.1]]]], DType.FP32))
+    u = convolution.transpose_convolve(
+        low, d, low.normal(8, 2, 2, 12, scale=0.3), low.normal(8), [Window(2, stride=2)] * 2
+    )
+    return low.op("SIGMOID", _convolve(low, low.concat([u, x], 3), 2))
+
+
+@network
+def l2_norm(low):
+    x = matmul(low, low.input("x", (5, 16)), low.normal(16, 12))
+    n = low.sqrt(low.plus(low.reduce("SUM", low.mul(x, x), [1]), 1e-12))
+    return low.div(x, n)
+
+
+@network
+def gru_of_five_steps(low):
+    h = low.constant(np.zeros((2, 8)), DType.FP32)
+    x = low.input("x", (2, 5, 6))
+    inputs = [low.normal(6, 8, scale=0.5) for _ in range(3)]
+    states = [low.normal(8, 8, scale=0.5) for _ in range(3)]
+    for t in range(5):
+        xt = low.reshape(low.slice_axis(x, 1, t, 1), (2, 6))
+        z = low.op("SIGMOID", low.add(matmul(low, xt, inputs[0]), matmul(low, h, states[0])))
+        r = low.op("SIGMOID", low.add(matmul(low, xt, inputs[1]), matmul(low, h, states[1])))
+        n = low.op("TANH", low.add(matmul(low, xt, inputs[2]), low.mul(r, matmul(low, h, states[2]))))
+        h = low.add(low.mul(low.sub(low.scalar(1, z), z), n), low.mul(z, h))
+    return h
+
+
 # Where two activations of 8 bits are multiplied or subtracted, more noise is in the nature of things.
 LEAST_DB = {"matmul_of_two": 28, "arithmetic_broadcast": 28, "scale_per_channel_mixed_signs": 28}
 
