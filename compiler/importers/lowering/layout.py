@@ -22,12 +22,10 @@ def channels_first(low: Lowering, x: str) -> str:
 
 
 def extend(low: Lowering, x: str, pads: Sequence[tuple[int, int]], mode: PadMode) -> str:
-    """Adds copies of elements before and after each axis; negative amounts cut elements off."""
+    """Adds copies of elements before and after each axis; negative amounts cut off what then stands there."""
     for axis, (before, after) in enumerate(pads):
         if before or after:
-            cut = [(0, 0)] * low.rank(x)
-            cut[axis] = (min(before, 0), min(after, 0))
-            kept = low.pad(x, cut)
             around = (max(before, 0), max(after, 0))
-            x = low.take(kept, axis, np.pad(np.arange(low.shape(kept)[axis]), around, mode=mode))
+            indices = np.pad(np.arange(low.shape(x)[axis]), around, mode=mode)
+            x = low.take(x, axis, indices[max(-before, 0) : len(indices) - max(-after, 0)])
     return x

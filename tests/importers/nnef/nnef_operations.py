@@ -152,6 +152,8 @@ for _attributes in (
     "border = 'reflect', padding = [(2,1),(1,3)], stride = [2,1]",
     "border = 'reflect-even', padding = [(2,1),(1,3)], stride = [2,2]",
     "border = 'replicate', stride = [2,2]",
+    "border = 'reflect', padding = [(-1,3),(3,-1)]",
+    "border = 'replicate', padding = [(-7,9),(8,-6)]",
 ):
     _more = f", {_attributes}" if _attributes else ""
     case("conv", f"conv(x, f, b{_more})", f=scalar(3, 4, 3, 3), b=scalar(1, 3))
