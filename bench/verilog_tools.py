@@ -70,7 +70,7 @@ def main() -> int:
         print(f"{name}: {written.modules} modules, {written.lines:,} lines", flush=True)
         results = {
             "Verilator -Wall": check(
-                ["verilator", "--lint-only", "-Wall", "lint.vlt", "-f", "tosaic.f"], folder
+                ["verilator", "--lint-only", "--quiet", "-Wall", "lint.vlt", "-f", "tosaic.f"], folder
             )
         }
         if shutil.which("iverilog"):
