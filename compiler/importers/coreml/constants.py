@@ -5,11 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tosaic.compiler.importers.coreml.layer import MAX_RANK, Blob, Layer
+from tosaic.compiler.importers.coreml.layer import MAX_MADE, MAX_RANK, Blob, Layer
 from tosaic.compiler.importers.coreml.registry import handles
-
-MAX_MADE = 1 << 24
-"""Elements of a constant that a small file may ask for."""
 
 
 def target_shape(layer: Layer, sizes: Sequence[int], what: str) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from tosaic.compiler.ir import DType
 from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
 
 Shapes = Mapping[str, int | Sequence[int]]
-MAX_INPUT = 1 << 28
+MAX_INPUT = 1 << 26
 """Elements of an input."""
 
 _TYPES = {0: DType.FP32, 65568: DType.FP32, 65600: DType.FP32, 131104: DType.INT32, 65552: DType.FP16}

@@ -217,11 +217,18 @@ def pooling(layer: Layer) -> Blob:
     ceil = p.WhichOneof("PoolingPaddingType") == "includeLastPixel"
     windows = _last_pixel(layer, windows) if ceil else _padded(layer, windows, sizes, "PoolingPaddingType")
     _fitting(layer, sizes, windows, ceil)
+    _affordable(layer, sizes, windows)
     if p.type == 0:
         return _image_result(layer, max_pool(low, image, windows, ceil))
     if p.type == 1:
         return _image_result(layer, average_pool(low, image, windows, ceil, not p.avgPoolExcludePadding))
     return _image_result(layer, low.sqrt(sum_pool(low, low.mul(image, image), windows, ceil)))
+
+
+def _affordable(layer: Layer, sizes: Sequence[int], windows: Sequence[Window]) -> None:
+    """Windows that TOSA's pools do not take are gathered, element by element."""
+    for size, window in zip(sizes, windows, strict=True):
+        layer.affordable(window.outputs(size, ceil=True) * window.kernel, "the list of its windows' elements")
 
 
 def _last_pixel(layer: Layer, windows: list[Window]) -> list[Window]:
@@ -253,6 +260,7 @@ def pooling3d(layer: Layer) -> Blob:
     sizes = layer.shape()[2:]
     windows = _windows3d(layer, [Window(*each) for each in zip(kernel, stride, strict=True)], sizes)
     _fitting(layer, sizes, windows)
+    _affordable(layer, sizes, windows)
     image = channels_last(low, layer.x())
     if p.type == 0:
         result = max_pool(low, image, windows)

@@ -174,6 +174,8 @@ class Importer:
                 raise
             # An operator that TOSA does not have in this form: a rank, a type, a window.
             layer.unsupported(f"it has no TOSA form here: {error}", "change its shapes")
+        except MemoryError:
+            layer.unsupported("it needs more memory than there is", "make its sizes smaller")
         except (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError) as error:
             layer.wrong(f"its parameters contradict each other or its inputs ({error})")
         return results if isinstance(results, list) else [results]

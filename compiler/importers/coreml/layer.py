@@ -14,6 +14,8 @@ from tosaic.compiler.ir import DType
 from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 
 Shape = tuple[int, ...]
+MAX_MADE = 1 << 24
+"""Elements of a constant that is not in the file."""
 MAX_RANK = 6
 """TOSA's; Core ML goes to 5, and slidingWindows, stack and expandDims one further."""
 
@@ -85,6 +87,13 @@ class Layer:
         rank = self.rank() if rank is None else rank
         self.require(-rank <= axis < rank, f"axis {axis} of {rank}")
         return axis % rank
+
+    def affordable(self, elements: int, what: str) -> None:
+        """UnsupportedError when a constant that the lowering needs is too large: a small file must not take memory."""
+        if elements > MAX_MADE:
+            self.unsupported(
+                f"{what} has {elements} elements, more than {MAX_MADE}", "make its sizes smaller"
+            )
 
     def need_rank(self, least: int, most: int = MAX_RANK) -> None:
         """ModelError unless the rank of the first input is in the range."""

@@ -87,6 +87,7 @@ def local_response(layer: Layer) -> Blob:
     low, p = layer.low, layer.params
     layer.need_rank(3)
     layer.require(0 < p.localSize <= 1 << 16, f"localSize is {p.localSize}")
+    layer.affordable(layer.shape()[-3] ** 2, "its matrix of neighbouring channels")
     image = channels_last(low, layer.image())
     size = int(p.localSize)
     result = statistics.local_response(low, image, size, p.alpha / size, p.beta, p.k or 1.0)

@@ -21,6 +21,7 @@ def _batch(layer: Layer) -> int:
     fits = len(shape) == 5 and shape[3:] == (1, 1) and shape[2] == p.inputVectorSize
     layer.require(fits, f"its input must have shape [Seq, Batch, {p.inputVectorSize}, 1, 1]")
     layer.require(p.outputVectorSize > 0, "outputVectorSize is 0")
+    layer.affordable(shape[1] * int(p.outputVectorSize), "its state")
     if shape[0] > MAX_STEPS:
         layer.unsupported(f"{shape[0]} steps are unrolled; {MAX_STEPS} are the limit", "run it in parts")
     return shape[1]

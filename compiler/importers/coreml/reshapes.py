@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tosaic.compiler.importers.coreml.constants import MAX_MADE, target_shape
-from tosaic.compiler.importers.coreml.layer import Blob, Layer
+from tosaic.compiler.importers.coreml.constants import target_shape
+from tosaic.compiler.importers.coreml.layer import MAX_MADE, Blob, Layer
 from tosaic.compiler.importers.coreml.registry import handles
 from tosaic.compiler.importers.lowering import blocks
 

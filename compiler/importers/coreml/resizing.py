@@ -26,7 +26,8 @@ def upsample(layer: Layer) -> Blob:
     else:
         factors = [float(factor) for factor in sizes_of(layer, p.scalingFactor, 2, 1, "scalingFactor")]
     targets = [math.floor(size * factor) for size, factor in zip(layer.shape()[-2:], factors, strict=True)]
-    layer.require(min(targets) > 0 and math.prod(targets) <= MAX_EXTENT * 64, f"the result is {targets}")
+    layer.require(min(targets) > 0 and max(targets) <= MAX_EXTENT, f"the result is {targets}")
+    layer.affordable(math.prod(targets), "its result")
     layer.require(p.mode in (0, 1) and p.linearUpsampleMode in (0, 1, 2), "its mode is not known")
     low, x = layer.low, layer.loose(rank=2)
     for offset, count, factor in zip((2, 1), targets, factors, strict=True):
@@ -37,6 +38,7 @@ def upsample(layer: Layer) -> Blob:
             x = pick(low, x, axis, nearest)
         elif size != count or p.linearUpsampleMode == 0:
             grid = _upsample_grid(p.linearUpsampleMode, size, count)
+            layer.affordable(size * count, "its matrix of weights")
             x = mix(low, x, axis, filter_matrix(grid, size, 1.0, _LINEAR))
     return layer.out(x, (*layer.shape()[:-2], *targets))
 
@@ -79,6 +81,7 @@ def resize_bilinear(layer: Layer) -> Blob:
         size = low.shape(x)[axis]
         grid = np.clip(np.linspace(*sampling_grid(mode, size, count), count), 0, size - 1)
         if not np.array_equal(grid, np.arange(size)):
+            layer.affordable(size * count, "its matrix of weights")
             x = mix(low, x, axis, filter_matrix(grid, size, 1.0, _LINEAR))
     return layer.out(x, (*layer.shape()[:-2], *targets))
 

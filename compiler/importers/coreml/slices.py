@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 
-from tosaic.compiler.importers.coreml.constants import MAX_MADE
 from tosaic.compiler.importers.coreml.images import MAX_EXTENT, edges
-from tosaic.compiler.importers.coreml.layer import Blob, Layer
+from tosaic.compiler.importers.coreml.layer import MAX_MADE, Blob, Layer
 from tosaic.compiler.importers.coreml.registry import handles
 from tosaic.compiler.importers.lowering.slicing import strided
 from tosaic.compiler.ir import DType
@@ -221,6 +220,7 @@ def band(layer: Layer) -> Blob:
     low, p = layer.low, layer.params
     layer.need_rank(2)
     rows, columns = layer.shape()[-2:]
+    layer.affordable(rows * columns, "its mask")
     distance = np.arange(columns)[None, :] - np.arange(rows)[:, None]
     if layer.kind == "matrixBandPart":
         kept = (p.numLower < 0) | (-distance <= p.numLower)
