@@ -11,7 +11,9 @@ from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Condition, Instruction, O
 from .compression import METHODS, WeightCoder
 from .integers import require_integers
 from .kernels.emitter import DATA_REGION, Emitter
+from .lower.dead_channels import remove_dead_channels
 from .memory import Arena, OutOfMemory
+from .normalise import normalise
 from .placer import Memories
 from .prepare import prepare
 from .program import Port, Program
@@ -31,12 +33,14 @@ def compile_graph(
     config: Config,
     *,
     optimize: bool = True,
+    drop_dead_channels: bool = False,
     keep_layers: bool = False,
     compress: str | None = None,
     on_layer: OnLayer | None = None,
 ) -> Program:
     """Compiles `graph` for `config`.
 
+    `drop_dead_channels` removes channels that carry nothing first (exact; tensors inside become smaller).
     `optimize=False` gives every operator a layer of its own, `keep_layers` leaves every layer's output in external
     memory (Program.kept). `compress="nnr"` stores constant weights as NNR streams where that is smaller, which the
     machine decodes as it loads them. Raises ModelError for an illegal graph, UnsupportedError for a legal one that
@@ -47,6 +51,8 @@ def compile_graph(
     coder = WeightCoder(config) if compress else None
     validate(graph)
     require_integers(graph)
+    if drop_dead_channels:
+        graph = remove_dead_channels(normalise(graph), config.columns)
     names = set(graph.tensors)
     problem: OutOfMemory | FieldOverflow | None = None
     # Digits need whole pixels in memory: in a small one they may be what does not fit.

@@ -25,8 +25,8 @@ class Nested(typing.Protocol):
 
     placer: Placer
 
-    def emit(self) -> int:
-        """Emits its layers; their multiply-accumulates."""
+    def emit(self) -> None:
+        """Emits its layers."""
 
     def result(self, index: int) -> Placement:
         """Where an output is, until `placer.close()`."""
@@ -46,13 +46,16 @@ class ControlFlow:
         self.graph, self.storage, self.placer = graph, storage, placer
         self.emitter, self.enter = emitter, enter
 
-    def emit(self, operator: Operator) -> int:
-        """The operator; the multiply-accumulates of its graphs."""
-        return self._loop(operator) if operator.op == "WHILE_LOOP" else self._choice(operator)
+    def emit(self, operator: Operator) -> None:
+        """The operator, with the layers of its graphs."""
+        if operator.op == "WHILE_LOOP":
+            self._loop(operator)
+        else:
+            self._choice(operator)
 
     # --- operators
 
-    def _loop(self, operator: Operator) -> int:
+    def _loop(self, operator: Operator) -> None:
         subgraphs, attributes = self.graph.subgraphs, operator.attributes
         condition, body = subgraphs[attributes["cond_graph"]], subgraphs[attributes["body_graph"]]
         same = storage_names(body)
@@ -70,30 +73,28 @@ class ControlFlow:
         head, leave = Label(f"{operator} head"), Label(f"{operator} exit")
         self.emitter.place(head)
         test = self._region(condition, constants, places)
-        macs = test.emit()
+        test.emit()
         self._test(test.result(0))
         test.placer.close()
         self.emitter.branch(Condition.IF_CLEAR, leave)
         turn = self._region(body, constants, places)
-        macs += turn.emit()
+        turn.emit()
         self._hand_over([turn.result(i) for i in range(len(places))], places)
         turn.placer.close()
         self.emitter.branch(Condition.ALWAYS, head)
         self.emitter.place(leave)
-        return macs
 
-    def _choice(self, operator: Operator) -> int:
+    def _choice(self, operator: Operator) -> None:
         subgraphs, (flag, *inputs) = self.graph.subgraphs, operator.inputs
         places = [self.placer.external(output) for output in operator.outputs]
         constants = [self._constant(name) for name in inputs]
         sources = [self._located(name) for name in inputs]
         otherwise, join = Label(f"{operator} else"), Label(f"{operator} end")
-        macs = 0
         self._test(self._located(flag))
         self.emitter.branch(Condition.IF_CLEAR, otherwise)
         for attribute in ("then_graph", "else_graph"):
             branch = self._region(subgraphs[operator.attributes[attribute]], constants, sources)
-            macs += branch.emit()
+            branch.emit()
             for index, place in enumerate(places):
                 self._copy(branch.result(index), place.address)
             branch.placer.close()
@@ -101,7 +102,6 @@ class ControlFlow:
                 self.emitter.branch(Condition.ALWAYS, join)
                 self.emitter.place(otherwise)
         self.emitter.place(join)
-        return macs
 
     # --- regions
 

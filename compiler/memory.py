@@ -55,27 +55,35 @@ class Arena:
 
 
 class WeightRing:
-    """Weight memory as a ring of blobs; a blob that is still there is not loaded again."""
+    """Weight memory as a ring of blobs, which may run over its end; a blob that is still there is not loaded again."""
 
     def __init__(self, size_bytes: int):
-        self.size_bytes, self._position = size_bytes, 0
-        self._resident: dict[int, tuple[int, int]] = {}
+        self.size_bytes, self._end = size_bytes, 0
+        # Places are counted on and on; the memory has the last size_bytes of them.
+        self._starts: dict[int, int] = {}
 
     def forget(self) -> None:
         """What the weight memory holds is not known any more."""
-        self._resident = {}
+        self._starts = {}
 
-    def place(self, blob: int, size_bytes: int) -> tuple[int, bool]:
-        """(byte address, whether it must be loaded)."""
-        if blob in self._resident:
-            return self._resident[blob][0], False
-        if self._position + size_bytes > self.size_bytes:
-            self._position = 0
-        start, end = self._position, self._position + size_bytes
-        self._resident = {b: r for b, r in self._resident.items() if r[1] <= start or end <= r[0]}
-        self._resident[blob] = (start, end)
-        self._position = end
-        return start, True
+    def place(self, blob: int, size_bytes: int, *, whole: bool = False) -> tuple[int, bool]:
+        """(byte address of its start, whether it must be loaded). `whole`: it must not run over the end."""
+        start = self._starts.get(blob)
+        if start is not None and start >= self._end - self.size_bytes:
+            return start % self.size_bytes, False
+        room = self.size_bytes - self._end % self.size_bytes
+        if whole and room < size_bytes:
+            self._end += room
+        start = self._starts[blob] = self._end
+        self._end += size_bytes
+        return start % self.size_bytes, True
+
+    def ranges(self, address: int, size_bytes: int) -> list[tuple[int, int]]:
+        """(start, end) of what lies from an address on, in one piece or two."""
+        end = address + size_bytes
+        if end <= self.size_bytes:
+            return [(address, end)]
+        return [(address, self.size_bytes), (0, end - self.size_bytes)]
 
 
 @dataclasses.dataclass

@@ -54,11 +54,13 @@ class Port:
 
 @dataclasses.dataclass(frozen=True)
 class LayerInfo:
-    """A step of the program, in order; VECTOR_MARK with this index tells when it is complete."""
+    """A step of the program, in order; VECTOR_MARK with this index tells when it is complete. Inside a loop it may be
+    complete any number of times."""
 
     name: str
     op: str
     macs: int
+    """Multiply-accumulates each time it runs."""
     output: str
     operators: tuple[str, ...]
 
@@ -99,6 +101,7 @@ class Program:
 
     @property
     def macs(self) -> int:
+        """With every layer run once."""
         return sum(layer.macs for layer in self.layers)
 
     def memory(self) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The layers of one graph, emitted one after the other. A graph that control flow runs is a region of its own."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 from tosaic.compiler.ir import Graph, Operator
@@ -11,6 +12,7 @@ from .compression import WeightCoder
 from .control_flow import ControlFlow
 from .kernels.convolution import (
     ConvolutionPlan,
+    box_work,
     convolution_boxes,
     emit_convolution,
     plan_convolution,
@@ -86,10 +88,10 @@ class Region:
         if not keep and not nested:
             self.placer.pitches = paired_pitches(graph, self.layers, self.storage, self.config)
 
-    def emit(self, on_layer: Callable[[str, int, int], None] | None = None) -> int:
-        """Emits every layer; their multiply-accumulates, those of a loop's body once. Only layers of the outermost
-        graph are listed and marked: the others run any number of times."""
-        total, infos = 0, self.context.infos
+    def emit(self, on_layer: Callable[[str, int, int], None] | None = None) -> None:
+        """Emits every layer. Those of graphs that control flow runs are listed before the operator that runs them, and
+        marked every time they run."""
+        infos = self.context.infos
         for index, layer in enumerate(self.layers):
             if on_layer:
                 on_layer(layer.name, index, len(self.layers))
@@ -98,9 +100,6 @@ class Region:
             except ValueError as error:
                 tensor = self.graph.tensors[layer.output]
                 raise FieldOverflow(f"{layer.root}: {tensor} needs an instruction whose {error}") from error
-            total += macs
-            if self.nested:
-                continue
             self.emitter.mark(len(infos))
             names = tuple(op.name for op in layer.operators)
             name = self.shown(layer.output)
@@ -109,7 +108,6 @@ class Region:
             if self.keep:
                 self.kept += [output for output in layer.root.outputs if self.shown(output) in self.names]
         self.placer.release_pending()
-        return total
 
     def _nested(self, graph: Graph) -> "Region":
         return Region(graph, set(), self.context, nested=True)
@@ -208,9 +206,9 @@ class Region:
         if layer.root.op in CONTROL_FLOW:
             self.placer.release_pending()
             flow = ControlFlow(self.graph, self.storage, self.placer, self.emitter, self._nested)
-            macs = flow.emit(layer.root)
+            flow.emit(layer.root)
             self.placer.free_after(index, [])
-            return macs
+            return 0
         if layer.root.op in (*MOVES, *INDEXED):
             return self._move(index, layer)
         graph, base = self.graph, layer.base
@@ -244,7 +242,14 @@ class Region:
                 cut = convolution_boxes(plan, self.config)
             else:
                 cut = pool_boxes(graph, layer, window, pool_lanes(graph, layer, self.config))
-            extent, buffers, taken = self.striper.image_boxes(layer, cut, reads, output, param_bytes)
+            extent, buffers, taken = self.striper.image_boxes(
+                layer,
+                cut,
+                reads,
+                output,
+                param_bytes,
+                functools.partial(box_work, plan, self.config) if plan is not None else None,
+            )
             if arrivals and not buffers:
                 extent = dataclasses.replace(
                     extent, rows=min(extent.rows, self._rows_while_arriving(window, plan, arrivals))

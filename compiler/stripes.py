@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tosaic.compiler.ir import Graph
 
 from .kernels.elementwise import box_buffers, stripeable, tileable, tiles_of_box
-from .kernels.image_boxes import Extent, ImageBoxes
+from .kernels.image_boxes import MAX_COUNT, Extent, ImageBoxes
 from .kernels.operands import PARAMETERS, WINDOW, StripeBuffer, stripe_buffers
 from .lower.layers import Layer
 from .lower.translate import ELEMENT
@@ -16,6 +16,10 @@ from .placer import Placer
 
 _FEW_COLUMNS = (64, 32, 16, 8, 4, 2, 1)
 """Widths of boxes that are cut along the channels too, the best first: many columns use weights often."""
+_MOST_BOXES = 128
+"""Boxes of whole rows that are compared."""
+_IDLE = 1.25
+"""Times the array cycles of the whole layer at once: from then on boxes of other heights are looked at."""
 
 
 class Striper:
@@ -51,10 +55,17 @@ class Striper:
         return count, *stripe_buffers(self.placer.arena, sizes_of(count))
 
     def image_boxes(
-        self, layer: Layer, cut: ImageBoxes, reads: list[str], output: str, param_bytes: int
+        self,
+        layer: Layer,
+        cut: ImageBoxes,
+        reads: list[str],
+        output: str,
+        param_bytes: int,
+        work: Callable[[int, int], tuple[int, int]] | None = None,
     ) -> tuple[Extent, dict[str, StripeBuffer], list[int]]:
         """(largest box, buffers, addresses to free) of a layer with a window. `param_bytes`: of the parameters for
-        `cut.step` channels, when they are brought in box by box."""
+        `cut.step` channels, when they are brought in box by box. `work`: cycles and bytes of weights of a box of so
+        many rows and columns."""
         external = [name for name in [*reads, output] if not self.placer.placements[name].resident]
         most = cut.largest()
         if not external and not param_bytes:
@@ -85,8 +96,65 @@ class Striper:
         for attempt in attempts:
             extent = self._largest_extent(cut, attempt, sizes_of)
             if extent is not None:
+                if work is not None and not param_bytes and extent.channels == most.channels:
+                    extent = self._better_rows(cut, extent, sizes_of, work)
                 return extent, *stripe_buffers(self.placer.arena, sizes_of(extent))
         raise self._too_large(layer)
+
+    def _better_rows(
+        self,
+        cut: ImageBoxes,
+        extent: Extent,
+        sizes_of: Callable[[Extent], dict[str, int]],
+        work: Callable[[int, int], tuple[int, int]],
+    ) -> Extent:
+        """Boxes of another height where these leave much of the array idle, if those take fewer cycles, even though
+        they fit only once."""
+        height, best = cut.window.oh, extent
+        if extent.columns < cut.window.ow or height > MAX_COUNT:
+            return extent
+        whole, rest = divmod(height, extent.rows)
+        busy = whole * work(extent.rows, extent.columns)[0] + (work(rest, extent.columns)[0] if rest else 0)
+        if busy < _IDLE * work(height, extent.columns)[0]:
+            return extent
+        before = self._cycles(cut, extent, sizes_of, work)
+        least = before
+        for count in range(1, min(height, _MOST_BOXES) + 1):
+            other = dataclasses.replace(extent, rows=-(-height // count))
+            cycles = self._cycles(cut, other, sizes_of, work) if other.rows <= cut.largest().rows else None
+            if cycles is not None and (least is None or cycles < least):
+                least, best = cycles, other
+        return best
+
+    def _cycles(
+        self,
+        cut: ImageBoxes,
+        extent: Extent,
+        sizes_of: Callable[[Extent], dict[str, int]],
+        work: Callable[[int, int], tuple[int, int]],
+    ) -> int | None:
+        """Cycles of all boxes by what they compute and transfer; None if they do not fit."""
+        sizes, arena = sizes_of(extent), self.placer.arena
+        try:
+            buffers, taken = stripe_buffers(arena, sizes)
+        except OutOfMemory:
+            return None
+        for address in taken:
+            arena.free(address)
+        doubled = all(len(buffer.addresses) == 2 for buffer in buffers.values())
+        word_bytes, transfer = self.placer.config.word_bytes, sum(sizes.values())
+        whole, rest = divmod(cut.window.oh, extent.rows)
+        total = transfer // word_bytes
+        for number, rows in ((whole, extent.rows), (1, rest)):
+            if not rows:
+                continue
+            cycles, weight_bytes = work(rows, extent.columns)
+            moved = transfer * rows // extent.rows
+            if doubled:
+                total += number * max(cycles, (moved + weight_bytes) // word_bytes)
+            else:
+                total += number * (max(cycles, weight_bytes // word_bytes) + moved // word_bytes)
+        return total
 
     def _largest_extent(
         self, cut: ImageBoxes, most: Extent, sizes_of: Callable[[Extent], dict[str, int]]

@@ -14,6 +14,7 @@ from tosaic.compiler.ir.errors import InputError
 from tosaic.compiler.program import Port, Program
 from tosaic.compiler.quantizer import Encoding
 from tosaic.hw.config import Config, get_config
+from tosaic.hw.csr_map import MARKS
 from tosaic.sim.result import RunResult, Slice
 
 from .check import compare
@@ -52,7 +53,8 @@ class Session:
     else "base". `memory_bandwidth` is in bytes per cycle (default: the bus width),
     `memory_latency` in cycles. A run that is not at its end after `max_cycles` raises DeviceError (None: no limit but
     the emulator's own): a WHILE_LOOP may be endless. `compress="nnr"` stores weights compressed where that is smaller;
-    the accelerator decodes them. Raises `tosaic.Error` subclasses.
+    the accelerator decodes them. `drop_dead_channels` removes channels that carry nothing before compiling; results
+    stay the same, tensors inside become smaller. Raises `tosaic.Error` subclasses.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Session:
         memory_latency: int = 50,
         max_cycles: int | None = None,
         optimize: bool = True,
+        drop_dead_channels: bool = False,
         keep_layers: bool = False,
         compress: str | None = None,
         progress: Progress | None = None,
@@ -92,7 +95,7 @@ class Session:
         if self.device is None and on_device:
             self.device, self._owns_device = Device.open(self.target), True
         try:
-            self._prepare(opened, encodings, config, optimize, keep_layers, compress)
+            self._prepare(opened, encodings, config, optimize, drop_dead_channels, keep_layers, compress)
         except BaseException:
             self.close()
             raise
@@ -103,6 +106,7 @@ class Session:
         encodings: Encodings,
         config: str | Config | None,
         optimize: bool,
+        drop_dead_channels: bool,
         keep_layers: bool,
         compress: str | None,
     ) -> None:
@@ -114,6 +118,12 @@ class Session:
         self.graph = opened if isinstance(opened, Graph) else None
         self.program: Program | None = None
         self._runner: Runner | None = None
+        if drop_dead_channels and keep_layers:
+            raise InputError(
+                "layers cannot be compared with golden when dead channels are removed: leave out one of them"
+            )
+        # A program file does not say how it was compiled.
+        self._removed = None if isinstance(opened, Program) else drop_dead_channels and target != "golden"
         if target == "golden":
             if self.graph is None:
                 raise InputError(
@@ -141,6 +151,7 @@ class Session:
                     opened,
                     chosen,
                     optimize=optimize,
+                    drop_dead_channels=drop_dead_channels,
                     keep_layers=keep_layers,
                     compress=compress,
                     on_layer=on_layer,
@@ -284,18 +295,26 @@ class Session:
             "memory_latency": None if self.device else self.memory_latency,
             "seconds": seconds,
             "bit_exact": bit_exact,
+            "dead_channels_removed": self._removed,
             "layers": [],
         }
         if result is None or self.program is None:
             return stats
-        marks, layers, last = dict(result.marks), [], 0
-        for index, layer in enumerate(self.program.layers):
-            end = marks.get(index, last)
+        # Layers of a loop come as often as they ran, those of a branch that was not taken do not come.
+        layers, last = [], 0
+        for index, end in result.marks:
+            layer = self.program.layers[index]
             layers.append({"name": layer.name, "op": layer.op, "cycles": end - last, "macs": layer.macs})
             last = end
+        if len(result.marks) == MARKS:
+            layers.append(
+                {"name": f"after {MARKS} layers", "op": "", "cycles": result.cycles - last, "macs": 0}
+            )
+        macs = sum(layer["macs"] for layer in layers)
         stats |= {
             "cycles": result.cycles,
-            "mac_utilization": self.program.macs / max(result.cycles, 1) / self.config.macs_per_cycle,
+            "macs": macs,
+            "mac_utilization": macs / max(result.cycles, 1) / self.config.macs_per_cycle,
             "dram_read_bytes": result.dram_read_bytes,
             "dram_write_bytes": result.dram_write_bytes,
             "layers": layers,

@@ -9,7 +9,7 @@ import enum
 
 ID_VALUE = 0x41534F54
 """ASCII "TOSA" read as little-endian bytes."""
-VERSION_VALUE = 0x000200
+VERSION_VALUE = 0x000300
 """major << 16 | minor << 8 | patch of this map."""
 WATCHDOG_RESET_CYCLES = 65536
 MARKS = 1024
@@ -189,31 +189,40 @@ _SETUP = (
 )
 
 COUNTERS: tuple[tuple[str, str], ...] = (
+    ("ARRAY_BUSY", "cycles in which ARRAY has a GO under way"),
     ("ARRAY_ACTIVE", "cycles in which ARRAY multiplies"),
     ("ARRAY_STALL_AM", "cycles in which ARRAY waits for a read of the activation memory"),
     ("ARRAY_STALL_VECTOR", "cycles in which ARRAY waits for VECTOR to take accumulators"),
+    ("ARRAY_STALL_WEIGHTS", "cycles in which ARRAY waits for streamed weights"),
     ("ARRAY_WAIT", "cycles in which ARRAY waits for a semaphore"),
+    ("VECTOR_BUSY", "cycles in which VECTOR executes something"),
     ("VECTOR_ACTIVE", "cycles in which VECTOR issues a vector"),
     ("VECTOR_STALL_AM", "cycles in which VECTOR waits for the activation memory"),
     ("VECTOR_STALL_ARRAY", "cycles in which VECTOR waits for accumulators"),
     ("VECTOR_WAIT", "cycles in which VECTOR waits for a semaphore"),
+    ("LOAD_BUSY", "cycles in which LOAD executes something"),
     ("LOAD_BEATS", "beats of W bytes that LOAD received"),
+    ("LOAD_STALL_BUS", "cycles in which LOAD waits for a beat it asked for"),
+    ("LOAD_STALL_AM", "cycles in which LOAD waits to write the activation memory"),
     ("LOAD_WAIT", "cycles in which LOAD waits for a semaphore"),
+    ("STORE_BUSY", "cycles in which STORE executes something"),
     ("STORE_BEATS", "beats of W bytes that STORE sent"),
+    ("STORE_STALL_BUS", "cycles in which STORE has a beat that the bus does not take"),
+    ("STORE_STALL_AM", "cycles in which STORE waits to read the activation memory"),
     ("STORE_WAIT", "cycles in which STORE waits for a semaphore"),
     ("FETCH_BEATS", "beats of W bytes of program received"),
+    ("FETCH_WAIT", "cycles in which the sequencer waits for the program"),
+    ("QUEUE_WAIT", "cycles in which the sequencer waits for room in a unit's queue"),
     ("DECODE_ACTIVE", "cycles in which LOAD decodes a block of compressed weights"),
     ("DECODE_HIDDEN", "those of them in which ARRAY multiplies or VECTOR issues a vector"),
 )
 """Name and meaning of the 32-bit event counters, in the order of their registers."""
 
-_FIRST_COUNTERS = 13
-"""Behind them come the marks; the others begin at 0x108."""
-
+_COUNTERS_OFFSET = 0x110
 _COUNTERS = (
     _whole("CYCLES", 0x080, "cycles the program has run, low half (counters run in STATUS.running and wrap)"),
     _whole("CYCLES_HIGH", 0x084, "high half of CYCLES"),
-    *(_whole(name, 0x088 + 4 * index, doc) for index, (name, doc) in enumerate(COUNTERS[:_FIRST_COUNTERS])),
+    *(_whole(name, _COUNTERS_OFFSET + 4 * index, doc) for index, (name, doc) in enumerate(COUNTERS)),
 )
 
 _MARKS = (
@@ -244,10 +253,11 @@ _DECODE = (
         ),
     ),
     _whole("DECODE_POSITION", 0x104, "bits of the stream read when the fault was found"),
-    *(_whole(name, 0x108 + 4 * index, doc) for index, (name, doc) in enumerate(COUNTERS[_FIRST_COUNTERS:])),
 )
 
-REGISTERS: tuple[Register, ...] = _IDENTITY + _RUN + _SETUP + _COUNTERS + _MARKS + _DECODE
+REGISTERS: tuple[Register, ...] = tuple(
+    sorted(_IDENTITY + _RUN + _SETUP + _COUNTERS + _MARKS + _DECODE, key=lambda register: register.offset)
+)
 """All registers by ascending offset."""
 
 REGISTER: dict[str, Register] = {register.name: register for register in REGISTERS}

@@ -157,6 +157,12 @@ class Field(typing.NamedTuple):
     bits: int
     signed: bool
     doc: str
+    optional: bool = False
+    """`make` fills in 0."""
+
+
+def _flag(name: str, doc: str) -> Field:
+    return Field(name, 1, False, doc, True)
 
 
 def _u(name: str, bits: int, doc: str) -> Field:
@@ -208,6 +214,7 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         _u("local_address", 24, "byte address; for WM a multiple of W"),
         _u("row_bytes", 24, "bytes per row, at least 1; for WM a multiple of W"),
         _u("rows", 16, "rows, at least 1; the pitches hold from LOAD_PITCH"),
+        _flag("streamed", "WM only: an ARRAY_GO that is `streamed` waits for each of these words"),
     ),
     Opcode.LOAD_TENSOR: (
         _u("tensor", 16, "number that DECODE_ERROR shows when a stream of it is damaged"),
@@ -280,6 +287,17 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         _u("pixels", 24, "output pixels; ceil(pixels / rows) tiles"),
         _u("accumulate", 1, "continue from the accumulators (one tile only)"),
         _u("drain", 1, "send the accumulators to the vector unit"),
+        Field(
+            "more_blocks",
+            16,
+            False,
+            "times that the pixels (one tile, drained, not accumulated) come again, with the weights that follow",
+            True,
+        ),
+        _flag(
+            "streamed",
+            "each weight word, when it is read first, waits for its `streamed` load; in their order",
+        ),
     ),
     Opcode.ARRAY_DEPTHWISE_GO: (
         _u("weights", 20, "WM word of the taps; `rows` words, the last row's first"),
@@ -358,6 +376,10 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         _u("uops", 5, "micro-ops in all, 1..vector_uops"),
         _u("lanes", 6, "lanes stored, 1..W"),
         _u("tail_lanes", 6, "lanes stored when the store stream's dim 0 is at its last turn"),
+        _flag(
+            "next_params",
+            "every batch but the first begins with a VECTOR_PARAM of what follows the last one's",
+        ),
     ),
     Opcode.VECTOR_MARK: (
         _u("layer", 16, "records the cycle counter under this number when all before it is complete"),
@@ -425,9 +447,9 @@ def make(opcode: Opcode, **values: int) -> Instruction:
         raise ValueError(f"{opcode.name} has no field {', '.join(sorted(unknown))}")
     checked = {}
     for field in fields:
-        if field.name not in values:
+        if field.name not in values and not field.optional:
             raise ValueError(f"{opcode.name} needs the field {field.name}")
-        value = int(values[field.name])
+        value = int(values.get(field.name, 0))
         low, high = (
             (-(1 << (field.bits - 1)), (1 << (field.bits - 1)) - 1)
             if field.signed

@@ -31,7 +31,7 @@ def count_macs(config: Config, program: Iterable[Instruction]) -> int:
             case Opcode.ARRAY_DEPTHWISE:
                 outputs = instruction.out_width * instruction.out_height
             case Opcode.ARRAY_GO:
-                macs += instruction.pixels * depth * config.columns
+                macs += instruction.pixels * (1 + instruction.more_blocks) * depth * config.columns
             case Opcode.ARRAY_DEPTHWISE_GO:
                 macs += outputs * config.rows * config.columns
     return macs

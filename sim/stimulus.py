@@ -21,6 +21,8 @@ OUTPUT_BYTES = 1 << 14
 WEIGHT_BYTES = 1 << 13
 PARAMETER_ADDRESS = 1 << 12
 """Biases, multipliers and shifts, in AM and in external memory; the shifts are in 2..62, as TOSA wants."""
+_PARAMETER_BLOCKS = 5
+"""Sets of parameters, one behind the other."""
 PROGRAM_ADDRESS = 1 << 16
 MEMORY_BYTES = 1 << 17
 
@@ -38,8 +40,9 @@ def random_program(config: Config, kind: str, seed: int) -> Stimulus:
     """The program of one `kind` (a key of `KINDS`, or "decode" where there is a decoder) that `seed` determines."""
     rng = np.random.default_rng(seed)
     memory = rng.integers(0, 256, MEMORY_BYTES).astype(np.uint8)
-    shifts = PARAMETER_ADDRESS + 8 * config.columns
-    memory[shifts : shifts + config.columns] = rng.integers(2, 63, config.columns)
+    for block in range(_PARAMETER_BLOCKS):
+        shifts = PARAMETER_ADDRESS + (9 * block + 8) * config.columns
+        memory[shifts : shifts + config.columns] = rng.integers(2, 63, config.columns)
     assembler = Assembler(config)
     if kind == "decode":
         _decode(assembler, rng, memory)
@@ -208,6 +211,57 @@ def _convolution(assembler: Assembler, rng: np.random.Generator) -> None:
             assembler.emit(Opcode.ARRAY_GO, weights=weights, pixels=pixels, **fields)
         _drain(assembler, rng, pixels, stored)
         stored += pixels
+    _store_outputs(assembler)
+
+
+def _streamed(assembler: Assembler, rng: np.random.Generator) -> None:
+    """ARRAY_GOs of many blocks that follow their weights as these come, each block with parameters of its own."""
+    config, columns = assembler.config, assembler.config.columns
+    assembler.emit(Opcode.LOAD_GO, space=Space.AM, row_bytes=OUTPUT_ADDRESS + OUTPUT_BYTES, rows=1)
+    assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.ARRAY_WAIT, 0)
+    assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.VECTOR_WAIT, 1)
+    row_bytes, word, stored = _between(rng, 1, 100), _between(rng, 0, config.wm_words - 1), 0
+    for _ in range(_between(rng, 1, 3)):
+        _input(assembler, rng, row_bytes, _between(rng, 1, 12))
+        _window(assembler, rng, _between(rng, 1, 24), _between(rng, 1, 9), row_bytes)
+        kernel = {"ky_count": _between(rng, 1, 2), "run_count": 1, "chunks": _between(rng, 1, 4)}
+        assembler.emit(Opcode.ARRAY_KERNEL, ky_step=1, ky_step_bytes=row_bytes, run_step=0, **kernel)
+        pixels = _between(rng, 1, min(config.rows, config.vector_slots))
+        depth = kernel["ky_count"] * kernel["chunks"] * columns
+        blocks = _between(rng, 1, _PARAMETER_BLOCKS)
+        if _between(rng, 0, 2) == 0:  # the tiles behind the first read the weights again
+            pixels, blocks = _between(rng, 1, 3 * config.rows), 1
+        left, following = blocks * depth, word
+        while left:
+            words = min(_between(rng, 1, left), (OUTPUT_ADDRESS - 4000) // columns)
+            assembler.emit(
+                Opcode.LOAD_GO,
+                memory_address=_between(rng, 0, 4000 // columns) * columns,
+                local_address=following * columns,
+                space=Space.WM,
+                row_bytes=words * columns,
+                rows=1,
+                streamed=1,
+            )
+            left, following = left - words, (following + words) % config.wm_words
+        assembler.emit(
+            Opcode.ARRAY_GO, weights=word, pixels=pixels, drain=1, more_blocks=blocks - 1, streamed=1
+        )
+        word = following
+        scaled = _between(rng, 0, 1)
+        assembler.emit(Opcode.VECTOR_PARAM, address=PARAMETER_ADDRESS, bias=1, scale=scaled)
+        operation = {"op": Op.RESCALE if scaled else Op.MOV, "per_channel": scaled}
+        assembler.emit(Opcode.VECTOR_UOP, index=0, a_source=Source.ARRAY, to_memory=1, bias=1, **operation)
+        element = _element(assembler, rng)
+        address = OUTPUT_ADDRESS + stored * columns
+        assembler.emit(Opcode.VECTOR_STREAM, stream=STORE_STREAM, address=address, element=element)
+        _dims(assembler, STORE_STREAM, [(pixels, blocks * columns), (blocks, columns)])
+        lanes = {"lanes": columns // element.bytes, "tail_lanes": columns // element.bytes}
+        vectors, slots = pixels * blocks, pixels if blocks > 1 else min(pixels, config.vector_slots)
+        assembler.emit(
+            Opcode.VECTOR_GO, vectors=vectors, slots=slots, repeats=1, uops=1, next_params=blocks > 1, **lanes
+        )
+        stored += vectors
     _store_outputs(assembler)
 
 
@@ -484,6 +538,7 @@ KINDS: dict[str, Callable[[Assembler, np.random.Generator], None]] = {
     "transfers": _transfers,
     "convolution": _convolution,
     "depthwise": _depthwise,
+    "streamed": _streamed,
     "vector": _vector,
     "indexed": _indexed,
     "loops": _loops,

@@ -9,19 +9,20 @@ import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.compiler.lower.expression import Load
 from tosaic.compiler.lower.layers import Layer
 from tosaic.compiler.lower.translate import ELEMENT
 from tosaic.compiler.memory import OutOfMemory
 from tosaic.compiler.schedule.tracker import Space, Span
 from tosaic.hw.config import Config
-from tosaic.hw.isa import STORE_STREAM, Instruction, Opcode, make
+from tosaic.hw.isa import STORE_STREAM, Element, Instruction, Opcode, make
 
-from .emitter import Emitter
+from .emitter import Access, Dim, Emitter
 from .geometry import Window
-from .image_boxes import Extent, ImageBoxes, Source
+from .image_boxes import MAX_COUNT, Box, Extent, ImageBoxes, Place, Source
 from .operands import Operands
 from .pixel_groups import group_pixels
-from .pixel_runs import pixel_runs
+from .pixel_runs import PixelRun, pixel_runs
 from .placed_params import PlacedParams
 from .weights import Blob, PackedWeights, WeightLayout, fits_pairs, odd_pitch, weight_layout
 
@@ -158,6 +159,19 @@ def convolution_boxes(plan: ConvolutionPlan, config: Config) -> ImageBoxes:
     )
 
 
+def box_work(plan: ConvolutionPlan, config: Config, rows: int, columns: int) -> tuple[int, int]:
+    """(cycles of the array, bytes of weights fetched) for all channels of so many rows and columns of output."""
+    layout, window = plan.layout, plan.window
+    if layout.depthwise:
+        lines = (rows - 1) * window.sy + window.kh
+        line = (columns - 1) * window.sx + window.kw
+        return len(layout.blobs) * (lines * line + 2 * config.rows), 0
+    words = len(layout.blobs) * layout.blob_bytes // config.columns
+    passes = -(-rows * columns // config.rows)
+    # Weights that do not stay come again for every box.
+    return words * passes, layout.bytes if layout.bytes > config.wm_bytes else 0
+
+
 def emit_convolution(
     graph: Graph,
     layer: Layer,
@@ -178,7 +192,10 @@ def emit_convolution(
         if graph.tensors[load.tensor].shape != graph.tensors[layer.output].shape:
             raise UnsupportedError(f"{layer.root}: operand {graph.tensors[load.tensor]} is broadcast")
     slots = emitter.config.vector_slots
-    for box in cut.boxes(extent):
+    boxes = list(cut.boxes(extent))
+    streamed = _streams(plan, extent)
+    in_blocks = streamed and len(boxes) == 1 and fits_blocks(plan, layer, boxes[0], emitter.config)
+    for box in boxes:
         tiles = plan.tiles_of(box.image)[box.c0 // cut.step : -(-box.c1 // cut.step)]
         params.bring(operands, box.c0 // cut.step, len(tiles))
         source = cut.source(box, extent, operands)
@@ -187,11 +204,19 @@ def emit_convolution(
             for load in layer.program.loads
         ]
         target = cut.target(output, element.bytes, box, operands)
+        if in_blocks:
+            work = BlockWork(plan, layer, emitter, box, source, loads, (element, target), params, table)
+            work.emit(box.c0 // cut.step)
+            cut.finish(output, element.bytes, box, target, operands)
+            continue
+        fresh: set[int] = set()
         for number, tile in enumerate(tiles, box.c0 // cut.step):
             plan.weights.ready(tile.group_address + tile.group_bytes - plan.weights.address)
-            weights = emitter.weights(tile.group_address, tile.group_bytes)
-            weights += tile.address - tile.group_address
-            _emit_array(plan, emitter, tile, weights, source)
+            weights, missing = emitter.weights(tile.group_address, tile.group_bytes, streamed=streamed)
+            if missing and streamed:
+                fresh.add(tile.group_address)
+            weights = (weights + tile.address - tile.group_address) % emitter.config.wm_bytes
+            emit_array(plan, emitter, tile, weights, source, streamed=tile.group_address in fresh)
             reads = [Span(Space.AM, place.address, place.address + place.bytes) for _, place in loads]
             for run in pixel_runs(box, layer.program, [target, *(place for _, place in loads)], slots):
                 channel = tile.blob.first - box.c0
@@ -216,8 +241,112 @@ def emit_convolution(
         cut.finish(output, element.bytes, box, target, operands)
 
 
-def _emit_array(plan: ConvolutionPlan, emitter: Emitter, tile: Tile, weights: int, source: Source) -> None:
-    """One tile of output channels of a box. Steps that are never taken are zero: they might not fit their fields."""
+def _streams(plan: ConvolutionPlan, extent: Extent) -> bool:
+    """Whether the array follows the weights word by word as they come: every group of tiles that is fetched is used by
+    the very tiles that come next, each word in its turn."""
+    return (
+        not plan.layout.depthwise
+        and not plan.layout.batched
+        and plan.weights.work is None
+        and not plan.weights.group_bytes
+        and extent.channels >= plan.channels
+        and all(tile.blob.chunks in (0, plan.layout.chunks) for tile in plan.tiles)
+    )
+
+
+def fits_blocks(plan: ConvolutionPlan, layer: Layer, box: Box, config: Config) -> bool:
+    """Whether the weights of a layer that is one box are used once each, by one tile of pixels: then one command does
+    many output channels."""
+    pixels, first = box.rows * box.columns, plan.tiles[0].blob
+    return (
+        not layer.program.has_digits()
+        and plan.window.n == 1
+        and pixels <= min(config.rows, config.vector_slots)
+        and len(plan.tiles) <= MAX_COUNT
+        and all(tile.blob.input_offset == first.input_offset for tile in plan.tiles)
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockWork:
+    """A layer whose weights are streamed, piece by piece: a load, an array GO and a vector GO for many tiles."""
+
+    plan: ConvolutionPlan
+    layer: Layer
+    emitter: Emitter
+    box: Box
+    source: Source
+    loads: list[tuple[Load, Place]]
+    target: tuple[Element, Place]
+    params: PlacedParams
+    table: tuple[int, int] | None
+
+    def emit(self, first_tile: int) -> None:
+        """All tiles, from `first_tile` of the layer on."""
+        tiles, config = self.plan.tiles, self.emitter.config
+        # A piece of the weight memory is read while others are filled.
+        count = max(1, config.wm_bytes // 4 // self.plan.layout.blob_bytes)
+        places = [self.target[1], *(place for _, place in self.loads)]
+        (run,) = pixel_runs(self.box, self.layer.program, places, config.vector_slots)
+        table = self.table
+        for start in range(0, len(tiles), count):
+            piece = tiles[start : start + count]
+            size = sum(tile.bytes for tile in piece)
+            weights, missing = self.emitter.weights(piece[0].address, size, streamed=True)
+            emit_array(
+                self.plan, self.emitter, piece[0], weights, self.source, blocks=len(piece), streamed=missing
+            )
+            # The last tile may have fewer channels.
+            whole = sum(tile.blob.channels == piece[0].blob.channels for tile in piece)
+            for index, blocks in ((0, whole), (whole, len(piece) - whole)):
+                if blocks:
+                    self._vector(run, piece[index].blob, first_tile + start + index, blocks, table)
+                    table = None
+
+    def _vector(
+        self, run: PixelRun, blob: Blob, number: int, blocks: int, table: tuple[int, int] | None
+    ) -> None:
+        channel = blob.first - self.box.c0
+        element, target = self.target
+
+        def with_blocks(access: Access) -> Access:
+            # The count may be larger than what is left of the layer; the command stays the same.
+            dims = (*access.dims, Dim(len(self.plan.tiles), blob.channels * access.element.bytes))
+            return dataclasses.replace(access, dims=dims)
+
+        streams = {
+            stream: with_blocks(run.read(load, place, channel))
+            for stream, (load, place) in enumerate(self.loads)
+        }
+        streams[STORE_STREAM] = with_blocks(run.write(element, target, channel))
+        self.emitter.vector(
+            self.layer.program,
+            streams,
+            vectors=run.count * blocks,
+            slots=run.count,
+            lanes=blob.channels,
+            tail_lanes=blob.channels,
+            reads=[Span(Space.AM, place.address, place.address + place.bytes) for _, place in self.loads],
+            writes=[Span(Space.AM, target.address, target.address + target.bytes)],
+            consumes_array=True,
+            params=self.params.of(number),
+            param_blocks=blocks,
+            table=table,
+        )
+
+
+def emit_array(
+    plan: ConvolutionPlan,
+    emitter: Emitter,
+    tile: Tile,
+    weights: int,
+    source: Source,
+    *,
+    blocks: int = 1,
+    streamed: bool = False,
+) -> None:
+    """`blocks` tiles of output channels of a box, from `tile` on. Steps that are never taken are zero: they might
+    not fit their fields."""
     window, config = source.window, emitter.config
     x_start = -window.left * window.ic + tile.blob.input_offset - source.channel
     pitch = window.view.pitch
@@ -237,7 +366,7 @@ def _emit_array(plan: ConvolutionPlan, emitter: Emitter, tile: Tile, weights: in
             unsigned_input=0,
         )
     ]
-    wm = Span(Space.WM, weights, weights + tile.bytes)
+    wm = emitter.weight_spans(weights, blocks * tile.bytes)
     word = weights // config.columns
     if plan.layout.depthwise:
         line = (window.ow - 1) * window.sx + window.kw
@@ -278,8 +407,16 @@ def _emit_array(plan: ConvolutionPlan, emitter: Emitter, tile: Tile, weights: in
                 chunks=tile.blob.chunks or plan.layout.chunks,
             ),
         ]
-        go = make(Opcode.ARRAY_GO, weights=word, pixels=window.oh * window.ow, accumulate=0, drain=1)
-    emitter.array(setup, go, source.span, wm)
+        go = make(
+            Opcode.ARRAY_GO,
+            weights=word,
+            pixels=window.oh * window.ow,
+            accumulate=0,
+            drain=1,
+            more_blocks=blocks - 1,
+            streamed=streamed,
+        )
+    emitter.array(setup, go, source.span, wm, streamed=streamed)
 
 
 def _pairs(source: Source, x_start: int, config: Config) -> bool:

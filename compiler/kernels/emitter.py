@@ -30,6 +30,10 @@ class _Coded:
     block: CodedBlock
 
 
+_WEIGHT_LOAD_BYTES = 16384
+"""Most bytes of weights per load: a load waits until the array has read all that it overwrites."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Dim:
     count: int
@@ -196,27 +200,35 @@ class Emitter:
         self.stored_weights.append(StoredWeights(name, size, stored, True))
         return first
 
-    def weights(self, memory_address: int, size_bytes: int) -> int:
-        """Brings a blob of weights into the ring unless it is there; its WM byte address."""
-        address, missing = self.ring.place(memory_address, size_bytes)
-        if missing and memory_address in self._coded:
-            self._decode(self._coded[memory_address], address)
-        elif missing:
+    def weights(self, memory_address: int, size_bytes: int, *, streamed: bool = False) -> tuple[int, bool]:
+        """Brings a blob of weights into the ring unless it is there. Its WM byte address, and whether it comes now.
+        `streamed`: what comes is for array GOs that wait for each word."""
+        coded = self._coded.get(memory_address)
+        address, missing = self.ring.place(memory_address, size_bytes, whole=coded is not None)
+        if coded is not None:
+            assert not streamed
+            if missing:
+                self._decode(coded, address)
+            return address, missing
+        for start in range(0, size_bytes if missing else 0, _WEIGHT_LOAD_BYTES):
+            size = min(_WEIGHT_LOAD_BYTES, size_bytes - start)
+            local = (address + start) % self.ring.size_bytes
             go = make(
                 Opcode.LOAD_GO,
-                memory_address=memory_address,
+                memory_address=memory_address + start,
                 space=1,
-                local_address=address,
-                row_bytes=size_bytes,
+                local_address=local,
+                row_bytes=size,
                 rows=1,
+                streamed=streamed,
             )
-            self.tracker.add(
-                Unit.LOAD,
-                [go],
-                reads=[Span(Space.DRAM, memory_address, memory_address + size_bytes)],
-                writes=[Span(Space.WM, address, address + size_bytes)],
-            )
-        return address
+            memory = Span(Space.DRAM, memory_address + start, memory_address + start + size)
+            self.tracker.add(Unit.LOAD, [go], reads=[memory], writes=self.weight_spans(local, size))
+        return address, missing
+
+    def weight_spans(self, address: int, size_bytes: int) -> list[Span]:
+        """What lies from a WM byte address on."""
+        return [Span(Space.WM, *ends) for ends in self.ring.ranges(address, size_bytes)]
 
     def _decode(self, coded: _Coded, address: int) -> None:
         """Decodes a block to weight memory."""
@@ -254,11 +266,16 @@ class Emitter:
 
     # --- array
 
-    def array(self, setup: list[Instruction], go: Instruction, am: Span, wm: Span) -> None:
-        """An array GO with the configuration it needs."""
+    def array(
+        self, setup: list[Instruction], go: Instruction, am: Span, wm: list[Span], *, streamed: bool = False
+    ) -> None:
+        """An array GO with the configuration it needs. `streamed`: it waits for each word of its weights."""
         fresh = [instruction for instruction in setup if self._array.get(instruction.opcode) != instruction]
         self._array.update({instruction.opcode: instruction for instruction in fresh})
-        self.tracker.add(Unit.ARRAY, [go], configuration=fresh, reads=[am, wm])
+        if streamed:
+            self.tracker.add(Unit.ARRAY, [go], configuration=fresh, reads=[am], streams=wm)
+        else:
+            self.tracker.add(Unit.ARRAY, [go], configuration=fresh, reads=[am, *wm])
 
     # --- vector
 
@@ -276,11 +293,12 @@ class Emitter:
         writes: list[Span],
         consumes_array: bool = False,
         params: tuple[int, bool, bool] | None = None,
+        param_blocks: int = 1,
         table: tuple[int, int] | None = None,
         offsets: tuple[int, int] | None = None,
     ) -> None:
-        """A VECTOR_GO. `params` is (AM address, bias, scale), `table` (AM address, entries), `offsets` (AM address,
-        count)."""
+        """A VECTOR_GO. `params` is (AM address, bias, scale) of the first of `param_blocks` batches, the others'
+        follow; `table` (AM address, entries), `offsets` (AM address, count)."""
         wanted: dict[tuple, Instruction] = {}
         for instruction in program.instructions:
             wanted[instruction.opcode, instruction.index] = instruction
@@ -311,7 +329,7 @@ class Emitter:
         if params is not None:
             address, bias, scale = params
             work.append(make(Opcode.VECTOR_PARAM, address=address, bias=bias, scale=scale))
-            size = self.config.columns * (4 * bias + 5 * scale)
+            size = self.config.columns * (4 * bias + 5 * scale) * param_blocks
             reads = [*reads, Span(Space.AM, address, address + size)]
         if table is not None:
             address, entries = table
@@ -332,6 +350,7 @@ class Emitter:
                 uops=program.uops,
                 lanes=lanes,
                 tail_lanes=tail_lanes,
+                next_params=params is not None and param_blocks > 1,
             )
         )
         self.tracker.add(

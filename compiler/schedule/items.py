@@ -35,6 +35,8 @@ class Item:
     """A vector program fed by the array item just before it: nothing may come between the two."""
     waits: dict[Unit, int] = dataclasses.field(default_factory=dict)
     """Per producing unit the index of the last item that must be complete first."""
+    behind_load: int = -1
+    """Last load that must come first in the program, without a wait: the unit waits for its words one by one."""
     signals: list[Unit] = dataclasses.field(default_factory=list)
     """Units that wait for this item."""
 

@@ -44,10 +44,16 @@ class Tracker:
         configuration: list[Instruction] | None = None,
         reads: list[Span] | None = None,
         writes: list[Span] | None = None,
+        streams: list[Span] | None = None,
         consumes_array: bool = False,
     ) -> Item:
-        """Appends work of a unit that reads and writes the given spans."""
+        """Appends work of a unit that reads and writes the given spans. It also reads `streams`, waiting for the words
+        of the loads that bring them one by one."""
         item = Item(unit, len(self._by_unit[unit]), configuration or [], work, consumes_array)
+        for span in streams or []:
+            loaded = self._written[span.space, Unit.LOAD].latest(span.start, span.end)
+            item.behind_load = max(item.behind_load, loaded)
+            self._record(span, unit, item.index, False)
         need: dict[Unit, int] = {}
         for span, is_write in [(s, False) for s in reads or []] + [(s, True) for s in writes or []]:
             for other in Unit:

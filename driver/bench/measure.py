@@ -25,6 +25,7 @@ class Row:
     read_bytes: int
     write_bytes: int
     bit_exact: bool | None
+    dead_channels_removed: bool = False
 
     @property
     def ideal_cycles(self) -> int:
@@ -49,6 +50,7 @@ def measure(
     memory_latency: int,
     *,
     check: bool,
+    drop_dead_channels: bool = False,
     progress: Progress | None = None,
 ) -> Row:
     """Compiles and runs a model on random inputs (cycles do not depend on them, but for loops)."""
@@ -58,6 +60,7 @@ def measure(
         config,
         memory_bandwidth=memory_bandwidth,
         memory_latency=memory_latency,
+        drop_dead_channels=drop_dead_channels,
         progress=progress,
     )
     random = np.random.default_rng(0)
@@ -75,6 +78,7 @@ def measure(
         read_bytes=stats["dram_read_bytes"],
         write_bytes=stats["dram_write_bytes"],
         bit_exact=stats["bit_exact"],
+        dead_channels_removed=drop_dead_channels,
     )
 
 

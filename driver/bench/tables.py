@@ -74,6 +74,7 @@ def csv_text(rows: Sequence[Row]) -> str:
         [
             "network", "config", "target", "macs_per_cycle", "memory_bandwidth", "memory_latency", "macs",
             "ideal_cycles", "cycles", "utilization", "dram_read_bytes", "dram_write_bytes", "bit_exact",
+            "dead_channels_removed",
             *(f"{name} cycles" for name in anchors),
         ]
     )  # fmt: skip
@@ -84,6 +85,7 @@ def csv_text(rows: Sequence[Row]) -> str:
                 row.network, row.config, row.target, row.macs_per_cycle, row.memory_bandwidth, row.memory_latency,
                 row.macs, row.ideal_cycles, row.cycles, f"{row.utilization:.4f}", row.read_bytes, row.write_bytes,
                 "" if row.bit_exact is None else int(row.bit_exact),
+                int(row.dead_channels_removed),
                 *(known[name].cycles if name in known else "" for name in anchors),
             ]
         )  # fmt: skip

@@ -75,6 +75,8 @@ class Front(wiring.Component):
                         job.count.eq(go.pixels),
                         job.accumulate.eq(go.accumulate),
                         job.drain.eq(go.drain),
+                        job.more_blocks.eq(go.more_blocks),
+                        job.streamed.eq(go.streamed),
                     ]
             with m.Case(Opcode.ARRAY_DEPTHWISE_GO):
                 go = data.View(layout(Opcode.ARRAY_DEPTHWISE_GO), word)
@@ -85,6 +87,8 @@ class Front(wiring.Component):
                         job.weights.eq(go.weights),
                         job.count.eq(go.advances),
                         job.group_rows.eq(go.group_rows),
+                        job.more_blocks.eq(0),
+                        job.streamed.eq(0),
                     ]
             with m.Case(Opcode.ARRAY_WAIT):
                 wait = data.View(layout(Opcode.ARRAY_WAIT), word)
@@ -137,13 +141,13 @@ class Front(wiring.Component):
         config = self._config
         convolution, depthwise, pairs, legal = Signal(), Signal(), Signal(), Signal()
         offset_bits = exact_log2(config.word_bytes)
-        one_tile = job.count <= config.rows
+        one_tile, plain = job.count <= config.rows, job.drain & ~job.accumulate
         m.d.comb += [
             convolution.eq(
                 job.kernel.ky_count.any()
                 & job.kernel.run_count.any()
                 & job.kernel.chunks.any()
-                & (one_tile | (job.drain & ~job.accumulate))
+                & Mux(job.more_blocks.any(), one_tile & plain, one_tile | plain)
             ),
             # Both words of a pair are aligned, one an even and one an odd word.
             pairs.eq(

@@ -21,6 +21,7 @@ class Located(data.StructLayout):
                 "address": bits_for(config.am_bytes - 1),
                 "second": bits_for(config.am_bytes - 1),
                 "weights": bits_for(config.wm_words - 1),
+                "streamed": 1,
                 "operands": Operands(config),
             }
         )
@@ -29,15 +30,16 @@ class Located(data.StructLayout):
 class Issue(wiring.Component):
     """Two stages between walker and memories: add up addresses and bounds, then read.
 
-    A slot is issued when its AM read is granted and, if it delivers a vector, there is `room` for that. A
-    word that lies outside the image altogether is not read.
+    A slot is issued when its AM read is granted, if it delivers a vector, there is `room` for that, and, if its
+    weights are streamed, they are there. A word that lies outside the image altogether is not read.
 
     slots: from the walker.
     am_request, am_address, am_paired, am_second, am_grant; wm_enable, wm_address: the memories' read ports.
     room: space for another vector (must not depend on `issued`).
+    weights_there: a streamed word of weights is there (must not depend on `issued`); weights_taken: it is read.
     issued: a slot is issued in this cycle, doing `control` with `operands`; its data follow two cycles later.
     last: with `issued`, this was the last slot of a job.
-    held_by_am, held_by_room: why a slot that is there is not issued.
+    held_by_am, held_by_room, held_by_weights: why a slot that is there is not issued.
     """
 
     def __init__(self, config: Config):
@@ -53,6 +55,8 @@ class Issue(wiring.Component):
                 "wm_enable": Out(1),
                 "wm_address": Out(20),
                 "room": In(1),
+                "weights_there": In(1),
+                "weights_taken": Out(1),
                 "issued": Out(1),
                 "control": Out(Control(config)),
                 "operands": Out(Operands(config)),
@@ -60,6 +64,7 @@ class Issue(wiring.Component):
                 "waiting": Out(1),
                 "held_by_am": Out(1),
                 "held_by_room": Out(1),
+                "held_by_weights": Out(1),
             }
         )
 
@@ -72,6 +77,7 @@ class Issue(wiring.Component):
         located = Signal(Located(self._config))
         m.d.comb += slots.ready.eq(~spare_valid)
 
+        held = Signal()
         # low: bytes before the image row; high: bytes before the image row's end; both within 0..W.
         to_end = Signal(a.column.shape())
         low, high, across = Signal(b.operands.low.shape()), Signal(b.operands.high.shape()), Signal()
@@ -88,6 +94,7 @@ class Issue(wiring.Component):
             located.address.eq(a.base + a.column),
             located.second.eq(a.base + a.column + a.pitch),
             located.weights.eq(a.weights),
+            located.streamed.eq(a.streamed & a.read_weights),
             located.operands.inside.eq(across & (a.line >= 0) & (a.line < a.height)),
             located.operands.second_inside.eq(
                 across & a.control.paired & (a.line >= -1) & (a.line + 1 < a.height)
@@ -115,12 +122,15 @@ class Issue(wiring.Component):
 
         m.d.comb += [
             self.held_by_room.eq(b_valid & b.control.deliver & ~self.room),
-            self.am_request.eq(b_valid & (b.operands.inside | b.operands.second_inside) & ~self.held_by_room),
+            self.held_by_weights.eq(b_valid & b.streamed & ~self.weights_there & ~self.held_by_room),
+            held.eq(self.held_by_room | self.held_by_weights),
+            self.am_request.eq(b_valid & (b.operands.inside | b.operands.second_inside) & ~held),
             self.am_address.eq(b.address),
             self.am_paired.eq(b.control.paired),
             self.am_second.eq(b.second),
             self.held_by_am.eq(self.am_request & ~self.am_grant),
-            self.issued.eq(b_valid & ~self.held_by_room & ~self.held_by_am),
+            self.issued.eq(b_valid & ~held & ~self.held_by_am),
+            self.weights_taken.eq(self.issued & b.streamed),
             self.wm_enable.eq(self.issued & b.read_weights),
             self.wm_address.eq(b.weights),
             self.control.eq(b.control),

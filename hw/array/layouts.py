@@ -48,6 +48,8 @@ class Job(data.StructLayout):
                 "accumulate": 1,
                 "drain": 1,
                 "group_rows": 6,
+                "more_blocks": 16,
+                "streamed": 1,
             }
         )
 
@@ -122,5 +124,6 @@ class Slot(data.StructLayout):
                 "unsigned_input": 1,
                 "read_weights": 1,
                 "weights": bits_for(config.wm_words - 1),
+                "streamed": 1,
             }
         )

@@ -1,6 +1,6 @@
 """The array unit: commands in, vectors of accumulators out."""
 
-from amaranth.hdl import Module, Mux
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -28,7 +28,9 @@ class ArrayUnit(wiring.Component):
     tokens: semaphores. A SIGNAL fires when the GOs before it have made their last read.
     status: `busy` until the last vector is taken; error ILLEGAL for a GO whose counts are zero or out of
     range.
+    streamed_word: a streamed word of weights is written in this cycle. clear: there is none any more.
     active: a slot that computes is issued. stall_am: one waits for a grant. stall_vector: one waits for room.
+    stall_weights: one waits for a streamed word of weights.
     """
 
     def __init__(self, config: Config):
@@ -41,9 +43,12 @@ class ArrayUnit(wiring.Component):
                 "accumulators": Out(accumulators(config)),
                 "tokens": Out(Tokens()),
                 "status": Out(Status()),
+                "streamed_word": In(1),
+                "clear": In(1),
                 "active": Out(1),
                 "stall_am": Out(1),
                 "stall_vector": Out(1),
+                "stall_weights": Out(1),
             }
         )
 
@@ -60,7 +65,12 @@ class ArrayUnit(wiring.Component):
         connect(m, flipped(self.commands), front.commands)
         connect(m, flipped(self.tokens), front.tokens)
         connect(m, flipped(self.accumulators), drain.accumulators)
+        # Streamed words written and not read; a word is there for reads from the cycle after its write on.
+        words = Signal(range(self._config.wm_words + 1))
+        m.d.sync += words.eq(Mux(self.clear, 0, words + self.streamed_word - issue.weights_taken))
         m.d.comb += [
+            issue.weights_there.eq(words != 0),
+            self.stall_weights.eq(issue.held_by_weights),
             self.am.request.eq(issue.am_request),
             self.am.address.eq(issue.am_address),
             self.am.paired.eq(issue.am_paired),

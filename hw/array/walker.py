@@ -18,6 +18,7 @@ class Walker(wiring.Component):
     Output stationary: a step is W slots, weight word j of the step in slot j, the read of row i in slot i.
     The last slot of a tile delivers row 0, the following ones the other rows, whatever else they do; with no
     job to follow, empty slots carry the rows behind row 0 to their end.
+    With `more_blocks` the tile comes again, with the weights behind.
     Depthwise: `rows` slots load the weights. The vectors begin with the first of these slots when no weight
     can be late for an output (skip - (rows - 1) >= rows), and otherwise so much later that this holds.
 
@@ -61,17 +62,22 @@ class Walker(wiring.Component):
         phase, tile_begin = Signal(range(columns), reset_less=True), Signal(reset_less=True)
         mac, step_end, tile_end = Signal(), Signal(), Signal()
         tile_rows, last_tile = Signal(range(rows + 1)), Signal()
+        fresh = Signal(reset_less=True)  # weights are read for the first time
+        blocks_left, again = Signal(16, reset_less=True), Signal()  # blocks behind this one
         m.d.comb += [
             mac.eq(active & ~job.is_depthwise),
             step_end.eq(mac & (phase == columns - 1)),
             tile_end.eq(step_end & steps.last),
             last_tile.eq(left <= rows),
             tile_rows.eq(Mux(last_tile, left, rows)),
+            again.eq(blocks_left.any()),
         ]
         with m.If(advance & mac):
             m.d.sync += [phase.eq(Mux(step_end, 0, phase + 1)), tile_begin.eq(tile_end)]
-            with m.If(tile_end):
-                m.d.sync += left.eq(left - rows)
+            with m.If(tile_end & again):
+                m.d.sync += blocks_left.eq(blocks_left - 1)
+            with m.Elif(tile_end):
+                m.d.sync += [left.eq(left - rows), fresh.eq(0)]
         with m.If(advance):
             with m.If(mac):
                 m.d.sync += flush_left.eq(rows - 1)
@@ -93,7 +99,7 @@ class Walker(wiring.Component):
         m.d.comb += [
             load.eq(depthwise & (load_left != 0)),
             streaming.eq(depthwise & (stream_wait == 0)),
-            last.eq(Mux(job.is_depthwise, streaming & (left == 1), tile_end & last_tile)),
+            last.eq(Mux(job.is_depthwise, streaming & (left == 1), tile_end & last_tile & ~again)),
         ]
         with m.If(advance & load):
             m.d.sync += [load_left.eq(load_left - 1), group_used.eq(group_used + 1)]
@@ -123,7 +129,7 @@ class Walker(wiring.Component):
 
         weights = Signal(bits_for(config.wm_words - 1), reset_less=True)
         with m.If(advance & (mac | load)):
-            m.d.sync += weights.eq(Mux(tile_end, job.weights, weights + 1))
+            m.d.sync += weights.eq(Mux(tile_end & ~again, job.weights, weights + 1))
 
         with m.If(take):
             skip = following.depthwise.skip
@@ -147,6 +153,8 @@ class Walker(wiring.Component):
                 filled_1.eq(0),
                 filled.eq(0),
                 weights.eq(following.weights),
+                blocks_left.eq(following.more_blocks),
+                fresh.eq(following.streamed),
             ]
 
         m.d.comb += [
@@ -156,8 +164,8 @@ class Walker(wiring.Component):
             pixels.window.eq(job.window),
             pixels.advance.eq(advance),
             pixels.move.eq(streaming | (mac & (phase < rows))),
-            pixels.set_mark.eq(tile_end),
-            pixels.go_back.eq(step_end & ~steps.last),
+            pixels.set_mark.eq(tile_end & ~again),
+            pixels.go_back.eq(step_end & (~steps.last | again)),
             steps.load.eq(take),
             steps.kernel.eq(job.kernel),
             steps.advance.eq(advance & step_end),
@@ -194,6 +202,7 @@ class Walker(wiring.Component):
             slot.unsigned_input.eq(job.input.unsigned_input),
             slot.read_weights.eq(mac | load),
             slot.weights.eq(weights),
+            slot.streamed.eq(fresh),
         ]
         with m.If(load):
             m.d.comb += control.row.eq(rows - load_left)

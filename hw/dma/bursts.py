@@ -32,6 +32,7 @@ class Job(data.StructLayout):
                 "signal_count": unsigned(8),
                 "to_wm": unsigned(1),
                 "to_decoder": unsigned(1),  # a LOAD_DECODE, of one row
+                "streamed": unsigned(1),
                 "memory_address": unsigned(32),
                 "local_address": unsigned(24),
                 "span": unsigned(24),  # row_bytes - 1
@@ -60,6 +61,7 @@ class Burst(data.StructLayout):
                 "to_wm": unsigned(1),
                 "to_decoder": unsigned(1),
                 "ends_block": unsigned(1),  # the last burst of a LOAD_DECODE
+                "streamed": unsigned(1),
                 "address": unsigned(32),
                 "local_address": unsigned(24),
                 "last_beat": unsigned(exact_log2(BURST_BEATS)),  # beats - 1
@@ -116,8 +118,9 @@ class BurstSplitter(wiring.Component):
         row_is_last = Signal()
         # Stage 2: a row; its address is that of the burst on offer.
         burst_valid = Signal()
-        to_wm = Signal(reset_less=True)
-        to_decoder = Signal(reset_less=True)
+        to_wm, to_decoder, streamed = (
+            Signal(reset_less=True, name=n) for n in ("to_wm", "to_decoder", "streamed")
+        )
         signal = Signal(13, reset_less=True)  # is_signal, semaphore, signal_count
         is_signal = signal[0]
         beat = Signal(32 - lane_bits, reset_less=True)
@@ -175,6 +178,7 @@ class BurstSplitter(wiring.Component):
             self.bursts.payload.to_wm.eq(to_wm),
             self.bursts.payload.to_decoder.eq(to_decoder),
             self.bursts.payload.ends_block.eq(to_decoder & burst_is_last),
+            self.bursts.payload.streamed.eq(streamed),
             self.bursts.payload.address.eq(Cat(Const(0, lane_bits), beat)),
             self.bursts.payload.local_address.eq(local_address),
             self.bursts.payload.last_beat.eq(Mux(burst_is_last, beats_left, room)),
@@ -187,6 +191,7 @@ class BurstSplitter(wiring.Component):
                 signal.eq(Cat(row.is_signal, row.semaphore, row.signal_count)),
                 to_wm.eq(row.to_wm),
                 to_decoder.eq(row.to_decoder),
+                streamed.eq(row.streamed),
                 beat.eq(start[lane_bits:]),
                 beats_left.eq(end[lane_bits:]),
                 # The local byte that lane 0 of the first beat would have; masked when it is before the row.

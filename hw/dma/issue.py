@@ -65,13 +65,15 @@ class CommandIssue(wiring.Component):
             self.semaphore.eq(fields["WAIT"].semaphore),
             self.count.eq(fields["WAIT"].count),
         ]
+        misplaced = go.streamed & (go.space != Space.WM) if self.unit == Unit.LOAD else Const(0)
         job = {
             "is_signal": is_signal,
-            "illegal": ~is_signal & ~legal,
+            "illegal": ~is_signal & (~legal | (is_go & misplaced)),
             "semaphore": fields["SIGNAL"].semaphore,
             "signal_count": fields["SIGNAL"].count,
             "to_wm": go.space == Space.WM if self.unit == Unit.LOAD else Const(0),
             "to_decoder": is_decode,
+            "streamed": is_go & go.streamed if self.unit == Unit.LOAD else Const(0),
             "memory_address": go.memory_address,
             "local_address": go.local_address,
             "span": (go.row_bytes - 1)[:24],

@@ -43,6 +43,8 @@ class LoadUnit(wiring.Component):
         `beat`: a data beat was accepted from the bus in this cycle.
         `decoding`: a block of compressed weights is being decoded.
         `damaged`: the stream behind an error DECODE.
+        `stall_bus`: a beat was asked for and does not come; `stall_am`: one is there and not granted.
+        `streamed_word`: a word of a streamed GO is written to WM in this cycle.
         `stop`: behave as after an error from the next cycle on.
 
     After an error, or `stop`, nothing new is issued, no SIGNAL fires and nothing is written; answers that are
@@ -68,6 +70,9 @@ class LoadUnit(wiring.Component):
                 "beat": Out(1),
                 "decoding": Out(1),
                 "damaged": Out(DecodeReport),
+                "streamed_word": Out(1),
+                "stall_bus": Out(1),
+                "stall_am": Out(1),
                 "stop": In(1),
             }
         )
@@ -167,6 +172,9 @@ class LoadUnit(wiring.Component):
                 & (all_lanes >> Mux(is_last, ~head.last_lane, 0))
             ),
             self.wm.enable.eq((writes & head.to_wm) | (decoded.valid & decoded_to_wm & ~halted)),
+            self.stall_bus.eq(descriptors.r_rdy & ~beats.output.valid),
+            self.stall_am.eq(self.am.request & ~self.am.grant),
+            self.streamed_word.eq(writes & head.to_wm & head.streamed),
             self.wm.address.eq(address[lane_bits:]),
             self.wm.data.eq(self.am.data),
             ends_burst.eq(index == head.last_beat),

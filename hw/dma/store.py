@@ -62,6 +62,8 @@ class StoreUnit(wiring.Component):
                 "mem_base": In(32),
                 "mem_size": In(32),
                 "beat": Out(1),
+                "stall_bus": Out(1),
+                "stall_am": Out(1),
                 "stop": In(1),
             }
         )
@@ -159,6 +161,8 @@ class StoreUnit(wiring.Component):
             sent.eq(write.wvalid & write.wready),
             beats.r_en.eq(sent),
             self.beat.eq(sent),
+            self.stall_bus.eq(write.wvalid & ~write.wready),
+            self.stall_am.eq(self.am.request & ~self.am.grant),
             write.bready.eq(1),
             completion.completed.eq(write.bvalid),
         ]

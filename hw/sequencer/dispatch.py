@@ -42,7 +42,7 @@ class Dispatch(wiring.Component):
             instructions are left; `program` starts anew from there.
         `running`, `done`, `error`: levels. `done` is set by END, cleared by `start`.
         `dispatching`: running, and neither at END nor at a BRANCH.
-        `starving`: waits for the program.
+        `starving`: waits for the program. `queue_full`: waits for room in a queue.
         `progress`: an instruction was dispatched or executed.
         `code`, `unit`: of the first error, isa.Error and isa.Unit.
         `pc`: byte offset of the instruction dispatched last; after an error, of the instruction it belongs to
@@ -70,6 +70,7 @@ class Dispatch(wiring.Component):
                 "done": Out(1),
                 "error": Out(1),
                 "starving": Out(1),
+                "queue_full": Out(1),
                 "progress": Out(1),
                 "code": Out(4),
                 "unit": Out(3),
@@ -132,7 +133,7 @@ class Dispatch(wiring.Component):
         for unit, queue in queues.items():
             m.d.comb += [queue.payload.instruction.eq(current.instruction), queue.payload.index.eq(index)]
             with m.If((state == State.RUN) & held & legal & ~current.bus_error & (opcode[4:] == unit)):
-                m.d.comb += [queue.valid.eq(1), done_with.eq(queue.ready)]
+                m.d.comb += [queue.valid.eq(1), done_with.eq(queue.ready), self.queue_full.eq(~queue.ready)]
 
         with m.Switch(state):
             with m.Case(State.RUN):

@@ -33,6 +33,7 @@ class Sequencer(wiring.Component):
     Ports:
         `axi`: reads of the program; `fetch_low`: they should be preferred now; `fetch_beat`: a beat arrived.
         `load`, `array`, `vector`, `store`: the units.
+        `fetch_wait`: the program is waited for; `queue_wait`: room in a queue is.
         `start`: run the program; accepted when neither running nor in error.
         `program_address`, `program_bytes`: where it lies, relative to `mem_base`. A program outside the
             window, or one whose bus address is not a multiple of 32, ends in MEMORY_RANGE with the sequencer
@@ -53,6 +54,8 @@ class Sequencer(wiring.Component):
                 "fetch_low": Out(1),
                 "fetch_beat": Out(1),
                 "fetch_idle": Out(1),
+                "fetch_wait": Out(1),
+                "queue_wait": Out(1),
                 **{name: Out(UnitPort()) for name in UNITS},
                 "start": In(1),
                 "program_address": In(32),
@@ -112,6 +115,8 @@ class Sequencer(wiring.Component):
             self.fetch_low.eq(fetch.low),
             self.fetch_beat.eq(fetch.beat),
             self.fetch_idle.eq(fetch.idle),
+            self.fetch_wait.eq(dispatch.starving),
+            self.queue_wait.eq(dispatch.queue_full),
             dispatch.start.eq(start),
             dispatch.instructions.eq(self.program_bytes // INSTRUCTION_BYTES),
             dispatch.bad_range.eq(bad_range),

@@ -13,6 +13,7 @@ from .issue import Issuer
 from .lane import drive_control
 from .lane_control import LaneControl
 from .lanes import Lanes
+from .next_params import NextParams
 from .offsets import Offsets
 from .pipeline import LATENCY_CYCLES, Pipeline
 from .program import Program
@@ -94,17 +95,27 @@ class VectorUnit(wiring.Component):
         params, table = layout(Opcode.VECTOR_PARAM)(word), layout(Opcode.VECTOR_TABLE)(word)
         set_stream, dims = layout(Opcode.VECTOR_STREAM)(word), layout(Opcode.VECTOR_DIMS)(word)
         go, set_offsets = layout(Opcode.VECTOR_GO)(word), layout(Opcode.VECTOR_OFFSETS)(word)
+        next_params = NextParams(config)
+        m.submodules.next_params = next_params
         m.d.comb += [
             program.write_uop.eq(commands.write_uop),
             program.uop.eq(uop),
             program.write_bounds.eq(commands.write_bounds),
             program.bounds.eq(bounds),
-            fetch.start_params.eq(commands.start_params),
+            next_params.set.eq(commands.start_params),
+            next_params.address.eq(params.address),
+            next_params.bias.eq(params.bias),
+            next_params.scale.eq(params.scale),
+            next_params.paused.eq(walker.paused),
+            next_params.quiet.eq(~issuer.busy & pipeline.empty & ~fetch.busy),
+            walker.pauses.eq(go.next_params),
+            walker.resume.eq(next_params.resume),
+            fetch.start_params.eq(commands.start_params | next_params.start),
             fetch.start_table.eq(commands.start_table),
             fetch.start_test.eq(commands.start_test),
-            fetch.address.eq(params.address),
-            fetch.bias.eq(params.bias),
-            fetch.scale.eq(params.scale),
+            fetch.address.eq(Mux(next_params.start, next_params.next_address, params.address)),
+            fetch.bias.eq(Mux(next_params.start, next_params.next_bias, params.bias)),
+            fetch.scale.eq(Mux(next_params.start, next_params.next_scale, params.scale)),
             fetch.start_offsets.eq(commands.start_offsets),
             fetch.entries.eq(table.entries),
             walker.start.eq(commands.start_go),
@@ -215,7 +226,9 @@ class VectorUnit(wiring.Component):
 
         # A write in this cycle is seen by every read from the next one on: complete enough for the next command.
         m.d.comb += [
-            commands.complete.eq(~walker.running & ~issuer.busy & pipeline.empty & ~fetch.busy),
+            commands.complete.eq(
+                ~walker.running & ~walker.paused & ~issuer.busy & pipeline.empty & ~fetch.busy
+            ),
             self.status.busy.eq(~commands.complete | pipeline.store | commands.taken),
             self.status.progress.eq(
                 issuer.issue | (fetch.busy & self.read.grant) | ~pipeline.empty | commands.taken

@@ -12,6 +12,7 @@ class Walker(wiring.Component):
 
     - `start`: a GO with the parameters `vectors`, `slots`, `repeats`, `body_start`, `body_end`, `uops` (isa.py) begins;
       the first place is there in the next cycle. Not while `running`; at least one vector.
+    - `pauses`: with `start`: between two batches `running` is low and `paused` is high until `resume`.
     - `running`: `index` (micro-op), `slot`, `count` (slots of this batch) and `iteration` (repetition of the body; 0
       outside the body) name a place. `advance` goes to the next one.
     """
@@ -27,6 +28,9 @@ class Walker(wiring.Component):
                 "body_start": In(5),
                 "body_end": In(5),
                 "uops": In(5),
+                "pauses": In(1),
+                "paused": Out(1),
+                "resume": In(1),
                 "running": Out(1),
                 "index": Out(range(max(config.vector_uops, 2))),
                 "slot": Out(range(max(config.vector_slots, 2))),
@@ -43,6 +47,7 @@ class Walker(wiring.Component):
         body_end = Signal.like(self.body_end)
         uops = Signal.like(self.uops)
         repeats = Signal(16)
+        pauses = Signal()
         # Vectors of the batches after this one, repetitions after this one.
         vectors_left = Signal(24)
         repeats_left = Signal(16)
@@ -60,6 +65,7 @@ class Walker(wiring.Component):
                 body_start.eq(self.body_start),
                 body_end.eq(self.body_end),
                 uops.eq(self.uops),
+                pauses.eq(self.pauses),
                 repeats.eq(Mux(self.body_start == self.body_end, 0, self.repeats - 1)),
                 repeats_left.eq(Mux(self.body_start == self.body_end, 0, self.repeats - 1)),
                 self.running.eq(1),
@@ -68,6 +74,9 @@ class Walker(wiring.Component):
                 self.iteration.eq(0),
                 *take_batch(self.vectors, self.slots),
             ]
+        with m.Elif(self.paused):
+            with m.If(self.resume):
+                m.d.sync += [self.paused.eq(0), self.running.eq(1)]
         with m.Elif(self.running & self.advance):
             m.d.sync += self.slot.eq(self.slot + 1)
             with m.If(self.slot + 1 == self.count):
@@ -83,7 +92,8 @@ class Walker(wiring.Component):
                         self.index.eq(0),
                         self.iteration.eq(0),
                         repeats_left.eq(repeats),
-                        self.running.eq(vectors_left != 0),
+                        self.running.eq((vectors_left != 0) & ~pauses),
+                        self.paused.eq((vectors_left != 0) & pauses),
                         *take_batch(vectors_left, slots),
                     ]
                 with m.Elif(following == body_end):

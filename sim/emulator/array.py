@@ -44,6 +44,10 @@ class Array:
                 None,
                 f"{go.pixels} pixels are more than one tile of {rows}, which needs drain without accumulate",
             )
+        if go.more_blocks and (go.pixels > rows or go.accumulate or not go.drain):
+            raise Fault(
+                Error.ILLEGAL, "several blocks need one tile of pixels, with drain and without accumulate"
+            )
         ky, run, chunk = (
             axis.ravel()
             for axis in np.meshgrid(
@@ -57,7 +61,18 @@ class Array:
         step_bytes = run * kernel.run_step + chunk * columns
         step_addresses = ky * kernel.ky_step_bytes + step_bytes
         depth = len(ky) * columns
-        weights = self._weights(go.weights, depth)
+        if go.streamed:
+            self._take_streamed(go, depth * (1 + go.more_blocks))
+        weights = self._weights(go.weights, depth, bool(go.streamed))
+        if go.more_blocks:
+            operands = self._gather(np.arange(go.pixels), step_rows, step_bytes, step_addresses)
+            operands = operands.reshape(go.pixels, depth)
+            for number in range(1 + go.more_blocks):
+                words = self._weights(go.weights + number * depth, depth, bool(go.streamed))
+                sums = (operands @ words).astype(np.int64).astype(np.int32)
+                self._send(sums)
+            self._accumulators[: len(sums)] = sums
+            return
         block = max(BLOCK_ELEMENTS // depth // rows, 1) * rows
         for first in range(0, go.pixels, block):
             pixels = np.arange(first, min(first + block, go.pixels))
@@ -132,11 +147,29 @@ class Array:
         except KeyError:
             raise Fault(None, f"no ARRAY_{name.upper()} came before it") from None
 
-    def _weights(self, word: int, count: int) -> np.ndarray:
+    def _take_streamed(self, go: Instruction, count: int) -> None:
+        """The words of a streamed GO, each when it is read first, are those of the streamed loads, in their order."""
+        there, words = self._state.streamed_words, self._state.config.wm_words
+        if len(there) < count:
+            raise Fault(
+                None,
+                f"reads {count} streamed words of weights; earlier loads bring {len(there)}: deadlock in program order",
+            )
+        for number in range(count):
+            word = there.popleft()
+            if word != (go.weights + number) % words:
+                raise Fault(
+                    None,
+                    f"reads word {(go.weights + number) % words} of the weight memory, when the next streamed one is "
+                    f"{word}: nothing orders the two",
+                )
+
+    def _weights(self, word: int, count: int, streamed: bool = False) -> np.ndarray:
         """float64 [count, W]: weights minus their zero point."""
         if self._state.hazards:
             columns = self._state.config.columns
-            self._state.hazards.read(WM, word * columns + np.arange(count * columns))
+            places = word * columns + np.arange(count * columns)
+            self._state.hazards.read(WM, places, ordered=streamed)
         words = self._state.wm[(word + np.arange(count)) % self._state.config.wm_words]
         return words.astype(np.float64) - self._get("input").weight_zp
 

@@ -87,11 +87,13 @@ class Hazards:
             vectors -= there
             self._taken_up_to = number
 
-    def read(self, name: str, addresses: np.ndarray) -> None:
-        """The instruction reads these bytes (any order, repeats allowed)."""
+    def read(self, name: str, addresses: np.ndarray, *, ordered: bool = False) -> None:
+        """The instruction reads these bytes (any order, repeats allowed). `ordered`: other than by tokens, it waits for
+        those who write them."""
         memory = self._memories[name]
         addresses = addresses % memory.written.size
-        self._check_writer(name, memory, addresses, "reads")
+        if not ordered:
+            self._check_writer(name, memory, addresses, "reads")
         memory.read[self._unit][addresses] = self._number
 
     def write(self, name: str, addresses: np.ndarray) -> None:

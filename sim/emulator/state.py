@@ -94,3 +94,5 @@ class State:
         self.am = ActivationMemory(config.am_bytes, config.columns)
         self.wm = np.zeros((config.wm_words, config.columns), np.int8)
         self.accumulator_queue = AccumulatorQueue(config.columns)
+        self.streamed_words: collections.deque[int] = collections.deque()
+        """Weight memory words of `streamed` loads that no `streamed` ARRAY_GO has read yet."""

@@ -1,8 +1,8 @@
 """Predicts the cycles of a program: every unit is a process on an event-driven timeline.
 
-Only the instructions matter, never the data. Of the waits for a bank of the activation memory only those of
-ARRAY for VECTOR are counted, a tile at a time. The pipeline depths are constants in timing_parts.py; all else
-follows docs/architecture.md.
+Only the instructions matter, never the data. Of the waits for a bank of the activation memory those of
+ARRAY and LOAD for VECTOR, and of STORE for both, are counted, a tile or a burst at a time. The pipeline depths are
+constants in timing_parts.py; all else follows docs/architecture.md.
 """
 
 import collections
@@ -15,7 +15,7 @@ from ..result import Slice
 from .events import Condition as Event
 from .events import Process
 from .timing_array import ArrayUnit
-from .timing_dma import TransferUnit
+from .timing_dma import LoadUnit, StoreUnit
 from .timing_parts import (
     FETCH_AHEAD_INSTRUCTIONS,
     FETCH_BURST_BYTES,
@@ -24,10 +24,10 @@ from .timing_parts import (
     QUEUE_CYCLES,
     QUIET_CYCLES,
     START_CYCLES,
+    Accesses,
     AccumulatorFifo,
     Fabric,
     Queue,
-    VectorReads,
 )
 from .timing_vector import VectorUnit
 from .trace import Trace
@@ -112,16 +112,20 @@ class _Machine:
         timeline, depth = fabric.timeline, fabric.config.queue_commands
         self._queues = {unit: Queue(timeline, depth, QUEUE_CYCLES) for unit in Unit if unit != Unit.SEQUENCER}
         fifo = AccumulatorFifo(fabric.config, timeline)
-        reads = VectorReads(fabric.config)
-        self._array = array = ArrayUnit(fabric, self._queues[Unit.ARRAY], fifo, reads)
+        # Who goes before whom in a bank: VECTOR before ARRAY and LOAD, VECTOR and ARRAY before STORE.
+        before_array, before_load, before_store = (Accesses(fabric.config) for _ in range(3))
+        load = LoadUnit(fabric, self._queues[Unit.LOAD], before_load, trace.decode_cycles)
+        self._array = array = ArrayUnit(fabric, self._queues[Unit.ARRAY], fifo, before_array, before_store)
+        vector_reads = (before_array, before_store)
         processes = (
             self._fetch(),
             self._dispatch(),
-            TransferUnit(fabric, self._queues[Unit.LOAD], "load", trace.decode_cycles).run(),
+            load.run(),
+            load.retire(),
             array.commands(),
             array.slots(),
-            VectorUnit(fabric, self._queues[Unit.VECTOR], fifo, reads).run(),
-            TransferUnit(fabric, self._queues[Unit.STORE], "store").run(),
+            VectorUnit(fabric, self._queues[Unit.VECTOR], fifo, vector_reads, (before_load,)).run(),
+            StoreUnit(fabric, self._queues[Unit.STORE], before_store).run(),
         )
         for process in processes:
             timeline.resume_at(START_CYCLES, process)

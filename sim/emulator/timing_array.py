@@ -8,7 +8,14 @@ from tosaic.hw.isa import Instruction, Opcode
 
 from ..result import Slice
 from .events import Condition, Process
-from .timing_parts import ARRAY_START_CYCLES, AccumulatorFifo, Fabric, Queue, VectorReads
+from .timing_parts import (
+    ARRAY_START_CYCLES,
+    STREAM_CYCLES,
+    Accesses,
+    AccumulatorFifo,
+    Fabric,
+    Queue,
+)
 
 
 class Part(NamedTuple):
@@ -27,8 +34,10 @@ class Part(NamedTuple):
 class ArrayUnit:
     """Front (commands, one GO waiting) and walker (slots)."""
 
-    def __init__(self, fabric: Fabric, queue: Queue, fifo: AccumulatorFifo, reads: VectorReads):
-        self._fabric, self._queue, self._fifo, self._reads = fabric, queue, fifo, reads
+    def __init__(self, fabric: Fabric, queue: Queue, fifo: AccumulatorFifo, reads: Accesses, own: Accesses):
+        """`reads` go before the array's, which are told to `own`."""
+        self._fabric, self._queue, self._fifo = fabric, queue, fifo
+        self._reads, self._own = reads, own
         self._setup: dict[Opcode, Instruction] = {}
         self._jobs: list[tuple[int, Instruction, Iterator[Part] | None]] = []
         self._changed = Condition(fabric.timeline)
@@ -65,6 +74,7 @@ class ArrayUnit:
         # The next slot's cycle, and until when slots carry the rows of the last tile to their end.
         clock = flushed = 0
         was_depthwise = False
+        streamed_words = 0
         while True:
             while not self._jobs:
                 yield self._changed
@@ -82,8 +92,14 @@ class ArrayUnit:
             self._jobs.pop(0)
             self._changed.notify()
             started, self.running = clock, command
-            for part in parts:
+            for number, part in enumerate(parts):
                 clock = yield from self._walk(clock, part)
+                if command.fields.get("streamed") and number <= command.more_blocks:
+                    streamed_words += part.slots
+                    fabric = self._fabric
+                    there = yield from fabric.streamed.arrival(streamed_words, fabric.reads.beat_cycles)
+                    fabric.counters["array_stall_weights"] += max(there + STREAM_CYCLES - clock, 0)
+                    clock = max(clock, there + STREAM_CYCLES)
                 delivery = clock - 1
                 for distance in part.distances:
                     delivery += distance
@@ -103,6 +119,7 @@ class ArrayUnit:
         """The cycle after the part's slots; they wait while the vector unit reads the same bank."""
         end, checked = start + part.slots, start
         bank = self._reads.bank(part.address)
+        self._own.record(start, end, bank, part.reads)
         stalls = 0.0
         while checked < end:
             # What the vector unit reads until then is only known then.
@@ -126,7 +143,8 @@ class ArrayUnit:
         slots = kernel.ky_count * kernel.run_count * kernel.chunks * columns
         source, window = self._setup[Opcode.ARRAY_INPUT], self._setup[Opcode.ARRAY_WINDOW]
         middle = source.address + kernel.ky_count // 2 * kernel.ky_step_bytes
-        for first in range(0, go.pixels, rows):
+        # Blocks come with one tile only.
+        for first in [*range(0, go.pixels, rows)] * (1 + go.more_blocks):
             py, px = divmod(first, window.width)
             address = middle + py * window.y_step_bytes + px * window.x_step
             valid = min(rows, go.pixels - first)

@@ -1,13 +1,14 @@
 """Timing of LOAD and STORE: bursts are issued ahead of their data; SIGNALs pass beside the data."""
 
 import collections
+import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tosaic.hw.isa import Instruction, Opcode, Space
 
 from ..result import Slice
-from .events import Process
+from .events import Condition, Process
 from .timing_parts import (
     ADDRESS_CYCLES,
     BURST_BEATS,
@@ -19,26 +20,177 @@ from .timing_parts import (
     OUTSTANDING_BEATS,
     STORE_END_CYCLES,
     STORE_READ_CYCLES,
+    Accesses,
     Fabric,
     Queue,
     bursts,
 )
 
+_READ_AHEAD_CYCLES = 2
+_ISSUE_CYCLES = 2
+"""From a GO or SIGNAL at the head of the queue to its first burst's issue, or to the token at the earliest."""
 
-class TransferUnit:
-    """LOAD or STORE. `decode_cycles`: of each LOAD_DECODE in turn."""
 
-    def __init__(self, fabric: Fabric, queue: Queue, name: str, decode_cycles: Iterable[int] = ()):
-        self._fabric, self._queue, self._name = fabric, queue, name
+def _slice(unit: str, command: Instruction, start: int, end: int) -> Slice:
+    name = "weights" if command.fields.get("space") == Space.WM else "tensor"
+    return Slice(unit, name, start, end, command.row_bytes * command.rows)
+
+
+def _bursts(fabric: Fabric, command: Instruction, pitch: int) -> list[int]:
+    return bursts(fabric.config, command.memory_address, command.row_bytes, command.rows, pitch)
+
+
+class LoadUnit:
+    """LOAD: one process issues bursts ahead, one retires their beats in order. `decode_cycles`: of each LOAD_DECODE."""
+
+    def __init__(self, fabric: Fabric, queue: Queue, writes: Accesses, decode_cycles: Iterable[int] = ()):
         self._decode_cycles = iter(decode_cycles)
         self._decode_start = self._decode_end = 0
         """Of the last LOAD_DECODE."""
         self._block_beats: collections.deque[tuple[float, int]] = collections.deque()
         """Beats for the decoder, and when it has taken them."""
         self._block_beats_waiting = 0
-        self._complete_at = 0
-        self._under_way: collections.deque[tuple[int, int]] = collections.deque()
+        self._fabric, self._queue, self._writes = fabric, queue, writes
+        self._pending: collections.deque[Process | Callable[[int], None]] = collections.deque()
+        """Bursts to retire, and between them what waits for those before it, called with the cycle of the last beat."""
+        self._changed = Condition(fabric.timeline)
+        self._retired = Condition(fabric.timeline)
         self._beats_under_way = 0
+        self._clock = 0
+        """Cycle after the last beat retired."""
+
+    def run(self) -> Process:
+        """The process of the commands."""
+        fabric, timeline, pitch = self._fabric, self._fabric.timeline, 0
+        while True:
+            command = yield from self._queue.head()
+            match command.opcode:
+                case Opcode.LOAD_PITCH:
+                    pitch = command.memory_pitch
+                    fabric.done()
+                case Opcode.LOAD_WAIT:
+                    yield from fabric.wait(command)
+                    fabric.done()
+                case Opcode.LOAD_SIGNAL:
+                    self._then(functools.partial(self._signal, command, timeline.now + _ISSUE_CYCLES))
+                case Opcode.LOAD_TENSOR | Opcode.LOAD_STREAMS:
+                    fabric.done()
+                case Opcode.LOAD_DECODE:
+                    yield from self._decode(command)
+                case _:
+                    started = timeline.now
+                    yield timeline.now + _ISSUE_CYCLES
+                    # Nothing is requested while a block is decoded that is not for the decoder.
+                    yield max(self._decode_end, timeline.now)
+                    local = command.local_address
+                    for beats in _bursts(fabric, command, pitch):
+                        yield from self._issue(command, beats, local)
+                        local += beats * fabric.config.word_bytes
+                    self._then(functools.partial(self._complete, command, started))
+            self._queue.pop()
+            yield timeline.now + 1
+
+    def retire(self) -> Process:
+        """The process of the data."""
+        while True:
+            while not self._pending:
+                yield self._changed
+            item = self._pending.popleft()
+            if callable(item):
+                item(self._clock + LOAD_END_CYCLES)
+            else:
+                yield from item
+
+    def _then(self, action: Callable[[int], None]) -> None:
+        self._pending.append(action)
+        self._changed.notify()
+
+    def _issue(self, command: Instruction, beats: int, local: int) -> Process:
+        fabric, timeline = self._fabric, self._fabric.timeline
+        while self._beats_under_way > OUTSTANDING_BEATS - BURST_BEATS:
+            yield self._retired
+        fabric.counters["load_beats"] += beats
+        # The request is on the bus a little later; that the process goes on at once keeps one burst per cycle.
+        end = fabric.reads.transfer(beats, ADDRESS_CYCLES - _ISSUE_CYCLES)
+        self._beats_under_way += beats
+        self._pending.append(self._take(command, beats, local, end))
+        self._changed.notify()
+        yield timeline.now + 1
+        return end
+
+    def _decode(self, go: Instruction) -> Process:
+        """The weights go to their places as they are decoded, long after their beats came."""
+        fabric, timeline = self._fabric, self._fabric.timeline
+        # The decoder holds one block that waits.
+        yield max(self._decode_start, timeline.now)
+        yield timeline.now + _ISSUE_CYCLES
+        cycles, total, requested = next(self._decode_cycles), go.row_bytes // fabric.config.word_bytes, 0
+        start = bus_end = 0
+        for beats in bursts(fabric.config, go.memory_address, go.row_bytes, 1, 0):
+            while self._block_beats_waiting > DECODE_BUFFER_BEATS - BURST_BEATS:
+                taken_at, count = self._block_beats.popleft()
+                yield max(math.ceil(taken_at), timeline.now)
+                self._block_beats_waiting -= count
+            bus_end = yield from self._issue(go, beats, 0)
+            if not requested:
+                first = bus_end - round((beats - 1) * fabric.reads.beat_cycles)
+                start = max(first + DECODE_START_CYCLES, self._decode_end + DECODE_NEXT_CYCLES)
+            requested += beats
+            self._block_beats.append((start + cycles * requested / total, beats))
+            self._block_beats_waiting += beats
+        # A slow bus may bring the last beat after the decoder could have been through.
+        end = max(start + cycles, bus_end + DECODE_START_CYCLES + cycles // total)
+        self._decode_start, self._decode_end = start, end
+        fabric.counters["decode_active"] += end - start
+        fabric.slices.append(Slice("LOAD", "decode", start, end, go.row_bytes))
+        self._then(functools.partial(self._decoded, end + DECODE_END_CYCLES))
+
+    def _decoded(self, end: int, _: int) -> None:
+        # What comes behind it is complete no earlier.
+        self._clock = max(self._clock, end - LOAD_END_CYCLES)
+        self._fabric.at(end, self._fabric.done)
+
+    def _take(self, command: Instruction, beats: int, local: int, bus_end: int) -> Process:
+        """Takes a burst that the bus would be done with at `bus_end`; writes of VECTOR to the same bank go first."""
+        fabric, timeline = self._fabric, self._fabric.timeline
+        bus_cycles = math.ceil(beats * fabric.reads.beat_cycles)
+        start = max(bus_end - bus_cycles, self._clock)
+        end = start + bus_cycles
+        if command.opcode == Opcode.LOAD_GO and command.space == Space.AM:
+            bank, checked, refused = self._writes.bank(local), start, 0
+            while checked < end:
+                # What the vector unit writes until then is only known then.
+                yield max(end - 1, timeline.now)
+                refused += self._writes.cycles(checked, end, bank)
+                checked, end = end, max(end, start + beats + refused)
+            fabric.counters["load_stall_am"] += refused
+            fabric.reads.held_until(end)
+        elif command.fields.get("streamed"):
+            fabric.streamed.put(beats, end)
+        self._clock = end
+        fabric.at(end, functools.partial(self._leave, beats))
+
+    def _leave(self, beats: int) -> None:
+        self._beats_under_way -= beats
+        self._retired.notify()
+
+    def _signal(self, command: Instruction, earliest: int, complete_at: int) -> None:
+        self._fabric.at(max(complete_at, earliest), functools.partial(self._fabric.signal, command))
+        self._fabric.at(max(complete_at, earliest), self._fabric.done)
+
+    def _complete(self, command: Instruction, started: int, complete_at: int) -> None:
+        self._fabric.slices.append(_slice("LOAD", command, started, complete_at))
+        self._fabric.at(complete_at, self._fabric.done)
+
+
+class StoreUnit:
+    """STORE."""
+
+    def __init__(self, fabric: Fabric, queue: Queue, reads: Accesses):
+        self._fabric, self._queue, self._reads = fabric, queue, reads
+        self._complete_at = 0
+        self._read_clock = 0
+        """Cycle after the last beat read, the first one of a burst being read _READ_AHEAD_CYCLES before its issue."""
 
     def run(self) -> Process:
         """The unit's process."""
@@ -47,83 +199,39 @@ class TransferUnit:
             command = yield from self._queue.head()
             complete_at = timeline.now
             match command.opcode:
-                case Opcode.LOAD_PITCH | Opcode.STORE_PITCH:
+                case Opcode.STORE_PITCH:
                     pitch = command.memory_pitch
-                case Opcode.LOAD_WAIT | Opcode.STORE_WAIT:
+                case Opcode.STORE_WAIT:
                     yield from fabric.wait(command)
-                case Opcode.LOAD_SIGNAL | Opcode.STORE_SIGNAL:
-                    complete_at = max(self._complete_at, timeline.now + 2)
-                    self._signal_at(complete_at, command)
-                case Opcode.LOAD_TENSOR | Opcode.LOAD_STREAMS:
-                    pass
-                case Opcode.LOAD_DECODE:
-                    yield from self._decode(command)
-                    complete_at = self._complete_at
+                case Opcode.STORE_SIGNAL:
+                    complete_at = max(self._complete_at, timeline.now + _ISSUE_CYCLES)
+                    fabric.at(complete_at, functools.partial(fabric.signal, command))
                 case _:
                     started = timeline.now
-                    yield timeline.now + 2
-                    # Nothing is requested while a block is decoded that is not for the decoder.
-                    yield max(self._decode_end, timeline.now)
-                    transfer = self._load if command.opcode == Opcode.LOAD_GO else self._store
-                    for beats in bursts(
-                        fabric.config, command.memory_address, command.row_bytes, command.rows, pitch
-                    ):
-                        fabric.counters[f"{self._name}_beats"] += beats
-                        yield from transfer(beats)
+                    yield timeline.now + _ISSUE_CYCLES
+                    local = command.local_address
+                    for beats in _bursts(fabric, command, pitch):
+                        fabric.counters["store_beats"] += beats
+                        yield from self._send(beats, local)
+                        local += beats * fabric.config.word_bytes
                     complete_at = self._complete_at
-                    name = "weights" if command.fields.get("space") == Space.WM else "tensor"
-                    size = command.row_bytes * command.rows
-                    fabric.slices.append(Slice(self._name.upper(), name, started, complete_at, size))
+                    fabric.slices.append(_slice("STORE", command, started, complete_at))
             self._queue.pop()
             fabric.at(complete_at, fabric.done)
             yield timeline.now + 1
 
-    def _signal_at(self, time: int, signal: Instruction) -> None:
-        self._fabric.at(time, lambda: self._fabric.signal(signal))
-
-    def _decode(self, go: Instruction) -> Process:
-        """The weights go to their places as they are decoded, long after their beats came."""
+    def _send(self, beats: int, local: int) -> Process:
         fabric, timeline = self._fabric, self._fabric.timeline
-        # The decoder holds one block that waits.
-        yield max(self._decode_start, timeline.now)
-        yield timeline.now + 2
-        cycles, total, requested = next(self._decode_cycles), go.row_bytes // fabric.config.word_bytes, 0
-        start = 0
-        for beats in bursts(fabric.config, go.memory_address, go.row_bytes, 1, 0):
-            while self._block_beats_waiting > DECODE_BUFFER_BEATS - BURST_BEATS:
-                taken_at, count = self._block_beats.popleft()
-                yield max(math.ceil(taken_at), timeline.now)
-                self._block_beats_waiting -= count
-            fabric.counters["load_beats"] += beats
-            yield from self._load(beats)
-            if not requested:
-                first = self._under_way[-1][0] - round((beats - 1) * fabric.reads.beat_cycles)
-                start = max(first + DECODE_START_CYCLES, self._decode_end + DECODE_NEXT_CYCLES)
-            requested += beats
-            self._block_beats.append((start + cycles * requested / total, beats))
-            self._block_beats_waiting += beats
-        # A slow bus may bring the last beat after the decoder could have been through.
-        end = max(start + cycles, self._under_way[-1][0] + DECODE_START_CYCLES + cycles // total)
-        self._decode_start, self._decode_end = start, end
-        self._complete_at = end + DECODE_END_CYCLES
-        fabric.counters["decode_active"] += end - start
-        fabric.slices.append(Slice("LOAD", "decode", start, end, go.row_bytes))
-
-    def _load(self, beats: int) -> Process:
-        timeline = self._fabric.timeline
-        while self._beats_under_way > OUTSTANDING_BEATS - BURST_BEATS:
-            end, count = self._under_way.popleft()
-            yield max(end, timeline.now)
-            self._beats_under_way -= count
-        # The request is on the bus a little later; that the process goes on at once keeps one burst per cycle.
-        end = self._fabric.reads.transfer(beats, ADDRESS_CYCLES - 2)
-        self._under_way.append((end, beats))
-        self._beats_under_way += beats
-        self._complete_at = end + LOAD_END_CYCLES
-        yield timeline.now + 1
-
-    def _store(self, beats: int) -> Process:
-        timeline = self._fabric.timeline
-        end = self._fabric.writes.transfer(beats, ADDRESS_CYCLES - 2 + STORE_READ_CYCLES)
+        end = fabric.writes.transfer(beats, ADDRESS_CYCLES - _ISSUE_CYCLES + STORE_READ_CYCLES)
+        checked = start = max(timeline.now - _READ_AHEAD_CYCLES, self._read_clock)
+        bank, refused, read_end = self._reads.bank(local), 0, start + beats
+        while checked < read_end:
+            yield max(read_end - 1, timeline.now)
+            refused += self._reads.cycles(checked, read_end, bank)
+            checked, read_end = read_end, start + beats + refused
+        fabric.counters["store_stall_am"] += refused
+        self._read_clock = read_end
+        end = max(end, read_end + _READ_AHEAD_CYCLES + ADDRESS_CYCLES - _ISSUE_CYCLES + STORE_READ_CYCLES)
+        fabric.writes.held_until(end)
         self._complete_at = end + self._fabric.write_latency_cycles + STORE_END_CYCLES
         yield max(end - ADDRESS_CYCLES - STORE_READ_CYCLES, timeline.now + 1)

@@ -40,6 +40,8 @@ DECODE_END_CYCLES = 2
 """From a block's result to the token it stands for."""
 DECODE_BUFFER_BEATS = 64
 """Beats of blocks under way and not decoded."""
+STREAM_CYCLES = 2
+"""From the cycle after a beat on the bus to the cycle after the slot that reads it as a streamed weight."""
 STORE_READ_CYCLES = 5
 """From a burst's address to its first beat."""
 STORE_END_CYCLES = 1
@@ -56,6 +58,8 @@ VECTOR_START_CYCLES = 2
 """From taking a VECTOR_GO to the first issue."""
 TEST_CYCLES = 2
 """Of a VECTOR_TEST, beside the one of every command."""
+VECTOR_WRITE_CYCLES = 9
+"""From the issue of a slot that stores to its write."""
 VECTOR_END_CYCLES = 10
 """From the last issue to taking the next command."""
 OFFSETS_END_CYCLES = 2
@@ -74,6 +78,10 @@ class Channel:
         start = max(self._timeline.now + delay_cycles + self._latency_cycles, self._free_at)
         self._free_at = start + beats * self.beat_cycles
         return int(self._free_at + 0.999)
+
+    def held_until(self, time: float) -> None:
+        """Nothing new comes before `time`: the receiver did not take what was there."""
+        self._free_at = max(self._free_at, time)
 
 
 class Queue:
@@ -106,6 +114,31 @@ class Queue:
         self.changed.notify()
 
 
+class StreamedWeights:
+    """Words of weights on their way from LOAD to those slots of the array that wait for each of them."""
+
+    def __init__(self, timeline: Timeline):
+        self._bursts: collections.deque[tuple[int, int]] = collections.deque()
+        """(number of words up to and with the burst, cycle after its last beat)."""
+        self._words = 0
+        self._changed = Condition(timeline)
+
+    def put(self, words: int, end: int) -> None:
+        """A burst comes, its last word one cycle before `end`."""
+        self._words += words
+        self._bursts.append((self._words, end))
+        self._changed.notify()
+
+    def arrival(self, count: int, beat_cycles: float) -> Process:
+        """The cycle after the beat of word `count`, counted from 1; nobody asks for words before it again."""
+        while self._words < count:
+            yield self._changed
+        while self._bursts[0][0] < count:
+            self._bursts.popleft()
+        last, end = self._bursts[0]
+        return end - int((last - count) * beat_cycles)
+
+
 class Fabric:
     """What connects the units: time, semaphores, bus, counters, and who is still busy."""
 
@@ -114,6 +147,7 @@ class Fabric:
         self.timeline = Timeline()
         beat_cycles = max(config.word_bytes / bandwidth_bytes, 1.0)
         self.reads = Channel(self.timeline, beat_cycles, max(latency_cycles, 1))
+        self.streamed = StreamedWeights(self.timeline)
         self.writes = Channel(self.timeline, beat_cycles, 0)
         self.write_latency_cycles = max(latency_cycles, 1)
         self.counters: collections.Counter[str] = collections.Counter()
@@ -183,34 +217,32 @@ class AccumulatorFifo:
         return time
 
 
-class VectorReads:
-    """Reads of the activation memory by the vector unit, which go before those of the array in the same bank."""
+class Accesses:
+    """Reads or writes of the activation memory that go before those of one other unit in the same bank."""
 
     def __init__(self, config: Config):
         self._bank_bytes, self._banks = config.am_bank_bytes, config.am_banks
-        self._reads: collections.deque[tuple[int, int, int]] = collections.deque()
+        self._accesses: collections.deque[tuple[int, int, int, float]] = collections.deque()
 
     def bank(self, address: int) -> int:
         """The bank of a byte."""
         return address // self._bank_bytes % self._banks
 
-    def record(self, start: int, end: int, bank: int) -> None:
-        """One read per cycle in [start, end)."""
-        if self._reads and self._reads[-1][1:] == (start, bank):
-            start = self._reads.pop()[0]
-        self._reads.append((start, end, bank))
+    def record(self, start: int, end: int, bank: int, share: float = 1.0) -> None:
+        """An access in that `share` of the cycles [start, end)."""
+        if self._accesses and self._accesses[-1][1:] == (start, bank, share):
+            start = self._accesses.pop()[0]
+        self._accesses.append((start, end, bank, share))
 
     def cycles(self, start: int, end: int, bank: int) -> int:
-        """Cycles of [start, end) with a read of `bank`; nobody asks for cycles before `start` again."""
-        while self._reads and self._reads[0][1] <= start:
-            self._reads.popleft()
-        total = 0
-        for first, last, read in self._reads:
-            if first >= end:
-                break
-            if read == bank:
-                total += max(min(last, end) - max(first, start), 0)
-        return total
+        """Cycles of [start, end) with an access to `bank`; nobody asks for cycles before `start` again."""
+        while self._accesses and self._accesses[0][1] <= start:
+            self._accesses.popleft()
+        total = 0.0
+        for first, last, used, share in self._accesses:
+            if used == bank:
+                total += max(min(last, end) - max(first, start), 0) * share
+        return round(total)
 
 
 def bursts(config: Config, memory_address: int, row_bytes: int, rows: int, memory_pitch: int) -> list[int]:

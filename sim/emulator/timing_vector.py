@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Iterator, Sequence
 
+from tosaic.hw.csr_map import MARKS
 from tosaic.hw.isa import STORE_STREAM, Instruction, Opcode, Source
 
 from ..result import Slice
@@ -13,19 +14,31 @@ from .timing_parts import (
     TEST_CYCLES,
     VECTOR_END_CYCLES,
     VECTOR_START_CYCLES,
+    VECTOR_WRITE_CYCLES,
+    Accesses,
     AccumulatorFifo,
     Fabric,
     Queue,
-    VectorReads,
 )
 
 
 class VectorUnit:
     """Commands in order, each one after the one before it is complete."""
 
-    def __init__(self, fabric: Fabric, queue: Queue, fifo: AccumulatorFifo, reads: VectorReads):
-        self._fabric, self._queue, self._fifo, self._reads = fabric, queue, fifo, reads
+    def __init__(
+        self,
+        fabric: Fabric,
+        queue: Queue,
+        fifo: AccumulatorFifo,
+        reads: Sequence[Accesses],
+        writes: Sequence[Accesses],
+    ):
+        """Reads and writes are told to all of `reads` and `writes`."""
+        self._fabric, self._queue, self._fifo = fabric, queue, fifo
+        self._reads, self._writes = reads, writes
         self._uops: dict[int, Instruction] = {}
+        self._params_cycles = 1
+        """Of the last VECTOR_PARAM."""
         self._streams = [Stream() for _ in range(STORE_STREAM + 1)]
 
     def run(self) -> Process:
@@ -46,6 +59,7 @@ class VectorUnit:
                     fabric.at(timeline.now + 1, functools.partial(fabric.signal, command))
                 case Opcode.VECTOR_PARAM:
                     cycles += 4 * command.bias + 5 * command.scale
+                    self._params_cycles = cycles
                 case Opcode.VECTOR_TEST:
                     cycles += TEST_CYCLES
                 case Opcode.VECTOR_TABLE:
@@ -53,7 +67,8 @@ class VectorUnit:
                 case Opcode.VECTOR_OFFSETS:
                     cycles += -(-4 * command.count // columns) + OFFSETS_END_CYCLES
                 case Opcode.VECTOR_MARK:
-                    fabric.marks.append((command.layer, timeline.now))
+                    if len(fabric.marks) < MARKS:
+                        fabric.marks.append((command.layer, timeline.now))
                 case Opcode.VECTOR_GO:
                     last = yield from self._go(command)
                     cycles = last + VECTOR_END_CYCLES - timeline.now
@@ -67,9 +82,11 @@ class VectorUnit:
         started = timeline.now
         uops = [self._uops[index] for index in range(go.uops)]
         issues: Sequence[int] = ()
-        accesses = [0] * STORE_STREAM
+        accesses = [0] * (STORE_STREAM + 1)
         following = timeline.now + VECTOR_START_CYCLES
         for first in range(0, go.vectors, go.slots):
+            if first and go.next_params:
+                following += VECTOR_END_CYCLES - 1 + self._params_cycles + VECTOR_START_CYCLES
             slots = min(go.slots, go.vectors - first)
             for uop in _sequence(go, uops):
                 # Slot k waits for the slot issued `slots` issues before it.
@@ -97,15 +114,32 @@ class VectorUnit:
                     issues = range(following, following + slots)
                     following += slots
                 if stream is not None:
-                    bank = self._reads.bank(self._streams[stream].address_of(accesses[stream]))
-                    self._reads.record(issues[0], issues[-1] + 1, bank)
-                    accesses[stream] += slots
+                    self._record(self._reads, stream, accesses, issues, 0)
+                if uop.to_memory:
+                    self._record(self._writes, STORE_STREAM, accesses, issues, VECTOR_WRITE_CYCLES)
             yield max(following - 2 * latency, timeline.now)
         self._fabric.counters["vector_active"] += go.vectors * sum(1 for _ in _sequence(go, uops))
         name = "drain" if any(uop.a_source == Source.ARRAY for uop in uops) else "elementwise"
         self._fabric.slices.append(Slice("VECTOR", name, started, following))
         yield max(started, timeline.now)
         return following - 1
+
+    def _record(
+        self,
+        told: Sequence[Accesses],
+        stream: int,
+        accesses: list[int],
+        issues: Sequence[int],
+        delay_cycles: int,
+    ) -> None:
+        """A batch's accesses; all are taken to go to the first one's bank."""
+        bank = told[0].bank(self._streams[stream].address_of(accesses[stream]))
+        dense = issues[-1] - issues[0] == len(issues) - 1
+        ranges = [(issues[0], issues[-1] + 1)] if dense else [(cycle, cycle + 1) for cycle in issues]
+        for start, end in ranges:
+            for used in told:
+                used.record(start + delay_cycles, end + delay_cycles, bank)
+        accesses[stream] += len(issues)
 
 
 def _sequence(go: Instruction, uops: list[Instruction]) -> Iterator[Instruction]:

@@ -18,6 +18,8 @@ def load(state: State, go: Instruction, pitch: Instruction | None) -> None:
         local = _addresses(go, go.local_address, local_pitch)
         state.hazards.write(AM if go.space == Space.AM else WM, local)
     if go.space == Space.AM:
+        if go.streamed:
+            raise Fault(Error.ILLEGAL, "only loads to the weight memory are streamed")
         state.am.write_rows(go.local_address, local_pitch, data)
         return
     word = state.config.word_bytes
@@ -34,7 +36,10 @@ def load(state: State, go: Instruction, pitch: Instruction | None) -> None:
     words = data.reshape(go.rows, -1, word).view(np.int8)
     for row, content in enumerate(words):
         start = (go.local_address + row * local_pitch) // word
-        state.wm[(start + np.arange(len(content))) % state.config.wm_words] = content
+        places = (start + np.arange(len(content))) % state.config.wm_words
+        state.wm[places] = content
+        if go.streamed:
+            state.streamed_words.extend(places.tolist())
 
 
 def store(state: State, go: Instruction, pitch: Instruction | None) -> None:

@@ -1,5 +1,7 @@
 """VECTOR: micro-programs over batches of vectors, executed for many batches at once."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tosaic.hw.isa import OFFSETS_MAX, STORE_STREAM, Element, Error, Instruction, Opcode, Source
@@ -27,6 +29,9 @@ class Vector:
         self._streams = [Stream() for _ in range(STORE_STREAM + 1)]
         self._offsets = np.zeros(0, np.int64)
         self._parameters = Parameters.empty(config.columns)
+        self._params: Instruction | None = None
+        """The last VECTOR_PARAM; `_params_end` is the address behind the parameters loaded last."""
+        self._params_end = 0
         self.flag = False
         """What the last VECTOR_TEST found."""
         self._registers = np.zeros((config.vector_registers, config.vector_slots, config.columns), np.int64)
@@ -68,7 +73,16 @@ class Vector:
                 self._offsets = raw.view("<i4").astype(np.int64)
 
     def _load_parameters(self, instruction: Instruction) -> None:
-        columns, address = self._state.config.columns, instruction.address
+        self._params_end, self._params = instruction.address, instruction
+        self._load_next_parameters()
+
+    def _load_next_parameters(self) -> None:
+        """As the last VECTOR_PARAM, but what follows what was loaded last."""
+        instruction = self._params
+        if instruction is None:
+            return
+        columns, address = self._state.config.columns, self._params_end
+        self._params_end += columns * (4 * instruction.bias + 5 * instruction.scale)
         if instruction.bias:
             self._parameters.bias = self._read(address, 4 * columns).view("<i4").astype(np.int64)
             address += 4 * columns
@@ -93,7 +107,7 @@ class Vector:
             self._offsets,
             self._parameters,
             self._registers,
-        ).execute()
+        ).execute(self._load_next_parameters)
 
 
 class _Run:
@@ -159,13 +173,20 @@ class _Run:
                 stored = f"{go.lanes} and {go.tail_lanes} lanes of {element.name}"
                 raise Fault(None, f"stores {stored}; a word holds {lanes}")
 
-    def execute(self) -> None:
+    def execute(self, next_parameters: Callable[[], None]) -> None:
+        """All batches; `next_parameters` before each but the first, if the GO says so."""
         go, columns = self._go, self._state.config.columns
         batches, tail = divmod(go.vectors, go.slots)
         group = 1 if self._carries_registers() else max(GROUP_LANES // (go.slots * columns), 1)
+        if go.next_params:
+            group = 1
         for first in range(0, batches, group):
+            if go.next_params and first:
+                next_parameters()
             self._run_batches(first, min(group, batches - first), go.slots)
         if tail:
+            if go.next_params and batches:
+                next_parameters()
             self._run_batches(batches, 1, tail)
         self._write_stores()
 

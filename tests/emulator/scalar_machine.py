@@ -86,6 +86,12 @@ class ScalarMachine:
 
     def array_go(self, go):
         kernel, columns = self.setup[Opcode.ARRAY_KERNEL], self.config.columns
+        depth = kernel.ky_count * kernel.run_count * kernel.chunks * columns
+        for block in range(1 + go.more_blocks):
+            self.array_block(go, go.weights + block * depth)
+
+    def array_block(self, go, weights):
+        kernel, columns = self.setup[Opcode.ARRAY_KERNEL], self.config.columns
         for pixel in range(go.pixels):
             row = pixel % self.config.rows
             sums = list(self.accumulators[row]) if go.accumulate else [0] * columns
@@ -96,7 +102,7 @@ class ScalarMachine:
                         for j in range(columns):
                             a = self.operand(pixel, ky, run, chunk, j)
                             for c in range(columns if a else 0):
-                                sums[c] += a * self.weight(go.weights + step * columns + j, c)
+                                sums[c] += a * self.weight(weights + step * columns + j, c)
                         step += 1
             self.accumulators[row] = [signed(s, 32) for s in sums]
             if go.drain:
@@ -146,7 +152,13 @@ class ScalarMachine:
         return signed(value, 8 * size) if is_signed else value
 
     def vector_param(self, instruction):
-        address, columns = instruction.address, self.config.columns
+        self.params, self.params_address = instruction, instruction.address
+        self.next_params()
+
+    def next_params(self):
+        instruction, columns = self.params, self.config.columns
+        address = self.params_address
+        self.params_address += columns * (4 * instruction.bias + 5 * instruction.scale)
         if instruction.bias:
             self.bias = [self.word(address + 4 * c, 4) for c in range(columns)]
             address += 4 * columns
@@ -207,6 +219,8 @@ class ScalarMachine:
         sequence += [(k, 0) for k in range(go.body_end, go.uops)]
         left = go.vectors
         while left:
+            if go.next_params and left != go.vectors:
+                self.next_params()
             slots = min(go.slots, left)
             left -= slots
             for index, turn in sequence:

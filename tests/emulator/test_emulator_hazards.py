@@ -184,3 +184,44 @@ def test_random_programs_have_no_races(kind, seed):
     Emulator(CONFIG, check_hazards=True).run(
         stimulus.memory, stimulus.program_address, stimulus.program_bytes
     )
+
+
+def streamed_load(assembler, word, words=8):
+    fields = {"local_address": word * CONFIG.columns, "row_bytes": words * CONFIG.columns, "rows": 1}
+    assembler.emit(Opcode.LOAD_GO, space=Space.WM, streamed=1, **fields)
+
+
+def streamed_array(assembler, weights, blocks=1):
+    array(assembler, address=512)
+    assembler.instructions.pop()
+    more = {"more_blocks": blocks - 1, "streamed": 1, "drain": 1}
+    assembler.emit(Opcode.ARRAY_GO, weights=weights, pixels=8, **more)
+
+
+def test_streamed_weights_need_no_token():
+    assembler = Assembler(CONFIG)
+    streamed_load(assembler, 0, 16)
+    streamed_array(assembler, 0, 2)
+    vector(assembler, Source.ARRAY, output=1024, vectors=16)
+    run(assembler)
+
+
+def test_streamed_weights_that_do_not_come():
+    assembler = Assembler(CONFIG)
+    streamed_load(assembler, 0, 8)
+    streamed_array(assembler, 0, 2)
+    with pytest.raises(
+        DeviceError, match="reads 16 streamed words of weights; earlier loads bring 8: deadlock"
+    ):
+        run(assembler)
+
+
+def test_streamed_weights_in_another_order():
+    assembler = Assembler(CONFIG)
+    streamed_load(assembler, 8)
+    streamed_load(assembler, 0)
+    streamed_array(assembler, 0)
+    with pytest.raises(
+        DeviceError, match="reads word 0 of the weight memory, when the next streamed one is 8"
+    ):
+        run(assembler)

@@ -7,7 +7,15 @@ from tosaic.hw.config import CONFIGS
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.stimulus import KINDS, random_program
 
-SEEDS = {"transfers": 12, "convolution": 8, "depthwise": 8, "vector": 60, "indexed": 30, "loops": 12}
+SEEDS = {
+    "transfers": 12,
+    "convolution": 8,
+    "streamed": 16,
+    "depthwise": 8,
+    "vector": 60,
+    "indexed": 30,
+    "loops": 12,
+}
 
 
 @pytest.mark.parametrize(

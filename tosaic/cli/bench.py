@@ -33,6 +33,7 @@ def bench(
         ),
     ] = None,
     memory_latency: options.Latency = 50,
+    drop_dead_channels: options.DropDeadChannels = False,
     check: Annotated[bool, typer.Option("--check", help="Also compare every output with golden.")] = False,
     csv: Annotated[
         pathlib.Path | None, typer.Option("--csv", metavar="FILE.csv", help="Write the figures.")
@@ -57,10 +58,21 @@ def bench(
     with progress_bar("bench") as progress:
         for done, (model, name, bandwidth) in enumerate(work):
             progress(f"{model.parent.name}/{model.name} on {name}", done, len(work))
-            rows.append(measure(model, on, name, bandwidth, memory_latency, check=check))
+            rows.append(
+                measure(
+                    model,
+                    on,
+                    name,
+                    bandwidth,
+                    memory_latency,
+                    check=check,
+                    drop_dead_channels=drop_dead_channels,
+                )
+            )
     print(markdown_table(rows))
+    removed = "" if drop_dead_channels else "not "
     exact = "; outputs equal golden" if check else ""
-    print(f"on {on}, memory latency {memory_latency} cycles, batch 1, dead channels not removed{exact}")
+    print(f"on {on}, memory latency {memory_latency} cycles, batch 1, dead channels {removed}removed{exact}")
     if csv is not None:
         with writing(csv):
             csv.write_text(csv_text(rows))

@@ -24,6 +24,7 @@ def compile_(
     ],
     config: options.Config = "base",
     compress: options.Compress = None,
+    drop_dead_channels: options.DropDeadChannels = False,
     shape: options.Shape = None,
     verbose: options.Verbose = False,
 ) -> None:
@@ -34,7 +35,13 @@ def compile_(
     with progress_bar(f"open {model}") as progress:
         # The emulator needs no device: this compiles and checks, and runs nothing.
         program = Session(
-            model, "emulator", config, compress=compress, progress=progress, shapes=options.bindings(shape)
+            model,
+            "emulator",
+            config,
+            drop_dead_channels=drop_dead_channels,
+            compress=compress,
+            progress=progress,
+            shapes=options.bindings(shape),
         ).program
     assert program is not None
     with writing(output):

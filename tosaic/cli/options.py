@@ -19,6 +19,12 @@ On = Annotated[
         help="golden, emulator, sim (Verilated RTL), cocotb, or a device's URI (serial:///dev/ttyUSB1).",
     ),
 ]
+DropDeadChannels = Annotated[
+    bool,
+    typer.Option(
+        "-O2", help="Also remove channels that carry nothing (exact; fewer multiplications are left)."
+    ),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Show the traceback of an error.")]
 Bandwidth = Annotated[
     int | None,

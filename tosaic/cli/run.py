@@ -33,6 +33,7 @@ def run(
     no_fuse: Annotated[
         bool, typer.Option("-O0", help="One layer per operator, so that --layers sees every tensor.")
     ] = False,
+    drop_dead_channels: options.DropDeadChannels = False,
     random: Annotated[
         int | None,
         typer.Option("--random", metavar="SEED", min=0, help="Make up the inputs that are missing."),
@@ -62,6 +63,8 @@ def run(
     verbose: options.Verbose = False,
 ) -> None:
     """Run a model and print its outputs and measurements."""
+    if no_fuse and drop_dead_channels:
+        raise typer.BadParameter("give one of -O0 and -O2")
     if layers and not check:
         raise typer.BadParameter("--layers compares with golden: give --check too")
     check_file(stats)
@@ -81,6 +84,7 @@ def run(
             memory_latency=memory_latency,
             max_cycles=max_cycles,
             optimize=not no_fuse,
+            drop_dead_channels=drop_dead_channels,
             keep_layers=layers and check,
             compress=compress,
             progress=progress,
@@ -112,6 +116,7 @@ def run(
             f"{figures['mac_utilization']:.1%}, {figures['dram_read_bytes']:,} bytes read, "
             f"{figures['dram_write_bytes']:,} written"
             + (f"; {memory}" if figures["memory_bandwidth"] is not None else "")
+            + (", dead channels removed" if figures["dead_channels_removed"] else "")
         )
         weights = figures["weights"]
         if compress is not None:

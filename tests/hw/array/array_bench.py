@@ -28,6 +28,7 @@ class Run:
     errors: list = dataclasses.field(default_factory=list)
     stalls_am: int = 0
     stalls_vector: int = 0
+    stalls_weights: int = 0
 
 
 def run_unit(
@@ -38,11 +39,12 @@ def run_unit(
     *,
     seed: int | None = None,
     before: tuple[list[Instruction], int] = ([], 0),
+    streamed_words: int = 0,
     limit: int = 20000,
 ) -> Run:
     """Executes `commands` until the unit is idle or reports an error; with a `seed`, grants, commands, tokens
     and the taker of the vectors come with random delays. `before`: commands that run until a reset in the given
-    cycle; the result tells what came after that."""
+    cycle; the result tells what came after that. `streamed_words` words of weights are loaded meanwhile."""
     unit, reset, dice, run = ArrayUnit(config), Signal(), random.Random(seed), Run()
     words = [int.from_bytes(encode(command), "little") for command in commands]
     words_before = [int.from_bytes(encode(command), "little") for command in before[0]]
@@ -56,6 +58,7 @@ def run_unit(
         ctx.set(unit.tokens.ok, 1)
         for cycle in range(before[1]):
             ctx.set(unit.accumulators.ready, dice.random() < 0.5)
+            ctx.set(unit.streamed_word, 1)
             ctx.set(unit.commands.valid, len(words_before) > 0)
             ctx.set(unit.commands.payload, words_before[0] if words_before else 0)
             ctx.set(reset, cycle == before[1] - 1)
@@ -64,7 +67,7 @@ def run_unit(
             await ctx.tick()
         ctx.set(reset, 0)
         am_data, second_data, wm_data = [None, None], [None, None], [None, None]
-        sent, offered = 0, 0
+        sent, offered, words_left = 0, 0, streamed_words
         grants, takes, sends = (dice.choice([0.1, 0.5, 0.9, 1.0]) for _ in range(3))
         while run.cycles < limit:
             if sent == len(words) and not ctx.get(unit.status.busy):
@@ -75,6 +78,9 @@ def run_unit(
             ctx.set(unit.accumulators.ready, lucky(takes))
             ctx.set(unit.am.grant, lucky(grants))
             ctx.set(unit.tokens.ok, lucky(0.5))
+            word_comes = int(words_left > 0 and lucky(takes))
+            words_left -= word_comes
+            ctx.set(unit.streamed_word, word_comes)
             for port, data in (
                 (unit.am.data, am_data),
                 (unit.am.second_data, second_data),
@@ -116,6 +122,7 @@ def run_unit(
                 run.active_cycles.append(run.cycles)
             run.stalls_am += ctx.get(unit.stall_am)
             run.stalls_vector += ctx.get(unit.stall_vector)
+            run.stalls_weights += ctx.get(unit.stall_weights)
             if ctx.get(unit.status.error):
                 run.errors.append(ctx.get(unit.status.code))
             await ctx.tick()

@@ -69,7 +69,11 @@ def convolution(dice: random.Random, config: Config, most_pixels: int) -> tuple[
 
 
 def convolution_goes(dice: random.Random, config: Config) -> list[Instruction]:
-    """One GO, or one tile's GOs that add up."""
+    """One GO, of several blocks perhaps, or one tile's GOs that add up."""
+    if dice.random() < 0.3:
+        blocks = {"more_blocks": dice.randint(0, 3), "streamed": dice.randint(0, 1)}
+        commands, fields = convolution(dice, config, config.rows * (1 if blocks["more_blocks"] else 3))
+        return [*commands, make(Opcode.ARRAY_GO, **fields, **blocks, accumulate=0, drain=1)]
     if dice.random() < 0.7:
         commands, fields = convolution(dice, config, 3 * config.rows)
         return [*commands, make(Opcode.ARRAY_GO, **fields, accumulate=0, drain=1)]

@@ -1,5 +1,7 @@
 """The array's two modes as docs/architecture.md states them, one scalar at a time."""
 
+import itertools
+
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Instruction, Opcode
 
@@ -13,7 +15,7 @@ class Reference:
 
     `vectors`: what goes to the vector unit. `reads`: AM addresses of the words read, in order (words outside
     the image are not read). `weight_reads`: words of WM read, in order. `signals`: (semaphore, count, reads
-    and weight_reads made before it).
+    and weight_reads made before it). `streamed_words`: how many of the weights read wait for their load.
     """
 
     def __init__(self, config: Config, am: bytes, wm: bytes):
@@ -21,6 +23,7 @@ class Reference:
         self.vectors: list[list[int]] = []
         self.reads: list[int] = []
         self.weight_reads: list[int] = []
+        self.streamed_words = 0
         self.signals: list[tuple[int, int, int, int]] = []
         self.configuration: dict[Opcode, Instruction] = {}
         self.accumulators = [[0] * config.columns for _ in range(config.rows)]
@@ -74,7 +77,9 @@ class Reference:
     def _convolution(self, go: Instruction) -> None:
         rows, columns = self.config.rows, self.config.columns
         kernel = self.configuration[Opcode.ARRAY_KERNEL]
-        for first in range(0, go.pixels, rows):
+        depth = kernel.ky_count * kernel.run_count * kernel.chunks * columns
+        for block, first in itertools.product(range(1 + go.more_blocks), range(0, go.pixels, rows)):
+            self.streamed_words += depth if go.streamed and first == 0 else 0
             tile = range(first, min(first + rows, go.pixels))
             if not go.accumulate:
                 self.accumulators = [[0] * columns for _ in range(rows)]
@@ -82,7 +87,8 @@ class Reference:
             for ky in range(kernel.ky_count):
                 for run in range(kernel.run_count):
                     for chunk in range(kernel.chunks):
-                        weights = [self._weights(go.weights + step * columns + j) for j in range(columns)]
+                        first_word = go.weights + block * depth + step * columns
+                        weights = [self._weights(first_word + j) for j in range(columns)]
                         for row, p in enumerate(tile):
                             address, iy, xb = self._pixel(p)
                             offset = run * kernel.run_step + chunk * columns

@@ -33,6 +33,9 @@ def commands(go: Opcode, changed: Opcode, **values: int):
         (Opcode.ARRAY_GO, Opcode.ARRAY_GO, {"pixels": 0}),
         (Opcode.ARRAY_GO, Opcode.ARRAY_GO, {"pixels": 5, "accumulate": 1}),
         (Opcode.ARRAY_GO, Opcode.ARRAY_GO, {"pixels": 5, "drain": 0}),
+        (Opcode.ARRAY_GO, Opcode.ARRAY_GO, {"pixels": 5, "more_blocks": 1}),
+        (Opcode.ARRAY_GO, Opcode.ARRAY_GO, {"accumulate": 1, "more_blocks": 1}),
+        (Opcode.ARRAY_GO, Opcode.ARRAY_GO, {"drain": 0, "more_blocks": 1}),
         (Opcode.ARRAY_GO, Opcode.ARRAY_WINDOW, {"width": 0}),
         (Opcode.ARRAY_GO, Opcode.ARRAY_KERNEL, {"ky_count": 0}),
         (Opcode.ARRAY_GO, Opcode.ARRAY_KERNEL, {"run_count": 0}),
@@ -81,7 +84,8 @@ def test_reset_at_any_time(seed):
     reference = Reference(SQUARE, am, wm)
     for command in second:
         reference.execute(command)
-    run = run_unit(SQUARE, second, am, wm, before=(first, dice.randrange(20, 200)))
+    words, before = reference.streamed_words, (first, dice.randrange(20, 200))
+    run = run_unit(SQUARE, second, am, wm, before=before, streamed_words=words)
     assert run.vectors == reference.vectors
     assert run.reads == reference.reads
     assert len(run.signals) == len(reference.signals)

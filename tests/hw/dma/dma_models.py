@@ -21,7 +21,7 @@ def config_of(columns):
     )
 
 
-def load_go(memory, local, row_bytes, rows=1, space=Space.AM):
+def load_go(memory, local, row_bytes, rows=1, space=Space.AM, streamed=0):
     return make(
         Opcode.LOAD_GO,
         memory_address=memory,
@@ -29,6 +29,7 @@ def load_go(memory, local, row_bytes, rows=1, space=Space.AM):
         local_address=local,
         row_bytes=row_bytes,
         rows=rows,
+        streamed=streamed,
     )
 
 

@@ -290,3 +290,26 @@ def test_after_stop_and_reset_a_new_program_runs():
         run.run(stop_when=lambda b, ctx: b.semaphores[9] == 2)
         assert state["resets"] == 1 and run.errors == []
         assert_same(run.local.am[1024:2048], content()[1024:2048])
+
+
+def test_streamed_words_are_told_of():
+    """One pulse per word of a streamed GO, in the cycle of its write; none for others."""
+    program = [
+        load_go(64, 16, 160, space=Space.WM),
+        load_go(0, 512, 96, space=Space.WM, streamed=1),
+        load_go(256, 32, 64),
+    ]
+    unit = bench(16, program, base=0, latency=5, stall=0.3)
+    told = []
+    unit.before_cycle = lambda ctx, b: told.append(
+        (ctx.get(b.dut.streamed_word), ctx.get(b.dut.wm.enable), ctx.get(b.dut.wm.address))
+    )
+    check(unit, program)
+    assert [address for streamed, enable, address in told if streamed and enable] == list(range(32, 38))
+    assert sum(streamed for streamed, _, _ in told) == 6
+
+
+def test_only_weights_are_streamed():
+    unit = bench(16, [load_go(0, 0, 64, streamed=1)], base=0)
+    unit.run(limit=2000)
+    assert [code for _, code in unit.errors] == [Error.ILLEGAL]

@@ -158,6 +158,7 @@ def random_go(
         body_end=body[1],
         lanes=dice.randint(1, lanes),
         tail_lanes=dice.randint(0, lanes),
+        next_params=int(dice.random() < 0.4),
     )
     inside = sum(u.a_source == Source.ARRAY for u in program[body[0] : body[1]])
     outside = sum(u.a_source == Source.ARRAY for u in program) - inside

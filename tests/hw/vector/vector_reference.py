@@ -99,6 +99,7 @@ class Reference:
             [[0] * lanes for _ in range(config.vector_slots)] for _ in range(config.vector_registers)
         ]
         self.bias, self.multiplier, self.shift = [0] * lanes, [0] * lanes, [0] * lanes
+        self.params = (0, 0, 0)
         self.table, self.offsets = [0] * 512, []
         self.events = []
 
@@ -107,7 +108,6 @@ class Reference:
         return int.from_bytes(raw, "little", signed=signed)
 
     def execute(self, command: Instruction) -> None:
-        lanes = self.config.columns
         match command.opcode:
             case Opcode.VECTOR_UOP:
                 self.uops[command.index] = command
@@ -122,13 +122,8 @@ class Reference:
                 stream.counts[dim : dim + 2] = [command.count_low, command.count_high]
                 stream.strides[dim : dim + 2] = [command.stride_low, command.stride_high]
             case Opcode.VECTOR_PARAM:
-                address = command.address
-                if command.bias:
-                    self.bias = [self.read(address + 4 * i, 4, True) for i in range(lanes)]
-                    address += 4 * lanes
-                if command.scale:
-                    self.multiplier = [self.read(address + 4 * i, 4, True) for i in range(lanes)]
-                    self.shift = [self.read(address + 4 * lanes + i, 1, False) & 63 for i in range(lanes)]
+                self.params = (command.address, command.bias, command.scale)
+                self.next_params()
             case Opcode.VECTOR_TABLE:
                 for i in range(command.entries):
                     self.table[i] = self.read(command.address + 4 * i, 4, True)
@@ -143,6 +138,19 @@ class Reference:
             case Opcode.VECTOR_WAIT:
                 self.events.append(("wait", command.semaphore, command.count))
 
+    def next_params(self) -> None:
+        """As the last VECTOR_PARAM, behind what was read last."""
+        address, bias, scale = self.params
+        lanes = self.config.columns
+        if bias:
+            self.bias = [self.read(address + 4 * i, 4, True) for i in range(lanes)]
+            address += 4 * lanes
+        if scale:
+            self.multiplier = [self.read(address + 4 * i, 4, True) for i in range(lanes)]
+            self.shift = [self.read(address + 4 * lanes + i, 1, False) & 63 for i in range(lanes)]
+            address += 5 * lanes
+        self.params = (address, bias, scale)
+
     def go(self, go: Instruction) -> None:
         for stream in self.streams:
             stream.restart()
@@ -151,6 +159,8 @@ class Reference:
         order += [(uop, 0) for uop in range(go.body_end, go.uops)]
         left = go.vectors
         while left:
+            if go.next_params and left != go.vectors:
+                self.next_params()
             slots = min(go.slots, left)
             left -= slots
             for index, turn in order:
