@@ -301,7 +301,8 @@ class Session:
         if result is None or self.program is None:
             return stats
         # Layers of a loop come as often as they ran, those of a branch that was not taken do not come.
-        layers, last = [], 0
+        layers: list[dict[str, Any]] = []
+        last = 0
         for index, end in result.marks:
             layer = self.program.layers[index]
             layers.append({"name": layer.name, "op": layer.op, "cycles": end - last, "macs": layer.macs})
