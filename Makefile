@@ -43,7 +43,7 @@ $(SUITE)/generated $(SUITE_FP)/generated: $(VENV)/installed-dev
 	@touch $@
 
 # All three run whatever comes of the others; what does not pass is listed in docs/conformance.md.
-CONFORMANCE := PATH="$(CURDIR)/$(BIN):$$PATH" tosaic conformance $(SUITE)/suite -j $(JOBS) --markdown docs/conformance.md
+CONFORMANCE := PATH="$(CURDIR)/$(BIN):$$PATH" tosaic conformance $(SUITE)/suite -j $(JOBS) --time-limit 600 --markdown docs/conformance.md
 
 conformance: $(SUITE)/generated
 	status=0; \
