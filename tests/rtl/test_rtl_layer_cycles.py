@@ -12,8 +12,8 @@ DIGITS = pathlib.Path(tosaic.examples.__path__[0]) / "digits"
 MODELS = {path.stem: path for path in sorted(DIGITS.glob("*.tosa"))} | {"many layers": many_layers()}
 
 
-OFF_BY_MORE = {("digits_tiny", "small", "conv2")}
-"""190 cycles counted, 173 predicted. Named in docs/performance.md, as is what half the bandwidth does to layers."""
+OFF_BY_MORE = {("digits_tiny", "small", "conv1")}
+"""240 cycles counted, 258 predicted. Named in docs/performance.md, as is what half the bandwidth does to layers."""
 
 
 def both(model, config, bandwidth):
