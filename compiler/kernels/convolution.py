@@ -196,8 +196,6 @@ def emit_convolution(
     in_blocks = (
         _streams(plan, extent) and len(boxes) == 1 and fits_blocks(plan, layer, boxes[0], emitter.config)
     )
-    # Only blocks are streamed. With many tiles of pixels an array that has begun could wait for weights behind a
-    # LOAD_WAIT that waits for the array: transpose_conv2d_3x1_5x9x33x1_i16xi8 of TOSA's suite hung so on the RTL.
     for box in boxes:
         tiles = plan.tiles_of(box.image)[box.c0 // cut.step : -(-box.c1 // cut.step)]
         params.bring(operands, box.c0 // cut.step, len(tiles))
@@ -242,8 +240,12 @@ def emit_convolution(
 
 
 def _streams(plan: ConvolutionPlan, extent: Extent) -> bool:
-    """Whether the array follows the weights word by word as they come: every group of tiles that is fetched is used by
-    the very tiles that come next, each word in its turn."""
+    """Whether the array can follow the weights word by word as they come: every group of tiles that is fetched is used
+    by the very tiles that come next, each word in its turn.
+
+    Only layers in blocks do so. With many tiles of pixels an array that has begun could wait for weights behind a
+    LOAD_WAIT that waits for the array: transpose_conv2d_3x1_5x9x33x1_i16xi8 of TOSA's suite hung so on the RTL.
+    """
     return (
         not plan.layout.depthwise
         and not plan.layout.batched
