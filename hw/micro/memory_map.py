@@ -1,0 +1,90 @@
+"""What the core of the micro-coded machine finds where: gateware, linker script and C header derive from this.
+
+All is little endian; the core accesses aligned bytes, half-words and words.
+"""
+
+import dataclasses
+
+from tosaic.hw.config import Config
+
+ROM_BASE = 0x0000_0000
+"""Firmware: code and constants, block RAM that the bitstream fills, read only. The core starts at its first word."""
+ROM_BYTES = 12 << 10
+RAM_BASE = 0x1000_0000
+"""The single-port RAM. It is not initialised, and keeps its content over every reset."""
+RAM_BYTES = 128 << 10
+PORT_BASE = 0x2000_0000
+"""The hardware's own registers, below."""
+REGISTERS_BYTES = 512
+"""The end of the RAM: the register file that the host sees, one word at each offset of `csr_map`. The host reads and
+writes it there without the firmware; CONTROL, STATUS and IRQ are the hardware's, their words in the RAM mean
+nothing. The host's accesses wait until the firmware is READY."""
+
+PORT_EVENTS = 0x0
+"""Offset from PORT_BASE; reads as EVENT_* bits, takes SIGNAL_* bits."""
+EVENT_RUN = 1 << 0
+"""STATUS.running: the host wrote CONTROL.start; until the firmware says DONE or FAILED."""
+EVENT_COLD = 1 << 1
+"""The core starts from power-up or the bridge's RESET: the fields that the host writes get their reset values. 0: from
+CONTROL.soft_reset, which keeps them."""
+SIGNAL_READY = 1 << 0
+"""After a reset: the register file is as it should be. STATUS gets idle; the host's accesses go on."""
+SIGNAL_DONE = 1 << 1
+"""The program ended: STATUS gets idle and done, IRQ done."""
+SIGNAL_FAILED = 1 << 2
+"""The program failed, ERROR is written: STATUS gets error, IRQ error. The next thing is a reset."""
+PORT_CYCLES = 0x4
+"""Offset from PORT_BASE: clock cycles since the last reset, 32 bits, read only."""
+
+DATA_BYTES = 7 << 10
+"""The least RAM for the firmware's variables and stack."""
+WINDOW_GRANULE_BYTES = 4096
+"""The external memory is a multiple of this."""
+
+DOT4_OPCODE = 0x0B
+"""RISC-V's custom-0, R-type, funct3 0, funct7 0: rd = sum of the four products of the signed bytes of rs1 and rs2. The
+core has mul, mulh, mulhu and mulhsu of the M extension, but no division."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryMap:
+    """The RAM of a configuration: external memory, activation memory, weight memory, data, register file."""
+
+    config: Config
+
+    def __post_init__(self) -> None:
+        if self.window_bytes <= 0:
+            raise ValueError(
+                f"am_bytes + wm_bytes of {self.config.name} leave no external memory in {RAM_BYTES} bytes"
+            )
+
+    @property
+    def window_base(self) -> int:
+        """Bus address of the external memory, for the host and for the core."""
+        return RAM_BASE
+
+    @property
+    def window_bytes(self) -> int:
+        rest = RAM_BYTES - REGISTERS_BYTES - DATA_BYTES - self.config.am_bytes - self.config.wm_bytes
+        return rest - rest % WINDOW_GRANULE_BYTES
+
+    @property
+    def am_base(self) -> int:
+        return self.window_base + self.window_bytes
+
+    @property
+    def wm_base(self) -> int:
+        return self.am_base + self.config.am_bytes
+
+    @property
+    def data_base(self) -> int:
+        """Variables upwards from here, the stack downwards from `registers_base`."""
+        return self.wm_base + self.config.wm_bytes
+
+    @property
+    def data_bytes(self) -> int:
+        return self.registers_base - self.data_base
+
+    @property
+    def registers_base(self) -> int:
+        return RAM_BASE + RAM_BYTES - REGISTERS_BYTES
