@@ -17,8 +17,8 @@ PORT_BASE = 0x2000_0000
 """The hardware's own registers, below."""
 REGISTERS_BYTES = 512
 """The end of the RAM: the register file that the host sees, one word at each offset of `csr_map`. The host reads and
-writes it there without the firmware; CONTROL, STATUS and IRQ are the hardware's, their words in the RAM mean
-nothing. The host's accesses wait until the firmware is READY."""
+writes it there without the firmware; CONTROL, STATUS, IRQ, CYCLES and CYCLES_HIGH are the hardware's, their words in
+the RAM mean nothing. The host's accesses wait until the firmware is READY."""
 
 PORT_EVENTS = 0x0
 """Offset from PORT_BASE; reads as EVENT_* bits, takes SIGNAL_* bits."""
@@ -34,16 +34,12 @@ SIGNAL_DONE = 1 << 1
 SIGNAL_FAILED = 1 << 2
 """The program failed, ERROR is written: STATUS gets error, IRQ error. The next thing is a reset."""
 PORT_CYCLES = 0x4
-"""Offset from PORT_BASE: clock cycles since the last reset, 32 bits, read only."""
+"""Offset from PORT_BASE: the low half of CYCLES, read only: clock cycles of the run, from 0 at its start."""
 
 DATA_BYTES = 7 << 10
 """The least RAM for the firmware's variables and stack."""
 WINDOW_GRANULE_BYTES = 4096
 """The external memory is a multiple of this."""
-
-DOT4_OPCODE = 0x0B
-"""RISC-V's custom-0, R-type, funct3 0, funct7 0: rd = sum of the four products of the signed bytes of rs1 and rs2. The
-core has mul, mulh, mulhu and mulhsu of the M extension, but no division."""
 
 
 @dataclasses.dataclass(frozen=True)
