@@ -17,6 +17,7 @@ from .events import Process
 from .timing_array import ArrayUnit
 from .timing_dma import LoadUnit, StoreUnit
 from .timing_parts import (
+    ADDRESS_CYCLES,
     FETCH_AHEAD_INSTRUCTIONS,
     FETCH_BURST_BYTES,
     FETCH_CYCLES,
@@ -120,7 +121,8 @@ class _Machine:
         processes = (
             self._fetch(),
             self._dispatch(),
-            load.run(),
+            load.commands(),
+            load.split(),
             load.retire(),
             array.commands(),
             array.slots(),
@@ -146,16 +148,15 @@ class _Machine:
             count = min(count, self._trace.program_instructions - self._position)
             if not self._fetching or not count or len(self._arrivals) + count > FETCH_AHEAD_INSTRUCTIONS:
                 yield self._changed
-                continue
-            if timeline.now < self._fetch_from_cycle:
-                yield self._fetch_from_cycle
+                yield max(timeline.now + 1, self._fetch_from_cycle)
                 continue
             beats = -(-(start % word + count * INSTRUCTION_BYTES) // word)
             fabric.counters["fetch_beats"] += beats
-            self._fetched_at = end = fabric.reads.transfer(beats, 0)
+            _, end = fabric.reads.transfer(beats, ADDRESS_CYCLES)
             for number in range(count):
                 beats_after = (count - 1 - number) * INSTRUCTION_BYTES // word
-                self._arrivals.append(end - beats_after + FETCH_CYCLES)
+                self._arrivals.append(end - int(beats_after * fabric.reads.beat_cycles) + FETCH_CYCLES)
+            self._fetched_at = end
             self._position += count
             self._changed.notify()
             yield timeline.now + 2
@@ -166,6 +167,9 @@ class _Machine:
             while not self._arrivals:
                 yield self._changed
             yield max(self._arrivals[0], timeline.now)
+            self._arrivals.popleft()
+            self._changed.notify()
+            yield timeline.now + 1
             unit = instruction.opcode.unit
             if unit != Unit.SEQUENCER:
                 fabric.busy += 1
@@ -173,11 +177,8 @@ class _Machine:
             elif instruction.opcode == Opcode.END:
                 yield from self._run_dry()
                 self.end_cycle = timeline.now
-            self._arrivals.popleft()
             if instruction.opcode == Opcode.BRANCH:
                 yield from self._branch(self._trace.jumps.get(number))
-            self._changed.notify()
-            yield timeline.now + 1
 
     def _run_dry(self) -> Process:
         """Nothing more is fetched; what was asked for comes, and all units complete what they have."""
@@ -197,3 +198,4 @@ class _Machine:
         if target is not None:
             self._arrivals.clear()
             self._position, self._fetch_from_cycle = target, timeline.now + JUMP_CYCLES
+        self._changed.notify()

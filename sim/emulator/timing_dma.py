@@ -1,7 +1,9 @@
 """Timing of LOAD and STORE: bursts are issued ahead of their data; SIGNALs pass beside the data."""
 
 import collections
+import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterable
 
@@ -18,6 +20,7 @@ from .timing_parts import (
     DECODE_START_CYCLES,
     LOAD_END_CYCLES,
     OUTSTANDING_BEATS,
+    OUTSTANDING_BURSTS,
     STORE_END_CYCLES,
     STORE_READ_CYCLES,
     Accesses,
@@ -29,6 +32,8 @@ from .timing_parts import (
 _READ_AHEAD_CYCLES = 2
 _ISSUE_CYCLES = 2
 """From a GO or SIGNAL at the head of the queue to its first burst's issue, or to the token at the earliest."""
+_RETIRE_CYCLES = 2
+"""From a beat on the bus to room for another one."""
 
 
 def _slice(unit: str, command: Instruction, start: int, end: int) -> Slice:
@@ -36,8 +41,21 @@ def _slice(unit: str, command: Instruction, start: int, end: int) -> Slice:
     return Slice(unit, name, start, end, command.row_bytes * command.rows)
 
 
-def _bursts(fabric: Fabric, command: Instruction, pitch: int) -> list[int]:
-    return bursts(fabric.config, command.memory_address, command.row_bytes, command.rows, pitch)
+def _bursts(fabric: Fabric, command: Instruction, pitch: int) -> list[list[int]]:
+    """Beats of every burst of every row."""
+    addresses = (command.memory_address + row * pitch for row in range(command.rows))
+    return [bursts(fabric.config, address, command.row_bytes) for address in addresses]
+
+
+@dataclasses.dataclass
+class _Burst:
+    """Of LOAD: issued and not yet written."""
+
+    beats: int
+    first: int
+    """Cycle of the first beat, as far as known."""
+    end: int
+    """The one after the last."""
 
 
 class LoadUnit:
@@ -51,16 +69,20 @@ class LoadUnit:
         """Beats for the decoder, and when it has taken them."""
         self._block_beats_waiting = 0
         self._fabric, self._queue, self._writes = fabric, queue, writes
+        self._job: tuple[int, Instruction, int] | None = None
+        """(cycle in which it was taken, a GO or SIGNAL, memory pitch) whose last row has not begun."""
         self._pending: collections.deque[Process | Callable[[int], None]] = collections.deque()
         """Bursts to retire, and between them what waits for those before it, called with the cycle of the last beat."""
         self._changed = Condition(fabric.timeline)
-        self._retired = Condition(fabric.timeline)
+        self._left = Condition(fabric.timeline)
+        """A burst is no longer under way."""
+        self._under_way: collections.deque[_Burst] = collections.deque()
         self._beats_under_way = 0
         self._clock = 0
         """Cycle after the last beat retired."""
 
-    def run(self) -> Process:
-        """The process of the commands."""
+    def commands(self) -> Process:
+        """The process of the commands: GOs and SIGNALs go on as jobs."""
         fabric, timeline, pitch = self._fabric, self._fabric.timeline, 0
         while True:
             command = yield from self._queue.head()
@@ -71,24 +93,47 @@ class LoadUnit:
                 case Opcode.LOAD_WAIT:
                     yield from fabric.wait(command)
                     fabric.done()
-                case Opcode.LOAD_SIGNAL:
-                    self._then(functools.partial(self._signal, command, timeline.now + _ISSUE_CYCLES))
                 case Opcode.LOAD_TENSOR | Opcode.LOAD_STREAMS:
                     fabric.done()
-                case Opcode.LOAD_DECODE:
-                    yield from self._decode(command)
                 case _:
-                    started = timeline.now
-                    yield timeline.now + _ISSUE_CYCLES
-                    # Nothing is requested while a block is decoded that is not for the decoder.
-                    yield max(self._decode_end, timeline.now)
-                    local = command.local_address
-                    for beats in _bursts(fabric, command, pitch):
-                        yield from self._issue(command, beats, local)
-                        local += beats * fabric.config.word_bytes
-                    self._then(functools.partial(self._complete, command, started))
+                    while self._job:
+                        yield self._changed
+                    self._job = (timeline.now, command, pitch)
+                    self._changed.notify()
             self._queue.pop()
             yield timeline.now + 1
+
+    def split(self) -> Process:
+        """The process of the jobs: their bursts, one per cycle, as long as there is room for what will come back."""
+        timeline = self._fabric.timeline
+        while True:
+            while not self._job:
+                yield self._changed
+            taken_at, command, pitch = self._job
+            yield max(taken_at + 1, timeline.now)
+            if command.opcode == Opcode.LOAD_DECODE:
+                yield from self._decode(command)
+            elif command.opcode == Opcode.LOAD_SIGNAL:
+                self._job_taken()
+                yield timeline.now + 1
+                self._then(functools.partial(self._signal, command, timeline.now))
+            else:
+                # Nothing is requested while a block is decoded that is not for the decoder.
+                yield max(self._decode_end, timeline.now)
+                local = command.local_address
+                rows = _bursts(self._fabric, command, pitch)
+                for row, row_bursts in enumerate(rows, 1):
+                    if row == len(rows):
+                        self._job_taken()
+                    for beats in row_bursts:
+                        yield timeline.now + 1
+                        yield from self._issue(command, beats, local)
+                        local += beats * self._fabric.config.word_bytes
+                self._then(functools.partial(self._complete, command, taken_at))
+
+    def _job_taken(self) -> None:
+        self._job = None
+        self._changed.notify()
 
     def retire(self) -> Process:
         """The process of the data."""
@@ -106,35 +151,53 @@ class LoadUnit:
         self._changed.notify()
 
     def _issue(self, command: Instruction, beats: int, local: int) -> Process:
-        fabric, timeline = self._fabric, self._fabric.timeline
-        while self._beats_under_way > OUTSTANDING_BEATS - BURST_BEATS:
-            yield self._retired
-        fabric.counters["load_beats"] += beats
-        # The request is on the bus a little later; that the process goes on at once keeps one burst per cycle.
-        end = fabric.reads.transfer(beats, ADDRESS_CYCLES - _ISSUE_CYCLES)
+        """Returns the burst; from here on the process of the data has it."""
+        yield from self._room()
+        self._fabric.counters["load_beats"] += beats
+        burst = _Burst(beats, *self._fabric.reads.transfer(beats, ADDRESS_CYCLES))
+        self._under_way.append(burst)
         self._beats_under_way += beats
-        self._pending.append(self._take(command, beats, local, end))
+        self._pending.append(self._take(command, burst, local))
         self._changed.notify()
-        yield timeline.now + 1
-        return end
+        return burst
+
+    def _room(self) -> Process:
+        """Until another burst may be issued: few beats and few bursts are under way."""
+        timeline = self._fabric.timeline
+        while True:
+            full = len(self._under_way) == OUTSTANDING_BURSTS
+            beats = self._beats_under_way - (OUTSTANDING_BEATS - BURST_BEATS)
+            if not full and beats <= 0:
+                return
+            oldest = self._under_way[0]
+            if full or beats >= oldest.beats:
+                yield self._left
+                continue
+            part_there = (
+                oldest.first + -(-(oldest.end - oldest.first) * beats // oldest.beats) + _RETIRE_CYCLES
+            )
+            if part_there <= timeline.now:
+                return
+            yield part_there
 
     def _decode(self, go: Instruction) -> Process:
         """The weights go to their places as they are decoded, long after their beats came."""
         fabric, timeline = self._fabric, self._fabric.timeline
         # The decoder holds one block that waits.
         yield max(self._decode_start, timeline.now)
-        yield timeline.now + _ISSUE_CYCLES
+        self._job_taken()
         cycles, total, requested = next(self._decode_cycles), go.row_bytes // fabric.config.word_bytes, 0
         start = bus_end = 0
-        for beats in bursts(fabric.config, go.memory_address, go.row_bytes, 1, 0):
+        for beats in bursts(fabric.config, go.memory_address, go.row_bytes):
+            yield timeline.now + 1
             while self._block_beats_waiting > DECODE_BUFFER_BEATS - BURST_BEATS:
                 taken_at, count = self._block_beats.popleft()
                 yield max(math.ceil(taken_at), timeline.now)
                 self._block_beats_waiting -= count
-            bus_end = yield from self._issue(go, beats, 0)
+            burst = yield from self._issue(go, beats, 0)
+            bus_end = burst.end
             if not requested:
-                first = bus_end - round((beats - 1) * fabric.reads.beat_cycles)
-                start = max(first + DECODE_START_CYCLES, self._decode_end + DECODE_NEXT_CYCLES)
+                start = max(burst.first + DECODE_START_CYCLES, self._decode_end + DECODE_NEXT_CYCLES)
             requested += beats
             self._block_beats.append((start + cycles * requested / total, beats))
             self._block_beats_waiting += beats
@@ -150,29 +213,29 @@ class LoadUnit:
         self._clock = max(self._clock, end - LOAD_END_CYCLES)
         self._fabric.at(end, self._fabric.done)
 
-    def _take(self, command: Instruction, beats: int, local: int, bus_end: int) -> Process:
-        """Takes a burst that the bus would be done with at `bus_end`; writes of VECTOR to the same bank go first."""
+    def _take(self, command: Instruction, burst: _Burst, local: int) -> Process:
+        """Takes a burst from the bus; writes of VECTOR to the same bank go first."""
         fabric, timeline = self._fabric, self._fabric.timeline
-        bus_cycles = math.ceil(beats * fabric.reads.beat_cycles)
-        start = max(bus_end - bus_cycles, self._clock)
-        end = start + bus_cycles
+        bus_cycles = burst.end - burst.first
+        start = max(burst.first, self._clock)
+        burst.first, burst.end = start, start + bus_cycles
         if command.opcode == Opcode.LOAD_GO and command.space == Space.AM:
             bank, checked, refused = self._writes.bank(local), start, 0
-            while checked < end:
+            while checked < burst.end:
                 # What the vector unit writes until then is only known then.
-                yield max(end - 1, timeline.now)
-                refused += self._writes.cycles(checked, end, bank)
-                checked, end = end, max(end, start + beats + refused)
+                yield max(burst.end - 1, timeline.now)
+                refused += self._writes.cycles(checked, burst.end, bank)
+                checked, burst.end = burst.end, max(burst.end, start + burst.beats + refused)
             fabric.counters["load_stall_am"] += refused
-            fabric.reads.held_until(end)
+            fabric.reads.held_until(burst.end)
         elif command.fields.get("streamed"):
-            fabric.streamed.put(beats, end)
-        self._clock = end
-        fabric.at(end, functools.partial(self._leave, beats))
+            fabric.streamed.put(burst.beats, burst.end)
+        self._clock = burst.end
+        fabric.at(burst.end - 1 + _RETIRE_CYCLES, self._leave)
 
-    def _leave(self, beats: int) -> None:
-        self._beats_under_way -= beats
-        self._retired.notify()
+    def _leave(self) -> None:
+        self._beats_under_way -= self._under_way.popleft().beats
+        self._left.notify()
 
     def _signal(self, command: Instruction, earliest: int, complete_at: int) -> None:
         self._fabric.at(max(complete_at, earliest), functools.partial(self._fabric.signal, command))
@@ -189,6 +252,8 @@ class StoreUnit:
     def __init__(self, fabric: Fabric, queue: Queue, reads: Accesses):
         self._fabric, self._queue, self._reads = fabric, queue, reads
         self._complete_at = 0
+        self._answers: collections.deque[int] = collections.deque()
+        """Cycles from which on each burst under way is no longer, the oldest first."""
         self._read_clock = 0
         """Cycle after the last beat read, the first one of a burst being read _READ_AHEAD_CYCLES before its issue."""
 
@@ -210,7 +275,7 @@ class StoreUnit:
                     started = timeline.now
                     yield timeline.now + _ISSUE_CYCLES
                     local = command.local_address
-                    for beats in _bursts(fabric, command, pitch):
+                    for beats in itertools.chain.from_iterable(_bursts(fabric, command, pitch)):
                         fabric.counters["store_beats"] += beats
                         yield from self._send(beats, local)
                         local += beats * fabric.config.word_bytes
@@ -222,7 +287,9 @@ class StoreUnit:
 
     def _send(self, beats: int, local: int) -> Process:
         fabric, timeline = self._fabric, self._fabric.timeline
-        end = fabric.writes.transfer(beats, ADDRESS_CYCLES - _ISSUE_CYCLES + STORE_READ_CYCLES)
+        if len(self._answers) == OUTSTANDING_BURSTS:
+            yield max(self._answers.popleft(), timeline.now)
+        _, end = fabric.writes.transfer(beats, ADDRESS_CYCLES + STORE_READ_CYCLES)
         checked = start = max(timeline.now - _READ_AHEAD_CYCLES, self._read_clock)
         bank, refused, read_end = self._reads.bank(local), 0, start + beats
         while checked < read_end:
@@ -231,7 +298,8 @@ class StoreUnit:
             checked, read_end = read_end, start + beats + refused
         fabric.counters["store_stall_am"] += refused
         self._read_clock = read_end
-        end = max(end, read_end + _READ_AHEAD_CYCLES + ADDRESS_CYCLES - _ISSUE_CYCLES + STORE_READ_CYCLES)
+        end = max(end, read_end + _READ_AHEAD_CYCLES + ADDRESS_CYCLES + STORE_READ_CYCLES)
         fabric.writes.held_until(end)
         self._complete_at = end + self._fabric.write_latency_cycles + STORE_END_CYCLES
-        yield max(end - ADDRESS_CYCLES - STORE_READ_CYCLES, timeline.now + 1)
+        self._answers.append(self._complete_at)
+        yield max(end - _ISSUE_CYCLES - ADDRESS_CYCLES - STORE_READ_CYCLES, timeline.now + 1)

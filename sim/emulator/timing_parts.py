@@ -1,7 +1,6 @@
 """What the units' timing models share: pipeline depths of the RTL, queues, semaphores, the bus."""
 
 import collections
-import itertools
 from collections.abc import Callable
 
 from tosaic.hw.config import Config
@@ -10,26 +9,28 @@ from tosaic.hw.isa import Instruction
 from ..result import Slice
 from .events import Condition, Process, Timeline
 
-START_CYCLES = 4
-"""From start to the address of the program's first burst."""
+START_CYCLES = 2
+"""From start to the issue of the program's first burst."""
 QUIET_CYCLES = 2
 """From the cycle in which all is idle to the decision of a BRANCH."""
-JUMP_CYCLES = 2
-"""From a branch that is taken to the address of the first burst from its target."""
-FETCH_CYCLES = 3
-"""From a beat of program to its instruction's dispatch."""
+JUMP_CYCLES = 0
+"""From a branch that is taken to the issue of the first burst from its target."""
+FETCH_CYCLES = 1
+"""From the cycle after a beat of program to that before its instruction's dispatch, which takes it from the buffer."""
 QUEUE_CYCLES = 2
 """From dispatch to the head of the unit's empty queue."""
 FETCH_BURST_BYTES = 128
 FETCH_AHEAD_INSTRUCTIONS = 32
 """Instructions requested or received and not dispatched."""
 
-ADDRESS_CYCLES = 4
-"""From a GO at the head of LOAD's or STORE's queue to its first address on the bus, less the burst's own cycle."""
+ADDRESS_CYCLES = 2
+"""From a burst's issue to its address on the bus."""
 BURST_BEATS = 32
 """Bursts end at multiples of it."""
 OUTSTANDING_BEATS = 256
 """Beats that LOAD has under way."""
+OUTSTANDING_BURSTS = 32
+"""Bursts likewise, and of STORE."""
 LOAD_END_CYCLES = 2
 """From a beat on the bus to the token it stands for."""
 DECODE_START_CYCLES = 4
@@ -67,21 +68,35 @@ OFFSETS_END_CYCLES = 2
 
 
 class Channel:
-    """The data channel of one direction of the bus: beats in the order of their requests."""
+    """The data channel of one direction of the bus: beats in the order of their requests.
 
-    def __init__(self, timeline: Timeline, beat_cycles: float, latency_cycles: int):
-        self._timeline, self.beat_cycles, self._latency_cycles = timeline, beat_cycles, latency_cycles
-        self._free_at = 0.0
+    A memory slower than the bus saves what is not asked of it, up to two beats.
+    """
 
-    def transfer(self, beats: int, delay_cycles: int) -> int:
-        """The cycle after the last beat of a burst whose address the bus takes `delay_cycles` from now."""
-        start = max(self._timeline.now + delay_cycles + self._latency_cycles, self._free_at)
-        self._free_at = start + beats * self.beat_cycles
-        return int(self._free_at + 0.999)
+    def __init__(self, timeline: Timeline, beat_bytes: int, bandwidth_bytes: int, latency_cycles: int):
+        self._timeline, self._latency_cycles = timeline, latency_cycles
+        self._beat_bytes, self._bandwidth_bytes = beat_bytes, min(bandwidth_bytes, beat_bytes)
+        self.beat_cycles = beat_bytes / self._bandwidth_bytes
+        self._free_at = 0
+        self._saved_bytes = 2 * beat_bytes
+        """Saved before cycle `_free_at`."""
 
-    def held_until(self, time: float) -> None:
+    def transfer(self, beats: int, delay_cycles: int) -> tuple[int, int]:
+        """Of a burst whose address the bus takes `delay_cycles` from now: the first beat's cycle, the last one's plus 1."""
+        word, bandwidth = self._beat_bytes, self._bandwidth_bytes
+        asked = max(self._timeline.now + delay_cycles + self._latency_cycles, self._free_at)
+        saved = min(self._saved_bytes + bandwidth * (asked - self._free_at + 1), 2 * word)
+        first = asked + max(-(-(word - saved) // bandwidth), 0)
+        last = max(first + beats - 1, asked + -(-(beats * word - saved) // bandwidth))
+        self._saved_bytes = saved + bandwidth * (last - asked) - beats * word
+        self._free_at = last + 1
+        return first, last + 1
+
+    def held_until(self, time: int) -> None:
         """Nothing new comes before `time`: the receiver did not take what was there."""
-        self._free_at = max(self._free_at, time)
+        if time > self._free_at:
+            saved = self._saved_bytes + self._bandwidth_bytes * (time - self._free_at)
+            self._free_at, self._saved_bytes = time, min(saved, 2 * self._beat_bytes)
 
 
 class Queue:
@@ -145,10 +160,9 @@ class Fabric:
     def __init__(self, config: Config, bandwidth_bytes: int, latency_cycles: int):
         self.config = config
         self.timeline = Timeline()
-        beat_cycles = max(config.word_bytes / bandwidth_bytes, 1.0)
-        self.reads = Channel(self.timeline, beat_cycles, max(latency_cycles, 1))
+        self.reads = Channel(self.timeline, config.word_bytes, bandwidth_bytes, max(latency_cycles, 1))
         self.streamed = StreamedWeights(self.timeline)
-        self.writes = Channel(self.timeline, beat_cycles, 0)
+        self.writes = Channel(self.timeline, config.word_bytes, bandwidth_bytes, 0)
         self.write_latency_cycles = max(latency_cycles, 1)
         self.counters: collections.Counter[str] = collections.Counter()
         self.marks: list[tuple[int, int]] = []
@@ -245,16 +259,14 @@ class Accesses:
         return round(total)
 
 
-def bursts(config: Config, memory_address: int, row_bytes: int, rows: int, memory_pitch: int) -> list[int]:
-    """Beats of every burst of a transfer."""
+def bursts(config: Config, memory_address: int, row_bytes: int) -> list[int]:
+    """Beats of every burst of a row."""
     word = config.word_bytes
     block = BURST_BEATS * word
     result = []
-    for start in itertools.islice(itertools.count(memory_address, memory_pitch), rows):
-        end = start + row_bytes
-        address = start - start % word
-        while address < end:
-            following = min(address - address % block + block, end)
-            result.append(-(-(following - address) // word))
-            address = following
+    address, end = memory_address - memory_address % word, memory_address + row_bytes
+    while address < end:
+        following = min(address - address % block + block, end)
+        result.append(-(-(following - address) // word))
+        address = following
     return result

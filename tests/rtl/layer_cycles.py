@@ -6,7 +6,7 @@ from tosaic.compiler.ir import DType, Graph, GraphBuilder
 from tosaic.driver.session import Session
 
 LARGEST_ERROR = 0.03
-FEW_CYCLES = 8
+FEW_CYCLES = 4
 """Off by so many is never too much: a short layer's error is that of its neighbour's end."""
 
 
