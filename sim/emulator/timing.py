@@ -21,7 +21,6 @@ from .timing_parts import (
     FETCH_AHEAD_INSTRUCTIONS,
     FETCH_BURST_BYTES,
     FETCH_CYCLES,
-    JUMP_CYCLES,
     QUEUE_CYCLES,
     QUIET_CYCLES,
     START_CYCLES,
@@ -101,10 +100,9 @@ class _Machine:
     def __init__(self, fabric: Fabric, trace: Trace, program_address: int):
         self._fabric, self._trace, self._address = fabric, trace, program_address
         self._arrivals: collections.deque[int] = collections.deque()
-        """Cycles in which the instructions fetched and not yet dispatched can be dispatched."""
+        """Cycles in which the instructions asked for and still in the buffer can be taken from it."""
         self._position = 0
         """Number in the program of the next instruction to be fetched."""
-        self._fetch_from_cycle = START_CYCLES
         self._fetched_at = 0
         """Cycle in which the last beat of program asked for so far has come."""
         self._fetching = True
@@ -148,7 +146,7 @@ class _Machine:
             count = min(count, self._trace.program_instructions - self._position)
             if not self._fetching or not count or len(self._arrivals) + count > FETCH_AHEAD_INSTRUCTIONS:
                 yield self._changed
-                yield max(timeline.now + 1, self._fetch_from_cycle)
+                yield timeline.now + 1
                 continue
             beats = -(-(start % word + count * INSTRUCTION_BYTES) // word)
             fabric.counters["fetch_beats"] += beats
@@ -197,5 +195,5 @@ class _Machine:
         self._fetching = True
         if target is not None:
             self._arrivals.clear()
-            self._position, self._fetch_from_cycle = target, timeline.now + JUMP_CYCLES
+            self._position = target
         self._changed.notify()

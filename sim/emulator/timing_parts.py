@@ -13,8 +13,6 @@ START_CYCLES = 2
 """From start to the issue of the program's first burst."""
 QUIET_CYCLES = 2
 """From the cycle in which all is idle to the decision of a BRANCH."""
-JUMP_CYCLES = 0
-"""From a branch that is taken to the issue of the first burst from its target."""
 FETCH_CYCLES = 1
 """From the cycle after a beat of program to that before its instruction's dispatch, which takes it from the buffer."""
 QUEUE_CYCLES = 2
@@ -82,7 +80,7 @@ class Channel:
         """Saved before cycle `_free_at`."""
 
     def transfer(self, beats: int, delay_cycles: int) -> tuple[int, int]:
-        """Of a burst whose address the bus takes `delay_cycles` from now: the first beat's cycle, the last one's plus 1."""
+        """A burst whose address the bus takes `delay_cycles` from now: cycle of its first beat, one after the last."""
         word, bandwidth = self._beat_bytes, self._bandwidth_bytes
         asked = max(self._timeline.now + delay_cycles + self._latency_cycles, self._free_at)
         saved = min(self._saved_bytes + bandwidth * (asked - self._free_at + 1), 2 * word)
