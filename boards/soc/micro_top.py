@@ -1,0 +1,79 @@
+"""The micro-coded machine with everything it needs on a board: BoardTop for iCE40 UltraPlus, too small for that."""
+
+from amaranth.hdl import Module, ResetInserter
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from tosaic.hw.bridge.bridge import Bridge
+from tosaic.hw.bridge.protocol import Identity
+from tosaic.hw.bridge.uart import UartReceiver, UartTransmitter, bit_cycles
+from tosaic.hw.config import Config
+from tosaic.hw.micro.accelerator import MicroAccelerator
+from tosaic.hw.micro.memory_map import RAM_BYTES, MemoryMap
+from tosaic.hw.micro.ram_port import WORD_BYTES
+
+from .lamp import Lamp
+from .spram import SinglePortRam
+from .top import BLINK_SECONDS
+
+DATA_BYTES = 512
+"""The bridge's buffer: one block RAM."""
+
+
+class MicroBoardTop(wiring.Component):
+    """Micro-coded machine, its RAM and UART bridge, all in the domain `sync` of `clock_hz`. The external memory, of
+    `memory_bytes`, is what MemoryMap leaves of the RAM.
+
+    `firmware`: what the core executes. `name`: what the bridge says the board is. Ports: those of BoardTop; `led_busy`:
+    a program ran in the last BLINK_SECONDS.
+    """
+
+    def __init__(self, config: Config, firmware: bytes, *, clock_hz: float, baud: int, name: str = "tosaic"):
+        self.config = config
+        regions = MemoryMap(config)
+        self.bit_cycles = bit_cycles(clock_hz, baud)
+        self.blink_cycles = max(round(BLINK_SECONDS * clock_hz), 1)
+        self.identity = Identity(name, regions.window_base, regions.window_bytes, round(clock_hz), DATA_BYTES)
+        self.accelerator = MicroAccelerator(config, firmware)
+        super().__init__(
+            {
+                "uart_rx": In(1, init=1),
+                "uart_tx": Out(1, init=1),
+                "led_busy": Out(1),
+                "led_link": Out(1),
+                "led_irq": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.receiver = receiver = UartReceiver(self.bit_cycles)
+        m.submodules.transmitter = transmitter = UartTransmitter(self.bit_cycles)
+        m.submodules.bridge = bridge = Bridge(self.identity)
+        accelerator = self.accelerator
+        m.submodules.accelerator = ResetInserter(bridge.reset)(accelerator)
+        m.submodules.ram = ram = SinglePortRam(WORD_BYTES, RAM_BYTES // WORD_BYTES)
+        wiring.connect(m, bridge.memory, accelerator.memory)
+        wiring.connect(m, bridge.registers, accelerator.registers)
+        wiring.connect(m, bridge.line, transmitter.data)
+
+        m.submodules.busy_lamp = busy_lamp = Lamp(self.blink_cycles)
+        m.submodules.link_lamp = link_lamp = Lamp(self.blink_cycles)
+        m.d.comb += [
+            receiver.pin.eq(self.uart_rx),
+            self.uart_tx.eq(transmitter.pin),
+            bridge.received.eq(receiver.valid),
+            bridge.received_byte.eq(receiver.data),
+            ram.enable.eq(accelerator.ram.enable),
+            ram.write.eq(accelerator.ram.write),
+            ram.address.eq(accelerator.ram.address),
+            ram.write_data.eq(accelerator.ram.write_data),
+            ram.mask.eq(accelerator.ram.mask),
+            accelerator.ram.data.eq(ram.data),
+            busy_lamp.event.eq(accelerator.running),
+            link_lamp.event.eq(bridge.answered),
+            self.led_busy.eq(busy_lamp.lit),
+            self.led_link.eq(link_lamp.lit),
+            self.led_irq.eq(accelerator.irq),
+        ]
+        return m

@@ -1,0 +1,155 @@
+"""The micro-coded machine: core, firmware, and what the host sees of them."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..bridge.byte_port import BytePort
+from ..config import Config
+from ..interfaces import AxiLite
+from .coprocessor import Coprocessor
+from .core import Core, CoreBus
+from .host_port import HostPort
+from .memory_map import (
+    EVENT_COLD,
+    EVENT_RUN,
+    PORT_BASE,
+    PORT_CYCLES,
+    PORT_EVENTS,
+    RAM_BASE,
+    ROM_BYTES,
+    SIGNAL_DONE,
+    SIGNAL_FAILED,
+    SIGNAL_READY,
+    MemoryMap,
+)
+from .ram_port import WORD_BYTES, RamPort
+from .status import Status
+
+_RAM_BIT = RAM_BASE.bit_length() - 1
+_PORT_BIT = PORT_BASE.bit_length() - 1
+
+
+class MicroSystem(wiring.Component):
+    """Everything around the core: firmware, its way to the RAM, the host's, the registers.
+
+    Ports:
+        `bus`: the core's memory accesses; `core_runs`: while low, the core is to be in reset.
+        `registers`, `memory`: the host's, see HostPort.
+        `ram`: RAM of RAM_BYTES, which no reset may clear.
+        `irq`: the interrupt line; `running`: STATUS.running.
+    """
+
+    bus: In(CoreBus())
+    core_runs: Out(1)
+    registers: In(AxiLite())
+    memory: In(BytePort())
+    ram: Out(RamPort())
+    irq: Out(1)
+    running: Out(1)
+
+    def __init__(self, config: Config, firmware: bytes):
+        if len(firmware) > ROM_BYTES:
+            raise ValueError(f"firmware must have at most {ROM_BYTES} bytes, not {len(firmware)}")
+        self.config, self.firmware = config, firmware
+        self.regions = MemoryMap(config)
+        super().__init__()
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        bus, ram = self.bus, self.ram
+        m.submodules.host = host = HostPort(self.regions)
+        m.submodules.status = status = Status()
+        m.submodules.rom = rom = memory.Memory(
+            shape=unsigned(8 * WORD_BYTES),
+            depth=ROM_BYTES // WORD_BYTES,
+            init=[
+                int.from_bytes(self.firmware[place : place + WORD_BYTES], "little")
+                for place in range(0, len(self.firmware), WORD_BYTES)
+            ],
+        )
+        code = rom.read_port()
+        wiring.connect(m, host.registers, wiring.flipped(self.registers))
+        wiring.connect(m, host.memory, wiring.flipped(self.memory))
+
+        in_ram, in_port = Signal(), Signal()
+        was_ram, was_port = Signal(), Signal()
+        port_value, events = Signal(32), Signal(32)
+        signals = Signal(32)
+        core_ram = Signal()
+        m.d.comb += [
+            in_ram.eq(bus.address[_RAM_BIT]),
+            in_port.eq(bus.address[_PORT_BIT]),
+            core_ram.eq((bus.read | bus.write) & in_ram),
+            host.free.eq(~core_ram),
+            host.ram.data.eq(ram.data),
+            code.addr.eq(bus.address[2:]),
+            bus.read_data.eq(Mux(was_ram, ram.data, Mux(was_port, port_value, code.data))),
+        ]
+        m.d.sync += [
+            was_ram.eq(in_ram),
+            was_port.eq(in_port),
+            port_value.eq(Mux(bus.address[2], status.cycles[:32], events)),
+        ]
+        assert (PORT_EVENTS, PORT_CYCLES) == (0, WORD_BYTES)
+        with m.If(core_ram):
+            m.d.comb += [
+                ram.enable.eq(1),
+                ram.write.eq(bus.write),
+                ram.address.eq(bus.address[2:]),
+                ram.write_data.eq(bus.write_data),
+                ram.mask.eq(bus.mask),
+            ]
+        with m.Else():
+            m.d.comb += [
+                ram.enable.eq(host.ram.enable),
+                ram.write.eq(host.ram.write),
+                ram.address.eq(host.ram.address),
+                ram.write_data.eq(host.ram.write_data),
+                ram.mask.eq(host.ram.mask),
+            ]
+
+        with m.If(bus.write & in_port):
+            m.d.comb += signals.eq(bus.write_data)
+        m.d.comb += [
+            events.eq(Mux(status.running, EVENT_RUN, 0) | Mux(status.cold, EVENT_COLD, 0)),
+            status.ready.eq((signals & SIGNAL_READY) != 0),
+            status.done.eq((signals & SIGNAL_DONE) != 0),
+            status.failed.eq((signals & SIGNAL_FAILED) != 0),
+            status.write_control.eq(host.write_control),
+            status.write_irq.eq(host.write_irq),
+            status.write_data.eq(host.write_data),
+            host.up.eq(status.up),
+            host.held.eq(Cat(status.control, status.status, status.irq_pending, status.cycles)),
+            self.core_runs.eq(status.core_runs),
+            self.irq.eq(status.irq),
+            self.running.eq(status.running),
+        ]
+        return m
+
+
+class MicroAccelerator(wiring.Component):
+    """The whole machine; `firmware` is what its core executes. Ports: see MicroSystem."""
+
+    registers: In(AxiLite())
+    memory: In(BytePort())
+    ram: Out(RamPort())
+    irq: Out(1)
+    running: Out(1)
+
+    def __init__(self, config: Config, firmware: bytes):
+        self.system = MicroSystem(config, firmware)
+        super().__init__()
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.system = system = self.system
+        m.submodules.core = core = Core()
+        m.submodules.coprocessor = coprocessor = Coprocessor()
+        wiring.connect(m, core.bus, system.bus)
+        wiring.connect(m, core.coprocessor, coprocessor.port)
+        wiring.connect(m, system.registers, wiring.flipped(self.registers))
+        wiring.connect(m, system.memory, wiring.flipped(self.memory))
+        wiring.connect(m, wiring.flipped(self.ram), system.ram)
+        m.d.comb += [core.run.eq(system.core_runs), self.irq.eq(system.irq), self.running.eq(system.running)]
+        return m

@@ -1,0 +1,133 @@
+"""The host's way to the RAM: its bytes of external memory, and the registers, which lie there, too."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..bridge.byte_port import BytePort
+from ..csr_map import REGISTER, REGISTERS, RESP_OKAY, RESP_SLVERR, Access
+from ..interfaces import AxiLite
+from .memory_map import RAM_BYTES, REGISTERS_BYTES, MemoryMap
+from .ram_port import WORD_BYTES, RamPort
+from .status import HELD
+
+_ADDRESS_BITS = (RAM_BYTES - 1).bit_length()
+_OFFSET_BITS = (REGISTERS_BYTES - 1).bit_length()
+
+
+class HostPort(wiring.Component):
+    """Executes the host's accesses, one at a time, in cycles in which the core leaves the RAM alone.
+
+    Ports:
+        `registers`: AXI4-Lite. Accesses wait until the firmware is `up`; else a read answers 2 cycles after its address
+            was accepted, a write one cycle after address and data were, together.
+        `memory`: bytes of the external memory.
+        `held`: the values of status.HELD; `write_control`, `write_irq`, `write_data`: a write to one of them.
+        `ram`: the access of this cycle; it is taken if `free`.
+    """
+
+    def __init__(self, regions: MemoryMap):
+        self.regions = regions
+        super().__init__(
+            {
+                "registers": In(AxiLite()),
+                "memory": In(BytePort()),
+                "up": In(1),
+                "held": In(32 * len(HELD)),
+                "write_control": Out(1),
+                "write_irq": Out(1),
+                "write_data": Out(8),
+                "ram": Out(RamPort()),
+                "free": In(1),
+            }
+        )
+
+    def _inside(self, address: Value) -> Value:
+        """Whether a bus address is one of the external memory."""
+        base, size = self.regions.window_base, self.regions.window_bytes
+        return (address[_ADDRESS_BITS:] == base >> _ADDRESS_BITS) & (address[:_ADDRESS_BITS] < size)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        registers, memory, ram = self.registers, self.memory, self.ram
+        read, write, access, reading = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            write.eq(registers.awvalid & registers.wvalid & ~registers.bvalid & self.up),
+            read.eq(registers.arvalid & ~registers.rvalid & ~reading & self.up),
+            access.eq(memory.request & ~memory.done & ~write & ~read),
+        ]
+
+        # A register's word is found by its offset.
+        offset, mask = Signal(len(registers.araddr)), Signal(32)
+        known, kept = Signal(), Signal()
+        m.d.comb += offset.eq(Mux(write, registers.awaddr, registers.araddr))
+        with m.Switch(offset[2:]):
+            for register in REGISTERS:
+                with m.Case(register.offset >> 2):
+                    written = register.mask(Access.RW, Access.PULSE, Access.W1C)
+                    m.d.comb += known.eq(~write | bool(written))
+                    if written and register.name not in HELD:
+                        m.d.comb += [kept.eq(1), mask.eq(written)]
+        m.d.comb += [
+            ram.write_data.eq(Mux(write, registers.wdata & mask, memory.write_data.replicate(WORD_BYTES))),
+            ram.address.eq(
+                Mux(
+                    write | read,
+                    Cat(offset[2:_OFFSET_BITS], Const(-1, _ADDRESS_BITS - _OFFSET_BITS)),
+                    memory.address[2:_ADDRESS_BITS],
+                )
+            ),
+            ram.write.eq(write | (access & memory.write)),
+        ]
+        inside = Signal()
+        m.d.comb += inside.eq(self._inside(memory.address))
+        with m.If(write):
+            m.d.comb += [ram.enable.eq(kept), ram.mask.eq(registers.wstrb)]
+        with m.Elif(read):
+            m.d.comb += ram.enable.eq(1)
+        with m.Else():
+            m.d.comb += [ram.enable.eq(access & inside), ram.mask.eq(1 << memory.address[:2])]
+
+        # Writes.
+        m.d.comb += [
+            registers.awready.eq(write & self.free),
+            registers.wready.eq(write & self.free),
+            self.write_data.eq(registers.wdata),
+        ]
+        for name, strobe in (("CONTROL", self.write_control), ("IRQ", self.write_irq)):
+            number = REGISTER[name].offset >> 2
+            m.d.comb += strobe.eq(write & self.free & registers.wstrb[0] & (offset[2:] == number))
+        with m.If(write & self.free):
+            m.d.sync += [registers.bvalid.eq(1), registers.bresp.eq(Mux(known, RESP_OKAY, RESP_SLVERR))]
+        with m.Elif(registers.bready):
+            m.d.sync += registers.bvalid.eq(0)
+
+        # Reads: a held register's value is there at once, the RAM's word in the cycle `reading`.
+        from_ram = Signal()
+        m.d.comb += registers.arready.eq(read & ~write & self.free)
+        with m.If(registers.arready):
+            m.d.sync += [
+                reading.eq(1),
+                from_ram.eq(1),
+                registers.rresp.eq(Mux(known, RESP_OKAY, RESP_SLVERR)),
+            ]
+            with m.Switch(offset[2:]):
+                for index, name in enumerate(HELD):
+                    with m.Case(REGISTER[name].offset >> 2):
+                        m.d.sync += [from_ram.eq(0), registers.rdata.eq(self.held.word_select(index, 32))]
+        with m.If(reading):
+            m.d.sync += [reading.eq(0), registers.rvalid.eq(1)]
+            with m.If(from_ram):
+                m.d.sync += registers.rdata.eq(ram.data)
+        with m.Elif(registers.rready):
+            m.d.sync += registers.rvalid.eq(0)
+
+        # Bytes of memory: answered in the cycle after the RAM's.
+        lane = Signal(2)
+        m.d.sync += [
+            memory.done.eq(access & self.free),
+            memory.error.eq(~inside),
+            lane.eq(memory.address[:2]),
+        ]
+        m.d.comb += memory.read_data.eq(ram.data.word_select(lane, 8))
+        return m

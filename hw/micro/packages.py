@@ -1,0 +1,18 @@
+"""Packages that only this machine needs."""
+
+import importlib.util
+import pathlib
+
+HINT = "pip install 'tosaic[boards]'"
+
+
+class PackageMissing(ImportError):
+    """A package is not installed; the message is one line and says what to do."""
+
+
+def find_package(name: str) -> pathlib.Path:
+    """The folder of the package that pip calls `name`; PackageMissing where it is not installed."""
+    found = importlib.util.find_spec(name.replace("-", "_"))
+    if found is None or found.origin is None:
+        raise PackageMissing(f"the Python package {name} is missing; {HINT}")
+    return pathlib.Path(found.origin).parent
