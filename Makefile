@@ -49,7 +49,7 @@ conformance: $(SUITE)/generated
 	status=0; \
 	$(CONFORMANCE) --bake --on golden --junit $(SUITE)/golden.xml || status=1; \
 	$(CONFORMANCE) --on emulator --allow-unsupported --junit $(SUITE)/emulator.xml || status=1; \
-	$(CONFORMANCE) --on sim --sample 2000 --seed 1 --allow-unsupported --junit $(SUITE)/sim.xml || status=1; \
+	$(CONFORMANCE) --on sim --allow-unsupported --junit $(SUITE)/sim.xml || status=1; \
 	exit $$status
 
 conformance-fp: $(SUITE_FP)/generated

@@ -6,6 +6,7 @@ from .choose import choose
 from .junit import write_junit
 from .page import write_page
 from .pool import run_cases
+from .remote import run_on_cluster
 from .result import Result, Verdict
 from .table import markdown_table, reason_counts
 
@@ -19,6 +20,7 @@ __all__ = [
     "markdown_table",
     "reason_counts",
     "run_cases",
+    "run_on_cluster",
     "write_junit",
     "write_page",
 ]

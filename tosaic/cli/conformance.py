@@ -47,6 +47,12 @@ def conformance(
     time_limit: Annotated[
         float, typer.Option("--time-limit", metavar="SECONDS", min=0.1, help="For each test.")
     ] = 120.0,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, as tcp://host:8786."
+        ),
+    ] = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Run a conformance suite, compare bit for bit, count verdicts per operator. Exit 1 unless every test passes."""
@@ -62,7 +68,14 @@ def conformance(
         unbaked = next((case for case in cases if not case.baked()), None)
         if unbaked:
             raise InputError(f"{unbaked.folder}: its expected outputs are not stored yet: give --bake")
-        results = suite.run_cases(cases, on, config, jobs=jobs, limit_seconds=time_limit, progress=progress)
+        if cluster is None:
+            results = suite.run_cases(
+                cases, on, config, jobs=jobs, limit_seconds=time_limit, progress=progress
+            )
+        else:
+            results = suite.run_on_cluster(
+                cases, on, config, scheduler=cluster, limit_seconds=time_limit, progress=progress
+            )
     if junit is not None:
         with writing(junit):
             name = f"TOSA conformance on {on} {config}"

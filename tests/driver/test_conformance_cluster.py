@@ -1,0 +1,60 @@
+"""`tosaic conformance --cluster`: the same verdicts from the workers of a Dask cluster."""
+
+import pathlib
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from suite_folders import make_folder, negation
+from typer.testing import CliRunner
+
+from tosaic.cli.app import app
+from tosaic.compiler.ir.errors import InputError
+from tosaic.driver import conformance as suite
+from tosaic.driver.conformance import Verdict
+
+distributed = pytest.importorskip("distributed", reason="needs the extra `cluster`")
+
+X = np.array([[1, -2, 3, 127]], np.int8)
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    """The address of a cluster with one worker, a process of its own."""
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Nine tests that pass and one with a wrong expectation."""
+    for number in range(9):
+        make_folder(tmp_path, f"right_{number}", negation(), {"x": X}, {"y": -X})
+    make_folder(tmp_path, "wrong", negation(), {"x": X}, {"y": X})
+    return tmp_path
+
+
+def test_the_verdicts_are_those_of_this_machine(scheduler: str, folder: pathlib.Path) -> None:
+    cases = suite.find_cases(folder)
+    seen: list[int] = []
+    results = suite.run_on_cluster(
+        cases, "emulator", "base", scheduler=scheduler, progress=lambda _, done, total: seen.append(done)
+    )
+    here = suite.run_cases(cases, "emulator", "base")
+    assert [(r.case, r.verdict, r.reason) for r in results] == [(r.case, r.verdict, r.reason) for r in here]
+    assert [r.verdict for r in results] == [Verdict.PASS] * 9 + [Verdict.MISMATCH]
+    assert seen[-1] == 10
+
+
+def test_command(scheduler: str, folder: pathlib.Path) -> None:
+    result = CliRunner().invoke(app, ["conformance", str(folder), "--cluster", scheduler])
+    assert result.exit_code == 1
+    assert "9 of 10 tests pass on emulator" in result.output
+
+
+def test_no_scheduler(folder: pathlib.Path) -> None:
+    cases = suite.find_cases(folder)
+    with pytest.raises(InputError, match=r"no Dask scheduler answers at tcp://127.0.0.1:1: "):
+        suite.run_on_cluster(cases, "emulator", "base", scheduler="tcp://127.0.0.1:1")
