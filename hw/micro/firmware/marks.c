@@ -1,0 +1,26 @@
+/* Layer marks: fewer than the register map allows, for want of memory. */
+
+static struct {
+    u32 cycles;
+    u16 layer;
+} marks[MARKS];
+
+static void mark(u32 layer)
+{
+    u32 count = REGISTER(CSR_MARK_COUNT);
+    if (count == MARKS)
+        return;
+    marks[count].cycles = cycles();
+    marks[count].layer = layer;
+    REGISTER(CSR_MARK_COUNT) = count + 1;
+}
+
+/* MARK_LAYER and MARK_CYCLE of MARK_INDEX. */
+static void show_mark(void)
+{
+    u32 index = REGISTER(CSR_MARK_INDEX);
+    if (index < REGISTER(CSR_MARK_COUNT)) {
+        REGISTER(CSR_MARK_LAYER) = marks[index].layer;
+        REGISTER(CSR_MARK_CYCLE) = marks[index].cycles;
+    }
+}

@@ -1,0 +1,392 @@
+/* VECTOR: micro-programs on vectors of W lanes. */
+
+struct stream {
+    u32 address, element, splat, indexed;
+    u16 turns[STREAM_DIMS]; /* left after the first one */
+    s32 strides[STREAM_DIMS];
+    u32 at; /* address of the next access, without its offset */
+    u16 index[STREAM_DIMS];
+};
+
+static struct {
+    const u32 *uops[VECTOR_UOPS], *bounds[VECTOR_UOPS], *params; /* the last instructions of these */
+    struct stream streams[STORE_STREAM + 1];
+    u32 params_end; /* the address behind the parameters loaded last */
+    u32 offsets_count;
+    s32 bias[W], multiplier[W];
+    u8 shift[W];
+    u16 register_high[VECTOR_REGISTERS][VECTOR_SLOTS][W]; /* bits 32 to 47 of the registers, and their low halves */
+    u32 register_low[VECTOR_REGISTERS][VECTOR_SLOTS][W];
+    u32 table[512];
+    am_offset offsets[OFFSETS_MAX];
+} vector;
+
+/* The address of a stream's next access. */
+static u32 stream_address(const struct stream *s)
+{
+    return s->at + (s->indexed ? vector.offsets[s->index[1]] : 0);
+}
+
+static void next_access(struct stream *s)
+{
+    for (u32 d = 0; d < STREAM_DIMS; d++) {
+        if (s->index[d] != s->turns[d]) {
+            s->index[d]++;
+            s->at += s->strides[d];
+            return;
+        }
+        s->at -= s->index[d] * s->strides[d];
+        s->index[d] = 0;
+    }
+}
+
+static u32 element_bytes(u32 element)
+{
+    return 1 << ((element + (element == ELEMENT_INT48)) >> 1);
+}
+
+static void load_params(void)
+{
+    u32 bias = VECTOR_PARAM_bias(vector.params), scale = VECTOR_PARAM_scale(vector.params);
+    for (u32 c = 0; bias && c < W; c++, vector.params_end += 4)
+        vector.bias[c] = am_word(vector.params_end);
+    for (u32 c = 0; scale && c < W; c++, vector.params_end += 4)
+        vector.multiplier[c] = am_word(vector.params_end);
+    for (u32 c = 0; scale && c < W; c++, vector.params_end++)
+        vector.shift[c] = am_word(vector.params_end) & 63;
+}
+
+/* The micro-op that is executed. */
+static struct {
+    u32 op, bias, per_channel, round, clamp, wrap32, shift;
+    s32 a_zp, out_zp, multiplier, low, high;
+} uop;
+
+static s64 wrap(s64 value)
+{
+    return (s64)((u64)value << (64 - VECTOR_BITS)) >> (64 - VECTOR_BITS);
+}
+
+/* (x * multiplier + half, rounded twice if `twice`) >> shift */
+static s64 scale(s64 x, s32 multiplier, u32 shift, u32 twice)
+{
+    u64 product = (u64)x * (u64)(s64)multiplier;
+    if (shift)
+        product += (u64)1 << (shift - 1);
+    if (twice && shift > 31)
+        product += x >= 0 ? 1 << 30 : -(1 << 30);
+    return (s64)product >> shift;
+}
+
+/* The result of lane `c`. */
+static s64 operate(s64 a, s64 b, u32 c)
+{
+    s64 x = wrap(a - uop.a_zp + (uop.bias ? vector.bias[c] : 0)), y = x;
+    u32 count = (u32)b & 63, entry;
+    switch (uop.op) {
+    case OP_ADD:
+        y = x + b;
+        break;
+    case OP_SUB:
+        y = x - b;
+        break;
+    case OP_MUL:
+        y = scale(x, (s32)b, uop.shift, 0);
+        break;
+    case OP_RESCALE:
+        y = b + (uop.per_channel ? scale(x, vector.multiplier[c], vector.shift[c], uop.round)
+                                 : scale(x, uop.multiplier, uop.shift, uop.round));
+        break;
+    case OP_MAX:
+        y = x > b ? x : b;
+        break;
+    case OP_MIN:
+        y = x < b ? x : b;
+        break;
+    case OP_AND:
+        y = x & b;
+        break;
+    case OP_OR:
+        y = x | b;
+        break;
+    case OP_XOR:
+        y = x ^ b;
+        break;
+    case OP_ABS:
+        y = x < 0 ? -x : x;
+        break;
+    case OP_CLZ:
+        y = 32;
+        for (u32 low = x; low; low >>= 1)
+            y--;
+        break;
+    case OP_LSL:
+        y = count > 31 ? 0 : (s64)((u64)x << count);
+        break;
+    case OP_LSR:
+        y = count > 31 ? 0 : (u32)x >> count;
+        break;
+    case OP_ASR:
+        y = x >> count;
+        if (uop.round && count)
+            y += (x >> (count - 1)) & 1;
+        break;
+    case OP_EQ:
+        y = x == b;
+        break;
+    case OP_GT:
+        y = x > b;
+        break;
+    case OP_GE:
+        y = x >= b;
+        break;
+    case OP_TABLE8:
+        y = (s16)vector.table[((u32)x + 128) & 255];
+        break;
+    case OP_TABLE16:
+        entry = vector.table[(((u32)x + 32768) >> 7) & 511];
+        y = (s16)entry * 128 + (((s32)entry >> 16) - (s16)entry) * (s32)(x & 127);
+        break;
+    }
+    y = wrap(y + uop.out_zp);
+    if (uop.clamp) {
+        if (y < uop.low)
+            y = uop.low;
+        if (y > uop.high)
+            y = uop.high;
+    }
+    return uop.wrap32 ? (s32)y : y;
+}
+
+static void load_lanes(s64 *lanes, struct stream *s)
+{
+    u32 address = stream_address(s), bytes = element_bytes(s->element);
+    next_access(s);
+    for (u32 c = 0; c < W; c++) {
+        u32 word = am_word(address);
+        switch (s->element) {
+        case ELEMENT_INT8:
+            lanes[c] = (s8)word;
+            break;
+        case ELEMENT_UINT8:
+            lanes[c] = (u8)word;
+            break;
+        case ELEMENT_INT16:
+            lanes[c] = (s16)word;
+            break;
+        case ELEMENT_UINT16:
+            lanes[c] = (u16)word;
+            break;
+        default:
+            lanes[c] = (s32)word;
+            if (W >= 8 && bytes == 8)
+                lanes[c] = wrap((u64)am_word(address + 4) << 32 | word);
+        }
+        if (!s->splat)
+            address += bytes;
+    }
+    for (u32 c = W / bytes; !s->splat && c < W; c++)
+        lanes[c] = 0;
+}
+
+/* Waits for the array, while the other units go on. */
+static void take_sums(s64 *lanes)
+{
+    while (!accumulators.waiting)
+        let_move(UNIT_VECTOR);
+    for (u32 c = 0; c < W; c++)
+        lanes[c] = accumulators.vectors[accumulators.first][c];
+    accumulators.waiting--;
+    if (++accumulators.first == QUEUE_VECTORS)
+        accumulators.first = 0;
+}
+
+static void fetch(s64 *lanes, u32 source, u32 index, u32 slot, s32 constant)
+{
+    switch (source) {
+    case SOURCE_LOAD:
+        load_lanes(lanes, &vector.streams[index & 3]);
+        break;
+    case SOURCE_ARRAY:
+        take_sums(lanes);
+        break;
+    case SOURCE_REGISTER:
+        for (u32 c = 0; c < W; c++)
+            lanes[c] = (s64)((u64)(s16)vector.register_high[index][slot][c] << 32 | vector.register_low[index][slot][c]);
+        break;
+    default:
+        for (u32 c = 0; c < W; c++)
+            lanes[c] = constant;
+    }
+}
+
+static void store_lanes(const u32 *go, const s64 *lanes)
+{
+    struct stream *s = &vector.streams[STORE_STREAM];
+    u32 address = stream_address(s), bytes = element_bytes(s->element);
+    u32 stored = s->index[0] == s->turns[0] ? VECTOR_GO_tail_lanes(go) : VECTOR_GO_lanes(go);
+    next_access(s);
+    for (u32 c = 0; c < stored && c < W; c++) {
+        s64 lane = lanes[c];
+        for (u32 k = 0; k < bytes; k++, lane >>= 8)
+            AM[address++ & AM_MASK] = lane;
+    }
+}
+
+/* What a source has that is the same in all lanes and slots. */
+static s32 constant_of(u32 source, s32 immediate, u32 turn)
+{
+    return source == SOURCE_IMMEDIATE ? immediate : source == SOURCE_ITERATION ? (s32)turn : 0;
+}
+
+/* Micro-op `number` on `slots` slots. */
+static void execute(const u32 *go, u32 number, u32 slots, u32 turn)
+{
+    const u32 *i = vector.uops[number], *bounds = vector.bounds[number];
+    u32 a_source = VECTOR_UOP_a_source(i), b_source = VECTOR_UOP_b_source(i), index = VECTOR_UOP_destination(i);
+    s32 immediate = VECTOR_BOUNDS_immediate(bounds);
+    uop.op = VECTOR_UOP_op(i);
+    uop.bias = VECTOR_UOP_bias(i);
+    uop.per_channel = VECTOR_UOP_per_channel(i);
+    uop.round = VECTOR_UOP_round(i);
+    uop.clamp = VECTOR_UOP_clamp(i);
+    uop.wrap32 = VECTOR_UOP_wrap32(i);
+    uop.shift = VECTOR_UOP_shift(i);
+    uop.a_zp = VECTOR_UOP_a_zp(i);
+    uop.out_zp = VECTOR_UOP_out_zp(i);
+    uop.multiplier = VECTOR_UOP_multiplier(i);
+    uop.low = VECTOR_BOUNDS_low(bounds);
+    uop.high = VECTOR_BOUNDS_high(bounds);
+    for (u32 slot = 0; slot < slots; slot++) {
+        s64 a[W], b[W];
+        fetch(a, a_source, VECTOR_UOP_a_index(i), slot, constant_of(a_source, immediate, turn));
+        fetch(b, b_source, VECTOR_UOP_b_index(i), slot, constant_of(b_source, immediate, turn));
+        for (u32 c = 0; c < W; c++) {
+            a[c] = operate(a[c], b[c], c);
+            if (!VECTOR_UOP_to_memory(i)) {
+                vector.register_high[index][slot][c] = (u64)a[c] >> 32;
+                vector.register_low[index][slot][c] = a[c];
+            }
+        }
+        if (VECTOR_UOP_to_memory(i))
+            store_lanes(go, a);
+    }
+}
+
+static u32 is_legal_go(const u32 *go)
+{
+    u32 indexed = 0, uops = VECTOR_GO_uops(go), slots = VECTOR_GO_slots(go), end = VECTOR_GO_body_end(go);
+    for (struct stream *s = vector.streams; s <= vector.streams + STORE_STREAM; s++)
+        if (s->indexed)
+            indexed += s->turns[1] < vector.offsets_count ? 1 : 2;
+    return VECTOR_GO_vectors(go) && slots && slots <= VECTOR_SLOTS && uops && uops <= VECTOR_UOPS &&
+           VECTOR_GO_repeats(go) && VECTOR_GO_body_start(go) <= end && end <= uops && indexed <= 1;
+}
+
+static void vector_go(const u32 *go)
+{
+    u32 start = VECTOR_GO_body_start(go), end = VECTOR_GO_body_end(go), slots = VECTOR_GO_slots(go);
+    for (struct stream *s = vector.streams; s <= vector.streams + STORE_STREAM; s++) {
+        s->at = s->address;
+        clear(s->index, sizeof s->index);
+    }
+    for (u32 left = VECTOR_GO_vectors(go), first = 1; left; left -= slots, first = 0) {
+        if (slots > left)
+            slots = left;
+        if (!first && VECTOR_GO_next_params(go))
+            load_params();
+        for (u32 number = 0, turn = 0; number < VECTOR_GO_uops(go);) {
+            execute(go, number, slots, number >= start && number < end ? turn : 0);
+            number++;
+            if (number == end && start < end && ++turn < VECTOR_GO_repeats(go))
+                number = start;
+        }
+    }
+}
+
+static u32 is_legal_operand(u32 source, u32 index)
+{
+    return source <= SOURCE_ITERATION && !(source == SOURCE_LOAD && index >= STORE_STREAM) &&
+           !(source == SOURCE_REGISTER && index >= VECTOR_REGISTERS);
+}
+
+static u32 is_legal_uop(const u32 *i)
+{
+    u32 a_source = VECTOR_UOP_a_source(i), b_source = VECTOR_UOP_b_source(i);
+    return VECTOR_UOP_index(i) < VECTOR_UOPS && VECTOR_UOP_op(i) <= OP_TABLE16 && b_source != SOURCE_ARRAY &&
+           !(a_source == SOURCE_LOAD && b_source == SOURCE_LOAD) &&
+           (VECTOR_UOP_to_memory(i) || VECTOR_UOP_destination(i) < VECTOR_REGISTERS) &&
+           is_legal_operand(a_source, VECTOR_UOP_a_index(i)) && is_legal_operand(b_source, VECTOR_UOP_b_index(i));
+}
+
+static u32 vector_step(const u32 *i, u32 pc)
+{
+    u32 legal = 1, d;
+    struct stream *s = &vector.streams[VECTOR_STREAM_stream(i)];
+    switch (opcode(i)) {
+    case VECTOR_UOP:
+        legal = is_legal_uop(i);
+        if (legal)
+            vector.uops[VECTOR_UOP_index(i)] = i;
+        break;
+    case VECTOR_BOUNDS:
+        legal = VECTOR_BOUNDS_index(i) < VECTOR_UOPS;
+        if (legal)
+            vector.bounds[VECTOR_BOUNDS_index(i)] = i;
+        break;
+    case VECTOR_STREAM:
+        legal = VECTOR_STREAM_element(i) <= (W < 8 ? ELEMENT_INT32 : ELEMENT_INT48);
+        s->address = VECTOR_STREAM_address(i);
+        s->element = VECTOR_STREAM_element(i);
+        s->splat = VECTOR_STREAM_splat(i);
+        s->indexed = VECTOR_STREAM_indexed(i);
+        break;
+    case VECTOR_DIMS:
+        d = VECTOR_DIMS_pair(i) * 2;
+        legal = d < STREAM_DIMS && VECTOR_DIMS_count_low(i) && VECTOR_DIMS_count_high(i);
+        if (legal) {
+            s->turns[d] = VECTOR_DIMS_count_low(i) - 1;
+            s->turns[d + 1] = VECTOR_DIMS_count_high(i) - 1;
+            s->strides[d] = VECTOR_DIMS_stride_low(i);
+            s->strides[d + 1] = VECTOR_DIMS_stride_high(i);
+        }
+        break;
+    case VECTOR_PARAM:
+        vector.params = i;
+        vector.params_end = VECTOR_PARAM_address(i);
+        load_params();
+        break;
+    case VECTOR_TABLE:
+        legal = VECTOR_TABLE_entries(i) == 256 || VECTOR_TABLE_entries(i) == 512;
+        for (u32 k = 0; legal && k < VECTOR_TABLE_entries(i); k++)
+            vector.table[k] = am_word(VECTOR_TABLE_address(i) + 4 * k);
+        break;
+    case VECTOR_GO:
+        legal = is_legal_go(i);
+        if (legal)
+            vector_go(i);
+        break;
+    case VECTOR_MARK:
+        mark(VECTOR_MARK_layer(i));
+        break;
+    case VECTOR_OFFSETS:
+        vector.offsets_count = VECTOR_OFFSETS_count(i);
+        legal = vector.offsets_count && vector.offsets_count <= OFFSETS_MAX;
+        for (u32 k = 0; legal && k < vector.offsets_count; k++)
+            vector.offsets[k] = am_word(VECTOR_OFFSETS_address(i) + 4 * k);
+        break;
+    default: /* VECTOR_TEST */
+        sequencer.flag = AM[VECTOR_TEST_address(i) & AM_MASK] != 0;
+    }
+    if (!legal)
+        fail(ERROR_ILLEGAL, UNIT_VECTOR, pc);
+    return DONE;
+}
+
+static void vector_reset(void)
+{
+    clear(&vector, sizeof vector);
+    vector.params = no_instruction;
+    for (u32 k = 0; k < VECTOR_UOPS; k++)
+        vector.uops[k] = vector.bounds[k] = no_instruction;
+}
