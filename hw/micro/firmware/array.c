@@ -159,12 +159,22 @@ static u32 array_go(const u32 *go, u32 pc)
     return DONE;
 }
 
+/* Brings an advance `x` from the start of image row `y` into its row. The core has no division. */
+static void into_row(s32 *x, s32 *y)
+{
+    s32 width = ARRAY_WINDOW_width(array.window);
+    while (*x < 0 || *x >= width) {
+        s32 rows = *x < 0 ? -1 : 1;
+        *y += rows;
+        *x -= rows * width;
+    }
+}
+
 /* What the chain of rows sums up for the advance that is `x` pixels behind the start of image row `y`. */
 static void tap_sums(s32 *sums, u32 first_tap, u32 group_rows, u32 position, s32 x, s32 y)
 {
     const u32 *depthwise = array.depthwise, *window = array.window;
     u32 delay = 0, group = 0, rows = group_rows, is_paired = ARRAY_DEPTHWISE_paired(depthwise);
-    s32 width = ARRAY_WINDOW_width(window);
     clear(sums, sizeof accumulators.sums[0]);
     for (u32 row = 0; row < ROWS; row++, rows--) {
         if (!rows && group < LINE_GROUPS - 1) {
@@ -181,10 +191,7 @@ static void tap_sums(s32 *sums, u32 first_tap, u32 group_rows, u32 position, s32
         if (position < back)
             continue;
         s32 px = x - back, iy = y;
-        for (; px < 0; px += width)
-            iy--;
-        for (; px >= width; px -= width)
-            iy++;
+        into_row(&px, &iy);
         u32 address = ARRAY_INPUT_address(array.input) + px * ARRAY_WINDOW_x_step(window) +
                       iy * ARRAY_WINDOW_y_step_bytes(window) +
                       (is_second ? ARRAY_WINDOW_y_step_bytes(window) >> 1 : 0);
@@ -242,8 +249,7 @@ static u32 depthwise_go(const u32 *go, u32 pc)
             break;
         array.position += line;
         array.x += line;
-        for (s32 width = ARRAY_WINDOW_width(array.window); array.x >= width; array.x -= width)
-            array.iy++;
+        into_row(&array.x, &array.iy);
     }
     array.active = 0;
     return DONE;

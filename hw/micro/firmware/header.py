@@ -148,7 +148,8 @@ def _registers() -> str:
             written[register.offset // 4 // WORD_BITS] |= 1 << register.offset // 4 % WORD_BITS
     words = ", ".join(f"0x{word:08X}" for word in written)
     return (
-        f"{offsets}{resets}#define REGISTERS_BYTES {REGISTERS_BYTES}\n"
+        f"{offsets}{resets}"
+        f"#define REGISTERS_BYTES {REGISTERS_BYTES}\n#define REGISTERS_END {REGISTERS[-1].offset + 4}\n"
         "/* Bit n: the host writes the register at offset 4 * n. */\n"
         f"static const uint32_t host_registers[] = {{{words}}};\n"
     )

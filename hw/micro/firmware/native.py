@@ -15,8 +15,6 @@ from tosaic.hw.csr_map import REGISTER
 from .header import machine_header
 
 SOURCES = pathlib.Path(__file__).parent
-NATIVE_MARKS = 1024
-"""Layer marks that a native build keeps."""
 MOVES_MAX = 1 << 24
 """Steps of units and sequencer after which a run is given up: a loop that does not end."""
 
@@ -31,7 +29,7 @@ class NativeRun:
     unit: int
     pc: int
     marks: tuple[int, ...]
-    """Layer numbers of the marks, in order."""
+    """Layer numbers of the marks, in order; there is room for a few only."""
 
 
 class NativeFirmware:
@@ -43,7 +41,7 @@ class NativeFirmware:
             path = pathlib.Path(folder)
             (path / "machine.h").write_text(machine_header(config, native=True))
             compiler = [os.environ.get("CC", "cc"), "-O1", "-std=gnu11", "-fno-strict-aliasing", "-fwrapv"]
-            options = ["-shared", "-fPIC", "-DNATIVE", f"-DMARKS={NATIVE_MARKS}", f"-I{path}"]
+            options = ["-shared", "-fPIC", "-DNATIVE", f"-I{path}"]
             warnings = ["-Wall", "-Wextra", "-Werror"]
             library = path / "firmware.so"
             subprocess.run(

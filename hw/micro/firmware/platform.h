@@ -63,7 +63,7 @@ _Noreturn static void stop(void)
 }
 #endif
 
-_Noreturn static void fail(u32 code, u32 unit, u32 pc)
+__attribute__((noinline)) _Noreturn static void fail(u32 code, u32 unit, u32 pc)
 {
     REGISTER(CSR_ERROR) = code | unit << 8;
     REGISTER(CSR_PC) = pc;

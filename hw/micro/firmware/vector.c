@@ -1,11 +1,11 @@
 /* VECTOR: micro-programs on vectors of W lanes. */
 
 struct stream {
-    u32 address, element, splat, indexed;
-    u16 turns[STREAM_DIMS]; /* left after the first one */
+    u32 address, at; /* of the first access; of the next one, without its offset */
     s32 strides[STREAM_DIMS];
-    u32 at; /* address of the next access, without its offset */
+    u16 turns[STREAM_DIMS]; /* after the first one */
     u16 index[STREAM_DIMS];
+    u8 element, splat, indexed;
 };
 
 static struct {
@@ -79,7 +79,7 @@ static s64 scale(s64 x, s32 multiplier, u32 shift, u32 twice)
 }
 
 /* The result of lane `c`. */
-static s64 operate(s64 a, s64 b, u32 c)
+__attribute__((noinline)) static s64 operate(s64 a, s64 b, u32 c)
 {
     s64 x = wrap(a - uop.a_zp + (uop.bias ? vector.bias[c] : 0)), y = x;
     u32 count = (u32)b & 63, entry;
@@ -240,7 +240,7 @@ static s32 constant_of(u32 source, s32 immediate, u32 turn)
 }
 
 /* Micro-op `number` on `slots` slots. */
-static void execute(const u32 *go, u32 number, u32 slots, u32 turn)
+__attribute__((noinline)) static void execute(const u32 *go, u32 number, u32 slots, u32 turn)
 {
     const u32 *i = vector.uops[number], *bounds = vector.bounds[number];
     u32 a_source = VECTOR_UOP_a_source(i), b_source = VECTOR_UOP_b_source(i), index = VECTOR_UOP_destination(i);

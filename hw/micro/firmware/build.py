@@ -1,0 +1,75 @@
+"""Compiles the firmware for the core, with the C compiler that the Python package ziglang brings."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from tosaic.hw.config import Config
+
+from ..memory_map import ROM_BASE, ROM_BYTES, MemoryMap
+from ..packages import find_package
+from .header import machine_header
+
+SOURCES = pathlib.Path(__file__).parent
+PACKAGE = "ziglang"
+STACK_BYTES = 600
+"""What the deepest calls take: VECTOR, that waits for the array while the array computes."""
+
+_MACHINE = ["-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+c+zmmul"]
+_LANGUAGE = ["-std=gnu11", "-ffreestanding", "-fno-strict-aliasing", "-fwrapv", "-fno-sanitize=all"]
+_CODE = ["-Os", "-nostdlib", "-Wall", "-Wextra", "-Werror"]
+
+_LAYOUT = """\
+ENTRY(_start)
+rom_base = {rom_base};
+data_base = {data_base};
+stack_top = {stack_top};
+SECTIONS
+{{
+    . = rom_base;
+    .text : {{ *(.text.start) *(.text .text.* .rodata .rodata.* .srodata .srodata.* .data .data.* .sdata .sdata.*) }}
+    ASSERT(. <= rom_base + {rom_bytes}, "the firmware does not fit into the block RAM")
+    . = data_base;
+    .bss (NOLOAD) : {{ *(.bss .bss.* .sbss .sbss.* COMMON) }}
+    ASSERT(. + {stack_bytes} <= stack_top, "variables and stack do not fit into the RAM")
+    /DISCARD/ : {{ *(.comment) *(.eh_frame*) *(.riscv.attributes) *(.note*) }}
+}}
+"""
+
+
+class FirmwareError(Exception):
+    """The firmware does not compile or does not fit; the message is the compiler's."""
+
+
+def build_firmware(config: Config) -> bytes:
+    """What the core's block RAM holds from ROM_BASE on: code and constants, whole words, at most ROM_BYTES.
+
+    PackageMissing where the compiler is not installed; FirmwareError where code or data do not fit. The compiler
+    caches what it compiled.
+    """
+    find_package(PACKAGE)
+    places = MemoryMap(config)
+    layout = _LAYOUT.format(
+        rom_base=ROM_BASE,
+        rom_bytes=ROM_BYTES,
+        data_base=places.data_base,
+        stack_top=places.registers_base,
+        stack_bytes=STACK_BYTES,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder)
+        (path / "machine.h").write_text(machine_header(config))
+        (path / "layout.ld").write_text(layout)
+        sources = ["-I.", str(SOURCES / "firmware.c")]
+        _zig(path, "cc", *_MACHINE, *_LANGUAGE, *_CODE, *sources, "-Wl,-T,layout.ld", "-o", "firmware.elf")
+        _zig(path, "objcopy", "-O", "binary", "-j", ".text", "firmware.elf", "firmware.bin")
+        image = (path / "firmware.bin").read_bytes()
+    return image + bytes(-len(image) % 4)
+
+
+def _zig(folder: pathlib.Path, *arguments: str) -> None:
+    command = [sys.executable, "-m", PACKAGE, *arguments]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if result.returncode:
+        raise FirmwareError(result.stderr.strip())
