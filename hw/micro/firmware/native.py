@@ -28,8 +28,8 @@ class NativeRun:
     code: int
     unit: int
     pc: int
-    marks: tuple[int, ...]
-    """Layer numbers of the marks, in order; there is room for a few only."""
+    layers: tuple[int, ...]
+    """Of the marks, in order; there is room for a few only."""
 
 
 class NativeFirmware:

@@ -93,20 +93,20 @@ static u32 dispatch(void)
     return 1;
 }
 
-/* Ends a run in which nothing moves any more: to blame is the first unit that waits for a semaphore, else ARRAY whose
- * vectors nobody takes, else VECTOR, which gets none. */
+/* Ends a run in which nothing moves any more: to blame is the first unit that waits for a semaphore, else the first
+ * that does not come to an end. */
 static void stuck(void)
 {
-    u32 waiting = 0, unit = accumulators.waiting ? UNIT_ARRAY : UNIT_VECTOR;
-    for (u32 other = UNIT_STORE; other; other--)
-        if (sequencer.behind >> other & 1 && !(sequencer.program[sequencer.cursor[other] * 4] & 15)) {
+    u32 busy = sequencer.behind, waiting = 0, unit = UNIT_LOAD;
+    for (u32 other = UNIT_LOAD; other <= UNIT_STORE; other++)
+        if (busy >> other & 1 && !(sequencer.program[sequencer.cursor[other] * 4] & 15))
             waiting |= 1 << other;
-            unit = other;
-        }
-    u32 busy = sequencer.behind & ~waiting;
+    busy &= ~waiting;
     if (accumulators.waiting)
         busy |= 1 << UNIT_ARRAY;
     REGISTER(CSR_UNITS) = (busy | waiting << 8 | waiting << 16) >> 1;
+    while (!((waiting ? waiting : busy) >> unit & 1))
+        unit++;
     if (!REGISTER(CSR_WATCHDOG))
         hang();
     fail(ERROR_WATCHDOG, unit, REGISTER(CSR_LOAD_PC - 4 + unit * 4));

@@ -1,0 +1,32 @@
+"""The firmware for the core: it fits, and what does not fit is refused."""
+
+import pytest
+
+from tosaic.hw.config import CONFIGS
+from tosaic.hw.micro.firmware import build
+from tosaic.hw.micro.firmware.build import FirmwareError, build_firmware
+from tosaic.hw.micro.firmware.header import machine_header
+from tosaic.hw.micro.memory_map import ROM_BYTES
+
+
+def test_it_fits_and_is_the_same_each_time():
+    image = build_firmware(CONFIGS["nano"])
+    assert len(image) % 4 == 0 and 4096 < len(image) <= ROM_BYTES
+    assert build_firmware(CONFIGS["nano"]) == image
+
+
+def test_too_small_a_rom(monkeypatch):
+    monkeypatch.setattr(build, "ROM_BYTES", 4096)
+    with pytest.raises(FirmwareError, match="the firmware does not fit into the block RAM"):
+        build_firmware(CONFIGS["nano"])
+
+
+def test_too_small_a_ram(monkeypatch):
+    monkeypatch.setattr(build, "STACK_BYTES", 4096)
+    with pytest.raises(FirmwareError, match="variables and stack do not fit into the RAM"):
+        build_firmware(CONFIGS["nano"])
+
+
+def test_no_decoder_for_compressed_weights():
+    with pytest.raises(ValueError, match="cabac_engines must be 0"):
+        machine_header(CONFIGS["base"])
