@@ -24,6 +24,13 @@ class Family(enum.Enum):
         return self in (Family.ZYNQ7, Family.ULTRASCALE)
 
 
+class Implementation(enum.Enum):
+    """What executes the instruction set."""
+
+    ARRAY = "array"  # the machine of hw.top
+    MICRO = "micro-coded"  # a small core with firmware, hw.micro: exact, slow, small
+
+
 @dataclasses.dataclass(frozen=True)
 class Capacity:
     """What the part has."""
@@ -52,8 +59,10 @@ class Board:
     platform: str = ""
     """module:class in amaranth_boards; empty where the vendor's processor system takes the pins."""
     memory_bytes: int = 0
-    """Of on-chip external memory; 0 where the processor's memory is used."""
+    """Of on-chip external memory; 0 where the processor's memory is used. Of a micro-coded machine: what its memory map
+    leaves."""
     baud: int = 0
+    implementation: Implementation = Implementation.ARRAY
     leds: tuple[str, ...] = ()
     """Resources that show busy, link and interrupt."""
     notes: str = ""

@@ -1,6 +1,6 @@
-"""1BitSquared iCEBreaker: iCE40 UP5K, external memory in SPRAM."""
+"""1BitSquared iCEBreaker: iCE40 UP5K, too small for the array machine; external memory in SPRAM."""
 
-from .board import Board, Capacity, Family
+from .board import Board, Capacity, Family, Implementation
 
 ICEBREAKER = Board(
     name="icebreaker",
@@ -10,10 +10,11 @@ ICEBREAKER = Board(
     capacity=Capacity(lut=5_280, ff=5_280, dsp=8, ram_kbit=30 * 4 + 4 * 256),
     config="nano",
     clock_hz=12e6,
-    memory="64 KiB SPRAM",
+    memory="72 KiB SPRAM",
     transport="serial:///dev/ttyUSB1?baud=500000",
     platform="icebreaker:ICEBreakerPlatform",
-    memory_bytes=64 << 10,
+    memory_bytes=72 << 10,
     baud=500_000,
+    implementation=Implementation.MICRO,
     leds=("led_g", "led_r"),
 )

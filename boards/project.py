@@ -8,7 +8,7 @@ from tosaic.hw.top import VERILOG_NAME, VerilogTop
 from tosaic.hw.verilog import convert, convert_text
 
 from .board import Board, Family
-from .serial_board import SerialBoard
+from .serial_board import SerialBoard, board_sources
 from .vivado import serial_script, zynq_script
 
 
@@ -23,14 +23,14 @@ class Project:
 
 
 def make_project(board: Board) -> Project:
-    """ImportError where amaranth-boards is needed and missing."""
+    """ImportError where amaranth-boards, or what a micro-coded machine needs, is missing."""
     if board.family.has_processor:
         modules = convert(VerilogTop(get_config(board.config)), VERILOG_NAME)
         return Project(board, VERILOG_NAME, modules, {"build.tcl": zynq_script(board)})
     top = "top"
     plan = board.make_platform().build(SerialBoard(board), name=top, do_build=False, debug_verilog=True)
     texts = {name: text.decode() if isinstance(text, bytes) else text for name, text in plan.files.items()}
-    modules = convert_text(texts[f"{top}.debug.v"], top)
+    modules = convert_text(texts[f"{top}.debug.v"], top) | board_sources(board)
     suffix = {Family.ECP5: "lpf", Family.ICE40: "pcf", Family.XILINX7: "xdc"}[board.family]
     files = {f"{top}.{suffix}": _constraints(texts[f"{top}.{suffix}"])}
     if board.family is Family.XILINX7:

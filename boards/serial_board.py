@@ -6,22 +6,45 @@ from amaranth.hdl import Elaboratable, Module
 from amaranth.lib import io
 
 from tosaic.hw.config import get_config
+from tosaic.hw.micro.core import MODULE, core_verilog
+from tosaic.hw.micro.firmware.build import build_firmware
 
-from .board import Board, Family
+from .board import Board, Implementation
 from .clocks import add_clock
-from .soc import BoardTop
+from .soc import BoardTop, MicroBoardTop
 
 
-def board_top(board: Board) -> BoardTop:
-    """The part of a serial board that knows no pins: what virtual boards simulate."""
+def board_top(board: Board) -> BoardTop | MicroBoardTop:
+    """The part of a serial board that knows no pins: what virtual boards simulate.
+
+    PackageMissing where a micro-coded machine's core or the compiler of its firmware is not installed."""
+    if board.implementation is Implementation.MICRO:
+        return _micro_top(board)
     return BoardTop(
         get_config(board.config),
         memory_bytes=board.memory_bytes,
         clock_hz=board.clock_hz,
         baud=board.baud,
         name=board.name,
-        single_port=board.family is Family.ICE40,
     )
+
+
+def board_sources(board: Board) -> dict[str, str]:
+    """Verilog by module name that `board_top` needs beside its own; PackageMissing as there."""
+    return {MODULE: core_verilog()} if board.implementation is Implementation.MICRO else {}
+
+
+def _micro_top(board: Board) -> MicroBoardTop:
+    config = get_config(board.config)
+    top = MicroBoardTop(
+        config, build_firmware(config), clock_hz=board.clock_hz, baud=board.baud, name=board.name
+    )
+    if top.identity.memory_bytes != board.memory_bytes:
+        raise ValueError(
+            f"memory_bytes of {board.name} must be what {config.name} leaves, {top.identity.memory_bytes}, "
+            f"not {board.memory_bytes}"
+        )
+    return top
 
 
 class SerialBoard(Elaboratable):

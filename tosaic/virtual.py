@@ -5,11 +5,12 @@ import pathlib
 import urllib.parse
 from collections.abc import Mapping
 
-from tosaic.boards.board import Board
+from tosaic.boards.board import Board, Implementation
 from tosaic.boards.catalogue import BOARDS
 from tosaic.compiler.ir.errors import InputError
 from tosaic.driver.transports import BridgeTransport, Transport
 from tosaic.hw.config import get_config
+from tosaic.hw.micro.packages import PackageMissing, package_versions
 from tosaic.sim.board import BoardRtl, BoardSimulator, VirtualLine
 
 BIT_CYCLES = 4
@@ -28,17 +29,21 @@ def open_board(name: str) -> BoardSimulator:
     def verilog() -> str:
         from amaranth.back import verilog as back
 
-        from tosaic.boards.serial_board import board_top
+        from tosaic.boards.serial_board import board_sources, board_top
         from tosaic.hw.memory.simulation import VERILOG, SimulationPlatform
 
         text = back.convert(board_top(board), name="board", emit_src=False, platform=SimulationPlatform())
-        return text + VERILOG
+        return "".join((text, VERILOG, *board_sources(board).values()))
 
     import tosaic.boards
     import tosaic.hw
 
     folders = tuple(pathlib.Path(package.__path__[0]) for package in (tosaic.hw, tosaic.boards))
-    key = repr((board, get_config(board.config), BIT_CYCLES))
+    try:
+        versions = package_versions() if board.implementation is Implementation.MICRO else ()
+    except PackageMissing as error:
+        raise InputError(str(error)) from error
+    key = repr((board, get_config(board.config), BIT_CYCLES, versions))
     return BoardSimulator(BoardRtl(name, key, BIT_CYCLES, folders, verilog))
 
 

@@ -10,8 +10,6 @@ from tosaic.hw.config import Config
 from tosaic.hw.interfaces import AxiRead, AxiWrite
 from tosaic.hw.memory.weight import NO_COLLISION_LOGIC
 
-from .spram import SinglePortRam, has_spram
-
 RESP_OKAY, RESP_DECERR = 0, 3
 GRANULE_BYTES = 4096
 
@@ -24,18 +22,17 @@ class OnChipMemory(wiring.Component):
             two cycles after its address. Beats outside the memory are answered DECERR.
         `host`: goes before `read` and `write`. It takes the cycle of its access and the one of the answer.
 
-    With `single_port` the memory does one access per cycle, a read or a write (writes go first), and is made of iCE40's
-    SPRAM on a platform that has it; else one of each, and a read that meets a write of the same word returns undefined
+    The memory does one read and one write per cycle; a read that meets a write of the same word returns undefined
     bytes. The reset leaves the contents alone.
     """
 
-    def __init__(self, config: Config, *, memory_bytes: int, base: int = 0, single_port: bool = False):
+    def __init__(self, config: Config, *, memory_bytes: int, base: int = 0):
         if memory_bytes < GRANULE_BYTES or memory_bytes % GRANULE_BYTES:
             raise ValueError(f"memory_bytes must be a multiple of {GRANULE_BYTES}, not {memory_bytes}")
         span = 1 << (memory_bytes - 1).bit_length()
         if base % span or not 0 <= base <= (1 << 32) - span:
             raise ValueError(f"base must be a multiple of {span:#x} below 2**32, not {base:#x}")
-        self.config, self.memory_bytes, self.base, self.single_port = config, memory_bytes, base, single_port
+        self.config, self.memory_bytes, self.base = config, memory_bytes, base
         super().__init__({"read": In(AxiRead(config)), "write": In(AxiWrite(config)), "host": In(BytePort())})
 
     def _inside(self, address: Value) -> Value:
@@ -48,12 +45,12 @@ class OnChipMemory(wiring.Component):
         width = self.config.word_bytes
         lane_bits = exact_log2(width)
         depth = self.memory_bytes // width
-        address, read_data = Signal(range(depth)), Signal(8 * width)
+        read_data = Signal(8 * width)
         word = slice(lane_bits, lane_bits + (depth - 1).bit_length())
         read, write, host = self.read, self.write, self.host
 
         host_lane, host_inside = host.address[:lane_bits], Signal()
-        host_read, host_write, blocked = Signal(), Signal(), Signal()
+        host_read, host_write = Signal(), Signal()
         read_address, write_address = Signal(32), Signal(32)
         left = Signal(8)
         reading, free, issue = Signal(), Signal(), Signal()
@@ -67,11 +64,9 @@ class OnChipMemory(wiring.Component):
             free.eq(~read.rvalid | read.rready),
             read_inside.eq(self._inside(read_address)),
             write_inside.eq(self._inside(write_address)),
-            # One port: the host before the accelerator, writes before reads.
-            blocked.eq((host_write | take) if self.single_port else 0),
-            issue.eq(reading & free & ~host_read & ~blocked),
+            issue.eq(reading & free & ~host_read),
             take.eq(writing & write.wvalid & write.wready),
-            write.wready.eq(writing & ~host_write & ~(host_read if self.single_port else 0)),
+            write.wready.eq(writing & ~host_write),
             read.arready.eq(~reading),
             read.rdata.eq(read_data),
             host.read_data.eq(read_data.word_select(answered_lane, 8)),
@@ -85,30 +80,18 @@ class OnChipMemory(wiring.Component):
             m.d.comb += write_mask.eq(1 << host_lane)
         with m.Elif(take & write_inside):
             m.d.comb += write_mask.eq(write.wstrb)
-        m.d.comb += address.eq(Mux(host_write | take, write_word, read_word))
-        if has_spram(platform) and self.single_port:
-            m.submodules.words = words = SinglePortRam(width, depth)
-            m.d.comb += [
-                words.enable.eq(host_read | issue | host_write | take),
-                words.write.eq(host_write | take),
-                words.address.eq(address),
-                words.write_data.eq(write_data),
-                words.mask.eq(write_mask),
-                read_data.eq(words.data),
-            ]
-        else:
-            m.submodules.words = words = memory.Memory(
-                shape=unsigned(8 * width), depth=depth, init=[], attrs=NO_COLLISION_LOGIC
-            )
-            writer, reader = words.write_port(granularity=8), words.read_port()
-            m.d.comb += [
-                reader.addr.eq(address if self.single_port else read_word),
-                reader.en.eq(host_read | issue),
-                read_data.eq(reader.data),
-                writer.addr.eq(address if self.single_port else write_word),
-                writer.data.eq(write_data),
-                writer.en.eq(write_mask),
-            ]
+        m.submodules.words = words = memory.Memory(
+            shape=unsigned(8 * width), depth=depth, init=[], attrs=NO_COLLISION_LOGIC
+        )
+        writer, reader = words.write_port(granularity=8), words.read_port()
+        m.d.comb += [
+            reader.addr.eq(read_word),
+            reader.en.eq(host_read | issue),
+            read_data.eq(reader.data),
+            writer.addr.eq(write_word),
+            writer.data.eq(write_data),
+            writer.en.eq(write_mask),
+        ]
 
         m.d.sync += [
             host.done.eq(host_read | host_write),

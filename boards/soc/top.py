@@ -21,8 +21,8 @@ BLINK_SECONDS = 0.05
 class BoardTop(wiring.Component):
     """Accelerator, on-chip external memory and UART bridge, all in the domain `sync` of `clock_hz`.
 
-    `memory_bytes`: external memory made of on-chip RAM, a multiple of 4096. `single_port`: of RAM with one port, like
-    iCE40's SPRAM. `data_bytes`: the bridge's buffer, the most a frame carries. `name`: what the bridge says it is.
+    `memory_bytes`: external memory made of on-chip RAM, a multiple of 4096.
+    `data_bytes`: the bridge's buffer, the most a frame carries. `name`: what the bridge says it is.
 
     Ports:
         `uart_rx`, `uart_tx`: the line to the host, 8N1 at `baud`; `uart_rx` is synchronised here.
@@ -39,16 +39,13 @@ class BoardTop(wiring.Component):
         clock_hz: float,
         baud: int,
         name: str = "tosaic",
-        single_port: bool = False,
         data_bytes: int = 1024,
     ):
         self.config = config
         self.bit_cycles = bit_cycles(clock_hz, baud)
         self.blink_cycles = max(round(BLINK_SECONDS * clock_hz), 1)
         self.identity = Identity(name, MEMORY_BASE, memory_bytes, round(clock_hz), data_bytes)
-        self.memory = OnChipMemory(
-            config, memory_bytes=memory_bytes, base=MEMORY_BASE, single_port=single_port
-        )
+        self.memory = OnChipMemory(config, memory_bytes=memory_bytes, base=MEMORY_BASE)
         super().__init__(
             {
                 "uart_rx": In(1, init=1),

@@ -1,13 +1,14 @@
 """The core of the micro-coded machine: picorv32, whose Verilog comes from a package."""
 
+import re
+
 from amaranth.hdl import ClockSignal, Const, Instance, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .coprocessor import CoprocessorPort
-from .packages import find_package
+from .packages import CORE, find_package
 
-PACKAGE = "pythondata-cpu-picorv32"
 MODULE = "picorv32"
 _OPTIONS = {
     "ENABLE_COUNTERS": 0,
@@ -24,8 +25,11 @@ _OPTIONS = {
 
 
 def core_verilog() -> str:
-    """The core's Verilog, module `picorv32`; PackageMissing where its package is not installed."""
-    return (find_package(PACKAGE) / "verilog" / f"{MODULE}.v").read_text()
+    """The core's Verilog, module `picorv32`; PackageMissing where its package is not installed.
+
+    Without its time scale: Verilator warns where one module has one and others have not."""
+    text = (find_package(CORE) / "verilog" / f"{MODULE}.v").read_text()
+    return re.sub(r"^`timescale .*\n", "", text, flags=re.MULTILINE)
 
 
 class CoreBus(wiring.Signature):

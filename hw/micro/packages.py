@@ -1,8 +1,11 @@
 """Packages that only this machine needs."""
 
+import importlib.metadata
 import importlib.util
 import pathlib
 
+CORE = "pythondata-cpu-picorv32"
+COMPILER = "ziglang"
 HINT = "pip install 'tosaic[boards]'"
 
 
@@ -16,3 +19,10 @@ def find_package(name: str) -> pathlib.Path:
     if found is None or found.origin is None:
         raise PackageMissing(f"the Python package {name} is missing; {HINT}")
     return pathlib.Path(found.origin).parent
+
+
+def package_versions() -> tuple[str, ...]:
+    """Of the core and of the compiler; PackageMissing where one of them is not installed."""
+    for name in (CORE, COMPILER):
+        find_package(name)
+    return tuple(importlib.metadata.version(name) for name in (CORE, COMPILER))

