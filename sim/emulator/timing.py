@@ -17,7 +17,7 @@ from .events import Process
 from .timing_array import ArrayUnit
 from .timing_dma import LoadUnit, StoreUnit
 from .timing_parts import (
-    ADDRESS_CYCLES,
+    FETCH_ADDRESS_CYCLES,
     FETCH_AHEAD_INSTRUCTIONS,
     FETCH_BURST_BYTES,
     FETCH_CYCLES,
@@ -146,11 +146,10 @@ class _Machine:
             count = min(count, self._trace.program_instructions - self._position)
             if not self._fetching or not count or len(self._arrivals) + count > FETCH_AHEAD_INSTRUCTIONS:
                 yield self._changed
-                yield timeline.now + 1
                 continue
             beats = -(-(start % word + count * INSTRUCTION_BYTES) // word)
             fabric.counters["fetch_beats"] += beats
-            _, end = fabric.reads.transfer(beats, ADDRESS_CYCLES)
+            _, end = fabric.reads.transfer(beats, FETCH_ADDRESS_CYCLES)
             for number in range(count):
                 beats_after = (count - 1 - number) * INSTRUCTION_BYTES // word
                 self._arrivals.append(end - int(beats_after * fabric.reads.beat_cycles) + FETCH_CYCLES)

@@ -32,6 +32,8 @@ from .timing_parts import (
 _READ_AHEAD_CYCLES = 2
 _ISSUE_CYCLES = 2
 """From a GO or SIGNAL at the head of the queue to its first burst's issue, or to the token at the earliest."""
+_KEPT_BEATS = 1
+"""Beats that wait for LOAD on the bus and behind it, and do not hold up those after them."""
 _RETIRE_CYCLES = 2
 """From a beat on the bus to room for another one."""
 
@@ -220,13 +222,18 @@ class LoadUnit:
         start = max(burst.first, self._clock)
         burst.first, burst.end = start, start + bus_cycles
         if command.opcode == Opcode.LOAD_GO and command.space == Space.AM:
-            bank, checked, refused = self._writes.bank(local), start, 0
+            bank, checked, refused, lost = self._writes.bank(local), start, 0.0, 0.0
+            # A bus that brings less than a beat per cycle makes good what fits into the buffers on the way.
+            kept = _KEPT_BEATS * fabric.reads.beat_cycles if fabric.reads.beat_cycles > 1 else 0.0
             while checked < burst.end:
                 # What the vector unit writes until then is only known then.
                 yield max(burst.end - 1, timeline.now)
-                refused += self._writes.cycles(checked, burst.end, bank)
-                checked, burst.end = burst.end, max(burst.end, start + burst.beats + refused)
-            fabric.counters["load_stall_am"] += refused
+                pieces = self._writes.pieces(checked, burst.end, bank)
+                refused += sum(pieces)
+                lost += sum(max(piece - kept, 0) for piece in pieces)
+                checked = burst.end
+                burst.end = max(burst.end, start + round(max(bus_cycles + lost, burst.beats + refused)))
+            fabric.counters["load_stall_am"] += round(refused)
             fabric.reads.held_until(burst.end)
         elif command.fields.get("streamed"):
             fabric.streamed.put(burst.beats, burst.end)

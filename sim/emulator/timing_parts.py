@@ -9,8 +9,10 @@ from tosaic.hw.isa import Instruction
 from ..result import Slice
 from .events import Condition, Process, Timeline
 
-START_CYCLES = 2
-"""From start to the issue of the program's first burst."""
+START_CYCLES = 1
+"""From start to the first room in the program's buffer."""
+FETCH_ADDRESS_CYCLES = 3
+"""From room in the program's buffer to a burst's address; requested at once, so before LOAD's of the cycle after."""
 QUIET_CYCLES = 2
 """From the cycle in which all is idle to the decision of a BRANCH."""
 FETCH_CYCLES = 1
@@ -248,13 +250,17 @@ class Accesses:
 
     def cycles(self, start: int, end: int, bank: int) -> int:
         """Cycles of [start, end) with an access to `bank`; nobody asks for cycles before `start` again."""
+        return round(sum(self.pieces(start, end, bank)))
+
+    def pieces(self, start: int, end: int, bank: int) -> list[float]:
+        """The same, stretch by stretch."""
         while self._accesses and self._accesses[0][1] <= start:
             self._accesses.popleft()
-        total = 0.0
-        for first, last, used, share in self._accesses:
-            if used == bank:
-                total += max(min(last, end) - max(first, start), 0) * share
-        return round(total)
+        return [
+            (min(last, end) - max(first, start)) * share
+            for first, last, used, share in self._accesses
+            if used == bank and last > start and first < end
+        ]
 
 
 def bursts(config: Config, memory_address: int, row_bytes: int) -> list[int]:
