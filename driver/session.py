@@ -22,6 +22,7 @@ from .device import Device
 from .encodings import Encodings
 from .models import open_with_encodings
 from .targets import Runner, check_target, is_device, make_runner, naming_weights
+from .units import unit_figures
 
 Progress = Callable[[str, int, int], None]
 """Told (what, done, total) while long work goes on."""
@@ -320,6 +321,10 @@ class Session:
             "dram_write_bytes": result.dram_write_bytes,
             "layers": layers,
             "counters": result.counters,
+            "units": {
+                figures.unit: {"bytes": figures.bytes, "cycles": {s.label: s.cycles for s in figures.shares}}
+                for figures in unit_figures(result.counters, result.cycles, self.config.word_bytes)
+            },
             "weights": {
                 "tensors": len(self.program.weights),
                 "compressed_tensors": sum(weights.coded for weights in self.program.weights),

@@ -7,6 +7,8 @@ from typing import Any
 
 from tosaic.sim.result import Slice
 
+_WINDOWS = 256
+"""Samples of what is drawn over time."""
 TRACKS = ("LOAD", "ARRAY", "VECTOR", "STORE")
 _LAYERS = 0
 """Thread number of the layers' track; the units follow."""
@@ -20,6 +22,7 @@ def write_trace(path: pathlib.Path, stats: dict[str, Any], timeline: Sequence[Sl
             "config": stats["config"],
             "target": stats["target"],
             "cycles": stats["cycles"],
+            "counters": stats["counters"],
             "units": "one microsecond is one cycle; units by the cycle model, layers as the target counted them",
         },
         "traceEvents": list(_events(stats, timeline)),
@@ -43,11 +46,43 @@ def _events(stats: dict[str, Any], timeline: Sequence[Slice]) -> Iterator[dict[s
         arguments = {"op": layer["op"], "macs": layer["macs"]}
         yield _slice(_LAYERS, layer["name"], start, layer["cycles"], arguments)
         start += layer["cycles"]
+    yield from _rates(stats["cycles"], timeline)
+    for unit, figures in stats["units"].items():
+        shares = {f"{label} (cycles)": cycles for label, cycles in figures["cycles"].items()}
+        yield _counter(f"{unit} in all", 0, shares)
     for piece in timeline:
         arguments = {"bytes": piece.bytes} if piece.bytes else {}
         yield _slice(
             1 + TRACKS.index(piece.unit), piece.name, piece.start, piece.end - piece.start, arguments
         )
+
+
+def _rates(cycles: int, timeline: Sequence[Slice]) -> Iterator[dict[str, Any]]:
+    """Tracks of bytes per cycle on the bus, and of every unit's busy share, over time."""
+    window = max(-(-cycles // _WINDOWS), 1)
+    windows = -(-cycles // window)
+    busy = {unit: [0] * windows for unit in TRACKS}
+    moved = {unit: [0.0] * windows for unit in ("LOAD", "STORE")}
+    for piece in timeline:
+        for index in range(piece.start // window, min(-(-piece.end // window), windows)):
+            inside = min(piece.end, (index + 1) * window) - max(piece.start, index * window)
+            busy[piece.unit][index] += inside
+            if piece.bytes:
+                moved[piece.unit][index] += piece.bytes * inside / (piece.end - piece.start)
+    for index in range(windows):
+        start = index * window
+        length = min(window, cycles - start)
+        for unit in TRACKS:
+            # GOs of LOAD and STORE overlap.
+            yield _counter(
+                f"{unit} busy", start, {"percent": min(round(100 * busy[unit][index] / length), 100)}
+            )
+        for unit, numbers in moved.items():
+            yield _counter(f"{unit} bytes per cycle", start, {"bytes": round(numbers[index] / length, 2)})
+
+
+def _counter(name: str, at: int, values: dict[str, Any]) -> dict[str, Any]:
+    return {"ph": "C", "pid": 0, "name": name, "ts": at, "args": values}
 
 
 def _name(kind: str, thread: int, name: str) -> dict[str, Any]:

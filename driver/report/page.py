@@ -7,19 +7,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from tosaic.driver.session import Session
+from tosaic.driver.units import unit_figures
 from tosaic.sim.result import Slice
 
 from .layers import LayerFigures, layer_figures
 from .memory_map import memory_map
 from .roofline import roofline
 from .timeline import TIMELINE_SCRIPT, timeline_data
+from .units import counter_table, unit_bars
 
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color:#1c2733}
 h1{font-size:1.5rem} h2{font-size:1.15rem;margin:2rem 0 .3rem} p{margin:.2rem 0 .6rem;color:#5a6b7b}
 table{border-collapse:collapse;width:100%} td,th{padding:.15rem .6rem;text-align:left}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums} tr:nth-child(even){background:#f3f6f9}
-.bar{background:#2f6fb3;height:.8rem;border-radius:2px} .track{background:#e6ebf0;border-radius:2px}
+.bar{background:#2f6fb3;height:.8rem;border-radius:2px} summary{color:#5a6b7b;cursor:pointer;margin:.3rem 0}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem} dt{color:#5a6b7b} dd{margin:0}
 svg,canvas{width:100%;display:block;background:#fbfcfd;border:1px solid #dde4ea;border-radius:4px}
 svg text{font:12px system-ui,sans-serif;fill:#44535f} #tip{min-height:1.5rem;font-variant-numeric:tabular-nums}
@@ -33,7 +35,7 @@ def write_report(path: pathlib.Path, title: str, session: Session) -> None:
     layers = layer_figures(stats, config, timeline)
     parts = [f"<h1>{html.escape(title)} on Tosaic</h1>", _facts(stats)]
     if timeline:
-        parts += [_busy(stats), _timeline(stats, timeline)]
+        parts += [_units(stats, config.word_bytes), _timeline(stats, timeline)]
     if any(layer.macs for layer in layers):
         parts.append(
             "<h2>Roofline</h2><p>A dot per layer with multiplications: higher is faster, under the slope it waits for "
@@ -69,19 +71,16 @@ def _facts(stats: dict[str, Any]) -> str:
     return f"<dl>{items}</dl>"
 
 
-def _busy(stats: dict[str, Any]) -> str:
-    """A bar per counter of cycles, as a share of the run."""
-    rows = []
-    for name, count in stats["counters"].items():
-        if name.endswith(("bytes", "cycles")):
-            continue
-        share = min(count / max(stats["cycles"], 1), 1)
-        rows.append(
-            f"<tr><td>{html.escape(name.replace('_', ' '))}</td><td class=n>{count:,}</td>"
-            f"<td class=n>{share:.1%}</td><td style='width:50%'><div class=track>"
-            f"<div class=bar style='width:{100 * share:.1f}%'></div></div></td></tr>"
-        )
-    return f"<h2>Units</h2><table>{''.join(rows)}</table>" if rows else ""
+def _units(stats: dict[str, Any], beat_bytes: int) -> str:
+    """What held up which unit."""
+    figures = unit_figures(stats["counters"], stats["cycles"], beat_bytes)
+    if not figures:
+        return ""
+    return (
+        "<h2>Units</h2><p>What each unit did in the cycles of the run, as the target counted them.</p>"
+        + unit_bars(figures, stats["cycles"])
+        + counter_table(stats["counters"], stats["cycles"])
+    )
 
 
 def _timeline(stats: dict[str, Any], timeline: Sequence[Slice]) -> str:

@@ -9,6 +9,7 @@ import collections
 import dataclasses
 
 from tosaic.hw.config import Config
+from tosaic.hw.csr_map import COUNTERS
 from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, Unit
 
 from ..result import Slice
@@ -72,7 +73,7 @@ def predict(
         read_bytes=(counters["fetch_beats"] + counters["load_beats"]) * word,
         write_bytes=counters["store_beats"] * word,
         marks=fabric.marks,
-        counters=dict(counters),
+        counters={name.lower(): counters[name.lower()] for name, _ in COUNTERS},
         slices=fabric.slices,
     )
 
@@ -161,16 +162,20 @@ class _Machine:
     def _dispatch(self) -> Process:
         fabric, timeline = self._fabric, self._fabric.timeline
         for number, instruction in enumerate(self._trace.instructions):
+            since = timeline.now
             while not self._arrivals:
                 yield self._changed
             yield max(self._arrivals[0], timeline.now)
+            fabric.counters["fetch_wait"] += timeline.now - since
             self._arrivals.popleft()
             self._changed.notify()
             yield timeline.now + 1
             unit = instruction.opcode.unit
             if unit != Unit.SEQUENCER:
                 fabric.busy += 1
+                since = timeline.now
                 yield from self._queues[unit].put(instruction)
+                fabric.counters["queue_wait"] += timeline.now - since
             elif instruction.opcode == Opcode.END:
                 yield from self._run_dry()
                 self.end_cycle = timeline.now

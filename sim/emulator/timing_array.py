@@ -4,11 +4,12 @@ import functools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tosaic.hw.isa import Instruction, Opcode
+from tosaic.hw.isa import Instruction, Opcode, Unit
 
 from ..result import Slice
 from .events import Condition, Process
 from .timing_parts import (
+    ARRAY_DRAIN_CYCLES,
     ARRAY_START_CYCLES,
     STREAM_CYCLES,
     Accesses,
@@ -91,26 +92,31 @@ class ArrayUnit:
             yield max(clock - ARRAY_START_CYCLES + 2, timeline.now)
             self._jobs.pop(0)
             self._changed.notify()
-            started, self.running = clock, command
+            started, self.running, stalled = clock, command, 0
+            refused_before = self._fabric.counters["array_stall_am"]
             for number, part in enumerate(parts):
                 clock = yield from self._walk(clock, part)
                 if command.fields.get("streamed") and number <= command.more_blocks:
                     streamed_words += part.slots
                     fabric = self._fabric
                     there = yield from fabric.streamed.arrival(streamed_words, fabric.reads.beat_cycles)
-                    fabric.counters["array_stall_weights"] += max(there + STREAM_CYCLES - clock, 0)
-                    clock = max(clock, there + STREAM_CYCLES)
+                    late = max(there + STREAM_CYCLES - clock, 0)
+                    fabric.counters["array_stall_weights"] += late
+                    clock, stalled = clock + late, stalled + late
                 delivery = clock - 1
                 for distance in part.distances:
                     delivery += distance
                     issued = yield from self._fifo.deliver(delivery)
-                    clock += issued - delivery
+                    self._fabric.counters["array_stall_vector"] += issued - delivery
+                    clock, stalled = clock + issued - delivery, stalled + issued - delivery
                     delivery = issued
                 if depthwise:
                     clock = yield from self._walk(clock, part._replace(slots=delivery + 1 - clock))
             self.running = None
             flushed = clock if depthwise else clock + rows - 1
-            self._fabric.counters["array_active"] += clock - started
+            refused = self._fabric.counters["array_stall_am"] - refused_before
+            self._fabric.counters["array_active"] += clock - started - stalled - refused
+            self._fabric.was_busy(Unit.ARRAY, taken_at + 1, flushed + ARRAY_DRAIN_CYCLES)
             name = "depthwise" if depthwise else "convolution"
             self._fabric.slices.append(Slice("ARRAY", name, started, clock))
             self._fabric.at(flushed, self._fabric.done)

@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable
 
-from tosaic.hw.isa import Instruction, Opcode, Space
+from tosaic.hw.isa import Instruction, Opcode, Space, Unit
 
 from ..result import Slice
 from .events import Condition, Process
@@ -54,6 +54,7 @@ class _Burst:
     """Of LOAD: issued and not yet written."""
 
     beats: int
+    issued: int
     first: int
     """Cycle of the first beat, as far as known."""
     end: int
@@ -156,7 +157,7 @@ class LoadUnit:
         """Returns the burst; from here on the process of the data has it."""
         yield from self._room()
         self._fabric.counters["load_beats"] += beats
-        burst = _Burst(beats, *self._fabric.reads.transfer(beats, ADDRESS_CYCLES))
+        burst = _Burst(beats, self._fabric.timeline.now, *self._fabric.reads.transfer(beats, ADDRESS_CYCLES))
         self._under_way.append(burst)
         self._beats_under_way += beats
         self._pending.append(self._take(command, burst, local))
@@ -207,6 +208,7 @@ class LoadUnit:
         end = max(start + cycles, bus_end + DECODE_START_CYCLES + cycles // total)
         self._decode_start, self._decode_end = start, end
         fabric.counters["decode_active"] += end - start
+        fabric.was_busy(Unit.LOAD, timeline.now, end)
         fabric.slices.append(Slice("LOAD", "decode", start, end, go.row_bytes))
         self._then(functools.partial(self._decoded, end + DECODE_END_CYCLES))
 
@@ -220,6 +222,8 @@ class LoadUnit:
         fabric, timeline = self._fabric, self._fabric.timeline
         bus_cycles = burst.end - burst.first
         start = max(burst.first, self._clock)
+        idle_cycles = start - max(self._clock, burst.issued + 1) + bus_cycles - burst.beats
+        fabric.counters["load_stall_bus"] += max(idle_cycles, 0)
         burst.first, burst.end = start, start + bus_cycles
         if command.opcode == Opcode.LOAD_GO and command.space == Space.AM:
             bank, checked, refused, lost = self._writes.bank(local), start, 0.0, 0.0
@@ -245,11 +249,13 @@ class LoadUnit:
         self._left.notify()
 
     def _signal(self, command: Instruction, earliest: int, complete_at: int) -> None:
+        self._fabric.was_busy(Unit.LOAD, earliest, max(complete_at, earliest))
         self._fabric.at(max(complete_at, earliest), functools.partial(self._fabric.signal, command))
         self._fabric.at(max(complete_at, earliest), self._fabric.done)
 
     def _complete(self, command: Instruction, started: int, complete_at: int) -> None:
         self._fabric.slices.append(_slice("LOAD", command, started, complete_at))
+        self._fabric.was_busy(Unit.LOAD, started + 1, complete_at)
         self._fabric.at(complete_at, self._fabric.done)
 
 
@@ -288,6 +294,7 @@ class StoreUnit:
                         local += beats * fabric.config.word_bytes
                     complete_at = self._complete_at
                     fabric.slices.append(_slice("STORE", command, started, complete_at))
+                    fabric.was_busy(Unit.STORE, started + 1, complete_at)
             self._queue.pop()
             fabric.at(complete_at, fabric.done)
             yield timeline.now + 1
@@ -296,7 +303,8 @@ class StoreUnit:
         fabric, timeline = self._fabric, self._fabric.timeline
         if len(self._answers) == OUTSTANDING_BURSTS:
             yield max(self._answers.popleft(), timeline.now)
-        _, end = fabric.writes.transfer(beats, ADDRESS_CYCLES + STORE_READ_CYCLES)
+        first, end = fabric.writes.transfer(beats, ADDRESS_CYCLES + STORE_READ_CYCLES)
+        fabric.counters["store_stall_bus"] += end - first - beats
         checked = start = max(timeline.now - _READ_AHEAD_CYCLES, self._read_clock)
         bank, refused, read_end = self._reads.bank(local), 0, start + beats
         while checked < read_end:

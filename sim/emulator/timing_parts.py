@@ -4,7 +4,7 @@ import collections
 from collections.abc import Callable
 
 from tosaic.hw.config import Config
-from tosaic.hw.isa import Instruction
+from tosaic.hw.isa import Instruction, Unit
 
 from ..result import Slice
 from .events import Condition, Process, Timeline
@@ -170,6 +170,7 @@ class Fabric:
         self.idle = Condition(self.timeline)
         self.busy = 0
         """Commands dispatched and not complete."""
+        self._busy_until: dict[Unit, int] = {}
         self._semaphores = [0] * config.semaphores
         self._signalled = Condition(self.timeline)
 
@@ -178,6 +179,12 @@ class Fabric:
         self.busy -= 1
         if not self.busy:
             self.idle.notify()
+
+    def was_busy(self, unit: Unit, start: int, end: int) -> None:
+        """The unit had something under way in [start, end); told in the order of `end`."""
+        start = max(start, self._busy_until.get(unit, 0))
+        self.counters[f"{unit.name.lower()}_busy"] += max(end - start, 0)
+        self._busy_until[unit] = max(end, start)
 
     def at(self, time: int, action: Callable[[], None]) -> None:
         """Call `action` at cycle `time`."""
@@ -190,8 +197,10 @@ class Fabric:
 
     def wait(self, wait: Instruction) -> Process:
         """Until the semaphore's count is there; takes it."""
+        since = self.timeline.now
         while self._semaphores[wait.semaphore] < wait.count:
             yield self._signalled
+        self.counters[f"{wait.opcode.unit.name.lower()}_wait"] += self.timeline.now - since
         self._semaphores[wait.semaphore] -= wait.count
 
     def signal(self, signal: Instruction) -> None:

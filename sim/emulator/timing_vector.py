@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterator, Sequence
 
 from tosaic.hw.csr_map import MARKS
-from tosaic.hw.isa import STORE_STREAM, Instruction, Opcode, Source
+from tosaic.hw.isa import STORE_STREAM, Instruction, Opcode, Source, Unit
 
 from ..result import Slice
 from .events import Process
@@ -47,7 +47,7 @@ class VectorUnit:
         columns = fabric.config.columns
         while True:
             command = yield from self._queue.head()
-            cycles = 1
+            cycles, taken_at = 1, timeline.now
             match command.opcode:
                 case Opcode.VECTOR_UOP:
                     self._uops[command.index] = command
@@ -72,6 +72,8 @@ class VectorUnit:
                 case Opcode.VECTOR_GO:
                     last = yield from self._go(command)
                     cycles = last + VECTOR_END_CYCLES - timeline.now
+            if command.opcode != Opcode.VECTOR_WAIT:
+                fabric.was_busy(Unit.VECTOR, taken_at, timeline.now + cycles)
             self._queue.pop()
             yield timeline.now + cycles
             fabric.done()
@@ -98,6 +100,7 @@ class VectorUnit:
                         if ready:
                             following = max(following, ready[slot] + latency)
                         taken = yield from self._fifo.take(following)
+                        self._fabric.counters["vector_stall_array"] += taken - following
                         times.append(taken)
                         following = taken + 1
                     issues = times

@@ -11,6 +11,7 @@ from tosaic.compiler.ir import DType, GraphBuilder
 from tosaic.driver.report import write_report
 from tosaic.driver.session import Session
 from tosaic.driver.trace import TRACKS, write_trace
+from tosaic.driver.units import unit_figures
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,9 @@ def test_slices_cover_the_work(session):
     moved = sum(piece.bytes for piece in timeline if piece.unit == "STORE")
     assert moved == 12 * 12 * 24 * 4
     busy = sum(piece.end - piece.start for piece in timeline if piece.unit == "ARRAY")
-    assert busy == session.stats["counters"]["array_active"]
+    counters = session.stats["counters"]
+    stalls = ("array_stall_am", "array_stall_vector", "array_stall_weights")
+    assert busy == counters["array_active"] + sum(counters[stall] for stall in stalls)
 
 
 def test_trace_events(session, tmp_path):
@@ -60,6 +63,55 @@ def test_trace_events(session, tmp_path):
     assert names == ["layers", *TRACKS]
 
 
+def test_trace_has_counters(session, tmp_path):
+    write_trace(tmp_path / "t.json", session.stats, session.timeline())
+    trace = json.loads((tmp_path / "t.json").read_text())
+    assert trace["otherData"]["counters"] == session.stats["counters"]
+    tracks = {}
+    for event in trace["traceEvents"]:
+        if event["ph"] == "C":
+            tracks.setdefault(event["name"], []).append((event["ts"], *event["args"].values()))
+    assert tracks.keys() == {f"{unit} busy" for unit in TRACKS} | {
+        f"{unit} bytes per cycle" for unit in ("LOAD", "STORE")
+    } | {f"{unit} in all" for unit in (*TRACKS, "SEQUENCER")}
+    cycles, samples = session.stats["cycles"], tracks["STORE bytes per cycle"]
+    ends = [start for start, _ in samples[1:]] + [cycles]
+    moved = sum(rate * (end - start) for (start, rate), end in zip(samples, ends, strict=True))
+    assert moved == pytest.approx(12 * 12 * 24 * 4, rel=0.01)
+    assert max(percent for _, percent in tracks["ARRAY busy"]) == 100
+
+
+def test_a_unit_s_shares_are_its_counters(session):
+    stats = session.stats
+    units = stats["units"]
+    assert list(units) == [*TRACKS, "SEQUENCER"]
+    assert all(sum(figures["cycles"].values()) == stats["cycles"] for figures in units.values())
+    assert units["ARRAY"]["cycles"]["multiplies"] == stats["counters"]["array_active"]
+    assert units["VECTOR"]["cycles"]["waits for ARRAY"] == stats["counters"]["vector_stall_array"]
+    assert units["STORE"]["bytes"] == stats["dram_write_bytes"]
+    assert units["LOAD"]["bytes"] + units["SEQUENCER"]["bytes"] == stats["dram_read_bytes"]
+
+
+def test_shares_never_exceed_the_run():
+    counters = {
+        "store_busy": 10,
+        "store_beats": 4,
+        "store_stall_bus": 3,
+        "store_stall_am": 1,
+        "store_wait": 95,
+    }
+    (figures,) = unit_figures(counters, 100, 16)
+    assert [(share.kind, share.cycles) for share in figures.shares] == [
+        ("work", 4),
+        ("stall", 3),
+        ("stall", 1),
+        ("other", 2),
+        ("wait", 90),
+    ]
+    assert figures.bytes == 64
+    assert unit_figures({}, 100, 16) == []
+
+
 def test_page_has_all_its_parts(session, tmp_path):
     write_report(tmp_path / "r.html", "a <model>", session)
     page = (tmp_path / "r.html").read_text()
@@ -67,6 +119,8 @@ def test_page_has_all_its_parts(session, tmp_path):
     for title in ("Units", "Timeline", "Roofline", "Activation memory", "Layers"):
         assert f"<h2>{title}</h2>" in page
     assert "http" not in page.replace("http-equiv", "")  # opens offline
+    assert "ARRAY: multiplies, " in page and "VECTOR: waits for ARRAY, " in page
+    assert all(name.replace("_", " ") in page for name in session.stats["counters"])
     data = json.loads(page.split("const DATA=")[1].split(";\n(function")[0])
     assert data["cycles"] == session.stats["cycles"]
     assert sum(map(len, data["tracks"])) == len(session.timeline()) + len(session.stats["layers"])
