@@ -29,6 +29,8 @@ static u32 steps(void)
  * 4 * group ... of the words from `index` on. */
 static void edge_products(u32 address, s32 xb, s32 row_bytes, u32 index, u32 group)
 {
+    if (xb <= -4 || xb >= row_bytes)
+        return;
     u32 inputs = am_word(address);
 #define EDGE_PRODUCT(n)                                                                 \
     if (xb >= -n && xb < row_bytes - n)                                                 \
@@ -39,39 +41,46 @@ static void edge_products(u32 address, s32 xb, s32 row_bytes, u32 index, u32 gro
     EDGE_PRODUCT(3);
 }
 
+/* Adds the products of `words` words of operands, and returns the index of the weights behind. */
+__attribute__((noinline)) static u32 run_products(u32 address, s32 xb, s32 row_bytes, u32 words, u32 index, u32 group)
+{
+    for (; words; words--) {
+        index &= WM_WORDS - 1;
+        if (xb >= 0 && xb <= row_bytes - 4 && index <= WM_WORDS - 4) {
+            const u32 *weights = WM + index * WORDS + group;
+            u32 inputs = am_word(address);
+            sums_add(weights[0], inputs, 0);
+            sums_add(weights[WORDS], inputs, 1);
+            sums_add(weights[2 * WORDS], inputs, 2);
+            sums_add(weights[3 * WORDS], inputs, 3);
+        } else
+            edge_products(address, xb, row_bytes, index, group);
+        index += 4;
+        address += 4;
+        xb += 4;
+    }
+    return index;
+}
+
 /* Adds the sums of the pixel the walk is at, of channels 4 * group ..., to `sums`. */
 static void pixel_sums(s32 *sums, u32 group)
 {
-    u32 address = array.address, index = array.weights;
+    u32 address = array.address, index = array.weights, height = ARRAY_INPUT_height(array.input);
+    u32 runs = ARRAY_KERNEL_run_count(array.kernel), words = ARRAY_KERNEL_chunks(array.kernel) * WORDS;
     s32 iy = array.iy;
     sums_setup(ARRAY_INPUT_input_zp(array.input), ARRAY_INPUT_unsigned_input(array.input),
                ARRAY_INPUT_weight_zp(array.input));
     for (u32 ky = ARRAY_KERNEL_ky_count(array.kernel); ky; ky--) {
-        /* Bytes of the image's row. */
-        s32 row_bytes = (u32)iy < ARRAY_INPUT_height(array.input) ? ARRAY_INPUT_row_bytes(array.input) : 0;
-        u32 run_address = address;
-        s32 run_xb = array.xb;
-        for (u32 run = ARRAY_KERNEL_run_count(array.kernel); run; run--) {
-            u32 at = run_address;
-            s32 xb = run_xb;
-            for (u32 word = ARRAY_KERNEL_chunks(array.kernel) * WORDS; word; word--) {
-                index &= WM_WORDS - 1;
-                if (xb >= 0 && xb <= row_bytes - 4 && index <= WM_WORDS - 4) {
-                    const u32 *weights = WM + index * WORDS + group;
-                    u32 inputs = am_word(at);
-                    sums_add(weights[0], inputs, 0);
-                    sums_add(weights[WORDS], inputs, 1);
-                    sums_add(weights[2 * WORDS], inputs, 2);
-                    sums_add(weights[3 * WORDS], inputs, 3);
-                } else
-                    edge_products(at, xb, row_bytes, index, group);
-                index += 4;
-                at += 4;
-                xb += 4;
+        u32 at = address;
+        s32 xb = array.xb;
+        if ((u32)iy < height)
+            for (u32 run = runs; run; run--) {
+                index = run_products(at, xb, ARRAY_INPUT_row_bytes(array.input), words, index, group);
+                at += ARRAY_KERNEL_run_step(array.kernel);
+                xb += ARRAY_KERNEL_run_step(array.kernel);
             }
-            run_address += ARRAY_KERNEL_run_step(array.kernel);
-            run_xb += ARRAY_KERNEL_run_step(array.kernel);
-        }
+        else
+            index += runs * words * 4;
         address += ARRAY_KERNEL_ky_step_bytes(array.kernel);
         iy += ARRAY_KERNEL_ky_step(array.kernel);
     }

@@ -82,6 +82,29 @@ static s64 scale(s64 x, s32 multiplier, u32 shift, u32 twice)
 __attribute__((noinline)) static s64 operate(s64 a, s64 b, u32 c)
 {
     s64 x = wrap(a - uop.a_zp + (uop.bias ? vector.bias[c] : 0)), y = x;
+    s32 multiplier = uop.multiplier;
+    u32 shift = uop.shift;
+    if (uop.op == OP_RESCALE) {
+        if (uop.per_channel) {
+            multiplier = vector.multiplier[c];
+            shift = vector.shift[c];
+        }
+        if (shift > 32 && shift < 63 && x == (s32)x && !b) {
+            /* Nearly always: the high half of the product is enough, and nothing leaves 32 bits. */
+            s64 product = (s64)(s32)x * multiplier;
+            s32 high = product >> 32;
+            if (uop.round)
+                high += x < 0 ? -((u32)product < 0x40000000) : (u32)product >= 0xC0000000;
+            high = ((high + (1 << (shift - 33))) >> (shift - 32)) + uop.out_zp;
+            if (uop.clamp) {
+                if (high < uop.low)
+                    high = uop.low;
+                if (high > uop.high)
+                    high = uop.high;
+            }
+            return high;
+        }
+    }
     u32 count = (u32)b & 63, entry;
     switch (uop.op) {
     case OP_ADD:
@@ -91,11 +114,10 @@ __attribute__((noinline)) static s64 operate(s64 a, s64 b, u32 c)
         y = x - b;
         break;
     case OP_MUL:
-        y = scale(x, (s32)b, uop.shift, 0);
+        y = scale(x, (s32)b, shift, 0);
         break;
     case OP_RESCALE:
-        y = b + (uop.per_channel ? scale(x, vector.multiplier[c], vector.shift[c], uop.round)
-                                 : scale(x, uop.multiplier, uop.shift, uop.round));
+        y = b + scale(x, multiplier, shift, uop.round);
         break;
     case OP_MAX:
         y = x > b ? x : b;
@@ -201,50 +223,34 @@ static void take_sums(s64 *lanes)
         accumulators.first = 0;
 }
 
-static void fetch(s64 *lanes, u32 source, u32 index, u32 slot, s32 constant)
+/* What a source has in the lanes of a slot. Constants are there already. */
+static void fetch(s64 *lanes, u32 source, u32 index, u32 slot)
 {
-    switch (source) {
-    case SOURCE_LOAD:
+    if (source == SOURCE_LOAD)
         load_lanes(lanes, &vector.streams[index & 3]);
-        break;
-    case SOURCE_ARRAY:
+    else if (source == SOURCE_ARRAY)
         take_sums(lanes);
-        break;
-    case SOURCE_REGISTER:
+    else if (source == SOURCE_REGISTER) {
+        const u16 *high = vector.register_high[index][slot];
+        const u32 *low = vector.register_low[index][slot];
         for (u32 c = 0; c < W; c++)
-            lanes[c] = (s64)((u64)(s16)vector.register_high[index][slot][c] << 32 | vector.register_low[index][slot][c]);
-        break;
-    default:
-        for (u32 c = 0; c < W; c++)
-            lanes[c] = constant;
+            lanes[c] = (s64)((u64)(s16)high[c] << 32 | low[c]);
     }
 }
 
-static void store_lanes(const u32 *go, const s64 *lanes)
+/* The lanes of a source that is the same in all lanes and slots. */
+static void fill(s64 *lanes, u32 source, s32 immediate, u32 turn)
 {
-    struct stream *s = &vector.streams[STORE_STREAM];
-    u32 address = stream_address(s), bytes = element_bytes(s->element);
-    u32 stored = s->index[0] == s->turns[0] ? VECTOR_GO_tail_lanes(go) : VECTOR_GO_lanes(go);
-    next_access(s);
-    for (u32 c = 0; c < stored && c < W; c++) {
-        s64 lane = lanes[c];
-        for (u32 k = 0; k < bytes; k++, lane >>= 8)
-            AM[address++ & AM_MASK] = lane;
-    }
-}
-
-/* What a source has that is the same in all lanes and slots. */
-static s32 constant_of(u32 source, s32 immediate, u32 turn)
-{
-    return source == SOURCE_IMMEDIATE ? immediate : source == SOURCE_ITERATION ? (s32)turn : 0;
+    for (u32 c = 0; c < W; c++)
+        lanes[c] = source == SOURCE_IMMEDIATE ? immediate : source == SOURCE_ITERATION ? (s32)turn : 0;
 }
 
 /* Micro-op `number` on `slots` slots. */
 __attribute__((noinline)) static void execute(const u32 *go, u32 number, u32 slots, u32 turn)
 {
     const u32 *i = vector.uops[number], *bounds = vector.bounds[number];
-    u32 a_source = VECTOR_UOP_a_source(i), b_source = VECTOR_UOP_b_source(i), index = VECTOR_UOP_destination(i);
-    s32 immediate = VECTOR_BOUNDS_immediate(bounds);
+    struct stream *store = VECTOR_UOP_to_memory(i) ? &vector.streams[STORE_STREAM] : 0;
+    s64 a[W], b[W];
     uop.op = VECTOR_UOP_op(i);
     uop.bias = VECTOR_UOP_bias(i);
     uop.per_channel = VECTOR_UOP_per_channel(i);
@@ -257,19 +263,29 @@ __attribute__((noinline)) static void execute(const u32 *go, u32 number, u32 slo
     uop.multiplier = VECTOR_UOP_multiplier(i);
     uop.low = VECTOR_BOUNDS_low(bounds);
     uop.high = VECTOR_BOUNDS_high(bounds);
+    fill(a, VECTOR_UOP_a_source(i), VECTOR_BOUNDS_immediate(bounds), turn);
+    fill(b, VECTOR_UOP_b_source(i), VECTOR_BOUNDS_immediate(bounds), turn);
     for (u32 slot = 0; slot < slots; slot++) {
-        s64 a[W], b[W];
-        fetch(a, a_source, VECTOR_UOP_a_index(i), slot, constant_of(a_source, immediate, turn));
-        fetch(b, b_source, VECTOR_UOP_b_index(i), slot, constant_of(b_source, immediate, turn));
-        for (u32 c = 0; c < W; c++) {
-            a[c] = operate(a[c], b[c], c);
-            if (!VECTOR_UOP_to_memory(i)) {
-                vector.register_high[index][slot][c] = (u64)a[c] >> 32;
-                vector.register_low[index][slot][c] = a[c];
+        fetch(a, VECTOR_UOP_a_source(i), VECTOR_UOP_a_index(i), slot);
+        fetch(b, VECTOR_UOP_b_source(i), VECTOR_UOP_b_index(i), slot);
+        if (store) {
+            u32 address = stream_address(store), bytes = element_bytes(store->element);
+            u32 lanes = store->index[0] == store->turns[0] ? VECTOR_GO_tail_lanes(go) : VECTOR_GO_lanes(go);
+            next_access(store);
+            for (u32 c = 0; c < lanes && c < W; c++) {
+                s64 y = operate(a[c], b[c], c);
+                for (u32 k = bytes; k; k--, y >>= 8)
+                    AM[address++ & AM_MASK] = y;
+            }
+        } else {
+            u16 *high = vector.register_high[VECTOR_UOP_destination(i)][slot];
+            u32 *low = vector.register_low[VECTOR_UOP_destination(i)][slot];
+            for (u32 c = 0; c < W; c++) {
+                s64 y = operate(a[c], b[c], c);
+                high[c] = (u64)y >> 32;
+                low[c] = y;
             }
         }
-        if (VECTOR_UOP_to_memory(i))
-            store_lanes(go, a);
     }
 }
 
