@@ -41,29 +41,50 @@ static void edge_products(u32 address, s32 xb, s32 row_bytes, u32 index, u32 gro
     EDGE_PRODUCT(3);
 }
 
-/* Adds the products of `words` words of operands, and returns the index of the weights behind. */
+static inline u32 smaller(u32 a, u32 b)
+{
+    return a < b ? a : b;
+}
+
+/* Adds the products of `words` words of operands in a row of the image, and returns the index of the weights behind. */
 __attribute__((noinline)) static u32 run_products(u32 address, s32 xb, s32 row_bytes, u32 words, u32 index, u32 group)
 {
-    for (; words; words--) {
+    while (words) {
+        const u32 *inputs = (const u32 *)AM + ((address & AM_MASK) >> 2);
+        /* Words before the end of the image's row, of WM and of AM. */
+        u32 count = 0, shift = (address & 3) * 8;
         index &= WM_WORDS - 1;
-        if (xb >= 0 && xb <= row_bytes - 4 && index <= WM_WORDS - 4) {
-            const u32 *weights = WM + index * WORDS + group;
-            u32 inputs = am_word(address);
-            sums_add(weights[0], inputs, 0);
-            sums_add(weights[WORDS], inputs, 1);
-            sums_add(weights[2 * WORDS], inputs, 2);
-            sums_add(weights[3 * WORDS], inputs, 3);
-        } else
+        if (xb >= 0 && xb < row_bytes)
+            count = smaller(smaller(words, (u32)(row_bytes - xb) >> 2),
+                            smaller((WM_WORDS - index) >> 2, AM_BYTES / 4 - 1 - ((address & AM_MASK) >> 2)));
+        if (!count) {
             edge_products(address, xb, row_bytes, index, group);
-        index += 4;
-        address += 4;
-        xb += 4;
+            count = 1;
+        } else {
+            const u32 *weights = WM + index * WORDS + group, *end = inputs + count;
+            u32 low = *inputs;
+            do {
+                u32 high = *++inputs, operands = low;
+                if (shift)
+                    operands = low >> shift | high << (32 - shift);
+                low = high;
+                sums_add(weights[0], operands, 0);
+                sums_add(weights[WORDS], operands, 1);
+                sums_add(weights[2 * WORDS], operands, 2);
+                sums_add(weights[3 * WORDS], operands, 3);
+                weights += 4 * WORDS;
+            } while (inputs != end);
+        }
+        index += 4 * count;
+        address += 4 * count;
+        xb += 4 * count;
+        words -= count;
     }
     return index;
 }
 
-/* Adds the sums of the pixel the walk is at, of channels 4 * group ..., to `sums`. */
-static void pixel_sums(s32 *sums, u32 group)
+/* The sums of the pixel the walk is at, of channels 4 * group ...; `accumulate`: added to `sums`. */
+static void pixel_sums(s32 *sums, u32 group, u32 accumulate)
 {
     u32 address = array.address, index = array.weights, height = ARRAY_INPUT_height(array.input);
     u32 runs = ARRAY_KERNEL_run_count(array.kernel), words = ARRAY_KERNEL_chunks(array.kernel) * WORDS;
@@ -84,10 +105,11 @@ static void pixel_sums(s32 *sums, u32 group)
         address += ARRAY_KERNEL_ky_step_bytes(array.kernel);
         iy += ARRAY_KERNEL_ky_step(array.kernel);
     }
-    sums[0] += sums_take(0);
-    sums[1] += sums_take(1);
-    sums[2] += sums_take(2);
-    sums[3] += sums_take(3);
+    u32 mask = -accumulate;
+    sums[0] = (sums[0] & mask) + sums_take(0);
+    sums[1] = (sums[1] & mask) + sums_take(1);
+    sums[2] = (sums[2] & mask) + sums_take(2);
+    sums[3] = (sums[3] & mask) + sums_take(3);
 }
 
 static void first_pixel(void)
@@ -147,10 +169,8 @@ static u32 array_go(const u32 *go, u32 pc)
             array.row = 0;
         }
         s32 *sums = accumulators.sums[array.row];
-        if (!accumulate)
-            clear(sums, sizeof accumulators.sums[0]);
         for (u32 group = 0; group < WORDS; group++)
-            pixel_sums(sums + 4 * group, group);
+            pixel_sums(sums + 4 * group, group, accumulate);
         if (drain) {
             for (u32 c = 0; c < W; c++)
                 place[c] = sums[c];

@@ -78,33 +78,40 @@ static s64 scale(s64 x, s32 multiplier, u32 shift, u32 twice)
     return (s64)product >> shift;
 }
 
+/* RESCALE without B, of lanes that have 32 bits and shifts for which the product's high half is enough; this is nearly
+ * always so. Returns the number of lanes that are done: the first one that is not ends it. */
+__attribute__((noinline)) static u32 rescale(s64 *lanes)
+{
+    s32 a_zp = uop.a_zp, out_zp = uop.out_zp, low = uop.low, high = uop.high, multiplier = uop.multiplier;
+    u32 bias = uop.bias, per_channel = uop.per_channel, shift = uop.shift, twice = uop.round, clamp = uop.clamp;
+    for (u32 c = 0; c < W; c++) {
+        s64 x = lanes[c] - a_zp;
+        if (bias)
+            x += vector.bias[c];
+        if (per_channel) {
+            multiplier = vector.multiplier[c];
+            shift = vector.shift[c];
+        }
+        if (shift <= 32 || shift == 63 || x != (s32)x)
+            return c;
+        s64 product = (s64)(s32)x * multiplier;
+        s32 y = product >> 32;
+        if (twice)
+            y += x < 0 ? -((u32)product < 0x40000000) : (u32)product >= 0xC0000000;
+        y = ((y + (1 << (shift - 33))) >> (shift - 32)) + out_zp;
+        if (clamp) {
+            y = y < low ? low : y;
+            y = y > high ? high : y;
+        }
+        lanes[c] = y;
+    }
+    return W;
+}
+
 /* The result of lane `c`. */
 __attribute__((noinline)) static s64 operate(s64 a, s64 b, u32 c)
 {
     s64 x = wrap(a - uop.a_zp + (uop.bias ? vector.bias[c] : 0)), y = x;
-    s32 multiplier = uop.multiplier;
-    u32 shift = uop.shift;
-    if (uop.op == OP_RESCALE) {
-        if (uop.per_channel) {
-            multiplier = vector.multiplier[c];
-            shift = vector.shift[c];
-        }
-        if (shift > 32 && shift < 63 && x == (s32)x && !b) {
-            /* Nearly always: the high half of the product is enough, and nothing leaves 32 bits. */
-            s64 product = (s64)(s32)x * multiplier;
-            s32 high = product >> 32;
-            if (uop.round)
-                high += x < 0 ? -((u32)product < 0x40000000) : (u32)product >= 0xC0000000;
-            high = ((high + (1 << (shift - 33))) >> (shift - 32)) + uop.out_zp;
-            if (uop.clamp) {
-                if (high < uop.low)
-                    high = uop.low;
-                if (high > uop.high)
-                    high = uop.high;
-            }
-            return high;
-        }
-    }
     u32 count = (u32)b & 63, entry;
     switch (uop.op) {
     case OP_ADD:
@@ -114,10 +121,11 @@ __attribute__((noinline)) static s64 operate(s64 a, s64 b, u32 c)
         y = x - b;
         break;
     case OP_MUL:
-        y = scale(x, (s32)b, shift, 0);
+        y = scale(x, (s32)b, uop.shift, 0);
         break;
     case OP_RESCALE:
-        y = b + scale(x, multiplier, shift, uop.round);
+        y = b + (uop.per_channel ? scale(x, vector.multiplier[c], vector.shift[c], uop.round)
+                                 : scale(x, uop.multiplier, uop.shift, uop.round));
         break;
     case OP_MAX:
         y = x > b ? x : b;
@@ -182,33 +190,37 @@ __attribute__((noinline)) static s64 operate(s64 a, s64 b, u32 c)
 
 static void load_lanes(s64 *lanes, struct stream *s)
 {
-    u32 address = stream_address(s), bytes = element_bytes(s->element);
+    u32 address = stream_address(s), bytes = element_bytes(s->element), element = s->element, words[WORDS + 1]; /* INT48 is not of W = 4 */
     next_access(s);
+    for (u32 k = 0; k < WORDS; k++)
+        words[k] = am_word(address + 4 * k);
+    const u8 *from = (const u8 *)words, *end = from + W;
     for (u32 c = 0; c < W; c++) {
-        u32 word = am_word(address);
-        switch (s->element) {
+        lanes[c] = 0;
+        if (from == end) /* a word has fewer elements than lanes */
+            continue;
+        switch (element) {
         case ELEMENT_INT8:
-            lanes[c] = (s8)word;
+            lanes[c] = *(const s8 *)from;
             break;
         case ELEMENT_UINT8:
-            lanes[c] = (u8)word;
+            lanes[c] = *from;
             break;
         case ELEMENT_INT16:
-            lanes[c] = (s16)word;
+            lanes[c] = *(const s16 *)from;
             break;
         case ELEMENT_UINT16:
-            lanes[c] = (u16)word;
+            lanes[c] = *(const u16 *)from;
+            break;
+        case ELEMENT_INT32:
+            lanes[c] = *(const s32 *)from;
             break;
         default:
-            lanes[c] = (s32)word;
-            if (W >= 8 && bytes == 8)
-                lanes[c] = wrap((u64)am_word(address + 4) << 32 | word);
+            lanes[c] = wrap((u64)((const u32 *)from)[1] << 32 | ((const u32 *)from)[0]);
         }
         if (!s->splat)
-            address += bytes;
+            from += bytes;
     }
-    for (u32 c = W / bytes; !s->splat && c < W; c++)
-        lanes[c] = 0;
 }
 
 /* Waits for the array, while the other units go on. */
@@ -238,6 +250,21 @@ static void fetch(s64 *lanes, u32 source, u32 index, u32 slot)
     }
 }
 
+static void store_lanes(const u32 *go, const s64 *lanes)
+{
+    struct stream *s = &vector.streams[STORE_STREAM];
+    u32 address = stream_address(s), bytes = element_bytes(s->element);
+    u32 stored = s->index[0] == s->turns[0] ? VECTOR_GO_tail_lanes(go) : VECTOR_GO_lanes(go);
+    next_access(s);
+    if (stored > W)
+        stored = W;
+    for (const s64 *end = lanes + stored; lanes != end; lanes++) {
+        const u8 *from = (const u8 *)lanes; /* of a little endian number */
+        for (const u8 *last = from + bytes; from != last; from++)
+            AM[address++ & AM_MASK] = *from;
+    }
+}
+
 /* The lanes of a source that is the same in all lanes and slots. */
 static void fill(s64 *lanes, u32 source, s32 immediate, u32 turn)
 {
@@ -249,7 +276,7 @@ static void fill(s64 *lanes, u32 source, s32 immediate, u32 turn)
 __attribute__((noinline)) static void execute(const u32 *go, u32 number, u32 slots, u32 turn)
 {
     const u32 *i = vector.uops[number], *bounds = vector.bounds[number];
-    struct stream *store = VECTOR_UOP_to_memory(i) ? &vector.streams[STORE_STREAM] : 0;
+    u32 store = VECTOR_UOP_to_memory(i);
     s64 a[W], b[W];
     uop.op = VECTOR_UOP_op(i);
     uop.bias = VECTOR_UOP_bias(i);
@@ -268,24 +295,21 @@ __attribute__((noinline)) static void execute(const u32 *go, u32 number, u32 slo
     for (u32 slot = 0; slot < slots; slot++) {
         fetch(a, VECTOR_UOP_a_source(i), VECTOR_UOP_a_index(i), slot);
         fetch(b, VECTOR_UOP_b_source(i), VECTOR_UOP_b_index(i), slot);
-        if (store) {
-            u32 address = stream_address(store), bytes = element_bytes(store->element);
-            u32 lanes = store->index[0] == store->turns[0] ? VECTOR_GO_tail_lanes(go) : VECTOR_GO_lanes(go);
-            next_access(store);
-            for (u32 c = 0; c < lanes && c < W; c++) {
-                s64 y = operate(a[c], b[c], c);
-                for (u32 k = bytes; k; k--, y >>= 8)
-                    AM[address++ & AM_MASK] = y;
-            }
-        } else {
+        u32 c = uop.op == OP_RESCALE && VECTOR_UOP_b_source(i) == SOURCE_NONE ? rescale(a) : 0;
+        for (; c < W; c++)
+            a[c] = operate(a[c], b[c], c);
+        if (store)
+            store_lanes(go, a);
+        else {
             u16 *high = vector.register_high[VECTOR_UOP_destination(i)][slot];
             u32 *low = vector.register_low[VECTOR_UOP_destination(i)][slot];
-            for (u32 c = 0; c < W; c++) {
-                s64 y = operate(a[c], b[c], c);
-                high[c] = (u64)y >> 32;
-                low[c] = y;
+            for (c = 0; c < W; c++) {
+                high[c] = (u64)a[c] >> 32;
+                low[c] = a[c];
             }
         }
+        if (VECTOR_UOP_a_source(i) == SOURCE_NONE || VECTOR_UOP_a_source(i) >= SOURCE_IMMEDIATE)
+            fill(a, VECTOR_UOP_a_source(i), VECTOR_BOUNDS_immediate(bounds), turn);
     }
 }
 
