@@ -47,7 +47,7 @@ static inline u32 smaller(u32 a, u32 b)
 }
 
 /* Adds the products of `words` words of operands in a row of the image, and returns the index of the weights behind. */
-__attribute__((noinline)) static u32 run_products(u32 address, s32 xb, s32 row_bytes, u32 words, u32 index, u32 group)
+static inline u32 run_products(u32 address, s32 xb, s32 row_bytes, u32 words, u32 index, u32 group)
 {
     while (words) {
         const u32 *inputs = (const u32 *)AM + ((address & AM_MASK) >> 2);
@@ -84,7 +84,7 @@ __attribute__((noinline)) static u32 run_products(u32 address, s32 xb, s32 row_b
 }
 
 /* The sums of the pixel the walk is at, of channels 4 * group ...; `accumulate`: added to `sums`. */
-static void pixel_sums(s32 *sums, u32 group, u32 accumulate)
+__attribute__((noinline)) static void pixel_sums(s32 *sums, u32 group, u32 accumulate)
 {
     u32 address = array.address, index = array.weights, height = ARRAY_INPUT_height(array.input);
     u32 runs = ARRAY_KERNEL_run_count(array.kernel), words = ARRAY_KERNEL_chunks(array.kernel) * WORDS;

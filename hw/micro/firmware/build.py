@@ -13,7 +13,7 @@ from .header import machine_header
 
 SOURCES = pathlib.Path(__file__).parent
 PACKAGE = "ziglang"
-STACK_BYTES = 600
+STACK_BYTES = 640
 """What the deepest calls take: VECTOR, that waits for the array while the array computes."""
 
 _MACHINE = ["-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+c+zmmul"]

@@ -20,6 +20,13 @@ typedef u16 am_offset; /* addresses wrap at AM_BYTES */
 typedef u32 am_offset;
 #endif
 
+#ifdef NATIVE
+typedef u32 instruction_number;
+#else
+typedef u16 instruction_number;
+_Static_assert(WINDOW_BYTES / 16 <= 65536, "a program of more than 65536 instructions fits into the window");
+#endif
+
 #define W COLUMNS
 #define WORDS (COLUMNS / 4) /* words of 4 bytes, as the core has them, in one of W */
 #define AM_MASK (AM_BYTES - 1)

@@ -9,7 +9,8 @@ struct stream {
 };
 
 static struct {
-    const u32 *uops[VECTOR_UOPS], *bounds[VECTOR_UOPS], *params; /* the last instructions of these */
+    const u32 *params; /* the last one */
+    instruction_number uops[VECTOR_UOPS], bounds[VECTOR_UOPS]; /* in the program; 0: not written */
     struct stream streams[STORE_STREAM + 1];
     u32 params_end; /* the address behind the parameters loaded last */
     u32 offsets_count;
@@ -78,9 +79,9 @@ static s64 scale(s64 x, s32 multiplier, u32 shift, u32 twice)
     return (s64)product >> shift;
 }
 
-/* RESCALE without B, of lanes that have 32 bits and shifts for which the product's high half is enough; this is nearly
- * always so. Returns the number of lanes that are done: the first one that is not ends it. */
-__attribute__((noinline)) static u32 rescale(s64 *lanes)
+/* RESCALE of lanes that have 32 bits, and so have their results: nearly always all. Returns the number of lanes that are
+ * done; the first one that is not ends it. */
+__attribute__((noinline)) static u32 rescale(s64 *lanes, const s64 *b)
 {
     s32 a_zp = uop.a_zp, out_zp = uop.out_zp, low = uop.low, high = uop.high, multiplier = uop.multiplier;
     u32 bias = uop.bias, per_channel = uop.per_channel, shift = uop.shift, twice = uop.round, clamp = uop.clamp;
@@ -92,13 +93,32 @@ __attribute__((noinline)) static u32 rescale(s64 *lanes)
             multiplier = vector.multiplier[c];
             shift = vector.shift[c];
         }
-        if (shift <= 32 || shift == 63 || x != (s32)x)
+        if (x != (s32)x || !shift || shift == 63)
             return c;
         s64 product = (s64)(s32)x * multiplier;
+        u32 less = product;
         s32 y = product >> 32;
-        if (twice)
-            y += x < 0 ? -((u32)product < 0x40000000) : (u32)product >= 0xC0000000;
-        y = ((y + (1 << (shift - 33))) >> (shift - 32)) + out_zp;
+        if (shift > 32) {
+            if (twice)
+                y += x < 0 ? -(less < 0x40000000) : less >= 0xC0000000;
+            y = (y + (1 << (shift - 33))) >> (shift - 32);
+        } else {
+            u32 half = (u32)1 << (shift - 1);
+            if (shift == 32 && twice)
+                half += x < 0 ? -(1u << 30) : 1u << 30;
+            less += half;
+            y += less < half;
+            if (shift < 32) {
+                s32 above = y >> shift;
+                y = (u32)y << (32 - shift) | less >> shift;
+                if (above != y >> 31)
+                    return c;
+            }
+        }
+        x = y + b[c] + out_zp;
+        y = x;
+        if (x != y)
+            return c;
         if (clamp) {
             y = y < low ? low : y;
             y = y > high ? high : y;
@@ -272,10 +292,16 @@ static void fill(s64 *lanes, u32 source, s32 immediate, u32 turn)
         lanes[c] = source == SOURCE_IMMEDIATE ? immediate : source == SOURCE_ITERATION ? (s32)turn : 0;
 }
 
+/* The program's instruction `number`. */
+static const u32 *instruction(u32 number)
+{
+    return number ? sequencer.program + number * 4 : no_instruction;
+}
+
 /* Micro-op `number` on `slots` slots. */
 __attribute__((noinline)) static void execute(const u32 *go, u32 number, u32 slots, u32 turn)
 {
-    const u32 *i = vector.uops[number], *bounds = vector.bounds[number];
+    const u32 *i = instruction(vector.uops[number]), *bounds = instruction(vector.bounds[number]);
     u32 store = VECTOR_UOP_to_memory(i);
     s64 a[W], b[W];
     uop.op = VECTOR_UOP_op(i);
@@ -294,8 +320,9 @@ __attribute__((noinline)) static void execute(const u32 *go, u32 number, u32 slo
     fill(b, VECTOR_UOP_b_source(i), VECTOR_BOUNDS_immediate(bounds), turn);
     for (u32 slot = 0; slot < slots; slot++) {
         fetch(a, VECTOR_UOP_a_source(i), VECTOR_UOP_a_index(i), slot);
-        fetch(b, VECTOR_UOP_b_source(i), VECTOR_UOP_b_index(i), slot);
-        u32 c = uop.op == OP_RESCALE && VECTOR_UOP_b_source(i) == SOURCE_NONE ? rescale(a) : 0;
+        if (VECTOR_UOP_b_source(i))
+            fetch(b, VECTOR_UOP_b_source(i), VECTOR_UOP_b_index(i), slot);
+        u32 c = uop.op == OP_RESCALE ? rescale(a, b) : 0;
         for (; c < W; c++)
             a[c] = operate(a[c], b[c], c);
         if (store)
@@ -367,12 +394,12 @@ static u32 vector_step(const u32 *i, u32 pc)
     case VECTOR_UOP:
         legal = is_legal_uop(i);
         if (legal)
-            vector.uops[VECTOR_UOP_index(i)] = i;
+            vector.uops[VECTOR_UOP_index(i)] = pc / 16;
         break;
     case VECTOR_BOUNDS:
         legal = VECTOR_BOUNDS_index(i) < VECTOR_UOPS;
         if (legal)
-            vector.bounds[VECTOR_BOUNDS_index(i)] = i;
+            vector.bounds[VECTOR_BOUNDS_index(i)] = pc / 16;
         break;
     case VECTOR_STREAM:
         legal = VECTOR_STREAM_element(i) <= (W < 8 ? ELEMENT_INT32 : ELEMENT_INT48);
@@ -427,6 +454,4 @@ static void vector_reset(void)
 {
     clear(&vector, sizeof vector);
     vector.params = no_instruction;
-    for (u32 k = 0; k < VECTOR_UOPS; k++)
-        vector.uops[k] = vector.bounds[k] = no_instruction;
 }
