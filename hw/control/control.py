@@ -71,11 +71,20 @@ class Control(wiring.Component):
             bank.error_value[error.field("unit").lsb :][:3].eq(report.unit),
             bank.pc_value.eq(report.pc),
             bank.decode_position_value.eq(self.damaged.position),
-            bank.units_value[0:4].eq(report.busy),
-            bank.units_value[8:12].eq(report.waiting),
-            bank.units_value[16:20].eq(report.queued),
+        ]
+        # What the units do is shown as of the cycle before, for it comes at the end of long paths.
+        units = Signal.like(bank.units_value)
+        unit_pcs = Signal.like(report.unit_pcs.as_value())
+        m.d.sync += [
+            units[0:4].eq(report.busy),
+            units[8:12].eq(report.waiting),
+            units[16:20].eq(report.queued),
+            unit_pcs.eq(report.unit_pcs.as_value()),
+        ]
+        m.d.comb += [
+            bank.units_value.eq(units),
             Cat(bank.load_pc_value, bank.array_pc_value, bank.vector_pc_value, bank.store_pc_value).eq(
-                report.unit_pcs.as_value()
+                unit_pcs
             ),
         ]
         for name in ("code", "stream", "tensor"):

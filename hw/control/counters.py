@@ -29,12 +29,16 @@ class Counters(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        # Events are counted a cycle late: they come at the end of long paths.
+        happened = Signal(Events)
+        m.d.sync += happened.as_value().eq(Mux(self.running & ~self.clear, self.events.as_value(), 0))
         with m.If(self.clear):
             m.d.sync += [self.cycles.eq(0), self.counts.eq(0)]
-        with m.Elif(self.running):
-            m.d.sync += self.cycles.eq(self.cycles + 1)
+        with m.Else():
+            with m.If(self.running):
+                m.d.sync += self.cycles.eq(self.cycles + 1)
             for index, (name, _) in enumerate(COUNTERS):
-                with m.If(self.events[name.lower()]):
+                with m.If(happened[name.lower()]):
                     m.d.sync += self.counts[index].eq(self.counts[index] + 1)
         return m
 

@@ -35,7 +35,7 @@ class Dispatch(wiring.Component):
         `bad_range`: the program does not lie in the memory window: the run ends at once in MEMORY_RANGE.
         `program`: the instructions; only `instructions` of them are taken.
         `load`, `array`, `vector`, `store`: to the queues.
-        `fault`: a unit's or the watchdog's fault in this cycle; `fault_pc` is that unit's program counter.
+        `fault`: a unit's or the watchdog's fault in the cycle before; `fault_pc` is that unit's program counter then.
         `quiet`: queues are empty, units idle, nothing is outstanding.
         `flag`: what the last VECTOR_TEST found, looked at while `quiet`.
         `jump`: a branch is taken in this cycle: the program goes on at instruction `target`, with which `remaining`
@@ -195,8 +195,11 @@ class Dispatch(wiring.Component):
                 self.unit.eq(Unit.SEQUENCER),
                 self.pc.eq(Mux(held, here, Cat(Const(0, 4), count))),
             ]
-        # A unit's fault belongs to an earlier instruction than the one being dispatched, so it wins.
-        with m.If(self.running & self.fault.valid):
+        # A unit's fault belongs to an earlier instruction than the one being dispatched, so it wins, over what was
+        # found in the cycle before, too.
+        just_found = Signal()
+        m.d.sync += just_found.eq(found != Error.NONE)
+        with m.If((self.running | just_found) & self.fault.valid):
             m.d.sync += [
                 state.eq(State.ERROR),
                 self.code.eq(self.fault.code),

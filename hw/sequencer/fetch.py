@@ -52,7 +52,7 @@ class Fetch(wiring.Component):
                 "instructions": In(28),
                 "stop": In(1),
                 "out": Out(stream.Signature(Fetched)),
-                "low": Out(1),
+                "low": Out(1, init=1),
                 "beat": Out(1),
                 "idle": Out(1),
             }
@@ -127,7 +127,6 @@ class Fetch(wiring.Component):
 
         # Entries are taken apart to instructions.
         m.d.comb += [
-            self.low.eq(fifo.level < depth // 4),
             self.out.valid.eq(fifo.r_rdy),
             self.out.payload.bus_error.eq(fifo.r_data[-1]),
             fifo.r_en.eq(popped),
@@ -148,8 +147,12 @@ class Fetch(wiring.Component):
             with m.If(self.start):
                 m.d.sync += part.eq(first_part)
 
+        # In a register, for the arbiter passes it on to LOAD.
+        level = fifo.level + (fifo.w_en & fifo.w_rdy) - popped
+        m.d.sync += self.low.eq(level < depth // 4)
         with m.If(self.start):
             m.d.sync += [
+                self.low.eq(1),
                 address.eq(Cat(Const(0, entry_bits), self.address[entry_bits:])),
                 entries_left.eq((self.instructions + first_part + (per_entry - 1)) >> exact_log2(per_entry)),
                 room.eq(depth),

@@ -9,7 +9,7 @@ from ..control.run import Report
 from ..interfaces import AxiRead, Command, Status, Tokens
 from ..isa import INSTRUCTION_BYTES, Unit
 from .dispatch import Dispatch
-from .faults import Faults
+from .faults import Fault, Faults
 from .fetch import Fetch
 from .queue import INDEX_BITS, CommandQueue
 from .semaphores import Semaphores
@@ -146,20 +146,23 @@ class Sequencer(wiring.Component):
         m.d.comb += quiet.eq(~(report.busy.any() | report.queued.any()) & fetch.idle)
         m.d.sync += quiet_before.eq(quiet)
 
+        # A fault is reported in the cycle after it: from a unit's queue through its checks to all that stops would be
+        # the longest path of the machine. The same holds for what keeps the watchdog quiet.
+        fault = Signal(Fault)
+        fault_pc = Signal(32)
+        progress = Signal()
         # By number of isa.Unit; the sequencer itself is at the instruction it would dispatch next.
         pcs = Array([dispatch.pc, *(report.unit_pcs[bit] for bit in range(len(UNITS)))])
         m.d.comb += [
             dispatch.quiet.eq(quiet & quiet_before),
             watchdog.running.eq(dispatch.running),
-            watchdog.progress.eq(
-                dispatch.progress | fetch.beat | Cat(unit.status.progress for unit in units.values()).any()
-            ),
+            watchdog.progress.eq(progress),
             watchdog.limit_cycles.eq(self.watchdog_cycles),
             faults.waiting.eq(semaphores.waiting),
             faults.starving.eq(dispatch.starving),
             faults.watchdog.eq(watchdog.fired),
-            dispatch.fault.eq(faults.fault),
-            dispatch.fault_pc.eq(pcs[Mux(faults.fault.unit > Unit.STORE, 0, faults.fault.unit)]),
+            dispatch.fault.eq(fault),
+            dispatch.fault_pc.eq(fault_pc),
             report.running.eq(dispatch.running),
             report.done.eq(dispatch.done),
             report.error.eq(dispatch.error),
@@ -167,5 +170,12 @@ class Sequencer(wiring.Component):
             report.unit.eq(dispatch.unit),
             report.pc.eq(dispatch.pc),
             report.waiting.eq(semaphores.waiting),
+        ]
+        m.d.sync += [
+            fault.eq(faults.fault),
+            fault_pc.eq(pcs[Mux(faults.fault.unit > Unit.STORE, 0, faults.fault.unit)]),
+            progress.eq(
+                dispatch.progress | fetch.beat | Cat(unit.status.progress for unit in units.values()).any()
+            ),
         ]
         return m
