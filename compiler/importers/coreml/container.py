@@ -20,6 +20,7 @@ class Container:
     description: Any
     network: Any
     kind: str
+    file_bytes: int = 0
 
     @property
     def labels(self) -> list[str | int]:
@@ -36,7 +37,10 @@ def read_container(source: "str | pathlib.Path | bytes") -> Container:
     InputError when the file cannot be read, ModelError when it is no Core ML model, UnsupportedError for models
     that are no neural networks.
     """
-    return _network(_parse(source if isinstance(source, bytes) else _read(pathlib.Path(source))))
+    data = source if isinstance(source, bytes) else _read(pathlib.Path(source))
+    container = _network(_parse(data))
+    container.file_bytes = len(data)
+    return container
 
 
 def _read(path: pathlib.Path) -> bytes:

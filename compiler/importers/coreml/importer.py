@@ -26,6 +26,7 @@ from tosaic.compiler.importers.coreml.layer import Blob, Layer
 from tosaic.compiler.importers.coreml.layer_table import LAYERS
 from tosaic.compiler.importers.coreml.registry import HANDLERS
 from tosaic.compiler.importers.lowering import Lowering
+from tosaic.compiler.importers.lowering.allowance import Allowance, TooLargeError
 from tosaic.compiler.importers.lowering.layout_pass import cancel_transposes
 from tosaic.compiler.importers.survey import Form, Survey
 from tosaic.compiler.ir import DType, Graph, validate
@@ -64,7 +65,7 @@ class Importer:
 
     def __init__(self, container: Any, shapes: Shapes, survey: Survey) -> None:
         self.container, self.survey = container, survey
-        self.low = Lowering("main")
+        self.low = Lowering("main", Allowance(container.file_bytes))
         self.features = Features(self.low, container, shapes)
         self.blobs: dict[str, Blob] = {}
         self.control = ControlFlow(self.low, self.blobs, self.execute)
@@ -169,6 +170,8 @@ class Importer:
     def _handled(self, layer: Layer) -> list[Blob]:
         try:
             results = HANDLERS[layer.kind](layer)
+        except TooLargeError as error:
+            raise UnsupportedError(f"{layer}: {error}") from None
         except ModelError as error:
             if str(error).startswith("layer "):
                 raise

@@ -14,7 +14,7 @@ from tosaic.compiler.ir import DType
 from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 
 Shape = tuple[int, ...]
-MAX_MADE = 1 << 24
+MAX_MADE = 1 << 23
 """Elements of a constant that is not in the file."""
 MAX_RANK = 6
 """TOSA's; Core ML goes to 5, and slidingWindows, stack and expandDims one further."""
@@ -150,7 +150,10 @@ class Layer:
         shape = tuple(int(size) for size in shape)
         message = getattr(self.params if params is None else params, field)
         outer = shape[0] if channels is None and shape else channels or 1
-        return read_weights(message, math.prod(shape), f"{self}: {field}", outer).reshape(shape)
+        values = read_weights(message, math.prod(shape), f"{self}: {field}", outer).reshape(shape)
+        return (
+            values if self.low.allowance is None else self.low.allowance.decoded(values, message.ByteSize())
+        )
 
     def constant(self, values: ArrayLike) -> str:
         """A float constant."""

@@ -12,6 +12,7 @@ from tosaic.compiler.importers.lowering.resize import Filter, filter_matrix, mix
 from tosaic.compiler.ir import DType
 
 _LINEAR = Filter("linear")
+MAX_PIXELS = 1 << 24
 
 
 @handles("upsample")
@@ -27,7 +28,7 @@ def upsample(layer: Layer) -> Blob:
         factors = [float(factor) for factor in sizes_of(layer, p.scalingFactor, 2, 1, "scalingFactor")]
     targets = [math.floor(size * factor) for size, factor in zip(layer.shape()[-2:], factors, strict=True)]
     layer.require(min(targets) > 0 and max(targets) <= MAX_EXTENT, f"the result is {targets}")
-    layer.affordable(math.prod(targets), "its result")
+    layer.require(math.prod(targets) <= MAX_PIXELS, f"the result is {targets}")
     layer.require(p.mode in (0, 1) and p.linearUpsampleMode in (0, 1, 2), "its mode is not known")
     low, x = layer.low, layer.loose(rank=2)
     for offset, count, factor in zip((2, 1), targets, factors, strict=True):
@@ -39,7 +40,7 @@ def upsample(layer: Layer) -> Blob:
         elif size != count or p.linearUpsampleMode == 0:
             grid = _upsample_grid(p.linearUpsampleMode, size, count)
             layer.affordable(size * count, "its matrix of weights")
-            x = mix(low, x, axis, filter_matrix(grid, size, 1.0, _LINEAR))
+            x = mix(low, x, axis, filter_matrix(low, grid, size, 1.0, _LINEAR))
     return layer.out(x, (*layer.shape()[:-2], *targets))
 
 
@@ -82,7 +83,7 @@ def resize_bilinear(layer: Layer) -> Blob:
         grid = np.clip(np.linspace(*sampling_grid(mode, size, count), count), 0, size - 1)
         if not np.array_equal(grid, np.arange(size)):
             layer.affordable(size * count, "its matrix of weights")
-            x = mix(low, x, axis, filter_matrix(grid, size, 1.0, _LINEAR))
+            x = mix(low, x, axis, filter_matrix(low, grid, size, 1.0, _LINEAR))
     return layer.out(x, (*layer.shape()[:-2], *targets))
 
 

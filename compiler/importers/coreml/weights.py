@@ -1,10 +1,15 @@
 """WeightParams: floats, halves, integers with a scale or a table, in every width."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tosaic.compiler.ir.errors import ModelError, UnsupportedError
+
+
+_PIECE = 1 << 16
+"""Integers that are decoded at once; a multiple of 8, so that each piece begins with a byte."""
 
 
 def read_weights(params: Any, count: int, what: str, channels: int = 1) -> np.ndarray:
@@ -66,10 +71,6 @@ def _decoded(data: bytes, quantization: Any, count: int, what: str, channels: in
         raise ModelError(
             f"{what}: {len(data)} bytes, not the {(count * bits + 7) // 8} of {count} numbers of {bits} bits"
         )
-    integers = np.frombuffer(data, np.uint8)
-    if bits != 8:
-        unpacked = np.unpackbits(integers)[: count * bits].reshape(count, bits)
-        integers = np.packbits(unpacked, axis=1)[:, 0] >> (8 - bits)
     which = quantization.WhichOneof("QuantizationType")
     if which == "lookupTableQuantization":
         table = np.array(quantization.lookupTableQuantization.floatValue, np.float32)
@@ -77,7 +78,7 @@ def _decoded(data: bytes, quantization: Any, count: int, what: str, channels: in
             raise ModelError(
                 f"{what}: the look-up table has {len(table)} entries, not the {1 << bits} of {bits} bits"
             )
-        return table[integers]
+        return _by_pieces(data, bits, count, lambda integers, _: table[integers])
     if which != "linearQuantization":
         raise ModelError(f"{what} are integers without a scale or a look-up table")
     linear = quantization.linearQuantization
@@ -88,5 +89,27 @@ def _decoded(data: bytes, quantization: Any, count: int, what: str, channels: in
             raise ModelError(
                 f"{what}: {len(values)} entries of {name}, not 1 or {channels}, one for each channel"
             )
-    rows = integers.reshape(channels, count // channels) if channels else integers
-    return (rows * scale[:, None] + bias[:, None]).astype(np.float32).reshape(-1)
+    if count == 0 or count % max(channels, 1):
+        raise ModelError(f"{what} are {count} numbers for {channels} channels")
+    each = count // max(channels, 1)
+
+    def value(integers: Any, first: int) -> Any:
+        channel = np.arange(first, first + len(integers)) // each
+        return integers * scale[channel if len(scale) > 1 else 0] + bias[channel if len(bias) > 1 else 0]
+
+    return _by_pieces(data, bits, count, value)
+
+
+def _by_pieces(
+    data: bytes, bits: int, count: int, value: Callable[[np.ndarray, int], np.ndarray]
+) -> np.ndarray:
+    """float32 values of integers, decoded piece by piece; `value` gets the integers and the number of the first."""
+    result = np.empty(count, np.float32)
+    for first in range(0, count, _PIECE):
+        number = min(_PIECE, count - first)
+        packed = np.frombuffer(data, np.uint8)[first * bits // 8 : ((first + number) * bits + 7) // 8]
+        if bits != 8:
+            unpacked = np.unpackbits(packed)[: number * bits].reshape(number, bits)
+            packed = np.packbits(unpacked, axis=1)[:, 0] >> (8 - bits)
+        result[first : first + number] = value(packed, first)
+    return result

@@ -26,6 +26,7 @@ def extend(low: Lowering, x: str, pads: Sequence[tuple[int, int]], mode: PadMode
     for axis, (before, after) in enumerate(pads):
         if before or after:
             around = (max(before, 0), max(after, 0))
+            low.make_room((low.shape(x)[axis] + sum(around),), np.int64)
             indices = np.pad(np.arange(low.shape(x)[axis]), around, mode=mode)
             x = low.take(x, axis, indices[max(-before, 0) : len(indices) - max(-after, 0)])
     return x

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tosaic.compiler.importers.lowering.allowance import MAX_OPERATORS, Allowance, TooLargeError
 from tosaic.compiler.importers.lowering.folding import fold, worth_storing
 from tosaic.compiler.ir import DType, Graph, GraphBuilder, nearest
 
 Pads = Sequence[tuple[int, int]]
+_SMALL_ELEMENTS = 64
+"""Constants up to this size are not counted; operators are."""
 
 
 class Lowering:
@@ -18,10 +21,12 @@ class Lowering:
 
     Layout operators (reshape, transpose, slice, pad, concat) of constants are computed at once; an operator
     that would change nothing is left out. Arithmetic aligns ranks from the right, as NumPy does.
+    Constants count against the `allowance` of an import, if there is one: TooLargeError.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, allowance: Allowance | None = None) -> None:
         self.build = GraphBuilder(name)
+        self.allowance = allowance
 
     @property
     def graph(self) -> Graph:
@@ -46,7 +51,19 @@ class Lowering:
 
     def constant(self, values: ArrayLike, dtype: DType) -> str:
         """A constant; floats are rounded to the type."""
-        return self.build.constant(np.asarray(values), dtype)
+        array = np.asarray(values)
+        if array.dtype != dtype.numpy:
+            self.make_room(array.shape, dtype.numpy)
+        name = self.build.constant(array, dtype)
+        data = self.data(name)
+        if self.allowance is not None and data is not None and data.size > _SMALL_ELEMENTS:
+            self.allowance.hold(data)
+        return name
+
+    def make_room(self, shape: Sequence[int], dtype: Any = np.float32) -> None:
+        """TooLargeError when an array of this shape and NumPy type is more than the import may make."""
+        if self.allowance is not None:
+            self.allowance.check(math.prod(shape) * np.dtype(dtype).itemsize)
 
     def scalar(self, value: float, like: str) -> str:
         """A constant of one element with the type and the rank of tensor `like`."""
@@ -67,6 +84,10 @@ class Lowering:
         folded = fold(name, [self.graph.tensors[tensor] for tensor in inputs], attributes, dtype)
         if folded is not None:
             return self.constant(*folded)
+        if self.allowance is not None and len(self.graph.operators) >= MAX_OPERATORS:
+            raise TooLargeError(
+                f"the model becomes more than {MAX_OPERATORS:,} TOSA operators: make its loops or sequences shorter"
+            )
         return self.build.add(name, list(inputs), dtype=dtype, **attributes)
 
     # --- layout ---------------------------------------------------------------------------------------------
@@ -78,6 +99,8 @@ class Lowering:
             return x
         data = self.data(x)
         if data is not None:
+            if not data.flags.c_contiguous and any(data.strides):
+                self.make_room(data.shape, data.dtype)
             return self.constant(data.reshape(shape), self.dtype(x))
         return self.op("RESHAPE", x, self.build.shape(shape))
 
@@ -123,6 +146,7 @@ class Lowering:
         if data is not None and worth_storing(
             data, [n + a + b for n, (a, b) in zip(data.shape, pairs, strict=True)]
         ):
+            self.make_room([n + a + b for n, (a, b) in zip(data.shape, pairs, strict=True)], data.dtype)
             return self.constant(np.pad(data, pairs, constant_values=value), self.dtype(x))
         return self.op("PAD", x, self.build.shape(grown), self.constant([value], self.dtype(x)))
 
@@ -131,10 +155,10 @@ class Lowering:
         if len(parts) == 1:
             return parts[0]
         values = [self.data(part) for part in parts]
-        if all(value is not None for value in values):
-            return self.constant(
-                np.concatenate([v for v in values if v is not None], axis), self.dtype(parts[0])
-            )
+        known = [value for value in values if value is not None]
+        if len(known) == len(parts):
+            self.make_room([sum(value.size for value in known)], known[0].dtype)
+            return self.constant(np.concatenate(known, axis), self.dtype(parts[0]))
         return self.op("CONCAT", *parts, axis=axis)
 
     def tile(self, x: str, multiples: Sequence[int]) -> str:
@@ -146,6 +170,7 @@ class Lowering:
         if data is not None and worth_storing(
             data, [n * m for n, m in zip(data.shape, multiples, strict=True)]
         ):
+            self.make_room([n * m for n, m in zip(data.shape, multiples, strict=True)], data.dtype)
             return self.constant(np.tile(data, multiples), self.dtype(x))
         return self.op("TILE", x, self.build.shape(multiples))
 
@@ -170,6 +195,7 @@ class Lowering:
             return self.slice_axis(x, axis, int(indices[0]), len(indices))
         data = self.data(x)
         if data is not None:
+            self.make_room([data.size // data.shape[axis] * len(indices)], data.dtype)
             return self.constant(np.take(data, indices, axis), self.dtype(x))
         return self.gather(x, axis, self.constant(indices, DType.INT32))
 

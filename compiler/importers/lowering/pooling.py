@@ -40,7 +40,7 @@ def average_pool(
     if _plain(exact):
         return _by_planes(low, x, exact, lambda part, pair: _average(low, part, pair))
     sums = _by_axes(low, x, exact, "SUM", 0)
-    counts = window_counts(low.shape(x)[1:-1], exact)
+    counts = window_counts(low, low.shape(x)[1:-1], exact)
     return low.mul(sums, low.constant(1.0 / counts[None, ..., None], low.dtype(x)))
 
 
@@ -50,10 +50,12 @@ def sum_pool(low: Lowering, x: str, windows: Sequence[Window], ceil: bool = Fals
     return _by_axes(low, x, windows, "SUM", 0)
 
 
-def window_counts(sizes: Sequence[int], windows: Sequence[Window]) -> np.ndarray:
+def window_counts(low: Lowering, sizes: Sequence[int], windows: Sequence[Window]) -> np.ndarray:
     """How many elements (not padding) each window holds."""
+    low.make_room([w.outputs(size) for size, w in zip(sizes, windows, strict=True)], np.float64)
     counts = np.ones(())
     for size, window in zip(sizes, windows, strict=True):
+        low.make_room((window.outputs(size), window.kernel), np.int64)
         positions = window.positions(size) - window.before
         axis = ((positions >= 0) & (positions < size)).sum(1)
         counts = counts[..., None] * axis
@@ -105,6 +107,7 @@ def _by_axes(low: Lowering, x: str, windows: Sequence[Window], reduction: str, p
     sizes = low.shape(x)[1:-1]
     x = low.pad(x, [(0, 0), *((w.before, w.after) for w in windows), (0, 0)], padding)
     for axis, (size, window) in enumerate(zip(sizes, windows, strict=True), 1):
+        low.make_room((window.outputs(size), window.kernel), np.int64)
         positions = window.positions(size)
         taken = low.take(x, axis, positions)
         shape = low.shape(taken)

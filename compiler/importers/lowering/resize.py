@@ -45,10 +45,13 @@ def nearest_positions(positions: np.ndarray, size: int, rounding: str) -> np.nda
     return np.clip(rounded, 0, size - 1).astype(np.int64)
 
 
-def filter_matrix(positions: np.ndarray, size: int, scale: float, kernel: Filter) -> np.ndarray:
+def filter_matrix(
+    low: Lowering, positions: np.ndarray, size: int, scale: float, kernel: Filter
+) -> np.ndarray:
     """[size, outputs]: weights of the elements for samples at `positions`; the edges are repeated."""
     stretch = min(scale, 1.0) if kernel.antialias else 1.0
     reach = math.ceil(kernel.support / stretch)
+    low.make_room((len(positions), max(size, 6 * reach)), np.float64)
     taps = np.floor(positions)[:, None] + np.arange(-reach, reach + 2)
     weights = kernel((positions[:, None] - taps) * stretch)
     if kernel.exclude_outside:

@@ -63,6 +63,7 @@ def local_response(low: Lowering, x: str, size: int, alpha: float, beta: float, 
     """
     shape = low.shape(x)
     channels = shape[-1]
+    low.make_room((channels, channels), np.int64)
     distance = np.arange(channels)[None, :] - np.arange(channels)[:, None]
     # Row: output channel.
     band = (distance >= -((size - 1) // 2)) & (distance <= size // 2)

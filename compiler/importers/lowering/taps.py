@@ -19,6 +19,7 @@ def window_taps(low: Lowering, x: str, windows: Sequence[Window]) -> str:
         if window == _NONE:
             continue
         before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+        low.make_room((window.outputs(shape[axis]), window.kernel), np.int64)
         positions = window.positions(shape[axis])
         taken = low.take(low.reshape(x, (before, shape[axis], after, taps)), 1, positions)
         split = low.reshape(taken, (before, *positions.shape, after, taps))
@@ -44,7 +45,9 @@ def fold_taps(
         count //= window.kernel
         split = low.reshape(x, (before, size, after, count, window.kernel))
         rows = low.transpose(split, (0, 2, 3, 1, 4))
+        low.make_room((size, window.kernel), np.int64)
         places = np.arange(size)[:, None] * window.stride + np.arange(window.kernel) * window.dilation
+        low.make_room((*places.shape, shape[axis]))
         hits = places.reshape(-1, 1) - window.before == np.arange(shape[axis])
         product = matmul(
             low,

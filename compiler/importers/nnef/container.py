@@ -14,6 +14,8 @@ from tosaic.compiler.importers.nnef.errors import NnefError, Position
 GRAPH_FILE, QUANTIZATION_FILE = "graph.nnef", "graph.quant"
 FILE_LIMIT_BYTES = 1 << 31
 TEXT_LIMIT_BYTES = 1 << 26
+UNPACKED_FREE_BYTES, UNPACKED_FACTOR = 16 << 20, 16
+"""An archive unpacks to no more than 16 MiB and sixteen times its size."""
 HEADER_BYTES = 128
 Check = Callable[[bytes, int], None]
 """Gets the first HEADER_BYTES of a file and its size, and raises NnefError to refuse the rest."""
@@ -26,6 +28,8 @@ class Container(ABC):
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
+        self.read_bytes = 0
+        """Of all files that were read."""
 
     @abstractmethod
     def read(self, name: str, check: Check | None = None) -> bytes | None:
@@ -61,7 +65,9 @@ class Folder(Container):
             size = path.stat().st_size
             _check_size(path, name, size)
             with path.open("rb") as stream:
-                return _content(stream, size, check)
+                content = _content(stream, size, check)
+                self.read_bytes += len(content)
+                return content
         except (OSError, ValueError) as error:
             raise NnefError("container", Position(str(path)), f"cannot be read: {error}") from None
 
@@ -75,15 +81,16 @@ class Archive(Container):
         self._texts: dict[str, bytes] = {}
         with _archive_errors(path):
             self._archive = tarfile.open(path)
+            limit = min(FILE_LIMIT_BYTES, UNPACKED_FREE_BYTES + UNPACKED_FACTOR * path.stat().st_size)
             total = members = 0
             while (member := self._archive.next()) is not None:
                 members += 1
                 total += member.size
-                if members > MEMBER_LIMIT or total > FILE_LIMIT_BYTES:
+                if members > MEMBER_LIMIT or total > limit:
                     raise NnefError(
                         "limit",
                         Position(str(path)),
-                        f"more than {MEMBER_LIMIT} files or {FILE_LIMIT_BYTES} bytes",
+                        f"more than {MEMBER_LIMIT} files or {limit} bytes",
                         "unpack it to a folder",
                     )
                 name = "/".join(_parts(member.name, path))
@@ -116,6 +123,7 @@ class Archive(Container):
         content = _content(stream, member.size, check)
         if len(content) != member.size:
             raise EOFError(f"{name} ends after {len(content)} of {member.size} bytes")
+        self.read_bytes += len(content)
         return content
 
     def in_order(self, names: Iterable[str]) -> list[str]:

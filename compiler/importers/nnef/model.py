@@ -30,6 +30,8 @@ class NnefModel:
     graph: FlatGraph
     data: dict[str, StoredTensor]
     quantization: dict[str, Quantization]
+    file_bytes: int = 0
+    """Of all files that were read; of an archive, unpacked."""
 
 
 def load_model(
@@ -58,7 +60,7 @@ def load_model(
         places[name]: _stored(container, graph.variables[places[name]], suffix)
         for name in container.in_order(places)
     }
-    return NnefModel(graph, data, quantization)
+    return NnefModel(graph, data, quantization, container.read_bytes)
 
 
 def _stored(container: Container, variables: list[TensorValue], suffix: str) -> StoredTensor:

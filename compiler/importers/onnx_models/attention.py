@@ -94,6 +94,7 @@ def _bias(node: Node, batch: int, queries: int, keys: int, past: int) -> str | N
     if node.has(3):
         terms.append(_mask(node, keys, dtype))
     # Distance from key to query: known now, unless the number of keys is not.
+    low.make_room((queries, keys), np.int64)
     distance = np.arange(queries)[:, None] - np.arange(keys)[None, :]
     if node.has(6):
         lengths = low.reshape(low.cast(node.raw(6), DType.INT32), (batch, 1, 1, 1))

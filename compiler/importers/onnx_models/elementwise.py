@@ -250,7 +250,7 @@ def is_inf(node: Node) -> Value:
     if node.attr("detect_negative", 1):
         tests.append(low.equal(x, low.scalar(-math.inf, x)))
     if not tests:
-        return node.out_constant(np.zeros(node.shape(), bool))
+        return node.out_constant(np.broadcast_to(np.zeros((), bool), node.shape()))
     return node.out(functools.reduce(lambda a, b: low.binary("LOGICAL_OR", a, b), tests), "bool")
 
 

@@ -25,6 +25,7 @@ def dft(node: Node) -> Value:
     given = length // 2 + 1 if inverse and onesided else length
     have = min(shape[axis], given)
     x = low.slice_axis(x, len(shape) - 1, 0, have)
+    low.make_room((4, have, length), np.float64)
     samples = np.arange(have)
     frequencies = np.arange(length // 2 + 1 if onesided and not inverse else length)
     angle = 2 * np.pi / length * (np.outer(samples, frequencies) % length)
@@ -82,6 +83,7 @@ def stft(node: Node) -> Value:
             f"frames of {size} samples, each {step} further, in a signal of {length}", "change the frames"
         )
     x = low.transpose(low.reshape(x, (batch, length, parts)), (0, 2, 1))
+    low.make_room((4, size, max(frames, size)), np.float64)
     where = np.arange(frames)[:, None] * step + np.arange(size)[None, :]
     x = low.take(x, 2, where)
     x = low.transpose(low.reshape(x, (batch, parts, frames, size)), (0, 2, 1, 3))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.importers.lowering import Lowering
+from tosaic.compiler.importers.lowering.allowance import Allowance, TooLargeError
 from tosaic.compiler.importers.lowering.layout_pass import cancel_transposes
 from tosaic.compiler.importers.onnx_models import (
     attention,
@@ -27,7 +28,13 @@ from tosaic.compiler.importers.onnx_models.node import Node
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.importers.onnx_models.placeholders import result_types
 from tosaic.compiler.importers.onnx_models.quantized_pairs import join_pairs
-from tosaic.compiler.importers.onnx_models.reader import Shapes, node_label, opset_of, read_model
+from tosaic.compiler.importers.onnx_models.reader import (
+    Shapes,
+    node_label,
+    opset_of,
+    read_model,
+    stored_bytes,
+)
 from tosaic.compiler.importers.onnx_models.registry import HANDLERS
 from tosaic.compiler.importers.onnx_models.values import KINDS, OFFSET, STORAGE, Value, constant_value
 from tosaic.compiler.importers.survey import Survey
@@ -49,6 +56,8 @@ _HANDLER_MODULES = (
 _SHAPE_INPUTS = {"CenterCropPad": (1,), "AffineGrid": (1,)}
 MAX_TRIPS = 4096
 """Loops that run longer are not unrolled."""
+MAX_LOOPED_NODES = 1 << 16
+"""Nodes inside loops that are executed: unrolled loops multiply when they are nested."""
 
 
 def import_onnx(
@@ -76,8 +85,10 @@ class Importer:
         self.onnx = load_onnx_package()
         self.model, self.survey = model, survey
         self.opset = opset_of(model)
-        self.low = Lowering(model.graph.name or "main")
+        self.allowance = Allowance(stored_bytes(model.graph))
+        self.low = Lowering(model.graph.name or "main", self.allowance)
         self.values: dict[str, Value] = {}
+        self.looped_nodes = 0
         # Tensors of unknown shape (only in a survey that keeps going), and the node that is to blame.
         self.lost: dict[str, str] = {}
 
@@ -106,6 +117,7 @@ class Importer:
     def _dense(self, sparse: Any) -> np.ndarray:
         values = self.onnx.numpy_helper.to_array(sparse.values)
         where = self.onnx.numpy_helper.to_array(sparse.indices)
+        self.low.make_room(sparse.dims, values.dtype)
         dense = np.zeros(tuple(sparse.dims), values.dtype)
         if where.ndim == 1:
             dense.reshape(-1)[where] = values
@@ -217,6 +229,8 @@ class Importer:
         """The results of a node. What the checks of the reader have let through may still contradict itself."""
         try:
             return self._translated(node)
+        except TooLargeError as error:
+            raise UnsupportedError(f"{node_label(node)}: {error}") from None
         except (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise ModelError(
@@ -229,7 +243,7 @@ class Importer:
         if node.op_type == "Constant" and "sparse_value" in attributes:
             return [constant_value("", self._dense(attributes["sparse_value"]))]
         if foldable(node.op_type, inputs):
-            folded = fold(node, inputs, self.opset)
+            folded = fold(node, inputs, self.opset, self.allowance)
             if folded is not None:
                 return [constant_value("", value) for value in folded]
         if node.op_type == "If":
@@ -322,6 +336,11 @@ class Importer:
             if trip == MAX_TRIPS:
                 raise UnsupportedError(f"{label}: it runs more than {MAX_TRIPS} times; make the loop shorter")
             counter = constant_value("", np.array(trip, np.int64))
+            self.looped_nodes += len(body.node)
+            if self.looped_nodes > MAX_LOOPED_NODES:
+                raise UnsupportedError(
+                    f"{label}: loops execute more than {MAX_LOOPED_NODES:,} nodes in all; make them shorter"
+                )
             current, *results = self._branch(body, [counter, current, *carried])
             carried = results[: len(carried)]
             for scan, value in zip(scans, results[len(carried) :], strict=True):

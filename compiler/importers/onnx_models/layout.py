@@ -22,7 +22,7 @@ def identity(node: Node) -> list[Value]:
         node.unsupported("training mode", "export the model for inference")
     return [
         Value("", x.kind, x.shape, x.data, x.tensor),
-        node.out_constant(np.ones(x.shape, bool)),
+        node.out_constant(np.broadcast_to(np.ones((), bool), x.shape)),
     ]
 
 
@@ -179,6 +179,7 @@ def eye_like(node: Node) -> Value:
     rows, columns = node.shape()
     kinds = {1: "float32", 6: "int32", 7: "int64", 10: "float16", 9: "bool"}
     dtype = kinds.get(node.attr("dtype", 0), node.kind())
+    node.low.make_room((2 * rows, columns), np.float64)
     return node.out_constant(np.eye(rows, columns, k=int(node.attr("k", 0))).astype(dtype))
 
 
@@ -212,6 +213,7 @@ def gather_elements(node: Node) -> Value:
     low, axis, shape = node.low, node.axis(), node.shape()
     indices, wanted = _indices(node, 1, shape[axis]), node.shape(1)
     strides = np.cumprod([1, *shape[:0:-1]])[::-1]
+    low.make_room((len(wanted) + 2, *wanted), np.int64)
     grid = np.indices(wanted)
     base = sum(grid[a] * int(strides[a]) for a in range(len(shape)) if a != axis) + np.zeros(wanted, np.int64)
     if isinstance(indices, str):
@@ -239,6 +241,7 @@ def gather_nd(node: Node) -> Value:
     rest = shape[batch_axes + depth :]
     count = math.prod(wanted[batch_axes:-1])
     flat = low.reshape(flat, (batch, count))
+    low.make_room((batch,), np.int64)
     offsets = low.constant(np.arange(batch)[:, None] * rows, DType.INT32)
     source = low.reshape(node.raw(), (batch * rows, math.prod(rest)))
     taken = low.gather(source, 0, low.add(flat, offsets))
@@ -259,6 +262,7 @@ def one_hot(node: Node) -> Value:
     shape = low.shape(indices)
     line = [1] * (rank + 1)
     line[axis] = depth
+    low.make_room((depth,), np.int64)
     positions = low.constant(np.arange(depth).reshape(line), DType.INT32)
     hit = low.equal(low.reshape(indices, (*shape[:axis], 1, *shape[axis:])), positions)
     values = node.raw(2)
@@ -272,6 +276,7 @@ def trilu(node: Node) -> Value:
     low, x = node.low, node.raw()
     k = int(node.const(1, 0).reshape(-1)[0])
     rows, columns = node.shape()[-2:]
+    low.make_room((rows, columns), np.int64)
     upper = np.arange(columns)[None] - np.arange(rows)[:, None]
     kept = upper >= k if node.attr("upper", 1) else upper <= k
     mask = low.constant(kept, DType.BOOL)

@@ -36,6 +36,23 @@ def read_model(source: "str | pathlib.Path | Any", shapes: Shapes | None = None)
     return model
 
 
+def stored_bytes(graph: Any) -> int:
+    """Bytes of a graph and the graphs inside; in its tensors, numbers of fewer than 32 bits count as float32."""
+    total = sum(node.ByteSize() for node in graph.node) + sum(map(_tensor_bytes, graph.initializer))
+    for attribute in (attribute for node in graph.node for attribute in node.attribute):
+        if attribute.HasField("t"):
+            total += _tensor_bytes(attribute.t)
+        if attribute.HasField("g"):
+            total += stored_bytes(attribute.g)
+    return total
+
+
+def _tensor_bytes(tensor: Any) -> int:
+    stored = tensor.ByteSize()
+    # What the dimensions say of a damaged tensor need not be there.
+    return max(stored, min(4 * max(_elements(tensor.dims), 0), 32 * stored))
+
+
 def opset_of(model: Any) -> int:
     """Version of the default domain's operators."""
     return next(entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAINS)

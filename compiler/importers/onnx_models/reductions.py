@@ -93,6 +93,7 @@ def _one_hot_of_largest(low: Lowering, x: str, axis: int) -> str:
     where = low.reshape(where, (*shape[:axis], 1, *shape[axis + 1 :]))
     line = [1] * len(shape)
     line[axis] = shape[axis]
+    low.make_room((shape[axis],), np.int64)
     positions = low.constant(np.arange(shape[axis]).reshape(line), DType.INT32)
     return low.cast(low.equal(low.broadcast_to(where, shape), positions), low.dtype(x))
 
@@ -124,6 +125,7 @@ def cum_sum(node: Node) -> Value:
     size = low.shape(x)[axis]
     reverse = bool(node.attr("reverse", 0))
     if low.dtype(x).is_float:
+        low.make_room((2 * size, size), np.float64)
         triangle = np.triu(np.ones((size, size)), 1 if node.attr("exclusive", 0) else 0)
         order = [a for a in range(low.rank(x)) if a != axis] + [axis]
         rows = low.transpose(x, order)
@@ -142,6 +144,7 @@ def _shifted(low: Lowering, x: str, axis: int, distance: int, reverse: bool) -> 
     pads = [(0, 0)] * low.rank(x)
     pads[axis] = (-distance, distance) if reverse else (distance, -distance)
     if distance >= low.shape(x)[axis]:
+        low.make_room(low.shape(x), np.int64)
         return low.constant(np.zeros(low.shape(x)), low.dtype(x))
     return low.pad(x, pads)
 

@@ -44,11 +44,12 @@ def resize(node: Node) -> Value:
         region = (float(roi[i]), float(roi[len(axes) + i])) if len(roi) else (0.0, 1.0)
         if scale == 1 and count == size and region == (0.0, 1.0):
             continue
+        low.make_room((4, count), np.float64)
         positions = _positions(transformation, size, count, scale, region)
         if mode == "nearest":
             x = pick(low, x, axis, nearest_positions(positions, size, rounding))
         else:
-            x = mix(low, x, axis, filter_matrix(positions, size, scale, kernel))
+            x = mix(low, x, axis, filter_matrix(low, positions, size, scale, kernel))
         if transformation == "tf_crop_and_resize":
             outside = (positions < 0) | (positions > size - 1)
             x = fill_outside(low, x, axis, outside, float(node.attr("extrapolation_value", 0.0)))

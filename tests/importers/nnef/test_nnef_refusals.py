@@ -67,7 +67,7 @@ REFUSED = [
     ),
     (
         flat("y = multilinear_upsample(x, factor = [2,2]);", shape="[1,1,5000,5000]"),
-        "the matrix of a dimension would have 50000000 elements, at most 16777216 are made",
+        "the matrix of a dimension would have 50000000 elements, at most 8388608 are made",
     ),
     (
         flat(

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tosaic.compiler.importers.lowering import Lowering
+from tosaic.compiler.importers.lowering.allowance import Allowance, TooLargeError
 from tosaic.compiler.importers.lowering.layout_pass import cancel_transposes
+from tosaic.compiler.importers.nnef.bit_stream import packed_bytes
 from tosaic.compiler.importers.nnef.graph import Operation, TensorValue, tensors_in
 from tosaic.compiler.importers.nnef.model import NnefModel, load_model
 from tosaic.compiler.importers.nnef.quantization_file import Quantization
@@ -78,7 +80,8 @@ class Importer:
 
     def __init__(self, model: NnefModel, survey: Survey | None = None) -> None:
         self.model, self.survey = model, survey or Survey()
-        self.low = Lowering(model.graph.name)
+        self.allowance = Allowance(model.file_bytes)
+        self.low = Lowering(model.graph.name, self.allowance)
         self.tensors: dict[int, str] = {}
         self.variables: dict[str, str] = {}
         self.names: dict[int, list[str]] = {}
@@ -155,6 +158,8 @@ class Importer:
             else:
                 made = HANDLERS[operation.name](node)
                 held = [made] if isinstance(made, str) else made
+        except TooLargeError as error:
+            raise UnsupportedError(f"{node}: {error}") from None
         except ModelError as error:
             node.unsupported(f"it has no TOSA form here: {error}", "change its shapes")
         for result, name in zip(results, held, strict=True):
@@ -193,7 +198,9 @@ class Importer:
     def _variable(self, node: Node) -> str:
         label = _label(node.result)
         if label not in self.variables:
-            stored = constant(node, self.model.data[label].values, STORAGE[node.result.data])
+            found, dtype = self.model.data[label], STORAGE[node.result.data]
+            self.allowance.decoded(found.values, packed_bytes(found.values.size, found.encoding.bits))
+            stored = constant(node, found.values, dtype)
             # What is held here is not held in the model too.
             del self.model.data[label]
             initial = self.low.data(stored)

@@ -20,7 +20,7 @@ MAX_RANK = 6
 MAX_NUMBER = (1 << 31) - 1
 """Extents and attributes of TOSA have 32 bits."""
 
-TABLE_LIMIT = 1 << 24
+TABLE_LIMIT = 1 << 23
 """Elements of the largest table that an operation's lowering makes."""
 
 
