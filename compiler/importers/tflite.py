@@ -16,11 +16,14 @@ import flatbuffers.encode
 import flatbuffers.number_types as number_types
 from flatbuffers.table import Table
 
+from tosaic.compiler.importers.lowering.allowance import Allowance
 from tosaic.compiler.importers.survey import Survey
 from tosaic.compiler.ir import Graph, read_tosa
 from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
 
 _TIME_LIMIT_SECONDS = 600
+_TOOL_FREE_BYTES, _TOOL_FACTOR = 3 << 30, 32
+"""Address space of the converter and the serializer, which map much of it at once: 3 GiB and 32 times the file."""
 _CONVERT = """
 import json, sys
 import tosa_converter_for_tflite as converter
@@ -58,6 +61,10 @@ def import_tflite(
         _run(path, [sys.executable, "-c", _CONVERT, str(path), str(mlir), json.dumps(bound)], mlir)
         passes = f"--pass-pipeline={_PASSES.format(target=tosa)}"
         _run(path, [serializer, str(mlir), passes, "-o", "/dev/null"], tosa)
+        # What the converter computes of constants is in there.
+        Allowance(path.stat().st_size).check(
+            tosa.stat().st_size, f"{path.name}: what the converter makes of it"
+        )
         graph = read_tosa(tosa)
     if [graph.tensors[name].shape for name in graph.inputs] != [tuple(sizes) for sizes in bound.values()]:
         raise UnsupportedError(
@@ -82,8 +89,10 @@ def _serializer() -> str:
 def _run(path: pathlib.Path, command: list[str], result: pathlib.Path) -> None:
     """Runs a tool; its first complaint in one line when it gives no result."""
     try:
+        limit = _TOOL_FREE_BYTES + _TOOL_FACTOR * path.stat().st_size
+        limited = ["sh", "-c", f'ulimit -v {limit >> 10}; exec "$@"', "sh", *command]
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_TIME_LIMIT_SECONDS
+            limited, capture_output=True, text=True, errors="replace", timeout=_TIME_LIMIT_SECONDS
         )
     except subprocess.TimeoutExpired:
         raise UnsupportedError(

@@ -1,19 +1,17 @@
 """Damaged ONNX models: whatever is read, the result is a graph or an error of Tosaic's own."""
 
-import collections
-import dataclasses
+import functools
 import random
-import time
-import warnings
 from typing import Any
 
 import numpy as np
 import onnx
+from fuzz_runner import Tally, allowed_bytes
 from google.protobuf.message import DecodeError
 from onnx_node_cases import cases, first_data_set
 
 from tosaic.compiler.importers.onnx_models import import_onnx
-from tosaic.compiler.ir.errors import Error
+from tosaic.compiler.ir.errors import ModelError
 
 _NUMBERS = (
     0,
@@ -35,21 +33,6 @@ _NUMBERS = (
 )
 _FLOATS = (0.0, -0.0, 1.0, -1.5, 1e-45, 3.4e38, float("inf"), float("-inf"), float("nan"))
 _LARGEST_SEED_BYTES = 20_000
-
-
-@dataclasses.dataclass
-class Tally:
-    """What became of the inputs."""
-
-    accepted: int = 0
-    refused: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
-    wrong: list[str] = dataclasses.field(default_factory=list)
-    slowest_seconds: float = 0
-    slowest: str = ""
-
-    @property
-    def inputs(self) -> int:
-        return self.accepted + self.refused.total() + len(self.wrong)
 
 
 def seeds(count: int, seed: int) -> list[tuple[str, bytes]]:
@@ -149,30 +132,21 @@ def _change(message: Any, field: Any, index: int | None, places: list[Any], chan
         getattr(message, field.name)[index] = value
 
 
-def run_mutations(count: int, seed: int) -> Tally:
-    """Imports `count` damaged models."""
+def run_mutations(count: int, seed: int, traced: bool = False) -> Tally:
+    """Imports `count` damaged models; `traced` measures their memory."""
     chance, tally = random.Random(seed), Tally()
     models = seeds(max(1, count // 40), seed)
     for number in range(count):
         name, data = chance.choice(models)
         raw = mutated(data, chance)
-        started = time.process_time()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                import_onnx(onnx.ModelProto.FromString(raw))
-            tally.accepted += 1
-        except DecodeError:
-            tally.refused["not protobuf"] += 1
-        except Error as error:
-            tally.refused[type(error).__name__] += 1
-            if "\n" in str(error) or not str(error):
-                tally.wrong.append(f"{number}: {name}: the error has not one line: {error}")
-        except Exception as error:
-            tally.wrong.append(
-                f"{number}: {name}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
-            )
-        seconds = time.process_time() - started
-        if seconds > tally.slowest_seconds:
-            tally.slowest_seconds, tally.slowest = seconds, f"{number}: {name}"
+        allowed = allowed_bytes(len(raw)) if traced else None
+        tally.attempt("model", f"{number}: {name}", functools.partial(_attempt, raw), allowed=allowed)
     return tally
+
+
+def _attempt(raw: bytes) -> None:
+    try:
+        model = onnx.ModelProto.FromString(raw)
+    except DecodeError:
+        raise ModelError("not protobuf") from None
+    import_onnx(model)

@@ -216,7 +216,8 @@ def test_nnef(name: str, tmp_path: pathlib.Path) -> None:
     index = "copies" in name
     result = "y, i" if index else "y"
     body = NNEF[name].replace("y =", "y, i =") if index else NNEF[name]
-    text = f"version 1.0;\ngraph g( x ) -> ( {result} )\n{{\n x = external<scalar>(shape = [1,1,4096,4096]);\n {body}\n}}\n"
+    x = "x = external<scalar>(shape = [1,1,4096,4096]);"
+    text = f"version 1.0;\ngraph g( x ) -> ( {result} )\n{{\n {x}\n {body}\n}}\n"
     path = tmp_path / "graph.nnef"
     path.write_text(text)
     measured(path)

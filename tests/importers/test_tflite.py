@@ -1,107 +1,26 @@
 """TFLite models through the public converter: names, numbers, and damaged files."""
 
-import random
+import tracemalloc
 
-import flatbuffers
 import numpy as np
 import pytest
-import tflite
+from tflite_models import (
+    BIAS,
+    IN_SCALE,
+    IN_ZERO,
+    OUT_SCALE,
+    OUT_ZERO,
+    RANDOM,
+    WEIGHT_SCALE,
+    WEIGHTS,
+    dense_model,
+    tiled_model,
+    run_mutations,
+)
 
 from tosaic.compiler.importers import import_model
 from tosaic.compiler.ir.errors import Error, InputError, ModelError, UnsupportedError
 from tosaic.sim.golden import evaluate
-
-IN_SCALE, WEIGHT_SCALE, OUT_SCALE, IN_ZERO, OUT_ZERO = 0.05, 0.02, 0.11, -7, 12
-RANDOM = np.random.default_rng(3)
-WEIGHTS = RANDOM.integers(-127, 128, (5, 12)).astype(np.int8)
-BIAS = RANDOM.integers(-3000, 3000, 5).astype(np.int32)
-
-
-def vector(build, start, values, prepend):
-    start(build, len(values))
-    for value in reversed(values):
-        prepend(value)
-    return build.EndVector()
-
-
-def quantization(build, scale, zero):
-    scales = vector(build, tflite.QuantizationParametersStartScaleVector, [scale], build.PrependFloat32)
-    zeros = vector(build, tflite.QuantizationParametersStartZeroPointVector, [zero], build.PrependInt64)
-    tflite.QuantizationParametersStart(build)
-    tflite.QuantizationParametersAddScale(build, scales)
-    tflite.QuantizationParametersAddZeroPoint(build, zeros)
-    return tflite.QuantizationParametersEnd(build)
-
-
-def tensor(build, name, shape, kind, buffer, scale, zero):
-    text, quantized = build.CreateString(name), quantization(build, scale, zero)
-    sizes = vector(build, tflite.TensorStartShapeVector, shape, build.PrependInt32)
-    tflite.TensorStart(build)
-    tflite.TensorAddShape(build, sizes)
-    tflite.TensorAddType(build, kind)
-    tflite.TensorAddBuffer(build, buffer)
-    tflite.TensorAddName(build, text)
-    tflite.TensorAddQuantization(build, quantized)
-    return tflite.TensorEnd(build)
-
-
-def dense_model() -> bytes:
-    """An int8 FULLY_CONNECTED with a fused RELU, [2, 12] to [2, 5]."""
-    build = flatbuffers.Builder(1024)
-    buffers = []
-    for data in (b"", WEIGHTS.tobytes(), BIAS.tobytes()):
-        content = build.CreateByteVector(data) if data else None
-        tflite.BufferStart(build)
-        if content is not None:
-            tflite.BufferAddData(build, content)
-        buffers.append(tflite.BufferEnd(build))
-    tensors = [
-        tensor(build, "image", [2, 12], tflite.TensorType.INT8, 0, IN_SCALE, IN_ZERO),
-        tensor(build, "weights", [5, 12], tflite.TensorType.INT8, 1, WEIGHT_SCALE, 0),
-        tensor(build, "bias", [5], tflite.TensorType.INT32, 2, IN_SCALE * WEIGHT_SCALE, 0),
-        tensor(build, "scores", [2, 5], tflite.TensorType.INT8, 0, OUT_SCALE, OUT_ZERO),
-    ]
-    tflite.FullyConnectedOptionsStart(build)
-    tflite.FullyConnectedOptionsAddFusedActivationFunction(build, tflite.ActivationFunctionType.RELU)
-    options = tflite.FullyConnectedOptionsEnd(build)
-    reads = vector(build, tflite.OperatorStartInputsVector, [0, 1, 2], build.PrependInt32)
-    writes = vector(build, tflite.OperatorStartOutputsVector, [3], build.PrependInt32)
-    tflite.OperatorStart(build)
-    tflite.OperatorAddOpcodeIndex(build, 0)
-    tflite.OperatorAddInputs(build, reads)
-    tflite.OperatorAddOutputs(build, writes)
-    tflite.OperatorAddBuiltinOptionsType(build, tflite.BuiltinOptions.FullyConnectedOptions)
-    tflite.OperatorAddBuiltinOptions(build, options)
-    operator = tflite.OperatorEnd(build)
-    offset = build.PrependUOffsetTRelative
-    parts = [
-        vector(build, tflite.SubGraphStartTensorsVector, tensors, offset),
-        vector(build, tflite.SubGraphStartInputsVector, [0], build.PrependInt32),
-        vector(build, tflite.SubGraphStartOutputsVector, [3], build.PrependInt32),
-        vector(build, tflite.SubGraphStartOperatorsVector, [operator], offset),
-    ]
-    name = build.CreateString("main")
-    tflite.SubGraphStart(build)
-    tflite.SubGraphAddTensors(build, parts[0])
-    tflite.SubGraphAddInputs(build, parts[1])
-    tflite.SubGraphAddOutputs(build, parts[2])
-    tflite.SubGraphAddOperators(build, parts[3])
-    tflite.SubGraphAddName(build, name)
-    graphs = vector(build, tflite.ModelStartSubgraphsVector, [tflite.SubGraphEnd(build)], offset)
-    code = tflite.BuiltinOperator.FULLY_CONNECTED
-    tflite.OperatorCodeStart(build)
-    tflite.OperatorCodeAddDeprecatedBuiltinCode(build, code)
-    tflite.OperatorCodeAddBuiltinCode(build, code)
-    tflite.OperatorCodeAddVersion(build, 4)
-    codes = vector(build, tflite.ModelStartOperatorCodesVector, [tflite.OperatorCodeEnd(build)], offset)
-    stored = vector(build, tflite.ModelStartBuffersVector, buffers, offset)
-    tflite.ModelStart(build)
-    tflite.ModelAddVersion(build, 3)
-    tflite.ModelAddOperatorCodes(build, codes)
-    tflite.ModelAddSubgraphs(build, graphs)
-    tflite.ModelAddBuffers(build, stored)
-    build.Finish(tflite.ModelEnd(build), b"TFL3")
-    return bytes(build.Output())
 
 
 def test_dense_layer(tmp_path) -> None:
@@ -124,22 +43,32 @@ def test_another_batch(tmp_path) -> None:
 
 
 def test_damaged_files(tmp_path) -> None:
-    path, data, chance = tmp_path / "damaged.tflite", dense_model(), random.Random(5)
+    path, data = tmp_path / "damaged.tflite", dense_model()
     path.write_bytes(b"not a model")
     with pytest.raises(ModelError, match="TFL3"):
         import_model(path)
     path.write_bytes(data[: len(data) // 2])
     with pytest.raises(Error):
         import_model(path)
-    for _ in range(8):
-        raw = bytearray(data)
-        for _ in range(3):
-            raw[chance.randrange(8, len(raw))] = chance.randrange(256)
-        path.write_bytes(raw)
-        try:
-            import_model(path)
-        except Error as error:
-            assert "\n" not in str(error)
+    found = run_mutations(8, 5, tmp_path, traced=True)
+    assert found.wrong == [] and found.refused.total() > 2
+
+
+def test_small_file_that_asks_for_much(tmp_path) -> None:
+    path = tmp_path / "tiled.tflite"
+    path.write_bytes(tiled_model([2, 3]))
+    assert np.array_equal(
+        evaluate(import_model(path), {"x": np.ones((1, 1), np.float32)})["y"], np.full((2, 3), 2)
+    )
+    path.write_bytes(tiled_model([1 << 14, 1 << 13]))
+    tracemalloc.start()
+    try:
+        import_model(path)
+    except UnsupportedError as error:
+        assert "tiled.tflite" in str(error) and "\n" not in str(error)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 256 << 20
 
 
 def test_missing_converter(tmp_path, monkeypatch) -> None:

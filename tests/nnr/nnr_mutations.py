@@ -4,14 +4,14 @@ Whatever the bytes are, a decoder ends in values or in NnrError. A CABAC payload
 what came out of it: encoding that again gives the same bytes.
 """
 
-import collections
-import time
+import functools
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
+from fuzz_runner import Tally
 from onnx import TensorProto, helper, numpy_helper
 
 from tosaic.nnr import (
@@ -64,47 +64,23 @@ class Sample:
     attempt: Attempt
 
 
-@dataclass
-class Tally:
-    """What became of the inputs, by kind."""
-
-    accepted: collections.Counter[str] = field(default_factory=collections.Counter)
-    refused: collections.Counter[str] = field(default_factory=collections.Counter)
-    slowest_seconds: float = 0.0
-    slowest_kind: str = ""
-    wrong: list[str] = field(default_factory=list)
-
-    @property
-    def inputs(self) -> int:
-        return sum(self.accepted.values()) + sum(self.refused.values()) + len(self.wrong)
-
-
 def run_mutations(count: int, seed: int, samples: Sequence[Sample] | None = None) -> Tally:
     """Mutate samples `count` times and decode; whatever is neither accepted nor refused is listed in `wrong`."""
     rng = np.random.default_rng(seed)
     corpus = list(samples or make_samples(seed))
     tally = Tally()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for number in range(count):
-            sample = corpus[int(rng.integers(len(corpus)))]
-            data = mutated(sample.data, rng, corpus)
-            started = time.process_time()
-            try:
-                accepted = sample.attempt(data)
-                (tally.accepted if accepted else tally.refused)[sample.kind] += 1
-            except NnrError as error:
-                if "\n" in str(error):
-                    tally.wrong.append(
-                        f"input {number}, {sample.kind}: a message of several lines: {error!r}"
-                    )
-                tally.refused[sample.kind] += 1
-            except Exception as error:  # noqa: BLE001 (anything else is what is looked for)
-                tally.wrong.append(f"input {number}, {sample.kind}: {error!r}: {data.hex()}")
-            seconds = time.process_time() - started
-            if seconds > tally.slowest_seconds:
-                tally.slowest_seconds, tally.slowest_kind = seconds, sample.kind
+    for number in range(count):
+        sample = corpus[int(rng.integers(len(corpus)))]
+        data = mutated(sample.data, rng, corpus)
+        tally.attempt(
+            sample.kind, f"{number}: {data.hex()[:400]}", functools.partial(_decoded, sample, data), NnrError
+        )
     return tally
+
+
+def _decoded(sample: Sample, data: bytes) -> None:
+    if not sample.attempt(data):
+        raise NnrError("a part of it is refused")
 
 
 def mutated(data: bytes, rng: np.random.Generator, corpus: Sequence[Sample]) -> bytes:

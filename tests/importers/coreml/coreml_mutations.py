@@ -1,17 +1,14 @@
 """Damages .mlmodel files: bytes anywhere, and single fields of the messages inside."""
 
-import collections
-import dataclasses
+import functools
 import pathlib
 import random
-import time
-import warnings
 
 import coreml_layer_samples
+from fuzz_runner import Tally, allowed_bytes
 
 from tosaic.compiler.importers.coreml import import_coreml
 from tosaic.compiler.importers.coreml.schema import messages
-from tosaic.compiler.ir.errors import Error
 
 NETWORKS = pathlib.Path(__file__).parent / "networks"
 _NUMBERS = (
@@ -31,19 +28,6 @@ _NUMBERS = (
     (1 << 64) - 1,
 )
 _FLOATS = (0.0, -0.0, 1.0, -1.5, 1e-30, 1e30, float("inf"), float("-inf"), float("nan"))
-
-
-@dataclasses.dataclass
-class Tally:
-    """What became of the inputs."""
-
-    outcomes: collections.Counter = dataclasses.field(default_factory=collections.Counter)
-    wrong: list = dataclasses.field(default_factory=list)
-    slowest_seconds: float = 0.0
-
-    @property
-    def inputs(self):
-        return sum(self.outcomes.values())
 
 
 def samples():
@@ -143,24 +127,11 @@ def _value(descriptor, chance):
     return number
 
 
-def run_mutations(count, seed, seconds=None):
+def run_mutations(count, seed, traced=False):
     """Imports damaged files; each must end in a graph or in one of our errors, of one line."""
     chance, tally, files = random.Random(seed), Tally(), samples()
-    ended = None if seconds is None else time.monotonic() + seconds
-    while tally.inputs < count and (ended is None or time.monotonic() < ended):
+    for number in range(count):
         data = mutated(chance.choice(files), chance)
-        started = time.process_time()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                import_coreml(data)
-            tally.outcomes["imported"] += 1
-        except Error as error:
-            tally.outcomes[type(error).__name__] += 1
-            if "\n" in str(error):
-                tally.wrong.append(("several lines", data, str(error)))
-        except Exception as error:
-            tally.outcomes["crash"] += 1
-            tally.wrong.append((type(error).__name__, data, repr(error)[:200]))
-        tally.slowest_seconds = max(tally.slowest_seconds, time.process_time() - started)
+        allowed = allowed_bytes(len(data)) if traced else None
+        tally.attempt("model", str(number), functools.partial(import_coreml, data), allowed=allowed)
     return tally

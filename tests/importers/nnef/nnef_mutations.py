@@ -9,14 +9,11 @@ import math
 import pathlib
 import random
 import tarfile
-import time
-import tracemalloc
 import warnings
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
+from fuzz_runner import Tally, allowed_bytes
 from nnef_cases import BOTH, CASES, flat
 from nnef_model_files import dat
 from nnef_operations import CASES as OPERATIONS
@@ -32,9 +29,6 @@ from tosaic.compiler.ir.errors import Error, UnsupportedError
 from tosaic.sim.golden import evaluate
 
 Files = dict[str, bytes]
-BASE_BYTES = 64 << 20
-"""Allowed beside four times the size: Python's own structures, and the smallest tables."""
-
 RUN_ELEMENTS = 1 << 16
 """Graphs with larger tensors are not run."""
 
@@ -54,23 +48,6 @@ _MODES = [
     "aligned",
     "v",
 ]
-
-
-@dataclass
-class Tally:
-    """What became of the inputs, by kind of damage."""
-
-    accepted: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
-    run: int = 0
-    wrong: list[str] = field(default_factory=list)
-    slowest_seconds: float = 0.0
-    slowest: str = ""
-    peak_bytes: int = 0
-
-    @property
-    def inputs(self) -> int:
-        return sum(self.accepted.values()) + sum(self.refused.values()) + len(self.wrong)
 
 
 def make_samples() -> list[Files]:
@@ -234,32 +211,12 @@ def run_mutations(
 
 
 def _attempt(tally: Tally, kind: str, path: pathlib.Path, label: str, traced: bool) -> None:
-    if traced:
-        tracemalloc.start()
-    started = time.monotonic()
-    graph: Graph | None = None
-    try:
-        graph = import_nnef(path)
-        tally.accepted[kind] += 1
-    except Error as error:
-        tally.refused[kind] += 1
-        if "\n" in str(error) or not str(error):
-            tally.wrong.append(f"{label}: the message is {error!r}")
-        if isinstance(error, UnsupportedError):
-            _survey(tally, path, label)
-    except Exception as error:
-        tally.wrong.append(f"{label}: {type(error).__name__}: {error}")
-    seconds = time.monotonic() - started
-    if seconds > tally.slowest_seconds:
-        tally.slowest_seconds, tally.slowest = seconds, label
-    if traced:
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        tally.peak_bytes = max(tally.peak_bytes, peak)
-        if peak > 4 * path.stat().st_size + BASE_BYTES:
-            tally.wrong.append(f"{label}: {peak} bytes of memory for {path.stat().st_size} of file")
-    if graph is not None and graph_elements(graph) <= RUN_ELEMENTS:
-        _run(tally, graph, label)
+    allowed = allowed_bytes(path.stat().st_size) if traced else None
+    found = tally.attempt(kind, label, lambda: import_nnef(path), allowed=allowed)
+    if isinstance(found, UnsupportedError):
+        _survey(tally, path, label)
+    elif isinstance(found, Graph) and graph_elements(found) <= RUN_ELEMENTS:
+        _run(tally, found, label)
 
 
 def _survey(tally: Tally, path: pathlib.Path, label: str) -> None:

@@ -1,0 +1,27 @@
+"""Damaged TFLite models against the importer and, behind it, Arm's converter in a process of its own.
+
+    python bench/tflite_fuzz.py --minutes 10 --seed 1 [--traced]
+
+Each must end in a graph or in a named error of one line.
+"""
+
+import pathlib
+import sys
+import tempfile
+
+_TESTS = pathlib.Path(__file__).resolve().parents[1] / "tests"
+sys.path.insert(0, str(_TESTS / "fuzzing"))
+sys.path.insert(0, str(_TESTS / "importers"))
+
+from fuzz_runner import Tally, long_run  # noqa: E402 (the paths come first)
+from tflite_models import run_mutations  # noqa: E402
+
+
+def one_round(count: int, seed: int, traced: bool) -> Tally:
+    """So many damaged models."""
+    with tempfile.TemporaryDirectory() as folder:
+        return run_mutations(count, seed, pathlib.Path(folder), traced)
+
+
+if __name__ == "__main__":
+    sys.exit(long_run(__doc__ or "", one_round, 20, memory_gib=8))

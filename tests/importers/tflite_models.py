@@ -1,0 +1,220 @@
+"""TFLite models made by hand, and damaged copies of them."""
+
+import functools
+import pathlib
+import random
+
+import flatbuffers
+import numpy as np
+import tflite
+from fuzz_runner import Tally, allowed_bytes
+
+from tosaic.compiler.importers import import_model
+
+IN_SCALE, WEIGHT_SCALE, OUT_SCALE, IN_ZERO, OUT_ZERO = 0.05, 0.02, 0.11, -7, 12
+RANDOM = np.random.default_rng(3)
+WEIGHTS = RANDOM.integers(-127, 128, (5, 12)).astype(np.int8)
+BIAS = RANDOM.integers(-3000, 3000, 5).astype(np.int32)
+
+
+def vector(build, start, values, prepend):
+    start(build, len(values))
+    for value in reversed(values):
+        prepend(value)
+    return build.EndVector()
+
+
+def quantization(build, scale, zero):
+    scales = vector(build, tflite.QuantizationParametersStartScaleVector, [scale], build.PrependFloat32)
+    zeros = vector(build, tflite.QuantizationParametersStartZeroPointVector, [zero], build.PrependInt64)
+    tflite.QuantizationParametersStart(build)
+    tflite.QuantizationParametersAddScale(build, scales)
+    tflite.QuantizationParametersAddZeroPoint(build, zeros)
+    return tflite.QuantizationParametersEnd(build)
+
+
+def tensor(build, name, shape, kind, buffer, scale, zero):
+    text, quantized = build.CreateString(name), quantization(build, scale, zero)
+    sizes = vector(build, tflite.TensorStartShapeVector, shape, build.PrependInt32)
+    tflite.TensorStart(build)
+    tflite.TensorAddShape(build, sizes)
+    tflite.TensorAddType(build, kind)
+    tflite.TensorAddBuffer(build, buffer)
+    tflite.TensorAddName(build, text)
+    tflite.TensorAddQuantization(build, quantized)
+    return tflite.TensorEnd(build)
+
+
+def dense_model() -> bytes:
+    """An int8 FULLY_CONNECTED with a fused RELU, [2, 12] to [2, 5]."""
+    build = flatbuffers.Builder(1024)
+    buffers = []
+    for data in (b"", WEIGHTS.tobytes(), BIAS.tobytes()):
+        content = build.CreateByteVector(data) if data else None
+        tflite.BufferStart(build)
+        if content is not None:
+            tflite.BufferAddData(build, content)
+        buffers.append(tflite.BufferEnd(build))
+    tensors = [
+        tensor(build, "image", [2, 12], tflite.TensorType.INT8, 0, IN_SCALE, IN_ZERO),
+        tensor(build, "weights", [5, 12], tflite.TensorType.INT8, 1, WEIGHT_SCALE, 0),
+        tensor(build, "bias", [5], tflite.TensorType.INT32, 2, IN_SCALE * WEIGHT_SCALE, 0),
+        tensor(build, "scores", [2, 5], tflite.TensorType.INT8, 0, OUT_SCALE, OUT_ZERO),
+    ]
+    tflite.FullyConnectedOptionsStart(build)
+    tflite.FullyConnectedOptionsAddFusedActivationFunction(build, tflite.ActivationFunctionType.RELU)
+    options = tflite.FullyConnectedOptionsEnd(build)
+    reads = vector(build, tflite.OperatorStartInputsVector, [0, 1, 2], build.PrependInt32)
+    writes = vector(build, tflite.OperatorStartOutputsVector, [3], build.PrependInt32)
+    tflite.OperatorStart(build)
+    tflite.OperatorAddOpcodeIndex(build, 0)
+    tflite.OperatorAddInputs(build, reads)
+    tflite.OperatorAddOutputs(build, writes)
+    tflite.OperatorAddBuiltinOptionsType(build, tflite.BuiltinOptions.FullyConnectedOptions)
+    tflite.OperatorAddBuiltinOptions(build, options)
+    operator = tflite.OperatorEnd(build)
+    offset = build.PrependUOffsetTRelative
+    parts = [
+        vector(build, tflite.SubGraphStartTensorsVector, tensors, offset),
+        vector(build, tflite.SubGraphStartInputsVector, [0], build.PrependInt32),
+        vector(build, tflite.SubGraphStartOutputsVector, [3], build.PrependInt32),
+        vector(build, tflite.SubGraphStartOperatorsVector, [operator], offset),
+    ]
+    name = build.CreateString("main")
+    tflite.SubGraphStart(build)
+    tflite.SubGraphAddTensors(build, parts[0])
+    tflite.SubGraphAddInputs(build, parts[1])
+    tflite.SubGraphAddOutputs(build, parts[2])
+    tflite.SubGraphAddOperators(build, parts[3])
+    tflite.SubGraphAddName(build, name)
+    graphs = vector(build, tflite.ModelStartSubgraphsVector, [tflite.SubGraphEnd(build)], offset)
+    code = tflite.BuiltinOperator.FULLY_CONNECTED
+    tflite.OperatorCodeStart(build)
+    tflite.OperatorCodeAddDeprecatedBuiltinCode(build, code)
+    tflite.OperatorCodeAddBuiltinCode(build, code)
+    tflite.OperatorCodeAddVersion(build, 4)
+    codes = vector(build, tflite.ModelStartOperatorCodesVector, [tflite.OperatorCodeEnd(build)], offset)
+    stored = vector(build, tflite.ModelStartBuffersVector, buffers, offset)
+    tflite.ModelStart(build)
+    tflite.ModelAddVersion(build, 3)
+    tflite.ModelAddOperatorCodes(build, codes)
+    tflite.ModelAddSubgraphs(build, graphs)
+    tflite.ModelAddBuffers(build, stored)
+    build.Finish(tflite.ModelEnd(build), b"TFL3")
+    return bytes(build.Output())
+
+
+def tiled_model(sizes: list[int]) -> bytes:
+    """The float input and a constant repeated to `sizes` added: a few bytes that ask for many."""
+    build = flatbuffers.Builder(1024)
+    buffers = []
+    for data in (b"", np.array(sizes, np.int32).tobytes(), np.float32(1).tobytes()):
+        content = build.CreateByteVector(data) if data else None
+        tflite.BufferStart(build)
+        if content is not None:
+            tflite.BufferAddData(build, content)
+        buffers.append(tflite.BufferEnd(build))
+    kinds = tflite.TensorType
+    tensors = [
+        plain_tensor(build, "x", [1] * len(sizes), kinds.FLOAT32, 0),
+        plain_tensor(build, "sizes", [len(sizes)], kinds.INT32, 1),
+        plain_tensor(build, "one", [1] * len(sizes), kinds.FLOAT32, 2),
+        plain_tensor(build, "tiled", sizes, kinds.FLOAT32, 0),
+        plain_tensor(build, "y", sizes, kinds.FLOAT32, 0),
+    ]
+    tflite.TileOptionsStart(build)
+    tile = tflite.BuiltinOptions.TileOptions, tflite.TileOptionsEnd(build)
+    tflite.AddOptionsStart(build)
+    add = tflite.BuiltinOptions.AddOptions, tflite.AddOptionsEnd(build)
+    operators = [operator(build, 0, [1, 2], [3], tile), operator(build, 1, [0, 3], [4], add)]
+    codes = [tflite.BuiltinOperator.TILE, tflite.BuiltinOperator.ADD]
+    return finished(build, tensors, operators, codes, buffers, [0], [4])
+
+
+def plain_tensor(build, name, shape, kind, buffer):
+    text = build.CreateString(name)
+    sizes = vector(build, tflite.TensorStartShapeVector, shape, build.PrependInt32)
+    tflite.TensorStart(build)
+    tflite.TensorAddShape(build, sizes)
+    tflite.TensorAddType(build, kind)
+    tflite.TensorAddBuffer(build, buffer)
+    tflite.TensorAddName(build, text)
+    return tflite.TensorEnd(build)
+
+
+def operator(build, code, inputs, outputs, options):
+    reads = vector(build, tflite.OperatorStartInputsVector, inputs, build.PrependInt32)
+    writes = vector(build, tflite.OperatorStartOutputsVector, outputs, build.PrependInt32)
+    tflite.OperatorStart(build)
+    tflite.OperatorAddOpcodeIndex(build, code)
+    tflite.OperatorAddInputs(build, reads)
+    tflite.OperatorAddOutputs(build, writes)
+    tflite.OperatorAddBuiltinOptionsType(build, options[0])
+    tflite.OperatorAddBuiltinOptions(build, options[1])
+    return tflite.OperatorEnd(build)
+
+
+def finished(build, tensors, operators, codes, buffers, inputs, outputs) -> bytes:
+    offset = build.PrependUOffsetTRelative
+    parts = [
+        vector(build, tflite.SubGraphStartTensorsVector, tensors, offset),
+        vector(build, tflite.SubGraphStartInputsVector, inputs, build.PrependInt32),
+        vector(build, tflite.SubGraphStartOutputsVector, outputs, build.PrependInt32),
+        vector(build, tflite.SubGraphStartOperatorsVector, operators, offset),
+    ]
+    name = build.CreateString("main")
+    tflite.SubGraphStart(build)
+    tflite.SubGraphAddTensors(build, parts[0])
+    tflite.SubGraphAddInputs(build, parts[1])
+    tflite.SubGraphAddOutputs(build, parts[2])
+    tflite.SubGraphAddOperators(build, parts[3])
+    tflite.SubGraphAddName(build, name)
+    graphs = vector(build, tflite.ModelStartSubgraphsVector, [tflite.SubGraphEnd(build)], offset)
+    entries = []
+    for code in codes:
+        tflite.OperatorCodeStart(build)
+        tflite.OperatorCodeAddDeprecatedBuiltinCode(build, code)
+        tflite.OperatorCodeAddBuiltinCode(build, code)
+        tflite.OperatorCodeAddVersion(build, 1)
+        entries.append(tflite.OperatorCodeEnd(build))
+    known = vector(build, tflite.ModelStartOperatorCodesVector, entries, offset)
+    stored = vector(build, tflite.ModelStartBuffersVector, buffers, offset)
+    tflite.ModelStart(build)
+    tflite.ModelAddVersion(build, 3)
+    tflite.ModelAddOperatorCodes(build, known)
+    tflite.ModelAddSubgraphs(build, graphs)
+    tflite.ModelAddBuffers(build, stored)
+    build.Finish(tflite.ModelEnd(build), b"TFL3")
+    return bytes(build.Output())
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    """A copy with one to four changes behind the file identifier, or cut off."""
+    raw = bytearray(data)
+    for _ in range(chance.randint(1, 4)):
+        at, kind = chance.randrange(8, len(raw)), chance.randrange(6)
+        if kind == 0:
+            del raw[at : at + chance.choice([1, 4, 100])]
+        elif kind == 1:
+            raw[at:at] = chance.randbytes(chance.choice([1, 4]))
+        elif kind == 2:
+            raw[at] ^= 1 << chance.randrange(8)
+        else:
+            raw[at] = chance.choice([0, 1, 2, 127, 128, 255, chance.randrange(256)])
+        if len(raw) < 10:
+            break
+    return bytes(raw)
+
+
+def run_mutations(count: int, seed: int, folder: pathlib.Path, traced: bool = False) -> Tally:
+    """Imports damaged models; the converter takes about a second for each that looks whole."""
+    chance, tally = random.Random(seed), Tally()
+    samples = {"dense": dense_model(), "tiled": tiled_model([2, 3])}
+    path = folder / "damaged.tflite"
+    for number in range(count):
+        kind = chance.choice(sorted(samples))
+        data = damaged(samples[kind], chance)
+        path.write_bytes(data)
+        allowed = allowed_bytes(len(data)) if traced else None
+        tally.attempt(kind, str(number), functools.partial(import_model, path), allowed=allowed)
+    return tally
