@@ -14,8 +14,8 @@ from tflite_models import (
     WEIGHT_SCALE,
     WEIGHTS,
     dense_model,
-    tiled_model,
     run_mutations,
+    tiled_model,
 )
 
 from tosaic.compiler.importers import import_model

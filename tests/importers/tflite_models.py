@@ -126,7 +126,7 @@ def tiled_model(sizes: list[int]) -> bytes:
     tile = tflite.BuiltinOptions.TileOptions, tflite.TileOptionsEnd(build)
     tflite.AddOptionsStart(build)
     add = tflite.BuiltinOptions.AddOptions, tflite.AddOptionsEnd(build)
-    operators = [operator(build, 0, [1, 2], [3], tile), operator(build, 1, [0, 3], [4], add)]
+    operators = [operator(build, 0, [2, 1], [3], tile), operator(build, 1, [0, 3], [4], add)]
     codes = [tflite.BuiltinOperator.TILE, tflite.BuiltinOperator.ADD]
     return finished(build, tensors, operators, codes, buffers, [0], [4])
 

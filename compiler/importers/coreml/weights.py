@@ -109,6 +109,6 @@ def _by_pieces(
         packed = np.frombuffer(data, np.uint8)[first * bits // 8 : ((first + number) * bits + 7) // 8]
         if bits != 8:
             unpacked = np.unpackbits(packed)[: number * bits].reshape(number, bits)
-            packed = np.packbits(unpacked, axis=1)[:, 0] >> (8 - bits)
+            packed = np.right_shift(np.packbits(unpacked, axis=1)[:, 0], np.uint8(8 - bits))
         result[first : first + number] = value(packed, first)
     return result
