@@ -66,9 +66,10 @@ def quantize_graph(
     if activations not in ACTIVATIONS:
         raise InputError(f"activations cannot be {activations!r}; use one of {', '.join(ACTIVATIONS)}")
     validate(graph)
-    if not any(graph.tensors[name].dtype.is_float for name in graph.inputs):
+    computed = [*graph.inputs, *(name for op in graph.operators for name in op.outputs)]
+    if not any(graph.tensors[name].dtype.is_float for name in computed):
         raise InputError(
-            f"graph {graph.name!r} has no float inputs: it is quantized already, or has nothing to quantize"
+            f"graph {graph.name!r} computes no floats: it is quantized already, or has nothing to quantize"
         )
     samples = split_samples(graph, calibration)
     work = canonical(graph, evaluate_constant)

@@ -6,7 +6,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_mutations import run_mutations
 
 from tosaic.compiler.importers.onnx_models import import_onnx
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 
 
 def test_damaged_models() -> None:
@@ -29,4 +29,28 @@ def test_no_small_model_makes_a_huge_constant() -> None:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     with pytest.raises(UnsupportedError, match="4,294,967,296 elements"):
+        import_onnx(model)
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [
+        ("MaxPool", {"kernel_shape": [2, 2], "strides": [1, 0]}),
+        ("MaxPool", {"kernel_shape": [2, 0]}),
+        ("AveragePool", {"kernel_shape": [2, 2], "dilations": [0, 1]}),
+        ("SpaceToDepth", {"blocksize": 0}),
+        ("DepthToSpace", {"blocksize": -1}),
+        ("Split", {"num_outputs": 0}),
+    ],
+)
+def test_counts_that_the_package_would_divide_by(op: str, attributes: dict) -> None:
+    """onnx's shape inference ends the process with SIGFPE at a stride of 0."""
+    graph = helper.make_graph(
+        [helper.make_node(op, ["x"], ["y"], **attributes)],
+        "zero",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 4, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    with pytest.raises(ModelError, match="not positive"):
         import_onnx(model)

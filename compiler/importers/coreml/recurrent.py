@@ -57,12 +57,13 @@ def _state(layer: Layer, index: int, batch: int) -> str:
     """A state input [1, Batch, size, 1, 1] as [Batch, size]; zeros when there is none."""
     size = int(layer.params.outputVectorSize)
     if index >= len(layer.inputs):
-        return layer.constant([[0.0] * size] * batch)
+        return layer.constant(np.zeros((batch, size), np.float32))
     shape = layer.shape(index)
-    layer.require(
-        shape in ((1, batch, size, 1, 1), (1, 1, size, 1, 1), (size,)), f"a state of shape {list(shape)}"
-    )
-    flat = layer.low.reshape(layer.x(index), (shape[1] if len(shape) == 5 else 1, size))
+    # Converters put the axes of one before or behind.
+    wide = [extent for extent in shape if extent != 1]
+    whole = [extent for extent in (batch, size) if extent != 1]
+    layer.require(wide in (whole, [size] if size > 1 else []), f"a state of shape {list(shape)}")
+    flat = layer.low.reshape(layer.x(index), (batch if wide == whole else 1, size))
     return layer.low.broadcast_to(flat, (batch, size))
 
 

@@ -12,6 +12,10 @@ from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
 
 OLDEST_OPSET = 7
 LARGEST_ELEMENTS = 1 << 28
+_POSITIVE = frozenset(
+    "strides dilations kernel_shape group blocksize block_size num_outputs q_num_heads kv_num_heads hidden_size".split()
+)
+"""Attributes that are counts."""
 DEFAULT_DOMAINS = ("", "ai.onnx")
 Shapes = Mapping[str, "int | Sequence[int]"]
 
@@ -194,6 +198,12 @@ def _check_node(onnx: Any, node: Any, opset: int) -> None:
     for attribute in node.attribute:
         if attribute.name not in schema.attributes:
             raise ModelError(f"{label}: operator {node.op_type} has no attribute {attribute.name!r}")
+        if (
+            attribute.name in _POSITIVE
+            and min([*attribute.ints, *([attribute.i] if attribute.type == 2 else [])], default=1) < 1
+        ):
+            # The package's shape inference divides by them, and so ends the process.
+            raise ModelError(f"{label}: attribute {attribute.name!r} holds a number that is not positive")
         wanted = schema.attributes[attribute.name].type
         if attribute.type and attribute.type != int(getattr(wanted, "value", wanted)):
             raise ModelError(f"{label}: attribute {attribute.name!r} must be of type {wanted}")
