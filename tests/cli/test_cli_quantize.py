@@ -76,7 +76,7 @@ def test_a_file_of_encodings_that_belongs_to_another_model_is_ignored(tosaic, he
         ),
         (("net.onnx", "-c", "empty.npz"), "the calibration data for input 'x' has no samples"),
         (("net.onnx", "-c", "nan.npz"), "the calibration data for input 'x' has values that are not finite"),
-        (("tiny.tosa", "-c", "calib.npz"), "has no float inputs: it is quantized already"),
+        (("tiny.tosa", "-c", "calib.npz"), "computes no floats: it is quantized already"),
     ],
 )
 def test_refusals(tosaic, here, classifier, arguments, message):

@@ -54,3 +54,20 @@ def test_counts_that_the_package_would_divide_by(op: str, attributes: dict) -> N
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     with pytest.raises(ModelError, match="not positive"):
         import_onnx(model)
+
+
+@pytest.mark.parametrize("inner", [False, True])
+def test_ranks_that_the_package_does_not_check(inner: bool) -> None:
+    """onnx's shape inference aborts the process where an image and its weights have different ranks."""
+    nodes = [helper.make_node("Relu", ["x"], ["r"])] if inner else []
+    nodes.append(helper.make_node("ConvTranspose", ["r" if inner else "x", "w"], ["y"]))
+    graph = helper.make_graph(
+        nodes,
+        "ranks",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.ones((1, 2), np.float32), "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(ModelError, match="rank 3 with weights of rank 2"):
+        import_onnx(model)

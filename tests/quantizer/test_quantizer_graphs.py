@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from float_networks import IMAGE, Floats, activations, quantize_graph, samples
+from float_networks import IMAGE, Floats, activations, quantize_graph, run_everywhere, samples, worst_db
 
 from tosaic.compiler.importers.lowering import convolution
 from tosaic.compiler.importers.lowering.matrix import matmul
 from tosaic.compiler.importers.lowering.windows import Window
-from tosaic.compiler.ir import UnsupportedError, validate
+from tosaic.compiler.ir import DType, UnsupportedError, validate
 from tosaic.compiler.ir.errors import InputError
 from tosaic.compiler.quantizer import Statistics, canonical, equalize, wanted_channels
 from tosaic.driver.quantize.quantization import calibrate, evaluate_constant
@@ -33,6 +33,27 @@ def stretched_network():
     )
     product = matmul(low, a, low.transpose(b, (0, 2, 1)))
     return low.finish(product)
+
+
+def test_tokens_are_looked_up():
+    """Embeddings: no input is a float, and everything behind the table is."""
+    low = Floats()
+    tokens = low.input("tokens", (2, 6), DType.INT32)
+    table = low.reshape(low.normal(10, 8), (1, 10, 8))
+    rows = low.op("GATHER", table, low.reshape(tokens, (1, 12)))
+    hidden = activations.relu(low, matmul(low, low.reshape(rows, (2, 6, 8)), low.normal(8, 5)))
+    graph = low.finish(matmul(low, hidden, low.normal(5, 3)))
+    quantization = quantize_graph(graph, samples(graph))
+    assert worst_db(quantization) > 30 and not quantization.result.inputs
+    run_everywhere(quantization)
+
+
+def test_graph_without_floats_is_refused():
+    low = Floats()
+    tokens = low.input("tokens", (2, 6), DType.INT32)
+    graph = low.finish(low.add(tokens, tokens))
+    with pytest.raises(InputError, match="computes no floats"):
+        quantize_graph(graph, samples(graph))
 
 
 def test_canonical_graph_means_the_same():

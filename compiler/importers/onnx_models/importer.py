@@ -27,7 +27,7 @@ from tosaic.compiler.importers.onnx_models.functions import expand
 from tosaic.compiler.importers.onnx_models.node import Node
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.importers.onnx_models.placeholders import result_types
-from tosaic.compiler.importers.onnx_models.quantized_pairs import join_pairs
+from tosaic.compiler.importers.onnx_models.quantized_pairs import check_scale, join_pairs
 from tosaic.compiler.importers.onnx_models.reader import (
     Shapes,
     node_label,
@@ -242,6 +242,7 @@ class Importer:
         attributes = {a.name: self.onnx.helper.get_attribute_value(a) for a in node.attribute}
         if node.op_type == "Constant" and "sparse_value" in attributes:
             return [constant_value("", self._dense(attributes["sparse_value"]))]
+        check_scale(node, inputs)
         if foldable(node.op_type, inputs):
             folded = fold(node, inputs, self.opset, self.allowance)
             if folded is not None:

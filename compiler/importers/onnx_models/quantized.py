@@ -5,6 +5,7 @@ import numpy as np
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.convolution import convolve
 from tosaic.compiler.importers.lowering.matrix import matmul
+from tosaic.compiler.importers.onnx_models.errors import RunTimeValueError
 from tosaic.compiler.importers.onnx_models.images import (
     channels_first,
     channels_last,
@@ -114,6 +115,13 @@ def _zero_point(node: Node, index: int) -> int:
     """One zero point, as the tensor is held (unsigned ones less their offset)."""
     if not node.has(index):
         return 0
+    if node.value(index).data is None:
+        name = node.value(index).name
+        raise RunTimeValueError(
+            f"{node}: its zero point {name!r} is computed at run time, as in dynamically quantized models, and the "
+            "accelerator has none of these: take the float model and tosaic quantize, or quantize it statically",
+            name,
+        )
     values = node.const(index).reshape(-1)
     if (values != values[0]).any():
         node.unsupported("zero points that differ", "TOSA has one zero point for each tensor")

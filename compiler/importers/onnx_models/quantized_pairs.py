@@ -1,5 +1,6 @@
 """QuantizeLinear and DequantizeLinear in pairs: what they say of the tensor between float operators."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from tosaic.compiler.importers.onnx_models.node import Node
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.importers.onnx_models.registry import handles
 from tosaic.compiler.importers.onnx_models.values import OFFSET, STORAGE, Value
+from tosaic.compiler.ir import UnsupportedError
 
 PAIR = "QuantizeDequantize"
 
@@ -71,6 +73,18 @@ def _parameters(node: Any, constants: dict[str, np.ndarray]) -> tuple[float, int
     held = zero_point - OFFSET.get(kind, 0)
     fits = kind in ("int8", "uint8") or (kind in ("int16", "uint16") and held == 0)
     return (scale, zero_point, kind) if fits and 0 < scale < np.inf else None
+
+
+def check_scale(node: Any, inputs: Sequence[Value | None]) -> None:
+    """UnsupportedError for a known scale that is not finite: calibration saw an infinite mask, as it seems."""
+    if node.op_type not in ("QuantizeLinear", "DequantizeLinear") or len(inputs) < 2 or inputs[1] is None:
+        return
+    scale = inputs[1].data
+    if scale is not None and not np.isfinite(scale.astype(np.float64)).all():
+        raise UnsupportedError(
+            f"{node.op_type} {node.name or node.output[0]!r}: its scale {node.input[1]!r} is not finite; masks of "
+            "minus infinity cannot be quantized so: use a large negative number in the float model, or tosaic quantize"
+        )
 
 
 @handles(PAIR)

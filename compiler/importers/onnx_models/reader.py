@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tosaic.compiler.importers.onnx_models.contributed import expand_contributed
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
 
@@ -16,6 +17,8 @@ _POSITIVE = frozenset(
     "strides dilations kernel_shape group blocksize block_size num_outputs q_num_heads kv_num_heads hidden_size".split()
 )
 """Attributes that are counts."""
+_UNCHECKED_RANKS = {"Conv": (0, 1), "ConvTranspose": (0, 1), "ConvInteger": (0, 1), "QLinearConv": (0, 3)}
+"""Positions of image and weights, whose ranks are equal."""
 DEFAULT_DOMAINS = ("", "ai.onnx")
 Shapes = Mapping[str, "int | Sequence[int]"]
 
@@ -34,6 +37,7 @@ def read_model(source: "str | pathlib.Path | Any", shapes: Shapes | None = None)
     check_versions(onnx, model)
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
+    expand_contributed(model)
     check_graph(onnx, model.graph, opset_of(model), set())
     bind_shapes(onnx, model, shapes or {})
     _check_inference(onnx, model)
@@ -168,9 +172,14 @@ def _check_data_length(onnx: Any, tensor: Any) -> None:
 def _check_node(onnx: Any, node: Any, opset: int) -> None:
     label = node_label(node)
     if node.domain not in DEFAULT_DOMAINS:
+        way_out = (
+            "dynamic quantization and ONNX Runtime's own optimizations make such operators: take the model as it was "
+            "exported"
+            if node.domain == "com.microsoft"
+            else "replace it by operators of the default domain, or give it as a local function"
+        )
         raise UnsupportedError(
-            f"{label}: operator {node.op_type} of domain {node.domain!r} has no importer; "
-            "replace it by operators of the default domain, or give it as a local function"
+            f"{label}: operator {node.op_type} of domain {node.domain!r} has no importer; {way_out}"
         )
     try:
         schema = onnx.defs.get_schema(node.op_type, opset, "")
@@ -279,25 +288,42 @@ def _check_compatible(value: Any, sizes: Sequence[int]) -> None:
         raise InputError(f"--shape {value.name}: {list(sizes)} does not fit the declared shape {known}")
 
 
-def _check_ranks(graph: Any) -> None:
-    """Ranks that the package's inference for ConvInteger, before it indexes one by the other, does not check."""
-    ranks = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
-    ranks |= {value.name: len(value.type.tensor_type.shape.dim) for value in graph.input}
-    for node in graph.node:
-        if node.op_type == "ConvInteger":
-            first, second = (ranks.get(name) for name in node.input[:2])
-            if None not in (first, second) and first != second:
-                raise ModelError(
-                    f"{node_label(node)}: an image of rank {first} with weights of rank {second}"
-                )
+def _check_ranks(onnx: Any, model: Any) -> None:
+    """Ranks that the package's inference, before it indexes one operand by the other's axes, does not check."""
+    ranks = {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
+    ranks |= {value.name: len(value.type.tensor_type.shape.dim) for value in model.graph.input}
+    for index, node in enumerate(model.graph.node):
+        if node.op_type not in _UNCHECKED_RANKS:
+            continue
+        image, weights = _UNCHECKED_RANKS[node.op_type]
+        names = [node.input[image], node.input[weights]]
+        if not all(name in ranks for name in names):
+            ranks |= _ranks_before(onnx, model, index)
+        first, second = (ranks.get(name) for name in names)
+        if None not in (first, second) and first != second:
+            raise ModelError(f"{node_label(node)}: an image of rank {first} with weights of rank {second}")
+
+
+def _ranks_before(onnx: Any, model: Any, count: int) -> dict[str, int]:
+    """Ranks of what the first `count` nodes make, as far as they can be inferred."""
+    part = onnx.ModelProto()
+    part.CopyFrom(model)
+    del part.graph.node[count:]
+    del part.graph.output[:]
+    try:
+        found = onnx.shape_inference.infer_shapes(part)
+    except Exception:
+        return {}  # the inference of the whole says what is wrong
+    values = [value for value in found.graph.value_info if value.type.tensor_type.HasField("shape")]
+    return {value.name: len(value.type.tensor_type.shape.dim) for value in values}
 
 
 def _check_inference(onnx: Any, model: Any) -> None:
     """ModelError where declared or operand types and shapes contradict each other."""
-    _check_ranks(model.graph)
     skeleton = onnx.ModelProto()
     skeleton.CopyFrom(model)
     _drop_big_data(skeleton.graph)
+    _check_ranks(onnx, skeleton)
     for node in skeleton.graph.node:
         add_defaults(onnx, node, opset_of(model))
     try:
