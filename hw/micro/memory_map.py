@@ -15,7 +15,7 @@ RAM_BASE = 0x1000_0000
 RAM_BYTES = 128 << 10
 PORT_BASE = 0x2000_0000
 """The hardware's own registers, below."""
-REGISTERS_BYTES = 512
+REGISTERS_BYTES = 1024
 """The end of the RAM: the register file that the host sees, one word at each offset of `csr_map`. The host reads and
 writes it there without the firmware; CONTROL, STATUS, IRQ, CYCLES and CYCLES_HIGH are the hardware's, their words in
 the RAM mean nothing. The host's accesses wait until the firmware is READY."""
@@ -36,9 +36,9 @@ SIGNAL_FAILED = 1 << 2
 PORT_CYCLES = 0x4
 """Offset from PORT_BASE: the low half of CYCLES, read only: clock cycles of the run, from 0 at its start."""
 
-DATA_BYTES = 7 << 10
+DATA_BYTES = 8 << 10
 """The least RAM for the firmware's variables and stack."""
-WINDOW_GRANULE_BYTES = 4096
+WINDOW_GRANULE_BYTES = 1024
 """The external memory is a multiple of this."""
 
 

@@ -1,5 +1,6 @@
 """`tosaic boards`: the boards there are."""
 
+from tosaic.boards.board import Implementation
 from tosaic.boards.catalogue import BOARDS
 
 
@@ -10,7 +11,7 @@ def boards() -> None:
         (
             board.name,
             board.part,
-            board.config,
+            board.config if board.implementation is Implementation.ARRAY else f"{board.config}, micro-coded",
             f"{board.clock_hz / 1e6:g} MHz",
             board.memory,
             board.transport,

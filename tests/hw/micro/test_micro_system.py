@@ -17,6 +17,7 @@ from tosaic.hw.micro.memory_map import (
     PORT_CYCLES,
     PORT_EVENTS,
     RAM_BYTES,
+    REGISTERS_BYTES,
     ROM_BYTES,
     SIGNAL_DONE,
     SIGNAL_FAILED,
@@ -243,9 +244,9 @@ def test_offsets_of_no_register():
 
     @with_firmware_up
     async def host(bench):
-        last = MAP.registers_base + 0x1FC
+        last = MAP.registers_base + REGISTERS_BYTES - 4
         await bench.store(last, 0x5A5A5A5A)
-        for offset in (*(o for o in range(0, 0x200, 4) if o not in there), 0x200, 0x800, 0xFFC):
+        for offset in (*(o for o in range(0, 0x200, 4) if o not in there), REGISTERS_BYTES - 4, 0x800, 0xFFC):
             assert (await bench.read(offset))[1] == RESP_SLVERR
             assert await bench.write(offset, 1) == RESP_SLVERR
         assert await bench.load(last) == 0x5A5A5A5A
