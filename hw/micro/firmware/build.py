@@ -1,5 +1,6 @@
 """Compiles the firmware for the core, with the C compiler that the Python package ziglang brings."""
 
+import hashlib
 import pathlib
 import subprocess
 import sys
@@ -57,11 +58,15 @@ def build_firmware(config: Config) -> bytes:
         stack_top=places.registers_base,
         stack_bytes=STACK_BYTES,
     )
+    header = machine_header(config)
+    texts = (header, layout, *(path.read_text() for path in sorted(SOURCES.glob("*.[ch]"))))
+    digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder)
-        (path / "machine.h").write_text(machine_header(config))
+        (path / "machine.h").write_text(header)
         (path / "layout.ld").write_text(layout)
-        sources = ["-I.", str(SOURCES / "firmware.c")]
+        # The compiler's cache may take a machine.h of another folder for this one: the command must differ, too.
+        sources = ["-I.", f"-DDIGEST=0x{digest}", str(SOURCES / "firmware.c")]
         _zig(path, "cc", *_MACHINE, *_LANGUAGE, *_CODE, *sources, "-Wl,-T,layout.ld", "-o", "firmware.elf")
         _zig(path, "objcopy", "-O", "binary", "-j", ".text", "firmware.elf", "firmware.bin")
         image = (path / "firmware.bin").read_bytes()

@@ -1,5 +1,7 @@
 """The firmware for the core: it fits, and what does not fit is refused."""
 
+import dataclasses
+
 import pytest
 
 from tosaic.hw.config import CONFIGS
@@ -12,6 +14,8 @@ from tosaic.hw.micro.memory_map import ROM_BYTES
 def test_it_fits_and_is_the_same_each_time():
     image = build_firmware(CONFIGS["nano"])
     assert len(image) % 4 == 0 and 4096 < len(image) <= ROM_BYTES
+    other = build_firmware(dataclasses.replace(CONFIGS["nano"], wm_bytes=8 << 10))
+    assert other != image
     assert build_firmware(CONFIGS["nano"]) == image
 
 
