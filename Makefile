@@ -21,7 +21,7 @@ demo: $(VENV)/installed
 	$(BIN)/tosaic demo
 
 test: $(VENV)/installed-dev
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup tests
+	PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup tests
 
 # TOSA's conformance suites of integers and of floats: generated (byte-identical every time), expected outputs from the
 # reference model, then run. The empty gdb keeps the model from making a backtrace of each of its errors, 2 s a time.

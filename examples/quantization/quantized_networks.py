@@ -146,7 +146,14 @@ def initial(description: Description, seed: int) -> Parameters:
 
 def train(name: str, digits: Digits, seed: int, epochs: int = EPOCHS) -> Parameters:
     """Adam on the cross-entropy, with a cosine schedule; half of the images are shifted by a pixel."""
-    description = DESCRIPTIONS[name]
+    from threadpoolctl import threadpool_limits  # scikit-learn brings it
+
+    # The products are small: several threads of BLAS on busy cores take twenty times longer.
+    with threadpool_limits(1):
+        return _trained(DESCRIPTIONS[name], digits, seed, epochs)
+
+
+def _trained(description: Description, digits: Digits, seed: int, epochs: int) -> Parameters:
     rng, parameters = np.random.default_rng(seed), initial(description, seed)
     moments = {key: (np.zeros_like(v), np.zeros_like(v)) for key, v in parameters.items()}
     step, batches = 0, len(digits.train_labels) // BATCH

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "quantization"))
 import quantized_networks as networks
@@ -29,8 +30,20 @@ def sqnr_db(got, wanted):
     return 10 * np.log10((wanted**2).sum() / ((got - wanted) ** 2).sum())
 
 
+def network(name, *more):
+    """A parameter of a test; tests of one network share a worker, which trains it once."""
+    return pytest.param(name, *more, marks=pytest.mark.xdist_group(f"digits {name}"))
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Small products on busy cores: several threads of BLAS take twenty times longer."""
+    with threadpool_limits(1):
+        yield
+
+
 @pytest.mark.parametrize("stretched", [False, True], ids=["plain", "stretched"])
-@pytest.mark.parametrize("name", networks.DESCRIPTIONS)
+@pytest.mark.parametrize("name", [network(name) for name in networks.DESCRIPTIONS])
 def test_digits(name, stretched):
     digits, parameters = trained(name)
     if stretched:
@@ -57,12 +70,12 @@ def test_digits(name, stretched):
 @pytest.mark.parametrize(
     ("name", "activations", "target"),
     [
-        ("cnn", "int8", "emulator"),
-        ("depthwise", "int8", "emulator"),
-        ("mlp", "int8", "emulator"),
-        ("transformer", "int8", "emulator"),
-        ("transformer", "int16", "emulator"),
-        ("transformer", "int8", "sim"),
+        network("cnn", "int8", "emulator"),
+        network("depthwise", "int8", "emulator"),
+        network("mlp", "int8", "emulator"),
+        network("transformer", "int8", "emulator"),
+        network("transformer", "int16", "emulator"),
+        network("transformer", "int8", "sim"),
     ],
 )
 def test_every_tensor_is_golden(name, activations, target):
