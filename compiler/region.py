@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.hw.config import Config
+from tosaic.hw.isa import FieldRangeError
 
 from .compression import WeightCoder
 from .control_flow import ControlFlow
@@ -97,7 +98,7 @@ class Region:
                 on_layer(layer.name, index, len(self.layers))
             try:
                 macs = self._layer(index, layer)
-            except ValueError as error:
+            except FieldRangeError as error:
                 tensor = self.graph.tensors[layer.output]
                 raise FieldOverflow(f"{layer.root}: {tensor} needs an instruction whose {error}") from error
             self.emitter.mark(len(infos))

@@ -435,12 +435,17 @@ class Instruction:
         return " ".join([self.opcode.name, *(f"{k}={v}" for k, v in self.fields.items())])
 
 
+class FieldRangeError(ValueError):
+    """A value does not fit its field."""
+
+
 class IllegalInstruction(ValueError):
     """The bytes are not an instruction."""
 
 
 def make(opcode: Opcode, **values: int) -> Instruction:
-    """An instruction with every field given; ValueError when one is missing, unknown or out of range."""
+    """An instruction with every field given; ValueError when one is missing or unknown, FieldRangeError when one is out
+    of range."""
     fields = FIELDS[opcode]
     unknown = values.keys() - {f.name for f in fields}
     if unknown:
@@ -456,7 +461,7 @@ def make(opcode: Opcode, **values: int) -> Instruction:
             else (0, (1 << field.bits) - 1)
         )
         if not low <= value <= high:
-            raise ValueError(f"{opcode.name}.{field.name} must be in {low}..{high}, not {value}")
+            raise FieldRangeError(f"{opcode.name}.{field.name} must be in {low}..{high}, not {value}")
         checked[field.name] = value
     return Instruction(opcode, checked)
 

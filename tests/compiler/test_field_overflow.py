@@ -1,0 +1,47 @@
+"""A value that no instruction holds is told with its tensor and the way out; any other ValueError is a fault of the
+compiler and is not taken for one."""
+
+import pytest
+from layer_graphs import LayerBuilder
+
+from tosaic.compiler.build import compile_graph
+from tosaic.compiler.ir import DType, Graph
+from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.compiler.region import Region
+from tosaic.hw.config import get_config
+from tosaic.hw.isa import FieldRangeError, Opcode, make
+
+
+def clamped() -> Graph:
+    builder = LayerBuilder(1)
+    builder.graph.outputs.append(builder.clamp(builder.input("x", (1, 2, 2, 4), DType.INT8), 0, 5))
+    return builder.graph
+
+
+def test_a_field_has_its_range() -> None:
+    with pytest.raises(FieldRangeError, match=r"^LOAD_WAIT\.semaphore must be in 0\.\.15, not 16$"):
+        make(Opcode.LOAD_WAIT, semaphore=16, count=1)
+    with pytest.raises(ValueError, match="^LOAD_WAIT has no field other$") as told:
+        make(Opcode.LOAD_WAIT, semaphore=1, other=1)
+    assert not isinstance(told.value, FieldRangeError)
+
+
+def test_a_layer_beyond_the_fields_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def overflow(region: Region, index: int, layer: object) -> int:
+        raise FieldRangeError("LOAD_GO.rows must be in 0..3, not 4")
+
+    monkeypatch.setattr(Region, "_layer", overflow)
+    with pytest.raises(
+        UnsupportedError, match=r"CLAMP.*rows must be in 0\.\.3, not 4; split the tensor"
+    ) as told:
+        compile_graph(clamped(), get_config("small"))
+    assert "\n" not in str(told.value)
+
+
+def test_other_value_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault(region: Region, index: int, layer: object) -> int:
+        raise ValueError("zip() argument 2 is shorter than argument 1")
+
+    monkeypatch.setattr(Region, "_layer", fault)
+    with pytest.raises(ValueError, match=r"^zip\(\) argument 2 is shorter"):
+        compile_graph(clamped(), get_config("small"))
