@@ -84,7 +84,10 @@ def encode_unit(
 ) -> DataUnit:
     """One tensor as a data unit; raises NnrError if it is not `encodable`. Dimensions are signalled where they fit."""
     if not encodable(values, dimensions_known=dimensions_known):
-        raise NnrError(f"tensor {name!r} of {values.dtype}{list(values.shape)} does not fit an NNR data unit")
+        raise NnrError(
+            f"tensor {name!r} of {values.dtype}{list(values.shape)} does not fit an NNR data unit: it holds float32, "
+            "or integers of up to int32, with sizes below 65536"
+        )
     length = settings.cabac_unary_length
     shape = _signalled(values)
     weights = values.ndim >= 2
@@ -103,8 +106,11 @@ def encode_unit(
         entries = tuple(codebook.tolist())
         return DataUnit(PayloadType.CB_FLOAT32, (name,), payload, shape, length, entries, offset)
     largest = float(np.abs(values).max(initial=0.0))
-    # A tensor of zeros has no scale of its own; iae(8) at qp_density 2 holds steps of 2**-32 to 1.75 * 2**31.
-    qp = min(max(qp_for_step(largest * settings.relative_step), -128), 127) if largest else 0
+    # A tensor of zeros has no scale of its own; iae(8) at qp_density 2 holds steps of 2**-32 to 1.75 * 2**31, and what
+    # needs others is kept exactly.
+    qp = qp_for_step(largest * settings.relative_step) if largest else 0
+    if not -128 <= qp <= 127:
+        return DataUnit(PayloadType.RAW_FLOAT32, (name,), encode_raw_tensor(values), shape)
     return _quantized(name, values, qp, settings)
 
 
@@ -124,6 +130,12 @@ def _quantized(name: str, values: np.ndarray, qp: int, settings: Settings) -> Da
     return DataUnit(PayloadType.FLOAT32, (name,), payload, _signalled(values), length)
 
 
+def settings_in_network(values: np.ndarray, settings: Settings) -> Settings:
+    """Settings for a tensor of a network: those of fewer than two dimensions are kept exactly. They are biases and
+    scales, which are few and matter much."""
+    return settings if values.ndim >= 2 else replace(settings, method="lossless", integer_step=0.0)
+
+
 def encode_model(
     tensors: Mapping[str, np.ndarray],
     settings: Settings = Settings(),  # noqa: B008
@@ -134,10 +146,8 @@ def encode_model(
 ) -> bytes:
     """A bitstream: NNR_STR, NNR_MPS, topology and quantization if given, one data unit per tensor, in order.
 
-    With a topology, tensors of fewer than two dimensions are kept exactly: in a network they are biases and scales,
-    which are few and matter much.
+    With a topology, `settings_in_network` hold.
     """
-    exact = replace(settings, method="lossless", integer_step=0.0) if topology else settings
     flags = NNR_QCB if settings.method == "codebook" else NNR_QSU
     # sparsification_flag says that it was applied; how well the network does at other thresholds nobody measured.
     sparsification = () if settings.sparsity else None
@@ -145,7 +155,12 @@ def encode_model(
     units: list[Unit] = [StartUnit(), parameters]
     units += [unit for unit in (topology, quantization) if unit]
     units += [
-        encode_unit(name, values, settings if values.ndim >= 2 else exact, dimensions_known=dimensions_known)
+        encode_unit(
+            name,
+            values,
+            settings_in_network(values, settings) if topology else settings,
+            dimensions_known=dimensions_known,
+        )
         for name, values in tensors.items()
     ]
     return write_units(units)

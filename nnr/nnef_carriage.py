@@ -3,6 +3,7 @@
 import math
 import pathlib
 import struct
+import warnings
 
 import numpy as np
 
@@ -18,12 +19,14 @@ from tosaic.compiler.importers.nnef.tensor_file import (
 )
 from tosaic.compiler.ir.errors import ModelError
 from tosaic.nnr.bitstream import Bitstream, read_bitstream
-from tosaic.nnr.encoder import Settings, encode_model, encode_unit
-from tosaic.nnr.errors import NnrError
+from tosaic.nnr.encoder import Settings, encode_model, encode_unit, settings_in_network
+from tosaic.nnr.errors import NnrError, NnrWarning
 from tosaic.nnr.unit_writer import compression_for, write_units
 from tosaic.nnr.units import QuantizationUnit, StartUnit, StorageFormat, TopologyUnit
 
 _HEADER = struct.Struct("<2sBB I I 8I I HH i")
+_STREAM_START = b"\0\x05\0\0"
+"""An NNR bitstream starts with NNR_STR, five bytes."""
 # NNEF gives NNR no algorithm code. Without one a stream as long as the plain items would be taken for them, so
 # our files say it in the vendor half of the code; files of others are told by their NNR_STR.
 NNR_VENDOR = 15938
@@ -31,30 +34,69 @@ NNR_VENDOR = 15938
 
 def read_dat(data: bytes, name: str) -> np.ndarray:
     """The tensor of an NNEF `.dat` file: plain, or an NNR bitstream with or without NNEF's header (A.4, E-46)."""
-    if data[:2] != MAGIC:
-        return _read_carried(data, None, name)
-    if len(data) < HEADER_BYTES:
-        raise NnrError(f"{name}.dat of {len(data)} bytes is shorter than NNEF's header of {HEADER_BYTES}")
-    _, _, _, length, rank, *rest = _HEADER.unpack_from(data)
-    extents, (bits, vendor, _, _) = rest[:8], rest[8:]
-    body = data[HEADER_BYTES:]
-    if rank > 8 or length != len(body):
-        raise NnrError(f"{name}.dat says rank {rank} and {length} bytes of data, but has {len(body)}")
-    shape = tuple(extents[:rank])
-    # An NNR bitstream starts with NNR_STR, the five bytes 00 05 00 00 x.
-    unlike_items = body[:4] == b"\0\x05\0\0" and length != (math.prod(shape) * bits + 7) // 8
-    if vendor == NNR_VENDOR or unlike_items:
-        return _read_carried(body, shape, name)
+    file = f"{name}.dat"
+    if data[:2] != MAGIC or is_carried(data, len(data)):
+        return read_carried(data, carried_shape(data), file)
     try:
-        return read_tensor(data, f"{name}.dat")[0]
+        return read_tensor(data, file)[0]
     except ModelError as error:
         raise NnrError(str(error)) from None
+
+
+def is_carried(start: bytes, size_bytes: int) -> bool:
+    """Whether a `.dat` file of so many bytes holds an NNR bitstream (A.4); its first 132 bytes tell."""
+    if start[:2] != MAGIC:
+        return start.startswith(_STREAM_START)
+    if len(start) < HEADER_BYTES:
+        return False
+    bits, vendor = _HEADER.unpack_from(start)[13:15]
+    plain_bytes = (math.prod(carried_shape(start) or ()) * bits + 7) // 8
+    unlike_items = start.startswith(_STREAM_START, HEADER_BYTES) and size_bytes - HEADER_BYTES != plain_bytes
+    return vendor == NNR_VENDOR or unlike_items
+
+
+def carried_shape(start: bytes) -> tuple[int, ...] | None:
+    """The extents that the NNEF header of a `.dat` file states; None without a header."""
+    if start[:2] != MAGIC:
+        return None
+    _, _, _, _, rank, *rest = _HEADER.unpack_from(start)
+    return tuple(rest[: min(rank, RANK_LIMIT)])
+
+
+def read_carried(data: bytes, shape: tuple[int, ...] | None, file: str) -> np.ndarray:
+    """The tensor of a `.dat` file that holds an NNR bitstream.
+
+    shape: of the tensor; None if only the bitstream can tell. Raises NnrError on damage, and if the shape is another.
+    """
+    body = data
+    if data[:2] == MAGIC:
+        length, rank = _HEADER.unpack_from(data)[3:5]
+        body = data[HEADER_BYTES:]
+        if rank > RANK_LIMIT or length != len(body):
+            raise NnrError(f"{file} says rank {rank} and {length} bytes of data, but has {len(body)}")
+    try:
+        with warnings.catch_warnings():
+            # That is the rule here: NNR_MPS has no place in a `.dat` file, and its parameters are inferred.
+            warnings.filterwarnings("ignore", ".*no NNR_MPS", NnrWarning)
+            found = read_bitstream(body)
+        if found.topology or found.quantization:
+            raise NnrError("it holds NNR_TPL or NNR_QNT units, which A.4 forbids there")
+        if len(found.tensors) != 1:
+            raise NnrError(f"it holds {len(found.tensors)} NNR tensors; it must hold one")
+        values = found.tensors[0].decode(shape)
+        if shape not in (None, values.shape):
+            raise NnrError(
+                f"the NNR tensor has the extents {list(values.shape)}, the NNEF tensor {list(shape)}"
+            )
+        return values
+    except NnrError as error:
+        raise NnrError(f"{file}: {error}") from None
 
 
 def write_dat(values: np.ndarray) -> bytes:
     """An NNEF `.dat` file of plain float or integer items."""
     try:
-        return write_tensor(values, _plain(values))
+        return write_tensor(values, plain_encoding(values))
     except ModelError as error:
         raise NnrError(str(error)) from None
 
@@ -65,25 +107,17 @@ def write_carried(name: str, values: np.ndarray, settings: Settings) -> bytes:
     if values.ndim > RANK_LIMIT:
         raise NnrError(f"an NNEF tensor has at most {RANK_LIMIT} dimensions, not {values.ndim}")
     extents = values.shape + (0,) * (RANK_LIMIT - values.ndim)
-    plain = _plain(values)
+    plain = plain_encoding(values)
     header = _HEADER.pack(
         MAGIC, 1, 0, len(stream), values.ndim, *extents, plain.bits, NNR_VENDOR, plain.algorithm, plain.signed
     )
     return header.ljust(HEADER_BYTES, b"\0") + stream
 
 
-def _plain(values: np.ndarray) -> Encoding:
+def plain_encoding(values: np.ndarray) -> Encoding:
+    """How an NNEF file stores such float or integer items as they are."""
     algorithm = Algorithm.FLOAT if values.dtype.kind == "f" else Algorithm.INTEGER
     return Encoding(algorithm, 8 * values.dtype.itemsize, values.dtype.kind == "i")
-
-
-def _read_carried(data: bytes, shape: tuple[int, ...] | None, name: str) -> np.ndarray:
-    found = read_bitstream(data)
-    if found.topology or found.quantization:
-        raise NnrError(f"{name}.dat holds NNR_TPL or NNR_QNT units, which A.4 forbids there")
-    if len(found.tensors) != 1:
-        raise NnrError(f"{name}.dat holds {len(found.tensors)} NNR tensors; it must hold one")
-    return found.tensors[0].decode(shape)
 
 
 def read_model(path: pathlib.Path) -> tuple[str, str | None, dict[str, np.ndarray]]:
@@ -135,7 +169,10 @@ def write_folder(
             raise NnrError(f"NNEF label {label!r} leads out of the model's folder")
         path = folder.joinpath(*parts[:-1], parts[-1] + ".dat")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(write_carried(label, values, carried) if carried else write_dat(values))
+        if carried:
+            path.write_bytes(write_carried(label, values, settings_in_network(values, carried)))
+        else:
+            path.write_bytes(write_dat(values))
 
 
 def encode_nnef(path: pathlib.Path, settings: Settings) -> bytes:

@@ -120,7 +120,7 @@ def _parsed(message: Any, data: bytes, wrong: str) -> Any:
 
 
 def carry(model: Any, settings: Settings) -> Any:
-    """A copy of a ModelProto whose float32 initializers hold NNR units in raw_data (B.4).
+    """A copy of a ModelProto whose float32 initializers of two dimensions and more hold NNR units in raw_data (B.4).
 
     Settings must keep to B.4: uniform or dependent quantization and cabac_unary_length 10, which are inferred.
     """
@@ -133,9 +133,12 @@ def carry(model: Any, settings: Settings) -> Any:
     carried.CopyFrom(model)
     for initializer in carried.graph.initializer:
         values = onnx.numpy_helper.to_array(initializer)
-        if values.dtype != np.float32 or not np.isfinite(values).all():
+        # B.4 has no exact payload: what `settings_in_network` would keep exactly stays as it is.
+        if values.dtype != np.float32 or values.ndim < 2 or not np.isfinite(values).all():
             continue
         unit = encode_unit(initializer.name, values, settings)
+        if unit.payload_type != PayloadType.FLOAT32:
+            continue
         bare = type(unit)(unit.payload_type, unit.ref_ids, unit.payload)
         _clear(initializer)
         initializer.data_type = ISO_IEC_15938_17

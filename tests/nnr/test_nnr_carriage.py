@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tosaic.nnr import NnrError, NnrWarning, read_bitstream, write_unit, write_units
+from tosaic.nnr import NnrError, read_bitstream, write_unit, write_units
 from tosaic.nnr import nnef_carriage as nnef
 from tosaic.nnr import onnx_carriage as carriage
 from tosaic.nnr.encoder import Settings, encode_model
@@ -76,8 +76,12 @@ def test_dat_errors() -> None:
     topology = TopologyUnit(StorageFormat.NNEF, b"g")
     tensor = DataUnit(0, ("a",), b"\x7f\x40", (0,))
     for data, message in (
-        (good[:100], "shorter than NNEF's header"),
-        (good[:-1], "says rank 2 and 48 bytes of data, but has 47"),
+        (good[:100], "x.dat: 100 bytes are no header"),
+        (good[:-1], "x.dat: the header says 48 bytes of data, 47 follow it"),
+        (
+            nnef.write_carried("x", FILTER, Settings())[:-1],
+            "x.dat says rank 2 and 67 bytes of data, but has 66",
+        ),
         (good[:44] + b"\x05" + good[45:], "x.dat: FLOAT items of 5 bits"),
         (write_units([StartUnit(), topology, tensor]), "NNR_TPL or NNR_QNT units, which A.4 forbids"),
         (write_units([StartUnit(), tensor, tensor]), "holds 2 NNR tensors; it must hold one"),
@@ -161,6 +165,8 @@ def test_units_in_onnx_tensors() -> None:
     # One bare NDU of type FLOAT32 without input parameters: no NNR_STR in front.
     assert stored["w"].raw_data[2:8].hex() == "050000" + "08" + b"w\0".hex()
     assert stored["q"].data_type == TensorProto.INT8
+    # Biases and scales stay exact.
+    assert numpy_helper.to_array(stored["listed"]).tolist() == [1.5, -2.5]
     plain = values(carriage.uncarry(carried))
     assert np.abs(plain["w"] - FILTER).max() < 2**-9
     assert plain["q"].tolist() == list(range(-4, 4))
@@ -215,11 +221,12 @@ def test_onnx_tensors_hold_what_b4_allows() -> None:
             carriage.uncarry(proto)
 
 
-def test_a_stream_without_parameter_set_is_reported() -> None:
+def test_a_stream_in_a_dat_file_needs_no_parameter_set() -> None:
+    """A.4: qp_density and quantization_parameter are inferred; nothing is unusual about it."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         nnef.read_dat(nnef.write_carried("b", BIAS, Settings())[128:], "b")
-    assert [w.category for w in found] == [NnrWarning]
+    assert found == []
 
 
 def test_dimensions_that_the_unit_cannot_signal_come_from_the_topology() -> None:

@@ -103,8 +103,7 @@ def test_clause_a_4_line_106_bitstreams_in_dat_files() -> None:
     assert [type(unit) for unit in units] == [StartUnit, DataUnit]
     assert units[1].ref_ids == ("conv1/filter",)
     for form in (data, data[128:]):
-        with pytest.warns(NnrWarning, match="has no NNR_MPS"):
-            assert np.array_equal(nnef.read_dat(form, "conv1/filter"), FILTER)
+        assert np.array_equal(nnef.read_dat(form, "conv1/filter"), FILTER)
     tensor = DataUnit(0, ("a",), b"\x7f\x40", (0,))
     for extra in (TopologyUnit(StorageFormat.NNEF, b"g"), QuantizationUnit(StorageFormat.NNEF, b"q")):
         wrong = write_units([StartUnit(), ModelParameterSet(True), extra, tensor])

@@ -133,7 +133,8 @@ def _tensors(model: pathlib.Path) -> dict[str, np.ndarray]:
     if model.suffix == ".npz":
         try:
             with np.load(model, allow_pickle=False) as archive:
-                return dict(archive)
+                # A .npz file may have the other byte order.
+                return {name: array.astype(array.dtype.newbyteorder("=")) for name, array in archive.items()}
         except (OSError, ValueError) as error:
             raise InputError(f"cannot read {model}: {error}") from None
     if model.suffix != ".tosa":

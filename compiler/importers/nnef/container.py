@@ -16,9 +16,9 @@ FILE_LIMIT_BYTES = 1 << 31
 TEXT_LIMIT_BYTES = 1 << 26
 UNPACKED_FREE_BYTES, UNPACKED_FACTOR = 16 << 20, 16
 """An archive unpacks to no more than 16 MiB and sixteen times its size."""
-HEADER_BYTES = 128
+START_BYTES = 256
 Check = Callable[[bytes, int], None]
-"""Gets the first HEADER_BYTES of a file and its size, and raises NnefError to refuse the rest."""
+"""Gets the first START_BYTES of a file and its size, and raises NnefError to refuse the rest."""
 
 MEMBER_LIMIT = 100_000
 
@@ -143,7 +143,7 @@ def _check_size(path: pathlib.Path, name: str, size: int) -> None:
 def _content(stream: IO[bytes], size: int, check: Check | None) -> bytes:
     if check is None:
         return stream.read(size)
-    start = stream.read(HEADER_BYTES)
+    start = stream.read(START_BYTES)
     check(start, size)
     return start + stream.read(size - len(start))
 

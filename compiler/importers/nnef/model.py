@@ -13,6 +13,7 @@ from tosaic.compiler.importers.nnef.graph import FlatGraph, Operation, Shape, Te
 from tosaic.compiler.importers.nnef.lexer import decode
 from tosaic.compiler.importers.nnef.quantization_file import Quantization, parse_quantization
 from tosaic.compiler.importers.nnef.tensor_file import Encoding, read_header, read_tensor
+from tosaic.nnr.nnef_carriage import carried_shape, is_carried, plain_encoding, read_carried
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,9 @@ def _stored(container: Container, variables: list[TensorValue], suffix: str) -> 
         file = f"{container.path}/{label}{suffix}"
 
         def check(start: bytes, size: int, file: str = file) -> None:
-            _check_shape(read_header(start, size, file)[0], file, variables[0])
+            shape = carried_shape(start) if is_carried(start, size) else read_header(start, size, file)[0]
+            if shape is not None:
+                _check_shape(shape, file, variables[0])
 
         content = container.read(label + suffix, check)
         if content is not None:
@@ -104,8 +107,16 @@ def _check_shape(shape: Shape, file: str, variable: TensorValue) -> None:
         )
 
 
+def _items(content: bytes, file: str, variable: TensorValue) -> tuple[np.ndarray, Encoding]:
+    """The tensor of a `.dat` file, which may be an NNR bitstream (NNR, annex A.4), and how it is or would be stored."""
+    if not is_carried(content, len(content)):
+        return read_tensor(content, file)
+    values = read_carried(content, variable.shape, file)
+    return values, plain_encoding(values)
+
+
 def _checked(content: bytes, file: str, variable: TensorValue) -> StoredTensor:
-    values, encoding = read_tensor(content, file)
+    values, encoding = _items(content, file, variable)
     whole = values.dtype.kind in "iu"
     fits = {
         "scalar": True,

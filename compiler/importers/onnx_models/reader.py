@@ -10,6 +10,8 @@ from typing import Any
 from tosaic.compiler.importers.onnx_models.contributed import expand_contributed
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
+from tosaic.nnr.errors import NnrError
+from tosaic.nnr.onnx_carriage import ISO_IEC_15938_17, uncarry
 
 OLDEST_OPSET = 7
 LARGEST_ELEMENTS = 1 << 28
@@ -34,6 +36,7 @@ def read_model(source: "str | pathlib.Path | Any", shapes: Shapes | None = None)
     else:
         model = onnx.ModelProto()
         model.CopyFrom(source)
+        model = _without_nnr(onnx, model, None)
     check_versions(onnx, model)
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
@@ -68,13 +71,26 @@ def opset_of(model: Any) -> int:
 
 def _load(onnx: Any, path: pathlib.Path) -> Any:
     try:
-        return onnx.load(str(path))
+        # External data of NNR units is not for the onnx package.
+        model = _without_nnr(onnx, onnx.load(str(path), load_external_data=False), path)
+        onnx.load_external_data_for_model(model, str(path.parent))
+        return model
+    except NnrError as error:
+        raise NnrError(f"{path}: {error}") from None
     except (OSError, ValueError) as error:
         raise ModelError(f"{path}: cannot be read as ONNX: {str(error).splitlines()[0]}") from None
     except Exception as error:
         # protobuf's and the checker's own classes; their import paths differ between releases.
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise ModelError(f"{path} is not an ONNX model ({first})") from None
+
+
+def _without_nnr(onnx: Any, model: Any, path: pathlib.Path | None) -> Any:
+    """The model with its NNR-coded initializers decoded (NNR, annex B.4), if it has any; external ones from beside
+    `path`."""
+    if any(tensor.data_type == ISO_IEC_15938_17 for tensor in model.graph.initializer):
+        return uncarry(model, path.parent if path else None)
+    return model
 
 
 def check_versions(onnx: Any, model: Any) -> None:
