@@ -12,11 +12,13 @@ class SkidBuffer(wiring.Component):
 
     def __init__(self, shape: Any):
         super().__init__({"input": In(stream.Signature(shape)), "output": Out(stream.Signature(shape))})
+        # The state, for the tests' proofs.
+        self.spare = Signal.like(self.input.payload, reset_less=True)
+        self.spare_valid = Signal()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        spare = Signal.like(self.input.payload, reset_less=True)
-        spare_valid = Signal()
+        spare, spare_valid = self.spare, self.spare_valid
         payload = Signal.like(self.output.payload, reset_less=True)
         valid = Signal()
         moves = ~valid | self.output.ready

@@ -5,7 +5,8 @@ so the position is exact when decoding ends. Callers append `PADDING_BYTES` zero
 the payload's end is noticed once per level.
 """
 
-from tosaic.nnr.cabac_tables import GREATER, INT32_MAX, PREFIX_CONTEXTS, SIG, SIGN
+from tosaic.hw.nnr_tables import PREFIX_CONTEXTS
+from tosaic.nnr.cabac_tables import GREATER, INT32_MAX, SIG, SIGN
 from tosaic.nnr.jit import helper, kernel
 
 # One level with cabac_unary_length 255 reads at most 7 * (2 + 255 + 31) + 30 bits.

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from tosaic.hw.nnr_tables import STATE_TRANSITION
 from tosaic.nnr import jit
-from tosaic.nnr.cabac_tables import STATE_TRANSITION
 from tosaic.nnr.errors import NnrError
 from tosaic.nnr.payload import check_qp_density, step_size
 

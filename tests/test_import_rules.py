@@ -15,6 +15,7 @@ ALLOWED = {
     "boards": {"boards", "hw"},
     "nnr": {
         "nnr",
+        "hw.nnr_tables",
         "compiler.ir.errors",
         "compiler.importers.nnef.container",
         "compiler.importers.nnef.tensor_file",

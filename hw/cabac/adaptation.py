@@ -4,7 +4,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from .tables import SHIFT0, SHIFT1, TRANSITION, lookup
+from ..nnr_tables import SHIFT0, SHIFT1, TRANSITION
+from .lookup import lookup
 
 
 class Context(data.Struct):

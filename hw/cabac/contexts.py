@@ -5,8 +5,9 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..nnr_streams import UNARY_MAX
+from ..nnr_tables import PREFIX_CONTEXTS, STATE_TRANSITION
 from .adaptation import Context
-from .tables import PREFIX_CONTEXTS, STATE_TRANSITION, lookup
+from .lookup import lookup
 
 ROW_BITS = 4
 CLEAR_CYCLES = 1 << ROW_BITS

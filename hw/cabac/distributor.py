@@ -36,14 +36,18 @@ class Distributor(wiring.Component):
                 "streams": Out(word).array(config.cabac_engines),
             }
         )
+        # The state, for the tests' proofs.
+        width = 8 * config.word_bytes
+        self.words_left = Signal.like(self.word_count)
+        self.is_tagged = Signal()
+        self.tags = Signal(width, reset_less=True)
+        self.tags_left = Signal(range(width // TAG_BITS + 1))
+        self.skids = [SkidBuffer(data.StructLayout({"word": width})) for _ in range(config.cabac_engines)]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         width = 8 * self.config.word_bytes
-        words_left = Signal.like(self.word_count)
-        tagged = Signal()
-        tags = Signal(width, reset_less=True)
-        tags_left = Signal(range(width // TAG_BITS + 1))
+        words_left, tagged, tags, tags_left = self.words_left, self.is_tagged, self.tags, self.tags_left
         takes_tags = Signal()
         passes = Signal()
         readies = []
@@ -52,8 +56,7 @@ class Distributor(wiring.Component):
             target.eq(Mux(tagged, tags[:TAG_BITS], 0)),
             takes_tags.eq((words_left != 0) & tagged & (tags_left == 0)),
         ]
-        for index, output in enumerate(self.streams):
-            skid = SkidBuffer(data.StructLayout({"word": width}))
+        for index, (skid, output) in enumerate(zip(self.skids, self.streams, strict=True)):
             m.submodules[f"skid{index}"] = skid
             m.d.comb += [
                 skid.input.payload.word.eq(self.words.payload),

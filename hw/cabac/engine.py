@@ -8,13 +8,13 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..nnr_streams import BYPASS_BINS, UNARY_MAX, DecodeError
+from ..nnr_tables import PREFIX_CONTEXTS
 from .adaptation import Adaptation, Context
 from .contexts import CLEAR_CYCLES, NUMBER_BITS, ROW_BITS, ContextMemory, Place
 from .feed import ByteFeed
 from .interval import MAX_SHIFT, Bypass, Decision
 from .job import EngineJob, EngineResult
 from .levels import SIZE_BITS, LevelParts, WeightPacker
-from .tables import PREFIX_CONTEXTS
 from .window import BitWindow
 
 FILL_BITS = 3

@@ -32,13 +32,15 @@ class ByteFeed(wiring.Component):
                 "ended": Out(1),
             }
         )
+        # The state, for the tests' proofs.
+        self.word = Signal(8 * config.word_bytes, reset_less=True)
+        self.in_word = Signal(range(config.word_bytes + 1))
+        self.skips = Signal.like(self.skip_bytes)
+        self.left = Signal(STREAM_BYTES_BITS + 1)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        word = Signal(8 * self.config.word_bytes, reset_less=True)
-        in_word = Signal(range(self.config.word_bytes + 1))
-        skips = Signal.like(self.skip_bytes)
-        left = Signal(STREAM_BYTES_BITS + 1)
+        word, in_word, skips, left = self.word, self.in_word, self.skips, self.left
         taken = Signal()
         m.d.comb += [
             self.bytes.payload.eq(word[:8]),

@@ -11,7 +11,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..nnr_streams import BYPASS_BINS
-from .tables import RLPS, lookup
+from ..nnr_tables import RLPS
+from .lookup import lookup
 
 MAX_SHIFT = 7
 """Most bits that one context-coded bin takes from the stream: rLPS is at least 2."""

@@ -2,7 +2,6 @@
 
 from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
@@ -11,11 +10,8 @@ from ..cabac.job import STREAM_BYTES_BITS, DecodeReport
 from ..cabac.job import Job as CabacJob
 from ..config import Config
 from ..nnr_streams import TAG_BITS, DecodeError
+from .block_buffer import BlockBuffer
 from .bursts import BURST_BEATS
-
-BUFFER_WORDS = 2 * BURST_BEATS
-"""Words of blocks requested and not decoded, at most. A decoder takes a word in a hundred cycles; what is requested
-must not wait on the read channel for it, since the program comes through there, too."""
 
 
 class BlockJob(data.StructLayout):
@@ -73,26 +69,23 @@ class BlockDecoder(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.decoder = decoder = CabacDecoder(self.config)
-        m.submodules.buffer = buffer = SyncFIFOBuffered(width=8 * self.config.word_bytes, depth=BUFFER_WORDS)
+        m.submodules.buffer = buffer = BlockBuffer(self.config)
+        wiring.connect(m, buffer.output, decoder.words)
         job = Signal(BlockJob(self.config))
         waits, stopped = Signal(), Signal()
-        under_way = Signal(range(BUFFER_WORDS + 1))
         wanted = self._block_words(m, job)
         m.d.comb += [
-            buffer.w_en.eq(self.words.valid),
-            buffer.w_data.eq(self.words.payload),
-            decoder.words.valid.eq(buffer.r_rdy),
-            decoder.words.payload.eq(buffer.r_data),
-            buffer.r_en.eq(decoder.words.ready),
-            self.room.eq(under_way <= BUFFER_WORDS - BURST_BEATS),
+            buffer.requested.eq(self.requested),
+            self.room.eq(buffer.room),
+            buffer.words.valid.eq(self.words.valid),
+            buffer.words.payload.eq(self.words.payload),
             self.jobs.ready.eq(~waits),
             decoder.jobs.payload.eq(job.cabac),
-            decoder.jobs.valid.eq(waits & buffer.r_rdy & ~stopped),
+            decoder.jobs.valid.eq(waits & buffer.output.valid & ~stopped),
             self.starts.eq(decoder.jobs.valid & decoder.jobs.ready),
             self.to_wm.eq(job.to_wm),
             self.local_address.eq(job.local_address),
         ]
-        m.d.sync += under_way.eq(under_way + self.requested - (buffer.r_en & buffer.r_rdy))
         with m.If(self.jobs.valid & self.jobs.ready):
             m.d.sync += [job.eq(self.jobs.payload), waits.eq(1)]
         with m.Elif(self.starts):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tosaic.nnr.cabac_tables import RLPS, TRANSITION
+from tosaic.hw.nnr_tables import RLPS, TRANSITION
 
 STATE_TRANSITION = [[0, 2], [7, 5], [1, 3], [6, 4], [2, 0], [5, 7], [3, 1], [4, 6]]
 

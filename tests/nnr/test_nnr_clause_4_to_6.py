@@ -10,6 +10,7 @@ from nnr_examples import FLOATS, LEVELS, PARAMETERS, START, TENSOR, little_float
 from nnr_text_decoder import STATE_TRANSITION, TextDecoder, decode_int32
 
 import tosaic
+from tosaic.hw.nnr_tables import STATE_TRANSITION as OUR_STATE_TRANSITION
 from tosaic.nnr import (
     CodedTensor,
     NnrError,
@@ -28,7 +29,6 @@ from tosaic.nnr import (
 )
 from tosaic.nnr import levels as coded
 from tosaic.nnr.bits import BitReader, BitWriter
-from tosaic.nnr.cabac_tables import STATE_TRANSITION as OUR_STATE_TRANSITION
 from tosaic.nnr.payload import step_size
 from tosaic.nnr.units import (
     DataUnit,

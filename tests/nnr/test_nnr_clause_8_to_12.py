@@ -7,6 +7,7 @@ from nnr_examples import PARAMETERS, START
 from nnr_text_decoder import STATE_TRANSITION, TextDecoder, decode_int32
 from onnx import TensorProto, helper, numpy_helper
 
+from tosaic.hw.nnr_tables import RLPS, TRANSITION
 from tosaic.nnr import (
     NnrError,
     decode_tensor,
@@ -20,7 +21,7 @@ from tosaic.nnr import (
     write_unit,
 )
 from tosaic.nnr import levels as coded
-from tosaic.nnr.cabac_tables import GREATER, RLPS, SIG, SIGN, TRANSITION, context_count
+from tosaic.nnr.cabac_tables import GREATER, SIG, SIGN, context_count
 from tosaic.nnr.encoder import Settings, encode_model
 from tosaic.nnr.onnx_carriage import decode_onnx, encode_onnx
 from tosaic.nnr.onnx_low_rank import factor_layers

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tosaic
+from tosaic.hw.nnr_tables import RLPS, STATE_TRANSITION, TRANSITION
 from tosaic.nnr import (
     NnrError,
     NnrWarning,
@@ -19,7 +20,6 @@ from tosaic.nnr import (
     encode_tensor,
 )
 from tosaic.nnr import levels as coded
-from tosaic.nnr.cabac_tables import RLPS, STATE_TRANSITION, TRANSITION
 
 # Written by the reference family's encoder (nncodec 2.1.3 with its later "shift parameter ids" syntax removed).
 REFERENCE = json.loads((pathlib.Path(__file__).parent / "reference_payloads.json").read_text())

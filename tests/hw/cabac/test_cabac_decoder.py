@@ -5,19 +5,13 @@ import pytest
 from cabac_models import Bench, Tensor, check, code, config_of
 
 from tosaic.hw.cabac import UNARY_MAX, DecodeError
-from tosaic.hw.cabac.tables import RLPS, STATE_TRANSITION, TRANSITION
-from tosaic.nnr import cabac_tables, quantize_dependent
+from tosaic.nnr import quantize_dependent
 
 
 def levels_of(seed, count, largest=100, zeros=0.0):
     rng = np.random.default_rng(seed)
     values = rng.integers(-largest, largest + 1, count)
     return np.where(rng.random(count) < zeros, 0, values)
-
-
-def test_tables_are_those_of_the_software():
-    assert (RLPS, TRANSITION) == (cabac_tables.RLPS, cabac_tables.TRANSITION)
-    assert STATE_TRANSITION == cabac_tables.STATE_TRANSITION
 
 
 def test_number_of_engines_is_checked():

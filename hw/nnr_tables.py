@@ -1,10 +1,8 @@
-"""Tables of clause 11 of NNR WD2, in the form the circuits look them up."""
+"""Tables of clause 11 of NNR WD2 and how they are read, for the decoder in hardware and for the codec, `tosaic.nnr`.
 
-from collections.abc import Sequence
-from typing import Any
-
-from amaranth.hdl import Module, ValueLike, unsigned
-from amaranth.lib import memory
+The one copy of both. The codec is judged by payloads of the reference family, the hardware by the codec. Nothing here
+needs Amaranth.
+"""
 
 # Width of the interval of the less probable bin (11.2.4.3.2): 8 rows, one per bits 7:5 of ivlCurrRange, of 32.
 # fmt: off
@@ -40,12 +38,3 @@ STATE_TRANSITION = ((0, 2), (7, 5), (1, 3), (6, 4), (2, 0), (5, 7), (3, 1), (4, 
 
 PREFIX_CONTEXTS = 31
 """Contexts of abs_level_greater_x2; int32 levels need at most 30 ones in it."""
-
-
-def lookup(m: Module, name: str, values: Sequence[int], width: int, index: ValueLike) -> Any:
-    """`values[index]`, `width` bits, as logic; `name` is the submodule's."""
-    table = memory.Memory(shape=unsigned(width), depth=len(values), init=values, attrs={"rom_style": "logic"})
-    m.submodules[name] = table
-    port = table.read_port(domain="comb")
-    m.d.comb += port.addr.eq(index)
-    return port.data
