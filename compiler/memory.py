@@ -49,6 +49,23 @@ class Arena:
         self._used.append((start, start + size_bytes))
         return start
 
+    def allocate_apart(self, size_bytes: int, bank_bytes: int, others: list[tuple[int, int]]) -> int | None:
+        """The first free block in banks that hold none of `others`, (start, end); None where that would leave no half
+        of the memory in one piece."""
+        size_bytes = -(-max(size_bytes, 1) // self.alignment) * self.alignment
+        taken = {bank for start, end in others for bank in range(start // bank_bytes, -(-end // bank_bytes))}
+        for first, end in self.gaps():
+            for start in (first, *range(-(-first // bank_bytes) * bank_bytes, end, bank_bytes)):
+                block = (start, start + size_bytes)
+                banks = range(start // bank_bytes, -(-block[1] // bank_bytes))
+                if block[1] > end or not taken.isdisjoint(banks):
+                    continue
+                self._used.append(block)
+                if self.largest_gap_bytes() >= self.size_bytes // 2:
+                    return start
+                self._used.pop()
+        return None
+
     def free(self, address: int) -> None:
         block = next(block for block in self._used if block[0] == address)
         self._used.remove(block)

@@ -174,7 +174,7 @@ class Placer:
         streamed = sum(self.placements[read].bytes for read in reads if not self.placements[read].resident)
         if size <= self.limit_bytes:
             reserve = min(self.config.am_bytes // 4 if streamed else 0, streamed)
-            address = self.allocate(size)
+            address = self._allocate_apart(size)
             if address is not None and self.arena.largest_gap_bytes() < reserve and self.pending_free:
                 self.arena.free(address)
                 self.release_pending()
@@ -194,6 +194,13 @@ class Placer:
             self.release_pending()
             address = self.arena.allocate(size_bytes, high=high)
         return address
+
+    def _allocate_apart(self, size_bytes: int) -> int | None:
+        """A block in another bank than the tensors that are there, if there is plenty of memory: units that read or
+        write both at a time do not wait for each other."""
+        others = [(p.address, p.address + p.bytes) for p in self.placements.values() if p.resident]
+        address = self.arena.allocate_apart(size_bytes, self.config.am_bank_bytes, others)
+        return self.allocate(size_bytes) if address is None else address
 
     def allocate_high(self, size_bytes: int) -> int | None:
         return self.allocate(size_bytes, high=True)
