@@ -13,7 +13,7 @@ FEW_COUNTS = 40
 """Likewise of a counter over a whole run."""
 
 
-class _Builder(GraphBuilder):
+class Builder(GraphBuilder):
     """Constants from a seed, and the operators that quantized networks are made of."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class _Builder(GraphBuilder):
 
 def many_layers() -> Graph:
     """Convolutions of all mappings, pools, elementwise operators, a softmax, rows gathered and scattered."""
-    build = _Builder()
+    build = Builder()
     x = build.input("image", (1, 24, 24, 3), DType.INT8)
     x = build.convolution(x, 16, 3, 2)
     x = build.convolution(x, 16, 3, depthwise=True)

@@ -1,0 +1,40 @@
+"""Tensors that two units use at a time lie in different banks, where there is memory."""
+
+import pytest
+from layer_cycles import Builder, values_of
+
+from tosaic.compiler.ir import DType
+from tosaic.compiler.memory import Arena
+from tosaic.driver.session import Session
+
+BANK = 1024
+
+
+def test_a_block_apart_from_others():
+    arena = Arena(4 * BANK, 16)
+    first = arena.allocate(100)
+    assert arena.allocate_apart(200, BANK, [(first, first + 100)]) == BANK
+    # In a bank of its own, where it does not touch what is there.
+    assert arena.allocate_apart(50, BANK, [(BANK, BANK + 200)]) == 112
+
+
+def test_no_block_apart_that_leaves_the_memory_in_pieces():
+    arena = Arena(4 * BANK, 16)
+    first = arena.allocate(100)
+    arena.allocate(BANK, high=True)
+    # Between bank 1 and what lies at the end one bank would be left.
+    assert arena.allocate_apart(BANK, BANK, [(first, first + 100)]) is None
+    assert arena.gaps() == [(112, 3 * BANK)]
+    # All banks hold something else.
+    assert arena.allocate_apart(16, BANK, [(0, 4 * BANK)]) is None
+
+
+@pytest.mark.parametrize("target", ["emulator", "sim"])
+def test_the_array_does_not_wait_for_a_residual_operand(target):
+    build = Builder()
+    x = build.input("x", (1, 16, 16, 16), DType.INT8)
+    x = build.convolution(x, 16, 3)
+    build.output(build.residual(x, build.convolution(build.convolution(x, 16, 3), 16, 3)))
+    session = Session(build.finish(), target, "base")
+    session.run(values_of(session), check=True)
+    assert session.stats["counters"]["array_stall_am"] == 0
