@@ -23,4 +23,4 @@ def one_round(count: int, seed: int, traced: bool) -> Tally:
 
 
 if __name__ == "__main__":
-    sys.exit(long_run(__doc__ or "", one_round, 1000))
+    sys.exit(long_run(__doc__ or "", one_round, 200))

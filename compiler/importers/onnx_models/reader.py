@@ -175,6 +175,9 @@ def node_label(node: Any) -> str:
 
 
 def _check_data_length(onnx: Any, tensor: Any) -> None:
+    # An element takes two bits or more; the package would make room for what the dimensions say.
+    if _elements(tensor.dims) > 4 * tensor.ByteSize():
+        raise ModelError(f"initializer {tensor.name!r} does not hold dims {list(tensor.dims)}")
     try:
         onnx.checker.check_tensor(tensor)
         onnx.numpy_helper.to_array(tensor)
