@@ -56,6 +56,30 @@ def test_counts_that_the_package_would_divide_by(op: str, attributes: dict) -> N
         import_onnx(model)
 
 
+@pytest.mark.parametrize(
+    ("op", "inputs", "attributes", "message"),
+    [
+        ("LayerNormalization", ["x", "x"], {"axis": 1 << 31}, "an axis that no tensor has"),
+        ("ReduceMean", ["x"], {"axes": [0, -(1 << 40)]}, "an axis that no tensor has"),
+        ("Split", ["x"], {"num_outputs": 3}, "num_outputs is 3, and it has 1 outputs"),
+    ],
+)
+def test_places_that_the_package_does_not_check(
+    op: str, inputs: list, attributes: dict, message: str
+) -> None:
+    """onnx's shape inference ends the process with SIGSEGV or SIGABRT (found by bench/onnx_fuzz.py)."""
+    graph = helper.make_graph(
+        [helper.make_node(op, inputs, ["y"], **attributes)],
+        "place",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    opset = 17 if op == "ReduceMean" else 18
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    with pytest.raises(ModelError, match=message):
+        import_onnx(model)
+
+
 @pytest.mark.parametrize("inner", [False, True])
 def test_ranks_that_the_package_does_not_check(inner: bool) -> None:
     """onnx's shape inference aborts the process where an image and its weights have different ranks."""

@@ -19,6 +19,8 @@ _POSITIVE = frozenset(
     "strides dilations kernel_shape group blocksize block_size num_outputs q_num_heads kv_num_heads hidden_size".split()
 )
 """Attributes that are counts."""
+_LARGEST_AXIS = 64
+"""Of `axis` and `axes`, far above any rank in use."""
 _UNCHECKED_RANKS = {"Conv": (0, 1), "ConvTranspose": (0, 1), "ConvInteger": (0, 1), "QLinearConv": (0, 3)}
 """Positions of image and weights, whose ranks are equal."""
 DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -232,6 +234,13 @@ def _check_node(onnx: Any, node: Any, opset: int) -> None:
         ):
             # The package's shape inference divides by them, and so ends the process.
             raise ModelError(f"{label}: attribute {attribute.name!r} holds a number that is not positive")
+        if attribute.name in ("axis", "axes") and any(
+            abs(axis) > _LARGEST_AXIS for axis in [attribute.i, *attribute.ints]
+        ):
+            # Some of the package's inferences count up to it in 32 bits, or index by it.
+            raise ModelError(f"{label}: attribute {attribute.name!r} names an axis that no tensor has")
+        if attribute.name == "num_outputs" and attribute.i != len(node.output):
+            raise ModelError(f"{label}: num_outputs is {attribute.i}, and it has {len(node.output)} outputs")
         wanted = schema.attributes[attribute.name].type
         if attribute.type and attribute.type != int(getattr(wanted, "value", wanted)):
             raise ModelError(f"{label}: attribute {attribute.name!r} must be of type {wanted}")
