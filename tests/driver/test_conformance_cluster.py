@@ -3,6 +3,7 @@
 import pathlib
 from collections.abc import Iterator
 
+import distributed
 import numpy as np
 import pytest
 from suite_folders import make_folder, negation
@@ -12,8 +13,6 @@ from tosaic.cli.app import app
 from tosaic.compiler.ir.errors import InputError
 from tosaic.driver import conformance as suite
 from tosaic.driver.conformance import Verdict
-
-distributed = pytest.importorskip("distributed", reason="needs the extra `cluster`")
 
 X = np.array([[1, -2, 3, 127]], np.int8)
 
