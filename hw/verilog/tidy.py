@@ -252,11 +252,14 @@ def shorten_memories(module: Module) -> None:
                 module.statements[index] = ""
                 continue
             label = "fill_" + re.sub(r"\W", "_", plain(memory + " ").strip())
-            module.statements[index] = (
+            fill = (
                 f"  initial begin : {label}\n    integer word_index;\n"
                 f"    for (word_index = 0; word_index < {len(words)}; word_index = word_index + 1)\n"
                 f"      {words[0][1]}[word_index] = {words[0][3]};\n  end"
             )
+            # A device's memories begin with zeros of their own, and Yosys unrolls such a loop word by word: minutes.
+            zero = not words[0][3].partition("'")[2].lstrip("bodh").strip("0")
+            module.statements[index] = f"`ifndef SYNTHESIS\n{fill}\n`endif" if zero else fill
     module.statements = [statement for statement in module.statements if statement]
 
 
