@@ -2,9 +2,16 @@
 
 
 class Error(Exception):
-    """Base of every error that Tosaic raises on purpose. The message is one line."""
+    """Base of every error that Tosaic raises on purpose.
+
+    The message is one line: line breaks and other unprintable characters, of names in a file, are escaped.
+    """
 
     exit_code = 1
+
+    def __init__(self, message: str = ""):
+        escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
+        super().__init__("".join(escaped))
 
 
 class ModelError(Error):

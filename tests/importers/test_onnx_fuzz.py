@@ -80,18 +80,43 @@ def test_places_that_the_package_does_not_check(
         import_onnx(model)
 
 
-@pytest.mark.parametrize("inner", [False, True])
-def test_ranks_that_the_package_does_not_check(inner: bool) -> None:
-    """onnx's shape inference aborts the process where an image and its weights have different ranks."""
-    nodes = [helper.make_node("Relu", ["x"], ["r"])] if inner else []
-    nodes.append(helper.make_node("ConvTranspose", ["r" if inner else "x", "w"], ["y"]))
+def test_indices_that_the_reference_would_wrap_one_by_one() -> None:
+    """`numpy.choose` takes the axis' length off again and again: years for this index."""
     graph = helper.make_graph(
-        nodes,
-        "ranks",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 3])],
+        [helper.make_node("GatherElements", ["data", "indices"], ["y"], axis=1)],
+        "indices",
+        [],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(np.ones((1, 2), np.float32), "w")],
+        [
+            numpy_helper.from_array(np.zeros((1, 4), np.float32), "data"),
+            numpy_helper.from_array(np.array([[0, 1, 1 << 62]], np.int64), "indices"),
+        ],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    with pytest.raises(ModelError, match="rank 3 with weights of rank 2"):
+    with pytest.raises(ModelError, match="GatherElements 'y'.*to 4611686018427387904 on an axis of 4"):
         import_onnx(model)
+
+
+def test_an_empty_input_with_an_axis_that_numpy_cannot_have() -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "empty",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 0, (1 << 63) - 1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(UnsupportedError, match="input 'x' has shape .*elements are taken"):
+        import_onnx(model)
+
+
+def test_line_breaks_in_names_do_not_break_the_message() -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Re\nlu", ["x"], ["y"])],
+        "names",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(ModelError) as caught:
+        import_onnx(model)
+    assert str(caught.value) == r"Re\nlu 'y': opset 17 has no operator Re\nlu"

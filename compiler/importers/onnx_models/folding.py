@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.importers.lowering.allowance import Allowance
+from tosaic.compiler.importers.onnx_models import package_process
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.importers.onnx_models.values import Value
 from tosaic.compiler.ir import UnsupportedError
@@ -61,6 +62,8 @@ def fold(
     }
     if node.op_type == "ConstantOfShape":
         return [_filled(node, inputs)]
+    if node.op_type == "GatherElements":
+        _check_indices(node, feeds)
     count = _elements(onnx, node, inputs, feeds, opset)
     if count is None:
         return None
@@ -82,6 +85,14 @@ def fold(
     if any(value.dtype == object for value in values):
         return None
     return [allowance.hold(value, "its constant result") for value in values]
+
+
+def _check_indices(node: Any, feeds: dict[str, np.ndarray]) -> None:
+    """ValueError for indices that GatherElements' axis has not: the reference takes one length off at a time."""
+    data, indices = (feeds[name] for name in node.input)
+    size = data.shape[next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)]
+    if indices.size and not -size <= indices.min() <= indices.max() < size:
+        raise ValueError(f"indices from {indices.min()} to {indices.max()} on an axis of {size}")
 
 
 def _filled(node: Any, inputs: Sequence[Value | None]) -> np.ndarray:
@@ -147,9 +158,12 @@ def _inferred(onnx: Any, node: Any, feeds: dict[str, np.ndarray], opset: int) ->
         outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
         graph = helper.make_graph([node], "shape", infos, outputs, small)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-        found = onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output
     except Exception:
-        # The package's own classes; what it cannot infer is not computed.
+        # The package's own classes; what it does not take is not computed.
+        return None
+    try:
+        found = package_process.infer_shapes(model).graph.output
+    except package_process.PackageRefusalError:
         return None
     total = 0
     for value in found:

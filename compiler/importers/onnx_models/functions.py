@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tosaic.compiler.importers.onnx_models import package_process
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.importers.onnx_models.reader import add_defaults
 from tosaic.compiler.importers.onnx_models.values import Value
@@ -33,10 +34,8 @@ def expand(node: Any, inputs: Sequence[Value | None], opset: int) -> list[Any] |
     graph = onnx.helper.make_graph([whole], "function", infos, outputs, initializers)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
     try:
-        inlined = onnx.inliner.inline_selected_functions(
-            model, [("", node.op_type)], exclude=False, inline_schema_functions=True
-        )
-    except Exception:
+        inlined = package_process.inline_operator(model, node.op_type)
+    except package_process.PackageRefusalError:
         return None
     if len(inlined.graph.node) == 1 and inlined.graph.node[0].op_type == node.op_type:
         return None

@@ -12,10 +12,8 @@ def load_onnx_package() -> Any:
         import onnx.checker
         import onnx.defs
         import onnx.helper
-        import onnx.inliner
         import onnx.numpy_helper
         import onnx.reference
-        import onnx.shape_inference
     except ImportError:
         raise UnsupportedError("ONNX models need the package onnx: pip install 'tosaic[onnx]'") from None
     return onnx

@@ -2,13 +2,16 @@
 
 from typing import Any
 
-from tosaic.compiler.importers.onnx_models.package import load_onnx_package
+from tosaic.compiler.importers.onnx_models import package_process
 from tosaic.compiler.importers.onnx_models.values import KINDS, STORAGE
 
 
 def result_types(model: Any) -> dict[str, tuple[str, tuple[int, ...]]]:
     """Element type and shape by name, of the tensors that TOSA can hold and whose shape ONNX can infer."""
-    inferred = load_onnx_package().shape_inference.infer_shapes(model, data_prop=True)
+    try:
+        inferred = package_process.infer_shapes(model)
+    except ValueError:  # it refuses, or crashes
+        return {}
     found = {}
     for value in (*inferred.graph.value_info, *inferred.graph.output):
         tensor = value.type.tensor_type

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tosaic.compiler.importers.onnx_models import package_process
 from tosaic.compiler.importers.onnx_models.contributed import expand_contributed
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
@@ -21,8 +22,6 @@ _POSITIVE = frozenset(
 """Attributes that are counts."""
 _LARGEST_AXIS = 64
 """Of `axis` and `axes`, far above any rank in use."""
-_UNCHECKED_RANKS = {"Conv": (0, 1), "ConvTranspose": (0, 1), "ConvInteger": (0, 1), "QLinearConv": (0, 3)}
-"""Positions of image and weights, whose ranks are equal."""
 DEFAULT_DOMAINS = ("", "ai.onnx")
 Shapes = Mapping[str, "int | Sequence[int]"]
 
@@ -33,6 +32,7 @@ def read_model(source: "str | pathlib.Path | Any", shapes: Shapes | None = None)
     `source` is a path or a ModelProto, which is not changed.
     """
     onnx = load_onnx_package()
+    package_process.start()  # while the file is read
     if isinstance(source, str | pathlib.Path):
         model = _load(onnx, pathlib.Path(source))
     else:
@@ -41,12 +41,32 @@ def read_model(source: "str | pathlib.Path | Any", shapes: Shapes | None = None)
         model = _without_nnr(onnx, model, None)
     check_versions(onnx, model)
     if model.functions:
-        model = onnx.inliner.inline_local_functions(model)
+        model = _without_functions(model)
     expand_contributed(model)
     check_graph(onnx, model.graph, opset_of(model), set())
     bind_shapes(onnx, model, shapes or {})
     _check_inference(onnx, model)
     return model
+
+
+def _without_functions(model: Any) -> Any:
+    """The model with its local functions expanded."""
+    onnx = load_onnx_package()
+    skeleton = onnx.ModelProto()
+    skeleton.CopyFrom(model)
+    for tensor in skeleton.graph.initializer:  # only the names have to be known
+        name = tensor.name
+        tensor.Clear()
+        tensor.name = name
+    try:
+        expanded = package_process.inline_local_functions(skeleton)
+    except package_process.PackageRefusalError as error:
+        raise ModelError(f"the local functions cannot be expanded: {_first_line(error)}") from None
+    except package_process.PackageCrashError as error:
+        raise ModelError(f"the local functions are malformed: expanding them, {error}") from None
+    del expanded.graph.initializer[:]
+    expanded.graph.initializer.extend(model.graph.initializer)
+    return expanded
 
 
 def stored_bytes(graph: Any) -> int:
@@ -289,10 +309,12 @@ def bind_shapes(onnx: Any, model: Any, shapes: Shapes) -> None:
                 )
             used.add(name)
             dimension.dim_value = bound
-        elements = math.prod(dimension.dim_value for dimension in tensor.shape.dim)
+        # An empty one has no other huge axis either: NumPy multiplies them.
+        elements = math.prod(dimension.dim_value or 1 for dimension in tensor.shape.dim)
         if elements >= LARGEST_ELEMENTS:
+            sizes = [dimension.dim_value for dimension in tensor.shape.dim]
             raise UnsupportedError(
-                f"input {value.name!r} has {elements:,} elements; at most {LARGEST_ELEMENTS:,} are taken"
+                f"input {value.name!r} has shape {sizes}; at most {LARGEST_ELEMENTS:,} elements are taken"
             )
     unknown = set(shapes) - used
     if unknown:
@@ -316,50 +338,45 @@ def _check_compatible(value: Any, sizes: Sequence[int]) -> None:
         raise InputError(f"--shape {value.name}: {list(sizes)} does not fit the declared shape {known}")
 
 
-def _check_ranks(onnx: Any, model: Any) -> None:
-    """Ranks that the package's inference, before it indexes one operand by the other's axes, does not check."""
-    ranks = {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
-    ranks |= {value.name: len(value.type.tensor_type.shape.dim) for value in model.graph.input}
-    for index, node in enumerate(model.graph.node):
-        if node.op_type not in _UNCHECKED_RANKS:
-            continue
-        image, weights = _UNCHECKED_RANKS[node.op_type]
-        names = [node.input[image], node.input[weights]]
-        if not all(name in ranks for name in names):
-            ranks |= _ranks_before(onnx, model, index)
-        first, second = (ranks.get(name) for name in names)
-        if None not in (first, second) and first != second:
-            raise ModelError(f"{node_label(node)}: an image of rank {first} with weights of rank {second}")
-
-
-def _ranks_before(onnx: Any, model: Any, count: int) -> dict[str, int]:
-    """Ranks of what the first `count` nodes make, as far as they can be inferred."""
-    part = onnx.ModelProto()
-    part.CopyFrom(model)
-    del part.graph.node[count:]
-    del part.graph.output[:]
-    try:
-        found = onnx.shape_inference.infer_shapes(part)
-    except Exception:
-        return {}  # the inference of the whole says what is wrong
-    values = [value for value in found.graph.value_info if value.type.tensor_type.HasField("shape")]
-    return {value.name: len(value.type.tensor_type.shape.dim) for value in values}
-
-
 def _check_inference(onnx: Any, model: Any) -> None:
     """ModelError where declared or operand types and shapes contradict each other."""
     skeleton = onnx.ModelProto()
     skeleton.CopyFrom(model)
     _drop_big_data(skeleton.graph)
-    _check_ranks(onnx, skeleton)
     for node in skeleton.graph.node:
         add_defaults(onnx, node, opset_of(model))
     try:
-        onnx.shape_inference.infer_shapes(skeleton, check_type=True, strict_mode=True)
-    except Exception as error:
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        message = re.sub(r"^\[\w+\]\s*", "", lines[0] if lines else type(error).__name__)
+        package_process.check_types(skeleton)
+    except package_process.PackageRefusalError as error:
+        message = re.sub(r"^\[\w+\]\s*", "", _first_line(error))
         raise ModelError(f"types and shapes contradict each other: {message}") from None
+    except package_process.PackageCrashError as error:
+        where = "the model" if error.late else _first_crash(onnx, skeleton)
+        raise ModelError(f"{where} is malformed: inferring its types and shapes, {error}") from None
+
+
+def _first_crash(onnx: Any, model: Any) -> str:
+    """The node at which the package's inference crashes, found by halving; the model if it is none."""
+    good, bad = 0, len(model.graph.node) + 1
+    while bad - good > 1:
+        count = (good + bad) // 2
+        part = onnx.ModelProto()
+        part.CopyFrom(model)
+        del part.graph.node[count:]
+        del part.graph.output[:]
+        try:
+            package_process.check_types(part)
+        except package_process.PackageCrashError:
+            bad = count
+        except package_process.PackageRefusalError:
+            break
+        else:
+            good = count
+    return node_label(model.graph.node[bad - 1]) if bad <= len(model.graph.node) else "the model"
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def add_defaults(onnx: Any, node: Any, opset: int) -> None:
