@@ -4,14 +4,13 @@ import pathlib
 import tempfile
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tosaic import Session
 from tosaic.compiler.importers.onnx_models import import_onnx
 from tosaic.compiler.ir.errors import ModelError, UnsupportedError
-
-onnxruntime = pytest.importorskip("onnxruntime")
 
 RANDOM = np.random.default_rng(31)
 ENCODING = {

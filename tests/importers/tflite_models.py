@@ -33,133 +33,52 @@ def quantization(build, scale, zero):
     return tflite.QuantizationParametersEnd(build)
 
 
-def tensor(build, name, shape, kind, buffer, scale, zero):
-    text, quantized = build.CreateString(name), quantization(build, scale, zero)
+def tensor(build, name, shape, kind, buffer, encoding=None):
+    """A tensor; `encoding` is scale and zero point."""
+    text, quantized = build.CreateString(name), quantization(build, *encoding) if encoding else None
     sizes = vector(build, tflite.TensorStartShapeVector, shape, build.PrependInt32)
     tflite.TensorStart(build)
     tflite.TensorAddShape(build, sizes)
     tflite.TensorAddType(build, kind)
     tflite.TensorAddBuffer(build, buffer)
     tflite.TensorAddName(build, text)
-    tflite.TensorAddQuantization(build, quantized)
+    if quantized is not None:
+        tflite.TensorAddQuantization(build, quantized)
     return tflite.TensorEnd(build)
 
 
-def dense_model() -> bytes:
-    """An int8 FULLY_CONNECTED with a fused RELU, [2, 12] to [2, 5]."""
-    build = flatbuffers.Builder(1024)
-    buffers = []
-    for data in (b"", WEIGHTS.tobytes(), BIAS.tobytes()):
-        content = build.CreateByteVector(data) if data else None
-        tflite.BufferStart(build)
-        if content is not None:
-            tflite.BufferAddData(build, content)
-        buffers.append(tflite.BufferEnd(build))
-    tensors = [
-        tensor(build, "image", [2, 12], tflite.TensorType.INT8, 0, IN_SCALE, IN_ZERO),
-        tensor(build, "weights", [5, 12], tflite.TensorType.INT8, 1, WEIGHT_SCALE, 0),
-        tensor(build, "bias", [5], tflite.TensorType.INT32, 2, IN_SCALE * WEIGHT_SCALE, 0),
-        tensor(build, "scores", [2, 5], tflite.TensorType.INT8, 0, OUT_SCALE, OUT_ZERO),
-    ]
-    tflite.FullyConnectedOptionsStart(build)
-    tflite.FullyConnectedOptionsAddFusedActivationFunction(build, tflite.ActivationFunctionType.RELU)
-    options = tflite.FullyConnectedOptionsEnd(build)
-    reads = vector(build, tflite.OperatorStartInputsVector, [0, 1, 2], build.PrependInt32)
-    writes = vector(build, tflite.OperatorStartOutputsVector, [3], build.PrependInt32)
-    tflite.OperatorStart(build)
-    tflite.OperatorAddOpcodeIndex(build, 0)
-    tflite.OperatorAddInputs(build, reads)
-    tflite.OperatorAddOutputs(build, writes)
-    tflite.OperatorAddBuiltinOptionsType(build, tflite.BuiltinOptions.FullyConnectedOptions)
-    tflite.OperatorAddBuiltinOptions(build, options)
-    operator = tflite.OperatorEnd(build)
-    offset = build.PrependUOffsetTRelative
-    parts = [
-        vector(build, tflite.SubGraphStartTensorsVector, tensors, offset),
-        vector(build, tflite.SubGraphStartInputsVector, [0], build.PrependInt32),
-        vector(build, tflite.SubGraphStartOutputsVector, [3], build.PrependInt32),
-        vector(build, tflite.SubGraphStartOperatorsVector, [operator], offset),
-    ]
-    name = build.CreateString("main")
-    tflite.SubGraphStart(build)
-    tflite.SubGraphAddTensors(build, parts[0])
-    tflite.SubGraphAddInputs(build, parts[1])
-    tflite.SubGraphAddOutputs(build, parts[2])
-    tflite.SubGraphAddOperators(build, parts[3])
-    tflite.SubGraphAddName(build, name)
-    graphs = vector(build, tflite.ModelStartSubgraphsVector, [tflite.SubGraphEnd(build)], offset)
-    code = tflite.BuiltinOperator.FULLY_CONNECTED
-    tflite.OperatorCodeStart(build)
-    tflite.OperatorCodeAddDeprecatedBuiltinCode(build, code)
-    tflite.OperatorCodeAddBuiltinCode(build, code)
-    tflite.OperatorCodeAddVersion(build, 4)
-    codes = vector(build, tflite.ModelStartOperatorCodesVector, [tflite.OperatorCodeEnd(build)], offset)
-    stored = vector(build, tflite.ModelStartBuffersVector, buffers, offset)
-    tflite.ModelStart(build)
-    tflite.ModelAddVersion(build, 3)
-    tflite.ModelAddOperatorCodes(build, codes)
-    tflite.ModelAddSubgraphs(build, graphs)
-    tflite.ModelAddBuffers(build, stored)
-    build.Finish(tflite.ModelEnd(build), b"TFL3")
-    return bytes(build.Output())
-
-
-def tiled_model(sizes: list[int]) -> bytes:
-    """The float input and a constant repeated to `sizes` added: a few bytes that ask for many."""
-    build = flatbuffers.Builder(1024)
-    buffers = []
-    for data in (b"", np.array(sizes, np.int32).tobytes(), np.float32(1).tobytes()):
-        content = build.CreateByteVector(data) if data else None
-        tflite.BufferStart(build)
-        if content is not None:
-            tflite.BufferAddData(build, content)
-        buffers.append(tflite.BufferEnd(build))
-    kinds = tflite.TensorType
-    tensors = [
-        plain_tensor(build, "x", [1] * len(sizes), kinds.FLOAT32, 0),
-        plain_tensor(build, "sizes", [len(sizes)], kinds.INT32, 1),
-        plain_tensor(build, "one", [1] * len(sizes), kinds.FLOAT32, 2),
-        plain_tensor(build, "tiled", sizes, kinds.FLOAT32, 0),
-        plain_tensor(build, "y", sizes, kinds.FLOAT32, 0),
-    ]
-    tflite.TileOptionsStart(build)
-    tile = tflite.BuiltinOptions.TileOptions, tflite.TileOptionsEnd(build)
-    tflite.AddOptionsStart(build)
-    add = tflite.BuiltinOptions.AddOptions, tflite.AddOptionsEnd(build)
-    operators = [operator(build, 0, [2, 1], [3], tile), operator(build, 1, [0, 3], [4], add)]
-    codes = [tflite.BuiltinOperator.TILE, tflite.BuiltinOperator.ADD]
-    return finished(build, tensors, operators, codes, buffers, [0], [4])
-
-
-def plain_tensor(build, name, shape, kind, buffer):
-    text = build.CreateString(name)
-    sizes = vector(build, tflite.TensorStartShapeVector, shape, build.PrependInt32)
-    tflite.TensorStart(build)
-    tflite.TensorAddShape(build, sizes)
-    tflite.TensorAddType(build, kind)
-    tflite.TensorAddBuffer(build, buffer)
-    tflite.TensorAddName(build, text)
-    return tflite.TensorEnd(build)
-
-
-def operator(build, code, inputs, outputs, options):
+def operator(build, code, inputs, outputs, kind, options):
+    """An operator with its options, which are of the builtin options' `kind`."""
     reads = vector(build, tflite.OperatorStartInputsVector, inputs, build.PrependInt32)
     writes = vector(build, tflite.OperatorStartOutputsVector, outputs, build.PrependInt32)
     tflite.OperatorStart(build)
     tflite.OperatorAddOpcodeIndex(build, code)
     tflite.OperatorAddInputs(build, reads)
     tflite.OperatorAddOutputs(build, writes)
-    tflite.OperatorAddBuiltinOptionsType(build, options[0])
-    tflite.OperatorAddBuiltinOptions(build, options[1])
+    tflite.OperatorAddBuiltinOptionsType(build, kind)
+    tflite.OperatorAddBuiltinOptions(build, options)
     return tflite.OperatorEnd(build)
 
 
-def finished(build, tensors, operators, codes, buffers, inputs, outputs) -> bytes:
+def buffers_of(build, contents):
+    """The buffers of a model; buffer 0 is empty, for what is no constant."""
+    buffers = []
+    for data in (b"", *contents):
+        content = build.CreateByteVector(data) if data else None
+        tflite.BufferStart(build)
+        if content is not None:
+            tflite.BufferAddData(build, content)
+        buffers.append(tflite.BufferEnd(build))
+    return buffers
+
+
+def finished(build, tensors, operators, codes, buffers, output) -> bytes:
+    """The model of these parts, from tensor 0 to tensor `output`; `codes` are builtin operators and their versions."""
     offset = build.PrependUOffsetTRelative
     parts = [
         vector(build, tflite.SubGraphStartTensorsVector, tensors, offset),
-        vector(build, tflite.SubGraphStartInputsVector, inputs, build.PrependInt32),
-        vector(build, tflite.SubGraphStartOutputsVector, outputs, build.PrependInt32),
+        vector(build, tflite.SubGraphStartInputsVector, [0], build.PrependInt32),
+        vector(build, tflite.SubGraphStartOutputsVector, [output], build.PrependInt32),
         vector(build, tflite.SubGraphStartOperatorsVector, operators, offset),
     ]
     name = build.CreateString("main")
@@ -171,11 +90,11 @@ def finished(build, tensors, operators, codes, buffers, inputs, outputs) -> byte
     tflite.SubGraphAddName(build, name)
     graphs = vector(build, tflite.ModelStartSubgraphsVector, [tflite.SubGraphEnd(build)], offset)
     entries = []
-    for code in codes:
+    for code, version in codes:
         tflite.OperatorCodeStart(build)
         tflite.OperatorCodeAddDeprecatedBuiltinCode(build, code)
         tflite.OperatorCodeAddBuiltinCode(build, code)
-        tflite.OperatorCodeAddVersion(build, 1)
+        tflite.OperatorCodeAddVersion(build, version)
         entries.append(tflite.OperatorCodeEnd(build))
     known = vector(build, tflite.ModelStartOperatorCodesVector, entries, offset)
     stored = vector(build, tflite.ModelStartBuffersVector, buffers, offset)
@@ -186,6 +105,42 @@ def finished(build, tensors, operators, codes, buffers, inputs, outputs) -> byte
     tflite.ModelAddBuffers(build, stored)
     build.Finish(tflite.ModelEnd(build), b"TFL3")
     return bytes(build.Output())
+
+
+def dense_model() -> bytes:
+    """An int8 FULLY_CONNECTED with a fused RELU, [2, 12] to [2, 5]."""
+    build, kinds = flatbuffers.Builder(1024), tflite.TensorType
+    buffers = buffers_of(build, [WEIGHTS.tobytes(), BIAS.tobytes()])
+    tensors = [
+        tensor(build, "image", [2, 12], kinds.INT8, 0, (IN_SCALE, IN_ZERO)),
+        tensor(build, "weights", [5, 12], kinds.INT8, 1, (WEIGHT_SCALE, 0)),
+        tensor(build, "bias", [5], kinds.INT32, 2, (IN_SCALE * WEIGHT_SCALE, 0)),
+        tensor(build, "scores", [2, 5], kinds.INT8, 0, (OUT_SCALE, OUT_ZERO)),
+    ]
+    tflite.FullyConnectedOptionsStart(build)
+    tflite.FullyConnectedOptionsAddFusedActivationFunction(build, tflite.ActivationFunctionType.RELU)
+    options = tflite.FullyConnectedOptionsEnd(build)
+    dense = operator(build, 0, [0, 1, 2], [3], tflite.BuiltinOptions.FullyConnectedOptions, options)
+    return finished(build, tensors, [dense], [(tflite.BuiltinOperator.FULLY_CONNECTED, 4)], buffers, 3)
+
+
+def tiled_model(sizes: list[int]) -> bytes:
+    """The float input and a constant repeated to `sizes` added: a few bytes that ask for many."""
+    build, kinds = flatbuffers.Builder(1024), tflite.TensorType
+    buffers = buffers_of(build, [np.array(sizes, np.int32).tobytes(), np.float32(1).tobytes()])
+    tensors = [
+        tensor(build, "x", [1] * len(sizes), kinds.FLOAT32, 0),
+        tensor(build, "sizes", [len(sizes)], kinds.INT32, 1),
+        tensor(build, "one", [1] * len(sizes), kinds.FLOAT32, 2),
+        tensor(build, "tiled", sizes, kinds.FLOAT32, 0),
+        tensor(build, "y", sizes, kinds.FLOAT32, 0),
+    ]
+    tflite.TileOptionsStart(build)
+    tile = operator(build, 0, [2, 1], [3], tflite.BuiltinOptions.TileOptions, tflite.TileOptionsEnd(build))
+    tflite.AddOptionsStart(build)
+    add = operator(build, 1, [0, 3], [4], tflite.BuiltinOptions.AddOptions, tflite.AddOptionsEnd(build))
+    codes = [(tflite.BuiltinOperator.TILE, 1), (tflite.BuiltinOperator.ADD, 1)]
+    return finished(build, tensors, [tile, add], codes, buffers, 4)
 
 
 def damaged(data: bytes, chance: random.Random) -> bytes:

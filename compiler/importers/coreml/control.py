@@ -6,12 +6,9 @@ from typing import Any
 
 from tosaic.compiler.importers.coreml.layer import Blob, Layer
 from tosaic.compiler.importers.lowering import Lowering
+from tosaic.compiler.importers.lowering.allowance import MAX_LOOPED, MAX_TRIPS
 from tosaic.compiler.ir import DType
 from tosaic.compiler.ir.errors import ModelError
-
-MAX_TRIPS = 4096
-MAX_LAYERS = 1 << 16
-"""Layers that are executed inside loops: unrolled loops multiply when they are nested."""
 
 Mask = str | bool
 """Whether layers take effect: known, or a tensor of one bool."""
@@ -121,8 +118,8 @@ class ControlFlow:
             if self._mask() is False:
                 return
             self.count += 1
-            if self.count > MAX_LAYERS:
-                raise ModelError(f"its loops execute more than {MAX_LAYERS} layers; make them shorter")
+            if self.count > MAX_LOOPED:
+                raise ModelError(f"its loops execute more than {MAX_LOOPED} layers; make them shorter")
             self.run_layer(message)
 
     def _branch(self, layer: Layer) -> None:

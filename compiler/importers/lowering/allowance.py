@@ -12,6 +12,10 @@ STORED_FACTOR = 4
 """More of them, in terms of the file."""
 MAX_OPERATORS = 1 << 16
 """TOSA operators of one import; each takes about 1.5 KiB."""
+MAX_TRIPS = 4096
+"""Loops that run longer are not unrolled."""
+MAX_LOOPED = 1 << 16
+"""The source's operators inside loops that are executed: unrolled loops multiply when they are nested."""
 
 
 class TooLargeError(UnsupportedError):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.importers.lowering import Lowering
-from tosaic.compiler.importers.lowering.allowance import Allowance, TooLargeError
+from tosaic.compiler.importers.lowering.allowance import MAX_LOOPED, MAX_TRIPS, Allowance, TooLargeError
 from tosaic.compiler.importers.lowering.layout_pass import cancel_transposes
 from tosaic.compiler.importers.onnx_models import (
     attention,
@@ -54,10 +54,6 @@ _HANDLER_MODULES = (
     resizing,
 )
 _SHAPE_INPUTS = {"CenterCropPad": (1,), "AffineGrid": (1,)}
-MAX_TRIPS = 4096
-"""Loops that run longer are not unrolled."""
-MAX_LOOPED_NODES = 1 << 16
-"""Nodes inside loops that are executed: unrolled loops multiply when they are nested."""
 
 
 def import_onnx(
@@ -338,9 +334,9 @@ class Importer:
                 raise UnsupportedError(f"{label}: it runs more than {MAX_TRIPS} times; make the loop shorter")
             counter = constant_value("", np.array(trip, np.int64))
             self.looped_nodes += len(body.node)
-            if self.looped_nodes > MAX_LOOPED_NODES:
+            if self.looped_nodes > MAX_LOOPED:
                 raise UnsupportedError(
-                    f"{label}: loops execute more than {MAX_LOOPED_NODES:,} nodes in all; make them shorter"
+                    f"{label}: loops execute more than {MAX_LOOPED:,} nodes in all; make them shorter"
                 )
             current, *results = self._branch(body, [counter, current, *carried])
             carried = results[: len(carried)]
