@@ -18,7 +18,7 @@ from tosaic.compiler.importers.nnef.tensor_file import (
     write_tensor,
 )
 from tosaic.compiler.ir.errors import ModelError
-from tosaic.nnr.bitstream import Bitstream, read_bitstream
+from tosaic.nnr.bitstream import Bitstream, CodedTensor, read_bitstream
 from tosaic.nnr.encoder import Settings, encode_model, encode_unit, settings_in_network
 from tosaic.nnr.errors import NnrError, NnrWarning
 from tosaic.nnr.unit_writer import compression_for, write_units
@@ -68,22 +68,8 @@ def read_carried(data: bytes, shape: tuple[int, ...] | None, file: str) -> np.nd
 
     shape: of the tensor; None if only the bitstream can tell. Raises NnrError on damage, and if the shape is another.
     """
-    body = data
-    if data[:2] == MAGIC:
-        length, rank = _HEADER.unpack_from(data)[3:5]
-        body = data[HEADER_BYTES:]
-        if rank > RANK_LIMIT or length != len(body):
-            raise NnrError(f"{file} says rank {rank} and {length} bytes of data, but has {len(body)}")
     try:
-        with warnings.catch_warnings():
-            # That is the rule here: NNR_MPS has no place in a `.dat` file, and its parameters are inferred.
-            warnings.filterwarnings("ignore", ".*no NNR_MPS", NnrWarning)
-            found = read_bitstream(body)
-        if found.topology or found.quantization:
-            raise NnrError("it holds NNR_TPL or NNR_QNT units, which A.4 forbids there")
-        if len(found.tensors) != 1:
-            raise NnrError(f"it holds {len(found.tensors)} NNR tensors; it must hold one")
-        values = found.tensors[0].decode(shape)
+        values = _coded_tensor(data, file).decode(shape)
         if shape not in (None, values.shape):
             raise NnrError(
                 f"the NNR tensor has the extents {list(values.shape)}, the NNEF tensor {list(shape)}"
@@ -91,6 +77,30 @@ def read_carried(data: bytes, shape: tuple[int, ...] | None, file: str) -> np.nd
         return values
     except NnrError as error:
         raise NnrError(f"{file}: {error}") from None
+
+
+def _coded_tensor(data: bytes, file: str) -> CodedTensor:
+    """What a `.dat` file with an NNR bitstream holds, not decoded."""
+    body = data
+    if data[:2] == MAGIC:
+        length, rank = _HEADER.unpack_from(data)[3:5]
+        body = data[HEADER_BYTES:]
+        if rank > RANK_LIMIT or length != len(body):
+            raise NnrError(f"its header says rank {rank} and {length} bytes of data, but it has {len(body)}")
+    with warnings.catch_warnings():
+        # That is the rule here: NNR_MPS has no place in a `.dat` file, and its parameters are inferred.
+        warnings.filterwarnings("ignore", ".*no NNR_MPS", NnrWarning)
+        found = read_bitstream(body)
+    if found.topology or found.quantization:
+        raise NnrError("it holds NNR_TPL or NNR_QNT units, which A.4 forbids there")
+    if len(found.tensors) != 1:
+        raise NnrError(f"it holds {len(found.tensors)} NNR tensors; it must hold one")
+    tensor = found.tensors[0]
+    if not any(f"/{file}".endswith(f"/{label}.dat") for label in tensor.unit.ref_ids):
+        # A.4: ref_id is the label, which is where the file lies.
+        labels = ", ".join(tensor.unit.ref_ids)
+        warnings.warn(f"{file} holds the NNR tensor {labels!r}", NnrWarning, stacklevel=3)
+    return tensor
 
 
 def write_dat(values: np.ndarray) -> bytes:
@@ -122,24 +132,46 @@ def plain_encoding(values: np.ndarray) -> Encoding:
 
 def read_model(path: pathlib.Path) -> tuple[str, str | None, dict[str, np.ndarray]]:
     """An NNEF folder or tar archive: text of graph.nnef, text of graph.quant or None, and the tensors by label."""
+    files = _model_files(path)
+    quantization = files.get(QUANTIZATION_FILE)
+    try:
+        return (
+            files[GRAPH_FILE].decode(),
+            None if quantization is None else quantization.decode(),
+            {label: read_dat(data, label) for label, data in _tensor_files(files)},
+        )
+    except UnicodeDecodeError:
+        raise NnrError(f"{path}: its text is not UTF-8") from None
+
+
+def carried_tensors(path: pathlib.Path) -> list[tuple[CodedTensor, tuple[int, ...] | None]]:
+    """The NNR tensors in the `.dat` files of an NNEF folder or archive (A.4), not decoded, with the shapes that NNEF's
+    headers say."""
+    found = []
+    for label, data in _tensor_files(_model_files(path)):
+        if is_carried(data, len(data)):
+            try:
+                found.append((_coded_tensor(data, f"{label}.dat"), carried_shape(data)))
+            except NnrError as error:
+                raise NnrError(f"{label}.dat: {error}") from None
+    return found
+
+
+def _model_files(path: pathlib.Path) -> dict[str, bytes]:
+    """Content of an NNEF model's files by name; graph.nnef is one of them."""
     try:
         container = open_container(path)
     except ModelError as error:
         raise NnrError(str(error)) from None
     files = container.files if isinstance(container, Archive) else _files(container.path)
-    graph = files.get(GRAPH_FILE)
-    if graph is None:
+    if GRAPH_FILE not in files:
         raise NnrError(f"{path} is no NNEF model: there is no {GRAPH_FILE} in it")
-    quantization = files.get(QUANTIZATION_FILE)
-    labels = sorted(name.removesuffix(".dat") for name in files if name.endswith(".dat"))
-    try:
-        return (
-            graph.decode(),
-            None if quantization is None else quantization.decode(),
-            {label: read_dat(files[label + ".dat"], label) for label in labels},
-        )
-    except UnicodeDecodeError:
-        raise NnrError(f"{path}: its text is not UTF-8") from None
+    return dict(files)
+
+
+def _tensor_files(files: dict[str, bytes]) -> list[tuple[str, bytes]]:
+    """Label and content of each `.dat` file, by label."""
+    return [(name.removesuffix(".dat"), files[name]) for name in sorted(files) if name.endswith(".dat")]
 
 
 def _files(folder: pathlib.Path) -> dict[str, bytes]:

@@ -2,16 +2,18 @@
 
 import math
 import pathlib
+import warnings
 from typing import Any
 
 import numpy as np
 
-from tosaic.nnr.bitstream import Bitstream, read_bitstream
+from tosaic.nnr.bitstream import Bitstream, CodedTensor, read_bitstream
 from tosaic.nnr.encoder import Settings, encodable, encode_model, encode_unit
-from tosaic.nnr.errors import NnrError
+from tosaic.nnr.errors import NnrError, NnrWarning
 from tosaic.nnr.payload import PayloadType
+from tosaic.nnr.unit_reader import unit_bytes
 from tosaic.nnr.unit_writer import compression_for, write_unit
-from tosaic.nnr.units import QuantizationUnit, StorageFormat, TopologyUnit
+from tosaic.nnr.units import QuantizationUnit, StorageFormat, TopologyUnit, UnitType
 
 # The draft adds ISO_IEC_15938_17 to TensorProto.DataType and gives it no number: this one is ours (E-47).
 ISO_IEC_15938_17 = 15938
@@ -157,19 +159,45 @@ def uncarry(model: Any, folder: pathlib.Path | None = None) -> Any:
     plain.CopyFrom(model)
     for initializer in plain.graph.initializer:
         if initializer.data_type == ISO_IEC_15938_17:
-            values = _decode_carried(onnx, initializer, folder)
+            values = _carried_tensor(onnx, initializer, folder).decode(tuple(initializer.dims))
             _clear(initializer)
             initializer.data_type = onnx.TensorProto.FLOAT
             _fill(initializer, values)
     return plain
 
 
-def _decode_carried(onnx: Any, initializer: Any, folder: pathlib.Path | None) -> np.ndarray:
+def initializers(model: Any, folder: pathlib.Path) -> dict[str, np.ndarray]:
+    """The initializers' values by name; external data lies in `folder`."""
+    onnx = load_onnx_package()
+    try:
+        return {
+            tensor.name: onnx.numpy_helper.to_array(tensor, str(folder)) for tensor in model.graph.initializer
+        }
+    except (OSError, ValueError, TypeError) as error:
+        raise NnrError(f"an ONNX initializer cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def carried_tensors(
+    model: Any, folder: pathlib.Path | None = None
+) -> list[tuple[CodedTensor, tuple[int, ...]]]:
+    """The NNR tensors in a ModelProto's initializers (B.4), not decoded, each with its shape; as `uncarry` else."""
+    onnx = load_onnx_package()
+    return [
+        (_carried_tensor(onnx, initializer, folder), tuple(initializer.dims))
+        for initializer in model.graph.initializer
+        if initializer.data_type == ISO_IEC_15938_17
+    ]
+
+
+def _carried_tensor(onnx: Any, initializer: Any, folder: pathlib.Path | None) -> CodedTensor:
     name = initializer.name
     data = initializer.raw_data
     if initializer.data_location == onnx.TensorProto.EXTERNAL:
         data = _external(initializer, folder)
-    found = read_bitstream(data, start_required=False)
+    with warnings.catch_warnings():
+        # Behind NNR_STR, which is allowed here (E-29): B.4 infers what NNR_MPS would say.
+        warnings.filterwarnings("ignore", ".*no NNR_MPS", NnrWarning)
+        found = read_bitstream(data, start_required=False)
     if len(found.tensors) != 1 or found.topology or found.quantization:
         raise NnrError(f"ONNX initializer {name!r} must hold one NNR_NDU unit (B.4)")
     tensor = found.tensors[0]
@@ -180,7 +208,14 @@ def _decode_carried(onnx: Any, initializer: Any, folder: pathlib.Path | None) ->
         )
     if unit.tensor_dimensions is not None or unit.cabac_unary_length is not None:
         raise NnrError(f"ONNX initializer {name!r} signals input parameters, which B.4 infers")
-    return tensor.decode(tuple(initializer.dims))
+    if unit.ref_ids != (name,):
+        # E-47: the initializer's name counts.
+        warnings.warn(
+            f"ONNX initializer {name!r} holds the NNR tensor {', '.join(unit.ref_ids)!r}",
+            NnrWarning,
+            stacklevel=3,
+        )
+    return tensor
 
 
 def _external(initializer: Any, folder: pathlib.Path | None) -> bytes:
@@ -200,9 +235,10 @@ def _external(initializer: Any, folder: pathlib.Path | None) -> bytes:
     if not 0 <= offset <= len(data) or (length is not None and not 0 <= length <= len(data) - offset):
         raise NnrError(f"ONNX initializer {initializer.name!r}: external data lies outside {str(location)!r}")
     if length is None:
-        head = data[offset : offset + 4].ljust(4, b"\0")
-        word = int.from_bytes(head, "big")
-        length = word & 0x7FFFFFFF if word >> 31 else word >> 16
+        length = unit_bytes(data, offset)
+        if data[offset + 2 : offset + 3] == bytes([UnitType.STR]):
+            # NNR_STR may stand before the unit (E-29).
+            length += unit_bytes(data, offset + length)
     return data[offset : offset + length]
 
 

@@ -47,20 +47,20 @@ def decode_tensor(
             raise NnrError(
                 f"raw_float32 payload of {len(payload)} bytes must have {4 * count} for shape {dimensions}"
             )
-        return np.frombuffer(payload, "<f4").astype(np.float32).reshape(dimensions)
+        return _shaped(np.frombuffer(payload, "<f4").astype(np.float32), dimensions)
     if kind is PayloadType.INT32:
-        return coded.decode(payload, count, cabac_unary_length).levels.reshape(dimensions)
+        return _shaped(coded.decode(payload, count, cabac_unary_length).levels, dimensions)
     if kind is PayloadType.CB_FLOAT32:
         if codebook is None:
             raise NnrError("a cb_float32 payload needs its codebook")
         table = np.asarray(codebook, np.float32).reshape(-1)
         check_codebook(table.size, codebook_zero_offset)
         found = coded.decode(payload, count, cabac_unary_length, has_dq_flag=False)
-        return look_up(found.levels, table, codebook_zero_offset).reshape(dimensions)
+        return _shaped(look_up(found.levels, table, codebook_zero_offset), dimensions)
     check_qp_density(qp_density)
     check_quantization_parameter(quantization_parameter)
     found = coded.decode(payload, count, cabac_unary_length, qp_bits=6 + qp_density)
-    return dequantize(found.levels, found.qp + quantization_parameter, qp_density).reshape(dimensions)
+    return _shaped(dequantize(found.levels, found.qp + quantization_parameter, qp_density), dimensions)
 
 
 def encode_tensor(levels: np.ndarray, *, cabac_unary_length: int = 10, dq: bool = False) -> bytes:
@@ -175,3 +175,13 @@ def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
     if any(size < 0 for size in dimensions):
         raise NnrError(f"tensor_dimensions {dimensions} has a negative size")
     return dimensions
+
+
+def _shaped(values: np.ndarray, dimensions: tuple[int, ...]) -> np.ndarray:
+    """`values` in their shape; the syntax has up to 255 dimensions, and sizes beside a 0 that no memory holds."""
+    try:
+        return values.reshape(dimensions)
+    except (ValueError, OverflowError) as error:
+        raise NnrError(
+            f"{len(dimensions)} tensor_dimensions are more than NumPy can shape: {error}"
+        ) from None

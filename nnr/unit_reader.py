@@ -64,6 +64,12 @@ def read_units(data: bytes, *, start_required: bool = True) -> Iterator[Placed]:
     return _Reader(bytes(data)).sequence(start_required)
 
 
+def unit_bytes(data: bytes, offset: int) -> int:
+    """nnr_unit_size of the unit at `data[offset:]`, as it says; 0 without one."""
+    word = int.from_bytes(data[offset : offset + 4].ljust(4, b"\0"), "big")
+    return word & 0x7FFFFFFF if word >> 31 else word >> 16
+
+
 def _describe(unit_type: int, start: int) -> str:
     name = f"NNR_{UnitType(unit_type).name}" if unit_type <= UnitType.AGG else f"type {unit_type}"
     return f"NNR unit at byte {start} ({name})"
@@ -114,32 +120,36 @@ class _Reader:
             if parts and frame.type == UnitType.STR:
                 warnings.warn(f"{frame.origin} drops a unit that is incomplete", NnrWarning, stacklevel=4)
                 parts = None
-            if parts and (frame.type != parts.first.type or frame.counter != parts.expected):
+            known = frame.type <= UnitType.AGG
+            if parts and known and (frame.type != parts.first.type or frame.counter != parts.expected):
                 raise NnrError(
                     f"{frame.origin} has partial_data_counter {frame.counter}, but part {parts.expected} of the "
                     f"{_describe(parts.first.type, parts.first.start)} is due"
                 )
-            if frame.type > UnitType.AGG:
+            if not known:
+                # Also between parts, which do not know of it (E-26).
                 warnings.warn(f"{frame.origin} is reserved or unspecified; skipped", NnrWarning, stacklevel=4)
-                unit: Unit = SkippedUnit(frame.type, frame.reader.rest())
-            elif frame.type == UnitType.AGG:
-                yield from self._aggregate(frame, depth)
+                skipped = SkippedUnit(frame.type, frame.reader.rest())
+                yield self._placed(skipped, frame, frame, depth, 1, aggregate), True
                 continue
-            else:
-                parts = self._collect(frame, parts)
-                if frame.counter:
-                    continue
-                unit = self._unit(parts)
-            count, first = (len(parts.payloads), parts.first) if parts else (1, frame)
+            if frame.type == UnitType.AGG:
+                yield from self._aggregate(frame, depth, aggregate)
+                continue
+            parts = self._collect(frame, parts)
+            if frame.counter:
+                continue
+            unit, first, count = self._unit(parts), parts.first, len(parts.payloads)
             parts = None
-            yield (
-                Placed(
-                    unit, first.start, frame.end - first.start, depth, count, frame.not_independent, aggregate
-                ),
-                True,
-            )
+            yield self._placed(unit, first, frame, depth, count, aggregate), True
         if parts:
             raise NnrError(f"{parts.first.origin}: the data ends before partial_data_counter 0")
+
+    @staticmethod
+    def _placed(
+        unit: Unit, first: _Frame, last: _Frame, depth: int, parts: int, aggregate: AggregateType | None
+    ) -> Placed:
+        size_bytes = last.end - first.start
+        return Placed(unit, first.start, size_bytes, depth, parts, last.not_independent, aggregate)
 
     def _collect(self, frame: _Frame, parts: _Parts | None) -> _Parts:
         """Take in one part (a complete unit is the only part of itself)."""
@@ -199,7 +209,9 @@ class _Reader:
             raise NnrError(f"{origin} has {len(payload) - reader.position} bytes after its payload")
         return unit
 
-    def _aggregate(self, frame: _Frame, depth: int) -> Iterator[tuple[Placed, bool]]:
+    def _aggregate(
+        self, frame: _Frame, depth: int, outer: AggregateType | None
+    ) -> Iterator[tuple[Placed, bool]]:
         """nnr_aggregate_unit_header() and payload (7.3.4.7): the aggregate, then its units."""
         if depth == MAX_DEPTH:
             raise NnrError(f"{frame.origin} is nested deeper than {MAX_DEPTH} aggregates")
@@ -212,16 +224,7 @@ class _Reader:
         if kind > AggregateType.XYZ_2:
             warnings.warn(f"{frame.origin} has the reserved type {kind}; skipped", NnrWarning, stacklevel=5)
             skipped = SkippedUnit(UnitType.AGG, bytes([kind]) + reader.rest())
-            yield (
-                Placed(
-                    skipped,
-                    frame.start,
-                    frame.end - frame.start,
-                    depth,
-                    not_independent=frame.not_independent,
-                ),
-                True,
-            )
+            yield self._placed(skipped, frame, frame, depth, 1, outer), True
             return
         entry_points_present = reader.flag("entry_points_present_flag")
         reader.u(7, "nnr_reserved_zero_7bits")
@@ -239,7 +242,9 @@ class _Reader:
                 depths.append(reader.u(5, "quant_bitdepth"))
                 last = reader.u(3, "ctu_scan_order")
                 orders.append(last >> 2 if self._ctu_partition_flag else 0)
-        inside = list(self._units(reader.position, frame.end, depth + 1, AggregateType(kind)))
+        # What is in a placeholder stays in it, whatever is around it there (E-40).
+        placeholder = outer if outer not in (None, AggregateType.GEN) else AggregateType(kind)
+        inside = list(self._units(reader.position, frame.end, depth + 1, placeholder))
         members = [placed for placed, direct in inside if direct]
         parts = sum(placed.parts for placed in members)
         if parts != count:
@@ -253,10 +258,7 @@ class _Reader:
             tuple(depths),
             tuple(orders),
         )
-        yield (
-            Placed(unit, frame.start, frame.end - frame.start, depth, not_independent=frame.not_independent),
-            True,
-        )
+        yield self._placed(unit, frame, frame, depth, 1, outer), True
         for placed, _ in inside:
             yield placed, False
 

@@ -181,6 +181,7 @@ class Placed:
     """A unit and where it was read. `depth`: aggregates around it; `parts`: units its payload came in.
 
     not_independent: independently_decodable_flag as coded, where 1 means not independent (E-25).
+    aggregate: type of the aggregate around it; a placeholder's wherever one is around it.
     """
 
     unit: Unit

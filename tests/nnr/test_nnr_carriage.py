@@ -80,7 +80,7 @@ def test_dat_errors() -> None:
         (good[:-1], "x.dat: the header says 48 bytes of data, 47 follow it"),
         (
             nnef.write_carried("x", FILTER, Settings())[:-1],
-            "x.dat says rank 2 and 67 bytes of data, but has 66",
+            "x.dat: its header says rank 2 and 67 bytes of data, but it has 66",
         ),
         (good[:44] + b"\x05" + good[45:], "x.dat: FLOAT items of 5 bits"),
         (write_units([StartUnit(), topology, tensor]), "NNR_TPL or NNR_QNT units, which A.4 forbids"),

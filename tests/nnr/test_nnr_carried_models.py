@@ -1,5 +1,6 @@
 """ONNX and NNEF models whose own tensors are NNR-coded (annexes A.4 and B.4) are models like any other."""
 
+import dataclasses
 import pathlib
 import tarfile
 
@@ -13,8 +14,9 @@ from tosaic.compiler.importers import import_model
 from tosaic.compiler.importers.onnx_models import import_onnx
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.ir.errors import Error
-from tosaic.nnr import NnrError, nnef_carriage, onnx_carriage
+from tosaic.nnr import NnrError, NnrWarning, nnef_carriage, onnx_carriage, read_bitstream, write_unit
 from tosaic.nnr.encoder import Settings
+from tosaic.nnr.units import StartUnit
 
 RNG = np.random.default_rng(4)
 FILTER = RNG.normal(size=(3, 4)).astype(np.float32)
@@ -54,6 +56,117 @@ def test_an_onnx_model_with_nnr_tensors_is_the_model_with_decoded_ones(
         assert call(monkeypatch, command[0], tmp_path / "c.onnx", *command[1:], *out) == 0
 
 
+def test_every_command_takes_carried_models(tmp_path, monkeypatch, capsys) -> None:
+    """check, compile and quantize do with them what they do with the decoded model; decode and inspect know them."""
+    inputs = {"x": np.linspace(-1, 1, 32, dtype=np.float32).reshape(2, 1, 16)}
+    np.savez(tmp_path / "16.npz", **inputs)
+    np.savez(tmp_path / "4.npz", x=inputs["x"][..., :4])
+    onnx.save(product(), tmp_path / "m.onnx")
+    nnef_carriage.write_folder(tmp_path / "m", NNEF, None, {"fc/w": FILTER, "b": BIAS})
+    for source, carried, decoded, samples in (
+        ("m.onnx", "c.onnx", "d.onnx", "16.npz"),
+        ("m", "c", "d", "4.npz"),
+        ("m", "c/graph.nnef", "d", "4.npz"),
+        ("m", "c.nnef.tgz", "d", "4.npz"),
+    ):
+        base = "c" if carried.startswith("c.nnef") else carried.removesuffix("/graph.nnef")
+        options = ("--method", "dependent", "--step", 0.01)
+        assert call(monkeypatch, "nnr", "encode", tmp_path / source, "-o", tmp_path / base, *options) == 0
+        if carried.endswith("tgz"):
+            with tarfile.open(tmp_path / carried, "w:gz") as archive:
+                archive.add(tmp_path / base, ".")
+        for output in (decoded, "tensors.npz"):
+            assert call(monkeypatch, "nnr", "decode", tmp_path / carried, "-o", tmp_path / output) == 0
+        plain = import_model(tmp_path / decoded)
+        with np.load(tmp_path / "tensors.npz") as archive:
+            # The importer may transpose and reshape.
+            found = {tuple(sorted(values.ravel())) for values in archive.values()}
+        assert found <= {tuple(sorted(values.ravel())) for values in constants(plain).values()}
+        capsys.readouterr()
+        assert call(monkeypatch, "nnr", "inspect", tmp_path / carried) == 0
+        listed = capsys.readouterr().out
+        assert ("w [16, 16]" if source == "m.onnx" else "fc/w [3, 4]") in listed
+        assert call(monkeypatch, "nnr", "inspect", tmp_path / decoded) == 1
+        assert "none of its tensors is NNR-coded" in capsys.readouterr().err
+        told = []
+        for model in (carried, decoded):
+            codes = [
+                call(monkeypatch, "check", tmp_path / model),
+                call(monkeypatch, "compile", tmp_path / model, "-o", tmp_path / "p.tprog"),
+                call(
+                    monkeypatch,
+                    *("quantize", tmp_path / model, "-c", tmp_path / samples, "-o", tmp_path / "q.tosa"),
+                ),
+                call(monkeypatch, "compile", tmp_path / "q.tosa", "-o", tmp_path / "p.tprog"),
+            ]
+            # Floats are for the quantizer; its integers compile.
+            assert codes == [1, 1, 0, 0]
+            told.append(((tmp_path / "q.tosa").read_bytes(), (tmp_path / "p.tprog").read_bytes()))
+            assert "quantize the model to int8 first" in capsys.readouterr().err
+        assert told[0] == told[1]
+
+
+def test_decode_writes_what_the_source_is(tmp_path, monkeypatch, capsys) -> None:
+    onnx.save(product(), tmp_path / "m.onnx")
+    nnef_carriage.write_folder(tmp_path / "m", NNEF, None, {"fc/w": FILTER, "b": BIAS})
+    for source, output, message in (
+        ("m.onnx", "folder", "is an ONNX model: name an .onnx file, or .npz for its tensors"),
+        ("m", "m2.onnx", "is an NNEF model: name a folder, or a .npz file for its tensors"),
+    ):
+        assert call(monkeypatch, "nnr", "decode", tmp_path / source, "-o", tmp_path / output) == 1
+        assert message in capsys.readouterr().err
+        assert not (tmp_path / output).exists()
+
+
+def test_a_quantized_model_with_nnr_filters_compiles_as_the_decoded_one(tmp_path, monkeypatch) -> None:
+    """Filters on their grid, as floats in NNR, under QuantizeLinear and DequantizeLinear."""
+    filters = (np.random.default_rng(1).integers(-127, 128, (4, 3, 3, 3)) / 64).astype(np.float32)
+    filters[0, 0, 0, 0] = 127 / 64
+    initializers, nodes = [numpy_helper.from_array(filters, "w")], []
+    for source, name, scale, zero in (("x", "a", 2**-5, 3), ("w", "b", 2**-6, 0), ("r", "y", 2**-2, -128)):
+        if name == "y":
+            nodes.append(helper.make_node("Conv", ["a", "b"], ["r"]))
+        initializers += [
+            numpy_helper.from_array(np.float32(scale), name + "_scale"),
+            numpy_helper.from_array(np.int8(zero), name + "_zero"),
+        ]
+        grid = [name + "_scale", name + "_zero"]
+        nodes.append(helper.make_node("QuantizeLinear", [source, *grid], [name + "_q"]))
+        nodes.append(helper.make_node("DequantizeLinear", [name + "_q", *grid], [name]))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 6, 6])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 4, 4])],
+        initializers,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    carried = onnx_carriage.carry(model, Settings("uniform"))
+    assert carried.graph.initializer[0].data_type == onnx_carriage.ISO_IEC_15938_17
+    onnx.save(carried, tmp_path / "c.onnx")
+    for name in ("m", "c"):
+        assert call(monkeypatch, "check", tmp_path / f"{name}.onnx") == 0
+        output = ("-o", tmp_path / f"{name}.tprog")
+        assert call(monkeypatch, "compile", tmp_path / f"{name}.onnx", *output) == 0
+    assert (tmp_path / "m.tprog").read_bytes() == (tmp_path / "c.tprog").read_bytes()
+
+
+def test_other_ref_ids_are_told(tmp_path: pathlib.Path) -> None:
+    """The place names the tensor; ref_id should say the same (A.4, E-47)."""
+    carried = onnx_carriage.carry(product(), Settings("uniform"))
+    expected = onnx_carriage.uncarry(carried)
+    tensor = carried.graph.initializer[0]
+    for other in ("", "v"):
+        unit = read_bitstream(tensor.raw_data, start_required=False).tensors[0].unit
+        tensor.raw_data = write_unit(dataclasses.replace(unit, ref_ids=(other,)))
+        with pytest.warns(NnrWarning, match=f"ONNX initializer 'w' holds the NNR tensor '{other}'"):
+            assert onnx_carriage.uncarry(carried) == expected
+    data = nnef_carriage.write_carried("conv/w", FILTER, Settings())
+    with pytest.warns(NnrWarning, match=r"conv/v\.dat holds the NNR tensor 'conv/w'"):
+        assert np.array_equal(nnef_carriage.read_dat(data, "conv/v"), FILTER)
+
+
 def test_external_data_of_both_kinds(tmp_path: pathlib.Path) -> None:
     """An NNR unit in one file, without its length, and plain values in another; damage names the file."""
     model = product()
@@ -65,7 +178,8 @@ def test_external_data_of_both_kinds(tmp_path: pathlib.Path) -> None:
     weights, plain = carried.graph.initializer
     assert (weights.data_type, plain.data_type) == (onnx_carriage.ISO_IEC_15938_17, TensorProto.FLOAT)
     expected = import_onnx(carried)
-    (tmp_path / "w.bin").write_bytes(b"xyz" + weights.raw_data + b"more")
+    coded = weights.raw_data
+    (tmp_path / "w.bin").write_bytes(b"xyz" + coded + b"more")
     (tmp_path / "b.bin").write_bytes(plain.raw_data)
     for tensor, keys in ((weights, {"location": "w.bin", "offset": "3"}), (plain, {"location": "b.bin"})):
         tensor.ClearField("raw_data")
@@ -74,6 +188,9 @@ def test_external_data_of_both_kinds(tmp_path: pathlib.Path) -> None:
             tensor.external_data.add(key=key, value=value)
     path = tmp_path / "c.onnx"
     path.write_bytes(carried.SerializeToString())
+    same(import_model(path), expected)
+    # NNR_STR may stand in front of the unit (E-29).
+    (tmp_path / "w.bin").write_bytes(b"xyz" + write_unit(StartUnit()) + coded + b"more")
     same(import_model(path), expected)
     (tmp_path / "w.bin").write_bytes(b"xyz\0\0")
     with pytest.raises(NnrError, match=rf"^{path}: "):
@@ -120,7 +237,7 @@ def test_damaged_nnef_tensors_are_refused(tmp_path: pathlib.Path) -> None:
     nnef_carriage.write_folder(tmp_path, NNEF, None, {"fc/w": FILTER, "b": BIAS}, Settings("uniform"))
     good = (tmp_path / "b.dat").read_bytes()
     for data, message in (
-        (good[:-1], r"b\.dat says rank 2 and \d+ bytes of data, but has \d+$"),
+        (good[:-1], r"b\.dat: its header says rank 2 and \d+ bytes of data, but it has \d+$"),
         (good[128:-1], r"b\.dat: "),
         (
             nnef_carriage.write_carried("b", BIAS.T, Settings("uniform")),

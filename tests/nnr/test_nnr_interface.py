@@ -96,6 +96,21 @@ def test_huge_shapes_cost_nothing(shape: tuple[int, ...], kind: str) -> None:
         decode_tensor(PAYLOAD, shape, payload_type=kind, codebook=[0.0])
 
 
+@pytest.mark.parametrize("kind", ["int32", "float32", "cb_float32", "raw_float32"])
+@pytest.mark.parametrize("shape", [(1,) * 65, (1,) * 255, (65535,) * 10 + (0,), (0, 2**70)])
+def test_shapes_that_numpy_does_not_have(shape: tuple[int, ...], kind: str) -> None:
+    """The syntax allows 255 dimensions; NumPy has 64, and no sizes beside a 0 that no memory holds."""
+    values = np.zeros(int(0 not in shape), int)
+    payload = {
+        "int32": lambda: encode_tensor(values),
+        "float32": lambda: encode_float_tensor(values, 0),
+        "cb_float32": lambda: encode_codebook_tensor(values),
+        "raw_float32": lambda: encode_raw_tensor(values),
+    }[kind]()
+    with pytest.raises(NnrError, match=f"{len(shape)} tensor_dimensions are more than NumPy can shape"):
+        decode_tensor(payload, shape, payload_type=kind, codebook=[0.0])
+
+
 def test_a_count_that_lies_is_found_at_the_end_of_the_payload() -> None:
     """As many levels as the bound allows: memory that is never written is never taken."""
     payload = encode_tensor(np.zeros(400_000, int)) + bytes(3000)

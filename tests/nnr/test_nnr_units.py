@@ -205,12 +205,36 @@ def test_partial_data_errors() -> None:
             r"does not repeat the header \(ref_id\) of its first part",
         ),
         (parts[:2] + [unit_bytes(4, b"\x00\x40x\0", 1)], "part 1 of the"),
-        (parts[:2] + [unit_bytes(9, b"")], "part 1 of the"),
     ):
         with pytest.raises(NnrError, match=message):
             read(START + b"".join(wrong))
     with pytest.raises(NnrError, match="partial_data_counter counts 256"):
         write_unit(DataUnit(0, ("a",), bytes(257)), part_bytes=1)
+
+
+@pytest.mark.filterwarnings("ignore:.*no NNR_MPS")
+def test_reserved_units_between_parts_are_skipped_too() -> None:
+    """E-26: a decoder does as if they were not there; entry points and counts know them."""
+    parts = [unit_bytes(5, b"\x00a\0\x80" + bytes([n]), n) for n in (2, 1, 0)]
+    between = [parts[0], unit_bytes(99, b"?", 7), parts[1], unit_bytes(200, b""), parts[2]]
+    aggregate = unit_bytes(6, b"\0\0\0\3" + b"".join(between))
+    for data in (b"".join(between), aggregate):
+        with pytest.warns(NnrWarning, match=r"type (99|200)\) is reserved or unspecified; skipped"):
+            found = read_bitstream(START + data)
+        assert [tensor.unit.payload for tensor in found.tensors] == [b"\2\1\0"]
+        assert [p.unit.unit_type for p in found.units if isinstance(p.unit, SkippedUnit)] == [99, 200]
+
+
+def test_tensors_deep_in_a_placeholder_aggregate_are_not_decoded() -> None:
+    """E-40: also where a generic aggregate is between."""
+    generic = AggregateUnit((TENSOR, TENSOR))
+    for kind, decodes in ((AggregateType.GEN, True), (AggregateType.XYZ_1, False)):
+        depths = () if kind is AggregateType.GEN else (1, 2)
+        outer = AggregateUnit((generic, TENSOR), kind, False, depths)
+        found = read_bitstream(
+            START + write_unit(ModelParameterSet()) + write_unit(outer) + write_unit(TENSOR)
+        )
+        assert [tensor.block_scan for tensor in found.tensors] == [not decodes] * 3 + [False]
 
 
 def test_a_start_unit_forgets_everything() -> None:

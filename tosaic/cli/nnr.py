@@ -3,6 +3,7 @@
 import pathlib
 import tarfile
 import warnings
+from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
@@ -12,11 +13,13 @@ from tosaic.cli import options
 from tosaic.cli.files import check_file, writing
 from tosaic.cli.nnr_listing import print_tensors, print_units
 from tosaic.compiler.ir.errors import InputError
-from tosaic.nnr import Bitstream, NnrError, read_bitstream
+from tosaic.nnr import Bitstream, CodedTensor, NnrError, read_bitstream
 from tosaic.nnr.encoder import METHODS, Settings, encodable, encode_model
 from tosaic.nnr.units import StorageFormat
 
 app = typer.Typer(help="NNR bitstreams (ISO/IEC 15938-17): compressed weights.", no_args_is_help=True)
+# What `decode` writes that is no folder.
+FILE_SUFFIXES = (".npz", ".onnx")
 Model = Annotated[
     pathlib.Path,
     typer.Argument(help="A .onnx or .tosa file, an NNEF folder or archive, or a .npz of tensors."),
@@ -102,7 +105,7 @@ def _encode_onnx(model: pathlib.Path, output: pathlib.Path, settings: Settings, 
 
 
 def _is_nnef(model: pathlib.Path) -> bool:
-    if model.suffix in (".npz", ".tosa"):
+    if model.suffix in (".npz", ".tosa", ".nnr"):
         return False
     try:
         return model.is_dir() or model.name == "graph.nnef" or tarfile.is_tarfile(model)
@@ -151,7 +154,8 @@ def decode(
     source: Annotated[
         pathlib.Path,
         typer.Argument(
-            metavar="FILE.nnr", help="A bitstream; or an ONNX file or NNEF folder whose tensors are NNR."
+            metavar="FILE.nnr",
+            help="A bitstream; or an ONNX file, NNEF folder or archive whose tensors are NNR.",
         ),
     ],
     output: Annotated[
@@ -163,65 +167,109 @@ def decode(
     verbose: options.Verbose = False,
 ) -> None:
     """Decode a bitstream to the model it carries, or to its tensors."""
-    if output.suffix:
+    if output.suffix in FILE_SUFFIXES:
         check_file(output)
     if source.suffix == ".onnx":
-        _decode_carried_onnx(source, output)
-        return
-    if source.is_dir():
-        _decode_carried_nnef(source, output)
-        return
+        count = _decode_carried_onnx(source, output)
+    elif _is_nnef(source):
+        count = _decode_carried_nnef(source, output)
+    else:
+        count = _decode_bitstream(source, output)
+    print(f"{output}: {count} tensors")
+
+
+def _decode_bitstream(source: pathlib.Path, output: pathlib.Path) -> int:
     found = _read(source)
-    with writing(output):
-        if output.suffix == ".npz":
-            tensors = {name: tensor.decode() for tensor in found.tensors for name in tensor.unit.ref_ids}
-            with open(output, "wb") as file:
-                np.savez(file, **tensors)  # type: ignore[arg-type]
-        elif output.suffix == ".onnx":
-            from tosaic.nnr import onnx_carriage
+    if output.suffix == ".npz":
+        _write_npz(
+            output, {name: tensor.decode() for tensor in found.tensors for name in tensor.unit.ref_ids}
+        )
+    elif output.suffix == ".onnx":
+        from tosaic.nnr import onnx_carriage
 
-            output.write_bytes(onnx_carriage.carried_model(found).SerializeToString())
-        elif found.topology and found.topology.storage_format is StorageFormat.NNEF:
-            from tosaic.nnr import nnef_carriage
+        data = onnx_carriage.carried_model(found).SerializeToString()
+        with writing(output):
+            output.write_bytes(data)
+    elif found.topology and found.topology.storage_format is StorageFormat.NNEF:
+        from tosaic.nnr import nnef_carriage
 
+        with writing(output):
             nnef_carriage.write_carried_model(found, output)
-        else:
-            raise InputError(
-                f"{source} carries no NNEF topology: name a .npz file, or .onnx if it carries ONNX"
-            )
-    print(f"{output}: {len(found.tensors)} tensors")
+    else:
+        raise InputError(f"{source} carries no NNEF topology: name a .npz file, or .onnx if it carries ONNX")
+    return len(found.tensors)
 
 
-def _decode_carried_onnx(source: pathlib.Path, output: pathlib.Path) -> None:
+def _decode_carried_onnx(source: pathlib.Path, output: pathlib.Path) -> int:
     from tosaic.nnr import onnx_carriage
 
+    if output.suffix not in FILE_SUFFIXES:
+        raise InputError(f"{source} is an ONNX model: name an .onnx file, or .npz for its tensors")
     # Not `load`: external data may be NNR, of which onnx knows nothing.
     plain = onnx_carriage.uncarry(onnx_carriage.load(source, external=False), source.parent)
-    with writing(output):
-        output.write_bytes(plain.SerializeToString())
-    print(f"{output}: {len(plain.graph.initializer)} tensors")
+    if output.suffix == ".npz":
+        _write_npz(output, onnx_carriage.initializers(plain, source.parent))
+    else:
+        with writing(output):
+            output.write_bytes(plain.SerializeToString())
+    return len(plain.graph.initializer)
 
 
-def _decode_carried_nnef(source: pathlib.Path, output: pathlib.Path) -> None:
+def _decode_carried_nnef(source: pathlib.Path, output: pathlib.Path) -> int:
     from tosaic.nnr import nnef_carriage
 
+    if output.suffix == ".onnx":
+        raise InputError(f"{source} is an NNEF model: name a folder, or a .npz file for its tensors")
     graph, quantization, tensors = nnef_carriage.read_model(source)
-    with writing(output):
-        nnef_carriage.write_folder(output, graph, quantization, tensors)
-    print(f"{output}: {len(tensors)} tensors")
+    if output.suffix == ".npz":
+        _write_npz(output, tensors)
+    else:
+        with writing(output):
+            nnef_carriage.write_folder(output, graph, quantization, tensors)
+    return len(tensors)
+
+
+def _write_npz(output: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:
+    with writing(output), open(output, "wb") as file:
+        np.savez(file, **tensors)  # type: ignore[arg-type]
 
 
 @app.command("inspect")
 def inspect(
-    bitstream: Annotated[pathlib.Path, typer.Argument(metavar="FILE.nnr", help="An NNR bitstream.")],
+    source: Annotated[
+        pathlib.Path,
+        typer.Argument(
+            metavar="FILE.nnr",
+            help="A bitstream; or an ONNX file, NNEF folder or archive whose tensors are NNR.",
+        ),
+    ],
     verbose: options.Verbose = False,
 ) -> None:
     """List units and tensors: sizes, bits per weight, ratio to the plain values. Exit 1 if a tensor is damaged."""
-    found = _read(bitstream)
-    print_units(found)
-    damaged = print_tensors(found)
+    tensors: Sequence[tuple[CodedTensor, Sequence[int] | None]]
+    if source.suffix == ".onnx" or _is_nnef(source):
+        tensors = _carried_tensors(source)
+        if not tensors:
+            raise InputError(f"{source}: none of its tensors is NNR-coded")
+    else:
+        found = _read(source)
+        print_units(found)
+        print()
+        tensors = [(tensor, None) for tensor in found.tensors]
+    damaged = print_tensors(tensors)
     if damaged:
-        raise NnrError(f"{bitstream}: {len(damaged)} of {len(found.tensors)} tensors: {damaged[0]}")
+        raise NnrError(f"{source}: {len(damaged)} of {len(tensors)} tensors: {damaged[0]}")
+
+
+def _carried_tensors(source: pathlib.Path) -> Sequence[tuple[CodedTensor, Sequence[int] | None]]:
+    if source.suffix == ".onnx":
+        from tosaic.nnr import onnx_carriage
+
+        model = onnx_carriage.load(source, external=False)
+        return onnx_carriage.carried_tensors(model, source.parent)
+    from tosaic.nnr import nnef_carriage
+
+    return nnef_carriage.carried_tensors(source)
 
 
 def _read(path: pathlib.Path) -> Bitstream:

@@ -1,5 +1,7 @@
 """What an NNR bitstream holds, as a table: units, then tensors."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tosaic.nnr import CodedTensor, NnrError
@@ -44,18 +46,19 @@ def _details(placed: Placed) -> str:
     return ""
 
 
-def print_tensors(found: Bitstream) -> list[str]:
+def print_tensors(tensors: Sequence[tuple[CodedTensor, Sequence[int] | None]]) -> list[str]:
     """A line per tensor and one for all; returns what is wrong with those that cannot be decoded.
 
-    The ratio is that of the plain values to the payload: float32, or integers of as few whole bytes as hold them.
+    tensors: each with its shape where its unit signals none. The ratio is that of the plain values to the payload:
+    float32, or integers of as few whole bytes as hold them.
     """
-    print(f"\n{'payload':>9} {'type':12} {'bits/weight':>11} {'ratio':>7}  tensor")
+    print(f"{'payload':>9} {'type':12} {'bits/weight':>11} {'ratio':>7}  tensor")
     damaged, payload_bytes, plain_bytes, weights = [], 0, 0, 0
-    for tensor in found.tensors:
+    for tensor, shape in tensors:
         size, kind = len(tensor.unit.payload), _kind(tensor)
         names = ", ".join(tensor.unit.ref_ids)
         try:
-            values = tensor.decode()
+            values = tensor.decode(shape)
         except NnrError as error:
             damaged.append(str(error))
             print(f"{size:>9,} {kind:12} {'-':>11} {'-':>7}  {names}: cannot be decoded")
@@ -65,7 +68,7 @@ def print_tensors(found: Bitstream) -> list[str]:
         payload_bytes, plain_bytes, weights = payload_bytes + size, plain_bytes + plain, weights + values.size
     print(
         f"{payload_bytes:>9,} {'all':12} {_figures(payload_bytes, plain_bytes, weights)}  {weights:,} weights in "
-        f"{len(found.tensors) - len(damaged)} tensors"
+        f"{len(tensors) - len(damaged)} tensors"
     )
     return damaged
 
