@@ -95,15 +95,13 @@ def decode_levels(
                 more = 1
                 while more:
                     if bits == PREFIX_CONTEXTS:
-                        return PREFIX_TOO_LONG, index
+                        return (TRUNCATED if position > end else PREFIX_TOO_LONG), index
                     more, interval, offset, position = decode_decision(
                         data, state0, state1, tables, prefix + bits, interval, offset, position
                     )
                     if more:
                         level += 1 << bits
                         bits += 1
-                if bits == PREFIX_CONTEXTS:
-                    return PREFIX_TOO_LONG, index
                 remainder, offset, position = decode_bypass(data, bits, interval, offset, position)
                 level += remainder
             neighbour = 1 + negative
@@ -111,7 +109,7 @@ def decode_levels(
             if dependent:
                 level = 2 * level - (state & 1)
             if level > INT32_MAX + negative:
-                return LEVEL_TOO_LARGE, index
+                return (TRUNCATED if position > end else LEVEL_TOO_LARGE), index
             if negative:
                 level = -level
         else:

@@ -378,20 +378,20 @@ class Engine(wiring.Component):
             m.d.sync += result.error.eq(DecodeError.PREFIX)
         with m.If(phase[Phase.CLEAR] & (unary_length > UNARY_MAX)):
             m.d.comb += error.eq(DecodeError.UNARY_LENGTH)
-        with m.Elif(packer.too_large):
-            m.d.comb += error.eq(DecodeError.LEVEL)
         with m.Elif(packer.was_truncated):
             m.d.comb += error.eq(DecodeError.TRUNCATED)
+        with m.Elif(packer.too_large):
+            m.d.comb += error.eq(DecodeError.LEVEL)
         with m.Elif(phase[Phase.START] & step & over):
             m.d.comb += error.eq(DecodeError.TRUNCATED)
         with m.Elif(phase[Phase.START] & step & (slack < 2)):
             m.d.comb += error.eq(DecodeError.START)
         with m.Elif(ended_levels):
             unused = window.count.as_unsigned()[:3]
-            with m.If(result.error != DecodeError.NONE):
-                m.d.comb += error.eq(result.error)
-            with m.Elif(over):
+            with m.If(over):
                 m.d.comb += error.eq(DecodeError.TRUNCATED)
+            with m.Elif(result.error != DecodeError.NONE):
+                m.d.comb += error.eq(result.error)
             with m.Elif(slack >= 2):
                 m.d.comb += error.eq(DecodeError.TERMINATE)
             with m.Elif(~window.previous):

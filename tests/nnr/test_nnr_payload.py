@@ -235,6 +235,15 @@ def test_31_ones() -> None:
         decode_tensor(ones_after(bins), (1,), cabac_unary_length=1)
 
 
+@pytest.mark.parametrize(("data", "length"), [(bytes(5), 3), (bytes(2), 0), (b"\xa6\0\0\0\x7f\xff", 0)])
+def test_a_level_that_reads_beyond_the_end_is_truncated_whatever_it_seems(data: bytes, length: int) -> None:
+    """Bits beyond the end are taken for zeros, which make 31 ones of it, or a level outside int32."""
+    with pytest.raises(NnrError, match="is truncated: it ends inside level 0 of 1$"):
+        decode_tensor(data, (1,), cabac_unary_length=length)
+    with pytest.raises(NnrError, match="has 31 ones|is outside int32"):
+        decode_tensor(data + bytes(64), (1,), cabac_unary_length=length)
+
+
 def test_levels_past_int32() -> None:
     # 2 + (2**30 - 1) + 2**30 - 1 = 2**31 as a positive number, and as -2**31, which int32 holds.
     for sign, fits in ((0, False), (1, True)):

@@ -105,6 +105,9 @@ def test_a_context_coded_bin_or_three_bypass_bins_per_cycle():
         (b"\x10", 2, DecodeError.TRUNCATED),
         (b"\x7f\x11", 20, DecodeError.TRUNCATED),
         (bytes(64), 4, DecodeError.PREFIX),
+        # Zeros beyond the end look like 31 ones, but are none.
+        (bytes(6), 1, DecodeError.PREFIX),
+        (bytes(5), 1, DecodeError.TRUNCATED),
     ],
 )
 def test_broken_streams(payload, count, error):
@@ -112,6 +115,14 @@ def test_broken_streams(payload, count, error):
     assert tensor.expected(4)[2] == [error]
     bench = check(config_of(4), [tensor, code(levels_of(8, 9, 4), unary_length=1, number=78)])
     assert bench.results[0]["error"] == error
+
+
+def test_a_large_level_that_reads_beyond_the_end_is_truncated():
+    """With the bits that are missing it may be outside int32 or not."""
+    payload = b"\xa6\0\0\0\x7f\xff"
+    tensors = [Tensor([payload + bytes(zeros)], 1, unary_length=0) for zeros in (0, 9)]
+    bench = check(config_of(4), tensors)
+    assert [result["error"] for result in bench.results] == [DecodeError.TRUNCATED, DecodeError.LEVEL]
 
 
 def test_every_end_is_checked():
