@@ -87,7 +87,9 @@ def decode_onnx(data: bytes) -> Any:
 def carried_model(found: Bitstream) -> Any:
     """The ModelProto that a bitstream carries, its tensors decoded.
 
-    Raises NnrError without an ONNX topology, if names or shapes disagree, and on damage.
+    A tensor is an initializer of the topology, or becomes one if it is only named as a node's input (B.3), of the
+    shape that its unit or the topology states. Raises NnrError without an ONNX topology, if names or shapes disagree,
+    and on damage.
     """
     onnx = load_onnx_package()
     if found.topology is None or found.topology.storage_format is not StorageFormat.ONNX:
@@ -102,13 +104,47 @@ def carried_model(found: Bitstream) -> Any:
     for tensor in found.tensors:
         for name in tensor.unit.ref_ids:
             if name not in initializers:
-                raise NnrError(f"NNR tensor {name!r} is no initializer of the ONNX topology")
+                initializers[name] = _new_initializer(model.graph, name, tensor)
             _fill(initializers[name], tensor.decode(tuple(initializers[name].dims)))
     for name, initializer in initializers.items():
         filled = {field.name for field, _ in initializer.ListFields()}
         if math.prod(initializer.dims) and not filled & set(_DATA_FIELDS):
             raise NnrError(f"the NNR bitstream has no tensor {name!r}, an initializer of its ONNX topology")
     return model
+
+
+def _new_initializer(graph: Any, name: str, tensor: CodedTensor) -> Any:
+    """An initializer without values, for a tensor that the topology only names as a node's input."""
+    onnx = load_onnx_package()
+    made = {output for node in graph.node for output in node.output}
+    if name in made or name not in _node_inputs(graph):
+        raise NnrError(
+            f"NNR tensor {name!r} is no initializer of the ONNX topology, and no constant input of a node"
+        )
+    dimensions = tensor.unit.tensor_dimensions
+    data_type = onnx.TensorProto.FLOAT
+    if tensor.unit.payload_type == PayloadType.INT32:
+        data_type = onnx.TensorProto.INT32
+    for info in (*graph.input, *graph.value_info):
+        if info.name == name:
+            stated = info.type.tensor_type
+            data_type = stated.elem_type
+            if all(size.HasField("dim_value") for size in stated.shape.dim):
+                dimensions = tuple(size.dim_value for size in stated.shape.dim)
+    if dimensions is None:
+        raise NnrError(f"NNR tensor {name!r}: neither its unit nor the ONNX topology states its dimensions")
+    return graph.initializer.add(name=name, dims=dimensions, data_type=data_type)
+
+
+def _node_inputs(graph: Any) -> set[str]:
+    """Names that nodes read, those in subgraphs too."""
+    names = set()
+    for node in graph.node:
+        names.update(node.input)
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                names |= _node_inputs(inner)
+    return names
 
 
 def _parsed(message: Any, data: bytes, wrong: str) -> Any:
@@ -251,7 +287,15 @@ def _clear(initializer: Any) -> None:
 
 def _fill(initializer: Any, values: np.ndarray) -> None:
     """Store values in the TensorProto's own type; raises NnrError when shape or type cannot hold them."""
-    dtype = np.dtype(load_onnx_package().helper.tensor_dtype_to_np_dtype(initializer.data_type))
+    known = load_onnx_package().helper.get_all_tensor_dtypes()
+    dtype = np.dtype(object)
+    if initializer.data_type in known:
+        dtype = np.dtype(load_onnx_package().helper.tensor_dtype_to_np_dtype(initializer.data_type))
+    if dtype.kind not in "biuf" and dtype.name != "bfloat16":
+        # Strings and complex numbers no payload has; of four bits two items would share a byte.
+        raise NnrError(
+            f"NNR tensor {initializer.name!r} cannot have ONNX's data_type {initializer.data_type}"
+        )
     if tuple(initializer.dims) != values.shape:
         raise NnrError(
             f"NNR tensor {initializer.name!r} has shape {values.shape}, ONNX says {tuple(initializer.dims)}"
@@ -262,6 +306,6 @@ def _fill(initializer: Any, values: np.ndarray) -> None:
         values = np.clip(np.rint(values.astype(np.float64)), limits.min, limits.max)
     with np.errstate(invalid="ignore"):
         stored = values.astype(dtype)
-    if dtype.kind in "iu" and not np.array_equal(stored, values):
+    if dtype.kind in "biu" and not np.array_equal(stored, values):
         raise NnrError(f"NNR tensor {initializer.name!r} has values outside {dtype}")
     initializer.raw_data = np.ascontiguousarray(stored).astype(dtype.newbyteorder("<")).tobytes()

@@ -274,7 +274,8 @@ class Engine(wiring.Component):
             ]
             with m.If(phase[Phase.SIGN]):
                 m.d.sync += [place.negative.eq(decided), size.eq(1)]
-            with m.If(phase[Phase.GREATER] & decided):
+            with m.If(phase[Phase.GREATER]):
+                # Behind a 0 the level is over, and its size of no use.
                 m.d.sync += size.eq(Mux(after_last_greater, 1, size + 1))
             with m.If(phase[Phase.BYPASS]):
                 m.d.sync += size.eq(grown)
@@ -357,10 +358,12 @@ class Engine(wiring.Component):
         error = Signal(DecodeError)
         fails = Signal()
         ended_levels = Signal()
+        too_long = Signal()
+        verdict, terminates = Signal(DecodeError), Signal()
         m.d.comb += [
             packer.flush.eq(phase[Phase.FLUSH]),
             packer.abandon.eq(phase[Phase.DRAIN]),
-            ended_levels.eq(phase[Phase.TERMINATE] & ~level_ended & ~packer.pending),
+            ended_levels.eq(phase[Phase.TERMINATE] & terminates & ~level_ended & ~packer.pending),
             self.results.valid.eq(phase[Phase.DONE]),
             self.failed.eq(at(Phase.DRAIN, Phase.DONE) & (result.error != DecodeError.NONE)),
             self.results.payload.error.eq(result.error),
@@ -372,34 +375,39 @@ class Engine(wiring.Component):
         with m.Elif(feed.bytes.valid & feed.bytes.ready):
             m.d.sync += taken_bytes.eq(taken_bytes + 1)
         with m.If(starts):
-            m.d.sync += result.eq(0)
+            m.d.sync += too_long.eq(0)
         with m.Elif(prefix_too_long):
             # Levels before it may have a fault, too, which then is the first.
-            m.d.sync += result.error.eq(DecodeError.PREFIX)
+            m.d.sync += too_long.eq(1)
+        # Of the end, a cycle after it was reached, which is early enough: the last level is in the pipeline. Bytes that
+        # arrive meanwhile change nothing about it.
+        unused = window.count.as_unsigned()[:3]
+        m.d.sync += [terminates.eq(phase[Phase.TERMINATE]), verdict.eq(DecodeError.NONE)]
+        with m.If(over):
+            m.d.sync += verdict.eq(DecodeError.TRUNCATED)
+        with m.Elif(too_long):
+            m.d.sync += verdict.eq(DecodeError.PREFIX)
+        with m.Elif(slack >= 2):
+            m.d.sync += verdict.eq(DecodeError.TERMINATE)
+        with m.Elif(~window.previous):
+            m.d.sync += verdict.eq(DecodeError.STOP)
+        with m.Elif((window.bits[-8:] & ~(Const(0xFF, 8) >> unused)).any()):
+            m.d.sync += verdict.eq(DecodeError.PADDING)
+        with m.Elif(~feed.ended | (window.count >= 8)):
+            m.d.sync += verdict.eq(DecodeError.TRAILING)
         with m.If(phase[Phase.CLEAR] & (unary_length > UNARY_MAX)):
             m.d.comb += error.eq(DecodeError.UNARY_LENGTH)
         with m.Elif(packer.was_truncated):
             m.d.comb += error.eq(DecodeError.TRUNCATED)
         with m.Elif(packer.too_large):
             m.d.comb += error.eq(DecodeError.LEVEL)
-        with m.Elif(phase[Phase.START] & step & over):
+        # The packer is empty then and takes whatever comes.
+        with m.Elif(phase[Phase.START] & window.ready & over):
             m.d.comb += error.eq(DecodeError.TRUNCATED)
-        with m.Elif(phase[Phase.START] & step & (slack < 2)):
+        with m.Elif(phase[Phase.START] & window.ready & (slack < 2)):
             m.d.comb += error.eq(DecodeError.START)
         with m.Elif(ended_levels):
-            unused = window.count.as_unsigned()[:3]
-            with m.If(over):
-                m.d.comb += error.eq(DecodeError.TRUNCATED)
-            with m.Elif(result.error != DecodeError.NONE):
-                m.d.comb += error.eq(result.error)
-            with m.Elif(slack >= 2):
-                m.d.comb += error.eq(DecodeError.TERMINATE)
-            with m.Elif(~window.previous):
-                m.d.comb += error.eq(DecodeError.STOP)
-            with m.Elif((window.bits[-8:] & ~(Const(0xFF, 8) >> unused)).any()):
-                m.d.comb += error.eq(DecodeError.PADDING)
-            with m.Elif(~feed.ended | (window.count >= 8)):
-                m.d.comb += error.eq(DecodeError.TRAILING)
+            m.d.comb += error.eq(verdict)
         m.d.comb += fails.eq(error != DecodeError.NONE)
         with m.If(ended_levels):
             m.d.sync += phase.eq(1 << Phase.FLUSH)
@@ -409,8 +417,11 @@ class Engine(wiring.Component):
             m.d.sync += phase.eq(1 << Phase.DONE)
         with m.If(phase[Phase.DONE] & self.results.ready):
             m.d.sync += phase.eq(1 << Phase.IDLE)
-        with m.If(fails | ended_levels):
+        with m.If(~at(Phase.IDLE, Phase.FLUSH, Phase.DRAIN, Phase.DONE)):
+            # Stays where the levels ended, or where they failed.
             m.d.sync += result.position.eq((taken_bytes << 3) - window.count)
+        with m.If(starts):
+            m.d.sync += result.error.eq(DecodeError.NONE)
         with m.If(fails):
             m.d.sync += [result.error.eq(error), phase.eq(1 << Phase.DRAIN)]
         with m.Elif(self.abort & ~at(Phase.IDLE, Phase.DRAIN, Phase.DONE)):

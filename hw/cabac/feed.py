@@ -17,7 +17,7 @@ class ByteFeed(wiring.Component):
         `bytes`: the stream's bytes.
         `start`: begin a stream of `length_bytes` behind `skip_bytes` bytes of the first word. Skipping takes a
             cycle per byte. Nothing may be left of the stream before.
-        `ended`: all bytes, skipped ones too, were taken.
+        `ended`: all bytes, skipped ones too, were taken. From a register: whether a bin may go on hangs on it.
     """
 
     def __init__(self, config: Config):
@@ -29,7 +29,7 @@ class ByteFeed(wiring.Component):
                 "start": In(1),
                 "length_bytes": In(STREAM_BYTES_BITS),
                 "skip_bytes": In(exact_log2(config.word_bytes)),
-                "ended": Out(1),
+                "ended": Out(1, init=1),
             }
         )
         # The state, for the tests' proofs.
@@ -47,13 +47,13 @@ class ByteFeed(wiring.Component):
             self.bytes.valid.eq((in_word != 0) & (skips == 0)),
             taken.eq((in_word != 0) & ((skips != 0) | self.bytes.ready)),
             self.words.ready.eq(Mux(taken, (in_word == 1) & (left != 1), (in_word == 0) & (left != 0))),
-            self.ended.eq(left == 0),
         ]
         with m.If(self.start):
             m.d.sync += [
                 left.eq(Mux(self.length_bytes == 0, 0, self.length_bytes + self.skip_bytes)),
                 skips.eq(self.skip_bytes),
                 in_word.eq(0),
+                self.ended.eq(self.length_bytes == 0),
             ]
         with m.Else():
             with m.If(taken):
@@ -63,6 +63,8 @@ class ByteFeed(wiring.Component):
                     in_word.eq(Mux(left == 1, 0, in_word - 1)),
                     left.eq(left - 1),
                 ]
+                with m.If(left == 1):
+                    m.d.sync += self.ended.eq(1)
                 with m.If(skips != 0):
                     m.d.sync += skips.eq(skips - 1)
             with m.If(self.words.valid & self.words.ready):

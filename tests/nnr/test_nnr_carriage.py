@@ -1,5 +1,6 @@
 """Annexes A and B: NNEF and ONNX models in bitstreams, and bitstreams in their tensor files."""
 
+import dataclasses
 import pathlib
 import warnings
 
@@ -8,11 +9,19 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tosaic.nnr import NnrError, read_bitstream, write_unit, write_units
+from tosaic.compiler.importers.onnx_models import import_onnx
+from tosaic.nnr import NnrError, encode_raw_tensor, encode_tensor, read_bitstream, write_unit, write_units
 from tosaic.nnr import nnef_carriage as nnef
 from tosaic.nnr import onnx_carriage as carriage
 from tosaic.nnr.encoder import Settings, encode_model
-from tosaic.nnr.units import DataUnit, QuantizationUnit, StartUnit, StorageFormat, TopologyUnit
+from tosaic.nnr.units import (
+    DataUnit,
+    ModelParameterSet,
+    QuantizationUnit,
+    StartUnit,
+    StorageFormat,
+    TopologyUnit,
+)
 
 GRAPH = "version 1.0;\ngraph g( x ) -> ( y ) { x = external(shape=[1,4]); }\n"
 RNG = np.random.default_rng(2)
@@ -156,6 +165,57 @@ def test_onnx_errors(tmp_path: pathlib.Path) -> None:
         carriage.load(tmp_path / "bad.onnx")
     with pytest.raises(NnrError, match="cannot read"):
         carriage.load(tmp_path / "none.onnx")
+
+
+@pytest.mark.parametrize("data_type", [0, 8, 14, 22, 99, 15938])
+def test_onnx_initializers_of_types_that_no_tensor_has(data_type: int) -> None:
+    """Undefined, STRING, COMPLEX64, INT4, and numbers that ONNX does not know."""
+    proto = model()
+    tensor = next(i for i in proto.graph.initializer if i.name == "w")
+    tensor.ClearField("raw_data")
+    tensor.data_type = data_type
+    topology = TopologyUnit(StorageFormat.ONNX, proto.SerializeToString())
+    with pytest.raises(NnrError, match=f"^NNR tensor 'w' cannot have ONNX's data_type {data_type}$"):
+        carriage.decode_onnx(encode_model({"w": FILTER}, topology=topology))
+
+
+@pytest.mark.parametrize("stated", ["unit", "input", "value_info"])
+def test_tensors_may_be_only_named_as_inputs_of_nodes(stated: str) -> None:
+    """B.3: ref_id is a NodeProto's input; a topology need not list initializers."""
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Relu", ["p"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4])],
+    )
+    info = helper.make_tensor_value_info("w", TensorProto.FLOAT, [3, 4])
+    if stated == "input":
+        graph.input.append(info)
+    if stated == "value_info":
+        graph.value_info.append(info)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    topology = TopologyUnit(StorageFormat.ONNX, proto.SerializeToString())
+    units = [StartUnit(), ModelParameterSet(True), topology]
+    unit = DataUnit(3, ("w",), encode_raw_tensor(FILTER), (3, 4) if stated == "unit" else None)
+    found = carriage.decode_onnx(write_units([*units, unit]))
+    assert np.array_equal(values(found)["w"], FILTER)
+    graph = import_onnx(found)
+    assert list(graph.inputs) == ["x"]
+    levels = DataUnit(0, ("w",), encode_tensor(FILTER.astype(np.int32)), (3, 4))
+    if stated == "unit":
+        assert values(carriage.decode_onnx(write_units([*units, levels])))["w"].dtype == np.int32
+    for wrong, message in (
+        (dataclasses.replace(unit, ref_ids=("p",)), "'p' is no initializer of the ONNX topology, and no"),
+        (dataclasses.replace(unit, ref_ids=("v",)), "'v' is no initializer of the ONNX topology, and no"),
+    ):
+        with pytest.raises(NnrError, match=message):
+            carriage.decode_onnx(write_units([*units, wrong]))
+    if stated == "unit":
+        silent = dataclasses.replace(unit, tensor_dimensions=None)
+        with pytest.raises(
+            NnrError, match="'w': neither its unit nor the ONNX topology states its dimensions"
+        ):
+            carriage.decode_onnx(write_units([*units, silent]))
 
 
 def test_units_in_onnx_tensors() -> None:

@@ -59,6 +59,7 @@ def test_byte_feed(tmp_path):
         Assume(~dut.start | dut.ended),
         # What holds always.
         Assert((left <= total) & (in_word <= W)),
+        Assert(dut.ended == (left == 0)),
         implies(total != 0, total == length + skip),
         implies(total == 0, (length == 0) & (words_taken == 0)),
         implies(left != 0, read == place + in_word),
