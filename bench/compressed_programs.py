@@ -1,10 +1,11 @@
 """What compressed weights save and cost: bytes stored, bytes fetched, cycles, for programs of whole networks.
 
-    python bench/compressed_programs.py MODEL.tosa... [--config base] [--engines 1,4] [--on emulator]
+    python bench/compressed_programs.py MODEL.tosa... [--config base] [--engines 1,4] [--on emulator] [--check]
 
-Bytes are those of the packed weights as a program stores them: raw, by zlib (level 9, each tensor by itself, raw where
-that is smaller), and as `--compress nnr` stores them. Inputs are random; every output is compared with that of the
-program without compression.
+Prints the table of docs/cabac.md. Bytes are those of the packed weights as a program stores them: raw, by zlib (level
+9, each tensor by itself, raw where that is smaller), and as `--compress nnr` stores them. Tensors coded and bytes
+fetched are those with the first number of engines. Inputs are random; every output is compared with that of the program
+without compression, and with --check that one with golden's.
 """
 
 import argparse
@@ -55,40 +56,51 @@ def run(
     return session, session.run(values)
 
 
+def row(graph: Graph, name: str, config: Config, engines: list[int], target: str, check: bool) -> str:
+    """One network's line of the table."""
+    plain, wanted = run(graph, config, target, None)
+    if check:
+        compare(name, run(graph, config, "golden", None)[1], wanted)
+    stats, cycles = plain.stats["weights"], plain.stats["cycles"]
+    stored, coded, fetched, decoding = [], "", "", []
+    for count in engines:
+        session, found = run(graph, dataclasses.replace(config, cabac_engines=count), target, "nnr")
+        compare(name, wanted, found)
+        coding = session.stats["weights"]
+        stored.append(f"{coding['stored_bytes']:,}")
+        coded = coded or f"{coding['compressed_tensors']} of {coding['tensors']}"
+        fetched = fetched or f"{stats['load_bytes']:,} → {coding['load_bytes']:,}"
+        hidden = f"{coding['decode_cycles']:,}, {coding['hidden_decode_cycles']:,}"
+        decoding.append(f"{session.stats['cycles']:,} ({hidden})")
+    packed = zlib_bytes(compile_graph(graph, config))
+    fields = (name, f"{stats['bytes']:,}", f"{packed:,}", *stored, coded, fetched, f"{cycles:,}", *decoding)
+    return f"| {' | '.join(fields)} |"
+
+
+def compare(name: str, wanted: dict[str, np.ndarray], found: dict[str, np.ndarray]) -> None:
+    """Ends the program where an output is another."""
+    for output, value in wanted.items():
+        if not np.array_equal(found[output], value):
+            raise SystemExit(f"{name}: {output} is not what it should be")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="+", type=pathlib.Path)
     parser.add_argument("--config", default="base")
     parser.add_argument("--engines", default="1,4")
     parser.add_argument("--on", default="emulator", metavar="TARGET")
+    parser.add_argument("--check", action="store_true", help="compare with golden, too")
     args = parser.parse_args()
-    columns = ("network", "engines", "raw", "zlib", "NNR", "tensors coded", "bytes fetched", "cycles")
-    columns += ("decoding", "hidden")
+    engines = [int(count) for count in args.engines.split(",")]
+    counted = [f"{count} engine{'s' * (count > 1)}" for count in engines]
+    columns = ["network", "bytes raw", "zlib", *(f"NNR, {each}" for each in counted), "tensors coded"]
+    columns += ["bytes fetched", "cycles uncompressed", *(f"{each} (decoding, hidden)" for each in counted)]
     print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     for path in args.models:
         name = path.parent.name if path.stem.startswith("model") else path.stem
-        graph = read_tosa(path)
-        plain, wanted = run(graph, get_config(args.config), args.on, None)
-        stats = plain.stats["weights"]
-        packed = zlib_bytes(compile_graph(graph, get_config(args.config)))
-        print(
-            f"| {name} | | {stats['bytes']:,} | {packed:,} | | | {stats['load_bytes']:,} "
-            f"| {plain.stats['cycles']:,} | | |",
-            flush=True,
-        )
-        for engines in map(int, args.engines.split(",")):
-            config = dataclasses.replace(get_config(args.config), cabac_engines=engines)
-            session, outputs = run(graph, config, args.on, "nnr")
-            for output, value in wanted.items():
-                if not np.array_equal(outputs[output], value):
-                    raise SystemExit(f"{path}: {output} differs from the program without compression")
-            stats = session.stats["weights"]
-            print(
-                f"| | {engines} | | | {stats['stored_bytes']:,} | {stats['compressed_tensors']} of {stats['tensors']} "
-                f"| {stats['load_bytes']:,} | {session.stats['cycles']:,} | {stats['decode_cycles']:,} "
-                f"| {stats['hidden_decode_cycles']:,} |",
-                flush=True,
-            )
+        config = get_config(args.config)
+        print(row(read_tosa(path), name, config, engines, args.on, args.check), flush=True)
 
 
 if __name__ == "__main__":
