@@ -288,7 +288,7 @@ def _clear(initializer: Any) -> None:
 def _fill(initializer: Any, values: np.ndarray) -> None:
     """Store values in the TensorProto's own type; raises NnrError when shape or type cannot hold them."""
     known = load_onnx_package().helper.get_all_tensor_dtypes()
-    dtype = np.dtype(object)
+    dtype: np.dtype[Any] = np.dtype(object)
     if initializer.data_type in known:
         dtype = np.dtype(load_onnx_package().helper.tensor_dtype_to_np_dtype(initializer.data_type))
     if dtype.kind not in "biuf" and dtype.name != "bfloat16":
