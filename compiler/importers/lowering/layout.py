@@ -22,11 +22,18 @@ def channels_first(low: Lowering, x: str) -> str:
 
 
 def extend(low: Lowering, x: str, pads: Sequence[tuple[int, int]], mode: PadMode) -> str:
-    """Adds copies of elements before and after each axis; negative amounts cut off what then stands there."""
+    """Adds copies of elements before and after each axis; negative amounts cut off what then stands there.
+
+    Only `wrap` cuts first: it repeats what is left, as PyTorch's circular padding and ONNX Runtime do.
+    """
     for axis, (before, after) in enumerate(pads):
-        if before or after:
-            around = (max(before, 0), max(after, 0))
-            low.make_room((low.shape(x)[axis] + sum(around),), np.int64)
-            indices = np.pad(np.arange(low.shape(x)[axis]), around, mode=mode)
-            x = low.take(x, axis, indices[max(-before, 0) : len(indices) - max(-after, 0)])
+        if not before and not after:
+            continue
+        size = low.shape(x)[axis]
+        low.make_room((size + max(before, 0) + max(after, 0),), np.int64)
+        indices, cut = np.arange(size), slice(max(-before, 0), None if after >= 0 else after)
+        if mode == "wrap":
+            indices, cut = indices[cut], slice(None)
+        indices = np.pad(indices, (max(before, 0), max(after, 0)), mode=mode)
+        x = low.take(x, axis, indices[cut])
     return x

@@ -72,8 +72,9 @@ def conv_transpose(node: Node) -> Value:
         if wanted or mode.startswith("SAME"):
             target = wanted[len(wanted) - rank + i] if wanted else size * window.stride
             total = full - target
-            small = total // 2
-            before = small if mode == "SAME_UPPER" else total - small
+            # A result that is larger than the windows reach gets its zeros at the end.
+            small = max(total, 0) // 2
+            before = small if mode == "SAME_UPPER" else max(total, 0) - small
             after = total - before
         elif mode == "VALID":
             before = after = 0

@@ -62,7 +62,7 @@ def unsqueeze(node: Node) -> Value:
     """Inserts axes of one element; positions count in the result."""
     axes = node.ints(1, "axes") or []
     return node.out_raw(
-        node.low.reshape(node.raw(), np.expand_dims(np.empty(node.shape()), tuple(axes)).shape)
+        node.low.reshape(node.raw(), np.expand_dims(np.broadcast_to(0, node.shape()), tuple(axes)).shape)
     )
 
 

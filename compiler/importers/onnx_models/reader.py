@@ -262,7 +262,7 @@ def _check_node(onnx: Any, node: Any, opset: int) -> None:
         if attribute.name == "num_outputs" and attribute.i != len(node.output):
             raise ModelError(f"{label}: num_outputs is {attribute.i}, and it has {len(node.output)} outputs")
         wanted = schema.attributes[attribute.name].type
-        if attribute.type and attribute.type != int(getattr(wanted, "value", wanted)):
+        if attribute.type != int(getattr(wanted, "value", wanted)):
             raise ModelError(f"{label}: attribute {attribute.name!r} must be of type {wanted}")
     for name, description in schema.attributes.items():
         if description.required and name not in given:

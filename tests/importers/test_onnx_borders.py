@@ -1,0 +1,69 @@
+"""Attributes of windows and borders that contradict a naive reading: the numbers are ONNX Runtime's."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tosaic.compiler.importers.onnx_models import import_onnx
+from tosaic.compiler.ir.errors import ModelError
+from tosaic.sim.golden import evaluate
+
+RANDOM = np.random.default_rng(5)
+
+
+def model(op, shape, constants, **attributes):
+    graph = helper.make_graph(
+        [helper.make_node(op, ["x", *constants], ["y"], **attributes)],
+        "test",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_empty_tensor_value_info("y")],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+
+
+def weights(*shape):
+    return {"w": RANDOM.standard_normal(shape).astype(np.float32)}
+
+
+def pads(*amounts):
+    return {"pads": np.array(amounts, np.int64)}
+
+
+CASES = {
+    "wrap repeats what a cut has left": ("Pad", [5, 6], pads(1, 2, 2, -1), {"mode": "wrap"}),
+    "wrap more than once": ("Pad", [3], pads(4, 7), {"mode": "wrap"}),
+    "reflect reaches what is cut": ("Pad", [5, 6], pads(1, 2, 2, -1), {"mode": "reflect"}),
+    "edge is copied before the cut": ("Pad", [5, 6], pads(-1, 2, 2, -1), {"mode": "edge"}),
+    "a result beyond the windows": (
+        "ConvTranspose", [1, 2, 5], weights(2, 3, 2), {"strides": [3], "output_shape": [16]},
+    ),
+    "a result beyond the windows, padded upwards": (
+        "ConvTranspose", [1, 2, 5], weights(2, 3, 1), {"strides": [3], "output_shape": [15], "auto_pad": "SAME_UPPER"},
+    ),
+    "a result within the windows": (
+        "ConvTranspose", [1, 2, 5], weights(2, 3, 4), {"strides": [3], "output_shape": [13]},
+    ),
+    "strides beyond the kernel": (
+        "Conv", [1, 2, 6], weights(3, 2, 1), {"strides": [2], "auto_pad": "SAME_UPPER"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_as_onnx_runtime(case):
+    op, shape, constants, attributes = CASES[case]
+    given = model(op, shape, constants, **attributes)
+    x = RANDOM.standard_normal(shape).astype(np.float32)
+    session = onnxruntime.InferenceSession(given.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(
+        evaluate(import_onnx(given), {"x": x})["y"], session.run(None, {"x": x})[0], rtol=1e-5, atol=1e-6
+    )
+
+
+def test_an_attribute_without_a_type():
+    given = model("ConvTranspose", [1, 2, 5], weights(2, 3, 2), auto_pad="SAME_UPPER")
+    given.graph.node[0].attribute[0].ClearField("type")
+    with pytest.raises(ModelError, match="'y': attribute 'auto_pad' must be of type"):
+        import_onnx(given)
