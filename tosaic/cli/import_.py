@@ -17,7 +17,9 @@ from tosaic.driver.models import open_with_encodings
 def import_(
     source: Annotated[
         str,
-        typer.Argument(metavar="SRC", help="An .onnx, .mlmodel or .nnr model, or an NNEF folder or archive."),
+        typer.Argument(
+            metavar="SRC", help="An .onnx, .mlmodel, .tflite or .nnr model, or an NNEF folder or archive."
+        ),
     ],
     output: Annotated[
         pathlib.Path, typer.Option("-o", "--output", metavar="OUT.tosa", help="The TOSA file.")

@@ -18,7 +18,9 @@ from tosaic.driver.session import NodeArg, Session
 def run(
     model: Annotated[
         str,
-        typer.Argument(help="A .tosa model, one to import (.onnx, .mlmodel, NNEF, .nnr), or a .tsc program."),
+        typer.Argument(
+            help="A .tosa model, one to import (.onnx, .mlmodel, .tflite, NNEF, .nnr), or a .tsc program."
+        ),
     ],
     inputs: Annotated[list[str] | None, typer.Option("-i", "--input", metavar="NAME=FILE.npy")] = None,
     output: Annotated[
