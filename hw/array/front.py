@@ -45,9 +45,11 @@ class Front(wiring.Component):
         job = Signal(Job(), reset_less=True)
         pending, checked = Signal(), Signal()
         handed, done = Signal(3), Signal(3)
-        word, taken = self.commands.payload, Signal()
+        # A WAIT is ready with its tokens, late in the cycle. Nothing else may wait for that: `taken` and `put_aside` are
+        # of the other commands.
+        word, taken, put_aside = self.commands.payload, Signal(), Signal()
         m.d.comb += [
-            taken.eq(self.commands.valid & self.commands.ready),
+            taken.eq(self.commands.valid & ~pending),
             self.jobs.payload.eq(job),
             self.jobs.valid.eq(checked),
         ]
@@ -122,12 +124,15 @@ class Front(wiring.Component):
         signal = data.View(layout(Opcode.ARRAY_SIGNAL), word)
         head = data.View(data.StructLayout({"semaphore": 4, "count": 8, "after": 3}), signals.r_data)
         is_signal = Signal()
-        m.d.comb += is_signal.eq(word[:8] == Opcode.ARRAY_SIGNAL)
+        m.d.comb += [
+            is_signal.eq(word[:8] == Opcode.ARRAY_SIGNAL),
+            put_aside.eq(signals.w_rdy & ~(pending & ~checked)),
+        ]
         with m.If(is_signal):
-            m.d.comb += self.commands.ready.eq(signals.w_rdy & ~(pending & ~checked))
+            m.d.comb += self.commands.ready.eq(put_aside)
         m.d.comb += [
             signals.w_data.eq(Cat(signal.semaphore, signal.count, handed)),
-            signals.w_en.eq(is_signal & taken),
+            signals.w_en.eq(is_signal & self.commands.valid & put_aside),
             signals.r_en.eq(self.tokens.signal),
             self.tokens.signal.eq(signals.r_rdy & ~(done - head.after)[2]),
             self.tokens.signal_semaphore.eq(Mux(self.tokens.signal, head.semaphore, 0)),

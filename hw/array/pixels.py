@@ -11,12 +11,12 @@ from .layouts import COLUMN_BITS, LINE_BITS, fields
 
 class Pixel(data.StructLayout):
     """Where a pixel's window begins: `column` (xb0), `line` (iy0), `base` (AM address minus `column`), and
-    the pixels left in its pixel row, this one included."""
+    the pixels `left` in its pixel row, this one included (`wrap`: it is the last one)."""
 
     def __init__(self, config: Config):
         address_bits = (config.am_bytes - 1).bit_length()
         super().__init__(
-            {"column": signed(COLUMN_BITS), "line": signed(LINE_BITS), "base": address_bits, "left": 16}
+            {"column": signed(COLUMN_BITS), "line": signed(LINE_BITS), "base": address_bits, "left": 16, "wrap": 1}
         )
 
 
@@ -25,7 +25,8 @@ class Pixels(wiring.Component):
 
     load: begin at pixel 0 (taken at the clock edge) of `first_input` and `first_window`.
     window: the configuration held while running.
-    advance: the slot is taken; `move` to the next pixel, then `set_mark` there or `go_back` to the mark.
+    set_mark: mark the current pixel.
+    advance: the slot is taken; `move` to the next pixel, or `go_back` to the mark.
     pixel: the current pixel.
     """
 
@@ -47,33 +48,32 @@ class Pixels(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        window = self.window
+        window, first = self.window, self.first_window
         pixel, mark = (Signal(Pixel(self._config), reset_less=True, name=n) for n in ("current", "mark"))
-        following, first = (Signal(Pixel(self._config), name=n) for n in ("following", "first"))
-        wrap = Signal()
-        m.d.comb += [
-            self.pixel.eq(pixel),
-            wrap.eq(pixel.left == 1),
-            following.eq(pixel),
-            first.column.eq(self.first_window.x_start),
-            first.line.eq(self.first_window.y_start),
-            first.base.eq(self.first_input.address - self.first_window.x_start),
-            first.left.eq(self.first_window.width),
-        ]
-        with m.If(self.move):
-            m.d.comb += [
-                following.column.eq(Mux(wrap, window.x_start, pixel.column + window.x_step)),
-                following.left.eq(Mux(wrap, window.width, pixel.left - 1)),
-            ]
-            with m.If(wrap):
-                m.d.comb += [
-                    following.line.eq(pixel.line + window.y_step),
-                    following.base.eq(pixel.base + window.y_step_bytes),
-                ]
-        with m.If(self.advance):
-            m.d.sync += pixel.eq(Mux(self.go_back, mark, following))
-            with m.If(self.set_mark):
-                m.d.sync += mark.eq(following)
+        single = Signal(reset_less=True)  # rows of one pixel
+        m.d.comb += self.pixel.eq(pixel)
         with m.If(self.load):
-            m.d.sync += [pixel.eq(first), mark.eq(first)]
+            m.d.sync += [
+                pixel.column.eq(first.x_start),
+                pixel.line.eq(first.y_start),
+                pixel.base.eq(self.first_input.address - first.x_start),
+                pixel.left.eq(first.width),
+                pixel.wrap.eq(first.width == 1),
+                single.eq(first.width == 1),
+            ]
+        with m.Elif(self.advance & self.go_back):
+            m.d.sync += pixel.eq(mark)
+        with m.Elif(self.advance & self.move):
+            m.d.sync += [
+                pixel.column.eq(Mux(pixel.wrap, window.x_start, pixel.column + window.x_step)),
+                pixel.left.eq(Mux(pixel.wrap, window.width, pixel.left - 1)),
+                pixel.wrap.eq(Mux(pixel.wrap, single, pixel.left == 2)),
+            ]
+            with m.If(pixel.wrap):
+                m.d.sync += [
+                    pixel.line.eq(pixel.line + window.y_step),
+                    pixel.base.eq(pixel.base + window.y_step_bytes),
+                ]
+        with m.If(self.set_mark):
+            m.d.sync += mark.eq(pixel)
         return m

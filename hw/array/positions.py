@@ -1,6 +1,6 @@
 """Which advances of the depthwise mode end in an output."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -25,38 +25,53 @@ class Positions(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        running = self.running
-        skip, column = Signal(24, reset_less=True), Signal(16, reset_less=True)
-        x_wait, x_left = Signal(6, reset_less=True), Signal(16, reset_less=True)
-        y_wait, y_left = Signal(6, reset_less=True), Signal(16, reset_less=True)
-        x_due, y_due = Signal(), Signal()
+        running, first = self.running, self.first
+        # All count down to 1. A bit beside each tells where it stands, so that no comparison is on the way.
+        skip, skipped = Signal(24, reset_less=True), Signal(reset_less=True)
+        column, line_end, short_line = Signal(16, reset_less=True), Signal(), Signal()
+        x_wait, x_left, x_some = Signal(6, reset_less=True), Signal(16, reset_less=True), Signal()
+        y_wait, y_left, y_some = Signal(6, reset_less=True), Signal(16, reset_less=True), Signal()
+        x_due, y_due, any_x = Signal(), Signal(), Signal()
         m.d.comb += [
-            x_due.eq((x_wait == 0) & x_left.any()),
-            y_due.eq((y_wait == 0) & y_left.any()),
-            self.output.eq((skip == 0) & x_due & y_due),
+            x_due.eq(x_wait == 1),
+            y_due.eq(y_wait == 1),
+            self.output.eq(skipped & x_due & x_some & y_due & y_some),
         ]
         with m.If(self.advance):
-            with m.If(skip != 0):
-                m.d.sync += skip.eq(skip - 1)
-            with m.Elif(column == running.line - 1):
-                m.d.sync += [column.eq(0), x_wait.eq(0), x_left.eq(running.out_width)]
-                with m.If(y_wait == 0):
-                    m.d.sync += [y_wait.eq(running.y_stride - 1), y_left.eq(y_left - y_due)]
-                with m.Else():
-                    m.d.sync += y_wait.eq(y_wait - 1)
+            with m.If(~skipped):
+                m.d.sync += [skip.eq(skip - 1), skipped.eq(skip == 1)]
+            with m.Elif(line_end):
+                m.d.sync += [
+                    column.eq(running.line),
+                    line_end.eq(short_line),
+                    x_wait.eq(1),
+                    x_left.eq(running.out_width),
+                    x_some.eq(any_x),
+                    y_wait.eq(Mux(y_due, running.y_stride, y_wait - 1)),
+                ]
+                with m.If(y_due & y_some):
+                    m.d.sync += [y_left.eq(y_left - 1), y_some.eq(y_left != 1)]
             with m.Else():
-                m.d.sync += column.eq(column + 1)
-                with m.If(x_wait == 0):
-                    m.d.sync += [x_wait.eq(running.x_stride - 1), x_left.eq(x_left - x_due)]
-                with m.Else():
-                    m.d.sync += x_wait.eq(x_wait - 1)
+                m.d.sync += [
+                    column.eq(column - 1),
+                    line_end.eq(column == 2),
+                    x_wait.eq(Mux(x_due, running.x_stride, x_wait - 1)),
+                ]
+                with m.If(x_due & x_some):
+                    m.d.sync += [x_left.eq(x_left - 1), x_some.eq(x_left != 1)]
         with m.If(self.load):
             m.d.sync += [
-                skip.eq(self.first.skip),
-                column.eq(0),
-                x_wait.eq(0),
-                y_wait.eq(0),
-                x_left.eq(self.first.out_width),
-                y_left.eq(self.first.out_height),
+                skip.eq(first.skip),
+                skipped.eq(first.skip == 0),
+                column.eq(first.line),
+                line_end.eq(first.line == 1),
+                short_line.eq(first.line == 1),
+                x_wait.eq(1),
+                y_wait.eq(1),
+                x_left.eq(first.out_width),
+                y_left.eq(first.out_height),
+                x_some.eq(first.out_width.any()),
+                any_x.eq(first.out_width.any()),
+                y_some.eq(first.out_height.any()),
             ]
         return m

@@ -14,8 +14,8 @@ class Steps(wiring.Component):
 
     load: begin at step 0 (taken at the clock edge).
     kernel: the configuration held while running.
-    advance: go to the next step; after the last one to step 0.
-    last: this is the last step.
+    advance: go to the next step; after the last one to step 0. Not in the three cycles after `load` or `advance`.
+    last: this is the last step (from the second cycle of the step on).
     column, line, base: what the step adds to a pixel's byte position, image row and (address - byte
     position).
     """
@@ -38,40 +38,43 @@ class Steps(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         kernel = self.kernel
+        # Counted from 1. A step has at least four slots: what follows from the counters has registers of its own.
         ky, run = Signal(13, reset_less=True), Signal(13, reset_less=True)
         chunk = Signal(16, reset_less=True)
-        column, run_column = (
-            Signal(signed(COLUMN_BITS), reset_less=True, name=name) for name in ("step_column", "run_column")
+        column, run_column, next_run_column = (
+            Signal(signed(COLUMN_BITS), reset_less=True, name=name)
+            for name in ("step_column", "run_column", "next_run_column")
         )
         line, base = Signal.like(self.line, reset_less=True), Signal.like(self.base, reset_less=True)
-        next_run_column = Signal(signed(COLUMN_BITS))
-        last_ky, last_run, last_chunk = Signal(), Signal(), Signal()
+        last_ky, last_run, last_chunk = (
+            Signal(reset_less=True, name=name) for name in ("last_ky", "last_run", "last_chunk")
+        )
+        m.d.sync += [
+            last_ky.eq(ky == kernel.ky_count),
+            last_run.eq(run == kernel.run_count),
+            last_chunk.eq(chunk == kernel.chunks),
+            next_run_column.eq(Mux(last_run, 0, run_column + kernel.run_step)),
+        ]
         m.d.comb += [
             self.column.eq(column),
             self.line.eq(line),
             self.base.eq(base),
-            last_ky.eq(ky == kernel.ky_count - 1),
-            last_run.eq(run == kernel.run_count - 1),
-            last_chunk.eq(chunk == kernel.chunks - 1),
             self.last.eq(last_ky & last_run & last_chunk),
-            next_run_column.eq(Mux(last_run, 0, run_column + kernel.run_step)),
         ]
         with m.If(self.advance):
-            with m.If(~last_chunk):
-                m.d.sync += [chunk.eq(chunk + 1), column.eq(column + self._word_bytes)]
-            with m.Else():
-                m.d.sync += [
-                    chunk.eq(0),
-                    run.eq(Mux(last_run, 0, run + 1)),
-                    run_column.eq(next_run_column),
-                    column.eq(next_run_column),
-                ]
+            m.d.sync += [
+                chunk.eq(Mux(last_chunk, 1, chunk + 1)),
+                column.eq(Mux(last_chunk, next_run_column, column + self._word_bytes)),
+            ]
+            with m.If(last_chunk):
+                m.d.sync += [run.eq(Mux(last_run, 1, run + 1)), run_column.eq(next_run_column)]
                 with m.If(last_run):
                     m.d.sync += [
-                        ky.eq(Mux(last_ky, 0, ky + 1)),
+                        ky.eq(Mux(last_ky, 1, ky + 1)),
                         line.eq(Mux(last_ky, 0, line + kernel.ky_step)),
                         base.eq(Mux(last_ky, 0, base + kernel.ky_step_bytes)),
                     ]
         with m.If(self.load):
-            m.d.sync += [register.eq(0) for register in (ky, run, chunk, run_column, column, line, base)]
+            m.d.sync += [register.eq(1) for register in (ky, run, chunk)]
+            m.d.sync += [register.eq(0) for register in (run_column, column, line, base)]
         return m
