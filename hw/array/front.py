@@ -45,8 +45,8 @@ class Front(wiring.Component):
         job = Signal(Job(), reset_less=True)
         pending, checked = Signal(), Signal()
         handed, done = Signal(3), Signal(3)
-        # A WAIT is ready with its tokens, late in the cycle. Nothing else may wait for that: `taken` and `put_aside` are
-        # of the other commands.
+        # A WAIT is ready with its tokens, late in the cycle. Nothing else may wait for that: `taken` and `put_aside`
+        # are of the other commands.
         word, taken, put_aside = self.commands.payload, Signal(), Signal()
         m.d.comb += [
             taken.eq(self.commands.valid & ~pending),

@@ -16,7 +16,13 @@ class Pixel(data.StructLayout):
     def __init__(self, config: Config):
         address_bits = (config.am_bytes - 1).bit_length()
         super().__init__(
-            {"column": signed(COLUMN_BITS), "line": signed(LINE_BITS), "base": address_bits, "left": 16, "wrap": 1}
+            {
+                "column": signed(COLUMN_BITS),
+                "line": signed(LINE_BITS),
+                "base": address_bits,
+                "left": 16,
+                "wrap": 1,
+            }
         )
 
 

@@ -1,8 +1,10 @@
 """The activation memory: banks, arbitration and the rotation of unaligned accesses."""
 
 import dataclasses
+from functools import reduce
+from operator import or_
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In
 from amaranth.utils import exact_log2
@@ -97,21 +99,26 @@ class ActivationMemory(wiring.Component):
         odd_pair = Signal(pair_bits, name=f"{name}_odd_pair")
         banks = Signal(config.am_banks, name=f"{name}_banks")
         m.d.comb += [even_pair.eq(pair + odd), odd_pair.eq(pair)]
-        both = offset.any()
+        # Grants wait for `banks`: so they are not made of the sum. The access ends in the next bank if it is unaligned
+        # and begins in the last word.
+        bank = pair[row_bits:]
+        also = Signal(bank_bits, name=f"{name}_also")
+        two_banks = Signal(name=f"{name}_two_banks")
+        m.d.comb += [also.eq(bank + 1), two_banks.eq(pair[:row_bits].all() & odd & offset.any())]
         if isinstance(port.signature, AmPairRead):
             second_pair = port.second[offset_bits + 1 : offset_bits + 1 + pair_bits]
             with m.If(port.paired):
                 m.d.comb += [
                     even_pair.eq(Mux(odd, second_pair, pair)),
                     odd_pair.eq(Mux(odd, pair, second_pair)),
+                    also.eq(second_pair[row_bits:]),
+                    two_banks.eq(1),
                 ]
-            both = both | port.paired
+        m.d.comb += [
+            banks[index].eq(request & ((bank == index) | (two_banks & (also == index))))
+            for index in range(config.am_banks)
+        ]
         even_bank, odd_bank = even_pair[row_bits:], odd_pair[row_bits:]
-        # Unpaired, only an access that starts in an odd word can end in another bank, and only when it is unaligned.
-        with m.If(request):
-            m.d.comb += banks.bit_select(Mux(odd, odd_bank, even_bank), 1).eq(1)
-            with m.If(both):
-                m.d.comb += banks.bit_select(Mux(odd, even_bank, odd_bank), 1).eq(1)
         return _Access(offset, odd, even_pair[:row_bits], odd_pair[:row_bits], even_bank, odd_bank, banks)
 
     def elaborate(self, platform: object) -> Module:
@@ -182,7 +189,7 @@ class ActivationMemory(wiring.Component):
         even_mask = Signal(word_bytes, name=f"{name}_even_mask")
         odd_mask = Signal(word_bytes, name=f"{name}_odd_mask")
         m.d.comb += [
-            data.eq(Cat(port.data, port.data) >> ((word_bytes - access.offset).as_unsigned() << 3)),
+            data.eq(_rotate_bytes(port.data, (-access.offset)[: len(access.offset)])),
             mask.eq(port.mask << access.offset),
             Cat(even_mask, odd_mask).eq(Mux(access.odd, Cat(mask[word_bytes:], mask[:word_bytes]), mask)),
         ]
@@ -191,32 +198,48 @@ class ActivationMemory(wiring.Component):
     def _rotate_out(
         self, m: Module, port: wiring.PureInterface, access: _Access, words: dict[str, list[Value]], name: str
     ) -> None:
-        """From the memories' registers to the port: first the two words, in order, then the bytes.
+        """From the memories' registers to the port: first every lane's byte, then the rotation.
 
-        Block RAMs answer late in their cycle; so the words are picked before the second register, the bytes after.
+        Block RAMs answer late in their cycle; so the bytes are picked before the second register and rotated after.
+        Lane i of the two words together has the byte of one of them: of the second word below the offset, of the first
+        one from there on.
         """
-        width = 8 * self.config.word_bytes
+        word_bytes, banks = self.config.word_bytes, self.config.am_banks
         granted = Signal(name=f"{name}_granted")
-        first = Signal(1 + len(access.odd_bank), name=f"{name}_first", reset_less=True)
-        second = Signal(1 + len(access.even_bank), name=f"{name}_second", reset_less=True)
+        # Of no use but in the cycle after a grant.
+        from_even = Signal(banks, name=f"{name}_from_even", reset_less=True)
+        from_odd = Signal(banks, name=f"{name}_from_odd", reset_less=True)
+        odd_lanes = Signal(word_bytes, name=f"{name}_odd_lanes", reset_less=True)
         offset = Signal(len(access.offset), name=f"{name}_offset", reset_less=True)
-        pair = Signal(2 * width, name=f"{name}_pair", reset_less=True)
-        pair_offset = Signal(len(access.offset), name=f"{name}_pair_offset", reset_less=True)
-        by_parity_and_bank = Array(
-            word for bank in zip(words["even"], words["odd"], strict=True) for word in bank
+        m.d.sync += [
+            granted.eq(port.grant),
+            from_even.eq(Cat(access.even_bank == index for index in range(banks))),
+            from_odd.eq(Cat(access.odd_bank == index for index in range(banks))),
+            odd_lanes.eq(Cat((access.offset > lane) ^ access.odd for lane in range(word_bytes))),
+            offset.eq(access.offset),
+        ]
+        even, odd = (
+            reduce(or_, (word & chosen[index].replicate(len(word)) for index, word in enumerate(words[half])))
+            for half, chosen in (("even", from_even), ("odd", from_odd))
         )
-        m.d.sync += granted.eq(port.grant)
-        with m.If(port.grant):
-            m.d.sync += [
-                first.eq(Cat(access.odd, Mux(access.odd, access.odd_bank, access.even_bank))),
-                second.eq(Cat(~access.odd, Mux(access.odd, access.even_bank, access.odd_bank))),
-                offset.eq(access.offset),
-            ]
+        lanes = Signal(8 * word_bytes, name=f"{name}_lanes", reset_less=True)
+        rotation = Signal(len(access.offset), name=f"{name}_rotation", reset_less=True)
         with m.If(granted):
-            m.d.sync += [
-                pair.eq(Cat(by_parity_and_bank[first], by_parity_and_bank[second])),
-                pair_offset.eq(offset),
-            ]
-        m.d.comb += port.data.eq(pair >> (pair_offset << 3))
+            m.d.sync += rotation.eq(offset)
+            for lane in range(word_bytes):
+                place = slice(8 * lane, 8 * lane + 8)
+                m.d.sync += lanes[place].eq(Mux(odd_lanes[lane], odd[place], even[place]))
+        m.d.comb += port.data.eq(_rotate_bytes(lanes, rotation))
         if isinstance(port.signature, AmPairRead):
-            m.d.comb += port.second_data.eq(pair[width:])
+            second = Signal(8 * word_bytes, name=f"{name}_second", reset_less=True)
+            with m.If(granted):
+                # Of a pair, which is aligned, all lanes are of the first word.
+                m.d.sync += second.eq(Mux(odd_lanes[-1], even, odd))
+            m.d.comb += port.second_data.eq(second)
+
+
+def _rotate_bytes(word: Value, count: Value) -> Value:
+    """`word` with byte `count` in its lowest byte, and so on around."""
+    for stage, bit in enumerate(count):
+        word = Mux(bit, word.rotate_right(8 << stage), word)
+    return word
