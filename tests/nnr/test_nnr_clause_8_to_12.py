@@ -10,10 +10,12 @@ from onnx import TensorProto, helper, numpy_helper
 from tosaic.hw.nnr_tables import RLPS, TRANSITION
 from tosaic.nnr import (
     NnrError,
+    cabac_decode,
     decode_tensor,
     encode_codebook_tensor,
     encode_float_tensor,
     encode_tensor,
+    jit,
     quantize_codebook,
     quantize_dependent,
     quantize_uniform,
@@ -21,7 +23,7 @@ from tosaic.nnr import (
     write_unit,
 )
 from tosaic.nnr import levels as coded
-from tosaic.nnr.cabac_tables import GREATER, SIG, SIGN, context_count
+from tosaic.nnr.cabac_tables import GREATER, SIG, SIGN, context_count, tables
 from tosaic.nnr.encoder import Settings, encode_model
 from tosaic.nnr.onnx_carriage import decode_onnx, encode_onnx
 from tosaic.nnr.onnx_low_rank import factor_layers
@@ -333,6 +335,24 @@ def test_clause_11_2_4_3_2_2_line_97_state_transition() -> None:
             reached.add((states[0], states[1]))
     assert max(abs(s) for s, _ in reached) <= 121
     assert max(abs(s) for _, s in reached) <= 1923
+    # The codec's own step, bin by bin, on streams that draw a context to both ends.
+    state0, state1 = jit.zeros(1), jit.zeros(1)
+    noise = np.random.default_rng(2).bytes(2000)
+    data = jit.octets(bytes(40) + b"\x7f" * 400 + noise, 2500)
+    interval, offset, position, values = 510, 0, 9, []
+    while position < 8 * 2400:
+        before = (int(state0[0]), int(state1[0]))
+        value, interval, offset, position = cabac_decode.decode_decision(
+            data, state0, state1, tables(), 0, interval, offset, position
+        )
+        sign = 2 * value - 1
+        assert (state0[0], state1[0]) == (
+            before[0] + sign * (TRANSITION[16 + (sign * before[0] >> 3)] >> 5),
+            before[1] + sign * (TRANSITION[16 + (sign * before[1] >> 7)] >> 4),
+        )
+        values.append(value)
+    assert set(values) == {0, 1}
+    assert len(values) > 2000
 
 
 def test_clause_11_2_4_3_3_line_98_renormalisation() -> None:

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import onnx
 import pytest
+from nnr_examples import unit_bytes
 from onnx import TensorProto, helper, numpy_helper
 
 from tosaic.nnr import NnrError, NnrWarning, read_bitstream, write_unit, write_units
@@ -184,6 +185,15 @@ def test_clause_b_4_line_110_unit_in_raw_data() -> None:
     plain = numpy_helper.to_array(initializer(carriage.uncarry(carried), "w"))
     assert plain.shape == FILTER.shape
     assert np.abs(plain - FILTER).max() < 2**-11 * np.abs(FILTER).max()
+    # input_parameters_present_flag 1 with both flags 0 says as little (E-47); NNR_STR may stand in front (E-29).
+    payload = tensor.raw_data[9:]
+    for form in (
+        unit_bytes(5, b"\x09w\0\x20" + payload),
+        write_unit(StartUnit()) + unit_bytes(5, b"\x08w\0\x80" + payload),
+    ):
+        tensor.raw_data = form
+        again = numpy_helper.to_array(initializer(carriage.uncarry(carried), "w"))
+        assert np.array_equal(again, plain)
     for unit, message in (
         (DataUnit(0, ("w",), b"\x7f\x40"), "payload type 0; B.4 allows NNR_PT_FLOAT32"),
         (DataUnit(1, ("w",), b"", (3, 4)), "signals input parameters"),

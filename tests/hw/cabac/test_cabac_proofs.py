@@ -3,7 +3,8 @@
 Combinational parts in one step; registers by induction from the reset state.
 """
 
-from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal
+import pytest
+from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal, signed
 from cabac_models import config_of
 from cabac_proving import prove
 
@@ -13,7 +14,7 @@ from tosaic.hw.cabac.interval import BYPASS_BINS, MAX_SHIFT, Bypass, Decision
 from tosaic.hw.cabac.lookup import lookup
 from tosaic.hw.cabac.window import WINDOW_BITS, BitWindow
 from tosaic.hw.nnr_streams import UNARY_MAX
-from tosaic.hw.nnr_tables import PREFIX_CONTEXTS, RLPS
+from tosaic.hw.nnr_tables import PREFIX_CONTEXTS, RLPS, SHIFT0, SHIFT1, TRANSITION
 
 
 def test_decision_is_the_one_of_the_text(tmp_path):
@@ -77,7 +78,35 @@ def sound(context):
         & (context.state1 <= 1923)
         & (context.mps_is_0 == (mixed < 0))
         & (context.column == Mux(mixed < 0, -high, high))
+        & (context.low0 == context.state0.as_unsigned()[:3].any())
+        & (context.low1 == context.state1.as_unsigned()[:7].any())
     )
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_adaptation_is_the_one_of_the_text(tmp_path, value):
+    """11.2.4.3.2.2, of every context any stream may lead to."""
+    m = Module()
+    m.submodules.dut = dut = Adaptation(value)
+    before, after = dut.before, dut.after
+    m.d.comb += Assume(sound(before))
+    for name, low_bits, shift in (("state0", 3, SHIFT0), ("state1", 7, SHIFT1)):
+        signed_state, place = Signal(signed(13), name=f"{name}_s"), Signal(5, name=f"{name}_i")
+        step = lookup(m, f"text_{name}", [entry >> shift for entry in TRANSITION], 8, place)
+        m.d.comb += [
+            signed_state.eq(before[name] if value else -before[name]),
+            place.eq(16 + (signed_state >> low_bits)),
+            Assert(after[name] == (before[name] + step if value else before[name] - step)),
+        ]
+    mixed = (after.state0 << 4) + after.state1
+    high = mixed >> 7
+    m.d.comb += [
+        Assert(after.mps_is_0 == (mixed < 0)),
+        Assert(after.column == Mux(mixed < 0, -high, high)),
+        Assert(after.low0 == after.state0.as_unsigned()[:3].any()),
+        Assert(after.low1 == after.state1.as_unsigned()[:7].any()),
+    ]
+    prove(m, tmp_path, [before.as_value()])
 
 
 def test_contexts_stay_in_bounds(tmp_path):
