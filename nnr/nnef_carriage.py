@@ -4,6 +4,7 @@ import math
 import pathlib
 import struct
 import warnings
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -224,8 +225,13 @@ def decode_to_folder(data: bytes, folder: pathlib.Path) -> None:
     write_carried_model(read_bitstream(data), folder)
 
 
-def write_carried_model(found: Bitstream, folder: pathlib.Path) -> None:
-    """Write the NNEF folder that a bitstream carries. Raises NnrError without an NNEF topology, and on damage."""
+def write_carried_model(
+    found: Bitstream, folder: pathlib.Path, shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> None:
+    """Write the NNEF folder that a bitstream carries. Raises NnrError without an NNEF topology, and on damage.
+
+    shapes: by label, where the units signal none.
+    """
     if found.topology is None or found.topology.storage_format is not StorageFormat.NNEF:
         raise NnrError("the NNR bitstream carries no NNEF topology")
     quantization = None
@@ -233,5 +239,9 @@ def write_carried_model(found: Bitstream, folder: pathlib.Path) -> None:
         if found.quantization.storage_format is not StorageFormat.NNEF:
             raise NnrError("the NNR bitstream's topology is NNEF, its quantization information is not")
         quantization = found.quantization.data.decode()
-    tensors = {label: tensor.decode() for tensor in found.tensors for label in tensor.unit.ref_ids}
+    tensors = {
+        label: tensor.decode((shapes or {}).get(label))
+        for tensor in found.tensors
+        for label in tensor.unit.ref_ids
+    }
     write_folder(folder, found.topology.data.decode(), quantization, tensors)

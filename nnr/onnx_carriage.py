@@ -113,6 +113,17 @@ def carried_model(found: Bitstream) -> Any:
     return model
 
 
+def stated_shapes(topology: bytes) -> dict[str, tuple[int, ...]]:
+    """Shapes by name of what an ONNX topology calls an initializer, or an input or value of known shape."""
+    graph = _parsed(load_onnx_package().ModelProto(), topology, "topology is not an ONNX model").graph
+    shapes = {}
+    for info in (*graph.value_info, *graph.input):
+        sizes = info.type.tensor_type.shape.dim
+        if all(size.HasField("dim_value") for size in sizes):
+            shapes[info.name] = tuple(size.dim_value for size in sizes)
+    return shapes | {initializer.name: tuple(initializer.dims) for initializer in graph.initializer}
+
+
 def _new_initializer(graph: Any, name: str, tensor: CodedTensor) -> Any:
     """An initializer without values, for a tensor that the topology only names as a node's input."""
     onnx = load_onnx_package()

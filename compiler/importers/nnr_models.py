@@ -47,10 +47,37 @@ def _import(
     from tosaic.nnr.nnef_carriage import write_carried_model
 
     with tempfile.TemporaryDirectory() as folder:
-        write_carried_model(found, pathlib.Path(folder))
+        write_carried_model(found, pathlib.Path(folder), stated_shapes(found))
         try:
             return import_nnef(pathlib.Path(folder), shapes, survey)
         except (ModelError, UnsupportedError) as error:
             # The user knows the bitstream, not the folder.
             error.args = (str(error).replace(folder, str(path)),)
             raise
+
+
+def stated_shapes(found: Bitstream) -> dict[str, tuple[int, ...]]:
+    """Shapes that the topology states, by ref_id, for a bitstream with tensors whose units signal none (E-35).
+
+    Empty if all do. NNEF labels are as in the units. Raises ModelError on an NNEF topology that breaks a rule.
+    """
+    names = [
+        name
+        for tensor in found.tensors
+        if tensor.unit.tensor_dimensions is None
+        for name in tensor.unit.ref_ids
+    ]
+    if not names or found.topology is None:
+        return {}
+    if found.topology.storage_format is StorageFormat.ONNX:
+        from tosaic.nnr.onnx_carriage import stated_shapes as onnx_shapes
+
+        return onnx_shapes(found.topology.data)
+    from tosaic.compiler.importers.nnef.document import expand_document
+
+    # Labels are compared without regard to case.
+    variables = {
+        label.lower(): values[0].shape
+        for label, values in expand_document(found.topology.data.decode()).variables.items()
+    }
+    return {name: variables[name.lower()] for name in names if name.lower() in variables}

@@ -14,9 +14,17 @@ from tosaic.compiler.importers import import_model
 from tosaic.compiler.importers.onnx_models import import_onnx
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.ir.errors import Error
-from tosaic.nnr import NnrError, NnrWarning, nnef_carriage, onnx_carriage, read_bitstream, write_unit
+from tosaic.nnr import (
+    NnrError,
+    NnrWarning,
+    nnef_carriage,
+    onnx_carriage,
+    read_bitstream,
+    write_unit,
+    write_units,
+)
 from tosaic.nnr.encoder import Settings
-from tosaic.nnr.units import StartUnit
+from tosaic.nnr.units import DataUnit, StartUnit, TopologyUnit
 
 RNG = np.random.default_rng(4)
 FILTER = RNG.normal(size=(3, 4)).astype(np.float32)
@@ -150,6 +158,45 @@ def test_a_quantized_model_with_nnr_filters_compiles_as_the_decoded_one(tmp_path
         output = ("-o", tmp_path / f"{name}.tprog")
         assert call(monkeypatch, "compile", tmp_path / f"{name}.onnx", *output) == 0
     assert (tmp_path / "m.tprog").read_bytes() == (tmp_path / "c.tprog").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["onnx", "nnef"])
+def test_dimensions_may_come_from_the_topology_alone(kind: str, tmp_path, monkeypatch, capsys) -> None:
+    """Units without tensor_dimensions (E-35): run, decode and inspect take the shapes that the topology states."""
+    if kind == "onnx":
+        onnx.save(product(), tmp_path / "m.onnx")
+        names, source, back = ["w"], tmp_path / "m.onnx", "back.onnx"
+    else:
+        nnef_carriage.write_folder(tmp_path / "m", NNEF, None, {"fc/w": FILTER, "b": BIAS})
+        names, source, back = ["b", "fc/w"], tmp_path / "m", "back"
+    assert call(monkeypatch, "nnr", "encode", source, "-o", tmp_path / "all.nnr") == 0
+    units = [placed.unit for placed in read_bitstream((tmp_path / "all.nnr").read_bytes()).units]
+    silent = [
+        dataclasses.replace(unit, tensor_dimensions=None) if isinstance(unit, DataUnit) else unit
+        for unit in units
+    ]
+    (tmp_path / "m.nnr").write_bytes(write_units(silent))
+    capsys.readouterr()
+    assert call(monkeypatch, "nnr", "inspect", tmp_path / "m.nnr") == 0
+    listed = capsys.readouterr().out
+    assert ("w [16, 16]" if kind == "onnx" else "fc/w [3, 4]") in listed
+    for output in (back, "back.npz"):
+        assert call(monkeypatch, "nnr", "decode", tmp_path / "m.nnr", "-o", tmp_path / output) == 0
+    with np.load(tmp_path / "back.npz") as archive:
+        assert sorted(archive) == names
+    plain = import_model(source)
+    same(import_model(tmp_path / "m.nnr"), plain)
+    same(import_model(tmp_path / back), plain)
+    broken = [
+        dataclasses.replace(unit, data=b"nothing") if isinstance(unit, TopologyUnit) else unit
+        for unit in silent
+    ]
+    (tmp_path / "broken.nnr").write_bytes(write_units(broken))
+    capsys.readouterr()
+    assert call(monkeypatch, "nnr", "inspect", tmp_path / "broken.nnr") == 1
+    told = capsys.readouterr()
+    assert "cannot be decoded" in told.out
+    assert "signals no tensor_dimensions: they must be given" in told.err
 
 
 def test_other_ref_ids_are_told(tmp_path: pathlib.Path) -> None:

@@ -12,7 +12,8 @@ import typer
 from tosaic.cli import options
 from tosaic.cli.files import check_file, writing
 from tosaic.cli.nnr_listing import print_tensors, print_units
-from tosaic.compiler.ir.errors import InputError
+from tosaic.compiler.importers.nnr_models import stated_shapes
+from tosaic.compiler.ir.errors import Error, InputError
 from tosaic.nnr import Bitstream, CodedTensor, NnrError, read_bitstream
 from tosaic.nnr.encoder import METHODS, Settings, encodable, encode_model
 from tosaic.nnr.units import StorageFormat
@@ -181,9 +182,11 @@ def decode(
 def _decode_bitstream(source: pathlib.Path, output: pathlib.Path) -> int:
     found = _read(source)
     if output.suffix == ".npz":
-        _write_npz(
-            output, {name: tensor.decode() for tensor in found.tensors for name in tensor.unit.ref_ids}
-        )
+        shapes = stated_shapes(found)
+        decoded = {
+            name: tensor.decode(shapes.get(name)) for tensor in found.tensors for name in tensor.unit.ref_ids
+        }
+        _write_npz(output, decoded)
     elif output.suffix == ".onnx":
         from tosaic.nnr import onnx_carriage
 
@@ -194,7 +197,7 @@ def _decode_bitstream(source: pathlib.Path, output: pathlib.Path) -> int:
         from tosaic.nnr import nnef_carriage
 
         with writing(output):
-            nnef_carriage.write_carried_model(found, output)
+            nnef_carriage.write_carried_model(found, output, stated_shapes(found))
     else:
         raise InputError(f"{source} carries no NNEF topology: name a .npz file, or .onnx if it carries ONNX")
     return len(found.tensors)
@@ -255,7 +258,12 @@ def inspect(
         found = _read(source)
         print_units(found)
         print()
-        tensors = [(tensor, None) for tensor in found.tensors]
+        try:
+            shapes = stated_shapes(found)
+        except Error:
+            # The tensors it was needed for are listed as what cannot be decoded.
+            shapes = {}
+        tensors = [(tensor, shapes.get(tensor.name)) for tensor in found.tensors]
     damaged = print_tensors(tensors)
     if damaged:
         raise NnrError(f"{source}: {len(damaged)} of {len(tensors)} tensors: {damaged[0]}")
