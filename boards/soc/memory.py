@@ -20,10 +20,11 @@ class OnChipMemory(wiring.Component):
     Ports:
         `read`, `write`: INCR bursts of full-width beats, one burst of each at a time; a beat per cycle, the first one
             two cycles after its address. Beats outside the memory are answered DECERR.
-        `host`: goes before `read` and `write`. It takes the cycle of its access and the one of the answer.
+        `host`: goes before `read` and `write`. Its access comes a cycle after its request, the answer in the next.
 
-    The memory does one read and one write per cycle; a read that meets a write of the same word returns undefined
-    bytes. The reset leaves the contents alone.
+    The memory does one read and one write per cycle. Writes have a register before them, for the blocks lie all
+    over the device: they are in the memory one cycle after they are taken, before their answer can be seen. A read
+    that meets a write of the same word then returns undefined bytes. The reset leaves the contents alone.
     """
 
     def __init__(self, config: Config, *, memory_bytes: int, base: int = 0):
@@ -50,7 +51,7 @@ class OnChipMemory(wiring.Component):
         read, write, host = self.read, self.write, self.host
 
         host_lane, host_inside = host.address[:lane_bits], Signal()
-        host_read, host_write = Signal(), Signal()
+        host_asks, host_read, host_write = Signal(), Signal(), Signal()
         read_address, write_address = Signal(32), Signal(32)
         left = Signal(8)
         reading, free, issue = Signal(), Signal(), Signal()
@@ -59,8 +60,8 @@ class OnChipMemory(wiring.Component):
         read_inside, write_inside = Signal(), Signal()
         m.d.comb += [
             host_inside.eq(self._inside(host.address)),
-            host_read.eq(host.request & ~host.write & ~host.done & free),
-            host_write.eq(host.request & host.write & ~host.done),
+            host_read.eq(host_asks & ~host.write & ~host.done & free),
+            host_write.eq(host_asks & host.write & ~host.done),
             free.eq(~read.rvalid | read.rready),
             read_inside.eq(self._inside(read_address)),
             write_inside.eq(self._inside(write_address)),
@@ -88,12 +89,13 @@ class OnChipMemory(wiring.Component):
             reader.addr.eq(read_word),
             reader.en.eq(host_read | issue),
             read_data.eq(reader.data),
-            writer.addr.eq(write_word),
-            writer.data.eq(write_data),
-            writer.en.eq(write_mask),
         ]
 
         m.d.sync += [
+            writer.addr.eq(write_word),
+            writer.data.eq(write_data),
+            writer.en.eq(write_mask),
+            host_asks.eq(host.request & ~host.done),
             host.done.eq(host_read | host_write),
             host.error.eq(~host_inside),
             answered_lane.eq(host_lane),

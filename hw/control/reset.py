@@ -18,8 +18,8 @@ class SoftReset(wiring.Component):
         `bus_idle`: no transaction is outstanding.
         `resetting`: from the cycle after the request until the reset is done.
         `stop`: the bus managers begin no transaction.
-        `reset`: the machine's reset, one cycle long, after at least SETTLE_CYCLES; without `bus_idle` after
-            drain_limit_cycles.
+        `reset`: the machine's reset, a register (it goes everywhere), one cycle long, after at least SETTLE_CYCLES;
+            without `bus_idle` after drain_limit_cycles.
     """
 
     def __init__(self, drain_limit_cycles: int = DRAIN_LIMIT_CYCLES):
@@ -33,12 +33,13 @@ class SoftReset(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         cycles = Signal(range(self.drain_limit_cycles))
-        m.d.comb += [
-            self.stop.eq(self.resetting),
-            self.reset.eq(
-                self.resetting
-                & ((cycles >= SETTLE_CYCLES - 1) & self.bus_idle | (cycles == self.drain_limit_cycles - 1))
-            ),
+        idle, settled, given_up = Signal(), Signal(), Signal()
+        m.d.comb += self.stop.eq(self.resetting)
+        m.d.sync += [
+            idle.eq(self.bus_idle),
+            settled.eq(cycles >= SETTLE_CYCLES - 3),
+            given_up.eq(cycles == self.drain_limit_cycles - 3),
+            self.reset.eq(self.resetting & ~self.reset & (settled & idle | given_up)),
         ]
         with m.If(self.reset):
             m.d.sync += [self.resetting.eq(0), cycles.eq(0)]
