@@ -47,11 +47,7 @@ NO_LOWERING_YET = {
     "ReverseSequence": "gathers with computed indices",
     "RoiAlign": "run-time sampling",
     "Scan": "unrolled in time",
-    "Scatter": "scatters",
-    "ScatterElements": "scatters",
-    "ScatterND": "scatters",
     "TensorScatter": "scatters",
-    "TopK": "repeated ARGMAX",
 }
 
 NOT_PASSING = {

@@ -6,12 +6,10 @@ import numpy as np
 
 from tosaic.compiler.importers.coreml.layer import Blob, Layer
 from tosaic.compiler.importers.coreml.registry import handles
-from tosaic.compiler.importers.lowering.matrix import batched
+from tosaic.compiler.importers.lowering.scatter import MAX_MASK, ScatterMode, scatter
 from tosaic.compiler.ir import DType
 
-MAX_MASK = 1 << 24
-"""Elements of the mask that tells which update goes where."""
-_MODES = ("UPDATE", "ADD", "SUB", "MUL", "DIV", "MAX", "MIN")
+_MODES: tuple[ScatterMode, ...] = ("update", "add", "sub", "mul", "div", "max", "min")
 
 
 @handles("gather")
@@ -93,7 +91,7 @@ def gather_nd(layer: Layer) -> Blob:
 
 
 @handles("scatter")
-def scatter(layer: Layer) -> Blob:
+def scatter_slices(layer: Layer) -> Blob:
     """Slices of an axis are replaced or combined; indices of any shape."""
     low, axis, shape = layer.low, layer.axis(layer.params.axis), layer.shape()
     index_rank = layer.rank(1)
@@ -156,47 +154,9 @@ def scatter_nd(layer: Layer) -> Blob:
 
 
 def _scattered(layer: Layer, container: str, indices: str, updates: str) -> str:
-    """container [N, K, C] with updates [N, W, C] at indices [N, W].
-
-    TOSA's SCATTER takes no index twice, so indices that are not known to differ go by a mask of who goes where.
-    """
-    low, mode = layer.low, layer.params.mode
+    mode = layer.params.mode
     layer.require(mode in range(len(_MODES)), f"mode {mode} is not known")
-    known = low.data(indices)
-    if known is not None and all(len(set(row)) == len(row) for row in known.tolist()):
-        if mode == 0:
-            return low.op("SCATTER", container, indices, updates)
-        old = low.op("GATHER", container, indices)
-        return low.op("SCATTER", container, indices, _combined(layer, old, updates))
-    batch, size, inner = low.shape(container)
-    count = low.shape(indices)[1]
-    if batch * size * count * (inner if mode > 2 else 1) > MAX_MASK:
-        layer.unsupported(f"{count} updates of {size} places are too many", "make the indices constant")
-    line = low.constant(np.arange(size).reshape(1, 1, size), DType.INT32)
-    hit = low.equal(low.reshape(indices, (batch, count, 1)), line)
-    if mode == 0:
-        # The last update of a place counts.
-        order = low.constant(np.arange(1, count + 1).reshape(1, count, 1), DType.INT32)
-        last = low.reduce("MAX", low.select(hit, order, low.constant([[[0]]], DType.INT32)), [1])
-        last = low.reshape(last, (batch, size))
-        first = low.constant([[1]], DType.INT32)
-        chosen = low.op("GATHER", updates, low.sub(low.maximum(last, first), first))
-        found = low.greater(low.reshape(last, (batch, size, 1)), low.constant([[[0]]], DType.INT32))
-        return low.select(found, chosen, container)
-    if mode in (1, 2):
-        spread = low.transpose(low.cast(hit, DType.FP32), (0, 2, 1))
-        return _combined(layer, container, batched(low, spread, updates))
-    neutral = {3: 1.0, 4: 1.0, 5: -math.inf, 6: math.inf}[mode]
-    reduction = {3: "PRODUCT", 4: "PRODUCT", 5: "MAX", 6: "MIN"}[mode]
-    values = low.reshape(updates, (batch, count, 1, inner))
-    masked = low.select(low.reshape(hit, (batch, count, size, 1)), values, low.scalar(neutral, values))
-    total = low.reshape(low.reduce(reduction, masked, [1]), (batch, size, inner))
-    return _combined(layer, container, total)
-
-
-def _combined(layer: Layer, old: str, new: str) -> str:
-    methods = ("", "add", "sub", "mul", "div", "maximum", "minimum")
-    return getattr(layer.low, methods[layer.params.mode])(old, new)
+    return scatter(layer.low, container, indices, updates, _MODES[mode])
 
 
 @handles("oneHot")

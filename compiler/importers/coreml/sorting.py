@@ -1,14 +1,9 @@
-"""Largest elements and orders: TOSA sorts nothing, so each element's rank is counted."""
-
-import math
-
-import numpy as np
+"""Largest elements and orders."""
 
 from tosaic.compiler.importers.coreml.layer import Blob, Layer
 from tosaic.compiler.importers.coreml.registry import handles
+from tosaic.compiler.importers.lowering.sorting import ranked
 from tosaic.compiler.ir import DType
-
-MAX_COMPARISONS = 1 << 24
 
 
 @handles("topK")
@@ -30,31 +25,5 @@ def arg_sort(layer: Layer) -> Blob:
 
 def _ranked(layer: Layer, axis: int, count: int, descending: bool) -> tuple[str, str]:
     """The first `count` values of the sorted axis, and their indices as floats."""
-    low, shape = layer.low, layer.shape()
-    size, rows = shape[axis], math.prod(shape) // shape[axis]
-    if rows * size * size > MAX_COMPARISONS:
-        layer.unsupported(
-            f"{rows} rows of {size} elements need {rows * size * size} comparisons, more than {MAX_COMPARISONS}",
-            "sort outside of the model",
-        )
-    order = [a for a in range(len(shape)) if a != axis] + [axis]
-    x = low.reshape(low.transpose(layer.x(), order), (rows, size))
-    # Element j goes before element i when it is larger, or equal and j < i.
-    mine, other = low.reshape(x, (rows, size, 1)), low.reshape(x, (rows, 1, size))
-    first = low.constant((np.arange(size)[None, :] < np.arange(size)[:, None])[None], DType.BOOL)
-    ahead = low.greater(other, mine) if descending else low.greater(mine, other)
-    tied = low.binary("LOGICAL_AND", low.equal(mine, other), first)
-    before = low.cast(low.binary("LOGICAL_OR", ahead, tied), DType.FP32)
-    rank = low.reshape(low.reduce("SUM", before, [2]), (rows, 1, size))
-    # The place of element i is its rank: indices are the sum of i over the one that has it.
-    places = low.constant(np.arange(count, dtype=np.float32).reshape(1, count, 1), DType.FP32)
-    hit = low.equal(rank, places)
-    line = low.constant(np.arange(size, dtype=np.float32).reshape(1, 1, size), DType.FP32)
-    indices = low.reshape(low.reduce("SUM", low.select(hit, line, low.scalar(0, line)), [2]), (rows, count))
-    values = low.op("GATHER", low.reshape(x, (rows, size, 1)), low.cast(indices, DType.INT32))
-    wanted = [count if a == axis else shape[a] for a in order]
-    inverse = [int(a) for a in np.argsort(order)]
-    return (
-        low.transpose(low.reshape(values, wanted), inverse),
-        low.transpose(low.reshape(indices, wanted), inverse),
-    )
+    values, indices = ranked(layer.low, layer.x(), axis, count, descending)
+    return values, layer.low.cast(indices, DType.FP32)

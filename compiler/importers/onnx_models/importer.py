@@ -20,6 +20,7 @@ from tosaic.compiler.importers.onnx_models import (
     recurrent,
     reductions,
     resizing,
+    scatters,
 )
 from tosaic.compiler.importers.onnx_models.errors import RunTimeValueError
 from tosaic.compiler.importers.onnx_models.folding import fold, foldable
@@ -52,6 +53,7 @@ _HANDLER_MODULES = (
     recurrent,
     reductions,
     resizing,
+    scatters,
 )
 _SHAPE_INPUTS = {"CenterCropPad": (1,), "AffineGrid": (1,)}
 

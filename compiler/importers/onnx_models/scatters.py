@@ -1,0 +1,107 @@
+"""Operators that put elements at indices, and TopK."""
+
+import math
+
+import numpy as np
+
+from tosaic.compiler.importers.lowering.scatter import ScatterMode, known_to_differ, scatter
+from tosaic.compiler.importers.lowering.sorting import ranked
+from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.onnx_models.registry import handles
+from tosaic.compiler.importers.onnx_models.values import Value
+from tosaic.compiler.ir import DType
+
+_MODES: dict[str, ScatterMode] = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
+
+
+@handles("ScatterElements", "Scatter")
+def scatter_elements(node: Node) -> Value:
+    """numpy.put_along_axis; the indices may cover a corner of the other axes."""
+    low, axis, shape, wanted = node.low, node.axis(), node.shape(), node.shape(1)
+    if len(wanted) != len(shape) or node.shape(2) != wanted:
+        raise ValueError(f"indices {list(wanted)} and updates {list(node.shape(2))} for data {list(shape)}")
+    indices = _from_the_front(node, np.array(shape[axis]))
+    # As positions in the flat tensor, or, where that makes a smaller mask, row by row.
+    order = [a for a in range(len(shape)) if a != axis] + [axis]
+    whole = all(wanted[a] == shape[a] for a in order[:-1])
+    if whole:
+        rows = math.prod(shape) // shape[axis]
+        places = low.reshape(low.transpose(indices, order), (rows, wanted[axis]))
+        box = (rows, shape[axis], 1)
+    else:
+        strides = np.cumprod([1, *shape[:0:-1]])[::-1]
+        low.make_room((len(wanted) + 2, *wanted), np.int64)
+        others = sum(np.indices(wanted, sparse=True)[a] * int(strides[a]) for a in order[:-1])
+        base = low.constant(np.broadcast_to(others, wanted), DType.INT32)
+        places = low.reshape(low.add(low.times(indices, int(strides[axis])), base), (1, math.prod(wanted)))
+        box = (1, math.prod(shape), 1)
+        order = list(range(len(shape)))
+    turned = [shape[a] for a in order]
+    result = _put(node, order, box, places)
+    return _result(node, low.transpose(low.reshape(result, turned), [int(a) for a in np.argsort(order)]))
+
+
+@handles("ScatterND")
+def scatter_nd(node: Node) -> Value:
+    """Tuples of indices in the last axis of the second input."""
+    low, shape, wanted = node.low, node.shape(), node.shape(1)
+    depth = wanted[-1]
+    joined, rest = shape[:depth], shape[depth:]
+    if depth > len(shape) or node.shape(2) != (*wanted[:-1], *rest):
+        raise ValueError(f"indices {list(wanted)} and updates {list(node.shape(2))} for data {list(shape)}")
+    tuples = _from_the_front(node, np.array(joined))
+    strides = np.cumprod([1, *joined[:0:-1]])[::-1]
+    weights = low.constant(strides.reshape((1,) * (len(wanted) - 1) + (depth,)), DType.INT32)
+    flat = low.reduce("SUM", low.mul(tuples, weights), [len(wanted) - 1])
+    places = low.reshape(flat, (1, math.prod(wanted[:-1])))
+    result = _put(node, list(range(len(shape))), (1, math.prod(joined), math.prod(rest)), places)
+    return _result(node, low.reshape(result, shape))
+
+
+def _from_the_front(node: Node, sizes: np.ndarray) -> str:
+    """The indices as int32, negative ones counted from the end; `sizes` are those of their last axis, or one."""
+    low, known = node.low, node.value(1).data
+    if known is not None:
+        if known.size and not ((-sizes <= known) & (known < sizes)).all():
+            raise ValueError(f"indices from {known.min()} to {known.max()} on axes of {sizes.tolist()}")
+        return low.constant(np.where(known < 0, known + sizes, known), DType.INT32)
+    x = node.wide(1)
+    line = low.constant(sizes.reshape((1,) * (low.rank(x) - 1) + (-1,)), DType.INT32)
+    return low.select(low.is_negative(x), low.add(x, line), x)
+
+
+def _put(node: Node, order: list[int], box: tuple[int, int, int], places: str) -> str:
+    """Updates at their places, both with their axes in `order`: the data as [N, K, C] of `box`."""
+    low, mode = node.low, _MODES[node.attr("reduction", "none")]
+    arithmetic = mode != "update"
+    data, updates = (node.wide(i) if arithmetic else node.raw(i) for i in (0, 2))
+    if low.dtype(data) is DType.BOOL:
+        data, updates = (low.cast(x, DType.INT8) for x in (data, updates))
+    if mode == "mul" and not low.dtype(data).is_float and not known_to_differ(low, places):
+        node.unsupported(
+            "TOSA reduces integers by no product", "make the indices constant, and different from each other"
+        )
+    count = low.shape(places)[1]
+    return scatter(
+        low,
+        low.reshape(low.transpose(data, order), box),
+        places,
+        low.reshape(low.transpose(updates, order), (box[0], count, box[2])),
+        mode,
+    )
+
+
+def _result(node: Node, tensor: str) -> Value:
+    if node.attr("reduction", "none") != "none":
+        return node.out(tensor)
+    return node.out_raw(node.low.cast(tensor, DType.BOOL) if node.kind() == "bool" else tensor)
+
+
+@handles("TopK")
+def top_k(node: Node) -> list[Value]:
+    """The K largest or smallest elements, sorted, and their indices; among equals the first goes first."""
+    count, axis = int(node.const(1).reshape(-1)[0]), node.axis(-1)
+    if not 0 < count <= node.shape()[axis]:
+        raise ValueError(f"K is {count}, of {node.shape()[axis]}")
+    values, indices = ranked(node.low, node.raw(), axis, count, bool(node.attr("largest", 1)))
+    return [node.out_raw(values), node.out_raw(indices, "int64")]
