@@ -5,6 +5,8 @@ import enum
 import importlib
 from typing import Any
 
+from .floorplan import Floorplan
+
 
 class Family(enum.Enum):
     """Who makes the bitstream, and how far the open tools reach."""
@@ -65,6 +67,8 @@ class Board:
     implementation: Implementation = Implementation.ARRAY
     leds: tuple[str, ...] = ()
     """Resources that show busy, link and interrupt."""
+    floorplan: Floorplan | None = None
+    """Places of block RAMs and multipliers, where the placer needs help."""
     notes: str = ""
 
     def make_platform(self) -> Any:

@@ -1,6 +1,7 @@
 """LambdaConcept ECPIX-5 with the large FPGA. Its DDR3 is not used: no well-kept Amaranth controller drives it."""
 
 from .board import Board, Capacity, Family
+from .floorplan import small_on_85k
 
 ECPIX5_85F = Board(
     name="ecpix5-85f",
@@ -15,5 +16,6 @@ ECPIX5_85F = Board(
     platform="ecpix5:ECPIX585Platform",
     memory_bytes=80 << 10,
     baud=1_000_000,
+    floorplan=small_on_85k(),
     notes="PLL 100 to 50 MHz",
 )

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 
 from .board import Board, Family
+from .floorplan import FloorplanError
 from .project import Project, make_project, write_project
 from .report import Usage, parse_stat, usage_of_cells, with_timing
 from .tools import ToolError, check_tools, run_tool, tool_version
@@ -21,6 +22,8 @@ _SYNTHESIS = {
     Family.ULTRASCALE: "synth_xilinx -family xcup",
 }
 SEED = 1
+_ECP5_PLACER = ("--placer-heap-timingweight", "25", "--placer-heap-critexp", "3")
+"""Timing counts more than by default: 1 MHz of 40."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +117,14 @@ class _Flow:
         """nextpnr: top.config or top.asc, and timing.json."""
         platform = self.board.make_platform()
         timing = ("--report", "timing.json", "--timing-allow-fail", "--seed", str(SEED))
+        netlist, plan = "top.json", self.board.floorplan
+        if plan:
+            netlist = "floorplan.json"
+            try:
+                placed = plan.write(self.folder / "top.json", self.project.top, self.folder / netlist)
+            except FloorplanError as error:
+                raise ToolError(str(error)) from error
+            self.progress("floorplan", f"{placed} blocks")
         if self.board.family is Family.ECP5:
             arguments = (
                 platform._nextpnr_device_options[platform.device],
@@ -122,12 +133,13 @@ class _Flow:
                     "--speed",
                     platform.speed,
                     "--json",
-                    "top.json",
+                    netlist,
                     "--lpf",
                     "top.lpf",
                     "--textcfg",
                     "top.config",
                 ),
+                *_ECP5_PLACER,
                 *timing,
             )
             tool, output, constraints = "nextpnr-ecp5", "top.config", "top.lpf"
@@ -137,9 +149,8 @@ class _Flow:
                 *("--asc", "top.asc", "--freq", f"{self.board.clock_hz / 1e6:g}", *timing),
             )
             tool, output, constraints = "nextpnr-ice40", "top.asc", "top.pcf"
-        self._step(
-            tool, "place-and-route", self.project.files[constraints], (output, "timing.json"), arguments
-        )
+        inputs = f"{self.project.files[constraints]}{plan}"
+        self._step(tool, "place-and-route", inputs, (output, "timing.json"), arguments)
         return with_timing(usage, (self.folder / "timing.json").read_text())
 
     def pack(self) -> pathlib.Path:

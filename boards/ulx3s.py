@@ -1,6 +1,7 @@
 """Radiona ULX3S with the two large FPGAs. Its SDRAM is not used: no well-kept Amaranth controller drives it."""
 
 from .board import Board, Capacity, Family
+from .floorplan import small_on_85k
 
 ULX3S_85F = Board(
     name="ulx3s-85f",
@@ -16,6 +17,7 @@ ULX3S_85F = Board(
     memory_bytes=80 << 10,
     baud=1_000_000,
     leds=("led", "led", "led"),
+    floorplan=small_on_85k(),
     notes="PLL 25 to 50 MHz",
 )
 

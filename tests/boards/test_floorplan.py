@@ -1,0 +1,103 @@
+"""Blocks go where a floorplan says, and nextpnr takes its names for these places."""
+
+import dataclasses
+import json
+
+import pytest
+
+from tosaic.boards.catalogue import BOARDS
+from tosaic.boards.floorplan import MULTIPLIER, RAM, Floorplan, FloorplanError, Rule, small_on_85k
+from tosaic.boards.flow import build_project
+from tosaic.boards.project import Project
+from tosaic.boards.tools import ToolError
+
+BLOCKS = """\
+module top (input wire clk, input wire in, output reg led);
+  reg [17:0] words [0:1023];
+  reg [9:0] address = 0;
+  reg [17:0] word, a, b;
+  reg [35:0] product;
+  always @(posedge clk) begin
+    address <= address + 1;
+    words[address] <= {word[16:0], in};
+    word <= words[address ^ 10'h155];
+    a <= word;
+    b <= a;
+    product <= a * b;
+    led <= ^product;
+  end
+endmodule
+"""
+CONSTRAINTS = (
+    'LOCATE COMP "clk" SITE "G2";\nLOCATE COMP "led" SITE "B2";\nLOCATE COMP "in" SITE "R1";\n'
+    'FREQUENCY PORT "clk" 25000000.0 HZ;\n'
+)
+
+
+def test_names_are_placed_in_the_order_of_their_numbers(tmp_path):
+    cells = {
+        name: {"type": kind, "attributes": {}}
+        for name, kind in {
+            "a.words.0.10": RAM,
+            "a.words.0.9": RAM,
+            "a.words.1.0": RAM,
+            "a.product": MULTIPLIER,
+            "b.words.0.0": RAM,
+        }.items()
+    }
+    (tmp_path / "in.json").write_text(json.dumps({"modules": {"top": {"cells": cells}}}))
+    plan = Floorplan((Rule(RAM, "a.", ("X1/Y1/EBR0", "X2/Y1/EBR1")),))
+    assert plan.write(tmp_path / "in.json", "top", tmp_path / "out.json") == 2
+    written = json.loads((tmp_path / "out.json").read_text())["modules"]["top"]["cells"]
+    assert {name: cell["attributes"].get("BEL") for name, cell in written.items()} == {
+        "a.words.0.10": "X2/Y1/EBR1",
+        "a.words.0.9": "X1/Y1/EBR0",
+        "a.words.1.0": None,
+        "a.product": None,
+        "b.words.0.0": None,
+    }
+
+
+def test_errors(tmp_path):
+    (tmp_path / "in.json").write_text(json.dumps({"modules": {"top": {"cells": {}}}}))
+    plan = Floorplan((Rule(RAM, "am.", ("X1/Y1/EBR0",)),))
+    with pytest.raises(
+        FloorplanError, match=r"^the floorplan places DP16KD cells of am\., but there is none$"
+    ):
+        plan.write(tmp_path / "in.json", "top", tmp_path / "out.json")
+    with pytest.raises(ValueError, match=r"^sites may be given out once, not twice: X1/Y1/EBR0$"):
+        Floorplan((Rule(RAM, "am.", ("X1/Y1/EBR0",)), Rule(RAM, "wm.", ("X1/Y1/EBR0",))))
+
+
+def test_places_are_those_of_the_part():
+    sites = [site for rule in small_on_85k().rules for site in rule.sites]
+    rams = [site for site in sites if "/EBR" in site]
+    # What nextpnr calls the first and the last block RAM of a row, and the two beside the gap.
+    assert {"X4/Y22/EBR0", "X64/Y46/EBR3", "X69/Y46/EBR0", "X120/Y70/EBR3"} <= set(rams)
+    assert len(rams) <= 208 and len(sites) - len(rams) <= 156
+    assert {"X58/Y34/MULT18_0", "X69/Y34/MULT18_0", "X106/Y58/MULT18_1"} <= set(sites) - set(rams)
+
+
+def test_nextpnr_places_and_routes_blocks_there(tmp_path):
+    plan = Floorplan(
+        (Rule(RAM, "word", ("X120/Y82/EBR3",)), Rule(MULTIPLIER, "product", ("X119/Y58/MULT18_5",)))
+    )
+    board = dataclasses.replace(BOARDS["ulx3s-85f"], floorplan=plan)
+    project = Project(board, "top", {"top": BLOCKS}, {"top.lpf": CONSTRAINTS})
+    told: list[tuple[str, str]] = []
+    built = build_project(
+        project, tmp_path, tmp_path / "cache", lambda what, detail: told.append((what, detail))
+    )
+    assert ("floorplan", "2 blocks") in told
+    assert built.bitstream is not None and built.usage.dsp == 1
+    config = (tmp_path / "top.config").read_text()
+    assert ".tile_group MIB_R82C120:" in config and ".tile_group MIB_R70C" not in config
+
+    nowhere = dataclasses.replace(board, floorplan=Floorplan((Rule(RAM, "sums", ("X4/Y22/EBR0",)),)))
+    with pytest.raises(ToolError, match="^the floorplan places DP16KD cells of sums, but there is none$"):
+        build_project(
+            Project(nowhere, "top", {"top": BLOCKS}, {"top.lpf": CONSTRAINTS}),
+            tmp_path,
+            tmp_path / "cache",
+            lambda what, detail: None,
+        )
