@@ -1,31 +1,30 @@
-"""One lane's arithmetic, stages 3 to 8: from the operands to the result."""
+"""One lane's arithmetic, stages 1 to 8: from the operands to the result."""
 
-from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import C, Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from ..isa import Op
+from .addend import make_addend
 from .extend import sign_extend
 from .lane_control import LaneControl
-from .multiplier import CHUNK_BITS, PRODUCT_BITS, multiply_chunks, sum_chunks
-from .simple_ops import simple_result
-
-FACTOR_BITS = 34
-NUDGE_BIT = 30
-"""Double rounding adds or subtracts 2**30."""
+from .multiplier import CHUNK_BITS, FACTOR_BITS, PRODUCT_BITS, partial_sums
+from .shifter import shift_right
 
 
 class Alu(wiring.Component):
     """`result` (stage 9) of the operands `a` and `b` (stage 3) under `control`; see isa.Op for the operations.
 
-    The shift is made one place short and its last place together with the rounding: y = (q >> 1) + (q & 1 if rounding)
-    with q = p >> (shift - 1). Where the shift is 0, or there is none, p is doubled instead: its last bit is 0. Hence
-    `p + round` does not overflow, and a sum of exactly 2**63 (no legal RESCALE has it) stays positive.
-    The factor of MUL is the low 32 bits of B, signed.
+    Every operation is y = (x * factor >> shift) + addend + carry + out_zp with x = a - a_zp + bias, where a factor, an
+    addend, or both are 0:
 
-    `bias`, `multiplier` and `shift` are the lane's parameters. `table_entry` asks for the entry in stage 4;
-    `table_low` and `table_high` bring it in stage 5.
+    - factor: the multiplier (RESCALE), the low 32 bits of b (MUL), 2**b (LSL), 1 (ADD, SUB, ASR, LSR).
+    - addend: b (RESCALE, ADD), ~b with a carry (SUB), what make_addend makes of x and b, the table's entry.
+    - carry: the rounding. Double rounding adds or subtracts 2**30 before the shift; that reaches the result only where
+      all bits from 30 on to the last but one that is shifted out are ones, or zeros: then the carry is certain.
+
+    `bias` (stage 1), `multiplier` and `shift` (stage 2) are the lane's parameters. `table_entry` asks for the entry in
+    stage 4; `table_low` and `table_high` bring it in stage 5.
     """
 
     def __init__(self, config: Config):
@@ -52,123 +51,132 @@ class Alu(wiring.Component):
         def register(shape: object, name: str) -> Signal:
             return Signal(shape, name=name, reset_less=True)
 
+        # Stage 1 and 2: parameters.
+        bias = register(signed(32), "s2_bias")
+        offset = register(signed(33), "s3_offset")
+        multiplier = register(signed(32), "s3_multiplier")
+        s3_shift = register(6, "s3_shift")
+        with m.If(control.s1_enable):
+            m.d.sync += bias.eq(Mux(control.s1_bias, self.bias, 0))
+        with m.If(control.s2_enable):
+            m.d.sync += offset.eq(bias - control.s2_a_zp)
+            m.d.sync += s3_shift.eq(Mux(control.s2_per_channel, self.shift, control.s2_shift))
+            with m.If(control.s2_rescale):
+                m.d.sync += multiplier.eq(Mux(control.s2_per_channel, self.multiplier, control.s2_multiplier))
+            with m.Else():
+                m.d.sync += multiplier.eq(0)
+
         # Stage 3: x, and what to multiply it with and to shift it by.
         x = register(signed(bits), "s4_x")
         s4_b = register(signed(bits), "s4_b")
         factor = register(signed(FACTOR_BITS), "s4_factor")
         s4_amount = register(6, "s4_amount")
-        s4_unshifted = register(1, "s4_unshifted")
-        shift = Signal(6)
-        operand = Signal(signed(32))
+        # 2**b in two digits: one of four, one of eight.
+        lows, highs = Signal(4), Signal(8)
+        with m.If(control.s3_factor_power & ~self.b[5]):
+            m.d.comb += lows.eq(C(1, 4) << self.b[:2])
+        m.d.comb += highs.eq(C(1, 8) << self.b[2:5])
+        power = Cat(high & low for high in highs for low in lows)
         with m.If(control.s3_enable):
-            with m.Switch(control.s3_op):
-                with m.Case(Op.RESCALE):
-                    m.d.comb += shift.eq(Mux(control.s3_per_channel, self.shift, control.s3_shift))
-                    m.d.comb += operand.eq(
-                        Mux(control.s3_per_channel, self.multiplier, control.s3_multiplier)
-                    )
-                with m.Case(Op.MUL):
-                    m.d.comb += [shift.eq(control.s3_shift), operand.eq(self.b[:32].as_signed())]
-                with m.Case(Op.ASR, Op.LSR):
-                    m.d.comb += shift.eq(self.b[:6])
             m.d.sync += [
-                x.eq(self.a - control.s3_a_zp + Mux(control.s3_bias, self.bias, C(0, signed(32)))),
+                x.eq(self.a + offset),
+                factor.eq(
+                    Cat(
+                        multiplier.as_unsigned() | power | (self.b[:32] & control.s3_factor_b.replicate(32)),
+                        multiplier[-1] | (self.b[31] & control.s3_factor_b),
+                    ).as_signed()
+                ),
                 s4_b.eq(self.b),
-                s4_amount.eq(Mux(shift == 0, 0, shift - 1)),
-                s4_unshifted.eq(shift == 0),
+                s4_amount.eq(Mux(control.s3_shift_b, self.b[:6], s3_shift)),
             ]
-            with m.If(control.s3_op == Op.LSL):
-                power = C(2, 2) << self.b[:5]
-                m.d.sync += factor.eq(Mux(self.b[5], 0, power))
-            with m.Else():
-                m.d.sync += factor.eq(
-                    sign_extend(
-                        Mux(shift == 0, Cat(C(0, 1), operand).as_signed(), sign_extend(operand, 33)),
-                        FACTOR_BITS,
-                    )
-                )
+            with m.If(control.s3_factor_one):
+                m.d.sync += factor.eq(1)
+            with m.If(control.s3_unsigned32):
+                m.d.sync += x[32:].eq(0)
+            with m.If(control.s3_b_ones):
+                m.d.sync += s4_b.eq(-1)
 
-        # Stage 4: products, table, everything else.
-        chunks = multiply_chunks(x, factor)
-        products = [register(chunk.shape(), f"s5_product_{i}") for i, chunk in enumerate(chunks)]
-        simple = register(signed(bits + 1), "s5_simple")
-        s5_b = register(signed(bits), "s5_b")
+        # Stage 4: product, table entry, addend.
+        parts = partial_sums(x, factor)
+        s5_low, *s5_parts = (register(part.shape(), f"s5_part_{i}") for i, part in enumerate(parts))
+        s5_addend = register(bits, "s5_addend")
         s5_amount = register(6, "s5_amount")
         s5_fraction = register(7, "s5_fraction")
-        nudge = register(signed(NUDGE_BIT - CHUNK_BITS + 2), "s5_nudge")
-        with m.If(control.s4_op == Op.TABLE8):
-            m.d.comb += self.table_entry.eq(Cat(x[:7], ~x[7]))
-        with m.Else():
-            m.d.comb += self.table_entry.eq(Cat(x[7:15], ~x[15]))
-        with m.If(control.s4_product):
-            m.d.sync += [product.eq(chunk) for product, chunk in zip(products, chunks, strict=True)]
-            one = 1 << (NUDGE_BIT - CHUNK_BITS)
-            m.d.sync += nudge.eq(
-                Mux(control.s4_double_round & (s4_amount >= 31), Mux(x[-1], C(-one, nudge.shape()), one), 0)
-            )
-        with m.If(control.s4_rescale):
-            m.d.sync += s5_b.eq(s4_b)
-        with m.If(control.s4_table):
-            m.d.sync += s5_fraction.eq(x[:7])
-        with m.If(control.s4_simple):
-            simple_result(m, simple, control.s4_op, x, s4_b, s4_unshifted)
-        with m.If(control.s4_product | control.s4_simple):
-            m.d.sync += s5_amount.eq(s4_amount)
+        s5_negative = register(1, "s5_negative")
+        m.d.comb += self.table_entry.eq(
+            Mux(control.s4_table8, Cat(x[:7], ~x[7], C(0, 1)), Cat(x[7:15], ~x[15]))
+        )
+        with m.If(control.s4_enable):
+            m.d.sync += [register.eq(part) for register, part in zip((s5_low, *s5_parts), parts, strict=True)]
+            m.d.sync += [s5_amount.eq(s4_amount), s5_fraction.eq(x[:7]), s5_negative.eq(x[-1])]
+            make_addend(m, s5_addend, control, x, s4_b)
 
-        # Stage 5: p.
+        # Stage 5: p; the addend, inverted or a table's entry.
         p = register(signed(PRODUCT_BITS), "s6_p")
-        s6_b = register(signed(bits), "s6_b")
+        s6_addend = register(signed(bits), "s6_addend")
         s6_amount = register(6, "s6_amount")
+        negative = register(1, "s6_negative")
         fraction = register(7, "s6_fraction")
         slope = register(signed(17), "s6_slope")
+        entry = Signal(signed(24))
+        with m.If(control.s5_table16):
+            m.d.comb += entry.eq(Cat(C(0, 7), self.table_low).as_signed())
+        with m.Elif(control.s5_table8):
+            m.d.comb += entry.eq(self.table_low)
         with m.If(control.s5_enable):
-            m.d.sync += s6_amount.eq(s5_amount)
-            with m.If(control.s5_product):
-                m.d.sync += p.eq(sum_chunks(products, nudge))
-            with m.Elif(control.s5_table8):
-                m.d.sync += [p.eq(sign_extend(Cat(C(0, 1), self.table_low), PRODUCT_BITS)), s6_amount.eq(0)]
-            with m.Elif(control.s5_table16):
-                m.d.sync += [
-                    p.eq(sign_extend(Cat(C(0, 8), self.table_low), PRODUCT_BITS)),
-                    s6_amount.eq(0),
-                    slope.eq(self.table_high - self.table_low),
-                    fraction.eq(s5_fraction),
-                ]
-            with m.Else():
-                m.d.sync += p.eq(sign_extend(simple, PRODUCT_BITS))
-            with m.If(control.s5_rescale):
-                m.d.sync += s6_b.eq(s5_b)
+            m.d.sync += [
+                p.eq(Cat(s5_low, (s5_parts[0] + s5_parts[1])[: PRODUCT_BITS - CHUNK_BITS])),
+                s6_addend.eq((s5_addend ^ control.s5_invert.replicate(bits)) | sign_extend(entry, bits)),
+                s6_amount.eq(s5_amount),
+                negative.eq(s5_negative),
+                fraction.eq(s5_fraction),
+                slope.eq(Mux(control.s5_table16, self.table_high - self.table_low, 0)),
+            ]
 
-        # Stage 6: the shift but for its last place; what is added to it.
-        q = register(signed(bits + 1), "s7_q")
+        # Stage 6: the shift; between two entries of the table; the addend with the zero point.
+        q = register(bits, "s7_q")
         addend = register(signed(bits), "s7_addend")
+        carry = register(1, "s7_carry")
+        shifted, guard, filled = shift_right(m, p, s6_amount, bits, ~negative)
+        nudged = control.s6_double_round & s6_amount[5] & filled
         with m.If(control.s6_enable):
-            m.d.sync += q.eq((p >> s6_amount)[: bits + 1])
-            with m.If(control.s6_rescale):
-                m.d.sync += addend.eq(s6_b)
-            with m.Elif(control.s6_table16):
-                m.d.sync += addend.eq(sign_extend(slope * fraction, bits))
-            with m.Else():
-                m.d.sync += addend.eq(0)
+            m.d.sync += [
+                q.eq(shifted | sign_extend(slope * fraction, bits)),
+                addend.eq(s6_addend + control.s6_out_zp),
+                carry.eq(
+                    (control.s6_round & Mux(nudged, ~negative, guard))
+                    | control.s6_one
+                    | (control.s6_abs & negative)
+                ),
+            ]
 
-        # Stage 7: y.
+        # Stage 7: y. The lowest place makes the carry.
         y = register(signed(bits), "s8_y")
         with m.If(control.s7_enable):
-            m.d.sync += y.eq((q >> 1) + addend + control.s7_out_zp + (q[0] & control.s7_round))
+            m.d.sync += y.eq((Cat(C(1, 1), q) + Cat(carry, addend))[1 : bits + 1])
 
-        # Stage 8: clamp, wrap.
+        # Stage 8: clamp, wrap. What does not fit in 32 bits is beyond the limit of its sign.
         result = register(signed(bits), "s9_result")
-
-        def limit(value: Value) -> object:
-            return result.eq(Mux(control.s8_wrap32, sign_extend(value[:32], bits), value))
-
+        low, high = y[:32].as_signed() < control.s8_low, y[:32].as_signed() > control.s8_high
+        wide = Signal()
+        below, above = Signal(), Signal()
+        m.d.comb += [
+            wide.eq(y[31:] != y[31].replicate(bits - 31)),
+            below.eq(control.s8_clamp & Mux(wide, y[-1], low)),
+            above.eq(control.s8_clamp & Mux(wide, ~y[-1], high)),
+        ]
+        limited = Mux(below, control.s8_low[:32], Mux(above, control.s8_high[:32], y[:32]))
         with m.If(control.s8_enable):
-            with m.If(control.s8_clamp & (y < control.s8_low)):
-                m.d.sync += result.eq(sign_extend(control.s8_low, bits))
-            with m.Elif(control.s8_clamp & (y > control.s8_high)):
-                m.d.sync += result.eq(sign_extend(control.s8_high, bits))
-            with m.Else():
-                m.d.sync += limit(y)
+            m.d.sync += result.eq(
+                Cat(
+                    limited,
+                    Mux(
+                        below | above | control.s8_wrap32,
+                        limited[-1].replicate(bits - 32),
+                        y[32:],
+                    ),
+                )
+            )
         m.d.comb += self.result.eq(result)
         return m
 

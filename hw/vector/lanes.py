@@ -1,12 +1,10 @@
 """The W lanes and what is laid out over them: loaded words, accumulators, parameters."""
 
-from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from ..isa import Element
-from .extend import sign_extend
 from .lane import Lane, drive_control
 from .lane_control import LaneControl
 from .table import table_words
@@ -55,14 +53,7 @@ class Lanes(wiring.Component):
             m.d.sync += accumulators[1].eq(accumulators[0])
 
         bits = self.config.vector_bits
-        splat = Signal(signed(bits))
-        with m.Switch(self.control.s2_element):
-            for element in Element:
-                with m.Case(element):
-                    value = self.loaded[: min(8 * element.bytes, bits)]
-                    unsigned = element.name.startswith("U")
-                    m.d.comb += splat.eq(value if unsigned else sign_extend(value, bits))
-
+        splat = Signal(bits)  # lane 0's element
         results = []
         for i in range(width):
             m.submodules[f"lane_{i}"] = lane = Lane(self.config)
@@ -85,6 +76,8 @@ class Lanes(wiring.Component):
                 lane.table_word_address.eq(self.word),
                 lane.table_word.eq(self.loaded),
             ]
+            if i == 0:
+                m.d.comb += splat.eq(lane.element)
             results.append(lane.result)
         m.d.comb += self.results.eq(Cat(results))
         return m

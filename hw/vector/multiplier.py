@@ -1,36 +1,42 @@
 """A wide signed product from parts that fit multiplier blocks and, in simulation, 64-bit words."""
 
-from amaranth.hdl import C, Cat, Signal, Value
+from amaranth.hdl import C, Cat, Value
 
 CHUNK_BITS = 17
-"""Bits of x per part: an unsigned part and a sign bit fill an 18-bit multiplier input."""
+"""Bits of a part: an unsigned part and a sign bit fill an 18-bit multiplier input."""
 PRODUCT_BITS = 64
+FACTOR_BITS = 33
 
 
-def multiply_chunks(x: Value, factor: Value) -> list[Value]:
-    """x * factor, both signed, as parts: part i counts 2**(17*i); only bits below 2**64 are kept."""
-    parts = []
-    for low in range(0, len(x), CHUNK_BITS):
-        high = min(low + CHUNK_BITS, len(x))
-        chunk = x[low:high].as_signed() if high == len(x) else Cat(x[low:high], C(0, 1)).as_signed()
-        product = chunk * factor
-        parts.append(
-            product[: PRODUCT_BITS - low].as_signed() if len(product) > PRODUCT_BITS - low else product
-        )
-    return parts
+def partial_sums(x: Value, factor: Value) -> tuple[Value, Value, Value]:
+    """x * factor, both signed (`factor` of FACTOR_BITS), modulo 2**64, as `low` + (`first` + `second`) * 2**17.
+
+    Two products of parts lie side by side in one word where they do not overlap, so that three additions do for six
+    products, two of them here. The sum of `first` and `second` is modulo 2**47.
+    """
+    x_parts = [x[:CHUNK_BITS], x[CHUNK_BITS : 2 * CHUNK_BITS], x[2 * CHUNK_BITS :].as_signed()]
+    factors = [factor[:CHUNK_BITS], factor[CHUNK_BITS:].as_signed()]
+
+    def product(i: int, k: int) -> Value:
+        return _signed(x_parts[i]) * _signed(factors[k])
+
+    pair = 2 * CHUNK_BITS
+    crossed = product(0, 1)[:pair]
+    # `crossed` is signed: where it is negative, the bits above it take off what its own bits are too much.
+    sign = crossed[-1].replicate(PRODUCT_BITS - CHUNK_BITS - pair)
+    outer = Cat(product(0, 0)[:pair], product(1, 1)[: PRODUCT_BITS - pair])
+    inner = Cat(crossed, product(2, 1)[: PRODUCT_BITS - CHUNK_BITS - pair])
+    bits = PRODUCT_BITS - CHUNK_BITS
+    first = (outer[CHUNK_BITS:] + inner)[:bits]
+    other = Cat(product(1, 0)[:pair], sign)
+    second = Cat(
+        other[:CHUNK_BITS], (other[CHUNK_BITS:] + product(2, 0)[: PRODUCT_BITS - pair])[: bits - CHUNK_BITS]
+    )
+    return outer[:CHUNK_BITS], first, second
 
 
-def sum_chunks(parts: list[Signal], nudge: Value) -> Value:
-    """The parts' sum modulo 2**64, plus nudge * 2**17. Adders narrower than 64 bits keep simulation in one word."""
-    total = parts[-1]
-    for i in reversed(range(len(parts) - 1)):
-        bits = PRODUCT_BITS - CHUNK_BITS * (i + 1)
-        # A constant shift is a slice; the sum extends it.
-        high = parts[i][CHUNK_BITS:].as_signed() + total
-        if i == 0:
-            high = high + nudge
-        total = Cat(parts[i][:CHUNK_BITS], high[:bits]).as_signed()
-    return total
+def _signed(value: Value) -> Value:
+    return value if value.shape().signed else Cat(value, C(0, 1)).as_signed()
 
 
-__all__ = ["CHUNK_BITS", "PRODUCT_BITS", "multiply_chunks", "sum_chunks"]
+__all__ = ["CHUNK_BITS", "FACTOR_BITS", "PRODUCT_BITS", "partial_sums"]

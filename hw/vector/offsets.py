@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..isa import OFFSETS_MAX
+from ..memory.weight import NO_COLLISION_LOGIC
 
 OFFSET_BITS = 24
 
@@ -41,7 +42,9 @@ class Offsets(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         width = OFFSET_BITS * self.entries
-        m.submodules.memory = memory = Memory(shape=width, depth=self.words, init=[])
+        m.submodules.memory = memory = Memory(
+            shape=width, depth=self.words, init=[], attrs=NO_COLLISION_LOGIC
+        )
         read, write = memory.read_port(), memory.write_port()
         m.d.comb += [
             write.en.eq(self.write),

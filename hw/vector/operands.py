@@ -1,14 +1,12 @@
 """One lane's operands: element of the loaded bytes, register, accumulator or scalar."""
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from ..isa import Element
 from .extend import sign_extend
 from .lane_control import LaneControl
-from .program import Select
 from .registers import RegisterFile
 
 
@@ -16,8 +14,8 @@ class Operands(wiring.Component):
     """Stages 1 and 2 of a lane, and its registers.
 
     - `bytes8`, `bytes16`, `bytes32`, `bytes64`: the lane's element of the loaded word at each size (0 where there is
-      none); of 8 bytes the low vector_bits.
-    - `splat`: element 0, already extended.
+      none); of 8 bytes the low vector_bits. `element`: the one that counts, extended.
+    - `splat`: element 0, extended: lane 0's `element`.
     - `accumulator`: the array's output for this lane.
     - `a`, `b`: the operands, in stage 3.
     - `result`: what stage 9 writes to the register.
@@ -32,7 +30,8 @@ class Operands(wiring.Component):
                 "bytes16": In(16),
                 "bytes32": In(32),
                 "bytes64": In(config.vector_bits),
-                "splat": In(signed(config.vector_bits)),
+                "element": Out(config.vector_bits),
+                "splat": In(config.vector_bits),
                 "accumulator": In(signed(32)),
                 "result": In(signed(config.vector_bits)),
                 "a": Out(signed(config.vector_bits)),
@@ -54,43 +53,49 @@ class Operands(wiring.Component):
             registers.value.eq(self.result),
         ]
 
+        # The element. Lanes that have none of its size may get anything.
         bits = self.config.vector_bits
-        element = Signal(signed(bits))
-        with m.Switch(control.s2_element):
-            with m.Case(Element.INT8):
-                m.d.comb += element.eq(sign_extend(self.bytes8, bits))
-            with m.Case(Element.UINT8):
-                m.d.comb += element.eq(self.bytes8)
-            with m.Case(Element.INT16):
-                m.d.comb += element.eq(sign_extend(self.bytes16, bits))
-            with m.Case(Element.UINT16):
-                m.d.comb += element.eq(self.bytes16)
-            with m.Case(Element.INT32):
-                m.d.comb += element.eq(sign_extend(self.bytes32, bits))
-            with m.Default():
-                m.d.comb += element.eq(self.bytes64)
-        loaded = Mux(control.s2_splat, self.splat, element)
+        wide2, wide4, wide8 = control.s2_wide2, control.s2_wide4, control.s2_wide8
+        top = Mux(wide4, self.bytes32[-1], Mux(wide2, self.bytes16[-1], self.bytes8[-1]))
+        fill = Signal()
+        low = Mux(wide4, self.bytes32, Mux(wide2, self.bytes16, self.bytes8))
+        m.d.comb += [
+            fill.eq(control.s2_signed & top),
+            self.element.eq(
+                Mux(
+                    wide8,
+                    self.bytes64,
+                    Cat(
+                        low[:8],
+                        Mux(wide2, low[8:16], fill.replicate(8)),
+                        Mux(wide4, low[16:32], fill.replicate(16)),
+                        fill.replicate(bits - 32),
+                    ),
+                )
+            ),
+        ]
+        loaded = Signal(bits)
+        m.d.comb += loaded.eq(Mux(control.s2_splat, self.splat, self.element))
 
-        a, b = (
-            Signal(signed(self.config.vector_bits), name=name, reset_less=True) for name in ("a_s3", "b_s3")
-        )
+        # One of the sources at most; the others count as zero.
+        def only(flag: Value, value: Value) -> Value:
+            return value[:bits] & flag.replicate(bits)
+
+        a, b = (Signal(signed(bits), name=name, reset_less=True) for name in ("a_s3", "b_s3"))
         with m.If(control.s2_enable):
-            with m.Switch(control.s2_a_select):
-                with m.Case(Select.REGISTER):
-                    m.d.sync += a.eq(registers.a)
-                with m.Case(Select.LOAD):
-                    m.d.sync += a.eq(loaded)
-                with m.Case(Select.ARRAY):
-                    m.d.sync += a.eq(sign_extend(self.accumulator, bits))
-                with m.Default():
-                    m.d.sync += a.eq(sign_extend(control.s2_a_scalar, bits))
-            with m.Switch(control.s2_b_select):
-                with m.Case(Select.REGISTER):
-                    m.d.sync += b.eq(registers.b)
-                with m.Case(Select.LOAD):
-                    m.d.sync += b.eq(loaded)
-                with m.Default():
-                    m.d.sync += b.eq(sign_extend(control.s2_b_scalar, bits))
+            m.d.sync += [
+                a.eq(
+                    only(control.s2_a_register, registers.a)
+                    | only(control.s2_a_load, loaded)
+                    | only(control.s2_a_array, sign_extend(self.accumulator, bits))
+                    | sign_extend(control.s2_a_scalar, bits).as_unsigned()
+                ),
+                b.eq(
+                    only(control.s2_b_register, registers.b)
+                    | only(control.s2_b_load, loaded)
+                    | sign_extend(control.s2_b_scalar, bits).as_unsigned()
+                ),
+            ]
         m.d.comb += [self.a.eq(a), self.b.eq(b)]
         return m
 

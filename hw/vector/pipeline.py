@@ -1,5 +1,7 @@
 """The control pipeline: follows every issued slot from the issue to its write."""
 
+import enum
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, ValueCastable
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -7,17 +9,18 @@ from amaranth.lib.wiring import In, Out
 from ..config import Config
 from ..isa import Element, Op
 from .lane_control import LaneControl
-from .program import Arithmetic, Bounds, Finish, Issue, Operand, Program, Select
+from .program import Arithmetic, Bounds, Finish, Issue, Program, Select
 
 LATENCY_CYCLES = 9
 """Cycles from the issue of a slot that writes a register to the issue of one that reads it."""
 STORE_STAGE = 10
+UNSIGNED = [element for element in Element if element.name.startswith("U")]
 """Cycles from the issue of a slot to its write to memory."""
 
 
-def one_of(op: Value, *members: Op) -> Value:
-    """Whether `op` is one of the members."""
-    return Cat(op == member.value for member in members).any()
+def one_of(value: Value, *members: enum.IntEnum) -> Value:
+    """Whether `value` is one of the members."""
+    return Cat(value == member.value for member in members).any()
 
 
 def register_address(config: Config, slot: Value, register: Value) -> Value:
@@ -88,11 +91,18 @@ class Pipeline(wiring.Component):
             m.d.comb += getattr(self, f"{name}_enable").eq(valid[stage])
             m.d.comb += getattr(self, f"{name}_index").eq(index[stage])
 
-        # 1: registers; the immediate.
+        def flag(name: str, op: Value, *members: Op) -> None:
+            """control.`name` says whether `op`, of the stage before, is one of `members`."""
+            stage = int(name[1])
+            decoded = delay(one_of(op, *members), stage, name[3:], valid[stage - 1])
+            m.d.comb += getattr(control, name).eq(decoded)
+
+        # 1: registers, the bias; the immediate, the arithmetic.
         operands = {1: delay(self.fields, 1, "fields", self.issue)}
         iteration = delay(self.iteration, 1, "iteration", self.issue)
         element = delay(self.element, 1, "element", self.issue)
         splat = delay(self.splat, 1, "splat", self.issue)
+        m.d.comb += [control.s1_enable.eq(valid[1]), control.s1_bias.eq(operands[1].bias)]
         for letter in ("a", "b"):
             operand = operands[1][letter]
             m.d.comb += [
@@ -102,61 +112,86 @@ class Pipeline(wiring.Component):
                 ),
             ]
         look_up("immediate", 1)
+        look_up("arithmetic", 1)
 
-        # 2: operand selection; the arithmetic.
-        operands[2] = delay(operands[1], 2, "fields", valid[1])
+        # 2: operand selection; multiplier, shift and zero point.
         iteration = delay(iteration, 2, "iteration", valid[1])
         m.d.comb += [
             control.s2_enable.eq(valid[2]),
-            control.s2_element.eq(delay(element, 2, "element", valid[1])),
             control.s2_splat.eq(delay(splat, 2, "splat", valid[1])),
+            control.s2_signed.eq(delay(~one_of(element, *UNSIGNED), 2, "signed", valid[1])),
         ]
-        for letter in ("a", "b"):
-            operand: Operand = operands[2][letter]
-            scalar = Mux(operand.immediate, self.immediate, Mux(operand.iteration, iteration, 0))
-            m.d.comb += [
-                getattr(control, f"s2_{letter}_select").eq(operand.select),
-                getattr(control, f"s2_{letter}_scalar").eq(scalar),
-            ]
-        look_up("arithmetic", 2)
+        for size in (2, 4, 8):
+            elements = [member for member in Element if member.bytes >= size]
+            wide = delay(one_of(element, *elements), 2, f"wide{size}", valid[1])
+            m.d.comb += getattr(control, f"s2_wide{size}").eq(wide)
+        for letter, selects in (("a", "register load array"), ("b", "register load")):
+            operand = operands[1][letter]
+            for select in selects.split():
+                chosen = operand.select == Select[select.upper()]
+                name = f"{letter}_{select}"
+                m.d.comb += getattr(control, f"s2_{name}").eq(delay(chosen, 2, name, valid[1]))
+            immediate = delay(operand.immediate, 2, f"{letter}_immediate", valid[1])
+            iterated = delay(operand.iteration, 2, f"{letter}_iteration", valid[1])
+            scalar = Mux(immediate, self.immediate, Mux(iterated, iteration, 0))
+            m.d.comb += getattr(control, f"s2_{letter}_scalar").eq(scalar)
+        arithmetic: Arithmetic = self.arithmetic
+        op = {2: Signal(Op, name="s2_op")}
+        rescale, shifts = Signal(), Signal()
+        m.d.comb += [
+            op[2].eq(arithmetic.op),
+            rescale.eq(op[2] == Op.RESCALE),
+            shifts.eq(one_of(op[2], Op.RESCALE, Op.MUL)),
+            control.s2_a_zp.eq(arithmetic.a_zp),
+            control.s2_rescale.eq(rescale),
+            control.s2_per_channel.eq(arithmetic.per_channel & rescale),
+            control.s2_multiplier.eq(arithmetic.multiplier),
+            control.s2_shift.eq(Mux(shifts, arithmetic.shift, 0)),
+        ]
 
         # 3 to 7: the operation.
-        arithmetic: Arithmetic = self.arithmetic
-        op = {3: Signal(Op, name="s3_op")}
-        m.d.comb += op[3].eq(arithmetic.op)
-        rounding = {3: arithmetic.round}
-        for stage in range(4, 8):
+        rounding = {2: arithmetic.round}
+        for stage in range(3, 6):
             op[stage] = delay(op[stage - 1], stage, "op", valid[stage - 1])
             rounding[stage] = delay(rounding[stage - 1], stage, "round", valid[stage - 1])
-        product = {stage: one_of(op[stage], Op.MUL, Op.RESCALE, Op.LSL) for stage in (4, 5)}
-        table = one_of(op[4], Op.TABLE8, Op.TABLE16)
+        for stage in range(3, 9):
+            m.d.comb += getattr(control, f"s{stage}_enable").eq(valid[stage])
+
+        flag("s3_factor_one", op[2], Op.ADD, Op.SUB, Op.ASR, Op.LSR)
+        flag("s3_factor_b", op[2], Op.MUL)
+        flag("s3_factor_power", op[2], Op.LSL)
+        flag("s3_shift_b", op[2], Op.ASR, Op.LSR)
+        flag("s3_unsigned32", op[2], Op.LSR)
+        flag("s3_b_ones", op[2], Op.ABS)
+
+        flag("s4_x", op[3], Op.MOV, Op.OR, Op.XOR, Op.ABS)
+        flag("s4_own", op[3], Op.RESCALE, Op.ADD, Op.SUB, Op.OR, Op.XOR)
+        flag("s4_both", op[3], Op.AND, Op.OR)
+        flag("s4_abs", op[3], Op.ABS)
+        flag("s4_choose", op[3], Op.MIN, Op.MAX)
+        flag("s4_choose_less", op[3], Op.MIN)
+        flag("s4_few", op[3], Op.CLZ, Op.EQ, Op.GT, Op.GE)
+        flag("s4_zeros", op[3], Op.CLZ)
+        flag("s4_equal", op[3], Op.EQ, Op.GE)
+        flag("s4_greater", op[3], Op.GT, Op.GE)
+        flag("s4_table8", op[3], Op.TABLE8)
+        table = one_of(op[3], Op.TABLE8, Op.TABLE16)
+        m.d.comb += control.s4_table.eq(delay(valid[3] & table, 4, "table"))
+
+        flag("s5_invert", op[4], Op.SUB)
+        flag("s5_table8", op[4], Op.TABLE8)
+        flag("s5_table16", op[4], Op.TABLE16)
+
+        rounds = one_of(op[5], Op.MUL, Op.RESCALE) | ((op[5] == Op.ASR) & rounding[5])
+        twice = (op[5] == Op.RESCALE) & rounding[5]
         m.d.comb += [
-            control.s3_enable.eq(valid[3]),
-            control.s3_op.eq(op[3]),
-            control.s3_a_zp.eq(arithmetic.a_zp),
-            control.s3_bias.eq(arithmetic.bias),
-            control.s3_per_channel.eq(arithmetic.per_channel),
-            control.s3_multiplier.eq(arithmetic.multiplier),
-            control.s3_shift.eq(arithmetic.shift),
-            control.s4_product.eq(valid[4] & product[4]),
-            control.s4_table.eq(valid[4] & table),
-            control.s4_simple.eq(valid[4] & ~product[4] & ~table),
-            control.s4_rescale.eq(valid[4] & (op[4] == Op.RESCALE)),
-            control.s4_double_round.eq(rounding[4] & (op[4] == Op.RESCALE)),
-            control.s4_op.eq(op[4]),
-            control.s5_enable.eq(valid[5]),
-            control.s5_product.eq(product[5]),
-            control.s5_rescale.eq(op[5] == Op.RESCALE),
-            control.s5_table8.eq(op[5] == Op.TABLE8),
-            control.s5_table16.eq(op[5] == Op.TABLE16),
-            control.s6_enable.eq(valid[6]),
-            control.s6_rescale.eq(op[6] == Op.RESCALE),
-            control.s6_table16.eq(op[6] == Op.TABLE16),
-            control.s7_enable.eq(valid[7]),
-            control.s7_out_zp.eq(self.out_zp),
-            control.s7_round.eq(one_of(op[7], Op.MUL, Op.RESCALE) | ((op[7] == Op.ASR) & rounding[7])),
+            control.s6_round.eq(delay(rounds, 6, "round", valid[5])),
+            control.s6_double_round.eq(delay(twice, 6, "double_round", valid[5])),
+            control.s6_out_zp.eq(self.out_zp),
         ]
-        look_up("out_zp", 6)
+        flag("s6_one", op[5], Op.SUB)
+        flag("s6_abs", op[5], Op.ABS)
+        look_up("out_zp", 5)
 
         # 8: limits; 9: destination.
         finish: Finish = self.finish
@@ -164,7 +199,6 @@ class Pipeline(wiring.Component):
         look_up("finish", 7)
         look_up("limits", 7)
         m.d.comb += [
-            control.s8_enable.eq(valid[8]),
             control.s8_clamp.eq(finish.clamp),
             control.s8_wrap32.eq(finish.wrap32),
             control.s8_low.eq(limits.low),

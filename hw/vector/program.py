@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..isa import Opcode, Source, layout
+from ..memory.weight import NO_COLLISION_LOGIC
 
 
 class Select(enum.Enum, shape=2):
@@ -38,6 +39,7 @@ Issue = data.StructLayout(
         "stream": 2,
         "array": 1,  # takes a vector of the array
         "registers": 1,  # reads a register
+        "bias": 1,  # adds the lanes' biases to A
     }
 )
 """What the issue needs to know of a micro-op."""
@@ -45,7 +47,6 @@ Issue = data.StructLayout(
 Arithmetic = data.StructLayout(
     {
         "op": 5,
-        "bias": 1,
         "per_channel": 1,
         "round": 1,
         "shift": 6,
@@ -91,7 +92,7 @@ class Program(wiring.Component):
         m = Module()
         write = {}
         for name, shape in self.TABLES.items():
-            memory = Memory(shape=shape, depth=self.config.vector_uops, init=[])
+            memory = Memory(shape=shape, depth=self.config.vector_uops, init=[], attrs=NO_COLLISION_LOGIC)
             m.submodules[name] = memory
             read, write[name] = memory.read_port(), memory.write_port()
             by_bounds = name in ("immediate", "limits")
@@ -119,6 +120,7 @@ class Program(wiring.Component):
         m.d.comb += [
             issue.load.eq((a == Source.LOAD.value) | (b == Source.LOAD.value)),
             issue.array.eq(a == Source.ARRAY.value),
+            issue.bias.eq(self.uop.bias),
             issue.registers.eq((a == Source.REGISTER.value) | (b == Source.REGISTER.value)),
         ]
         with m.If(a == Source.LOAD.value):

@@ -6,6 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
+from ..memory.weight import NO_COLLISION_LOGIC
 
 
 def register_address_bits(config: Config) -> int:
@@ -40,7 +41,9 @@ class RegisterFile(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         depth = self.config.vector_registers * self.config.vector_slots
-        m.submodules.memory = memory = Memory(shape=signed(self.config.vector_bits), depth=depth, init=[])
+        m.submodules.memory = memory = Memory(
+            shape=signed(self.config.vector_bits), depth=depth, init=[], attrs=NO_COLLISION_LOGIC
+        )
         port_a, port_b, write = memory.read_port(), memory.read_port(), memory.write_port()
         m.d.comb += [
             port_a.en.eq(self.a_enable),

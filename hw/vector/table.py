@@ -6,6 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
+from ..memory.weight import NO_COLLISION_LOGIC
 
 TABLE_ENTRIES = 512
 
@@ -39,7 +40,9 @@ class Table(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         width = 8 * self.config.columns
-        m.submodules.memory = memory = Memory(shape=width, depth=table_words(self.config), init=[])
+        m.submodules.memory = memory = Memory(
+            shape=width, depth=table_words(self.config), init=[], attrs=NO_COLLISION_LOGIC
+        )
         read, write = memory.read_port(), memory.write_port()
         # Which entry of the word: chosen after the read.
         place_bits = (width // 32).bit_length() - 1

@@ -1,6 +1,8 @@
 """Alu: every operation on the extremes, RESCALE against the pseudo-code of TOSA."""
 
 import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_bench import JobBench
@@ -9,18 +11,37 @@ from vector_reference import operation, wrap
 
 from tosaic.hw.isa import Op
 from tosaic.hw.vector.alu import Alu
+from tosaic.hw.vector.lane import drive_control
+from tosaic.hw.vector.lane_control import LaneControl
+from tosaic.hw.vector.pipeline import Pipeline
 
 BITS = TINY.vector_bits
-STAGES = 6
-"""From stage 3 to stage 9."""
+STAGES = 9
+"""From the issue to the result."""
+ROW = {"bias": 1, "multiplier": 2, "shift": 2, "a": 3, "b": 3}
+"""Stages in which the alu takes the parts of a row."""
+
+
+class ControlledAlu(wiring.Component):
+    """An Alu under the pipeline's control: `issue` begins a row."""
+
+    def __init__(self) -> None:
+        self.alu, self.pipeline = Alu(TINY), Pipeline(TINY)
+        super().__init__({})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.alu, m.submodules.pipeline = self.alu, self.pipeline
+        drive_control(m, self.alu.control, LaneControl(TINY), self.pipeline.control)
+        return m
 
 
 class AluBench:
     """An Alu that computes one micro-op at a time."""
 
     def __init__(self) -> None:
-        self.alu = Alu(TINY)
-        self.bench = JobBench(self.alu)
+        self.top = ControlledAlu()
+        self.bench = JobBench(self.top)
 
     def run(self, micro_op, rows, *, limits=(0, 0), table=()) -> list[int]:
         """Results of the micro-op for rows of (a, b, bias, multiplier, shift)."""
@@ -31,45 +52,21 @@ class AluBench:
         return self.bench.run(job)
 
     async def _compute(self, ctx, micro_op, rows, limits, table) -> list[int]:
-        alu, op, results = self.alu, Op(micro_op.op), []
-        product, looked_up = op in (Op.MUL, Op.RESCALE, Op.LSL), op in (Op.TABLE8, Op.TABLE16)
-        values = {
-            "s3_enable": 1,
-            "s3_op": op,
-            "s3_a_zp": micro_op.a_zp,
-            "s3_bias": micro_op.bias,
-            "s3_per_channel": micro_op.per_channel,
-            "s3_multiplier": micro_op.multiplier,
-            "s3_shift": micro_op.shift,
-            "s4_product": product,
-            "s4_table": looked_up,
-            "s4_simple": not product and not looked_up,
-            "s4_rescale": op == Op.RESCALE,
-            "s4_double_round": op == Op.RESCALE and micro_op.round,
-            "s4_op": op,
-            "s5_enable": 1,
-            "s5_product": product,
-            "s5_rescale": op == Op.RESCALE,
-            "s5_table8": op == Op.TABLE8,
-            "s5_table16": op == Op.TABLE16,
-            "s6_enable": 1,
-            "s6_rescale": op == Op.RESCALE,
-            "s6_table16": op == Op.TABLE16,
-            "s7_out_zp": micro_op.out_zp,
-            "s7_enable": 1,
-            "s7_round": op in (Op.MUL, Op.RESCALE) or (op == Op.ASR and micro_op.round),
-            "s8_enable": 1,
-            "s8_clamp": micro_op.clamp,
-            "s8_wrap32": micro_op.wrap32,
-            "s8_low": limits[0],
-            "s8_high": limits[1],
-        }
-        for name, value in values.items():
-            ctx.set(getattr(alu.control, name), value)
+        alu, pipeline, results = self.top.alu, self.top.pipeline, []
+        ctx.set(pipeline.issue, 1)
+        ctx.set(pipeline.fields.bias, micro_op.bias)
+        ctx.set(pipeline.out_zp, micro_op.out_zp)
+        ctx.set(pipeline.limits.low, limits[0])
+        ctx.set(pipeline.limits.high, limits[1])
+        for name in ("op", "per_channel", "round", "shift", "a_zp", "multiplier"):
+            ctx.set(getattr(pipeline.arithmetic, name), getattr(micro_op, name))
+        for name in ("clamp", "wrap32"):
+            ctx.set(getattr(pipeline.finish, name), getattr(micro_op, name))
+        rows = [dict(zip(("a", "b", "bias", "multiplier", "shift"), row, strict=True)) for row in rows]
         for cycle in range(len(rows) + STAGES):
-            if cycle < len(rows):
-                for name, value in zip(("a", "b", "bias", "multiplier", "shift"), rows[cycle], strict=True):
-                    ctx.set(getattr(alu, name), value)
+            for name, stage in ROW.items():
+                if 0 <= cycle - stage < len(rows):
+                    ctx.set(getattr(alu, name), rows[cycle - stage][name])
             if cycle >= STAGES:
                 results.append(ctx.get(alu.result))
             entry = table[ctx.get(alu.table_entry)] if table else 0
