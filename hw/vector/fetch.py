@@ -81,12 +81,14 @@ class Fetch(wiring.Component):
             m.d.sync += [test.eq(1), word.eq(0), self.read_address.eq(self.address)]
         with m.Elif(left & self.grant):
             m.d.sync += self.read_address.eq(self.read_address + self.config.columns)
-            blocked = C(0, 1)
             for (wanted, _, last), now in zip(kinds, taken, strict=True):
-                with m.If(wanted & ~blocked):
-                    m.d.comb += now.eq(1)
+                with m.If(now):
                     m.d.sync += [wanted.eq(word != last), word.eq(Mux(word == last, 0, word + 1))]
-                blocked = blocked | wanted
+        # Nothing is left while something begins.
+        blocked = C(0, 1)
+        for (wanted, _, _), now in zip(kinds, taken, strict=True):
+            m.d.comb += now.eq(wanted & ~blocked & self.grant)
+            blocked = blocked | wanted
 
         arriving = word
         for stage in range(AM_READ_LATENCY):

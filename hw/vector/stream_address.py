@@ -1,6 +1,9 @@
 """Addresses of one memory stream: six nested dimensions and an offset, additions only."""
 
-from amaranth.hdl import Array, Module, Mux, Signal, signed
+import functools
+import operator
+
+from amaranth.hdl import Cat, Module, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,12 +18,12 @@ class StreamAddress(wiring.Component):
 
     Configuration (held until replaced):
     - `set_start`: `start` is the address of the first vector (bytes).
-    - `set_dims`: the dimensions 2*`pair` and 2*`pair` + 1 get `count_low`, `stride_low` and `count_high`,
-      `stride_high`; counts are at least 1, strides in bytes. All counts are 1 after reset.
+    - `set_dims`: the dimensions 2*`pair` and 2*`pair` + 1 get `turns_low`, `stride_low` and `turns_high`,
+      `stride_high`: turns after the first one, strides in bytes. No dimension has any after reset.
 
     Walk:
-    - `restart`: from the second cycle after on `address` is the one of index 0 in every dimension; wins over `step`.
-      Not in the same cycle as a configuration.
+    - `restart`: from the second cycle after on `address` is the one of index 0 in every dimension; wins over `step`
+      and keeps `address`. It may last; what is configured meanwhile counts if one more cycle of it follows.
     - `step`: from the next cycle on `address` is the next one. Not in the cycle after a `restart`.
     - `last`: dimension 0 is at its last turn.
 
@@ -34,9 +37,9 @@ class StreamAddress(wiring.Component):
     start: In(24)
     set_dims: In(1)
     pair: In(2)
-    count_low: In(16)
+    turns_low: In(16)
     stride_low: In(signed(24))
-    count_high: In(16)
+    turns_high: In(16)
     stride_high: In(signed(24))
     restart: In(1)
     step: In(1)
@@ -49,10 +52,12 @@ class StreamAddress(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         start = Signal(24)
-        # Turns left after the current one.
+        # Turns left after the current one, and whether there are any.
         turns = [Signal(16, name=f"turns_{d}") for d in range(STREAM_DIMS)]
+        several = [Signal(name=f"several_{d}") for d in range(STREAM_DIMS)]
         strides = [Signal(24, name=f"stride_{d}") for d in range(STREAM_DIMS)]
         left = [Signal(16, name=f"left_{d}") for d in range(STREAM_DIMS)]
+        more = [Signal(name=f"more_{d}") for d in range(STREAM_DIMS)]
         # Address with index 0 in every dimension below d; that of dimension 0 is the address one step ahead.
         bases = [Signal(24, name=f"base_{d}") for d in range(STREAM_DIMS)]
 
@@ -60,12 +65,15 @@ class StreamAddress(wiring.Component):
             m.d.sync += start.eq(self.start)
         with m.If(self.set_dims):
             for pair in range(STREAM_DIMS // 2):
+                low, high = 2 * pair, 2 * pair + 1
                 with m.If(self.pair == pair):
                     m.d.sync += [
-                        turns[2 * pair].eq(self.count_low - 1),
-                        turns[2 * pair + 1].eq(self.count_high - 1),
-                        strides[2 * pair].eq(self.stride_low),
-                        strides[2 * pair + 1].eq(self.stride_high),
+                        turns[low].eq(self.turns_low),
+                        turns[high].eq(self.turns_high),
+                        several[low].eq(self.turns_low != 0),
+                        several[high].eq(self.turns_high != 0),
+                        strides[low].eq(self.stride_low),
+                        strides[high].eq(self.stride_high),
                     ]
 
         restarted = Signal()
@@ -74,32 +82,38 @@ class StreamAddress(wiring.Component):
         m.d.comb += [
             advance.eq((self.step | restarted) & ~self.restart),
             self.last_turn.eq(turns[1]),
-            self.next_offset.eq(advance & (left[0] == 0)),
+            self.next_offset.eq(advance & ~more[0]),
         ]
         with m.If(advance):
-            m.d.sync += [self.address.eq(bases[0] + self.offset), self.last.eq(left[0] == 0)]
+            m.d.sync += [self.address.eq(bases[0] + self.offset), self.last.eq(~more[0])]
 
-        with m.If(self.restart):
-            m.d.sync += [base.eq(start) for base in bases]
-            m.d.sync += [left[d].eq(turns[d]) for d in range(STREAM_DIMS)]
-        with m.Elif(advance):
-            # The lowest dimension with turns left goes on; those below it begin again at its new address.
-            moving = Signal(range(STREAM_DIMS + 1))
-            m.d.comb += moving.eq(STREAM_DIMS)
-            for d in reversed(range(STREAM_DIMS)):
-                with m.If(left[d] != 0):
-                    m.d.comb += moving.eq(d)
-            following = Signal(24)
-            over = moving == STREAM_DIMS
-            m.d.comb += following.eq(Mux(over, start, Array(bases)[moving] + Array(strides)[moving]))
-            for d in range(STREAM_DIMS):
-                with m.If(moving == d):
-                    m.d.sync += left[d].eq(left[d] - 1)
-                with m.Elif(moving > d):
-                    m.d.sync += left[d].eq(turns[d])
-                with m.If(moving >= d):
-                    m.d.sync += bases[d].eq(following)
+        # The lowest dimension with turns left moves on; those below it begin again at its new address. When there is
+        # none, all begin again at the start: the sum of one source and one stride, or none.
+        moves, ended = [Signal(name=f"moves_{d}") for d in range(STREAM_DIMS)], Signal()
+        for d in range(STREAM_DIMS):
+            m.d.comb += moves[d].eq(more[d] & ~Cat(more[:d]).any() & ~self.restart)
+        m.d.comb += ended.eq(self.restart | ~Cat(more).any())
+        base, stride, following = Signal(24), Signal(24), Signal(24)
+        m.d.comb += [
+            base.eq(_chosen([*moves, ended], [*bases, start])),
+            stride.eq(_chosen(moves, strides)),
+            following.eq(base + stride),
+        ]
+        for d in range(STREAM_DIMS):
+            over = self.restart | (advance & ~Cat(more[:d]).any() & ~more[d])
+            with m.If(self.restart | (advance & ~Cat(more[:d]).any())):
+                m.d.sync += bases[d].eq(following)
+            with m.If(over):
+                m.d.sync += [left[d].eq(turns[d]), more[d].eq(several[d])]
+            with m.Elif(advance & moves[d]):
+                m.d.sync += [left[d].eq(left[d] - 1), more[d].eq(left[d] != 1)]
         return m
+
+
+def _chosen(flags: list[Signal], values: list[Signal]) -> Value:
+    """The value whose flag is high, of one at most; else 0."""
+    masked = [value & flag.replicate(len(value)) for flag, value in zip(flags, values, strict=True)]
+    return functools.reduce(operator.or_, masked)
 
 
 __all__ = ["StreamAddress"]

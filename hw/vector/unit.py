@@ -134,14 +134,19 @@ class VectorUnit(wiring.Component):
         elements = Array(Signal(Element, name=f"element_{i}") for i in range(STREAMS))
         splats = Array(Signal(name=f"splat_{i}") for i in range(STREAMS))
         indexed = [Signal(name=f"indexed_{i}") for i in range(STREAMS)]
+        turns_low, turns_high = Signal(16), Signal(16)
+        m.d.comb += [turns_low.eq(dims.count_low - 1), turns_high.eq(dims.count_high - 1)]
         for i, stream in enumerate(streams):
             m.d.comb += [
                 stream.set_start.eq(commands.set_stream & (set_stream.stream == i)),
                 stream.start.eq(set_stream.address),
                 stream.set_dims.eq(commands.set_dims & (dims.stream == i)),
-                stream.restart.eq(commands.start_go),
+                # Until a GO is taken: then the cycle in which it is taken is the last one.
+                stream.restart.eq(commands.complete),
+                stream.turns_low.eq(turns_low),
+                stream.turns_high.eq(turns_high),
             ]
-            for name in ("pair", "count_low", "stride_low", "count_high", "stride_high"):
+            for name in ("pair", "stride_low", "stride_high"):
                 m.d.comb += getattr(stream, name).eq(getattr(dims, name))
             with m.If(stream.set_start):
                 m.d.sync += [elements[i].eq(set_stream.element), splats[i].eq(set_stream.splat)]
@@ -152,10 +157,8 @@ class VectorUnit(wiring.Component):
         with m.If(commands.start_offsets):
             m.d.sync += offsets_there.eq(set_offsets.count)
         several = Cat(indexed[i] & indexed[k] for i in range(STREAMS) for k in range(i)).any()
-        beyond = Cat(
-            flag & (stream.last_turn >= offsets_there) for flag, stream in zip(indexed, streams, strict=True)
-        ).any()
-        last_turn = Signal.like(offsets.last_turn)
+        last_turn = Signal(16)
+        beyond = Cat(indexed).any() & (last_turn >= offsets_there)
         for flag, stream in zip(indexed, streams, strict=True):
             with m.If(flag):
                 m.d.comb += last_turn.eq(stream.last_turn)

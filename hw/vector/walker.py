@@ -53,8 +53,9 @@ class Walker(wiring.Component):
         repeats_left = Signal(16)
 
         def take_batch(vectors: Signal, limit: Signal) -> list:
-            batch = Mux(vectors < limit, vectors, limit)
-            return [self.count.eq(batch), vectors_left.eq(vectors - batch)]
+            rest = vectors - limit  # one subtraction for rest and comparison
+            last = vectors < limit
+            return [self.count.eq(Mux(last, vectors, limit)), vectors_left.eq(Mux(last, 0, rest))]
 
         following = Signal(range(self.config.vector_uops + 1))
         m.d.comb += following.eq(self.index + 1)

@@ -27,9 +27,9 @@ def walk_of(
             ctx.set(stream.set_dims, 1)
             for name, value in {
                 "pair": pair,
-                "count_low": count_low,
+                "turns_low": count_low - 1,
                 "stride_low": stride_low,
-                "count_high": count_high,
+                "turns_high": count_high - 1,
                 "stride_high": stride_high,
             }.items():
                 ctx.set(getattr(stream, name), value)
