@@ -58,11 +58,17 @@ class CabacDecoder(wiring.Component):
             self.jobs.ready.eq(~prepares & ~running),
             aborts.eq(Cat(engine.failed for engine in engines).any()),
         ]
+        lane_bits = exact_log2(self.config.word_bytes)
+        words = Signal(LEVEL_BITS - lane_bits + 1)
         with m.If(self.jobs.valid & self.jobs.ready):
-            m.d.sync += [job.eq(self.jobs.payload), prepares.eq(1)]
+            m.d.sync += [
+                job.eq(self.jobs.payload),
+                words.eq((self.jobs.payload.levels + self.config.word_bytes - 1) >> lane_bits),
+                prepares.eq(1),
+            ]
         with m.If(prepares):
             m.d.sync += [prepares.eq(0), running.eq(1), used.eq((1 << (1 << job.log2_streams)) - 1)]
-        self._start(m, job, prepares, engines)
+        self._start(m, job, words, prepares, engines)
         self._distribute(m, job, prepares, engines)
         empty = self._collect(m, job, prepares, aborts, engines)
         stuck = self._watch(m, running) if len(engines) > 1 else Const(0)
@@ -102,15 +108,13 @@ class CabacDecoder(wiring.Component):
             m.d.sync += running.eq(0)
         return m
 
-    def _start(self, m: Module, job: Signal, starts: Signal, engines: list[Engine]) -> None:
-        """Tell each engine its share of the levels."""
+    def _start(self, m: Module, job: Signal, words: Signal, starts: Signal, engines: list[Engine]) -> None:
+        """Tell each engine its share of the levels, which are so many words."""
         lane_bits = exact_log2(self.config.word_bytes)
-        words = Signal(LEVEL_BITS - lane_bits + 1)
         missing = Signal(lane_bits)
         last_stream = Signal(2)
         mask = Signal(2)
         m.d.comb += [
-            words.eq((job.levels + self.config.word_bytes - 1) >> lane_bits),
             missing.eq(-job.levels),
             mask.eq((1 << job.log2_streams) - 1),
             last_stream.eq((words - 1) & mask),

@@ -365,7 +365,6 @@ class Engine(wiring.Component):
             packer.abandon.eq(phase[Phase.DRAIN]),
             ended_levels.eq(phase[Phase.TERMINATE] & terminates & ~level_ended & ~packer.pending),
             self.results.valid.eq(phase[Phase.DONE]),
-            self.failed.eq(at(Phase.DRAIN, Phase.DONE) & (result.error != DecodeError.NONE)),
             self.results.payload.error.eq(result.error),
             self.results.payload.position.eq(result.position),
             self.results.payload.saturated.eq(packer.saturated),
@@ -416,14 +415,14 @@ class Engine(wiring.Component):
         with m.If(phase[Phase.DRAIN] & feed.ended & ~packer.busy):
             m.d.sync += phase.eq(1 << Phase.DONE)
         with m.If(phase[Phase.DONE] & self.results.ready):
-            m.d.sync += phase.eq(1 << Phase.IDLE)
+            m.d.sync += [phase.eq(1 << Phase.IDLE), self.failed.eq(0)]
         with m.If(~at(Phase.IDLE, Phase.FLUSH, Phase.DRAIN, Phase.DONE)):
             # Stays where the levels ended, or where they failed.
             m.d.sync += result.position.eq((taken_bytes << 3) - window.count)
         with m.If(starts):
             m.d.sync += result.error.eq(DecodeError.NONE)
         with m.If(fails):
-            m.d.sync += [result.error.eq(error), phase.eq(1 << Phase.DRAIN)]
+            m.d.sync += [result.error.eq(error), phase.eq(1 << Phase.DRAIN), self.failed.eq(1)]
         with m.Elif(self.abort & ~at(Phase.IDLE, Phase.DRAIN, Phase.DONE)):
             m.d.sync += [result.error.eq(DecodeError.NONE), phase.eq(1 << Phase.DRAIN)]
         return m
