@@ -84,8 +84,10 @@ class WmWrite(wiring.Signature):
 class Tokens(wiring.Signature):
     """A unit's access to the semaphores.
 
-    `wait` asks for `count` of `semaphore`; when `ok` (combinational) is high in the same cycle they are subtracted at
-    the clock edge and the unit goes on. `signal` adds `signal_count` to `signal_semaphore` at the clock edge, always.
+    `wait` asks for `count` of `semaphore`, and goes on asking for the same until `ok`: in that cycle they are
+    subtracted and the unit goes on. `ok` is of an earlier cycle's comparison, so `wait` does not reach it
+    combinationally. `signal` adds `signal_count` to `signal_semaphore`; only while `signal_full`, which comes from a
+    register, is low.
     """
 
     def __init__(self) -> None:
@@ -96,6 +98,7 @@ class Tokens(wiring.Signature):
                 "count": Out(8),
                 "ok": In(1),
                 "signal": Out(1),
+                "signal_full": In(1),
                 "signal_semaphore": Out(4),
                 "signal_count": Out(8),
             }

@@ -134,7 +134,7 @@ class Front(wiring.Component):
             signals.w_data.eq(Cat(signal.semaphore, signal.count, handed)),
             signals.w_en.eq(is_signal & self.commands.valid & put_aside),
             signals.r_en.eq(self.tokens.signal),
-            self.tokens.signal.eq(signals.r_rdy & ~(done - head.after)[2]),
+            self.tokens.signal.eq(signals.r_rdy & ~(done - head.after)[2] & ~self.tokens.signal_full),
             self.tokens.signal_semaphore.eq(Mux(self.tokens.signal, head.semaphore, 0)),
             self.tokens.signal_count.eq(Mux(self.tokens.signal, head.count, 0)),
             self.busy.eq(pending | (handed != done) | signals.r_rdy),

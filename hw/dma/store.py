@@ -173,7 +173,7 @@ class StoreUnit(wiring.Component):
             splitter.mem_size.eq(self.mem_size),
             issue.halt.eq(halted),
             splitter.halt.eq(halted),
-            completion.halt.eq(halted),
+            completion.halt.eq(halted | self.tokens.signal_full),
             self.tokens.wait.eq(issue.wait),
             self.tokens.semaphore.eq(issue.semaphore),
             self.tokens.count.eq(issue.count),

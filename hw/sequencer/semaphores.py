@@ -2,9 +2,10 @@
 
 import functools
 import operator
+from collections.abc import Iterable
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
@@ -16,15 +17,17 @@ UNITS = 4
 
 
 class Semaphores(wiring.Component):
-    """`semaphores` counters for four units, all of which may wait and signal in the same cycle.
+    """`semaphores` counters for four units.
 
-    A wait sees the signals of earlier cycles. When several units wait for the same semaphore in a cycle, the
-    first in the order LOAD, ARRAY, VECTOR, STORE for which it is enough gets it, the others try again.
+    The counters lie in a small memory that one grant or one signal changes per cycle; grants go first, either in
+    the order LOAD, ARRAY, VECTOR, STORE. A wait is compared in one cycle and granted in the next one or later; a
+    signal is seen by the comparisons from two cycles after it on, later if others go first.
 
     Ports:
         `load`, `array`, `vector`, `store`: the units.
-        `clear`: all counters are zero from the next cycle on.
-        `waiting`: bit per unit, in this order: it asks for more than there is.
+        `clear`: all counters become zero, and signals that are not counted are dropped. While they do nothing is
+            granted or counted.
+        `waiting`: bit per unit, in this order: it asks and does not get in this cycle.
     """
 
     def __init__(self, config: Config):
@@ -45,35 +48,66 @@ class Semaphores(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         ports = (self.load, self.array, self.vector, self.store)
-        counters = Array(Signal(COUNTER_BITS, name=f"semaphore{i}") for i in range(self.config.semaphores))
+        index_bits = max(self.config.semaphores - 1, 1).bit_length()
+        m.submodules.counters = counters = memory.Memory(shape=COUNTER_BITS, depth=1 << index_bits, init=[])
+        write, old = counters.write_port(), counters.read_port(domain="comb")
 
-        # A unit that finds enough tokens either gets them or a unit before it gets the same semaphore's: so
-        # who before it finds enough decides it, without a chain of grants.
-        enough = Signal(UNITS)
-        for unit, port in enumerate(ports):
-            taken_before = [
-                enough[before] & (ports[before].semaphore == port.semaphore) for before in range(unit)
-            ]
-            m.d.comb += [
-                enough[unit].eq(port.wait & (counters[port.semaphore] >= port.count)),
-                port.ok.eq(enough[unit] & ~Cat(taken_before).any()),
-                self.waiting[unit].eq(port.wait & ~port.ok),
-            ]
-
-        changes = Signal()
-        m.d.comb += changes.eq(Cat(port.ok | port.signal for port in ports).any())
-        with m.If(changes):
-            for index, counter in enumerate(counters):
-                added = [
-                    Mux(port.signal & (port.signal_semaphore == index), port.signal_count, 0)
-                    for port in ports
-                ]
-                subtracted = [Mux(port.ok & (port.semaphore == index), port.count, 0) for port in ports]
-                m.d.sync += counter.eq(
-                    counter
-                    + functools.reduce(operator.add, added)
-                    - functools.reduce(operator.or_, subtracted)
-                )
+        clears = Signal()
+        cleared = Signal(index_bits)
         with m.If(self.clear):
-            m.d.sync += [counter.eq(0) for counter in counters]
+            m.d.sync += clears.eq(1)
+        with m.Elif(cleared.all()):
+            m.d.sync += clears.eq(0)
+        m.d.sync += cleared.eq(Mux(clears, cleared + 1, 0))
+
+        # One grant or one signal per cycle, all of them from registers.
+        enough = Signal(UNITS)
+        signals = Signal(UNITS)
+        grants, counts = _first(enough), _first(signals)
+        granted = Signal()
+        changes: list[tuple[Value, Value, Value]] = []  # bit of who makes it, semaphore, count
+        m.d.comb += granted.eq(enough.any())
+        for unit, port in enumerate(ports):
+            m.d.comb += [port.ok.eq(grants[unit]), self.waiting[unit].eq(port.wait & ~port.ok)]
+            changes.append((grants[unit], port.semaphore, port.count))
+
+            semaphore, count = Signal(index_bits, name=f"semaphore{unit}"), Signal(8, name=f"count{unit}")
+            signalled = Signal(name=f"signalled{unit}")
+            m.d.comb += [signalled.eq(counts[unit] & ~granted), port.signal_full.eq(signals[unit])]
+            with m.If(~signals[unit]):
+                m.d.sync += [semaphore.eq(port.signal_semaphore), count.eq(port.signal_count)]
+            m.d.sync += signals[unit].eq(Mux(signals[unit], ~signalled | clears, port.signal) & ~self.clear)
+            changes.append((signalled, semaphore, count))
+        changed = Signal(index_bits)
+        amount = Signal(COUNTER_BITS)
+        total = Signal(COUNTER_BITS + 1)
+        m.d.comb += [
+            changed.eq(_selected((bit, semaphore) for bit, semaphore, _ in changes)),
+            amount.eq(_selected((bit, count) for bit, _, count in changes)),
+            old.addr.eq(changed),
+            write.en.eq(clears | granted | signals.any()),
+            write.addr.eq(Mux(clears, cleared, changed)),
+            # Minus `amount` is plus its complement plus one, which comes in below.
+            total.eq(Cat(Const(1, 1), old.data) + Cat(granted, amount ^ granted.replicate(COUNTER_BITS))),
+            write.data.eq(Mux(clears, 0, total[1:])),
+        ]
+
+        for unit, port in enumerate(ports):
+            seen = counters.read_port(domain="comb")
+            m.d.comb += seen.addr.eq(port.semaphore)
+            # What was granted in this cycle is not subtracted yet. A unit that got its tokens has another command next.
+            taken = granted & (changed == port.semaphore[:index_bits])
+            m.d.sync += enough[unit].eq(
+                port.wait & (seen.data >= port.count) & ~taken & ~clears & ~self.clear
+            )
         return m
+
+
+def _first(asking: Signal) -> list[Value]:
+    """The bits of `asking`, of which the lowest that is set remains."""
+    return [bit & ~asking[:index].any() if index else bit for index, bit in enumerate(asking)]
+
+
+def _selected(values: Iterable[tuple[Value, Value]]) -> Value:
+    """The value whose bit is set."""
+    return functools.reduce(operator.or_, (Mux(bit, value, 0) for bit, value in values))

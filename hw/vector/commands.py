@@ -109,8 +109,11 @@ class Commands(wiring.Component):
                 m.d.comb += self.error.eq(1)
                 m.d.sync += halted.eq(1)
             with m.Else():
-                m.d.comb += self.commands.ready.eq(1)
-                m.d.comb += self.tokens.signal.eq(opcode == Opcode.VECTOR_SIGNAL.value)
+                is_signal = opcode == Opcode.VECTOR_SIGNAL.value
+                m.d.comb += [
+                    self.commands.ready.eq(~(is_signal & self.tokens.signal_full)),
+                    self.tokens.signal.eq(is_signal & ~self.tokens.signal_full),
+                ]
                 for member, name in _STARTS.items():
                     m.d.comb += getattr(self, name).eq(opcode == member.value)
         return m

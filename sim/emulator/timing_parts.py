@@ -1,6 +1,7 @@
 """What the units' timing models share: pipeline depths of the RTL, queues, semaphores, the bus."""
 
 import collections
+import functools
 from collections.abc import Callable
 
 from tosaic.hw.config import Config
@@ -19,6 +20,10 @@ FETCH_CYCLES = 1
 """From the cycle after a beat of program to that before its instruction's dispatch, which takes it from the buffer."""
 QUEUE_CYCLES = 2
 """From dispatch to the head of the unit's empty queue."""
+GRANT_CYCLES = 1
+"""From a WAIT at the head of its queue, its tokens being there, to the cycle in which it gets them."""
+SIGNAL_CYCLES = 1
+"""From the cycle after a SIGNAL fired to that in which a WAIT sees its tokens."""
 FETCH_BURST_BYTES = 128
 FETCH_AHEAD_INSTRUCTIONS = 32
 """Instructions requested or received and not dispatched."""
@@ -198,13 +203,20 @@ class Fabric:
     def wait(self, wait: Instruction) -> Process:
         """Until the semaphore's count is there; takes it."""
         since = self.timeline.now
-        while self._semaphores[wait.semaphore] < wait.count:
-            yield self._signalled
+        granted = False
+        while not granted:
+            while self._semaphores[wait.semaphore] < wait.count:
+                yield self._signalled
+            yield self.timeline.now + GRANT_CYCLES
+            granted = self._semaphores[wait.semaphore] >= wait.count
         self.counters[f"{wait.opcode.unit.name.lower()}_wait"] += self.timeline.now - since
         self._semaphores[wait.semaphore] -= wait.count
 
     def signal(self, signal: Instruction) -> None:
-        """Add to the semaphore."""
+        """Add to the semaphore, which waits see a little later."""
+        self.at(self.timeline.now + SIGNAL_CYCLES, functools.partial(self._add, signal))
+
+    def _add(self, signal: Instruction) -> None:
         self._semaphores[signal.semaphore] += signal.count
         self._signalled.notify()
 
