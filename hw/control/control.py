@@ -74,17 +74,15 @@ class Control(wiring.Component):
         ]
         # What the units do is shown as of the cycle before, for it comes at the end of long paths.
         units = Signal.like(bank.units_value)
-        unit_pcs = Signal.like(report.unit_pcs.as_value())
         m.d.sync += [
             units[0:4].eq(report.busy),
             units[8:12].eq(report.waiting),
             units[16:20].eq(report.queued),
-            unit_pcs.eq(report.unit_pcs.as_value()),
         ]
         m.d.comb += [
             bank.units_value.eq(units),
             Cat(bank.load_pc_value, bank.array_pc_value, bank.vector_pc_value, bank.store_pc_value).eq(
-                unit_pcs
+                report.unit_pcs.as_value()
             ),
         ]
         for name in ("code", "stream", "tensor"):

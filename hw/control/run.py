@@ -18,7 +18,8 @@ Report = data.StructLayout(
         "unit_pcs": data.ArrayLayout(32, 4),
     }
 )
-"""The machine's state; arrays and bit masks are in the order LOAD, ARRAY, VECTOR, STORE."""
+"""The machine's state; arrays and bit masks are in the order LOAD, ARRAY, VECTOR, STORE. `unit_pcs` are those of the
+cycle before."""
 
 
 class RunControl(wiring.Signature):

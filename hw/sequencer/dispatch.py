@@ -47,6 +47,9 @@ class Dispatch(wiring.Component):
         `code`, `unit`: of the first error, isa.Error and isa.Unit.
         `pc`: byte offset of the instruction dispatched last; after an error, of the instruction it belongs to
             (PROGRAM_END: the end of the program).
+
+    All that depends on an instruction's bits alone is decided when it comes from the program, so that what happens
+    with it is a matter of few bits.
     """
 
     def __init__(self, config: Config):
@@ -84,44 +87,71 @@ class Dispatch(wiring.Component):
         state = Signal(State)
         queues = {Unit[name.upper()]: getattr(self, name) for name in _MEMBERS}
 
-        # Stage 1: the instruction with its verdict, in registers.
+        # Stage 1: the instruction, and what is to be done with it, in registers.
         count = Signal(INDEX_BITS)
         accepted = Signal(INDEX_BITS)
+        more = Signal()  # accepted != count
         held = Signal()
-        legal = Signal()
         current = Signal(Fetched)
         index = Signal(INDEX_BITS)
         accept = Signal()
         done_with = Signal()
+        running = Signal()
+        offered = self.program.payload
         m.d.comb += [
-            decoder.instruction.eq(self.program.payload.instruction),
-            self.program.ready.eq((state == State.RUN) & (~held | done_with) & (accepted != count)),
+            running.eq(state == State.RUN),
+            decoder.instruction.eq(offered.instruction),
+            self.program.ready.eq(running & (~held | done_with) & more),
             accept.eq(self.program.valid & self.program.ready),
-            self.starving.eq((state == State.RUN) & ~held & (accepted != count)),
+            self.starving.eq(running & ~held & more),
         ]
+        opcode = decoder.instruction[:8]
+        begin = data.View(layout(Opcode.BEGIN), decoder.instruction)
+        branch = data.View(layout(Opcode.BRANCH), decoder.instruction)
+        wrong = Signal(Error)
+        with m.If(offered.bus_error):
+            m.d.comb += wrong.eq(Error.BUS_READ)
+        with m.Elif(~decoder.legal | ((accepted == 0) & (opcode != Opcode.BEGIN))):
+            m.d.comb += wrong.eq(Error.ILLEGAL)
+        with m.Elif((opcode == Opcode.BEGIN) & (begin.isa_hash != ISA_HASH)):
+            m.d.comb += wrong.eq(Error.ISA_MISMATCH)
+        with m.Elif((opcode == Opcode.BEGIN) & (begin.config_hash != self.config.hash)):
+            m.d.comb += wrong.eq(Error.CONFIG_MISMATCH)
+        with m.Elif(
+            (opcode == Opcode.BRANCH)
+            & (branch.target[:_OFFSET_BITS].any() | (branch.target[_OFFSET_BITS:] >= count))
+        ):
+            m.d.comb += wrong.eq(Error.ILLEGAL)
+
+        # What is held is wrong, for a queue, or one of these.
+        fails = Signal(Error)
+        to_queue = Signal(len(queues))
+        passes = Signal()
+        ends = Signal()
+        branches = Signal()
         with m.If(done_with):
             m.d.sync += held.eq(0)
         with m.If(accept):
+            right = wrong == Error.NONE
             m.d.sync += [
                 held.eq(1),
-                current.eq(self.program.payload),
-                legal.eq(decoder.legal & ((accepted != 0) | (decoder.instruction[:8] == Opcode.BEGIN))),
+                current.eq(offered),
+                fails.eq(wrong),
+                to_queue.eq(Cat(right & (opcode[4:] == unit) for unit in queues)),
+                passes.eq(right & (opcode[4:] == Unit.SEQUENCER)),
+                ends.eq(right & (opcode == Opcode.END)),
+                branches.eq(right & (opcode == Opcode.BRANCH)),
                 index.eq(accepted),
                 accepted.eq(accepted + 1),
+                more.eq(accepted + 1 != count),
             ]
 
         # Stage 2: execute or dispatch.
-        opcode = current.instruction[:8]
-        begin = data.View(layout(Opcode.BEGIN), current.instruction)
         here = Cat(Const(0, 4), index)
-        branch = data.View(layout(Opcode.BRANCH), current.instruction)
+        held_branch = data.View(layout(Opcode.BRANCH), current.instruction)
         condition = Signal(Condition)
-        bad_target = Signal()
         taken = Signal()
-        m.d.comb += [
-            bad_target.eq(branch.target[:_OFFSET_BITS].any() | (branch.target[_OFFSET_BITS:] >= count)),
-            self.remaining.eq(count - self.target),
-        ]
+        m.d.comb += self.remaining.eq(count - self.target)
         with m.Switch(condition):
             with m.Case(Condition.ALWAYS):
                 m.d.comb += taken.eq(1)
@@ -130,41 +160,32 @@ class Dispatch(wiring.Component):
             with m.Case(Condition.IF_SET):
                 m.d.comb += taken.eq(self.flag)
         found = Signal(Error)
-        for unit, queue in queues.items():
-            m.d.comb += [queue.payload.instruction.eq(current.instruction), queue.payload.index.eq(index)]
-            with m.If((state == State.RUN) & held & legal & ~current.bus_error & (opcode[4:] == unit)):
-                m.d.comb += [queue.valid.eq(1), done_with.eq(queue.ready), self.queue_full.eq(~queue.ready)]
+        taken_by = Signal(len(queues))
+        for bit, queue in enumerate(queues.values()):
+            m.d.comb += [
+                queue.payload.instruction.eq(current.instruction),
+                queue.payload.index.eq(index),
+                queue.valid.eq(running & held & to_queue[bit]),
+                taken_by[bit].eq(to_queue[bit] & queue.ready),
+            ]
+        m.d.comb += [
+            done_with.eq(running & held & (passes | taken_by.any())),
+            self.queue_full.eq(running & held & to_queue.any() & ~taken_by.any()),
+        ]
 
         with m.Switch(state):
             with m.Case(State.RUN):
                 with m.If(held):
-                    with m.If(current.bus_error):
-                        m.d.comb += found.eq(Error.BUS_READ)
-                    with m.Elif(~legal):
-                        m.d.comb += found.eq(Error.ILLEGAL)
-                    with m.Elif(opcode == Opcode.BEGIN):
-                        with m.If(begin.isa_hash != ISA_HASH):
-                            m.d.comb += found.eq(Error.ISA_MISMATCH)
-                        with m.Elif(begin.config_hash != self.config.hash):
-                            m.d.comb += found.eq(Error.CONFIG_MISMATCH)
-                        with m.Else():
-                            m.d.comb += done_with.eq(1)
-                    with m.Elif(opcode == Opcode.NOP):
-                        m.d.comb += done_with.eq(1)
-                    with m.Elif(opcode == Opcode.END):
-                        m.d.comb += done_with.eq(1)
+                    m.d.comb += found.eq(fails)
+                    with m.If(ends):
                         m.d.sync += state.eq(State.FINISH)
-                    with m.Elif(opcode == Opcode.BRANCH):
-                        with m.If(bad_target):
-                            m.d.comb += found.eq(Error.ILLEGAL)
-                        with m.Else():
-                            m.d.comb += done_with.eq(1)
-                            m.d.sync += [
-                                state.eq(State.BRANCH),
-                                condition.eq(branch.condition),
-                                self.target.eq(branch.target[_OFFSET_BITS:]),
-                            ]
-                with m.Elif(accepted == count):
+                    with m.If(branches):
+                        m.d.sync += [
+                            state.eq(State.BRANCH),
+                            condition.eq(held_branch.condition),
+                            self.target.eq(held_branch.target[_OFFSET_BITS:]),
+                        ]
+                with m.Elif(~more):
                     m.d.comb += found.eq(Error.PROGRAM_END)
                 with m.If(done_with):
                     m.d.sync += self.pc.eq(here)
@@ -172,7 +193,7 @@ class Dispatch(wiring.Component):
                 m.d.sync += state.eq(State.RUN)
                 with m.If(taken):
                     m.d.comb += self.jump.eq(1)
-                    m.d.sync += [accepted.eq(self.target), held.eq(0)]
+                    m.d.sync += [accepted.eq(self.target), more.eq(1), held.eq(0)]
             with m.Case(State.FINISH), m.If(self.quiet):
                 m.d.sync += [state.eq(State.IDLE), self.done.eq(1)]
             with m.Case(State.IDLE):
@@ -184,6 +205,7 @@ class Dispatch(wiring.Component):
                         self.pc.eq(0),
                         count.eq(self.instructions),
                         accepted.eq(0),
+                        more.eq(self.instructions != 0),
                     ]
                     with m.If(self.bad_range):
                         m.d.sync += [state.eq(State.ERROR), self.code.eq(Error.MEMORY_RANGE)]
@@ -208,7 +230,7 @@ class Dispatch(wiring.Component):
             ]
         m.d.comb += [
             self.running.eq((state == State.RUN) | (state == State.BRANCH) | (state == State.FINISH)),
-            self.dispatching.eq(state == State.RUN),
+            self.dispatching.eq(running),
             self.error.eq(state == State.ERROR),
             self.progress.eq(done_with | accept),
         ]

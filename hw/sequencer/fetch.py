@@ -74,14 +74,16 @@ class Fetch(wiring.Component):
         entries_left = Signal(28)
         room = Signal(range(depth + 1), init=depth)
         to_boundary = Signal(range(burst_entries + 1))
+        ahead = Signal(range(burst_entries + 1))
         entries = Signal(range(burst_entries + 1))
+        fits = Signal()
         requests = Signal()
         popped = Signal()
         outstanding = Signal(range(depth + 1))
         m.d.comb += [
             to_boundary.eq(burst_entries - address[entry_bits : exact_log2(BURST_BYTES)]),
-            entries.eq(Mux(entries_left < to_boundary, entries_left, to_boundary)),
-            requests.eq(~self.stop & ~axi.arvalid & (entries_left != 0) & (room >= entries)),
+            ahead.eq(Mux(entries_left < to_boundary, entries_left, to_boundary)),
+            requests.eq(~self.stop & ~axi.arvalid & fits),
             axi.arid.eq(AXI_ID),
             axi.arsize.eq(exact_log2(word_bytes)),
             axi.arburst.eq(_INCR),
@@ -98,6 +100,10 @@ class Fetch(wiring.Component):
                 entries_left.eq(entries_left - entries),
             ]
         m.d.sync += [
+            # A request is known a cycle before it is made. In the cycle after one these are not true yet, but then its
+            # address is still on offer.
+            entries.eq(ahead),
+            fits.eq((entries_left != 0) & (room >= ahead)),
             room.eq(room - Mux(requests, entries, 0) + popped),
             outstanding.eq(outstanding + requests - (axi.rvalid & axi.rlast)),
         ]
@@ -148,13 +154,13 @@ class Fetch(wiring.Component):
                 m.d.sync += part.eq(first_part)
 
         # In a register, for the arbiter passes it on to LOAD.
-        level = fifo.level + (fifo.w_en & fifo.w_rdy) - popped
-        m.d.sync += self.low.eq(level < depth // 4)
+        m.d.sync += self.low.eq(fifo.level < depth // 4)
         with m.If(self.start):
             m.d.sync += [
                 self.low.eq(1),
                 address.eq(Cat(Const(0, entry_bits), self.address[entry_bits:])),
                 entries_left.eq((self.instructions + first_part + (per_entry - 1)) >> exact_log2(per_entry)),
                 room.eq(depth),
+                fits.eq(0),
             ]
         return m

@@ -7,30 +7,34 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..interfaces import Command
+from ..isa import FIELDS, Unit
 
 INDEX_BITS = 24
-"""Programs have at most 2**24 instructions. A queue word, without the check byte, has 144 bits."""
+"""Programs have at most 2**24 instructions."""
+_HEADER_BITS = 16
+_OPERATION_BITS = 4
+"""Of the opcode, whose other bits are the unit."""
 
 Dispatched = data.StructLayout({"instruction": 128, "index": INDEX_BITS})
 """An instruction and its place in the program."""
 
 
 class CommandQueue(wiring.Component):
-    """Holds up to `queue_commands` instructions of one unit.
+    """Holds up to `queue_commands` instructions of one unit, as far as the unit's instructions have fields.
 
     Ports:
         `dispatched`: instructions and their index in the program, in order.
         `commands`: the same for the unit; the check byte has been checked and is zero.
         `at_head`: what the unit does in this cycle concerns the instruction at the head (a WAIT that waits),
             not the last one taken.
-        `index`: the index of that instruction.
+        `index`: the index of that instruction in the cycle before.
         `empty`: nothing is queued, nor on its way through the queue.
 
     Timing: an instruction is at the head 2 cycles after it was put into the empty queue; one per cycle.
     """
 
-    def __init__(self, config: Config):
-        self.config = config
+    def __init__(self, unit: Unit, config: Config):
+        self.unit, self.config = unit, config
         super().__init__(
             {
                 "dispatched": In(stream.Signature(Dispatched)),
@@ -43,20 +47,40 @@ class CommandQueue(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.fifo = fifo = SyncFIFOBuffered(width=120 + INDEX_BITS, depth=self.config.queue_commands)
+        # Dispatch lets only instructions of the unit pass, whose bits beyond the last field are zero.
+        fields_bits = max(
+            sum(field.bits for field in fields) for code, fields in FIELDS.items() if code.unit == self.unit
+        )
+        kept_bits = _OPERATION_BITS + fields_bits
+        m.submodules.fifo = fifo = SyncFIFOBuffered(
+            width=kept_bits + INDEX_BITS, depth=self.config.queue_commands
+        )
         instruction = self.dispatched.payload.instruction
         taken_index = Signal(INDEX_BITS)
-        head_index = fifo.r_data[120:]
+        head_index = fifo.r_data[kept_bits:]
         m.d.comb += [
-            fifo.w_data.eq(Cat(instruction[:8], instruction[16:], self.dispatched.payload.index)),
+            fifo.w_data.eq(
+                Cat(
+                    instruction[:_OPERATION_BITS],
+                    instruction[_HEADER_BITS : _HEADER_BITS + fields_bits],
+                    self.dispatched.payload.index,
+                )
+            ),
             fifo.w_en.eq(self.dispatched.valid),
             self.dispatched.ready.eq(fifo.w_rdy),
-            self.commands.payload.eq(Cat(fifo.r_data[:8], Const(0, 8), fifo.r_data[8:120])),
+            self.commands.payload.eq(
+                Cat(
+                    fifo.r_data[:_OPERATION_BITS],
+                    Const(self.unit, 8 - _OPERATION_BITS),
+                    Const(0, 8),
+                    fifo.r_data[_OPERATION_BITS:kept_bits],
+                )
+            ),
             self.commands.valid.eq(fifo.r_rdy),
             fifo.r_en.eq(self.commands.ready),
             self.empty.eq(fifo.level == 0),
-            self.index.eq(Mux(self.at_head & fifo.r_rdy, head_index, taken_index)),
         ]
+        m.d.sync += self.index.eq(Mux(self.at_head & fifo.r_rdy, head_index, taken_index))
         with m.If(self.commands.valid & self.commands.ready):
             m.d.sync += taken_index.eq(head_index)
         return m

@@ -78,7 +78,7 @@ class Sequencer(wiring.Component):
         m.submodules.semaphores = semaphores = Semaphores(config)
         m.submodules.watchdog = watchdog = Watchdog()
         m.submodules.faults = faults = Faults()
-        queues = {name: CommandQueue(config) for name in UNITS}
+        queues = {name: CommandQueue(Unit[name.upper()], config) for name in UNITS}
         units = {name: getattr(self, name) for name in UNITS}
 
         start = Signal()
@@ -140,18 +140,21 @@ class Sequencer(wiring.Component):
                 report.unit_pcs[bit].eq(Cat(Const(0, 4), queue.index)),
             ]
 
-        # A unit has one cycle from taking a command to showing busy, so two quiet cycles are waited for.
+        # A unit has one cycle from taking a command to showing busy, so two quiet cycles are waited for; they are known
+        # when they are over, for a unit's `busy` comes late in its cycle.
         quiet = Signal()
         quiet_before = Signal()
-        m.d.comb += quiet.eq(~(report.busy.any() | report.queued.any()) & fetch.idle)
-        m.d.sync += quiet_before.eq(quiet)
+        m.d.sync += [
+            quiet.eq(~(report.busy.any() | report.queued.any()) & fetch.idle),
+            quiet_before.eq(quiet),
+        ]
 
         # A fault is reported in the cycle after it: from a unit's queue through its checks to all that stops would be
         # the longest path of the machine. The same holds for what keeps the watchdog quiet.
         fault = Signal(Fault)
-        fault_pc = Signal(32)
         progress = Signal()
-        # By number of isa.Unit; the sequencer itself is at the instruction it would dispatch next.
+        # By number of isa.Unit: where the units were in the cycle of the fault; the sequencer itself stays at the
+        # instruction it would dispatch next.
         pcs = Array([dispatch.pc, *(report.unit_pcs[bit] for bit in range(len(UNITS)))])
         m.d.comb += [
             dispatch.quiet.eq(quiet & quiet_before),
@@ -162,7 +165,7 @@ class Sequencer(wiring.Component):
             faults.starving.eq(dispatch.starving),
             faults.watchdog.eq(watchdog.fired),
             dispatch.fault.eq(fault),
-            dispatch.fault_pc.eq(fault_pc),
+            dispatch.fault_pc.eq(pcs[Mux(fault.unit > Unit.STORE, 0, fault.unit)]),
             report.running.eq(dispatch.running),
             report.done.eq(dispatch.done),
             report.error.eq(dispatch.error),
@@ -173,7 +176,6 @@ class Sequencer(wiring.Component):
         ]
         m.d.sync += [
             fault.eq(faults.fault),
-            fault_pc.eq(pcs[Mux(faults.fault.unit > Unit.STORE, 0, faults.fault.unit)]),
             progress.eq(
                 dispatch.progress | fetch.beat | Cat(unit.status.progress for unit in units.values()).any()
             ),
