@@ -12,9 +12,9 @@ from .events import Condition, Process, Timeline
 
 START_CYCLES = 1
 """From start to the first room in the program's buffer."""
-FETCH_ADDRESS_CYCLES = 3
+FETCH_ADDRESS_CYCLES = 4
 """From room in the program's buffer to a burst's address; requested at once, so before LOAD's of the cycle after."""
-QUIET_CYCLES = 2
+QUIET_CYCLES = 3
 """From the cycle in which all is idle to the decision of a BRANCH."""
 FETCH_CYCLES = 1
 """From the cycle after a beat of program to that before its instruction's dispatch, which takes it from the buffer."""
