@@ -18,7 +18,7 @@ class BlockBuffer(wiring.Component):
 
     Ports:
         `requested`: this many words are asked for in this cycle; only while `room`, a burst at most.
-        `room`: a whole burst finds a place.
+        `room`: a whole burst finds a place. Low in the cycle after a request.
         `words`: what was asked for, in order; always taken.
         `output`: the same, as the decoder takes it.
     """
@@ -47,7 +47,10 @@ class BlockBuffer(wiring.Component):
             output.valid.eq(fifo.r_rdy),
             output.payload.eq(fifo.r_data),
             fifo.r_en.eq(output.ready),
-            self.room.eq(under_way <= BUFFER_WORDS - BURST_BEATS),
         ]
-        m.d.sync += under_way.eq(under_way + self.requested - (output.valid & output.ready))
+        m.d.sync += [
+            under_way.eq(under_way + self.requested - (output.valid & output.ready)),
+            # From a register: whoever asks looks at it late in the cycle.
+            self.room.eq((under_way <= BUFFER_WORDS - BURST_BEATS) & ~self.requested.any()),
+        ]
         return m

@@ -115,21 +115,24 @@ class BurstSplitter(wiring.Component):
         row = Signal(Job(), reset_less=True)
         row_valid = Signal()
         row_moves = Signal()
-        row_is_last = Signal()
+        row_advances = Signal()
+        row_is_last = Signal(
+            reset_less=True
+        )  # in a register, so that what is to come is taken early in a cycle
         # Stage 2: a row; its address is that of the burst on offer.
         burst_valid = Signal()
         to_wm, to_decoder, streamed = (
             Signal(reset_less=True, name=n) for n in ("to_wm", "to_decoder", "streamed")
         )
         signal = Signal(13, reset_less=True)  # is_signal, semaphore, signal_count
-        is_signal = signal[0]
         beat = Signal(32 - lane_bits, reset_less=True)
         beats_left = Signal(25 - lane_bits, reset_less=True)  # minus 1
         local_address = Signal(24, reset_less=True)
         first_lane = Signal(lane_bits, reset_less=True)
         last_lane = Signal(lane_bits, reset_less=True)
         burst_moves = Signal()
-        burst_is_last = Signal()
+        burst_free = Signal()
+        burst_is_last = Signal(reset_less=True)  # likewise
 
         start = Signal(32)
         end = Signal(25)
@@ -142,11 +145,13 @@ class BurstSplitter(wiring.Component):
             misaligned.eq(
                 start[:lane_bits].any() | row.local_address[:lane_bits].any() | ~row.span[:lane_bits].all()
             ),
-            row_is_last.eq(row.is_signal | (row.rows == 1)),
-            self.jobs.ready.eq((~row_valid | (row_moves & row_is_last)) & ~self.halt),
+            # A row that is wrong goes on, too: the unit halts, and what becomes of it does not matter.
+            burst_free.eq(~burst_valid | (self.bursts.ready & burst_is_last)),
+            row_advances.eq(row_valid & burst_free & ~self.halt),
+            self.jobs.ready.eq((~row_valid | (burst_free & row_is_last)) & ~self.halt),
             self.busy.eq(row_valid | burst_valid),
         ]
-        with m.If(row_valid & (~burst_valid | (burst_moves & burst_is_last)) & ~self.halt):
+        with m.If(row_advances):
             with m.If(row.is_signal):
                 m.d.comb += row_moves.eq(1)
             with m.Elif(row.illegal | ((row.to_wm | row.to_decoder) & misaligned)):
@@ -157,19 +162,25 @@ class BurstSplitter(wiring.Component):
                 m.d.comb += row_moves.eq(1)
 
         with m.If(self.jobs.valid & self.jobs.ready):
-            m.d.sync += [row.eq(self.jobs.payload), row_valid.eq(1)]
-        with m.Elif(row_moves):
+            m.d.sync += [
+                row.eq(self.jobs.payload),
+                row_valid.eq(1),
+                row_is_last.eq(self.jobs.payload.is_signal | (self.jobs.payload.rows == 1)),
+            ]
+        with m.Elif(row_advances):
             m.d.sync += [
                 row_valid.eq(~row_is_last),
+                row_is_last.eq(row.rows == 2),
                 row.rows.eq(row.rows - 1),
                 row.memory_address.eq(row.memory_address + row.memory_pitch),
                 row.local_address.eq(row.local_address + row.local_pitch),
             ]
 
         room = Signal(beat_bits)  # beats to the end of the block, minus 1
+        left_then = Signal.like(beats_left)
         m.d.comb += [
             room.eq(~beat[:beat_bits]),
-            burst_is_last.eq(is_signal | (beats_left <= room)),
+            left_then.eq(beats_left - room - 1),
             burst_moves.eq(self.bursts.valid & self.bursts.ready),
             self.bursts.valid.eq(burst_valid & ~self.halt),
             Cat(
@@ -194,6 +205,7 @@ class BurstSplitter(wiring.Component):
                 streamed.eq(row.streamed),
                 beat.eq(start[lane_bits:]),
                 beats_left.eq(end[lane_bits:]),
+                burst_is_last.eq(row.is_signal | (end[lane_bits:] <= ~start[lane_bits:][:beat_bits])),
                 # The local byte that lane 0 of the first beat would have; masked when it is before the row.
                 local_address.eq(row.local_address - start[:lane_bits]),
                 first_lane.eq(start[:lane_bits]),
@@ -203,7 +215,8 @@ class BurstSplitter(wiring.Component):
             m.d.sync += [
                 burst_valid.eq(~burst_is_last),
                 beat.eq(Cat(Const(0, beat_bits), beat[beat_bits:] + 1)),
-                beats_left.eq(beats_left - room - 1),
+                beats_left.eq(left_then),
+                burst_is_last.eq(left_then[beat_bits:] == 0),
                 local_address.eq(local_address + Cat(Const(0, lane_bits), room + 1)),
                 first_lane.eq(0),
             ]

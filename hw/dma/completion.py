@@ -1,6 +1,6 @@
 """Which bursts are complete, and the SIGNALs that wait for them."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -26,10 +26,11 @@ class Completion(wiring.Component):
 
     Ports:
         `issued`: a burst was issued in this cycle; only while `room`.
-        `room`: fewer than OUTSTANDING_BURSTS bursts are under way.
+        `room`: fewer than OUTSTANDING_BURSTS bursts are under way. From a register.
         `completed`: the oldest burst became complete in this cycle.
         `block_issued`: all of a block's bursts were issued. `block_decoded`: the oldest block is through.
-        `decodes`: there are blocks issued and not decoded.
+        `decodes`: there are blocks issued and not decoded. `decoded`: there are none, from a register: not before the
+            cycle after.
         `signals`: a SIGNAL behind everything issued so far.
         `outstanding`: bursts are under way.
         `waiting`: SIGNALs are.
@@ -39,11 +40,12 @@ class Completion(wiring.Component):
     """
 
     issued: In(1)
-    room: Out(1)
+    room: Out(1, init=1)
     completed: In(1)
     block_issued: In(1)
     block_decoded: In(1)
     decodes: Out(1)
+    decoded: Out(1, init=1)
     signals: In(stream.Signature(SIGNAL_LAYOUT))
     outstanding: Out(1)
     waiting: Out(1)
@@ -61,6 +63,8 @@ class Completion(wiring.Component):
         m.d.sync += [
             issued_count.eq(issued_count + self.issued),
             completed_count.eq(completed_count + self.completed),
+            # What completes in this cycle counts in the next one.
+            self.room.eq(under_way < Mux(self.issued, OUTSTANDING_BURSTS - 1, OUTSTANDING_BURSTS)),
         ]
         blocks_issued = Signal(_BLOCK_BITS)
         blocks_decoded = Signal(_BLOCK_BITS)
@@ -68,6 +72,7 @@ class Completion(wiring.Component):
         m.d.sync += [
             blocks_issued.eq(blocks_issued + self.block_issued),
             blocks_decoded.eq(blocks_decoded + self.block_decoded),
+            self.decoded.eq((blocks_issued == blocks_decoded) & ~self.block_issued),
         ]
         entry = data.StructLayout(
             {"signal": SIGNAL_LAYOUT, "after": _COUNT_BITS, "after_blocks": _BLOCK_BITS}
@@ -77,7 +82,6 @@ class Completion(wiring.Component):
         tail = data.View(entry, queue.w_data)
         m.d.comb += [
             under_way.eq(issued_count - completed_count),
-            self.room.eq(under_way < OUTSTANDING_BURSTS),
             self.outstanding.eq(under_way != 0),
             tail.signal.eq(self.signals.payload),
             tail.after.eq(issued_count),

@@ -36,7 +36,7 @@ class BlockDecoder(wiring.Component):
         `requested`: this many words of blocks are asked for in this cycle; only while `room`, a burst at most.
         `room`: a whole burst finds a place.
         `words`: what was asked for, in order; always taken.
-        `weights`: W weights a word.
+        `weights`: W weights a word, from a register; a word every other cycle at most.
         `starts`: the words of `weights` from the next cycle on belong to the job whose `to_wm` and `local_address` are
             shown. All words before those of this block have come.
         `ended`: all words of a block were taken from `weights`, and it was right.
@@ -93,15 +93,22 @@ class BlockDecoder(wiring.Component):
 
         result = decoder.results.payload
         saturated = result.saturated.any()
-        wrong = Signal()
+        wrong, finished = Signal(), Signal()
         m.d.comb += [
-            self.weights.valid.eq(decoder.weights.valid),
-            self.weights.payload.eq(decoder.weights.payload),
-            decoder.weights.ready.eq(self.weights.ready),
-            decoder.results.ready.eq(1),
-            wrong.eq(decoder.results.valid & ((result.error != DecodeError.NONE) | saturated)),
-            self.ended.eq(decoder.results.valid & ~wrong),
+            # A register of its own, so that the memory's grant does not reach into the decoder.
+            decoder.weights.ready.eq(~self.weights.valid),
+            decoder.results.ready.eq(~self.weights.valid),
+            finished.eq(decoder.results.valid & decoder.results.ready),
+            wrong.eq(finished & ((result.error != DecodeError.NONE) | saturated)),
+            self.ended.eq(finished & ~wrong),
         ]
+        with m.If(~self.weights.valid):
+            m.d.sync += [
+                self.weights.payload.eq(decoder.weights.payload),
+                self.weights.valid.eq(decoder.weights.valid),
+            ]
+        with m.Elif(self.weights.ready):
+            m.d.sync += self.weights.valid.eq(0)
         m.d.sync += [
             self.illegal.eq(self.starts & (job.block_words != wanted)),
             self.failed.eq(wrong & ~stopped),
@@ -119,7 +126,7 @@ class BlockDecoder(wiring.Component):
             ]
         with m.If(self.starts):
             m.d.sync += self.active.eq(1)
-        with m.Elif(decoder.results.valid):
+        with m.Elif(finished):
             m.d.sync += self.active.eq(0)
         return m
 

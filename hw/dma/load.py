@@ -97,10 +97,11 @@ class LoadUnit(wiring.Component):
         # Issue: a burst goes to the address register, the descriptors and the count at once.
         burst = splitter.bursts.payload
         read = self.axi
-        read_valid = Signal()
-        read_address = Signal(32, reset_less=True)
-        read_length = Signal(exact_log2(BURST_BEATS), reset_less=True)
+        m.submodules.addresses = addresses = SkidBuffer(
+            data.StructLayout({"address": 32, "length": exact_log2(BURST_BEATS)})
+        )
         beats_under_way = Signal(range(OUTSTANDING_BEATS + 1))
+        fits = Signal(init=1)
         can_issue = Signal()
         # Of the decoder; all 0 if there is none.
         block_room, writes_decoded, decoded_to_wm = Signal(), Signal(), Signal()
@@ -109,11 +110,11 @@ class LoadUnit(wiring.Component):
         issues = Signal()
         m.d.comb += [
             can_issue.eq(
-                (~read_valid | read.arready)
+                addresses.input.ready
                 & descriptors.w_rdy
                 & completion.room
-                & (beats_under_way <= OUTSTANDING_BEATS - BURST_BEATS)
-                & Mux(burst.to_decoder, block_room, ~completion.decodes)
+                & fits
+                & Mux(burst.to_decoder, block_room, completion.decoded)
             ),
             splitter.bursts.ready.eq(Mux(burst.is_signal, completion.signals.ready, can_issue)),
             issues.eq(splitter.bursts.valid & ~burst.is_signal & can_issue),
@@ -125,22 +126,26 @@ class LoadUnit(wiring.Component):
             descriptors.w_en.eq(issues),
             descriptors.w_data.eq(burst),
             read.arid.eq(AXI_ID),
-            read.araddr.eq(read_address),
-            read.arlen.eq(read_length),
+            addresses.input.valid.eq(issues),
+            addresses.input.payload.address.eq(burst.address),
+            addresses.input.payload.length.eq(burst.last_beat),
+            addresses.output.ready.eq(read.arready),
+            read.araddr.eq(addresses.output.payload.address),
+            read.arlen.eq(addresses.output.payload.length),
             read.arsize.eq(lane_bits),
             read.arburst.eq(INCR),
-            read.arvalid.eq(read_valid),
+            read.arvalid.eq(addresses.output.valid),
         ]
-        with m.If(issues):
-            m.d.sync += [read_valid.eq(1), read_address.eq(burst.address), read_length.eq(burst.last_beat)]
-        with m.Elif(read.arready):
-            m.d.sync += read_valid.eq(0)
+        # In a register. In the cycle after an issue a whole burst is reckoned with, and not what retired.
+        room_for_two = beats_under_way <= OUTSTANDING_BEATS - 2 * BURST_BEATS
+        m.d.sync += fits.eq(Mux(issues, room_for_two, beats_under_way <= OUTSTANDING_BEATS - BURST_BEATS))
 
         # Retire: the beat in the buffer belongs to the oldest descriptor.
         head = data.View(Burst(config), descriptors.r_data)
         index = Signal(exact_log2(BURST_BEATS))
         next_address = Signal(24, reset_less=True)
         address = Signal(24)
+        begins_burst = Signal(init=1)  # index == 0
         is_first = Signal()
         is_last = Signal()
         ends_burst = Signal()
@@ -154,7 +159,7 @@ class LoadUnit(wiring.Component):
             read.rready.eq(beats.input.ready),
             self.beat.eq(read.rvalid & read.rready),
             # Decoded weights come only while no beats do that are not for the decoder.
-            is_first.eq((index == 0) & ~writes_decoded),
+            is_first.eq(begins_burst & ~writes_decoded),
             is_last.eq((index == head.last_beat) & ~writes_decoded),
             address.eq(Mux(is_first, head.local_address, next_address)),
             bad.eq(beats.output.payload.resp != 0),
@@ -184,7 +189,7 @@ class LoadUnit(wiring.Component):
         with m.If((retires & ~head.to_decoder) | (decoded.valid & decoded.ready)):
             m.d.sync += next_address.eq(address + word_bytes)
         with m.If(retires):
-            m.d.sync += index.eq(Mux(ends_burst, 0, index + 1))
+            m.d.sync += [index.eq(Mux(ends_burst, 0, index + 1)), begins_burst.eq(ends_burst)]
         m.d.sync += beats_under_way.eq(
             beats_under_way + Mux(issues, Cat(burst.last_beat, Const(0, 1)) + 1, 0) - retires
         )

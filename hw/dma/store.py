@@ -123,13 +123,12 @@ class StoreUnit(wiring.Component):
         index = Signal(exact_log2(BURST_BEATS))
         credit = Signal(range(_BEATS_BUFFERED + 1), init=_BEATS_BUFFERED)
         next_address = Signal(24, reset_less=True)
-        is_first = Signal()
+        is_first = Signal(init=1)  # index == 0
         is_last = Signal()
         taken = Signal()
         strobe = Signal(word_bytes)
         sent = Signal()
         m.d.comb += [
-            is_first.eq(index == 0),
             is_last.eq(index == head.last_beat),
             self.am.request.eq(pending.r_rdy & (credit != 0)),
             self.am.address.eq(Mux(is_first, head.local_address, next_address)),
@@ -141,7 +140,11 @@ class StoreUnit(wiring.Component):
             pending.r_en.eq(taken & is_last),
         ]
         with m.If(taken):
-            m.d.sync += [next_address.eq(self.am.address + word_bytes), index.eq(Mux(is_last, 0, index + 1))]
+            m.d.sync += [
+                next_address.eq(self.am.address + word_bytes),
+                index.eq(Mux(is_last, 0, index + 1)),
+                is_first.eq(is_last),
+            ]
         m.d.sync += credit.eq(credit + sent - taken)
 
         # The answer meets what was known about it at the time of the request.

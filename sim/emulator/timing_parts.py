@@ -42,7 +42,7 @@ DECODE_START_CYCLES = 4
 """From the first beat of a block on the bus to the decoder's start."""
 DECODE_NEXT_CYCLES = 1
 """From a block's result to the start of the next one, whose words are there."""
-DECODE_END_CYCLES = 2
+DECODE_END_CYCLES = 3
 """From a block's result to the token it stands for."""
 DECODE_BUFFER_BEATS = 64
 """Beats of blocks under way and not decoded."""

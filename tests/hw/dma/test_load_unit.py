@@ -265,7 +265,8 @@ def test_stop_drains_and_keeps_an_offered_address():
 
     run.before_cycle = stop
     run.run(stop_when=lambda b, ctx: b.cycle > 30 and not ctx.get(b.dut.status.busy))
-    assert run.axi.bursts == [(0x8000_0000, 32)] and run.axi.queue == []
+    # The one on offer, and one behind it.
+    assert run.axi.bursts == [(0x8000_0000, 32), (0x8000_0200, 32)] and run.axi.queue == []
     assert run.errors == []
 
 
