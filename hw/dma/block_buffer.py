@@ -28,7 +28,7 @@ class BlockBuffer(wiring.Component):
         super().__init__(
             {
                 "requested": In(range(BURST_BEATS + 1)),
-                "room": Out(1),
+                "room": Out(1, init=1),
                 "words": In(stream.Signature(word, always_ready=True)),
                 "output": Out(stream.Signature(word)),
             }

@@ -173,7 +173,11 @@ def test_block_buffer(tmp_path):
     m.submodules.dut = dut = BlockBuffer(config_of(W))
     words, output = dut.words, dut.output
     coming = Signal(range(BUFFER_WORDS + 1))
-    m.d.sync += coming.eq(coming + dut.requested - words.valid)
+    was_idle = Signal()
+    m.d.sync += [
+        coming.eq(coming + dut.requested - words.valid),
+        was_idle.eq((coming == 0) & (dut.fifo.level == 0) & (dut.requested == 0)),
+    ]
     m.d.comb += [
         Assume(dut.requested <= BURST_BEATS),
         Assume((dut.requested == 0) | dut.room),
@@ -183,6 +187,7 @@ def test_block_buffer(tmp_path):
         Assert(output.valid | (dut.fifo.level <= 1)),
         implies(words.valid, dut.fifo.w_rdy),
         implies(dut.fifo.level > 1, output.valid),
-        implies((coming == 0) & (dut.fifo.level == 0), dut.room),
+        implies(dut.room, dut.under_way <= BUFFER_WORDS - BURST_BEATS),
+        implies(was_idle, dut.room),
     ]
     prove(m, tmp_path, [dut.requested, words.valid, words.payload, output.ready], induction=True)
