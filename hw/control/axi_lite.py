@@ -12,8 +12,8 @@ class RegisterBus(wiring.Signature):
     """Accesses to a bank of 32-bit registers, from the requester's side.
 
     In a cycle with `write`, `write_data` goes to the register at word `write_address`, only the bytes whose
-    bit of `write_strobe` is set; `write_error` answers in the same cycle. `read_data` and `read_error` belong
-    to `read_address` of the same cycle. Reading has no side effects.
+    bit of `write_strobe` is set; `write_error` answers in the same cycle. In a cycle with `read`, `read_data` and
+    `read_error` belong to `read_address`. Reading has no side effects.
     """
 
     def __init__(self) -> None:
@@ -24,6 +24,7 @@ class RegisterBus(wiring.Signature):
                 "write_data": Out(32),
                 "write_strobe": Out(4),
                 "write_error": In(1),
+                "read": Out(1),
                 "read_address": Out(10),
                 "read_data": In(32),
                 "read_error": In(1),
@@ -71,7 +72,7 @@ class AxiLiteSubordinate(wiring.Component):
                 m.d.sync += axi.bresp.eq(RESP_OKAY)
 
         reading = Signal()
-        m.d.comb += axi.arready.eq(~reading & ~axi.rvalid)
+        m.d.comb += [axi.arready.eq(~reading & ~axi.rvalid), bus.read.eq(reading)]
         with m.If(axi.arvalid & axi.arready):
             m.d.sync += [reading.eq(1), bus.read_address.eq(axi.araddr[2:])]
         with m.If(axi.rvalid & axi.rready):

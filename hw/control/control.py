@@ -105,8 +105,9 @@ class Control(wiring.Component):
             bank.mark_layer_value.eq(marks.layer),
             bank.mark_cycle_value.eq(marks.shown_cycle),
         ]
-        for index, (name, _) in enumerate(COUNTERS):
-            m.d.comb += getattr(bank, f"{name.lower()}_value").eq(counters.counts[index])
+        m.d.comb += [counters.read.eq(bank.bus.read), counters.index.eq(bank.bus.read_address)]
+        for name, _ in COUNTERS:
+            m.d.comb += getattr(bank, f"{name.lower()}_value").eq(counters.count)
 
         ended = Cat(report.done, report.error)
         ended_before = Signal(2)

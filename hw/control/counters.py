@@ -1,45 +1,94 @@
 """Event counters and layer marks of a run."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..csr_map import COUNTERS, MARKS
+from ..csr_map import COUNTERS, MARKS, REGISTER
 
 Events = data.StructLayout({name.lower(): 1 for name, _ in COUNTERS})
 """One bit per event counter of the register map: the event happens in this cycle."""
 
 
+_PLACE_BITS = 5
+_RECENT_BITS = 6
+"""A counter's turn comes every 1 << _PLACE_BITS cycles, and half as many more when the host reads all the time."""
+
+
+def place(name: str) -> int:
+    """Where the counter of this register lies: what `Counters.index` says when it is read."""
+    return (REGISTER[name].offset >> 2) % (1 << _PLACE_BITS)
+
+
 class Counters(wiring.Component):
     """Counts cycles and events while the program runs.
+
+    The 32-bit counts lie in a small memory with one adder. Every event has a few bits of its own, which are moved
+    there when its turn comes.
 
     Ports:
         `running`: counters count in this cycle.
         `clear`: counters are zero from the next cycle on.
         `events`: what happens in this cycle.
         `cycles`: cycles with `running`, 64 bits.
-        `counts`: 32 bits per event, in the order of `Events`; they wrap.
+        `read`: `count` shows in this cycle the counter whose register is at word `index`, modulo 32; not more often
+            than every third cycle.
+        `count`: 32 bits; wraps.
     """
 
     running: In(1)
     clear: In(1)
     events: In(Events)
     cycles: Out(64)
-    counts: Out(data.ArrayLayout(32, len(COUNTERS)))
+    read: In(1)
+    index: In(_PLACE_BITS)
+    count: Out(32)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        with m.If(self.clear):
+            m.d.sync += self.cycles.eq(0)
+        with m.Elif(self.running):
+            m.d.sync += self.cycles.eq(self.cycles + 1)
+
         # Events are counted a cycle late: they come at the end of long paths.
         happened = Signal(Events)
         m.d.sync += happened.as_value().eq(Mux(self.running & ~self.clear, self.events.as_value(), 0))
+
+        m.submodules.counts = counts = memory.Memory(shape=32, depth=1 << _PLACE_BITS, init=[])
+        write, old = counts.write_port(), counts.read_port(domain="comb")
+        turn = Signal(_PLACE_BITS)
+        all_written = Signal()  # since the last clear; before, those in front of `turn`
+        shown = Signal(_PLACE_BITS)
+        recent_of = Array(Const(0, _RECENT_BITS) for _ in range(1 << _PLACE_BITS))
+        event_of = Array(Const(0, 1) for _ in range(1 << _PLACE_BITS))
+        for name, _ in COUNTERS:
+            event = happened[name.lower()]
+            recent = Signal(_RECENT_BITS, name=f"recent_{name.lower()}")
+            recent_of[place(name)], event_of[place(name)] = recent, event
+            # Bit by bit: as small as a counter can be.
+            flips: Value = event
+            for bit in recent:
+                m.d.sync += bit.eq(bit ^ flips)
+                flips = flips & bit
+            with m.If(self.clear | (~self.read & (turn == place(name)))):
+                m.d.sync += recent.eq(0)
+        m.d.comb += [
+            shown.eq(Mux(self.read, self.index, turn)),
+            old.addr.eq(shown),
+            self.count.eq(
+                Mux(all_written | (self.read & (self.index < turn)), old.data, 0)
+                + recent_of[shown]
+                + event_of[shown]
+            ),
+            write.addr.eq(turn),
+            write.data.eq(self.count),
+            write.en.eq(~self.read),
+        ]
         with m.If(self.clear):
-            m.d.sync += [self.cycles.eq(0), self.counts.eq(0)]
-        with m.Else():
-            with m.If(self.running):
-                m.d.sync += self.cycles.eq(self.cycles + 1)
-            for index, (name, _) in enumerate(COUNTERS):
-                with m.If(happened[name.lower()]):
-                    m.d.sync += self.counts[index].eq(self.counts[index] + 1)
+            m.d.sync += [turn.eq(0), all_written.eq(0)]
+        with m.Elif(~self.read):
+            m.d.sync += [turn.eq(turn + 1), all_written.eq(all_written | turn.all())]
         return m
 
 
