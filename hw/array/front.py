@@ -61,7 +61,12 @@ class Front(wiring.Component):
             Opcode.ARRAY_DEPTHWISE: job.depthwise,
         }
         unknown = Signal()
-        m.d.comb += self.commands.ready.eq(~pending)
+        wait = data.View(layout(Opcode.ARRAY_WAIT), word)
+        m.d.comb += [
+            self.commands.ready.eq(~pending),
+            self.tokens.semaphore.eq(wait.semaphore),
+            self.tokens.count.eq(wait.count),
+        ]
         with m.Switch(word[:8]):
             for opcode, target in targets.items():
                 with m.Case(opcode):
@@ -93,11 +98,8 @@ class Front(wiring.Component):
                         job.streamed.eq(0),
                     ]
             with m.Case(Opcode.ARRAY_WAIT):
-                wait = data.View(layout(Opcode.ARRAY_WAIT), word)
                 m.d.comb += [
                     self.tokens.wait.eq(self.commands.valid),
-                    self.tokens.semaphore.eq(wait.semaphore),
-                    self.tokens.count.eq(wait.count),
                     self.commands.ready.eq(self.tokens.ok),
                 ]
             with m.Case(Opcode.ARRAY_SIGNAL):
@@ -135,8 +137,8 @@ class Front(wiring.Component):
             signals.w_en.eq(is_signal & self.commands.valid & put_aside),
             signals.r_en.eq(self.tokens.signal),
             self.tokens.signal.eq(signals.r_rdy & ~(done - head.after)[2] & ~self.tokens.signal_full),
-            self.tokens.signal_semaphore.eq(Mux(self.tokens.signal, head.semaphore, 0)),
-            self.tokens.signal_count.eq(Mux(self.tokens.signal, head.count, 0)),
+            self.tokens.signal_semaphore.eq(head.semaphore),
+            self.tokens.signal_count.eq(head.count),
             self.busy.eq(pending | (handed != done) | signals.r_rdy),
         ]
         return m
