@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..interfaces import accumulators
-from .row import ACCUMULATOR_BITS
+from .accumulate import ACCUMULATOR_BITS
 
 MINIMUM_DEPTH = 16
 """More than the cycles from a slot's issue to its vector's way out, so that one vector per cycle can flow."""

@@ -1,12 +1,17 @@
 """The rows and columns of multipliers."""
 
-from amaranth.hdl import Module, Signal
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from .layouts import OPERAND_BITS, Control, group_count, possible_groups
-from .row import ACCUMULATOR_BITS, Row
+from .accumulate import ACCUMULATOR_BITS
+from .layouts import OPERAND_BITS, Control, group_count
+from .row import Row
+from .select import OperandSelect
 
 LATENCY = 4
 """Cycles from a slot to the vector it delivers."""
@@ -43,58 +48,69 @@ class Grid(wiring.Component):
             advance_depthwise.eq(self.valid & control.depthwise),
             shift.eq(self.valid & (~control.depthwise | control.load)),
         ]
-        above = None
-        rows = []
-        for index in range(config.rows):
-            row = Row(config, groups=possible_groups(config, index))
-            m.submodules[f"row_{index}"] = row
-            m.d.comb += [
-                row.valid.eq(self.valid),
-                row.depthwise.eq(control.depthwise),
-                row.shift.eq(shift),
-                row.set_group.eq(advance_depthwise & control.load & (control.row == index)),
-                row.group.eq(control.group),
-                row.vectors.eq(self.vectors),
-            ]
-            if above is None:
-                m.d.comb += [
-                    row.weights.eq(self.weights),
-                    row.mac.eq(control.mac),
-                    row.start.eq(control.start),
-                    row.clear.eq(control.clear),
-                ]
-            else:
-                m.d.comb += [
-                    row.weights.eq(above.out_weights),
-                    row.mac.eq(above.out_mac),
-                    row.start.eq(above.out_start),
-                    row.clear.eq(above.out_clear),
-                    row.sums.eq(above.accumulators),
-                ]
-            rows.append(row)
-            above = row
-
-        # The row's sum is complete three cycles after its slot, and gone one slot later: it is caught in
-        # between.
+        vector_bits = len(self.weights)
+        m.submodules.select = select = OperandSelect(config)
+        m.d.comb += [
+            select.valid.eq(self.valid),
+            select.depthwise.eq(control.depthwise),
+            select.shift.eq(shift),
+            select.start.eq(control.start),
+            select.vectors.eq(self.vectors),
+            select.group.eq(control.group),
+            select.set_group.eq(
+                Cat(advance_depthwise & control.load & (control.row == index) for index in range(config.rows))
+            ),
+        ]
+        # The row's sum is complete three cycles after its slot, and passed on for one cycle.
         deliver_1, deliver_2, deliver_3 = Signal(), Signal(), Signal()
-        row_1, row_2, row_3 = (
-            Signal(control.row.shape(), reset_less=True, name=f"row_{n}") for n in (1, 2, 3)
+        row_1 = Signal(control.row.shape(), reset_less=True)
+        depthwise_1, depthwise_2, depthwise_3 = (
+            Signal(reset_less=True, name=f"depthwise_{n}") for n in (1, 2, 3)
         )
-        caught = Signal(len(self.accumulators), reset_less=True)
         m.d.sync += [
             deliver_1.eq(self.valid & control.deliver),
             deliver_2.eq(deliver_1),
             deliver_3.eq(deliver_2),
             self.delivered.eq(deliver_3),
             row_1.eq(control.row),
-            row_2.eq(row_1),
-            row_3.eq(row_2),
+            depthwise_1.eq(control.depthwise),
+            depthwise_2.eq(depthwise_1),
+            depthwise_3.eq(depthwise_2),
         ]
+
+        above = None
+        rows = []
+        for index in range(config.rows):
+            row = Row(config)
+            m.submodules[f"row_{index}"] = row
+            m.d.comb += [
+                row.valid.eq(self.valid),
+                row.depthwise.eq(control.depthwise),
+                row.shift.eq(shift),
+                row.operands.eq(select.operands.word_select(index, vector_bits)),
+                row.deliver.eq(deliver_1 & (row_1 == index)),
+            ]
+            if above is None:
+                m.d.comb += [
+                    row.weights.eq(self.weights),
+                    row.mac.eq(control.mac),
+                    row.clear.eq(control.clear),
+                ]
+            else:
+                m.d.comb += [
+                    row.weights.eq(above.out_weights),
+                    row.mac.eq(above.out_mac),
+                    row.clear.eq(above.out_clear),
+                    row.above.eq(above.passed),
+                ]
+            rows.append(row)
+            above = row
+
+        # Depthwise, only the last row delivers, and all pass on.
+        others = reduce(or_, (row.passed for row in rows[:-1]), Const(0, len(self.accumulators)))
+        caught = Signal(len(self.accumulators), reset_less=True)
         with m.If(deliver_3):
-            with m.Switch(row_3):
-                for index, row in enumerate(rows):
-                    with m.Case(index):
-                        m.d.sync += caught.eq(row.accumulators)
+            m.d.sync += caught.eq(Mux(depthwise_3, 0, others) | rows[-1].passed)
         m.d.comb += [
             self.accumulators.eq(caught),
             self.waiting.eq(deliver_1 | deliver_2 | deliver_3 | self.delivered),

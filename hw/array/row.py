@@ -1,93 +1,73 @@
 """One row of multipliers."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import bits_for
 
 from ..config import Config
-from .layouts import OPERAND_BITS, group_count
+from .accumulate import ACCUMULATOR_BITS, Accumulate
+from .layouts import OPERAND_BITS
 
-ACCUMULATOR_BITS = 32
 PRODUCT_BITS = 2 * OPERAND_BITS
 
 
 class Row(wiring.Component):
     """W multipliers and accumulators.
 
-    In three cycles after a slot: its operands are registered, multiplied, added.
-    Output stationary: a word of W operands shifts by one operand per slot, and the lowest one meets all
-    weights.
-    Depthwise: operand c meets weight c, and the sum of the row above is added.
+    In three cycles after a slot: its operands are registered (by OperandSelect), multiplied, added.
+    Output stationary: products are added up. Depthwise: they are added to the sums of the row above.
 
-    valid, depthwise, vectors: the slot.
-    shift: `weights`, `mac` (they are to be used), `start` (take a new word from vector 0) and `clear` (drop
-        the old accumulators) come in from the row above; the `out_` ports lead to the row below.
-    set_group, group: the vector that the row takes in depthwise mode; one of `groups`.
-    sums: accumulators of the row above.
-    accumulators: W int32 sums.
+    valid, depthwise: the slot. operands: the row's, one cycle later.
+    shift: `weights`, `mac` (they are to be used) and `clear` (drop the old accumulators) come in from the row
+        above; the `out_` ports lead to the row below.
+    deliver: one cycle after the slot: its sums are to appear in `passed`.
+    above: `passed` of the row above.
+    passed: W int32 sums, three cycles after the slot. Depthwise: they stay until the next slot's. Output stationary:
+        zero but in the cycle in which they are delivered.
     """
 
-    def __init__(self, config: Config, groups: list[int]):
-        self._columns, self._groups = config.columns, groups
+    def __init__(self, config: Config):
+        self._columns = config.columns
         vector_bits = OPERAND_BITS * config.columns
         super().__init__(
             {
                 "valid": In(1),
                 "depthwise": In(1),
-                "vectors": In(vector_bits * group_count(config)),
+                "operands": In(vector_bits),
                 "shift": In(1),
                 "weights": In(vector_bits),
                 "mac": In(1),
-                "start": In(1),
                 "clear": In(1),
                 "out_weights": Out(vector_bits),
                 "out_mac": Out(1),
-                "out_start": Out(1),
                 "out_clear": Out(1),
-                "set_group": In(1),
-                "group": In(bits_for(group_count(config) - 1)),
-                "sums": In(ACCUMULATOR_BITS * config.columns),
-                "accumulators": Out(ACCUMULATOR_BITS * config.columns),
+                "deliver": In(1),
+                "above": In(ACCUMULATOR_BITS * config.columns),
+                "passed": Out(ACCUMULATOR_BITS * config.columns),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        vector_bits = len(self.weights)
-        group = Signal(bits_for(max(self._groups)), reset_less=True)
-        with m.If(self.set_group):
-            m.d.sync += group.eq(self.group)
-
-        # Operands.
-        word, weights = Signal(vector_bits, reset_less=True), Signal(vector_bits, reset_less=True)
+        weights = Signal(len(self.weights), reset_less=True)
         m.d.comb += self.out_weights.eq(weights)
         with m.If(self.shift):
             m.d.sync += [
                 weights.eq(self.weights),
                 self.out_mac.eq(self.mac),
-                self.out_start.eq(self.start),
                 self.out_clear.eq(self.clear),
             ]
-        with m.If(self.valid):
-            with m.If(self.depthwise):
-                with m.Switch(group):
-                    for index in self._groups:
-                        with m.Case(index):
-                            m.d.sync += word.eq(self.vectors[index * vector_bits :][:vector_bits])
-            with m.Elif(self.start):
-                m.d.sync += word.eq(self.vectors[:vector_bits])
-            with m.Else():
-                m.d.sync += word.eq(word >> OPERAND_BITS)
 
         # Products.
-        fresh, chained = Signal(), Signal()
-        m.d.sync += [fresh.eq(self.valid), chained.eq(self.valid & self.depthwise)]
-        add, add_clear, add_chained = Signal(), Signal(), Signal()
+        fresh, chained = Signal(), Signal()  # `chained` is the mode, also between slots
+        m.d.sync += fresh.eq(self.valid)
+        with m.If(self.valid):
+            m.d.sync += chained.eq(self.depthwise)
+        add, keep, hide = Signal(), Signal(), Signal()
         m.d.sync += [
             add.eq(fresh & (chained | self.out_mac)),
-            add_chained.eq(chained),
-            add_clear.eq(self.out_clear),
+            keep.eq(~chained & ~self.out_clear),
+            hide.eq(~chained & ~self.deliver),
         ]
         products = [
             Signal(signed(PRODUCT_BITS), reset_less=True, name=f"product_{c}") for c in range(self._columns)
@@ -95,14 +75,24 @@ class Row(wiring.Component):
         places = [slice(OPERAND_BITS * c, OPERAND_BITS * (c + 1)) for c in range(self._columns)]
         with m.If(fresh):
             for place, product in zip(places, products, strict=True):
-                operand = Mux(chained, word[place], word[:OPERAND_BITS]).as_signed()
-                m.d.sync += product.eq(operand * weights[place].as_signed())
+                m.d.sync += product.eq(self.operands[place].as_signed() * weights[place].as_signed())
 
         # Sums.
-        sums = [Signal(ACCUMULATOR_BITS, reset_less=True, name=f"sum_{c}") for c in range(self._columns)]
-        with m.If(add):
-            for c, product in enumerate(products):
-                before = Mux(add_chained, self.sums.word_select(c, 32), Mux(add_clear, 0, sums[c]))
-                m.d.sync += sums[c].eq(before.as_signed() + product)
-        m.d.comb += self.accumulators.eq(Cat(sums))
+        passed = []
+        for c, product in enumerate(products):
+            m.submodules[f"accumulate_{c}"] = accumulate = Accumulate(PRODUCT_BITS)
+            own = Signal(ACCUMULATOR_BITS, reset_less=True, name=f"sum_{c}")
+            out = Signal(ACCUMULATOR_BITS, reset_less=True, name=f"passed_{c}")
+            m.d.comb += [
+                accumulate.keep.eq(keep),
+                accumulate.own.eq(own),
+                accumulate.above.eq(self.above.word_select(c, ACCUMULATOR_BITS)),
+                accumulate.product.eq(product),
+            ]
+            with m.If(add):
+                m.d.sync += [own.eq(accumulate.sum), out.eq(accumulate.sum)]
+            with m.If(hide):
+                m.d.sync += out.eq(0)
+            passed.append(out)
+        m.d.comb += self.passed.eq(Cat(passed))
         return m
