@@ -1,14 +1,14 @@
 """External memory made of on-chip RAM: AXI4 subordinate of the accelerator, bytes for the bridge."""
 
-from amaranth.hdl import Module, Mux, Signal, Value, unsigned
-from amaranth.lib import memory, wiring
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from amaranth.utils import exact_log2
 
 from tosaic.hw.bridge.byte_port import BytePort
 from tosaic.hw.config import Config
 from tosaic.hw.interfaces import AxiRead, AxiWrite
-from tosaic.hw.memory.weight import NO_COLLISION_LOGIC
+from tosaic.hw.memory.words import WordMemory
 
 RESP_OKAY, RESP_DECERR = 0, 3
 GRANULE_BYTES = 4096
@@ -81,20 +81,17 @@ class OnChipMemory(wiring.Component):
             m.d.comb += write_mask.eq(1 << host_lane)
         with m.Elif(take & write_inside):
             m.d.comb += write_mask.eq(write.wstrb)
-        m.submodules.words = words = memory.Memory(
-            shape=unsigned(8 * width), depth=depth, init=[], attrs=NO_COLLISION_LOGIC
-        )
-        writer, reader = words.write_port(granularity=8), words.read_port()
+        m.submodules.words = words = WordMemory(8 * width, depth, granularity=8)
         m.d.comb += [
-            reader.addr.eq(read_word),
-            reader.en.eq(host_read | issue),
-            read_data.eq(reader.data),
+            words.read_address.eq(read_word),
+            words.read_enable.eq(host_read | issue),
+            read_data.eq(words.read_data),
         ]
 
         m.d.sync += [
-            writer.addr.eq(write_word),
-            writer.data.eq(write_data),
-            writer.en.eq(write_mask),
+            words.write_address.eq(write_word),
+            words.write_data.eq(write_data),
+            words.write_enable.eq(write_mask),
             host_asks.eq(host.request & ~host.done),
             host.done.eq(host_read | host_write),
             host.error.eq(~host_inside),

@@ -1,6 +1,6 @@
 """Image rows of the depthwise mode: the vectors of `delay`, 2*`delay`, ... advances ago."""
 
-from amaranth.hdl import Cat, Module, Mux
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
@@ -46,15 +46,26 @@ class DelayLine(wiring.Component):
         vector_bits, groups = len(self.vector), self._groups
         if groups == 1:
             return m
-        delayed = [self.vector, *(self.delayed.word_select(i, vector_bits) for i in range(groups - 1))]
+        read_1 = Signal(vector_bits)
+        read_others = [Signal(vector_bits, name=f"read_{g}") for g in range(2, groups)]
         first = Mux(self.paired, self.second, self.vector)
-        # Group g is written with group g - 1, or with group g - 2 of a pair.
-        rest = [Mux(self.paired, delayed[g - 2], delayed[g - 1]) for g in range(2, groups)]
+        # Group g is written with group g - 1, or with group g - 2 of a pair; each with its `filled`.
+        known = [
+            (self.vector, 1),
+            (read_1, self.filled[0]),
+            *((read, self.filled[1]) for read in read_others),
+        ]
+
+        def gated(group: int, paired: bool) -> Value:
+            vector, filled = known[group]
+            return vector & (filled & (self.paired if paired else ~self.paired)).replicate(vector_bits)
+
+        rest = [gated(g - 2, True) | gated(g - 1, False) for g in range(2, groups)]
         pointers = (
             (self.read_pointer_1, self.write_pointer_1, self.filled[0], [first]),
             (self.read_pointer, self.write_pointer, self.filled[1], rest),
         )
-        outputs = []
+        words, outputs = [], []
         for name, (read_pointer, write_pointer, filled, vectors) in zip(
             ("group_1", "groups"), pointers, strict=True
         ):
@@ -70,6 +81,7 @@ class DelayLine(wiring.Component):
                 write.addr.eq(write_pointer),
                 write.data.eq(Cat(vectors)),
             ]
-            outputs.append(read.data & filled.replicate(len(read.data)))
-        m.d.comb += self.delayed.eq(Cat(outputs))
+            words.append(read.data)
+            outputs.append(Mux(filled, read.data, 0))
+        m.d.comb += [Cat(read_1, *read_others).eq(Cat(words)), self.delayed.eq(Cat(outputs))]
         return m

@@ -80,22 +80,21 @@ class Fetch(wiring.Component):
         vector_3, second_3, weights_3 = (
             Signal(vector_bits, reset_less=True, name=name) for name in ("vector_3", "second_3", "weights_3")
         )
-        m.d.sync += valid_3.eq(valid_2)
-        with m.If(valid_2):
-            m.d.sync += control_3.eq(control_2)
-            for j in range(columns):
-                place = slice(OPERAND_BITS * j, OPERAND_BITS * (j + 1))
-                for data, mask, vector in (
-                    (self.am_data, mask_2, vector_3),
-                    (self.am_second_data, second_mask_2, second_3),
-                ):
-                    byte, operand = data.word_select(j, 8), Signal(signed(OPERAND_BITS))
-                    signed_byte = Cat(byte, byte[7] & ~operands_2.unsigned_input).as_signed()
-                    m.d.comb += operand.eq(signed_byte - operands_2.input_zp)
-                    m.d.sync += vector[place].eq(Mux(mask[j], operand, 0))
-                weight, weight_operand = self.wm_data.word_select(j, 8), Signal(signed(OPERAND_BITS))
-                m.d.comb += weight_operand.eq(weight.as_signed() - operands_2.weight_zp)
-                m.d.sync += weights_3[place].eq(weight_operand)
+        # No register of data waits for `valid`: so a mask is a register's reset.
+        m.d.sync += [valid_3.eq(valid_2), control_3.eq(control_2)]
+        for j in range(columns):
+            place = slice(OPERAND_BITS * j, OPERAND_BITS * (j + 1))
+            for data, mask, vector in (
+                (self.am_data, mask_2, vector_3),
+                (self.am_second_data, second_mask_2, second_3),
+            ):
+                byte, operand = data.word_select(j, 8), Signal(signed(OPERAND_BITS))
+                signed_byte = Cat(byte, byte[7] & ~operands_2.unsigned_input).as_signed()
+                m.d.comb += operand.eq(signed_byte - operands_2.input_zp)
+                m.d.sync += vector[place].eq(Mux(mask[j], operand, 0))
+            weight, weight_operand = self.wm_data.word_select(j, 8), Signal(signed(OPERAND_BITS))
+            m.d.comb += weight_operand.eq(weight.as_signed() - operands_2.weight_zp)
+            m.d.sync += weights_3[place].eq(weight_operand)
         m.d.comb += [
             delay_line.write.eq(valid_3 & control_3.stream),
             delay_line.write_pointer_1.eq(control_3.pointer_1),
@@ -109,15 +108,12 @@ class Fetch(wiring.Component):
         # Cycle 4: to the grid.
         vectors_4 = Signal(len(self.vectors), reset_less=True)
         weights_4 = Signal(vector_bits, reset_less=True)
-        m.d.sync += self.valid.eq(valid_3)
-        with m.If(valid_3):
-            m.d.sync += [
-                control_4.eq(control_3),
-                weights_4.eq(weights_3),
-                vectors_4[:vector_bits].eq(vector_3),
-            ]
-            with m.If(control_3.depthwise):
-                m.d.sync += vectors_4[vector_bits:].eq(delay_line.delayed)
+        m.d.sync += [
+            self.valid.eq(valid_3),
+            control_4.eq(control_3),
+            weights_4.eq(weights_3),
+            vectors_4.eq(Cat(vector_3, delay_line.delayed)),
+        ]
         m.d.comb += [
             self.out_control.eq(control_4),
             self.weights.eq(weights_4),

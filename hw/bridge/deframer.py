@@ -5,7 +5,7 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.crc.catalog import CRC32_ISO_HDLC
 from amaranth.lib.wiring import In, Out
 
-from ..memory.weight import NO_COLLISION_LOGIC
+from ..memory.words import NO_COLLISION_LOGIC
 from .protocol import CRC_BYTES, ESCAPE, ESCAPE_XOR, FLAG, REQUEST_HEADER
 
 Header = data.StructLayout({"sequence": 8, "operation": 8, "count": 16, "address": 32})

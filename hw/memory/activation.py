@@ -11,7 +11,7 @@ from amaranth.utils import exact_log2
 
 from ..config import Config
 from ..interfaces import AmPairRead, AmRead, AmWrite
-from .weight import NO_COLLISION_LOGIC
+from .words import NO_COLLISION_LOGIC
 
 
 @dataclasses.dataclass

@@ -1,15 +1,12 @@
 """The weight memory."""
 
-from amaranth.hdl import Module, Signal, unsigned
-from amaranth.lib import memory, wiring
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 from ..config import Config
 from ..interfaces import WmRead, WmWrite
-
-NO_COLLISION_LOGIC = {"no_rw_check": 1}
-"""Attribute of memories whose users do not care what a read returns that meets a write of the same byte. Else
-Yosys adds registers and a bypass to every block RAM (ECP5, W = 8: 3,300 LUTs in the activation memory)."""
+from .words import WordMemory
 
 
 class WeightMemory(wiring.Component):
@@ -34,21 +31,18 @@ class WeightMemory(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         width = 8 * self.config.word_bytes
-        m.submodules.words = words = memory.Memory(
-            shape=unsigned(width), depth=self.config.wm_words, init=[], attrs=NO_COLLISION_LOGIC
-        )
-        write, read = words.write_port(), words.read_port()
+        m.submodules.words = words = WordMemory(width, self.config.wm_words)
         pending = Signal()
         output = Signal(width)
         m.d.comb += [
-            write.en.eq(self.write.enable),
-            write.addr.eq(self.write.address),
-            write.data.eq(self.write.data),
-            read.en.eq(self.read.enable),
-            read.addr.eq(self.read.address),
+            words.write_enable.eq(self.write.enable),
+            words.write_address.eq(self.write.address),
+            words.write_data.eq(self.write.data),
+            words.read_enable.eq(self.read.enable),
+            words.read_address.eq(self.read.address),
             self.read.data.eq(output),
         ]
         m.d.sync += pending.eq(self.read.enable)
         with m.If(pending):
-            m.d.sync += output.eq(read.data)
+            m.d.sync += output.eq(words.read_data)
         return m
