@@ -1,6 +1,6 @@
 """Finished accumulators on their way to the vector unit."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import fifo, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -37,9 +37,10 @@ class Drain(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.vectors = vectors = fifo.SyncFIFOBuffered(width=len(self.vector), depth=self._depth)
-        reserved, sent = Signal(range(self._depth + 1)), Signal()
+        # `reserve` is late in its cycle: so the sums are not made with it, and `room` has a register.
+        reserved, full, sent = Signal(range(self._depth + 1)), Signal(), Signal()
         m.d.comb += [
-            self.room.eq(reserved != self._depth),
+            self.room.eq(~full),
             self.empty.eq(reserved == 0),
             vectors.w_data.eq(self.vector),
             vectors.w_en.eq(self.write),
@@ -48,5 +49,9 @@ class Drain(wiring.Component):
             sent.eq(self.accumulators.valid & self.accumulators.ready),
             vectors.r_en.eq(sent),
         ]
-        m.d.sync += reserved.eq(reserved + self.reserve - sent)
+        with m.If(self.reserve ^ sent):
+            m.d.sync += [
+                reserved.eq(Mux(sent, reserved - 1, reserved + 1)),
+                full.eq(~sent & (reserved == self._depth - 1)),
+            ]
         return m

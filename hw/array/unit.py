@@ -66,10 +66,17 @@ class ArrayUnit(wiring.Component):
         connect(m, flipped(self.tokens), front.tokens)
         connect(m, flipped(self.accumulators), drain.accumulators)
         # Streamed words written and not read; a word is there for reads from the cycle after its write on.
-        words = Signal(range(self._config.wm_words + 1))
-        m.d.sync += words.eq(Mux(self.clear, 0, words + self.streamed_word - issue.weights_taken))
+        # `weights_taken` is late in its cycle: so the sums are not made with it. there: words != 0.
+        words, there = Signal(range(self._config.wm_words + 1)), Signal()
+        with m.If(self.clear):
+            m.d.sync += [words.eq(0), there.eq(0)]
+        with m.Elif(self.streamed_word ^ issue.weights_taken):
+            m.d.sync += [
+                words.eq(Mux(self.streamed_word, words + 1, words - 1)),
+                there.eq(self.streamed_word | (words != 1)),
+            ]
         m.d.comb += [
-            issue.weights_there.eq(words != 0),
+            issue.weights_there.eq(there),
             self.stall_weights.eq(issue.held_by_weights),
             self.am.request.eq(issue.am_request),
             self.am.address.eq(issue.am_address),

@@ -145,7 +145,9 @@ class StoreUnit(wiring.Component):
                 index.eq(Mux(is_last, 0, index + 1)),
                 is_first.eq(is_last),
             ]
-        m.d.sync += credit.eq(credit + sent - taken)
+        # A grant is late in its cycle: so the sum is not made with it.
+        with m.If(sent ^ taken):
+            m.d.sync += credit.eq(Mux(sent, credit + 1, credit - 1))
 
         # The answer meets what was known about it at the time of the request.
         known = Cat(taken, is_last, strobe)

@@ -27,8 +27,10 @@ class _Access:
     odd_row: Value
     even_bank: Value
     odd_bank: Value
+    reach: Value
+    """Bit per bank: the access, if there is one, takes it."""
     banks: Value
-    """Bit per bank: the access takes it."""
+    """`reach` if there is one."""
 
 
 @dataclasses.dataclass
@@ -97,6 +99,7 @@ class ActivationMemory(wiring.Component):
         pair = address[offset_bits + 1 : offset_bits + 1 + pair_bits]
         even_pair = Signal(pair_bits, name=f"{name}_even_pair")
         odd_pair = Signal(pair_bits, name=f"{name}_odd_pair")
+        reach = Signal(config.am_banks, name=f"{name}_reach")
         banks = Signal(config.am_banks, name=f"{name}_banks")
         m.d.comb += [even_pair.eq(pair + odd), odd_pair.eq(pair)]
         # Grants wait for `banks`: so they are not made of the sum. The access ends in the next bank if it is unaligned
@@ -115,11 +118,14 @@ class ActivationMemory(wiring.Component):
                     two_banks.eq(1),
                 ]
         m.d.comb += [
-            banks[index].eq(request & ((bank == index) | (two_banks & (also == index))))
+            reach[index].eq((bank == index) | (two_banks & (also == index)))
             for index in range(config.am_banks)
         ]
+        m.d.comb += banks.eq(reach & request.replicate(config.am_banks))
         even_bank, odd_bank = even_pair[row_bits:], odd_pair[row_bits:]
-        return _Access(offset, odd, even_pair[:row_bits], odd_pair[:row_bits], even_bank, odd_bank, banks)
+        return _Access(
+            offset, odd, even_pair[:row_bits], odd_pair[:row_bits], even_bank, odd_bank, reach, banks
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -133,15 +139,15 @@ class ActivationMemory(wiring.Component):
         m.d.comb += [
             self.vector_read.grant.eq(self.vector_read.request),
             self.array_read.grant.eq(
-                self.array_read.request & ~(read["array"].banks & read["vector"].banks).any()
+                self.array_read.request & ~(read["array"].reach & read["vector"].banks).any()
             ),
             self.store_read.grant.eq(
                 self.store_read.request
-                & ~(read["store"].banks & (read["vector"].banks | read["array"].banks)).any()
+                & ~(read["store"].reach & (read["vector"].banks | read["array"].banks)).any()
             ),
             self.vector_write.grant.eq(self.vector_write.request),
             self.load_write.grant.eq(
-                self.load_write.request & ~(write["load"].banks & write["vector"].banks).any()
+                self.load_write.request & ~(write["load"].reach & write["vector"].banks).any()
             ),
         ]
 
