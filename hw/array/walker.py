@@ -35,6 +35,7 @@ class Walker(wiring.Component):
         config, rows, columns = self._config, self._config.rows, self._config.columns
         job, slot = Signal(Job(), reset_less=True), self.slots.payload
         active, depthwise, advance, last, take = Signal(), Signal(), Signal(), Signal(), Signal()
+        begin = Signal()  # whatever job comes, its state may be set up
         flush_left, flushing = Signal(range(rows + 1)), Signal()
         left = Signal(24, reset_less=True)  # pixels from this tile on, or advances
         m.submodules.pixels = pixels = Pixels(config)
@@ -52,9 +53,12 @@ class Walker(wiring.Component):
                 & (~following.is_depthwise | Mux(active, job.is_depthwise, flush_left <= 1))
             ),
             take.eq(self.jobs.valid & self.jobs.ready),
+            begin.eq(~active | (advance & last)),
         ]
+        with m.If(begin):
+            m.d.sync += job.eq(following)
         with m.If(take):
-            m.d.sync += [job.eq(following), active.eq(1)]
+            m.d.sync += active.eq(1)
         with m.Elif(advance & last):
             m.d.sync += active.eq(0)
 
@@ -157,7 +161,8 @@ class Walker(wiring.Component):
         with m.If(advance & (mac | load)):
             m.d.sync += weights.eq(Mux(phase_end & tile_done, job.weights, weights + 1))
 
-        with m.If(take):
+        # Hundreds of registers: so they do not wait for `take`. Without a job they hold nothing of use.
+        with m.If(begin):
             skip = following.depthwise.skip
             m.d.sync += [
                 left.eq(following.count),
@@ -187,7 +192,7 @@ class Walker(wiring.Component):
             ]
 
         m.d.comb += [
-            pixels.load.eq(take),
+            pixels.load.eq(begin),
             pixels.first_input.eq(following.input),
             pixels.first_window.eq(following.window),
             pixels.window.eq(job.window),
@@ -195,10 +200,10 @@ class Walker(wiring.Component):
             pixels.move.eq(streaming | (mac & (phase < rows))),
             pixels.set_mark.eq(tile_begin),
             pixels.go_back.eq(phase_end & ~tile_done),
-            steps.load.eq(take),
+            steps.load.eq(begin),
             steps.kernel.eq(job.kernel),
             steps.advance.eq(advance & phase_end),
-            positions.load.eq(take),
+            positions.load.eq(begin),
             positions.first.eq(following.depthwise),
             positions.running.eq(job.depthwise),
             positions.advance.eq(advance & streaming),
