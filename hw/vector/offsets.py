@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..isa import OFFSETS_MAX
-from ..memory.weight import NO_COLLISION_LOGIC
+from ..memory.words import NO_COLLISION_LOGIC
 
 OFFSET_BITS = 24
 

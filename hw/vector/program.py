@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..isa import Opcode, Source, layout
-from ..memory.weight import NO_COLLISION_LOGIC
+from ..memory.words import NO_COLLISION_LOGIC
 
 
 class Select(enum.Enum, shape=2):

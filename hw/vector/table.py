@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from ..memory.weight import NO_COLLISION_LOGIC
+from ..memory.words import NO_COLLISION_LOGIC
 
 TABLE_ENTRIES = 512
 
