@@ -34,8 +34,8 @@ class Config:
     vector_bits: int = 48
     vector_uops: int = 16
     """Micro-operations the vector unit's program memory holds."""
-    vector_latency_cycles: int = 9
-    """Cycles between the starts of two dependent micro-operations; the vector unit needs 9."""
+    vector_latency_cycles: int = 10
+    """Cycles between the starts of two dependent micro-operations; the vector unit needs 10."""
     queue_commands: int = 32
     """Depth of each unit's command queue."""
     semaphores: int = 16

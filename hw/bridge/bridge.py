@@ -95,6 +95,7 @@ class Bridge(wiring.Component):
             with m.Case(Operation.WRITE_MEMORY, Operation.RESET):
                 m.d.comb += [is_write.eq(1), fits.eq(header.count == deframer.data_length)]
 
+        m.d.sync += self.reset.eq(0)
         with m.FSM():
             with m.State("LISTEN"):
                 m.d.comb += deframer.listen.eq(1)
@@ -130,7 +131,7 @@ class Bridge(wiring.Component):
                 with m.Elif(at_end):
                     m.next = "WRITTEN"
             with m.State("RESET"):
-                m.d.comb += self.reset.eq(1)
+                m.d.sync += self.reset.eq(1)
                 m.d.sync += timer.eq(timer - 1)
                 with m.If(timer == 0):
                     m.next = "WRITTEN"

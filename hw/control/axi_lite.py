@@ -40,8 +40,9 @@ class AxiLiteSubordinate(wiring.Component):
             answers SLVERR. The low two bits of addresses and `awprot`/`arprot` are ignored.
         `bus`: the registers.
 
-    Timing: a read answers 2 cycles after its address was accepted, a write 2 cycles after the later of
-    address and data. One read and one write at a time; they do not wait for each other.
+    Timing: a read answers 3 cycles after its address was accepted, a write 2 cycles after the later of
+    address and data. One read and one write at a time; they do not wait for each other. `bus.read` is high in the first
+    cycle of a read, what it finds is taken in the second.
     """
 
     axi: In(AxiLite())
@@ -71,14 +72,17 @@ class AxiLiteSubordinate(wiring.Component):
             with m.Else():
                 m.d.sync += axi.bresp.eq(RESP_OKAY)
 
-        reading = Signal()
-        m.d.comb += [axi.arready.eq(~reading & ~axi.rvalid), bus.read.eq(reading)]
+        reading, found = Signal(), Signal()
+        m.d.comb += [axi.arready.eq(~reading & ~found & ~axi.rvalid), bus.read.eq(reading)]
+        m.d.sync += found.eq(reading)
         with m.If(axi.arvalid & axi.arready):
             m.d.sync += [reading.eq(1), bus.read_address.eq(axi.araddr[2:])]
         with m.If(axi.rvalid & axi.rready):
             m.d.sync += axi.rvalid.eq(0)
         with m.If(reading):
-            m.d.sync += [reading.eq(0), axi.rvalid.eq(1), axi.rdata.eq(bus.read_data)]
+            m.d.sync += reading.eq(0)
+        with m.If(found):
+            m.d.sync += [axi.rvalid.eq(1), axi.rdata.eq(bus.read_data)]
             with m.If(bus.read_error):
                 m.d.sync += axi.rresp.eq(RESP_SLVERR)
             with m.Else():

@@ -31,9 +31,9 @@ class Counters(wiring.Component):
         `clear`: counters are zero from the next cycle on.
         `events`: what happens in this cycle.
         `cycles`: cycles with `running`, 64 bits.
-        `read`: `count` shows in this cycle the counter whose register is at word `index`, modulo 32; not more often
-            than every third cycle.
-        `count`: 32 bits; wraps.
+        `read`: `count` shows from the next cycle on the counter whose register is at word `index`, modulo 32; not more
+            often than every third cycle.
+        `count`: 32 bits; wraps; held until the next `read`.
     """
 
     running: In(1)
@@ -60,6 +60,9 @@ class Counters(wiring.Component):
         turn = Signal(_PLACE_BITS)
         all_written = Signal()  # since the last clear; before, those in front of `turn`
         shown = Signal(_PLACE_BITS)
+        total = Signal(32)
+        with m.If(self.read):
+            m.d.sync += self.count.eq(total)
         recent_of = Array(Const(0, _RECENT_BITS) for _ in range(1 << _PLACE_BITS))
         event_of = Array(Const(0, 1) for _ in range(1 << _PLACE_BITS))
         for name, _ in COUNTERS:
@@ -76,13 +79,13 @@ class Counters(wiring.Component):
         m.d.comb += [
             shown.eq(Mux(self.read, self.index, turn)),
             old.addr.eq(shown),
-            self.count.eq(
+            total.eq(
                 Mux(all_written | (self.read & (self.index < turn)), old.data, 0)
                 + recent_of[shown]
                 + event_of[shown]
             ),
             write.addr.eq(turn),
-            write.data.eq(self.count),
+            write.data.eq(total),
             write.en.eq(~self.read),
         ]
         with m.If(self.clear):

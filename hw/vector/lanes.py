@@ -5,17 +5,19 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from .lane import Lane, drive_control
+from .lane import Lane
 from .lane_control import LaneControl
 from .table import table_words
 
 
 class Lanes(wiring.Component):
-    """- `control`: the pipeline's.
+    """All inputs are registered before they reach the lanes.
+
+    - `control`: the pipeline's.
     - `loaded`: W bytes of the activation memory: of a load in stage 2, of a parameter or table word.
     - `take_accumulators` (stage 0): `accumulators`, W times 32 bits, belong to the slot that is issued.
     - `bias_data`, `multiplier_data`, `shift_data`, `table_data`: `loaded` is word `word` of these.
-    - `results` (stage 9): vector_bits of each lane.
+    - `results` (stage 10): vector_bits of each lane.
     """
 
     def __init__(self, config: Config):
@@ -41,40 +43,53 @@ class Lanes(wiring.Component):
         lanes_per_word = width // 4
         signature = LaneControl(self.config)
 
+        # All inputs have registers: they come from far away, and go to every lane.
+        control = {}
+        for name in signature.members:
+            source = getattr(self.control, name)
+            control[name] = Signal.like(source, name=f"control_{name}")
+            m.d.sync += control[name].eq(source)
+        loaded = Signal(8 * width, reset_less=True)
+        word = Signal.like(self.word)
+        m.d.sync += [loaded.eq(self.loaded), word.eq(self.word)]
+        writes = {name: Signal(name=name) for name in ("bias", "multiplier", "shift", "table")}
+        for name, signal in writes.items():
+            m.d.sync += signal.eq(getattr(self, f"{name}_data"))
+
         # Accumulators arrive with the issue, loads two cycles later.
-        taken = Signal()
-        accumulators = [
-            Signal(32 * width, name=f"s{stage}_accumulators", reset_less=True) for stage in (1, 2)
-        ]
-        m.d.sync += taken.eq(self.take_accumulators)
-        with m.If(self.take_accumulators):
-            m.d.sync += accumulators[0].eq(self.accumulators)
-        with m.If(taken):
-            m.d.sync += accumulators[1].eq(accumulators[0])
+        taken, accumulators = self.take_accumulators, self.accumulators
+        for stage in range(1, 4):
+            held = Signal(32 * width, name=f"s{stage}_accumulators", reset_less=True)
+            with m.If(taken):
+                m.d.sync += held.eq(accumulators)
+            took = Signal(name=f"s{stage}_taken")
+            m.d.sync += took.eq(taken)
+            taken, accumulators = took, held
 
         bits = self.config.vector_bits
         splat = Signal(bits)  # lane 0's element
         results = []
         for i in range(width):
             m.submodules[f"lane_{i}"] = lane = Lane(self.config)
-            drive_control(m, lane.control, signature, self.control)
-            here = self.word == i // lanes_per_word
+            for name in signature.members:
+                m.d.comb += getattr(lane.control, name).eq(control[name])
+            here = word == i // lanes_per_word
             place = 32 * (i % lanes_per_word)
             m.d.comb += [
-                lane.bytes8.eq(self.loaded[8 * i :][:8]),
-                lane.bytes16.eq(self.loaded[16 * i :][:16]),
-                lane.bytes32.eq(self.loaded[32 * i :][:32]),
-                lane.bytes64.eq(self.loaded[64 * i :][:bits]),
+                lane.bytes8.eq(loaded[8 * i :][:8]),
+                lane.bytes16.eq(loaded[16 * i :][:16]),
+                lane.bytes32.eq(loaded[32 * i :][:32]),
+                lane.bytes64.eq(loaded[64 * i :][:bits]),
                 lane.splat.eq(splat),
-                lane.accumulator.eq(accumulators[1][32 * i :][:32]),
-                lane.write_bias.eq(self.bias_data & here),
-                lane.write_multiplier.eq(self.multiplier_data & here),
-                lane.write_shift.eq(self.shift_data),
-                lane.parameter_word.eq(self.loaded[place:][:32]),
-                lane.parameter_byte.eq(self.loaded[8 * i :][:8]),
-                lane.write_table.eq(self.table_data),
-                lane.table_word_address.eq(self.word),
-                lane.table_word.eq(self.loaded),
+                lane.accumulator.eq(accumulators[32 * i :][:32]),
+                lane.write_bias.eq(writes["bias"] & here),
+                lane.write_multiplier.eq(writes["multiplier"] & here),
+                lane.write_shift.eq(writes["shift"]),
+                lane.parameter_word.eq(loaded[place:][:32]),
+                lane.parameter_byte.eq(loaded[8 * i :][:8]),
+                lane.write_table.eq(writes["table"]),
+                lane.table_word_address.eq(word),
+                lane.table_word.eq(loaded),
             ]
             if i == 0:
                 m.d.comb += splat.eq(lane.element)

@@ -11,11 +11,11 @@ from ..isa import Element, Op
 from .lane_control import LaneControl
 from .program import Arithmetic, Bounds, Finish, Issue, Program, Select
 
-LATENCY_CYCLES = 9
+LATENCY_CYCLES = 10
 """Cycles from the issue of a slot that writes a register to the issue of one that reads it."""
-STORE_STAGE = 10
-UNSIGNED = [element for element in Element if element.name.startswith("U")]
+STORE_STAGE = 11
 """Cycles from the issue of a slot to its write to memory."""
+UNSIGNED = [element for element in Element if element.name.startswith("U")]
 
 
 def one_of(value: Value, *members: enum.IntEnum) -> Value:
@@ -31,12 +31,13 @@ def register_address(config: Config, slot: Value, register: Value) -> Value:
 
 
 class Pipeline(wiring.Component):
-    """Stage k (1 to 10) holds what was issued k cycles ago; nothing ever waits.
+    """Stage k (1 to 11) holds what was issued k cycles ago; nothing ever waits. The lanes do everything a cycle later
+    than they are told: their inputs have registers.
 
     - `issue`: the slot `slot` of micro-op `index`, decoded as `fields`, in repetition `iteration` is issued; `element`
       and `splat` are those of the load stream it reads.
     - `program` ports: tables read on the way, see Program.
-    - `control`: to the lanes. `pack` (stage 9): results go to memory; `store` (stage 10): they are being written.
+    - `control`: to the lanes. `pack` (stage 10): results go to memory; `store` (stage 11): they are being written.
     - `empty`: nothing between the issue and the write; a command that needs everything complete may start.
     """
 
@@ -83,7 +84,7 @@ class Pipeline(wiring.Component):
             slot[stage] = delay(slot[stage - 1], stage, "slot", valid[stage - 1])
             valid[stage] = delay(valid[stage - 1], stage, "valid")
         store = delay(self.pack, STORE_STAGE, "store")
-        moving = Cat(valid[stage] for stage in range(1, STORE_STAGE)).any()
+        moving = delay(Cat(valid[stage] for stage in range(STORE_STAGE - 1)).any(), 1, "moving")
         m.d.comb += [self.store.eq(store), self.empty.eq(~moving)]
 
         def look_up(name: str, stage: int) -> None:
@@ -209,7 +210,7 @@ class Pipeline(wiring.Component):
         m.d.comb += [
             control.s9_write.eq(valid[9] & ~to_memory),
             control.s9_address.eq(register_address(self.config, slot[9], destination)),
-            self.pack.eq(valid[9] & to_memory),
+            self.pack.eq(delay(valid[9] & to_memory, 10, "pack")),
         ]
         return m
 

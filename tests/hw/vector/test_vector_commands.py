@@ -16,7 +16,7 @@ LOAD, ARRAY = (Source.LOAD, 0), (Source.ARRAY, 0)
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("vector_latency_cycles", 8, "vector_latency_cycles must be at least 9, not 8"),
+        ("vector_latency_cycles", 8, "vector_latency_cycles must be at least 10, not 8"),
         ("vector_bits", 35, "vector_bits must be in 36..51, not 35"),
         ("vector_bits", 52, "vector_bits must be in 36..51, not 52"),
         ("vector_registers", 16, "vector_registers must be at most 8, not 16"),
