@@ -18,7 +18,7 @@ QUIET_CYCLES = 3
 """From the cycle in which all is idle to the decision of a BRANCH."""
 FETCH_CYCLES = 1
 """From the cycle after a beat of program to that before its instruction's dispatch, which takes it from the buffer."""
-QUEUE_CYCLES = 2
+QUEUE_CYCLES = 1
 """From dispatch to the head of the unit's empty queue."""
 GRANT_CYCLES = 1
 """From a WAIT at the head of its queue, its tokens being there, to the cycle in which it gets them."""
@@ -64,9 +64,9 @@ VECTOR_START_CYCLES = 2
 """From taking a VECTOR_GO to the first issue."""
 TEST_CYCLES = 2
 """Of a VECTOR_TEST, beside the one of every command."""
-VECTOR_WRITE_CYCLES = 9
+VECTOR_WRITE_CYCLES = 10
 """From the issue of a slot that stores to its write."""
-VECTOR_END_CYCLES = 10
+VECTOR_END_CYCLES = 11
 """From the last issue to taking the next command."""
 OFFSETS_END_CYCLES = 2
 """From the last read of a VECTOR_OFFSETS to taking the next command, beyond what other reads take."""
