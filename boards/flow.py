@@ -118,6 +118,7 @@ class _Flow:
         platform = self.board.make_platform()
         timing = ("--report", "timing.json", "--timing-allow-fail", "--seed", str(SEED))
         netlist, plan = "top.json", self.board.floorplan
+        arguments: tuple[str, ...]
         if plan:
             netlist = "floorplan.json"
             try:
