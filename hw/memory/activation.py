@@ -221,7 +221,10 @@ class ActivationMemory(wiring.Component):
             granted.eq(port.grant),
             from_even.eq(Cat(access.even_bank == index for index in range(banks))),
             from_odd.eq(Cat(access.odd_bank == index for index in range(banks))),
-            odd_lanes.eq(Cat((access.offset > lane) ^ access.odd for lane in range(word_bytes))),
+            # The last lane's byte is always of the first word.
+            odd_lanes.eq(
+                Cat(*((access.offset > lane) ^ access.odd for lane in range(word_bytes - 1)), access.odd)
+            ),
             offset.eq(access.offset),
         ]
         even, odd = (
