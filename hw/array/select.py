@@ -1,25 +1,13 @@
 """The operands of every row: bytes of the row's own word, or the vector of its delay group."""
 
-from collections.abc import Iterable
-from functools import reduce
-from operator import or_
-
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
 
 from ..config import Config
+from ..one_hot import any_of, only_if
 from .layouts import OPERAND_BITS, group_count, possible_groups
-
-
-def _any_of(words: Iterable[Value]) -> Value:
-    """The one word that is not zero."""
-    return reduce(or_, words)
-
-
-def _when(condition: Value, word: Value) -> Value:
-    return word & condition.replicate(len(word))
 
 
 class OperandSelect(wiring.Component):
@@ -84,7 +72,7 @@ class OperandSelect(wiring.Component):
                 m.d.sync += group.eq(self.group)
 
             def chosen(index: int, group: Signal = group) -> Value:
-                return _when(self.depthwise & (group == index), groups[index])
+                return only_if(self.depthwise & (group == index), groups[index])
 
             near = [index for index in possible_groups(config, row) if index < 2]
             sizes = tuple(
@@ -96,14 +84,14 @@ class OperandSelect(wiring.Component):
             if sizes:
                 if sizes not in far:
                     far[sizes] = Signal(vector_bits, name=f"far_{row}")
-                    m.d.comb += far[sizes].eq(_any_of(chosen(index) for index in {g for _, g in sizes}))
+                    m.d.comb += far[sizes].eq(any_of(chosen(index) for index in {g for _, g in sizes}))
                 parts.append(far[sizes])
             element = Signal(OPERAND_BITS, name=f"element_{row}")
             m.d.comb += element.eq(
-                _any_of(_when(started[row + index], elements[index]) for index in range(columns))
+                any_of(only_if(started[row + index], elements[index]) for index in range(columns))
             )
             operands = Signal(vector_bits, name=f"operands_{row}", reset_less=True)
             with m.If(self.valid):
-                m.d.sync += operands.eq(_any_of([*parts, Cat(element for _ in range(columns))]))
+                m.d.sync += operands.eq(any_of([*parts, Cat(element for _ in range(columns))]))
             m.d.comb += self.operands.word_select(row, vector_bits).eq(operands)
         return m

@@ -35,6 +35,7 @@ class SoftReset(wiring.Component):
         cycles = Signal(range(self.drain_limit_cycles))
         idle, settled, given_up = Signal(), Signal(), Signal()
         m.d.comb += self.stop.eq(self.resetting)
+        # Two registers lie between the count and the reset.
         m.d.sync += [
             idle.eq(self.bus_idle),
             settled.eq(cycles >= SETTLE_CYCLES - 3),

@@ -1,8 +1,6 @@
 """The activation memory: banks, arbitration and the rotation of unaligned accesses."""
 
 import dataclasses
-from functools import reduce
-from operator import or_
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import memory, wiring
@@ -11,6 +9,7 @@ from amaranth.utils import exact_log2
 
 from ..config import Config
 from ..interfaces import AmPairRead, AmRead, AmWrite
+from ..one_hot import any_of, only_if
 from .words import NO_COLLISION_LOGIC
 
 
@@ -228,7 +227,7 @@ class ActivationMemory(wiring.Component):
             offset.eq(access.offset),
         ]
         even, odd = (
-            reduce(or_, (word & chosen[index].replicate(len(word)) for index, word in enumerate(words[half])))
+            any_of(map(only_if, chosen, words[half]))
             for half, chosen in (("even", from_even), ("odd", from_odd))
         )
         lanes = Signal(8 * word_bytes, name=f"{name}_lanes", reset_less=True)

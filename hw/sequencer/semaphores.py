@@ -1,15 +1,12 @@
 """The counting semaphores by which the units order themselves."""
 
-import functools
-import operator
-from collections.abc import Iterable
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..interfaces import Tokens
+from ..one_hot import any_of, only_if
 
 COUNTER_BITS = 12
 """A semaphore counts to 4095 and wraps beyond."""
@@ -82,8 +79,8 @@ class Semaphores(wiring.Component):
         amount = Signal(COUNTER_BITS)
         total = Signal(COUNTER_BITS + 1)
         m.d.comb += [
-            changed.eq(_selected((bit, semaphore) for bit, semaphore, _ in changes)),
-            amount.eq(_selected((bit, count) for bit, _, count in changes)),
+            changed.eq(any_of(only_if(bit, semaphore) for bit, semaphore, _ in changes)),
+            amount.eq(any_of(only_if(bit, count) for bit, _, count in changes)),
             old.addr.eq(changed),
             write.en.eq(clears | granted | signals.any()),
             write.addr.eq(Mux(clears, cleared, changed)),
@@ -106,8 +103,3 @@ class Semaphores(wiring.Component):
 def _first(asking: Signal) -> list[Value]:
     """The bits of `asking`, of which the lowest that is set remains."""
     return [bit & ~asking[:index].any() if index else bit for index, bit in enumerate(asking)]
-
-
-def _selected(values: Iterable[tuple[Value, Value]]) -> Value:
-    """The value whose bit is set."""
-    return functools.reduce(operator.or_, (Mux(bit, value, 0) for bit, value in values))

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from .lane import Lane
+from .lane import Lane, drive_control
 from .lane_control import LaneControl
 from .table import table_words
 
@@ -44,11 +44,9 @@ class Lanes(wiring.Component):
         signature = LaneControl(self.config)
 
         # All inputs have registers: they come from far away, and go to every lane.
-        control = {}
+        control = signature.create(path=("control",))
         for name in signature.members:
-            source = getattr(self.control, name)
-            control[name] = Signal.like(source, name=f"control_{name}")
-            m.d.sync += control[name].eq(source)
+            m.d.sync += getattr(control, name).eq(getattr(self.control, name))
         loaded = Signal(8 * width, reset_less=True)
         word = Signal.like(self.word)
         m.d.sync += [loaded.eq(self.loaded), word.eq(self.word)]
@@ -71,8 +69,7 @@ class Lanes(wiring.Component):
         results = []
         for i in range(width):
             m.submodules[f"lane_{i}"] = lane = Lane(self.config)
-            for name in signature.members:
-                m.d.comb += getattr(lane.control, name).eq(control[name])
+            drive_control(m, lane.control, signature, control)
             here = word == i // lanes_per_word
             place = 32 * (i % lanes_per_word)
             m.d.comb += [

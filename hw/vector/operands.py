@@ -1,10 +1,11 @@
 """One lane's operands: element of the loaded bytes, register, accumulator or scalar."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
+from ..one_hot import only_if
 from .extend import sign_extend
 from .lane_control import LaneControl
 from .registers import RegisterFile
@@ -78,21 +79,18 @@ class Operands(wiring.Component):
         m.d.comb += loaded.eq(Mux(control.s2_splat, self.splat, self.element))
 
         # One of the sources at most; the others count as zero.
-        def only(flag: Value, value: Value) -> Value:
-            return value[:bits] & flag.replicate(bits)
-
         a, b = (Signal(signed(bits), name=name, reset_less=True) for name in ("a_s3", "b_s3"))
         with m.If(control.s2_enable):
             m.d.sync += [
                 a.eq(
-                    only(control.s2_a_register, registers.a)
-                    | only(control.s2_a_load, loaded)
-                    | only(control.s2_a_array, sign_extend(self.accumulator, bits))
+                    only_if(control.s2_a_register, registers.a)
+                    | only_if(control.s2_a_load, loaded)
+                    | only_if(control.s2_a_array, sign_extend(self.accumulator, bits))
                     | sign_extend(control.s2_a_scalar, bits).as_unsigned()
                 ),
                 b.eq(
-                    only(control.s2_b_register, registers.b)
-                    | only(control.s2_b_load, loaded)
+                    only_if(control.s2_b_register, registers.b)
+                    | only_if(control.s2_b_load, loaded)
                     | sign_extend(control.s2_b_scalar, bits).as_unsigned()
                 ),
             ]

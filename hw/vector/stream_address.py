@@ -1,13 +1,11 @@
 """Addresses of one memory stream: six nested dimensions and an offset, additions only."""
 
-import functools
-import operator
-
-from amaranth.hdl import Cat, Module, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..isa import STREAM_DIMS
+from ..one_hot import any_of, only_if
 
 
 class StreamAddress(wiring.Component):
@@ -95,8 +93,8 @@ class StreamAddress(wiring.Component):
         m.d.comb += ended.eq(self.restart | ~Cat(more).any())
         base, stride, following = Signal(24), Signal(24), Signal(24)
         m.d.comb += [
-            base.eq(_chosen([*moves, ended], [*bases, start])),
-            stride.eq(_chosen(moves, strides)),
+            base.eq(any_of(map(only_if, [*moves, ended], [*bases, start]))),
+            stride.eq(any_of(map(only_if, moves, strides))),
             following.eq(base + stride),
         ]
         for d in range(STREAM_DIMS):
@@ -108,12 +106,6 @@ class StreamAddress(wiring.Component):
             with m.Elif(advance & moves[d]):
                 m.d.sync += [left[d].eq(left[d] - 1), more[d].eq(left[d] != 1)]
         return m
-
-
-def _chosen(flags: list[Signal], values: list[Signal]) -> Value:
-    """The value whose flag is high, of one at most; else 0."""
-    masked = [value & flag.replicate(len(value)) for flag, value in zip(flags, values, strict=True)]
-    return functools.reduce(operator.or_, masked)
 
 
 __all__ = ["StreamAddress"]
