@@ -8,6 +8,8 @@ from .config import Config
 
 AM_READ_LATENCY = 2
 """Cycles from a granted activation-memory read to its data."""
+VECTOR_READ_LATENCY = AM_READ_LATENCY + 1
+"""The vector unit's, from the cycle in which it prepares a read; it is granted in the next one."""
 WM_READ_LATENCY = 2
 """Cycles from a weight-memory read to its data."""
 
@@ -23,27 +25,36 @@ def accumulators(config: Config) -> stream.Signature:
 class AmRead(wiring.Signature):
     """An unaligned read of W bytes of activation memory.
 
-    `request` with `address` asks; in a cycle with `grant` (combinational) the read is taken, and `data` holds byte
-    `address` in its lowest byte exactly AM_READ_LATENCY cycles later. Addresses wrap at am_bytes.
+    `address` of a cycle with `prepare` is that of every `request` from the next cycle on, up to and with the next
+    `prepare`. In a cycle with `request` and `grant` (combinational) the read is taken, and `data` holds byte `address`
+    in its lowest byte exactly AM_READ_LATENCY cycles later. Addresses wrap at am_bytes.
     """
 
     def __init__(self, config: Config):
         super().__init__(
-            {"request": Out(1), "address": Out(24), "grant": In(1), "data": In(8 * config.columns)}
+            {
+                "prepare": Out(1),
+                "address": Out(24),
+                "request": Out(1),
+                "grant": In(1),
+                "data": In(8 * config.columns),
+            }
         )
 
 
 class AmPairRead(wiring.Signature):
     """An AmRead that may be `paired`: then `address` and `second` are multiples of W, one an even and one an odd
-    multiple, and `second_data` is the word at `second`, when `data` is the one at `address`."""
+    multiple, and `second_data` is the word at `second`, when `data` is the one at `address`. Both come with `prepare`.
+    """
 
     def __init__(self, config: Config):
         super().__init__(
             {
-                "request": Out(1),
+                "prepare": Out(1),
                 "address": Out(24),
                 "paired": Out(1),
                 "second": Out(24),
+                "request": Out(1),
                 "grant": In(1),
                 "data": In(8 * config.columns),
                 "second_data": In(8 * config.columns),
@@ -52,16 +63,21 @@ class AmPairRead(wiring.Signature):
 
 
 class AmWrite(wiring.Signature):
-    """An unaligned write of up to W bytes of activation memory; `mask` bit i writes byte `address` + i. The write is
-    taken in the cycle with `request` and `grant`; a read granted in the next cycle or later sees it."""
+    """An unaligned write of up to W bytes of activation memory; `mask` bit i writes byte `address` + i.
+
+    `address`, `data` and `mask` of a cycle with `prepare` are those of every `request` from the next cycle on, up to
+    and with the next `prepare`. The write is taken in the cycle with `request` and `grant`; a read granted in the next
+    cycle or later sees it.
+    """
 
     def __init__(self, config: Config):
         super().__init__(
             {
-                "request": Out(1),
+                "prepare": Out(1),
                 "address": Out(24),
                 "data": Out(8 * config.columns),
                 "mask": Out(config.columns),
+                "request": Out(1),
                 "grant": In(1),
             }
         )
@@ -196,6 +212,7 @@ class AxiLite(wiring.Signature):
 
 __all__ = [
     "AM_READ_LATENCY",
+    "VECTOR_READ_LATENCY",
     "WM_READ_LATENCY",
     "AmPairRead",
     "AmRead",

@@ -1,6 +1,6 @@
 """The accelerator with everything it needs on a board that has nothing but a UART."""
 
-from amaranth.hdl import Module, ResetInserter
+from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -19,7 +19,7 @@ BLINK_SECONDS = 0.05
 
 
 class BoardTop(wiring.Component):
-    """Accelerator, on-chip external memory and UART bridge, all in the domain `sync` of `clock_hz`.
+    """Accelerator, on-chip external memory and UART bridge, all with the clock of the domain `sync`, of `clock_hz`.
 
     `memory_bytes`: external memory made of on-chip RAM, a multiple of 4096.
     `data_bytes`: the bridge's buffer, the most a frame carries. `name`: what the bridge says it is.
@@ -62,9 +62,13 @@ class BoardTop(wiring.Component):
         m.submodules.transmitter = transmitter = UartTransmitter(self.bit_cycles)
         m.submodules.bridge = bridge = Bridge(self.identity)
         accelerator, external = Accelerator(self.config), self.memory
-        reset = ResetInserter(bridge.reset)
-        m.submodules.accelerator = reset(accelerator)
-        m.submodules.external = reset(external)
+        # Thousands of registers all over the part have this reset: so it is one register, not logic behind two.
+        reset = Signal(reset_less=True)
+        m.domains.machine = machine = ClockDomain(local=True)
+        m.d.sync += reset.eq(bridge.reset | ResetSignal(allow_reset_less=True))
+        m.d.comb += [machine.clk.eq(ClockSignal()), machine.rst.eq(reset)]
+        m.submodules.accelerator = DomainRenamer("machine")(accelerator)
+        m.submodules.external = DomainRenamer("machine")(external)
         wiring.connect(m, accelerator.read, external.read)
         wiring.connect(m, accelerator.write, external.write)
         wiring.connect(m, bridge.memory, external.host)

@@ -8,14 +8,15 @@ from ..config import Config
 from .delay_line import DelayLine
 from .layouts import OPERAND_BITS, Control, Operands, group_count
 
-LATENCY = 4
+LATENCY = 5
 """Cycles from an issued slot to its operands."""
 
 
 class Fetch(wiring.Component):
     """Follows issued slots through the memories' latency.
 
-    issued, control, operands: a slot whose reads are made in this cycle.
+    issued, control, operands: a slot whose reads of the activation memory are made in this cycle, those of the weight
+        memory in the next one.
     am_data, am_second_data, wm_data: what was read two cycles ago.
     valid: a slot with its operands is here (LATENCY cycles after `issued`), doing `out_control`.
     vectors: group_count vectors of W 9-bit operands. Vector 0: the word read (masked bytes are zero). The
@@ -49,75 +50,90 @@ class Fetch(wiring.Component):
         vector_bits = OPERAND_BITS * columns
         m.submodules.delay_line = delay_line = DelayLine(config)
 
-        # Cycles 1 and 2 of the memories; the mask is made of the bounds on the way.
-        valid_1, valid_2 = Signal(), Signal()
-        control_1, control_2, control_3, control_4 = (
-            Signal(Control(config), reset_less=True, name=f"control_{n}") for n in (1, 2, 3, 4)
+        # Cycle 1: the weights are read. The activation memory's data have a register more.
+        valid_1 = Signal()
+        control_1 = Signal(Control(config), reset_less=True)
+        operands_1 = Signal(Operands(config), reset_less=True)
+        am_data, am_second_data = (
+            Signal(8 * columns, reset_less=True, name=name) for name in ("am_data_3", "am_second_data_3")
         )
-        operands_1, operands_2 = (
-            Signal(Operands(config), reset_less=True, name=f"operands_{n}") for n in (1, 2)
-        )
-        mask_2, second_mask_2 = Signal(columns, reset_less=True), Signal(columns, reset_less=True)
-        within = [(operands_1.low <= j) & (operands_1.high > j) for j in range(columns)]
         m.d.sync += [
             valid_1.eq(self.issued),
             control_1.eq(self.control),
             operands_1.eq(self.operands),
+            am_data.eq(self.am_data),
+            am_second_data.eq(self.am_second_data),
+        ]
+
+        # Cycles 2 and 3; the mask is made of the bounds on the way.
+        valid_2, valid_3 = Signal(), Signal()
+        control_2, control_3, control_4, control_5 = (
+            Signal(Control(config), reset_less=True, name=f"control_{n}") for n in (2, 3, 4, 5)
+        )
+        operands_2, operands_3 = (
+            Signal(Operands(config), reset_less=True, name=f"operands_{n}") for n in (2, 3)
+        )
+        mask_3, second_mask_3 = Signal(columns, reset_less=True), Signal(columns, reset_less=True)
+        within = [(operands_2.low <= j) & (operands_2.high > j) for j in range(columns)]
+        m.d.sync += [
             valid_2.eq(valid_1),
             control_2.eq(control_1),
             operands_2.eq(operands_1),
-            mask_2.eq(Cat(byte & operands_1.inside for byte in within)),
-            second_mask_2.eq(Cat(byte & operands_1.second_inside for byte in within)),
+            valid_3.eq(valid_2),
+            control_3.eq(control_2),
+            operands_3.eq(operands_2),
+            mask_3.eq(Cat(byte & operands_2.inside for byte in within)),
+            second_mask_3.eq(Cat(byte & operands_2.second_inside for byte in within)),
         ]
         m.d.comb += [
-            delay_line.read.eq(valid_2 & control_2.depthwise),
-            delay_line.read_pointer_1.eq(control_2.pointer_1),
-            delay_line.read_pointer.eq(control_2.pointer),
+            delay_line.read.eq(valid_3 & control_3.depthwise),
+            delay_line.read_pointer_1.eq(control_3.pointer_1),
+            delay_line.read_pointer.eq(control_3.pointer),
         ]
 
-        # Cycle 3: operands.
-        valid_3 = Signal()
-        vector_3, second_3, weights_3 = (
-            Signal(vector_bits, reset_less=True, name=name) for name in ("vector_3", "second_3", "weights_3")
+        # Cycle 4: operands.
+        valid_4 = Signal()
+        vector_4, second_4, weights_4 = (
+            Signal(vector_bits, reset_less=True, name=name) for name in ("vector_4", "second_4", "weights_4")
         )
         # No register of data waits for `valid`: so a mask is a register's reset.
-        m.d.sync += [valid_3.eq(valid_2), control_3.eq(control_2)]
+        m.d.sync += [valid_4.eq(valid_3), control_4.eq(control_3)]
         for j in range(columns):
             place = slice(OPERAND_BITS * j, OPERAND_BITS * (j + 1))
             for data, mask, vector in (
-                (self.am_data, mask_2, vector_3),
-                (self.am_second_data, second_mask_2, second_3),
+                (am_data, mask_3, vector_4),
+                (am_second_data, second_mask_3, second_4),
             ):
                 byte, operand = data.word_select(j, 8), Signal(signed(OPERAND_BITS))
-                signed_byte = Cat(byte, byte[7] & ~operands_2.unsigned_input).as_signed()
-                m.d.comb += operand.eq(signed_byte - operands_2.input_zp)
+                signed_byte = Cat(byte, byte[7] & ~operands_3.unsigned_input).as_signed()
+                m.d.comb += operand.eq(signed_byte - operands_3.input_zp)
                 m.d.sync += vector[place].eq(Mux(mask[j], operand, 0))
             weight, weight_operand = self.wm_data.word_select(j, 8), Signal(signed(OPERAND_BITS))
-            m.d.comb += weight_operand.eq(weight.as_signed() - operands_2.weight_zp)
-            m.d.sync += weights_3[place].eq(weight_operand)
+            m.d.comb += weight_operand.eq(weight.as_signed() - operands_3.weight_zp)
+            m.d.sync += weights_4[place].eq(weight_operand)
         m.d.comb += [
-            delay_line.write.eq(valid_3 & control_3.stream),
-            delay_line.write_pointer_1.eq(control_3.pointer_1),
-            delay_line.write_pointer.eq(control_3.pointer),
-            delay_line.paired.eq(control_3.paired),
-            delay_line.vector.eq(vector_3),
-            delay_line.second.eq(second_3),
-            delay_line.filled.eq(control_3.filled),
+            delay_line.write.eq(valid_4 & control_4.stream),
+            delay_line.write_pointer_1.eq(control_4.pointer_1),
+            delay_line.write_pointer.eq(control_4.pointer),
+            delay_line.paired.eq(control_4.paired),
+            delay_line.vector.eq(vector_4),
+            delay_line.second.eq(second_4),
+            delay_line.filled.eq(control_4.filled),
         ]
 
-        # Cycle 4: to the grid.
-        vectors_4 = Signal(len(self.vectors), reset_less=True)
-        weights_4 = Signal(vector_bits, reset_less=True)
+        # Cycle 5: to the grid.
+        vectors_5 = Signal(len(self.vectors), reset_less=True)
+        weights_5 = Signal(vector_bits, reset_less=True)
         m.d.sync += [
-            self.valid.eq(valid_3),
-            control_4.eq(control_3),
-            weights_4.eq(weights_3),
-            vectors_4.eq(Cat(vector_3, delay_line.delayed)),
+            self.valid.eq(valid_4),
+            control_5.eq(control_4),
+            weights_5.eq(weights_4),
+            vectors_5.eq(Cat(vector_4, delay_line.delayed)),
         ]
         m.d.comb += [
-            self.out_control.eq(control_4),
-            self.weights.eq(weights_4),
-            self.vectors.eq(vectors_4),
-            self.waiting.eq(valid_1 | valid_2 | valid_3 | self.valid),
+            self.out_control.eq(control_5),
+            self.weights.eq(weights_5),
+            self.vectors.eq(vectors_5),
+            self.waiting.eq(valid_1 | valid_2 | valid_3 | valid_4 | self.valid),
         ]
         return m

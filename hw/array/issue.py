@@ -28,16 +28,18 @@ class Located(data.StructLayout):
 
 
 class Issue(wiring.Component):
-    """Two stages between walker and memories: add up addresses and bounds, then read.
+    """Three stages between walker and memories: add up addresses and bounds, prepare the AM's read, then make it.
 
     A slot is issued when its AM read is granted, if it delivers a vector, there is `room` for that, and, if its
     weights are streamed, they are there. A word that lies outside the image altogether is not read.
 
     slots: from the walker.
-    am_request, am_address, am_paired, am_second, am_grant; wm_enable, wm_address: the memories' read ports.
+    am_prepare, am_address, am_paired, am_second, am_request, am_grant: the activation memory's read port.
+    wm_enable, wm_address: that of the weight memory; read a cycle after the slot is issued.
     room: space for another vector (must not depend on `issued`).
     weights_there: a streamed word of weights is there (must not depend on `issued`); weights_taken: it is read.
-    issued: a slot is issued in this cycle, doing `control` with `operands`; its data follow two cycles later.
+    issued: a slot is issued in this cycle, doing `control` with `operands`; its data follow two cycles later, its
+        weights three.
     last: with `issued`, this was the last slot of a job.
     held_by_am, held_by_room, held_by_weights: why a slot that is there is not issued.
     """
@@ -47,6 +49,7 @@ class Issue(wiring.Component):
         super().__init__(
             {
                 "slots": In(stream.Signature(Slot(config))),
+                "am_prepare": Out(1),
                 "am_request": Out(1),
                 "am_address": Out(24),
                 "am_paired": Out(1),
@@ -73,8 +76,10 @@ class Issue(wiring.Component):
         word_bytes, slots = self._config.word_bytes, self.slots
         a_valid, a = Signal(), Signal(Slot(self._config), reset_less=True)
         b_valid, b = Signal(), Signal(Located(self._config), reset_less=True)
+        c_valid, c = Signal(), Signal(Located(self._config), reset_less=True)
         spare_valid, spare = Signal(), Signal(Located(self._config), reset_less=True)
-        located = Signal(Located(self._config))
+        located, following = Signal(Located(self._config)), Signal(Located(self._config))
+        reads = Signal(reset_less=True)  # c does
         m.d.comb += slots.ready.eq(~spare_valid)
 
         held = Signal()
@@ -106,36 +111,38 @@ class Issue(wiring.Component):
             located.operands.unsigned_input.eq(a.unsigned_input),
         ]
         with m.If(slots.ready):
-            m.d.sync += a_valid.eq(slots.valid)
-            with m.If(slots.valid):
-                m.d.sync += a.eq(slots.payload)
+            m.d.sync += [a_valid.eq(slots.valid), a.eq(slots.payload), b_valid.eq(a_valid), b.eq(located)]
 
-        # A grant comes late in its cycle. The spare register keeps it from everything before stage B.
-        with m.If(~b_valid | self.issued):
+        # A grant comes late in its cycle. The spare register keeps it from everything before stage C.
+        with m.If(slots.ready):
+            m.d.sync += spare.eq(b)
+        m.d.comb += following.eq(Mux(spare_valid, spare, b))
+        with m.If(self.am_prepare):
             m.d.sync += [
-                b_valid.eq(a_valid | spare_valid),
-                b.eq(Mux(spare_valid, spare, located)),
+                c_valid.eq(b_valid | spare_valid),
+                c.eq(following),
+                reads.eq(following.operands.inside | following.operands.second_inside),
                 spare_valid.eq(0),
             ]
         with m.Elif(slots.ready):
-            m.d.sync += [spare_valid.eq(a_valid), spare.eq(located)]
+            m.d.sync += spare_valid.eq(b_valid)
 
         m.d.comb += [
-            self.held_by_room.eq(b_valid & b.control.deliver & ~self.room),
-            self.held_by_weights.eq(b_valid & b.streamed & ~self.weights_there & ~self.held_by_room),
+            self.held_by_room.eq(c_valid & c.control.deliver & ~self.room),
+            self.held_by_weights.eq(c_valid & c.streamed & ~self.weights_there & ~self.held_by_room),
             held.eq(self.held_by_room | self.held_by_weights),
-            self.am_request.eq(b_valid & (b.operands.inside | b.operands.second_inside) & ~held),
-            self.am_address.eq(b.address),
-            self.am_paired.eq(b.control.paired),
-            self.am_second.eq(b.second),
+            self.am_prepare.eq(~c_valid | self.issued),
+            self.am_address.eq(following.address),
+            self.am_paired.eq(following.control.paired),
+            self.am_second.eq(following.second),
+            self.am_request.eq(c_valid & reads & ~held),
             self.held_by_am.eq(self.am_request & ~self.am_grant),
-            self.issued.eq(b_valid & ~held & ~self.held_by_am),
-            self.weights_taken.eq(self.issued & b.streamed),
-            self.wm_enable.eq(self.issued & b.read_weights),
-            self.wm_address.eq(b.weights),
-            self.control.eq(b.control),
-            self.operands.eq(b.operands),
-            self.last.eq(b.last),
-            self.waiting.eq(a_valid | b_valid),
+            self.issued.eq(c_valid & ~held & ~self.held_by_am),
+            self.weights_taken.eq(self.issued & c.streamed),
+            self.control.eq(c.control),
+            self.operands.eq(c.operands),
+            self.last.eq(c.last),
+            self.waiting.eq(a_valid | b_valid | c_valid),
         ]
+        m.d.sync += [self.wm_enable.eq(self.issued & c.read_weights), self.wm_address.eq(c.weights)]
         return m

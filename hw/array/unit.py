@@ -78,6 +78,7 @@ class ArrayUnit(wiring.Component):
         m.d.comb += [
             issue.weights_there.eq(there),
             self.stall_weights.eq(issue.held_by_weights),
+            self.am.prepare.eq(issue.am_prepare),
             self.am.request.eq(issue.am_request),
             self.am.address.eq(issue.am_address),
             self.am.paired.eq(issue.am_paired),

@@ -54,13 +54,11 @@ class Control(wiring.Component):
         control, status, error = (REGISTER[name] for name in ("CONTROL", "STATUS", "ERROR"))
         idle = Signal()
         m.d.comb += [
-            idle.eq(~(report.running | report.error | report.resetting)),
+            idle.eq(~(report.running | report.error | report.resetting | run.start | run.soft_reset)),
             bank.id_value.eq(ID_VALUE),
             bank.version_value.eq(VERSION_VALUE),
             bank.isa_hash_value.eq(ISA_HASH),
             bank.config_hash_value.eq(self.config.hash),
-            run.start.eq(bank.control_written[control.field("start").lsb] & idle),
-            run.soft_reset.eq(bank.control_written[control.field("soft_reset").lsb]),
             run.program_address.eq(bank.program_address_stored),
             run.program_bytes.eq(bank.program_bytes_stored),
             run.mem_base.eq(bank.mem_base_stored),
@@ -71,6 +69,11 @@ class Control(wiring.Component):
             bank.error_value[error.field("unit").lsb :][:3].eq(report.unit),
             bank.pc_value.eq(report.pc),
             bank.decode_position_value.eq(self.damaged.position),
+        ]
+        # From registers: everything in the machine hears of them.
+        m.d.sync += [
+            run.start.eq(bank.control_written[control.field("start").lsb] & idle),
+            run.soft_reset.eq(bank.control_written[control.field("soft_reset").lsb]),
         ]
         # What the units do is shown as of the cycle before, for it comes at the end of long paths.
         units = Signal.like(bank.units_value)

@@ -44,15 +44,15 @@ class LoadUnit(wiring.Component):
         `decoding`: a block of compressed weights is being decoded.
         `damaged`: the stream behind an error DECODE.
         `stall_bus`: a beat was asked for and does not come; `stall_am`: one is there and not granted.
-        `streamed_word`: a word of a streamed GO is written to WM in this cycle.
+        `streamed_word`: a word of a streamed GO is written to WM in the next cycle.
         `stop`: behave as after an error from the next cycle on.
 
-    After an error, or `stop`, nothing new is issued, no SIGNAL fires and nothing is written; answers that are
+    After an error, or `stop`, nothing new is issued, no SIGNAL fires and no other beat is written; answers that are
     under way are accepted and dropped; `busy` falls once there are none. Before it applies reset, the top
     must raise `stop` and wait until `busy` is low: then the bus is idle.
 
     Timing: the address of the first burst is valid 3 cycles after its GO is at the head of `commands`; one
-    burst per cycle. A beat accepted in cycle t is written in t + 1, and SIGNAL fires from t + 2 on.
+    burst per cycle. A beat accepted in cycle t is written in t + 2, and SIGNAL fires from t + 3 on.
     """
 
     def __init__(self, config: Config):
@@ -150,8 +150,10 @@ class LoadUnit(wiring.Component):
         is_last = Signal()
         ends_burst = Signal()
         bad = Signal()
-        writes = Signal()
+        writes, writes_am, writes_wm = Signal(), Signal(), Signal()
         retires = Signal()
+        # What was retired: its write is made in this cycle, or waits for its grant, and then counts as complete.
+        asking, ended_burst, leaves = Signal(), Signal(), Signal()
         m.d.comb += [
             beats.input.valid.eq(read.rvalid),
             beats.input.payload.data.eq(read.rdata),
@@ -164,27 +166,33 @@ class LoadUnit(wiring.Component):
             address.eq(Mux(is_first, head.local_address, next_address)),
             bad.eq(beats.output.payload.resp != 0),
             writes.eq(beats.output.valid & descriptors.r_rdy & ~(halted | bad | head.to_decoder)),
-            beats.output.ready.eq(
-                descriptors.r_rdy & (halted | bad | head.to_wm | head.to_decoder | self.am.grant)
-            ),
+            leaves.eq(~asking | self.am.grant),
+            beats.output.ready.eq(descriptors.r_rdy & leaves),
             retires.eq(beats.output.valid & beats.output.ready),
-            decoded.ready.eq(halted | decoded_to_wm | self.am.grant),
-            self.am.request.eq((writes & ~head.to_wm) | (decoded.valid & ~(halted | decoded_to_wm))),
+            decoded.ready.eq(leaves),
+            writes_am.eq((writes & ~head.to_wm) | (decoded.valid & ~(halted | decoded_to_wm))),
+            writes_wm.eq((writes & head.to_wm) | (decoded.valid & decoded_to_wm & ~halted)),
+            self.am.prepare.eq(leaves),
+            self.am.request.eq(asking),
             self.am.address.eq(address),
             self.am.data.eq(Mux(writes_decoded, decoded.payload, beats.output.payload.data)),
             self.am.mask.eq(
                 (all_lanes << Mux(is_first, head.first_lane, 0))
                 & (all_lanes >> Mux(is_last, ~head.last_lane, 0))
             ),
-            self.wm.enable.eq((writes & head.to_wm) | (decoded.valid & decoded_to_wm & ~halted)),
             self.stall_bus.eq(descriptors.r_rdy & ~beats.output.valid),
             self.stall_am.eq(self.am.request & ~self.am.grant),
-            self.streamed_word.eq(writes & head.to_wm & head.streamed),
-            self.wm.address.eq(address[lane_bits:]),
-            self.wm.data.eq(self.am.data),
+            self.streamed_word.eq(writes & leaves & head.to_wm & head.streamed),
             ends_burst.eq(index == head.last_beat),
             descriptors.r_en.eq(retires & ends_burst),
-            completion.completed.eq(retires & ends_burst),
+            completion.completed.eq(ended_burst & leaves),
+        ]
+        with m.If(leaves):
+            m.d.sync += [asking.eq(writes_am), ended_burst.eq(retires & ends_burst)]
+        m.d.sync += [
+            self.wm.enable.eq(writes_wm & leaves),
+            self.wm.address.eq(address[lane_bits:]),
+            self.wm.data.eq(self.am.data),
         ]
         with m.If((retires & ~head.to_decoder) | (decoded.valid & decoded.ready)):
             m.d.sync += next_address.eq(address + word_bytes)
@@ -194,6 +202,7 @@ class LoadUnit(wiring.Component):
             beats_under_way + Mux(issues, Cat(burst.last_beat, Const(0, 1)) + 1, 0) - retires
         )
         if config.cabac_engines:
+            block_ended = Signal()
             m.submodules.decoder = decoder = BlockDecoder(config)
             wiring.connect(m, issue.blocks, decoder.jobs)
             m.d.comb += [
@@ -206,12 +215,17 @@ class LoadUnit(wiring.Component):
                 decoded.valid.eq(decoder.weights.valid),
                 decoded.payload.eq(decoder.weights.payload),
                 decoder.weights.ready.eq(decoded.ready),
-                completion.block_decoded.eq(decoder.ended),
+                completion.block_decoded.eq(block_ended & leaves),
                 illegal_block.eq(decoder.illegal),
                 damaged.eq(decoder.failed),
                 self.decoding.eq(decoder.active),
                 self.damaged.eq(decoder.report),
             ]
+            # The block's last word is written in the cycle after, or when it is granted.
+            with m.If(decoder.ended):
+                m.d.sync += block_ended.eq(1)
+            with m.Elif(leaves):
+                m.d.sync += block_ended.eq(0)
             with m.If(decoder.starts):
                 m.d.sync += [
                     writes_decoded.eq(1),
@@ -236,7 +250,10 @@ class LoadUnit(wiring.Component):
             self.tokens.signal_semaphore.eq(completion.signal_semaphore),
             self.tokens.signal_count.eq(completion.signal_count),
             self.status.busy.eq(
-                completion.outstanding | (~halted & (splitter.busy | completion.waiting | completion.decodes))
+                completion.outstanding
+                | asking
+                | self.wm.enable
+                | (~halted & (splitter.busy | completion.waiting | completion.decodes))
             ),
             self.status.progress.eq(
                 (self.commands.valid & self.commands.ready)

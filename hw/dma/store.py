@@ -46,7 +46,7 @@ class StoreUnit(wiring.Component):
     `stop` and wait until `busy` is low (the AM must go on serving reads meanwhile): then the bus is idle.
 
     Timing: the address of the first burst is valid 3 cycles after its GO is at the head of `commands`, its
-    first beat AM_READ_LATENCY + 5 cycles after; then one beat per cycle. SIGNAL fires from one cycle after
+    first beat AM_READ_LATENCY + 6 cycles after; then one beat per cycle. SIGNAL fires from one cycle after
     the last B answer on.
     """
 
@@ -125,32 +125,39 @@ class StoreUnit(wiring.Component):
         next_address = Signal(24, reset_less=True)
         is_first = Signal(init=1)  # index == 0
         is_last = Signal()
-        taken = Signal()
+        there, prepares, asking, taken = Signal(), Signal(), Signal(), Signal()
         strobe = Signal(word_bytes)
         sent = Signal()
         m.d.comb += [
             is_last.eq(index == head.last_beat),
-            self.am.request.eq(pending.r_rdy & (credit != 0)),
+            there.eq(pending.r_rdy & (credit != 0)),
+            prepares.eq(there & (~asking | self.am.grant)),
+            self.am.prepare.eq(prepares),
             self.am.address.eq(Mux(is_first, head.local_address, next_address)),
-            taken.eq(self.am.request & self.am.grant),
+            self.am.request.eq(asking),
+            taken.eq(asking & self.am.grant),
             strobe.eq(
                 (all_lanes << Mux(is_first, head.first_lane, 0))
                 & (all_lanes >> Mux(is_last, ~head.last_lane, 0))
             ),
-            pending.r_en.eq(taken & is_last),
+            pending.r_en.eq(prepares & is_last),
         ]
-        with m.If(taken):
+        known = Signal(1 + word_bytes, name="known0", reset_less=True)
+        with m.If(~asking | self.am.grant):
+            m.d.sync += asking.eq(there)
+        with m.If(prepares):
             m.d.sync += [
+                known.eq(Cat(is_last, strobe)),
                 next_address.eq(self.am.address + word_bytes),
                 index.eq(Mux(is_last, 0, index + 1)),
                 is_first.eq(is_last),
             ]
         # A grant is late in its cycle: so the sum is not made with it.
-        with m.If(sent ^ taken):
+        with m.If(sent ^ prepares):
             m.d.sync += credit.eq(Mux(sent, credit + 1, credit - 1))
 
         # The answer meets what was known about it at the time of the request.
-        known = Cat(taken, is_last, strobe)
+        known = Cat(taken, known)
         for stage in range(AM_READ_LATENCY):
             later = Signal(len(known), name=f"known{stage + 1}")
             m.d.sync += later.eq(known)

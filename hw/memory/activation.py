@@ -15,7 +15,7 @@ from .words import NO_COLLISION_LOGIC
 
 @dataclasses.dataclass
 class _Access:
-    """Where an access goes: to two words, one of them even, the other odd."""
+    """Where a prepared access goes: to two words, one of them even, the other odd. In registers."""
 
     offset: Value
     """Byte within the first word."""
@@ -25,16 +25,17 @@ class _Access:
     """Row of the even word's memory, within its bank."""
     odd_row: Value
     even_bank: Value
+    """Bit per bank: the even word is there."""
     odd_bank: Value
     reach: Value
     """Bit per bank: the access, if there is one, takes it."""
     banks: Value
-    """`reach` if there is one."""
+    """`reach` if there is one; not a register."""
 
 
 @dataclasses.dataclass
 class _Rotated:
-    """Data and mask of an unaligned write as they lie in the two words."""
+    """Data and mask of an unaligned write as they lie in the two words. In registers."""
 
     data: Value
     """The same for both words: every lane is written in one of them at most."""
@@ -58,6 +59,9 @@ class ActivationMemory(wiring.Component):
         `store_read`: granted unless `vector_read` or `array_read` requests (granted or not) one of its banks.
         `vector_write`: always granted.
         `load_write`: granted unless `vector_write` requests one of its banks.
+
+    An access is prepared in one cycle, when it is found out which banks and rows it takes and a write's bytes are
+    rotated, and made in a later one: so a `grant` comes from registers, and is early in its cycle.
 
     `grant` implies `request`. Read data appears exactly AM_READ_LATENCY (2: memory register, word register,
     then the rotation) cycles after the grant and holds until the port's next data. A write is in the memory
@@ -86,7 +90,7 @@ class ActivationMemory(wiring.Component):
         )
 
     def _access(self, m: Module, port: wiring.PureInterface, name: str) -> _Access:
-        address, request = port.address, port.request
+        address = port.address
         config = self.config
         offset_bits = exact_log2(config.word_bytes)
         bank_bits = exact_log2(config.am_banks)
@@ -98,11 +102,8 @@ class ActivationMemory(wiring.Component):
         pair = address[offset_bits + 1 : offset_bits + 1 + pair_bits]
         even_pair = Signal(pair_bits, name=f"{name}_even_pair")
         odd_pair = Signal(pair_bits, name=f"{name}_odd_pair")
-        reach = Signal(config.am_banks, name=f"{name}_reach")
-        banks = Signal(config.am_banks, name=f"{name}_banks")
         m.d.comb += [even_pair.eq(pair + odd), odd_pair.eq(pair)]
-        # Grants wait for `banks`: so they are not made of the sum. The access ends in the next bank if it is unaligned
-        # and begins in the last word.
+        # Not made of the sum. The access ends in the next bank if it is unaligned and begins in the last word.
         bank = pair[row_bits:]
         also = Signal(bank_bits, name=f"{name}_also")
         two_banks = Signal(name=f"{name}_two_banks")
@@ -116,15 +117,35 @@ class ActivationMemory(wiring.Component):
                     also.eq(second_pair[row_bits:]),
                     two_banks.eq(1),
                 ]
-        m.d.comb += [
-            reach[index].eq((bank == index) | (two_banks & (also == index)))
-            for index in range(config.am_banks)
-        ]
-        m.d.comb += banks.eq(reach & request.replicate(config.am_banks))
-        even_bank, odd_bank = even_pair[row_bits:], odd_pair[row_bits:]
-        return _Access(
-            offset, odd, even_pair[:row_bits], odd_pair[:row_bits], even_bank, odd_bank, reach, banks
-        )
+
+        def one_hot(bank: Value) -> Value:
+            return Cat(bank == index for index in range(config.am_banks))
+
+        prepared = {
+            "offset": offset,
+            "odd": odd,
+            "even_row": even_pair[:row_bits],
+            "odd_row": odd_pair[:row_bits],
+            "even_bank": one_hot(even_pair[row_bits:]),
+            "odd_bank": one_hot(odd_pair[row_bits:]),
+            "reach": one_hot(bank) | only_if(two_banks, one_hot(also)),
+        }
+        registers = self._prepare(m, port, name, prepared)
+        banks = Signal(config.am_banks, name=f"{name}_banks")
+        m.d.comb += banks.eq(only_if(port.request, registers["reach"]))
+        return _Access(**registers, banks=banks)
+
+    @staticmethod
+    def _prepare(
+        m: Module, port: wiring.PureInterface, name: str, values: dict[str, Value]
+    ) -> dict[str, Signal]:
+        """`values` of the last cycle with `prepare`."""
+        registers = {
+            k: Signal(len(value), name=f"{name}_{k}", reset_less=True) for k, value in values.items()
+        }
+        with m.If(port.prepare):
+            m.d.sync += [registers[k].eq(value) for k, value in values.items()]
+        return registers
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -150,7 +171,7 @@ class ActivationMemory(wiring.Component):
             ),
         ]
 
-        rotated = {k: self._rotate_in(m, port, write[k], f"{k}_write") for k, port in writes.items()}
+        rotated = {k: self._rotate_in(m, port, f"{k}_write") for k, port in writes.items()}
         words: dict[str, list[Value]] = {"even": [], "odd": []}
         for bank in range(config.am_banks):
             for half in ("even", "odd"):
@@ -166,7 +187,7 @@ class ActivationMemory(wiring.Component):
                 # A write across banks takes both, but only one half of each.
                 enables = {
                     k: getattr(rotated[k], f"{half}_mask")
-                    & (getattr(a, f"{half}_bank") == bank).replicate(word_bytes)
+                    & getattr(a, f"{half}_bank")[bank].replicate(word_bytes)
                     for k, a in write.items()
                 }
                 load_enables = enables["load"] & (
@@ -187,18 +208,18 @@ class ActivationMemory(wiring.Component):
             self._rotate_out(m, port, read[k], words, f"{k}_read")
         return m
 
-    def _rotate_in(self, m: Module, port: wiring.PureInterface, access: _Access, name: str) -> _Rotated:
+    def _rotate_in(self, m: Module, port: wiring.PureInterface, name: str) -> _Rotated:
         word_bytes = self.config.word_bytes
-        data = Signal(8 * word_bytes, name=f"{name}_rotated")
-        mask = Signal(2 * word_bytes, name=f"{name}_mask")
-        even_mask = Signal(word_bytes, name=f"{name}_even_mask")
-        odd_mask = Signal(word_bytes, name=f"{name}_odd_mask")
-        m.d.comb += [
-            data.eq(_rotate_bytes(port.data, (-access.offset)[: len(access.offset)])),
-            mask.eq(port.mask << access.offset),
-            Cat(even_mask, odd_mask).eq(Mux(access.odd, Cat(mask[word_bytes:], mask[:word_bytes]), mask)),
-        ]
-        return _Rotated(data, even_mask, odd_mask)
+        offset_bits = exact_log2(word_bytes)
+        offset, odd = port.address[:offset_bits], port.address[offset_bits]
+        mask = Signal(2 * word_bytes, name=f"{name}_unfolded_mask")
+        m.d.comb += mask.eq(port.mask << offset)
+        rotated = {
+            "data": _rotate_bytes(port.data, (-offset)[:offset_bits]),
+            "even_mask": Mux(odd, mask[word_bytes:], mask[:word_bytes]),
+            "odd_mask": Mux(odd, mask[:word_bytes], mask[word_bytes:]),
+        }
+        return _Rotated(**self._prepare(m, port, name, rotated))
 
     def _rotate_out(
         self, m: Module, port: wiring.PureInterface, access: _Access, words: dict[str, list[Value]], name: str
@@ -218,8 +239,8 @@ class ActivationMemory(wiring.Component):
         offset = Signal(len(access.offset), name=f"{name}_offset", reset_less=True)
         m.d.sync += [
             granted.eq(port.grant),
-            from_even.eq(Cat(access.even_bank == index for index in range(banks))),
-            from_odd.eq(Cat(access.odd_bank == index for index in range(banks))),
+            from_even.eq(access.even_bank),
+            from_odd.eq(access.odd_bank),
             # The last lane's byte is always of the first word.
             odd_lanes.eq(
                 Cat(*((access.offset > lane) ^ access.odd for lane in range(word_bytes - 1)), access.odd)

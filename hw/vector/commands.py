@@ -27,11 +27,12 @@ class Commands(wiring.Component):
     """Takes one command per cycle.
 
     - `complete`: all that was started is complete. Every command but VECTOR_WAIT waits for it.
-    - `streams_illegal`: a GO would be illegal with the streams as they are set up.
+    - `streams_illegal`: a GO would be illegal with the streams as they are set up; not yet `streams_settled`: a GO
+      waits.
     - `word`: the command at the head; one of the outputs named after what is to be done with it is high in the cycle
       in which it is taken.
     - `taken`: a command is taken in this cycle.
-    - `error`, `code`: the command is illegal; nothing is taken from then on until reset.
+    - `error`, `code`: the command of the cycle before was illegal; nothing is taken from then on until reset.
     """
 
     def __init__(self, config: Config):
@@ -42,6 +43,7 @@ class Commands(wiring.Component):
                 "tokens": Out(Tokens()),
                 "complete": In(1),
                 "streams_illegal": In(1),
+                "streams_settled": In(1),
                 "word": Out(128),
                 "taken": Out(1),
                 **{name: Out(1) for name in _STARTS.values()},
@@ -102,12 +104,12 @@ class Commands(wiring.Component):
             self.code.eq(Error.ILLEGAL.value),
             self.taken.eq(self.commands.ready & valid),
         ]
+        m.d.sync += self.error.eq(0)
         with m.If(valid & (opcode == Opcode.VECTOR_WAIT.value)):
             m.d.comb += [self.tokens.wait.eq(1), self.commands.ready.eq(self.tokens.ok)]
-        with m.Elif(valid & self.complete):
+        with m.Elif(valid & self.complete & (self.streams_settled | (opcode != Opcode.VECTOR_GO.value))):
             with m.If(illegal):
-                m.d.comb += self.error.eq(1)
-                m.d.sync += halted.eq(1)
+                m.d.sync += [self.error.eq(1), halted.eq(1)]
             with m.Else():
                 is_signal = opcode == Opcode.VECTOR_SIGNAL.value
                 m.d.comb += [

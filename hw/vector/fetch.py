@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from ..interfaces import AM_READ_LATENCY
+from ..interfaces import VECTOR_READ_LATENCY
 from .table import table_words
 
 BIAS_WORDS = MULTIPLIER_WORDS = 4
@@ -17,8 +17,8 @@ class Fetch(wiring.Component):
 
     - `start_params` with `address`, `bias`, `scale`, or `start_table` or `start_offsets` with `address`, `entries` (of
       32 bits; they may end inside a word), or `start_test` with `address`: begin. Not while `busy`.
-    - `request`, `read_address`, `grant`: the activation memory's read port.
-    - `busy`: reads are still to be granted. Their data arrive AM_READ_LATENCY cycles after the grants, in which
+    - `request`, `read_address`: prepare a read of the activation memory. It is granted in the next cycle.
+    - `busy`: there are reads to prepare. Their data arrive VECTOR_READ_LATENCY cycles after that, in which
       cycle one of `bias_data`, `multiplier_data`, `shift_data`, `table_data`, `offsets_data`, `test_data` is high, with
       the `word` number within its kind. For offsets and tests `busy` stays high until the last of them has been there.
     """
@@ -39,7 +39,6 @@ class Fetch(wiring.Component):
                 "busy": Out(1),
                 "request": Out(1),
                 "read_address": Out(24),
-                "grant": In(1),
                 "bias_data": Out(1),
                 "multiplier_data": Out(1),
                 "shift_data": Out(1),
@@ -79,7 +78,7 @@ class Fetch(wiring.Component):
             m.d.sync += [word.eq(0), self.read_address.eq(self.address)]
         with m.Elif(self.start_test):
             m.d.sync += [test.eq(1), word.eq(0), self.read_address.eq(self.address)]
-        with m.Elif(left & self.grant):
+        with m.Elif(left):
             m.d.sync += self.read_address.eq(self.read_address + self.config.columns)
             for (wanted, _, last), now in zip(kinds, taken, strict=True):
                 with m.If(now):
@@ -87,18 +86,18 @@ class Fetch(wiring.Component):
         # Nothing is left while something begins.
         blocked = C(0, 1)
         for (wanted, _, _), now in zip(kinds, taken, strict=True):
-            m.d.comb += now.eq(wanted & ~blocked & self.grant)
+            m.d.comb += now.eq(wanted & ~blocked)
             blocked = blocked | wanted
 
         arriving = word
-        for stage in range(AM_READ_LATENCY):
+        for stage in range(VECTOR_READ_LATENCY):
             delayed = Signal.like(word, name=f"word_{stage}")
             m.d.sync += delayed.eq(arriving)
             arriving = delayed
         m.d.comb += self.word.eq(arriving)
         late = C(0, 1)
         for (wanted, output, _), now in zip(kinds, taken, strict=True):
-            for stage in range(AM_READ_LATENCY):
+            for stage in range(VECTOR_READ_LATENCY):
                 delayed = Signal(name=f"{now.name}_{stage}")
                 m.d.sync += delayed.eq(now)
                 now = delayed

@@ -11,17 +11,17 @@ from .program import Issue
 class Issuer(wiring.Component):
     """Holds the place the walker named last and issues it.
 
-    A slot waits for its vector of the array, for the grant of its load, and, if it reads a register, until fewer slots
+    A slot waits for its vector of the array, and, if it reads a register, until fewer slots
     than the batch has were issued in the last `vector_latency_cycles` - 1 cycles: then the same slot of the micro-op
     before it, and all before that, are old enough.
 
     - `running`, `index`, `slot`, `count`, `iteration`: the walker's place; taken with `advance`.
     - `fields`: the micro-op at `place_index`, read by `advance` from the program (one cycle later).
     - `array_valid`, `array_ready`: the accumulators' stream.
-    - `load_request`, `load_grant`: the activation memory's read port.
+    - `load`: what is issued reads the activation memory, whose reads for this unit are always granted.
     - `issue`: the slot `place_slot` of micro-op `place_index` in repetition `place_iteration` goes.
     - `busy`: there is a place to issue.
-    - `stall_am`, `stall_array`: nothing is issued because a load is not granted, or for want of a vector of the array.
+    - `stall_array`: nothing is issued for want of a vector of the array.
     """
 
     def __init__(self, config: Config):
@@ -38,14 +38,12 @@ class Issuer(wiring.Component):
                 "fields": In(Issue),
                 "array_valid": In(1),
                 "array_ready": Out(1),
-                "load_request": Out(1),
-                "load_grant": In(1),
+                "load": Out(1),
                 "issue": Out(1),
                 "place_index": Out(index),
                 "place_slot": Out(slot),
                 "place_iteration": Out(16),
                 "busy": Out(1),
-                "stall_am": Out(1),
                 "stall_array": Out(1),
             }
         )
@@ -71,13 +69,10 @@ class Issuer(wiring.Component):
 
         old_enough = ~self.fields.registers | (young < count)
         array_there = ~self.fields.array | self.array_valid
-        able = Signal()
         m.d.comb += [
-            able.eq(self.busy & old_enough & array_there),
-            self.load_request.eq(able & self.fields.load),
-            self.issue.eq(able & (~self.fields.load | self.load_grant)),
+            self.issue.eq(self.busy & old_enough & array_there),
+            self.load.eq(self.issue & self.fields.load),
             self.array_ready.eq(self.issue & self.fields.array),
-            self.stall_am.eq(self.load_request & ~self.load_grant),
             self.stall_array.eq(self.busy & old_enough & ~array_there),
         ]
         return m

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
+from .element import Elements
 from .lane import Lane, drive_control
 from .lane_control import LaneControl
 from .table import table_words
@@ -15,7 +16,7 @@ class Lanes(wiring.Component):
 
     - `control`: the pipeline's.
     - `loaded`: W bytes of the activation memory: of a load in stage 2, of a parameter or table word.
-    - `take_accumulators` (stage 0): `accumulators`, W times 32 bits, belong to the slot that is issued.
+    - `take_accumulators`: `accumulators`, W times 32 bits, belong to the slot that is issued.
     - `bias_data`, `multiplier_data`, `shift_data`, `table_data`: `loaded` is word `word` of these.
     - `results` (stage 10): vector_bits of each lane.
     """
@@ -54,9 +55,9 @@ class Lanes(wiring.Component):
         for name, signal in writes.items():
             m.d.sync += signal.eq(getattr(self, f"{name}_data"))
 
-        # Accumulators arrive with the issue, loads two cycles later.
+        # Accumulators arrive with the issue, loads three cycles later.
         taken, accumulators = self.take_accumulators, self.accumulators
-        for stage in range(1, 4):
+        for stage in range(4):
             held = Signal(32 * width, name=f"s{stage}_accumulators", reset_less=True)
             with m.If(taken):
                 m.d.sync += held.eq(accumulators)
@@ -64,8 +65,21 @@ class Lanes(wiring.Component):
             m.d.sync += took.eq(taken)
             taken, accumulators = took, held
 
+        # Element 0, for the lanes that all take it.
         bits = self.config.vector_bits
-        splat = Signal(bits)  # lane 0's element
+        m.submodules.first = first = Elements(self.config)
+        splat = Signal(bits, reset_less=True)
+        m.d.comb += [
+            first.bytes8.eq(self.loaded),
+            first.bytes16.eq(self.loaded),
+            first.bytes32.eq(self.loaded),
+            first.bytes64.eq(self.loaded),
+            first.wide2.eq(self.control.s2_wide2),
+            first.wide4.eq(self.control.s2_wide4),
+            first.wide8.eq(self.control.s2_wide8),
+            first.signed.eq(self.control.s2_signed),
+        ]
+        m.d.sync += splat.eq(first.element)
         results = []
         for i in range(width):
             m.submodules[f"lane_{i}"] = lane = Lane(self.config)
@@ -88,8 +102,6 @@ class Lanes(wiring.Component):
                 lane.table_word_address.eq(word),
                 lane.table_word.eq(loaded),
             ]
-            if i == 0:
-                m.d.comb += splat.eq(lane.element)
             results.append(lane.result)
         m.d.comb += self.results.eq(Cat(results))
         return m

@@ -1,11 +1,12 @@
 """One lane's operands: element of the loaded bytes, register, accumulator or scalar."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..one_hot import only_if
+from .element import Elements
 from .extend import sign_extend
 from .lane_control import LaneControl
 from .registers import RegisterFile
@@ -15,8 +16,8 @@ class Operands(wiring.Component):
     """Stages 1 and 2 of a lane, and its registers.
 
     - `bytes8`, `bytes16`, `bytes32`, `bytes64`: the lane's element of the loaded word at each size (0 where there is
-      none); of 8 bytes the low vector_bits. `element`: the one that counts, extended.
-    - `splat`: element 0, extended: lane 0's `element`.
+      none); of 8 bytes the low vector_bits.
+    - `splat`: element 0, extended.
     - `accumulator`: the array's output for this lane.
     - `a`, `b`: the operands, in stage 3.
     - `result`: what stage 9 writes to the register.
@@ -31,7 +32,6 @@ class Operands(wiring.Component):
                 "bytes16": In(16),
                 "bytes32": In(32),
                 "bytes64": In(config.vector_bits),
-                "element": Out(config.vector_bits),
                 "splat": In(config.vector_bits),
                 "accumulator": In(signed(32)),
                 "result": In(signed(config.vector_bits)),
@@ -54,29 +54,21 @@ class Operands(wiring.Component):
             registers.value.eq(self.result),
         ]
 
-        # The element. Lanes that have none of its size may get anything.
+        # Lanes that have no element of its size may get anything.
         bits = self.config.vector_bits
-        wide2, wide4, wide8 = control.s2_wide2, control.s2_wide4, control.s2_wide8
-        top = Mux(wide4, self.bytes32[-1], Mux(wide2, self.bytes16[-1], self.bytes8[-1]))
-        fill = Signal()
-        low = Mux(wide4, self.bytes32, Mux(wide2, self.bytes16, self.bytes8))
+        m.submodules.elements = elements = Elements(self.config)
         m.d.comb += [
-            fill.eq(control.s2_signed & top),
-            self.element.eq(
-                Mux(
-                    wide8,
-                    self.bytes64,
-                    Cat(
-                        low[:8],
-                        Mux(wide2, low[8:16], fill.replicate(8)),
-                        Mux(wide4, low[16:32], fill.replicate(16)),
-                        fill.replicate(bits - 32),
-                    ),
-                )
-            ),
+            elements.bytes8.eq(self.bytes8),
+            elements.bytes16.eq(self.bytes16),
+            elements.bytes32.eq(self.bytes32),
+            elements.bytes64.eq(self.bytes64),
+            elements.wide2.eq(control.s2_wide2),
+            elements.wide4.eq(control.s2_wide4),
+            elements.wide8.eq(control.s2_wide8),
+            elements.signed.eq(control.s2_signed),
         ]
         loaded = Signal(bits)
-        m.d.comb += loaded.eq(Mux(control.s2_splat, self.splat, self.element))
+        m.d.comb += loaded.eq(Mux(control.s2_splat, self.splat, elements.element))
 
         # One of the sources at most; the others count as zero.
         a, b = (Signal(signed(bits), name=name, reset_less=True) for name in ("a_s3", "b_s3"))

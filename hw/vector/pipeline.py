@@ -14,7 +14,7 @@ from .program import Arithmetic, Bounds, Finish, Issue, Program, Select
 LATENCY_CYCLES = 10
 """Cycles from the issue of a slot that writes a register to the issue of one that reads it."""
 STORE_STAGE = 11
-"""Cycles from the issue of a slot to its write to memory."""
+"""Stage in which a slot's write is prepared; it is made in the next cycle."""
 UNSIGNED = [element for element in Element if element.name.startswith("U")]
 
 
@@ -31,14 +31,15 @@ def register_address(config: Config, slot: Value, register: Value) -> Value:
 
 
 class Pipeline(wiring.Component):
-    """Stage k (1 to 11) holds what was issued k cycles ago; nothing ever waits. The lanes do everything a cycle later
-    than they are told: their inputs have registers.
+    """Stage k (0 to 11) holds what was issued k + 1 cycles ago, in stage 0 its load is granted; nothing ever waits. The
+    lanes do everything a cycle later than they are told: their inputs have registers.
 
     - `issue`: the slot `slot` of micro-op `index`, decoded as `fields`, in repetition `iteration` is issued; `element`
       and `splat` are those of the load stream it reads.
     - `program` ports: tables read on the way, see Program.
-    - `control`: to the lanes. `pack` (stage 10): results go to memory; `store` (stage 11): they are being written.
-    - `empty`: nothing between the issue and the write; a command that needs everything complete may start.
+    - `control`: to the lanes. `pack` (stage 10): results go to memory.
+    - `empty`: nothing between the issue and the write, which may be made in this cycle; a command that needs
+      everything complete may start.
     """
 
     def __init__(self, config: Config):
@@ -54,7 +55,6 @@ class Pipeline(wiring.Component):
             "splat": In(1),
             "control": Out(LaneControl(config)),
             "pack": Out(1),
-            "store": Out(1),
             "empty": Out(1),
         }
         for name in ("immediate", "arithmetic", "out_zp", "finish", "limits"):
@@ -78,14 +78,21 @@ class Pipeline(wiring.Component):
                     m.d.sync += signal.eq(value)
             return signal
 
-        valid, index, slot = {0: self.issue}, {0: self.index}, {0: self.slot}
+        # 0: fields and place of what was issued.
+        valid, index, slot = (
+            {0: delay(value, 0, name)}
+            for value, name in ((self.issue, "valid"), (self.index, "index"), (self.slot, "slot"))
+        )
+        fields = delay(self.fields, 0, "fields")
+        issued_iteration = delay(self.iteration, 0, "iteration")
+        issued_element = delay(self.element, 0, "element")
+        issued_splat = delay(self.splat, 0, "splat")
         for stage in range(1, STORE_STAGE):
             index[stage] = delay(index[stage - 1], stage, "index", valid[stage - 1])
             slot[stage] = delay(slot[stage - 1], stage, "slot", valid[stage - 1])
             valid[stage] = delay(valid[stage - 1], stage, "valid")
-        store = delay(self.pack, STORE_STAGE, "store")
-        moving = delay(Cat(valid[stage] for stage in range(STORE_STAGE - 1)).any(), 1, "moving")
-        m.d.comb += [self.store.eq(store), self.empty.eq(~moving)]
+        moving = delay(Cat(self.issue, *valid.values()).any(), 1, "moving")
+        m.d.comb += self.empty.eq(~moving)
 
         def look_up(name: str, stage: int) -> None:
             """Table `name` is read in `stage`, its value holds in the next one."""
@@ -99,10 +106,10 @@ class Pipeline(wiring.Component):
             m.d.comb += getattr(control, name).eq(decoded)
 
         # 1: registers, the bias; the immediate, the arithmetic.
-        operands = {1: delay(self.fields, 1, "fields", self.issue)}
-        iteration = delay(self.iteration, 1, "iteration", self.issue)
-        element = delay(self.element, 1, "element", self.issue)
-        splat = delay(self.splat, 1, "splat", self.issue)
+        operands = {1: delay(fields, 1, "fields", valid[0])}
+        iteration = delay(issued_iteration, 1, "iteration", valid[0])
+        element = delay(issued_element, 1, "element", valid[0])
+        splat = delay(issued_splat, 1, "splat", valid[0])
         m.d.comb += [control.s1_enable.eq(valid[1]), control.s1_bias.eq(operands[1].bias)]
         for letter in ("a", "b"):
             operand = operands[1][letter]

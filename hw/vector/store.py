@@ -11,7 +11,7 @@ from .extend import sign_extend
 
 
 class Store(wiring.Component):
-    """- `pack`: the `results` (W times vector_bits) are to be stored; they are written in the next cycle.
+    """- `pack`: the `results` (W times vector_bits) are to be stored. The write is prepared in the next cycle.
     - `element`: type of the store stream; `address` and `last` (dimension 0 at its last turn) its address generator,
       which must step with `step`.
     - `configure`: `lanes` and `tail_lanes` of a GO, held from the next cycle on; at least two cycles before a `pack`.
@@ -64,9 +64,10 @@ class Store(wiring.Component):
                         for lane in lanes
                     )
                     m.d.sync += packed.eq(Cat(stored))
+        m.d.sync += self.write.request.eq(requested)
         m.d.comb += [
             self.step.eq(requested),
-            self.write.request.eq(requested),
+            self.write.prepare.eq(1),
             self.write.address.eq(self.address),
             self.write.data.eq(packed),
             self.write.mask.eq(Mux(self.last, masks["tail"], masks["full"])),

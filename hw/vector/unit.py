@@ -29,12 +29,12 @@ class VectorUnit(wiring.Component):
 
     - `commands`: instructions in program order.
     - `accumulators`: vectors out of the array.
-    - `read`, `write`: the activation memory. Writes must always be granted.
+    - `read`, `write`: the activation memory. Both must always be granted.
     - `tokens`: the semaphores. `status`: to sequencer and counters; after an error the unit stops until reset.
     - `mark`: VECTOR_MARK number `mark_layer`; all before it is complete (one cycle).
     - `tested`: the byte of a VECTOR_TEST is there, and `test_value` says whether it is other than 0 (one cycle).
-    - `active`: a slot of a micro-op is issued in this cycle. `stall_am`: the one at the head waits for its load to be
-      granted; `stall_array`: for a vector of the array.
+    - `active`: a slot of a micro-op is issued in this cycle. `stall_array`: the one at the head waits for a vector of
+      the array.
     """
 
     def __init__(self, config: Config):
@@ -64,7 +64,6 @@ class VectorUnit(wiring.Component):
                 "tested": Out(1),
                 "test_value": Out(1),
                 "active": Out(1),
-                "stall_am": Out(1),
                 "stall_array": Out(1),
             }
         )
@@ -163,8 +162,11 @@ class VectorUnit(wiring.Component):
             with m.If(flag):
                 m.d.comb += last_turn.eq(stream.last_turn)
                 m.d.comb += [offsets.step.eq(stream.next_offset), stream.offset.eq(offsets.offset)]
-        m.d.comb += [
+        m.d.sync += [
             commands.streams_illegal.eq(several | beyond),
+            commands.streams_settled.eq(~(commands.set_stream | commands.set_dims | commands.start_offsets)),
+        ]
+        m.d.comb += [
             offsets.last_turn.eq(last_turn),
             offsets.idle.eq(commands.complete),
             offsets.write.eq(fetch.offsets_data),
@@ -180,10 +182,9 @@ class VectorUnit(wiring.Component):
             issuer.fields.eq(program.issue),
             issuer.array_valid.eq(self.accumulators.valid),
             self.accumulators.ready.eq(issuer.array_ready),
-            issuer.load_grant.eq(self.read.grant),
-            fetch.grant.eq(self.read.grant),
-            self.read.request.eq(issuer.load_request | fetch.request),
+            self.read.prepare.eq(1),
         ]
+        m.d.sync += self.read.request.eq(issuer.load | fetch.request)
         for name in ("running", "index", "slot", "count", "iteration"):
             m.d.comb += getattr(issuer, name).eq(getattr(walker, name))
         loaded = program.issue.stream
@@ -232,14 +233,11 @@ class VectorUnit(wiring.Component):
             commands.complete.eq(
                 ~walker.running & ~walker.paused & ~issuer.busy & pipeline.empty & ~fetch.busy
             ),
-            self.status.busy.eq(~commands.complete | pipeline.store | commands.taken),
-            self.status.progress.eq(
-                issuer.issue | (fetch.busy & self.read.grant) | ~pipeline.empty | commands.taken
-            ),
+            self.status.busy.eq(~commands.complete | self.write.request | commands.taken),
+            self.status.progress.eq(issuer.issue | fetch.busy | ~pipeline.empty | commands.taken),
             self.status.error.eq(commands.error),
             self.status.code.eq(commands.code),
             self.active.eq(issuer.issue),
-            self.stall_am.eq(issuer.stall_am),
             self.stall_array.eq(issuer.stall_array),
         ]
         return m

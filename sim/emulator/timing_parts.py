@@ -36,39 +36,39 @@ OUTSTANDING_BEATS = 256
 """Beats that LOAD has under way."""
 OUTSTANDING_BURSTS = 32
 """Bursts likewise, and of STORE."""
-LOAD_END_CYCLES = 2
+LOAD_END_CYCLES = 3
 """From a beat on the bus to the token it stands for."""
 DECODE_START_CYCLES = 4
 """From the first beat of a block on the bus to the decoder's start."""
 DECODE_NEXT_CYCLES = 1
 """From a block's result to the start of the next one, whose words are there."""
-DECODE_END_CYCLES = 3
+DECODE_END_CYCLES = 4
 """From a block's result to the token it stands for."""
 DECODE_BUFFER_BEATS = 64
 """Beats of blocks under way and not decoded."""
 STREAM_CYCLES = 2
 """From the cycle after a beat on the bus to the cycle after the slot that reads it as a streamed weight."""
-STORE_READ_CYCLES = 5
+STORE_READ_CYCLES = 6
 """From a burst's address to its first beat."""
 STORE_END_CYCLES = 1
 """From a write's answer to the token it stands for."""
 
-ARRAY_START_CYCLES = 5
+ARRAY_START_CYCLES = 6
 """From a GO at the head of an idle array's queue to its first slot's issue."""
-ARRAY_DRAIN_CYCLES = 10
+ARRAY_DRAIN_CYCLES = 11
 """From the issue of the slot that delivers a vector to the first cycle in which the vector unit may take it."""
 ARRAY_FIFO_VECTORS_MIN = 16
 """Places for vectors on their way to the vector unit: as many as rows, at least this many."""
 
 VECTOR_START_CYCLES = 2
 """From taking a VECTOR_GO to the first issue."""
-TEST_CYCLES = 2
+TEST_CYCLES = 3
 """Of a VECTOR_TEST, beside the one of every command."""
-VECTOR_WRITE_CYCLES = 10
+VECTOR_WRITE_CYCLES = 12
 """From the issue of a slot that stores to its write."""
-VECTOR_END_CYCLES = 11
+VECTOR_END_CYCLES = 13
 """From the last issue to taking the next command."""
-OFFSETS_END_CYCLES = 2
+OFFSETS_END_CYCLES = 3
 """From the last read of a VECTOR_OFFSETS to taking the next command, beyond what other reads take."""
 
 

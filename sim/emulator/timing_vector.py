@@ -40,6 +40,8 @@ class VectorUnit:
         self._params_cycles = 1
         """Of the last VECTOR_PARAM."""
         self._streams = [Stream() for _ in range(STORE_STREAM + 1)]
+        self._settled_at = 0
+        """From this cycle on a GO may be taken: streams are checked in the cycle after they are set up."""
 
     def run(self) -> Process:
         """The unit's process."""
@@ -47,12 +49,15 @@ class VectorUnit:
         columns = fabric.config.columns
         while True:
             command = yield from self._queue.head()
+            if command.opcode == Opcode.VECTOR_GO:
+                yield max(self._settled_at, timeline.now)
             cycles, taken_at = 1, timeline.now
             match command.opcode:
                 case Opcode.VECTOR_UOP:
                     self._uops[command.index] = command
                 case Opcode.VECTOR_STREAM | Opcode.VECTOR_DIMS:
                     self._streams[command.stream].configure(command)
+                    self._settled_at = timeline.now + 2
                 case Opcode.VECTOR_WAIT:
                     yield from fabric.wait(command)
                 case Opcode.VECTOR_SIGNAL:

@@ -68,6 +68,7 @@ def run_unit(
         ctx.set(reset, 0)
         am_data, second_data, wm_data = [None, None], [None, None], [None, None]
         sent, offered, words_left = 0, 0, streamed_words
+        prepared = 0, 0, 0
         grants, takes, sends = (dice.choice([0.1, 0.5, 0.9, 1.0]) for _ in range(3))
         while run.cycles < limit:
             if sent == len(words) and not ctx.get(unit.status.busy):
@@ -92,14 +93,15 @@ def run_unit(
             am_data.append(None)
             second_data.append(None)
             if ctx.get(unit.am.request) and ctx.get(unit.am.grant):
-                start = ctx.get(unit.am.address)
+                start, paired, second = prepared
                 run.reads.append(start % config.am_bytes)
                 raw = bytes(am[(start + i) % config.am_bytes] for i in range(width))
                 am_data[-1] = int.from_bytes(raw, "little")
-                if ctx.get(unit.am.paired):
-                    start = ctx.get(unit.am.second)
-                    raw = bytes(am[(start + i) % config.am_bytes] for i in range(width))
+                if paired:
+                    raw = bytes(am[(second + i) % config.am_bytes] for i in range(width))
                     second_data[-1] = int.from_bytes(raw, "little")
+            if ctx.get(unit.am.prepare):
+                prepared = tuple(ctx.get(s) for s in (unit.am.address, unit.am.paired, unit.am.second))
             wm_data.append(None)
             if ctx.get(unit.wm.enable):
                 word = ctx.get(unit.wm.address) % config.wm_words

@@ -9,7 +9,7 @@ from array_programs import SQUARE, TINY, depthwise
 from tosaic.hw.config import Config, get_config
 from tosaic.hw.isa import Instruction, Opcode, make
 
-LATENCY_CYCLES = 14
+LATENCY_CYCLES = 16
 """From the cycle in which a GO is taken to the cycle of its first vector, less the slots before that."""
 
 
@@ -59,7 +59,7 @@ def test_cycles_of_a_convolution(config, tiles, steps):
     result = run(config, [*configuration(steps), go(pixels)])
     slots = tiles * steps * config.columns
     taken = result.taken_cycles[-1]
-    assert result.active_cycles == list(range(taken + 5, taken + 5 + slots))
+    assert result.active_cycles == list(range(taken + 6, taken + 6 + slots))
     assert result.vector_cycles[-1] == taken + LATENCY_CYCLES + slots + (pixels - 1) % config.rows
 
 
@@ -90,8 +90,8 @@ def test_goes_follow_each_other_without_a_pause():
     assert gaps(result.active_cycles) == []
     assert len(result.vectors) == 32
     reads = config.columns
-    assert [signal[3] for signal in result.signals] == [reads * 1 + 1, reads * 1 + 2] + [
-        n for job in (2, 3) for n in (reads * job + 1, reads * job + 2)
+    assert [signal[3] for signal in result.signals] == [reads * 1, reads * 1 + 1] + [
+        n for job in (2, 3) for n in (reads * job, reads * job + 1)
     ] + [reads * 4, reads * 4]
 
 

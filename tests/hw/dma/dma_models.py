@@ -220,6 +220,12 @@ class LocalMemories:
         self.config, self.stalls = config, stalls or Stalls()
         self.am, self.wm = bytearray(am or AM_BYTES), bytearray(wm or WM_BYTES)
         self.due = {}
+        self.prepared = ()
+
+    def prepare(self, ctx, dut, *signals):
+        """After what was prepared before is done."""
+        if ctx.get(dut.am.prepare):
+            self.prepared = tuple(ctx.get(signal) for signal in signals)
 
     def drive_write(self, ctx, dut):
         ctx.set(dut.am.grant, self.stalls.go())
@@ -227,10 +233,11 @@ class LocalMemories:
     def sample_write(self, ctx, dut):
         width = self.config.columns
         if ctx.get(dut.am.request) and ctx.get(dut.am.grant):
-            address, data, mask = ctx.get(dut.am.address), ctx.get(dut.am.data), ctx.get(dut.am.mask)
+            address, data, mask = self.prepared
             for i in range(width):
                 if mask >> i & 1:
                     self.am[(address + i) % AM_BYTES] = data >> 8 * i & 255
+        self.prepare(ctx, dut, dut.am.address, dut.am.data, dut.am.mask)
         if ctx.get(dut.wm.enable):
             start = ctx.get(dut.wm.address) * width % WM_BYTES
             self.wm[start : start + width] = ctx.get(dut.wm.data).to_bytes(width, "little")
@@ -242,9 +249,10 @@ class LocalMemories:
 
     def sample_read(self, ctx, dut, cycle):
         if ctx.get(dut.am.request) and ctx.get(dut.am.grant):
-            address = ctx.get(dut.am.address)
+            (address,) = self.prepared
             data = bytes(self.am[(address + i) % AM_BYTES] for i in range(self.config.columns))
             self.due[cycle + AM_READ_LATENCY] = int.from_bytes(data, "little")
+        self.prepare(ctx, dut, dut.am.address)
 
 
 class Bench:

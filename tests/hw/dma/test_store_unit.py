@@ -96,16 +96,16 @@ def test_random_programs_under_random_stalls(columns, base, stall, latency):
 
 
 def test_4_kib_keep_the_bus_full():
-    """Address after 3 cycles, data after 7, 256 beats, the answer 50 cycles after the last, the signal one
+    """Address after 3 cycles, data after 8, 256 beats, the answer 50 cycles after the last, the signal one
     later."""
     program = [store_go(0, 64, 4096), signal("STORE", 1, 1)]
     run = bench(16, program, latency=50).run()
     assert run.command_cycles == [0, 1]
     # Eight bursts may be ahead of their data, so all addresses go out at once.
     assert run.axi.address_cycles == list(range(3, 11))
-    assert run.axi.beat_cycles == list(range(7, 7 + 256))
-    assert run.axi.answer_cycles[-1] == 7 + 255 + 50
-    assert run.signals == [(7 + 255 + 50 + 1, 1, 1)]
+    assert run.axi.beat_cycles == list(range(8, 8 + 256))
+    assert run.axi.answer_cycles[-1] == 8 + 255 + 50
+    assert run.signals == [(8 + 255 + 50 + 1, 1, 1)]
 
 
 def test_gos_follow_each_other_without_an_idle_beat():
@@ -113,19 +113,19 @@ def test_gos_follow_each_other_without_an_idle_beat():
     for i in range(16):
         program += [pitch("STORE", 64, 64), store_go(i * 256, i * 300, 64, 4), signal("STORE", 2, 1)]
     run = bench(16, program, latency=20).run()
-    assert run.axi.beat_cycles == list(range(8, 8 + 256))
-    assert [s[0] for s in run.signals] == [8 + 16 * (i + 1) - 1 + 20 + 1 for i in range(16)]
+    assert run.axi.beat_cycles == list(range(9, 9 + 256))
+    assert [s[0] for s in run.signals] == [9 + 16 * (i + 1) - 1 + 20 + 1 for i in range(16)]
 
 
 def test_rows_of_one_beat_take_one_cycle_each_while_32_hide_the_latency():
     program = [pitch("STORE", 16, 16), store_go(0, 0, 16, 256)]
-    run = bench(16, program, latency=25).run()
-    assert run.axi.beat_cycles == list(range(8, 8 + 256))
+    run = bench(16, program, latency=24).run()
+    assert run.axi.beat_cycles == list(range(9, 9 + 256))
 
 
 def test_unaligned_on_both_sides_costs_one_beat():
     run = bench(16, [store_go(5, 3, 4096)], latency=5).run()
-    assert run.axi.beat_cycles == list(range(7, 7 + 257))
+    assert run.axi.beat_cycles == list(range(8, 8 + 257))
 
 
 def test_no_read_is_lost_when_the_bus_stalls():

@@ -83,52 +83,53 @@ def test_matches_a_byte_array_under_random_traffic(columns, am_bytes, am_banks):
     config = tiny(columns, am_bytes, am_banks)
     dut, reference, random_ = ActivationMemory(config), Reference(config), random.Random(columns * am_banks)
 
+    def any_address():
+        # Any of the 24 address bits may be set: addresses wrap.
+        return random_.randrange(1 << 24) if random_.random() < 0.3 else random_.randrange(am_bytes)
+
     async def testbench(ctx):
         due = {}
+        prepared = {}  # accesses that are asked for from the next cycle on: (address, data, mask)
         second = None  # of array_read
-        pending = {}  # what a port that was not granted keeps asking for
         for cycle in range(600):
             for port, expected in due.pop(cycle, {}).items():
                 interface = getattr(dut, port)
                 assert ctx.get(interface.data).to_bytes(columns, "little") == expected[0], (cycle, port)
                 if len(expected) > 1:
                     assert ctx.get(interface.second_data).to_bytes(columns, "little") == expected[1], cycle
+            asked = {port: access for port, access in prepared.items() if random_.random() < 0.9}
             for port in READS + WRITES:
-                if port not in pending and random_.random() < 0.7:
-                    # Any of the 24 address bits may be set: addresses wrap.
-                    address = (
-                        random_.randrange(1 << 24) if random_.random() < 0.3 else random_.randrange(am_bytes)
-                    )
-                    pending[port] = (address, random_.randbytes(columns), random_.getrandbits(columns))
-                    if port == "array_read":
-                        second = None
-                        if random_.random() < 0.5:
-                            # Aligned words, one even and one odd.
-                            first, second = (
-                                random_.randrange(am_bytes) // columns * columns for _ in range(2)
-                            )
-                            second += ((first + second) // columns + 1) % 2 * columns
-                            pending[port] = (first, b"", 0)
-                interface = getattr(dut, port)
-                ctx.set(interface.request, port in pending)
-                if port in pending:
-                    address, value, mask = pending[port]
-                    if port == "array_read":
-                        ctx.set(interface.paired, second is not None)
-                        ctx.set(interface.second, second or 0)
-                    ctx.set(interface.address, address)
-                    if port in WRITES:
-                        ctx.set(interface.data, int.from_bytes(value, "little"))
-                        ctx.set(interface.mask, mask)
+                ctx.set(getattr(dut, port).request, port in asked)
             grants, data = reference.cycle(
-                {p: v[0] for p, v in pending.items() if p in READS},
-                {p: v for p, v in pending.items() if p in WRITES},
+                {p: v[0] for p, v in asked.items() if p in READS},
+                {p: v for p, v in asked.items() if p in WRITES},
                 second,
             )
             for port in READS + WRITES:
-                assert ctx.get(getattr(dut, port).grant) == grants.get(port, False), (cycle, port)
+                interface = getattr(dut, port)
+                assert ctx.get(interface.grant) == grants.get(port, False), (cycle, port)
                 if grants.get(port):
-                    del pending[port]
+                    del prepared[port]
+                prepares = port not in prepared and random_.random() < 0.7
+                access = any_address(), random_.randbytes(columns), random_.getrandbits(columns)
+                if port == "array_read":
+                    other, paired = any_address(), int(random_.random() < 0.5)
+                    if paired:
+                        # Aligned words, one even and one odd.
+                        first, other = (random_.randrange(am_bytes) // columns * columns for _ in range(2))
+                        other += ((first + other) // columns + 1) % 2 * columns
+                        access = (first, b"", 0)
+                    if prepares:
+                        second = other if paired else None
+                    ctx.set(interface.paired, paired)
+                    ctx.set(interface.second, other)
+                if prepares:
+                    prepared[port] = access
+                ctx.set(interface.prepare, prepares)
+                ctx.set(interface.address, access[0])
+                if port in WRITES:
+                    ctx.set(interface.data, int.from_bytes(access[1], "little"))
+                    ctx.set(interface.mask, access[2])
             due[cycle + AM_READ_LATENCY] = data
             await ctx.tick()
 
@@ -141,8 +142,11 @@ def test_every_address_is_written_and_read_unaligned():
     dut = ActivationMemory(config)
 
     async def read(ctx, address):
-        ctx.set(dut.array_read.request, 1)
+        ctx.set(dut.array_read.prepare, 1)
         ctx.set(dut.array_read.address, address)
+        await ctx.tick()
+        ctx.set(dut.array_read.prepare, 0)
+        ctx.set(dut.array_read.request, 1)
         assert ctx.get(dut.array_read.grant) == 1
         await ctx.tick()
         ctx.set(dut.array_read.request, 0)
@@ -150,10 +154,13 @@ def test_every_address_is_written_and_read_unaligned():
         return ctx.get(dut.array_read.data)
 
     async def write(ctx, address, value):
-        ctx.set(dut.load_write.request, 1)
+        ctx.set(dut.load_write.prepare, 1)
         ctx.set(dut.load_write.address, address)
         ctx.set(dut.load_write.data, value)
         ctx.set(dut.load_write.mask, 0xF)
+        await ctx.tick()
+        ctx.set(dut.load_write.prepare, 0)
+        ctx.set(dut.load_write.request, 1)
         await ctx.tick()
         ctx.set(dut.load_write.request, 0)
 
@@ -173,11 +180,14 @@ def test_an_aligned_access_of_the_last_word_takes_one_bank():
     dut = ActivationMemory(config)
 
     async def testbench(ctx):
+        ctx.set(dut.vector_read.prepare, 1)
         ctx.set(dut.vector_read.request, 1)
+        ctx.set(dut.store_read.prepare, 1)
         ctx.set(dut.store_read.request, 1)
         ctx.set(dut.store_read.address, 64)
         for vector_address, granted in [(60, 1), (61, 0), (63, 0), (64, 0), (124, 0), (128, 1), (255, 1)]:
             ctx.set(dut.vector_read.address, vector_address)
+            await ctx.tick()
             assert ctx.get(dut.store_read.grant) == granted, vector_address
 
     run(dut, testbench)
@@ -187,12 +197,15 @@ def test_a_read_sees_the_write_of_the_cycle_before_and_not_of_its_own():
     dut = ActivationMemory(tiny())
 
     async def testbench(ctx):
-        ctx.set(dut.vector_write.request, 1)
+        ctx.set(dut.vector_write.prepare, 1)
         ctx.set(dut.vector_write.address, 61)  # across banks
         ctx.set(dut.vector_write.data, 0x04030201)
         ctx.set(dut.vector_write.mask, 0xF)
-        ctx.set(dut.vector_read.request, 1)
+        ctx.set(dut.vector_read.prepare, 1)
         ctx.set(dut.vector_read.address, 62)
+        await ctx.tick()
+        ctx.set(dut.vector_write.request, 1)
+        ctx.set(dut.vector_read.request, 1)
         await ctx.tick()
         ctx.set(dut.vector_write.request, 0)
         await ctx.tick()

@@ -16,10 +16,10 @@ from tosaic.hw.vector.lane_control import LaneControl
 from tosaic.hw.vector.pipeline import Pipeline
 
 BITS = TINY.vector_bits
-STAGES = 9
-"""From the issue to the result."""
-ROW = {"bias": 1, "multiplier": 2, "shift": 2, "a": 3, "b": 3}
-"""Stages in which the alu takes the parts of a row."""
+STAGES = 10
+"""Cycles from the issue to the result."""
+ROW = {"bias": 2, "multiplier": 3, "shift": 3, "a": 4, "b": 4}
+"""Cycles from the issue to that in which the alu takes the parts of a row."""
 
 
 class ControlledAlu(wiring.Component):

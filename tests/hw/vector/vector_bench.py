@@ -21,7 +21,6 @@ class Run:
     event_cycles: list
     issues: list
     taken: list
-    stalls_am: int
     stalls_array: int
     last_write: int | None = None
 
@@ -37,9 +36,9 @@ def run_unit(
     limit: int = 20000,
 ) -> Run:
     """Executes `commands` on `memory` until the unit is idle, or `after_error` cycles after an error; with a `seed`,
-    grants of reads, accumulators, commands and tokens come with random delays."""
+    accumulators, commands and tokens come with random delays."""
     unit, dice = VectorUnit(config), random.Random(seed)
-    run = Run(0, [], [], [], [], 0, 0)
+    run = Run(0, [], [], [], [], 0)
     words = [int.from_bytes(encode(command), "little") for command in commands]
     vectors = [sum((v & 0xFFFFFFFF) << (32 * i) for i, v in enumerate(vector)) for vector in array]
 
@@ -49,7 +48,9 @@ def run_unit(
     async def bench(ctx):
         pending, sent, taken, failed, after_error_left = [None, None], 0, 0, False, after_error
         commands_valid = array_valid = 0
-        grants, gaps = (dice.choice([0.3, 0.7, 1.0]) for _ in range(2))
+        gaps = dice.choice([0.3, 0.7, 1.0])
+        read, written = 0, (0, 0, 0)  # as prepared
+        ctx.set(unit.read.grant, 1)
         ctx.set(unit.write.grant, 1)
         while run.cycles < limit:
             commands_valid = sent < len(words) and (commands_valid or lucky(0.9))
@@ -58,27 +59,27 @@ def run_unit(
             ctx.set(unit.commands.payload, words[sent] if commands_valid else dice.getrandbits(128))
             ctx.set(unit.accumulators.valid, array_valid)
             ctx.set(unit.accumulators.payload.as_value(), vectors[taken] if array_valid else 0)
-            ctx.set(unit.read.grant, lucky(grants))
             ctx.set(unit.tokens.ok, lucky(0.5))
             address = pending.pop(0)
             data = dice.getrandbits(8 * config.columns) if address is None else address
             ctx.set(unit.read.data, data)
 
             happened = []
-            if ctx.get(unit.read.request) and ctx.get(unit.read.grant):
-                start = ctx.get(unit.read.address)
-                raw = bytes(memory[(start + i) % config.am_bytes] for i in range(config.columns))
+            if ctx.get(unit.read.request):
+                raw = bytes(memory[(read + i) % config.am_bytes] for i in range(config.columns))
                 pending.append(int.from_bytes(raw, "little"))
             else:
                 pending.append(None)
             if ctx.get(unit.write.request):
                 run.last_write = run.cycles
-                start, mask, data = (
-                    ctx.get(s) for s in (unit.write.address, unit.write.mask, unit.write.data)
-                )
+                start, mask, data = written
                 for i in range(config.columns):
                     if mask >> i & 1:
                         memory[(start + i) % config.am_bytes] = data >> (8 * i) & 255
+            if ctx.get(unit.read.prepare):
+                read = ctx.get(unit.read.address)
+            if ctx.get(unit.write.prepare):
+                written = tuple(ctx.get(s) for s in (unit.write.address, unit.write.mask, unit.write.data))
             if ctx.get(unit.commands.ready) and commands_valid:
                 sent, commands_valid = sent + 1, 0
                 run.taken.append(run.cycles)
@@ -86,7 +87,6 @@ def run_unit(
                 taken, array_valid = taken + 1, 0
             if ctx.get(unit.active):
                 run.issues.append(run.cycles)
-            run.stalls_am += ctx.get(unit.stall_am)
             run.stalls_array += ctx.get(unit.stall_array)
             if ctx.get(unit.tokens.wait) and ctx.get(unit.tokens.ok):
                 happened.append(("wait", ctx.get(unit.tokens.semaphore), ctx.get(unit.tokens.count)))
