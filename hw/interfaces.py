@@ -83,6 +83,16 @@ class AmWrite(wiring.Signature):
         )
 
 
+class Lookahead(wiring.Signature):
+    """The instruction behind the one at the head of a queue, so that it can be decoded into registers.
+
+    In a cycle with `moves`, `following` is what the queue's payload is from the next cycle on, if there is one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"moves": Out(1), "following": Out(128)})
+
+
 class WmRead(wiring.Signature):
     """A read of one word of weights, always taken; `data` is valid WM_READ_LATENCY cycles after `enable`."""
 
@@ -221,5 +231,6 @@ __all__ = [
     "AxiRead",
     "AxiWrite",
     "Command",
+    "Lookahead",
 ]
 __all__ += ["Status", "Tokens", "WmRead", "WmWrite", "accumulators", "In", "Out"]

@@ -91,6 +91,8 @@ class Accelerator(wiring.Component):
             wiring.connect(m, unit.tokens, port.tokens)
             wiring.connect(m, unit.status, port.status)
 
+        wiring.connect(m, sequencer.vector_lookahead, vector.lookahead)
+
         run, report = control.run, sequencer.report
         for name in ("start", "program_address", "program_bytes", "mem_base", "mem_size", "watchdog_cycles"):
             m.d.comb += getattr(sequencer, name).eq(getattr(run, name))

@@ -1,12 +1,12 @@
 """A unit's command queue, which also knows where in the program the unit is."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from ..interfaces import Command
+from ..interfaces import Command, Lookahead
 from ..isa import FIELDS, Unit
 
 INDEX_BITS = 24
@@ -25,20 +25,23 @@ class CommandQueue(wiring.Component):
     Ports:
         `dispatched`: instructions and their index in the program, in order.
         `commands`: the same for the unit; the check byte has been checked and is zero.
+        `lookahead`: the instruction behind, of a queue that `looks_ahead`.
         `at_head`: what the unit does in this cycle concerns the instruction at the head (a WAIT that waits),
             not the last one taken.
         `index`: the index of that instruction in the cycle before.
         `empty`: nothing is queued, nor on its way through the queue.
 
-    Timing: an instruction is at the head 2 cycles after it was put into the empty queue; one per cycle.
+    Timing: an instruction is at the head 2 cycles after it was put into the empty queue, 3 in one that looks ahead; one
+    per cycle.
     """
 
-    def __init__(self, unit: Unit, config: Config):
-        self.unit, self.config = unit, config
+    def __init__(self, unit: Unit, config: Config, *, looks_ahead: bool = False):
+        self.unit, self.config, self.looks_ahead = unit, config, looks_ahead
         super().__init__(
             {
                 "dispatched": In(stream.Signature(Dispatched)),
                 "commands": Out(Command),
+                "lookahead": Out(Lookahead()),
                 "at_head": In(1),
                 "index": Out(INDEX_BITS),
                 "empty": Out(1),
@@ -57,7 +60,21 @@ class CommandQueue(wiring.Component):
         )
         instruction = self.dispatched.payload.instruction
         taken_index = Signal(INDEX_BITS)
-        head_index = fifo.r_data[kept_bits:]
+        head = Signal(kept_bits + INDEX_BITS, reset_less=True)
+        head_valid, moves = Signal(), Signal()
+        if self.looks_ahead:
+            m.d.comb += moves.eq(~head_valid | self.commands.ready)
+            with m.If(moves):
+                m.d.sync += [head.eq(fifo.r_data), head_valid.eq(fifo.r_rdy)]
+            m.d.comb += [
+                self.empty.eq((fifo.level == 0) & ~head_valid),
+                self.lookahead.moves.eq(moves),
+                self.lookahead.following.eq(self._command(fifo.r_data, kept_bits)),
+            ]
+        else:
+            m.d.comb += [head.eq(fifo.r_data), head_valid.eq(fifo.r_rdy), moves.eq(self.commands.ready)]
+            m.d.comb += self.empty.eq(fifo.level == 0)
+        head_index = head[kept_bits:]
         m.d.comb += [
             fifo.w_data.eq(
                 Cat(
@@ -68,19 +85,20 @@ class CommandQueue(wiring.Component):
             ),
             fifo.w_en.eq(self.dispatched.valid),
             self.dispatched.ready.eq(fifo.w_rdy),
-            self.commands.payload.eq(
-                Cat(
-                    fifo.r_data[:_OPERATION_BITS],
-                    Const(self.unit, 8 - _OPERATION_BITS),
-                    Const(0, 8),
-                    fifo.r_data[_OPERATION_BITS:kept_bits],
-                )
-            ),
-            self.commands.valid.eq(fifo.r_rdy),
-            fifo.r_en.eq(self.commands.ready),
-            self.empty.eq(fifo.level == 0),
+            self.commands.payload.eq(self._command(head, kept_bits)),
+            self.commands.valid.eq(head_valid),
+            fifo.r_en.eq(moves),
         ]
-        m.d.sync += self.index.eq(Mux(self.at_head & fifo.r_rdy, head_index, taken_index))
+        m.d.sync += self.index.eq(Mux(self.at_head & head_valid, head_index, taken_index))
         with m.If(self.commands.valid & self.commands.ready):
             m.d.sync += taken_index.eq(head_index)
         return m
+
+    def _command(self, kept: Value, kept_bits: int) -> Value:
+        """The instruction of which these bits were kept."""
+        return Cat(
+            kept[:_OPERATION_BITS],
+            Const(self.unit, 8 - _OPERATION_BITS),
+            Const(0, 8),
+            kept[_OPERATION_BITS:kept_bits],
+        )

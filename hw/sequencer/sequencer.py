@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..control.run import Report
-from ..interfaces import AxiRead, Command, Status, Tokens
+from ..interfaces import AxiRead, Command, Lookahead, Status, Tokens
 from ..isa import INSTRUCTION_BYTES, Unit
 from .dispatch import Dispatch
 from .faults import Fault, Faults
@@ -63,6 +63,7 @@ class Sequencer(wiring.Component):
                 "mem_base": In(32),
                 "mem_size": In(32),
                 "watchdog_cycles": In(32),
+                "vector_lookahead": Out(Lookahead()),
                 "tested": In(1),
                 "test_value": In(1),
                 "halt": In(1),
@@ -78,7 +79,10 @@ class Sequencer(wiring.Component):
         m.submodules.semaphores = semaphores = Semaphores(config)
         m.submodules.watchdog = watchdog = Watchdog()
         m.submodules.faults = faults = Faults()
-        queues = {name: CommandQueue(Unit[name.upper()], config) for name in UNITS}
+        queues = {
+            name: CommandQueue(Unit[name.upper()], config, looks_ahead=name == "vector") for name in UNITS
+        }
+        wiring.connect(m, queues["vector"].lookahead, wiring.flipped(self.vector_lookahead))
         units = {name: getattr(self, name) for name in UNITS}
 
         start = Signal()

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from ..interfaces import Command, Tokens
+from ..interfaces import Command, Lookahead, Tokens
 from ..isa import Error, Opcode, layout
 from . import checks
 
@@ -24,7 +24,7 @@ _STARTS = {
 
 
 class Commands(wiring.Component):
-    """Takes one command per cycle.
+    """Takes one command per cycle. What it is, and whether it is legal, is known from registers.
 
     - `complete`: all that was started is complete. Every command but VECTOR_WAIT waits for it.
     - `streams_illegal`: a GO would be illegal with the streams as they are set up; not yet `streams_settled`: a GO
@@ -40,6 +40,7 @@ class Commands(wiring.Component):
         super().__init__(
             {
                 "commands": In(Command),
+                "lookahead": In(Lookahead()),
                 "tokens": Out(Tokens()),
                 "complete": In(1),
                 "streams_illegal": In(1),
@@ -53,12 +54,13 @@ class Commands(wiring.Component):
         )
 
     def _illegal(self, m: Module) -> Signal:
-        """Whether the command at the head must not be executed."""
+        """Whether the command that comes to the head must not be executed, as far as its fields say."""
+        word = self.lookahead.following
 
         def fields(opcode: Opcode) -> Value:
-            return layout(opcode)(self.word)
+            return layout(opcode)(word)
 
-        opcode, illegal = self.word[:8], Signal()
+        opcode, illegal = word[:8], Signal()
         with m.Switch(opcode):
             with m.Case(Opcode.VECTOR_UOP):
                 m.d.comb += illegal.eq(checks.illegal_uop(fields(Opcode.VECTOR_UOP), self.config))
@@ -71,8 +73,7 @@ class Commands(wiring.Component):
             with m.Case(Opcode.VECTOR_TABLE):
                 m.d.comb += illegal.eq(checks.illegal_table(fields(Opcode.VECTOR_TABLE)))
             with m.Case(Opcode.VECTOR_GO):
-                go = checks.illegal_go(fields(Opcode.VECTOR_GO), self.config)
-                m.d.comb += illegal.eq(go | self.streams_illegal)
+                m.d.comb += illegal.eq(checks.illegal_go(fields(Opcode.VECTOR_GO), self.config))
             with m.Case(Opcode.VECTOR_OFFSETS):
                 m.d.comb += illegal.eq(checks.illegal_offsets(fields(Opcode.VECTOR_OFFSETS)))
             with m.Case(
@@ -91,9 +92,15 @@ class Commands(wiring.Component):
         m = Module()
         halted = Signal()
         valid = Signal()
-        opcode = self.word[:8]
         token = layout(Opcode.VECTOR_WAIT)(self.word)
-        illegal = self._illegal(m)
+        opcodes = [*_STARTS, Opcode.VECTOR_WAIT, Opcode.VECTOR_SIGNAL]
+        is_ = {member: Signal(name=f"is_{member.name.lower()}", reset_less=True) for member in opcodes}
+        illegal, may_go = Signal(reset_less=True), Signal()
+        with m.If(self.lookahead.moves):
+            m.d.sync += illegal.eq(self._illegal(m))
+            m.d.sync += [
+                flag.eq(self.lookahead.following[:8] == member.value) for member, flag in is_.items()
+            ]
         m.d.comb += [
             self.word.eq(self.commands.payload),
             valid.eq(self.commands.valid & ~halted),
@@ -105,19 +112,20 @@ class Commands(wiring.Component):
             self.taken.eq(self.commands.ready & valid),
         ]
         m.d.sync += self.error.eq(0)
-        with m.If(valid & (opcode == Opcode.VECTOR_WAIT.value)):
+        m.d.comb += may_go.eq(self.complete & (self.streams_settled | ~is_[Opcode.VECTOR_GO]))
+        with m.If(valid & is_[Opcode.VECTOR_WAIT]):
             m.d.comb += [self.tokens.wait.eq(1), self.commands.ready.eq(self.tokens.ok)]
-        with m.Elif(valid & self.complete & (self.streams_settled | (opcode != Opcode.VECTOR_GO.value))):
-            with m.If(illegal):
+        with m.Elif(valid & may_go):
+            with m.If(illegal | (is_[Opcode.VECTOR_GO] & self.streams_illegal)):
                 m.d.sync += [self.error.eq(1), halted.eq(1)]
             with m.Else():
-                is_signal = opcode == Opcode.VECTOR_SIGNAL.value
+                is_signal = is_[Opcode.VECTOR_SIGNAL]
                 m.d.comb += [
                     self.commands.ready.eq(~(is_signal & self.tokens.signal_full)),
                     self.tokens.signal.eq(is_signal & ~self.tokens.signal_full),
                 ]
                 for member, name in _STARTS.items():
-                    m.d.comb += getattr(self, name).eq(opcode == member.value)
+                    m.d.comb += getattr(self, name).eq(is_[member])
         return m
 
 

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..config import Config
-from ..interfaces import AmRead, AmWrite, Command, Status, Tokens, accumulators
+from ..interfaces import AmRead, AmWrite, Command, Lookahead, Status, Tokens, accumulators
 from ..isa import OFFSETS_MAX, STORE_STREAM, Element, Opcode, layout
 from .commands import Commands
 from .fetch import Fetch
@@ -27,7 +27,7 @@ STREAMS = STORE_STREAM + 1
 class VectorUnit(wiring.Component):
     """Executes the VECTOR commands of isa.py; docs/architecture.md says what they mean.
 
-    - `commands`: instructions in program order.
+    - `commands`: instructions in program order; `lookahead`: the one behind.
     - `accumulators`: vectors out of the array.
     - `read`, `write`: the activation memory. Both must always be granted.
     - `tokens`: the semaphores. `status`: to sequencer and counters; after an error the unit stops until reset.
@@ -54,6 +54,7 @@ class VectorUnit(wiring.Component):
         super().__init__(
             {
                 "commands": In(Command),
+                "lookahead": In(Lookahead()),
                 "accumulators": In(accumulators(config)),
                 "read": Out(AmRead(config)),
                 "write": Out(AmWrite(config)),
@@ -85,6 +86,7 @@ class VectorUnit(wiring.Component):
             m.submodules[f"stream_{i}"] = stream
 
         connect(m, flipped(self.commands), commands.commands)
+        connect(m, flipped(self.lookahead), commands.lookahead)
         connect(m, commands.tokens, flipped(self.tokens))
         connect(m, store.write, flipped(self.write))
 

@@ -25,6 +25,7 @@ from .timing_parts import (
     QUEUE_CYCLES,
     QUIET_CYCLES,
     START_CYCLES,
+    VECTOR_QUEUE_CYCLES,
     Accesses,
     AccumulatorFifo,
     Fabric,
@@ -111,6 +112,7 @@ class _Machine:
         self.end_cycle: int | None = None
         timeline, depth = fabric.timeline, fabric.config.queue_commands
         self._queues = {unit: Queue(timeline, depth, QUEUE_CYCLES) for unit in Unit if unit != Unit.SEQUENCER}
+        self._queues[Unit.VECTOR] = Queue(timeline, depth + 1, VECTOR_QUEUE_CYCLES)
         fifo = AccumulatorFifo(fabric.config, timeline)
         # Who goes before whom in a bank: VECTOR before ARRAY and LOAD, VECTOR and ARRAY before STORE.
         before_array, before_load, before_store = (Accesses(fabric.config) for _ in range(3))

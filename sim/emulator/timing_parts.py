@@ -20,6 +20,8 @@ FETCH_CYCLES = 1
 """From the cycle after a beat of program to that before its instruction's dispatch, which takes it from the buffer."""
 QUEUE_CYCLES = 1
 """From dispatch to the head of the unit's empty queue."""
+VECTOR_QUEUE_CYCLES = 2
+"""The same of VECTOR's, which has one place more: an instruction is decoded on its way to the head."""
 GRANT_CYCLES = 1
 """From a WAIT at the head of its queue, its tokens being there, to the cycle in which it gets them."""
 SIGNAL_CYCLES = 1

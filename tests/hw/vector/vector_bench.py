@@ -47,16 +47,15 @@ def run_unit(
 
     async def bench(ctx):
         pending, sent, taken, failed, after_error_left = [None, None], 0, 0, False, after_error
-        commands_valid = array_valid = 0
+        commands_valid = array_valid = payload = 0
         gaps = dice.choice([0.3, 0.7, 1.0])
         read, written = 0, (0, 0, 0)  # as prepared
         ctx.set(unit.read.grant, 1)
         ctx.set(unit.write.grant, 1)
         while run.cycles < limit:
-            commands_valid = sent < len(words) and (commands_valid or lucky(0.9))
             array_valid = taken < len(vectors) and (array_valid or lucky(gaps))
             ctx.set(unit.commands.valid, commands_valid)
-            ctx.set(unit.commands.payload, words[sent] if commands_valid else dice.getrandbits(128))
+            ctx.set(unit.commands.payload, payload)
             ctx.set(unit.accumulators.valid, array_valid)
             ctx.set(unit.accumulators.payload.as_value(), vectors[taken] if array_valid else 0)
             ctx.set(unit.tokens.ok, lucky(0.5))
@@ -80,9 +79,16 @@ def run_unit(
                 read = ctx.get(unit.read.address)
             if ctx.get(unit.write.prepare):
                 written = tuple(ctx.get(s) for s in (unit.write.address, unit.write.mask, unit.write.data))
-            if ctx.get(unit.commands.ready) and commands_valid:
-                sent, commands_valid = sent + 1, 0
+            takes = ctx.get(unit.commands.ready) and commands_valid
+            if takes:
+                sent += 1
                 run.taken.append(run.cycles)
+            moves = takes or not commands_valid
+            if moves:
+                commands_valid = int(sent < len(words) and lucky(0.9))
+                payload = words[sent] if commands_valid else dice.getrandbits(128)
+            ctx.set(unit.lookahead.moves, moves)
+            ctx.set(unit.lookahead.following, payload if moves else dice.getrandbits(128))
             if ctx.get(unit.accumulators.ready) and array_valid:
                 taken, array_valid = taken + 1, 0
             if ctx.get(unit.active):
