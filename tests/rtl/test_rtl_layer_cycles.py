@@ -42,9 +42,9 @@ def test_every_layer_takes_the_predicted_cycles(model, config, bandwidth):
     assert abs(counted["cycles"] / predicted["cycles"] - 1) <= LARGEST_ERROR
 
 
-NOT_MODELLED = ("store_wait", "vector_stall_am", "fetch_wait")
-"""STORE takes its next WAIT while data are still on the way; VECTOR waits where it reads over a bank's end only.
-On a slow bus the wait for the program depends on single bursts' order."""
+NOT_MODELLED = ("store_wait", "fetch_wait")
+"""STORE takes its next WAIT while data are still on the way. On a slow bus the wait for the program depends on single
+bursts' order."""
 
 
 @pytest.mark.parametrize("bandwidth", [16, 4])
