@@ -23,7 +23,7 @@ _SYNTHESIS = {
 }
 SEED = 1
 _ECP5_PLACEMENT = ("--placer", "static", "--router", "router2")
-"""Of a ULX3S with its floorplan the static placer makes a tenth less of wire than the other, and router1 does not end."""
+"""With its floorplan, the static placer makes a tenth less of wire of a ULX3S than the other, and router1 does not end."""
 
 
 @dataclasses.dataclass(frozen=True)
