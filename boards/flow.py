@@ -23,7 +23,7 @@ _SYNTHESIS = {
 }
 SEED = 1
 _ECP5_PLACEMENT = ("--placer", "static", "--router", "router2")
-"""With its floorplan, the static placer makes a tenth less of wire of a ULX3S than the other, and router1 does not end."""
+"""The static placer makes a tenth less of wire of a ULX3S than the other, and router1 does not end."""
 
 
 @dataclasses.dataclass(frozen=True)
