@@ -15,7 +15,7 @@ from tosaic.sim.stimulus import random_program
 
 def test_load_and_store_move_rows_and_stalls_cost_cycles():
     cycles = {}
-    for seed, stalls in ((3, "random"), (4, "random"), (3, "none")):
+    for seed, stalls in ((3, "random"), (4, "random"), (5, "random"), (3, "none")):
         window, size = copy_program()
         expected = copied(window)
         result = run_in_cocotb(CONFIG, window, PROGRAM, size, seed=seed, stalls=stalls)
@@ -27,8 +27,9 @@ def test_load_and_store_move_rows_and_stalls_cost_cycles():
         assert result.dram_write_bytes == result.counters["store_beats"] * CONFIG.word_bytes
         assert ROWS * ROW_BYTES < result.dram_write_bytes < ROWS * (ROW_BYTES + 2 * CONFIG.word_bytes)
         assert (result.marks, result.macs) == ([], 0)
-    assert len(set(cycles.values())) == 3
-    assert min(cycles, key=cycles.get) == (3, "none")
+    fewest = cycles.pop((3, "none"))
+    assert min(cycles.values()) > fewest
+    assert len(set(cycles.values())) > 1  # two seeds may take the same
 
 
 def test_seed_decides_the_cycles():
