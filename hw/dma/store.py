@@ -19,7 +19,7 @@ AXI_ID = 0
 _BURSTS_AHEAD = 8
 """Bursts whose address was issued while their data is not yet read."""
 _BEATS_BUFFERED = 8
-"""Beats between the grant of their read and the bus: more than a credit's round trip of 6 cycles."""
+"""Beats between the grant of their read and the bus: more than a credit's round trip of 7 cycles."""
 
 
 class StoreUnit(wiring.Component):

@@ -11,9 +11,9 @@ from .program import Issue
 class Issuer(wiring.Component):
     """Holds the place the walker named last and issues it.
 
-    A slot waits for its vector of the array, and, if it reads a register, until fewer slots
-    than the batch has were issued in the last `vector_latency_cycles` - 1 cycles: then the same slot of the micro-op
-    before it, and all before that, are old enough.
+    A slot waits for its vector of the array, and, if it reads a register, until fewer slots than the batch has were
+    issued in the last `vector_latency_cycles` - 1 cycles: then the same slot of the micro-op before it, and all before
+    that, are old enough.
 
     - `running`, `index`, `slot`, `count`, `iteration`: the walker's place; taken with `advance`.
     - `fields`: the micro-op at `place_index`, read by `advance` from the program (one cycle later).
