@@ -86,16 +86,20 @@ def _multipliers(row: int) -> tuple[str, ...]:
 def small_on_85k() -> Floorplan:
     """Configuration `small` on an LFE5U-85F or LFE5UM5G-85F: 52 block RAMs in each of rows 22, 46, 70 and 82, 52
     multipliers in each of rows 10, 34 and 58. ARRAY and its memories lie left, VECTOR's lanes right, external memory
-    above.
+    above. The cells of a column of the array, 32-bit sums passing from one to the next, lie together.
     """
     machine = "board.accelerator."
     m10, m34, m58 = (_multipliers(row) for row in (10, 34, 58))
     r22, r46, r70, r82 = (_rams(row) for row in (22, 46, 70, 82))
     right = 28  # of 52: beyond the gap
-    rows = [m58[2:10], m58[10:18], m58[18:26], m34[2:10], m34[10:18], m34[18:26], m10[6:14], m10[14:22]]
+    columns = [m34[2:10], m34[10:18], m34[18:26], m58[2:10], m58[10:18], m58[18:26], m10[6:14], m10[14:22]]
     lanes = [row[right + 8 * i :][:8] for row, count in ((m58, 3), (m34, 3), (m10, 2)) for i in range(count)]
     memories = [r46[right + 6 * i :][:6] for i in range(4)] + [r22[right + 6 * i :][:6] for i in (2, 3, 0, 1)]
-    rules = [Rule(MULTIPLIER, f"{machine}array.grid.row_{i}.", sites) for i, sites in enumerate(rows)]
+    rules = [
+        Rule(MULTIPLIER, f"{machine}array.grid.row_{row}.cell_{column}.", (site,))
+        for column, sites in enumerate(columns)
+        for row, site in enumerate(sites)
+    ]
     rules += [Rule(MULTIPLIER, f"{machine}vector.lanes.lane_{i}.", sites) for i, sites in enumerate(lanes)]
     rules += [Rule(RAM, f"{machine}vector.lanes.lane_{i}.", sites) for i, sites in enumerate(memories)]
     rules += [

@@ -1,18 +1,17 @@
-"""One row of multipliers."""
+"""One row of cells."""
 
-from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from .accumulate import ACCUMULATOR_BITS, Accumulate
+from .accumulate import ACCUMULATOR_BITS
+from .cell import Cell
 from .layouts import OPERAND_BITS
-
-PRODUCT_BITS = 2 * OPERAND_BITS
 
 
 class Row(wiring.Component):
-    """W multipliers and accumulators.
+    """W cells.
 
     In three cycles after a slot: its operands are registered (by OperandSelect), multiplied, added.
     Output stationary: products are added up. Depthwise: they are added to the sums of the row above.
@@ -58,7 +57,6 @@ class Row(wiring.Component):
                 self.out_clear.eq(self.clear),
             ]
 
-        # Products.
         fresh, chained = Signal(), Signal()  # `chained` is the mode, also between slots
         m.d.sync += fresh.eq(self.valid)
         with m.If(self.valid):
@@ -69,30 +67,18 @@ class Row(wiring.Component):
             keep.eq(~chained & ~self.out_clear),
             hide.eq(~chained & ~self.deliver),
         ]
-        products = [
-            Signal(signed(PRODUCT_BITS), reset_less=True, name=f"product_{c}") for c in range(self._columns)
-        ]
-        places = [slice(OPERAND_BITS * c, OPERAND_BITS * (c + 1)) for c in range(self._columns)]
-        with m.If(fresh):
-            for place, product in zip(places, products, strict=True):
-                m.d.sync += product.eq(self.operands[place].as_signed() * weights[place].as_signed())
-
-        # Sums.
         passed = []
-        for c, product in enumerate(products):
-            m.submodules[f"accumulate_{c}"] = accumulate = Accumulate(PRODUCT_BITS)
-            own = Signal(ACCUMULATOR_BITS, reset_less=True, name=f"sum_{c}")
-            out = Signal(ACCUMULATOR_BITS, reset_less=True, name=f"passed_{c}")
+        for c in range(self._columns):
+            m.submodules[f"cell_{c}"] = cell = Cell()
             m.d.comb += [
-                accumulate.keep.eq(keep),
-                accumulate.own.eq(own),
-                accumulate.above.eq(self.above.word_select(c, ACCUMULATOR_BITS)),
-                accumulate.product.eq(product),
+                cell.multiply.eq(fresh),
+                cell.operand.eq(self.operands.word_select(c, OPERAND_BITS)),
+                cell.weight.eq(weights.word_select(c, OPERAND_BITS)),
+                cell.add.eq(add),
+                cell.keep.eq(keep),
+                cell.hide.eq(hide),
+                cell.above.eq(self.above.word_select(c, ACCUMULATOR_BITS)),
             ]
-            with m.If(add):
-                m.d.sync += [own.eq(accumulate.sum), out.eq(accumulate.sum)]
-            with m.If(hide):
-                m.d.sync += out.eq(0)
-            passed.append(out)
+            passed.append(cell.passed)
         m.d.comb += self.passed.eq(Cat(passed))
         return m

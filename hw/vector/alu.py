@@ -56,15 +56,13 @@ class Alu(wiring.Component):
         offset = register(signed(33), "s3_offset")
         multiplier = register(signed(32), "s3_multiplier")
         s3_shift = register(6, "s3_shift")
-        with m.If(control.s1_enable):
-            m.d.sync += bias.eq(Mux(control.s1_bias, self.bias, 0))
-        with m.If(control.s2_enable):
-            m.d.sync += offset.eq(bias - control.s2_a_zp)
-            m.d.sync += s3_shift.eq(Mux(control.s2_per_channel, self.shift, control.s2_shift))
-            with m.If(control.s2_rescale):
-                m.d.sync += multiplier.eq(Mux(control.s2_per_channel, self.multiplier, control.s2_multiplier))
-            with m.Else():
-                m.d.sync += multiplier.eq(0)
+        m.d.sync += bias.eq(Mux(control.s1_bias, self.bias, 0))
+        m.d.sync += offset.eq(bias - control.s2_a_zp)
+        m.d.sync += s3_shift.eq(Mux(control.s2_per_channel, self.shift, control.s2_shift))
+        with m.If(control.s2_rescale):
+            m.d.sync += multiplier.eq(Mux(control.s2_per_channel, self.multiplier, control.s2_multiplier))
+        with m.Else():
+            m.d.sync += multiplier.eq(0)
 
         # Stage 3: x, and what to multiply it with and to shift it by.
         x = register(signed(bits), "s4_x")
@@ -77,24 +75,23 @@ class Alu(wiring.Component):
             m.d.comb += lows.eq(C(1, 4) << self.b[:2])
         m.d.comb += highs.eq(C(1, 8) << self.b[2:5])
         power = Cat(high & low for high in highs for low in lows)
-        with m.If(control.s3_enable):
-            m.d.sync += [
-                x.eq(self.a + offset),
-                factor.eq(
-                    Cat(
-                        multiplier.as_unsigned() | power | (self.b[:32] & control.s3_factor_b.replicate(32)),
-                        multiplier[-1] | (self.b[31] & control.s3_factor_b),
-                    ).as_signed()
-                ),
-                s4_b.eq(self.b),
-                s4_amount.eq(Mux(control.s3_shift_b, self.b[:6], s3_shift)),
-            ]
-            with m.If(control.s3_factor_one):
-                m.d.sync += factor.eq(1)
-            with m.If(control.s3_unsigned32):
-                m.d.sync += x[32:].eq(0)
-            with m.If(control.s3_b_ones):
-                m.d.sync += s4_b.eq(-1)
+        m.d.sync += [
+            x.eq(self.a + offset),
+            factor.eq(
+                Cat(
+                    multiplier.as_unsigned() | power | (self.b[:32] & control.s3_factor_b.replicate(32)),
+                    multiplier[-1] | (self.b[31] & control.s3_factor_b),
+                ).as_signed()
+            ),
+            s4_b.eq(self.b),
+            s4_amount.eq(Mux(control.s3_shift_b, self.b[:6], s3_shift)),
+        ]
+        with m.If(control.s3_factor_one):
+            m.d.sync += factor.eq(1)
+        with m.If(control.s3_unsigned32):
+            m.d.sync += x[32:].eq(0)
+        with m.If(control.s3_b_ones):
+            m.d.sync += s4_b.eq(-1)
 
         # Stage 4: product, table entry, addend.
         parts = partial_sums(x, factor)
@@ -106,10 +103,9 @@ class Alu(wiring.Component):
         m.d.comb += self.table_entry.eq(
             Mux(control.s4_table8, Cat(x[:7], ~x[7], C(0, 1)), Cat(x[7:15], ~x[15]))
         )
-        with m.If(control.s4_enable):
-            m.d.sync += [register.eq(part) for register, part in zip((s5_low, *s5_parts), parts, strict=True)]
-            m.d.sync += [s5_amount.eq(s4_amount), s5_fraction.eq(x[:7]), s5_negative.eq(x[-1])]
-            make_addend(m, s5_addend, control, x, s4_b)
+        m.d.sync += [register.eq(part) for register, part in zip((s5_low, *s5_parts), parts, strict=True)]
+        m.d.sync += [s5_amount.eq(s4_amount), s5_fraction.eq(x[:7]), s5_negative.eq(x[-1])]
+        make_addend(m, s5_addend, control, x, s4_b)
 
         # Stage 5: p; the addend, inverted or a table's entry.
         p = register(signed(PRODUCT_BITS), "s6_p")
@@ -123,15 +119,14 @@ class Alu(wiring.Component):
             m.d.comb += entry.eq(Cat(C(0, 7), self.table_low).as_signed())
         with m.Elif(control.s5_table8):
             m.d.comb += entry.eq(self.table_low)
-        with m.If(control.s5_enable):
-            m.d.sync += [
-                p.eq(Cat(s5_low, (s5_parts[0] + s5_parts[1])[: PRODUCT_BITS - CHUNK_BITS])),
-                s6_addend.eq((s5_addend ^ control.s5_invert.replicate(bits)) | sign_extend(entry, bits)),
-                s6_amount.eq(s5_amount),
-                negative.eq(s5_negative),
-                fraction.eq(s5_fraction),
-                slope.eq(Mux(control.s5_table16, self.table_high - self.table_low, 0)),
-            ]
+        m.d.sync += [
+            p.eq(Cat(s5_low, (s5_parts[0] + s5_parts[1])[: PRODUCT_BITS - CHUNK_BITS])),
+            s6_addend.eq((s5_addend ^ control.s5_invert.replicate(bits)) | sign_extend(entry, bits)),
+            s6_amount.eq(s5_amount),
+            negative.eq(s5_negative),
+            fraction.eq(s5_fraction),
+            slope.eq(Mux(control.s5_table16, self.table_high - self.table_low, 0)),
+        ]
 
         # Stage 6: the shift; between two entries of the table; the addend with the zero point.
         q = register(bits, "s7_q")
@@ -139,21 +134,19 @@ class Alu(wiring.Component):
         carry = register(1, "s7_carry")
         shifted, guard, filled = shift_right(m, p, s6_amount, bits, ~negative)
         nudged = control.s6_double_round & s6_amount[5] & filled
-        with m.If(control.s6_enable):
-            m.d.sync += [
-                q.eq(shifted | sign_extend(slope * fraction, bits)),
-                addend.eq(s6_addend + control.s6_out_zp),
-                carry.eq(
-                    (control.s6_round & Mux(nudged, ~negative, guard))
-                    | control.s6_one
-                    | (control.s6_abs & negative)
-                ),
-            ]
+        m.d.sync += [
+            q.eq(shifted | sign_extend(slope * fraction, bits)),
+            addend.eq(s6_addend + control.s6_out_zp),
+            carry.eq(
+                (control.s6_round & Mux(nudged, ~negative, guard))
+                | control.s6_one
+                | (control.s6_abs & negative)
+            ),
+        ]
 
         # Stage 7: y. The lowest place makes the carry.
         y = register(signed(bits), "s8_y")
-        with m.If(control.s7_enable):
-            m.d.sync += y.eq((Cat(C(1, 1), q) + Cat(carry, addend))[1 : bits + 1])
+        m.d.sync += y.eq((Cat(C(1, 1), q) + Cat(carry, addend))[1 : bits + 1])
 
         # Stage 8: clamp, wrap. What does not fit in 32 bits is beyond the limit of its sign.
         result = register(signed(bits), "s9_result")
@@ -166,17 +159,16 @@ class Alu(wiring.Component):
             above.eq(control.s8_clamp & Mux(wide, ~y[-1], high)),
         ]
         limited = Mux(below, control.s8_low[:32], Mux(above, control.s8_high[:32], y[:32]))
-        with m.If(control.s8_enable):
-            m.d.sync += result.eq(
-                Cat(
-                    limited,
-                    Mux(
-                        below | above | control.s8_wrap32,
-                        limited[-1].replicate(bits - 32),
-                        y[32:],
-                    ),
-                )
+        m.d.sync += result.eq(
+            Cat(
+                limited,
+                Mux(
+                    below | above | control.s8_wrap32,
+                    limited[-1].replicate(bits - 32),
+                    y[32:],
+                ),
             )
+        )
         m.d.comb += self.result.eq(result)
         return m
 

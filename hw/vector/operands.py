@@ -72,20 +72,19 @@ class Operands(wiring.Component):
 
         # One of the sources at most; the others count as zero.
         a, b = (Signal(signed(bits), name=name, reset_less=True) for name in ("a_s3", "b_s3"))
-        with m.If(control.s2_enable):
-            m.d.sync += [
-                a.eq(
-                    only_if(control.s2_a_register, registers.a)
-                    | only_if(control.s2_a_load, loaded)
-                    | only_if(control.s2_a_array, sign_extend(self.accumulator, bits))
-                    | sign_extend(control.s2_a_scalar, bits).as_unsigned()
-                ),
-                b.eq(
-                    only_if(control.s2_b_register, registers.b)
-                    | only_if(control.s2_b_load, loaded)
-                    | sign_extend(control.s2_b_scalar, bits).as_unsigned()
-                ),
-            ]
+        m.d.sync += [
+            a.eq(
+                only_if(control.s2_a_register, registers.a)
+                | only_if(control.s2_a_load, loaded)
+                | only_if(control.s2_a_array, sign_extend(self.accumulator, bits))
+                | sign_extend(control.s2_a_scalar, bits).as_unsigned()
+            ),
+            b.eq(
+                only_if(control.s2_b_register, registers.b)
+                | only_if(control.s2_b_load, loaded)
+                | sign_extend(control.s2_b_scalar, bits).as_unsigned()
+            ),
+        ]
         m.d.comb += [self.a.eq(a), self.b.eq(b)]
         return m
 

@@ -110,7 +110,7 @@ class Pipeline(wiring.Component):
         iteration = delay(issued_iteration, 1, "iteration", valid[0])
         element = delay(issued_element, 1, "element", valid[0])
         splat = delay(issued_splat, 1, "splat", valid[0])
-        m.d.comb += [control.s1_enable.eq(valid[1]), control.s1_bias.eq(operands[1].bias)]
+        m.d.comb += control.s1_bias.eq(operands[1].bias)
         for letter in ("a", "b"):
             operand = operands[1][letter]
             m.d.comb += [
@@ -125,7 +125,6 @@ class Pipeline(wiring.Component):
         # 2: operand selection; multiplier, shift and zero point.
         iteration = delay(iteration, 2, "iteration", valid[1])
         m.d.comb += [
-            control.s2_enable.eq(valid[2]),
             control.s2_splat.eq(delay(splat, 2, "splat", valid[1])),
             control.s2_signed.eq(delay(~one_of(element, *UNSIGNED), 2, "signed", valid[1])),
         ]
@@ -162,8 +161,6 @@ class Pipeline(wiring.Component):
         for stage in range(3, 6):
             op[stage] = delay(op[stage - 1], stage, "op", valid[stage - 1])
             rounding[stage] = delay(rounding[stage - 1], stage, "round", valid[stage - 1])
-        for stage in range(3, 9):
-            m.d.comb += getattr(control, f"s{stage}_enable").eq(valid[stage])
 
         flag("s3_factor_one", op[2], Op.ADD, Op.SUB, Op.ASR, Op.LSR)
         flag("s3_factor_b", op[2], Op.MUL)

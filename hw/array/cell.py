@@ -1,0 +1,46 @@
+"""A multiplier and its accumulator."""
+
+from amaranth.hdl import Module, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from .accumulate import ACCUMULATOR_BITS, Accumulate
+from .layouts import OPERAND_BITS
+
+PRODUCT_BITS = 2 * OPERAND_BITS
+
+
+class Cell(wiring.Component):
+    """multiply: the product of `operand` and `weight` is taken. add: a cycle later, it is added to the own sum (`keep`)
+    or to `above`. passed: the new sum, in the cycle after `add`; zero in the cycle after `hide`.
+    """
+
+    multiply: In(1)
+    operand: In(signed(OPERAND_BITS))
+    weight: In(signed(OPERAND_BITS))
+    add: In(1)
+    keep: In(1)
+    hide: In(1)
+    above: In(ACCUMULATOR_BITS)
+    passed: Out(ACCUMULATOR_BITS)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        product = Signal(signed(PRODUCT_BITS), reset_less=True)
+        with m.If(self.multiply):
+            m.d.sync += product.eq(self.operand * self.weight)
+        m.submodules.accumulate = accumulate = Accumulate(PRODUCT_BITS)
+        own = Signal(ACCUMULATOR_BITS, reset_less=True)
+        passed = Signal(ACCUMULATOR_BITS, reset_less=True)
+        m.d.comb += [
+            accumulate.keep.eq(self.keep),
+            accumulate.own.eq(own),
+            accumulate.above.eq(self.above),
+            accumulate.product.eq(product),
+            self.passed.eq(passed),
+        ]
+        with m.If(self.add):
+            m.d.sync += [own.eq(accumulate.sum), passed.eq(accumulate.sum)]
+        with m.If(self.hide):
+            m.d.sync += passed.eq(0)
+        return m
