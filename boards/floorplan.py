@@ -93,8 +93,13 @@ def small_on_85k() -> Floorplan:
     r22, r46, r70, r82 = (_rams(row) for row in (22, 46, 70, 82))
     right = 28  # of 52: beyond the gap
     columns = [m34[2:10], m34[10:18], m34[18:26], m58[2:10], m58[10:18], m58[18:26], m10[6:14], m10[14:22]]
-    lanes = [row[right + 8 * i :][:8] for row, count in ((m58, 3), (m34, 3), (m10, 2)) for i in range(count)]
-    memories = [r46[right + 6 * i :][:6] for i in range(4)] + [r22[right + 6 * i :][:6] for i in (2, 3, 0, 1)]
+    lanes = [
+        row[right + 8 * i :][:8]
+        for row, places in ((m58, (0, 1, 2)), (m34, (0, 1, 2)), (m10, (1, 2)))
+        for i in places
+    ]
+    near = [(r46, 0), (r46, 1), (r46, 2), (r22, 0), (r22, 1), (r46, 3), (r22, 2), (r22, 3)]
+    memories = [row[right + 6 * place :][:6] for row, place in near]
     rules = [
         Rule(MULTIPLIER, f"{machine}array.grid.row_{row}.cell_{column}.", (site,))
         for column, sites in enumerate(columns)

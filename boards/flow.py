@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import json
 import pathlib
 import shutil
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from .board import Board, Family
 from .floorplan import FloorplanError
 from .project import Project, make_project, write_project
 from .report import Usage, parse_stat, usage_of_cells, with_timing
+from .routing import SETTINGS, prepare_routing
 from .tools import ToolError, check_tools, run_tool, tool_version
 
 Progress = Callable[[str, str], None]
@@ -21,9 +23,8 @@ _SYNTHESIS = {
     Family.ZYNQ7: "synth_xilinx -family xc7",
     Family.ULTRASCALE: "synth_xilinx -family xcup",
 }
-SEED = 1
-_ECP5_PLACEMENT = ("--placer", "static", "--router", "router2")
-"""The static placer makes a tenth less of wire of a ULX3S than the other, and router1 does not end."""
+_SEED = ("--seed", "1")
+_TIMING = ("--report", "timing.json", "--timing-allow-fail")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,44 +116,42 @@ class _Flow:
 
     def place_and_route(self, usage: Usage) -> Usage:
         """nextpnr: top.config or top.asc, and timing.json."""
-        platform = self.board.make_platform()
-        timing = ("--report", "timing.json", "--timing-allow-fail", "--seed", str(SEED))
-        netlist, plan = "top.json", self.board.floorplan
-        arguments: tuple[str, ...]
+        if self.board.family is Family.ECP5:
+            self._place_and_route_ecp5()
+        else:
+            platform = self.board.make_platform()
+            device = ("--up5k", "--package", platform.package.lower())
+            files = ("--json", "top.json", "--pcf", "top.pcf", "--asc", "top.asc")
+            frequency = ("--freq", f"{self.board.clock_hz / 1e6:g}")
+            arguments = (*device, *files, *frequency, *_TIMING, *_SEED)
+            inputs, outputs = self.project.files["top.pcf"], ("top.asc", "timing.json")
+            self._step("nextpnr-ice40", "place-and-route", inputs, outputs, arguments)
+        return with_timing(usage, (self.folder / "timing.json").read_text())
+
+    def _place_and_route_ecp5(self) -> None:
+        """Placed for the clock rate, with the placer that makes the least wire; then routed, see routing.py."""
+        platform, top, plan = self.board.make_platform(), self.project.top, self.board.floorplan
+        netlist = "top.json"
         if plan:
             netlist = "floorplan.json"
             try:
-                placed = plan.write(self.folder / "top.json", self.project.top, self.folder / netlist)
+                blocks = plan.write(self.folder / "top.json", top, self.folder / netlist)
             except FloorplanError as error:
                 raise ToolError(str(error)) from error
-            self.progress("floorplan", f"{placed} blocks")
-        if self.board.family is Family.ECP5:
-            arguments = (
-                platform._nextpnr_device_options[platform.device],
-                *("--package", platform._nextpnr_package_options[platform.package].upper()),
-                *(
-                    "--speed",
-                    platform.speed,
-                    "--json",
-                    netlist,
-                    "--lpf",
-                    "top.lpf",
-                    "--textcfg",
-                    "top.config",
-                ),
-                *_ECP5_PLACEMENT,
-                *timing,
-            )
-            tool, output, constraints = "nextpnr-ecp5", "top.config", "top.lpf"
-        else:
-            arguments = (
-                *("--up5k", "--package", platform.package.lower(), "--json", "top.json", "--pcf", "top.pcf"),
-                *("--asc", "top.asc", "--freq", f"{self.board.clock_hz / 1e6:g}", *timing),
-            )
-            tool, output, constraints = "nextpnr-ice40", "top.asc", "top.pcf"
-        inputs = f"{self.project.files[constraints]}{plan}"
-        self._step(tool, "place-and-route", inputs, (output, "timing.json"), arguments)
-        return with_timing(usage, (self.folder / "timing.json").read_text())
+            self.progress("floorplan", f"{blocks} blocks")
+        common = (
+            platform._nextpnr_device_options[platform.device],
+            *("--package", platform._nextpnr_package_options[platform.package].upper()),
+            *("--speed", platform.speed, "--lpf", "top.lpf", "--timing-allow-fail"),
+        )
+        constraints = self.project.files["top.lpf"]
+        place = ("--json", netlist, "--placer", "static", "--no-route", "--write", "placed.json", *_SEED)
+        self._step("nextpnr-ecp5", "place", f"{constraints}{plan}", ("placed.json",), (*common, *place))
+        prepare_routing(self.folder / "placed.json", top, self.folder / "route.json")
+        files = ("--json", "route.json", "--textcfg", "top.config", "--report", "timing.json")
+        route = ("--no-pack", "--no-place", *files)
+        outputs = ("top.config", "timing.json")
+        self._step("nextpnr-ecp5", "route", json.dumps(SETTINGS), outputs, (*common, *route))
 
     def pack(self) -> pathlib.Path:
         """The bitstream."""
