@@ -86,13 +86,14 @@ def _multipliers(row: int) -> tuple[str, ...]:
 def small_on_85k() -> Floorplan:
     """Configuration `small` on an LFE5U-85F or LFE5UM5G-85F: 52 block RAMs in each of rows 22, 46, 70 and 82, 52
     multipliers in each of rows 10, 34 and 58. ARRAY and its memories lie left, VECTOR's lanes right, external memory
-    above. The cells of a column of the array, 32-bit sums passing from one to the next, lie together.
+    above. The cells of a column of the array, 32-bit sums passing from one to the next, lie together; around row 58
+    ARRAY's walker and fetch need the wires.
     """
     machine = "board.accelerator."
     m10, m34, m58 = (_multipliers(row) for row in (10, 34, 58))
     r22, r46, r70, r82 = (_rams(row) for row in (22, 46, 70, 82))
     right = 28  # of 52: beyond the gap
-    columns = [m34[2:10], m34[10:18], m34[18:26], m58[2:10], m58[10:18], m58[18:26], m10[6:14], m10[14:22]]
+    columns = [m34[2:10], m34[10:18], m34[18:26], m58[18:26], m10[:8], m10[8:16], m10[16:24], m10[24:32]]
     lanes = [
         row[right + 8 * i :][:8]
         for row, places in ((m58, (0, 1, 2)), (m34, (0, 1, 2)), (m10, (1, 2)))

@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import json
 import pathlib
 import shutil
 from collections.abc import Callable
@@ -129,7 +128,7 @@ class _Flow:
         return with_timing(usage, (self.folder / "timing.json").read_text())
 
     def _place_and_route_ecp5(self) -> None:
-        """Placed for the clock rate, with the placer that makes the least wire; then routed, see routing.py."""
+        """Placed with the placer that makes the least wire, then routed, see routing.py."""
         platform, top, plan = self.board.make_platform(), self.project.top, self.board.floorplan
         netlist = "top.json"
         if plan:
@@ -147,11 +146,12 @@ class _Flow:
         constraints = self.project.files["top.lpf"]
         place = ("--json", netlist, "--placer", "static", "--no-route", "--write", "placed.json", *_SEED)
         self._step("nextpnr-ecp5", "place", f"{constraints}{plan}", ("placed.json",), (*common, *place))
-        prepare_routing(self.folder / "placed.json", top, self.folder / "route.json")
+        placed, routed = self.folder / "placed.json", self.folder / "route.json"
+        prepare_routing(placed, top, self.board.clock_hz, routed)
         files = ("--json", "route.json", "--textcfg", "top.config", "--report", "timing.json")
         route = ("--no-pack", "--no-place", *files)
         outputs = ("top.config", "timing.json")
-        self._step("nextpnr-ecp5", "route", json.dumps(SETTINGS), outputs, (*common, *route))
+        self._step("nextpnr-ecp5", "route", f"{SETTINGS} {self.board.clock_hz}", outputs, (*common, *route))
 
     def pack(self) -> pathlib.Path:
         """The bitstream."""

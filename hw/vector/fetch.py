@@ -1,6 +1,6 @@
 """Reads parameters, tables and the byte of a VECTOR_TEST out of the activation memory."""
 
-from amaranth.hdl import C, Module, Mux, Signal
+from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -95,16 +95,23 @@ class Fetch(wiring.Component):
             m.d.sync += delayed.eq(arriving)
             arriving = delayed
         m.d.comb += self.word.eq(arriving)
-        late = C(0, 1)
+        lingering = []
         for (wanted, output, _), now in zip(kinds, taken, strict=True):
             for stage in range(VECTOR_READ_LATENCY):
+                if wanted is offsets or wanted is test:
+                    lingering.append(now)
                 delayed = Signal(name=f"{now.name}_{stage}")
                 m.d.sync += delayed.eq(now)
                 now = delayed
-                if wanted is offsets or wanted is test:
-                    late = late | delayed
             m.d.comb += output.eq(now)
-        m.d.comb += self.busy.eq(left | late)
+        # `busy` is left | late, from a register: all commands wait for it.
+        starts = self.start_table | self.start_offsets | self.start_test
+        begins = starts | (self.start_params & (self.bias | self.scale))
+        begun = starts | self.start_params
+        stays = Cat(
+            wanted & ~(now & (word == last)) for (wanted, _, last), now in zip(kinds, taken, strict=True)
+        ).any()
+        m.d.sync += self.busy.eq(begins | (~begun & stays) | Cat(lingering).any())
         return m
 
 
