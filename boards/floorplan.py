@@ -6,8 +6,6 @@ here, the placer puts the logic around them, in half the time.
 """
 
 import dataclasses
-import json
-import pathlib
 import re
 from collections.abc import Iterable
 
@@ -38,12 +36,12 @@ class Floorplan:
         if twice:
             raise ValueError(f"sites may be given out once, not twice: {', '.join(twice)}")
 
-    def write(self, netlist: pathlib.Path, top: str, output: pathlib.Path) -> int:
-        """Copy Yosys' JSON with the attribute BEL at each cell that a rule places; how many these are.
+    def place(self, design: dict, top: str) -> int:
+        """Give each cell of module `top` of a design, Yosys' JSON, that a rule places the attribute BEL; how many
+        these are.
 
         FloorplanError where a rule finds no cell: the design's names have changed.
         """
-        design = json.loads(netlist.read_text())
         cells = design["modules"][top]["cells"]
         placed = 0
         for rule in self.rules:
@@ -59,7 +57,6 @@ class Floorplan:
             for name, site in zip(sorted(names, key=_by_number), rule.sites, strict=False):
                 cells[name]["attributes"]["BEL"] = site
                 placed += 1
-        output.write_text(json.dumps(design))
         return placed
 
 

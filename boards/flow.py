@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import json
 import pathlib
 import shutil
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from .board import Board, Family
 from .floorplan import FloorplanError
 from .project import Project, make_project, write_project
 from .report import Usage, parse_stat, usage_of_cells, with_timing
-from .routing import SETTINGS, prepare_routing
+from .routing import SETTINGS, set_router
 from .tools import ToolError, check_tools, run_tool, tool_version
 
 Progress = Callable[[str, str], None]
@@ -23,6 +24,8 @@ _SYNTHESIS = {
     Family.ULTRASCALE: "synth_xilinx -family xcup",
 }
 _SEED = ("--seed", "1")
+_ECP5_PLACEMENT = ("--placer", "static", "--router", "router2")
+"""The static placer makes a tenth less of wire of a ULX3S than the other, and router1 does not end."""
 _TIMING = ("--report", "timing.json", "--timing-allow-fail")
 
 
@@ -128,30 +131,24 @@ class _Flow:
         return with_timing(usage, (self.folder / "timing.json").read_text())
 
     def _place_and_route_ecp5(self) -> None:
-        """Placed with the placer that makes the least wire, then routed, see routing.py."""
         platform, top, plan = self.board.make_platform(), self.project.top, self.board.floorplan
-        netlist = "top.json"
+        design = json.loads((self.folder / "top.json").read_text())
         if plan:
-            netlist = "floorplan.json"
             try:
-                blocks = plan.write(self.folder / "top.json", top, self.folder / netlist)
+                blocks = plan.place(design, top)
             except FloorplanError as error:
                 raise ToolError(str(error)) from error
             self.progress("floorplan", f"{blocks} blocks")
-        common = (
+        set_router(design, top)
+        (self.folder / "netlist.json").write_text(json.dumps(design))
+        arguments = (
             platform._nextpnr_device_options[platform.device],
             *("--package", platform._nextpnr_package_options[platform.package].upper()),
-            *("--speed", platform.speed, "--lpf", "top.lpf", "--timing-allow-fail"),
+            *("--speed", platform.speed, "--json", "netlist.json", "--lpf", "top.lpf"),
+            *("--textcfg", "top.config", *_ECP5_PLACEMENT, *_TIMING, *_SEED),
         )
-        constraints = self.project.files["top.lpf"]
-        place = ("--json", netlist, "--placer", "static", "--no-route", "--write", "placed.json", *_SEED)
-        self._step("nextpnr-ecp5", "place", f"{constraints}{plan}", ("placed.json",), (*common, *place))
-        placed, routed = self.folder / "placed.json", self.folder / "route.json"
-        prepare_routing(placed, top, self.board.clock_hz, routed)
-        files = ("--json", "route.json", "--textcfg", "top.config", "--report", "timing.json")
-        route = ("--no-pack", "--no-place", *files)
-        outputs = ("top.config", "timing.json")
-        self._step("nextpnr-ecp5", "route", f"{SETTINGS} {self.board.clock_hz}", outputs, (*common, *route))
+        inputs = f"{self.project.files['top.lpf']}{plan}{SETTINGS}"
+        self._step("nextpnr-ecp5", "place-and-route", inputs, ("top.config", "timing.json"), arguments)
 
     def pack(self) -> pathlib.Path:
         """The bitstream."""

@@ -1,32 +1,22 @@
-"""How nextpnr routes a placed ECP5 design.
+"""How nextpnr routes an ECP5 design.
 
-Its router reads settings that have no option from the design's file; their defaults do not end on a full device.
+Its router reads these settings from the design's file, there are no options for them; their defaults do not end on a
+full device. A connection may be routed within a margin of tiles around it. A wire that others use too costs more: at
+first, in each round, and for each round in which it was so before.
 """
 
-import json
-import pathlib
-
 SETTINGS = {
-    "router": "router2",
-    # Tiles around a connection in which it may be routed.
     "router2/bbMargin/x": "5",
     "router2/bbMargin/y": "5",
-    # The price of a wire that others use too: at first, more in each round, and more for each round it was so before.
     "router2/initCurrCongWeight": "2.0",
     "router2/currCongWeightMult": "0.7",
     "router2/histCongWeight": "0.7",
 }
 
 
-def prepare_routing(placed: pathlib.Path, top: str, clock_hz: float, output: pathlib.Path) -> None:
-    """Copy nextpnr's JSON of a placed design with the router's settings.
-
-    `clock_hz`: the machine's clock. Behind a PLL nextpnr knows it only while it packs; and against its default of
-    12 MHz every connection is critical, and critical ones pay a twentieth for wires that others use too.
-    """
-    design = json.loads(placed.read_text())
-    design["modules"][top]["settings"].update(SETTINGS, target_freq=f"{clock_hz:f}")
-    output.write_text(json.dumps(design))
+def set_router(design: dict, top: str) -> None:
+    """Give module `top` of a design, Yosys' JSON, the router's settings."""
+    design["modules"][top].setdefault("settings", {}).update(SETTINGS)
 
 
-__all__ = ["SETTINGS", "prepare_routing"]
+__all__ = ["SETTINGS", "set_router"]

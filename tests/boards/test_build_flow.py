@@ -31,8 +31,7 @@ CONSTRAINTS = {
 def test_a_counter_becomes_a_bitstream_once(name, tmp_path):
     file, text = CONSTRAINTS[name]
     board = dataclasses.replace(BOARDS[name], floorplan=None)
-    nextpnr = ["place", "route"] if board.family is Family.ECP5 else ["place-and-route"]
-    steps = ["synthesis", *nextpnr, "pack"]
+    steps = ["synthesis", "place-and-route", "pack"]
     project = Project(board, "top", {"top": COUNTER}, {file: text})
     told: list[tuple[str, str]] = []
     first = tmp_path / "first"

@@ -1,7 +1,6 @@
 """Blocks go where a floorplan says, and nextpnr takes its names for these places."""
 
 import dataclasses
-import json
 
 import pytest
 
@@ -34,7 +33,7 @@ CONSTRAINTS = (
 )
 
 
-def test_names_are_placed_in_the_order_of_their_numbers(tmp_path):
+def test_names_are_placed_in_the_order_of_their_numbers():
     cells = {
         name: {"type": kind, "attributes": {}}
         for name, kind in {
@@ -45,11 +44,9 @@ def test_names_are_placed_in_the_order_of_their_numbers(tmp_path):
             "b.words.0.0": RAM,
         }.items()
     }
-    (tmp_path / "in.json").write_text(json.dumps({"modules": {"top": {"cells": cells}}}))
     plan = Floorplan((Rule(RAM, "a.", ("X1/Y1/EBR0", "X2/Y1/EBR1")),))
-    assert plan.write(tmp_path / "in.json", "top", tmp_path / "out.json") == 2
-    written = json.loads((tmp_path / "out.json").read_text())["modules"]["top"]["cells"]
-    assert {name: cell["attributes"].get("BEL") for name, cell in written.items()} == {
+    assert plan.place({"modules": {"top": {"cells": cells}}}, "top") == 2
+    assert {name: cell["attributes"].get("BEL") for name, cell in cells.items()} == {
         "a.words.0.10": "X2/Y1/EBR1",
         "a.words.0.9": "X1/Y1/EBR0",
         "a.words.1.0": None,
@@ -58,13 +55,12 @@ def test_names_are_placed_in_the_order_of_their_numbers(tmp_path):
     }
 
 
-def test_errors(tmp_path):
-    (tmp_path / "in.json").write_text(json.dumps({"modules": {"top": {"cells": {}}}}))
+def test_errors():
     plan = Floorplan((Rule(RAM, "am.", ("X1/Y1/EBR0",)),))
     with pytest.raises(
         FloorplanError, match=r"^the floorplan places DP16KD cells of am\., but there is none$"
     ):
-        plan.write(tmp_path / "in.json", "top", tmp_path / "out.json")
+        plan.place({"modules": {"top": {"cells": {}}}}, "top")
     with pytest.raises(ValueError, match=r"^sites may be given out once, not twice: X1/Y1/EBR0$"):
         Floorplan((Rule(RAM, "am.", ("X1/Y1/EBR0",)), Rule(RAM, "wm.", ("X1/Y1/EBR0",))))
 
