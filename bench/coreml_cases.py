@@ -21,7 +21,7 @@ from unittest import mock
 import numpy as np
 
 from tosaic.compiler.importers.coreml import import_coreml
-from tosaic.compiler.ir.errors import Error, UnsupportedError
+from tosaic.errors import Error, UnsupportedError
 from tosaic.sim.golden import evaluate
 
 _MODULE = "coremltools.test.neural_network.test_numpy_nn_layers"

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 from tosaic.compiler.ir import Graph, validate
-from tosaic.compiler.ir.errors import InputError, UnsupportedError
+from tosaic.errors import InputError, UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Condition, Instruction, Opcode, encode, make
 

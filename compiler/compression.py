@@ -5,7 +5,7 @@ import hashlib
 
 import numpy as np
 
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import FIELDS, INSTRUCTION_BYTES, Opcode
 from tosaic.hw.nnr_streams import interleave, stream_levels

@@ -1,7 +1,7 @@
 """Everything after the quantizer sees integers only."""
 
 from tosaic.compiler.ir import Graph
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 
 
 def require_integers(graph: Graph) -> None:

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 
 
 class OutOfMemory(UnsupportedError):

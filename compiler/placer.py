@@ -5,7 +5,7 @@ import itertools
 import math
 
 from tosaic.compiler.ir import Graph, Tensor
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
 
 from .kernels.emitter import DATA_REGION, Emitter

@@ -9,7 +9,7 @@ import zlib
 import numpy as np
 
 from tosaic.compiler.ir import DType
-from tosaic.compiler.ir.errors import InputError, ModelError
+from tosaic.errors import InputError, ModelError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import ISA_HASH
 

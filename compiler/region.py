@@ -5,7 +5,7 @@ import functools
 from collections.abc import Callable
 
 from tosaic.compiler.ir import Graph, Operator
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import FieldRangeError
 

@@ -3,7 +3,7 @@
 import dataclasses
 
 from tosaic.compiler.ir import Graph, Operator, validate
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, Unit, decode
 

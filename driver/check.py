@@ -3,7 +3,7 @@
 import numpy as np
 
 from tosaic.compiler.ir import Graph
-from tosaic.compiler.ir.errors import MismatchError
+from tosaic.errors import MismatchError
 
 
 def first_difference(name: str, got: np.ndarray, wanted: np.ndarray) -> str | None:

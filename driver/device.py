@@ -4,8 +4,8 @@ import time
 
 import numpy as np
 
-from tosaic.compiler.ir.errors import DeviceError, UnsupportedError
 from tosaic.compiler.program import Program
+from tosaic.errors import DeviceError, UnsupportedError
 from tosaic.hw.config import CONFIGS, Config
 from tosaic.hw.csr_map import ID_VALUE, REGISTER, VERSION_VALUE
 from tosaic.hw.isa import ISA_HASH

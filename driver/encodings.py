@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tosaic.compiler.ir import DType
-from tosaic.compiler.ir.errors import InputError
 from tosaic.compiler.quantizer import Encoding
+from tosaic.errors import InputError
 
 Encodings = dict[str, Encoding]
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from tosaic.compiler.importers import import_model, is_imported, survey_model
 from tosaic.compiler.importers.survey import SourceOperator
 from tosaic.compiler.ir import Graph, read_tosa
-from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
 from tosaic.compiler.program import Program
 from tosaic.driver.encodings import Encodings, encodings_of
 from tosaic.driver.quantize.encoded_models import import_encoded
+from tosaic.errors import InputError, ModelError, UnsupportedError
 
 _LATER = {
     ".tflite": "TFLite models",

@@ -8,7 +8,7 @@ import socket
 import struct
 import threading
 
-from tosaic.compiler.ir.errors import DeviceError
+from tosaic.errors import DeviceError
 
 from .transports import Transport
 from .transports.wire import (

@@ -10,9 +10,9 @@ import numpy as np
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, Graph, Tensor, validate
-from tosaic.compiler.ir.errors import InputError
 from tosaic.compiler.program import Port, Program
 from tosaic.compiler.quantizer import Encoding
+from tosaic.errors import InputError
 from tosaic.hw.config import Config, get_config
 from tosaic.hw.csr_map import MARKS
 from tosaic.sim.result import RunResult, Slice

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tosaic.compiler.ir.errors import DeviceError, InputError
 from tosaic.compiler.program import Program
+from tosaic.errors import DeviceError, InputError
 from tosaic.sim.result import RunResult
 
 from .transports.uri import EXAMPLES, check_uri

@@ -1,6 +1,6 @@
 """What the codec raises and warns about."""
 
-from tosaic.compiler.ir.errors import Error
+from tosaic.errors import Error
 
 
 class NnrError(Error):

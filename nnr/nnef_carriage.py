@@ -18,7 +18,7 @@ from tosaic.compiler.importers.nnef.tensor_file import (
     read_tensor,
     write_tensor,
 )
-from tosaic.compiler.ir.errors import ModelError
+from tosaic.errors import ModelError
 from tosaic.nnr.bitstream import Bitstream, CodedTensor, read_bitstream
 from tosaic.nnr.encoder import Settings, encode_model, encode_unit, settings_in_network
 from tosaic.nnr.errors import NnrError, NnrWarning

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from tosaic.compiler.ir.errors import DeviceError
+from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import COUNTERS, REGISTER, REGISTERS, Register
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tosaic.compiler.ir.errors import DeviceError
+from tosaic.errors import DeviceError
 from tosaic.hw.csr_map import REGISTER
 from tosaic.hw.isa import INSTRUCTION_BYTES, Error, IllegalInstruction, Unit, decode
 from tosaic.hw.nnr_streams import DecodeError

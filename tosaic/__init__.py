@@ -6,7 +6,11 @@ outputs = session.run({"input": x})
 
 from importlib.metadata import version
 
-from tosaic.compiler.ir.errors import (
+from tosaic.driver.device import Device
+from tosaic.driver.encodings import dequantize, quantize
+from tosaic.driver.session import NodeArg, Session, run
+from tosaic.driver.transports import register_scheme
+from tosaic.errors import (
     DeviceError,
     Error,
     InputError,
@@ -14,10 +18,6 @@ from tosaic.compiler.ir.errors import (
     ModelError,
     UnsupportedError,
 )
-from tosaic.driver.device import Device
-from tosaic.driver.encodings import dequantize, quantize
-from tosaic.driver.session import NodeArg, Session, run
-from tosaic.driver.transports import register_scheme
 from tosaic.nnr.errors import NnrError
 from tosaic.virtual import open_virtual
 

@@ -26,8 +26,8 @@ def cosim() -> Cosim:
         **options: Any,
     ) -> dict[str, np.ndarray]:
         # Imported here: the plugin is loaded by every pytest run in the environment.
-        from tosaic.compiler.ir.errors import MismatchError
         from tosaic.driver.session import Session
+        from tosaic.errors import MismatchError
 
         session = Session(model, target, config, keep_layers=layers, **options)
         try:

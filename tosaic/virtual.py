@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from tosaic.boards.board import Board, Implementation
 from tosaic.boards.catalogue import BOARDS
-from tosaic.compiler.ir.errors import InputError
 from tosaic.driver.transports import BridgeTransport, Transport
+from tosaic.errors import InputError
 from tosaic.hw.config import get_config
 from tosaic.hw.micro.packages import PackageMissing, package_versions
 from tosaic.sim.board import BoardRtl, BoardSimulator, VirtualLine

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from tosaic.compiler.importers.survey import SourceOperator, Survey
 from tosaic.compiler.ir import Graph
-from tosaic.compiler.ir.errors import InputError, UnsupportedError
+from tosaic.errors import InputError, UnsupportedError
 
 Shapes = Mapping[str, int | Sequence[int]]
 

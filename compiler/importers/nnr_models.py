@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tosaic.compiler.importers.survey import Survey
 from tosaic.compiler.ir import Graph
-from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
+from tosaic.errors import InputError, ModelError, UnsupportedError
 from tosaic.nnr.bitstream import Bitstream, read_bitstream
 from tosaic.nnr.errors import NnrError
 from tosaic.nnr.units import StorageFormat

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tosaic.compiler.ir import OPERATORS, Operator
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 
 _MOVES = ("data layout", "data node", "type conversion", "scatter/gather")
 

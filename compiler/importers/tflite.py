@@ -19,7 +19,7 @@ from flatbuffers.table import Table
 from tosaic.compiler.importers.lowering.allowance import Allowance
 from tosaic.compiler.importers.survey import Survey
 from tosaic.compiler.ir import Graph, read_tosa
-from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
+from tosaic.errors import InputError, ModelError, UnsupportedError
 
 _TIME_LIMIT_SECONDS = 600
 _TOOL_FREE_BYTES, _TOOL_FACTOR = 3 << 30, 32

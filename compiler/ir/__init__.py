@@ -1,14 +1,6 @@
 """The compiler's IR: TOSA graphs, the operator table, validation and `.tosa` files."""
 
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.errors import (
-    DeviceError,
-    Error,
-    InputError,
-    MismatchError,
-    ModelError,
-    UnsupportedError,
-)
 from tosaic.compiler.ir.float_formats import is_representable, nearest
 from tosaic.compiler.ir.graph import Graph, Operator, State, Tensor
 from tosaic.compiler.ir.graph_builder import GraphBuilder
@@ -19,17 +11,11 @@ from tosaic.compiler.ir.validate import validate
 __all__ = [
     "OPERATORS",
     "DType",
-    "DeviceError",
-    "Error",
     "Graph",
     "GraphBuilder",
-    "InputError",
-    "MismatchError",
-    "ModelError",
     "Operator",
     "State",
     "Tensor",
-    "UnsupportedError",
     "is_representable",
     "nearest",
     "read_tosa",

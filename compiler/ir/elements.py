@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.errors import ModelError
+from tosaic.errors import ModelError
 
 _ALIGNMENT_BYTES = 8
 _NUMPY_MAX_RANK = 32

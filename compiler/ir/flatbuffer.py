@@ -9,7 +9,7 @@ import struct
 
 import numpy as np
 
-from tosaic.compiler.ir.errors import ModelError
+from tosaic.errors import ModelError
 
 _OFFSET = struct.Struct("<I")
 _SIGNED_OFFSET = struct.Struct("<i")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.errors import ModelError, UnsupportedError
+from tosaic.errors import ModelError, UnsupportedError
 
 
 @dataclass

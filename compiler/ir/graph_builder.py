@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.errors import ModelError
 from tosaic.compiler.ir.float_formats import nearest
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor
 from tosaic.compiler.ir.operators import OPERATORS, Node
 from tosaic.compiler.ir.validate import validate
+from tosaic.errors import ModelError
 
 
 class GraphBuilder:

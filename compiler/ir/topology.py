@@ -2,8 +2,8 @@
 
 import heapq
 
-from tosaic.compiler.ir.errors import ModelError
 from tosaic.compiler.ir.graph import Graph, Operator
+from tosaic.errors import ModelError
 
 
 def check_names(graph: Graph) -> dict[str, int]:

@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 from tosaic.compiler.ir import schema_0_30, schema_1_0
-from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 from tosaic.compiler.ir.file_builder import IDENTIFIER
 from tosaic.compiler.ir.flatbuffer import Reader, Table
 from tosaic.compiler.ir.graph import Graph
+from tosaic.errors import ModelError, UnsupportedError
 
 _GRAPH_VERSION = 0
 _UNSET = -1

@@ -4,11 +4,11 @@ import math
 from typing import Any
 
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor
 from tosaic.compiler.ir.operators import OPERATORS, Attribute, Mode, Node, Operand, OperatorSpec, rule_of
 from tosaic.compiler.ir.operators.spec import MAX_RANK, REQUIRED
 from tosaic.compiler.ir.topology import check_names
+from tosaic.errors import ModelError, UnsupportedError
 
 MAX_ELEMENTS = 1 << 31
 """Largest tensor at TOSA 1.0's level 8K."""

@@ -8,12 +8,12 @@ from collections.abc import Callable
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator, Tensor
-from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.compiler.lower.expression import Load
 from tosaic.compiler.lower.layers import Layer
 from tosaic.compiler.lower.translate import ELEMENT
 from tosaic.compiler.memory import OutOfMemory
 from tosaic.compiler.schedule.tracker import Space, Span
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import STORE_STREAM, Element, Instruction, Opcode, make
 

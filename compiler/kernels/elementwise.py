@@ -3,7 +3,6 @@
 import math
 
 from tosaic.compiler.ir import Graph
-from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.compiler.lower.expression import Immediate, Node
 from tosaic.compiler.lower.layers import Layer
 from tosaic.compiler.lower.microprogram import MicroProgram, assemble
@@ -11,6 +10,7 @@ from tosaic.compiler.lower.moves import blocks
 from tosaic.compiler.lower.reductions import REDUCTIONS
 from tosaic.compiler.lower.translate import ELEMENT
 from tosaic.compiler.schedule.tracker import Space, Span
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import STORE_STREAM, Element, Op
 

@@ -7,10 +7,10 @@ group is a loop nest of its own; an average divides by that part's size.
 import dataclasses
 
 from tosaic.compiler.ir import Graph
-from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.compiler.lower.layers import Layer
 from tosaic.compiler.lower.reductions import reciprocal_scale
 from tosaic.compiler.lower.translate import ELEMENT
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
 
 from .elementwise import emit_piece

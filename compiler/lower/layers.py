@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 from tosaic.compiler.ir import DType, Graph, Operator
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Op
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Instruction, Op, Opcode, Source, make
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tosaic.compiler.ir import DType, Graph, Operator
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 from tosaic.hw.isa import Op
 
 from .expression import Immediate, Iteration, Node, Reduced, Value

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 from tosaic.hw.isa import Element, Op
 
 from .expression import ArrayResult, Immediate, Load, Node, Value, clamped

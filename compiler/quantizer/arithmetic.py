@@ -5,9 +5,10 @@ import math
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Operator, UnsupportedError
+from tosaic.compiler.ir import DType, Operator
 from tosaic.compiler.quantizer.emission import HEADROOM_BITS, PLAIN, Emission, natural
 from tosaic.compiler.quantizer.encoding import Encoding, Integers
+from tosaic.errors import UnsupportedError
 
 _PRODUCT_BITS = 30
 _ROOM, _TIGHT = 1.25, 2.0

@@ -7,11 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from tosaic.compiler.importers.lowering import Lowering
-from tosaic.compiler.ir import DType, Operator, UnsupportedError
+from tosaic.compiler.ir import DType, Operator
 from tosaic.compiler.quantizer.encoding import Encoding, Integers, multiplier_and_shift
 from tosaic.compiler.quantizer.functions import is_real
 from tosaic.compiler.quantizer.plan import MOVES, Plan
 from tosaic.compiler.quantizer.tables import int8_table
+from tosaic.errors import UnsupportedError
 
 HEADROOM_BITS = 27
 """int32 tensors between layers are at most 2^27 for any input, so that sums of several fit."""

@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Operator, UnsupportedError
+from tosaic.compiler.ir import DType, Operator
 from tosaic.compiler.quantizer.canonical import channels_of
 from tosaic.compiler.quantizer.emission import Emission, natural
 from tosaic.compiler.quantizer.encoding import Integers, symmetric
 from tosaic.compiler.quantizer.functions import is_real
 from tosaic.compiler.quantizer.weight_grids import WeightGrid
+from tosaic.errors import UnsupportedError
 
 _LARGEST_BIAS = {DType.INT32: 2.0**30, DType.INT48: 2.0**45}
 _LARGEST_SUM = {DType.INT32: 2.0**31, DType.INT48: 2.0**47}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph, Operator, Tensor, UnsupportedError, validate
+from tosaic.compiler.ir import Graph, Operator, Tensor, validate
 from tosaic.compiler.ir.topology import sort_operators
 from tosaic.compiler.quantizer import arithmetic, curves, images, moves, products  # noqa: F401  (register lowerings)
 from tosaic.compiler.quantizer.canonical import remove_dead
@@ -12,6 +12,7 @@ from tosaic.compiler.quantizer.emission import Emission
 from tosaic.compiler.quantizer.encoding import Encoding
 from tosaic.compiler.quantizer.functions import data_operands, is_real
 from tosaic.compiler.quantizer.plan import MOVES, Plan
+from tosaic.errors import UnsupportedError
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from importlib import metadata
 
 import numpy as np
 
-from tosaic.compiler.ir.errors import InputError
 from tosaic.driver.session import Progress
+from tosaic.errors import InputError
 
 from .case import Case
 from .compare import as_numbers

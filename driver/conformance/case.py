@@ -5,7 +5,7 @@ import json
 import pathlib
 from typing import Any
 
-from tosaic.compiler.ir.errors import InputError
+from tosaic.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)

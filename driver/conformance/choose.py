@@ -2,7 +2,7 @@
 
 import random
 
-from tosaic.compiler.ir.errors import InputError
+from tosaic.errors import InputError
 
 from .case import Case
 

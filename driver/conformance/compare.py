@@ -7,7 +7,7 @@ import pathlib
 
 import numpy as np
 
-from tosaic.compiler.ir.errors import InputError
+from tosaic.errors import InputError
 
 from .case import Case
 from .float_compliance import deviation

@@ -4,8 +4,8 @@ import time
 
 import numpy as np
 
-from tosaic.compiler.ir.errors import Error, ModelError, UnsupportedError
 from tosaic.driver.session import Session
+from tosaic.errors import Error, ModelError, UnsupportedError
 
 from .case import Case
 from .compare import difference

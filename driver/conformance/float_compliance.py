@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.ir import DType
-from tosaic.compiler.ir.errors import InputError
+from tosaic.errors import InputError
 
 from .case import Case
 from .float_files import as_bits

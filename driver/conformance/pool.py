@@ -6,8 +6,8 @@ import multiprocessing.connection
 import time
 from collections.abc import Iterator
 
-from tosaic.compiler.ir.errors import DeviceError
 from tosaic.driver.session import Progress
+from tosaic.errors import DeviceError
 
 from .case import Case
 from .execute import run_case

@@ -14,8 +14,8 @@ import tarfile
 import tempfile
 from typing import Any
 
-from tosaic.compiler.ir.errors import DeviceError, InputError
 from tosaic.driver.session import Progress
+from tosaic.errors import DeviceError, InputError
 
 from .case import Case
 from .pool import run_cases

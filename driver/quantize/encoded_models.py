@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.importers.lowering.encoding_marker import marked
-from tosaic.compiler.ir import DType, Graph, UnsupportedError
+from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.quantizer import Encoding, Plan, Quantized, canonical, rewrite
 from tosaic.compiler.quantizer.canonical import MACS, channels_of, remove_dead
 from tosaic.compiler.quantizer.plan import REORDERING
 from tosaic.compiler.quantizer.weight_grids import weight_grid
+from tosaic.errors import UnsupportedError
 
 from .quantization import calibrate, evaluate_constant
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator, validate
-from tosaic.compiler.ir.errors import InputError
 from tosaic.compiler.quantizer import (
     METHODS,
     Plan,
@@ -19,6 +18,7 @@ from tosaic.compiler.quantizer import (
     take_grids,
     wanted_channels,
 )
+from tosaic.errors import InputError
 from tosaic.sim.golden import evaluate, evaluate_operator
 
 from .samples import Samples, split_samples

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from tosaic.compiler.ir import Graph
-from tosaic.compiler.ir.errors import InputError
+from tosaic.errors import InputError
 
 Samples = list[dict[str, np.ndarray]]
 

@@ -3,7 +3,7 @@
 import abc
 import time
 
-from tosaic.compiler.ir.errors import DeviceError
+from tosaic.errors import DeviceError
 from tosaic.hw.bridge.protocol import Identity
 
 POLL_SECONDS = (0.0005, 0.05)

@@ -4,7 +4,7 @@ import secrets
 import struct
 from collections.abc import Iterator
 
-from tosaic.compiler.ir.errors import DeviceError
+from tosaic.errors import DeviceError
 from tosaic.hw.bridge.frames import FrameDecoder, encode_request
 from tosaic.hw.bridge.protocol import IDENTITY_BYTES, Identity, Operation, Status
 

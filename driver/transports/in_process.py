@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tosaic.compiler.ir.errors import DeviceError
+from tosaic.errors import DeviceError
 from tosaic.hw.bridge.protocol import Identity
 from tosaic.hw.config import Config
 from tosaic.sim.rtl.build import simulator_library

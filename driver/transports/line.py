@@ -3,7 +3,7 @@
 import time
 from typing import Any, Protocol
 
-from tosaic.compiler.ir.errors import DeviceError, UnsupportedError
+from tosaic.errors import DeviceError, UnsupportedError
 
 from .base import Unreachable
 

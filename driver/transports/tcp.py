@@ -3,7 +3,7 @@
 import socket
 import struct
 
-from tosaic.compiler.ir.errors import DeviceError
+from tosaic.errors import DeviceError
 from tosaic.hw.bridge.protocol import IDENTITY_BYTES, Identity
 
 from .base import Transport, Unreachable

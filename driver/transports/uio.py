@@ -7,7 +7,7 @@ import pathlib
 import select
 import struct
 
-from tosaic.compiler.ir.errors import DeviceError
+from tosaic.errors import DeviceError
 from tosaic.hw.bridge.protocol import Identity
 
 from .base import Transport

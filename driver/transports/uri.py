@@ -4,7 +4,7 @@ import os
 import urllib.parse
 from collections.abc import Callable, Mapping
 
-from tosaic.compiler.ir.errors import InputError
+from tosaic.errors import InputError
 from tosaic.hw.config import get_config
 
 from .base import Transport

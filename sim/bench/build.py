@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
-from tosaic.compiler.ir.errors import Error, UnsupportedError
+from tosaic.errors import Error, UnsupportedError
 from tosaic.hw.config import Config
 
 from ..rtl.cache import cached, progress

@@ -6,7 +6,7 @@ import tempfile
 
 import numpy as np
 
-from tosaic.compiler.ir.errors import DeviceError, InputError
+from tosaic.errors import DeviceError, InputError
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import COUNTERS, REGISTER
 

@@ -9,7 +9,7 @@ import re
 import tempfile
 import xml.etree.ElementTree as ElementTree
 
-from tosaic.compiler.ir.errors import DeviceError
+from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
 
 from .build import TOP, bench_executable, require_cocotb

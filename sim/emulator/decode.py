@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tosaic.compiler.ir.errors import Error as TosaicError
+from tosaic.errors import Error as TosaicError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Error, Instruction, Opcode
 from tosaic.hw.nnr_streams import UNARY_MAX, block_words, separate, stream_levels

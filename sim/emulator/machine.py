@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tosaic.compiler.ir.errors import DeviceError
+from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import (
     INSTRUCTION_BYTES,

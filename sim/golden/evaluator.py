@@ -5,15 +5,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tosaic.compiler.ir import (
-    Graph,
-    InputError,
-    ModelError,
-    Operator,
-    Tensor,
-    UnsupportedError,
-    is_representable,
-)
+from tosaic.compiler.ir import Graph, Operator, Tensor, is_representable
+from tosaic.errors import InputError, ModelError, UnsupportedError
 from tosaic.sim.golden.kernels import evaluate_operator
 
 OnOperator = Callable[[Operator, int, int], None]

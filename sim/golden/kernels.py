@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, ModelError, UnsupportedError, nearest
+from tosaic.compiler.ir import DType, nearest
+from tosaic.errors import ModelError, UnsupportedError
 
 KernelFunction = Callable[..., Any]
 

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 
-from tosaic.compiler.ir.errors import Error
+from tosaic.errors import Error
 from tosaic.hw.config import Config
 
 from .cache import cached, progress

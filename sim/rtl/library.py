@@ -5,7 +5,7 @@ import pathlib
 
 import numpy as np
 
-from tosaic.compiler.ir.errors import DeviceError
+from tosaic.errors import DeviceError
 
 NO_ADDRESS = (1 << 64) - 1
 INTERRUPT, TIMEOUT, PROTOCOL = 0, 1, 2

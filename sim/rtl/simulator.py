@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from tosaic.compiler.ir.errors import DeviceError
+from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
 
 from ..registers import Registers

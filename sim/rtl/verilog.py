@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Sequence
 
 import tosaic.hw
-from tosaic.compiler.ir.errors import DeviceError
+from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
 
 from .cache import cached, progress

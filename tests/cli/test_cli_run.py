@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tosaic.compiler.ir import read_tosa
-from tosaic.compiler.ir.errors import DeviceError
 from tosaic.driver import session as session_module
+from tosaic.errors import DeviceError
 from tosaic.sim.golden import evaluate
 
 ON = ("--on", "emulator")

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tosaic.compiler.ir.errors import DeviceError
+from tosaic.errors import DeviceError
 from tosaic.hw.config import get_config
 from tosaic.hw.isa import Opcode, Space
 from tosaic.sim.assembler import Assembler

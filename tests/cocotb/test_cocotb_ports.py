@@ -3,7 +3,7 @@
 import pytest
 from copy_program import CONFIG
 
-from tosaic.compiler.ir.errors import DeviceError
+from tosaic.errors import DeviceError
 from tosaic.sim.bench.simulation import simulate
 
 

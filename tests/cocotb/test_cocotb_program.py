@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from copy_program import CONFIG, LOAD_PC, PROGRAM, ROW_BYTES, ROWS, WINDOW_BYTES, copied, copy_program
 
-from tosaic.compiler.ir.errors import DeviceError, InputError, UnsupportedError
+from tosaic.errors import DeviceError, InputError, UnsupportedError
 from tosaic.sim.bench import run_in_cocotb
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.rtl.verilog import cached_verilog

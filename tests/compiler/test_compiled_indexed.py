@@ -11,7 +11,7 @@ from layer_graphs import LayerBuilder
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config import get_config
 from tosaic.hw.isa import Opcode
 from tosaic.sim.golden import evaluate

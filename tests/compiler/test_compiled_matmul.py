@@ -12,7 +12,7 @@ from runtime_graphs import attention, product
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config import get_config
 
 BASE, NANO = get_config("base"), get_config("nano")

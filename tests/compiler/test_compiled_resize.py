@@ -9,7 +9,7 @@ from indexed_graphs import assert_equal_to_golden, resize_graph
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config import get_config
 
 SMALL_MEMORY = dataclasses.replace(get_config("nano"), am_bytes=1 << 11)

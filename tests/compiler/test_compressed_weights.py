@@ -12,8 +12,8 @@ from layer_graphs import LayerBuilder
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.compression import GROUP_BYTES, WeightCoder
 from tosaic.compiler.ir import DType
-from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
 from tosaic.compiler.program import Program
+from tosaic.errors import InputError, ModelError, UnsupportedError
 from tosaic.hw.config import get_config
 from tosaic.hw.isa import Opcode
 from tosaic.nnr import decode_tensor

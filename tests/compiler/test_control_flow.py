@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
-from tosaic.compiler.ir.errors import DeviceError
 from tosaic.driver.session import Session
 from tosaic.driver.targets import make_runner
+from tosaic.errors import DeviceError
 from tosaic.hw.config import get_config
 from tosaic.hw.isa import Condition, Opcode, decode, encode, make
 from tosaic.sim.emulator import Emulator

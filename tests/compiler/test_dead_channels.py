@@ -5,10 +5,10 @@ import pytest
 from layer_graphs import LayerBuilder, feeds
 
 from tosaic.compiler.ir import DType, Graph, validate
-from tosaic.compiler.ir.errors import InputError
 from tosaic.compiler.lower.dead_channels import remove_dead_channels
 from tosaic.compiler.normalise import normalise
 from tosaic.driver.session import Session
+from tosaic.errors import InputError
 from tosaic.sim.golden import evaluate
 
 COLUMNS = 4

@@ -7,8 +7,8 @@ from layer_graphs import LayerBuilder
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
-from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.driver.session import Session
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config import get_config
 from tosaic.sim.golden import evaluate
 

@@ -7,10 +7,10 @@ import pytest
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import read_tosa
-from tosaic.compiler.ir.errors import DeviceError, InputError
 from tosaic.compiler.program import Program
 from tosaic.driver.session import Session
 from tosaic.driver.targets import make_runner, naming_weights
+from tosaic.errors import DeviceError, InputError
 from tosaic.hw.config import get_config
 from tosaic.hw.isa import Opcode
 from tosaic.sim.program import decode_program

@@ -10,9 +10,9 @@ from suite_folders import make_folder, negation
 from typer.testing import CliRunner
 
 from tosaic.cli.app import app
-from tosaic.compiler.ir.errors import InputError
 from tosaic.driver import conformance as suite
 from tosaic.driver.conformance import Verdict
+from tosaic.errors import InputError
 
 X = np.array([[1, -2, 3, 127]], np.int8)
 

@@ -11,7 +11,6 @@ import pytest
 from suite_folders import make_folder, negation
 
 from tosaic.compiler.ir import DType, Graph, GraphBuilder, Operator, Tensor
-from tosaic.compiler.ir.errors import InputError
 from tosaic.driver.conformance import (
     Verdict,
     bake,
@@ -26,6 +25,7 @@ from tosaic.driver.conformance import (
 from tosaic.driver.conformance.compare import difference
 from tosaic.driver.conformance.execute import run_case
 from tosaic.driver.conformance.pool import _receive, _Worker
+from tosaic.errors import InputError
 
 X = np.array([[1, -2, 127, -128]], np.int8)
 NEGATED = {"y": np.array([[-1, 2, -127, 127]], np.int8)}

@@ -8,8 +8,8 @@ import pytest
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import read_tosa
-from tosaic.compiler.ir.errors import DeviceError
 from tosaic.driver.targets import make_runner
+from tosaic.errors import DeviceError
 from tosaic.hw.config import get_config
 from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, decode, encode, make
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from tosaic.compiler.ir import DType, GraphBuilder, nearest, write_tosa
-from tosaic.compiler.ir.errors import InputError
 from tosaic.driver.conformance import Verdict, bake, find_cases
 from tosaic.driver.conformance.bake import MODEL, find_model
 from tosaic.driver.conformance.compare import difference
 from tosaic.driver.conformance.execute import run_case
 from tosaic.driver.conformance.float_files import as_bits, load_input
+from tosaic.errors import InputError
 
 FLOATS = [DType.FP16, DType.BF16, DType.FP32]
 

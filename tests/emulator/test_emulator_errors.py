@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tosaic.compiler.ir.errors import DeviceError
+from tosaic.errors import DeviceError
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.isa import ISA_HASH, Op, Opcode, Source
 from tosaic.sim.assembler import Assembler

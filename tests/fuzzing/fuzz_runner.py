@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tosaic.compiler.ir.errors import Error
+from tosaic.errors import Error
 
 Result = TypeVar("Result")
 FREE_BYTES, FILE_FACTOR = 256 << 20, 4

@@ -4,14 +4,8 @@ import numpy as np
 import pytest
 from control_flow_graphs import choice, countdown, graph, tensor
 
-from tosaic.compiler.ir import (
-    OPERATORS,
-    DType,
-    InputError,
-    ModelError,
-    Operator,
-    UnsupportedError,
-)
+from tosaic.compiler.ir import OPERATORS, DType, Operator
+from tosaic.errors import InputError, ModelError, UnsupportedError
 from tosaic.sim.golden import evaluate, evaluate_operator, supported_operators
 
 

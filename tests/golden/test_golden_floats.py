@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from tosaic.compiler.ir import DType, Graph, GraphBuilder, InputError, Operator, Tensor, nearest
+from tosaic.compiler.ir import DType, Graph, GraphBuilder, Operator, Tensor, nearest
+from tosaic.errors import InputError
 from tosaic.sim.golden import evaluate, evaluate_operator
 
 INF, NAN = math.inf, math.nan

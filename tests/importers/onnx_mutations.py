@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from onnx_node_cases import cases, first_data_set
 
 from tosaic.compiler.importers.onnx_models import import_onnx
-from tosaic.compiler.ir.errors import ModelError
+from tosaic.errors import ModelError
 
 _NUMBERS = (
     0,

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tosaic.compiler.importers import import_model
 from tosaic.compiler.importers.coreml.schema import messages
 from tosaic.compiler.importers.lowering.allowance import Allowance, TooLargeError
-from tosaic.compiler.ir.errors import ModelError, UnsupportedError
+from tosaic.errors import ModelError, UnsupportedError
 
 PEAK_FREE_BYTES, PEAK_FACTOR = 256 << 20, 4
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64

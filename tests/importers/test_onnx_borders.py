@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tosaic.compiler.importers.onnx_models import import_onnx
-from tosaic.compiler.ir.errors import ModelError
+from tosaic.errors import ModelError
 from tosaic.sim.golden import evaluate
 
 RANDOM = np.random.default_rng(5)

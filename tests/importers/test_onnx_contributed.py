@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tosaic import Session
 from tosaic.compiler.importers.onnx_models import import_onnx
-from tosaic.compiler.ir.errors import ModelError, UnsupportedError
+from tosaic.errors import ModelError, UnsupportedError
 
 RANDOM = np.random.default_rng(31)
 ENCODING = {

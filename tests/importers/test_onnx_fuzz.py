@@ -6,7 +6,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_mutations import run_mutations
 
 from tosaic.compiler.importers.onnx_models import import_onnx
-from tosaic.compiler.ir.errors import ModelError, UnsupportedError
+from tosaic.errors import ModelError, UnsupportedError
 
 
 def test_damaged_models() -> None:

@@ -10,8 +10,8 @@ from onnx.reference import ReferenceEvaluator
 from onnx_node_cases import differs, first_data_set, imported, run_model
 
 from tosaic.compiler.importers.onnx_models import import_onnx
-from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.driver.session import Session
+from tosaic.errors import UnsupportedError
 from tosaic.sim.golden import evaluate
 
 RANDOM = np.random.default_rng(7)

@@ -4,7 +4,7 @@ import pytest
 from onnx_node_cases import cases, differs, run_case
 from onnx_node_exceptions import reason_not_to_pass
 
-from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
+from tosaic.errors import InputError, ModelError, UnsupportedError
 
 PASSING = sorted(name for name in cases() if reason_not_to_pass(name) is None)
 

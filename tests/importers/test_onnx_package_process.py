@@ -15,7 +15,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from tosaic.compiler.importers.onnx_models import import_onnx, package_process
-from tosaic.compiler.ir.errors import ModelError
+from tosaic.errors import ModelError
 
 
 def model(nodes: list, inputs: dict, constants: dict, opset: int = 17) -> ModelProto:

@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tosaic.compiler.importers.onnx_models import import_onnx
-from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
+from tosaic.errors import InputError, ModelError, UnsupportedError
 from tosaic.sim.golden import evaluate
 
 FLOAT = TensorProto.FLOAT

@@ -6,7 +6,7 @@ import pytest
 from onnx import ModelProto, helper, numpy_helper
 
 from tosaic.compiler.importers.onnx_models import import_onnx
-from tosaic.compiler.ir.errors import ModelError, UnsupportedError
+from tosaic.errors import ModelError, UnsupportedError
 from tosaic.sim.golden import evaluate
 
 RANDOM = np.random.default_rng(17)

@@ -6,7 +6,7 @@ from onnx import TensorProto, helper
 
 from tosaic.compiler.importers import import_model, survey_model
 from tosaic.compiler.importers.survey import Form
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 
 
 def saved(path, nodes, outputs):

@@ -19,7 +19,7 @@ from tflite_models import (
 )
 
 from tosaic.compiler.importers import import_model
-from tosaic.compiler.ir.errors import Error, InputError, ModelError, UnsupportedError
+from tosaic.errors import Error, InputError, ModelError, UnsupportedError
 from tosaic.sim.golden import evaluate
 
 

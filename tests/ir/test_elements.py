@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tosaic.compiler.ir import DType, ModelError
+from tosaic.compiler.ir import DType
 from tosaic.compiler.ir.elements import decode, encode, stored_bytes
+from tosaic.errors import ModelError
 
 INTEGERS = [dtype for dtype in DType if dtype.is_integer]
 

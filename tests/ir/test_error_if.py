@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from one_operator_graphs import GRAPHS, cond_if, conv2d, rescale, resize, while_loop
 
-from tosaic.compiler.ir import OPERATORS, DType, Graph, ModelError, UnsupportedError, validate
+from tosaic.compiler.ir import OPERATORS, DType, Graph, validate
 from tosaic.compiler.ir.operators import rule_of
+from tosaic.errors import ModelError, UnsupportedError
 
 Change = Callable[[Graph], object]
 

@@ -25,8 +25,9 @@ from float_graphs import (
     unary,
 )
 
-from tosaic.compiler.ir import DType, Graph, ModelError, UnsupportedError, read_tosa, validate, write_tosa
+from tosaic.compiler.ir import DType, Graph, read_tosa, validate, write_tosa
 from tosaic.compiler.ir.operators import OPERATORS
+from tosaic.errors import ModelError, UnsupportedError
 
 FP8 = (DType.FP8E4M3, DType.FP8E5M2)
 

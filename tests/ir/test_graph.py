@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from one_operator_graphs import conv2d, while_loop
 
-from tosaic.compiler.ir import DType, GraphBuilder, ModelError, UnsupportedError, validate
+from tosaic.compiler.ir import DType, GraphBuilder, validate
+from tosaic.errors import ModelError, UnsupportedError
 
 
 def test_questions() -> None:

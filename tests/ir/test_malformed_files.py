@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from one_operator_graphs import conv2d, rescale, while_loop
 
-from tosaic.compiler.ir import Error, ModelError, UnsupportedError, read_tosa, validate, write_tosa
+from tosaic.compiler.ir import read_tosa, validate, write_tosa
+from tosaic.errors import Error, ModelError, UnsupportedError
 
 _FILES = {
     "conv2d 1.0": write_tosa(conv2d()),

@@ -2,8 +2,9 @@
 
 import pytest
 
-from tosaic.compiler.ir import DType, Graph, ModelError, Operator, Tensor, validate
+from tosaic.compiler.ir import DType, Graph, Operator, Tensor, validate
 from tosaic.compiler.ir.topology import sort_operators
+from tosaic.errors import ModelError
 
 
 def chain(*links: tuple[str, str], inputs: tuple[str, ...] = ("a",), outputs: tuple[str, ...] = ()) -> Graph:

@@ -16,16 +16,9 @@ from one_operator_graphs import (
 )
 from v030_files import operator_file
 
-from tosaic.compiler.ir import (
-    DType,
-    GraphBuilder,
-    ModelError,
-    UnsupportedError,
-    read_tosa,
-    validate,
-    write_tosa,
-)
+from tosaic.compiler.ir import DType, GraphBuilder, read_tosa, validate, write_tosa
 from tosaic.compiler.ir.schema_0_30 import tables
+from tosaic.errors import ModelError, UnsupportedError
 
 
 @pytest.mark.parametrize("label", GRAPHS)

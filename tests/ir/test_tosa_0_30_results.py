@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from v030_files import operator_file
 
 from tosaic.compiler.ir import DType, Graph, read_tosa
-from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 from tosaic.driver.session import Session
+from tosaic.errors import ModelError, UnsupportedError
 
 TYPES = {name: DType[name] for name in ("INT4", "INT8", "INT16", "INT32", "INT48", "UINT8", "UINT16")}
 CONVOLUTIONS = [("INT8", "INT8", "INT32"), ("INT8", "INT4", "INT32"), ("INT16", "INT8", "INT48")]

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from one_operator_graphs import GRAPHS, conv2d, rescale, while_loop
 
-from tosaic.compiler.ir import DType, Graph, GraphBuilder, UnsupportedError, read_tosa, validate, write_tosa
+from tosaic.compiler.ir import DType, Graph, GraphBuilder, read_tosa, validate, write_tosa
+from tosaic.errors import UnsupportedError
 
 
 def assert_same(one: Graph, other: Graph) -> None:

@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from tosaic.compiler.ir import DType, Graph, GraphBuilder, ModelError, Operator, Tensor, validate
+from tosaic.compiler.ir import DType, Graph, GraphBuilder, Operator, Tensor, validate
 from tosaic.compiler.ir.schema_1_0.lower_1_1 import OPERATORS, lower
 from tosaic.compiler.ir.schema_1_0.tables import OPERATORS as NUMBERS
+from tosaic.errors import ModelError
 
 
 def folded(op: str, *shapes: list[int] | tuple[int, ...], length: int = 1, **attributes: object) -> list[int]:

@@ -13,7 +13,7 @@ from test_nnr_cli import call, product
 from tosaic.compiler.importers import import_model
 from tosaic.compiler.importers.onnx_models import import_onnx
 from tosaic.compiler.ir import Graph
-from tosaic.compiler.ir.errors import Error
+from tosaic.errors import Error
 from tosaic.nnr import (
     NnrError,
     NnrWarning,

@@ -7,9 +7,9 @@ import numpy as np
 from random_graph import RandomGraph
 
 from tosaic.compiler.build import compile_graph
-from tosaic.compiler.ir.errors import UnsupportedError
 from tosaic.driver.check import compare
 from tosaic.driver.session import Session
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config import get_config
 from tosaic.sim.golden import evaluate
 

@@ -6,7 +6,7 @@ import numpy as np
 from random_growth import random_graph
 
 from tosaic.compiler.build import compile_graph
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.micro.firmware.native import NativeFirmware
 from tosaic.sim.golden import evaluate

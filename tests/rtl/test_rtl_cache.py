@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tosaic.compiler.ir.errors import DeviceError
+from tosaic.errors import DeviceError
 from tosaic.sim.rtl.cache import KEPT, STALE_SECONDS, cache_directory, cached
 from tosaic.sim.rtl.verilog import check_sources, source_digest
 

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from tosaic.compiler.ir.errors import DeviceError
+from tosaic.errors import DeviceError
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.isa import Opcode
 from tosaic.sim.assembler import Assembler

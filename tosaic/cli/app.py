@@ -63,7 +63,7 @@ def _frame(
 
 def main() -> None:
     """Entry point: exit codes 0 ok, 1 user error, 2 usage, 3 mismatch, 4 device fault."""
-    from tosaic.compiler.ir.errors import Error
+    from tosaic.errors import Error
 
     if len(sys.argv) == 1:
         sys.argv.append("--help")

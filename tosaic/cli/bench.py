@@ -8,8 +8,8 @@ import typer
 from tosaic.cli import options
 from tosaic.cli.files import check_file, writing
 from tosaic.cli.progress import progress_bar
-from tosaic.compiler.ir.errors import InputError
 from tosaic.driver.targets import check_target
+from tosaic.errors import InputError
 
 
 def bench(

@@ -13,7 +13,7 @@ from tosaic.boards.board import Board
 from tosaic.boards.catalogue import get_board
 from tosaic.cli import options
 from tosaic.cli.files import make_folder, writing
-from tosaic.compiler.ir.errors import Error, InputError
+from tosaic.errors import Error, InputError
 
 
 def find_board(name: str) -> Board:

@@ -9,11 +9,11 @@ import typer
 from tosaic.cli import options
 from tosaic.cli.files import check_file, writing
 from tosaic.cli.progress import progress_bar
-from tosaic.compiler.ir.errors import InputError
 from tosaic.driver import conformance as suite
 from tosaic.driver.conformance import Result, Verdict
 from tosaic.driver.session import find_config
 from tosaic.driver.targets import check_target
+from tosaic.errors import InputError
 
 
 def conformance(

@@ -4,7 +4,7 @@ import contextlib
 import pathlib
 from collections.abc import Iterator
 
-from tosaic.compiler.ir.errors import InputError
+from tosaic.errors import InputError
 
 
 def check_file(path: pathlib.Path | None) -> None:

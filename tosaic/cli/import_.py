@@ -9,9 +9,9 @@ from tosaic.cli import options
 from tosaic.cli.files import check_file, writing
 from tosaic.compiler.importers import import_model, is_imported
 from tosaic.compiler.ir import Graph, write_tosa
-from tosaic.compiler.ir.errors import InputError
 from tosaic.driver.encodings import Encodings, sidecar, write_encodings
 from tosaic.driver.models import open_with_encodings
+from tosaic.errors import InputError
 
 
 def import_(

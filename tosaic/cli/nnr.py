@@ -13,7 +13,7 @@ from tosaic.cli import options
 from tosaic.cli.files import check_file, writing
 from tosaic.cli.nnr_listing import print_tensors, print_units
 from tosaic.compiler.importers.nnr_models import stated_shapes
-from tosaic.compiler.ir.errors import Error, InputError
+from tosaic.errors import Error, InputError
 from tosaic.nnr import Bitstream, CodedTensor, NnrError, read_bitstream
 from tosaic.nnr.encoder import METHODS, Settings, encodable, encode_model
 from tosaic.nnr.units import StorageFormat

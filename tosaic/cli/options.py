@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tosaic.compiler.ir.errors import InputError
+from tosaic.errors import InputError
 
 Config = Annotated[str, typer.Option("--config", help="Configuration; `tosaic configs` lists them.")]
 ConfigOrProgram = Annotated[

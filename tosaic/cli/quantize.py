@@ -12,11 +12,11 @@ from tosaic.cli import options
 from tosaic.cli.files import check_file, writing
 from tosaic.cli.progress import progress_bar
 from tosaic.compiler.ir import Graph, write_tosa
-from tosaic.compiler.ir.errors import InputError
 from tosaic.driver.encodings import sidecar, write_encodings
 from tosaic.driver.models import open_model
 from tosaic.driver.quantize import Measurement, load_samples, measure, quantize_graph
 from tosaic.driver.quantize.page import decibels, write_page
+from tosaic.errors import InputError
 
 
 class Method(enum.StrEnum):

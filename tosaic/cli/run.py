@@ -11,8 +11,8 @@ from tosaic.cli import options
 from tosaic.cli.files import check_file, make_folder, writing
 from tosaic.cli.progress import progress_bar
 from tosaic.compiler.ir import nearest
-from tosaic.compiler.ir.errors import InputError
 from tosaic.driver.session import NodeArg, Session
+from tosaic.errors import InputError
 
 
 def run(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tosaic.compiler.importers.coreml.schema import messages
-from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
+from tosaic.errors import InputError, ModelError, UnsupportedError
 
 NEWEST_VERSION = 9
 _NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")

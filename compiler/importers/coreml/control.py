@@ -8,7 +8,7 @@ from tosaic.compiler.importers.coreml.layer import Blob, Layer
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.allowance import MAX_LOOPED, MAX_TRIPS
 from tosaic.compiler.ir import DType
-from tosaic.compiler.ir.errors import ModelError
+from tosaic.errors import ModelError
 
 Mask = str | bool
 """Whether layers take effect: known, or a tensor of one bool."""

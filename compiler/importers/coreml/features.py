@@ -10,7 +10,7 @@ from tosaic.compiler.importers.coreml.container import Container
 from tosaic.compiler.importers.coreml.layer import MAX_RANK, Blob, Shape
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.ir import DType
-from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
+from tosaic.errors import InputError, ModelError, UnsupportedError
 
 Shapes = Mapping[str, int | Sequence[int]]
 MAX_INPUT = 1 << 26

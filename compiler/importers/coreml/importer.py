@@ -30,7 +30,7 @@ from tosaic.compiler.importers.lowering.allowance import Allowance, TooLargeErro
 from tosaic.compiler.importers.lowering.layout_pass import cancel_transposes
 from tosaic.compiler.importers.survey import Form, Survey
 from tosaic.compiler.ir import DType, Graph, validate
-from tosaic.compiler.ir.errors import ModelError, UnsupportedError
+from tosaic.errors import ModelError, UnsupportedError
 
 _HANDLER_MODULES = (
     activation,

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from tosaic.compiler.importers.coreml.weights import read_weights
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.ir import DType
-from tosaic.compiler.ir.errors import ModelError, UnsupportedError
+from tosaic.errors import ModelError, UnsupportedError
 
 Shape = tuple[int, ...]
 MAX_MADE = 1 << 23

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.ir.errors import ModelError, UnsupportedError
+from tosaic.errors import ModelError, UnsupportedError
 
 _PIECE = 1 << 16
 """Integers that are decoded at once; a multiple of 8, so that each piece begins with a byte."""

@@ -4,7 +4,7 @@ import weakref
 
 import numpy as np
 
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 
 FREE_BYTES = 64 << 20
 """Arrays that any import may make."""

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from tosaic.compiler.importers.nnef.rules import RULES
-from tosaic.compiler.ir.errors import ModelError
+from tosaic.errors import ModelError
 
 
 class Position(NamedTuple):

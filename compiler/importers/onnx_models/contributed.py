@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
-from tosaic.compiler.ir.errors import ModelError, UnsupportedError
+from tosaic.errors import ModelError, UnsupportedError
 
 DOMAIN = "com.microsoft"
 

@@ -1,6 +1,6 @@
 """What the importer's handlers raise beside the errors of the IR."""
 
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 
 
 class RunTimeValueError(UnsupportedError):

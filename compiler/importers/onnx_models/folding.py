@@ -10,7 +10,7 @@ from tosaic.compiler.importers.lowering.allowance import Allowance
 from tosaic.compiler.importers.onnx_models import package_process
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.importers.onnx_models.values import Value
-from tosaic.compiler.ir import UnsupportedError
+from tosaic.errors import UnsupportedError
 
 _RANDOM = (
     "Bernoulli",

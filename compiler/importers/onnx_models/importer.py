@@ -40,7 +40,7 @@ from tosaic.compiler.importers.onnx_models.registry import HANDLERS
 from tosaic.compiler.importers.onnx_models.values import KINDS, OFFSET, STORAGE, Value, constant_value
 from tosaic.compiler.importers.survey import Survey
 from tosaic.compiler.ir import DType, Graph, validate
-from tosaic.compiler.ir.errors import ModelError, UnsupportedError
+from tosaic.errors import ModelError, UnsupportedError
 
 _HANDLER_MODULES = (
     attention,

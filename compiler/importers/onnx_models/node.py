@@ -8,7 +8,8 @@ import numpy as np
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.onnx_models.errors import RunTimeValueError
 from tosaic.compiler.importers.onnx_models.values import OFFSET, STORAGE, Value, constant_value
-from tosaic.compiler.ir import DType, UnsupportedError
+from tosaic.compiler.ir import DType
+from tosaic.errors import UnsupportedError
 
 
 class Node:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 
 
 def load_onnx_package() -> Any:

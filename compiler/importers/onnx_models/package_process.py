@@ -16,7 +16,7 @@ import threading
 from typing import Any
 
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 
 LIMIT_SECONDS = 60
 """Of the processor's time for one question; the caller waits four times as long."""

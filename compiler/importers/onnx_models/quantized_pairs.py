@@ -10,7 +10,7 @@ from tosaic.compiler.importers.onnx_models.node import Node
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.importers.onnx_models.registry import handles
 from tosaic.compiler.importers.onnx_models.values import OFFSET, STORAGE, Value
-from tosaic.compiler.ir import UnsupportedError
+from tosaic.errors import UnsupportedError
 
 PAIR = "QuantizeDequantize"
 

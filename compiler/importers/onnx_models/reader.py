@@ -10,7 +10,7 @@ from typing import Any
 from tosaic.compiler.importers.onnx_models import package_process
 from tosaic.compiler.importers.onnx_models.contributed import expand_contributed
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
-from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
+from tosaic.errors import InputError, ModelError, UnsupportedError
 from tosaic.nnr.errors import NnrError
 from tosaic.nnr.onnx_carriage import ISO_IEC_15938_17, uncarry
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 from tosaic.compiler.ir.float_formats import nearest
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor
 from tosaic.compiler.ir.operators.conversion import MAX_RESIZE_NUMERATOR
+from tosaic.errors import ModelError, UnsupportedError
 
 _ACCUMULATORS = {DType.INT8: DType.INT32, DType.INT16: DType.INT48, DType.FP32: DType.FP32}
 

@@ -7,13 +7,13 @@ import numpy as np
 
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import decode, stored_bytes
-from tosaic.compiler.ir.errors import ModelError
 from tosaic.compiler.ir.flatbuffer import Table
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor
 from tosaic.compiler.ir.schema_0_30 import tables
 from tosaic.compiler.ir.schema_0_30.lower import lower
 from tosaic.compiler.ir.schema_0_30.rules import check
 from tosaic.compiler.ir.topology import sort_operators
+from tosaic.errors import ModelError
 
 VERSION = (0, 30, 0)
 MAIN_BLOCK = "main"

@@ -6,9 +6,9 @@ Runs on operators that still have 0.30's attributes. What both versions forbid i
 import math
 
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.errors import ModelError
 from tosaic.compiler.ir.graph import Graph, Operator
 from tosaic.compiler.ir.operators import OPERATORS
+from tosaic.errors import ModelError
 
 MAX_RANK = 4
 RANK_LIMITED = frozenset(

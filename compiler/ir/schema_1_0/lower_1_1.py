@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.errors import ModelError
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor
+from tosaic.errors import ModelError
 
 _MAX_EXPONENT = 62
 

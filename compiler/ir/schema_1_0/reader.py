@@ -6,13 +6,13 @@ import numpy as np
 
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import decode, stored_bytes
-from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 from tosaic.compiler.ir.flatbuffer import Table
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor
 from tosaic.compiler.ir.operators import OPERATORS, Attribute
 from tosaic.compiler.ir.operators.common import AXIS, NAN_MODE
 from tosaic.compiler.ir.schema_1_0 import lower_1_1, tables
 from tosaic.compiler.ir.topology import sort_operators
+from tosaic.errors import ModelError, UnsupportedError
 
 # Field numbers of the schema's tables.
 _GRAPH_REGIONS = 1

@@ -6,13 +6,13 @@ import numpy as np
 
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import encode
-from tosaic.compiler.ir.errors import ModelError
 from tosaic.compiler.ir.file_builder import FileBuilder
 from tosaic.compiler.ir.graph import Graph, Operator, Tensor
 from tosaic.compiler.ir.operators import OPERATORS, Attribute, Node
 from tosaic.compiler.ir.operators.spec import REQUIRED
 from tosaic.compiler.ir.schema_1_0 import tables
 from tosaic.compiler.ir.schema_1_0.reader import MAIN_REGION
+from tosaic.errors import ModelError
 
 _DTYPE_NUMBERS = {dtype: number for number, dtype in tables.DTYPES.items()}
 _DTYPE_NUMBERS |= {DType.UINT8: _DTYPE_NUMBERS[DType.INT8], DType.UINT16: _DTYPE_NUMBERS[DType.INT16]}

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from tosaic.compiler.ir.errors import DeviceError
+from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Error
 from tosaic.hw.micro.firmware.native import NativeFirmware, NativeRun

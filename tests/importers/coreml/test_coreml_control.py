@@ -5,7 +5,7 @@ import pytest
 from coreml_models import array, floats, layer, model, run
 
 from tosaic.compiler.importers.coreml import import_coreml
-from tosaic.compiler.ir.errors import ModelError, UnsupportedError
+from tosaic.errors import ModelError, UnsupportedError
 
 
 def network(*layers):

@@ -15,8 +15,8 @@ from tosaic.compiler.importers.coreml.registry import HANDLERS
 from tosaic.compiler.importers.coreml.schema import messages
 from tosaic.compiler.importers.survey import Form
 from tosaic.compiler.ir import DType
-from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
 from tosaic.driver.session import Session
+from tosaic.errors import InputError, ModelError, UnsupportedError
 
 RANDOM = np.random.default_rng(15)
 COPY = [layer("copy", ["x"], ["y"])]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from coreml_models import check, floats, run_single
 
-from tosaic.compiler.ir.errors import ModelError, UnsupportedError
+from tosaic.errors import ModelError, UnsupportedError
 
 RANDOM = np.random.default_rng(12)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from coreml_models import array, floats, layer, model, run, run_single
 
-from tosaic.compiler.ir.errors import ModelError
+from tosaic.errors import ModelError
 
 RANDOM = np.random.default_rng(14)
 STEPS, BATCH, INNER, SIZE = 4, 2, 3, 5

@@ -5,7 +5,7 @@ import pytest
 from coreml_models import array, floats, layer, model
 
 from tosaic.compiler.importers.coreml import import_coreml
-from tosaic.compiler.ir.errors import Error
+from tosaic.errors import Error
 
 WIDE = (1, 1, 1, 1 << 16)
 CASES = {

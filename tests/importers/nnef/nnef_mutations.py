@@ -25,7 +25,7 @@ from tosaic.compiler.importers.nnef.tensor_file import Algorithm, Encoding, writ
 from tosaic.compiler.importers.nnef.tosa import import_nnef
 from tosaic.compiler.importers.survey import Form
 from tosaic.compiler.ir import DType, Graph
-from tosaic.compiler.ir.errors import Error, UnsupportedError
+from tosaic.errors import Error, UnsupportedError
 from tosaic.sim.golden import evaluate
 
 Files = dict[str, bytes]

@@ -10,9 +10,9 @@ from nnef_model_files import write_model
 from tosaic.compiler.importers.nnef.tensor_file import Algorithm, Encoding, read_tensor, write_tensor
 from tosaic.compiler.importers.nnef.tosa import import_nnef
 from tosaic.compiler.ir import DType
-from tosaic.compiler.ir.errors import ModelError, UnsupportedError
 from tosaic.driver.quantize import quantize_graph
 from tosaic.driver.session import Session
+from tosaic.errors import ModelError, UnsupportedError
 from tosaic.sim.golden import evaluate
 
 PLAIN = flat(

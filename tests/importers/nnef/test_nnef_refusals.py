@@ -10,7 +10,7 @@ from nnef_model_files import write_model
 from tosaic.compiler.importers import survey_model
 from tosaic.compiler.importers.nnef.tosa import import_nnef
 from tosaic.compiler.importers.survey import Form
-from tosaic.compiler.ir.errors import InputError, UnsupportedError
+from tosaic.errors import InputError, UnsupportedError
 
 REFUSED = [
     (flat("y = copy(x);").replace("external(", "external<string>("), "TOSA has no tensor<string>"),

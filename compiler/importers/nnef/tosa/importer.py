@@ -29,7 +29,7 @@ from tosaic.compiler.importers.nnef.tosa.node import MAX_NUMBER, MAX_RANK, STORA
 from tosaic.compiler.importers.nnef.tosa.registry import HANDLERS
 from tosaic.compiler.importers.survey import Survey
 from tosaic.compiler.ir import Graph, State, validate
-from tosaic.compiler.ir.errors import InputError, ModelError, UnsupportedError
+from tosaic.errors import InputError, ModelError, UnsupportedError
 
 _HANDLER_MODULES = (
     convolution,

@@ -9,7 +9,7 @@ from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.nnef.call import shape_of
 from tosaic.compiler.importers.nnef.graph import Operation, Shape, TensorValue, Value
 from tosaic.compiler.ir import DType
-from tosaic.compiler.ir.errors import UnsupportedError
+from tosaic.errors import UnsupportedError
 
 STORAGE = {"scalar": DType.FP32, "integer": DType.INT32, "logical": DType.BOOL}
 """TOSA type that holds a data-type."""
