@@ -3,23 +3,22 @@
 import dataclasses
 from collections.abc import Callable
 
+from tosaic.compiler.emit.emitter import DATA_REGION, Emitter
 from tosaic.compiler.ir import Graph, validate
+from tosaic.compiler.legalize.dead_channels import remove_dead_channels
+from tosaic.compiler.legalize.integers import require_integers
+from tosaic.compiler.legalize.normalise import normalise
+from tosaic.compiler.legalize.prepare import prepare
+from tosaic.compiler.place.compression import METHODS, WeightCoder
+from tosaic.compiler.place.memory import Arena, OutOfMemory
+from tosaic.compiler.place.placer import Memories
+from tosaic.compiler.program import Port, Program
+from tosaic.compiler.schedule.blocks import Block, Label
+from tosaic.compiler.schedule.interleave import interleave
+from tosaic.compiler.tile.region import Context, FieldOverflow, Region
 from tosaic.errors import InputError, UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Condition, Instruction, Opcode, encode, make
-
-from .compression import METHODS, WeightCoder
-from .integers import require_integers
-from .kernels.emitter import DATA_REGION, Emitter
-from .lower.dead_channels import remove_dead_channels
-from .memory import Arena, OutOfMemory
-from .normalise import normalise
-from .placer import Memories
-from .prepare import prepare
-from .program import Port, Program
-from .region import Context, FieldOverflow, Region
-from .schedule.blocks import Block, Label
-from .schedule.interleave import interleave
 
 _RESIDENCY = (0.75, 0.5, 0.25, 0.125, 0.0)
 """Largest share of the activation memory one tensor may occupy, tried in turn until every layer fits."""

@@ -9,11 +9,10 @@ import zlib
 import numpy as np
 
 from tosaic.compiler.ir import DType
+from tosaic.compiler.memory_history import MemoryBlock
 from tosaic.errors import InputError, ModelError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import ISA_HASH
-
-from .memory_history import MemoryBlock
 
 MAGIC = b"TOSAIC\x00\x01"
 

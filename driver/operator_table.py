@@ -11,8 +11,8 @@ from tosaic.compiler.ir.operators import OPERATORS, Mode, OperatorSpec
 from tosaic.compiler.ir.operators.spec import MAX_RANK
 from tosaic.compiler.ir.schema_1_0.lower_1_1 import OPERATORS as OPERATORS_1_1
 from tosaic.compiler.ir.validate import MAX_ELEMENTS, MAX_NESTING
-from tosaic.compiler.normalise import RENAMING
-from tosaic.compiler.support import describe
+from tosaic.compiler.legalize.normalise import RENAMING
+from tosaic.compiler.operator_support import describe
 from tosaic.errors import ModelError, UnsupportedError
 from tosaic.hw.config import Config, get_config
 from tosaic.sim.golden import evaluate

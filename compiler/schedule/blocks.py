@@ -2,9 +2,8 @@
 
 import dataclasses
 
+from tosaic.compiler.schedule.tracker import Tracker
 from tosaic.hw.isa import Condition
-
-from .tracker import Tracker
 
 
 @dataclasses.dataclass(eq=False)

@@ -1,8 +1,7 @@
 """Puts the units' items into one instruction stream: program order, with loads pulled ahead of their use."""
 
+from tosaic.compiler.schedule.items import Item
 from tosaic.hw.isa import Unit
-
-from .items import Item
 
 LOOKAHEAD_ITEMS = 8
 """Loads that may be queued ahead of the last one somebody waits for. More would fill the load queue and hold up

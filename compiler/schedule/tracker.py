@@ -3,10 +3,9 @@
 import dataclasses
 import enum
 
+from tosaic.compiler.schedule.intervals import Intervals
+from tosaic.compiler.schedule.items import Item
 from tosaic.hw.isa import Instruction, Unit
-
-from .intervals import Intervals
-from .items import Item
 
 
 class Space(enum.Enum):

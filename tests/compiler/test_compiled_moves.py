@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from layer_graphs import LayerBuilder, feeds
 
 from tosaic.compiler.build import compile_graph
+from tosaic.compiler.fuse.moves import blocks, plan_move
 from tosaic.compiler.ir import DType
-from tosaic.compiler.lower.moves import blocks, plan_move
 from tosaic.hw.config import get_config
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.golden import evaluate

@@ -10,8 +10,8 @@ from emulation import assert_equal_to_golden
 from layer_graphs import LayerBuilder
 
 from tosaic.compiler.build import compile_graph
-from tosaic.compiler.compression import GROUP_BYTES, WeightCoder
 from tosaic.compiler.ir import DType
+from tosaic.compiler.place.compression import GROUP_BYTES, WeightCoder
 from tosaic.compiler.program import Program
 from tosaic.errors import InputError, ModelError, UnsupportedError
 from tosaic.hw.config import get_config

@@ -5,8 +5,8 @@ import pytest
 from layer_graphs import LayerBuilder, feeds
 
 from tosaic.compiler.ir import DType, Graph, validate
-from tosaic.compiler.lower.dead_channels import remove_dead_channels
-from tosaic.compiler.normalise import normalise
+from tosaic.compiler.legalize.dead_channels import remove_dead_channels
+from tosaic.compiler.legalize.normalise import normalise
 from tosaic.driver.session import Session
 from tosaic.errors import InputError
 from tosaic.sim.golden import evaluate

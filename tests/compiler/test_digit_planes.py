@@ -8,8 +8,8 @@ from emulation import assert_equal_to_golden
 from layer_graphs import LayerBuilder
 
 from tosaic.compiler.build import compile_graph
+from tosaic.compiler.fuse.layers import Fuser
 from tosaic.compiler.ir import DType
-from tosaic.compiler.lower.layers import Fuser
 from tosaic.hw.config import get_config
 
 EDGES = [-(1 << 31), (1 << 31) - 1, -1, 0, 127, 128, -128, -129, 32767, 32768, -32769, 1 << 23, 0x7F7F7F7F]

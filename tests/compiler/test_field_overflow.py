@@ -6,7 +6,7 @@ from layer_graphs import LayerBuilder
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, Graph
-from tosaic.compiler.region import Region
+from tosaic.compiler.tile.region import Region
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import get_config
 from tosaic.hw.isa import FieldRangeError, Opcode, make

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from layer_graphs import LayerBuilder
 
 from tosaic.compiler.ir import DType, Graph
-from tosaic.compiler.lower.oversize import split_oversize
+from tosaic.compiler.legalize.oversize import split_oversize
 from tosaic.hw.config import get_config
 
 TINY = dataclasses.replace(get_config("small"), name="tiny", am_bytes=8 << 10, wm_bytes=1 << 10)

@@ -8,7 +8,7 @@ import typer
 from tosaic.cli import options
 from tosaic.compiler.importers.survey import SourceOperator
 from tosaic.compiler.ir import Graph
-from tosaic.compiler.support import check_support
+from tosaic.compiler.operator_support import check_support
 from tosaic.driver.models import survey_source
 from tosaic.driver.session import find_config
 from tosaic.errors import InputError

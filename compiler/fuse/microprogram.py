@@ -1,0 +1,250 @@
+"""Turns an expression into the vector unit's micro-program: order, registers, load streams."""
+
+import dataclasses
+
+from tosaic.compiler.fuse.digits import digits_of
+from tosaic.compiler.fuse.expression import ArrayResult, Immediate, Iteration, Load, Node, Reduced, Value
+from tosaic.errors import UnsupportedError
+from tosaic.hw.config import Config
+from tosaic.hw.isa import Instruction, Op, Opcode, Source, make
+
+LOAD_STREAMS = 3
+_COMMUTATIVE = (Op.ADD, Op.MAX, Op.MIN, Op.AND, Op.OR, Op.XOR, Op.EQ)
+
+
+class TooComplex(UnsupportedError):
+    """The expression needs more registers, micro-operations or load streams than the vector unit has."""
+
+
+@dataclasses.dataclass
+class MicroProgram:
+    """Micro-operations as instructions, ready but for the addresses of the streams."""
+
+    instructions: list[Instruction]
+    uops: int
+    body_start: int
+    body_end: int
+    loads: list[Load]
+    """Operand of each load stream."""
+    body_loads: int
+    """The first streams are read in the body, the others once per batch."""
+    bias: bool
+    per_channel: bool
+    average: int | None
+    """Place in `instructions` of the RESCALE that divides by a pool's window, see `averaged`."""
+    stores_digits: bool = False
+    """The INT32 result goes to memory as bytes apart, see `digits.py`."""
+
+    def averaged(self, multiplier: int, shift: int) -> "MicroProgram":
+        """This program with the dividing RESCALE set."""
+        if self.average is None:
+            return self
+        instructions = list(self.instructions)
+        fields = dict(instructions[self.average].fields, multiplier=multiplier, shift=shift)
+        instructions[self.average] = make(Opcode.VECTOR_UOP, **fields)
+        return dataclasses.replace(self, instructions=instructions)
+
+    def load_element_bytes(self) -> int:
+        return max((load.lane_bytes for load in self.loads), default=1)
+
+    def has_digits(self) -> bool:
+        """Whether a stream reads or writes the digits of int32 elements."""
+        return self.stores_digits or any(load.digits for load in self.loads)
+
+
+class _Assembler:
+    def __init__(self, config: Config, uses: dict[int, int]):
+        self.config, self.uses = config, uses
+        self.free = list(range(config.vector_registers))[::-1]
+        self.register: dict[int, int] = {}
+        self.loads: list[Load] = []
+        self.instructions: list[Instruction] = []
+        self.average: int | None = None
+        self.count = 0
+
+    def stream(self, load: Load) -> int:
+        # Every read of a load stream moves it on, so each operand that is loaded has a stream of its own.
+        if load.digits and load in self.loads:
+            return self.loads.index(load)
+        if len(self.loads) == LOAD_STREAMS:
+            raise TooComplex(f"more than {LOAD_STREAMS} operands in memory")
+        self.loads.append(load)
+        return len(self.loads) - 1
+
+    def take(self) -> int:
+        if not self.free:
+            raise TooComplex(f"more than {self.config.vector_registers} live values")
+        return self.free.pop()
+
+    def release(self, value: Value) -> None:
+        if id(value) in self.register:
+            self.uses[id(value)] -= 1
+            if self.uses[id(value)] == 0:
+                self.free.append(self.register.pop(id(value)))
+
+    def source(self, value: Value | None) -> tuple[Source, int, int]:
+        """(source, index, immediate) of an operand."""
+        match value:
+            case None:
+                return Source.NONE, 0, 0
+            case Load():
+                return Source.LOAD, self.stream(value), 0
+            case Immediate():
+                return Source.IMMEDIATE, 0, value.value
+            case ArrayResult():
+                return Source.ARRAY, 0, 0
+            case Iteration():
+                return Source.ITERATION, 0, 0
+            case _:
+                return Source.REGISTER, self.register[id(value)], 0
+
+    def emit(self, node: Node, a: Value, b: Value | None, destination: int | None) -> None:
+        if self.count == self.config.vector_uops:
+            raise TooComplex(f"more than {self.config.vector_uops} micro-operations")
+        a_source, a_index, a_immediate = self.source(a)
+        b_source, b_index, b_immediate = self.source(b)
+        low, high = node.clamp or (0, 0)
+        if node.average:
+            self.average = len(self.instructions)
+        self.instructions.append(
+            make(
+                Opcode.VECTOR_UOP,
+                index=self.count,
+                op=node.op,
+                a_source=a_source,
+                a_index=a_index,
+                b_source=b_source,
+                b_index=b_index,
+                to_memory=destination is None,
+                destination=destination or 0,
+                bias=node.bias,
+                per_channel=node.per_channel,
+                round=node.round,
+                clamp=node.clamp is not None,
+                wrap32=node.wrap32,
+                shift=node.shift,
+                a_zp=node.a_zp,
+                out_zp=node.out_zp,
+                multiplier=node.multiplier,
+            )
+        )
+        if node.clamp is not None or Source.IMMEDIATE in (a_source, b_source):
+            immediate = a_immediate if a_source is Source.IMMEDIATE else b_immediate
+            self.instructions.append(
+                make(Opcode.VECTOR_BOUNDS, index=self.count, low=low, high=high, immediate=immediate)
+            )
+        self.count += 1
+
+    def into_register(self, value: Value) -> Node:
+        """A MOV of a leaf, for when an instruction cannot take it directly."""
+        move, register = Node(Op.MOV, value), self.take()
+        self.emit(move, value, None, register)
+        self.register[id(move)], self.uses[id(move)] = register, 1
+        return move
+
+    def evaluate(self, node: Node, to_memory: bool) -> None:
+        """Emits `node`; its operands are evaluated already."""
+        a, b = node.a, node.b
+        if isinstance(b, ArrayResult) and node.op in _COMMUTATIVE and not (node.a_zp or node.bias):
+            a, b = b, a
+        if isinstance(b, ArrayResult):
+            b = self.into_register(b)
+        # One operand may come from memory and one may be immediate.
+        if (isinstance(a, Load) and isinstance(b, Load)) or (
+            isinstance(a, Immediate) and isinstance(b, Immediate)
+        ):
+            a = self.into_register(a)
+        operands = [value for value in (a, b) if value is not None and id(value) in self.register]
+        held = {id(value): self.register[id(value)] for value in operands}
+        # Operands die before the result is born: it may take their register, since a slot reads before it writes.
+        for value in operands:
+            self.release(value)
+        destination = None if to_memory else self.take()
+        dead = {key: register for key, register in held.items() if key not in self.register}
+        self.register.update(dead)
+        self.emit(node, a, b, destination)
+        for key in dead:
+            del self.register[key]
+        if destination is not None:
+            self.register[id(node)] = destination
+
+
+def _postorder(value: Value | None, seen: set[int], out: list[Node | Reduced]) -> None:
+    if isinstance(value, Node):
+        if id(value) in seen:
+            return
+        seen.add(id(value))
+        _postorder(value.a, seen, out)
+        _postorder(value.b, seen, out)
+        out.append(value)
+    elif isinstance(value, Reduced) and id(value) not in seen:
+        seen.add(id(value))
+        out.append(value)
+
+
+def _count_uses(roots: list[Value]) -> dict[int, int]:
+    uses: dict[int, int] = {}
+    seen: set[int] = set()
+    stack = list(roots)
+    while stack:
+        value = stack.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        children = [value.a, value.b] if isinstance(value, Node) else []
+        if isinstance(value, Reduced):
+            children = [value.term]
+        for child in children:
+            if child is not None:
+                uses[id(child)] = uses.get(id(child), 0) + 1
+                stack.append(child)
+    return uses
+
+
+def assemble(root: Value, config: Config, *, store_digits: bool = False) -> MicroProgram:
+    """The micro-program that stores `root`; TooComplex when it does not fit the vector unit."""
+    if not isinstance(root, Node):
+        root = Node(Op.MOV, root)
+    stored = digits_of(root) if store_digits else [root]
+    uses = _count_uses(list(stored))
+    assembler = _Assembler(config, uses)
+    order: list[Node | Reduced] = []
+    seen: set[int] = set()
+    for result in stored:
+        _postorder(result, seen, order)
+    reductions = [value for value in order if isinstance(value, Reduced)]
+    if len(reductions) > 1:
+        raise TooComplex("more than one reduction")
+    body_start = body_end = body_loads = 0
+    if reductions:
+        reduced = reductions[0]
+        running = assembler.take()
+        assembler.emit(Node(Op.MOV, Immediate(0)), Immediate(reduced.start), None, running)
+        body_start = assembler.count
+        body: list[Node | Reduced] = []
+        _postorder(reduced.term, set(), body)
+        for node in body:
+            assert isinstance(node, Node)
+            assembler.evaluate(node, to_memory=False)
+        accumulator = Node(Op.MOV, Immediate(0))
+        assembler.register[id(accumulator)], uses[id(accumulator)] = running, 1 << 30
+        combine = Node(reduced.combine, reduced.term, accumulator, a_zp=reduced.a_zp)
+        assembler.emit(combine, reduced.term, accumulator, running)
+        assembler.release(reduced.term)
+        body_end, body_loads = assembler.count, len(assembler.loads)
+        assembler.register[id(reduced)] = running
+    nodes = [value for value in order if isinstance(value, Node)]
+    for node in nodes:
+        assembler.evaluate(node, to_memory=any(node is store for store in stored))
+    return MicroProgram(
+        instructions=assembler.instructions,
+        uops=assembler.count,
+        body_start=body_start,
+        body_end=body_end,
+        loads=assembler.loads,
+        body_loads=body_loads,
+        bias=any(node.bias for node in nodes),
+        per_channel=any(node.per_channel for node in nodes),
+        average=assembler.average,
+        stores_digits=store_digits,
+    )

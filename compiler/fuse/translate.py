@@ -1,0 +1,255 @@
+"""TOSA elementwise operators as expressions of micro-operations (clauses 2.4 to 2.8 and 2.13)."""
+
+import dataclasses
+import typing
+from collections.abc import Callable
+
+import numpy as np
+
+from tosaic.compiler.fuse.expression import ArrayResult, Immediate, Load, Node, Value, clamped
+from tosaic.compiler.ir import DType, Graph, Operator
+from tosaic.errors import UnsupportedError
+from tosaic.hw.isa import Element, Op
+
+ELEMENT = {
+    DType.BOOL: Element.UINT8,
+    DType.INT4: Element.INT8,
+    DType.INT8: Element.INT8,
+    DType.UINT8: Element.UINT8,
+    DType.INT16: Element.INT16,
+    DType.UINT16: Element.UINT16,
+    DType.INT32: Element.INT32,
+    DType.INT48: Element.INT48,
+}
+"""How a tensor's elements lie in memory; int4 takes a byte each, int48 eight."""
+
+_SIMPLE = {
+    "ADD": Op.ADD,
+    "SUB": Op.SUB,
+    "MAXIMUM": Op.MAX,
+    "MINIMUM": Op.MIN,
+    "BITWISE_AND": Op.AND,
+    "BITWISE_OR": Op.OR,
+    "BITWISE_XOR": Op.XOR,
+    "LOGICAL_AND": Op.AND,
+    "LOGICAL_OR": Op.OR,
+    "LOGICAL_XOR": Op.XOR,
+    "EQUAL": Op.EQ,
+    "GREATER": Op.GT,
+    "GREATER_EQUAL": Op.GE,
+}
+
+
+@dataclasses.dataclass
+class PerChannel:
+    """Multipliers and shifts along the last axis."""
+
+    multipliers: np.ndarray
+    shifts: np.ndarray
+
+    def repeated(self, times: int) -> "PerChannel":
+        """For channels so many times over."""
+        return PerChannel(np.tile(self.multipliers, times), np.tile(self.shifts, times))
+
+
+class Translator:
+    """Builds the expression of one layer. `operand` gives the value of a tensor (a node made before, a load, a
+    constant), `uses` how often the layer reads it; `result` is the tensor that the layer stores."""
+
+    def __init__(
+        self, graph: Graph, operand: Callable[[str], Value], uses: Callable[[str], int], result: str
+    ):
+        self.graph, self.operand, self.uses, self.result = graph, operand, uses, result
+        self.per_channel: PerChannel | None = None
+        self.table: str | None = None
+
+    def translate(self, operator: Operator) -> Value:
+        """The value that `operator` computes; UnsupportedError when no micro-operations do."""
+        special = getattr(self, "_" + operator.op.lower(), None)
+        if special is not None:
+            value = special(operator)
+        elif operator.op in _SIMPLE:
+            value = self._binary(operator, _SIMPLE[operator.op])
+        else:
+            raise UnsupportedError(f"{operator}: the vector unit has no micro-operations for {operator.op}")
+        if isinstance(value, Node):
+            value.layer_tensor = operator.outputs[0]
+        return value
+
+    # --- helpers
+
+    def _tensor(self, operator: Operator, position: int = 0) -> typing.Any:
+        return self.graph.tensors[operator.inputs[position]]
+
+    def _target(self, operator: Operator) -> DType:
+        return self.graph.tensors[operator.outputs[0]].dtype
+
+    def _value(self, operator: Operator, name: str) -> int:
+        return int(self.graph.operand_value(operator, name).reshape(-1)[0])
+
+    def _binary(self, operator: Operator, op: Op) -> Value:
+        a, b = self.operand(operator.inputs[0]), self.operand(operator.inputs[1])
+        wrap32 = op in (Op.ADD, Op.SUB) and self._target(operator) is DType.INT32
+        if op is Op.ADD:
+            fused = self._into_rescale(operator, a, b, wrap32)
+            if fused is not None:
+                return fused
+        return Node(op, a, b, wrap32=wrap32)
+
+    def _into_rescale(self, operator: Operator, a: Value, b: Value, wrap32: bool) -> Node | None:
+        """ADD of a RESCALE's result is that RESCALE's B operand: one micro-operation less."""
+        for first, second, name in ((a, b, operator.inputs[0]), (b, a, operator.inputs[1])):
+            if not isinstance(first, Node) or first.op is not Op.RESCALE or self.uses(name) != 1:
+                continue
+            if first.b is None and first.out_zp == 0 and first.clamp is None and first is not second:
+                first.b, first.wrap32 = second, wrap32
+                return first
+        return None
+
+    # --- operators with parameters
+
+    def _clamp(self, operator: Operator) -> Value:
+        low, high = (int(operator.attributes[key]) for key in ("min_val", "max_val"))
+        return clamped(self.operand(operator.inputs[0]), low, high, self.uses(operator.inputs[0]))
+
+    def _rescale(self, operator: Operator) -> Value:
+        graph, attributes = self.graph, operator.attributes
+        value, source = self.operand(operator.inputs[0]), self._tensor(operator)
+        target = graph.tensors[operator.outputs[0]]
+        input_zp, output_zp = self._value(operator, "input_zp"), self._value(operator, "output_zp")
+        bits = source.dtype.bits
+        if attributes.get("input_unsigned"):
+            input_zp &= (1 << bits) - 1
+            if isinstance(value, Load):
+                value = Load(value.tensor, Element.UINT8 if bits == 8 else Element.UINT16)
+            else:
+                value = Node(Op.AND, value, Immediate((1 << bits) - 1))
+        node = Node(Op.RESCALE, value, a_zp=input_zp, round=attributes["rounding_mode"] == "DOUBLE_ROUND")
+        self._absorb(node, operator.inputs[0])
+        multipliers = graph.operand_value(operator, "multiplier").reshape(-1).astype(np.int64)
+        shifts = graph.operand_value(operator, "shift").reshape(-1).astype(np.int64)
+        if (multipliers == multipliers[0]).all() and (shifts == shifts[0]).all():
+            node.multiplier, node.shift = int(multipliers[0]), int(shifts[0])
+        elif self.per_channel is not None:
+            raise UnsupportedError(f"{operator}: a second per-channel RESCALE in one layer")
+        else:
+            self.per_channel, node.per_channel = PerChannel(multipliers, shifts), True
+        if target.dtype in (DType.INT8, DType.INT16):
+            bits = target.dtype.bits
+            if attributes.get("output_unsigned"):
+                output_zp &= (1 << bits) - 1
+                node.clamp = (0, (1 << bits) - 1)
+            else:
+                node.clamp = (target.dtype.min, target.dtype.max)
+        node.out_zp = output_zp
+        return node
+
+    def _absorb(self, node: Node, name: str) -> None:
+        """Accumulators and their bias come into the RESCALE that alone reads them directly."""
+        value = node.a
+        if self.uses(name) == 1 and isinstance(value, Node) and value.op is Op.MOV:
+            if isinstance(value.a, ArrayResult) and value.clamp is None:
+                node.a, node.bias = value.a, value.bias
+
+    def _mul(self, operator: Operator) -> Value:
+        """Also int48 = int48 or int32 times int32, modulo 2^48, which decompositions need."""
+        shift = self._value(operator, "shift")
+        names = operator.inputs[:2]
+        if self._target(operator) is not DType.INT48:
+            return Node(Op.MUL, self.operand(names[0]), self.operand(names[1]), shift=shift, wrap32=True)
+        # Only A has 48 bits.
+        names.sort(key=lambda name: -self.graph.tensors[name].dtype.bits)
+        a, b = self.operand(names[0]), self.operand(names[1])
+        if isinstance(b, Immediate) and not isinstance(a, Immediate):
+            # A RESCALE adds as well, so that multiplication and addition are one micro-operation.
+            node = Node(Op.RESCALE, a, multiplier=b.value, shift=0)
+            self._absorb(node, names[0])
+            return node
+        return Node(Op.MUL, a, b, shift=shift)
+
+    def _table(self, operator: Operator) -> Value:
+        if self.table is not None:
+            raise UnsupportedError(f"{operator}: a second TABLE in one layer")
+        self.table = self.graph.operand(operator, "table")
+        op = Op.TABLE8 if self._tensor(operator).dtype is DType.INT8 else Op.TABLE16
+        return Node(op, self.operand(operator.inputs[0]))
+
+    def _negate(self, operator: Operator) -> Value:
+        target = self.graph.tensors[operator.outputs[0]].dtype
+        zps = (
+            [self._value(operator, name) for name in ("input1_zp", "output_zp")]
+            if target is DType.INT8
+            else [0, 0]
+        )
+        node = Node(Op.MUL, self.operand(operator.inputs[0]), Immediate(-1), a_zp=zps[0], out_zp=zps[1])
+        if target is DType.INT32:
+            node.wrap32 = True
+        else:
+            node.clamp = (target.min, target.max)
+        return node
+
+    def _abs(self, operator: Operator) -> Value:
+        return Node(Op.ABS, self.operand(operator.inputs[0]), wrap32=True)
+
+    def _clz(self, operator: Operator) -> Value:
+        return Node(Op.CLZ, self.operand(operator.inputs[0]))
+
+    def _bitwise_not(self, operator: Operator) -> Value:
+        return Node(Op.XOR, self.operand(operator.inputs[0]), Immediate(-1))
+
+    def _logical_not(self, operator: Operator) -> Value:
+        return Node(Op.XOR, self.operand(operator.inputs[0]), Immediate(1))
+
+    def _logical_left_shift(self, operator: Operator) -> Value:
+        a, b = self.operand(operator.inputs[0]), self.operand(operator.inputs[1])
+        return _narrowed(Node(Op.LSL, a, b, wrap32=True), self._tensor(operator).dtype)
+
+    def _logical_right_shift(self, operator: Operator) -> Value:
+        a, b = self.operand(operator.inputs[0]), self.operand(operator.inputs[1])
+        dtype = self._tensor(operator).dtype
+        if dtype.bits < 32:
+            a = Node(Op.AND, a, Immediate((1 << dtype.bits) - 1))
+        return _narrowed(Node(Op.LSR, a, b, wrap32=True), dtype)
+
+    def _arithmetic_right_shift(self, operator: Operator) -> Value:
+        rounding = bool(operator.attributes["round"])
+        return Node(
+            Op.ASR, self.operand(operator.inputs[0]), self.operand(operator.inputs[1]), round=rounding
+        )
+
+    def _select(self, operator: Operator) -> Value:
+        condition, true, false = (self.operand(name) for name in operator.inputs)
+        # Read twice, and a load stream moves on with every read.
+        kept = Node(Op.MOV, false) if isinstance(false, Load) else false
+        return Node(Op.ADD, Node(Op.MUL, Node(Op.SUB, true, kept), condition), kept)
+
+    def _cast(self, operator: Operator) -> Value:
+        value, target = self.operand(operator.inputs[0]), self.graph.tensors[operator.outputs[0]].dtype
+        if target is DType.BOOL:
+            return Node(Op.XOR, Node(Op.EQ, value, Immediate(0)), Immediate(1))
+        if target.bits >= self._tensor(operator).dtype.bits or target is DType.INT32:
+            # Read once, the loaded element is what the next micro-operation takes: loads extend.
+            once = isinstance(value, Load) and self.uses(operator.outputs[0]) == 1
+            return value if once else Node(Op.MOV, value)
+        if operator.outputs[0] == self.result:
+            # The store takes the low bits.
+            return value if isinstance(value, Node) else Node(Op.MOV, value)
+        return _narrowed(value, target)
+
+
+def _narrowed(value: Value, dtype: DType) -> Value:
+    """The low bits of a value that `dtype` keeps, sign-extended for whoever reads the register."""
+    if dtype.bits >= 32:
+        return value
+    spare = Immediate(32 - dtype.bits)
+    return Node(Op.ASR, Node(Op.LSL, value, spare, wrap32=True), spare)
+
+
+ELEMENTWISE = frozenset(_SIMPLE) | {
+    name[1:].upper()
+    for name in vars(Translator)
+    if name.startswith("_")
+    and not name.startswith("__")
+    and name[1:].upper() not in ("TENSOR", "TARGET", "VALUE", "BINARY", "INTO_RESCALE", "ABSORB")
+}
+"""TOSA operators that become micro-operations lane by lane."""

@@ -1,1 +1,0 @@
-"""Emission: how each kind of layer becomes instructions."""

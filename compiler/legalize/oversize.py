@@ -1,0 +1,40 @@
+"""Operators that need more on-chip memory than a configuration has, as graphs of smaller ones with the same results."""
+
+import functools
+from collections.abc import Callable
+
+from tosaic.compiler.fuse.reductions import REDUCTIONS
+from tosaic.compiler.ir import Graph
+from tosaic.compiler.legalize.rewriting import Rewriting
+from tosaic.compiler.legalize.split_kernel import split_kernel
+from tosaic.compiler.legalize.split_matmul import split_matmul
+from tosaic.compiler.legalize.split_pool import split_pool
+from tosaic.compiler.legalize.split_reduction import split_reduction
+from tosaic.hw.config import Config
+
+_RULES: dict[str, Callable[[Rewriting, Config], bool]] = {
+    "CONV2D": split_kernel,
+    "DEPTHWISE_CONV2D": split_kernel,
+    "MATMUL": split_matmul,
+    "ARGMAX": split_reduction,
+    "AVG_POOL2D": split_pool,
+    "MAX_POOL2D": split_pool,
+}
+
+
+def split_oversize(graph: Graph, config: Config, *, fused: bool = False) -> Graph:
+    """A graph with the same outputs; operators that fit stay as they are, with `fused` also those that fit as part of a
+    layer. The argument is unchanged."""
+    graph = graph.copy()
+    rules = _RULES | dict.fromkeys(REDUCTIONS, functools.partial(split_reduction, fused=fused))
+    waiting, done = list(reversed(graph.operators)), []
+    while waiting:
+        operator = waiting.pop()
+        rewriting = Rewriting(graph, operator)
+        rule = rules.get(operator.op)
+        if rule is not None and rule(rewriting, config):
+            waiting += reversed(rewriting.operators)
+        else:
+            done.append(operator)
+    graph.operators = done
+    return graph

@@ -1,0 +1,32 @@
+"""MATMULs whose inner dimension is too large for the memories, as sums of MATMULs over a part of it each."""
+
+from tosaic.compiler.ir import DType
+from tosaic.compiler.legalize.rewriting import Rewriting
+from tosaic.hw.config import Config
+
+
+def split_matmul(new: Rewriting, config: Config) -> bool:
+    """Rewrites an int8 MATMUL that does not fit. int32 addition wraps, so partial sums may be added in any order."""
+    graph, operator = new.graph, new.operator
+    a, b, *zero_points = operator.inputs
+    output = operator.outputs[0]
+    if graph.tensors[a].dtype is not DType.INT8:
+        return False
+    (n, h, c), width = new.shape(a), new.shape(b)[2]
+    # A row of A in words, W bytes of weights for each of its bytes; several rows and their results beside it.
+    words = min(config.wm_bytes // config.columns**2, config.am_bytes // 4 // config.columns)
+    if c <= words * config.columns:
+        return False
+    # Parts of half the weight memory: one is fetched while the other is in use.
+    step = max(1, words // 2) * config.columns
+    total = None
+    for first in range(0, c, step):
+        count = min(step, c - first)
+        left = new.slice(a, (0, 0, first), (n, h, count))
+        right = new.slice(b, (0, first, 0), (n, count, width))
+        last = first + count == c
+        product = new.add("MATMUL", [left, right, *zero_points], (n, h, width), DType.INT32)
+        if total is not None:
+            product = new.add("ADD", [total, product], (n, h, width), DType.INT32, output if last else None)
+        total = product
+    return True

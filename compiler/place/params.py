@@ -1,0 +1,50 @@
+"""Per-channel parameters and tables as they lie in activation memory."""
+
+import dataclasses
+
+import numpy as np
+
+from tosaic.compiler.fuse.translate import PerChannel
+
+
+@dataclasses.dataclass(frozen=True)
+class ParamBlock:
+    """Parameters of all tiles of a layer, one after the other."""
+
+    data: bytes
+    tile_bytes: int
+    bias: bool
+    scale: bool
+
+
+def pack_params(
+    channels: int, tile_channels: int, columns: int, bias: np.ndarray | None, per_channel: PerChannel | None
+) -> ParamBlock:
+    """For each tile of `tile_channels` channels: W int32 biases, then W int32 multipliers and W uint8 shifts."""
+    parts = []
+    for start in range(0, channels, tile_channels):
+        stop = min(start + tile_channels, channels)
+        if bias is not None:
+            parts.append(_lanes(np.broadcast_to(bias, channels)[start:stop], columns, "<i4"))
+        if per_channel is not None:
+            parts.append(
+                _lanes(np.broadcast_to(per_channel.multipliers, channels)[start:stop], columns, "<i4")
+            )
+            parts.append(_lanes(np.broadcast_to(per_channel.shifts, channels)[start:stop], columns, "u1"))
+    tile_bytes = columns * (4 * (bias is not None) + 5 * (per_channel is not None))
+    return ParamBlock(b"".join(parts), tile_bytes, bias is not None, per_channel is not None)
+
+
+def _lanes(values: np.ndarray, columns: int, dtype: str) -> bytes:
+    padded = np.zeros(columns, dtype)
+    padded[: len(values)] = values
+    return padded.tobytes()
+
+
+def pack_table(table: np.ndarray) -> tuple[bytes, int]:
+    """(bytes, entries) of a TABLE operand: low half the value, high half the next one (int16 tables, 513 values)."""
+    values = table.astype(np.int64).reshape(-1)
+    if len(values) == 256:
+        return (values & 0xFFFF).astype("<u4").tobytes(), 256
+    entries = (values[:-1] & 0xFFFF) | ((values[1:] & 0xFFFF) << 16)
+    return entries.astype("<u4").tobytes(), len(entries)

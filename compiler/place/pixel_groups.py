@@ -1,0 +1,107 @@
+"""Convolutions whose output channels do not fill their tiles: neighbouring pixels of a row share vectors.
+
+The output [OH, OW, C] is [OH, OW/p, p*C] in memory, byte for byte: a convolution with p times the stride and p shifted
+copies of each kernel. Its tiles are cut out of p*C channels; each one looks at the pixels that its channels belong to,
+so that only a tile that several pixels share has longer runs. Twice 40 channels are 5 tiles of 16, and not 2 times 3.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from tosaic.compiler.fuse.moves import Move, Part
+from tosaic.compiler.ir import Graph, Operator, Tensor
+from tosaic.compiler.place.geometry import Window
+from tosaic.compiler.place.weights import Blob, WeightLayout
+from tosaic.hw.config import Config
+
+
+@dataclasses.dataclass(frozen=True)
+class _Tile:
+    """Channels [first, last) of the group; the pixels they belong to begin at `pixel`."""
+
+    first: int
+    last: int
+    pixel: int
+    kw: int
+    """Columns of the kernel that slides over all of its pixels."""
+    chunks: int
+
+
+@dataclasses.dataclass(frozen=True)
+class PixelGroups:
+    """A convolution with `pixels` pixels as one; its packed weights are a new constant of the graph."""
+
+    window: Window
+    pixels: int
+    weights: str
+    layout: WeightLayout
+
+
+def group_pixels(
+    graph: Graph, operator: Operator, window: Window, columns: int, weight_zp: int, config: Config
+) -> PixelGroups | None:
+    """The best grouping of a CONV2D; None when there is none. Only constant weights can be arranged so."""
+    weight = graph.tensors[operator.inputs[1]]
+    if operator.op != "CONV2D" or weight.data is None or not (window.dx == 1 or window.kw == 1):
+        return None
+    channels = weight.shape[0]
+    least, best = _array_cycles(window, 1, _tiles(window, channels, 1, columns, config), config), 1
+    for exponent in range(1, columns.bit_length()):
+        pixels = 1 << exponent
+        tiles = _tiles(window, channels, pixels, columns, config)
+        cycles = _array_cycles(window, pixels, tiles, config)
+        blob_bytes = window.kh * max(tile.chunks for tile in tiles) * config.columns**2
+        if window.ow % pixels == 0 and cycles < least and blob_bytes <= config.wm_bytes // 4:
+            least, best = cycles, pixels
+    if best == 1:
+        return None
+    tiles = _tiles(window, channels, best, columns, config)
+    # The window may be simplified: an image of one column is one row.
+    kernel = weight.data.reshape(channels, window.kh, window.kw, window.ic)
+    packed = _packed(kernel, window, tiles, weight_zp, config)
+    name = f"{weight.name}'{best} pixels"
+    graph.tensors[name] = Tensor(name, packed.shape, weight.dtype, packed)
+    wide = dataclasses.replace(
+        window, ow=window.ow // best, kw=window.kw + (best - 1) * window.sx, sx=window.sx * best, dx=1
+    )
+    blobs = [
+        Blob(tile.first, tile.last - tile.first, tile.pixel * window.sx * window.ic, tile.chunks)
+        for tile in tiles
+    ]
+    move = Move(packed.shape, (Part(name, (0, 0), packed.shape, 0, (packed.shape[1], 1)),))
+    layout = WeightLayout(move, blobs, packed.shape[1], False, 1, max(tile.chunks for tile in tiles))
+    return PixelGroups(wide, best, name, layout)
+
+
+def _tiles(window: Window, channels: int, pixels: int, columns: int, config: Config) -> list[_Tile]:
+    found = []
+    for first in range(0, pixels * channels, columns):
+        last = min(first + columns, pixels * channels)
+        pixel = first // channels
+        kw = window.kw + ((last - 1) // channels - pixel) * window.sx
+        found.append(_Tile(first, last, pixel, kw, math.ceil(kw * window.ic / config.columns)))
+    return found
+
+
+def _array_cycles(window: Window, pixels: int, tiles: list[_Tile], config: Config) -> int:
+    groups = math.ceil(window.n * window.oh * (window.ow // pixels) / config.rows)
+    return groups * window.kh * sum(tile.chunks for tile in tiles) * config.columns
+
+
+def _packed(
+    weight: np.ndarray, window: Window, tiles: list[_Tile], weight_zp: int, config: Config
+) -> np.ndarray:
+    """[tiles, bytes of a blob]: per tile [KH][chunk][byte][channel], weight_zp where there is no weight."""
+    width, (oc, kh, kw, ic) = config.columns, weight.shape
+    size = kh * max(tile.chunks for tile in tiles) * width * width
+    packed = np.full((len(tiles), size), weight_zp, np.int8)
+    for number, tile in enumerate(tiles):
+        blob = np.full((kh, tile.chunks * width, width), weight_zp, np.int8)
+        for lane in range(tile.last - tile.first):
+            pixel, channel = divmod(tile.first + lane, oc)
+            start = (pixel - tile.pixel) * window.sx * ic
+            blob[:, start : start + kw * ic, lane] = weight[channel].reshape(kh, kw * ic)
+        packed[number, : blob.size] = blob.reshape(-1)
+    return packed
