@@ -1,30 +1,26 @@
-"""The compiler: a TOSA integer graph to a program."""
+"""The compiler: a TOSA integer graph to a program. The order of its stages can be read here.
 
-import dataclasses
-from collections.abc import Callable
+    legalize   any TOSA operators      -> operators that layers are made of (passes.py lists the passes)
+    fuse       operators               -> layers: one pass of the machine each, with its micro-program
+    place      tensors                 -> addresses, as the layers come and go
+    tile       layers and addresses    -> work: in which pieces each layer runs, with which buffers
+    emit       work                    -> commands for the units, in blocks
+    schedule   commands                -> one instruction stream with waits and signals, and the memory image
 
-from tosaic.compiler.emit.emitter import DATA_REGION, Emitter
+Place and tile return plans; only emit makes instructions. `search.py` makes plans and chooses one.
+"""
+
+from tosaic.compiler.emit.graph_emission import FieldOverflow, OnLayer, emit
 from tosaic.compiler.ir import Graph, validate
 from tosaic.compiler.legalize.dead_channels import remove_dead_channels
 from tosaic.compiler.legalize.integers import require_integers
 from tosaic.compiler.legalize.normalise import normalise
-from tosaic.compiler.legalize.prepare import prepare
 from tosaic.compiler.place.compression import METHODS, WeightCoder
-from tosaic.compiler.place.memory import Arena, OutOfMemory
-from tosaic.compiler.place.placer import Memories
-from tosaic.compiler.program import Port, Program
-from tosaic.compiler.schedule.blocks import Block, Label
-from tosaic.compiler.schedule.interleave import interleave
-from tosaic.compiler.tile.region import Context, FieldOverflow, Region
-from tosaic.errors import InputError, UnsupportedError
+from tosaic.compiler.program import Program
+from tosaic.compiler.schedule.image import lay_out, sequence
+from tosaic.compiler.search import Choices, ProgramPlan, plans
+from tosaic.errors import InputError
 from tosaic.hw.config import Config
-from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Condition, Instruction, Opcode, encode, make
-
-_RESIDENCY = (0.75, 0.5, 0.25, 0.125, 0.0)
-"""Largest share of the activation memory one tensor may occupy, tried in turn until every layer fits."""
-
-OnLayer = Callable[[str, int, int], None]
-"""Told (layer, its number, how many there are)."""
 
 
 def compile_graph(
@@ -52,100 +48,33 @@ def compile_graph(
     require_integers(graph)
     if drop_dead_channels:
         graph = remove_dead_channels(normalise(graph), config.columns)
-    names = set(graph.tensors)
-    problem: OutOfMemory | FieldOverflow | None = None
-    # Digits need whole pixels in memory: in a small one they may be what does not fit.
-    with_digits = (True, False) if optimize and not keep_layers else (False,)
-    # What only fits as part of a layer is split when the layer cannot be made so.
-    graphs = [prepare(graph, config, fused=fused) for fused in ((True, False) if optimize else (False,))]
-    attempts = [(g, share, digits) for g in graphs for digits in with_digits for share in _RESIDENCY]
-    for prepared, residency, digits in attempts:
-        memories = Memories(Arena(config.am_bytes, config.columns), int(config.am_bytes * residency))
-        context = Context(config, Emitter(config), memories, optimize, digits, coder)
+    choices = Choices(config, optimize=optimize, keep_layers=keep_layers, coder=coder)
+    problem: FieldOverflow | None = None
+    for plan in plans(graph, choices):
         try:
-            program = _compile(Region(prepared, names, context, keep=keep_layers), on_layer)
-            program.labels = dict(graph.labels)
-            return program
-        except (OutOfMemory, FieldOverflow) as error:
+            return _program(plan, config, graph, on_layer)
+        except FieldOverflow as error:
+            # Pieces of another plan are smaller, and so are their counts.
             problem = error
     assert problem is not None
-    if isinstance(problem, FieldOverflow):
-        raise UnsupportedError(f"{problem}; split the tensor into smaller ones")
-    raise UnsupportedError(f"{problem}; use a configuration with more activation memory than {config.name!r}")
+    raise problem
 
 
-def _compile(main: Region, on_layer: OnLayer | None) -> Program:
-    """The program of the outermost graph."""
-    graph, placer = main.graph, main.placer
-    for name in graph.inputs:
-        placer.external(name)
-    main.emit(on_layer)
-    inputs = [placer.ports[name] for name in graph.inputs]
-    outputs = [placer.output_port(name) for name in graph.outputs]
-    kept = [_renamed(main, placer.ports[name]) for name in main.kept]
-    return _layout(main.context, inputs, outputs, kept)
-
-
-def _renamed(region: Region, port: Port) -> Port:
-    name = region.shown(port.name)
-    return dataclasses.replace(port, name=name, shape=tuple(region.graph.tensors[name].shape))
-
-
-def _layout(context: Context, inputs: list[Port], outputs: list[Port], kept: list[Port]) -> Program:
-    """Places constants, program and data one after the other, and fixes the addresses."""
-    config, emitter = context.config, context.emitter
-    instructions = _instructions(config, emitter.blocks.all)
-    program_address = -(-emitter.constants.size_bytes // 4096) * 4096
-    program_bytes = len(instructions) * INSTRUCTION_BYTES
-    data_address = -(-(program_address + program_bytes) // 4096) * 4096
-    code = b"".join(encode(_relocated(instruction, data_address)) for instruction in instructions)
-    constants = emitter.constants.bytes()
-    image = constants + bytes(program_address - len(constants)) + code
-
-    def moved(port: Port) -> Port:
-        address = port.address
-        return dataclasses.replace(
-            port, address=address - DATA_REGION + data_address if address >= DATA_REGION else address
-        )
-
+def _program(plan: ProgramPlan, config: Config, graph: Graph, on_layer: OnLayer | None) -> Program:
+    """Emits and schedules a plan."""
+    blocks = emit(plan.main, config, plan.memories.external, on_layer)
+    image = lay_out(sequence(config, blocks.all), plan.memories.external)
     return Program(
         config=config,
-        image=image,
-        program_address=program_address,
-        program_bytes=program_bytes,
-        memory_blocks=context.memories.history.blocks(),
-        memory_bytes=-(-(data_address + context.memories.data_bytes) // 4096) * 4096,
-        inputs=[moved(port) for port in inputs],
-        outputs=[moved(port) for port in outputs],
-        kept=[moved(port) for port in kept],
-        layers=context.infos,
-        weights=emitter.stored_weights,
-    )
-
-
-def _instructions(config: Config, blocks: list[Block]) -> list[Instruction]:
-    """BEGIN, the blocks with their branches, END."""
-    instructions = [make(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=config.hash)]
-    places: dict[Label, int] = {}
-    branches: dict[int, tuple[Condition, Label]] = {}
-    for block in blocks:
-        places |= {label: len(instructions) for label in block.labels}
-        for item in interleave(block.tracker.items):
-            instructions += item.instructions()
-        if block.branch is not None:
-            branches[len(instructions)] = block.branch
-            instructions.append(make(Opcode.NOP))
-    instructions.append(make(Opcode.END))
-    for number, (condition, label) in branches.items():
-        target = places[label] * INSTRUCTION_BYTES
-        instructions[number] = make(Opcode.BRANCH, target=target, condition=condition)
-    return instructions
-
-
-def _relocated(instruction: Instruction, data_address: int) -> Instruction:
-    address = instruction.fields.get("memory_address")
-    if address is None or address < DATA_REGION:
-        return instruction
-    return make(
-        instruction.opcode, **{**instruction.fields, "memory_address": address - DATA_REGION + data_address}
+        image=image.bytes,
+        program_address=image.program_address,
+        program_bytes=image.program_bytes,
+        memory_blocks=plan.memories.history.blocks(),
+        memory_bytes=image.memory_bytes,
+        inputs=[port.port(image.base) for port in plan.inputs],
+        outputs=[port.port(image.base) for port in plan.outputs],
+        kept=[port.port(image.base) for port in plan.kept],
+        layers=plan.layers,
+        weights=plan.memories.external.stored_weights,
+        labels=dict(graph.labels),
     )

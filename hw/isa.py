@@ -507,6 +507,12 @@ def width(opcode: Opcode, name: str) -> int:
     raise KeyError(f"{opcode.name} has no field {name}")
 
 
+def largest(opcode: Opcode, name: str) -> int:
+    """The largest value that a field holds. KeyError when there is no such field."""
+    signed = next((field.signed for field in FIELDS[opcode] if field.name == name), False)
+    return (1 << (width(opcode, name) - signed)) - 1
+
+
 def layout(opcode: Opcode) -> typing.Any:
     """The Amaranth layout of a whole 128-bit instruction with this opcode."""
     from amaranth.hdl import signed, unsigned

@@ -3,7 +3,10 @@
 import dataclasses
 from collections.abc import Iterator
 
-MAX_COUNT = 1 << 15
+from tosaic.hw.isa import STREAM_DIMS, Opcode, width
+
+MAX_COUNT = 1 << (width(Opcode.VECTOR_DIMS, "count_low") - 1)
+"""Turns of an axis: the largest power of two that the field holds, so that longer axes are cut into even pieces."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,9 +98,8 @@ def pieces(
 def _flat(axes: list[Axis], lanes: int, tail: int, max_slots: int) -> Iterator[Piece]:
     """Without reduction batches may end anywhere in the nest."""
     zero = (0,) * len(axes[0].strides)
-    limit = 6
     big = [i for i, axis in enumerate(axes) if axis.count > MAX_COUNT]
-    if len(axes) > limit or big:
+    if len(axes) > STREAM_DIMS or big:
         index = big[-1] if big else len(axes) - 1
         axis = axes[index]
         step = MAX_COUNT if big else 1
@@ -148,7 +150,7 @@ def _limited(
                 moved = tuple(o + start * s for o, s in zip(offsets, axis.strides, strict=True))
                 yield from _limited(part, moved, slots, lanes, reduced)
             return
-    if len(loops) > 6:
+    if len(loops) > STREAM_DIMS:
         axis = outer[-1]
         for turn in range(axis.count):
             moved = tuple(o + turn * s for o, s in zip(offsets, axis.strides, strict=True))

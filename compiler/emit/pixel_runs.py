@@ -3,11 +3,13 @@
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from tosaic.compiler.emit.emitter import Access, Dim
+from tosaic.compiler.emit.box_transfers import BoxPlace
+from tosaic.compiler.emit.vector_go import Access, Dim
 from tosaic.compiler.fuse.digits import DIGITS
 from tosaic.compiler.fuse.expression import Load
 from tosaic.compiler.fuse.microprogram import MicroProgram
-from tosaic.compiler.tile.image_boxes import MAX_COUNT, Box, Place
+from tosaic.compiler.place.weights import MAX_COUNT
+from tosaic.compiler.tile.image_boxes import Box
 from tosaic.hw.isa import Element
 
 
@@ -30,7 +32,7 @@ class PixelRun:
     def first(self) -> bool:
         return self.row == self.pixel == 0
 
-    def read(self, load: Load, place: Place, channel: int) -> Access:
+    def read(self, load: Load, place: BoxPlace, channel: int) -> Access:
         """An operand, from a channel of the box on."""
         return (
             self._digits(place, channel, down=True)
@@ -38,23 +40,23 @@ class PixelRun:
             else self._all(load.element, place, channel)
         )
 
-    def write(self, element: Element, place: Place, channel: int) -> Access:
+    def write(self, element: Element, place: BoxPlace, channel: int) -> Access:
         """The result, from a channel of the box on."""
         if self.stores_digits:
             return self._digits(place, channel, down=False)
         return self._all(element, place, channel)
 
-    def _start(self, place: Place) -> int:
+    def _start(self, place: BoxPlace) -> int:
         return place.address + self.row * place.row_bytes + self.pixel * place.pixel_bytes
 
-    def _all(self, element: Element, place: Place, channel: int) -> Access:
+    def _all(self, element: Element, place: BoxPlace, channel: int) -> Access:
         dims: tuple[Dim, ...] = (Dim(self.columns, place.pixel_bytes), Dim(self.rows, place.row_bytes))
         linear = self.rows == 1 or place.row_bytes == self.columns * place.pixel_bytes
         if linear and self.count <= MAX_COUNT:
             dims = (Dim(self.count, place.pixel_bytes),)
         return Access(self._start(place) + channel * element.bytes, element, dims)
 
-    def _digits(self, place: Place, channel: int, down: bool) -> Access:
+    def _digits(self, place: BoxPlace, channel: int, down: bool) -> Access:
         """A micro-operation walks all slots of a batch; the stream's next one comes to the next digit. The top one is
         read first, the lowest one is written first."""
         step = place.pixel_bytes // DIGITS
@@ -67,7 +69,7 @@ class PixelRun:
         return Access(start, Element.INT8, dims)
 
 
-def pixel_runs(box: Box, program: MicroProgram, places: Sequence[Place], slots: int) -> Iterator[PixelRun]:
+def pixel_runs(box: Box, program: MicroProgram, places: Sequence[BoxPlace], slots: int) -> Iterator[PixelRun]:
     """All pixels of a box, in order. With digits, which must have all channels in the box, batches end where rows of
     the `places` end that do not lie one behind the other, and whole batches and the rest are apart."""
     if not program.has_digits():

@@ -6,9 +6,6 @@ import numpy as np
 
 from tosaic.compiler.ir import Graph, Operator
 
-INDEXED = ("GATHER", "SCATTER")
-"""Operators that move rows by index."""
-
 
 @dataclasses.dataclass(frozen=True)
 class IndexedMove:

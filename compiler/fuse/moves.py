@@ -9,9 +9,6 @@ import numpy as np
 
 from tosaic.compiler.ir import Graph, Operator
 
-MOVES = ("CONCAT", "PAD", "REVERSE", "SLICE", "TILE", "TRANSPOSE")
-"""Operators that only move elements."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Part:

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from tosaic.compiler.fuse.expression import Immediate, Iteration, Node, Reduced, Value
 from tosaic.compiler.ir import DType, Graph, Operator
+from tosaic.compiler.machine import reciprocal_scale
 from tosaic.errors import UnsupportedError
 from tosaic.hw.isa import Op
 
-REDUCTIONS = ("REDUCE_SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL")
 _COMBINE = {
     "REDUCE_SUM": Op.ADD,
     "REDUCE_MAX": Op.MAX,
@@ -18,14 +18,8 @@ _COMBINE = {
 }
 
 
-def reciprocal_scale(count: int) -> tuple[int, int]:
-    """Multiplier and shift that divide by `count` (clause 1.9.3)."""
-    k = (count - 1).bit_length()
-    return (((1 << 30) + 1) << k) // count, 30 + k
-
-
 def reduced_value(graph: Graph, operator: Operator, operand: Callable[[str], Value]) -> Value:
-    """The running value of a reduction or pool; an average is scaled per window count (see `kernels/pool.py`)."""
+    """The running value of a reduction or pool; an average is scaled per window count (see `emit/pool.py`)."""
     source = graph.tensors[operator.inputs[0]]
     term = operand(operator.inputs[0])
     if operator.op == "AVG_POOL2D":

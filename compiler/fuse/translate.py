@@ -11,18 +11,6 @@ from tosaic.compiler.ir import DType, Graph, Operator
 from tosaic.errors import UnsupportedError
 from tosaic.hw.isa import Element, Op
 
-ELEMENT = {
-    DType.BOOL: Element.UINT8,
-    DType.INT4: Element.INT8,
-    DType.INT8: Element.INT8,
-    DType.UINT8: Element.UINT8,
-    DType.INT16: Element.INT16,
-    DType.UINT16: Element.UINT16,
-    DType.INT32: Element.INT32,
-    DType.INT48: Element.INT48,
-}
-"""How a tensor's elements lie in memory; int4 takes a byte each, int48 eight."""
-
 _SIMPLE = {
     "ADD": Op.ADD,
     "SUB": Op.SUB,
@@ -38,6 +26,21 @@ _SIMPLE = {
     "GREATER": Op.GT,
     "GREATER_EQUAL": Op.GE,
 }
+
+
+_Translation = Callable[["Translator", Operator], Value]
+_TRANSLATIONS: dict[str, _Translation] = {}
+"""By operator; methods of the translator register here."""
+
+
+def _translates(op: str) -> Callable[[_Translation], _Translation]:
+    """Registers the translation of an operator."""
+
+    def register(method: _Translation) -> _Translation:
+        _TRANSLATIONS[op] = method
+        return method
+
+    return register
 
 
 @dataclasses.dataclass
@@ -65,11 +68,10 @@ class Translator:
 
     def translate(self, operator: Operator) -> Value:
         """The value that `operator` computes; UnsupportedError when no micro-operations do."""
-        special = getattr(self, "_" + operator.op.lower(), None)
-        if special is not None:
-            value = special(operator)
-        elif operator.op in _SIMPLE:
+        if operator.op in _SIMPLE:
             value = self._binary(operator, _SIMPLE[operator.op])
+        elif operator.op in _TRANSLATIONS:
+            value = _TRANSLATIONS[operator.op](self, operator)
         else:
             raise UnsupportedError(f"{operator}: the vector unit has no micro-operations for {operator.op}")
         if isinstance(value, Node):
@@ -108,10 +110,12 @@ class Translator:
 
     # --- operators with parameters
 
+    @_translates("CLAMP")
     def _clamp(self, operator: Operator) -> Value:
         low, high = (int(operator.attributes[key]) for key in ("min_val", "max_val"))
         return clamped(self.operand(operator.inputs[0]), low, high, self.uses(operator.inputs[0]))
 
+    @_translates("RESCALE")
     def _rescale(self, operator: Operator) -> Value:
         graph, attributes = self.graph, operator.attributes
         value, source = self.operand(operator.inputs[0]), self._tensor(operator)
@@ -151,6 +155,7 @@ class Translator:
             if isinstance(value.a, ArrayResult) and value.clamp is None:
                 node.a, node.bias = value.a, value.bias
 
+    @_translates("MUL")
     def _mul(self, operator: Operator) -> Value:
         """Also int48 = int48 or int32 times int32, modulo 2^48, which decompositions need."""
         shift = self._value(operator, "shift")
@@ -167,6 +172,7 @@ class Translator:
             return node
         return Node(Op.MUL, a, b, shift=shift)
 
+    @_translates("TABLE")
     def _table(self, operator: Operator) -> Value:
         if self.table is not None:
             raise UnsupportedError(f"{operator}: a second TABLE in one layer")
@@ -174,6 +180,7 @@ class Translator:
         op = Op.TABLE8 if self._tensor(operator).dtype is DType.INT8 else Op.TABLE16
         return Node(op, self.operand(operator.inputs[0]))
 
+    @_translates("NEGATE")
     def _negate(self, operator: Operator) -> Value:
         target = self.graph.tensors[operator.outputs[0]].dtype
         zps = (
@@ -188,22 +195,28 @@ class Translator:
             node.clamp = (target.min, target.max)
         return node
 
+    @_translates("ABS")
     def _abs(self, operator: Operator) -> Value:
         return Node(Op.ABS, self.operand(operator.inputs[0]), wrap32=True)
 
+    @_translates("CLZ")
     def _clz(self, operator: Operator) -> Value:
         return Node(Op.CLZ, self.operand(operator.inputs[0]))
 
+    @_translates("BITWISE_NOT")
     def _bitwise_not(self, operator: Operator) -> Value:
         return Node(Op.XOR, self.operand(operator.inputs[0]), Immediate(-1))
 
+    @_translates("LOGICAL_NOT")
     def _logical_not(self, operator: Operator) -> Value:
         return Node(Op.XOR, self.operand(operator.inputs[0]), Immediate(1))
 
+    @_translates("LOGICAL_LEFT_SHIFT")
     def _logical_left_shift(self, operator: Operator) -> Value:
         a, b = self.operand(operator.inputs[0]), self.operand(operator.inputs[1])
         return _narrowed(Node(Op.LSL, a, b, wrap32=True), self._tensor(operator).dtype)
 
+    @_translates("LOGICAL_RIGHT_SHIFT")
     def _logical_right_shift(self, operator: Operator) -> Value:
         a, b = self.operand(operator.inputs[0]), self.operand(operator.inputs[1])
         dtype = self._tensor(operator).dtype
@@ -211,18 +224,21 @@ class Translator:
             a = Node(Op.AND, a, Immediate((1 << dtype.bits) - 1))
         return _narrowed(Node(Op.LSR, a, b, wrap32=True), dtype)
 
+    @_translates("ARITHMETIC_RIGHT_SHIFT")
     def _arithmetic_right_shift(self, operator: Operator) -> Value:
         rounding = bool(operator.attributes["round"])
         return Node(
             Op.ASR, self.operand(operator.inputs[0]), self.operand(operator.inputs[1]), round=rounding
         )
 
+    @_translates("SELECT")
     def _select(self, operator: Operator) -> Value:
         condition, true, false = (self.operand(name) for name in operator.inputs)
         # Read twice, and a load stream moves on with every read.
         kept = Node(Op.MOV, false) if isinstance(false, Load) else false
         return Node(Op.ADD, Node(Op.MUL, Node(Op.SUB, true, kept), condition), kept)
 
+    @_translates("CAST")
     def _cast(self, operator: Operator) -> Value:
         value, target = self.operand(operator.inputs[0]), self.graph.tensors[operator.outputs[0]].dtype
         if target is DType.BOOL:
@@ -245,11 +261,6 @@ def _narrowed(value: Value, dtype: DType) -> Value:
     return Node(Op.ASR, Node(Op.LSL, value, spare, wrap32=True), spare)
 
 
-ELEMENTWISE = frozenset(_SIMPLE) | {
-    name[1:].upper()
-    for name in vars(Translator)
-    if name.startswith("_")
-    and not name.startswith("__")
-    and name[1:].upper() not in ("TENSOR", "TARGET", "VALUE", "BINARY", "INTO_RESCALE", "ABSORB")
-}
-"""TOSA operators that become micro-operations lane by lane."""
+def translated() -> frozenset[str]:
+    """The operators that have a translation: those of the kind ELEMENTWISE."""
+    return frozenset(_SIMPLE) | frozenset(_TRANSLATIONS)

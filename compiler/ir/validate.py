@@ -58,6 +58,19 @@ def check_operator(graph: Graph, op: Operator) -> None:
     _check_shapes(node)
 
 
+def check_operand_counts(graph: Graph, op: Operator) -> None:
+    """Checks that an operator has as many operands and results as the operator table says."""
+    spec = OPERATORS[op.op]
+    node = Node(graph, op, spec)
+    _check_count(node, spec.operands, op.inputs, "input")
+    _check_count(node, spec.results, op.outputs, "output")
+
+
+def check_shapes(graph: Graph, op: Operator) -> None:
+    """Checks that an operator's results have the shapes of the operator table's rule, whatever their types."""
+    _check_shapes(Node(graph, op, OPERATORS[op.op]))
+
+
 def match_mode(node: Node) -> Mode | None:
     """The row of the operator's type table that its tensors fit; None if the operator takes any type."""
     _check_fixed_types(node)

@@ -3,13 +3,13 @@
 import functools
 from collections.abc import Callable
 
-from tosaic.compiler.fuse.reductions import REDUCTIONS
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.legalize.split_kernel import split_kernel
 from tosaic.compiler.legalize.split_matmul import split_matmul
 from tosaic.compiler.legalize.split_pool import split_pool
 from tosaic.compiler.legalize.split_reduction import split_reduction
+from tosaic.compiler.machine import Kind, operators_of
 from tosaic.hw.config import Config
 
 _RULES: dict[str, Callable[[Rewriting, Config], bool]] = {
@@ -26,7 +26,9 @@ def split_oversize(graph: Graph, config: Config, *, fused: bool = False) -> Grap
     """A graph with the same outputs; operators that fit stay as they are, with `fused` also those that fit as part of a
     layer. The argument is unchanged."""
     graph = graph.copy()
-    rules = _RULES | dict.fromkeys(REDUCTIONS, functools.partial(split_reduction, fused=fused))
+    rules = _RULES | dict.fromkeys(
+        operators_of(Kind.REDUCTION), functools.partial(split_reduction, fused=fused)
+    )
     waiting, done = list(reversed(graph.operators)), []
     while waiting:
         operator = waiting.pop()

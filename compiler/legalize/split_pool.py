@@ -5,10 +5,9 @@ Windows end at the image's edge, so that padding counts for nothing (clauses 2.3
 
 import numpy as np
 
-from tosaic.compiler.fuse.reductions import reciprocal_scale
-from tosaic.compiler.fuse.translate import ELEMENT
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.rewriting import Rewriting
+from tosaic.compiler.machine import ELEMENT, reciprocal_scale
 from tosaic.hw.config import Config
 
 _MAX_TAPS = (1 << 16) - 1

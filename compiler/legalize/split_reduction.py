@@ -8,10 +8,9 @@ import math
 
 import numpy as np
 
-from tosaic.compiler.fuse.reductions import REDUCTIONS
-from tosaic.compiler.fuse.translate import ELEMENT, ELEMENTWISE
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.rewriting import Rewriting
+from tosaic.compiler.machine import ELEMENT, KIND, Kind
 from tosaic.hw.config import Config
 
 _MAX_EXTENT = 1 << 15
@@ -81,7 +80,11 @@ def _bytes_read(new: Rewriting, name: str) -> int:
         if tensor.dtype in ELEMENT:
             least = min(least, math.prod(tensor.shape) * ELEMENT[tensor.dtype].bytes)
         maker = next((operator for operator in graph.operators if name in operator.outputs), None)
-        if maker is None or maker.op not in (*ELEMENTWISE, *REDUCTIONS) or name in graph.outputs:
+        if (
+            maker is None
+            or KIND.get(maker.op) not in (Kind.ELEMENTWISE, Kind.REDUCTION)
+            or name in graph.outputs
+        ):
             return least
         if graph.tensors[maker.inputs[0]].data is not None or len(graph.consumers(name)) != 1:
             return least

@@ -6,12 +6,14 @@ so that only a tile that several pixels share has longer runs. Twice 40 channels
 """
 
 import dataclasses
+import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from tosaic.compiler.fuse.moves import Move, Part
-from tosaic.compiler.ir import Graph, Operator, Tensor
+from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.weights import Blob, WeightLayout
 from tosaic.hw.config import Config
@@ -31,11 +33,13 @@ class _Tile:
 
 @dataclasses.dataclass(frozen=True)
 class PixelGroups:
-    """A convolution with `pixels` pixels as one; its packed weights are a new constant of the graph."""
+    """A convolution with `pixels` pixels as one. `pack` makes its weights as `layout` wants them, under a name of
+    their own."""
 
     window: Window
     pixels: int
     weights: str
+    pack: Callable[[], np.ndarray]
     layout: WeightLayout
 
 
@@ -52,17 +56,16 @@ def group_pixels(
         pixels = 1 << exponent
         tiles = _tiles(window, channels, pixels, columns, config)
         cycles = _array_cycles(window, pixels, tiles, config)
-        blob_bytes = window.kh * max(tile.chunks for tile in tiles) * config.columns**2
-        if window.ow % pixels == 0 and cycles < least and blob_bytes <= config.wm_bytes // 4:
+        fits = _blob_bytes(window, tiles, config) <= config.wm_bytes // 4
+        if window.ow % pixels == 0 and cycles < least and fits:
             least, best = cycles, pixels
     if best == 1:
         return None
     tiles = _tiles(window, channels, best, columns, config)
     # The window may be simplified: an image of one column is one row.
     kernel = weight.data.reshape(channels, window.kh, window.kw, window.ic)
-    packed = _packed(kernel, window, tiles, weight_zp, config)
     name = f"{weight.name}'{best} pixels"
-    graph.tensors[name] = Tensor(name, packed.shape, weight.dtype, packed)
+    shape = (len(tiles), _blob_bytes(window, tiles, config))
     wide = dataclasses.replace(
         window, ow=window.ow // best, kw=window.kw + (best - 1) * window.sx, sx=window.sx * best, dx=1
     )
@@ -70,9 +73,14 @@ def group_pixels(
         Blob(tile.first, tile.last - tile.first, tile.pixel * window.sx * window.ic, tile.chunks)
         for tile in tiles
     ]
-    move = Move(packed.shape, (Part(name, (0, 0), packed.shape, 0, (packed.shape[1], 1)),))
-    layout = WeightLayout(move, blobs, packed.shape[1], False, 1, max(tile.chunks for tile in tiles))
-    return PixelGroups(wide, best, name, layout)
+    move = Move(shape, (Part(name, (0, 0), shape, 0, (shape[1], 1)),))
+    layout = WeightLayout(move, blobs, shape[1], False, 1, max(tile.chunks for tile in tiles))
+    pack = functools.partial(_packed, kernel, window, tiles, weight_zp, config)
+    return PixelGroups(wide, best, name, pack, layout)
+
+
+def _blob_bytes(window: Window, tiles: list[_Tile], config: Config) -> int:
+    return window.kh * max(tile.chunks for tile in tiles) * config.columns**2
 
 
 def _tiles(window: Window, channels: int, pixels: int, columns: int, config: Config) -> list[_Tile]:
@@ -95,8 +103,7 @@ def _packed(
 ) -> np.ndarray:
     """[tiles, bytes of a blob]: per tile [KH][chunk][byte][channel], weight_zp where there is no weight."""
     width, (oc, kh, kw, ic) = config.columns, weight.shape
-    size = kh * max(tile.chunks for tile in tiles) * width * width
-    packed = np.full((len(tiles), size), weight_zp, np.int8)
+    packed = np.full((len(tiles), _blob_bytes(window, tiles, config)), weight_zp, np.int8)
     for number, tile in enumerate(tiles):
         blob = np.full((kh, tile.chunks * width, width), weight_zp, np.int8)
         for lane in range(tile.last - tile.first):

@@ -1,21 +1,20 @@
 """How weights lie in weight memory: for each tile of output channels a blob of words, as a Move of the weight tensor.
 
-The same Move packs constants at compile time and everything else on the machine (see `compiler/place/packer.py`). Lanes of a
+The same Move packs constants at compile time and everything else on the machine (see `packer.py`). Lanes of a
 word behind the tile's channels are left as they are: nobody stores what they compute.
 """
 
 import dataclasses
 import math
 
-from tosaic.compiler.emit.move import MoveWork
 from tosaic.compiler.fuse.moves import Move, Part
 from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.place.geometry import Window
-from tosaic.compiler.tile.image_boxes import MAX_COUNT
 from tosaic.hw.config import Config
+from tosaic.hw.isa import Opcode, largest
 
-_STEPS_AHEAD = 3
-"""Packed steps that are on their way to weight memory while the array works on another one."""
+MAX_COUNT = largest(Opcode.ARRAY_WINDOW, "width")
+"""Most rows or columns of a window's output."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,27 +52,6 @@ class WeightLayout:
     @property
     def bytes(self) -> int:
         return math.prod(self.move.shape)
-
-
-@dataclasses.dataclass(frozen=True)
-class PackedWeights:
-    """A layer's blobs in external memory; `work` is what still has to be emitted for them."""
-
-    address: int
-    step_bytes: int
-    """Most bytes to fetch together."""
-    work: MoveWork | None = None
-    group_bytes: int | None = None
-    """Bytes that are decoded together, where the weights lie coded."""
-
-    def ready(self, stop: int) -> None:
-        """Emits the packing of the first `stop` bytes, and some more ahead of time."""
-        if self.work is not None:
-            self.work.emit(stop + _STEPS_AHEAD * self.step_bytes)
-
-    def buffers(self) -> list[int]:
-        """Activation memory that the packing needs until the layer is complete."""
-        return self.work.addresses() if self.work is not None else []
 
 
 def weight_layout(

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from tosaic.hw.isa import Instruction, Opcode, Unit, make
+from tosaic.compiler.emit.commands import Command, Work, command
+from tosaic.hw.isa import Opcode, Unit
 
 WAIT = {
     Unit.LOAD: Opcode.LOAD_WAIT,
@@ -24,15 +25,11 @@ SEMAPHORE = {pair: number for number, pair in enumerate(_PAIRS)}
 
 @dataclasses.dataclass
 class Item:
-    """One piece of work of a unit: configuration, then the waits, then the instruction that does it."""
+    """One piece of work of a unit: configuration, then the waits, then the instructions that do it."""
 
-    unit: Unit
+    work: Work
     index: int
     """Place among the unit's items."""
-    configuration: list[Instruction]
-    work: list[Instruction]
-    consumes_array: bool = False
-    """A vector program fed by the array item just before it: nothing may come between the two."""
     waits: dict[Unit, int] = dataclasses.field(default_factory=dict)
     """Per producing unit the index of the last item that must be complete first."""
     behind_load: int = -1
@@ -40,11 +37,17 @@ class Item:
     signals: list[Unit] = dataclasses.field(default_factory=list)
     """Units that wait for this item."""
 
-    def instructions(self) -> list[Instruction]:
-        out = list(self.configuration)
-        out += [make(WAIT[self.unit], semaphore=SEMAPHORE[unit, self.unit], count=1) for unit in self.waits]
-        out += self.work
+    @property
+    def unit(self) -> Unit:
+        return self.work.unit
+
+    def commands(self) -> list[Command]:
+        out = list(self.work.configuration)
         out += [
-            make(SIGNAL[self.unit], semaphore=SEMAPHORE[self.unit, unit], count=1) for unit in self.signals
+            command(WAIT[self.unit], semaphore=SEMAPHORE[unit, self.unit], count=1) for unit in self.waits
+        ]
+        out += self.work.commands
+        out += [
+            command(SIGNAL[self.unit], semaphore=SEMAPHORE[self.unit, unit], count=1) for unit in self.signals
         ]
         return out

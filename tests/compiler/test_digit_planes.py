@@ -8,7 +8,7 @@ from emulation import assert_equal_to_golden
 from layer_graphs import LayerBuilder
 
 from tosaic.compiler.build import compile_graph
-from tosaic.compiler.fuse.layers import Fuser
+from tosaic.compiler.fuse.fuser import Fuser
 from tosaic.compiler.ir import DType
 from tosaic.hw.config import get_config
 

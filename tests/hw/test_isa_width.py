@@ -2,7 +2,7 @@
 
 import pytest
 
-from tosaic.hw.isa import FIELDS, Opcode, layout, width
+from tosaic.hw.isa import FIELDS, Opcode, largest, layout, width
 
 
 @pytest.mark.parametrize("opcode", Opcode)
@@ -15,3 +15,8 @@ def test_width_is_that_of_the_layout(opcode):
 def test_width_of_an_unknown_field():
     with pytest.raises(KeyError, match="LOAD_GO has no field pixels"):
         width(Opcode.LOAD_GO, "pixels")
+
+
+def test_the_largest_value_of_a_field():
+    assert largest(Opcode.LOAD_GO, "rows") == 65535
+    assert largest(Opcode.ARRAY_WINDOW, "x_step") == (1 << 19) - 1

@@ -3,45 +3,14 @@
 import dataclasses
 import math
 
-from tosaic.compiler.fuse.digits import joined, products, slots_per_channel
-from tosaic.compiler.fuse.expression import Immediate, Load, Node, Value
-from tosaic.compiler.fuse.fold import constant_scalar
-from tosaic.compiler.fuse.indexed import INDEXED
-from tosaic.compiler.fuse.microprogram import MicroProgram, TooComplex, assemble
-from tosaic.compiler.fuse.moves import MOVES
-from tosaic.compiler.fuse.reductions import REDUCTIONS, reduced_value
-from tosaic.compiler.fuse.translate import ELEMENT, ELEMENTWISE, PerChannel, Translator
-from tosaic.compiler.fuse.windows import array_value
+from tosaic.compiler.fuse.digits import products, slots_per_channel
+from tosaic.compiler.fuse.layer import Layer
+from tosaic.compiler.fuse.layer_building import LayerBuilding, Members
+from tosaic.compiler.fuse.microprogram import TooComplex
 from tosaic.compiler.ir import DType, Graph, Operator
+from tosaic.compiler.machine import BASES, ELEMENT, KIND, Kind
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
-from tosaic.hw.isa import Op
-
-ARRAY_OPERATORS = ("CONV2D", "DEPTHWISE_CONV2D", "MATMUL")
-POOLS = ("AVG_POOL2D", "MAX_POOL2D")
-CONTROL_FLOW = ("COND_IF", "WHILE_LOOP")
-BASES = (*ARRAY_OPERATORS, *POOLS, *REDUCTIONS, "ARGMAX")
-_MAX_REPEATS = (1 << 16) - 1
-
-
-@dataclasses.dataclass
-class Layer:
-    """Operators that run as one pass; `base` is the convolution, pool or reduction at its start, if any."""
-
-    operators: list[Operator]
-    base: Operator | None
-    root: Operator
-    program: MicroProgram
-    per_channel: PerChannel | None
-    table: str | None
-
-    @property
-    def output(self) -> str:
-        return self.root.outputs[0]
-
-    @property
-    def name(self) -> str:
-        return self.root.outputs[0]
 
 
 @dataclasses.dataclass
@@ -120,9 +89,9 @@ class Fuser:
     def _grow(self, root: int, assigned: set[int]) -> _Group:
         operators = self.graph.operators
         group = _Group({root})
-        if operators[root].op in BASES:
+        if KIND.get(operators[root].op) in BASES:
             group.base = root
-        elif operators[root].op not in ELEMENTWISE:
+        elif KIND.get(operators[root].op) is not Kind.ELEMENTWISE:
             return group
         if not self.fuse:
             return group
@@ -135,7 +104,7 @@ class Fuser:
             addition = self._closure(index, group.base is not None, assigned)
             grown = addition and _Group(group.operators | addition, group.base)
             if grown and grown.base is None:
-                grown.base = next((i for i in addition if operators[i].op in BASES), None)
+                grown.base = next((i for i in addition if KIND.get(operators[i].op) in BASES), None)
             if grown and self._fits(root, grown):
                 group = grown
             else:
@@ -159,14 +128,16 @@ class Fuser:
         """Whether producer `index` of an operand of `member` may be in the same pass."""
         operators, tensors = self.graph.operators, self.graph.tensors
         producer, consumer = operators[index], operators[member]
-        if consumer.op in BASES:
+        if KIND.get(consumer.op) in BASES:
             # Into a reduction: terms computed on the way in.
             same = tensors[producer.outputs[0]].shape == tensors[consumer.inputs[0]].shape
             # A reduction of a reduction (a mean over height and width) repeats over both axes.
-            return consumer.op in REDUCTIONS and producer.op in (*ELEMENTWISE, consumer.op) and same
-        if producer.op in BASES and group.base is not None:
+            joins = KIND.get(producer.op) is Kind.ELEMENTWISE or producer.op == consumer.op
+            return KIND[consumer.op] is Kind.REDUCTION and joins and same
+        if KIND.get(producer.op) in BASES and group.base is not None:
             return False
-        return producer.op in (*ELEMENTWISE, *BASES) and self._shape(producer) == self._shape(consumer)
+        joins = KIND.get(producer.op) in (Kind.ELEMENTWISE, *BASES)
+        return joins and self._shape(producer) == self._shape(consumer)
 
     def _shape(self, operator: Operator) -> tuple[int, ...]:
         return self.graph.tensors[operator.outputs[0]].shape
@@ -176,7 +147,7 @@ class Fuser:
         and whatever makes its int48 operands. Empty if the layer has a base already (`based`) and would get another."""
         addition = {index}
         operator, tensors = self.graph.operators[index], self.graph.tensors
-        if operator.op in BASES:
+        if KIND.get(operator.op) in BASES:
             return addition
         own = False
         for name in operator.inputs:
@@ -185,7 +156,7 @@ class Fuser:
                 continue
             producer = self.graph.operators[source]
             alone = self.consumers[name] == [index] and name not in self.graph.outputs
-            if producer.op in ARRAY_OPERATORS:
+            if KIND.get(producer.op) is Kind.ARRAY:
                 if based and (own or tensors[operator.outputs[0]].dtype is DType.INT48):
                     # One of two sums has to come through memory, as do further planes of an int16 convolution.
                     continue
@@ -199,7 +170,7 @@ class Fuser:
             else:
                 continue
             addition |= inner
-            own = own or any(self.graph.operators[i].op in BASES for i in inner)
+            own = own or any(KIND.get(self.graph.operators[i].op) in BASES for i in inner)
             based = based or own
         return addition
 
@@ -207,18 +178,18 @@ class Fuser:
         """Whether an elementwise operator is free to join the layer of `consumer`."""
         producer = self.graph.operators[index]
         same = self._shape(producer) == self._shape(consumer)
-        return producer.op in ELEMENTWISE and index not in assigned and same
+        return KIND.get(producer.op) is Kind.ELEMENTWISE and index not in assigned and same
 
     def _weight(self, index: int) -> float:
         """How much work an operand's chain starts with: the heaviest convolution becomes the layer's base."""
         operator = self.graph.operators[index]
-        while operator.op in ELEMENTWISE:
+        while KIND.get(operator.op) is Kind.ELEMENTWISE:
             wide = [name for name in operator.inputs if self.graph.tensors[name].dtype is DType.INT48]
             sources = [self.producer[name] for name in wide or operator.inputs if name in self.producer]
             if len(sources) != 1:
                 return 0
             operator = self.graph.operators[sources[0]]
-        if operator.op not in ARRAY_OPERATORS:
+        if KIND.get(operator.op) is not Kind.ARRAY:
             return 0
         return math.prod(self.graph.tensors[operator.inputs[1]].shape[:-1])
 
@@ -232,93 +203,16 @@ class Fuser:
         return True
 
     def _layer(self, root: int, group: _Group) -> Layer:
+        operators = self.graph.operators
+        members = Members(
+            [operators[i] for i in sorted(group.operators)],
+            operators[group.base] if group.base is not None else None,
+            operators[root],
+        )
+        building = LayerBuilding(self.graph, self.config, members, frozenset(self.apart))
         try:
-            return self._built(root, group, share=False)
+            return building.build(share=False)
         except TooComplex:
             if group.base is not None:
                 raise
-            return self._built(root, group, share=True)
-
-    def _built(self, root: int, group: _Group, *, share: bool) -> Layer:
-        """With `share` a tensor that several operators read is loaded once: a register instead of streams."""
-        graph = self.graph
-        order = [graph.operators[i] for i in sorted(group.operators)]
-        base = graph.operators[group.base] if group.base is not None else None
-        root_operator = graph.operators[root]
-        values: dict[str, Value] = {}
-
-        def uses(name: str) -> int:
-            return sum(name in operator.inputs for operator in order)
-
-        def operand(name: str) -> Value:
-            if name in values:
-                return values[name]
-            scalar = constant_scalar(graph, name)
-            if scalar is not None:
-                return Immediate(scalar)
-            if share and uses(name) > 1 and name not in self.apart:
-                values[name] = Node(Op.MOV, loaded(name))
-                return values[name]
-            return loaded(name)
-
-        def loaded(name: str) -> Value:
-            if name in self.apart:
-                values[name] = joined(name)
-                return values[name]
-            tensor = graph.tensors[name]
-            if tensor.dtype not in ELEMENT:
-                raise UnsupportedError(f"{root_operator}: the vector unit does not read {tensor}")
-            return Load(name, ELEMENT[tensor.dtype])
-
-        translator = Translator(graph, operand, uses, root_operator.outputs[0])
-        for operator in order:
-            if operator is not base and operator.op in REDUCTIONS:
-                values[operator.outputs[0]] = operand(operator.inputs[0])
-            elif operator is base:
-                if operator.op in ARRAY_OPERATORS:
-                    values[operator.outputs[0]] = array_value(bias=operator.op != "MATMUL")
-                else:
-                    # A window slides over memory, even where that holds one value only.
-                    term = loaded if operator.op in POOLS else operand
-                    values[operator.outputs[0]] = reduced_value(graph, operator, term)
-            elif operator.op in ELEMENTWISE:
-                values[operator.outputs[0]] = translator.translate(operator)
-            elif operator.op in (*MOVES, *INDEXED):
-                values[operator.outputs[0]] = operand(operator.inputs[0])
-            elif operator.op in CONTROL_FLOW:
-                # Its graphs become regions; there is no pass of its own.
-                values[operator.outputs[0]] = Node(Op.MOV, Immediate(0))
-            else:
-                raise UnsupportedError(
-                    f"{operator}: {operator.op} ({graph.tensors[operator.outputs[0]]}) "
-                    "does not run on the accelerator yet; "
-                    "replace it, or use the target golden"
-                )
-        result = values[root_operator.outputs[0]]
-        target = graph.tensors[root_operator.outputs[0]]
-        if target.dtype not in ELEMENT:
-            raise UnsupportedError(f"{root_operator}: the accelerator does not store {target}")
-        for operator in order:
-            if (
-                operator.op == "RESCALE"
-                and operator.attributes.get("output_unsigned")
-                and operator is not root_operator
-            ):
-                raise TooComplex("an unsigned result inside a layer")
-        program = assemble(result, self.config, store_digits=target.name in self.apart)
-        if base is not None and base.op in (*ARRAY_OPERATORS, *POOLS):
-            if any(
-                graph.tensors[load.tensor].shape != target.shape
-                for load in program.loads[program.body_loads :]
-            ):
-                raise TooComplex("a broadcast operand after a window")
-        repeated = {
-            operator.attributes["axis"]: graph.tensors[operator.inputs[0]].shape[operator.attributes["axis"]]
-            for operator in order
-            if operator.op in REDUCTIONS
-        }
-        if len(repeated) > 1 and math.prod(repeated.values()) > _MAX_REPEATS:
-            raise TooComplex("a reduction over several axes that repeats too often")
-        if translator.per_channel is not None and base is not None and base.op not in ARRAY_OPERATORS:
-            raise TooComplex("a per-channel RESCALE after a reduction")
-        return Layer(order, base, root_operator, program, translator.per_channel, translator.table)
+            return building.build(share=True)

@@ -1,8 +1,4 @@
-"""Where tensors live: first-fit allocation of activation memory, the weight ring, and the external memory image."""
-
-import dataclasses
-
-import numpy as np
+"""First-fit allocation of the activation memory."""
 
 from tosaic.errors import UnsupportedError
 
@@ -36,9 +32,6 @@ class Arena:
     def largest_gap_bytes(self) -> int:
         return max((end - start for start, end in self.gaps()), default=0)
 
-    def free_bytes(self) -> int:
-        return sum(end - start for start, end in self.gaps())
-
     def allocate(self, size_bytes: int, *, high: bool = False) -> int | None:
         """Address of a free block, None when there is none. `high` takes the last gap: for what lives briefly."""
         size_bytes = -(-max(size_bytes, 1) // self.alignment) * self.alignment
@@ -69,56 +62,3 @@ class Arena:
     def free(self, address: int) -> None:
         block = next(block for block in self._used if block[0] == address)
         self._used.remove(block)
-
-
-class WeightRing:
-    """Weight memory as a ring of blobs, which may run over its end; a blob that is still there is not loaded again."""
-
-    def __init__(self, size_bytes: int):
-        self.size_bytes, self._end = size_bytes, 0
-        # Places are counted on and on; the memory has the last size_bytes of them.
-        self._starts: dict[int, int] = {}
-
-    def forget(self) -> None:
-        """What the weight memory holds is not known any more."""
-        self._starts = {}
-
-    def place(self, blob: int, size_bytes: int, *, whole: bool = False) -> tuple[int, bool]:
-        """(byte address of its start, whether it must be loaded). `whole`: it must not run over the end."""
-        start = self._starts.get(blob)
-        if start is not None and start >= self._end - self.size_bytes:
-            return start % self.size_bytes, False
-        room = self.size_bytes - self._end % self.size_bytes
-        if whole and room < size_bytes:
-            self._end += room
-        start = self._starts[blob] = self._end
-        self._end += size_bytes
-        return start % self.size_bytes, True
-
-    def ranges(self, address: int, size_bytes: int) -> list[tuple[int, int]]:
-        """(start, end) of what lies from an address on, in one piece or two."""
-        end = address + size_bytes
-        if end <= self.size_bytes:
-            return [(address, end)]
-        return [(address, self.size_bytes), (0, end - self.size_bytes)]
-
-
-@dataclasses.dataclass
-class Image:
-    """The start of external memory: constants, appended as the compiler needs them."""
-
-    alignment: int
-    _parts: list[bytes] = dataclasses.field(default_factory=list)
-    size_bytes: int = 0
-
-    def add(self, data: np.ndarray | bytes) -> int:
-        """Places data; returns its byte offset from the start of the constants."""
-        raw = data if isinstance(data, bytes) else np.ascontiguousarray(data).tobytes()
-        raw += bytes(-len(raw) % self.alignment)
-        address = self.size_bytes
-        self._parts.append(raw)
-        self.size_bytes += len(raw)
-        return address
-
-    def bytes(self) -> bytes:
-        return b"".join(self._parts)

@@ -1,12 +1,7 @@
-"""Boxes of a stored tensor as rows of bytes that LOAD and STORE copy."""
+"""Boxes of a stored tensor as runs of bytes."""
 
 import dataclasses
-import itertools
 import math
-
-from tosaic.compiler.emit.emitter import Rows
-
-_MAX_ROWS = (1 << 16) - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,17 +36,3 @@ class StoredBox:
             else:
                 dims.append((count, stride))
         return StoredBox(self.start, tuple(reversed(dims)), run)
-
-    def rows(self, tensor_address: int, am_address: int) -> list[Rows]:
-        """The copies between the tensor and a dense buffer."""
-        box = self.merged()
-        *outer, (rows, pitch) = box.dims or ((1, 0),)
-        found, place = [], am_address
-        for turn in itertools.product(*(range(count) for count, _ in outer)):
-            memory = tensor_address + box.start
-            memory += sum(i * stride for i, (_, stride) in zip(turn, outer, strict=True))
-            for row in range(0, rows, _MAX_ROWS):
-                count = min(_MAX_ROWS, rows - row)
-                found.append(Rows(memory + row * pitch, pitch, place, box.run, box.run, count))
-                place += count * box.run
-        return found

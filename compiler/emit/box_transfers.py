@@ -1,0 +1,125 @@
+"""Boxes of a windowed layer on their way in and out."""
+
+import dataclasses
+
+from tosaic.compiler.emit.layer_emission import LayerEmission
+from tosaic.compiler.place.address import Span, activation_span
+from tosaic.compiler.place.geometry import View, Window
+from tosaic.compiler.place.placement import BufferKey, Role
+from tosaic.compiler.place.stored_box import StoredBox
+from tosaic.compiler.tile.image_boxes import Box, Extent, ImageBoxes
+
+NOWHERE = activation_span(0, 0)
+"""Of windows that lie outside the image altogether: nothing is read."""
+
+
+@dataclasses.dataclass(frozen=True)
+class BoxPlace:
+    """Where a box of an image with the output's shape is in activation memory."""
+
+    address: int
+    row_bytes: int
+    """From row to row."""
+    pixel_bytes: int
+    """From pixel to pixel."""
+    bytes: int
+    """From the first byte to the end of the last."""
+
+    @property
+    def span(self) -> Span:
+        return activation_span(self.address, self.address + self.bytes)
+
+
+@dataclasses.dataclass(frozen=True)
+class BoxSource:
+    """Where the input of a box is: the window restricted to it, its first byte, and the first channel's byte."""
+
+    window: Window
+    address: int
+    span: Span
+    channel: int
+
+
+class BoxTransfers:
+    """The transfers of one layer's boxes of at most `extent`."""
+
+    def __init__(self, emission: LayerEmission, cut: ImageBoxes, extent: Extent):
+        self.emission, self.cut, self.extent = emission, cut, extent
+
+    def source(self, box: Box) -> BoxSource:
+        """Fetches what a box's windows cover, unless it is resident."""
+        w, cut = self.cut.window, self.cut
+        key = BufferKey(Role.WINDOW, w.view.storage)
+        low, high = w.input_rows(box.oy0, box.oy1)
+        columns, channels, pitch = (0, w.iw), (0, w.ic), w.view.pitch
+        start = w.view.offset + box.image * w.view.image_bytes + low * pitch
+        resident, contiguous = self.emission.resident(w.view.storage), cut.contiguous(self.extent)
+        apart = cut.stripe_pitch and not resident and contiguous and high > low
+        if apart and w.view.pitch == w.iw * w.ic:
+            pitch, size = cut.stripe_pitch, (high - low) * cut.stripe_pitch
+            address = self.emission.fetch_rows(key, start, high - low, w.iw * w.ic, pitch)
+        elif resident or contiguous:
+            size = (high - low - 1) * pitch + w.iw * w.ic if high > low else 0
+            address = self.emission.fetch(key, start, start + size) if size else 0
+        else:
+            columns = w.input_columns(box.ox0, box.ox1)
+            channels = cut.input_channels(box.c0, box.c1)
+            start += columns[0] * w.ic + channels[0]
+            run = channels[1] - channels[0]
+            dims = ((high - low, pitch), (columns[1] - columns[0], w.ic))
+            stored = StoredBox(start, dims, run)
+            address = self.emission.fetch_box(key, stored)
+            pitch, size = (columns[1] - columns[0]) * run, stored.bytes
+        restricted = dataclasses.replace(
+            w,
+            n=1,
+            ih=high - low,
+            iw=columns[1] - columns[0],
+            ic=channels[1] - channels[0],
+            oh=box.rows,
+            ow=box.columns,
+            top=w.top - box.oy0 * w.sy + low,
+            left=w.left - box.ox0 * w.sx + columns[0],
+            view=View(w.view.storage, 0, pitch, 0),
+        )
+        span = activation_span(address, address + size) if size else NOWHERE
+        return BoxSource(restricted, address, span, channels[0])
+
+    def _place(self, name: str, box: Box, element_bytes: int, address: int) -> BoxPlace:
+        stored, placement = self.cut.stored(box, element_bytes), self.emission.placement(name)
+        (_, row), (_, pixel) = stored.dims
+        if placement.resident and placement.pitch:
+            # `address` counts rows as if they followed each other.
+            gap = placement.pitch - row
+            address += (stored.start // row) * gap
+            size = stored.end - stored.start + (box.rows - 1) * gap
+            return BoxPlace(address, placement.pitch, pixel, size)
+        if placement.resident:
+            return BoxPlace(address, row, pixel, stored.end - stored.start)
+        return BoxPlace(address, box.columns * stored.run, stored.run, stored.bytes)
+
+    def operand(self, name: str, element_bytes: int, box: Box) -> BoxPlace:
+        """Fetches a box of an operand with the output's shape."""
+        stored, key = self.cut.stored(box, element_bytes).merged(), BufferKey(Role.OPERAND, name)
+        if self.emission.resident(name) or not stored.dims:
+            address = self.emission.fetch(key, stored.start, stored.end)
+        else:
+            address = self.emission.fetch_box(key, stored)
+        return self._place(name, box, element_bytes, address)
+
+    def target(self, element_bytes: int, box: Box) -> BoxPlace:
+        """Where a box of the output is to be written."""
+        stored, output = self.cut.stored(box, element_bytes), self.emission.work.output
+        stop = stored.end if self.emission.resident(output) else stored.start + stored.bytes
+        address = self.emission.target(stored.start, stop)
+        return self._place(output, box, element_bytes, address)
+
+    def finish(self, element_bytes: int, box: Box, place: BoxPlace) -> None:
+        """Sends a finished box to external memory, if the output lives there."""
+        if self.emission.resident(self.emission.work.output):
+            return
+        stored = self.cut.stored(box, element_bytes).merged()
+        if stored.dims:
+            self.emission.finish_box(place.address, stored)
+        else:
+            self.emission.finish(place.address, stored.start, stored.end)

@@ -1,0 +1,78 @@
+"""What the emit stage makes: pieces of work for the units, in blocks with branches between them."""
+
+import dataclasses
+
+from tosaic.compiler.place.address import Address, Span
+from tosaic.hw.isa import Condition, Instruction, Opcode, Unit, make
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """An instruction. Where `address` is given, its memory_address is settled when the image is laid out."""
+
+    instruction: Instruction
+    address: Address | None = None
+
+
+def command(opcode: Opcode, memory: Address | None = None, /, **fields: int) -> Command:
+    """A command; `memory` is its place in external memory, if it has one. FieldRangeError for a value that does not
+    fit its field."""
+    if memory is not None:
+        fields["memory_address"] = memory.offset
+    return Command(make(opcode, **fields), memory)
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """One piece of work of a unit, with the bytes that it reads and writes."""
+
+    unit: Unit
+    commands: list[Command]
+    configuration: list[Command] = dataclasses.field(default_factory=list)
+    """What comes before it and holds from then on."""
+    reads: list[Span] = dataclasses.field(default_factory=list)
+    writes: list[Span] = dataclasses.field(default_factory=list)
+    streams: list[Span] = dataclasses.field(default_factory=list)
+    """What it reads, too, while it waits for the words of the loads that bring them one by one."""
+    consumes_array: bool = False
+    """A vector program fed by the array's work just before it."""
+
+
+@dataclasses.dataclass(eq=False)
+class Label:
+    """A place that branches lead to: the start of a block."""
+
+    name: str
+
+
+@dataclasses.dataclass
+class Block:
+    """Work without a branch, then one. All units are idle at the start of a block, so nothing in it waits for another
+    block, and its semaphores are as they were when it ends."""
+
+    labels: list[Label] = dataclasses.field(default_factory=list)
+    work: list[Work] = dataclasses.field(default_factory=list)
+    branch: tuple[Condition, Label] | None = None
+    """The last block has none."""
+
+
+class Blocks:
+    """The blocks of a program under construction, in order."""
+
+    def __init__(self) -> None:
+        self.all = [Block()]
+
+    @property
+    def current(self) -> Block:
+        return self.all[-1]
+
+    def branch(self, condition: Condition, label: Label) -> None:
+        """Ends the block."""
+        self.current.branch = (condition, label)
+        self.all.append(Block())
+
+    def place(self, label: Label) -> None:
+        """The next work is where the label's branches lead. Whoever comes to it from above waits, too."""
+        if self.current.work or len(self.all) == 1:
+            self.branch(Condition.NEVER, label)
+        self.current.labels.append(label)

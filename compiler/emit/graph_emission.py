@@ -1,0 +1,146 @@
+"""Emits a plan: the layers of a graph one after the other, and branches between the graphs of control flow."""
+
+from collections.abc import Callable
+
+from tosaic.compiler.emit.commands import Blocks, Label
+from tosaic.compiler.emit.convolution import ConvolutionEmission, WeightPacking
+from tosaic.compiler.emit.elementwise import emit_elementwise
+from tosaic.compiler.emit.emitter import Emitter
+from tosaic.compiler.emit.gather_scatter import GatherScatterEmission
+from tosaic.compiler.emit.layer_emission import LayerEmission
+from tosaic.compiler.emit.layout_copy import CopyEmission
+from tosaic.compiler.emit.pool import emit_pool
+from tosaic.compiler.place.external import ExternalMemory
+from tosaic.compiler.tile.elementwise import ElementwisePlan
+from tosaic.compiler.tile.gather_scatter import GatherScatterPlan
+from tosaic.compiler.tile.layout_copy import LayoutCopy
+from tosaic.compiler.tile.work import (
+    ArrayBody,
+    ChoiceWork,
+    CopyThrough,
+    FlagTest,
+    GraphPlan,
+    LayerWork,
+    LoopWork,
+    PoolBody,
+    Step,
+)
+from tosaic.errors import UnsupportedError
+from tosaic.hw.config import Config
+from tosaic.hw.isa import Condition, FieldRangeError
+
+OnLayer = Callable[[str, int, int], None]
+"""Told (layer, its number, how many there are)."""
+
+
+class FieldOverflow(UnsupportedError):
+    """A layer is so large that a count does not fit its field; with another plan it may."""
+
+
+def emit(plan: GraphPlan, config: Config, memory: ExternalMemory, on_layer: OnLayer | None = None) -> Blocks:
+    """The plan's work for the units, in blocks. `memory` gets what constants emission adds.
+
+    Raises FieldOverflow where a count does not fit its field."""
+    emitter = Emitter(config, memory)
+    _emit_graph(emitter, plan, on_layer)
+    return emitter.blocks
+
+
+def _emit_graph(emitter: Emitter, plan: GraphPlan, on_layer: OnLayer | None = None) -> None:
+    for index, step in enumerate(plan.steps):
+        if on_layer is not None:
+            on_layer(step.info.name, index, len(plan.steps))
+        emit_step(emitter, step)
+        emitter.mark(step.number)
+
+
+def emit_step(emitter: Emitter, step: Step) -> None:
+    """One layer, or a control-flow operator with the layers of its graphs."""
+    try:
+        match step.work:
+            case LayerWork():
+                _emit_layer(emitter, step.work)
+            case LoopWork():
+                _emit_loop(emitter, step.work)
+            case ChoiceWork():
+                _emit_choice(emitter, step.work)
+    except FieldRangeError as error:
+        raise FieldOverflow(
+            f"{step.root}: {step.info.output!r} needs an instruction whose {error}; split the tensor into "
+            "smaller ones"
+        ) from error
+
+
+def _emit_layer(emitter: Emitter, work: LayerWork) -> None:
+    emission = LayerEmission(emitter, work)
+    packing = None
+    if isinstance(work.body, ArrayBody):
+        packing = WeightPacking(emission, work.body)
+        packing.begin()
+    for copy in work.preloads:
+        emitter.copy(copy)
+    match work.body:
+        case ArrayBody():
+            assert packing is not None
+            ConvolutionEmission(emission, work.body, packing).emit()
+        case PoolBody():
+            emit_pool(emission, work.body)
+        case ElementwisePlan():
+            emit_elementwise(emission, work.body)
+        case LayoutCopy():
+            CopyEmission(emitter, work.body).emit()
+        case GatherScatterPlan():
+            GatherScatterEmission(emitter, work.body).emit()
+    emission.arrive_fully()
+    if work.result is not None:
+        emitter.copy(work.result)
+
+
+# --- control flow
+
+
+def _emit_loop(emitter: Emitter, work: LoopWork) -> None:
+    _copy_all(emitter, work.entry)
+    head, leave = Label(f"{work.operator} head"), Label(f"{work.operator} exit")
+    emitter.place(head)
+    _emit_graph(emitter, work.condition)
+    _test(emitter, work.test)
+    emitter.branch(Condition.IF_CLEAR, leave)
+    _emit_graph(emitter, work.body)
+    _copy_all(emitter, work.hand_over)
+    emitter.branch(Condition.ALWAYS, head)
+    emitter.place(leave)
+
+
+def _emit_choice(emitter: Emitter, work: ChoiceWork) -> None:
+    otherwise, join = Label(f"{work.operator} else"), Label(f"{work.operator} end")
+    _test(emitter, work.test)
+    emitter.branch(Condition.IF_CLEAR, otherwise)
+    _emit_graph(emitter, work.then.graph)
+    _copy_all(emitter, work.then.results)
+    emitter.branch(Condition.ALWAYS, join)
+    emitter.place(otherwise)
+    _emit_graph(emitter, work.otherwise.graph)
+    _copy_all(emitter, work.otherwise.results)
+    emitter.place(join)
+
+
+def _copy_all(emitter: Emitter, copies: list[CopyThrough]) -> None:
+    for copy in copies:
+        source = copy.source
+        if source.resident:
+            emitter.store(source.address.offset, copy.target, source.bytes)
+            continue
+        for start in range(0, source.bytes, copy.buffer_bytes):
+            count = min(copy.buffer_bytes, source.bytes - start)
+            emitter.load(source.address + start, copy.buffer, count)
+            emitter.store(copy.buffer, copy.target + start, count)
+
+
+def _test(emitter: Emitter, test: FlagTest) -> None:
+    """Lets the next branches go by a bool."""
+    if test.flag.resident:
+        emitter.test(test.flag.address.offset)
+        return
+    emitter.load(test.flag.address, test.buffer, test.flag.bytes)
+    emitter.test(test.buffer)

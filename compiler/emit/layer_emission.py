@@ -1,0 +1,162 @@
+"""One layer while it is emitted: brings pieces of its tensors in and sends finished ones out."""
+
+import itertools
+
+from tosaic.compiler.emit.emitter import Emitter, RowCopies, Rows
+from tosaic.compiler.emit.vector_go import Entries, ParamUse
+from tosaic.compiler.place.address import Address, activation_span
+from tosaic.compiler.place.placement import PARAMETERS, BufferKey, Placement, Role
+from tosaic.compiler.place.stored_box import StoredBox
+from tosaic.compiler.tile.work import LayerWork
+from tosaic.hw.isa import Opcode, largest
+
+MAX_ROWS = largest(Opcode.LOAD_GO, "rows")
+
+
+class LayerEmission:
+    """The tensors of one layer by storage name. Rows are counted in bytes of the dense tensor."""
+
+    def __init__(self, emitter: Emitter, work: LayerWork):
+        self.emitter, self.work = emitter, work
+        self.layer, self.tensors, self.config = work.layer, work.tensors, emitter.config
+        self._turns: dict[BufferKey, int] = {}
+        self._loaded_rows = dict.fromkeys(work.arrivals, 0)
+        """Rows of arriving tensors that are there, or on their way."""
+        self._table = work.table
+        self._params_here: tuple[int, int] | None = None
+        self._params_address = work.params.address
+
+    def placement(self, name: str) -> Placement:
+        return self.work.placements[name]
+
+    def resident(self, name: str) -> bool:
+        return self.work.placements[name].resident
+
+    # --- parameters and table
+
+    def bring_params(self, first: int, tiles: int) -> None:
+        """Makes sure that the parameters of tiles [first, first + tiles) are there."""
+        params = self.work.params
+        if params.source is None or not params.tile_bytes or self._params_here == (first, tiles):
+            return
+        start, size = first * params.tile_bytes, tiles * params.tile_bytes
+        address = self._next(PARAMETERS, size)
+        self.emitter.load(params.source + start, address, size)
+        self._params_address, self._params_here = address - start, (first, tiles)
+
+    def params_of(self, tile: int, blocks: int = 1) -> ParamUse | None:
+        """The parameters of `blocks` tiles from `tile` on; None where the layer has none."""
+        params = self.work.params
+        if not params.tile_bytes:
+            return None
+        address = self._params_address + tile * params.tile_bytes
+        return ParamUse(address, params.bias, params.scale, blocks)
+
+    def take_table(self) -> Entries | None:
+        """The layer's table, for its first VECTOR_GO; None for the others: it stays in the unit."""
+        table, self._table = self._table, None
+        return Entries(table.address, table.entries) if table is not None else None
+
+    # --- inputs
+
+    def fetch(self, key: BufferKey, start: int, stop: int) -> int:
+        """AM address of bytes [start, stop) of an input tensor."""
+        placement = self.placement(key.tensor)
+        if key.tensor in self.work.arrivals:
+            self._arrive(key.tensor, stop)
+        if placement.resident:
+            return placement.address.offset + start
+        address = self._next(key, stop - start)
+        self.emitter.load(placement.address + start, address, stop - start)
+        return address
+
+    def fetch_rows(self, key: BufferKey, start: int, rows: int, row_bytes: int, pitch: int) -> int:
+        """AM address of image rows of a tensor that is not resident, `pitch` bytes apart there."""
+        base, address = self.placement(key.tensor).address + start, self._next(key, rows * pitch)
+        self.emitter.gather(
+            RowCopies(
+                [Rows(base, row_bytes, address, pitch, row_bytes, rows)],
+                base.span(rows * row_bytes),
+                activation_span(address, address + rows * pitch),
+            )
+        )
+        return address
+
+    def fetch_box(self, key: BufferKey, box: StoredBox) -> int:
+        """AM address of a box of a tensor that is not resident, densely."""
+        address = self._next(key, box.bytes)
+        if box.bytes:
+            self.emitter.gather(_box_copies(self.placement(key.tensor).address, box, address))
+        return address
+
+    def _arrive(self, name: str, stop: int) -> None:
+        """Loads the rows of an arriving tensor up to byte `stop` of its place in activation memory."""
+        arrival, place = self.work.arrivals[name], self.placement(name)
+        pitch, row_bytes = place.pitch or arrival.row_bytes, arrival.row_bytes
+        first, last = self._loaded_rows[name], min(-(-stop // pitch), arrival.rows)
+        if last <= first:
+            return
+        memory, address = arrival.source.address + first * row_bytes, place.address.offset + first * pitch
+        count, self._loaded_rows[name] = last - first, last
+        if pitch == row_bytes:
+            self.emitter.load(memory, address, count * row_bytes)
+            return
+        self.emitter.gather(
+            RowCopies(
+                [Rows(memory, row_bytes, address, pitch, row_bytes, count)],
+                memory.span(count * row_bytes),
+                activation_span(address, address + count * pitch),
+            )
+        )
+
+    def arrive_fully(self) -> None:
+        """Loads what no box needed."""
+        for name, arrival in self.work.arrivals.items():
+            self._arrive(name, arrival.rows * (self.placement(name).pitch or arrival.row_bytes))
+
+    # --- the result
+
+    def target(self, start: int, stop: int) -> int:
+        """AM address where bytes [start, stop) of the result are to be written."""
+        output = self.work.output
+        placement = self.placement(output)
+        if placement.resident:
+            return placement.address.offset + start
+        return self._next(BufferKey(Role.RESULT, output), stop - start)
+
+    def finish(self, address: int, start: int, stop: int) -> None:
+        """Sends a finished stripe of the result to external memory, if that is where it lives."""
+        placement = self.placement(self.work.output)
+        if not placement.resident:
+            self.emitter.store(address, placement.address + start, stop - start)
+
+    def finish_box(self, address: int, box: StoredBox) -> None:
+        """Sends a finished box of the result, dense at `address`, to external memory."""
+        self.emitter.scatter(_box_copies(self.placement(self.work.output).address, box, address))
+
+    def _next(self, key: BufferKey, size_bytes: int) -> int:
+        buffer = self.work.buffers[key]
+        assert size_bytes <= buffer.size_bytes
+        turn = (self._turns.get(key, 0) + 1) % len(buffer.addresses)
+        self._turns[key] = turn
+        return buffer.addresses[turn]
+
+
+def _box_copies(base: Address, box: StoredBox, address: int) -> RowCopies:
+    memory = (base + box.start).span(box.end - box.start)
+    return RowCopies(_rows(base, box, address), memory, activation_span(address, address + box.bytes))
+
+
+def _rows(base: Address, stored: StoredBox, am_address: int) -> list[Rows]:
+    """The copies between a tensor at `base` and a dense buffer."""
+    box = stored.merged()
+    *outer, (rows, pitch) = box.dims or ((1, 0),)
+    found, place = [], am_address
+    for turn in itertools.product(*(range(count) for count, _ in outer)):
+        skipped = sum(i * stride for i, (_, stride) in zip(turn, outer, strict=True))
+        memory = base + box.start + skipped
+        for row in range(0, rows, MAX_ROWS):
+            count = min(MAX_ROWS, rows - row)
+            found.append(Rows(memory + row * pitch, pitch, place, box.run, box.run, count))
+            place += count * box.run
+    return found

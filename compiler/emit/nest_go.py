@@ -1,0 +1,88 @@
+"""A loop nest of the vector unit as VECTOR_GOs."""
+
+import dataclasses
+import math
+
+from tosaic.compiler.emit.emitter import Emitter
+from tosaic.compiler.emit.nest import Axis, Piece, merge, pieces, split_lanes
+from tosaic.compiler.emit.vector_go import Access, Dim, Entries, ParamUse, VectorGo
+from tosaic.compiler.fuse.expression import Immediate, Node
+from tosaic.compiler.fuse.microprogram import MicroProgram, assemble
+from tosaic.compiler.place.address import Span, activation_span
+from tosaic.hw.config import Config
+from tosaic.hw.isa import STORE_STREAM, Element, Op
+
+_STORE_ELEMENT = {1: Element.INT8, 2: Element.INT16, 4: Element.INT32, 8: Element.INT48}
+
+
+@dataclasses.dataclass(frozen=True)
+class Nest:
+    """A micro-program over a nest of loops. Addresses, element sizes (bytes) and strides are per stream, loads first,
+    the store last."""
+
+    program: MicroProgram
+    axes: list[Axis]
+    """Slowest first."""
+    addresses: list[int]
+    sizes: tuple[int, ...]
+    reduced: list[Axis] = dataclasses.field(default_factory=list)
+    """Loops over which the body repeats, fastest first."""
+    params: ParamUse | None = None
+    table: Entries | None = None
+    keep_axes: bool = False
+    """Neighbouring axes are not joined."""
+    splats: bool = True
+    """A load that the lanes do not walk gives all of them the same element."""
+
+
+def emit_nest(emitter: Emitter, nest: Nest) -> None:
+    """The GOs of a nest; the table goes with the first."""
+    lanes = emitter.config.columns // max(nest.sizes)
+    merged = nest.axes if nest.keep_axes else merge(nest.axes)
+    outer, along, tail = split_lanes(merged, nest.sizes, lanes)
+    splats = (False,) * len(nest.sizes)
+    if merged and along is not None and nest.splats:
+        splats = tuple(stride == 0 for stride in merged[-1].strides)
+    slots = emitter.config.vector_slots
+    table = nest.table
+    for piece in pieces(outer, along, lanes, tail, nest.reduced, len(nest.sizes), slots):
+        emitter.vector(_go(nest, piece, splats, table))
+        table = None
+
+
+def filling(value: int, config: Config) -> MicroProgram:
+    """Stores one value everywhere."""
+    return assemble(Node(Op.MOV, Immediate(value)), config)
+
+
+def _go(nest: Nest, piece: Piece, splats: tuple[bool, ...], table: Entries | None) -> VectorGo:
+    streams: dict[int, Access] = {}
+    reads: list[Span] = []
+    writes: list[Span] = []
+    reduced, last_stream = nest.reduced, len(nest.addresses) - 1
+    for stream, (address, size) in enumerate(zip(nest.addresses, nest.sizes, strict=True)):
+        store = stream == last_stream
+        start = address + piece.offsets[stream]
+        # The store and the operands of the epilogue are walked once per batch, not over the reduced axes.
+        once = store or stream >= nest.program.body_loads
+        axes = (piece.axes[0], *piece.axes[1 + len(reduced) :]) if reduced and once else piece.axes
+        dims = tuple(Dim(axis.count, axis.strides[stream]) for axis in axes)
+        element = _STORE_ELEMENT[size] if store else nest.program.loads[stream].element
+        access = Access(start, element, dims, splat=not store and splats[stream])
+        streams[STORE_STREAM if store else stream] = access
+        low = start + sum(min(0, (d.count - 1) * d.stride) for d in dims)
+        high = start + sum(max(0, (d.count - 1) * d.stride) for d in dims) + piece.lanes * size
+        (writes if store else reads).append(activation_span(max(0, low), high))
+    return VectorGo(
+        nest.program,
+        streams,
+        vectors=piece.vectors,
+        slots=piece.slots,
+        lanes=piece.lanes,
+        tail_lanes=piece.tail_lanes,
+        repeats=math.prod(axis.count for axis in reduced),
+        reads=reads,
+        writes=writes,
+        params=nest.params,
+        table=table,
+    )

@@ -1,0 +1,27 @@
+"""What the fuse stage makes: operators that run as one pass of the machine."""
+
+import dataclasses
+
+from tosaic.compiler.fuse.microprogram import MicroProgram
+from tosaic.compiler.fuse.translate import PerChannel
+from tosaic.compiler.ir import Operator
+
+
+@dataclasses.dataclass
+class Layer:
+    """Operators that run as one pass; `base` is the convolution, pool or reduction at its start, if any."""
+
+    operators: list[Operator]
+    base: Operator | None
+    root: Operator
+    program: MicroProgram
+    per_channel: PerChannel | None
+    table: str | None
+
+    @property
+    def output(self) -> str:
+        return self.root.outputs[0]
+
+    @property
+    def name(self) -> str:
+        return self.root.outputs[0]

@@ -1,0 +1,45 @@
+"""The passes that turn a graph of any TOSA operators into one of operators that layers are made of."""
+
+import dataclasses
+from collections.abc import Callable
+
+from tosaic.compiler.ir import Graph
+from tosaic.compiler.legalize.decompose import decompose
+from tosaic.compiler.legalize.normalise import normalise
+from tosaic.compiler.legalize.oversize import split_oversize
+from tosaic.compiler.legalize.verify import verify
+from tosaic.hw.config import Config
+
+
+@dataclasses.dataclass(frozen=True)
+class Pass:
+    """A rewrite of a graph: the same outputs, the argument unchanged."""
+
+    name: str
+    run: Callable[[Graph, Config], Graph]
+
+
+PASSES = (
+    Pass("fold constants, sink reshapes", lambda graph, config: normalise(graph)),
+    Pass("decompose operators that the machine has not", lambda graph, config: decompose(graph)),
+    Pass("split what exceeds the memory", lambda graph, config: split_oversize(graph, config)),
+    Pass("fold what these left", lambda graph, config: normalise(graph)),
+)
+FUSED_PASSES = (
+    *PASSES[:2],
+    Pass(
+        "split what exceeds the memory even inside a layer",
+        lambda graph, config: split_oversize(graph, config, fused=True),
+    ),
+    PASSES[3],
+)
+"""For a compilation that fuses: operators may stay that only fit as part of a layer."""
+
+
+def legalize(graph: Graph, config: Config, passes: tuple[Pass, ...] = PASSES) -> Graph:
+    """Runs the passes, and verifies the graph after each one. Graphs that its control flow runs are left for later:
+    what they can become depends on the place they are run from."""
+    for step in passes:
+        graph = step.run(graph, config)
+        verify(graph, after=step.name)
+    return graph

@@ -1,0 +1,48 @@
+"""Addresses: a memory, and a byte offset in it. What the offset counts from is settled when the image is laid out."""
+
+import dataclasses
+import enum
+
+
+class Region(enum.Enum):
+    """A memory, or a part of external memory."""
+
+    ACTIVATION = "activation memory"
+    WEIGHT = "weight memory"
+    CONSTANTS = "constants in external memory"
+    DATA = "inputs, outputs and spilled tensors in external memory"
+    CODED = "weights that external memory holds only as coded blocks; no instruction has such an address"
+
+
+@dataclasses.dataclass(frozen=True, order=False)
+class Address:
+    """Byte `offset` of `region`."""
+
+    region: Region
+    offset: int
+
+    def __add__(self, size_bytes: int) -> "Address":
+        return Address(self.region, self.offset + size_bytes)
+
+    def __sub__(self, other: "Address") -> int:
+        """Bytes from `other`, of the same region, to here."""
+        assert self.region is other.region
+        return self.offset - other.offset
+
+    def span(self, size_bytes: int) -> "Span":
+        """The `size_bytes` bytes from here on."""
+        return Span(self.region, self.offset, self.offset + size_bytes)
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """Bytes [start, end) of a region."""
+
+    region: Region
+    start: int
+    end: int
+
+
+def activation_span(start: int, end: int) -> Span:
+    """Bytes [start, end) of the activation memory."""
+    return Span(Region.ACTIVATION, start, end)

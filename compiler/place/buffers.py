@@ -1,0 +1,45 @@
+"""Buffers of activation memory for what does not stay there."""
+
+from tosaic.compiler.place.arena import Arena, OutOfMemory
+from tosaic.compiler.place.placement import Buffer, BufferKey
+
+Sizes = dict[BufferKey, int]
+"""Bytes of each buffer of a layer."""
+Buffers = dict[BufferKey, Buffer]
+
+
+def allocate_buffers(arena: Arena, sizes: Sizes) -> Buffers:
+    """Buffers of the given sizes, double where that fits. OutOfMemory where they do not even fit once."""
+    for copies in (2, 1):
+        taken: list[int] = []
+        buffers: Buffers = {}
+        for key, size in sizes.items():
+            addresses = [arena.allocate(size, high=True) for _ in range(copies)]
+            found = [address for address in addresses if address is not None]
+            taken += found
+            if len(found) < copies:
+                break
+            buffers[key] = Buffer(tuple(found), size)
+        else:
+            return buffers
+        for address in taken:
+            arena.free(address)
+    raise OutOfMemory(
+        f"{sum(sizes.values())} bytes of buffers do not fit {arena.largest_gap_bytes()} free bytes"
+    )
+
+
+def addresses_of(buffers: Buffers) -> list[int]:
+    """What to free when the buffers are not needed any more."""
+    return [address for buffer in buffers.values() for address in buffer.addresses]
+
+
+def try_buffers(arena: Arena, sizes: Sizes) -> bool | None:
+    """Whether buffers of these sizes fit twice (True) or once (False); None if they do not fit."""
+    try:
+        buffers = allocate_buffers(arena, sizes)
+    except OutOfMemory:
+        return None
+    for address in addresses_of(buffers):
+        arena.free(address)
+    return all(buffer.doubled for buffer in buffers.values())

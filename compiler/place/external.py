@@ -1,0 +1,100 @@
+"""External memory: constants, and room for inputs, outputs and spilled tensors."""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from tosaic.compiler.ir import Tensor
+from tosaic.compiler.place.address import Address, Region
+from tosaic.compiler.place.compression import CodedBlock
+from tosaic.compiler.program import StoredWeights
+from tosaic.errors import UnsupportedError
+from tosaic.hw.isa import Opcode, width
+
+ALIGNMENT_BYTES = 64
+"""Of everything in external memory."""
+LARGEST_BYTES = 1 << width(Opcode.LOAD_GO, "memory_address")
+"""What instructions address."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PlacedBlock:
+    """A coded block of a weight tensor in the constants; `tensor` is its number for LOAD_TENSOR."""
+
+    tensor: int
+    address: Address
+    block: CodedBlock
+
+
+@dataclasses.dataclass
+class ExternalMemory:
+    """What a program has in external memory. Constants may be made later, when the plan is chosen."""
+
+    constants_bytes: int = 0
+    data_bytes: int = 0
+    stored_weights: list[StoredWeights] = dataclasses.field(default_factory=list)
+    coded: dict[Address, PlacedBlock] = dataclasses.field(default_factory=dict)
+    """By the address, in the region CODED, of the weights that a block stands for."""
+    _constants: list[Callable[[], bytes]] = dataclasses.field(default_factory=list)
+    _coded_bytes: int = 0
+
+    def reserve(self, size_bytes: int, tensor: Tensor | None = None) -> Address:
+        """Fresh memory in the data region, for a form of `tensor` if that is told.
+
+        Raises UnsupportedError where constants and data exceed what instructions address."""
+        address = Address(Region.DATA, self.data_bytes)
+        self.data_bytes += _aligned(size_bytes)
+        self._check(f"tensor {tensor}" if tensor is not None else f"a copy of {size_bytes} bytes")
+        return address
+
+    def add_constant(self, data: np.ndarray | bytes) -> Address:
+        """Places a constant."""
+        raw = data if isinstance(data, bytes) else np.ascontiguousarray(data).tobytes()
+        return self.add_later(len(raw), lambda: raw, "a constant")
+
+    def add_later(self, size_bytes: int, make: Callable[[], bytes], what: str) -> Address:
+        """Places a constant of `size_bytes` bytes, which `make` makes when the image is laid out."""
+        address = Address(Region.CONSTANTS, self.constants_bytes)
+        self._constants.append(make)
+        self.constants_bytes += _aligned(size_bytes)
+        self._check(f"{what} of {size_bytes} bytes")
+        return address
+
+    def add_weights(self, name: str, size_bytes: int, make: Callable[[], bytes]) -> Address:
+        """Places packed weights as they are."""
+        self.stored_weights.append(StoredWeights(name, size_bytes, size_bytes, False))
+        return self.add_later(size_bytes, make, f"the weights {name!r}")
+
+    def add_coded_weights(self, name: str, blocks: list[CodedBlock]) -> Address:
+        """Places packed weights as coded blocks; the address, in the region CODED, that they would have decoded."""
+        first, stored = Address(Region.CODED, self._coded_bytes), 0
+        number = len(self.stored_weights)
+        for block in blocks:
+            place = Address(Region.CODED, self._coded_bytes)
+            self.coded[place] = PlacedBlock(number, self.add_constant(block.data), block)
+            self._coded_bytes += block.weights
+            stored += len(block.data)
+        size = self._coded_bytes - first.offset
+        self.stored_weights.append(StoredWeights(name, size, stored, True))
+        return first
+
+    def constants(self) -> bytes:
+        """All constants, one after the other."""
+        parts = []
+        for make in self._constants:
+            raw = make()
+            parts += [raw, bytes(-len(raw) % ALIGNMENT_BYTES)]
+        return b"".join(parts)
+
+    def _check(self, what: str) -> None:
+        if self.constants_bytes + self.data_bytes > LARGEST_BYTES:
+            raise UnsupportedError(
+                f"{what} does not fit the {LARGEST_BYTES >> 30} GiB of external memory that instructions address, "
+                f"beside {self.constants_bytes} bytes of constants and {self.data_bytes} bytes of tensors; "
+                "split the network"
+            )
+
+
+def _aligned(size_bytes: int) -> int:
+    return -(-size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES

@@ -1,0 +1,78 @@
+"""Where the tensors of a layer are while it runs."""
+
+import dataclasses
+import enum
+
+from tosaic.compiler.place.address import Address, Region
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """A whole tensor, in activation memory (`resident`) or in external memory."""
+
+    address: Address
+    bytes: int
+    pitch: int = 0
+    """Bytes from image row to image row, if the rows of a resident tensor [N, H, W, C] do not follow each other."""
+
+    @property
+    def resident(self) -> bool:
+        return self.address.region is Region.ACTIVATION
+
+
+def resident(offset: int, size_bytes: int, pitch: int = 0) -> Placement:
+    """A tensor in activation memory."""
+    return Placement(Address(Region.ACTIVATION, offset), size_bytes, pitch)
+
+
+@dataclasses.dataclass(frozen=True)
+class Arrival:
+    """A tensor that becomes resident while the layer runs, row by row as boxes need it."""
+
+    source: Placement
+    """In external memory."""
+    row_bytes: int
+    rows: int
+
+
+class Role(enum.Enum):
+    """What a buffer holds."""
+
+    OPERAND = "an input tensor, or one of an elementwise layer's operands"
+    WINDOW = "the image that a convolution or pool slides over"
+    RESULT = "the layer's result"
+    PARAMETERS = "per-channel parameters that do not stay on chip for the whole layer"
+
+
+@dataclasses.dataclass(frozen=True)
+class BufferKey:
+    """Which buffer of a layer: a role, the storage name of a tensor, and the operand's number where one tensor is
+    several operands that are broadcast differently."""
+
+    role: Role
+    tensor: str = ""
+    stream: int | None = None
+
+
+PARAMETERS = BufferKey(Role.PARAMETERS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Buffer:
+    """One or two blocks of activation memory that take turns, for a tensor that does not stay on chip."""
+
+    addresses: tuple[int, ...]
+    size_bytes: int
+
+    @property
+    def doubled(self) -> bool:
+        return len(self.addresses) == 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Copy:
+    """Bytes that move between external and activation memory, as they are."""
+
+    source: Address
+    target: Address
+    size_bytes: int

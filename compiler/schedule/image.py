@@ -1,0 +1,81 @@
+"""The memory image of a program: constants, then instructions, then data; addresses are settled here."""
+
+import dataclasses
+
+from tosaic.compiler.emit.commands import Block, Command, Label, command
+from tosaic.compiler.place.address import Region
+from tosaic.compiler.place.external import LARGEST_BYTES, ExternalMemory
+from tosaic.compiler.schedule.interleave import interleave
+from tosaic.compiler.schedule.tracker import Tracker
+from tosaic.errors import UnsupportedError
+from tosaic.hw.config import Config
+from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Condition, Opcode, encode, make
+
+_PAGE_BYTES = 4096
+"""What program and data begin at multiples of."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryImage:
+    """The start of external memory, and what lies where."""
+
+    bytes: bytes
+    program_address: int
+    program_bytes: int
+    base: dict[Region, int]
+    """Where the regions of external memory begin."""
+    memory_bytes: int
+
+
+def sequence(config: Config, blocks: list[Block]) -> list[Command]:
+    """BEGIN, the blocks with their waits, signals and branches, END."""
+    commands = [command(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=config.hash)]
+    places: dict[Label, int] = {}
+    branches: dict[int, tuple[Condition, Label]] = {}
+    for block in blocks:
+        places |= {label: len(commands) for label in block.labels}
+        tracker = Tracker()
+        for work in block.work:
+            tracker.add(work)
+        for item in interleave(tracker.items):
+            commands += item.commands()
+        if block.branch is not None:
+            branches[len(commands)] = block.branch
+            commands.append(command(Opcode.NOP))
+    commands.append(command(Opcode.END))
+    for number, (condition, label) in branches.items():
+        target = places[label] * INSTRUCTION_BYTES
+        commands[number] = command(Opcode.BRANCH, target=target, condition=condition)
+    return commands
+
+
+def lay_out(commands: list[Command], memory: ExternalMemory) -> MemoryImage:
+    """Places constants, program and data one after the other.
+
+    Raises UnsupportedError where they exceed what instructions address."""
+    program_address = _page(memory.constants_bytes)
+    program_bytes = len(commands) * INSTRUCTION_BYTES
+    data_address = _page(program_address + program_bytes)
+    memory_bytes = _page(data_address + memory.data_bytes)
+    if memory_bytes > LARGEST_BYTES:
+        raise UnsupportedError(
+            f"the program needs {memory_bytes} bytes of external memory ({memory.constants_bytes} of constants, "
+            f"{memory.data_bytes} of tensors); instructions address {LARGEST_BYTES >> 30} GiB: split the network"
+        )
+    base = {Region.CONSTANTS: 0, Region.DATA: data_address}
+    code = b"".join(_encoded(item, base) for item in commands)
+    constants = memory.constants()
+    image = constants + bytes(program_address - len(constants)) + code
+    return MemoryImage(image, program_address, program_bytes, base, memory_bytes)
+
+
+def _page(size_bytes: int) -> int:
+    return -(-size_bytes // _PAGE_BYTES) * _PAGE_BYTES
+
+
+def _encoded(item: Command, base: dict[Region, int]) -> bytes:
+    instruction, address = item.instruction, item.address
+    if address is not None:
+        fields = {**instruction.fields, "memory_address": base[address.region] + address.offset}
+        instruction = make(instruction.opcode, **fields)
+    return encode(instruction)

@@ -1,0 +1,128 @@
+"""Makes plans of a program and orders them by predicted cycles."""
+
+import dataclasses
+from collections.abc import Iterator
+
+from tosaic.compiler.ir import Graph, Tensor
+from tosaic.compiler.legalize.passes import FUSED_PASSES, PASSES, legalize
+from tosaic.compiler.place.address import Address, Region
+from tosaic.compiler.place.arena import Arena, OutOfMemory
+from tosaic.compiler.place.compression import WeightCoder
+from tosaic.compiler.place.placer import Memories, PlacedPort
+from tosaic.compiler.program import LayerInfo, Port
+from tosaic.compiler.tile.cost import predicted_cycles
+from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
+from tosaic.compiler.tile.work import GraphPlan
+from tosaic.errors import UnsupportedError
+from tosaic.hw.config import Config
+
+RESIDENCY = (0.75, 0.5, 0.25, 0.125, 0.0)
+"""Largest shares of the activation memory that one tensor may occupy."""
+_WORTH = 0.9
+"""A plan is preferred to one of more residency when it is predicted to take less than this share of its cycles: the
+prediction leaves out what units wait for each other."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Choices:
+    """What the user chose."""
+
+    config: Config
+    optimize: bool = True
+    keep_layers: bool = False
+    coder: WeightCoder | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class BoundaryPort:
+    """A tensor of the program's boundary: its address is known when the image is laid out."""
+
+    tensor: Tensor
+    address: Address
+    bytes: int
+
+    def port(self, base: dict[Region, int]) -> Port:
+        address = base[self.address.region] + self.address.offset
+        return Port(self.tensor.name, tuple(self.tensor.shape), self.tensor.dtype, address, self.bytes)
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgramPlan:
+    """Everything that is decided about a program before its instructions are made."""
+
+    main: GraphPlan
+    memories: Memories
+    inputs: list[BoundaryPort]
+    outputs: list[BoundaryPort]
+    kept: list[BoundaryPort]
+    layers: list[LayerInfo]
+    cycles: int
+    """Predicted from what the layers compute and transfer."""
+
+
+def plans(graph: Graph, choices: Choices) -> Iterator[ProgramPlan]:
+    """The plans of a legal integer graph that fit, the best first.
+
+    Ways to fuse come in a fixed order: the later ones are for what does not fit otherwise. For each of them the plans
+    of all residencies are compared. Raises UnsupportedError where none fits."""
+    problem: OutOfMemory | None = None
+    for passes, digits in _ways(choices):
+        prepared = legalize(graph, choices.config, passes)
+        found = []
+        for residency in RESIDENCY:
+            try:
+                found.append(_plan(prepared, set(graph.tensors), choices, digits, residency))
+            except OutOfMemory as error:
+                problem = error
+                continue
+            if not found[-1].memories.crowded:
+                # With less residency everything is at least as far away.
+                break
+        yield from ranked(found)
+    if problem is not None:
+        raise UnsupportedError(
+            f"{problem}; use a configuration with more activation memory than {choices.config.name!r}"
+        )
+
+
+def _ways(choices: Choices) -> Iterator[tuple]:
+    """(passes, whether int32 tensors may lie as digits). Digits need whole pixels in memory: in a small one they may be
+    what does not fit. What only fits as part of a layer is split where the layer cannot be made so."""
+    for passes in (FUSED_PASSES, PASSES) if choices.optimize else (PASSES,):
+        for digits in (True, False) if choices.optimize and not choices.keep_layers else (False,):
+            yield passes, digits
+
+
+def ranked(found: list[ProgramPlan]) -> list[ProgramPlan]:
+    """Plans in the order of residency, but for those that are clearly better than all before them."""
+    order: list[ProgramPlan] = []
+    for plan in found:
+        if order and plan.cycles < _WORTH * order[0].cycles:
+            order.insert(0, plan)
+        else:
+            order.append(plan)
+    return order
+
+
+def _plan(graph: Graph, names: set[str], choices: Choices, digits: bool, residency: float) -> ProgramPlan:
+    config = choices.config
+    memories = Memories(Arena(config.am_bytes, config.columns), int(config.am_bytes * residency))
+    context = PlanContext(config, memories, choices.optimize, digits, choices.coder)
+    planner = GraphPlanner(graph, names, context, keep=choices.keep_layers)
+    for name in graph.inputs:
+        planner.placer.external(name)
+    main = planner.plan()
+
+    def boundary(port: PlacedPort, name: str) -> BoundaryPort:
+        return BoundaryPort(dataclasses.replace(graph.tensors[name], name=name), port.address, port.bytes)
+
+    placer = planner.placer
+    return ProgramPlan(
+        main,
+        memories,
+        inputs=[boundary(placer.ports[name], name) for name in graph.inputs],
+        outputs=[boundary(placer.output_port(name), name) for name in graph.outputs],
+        kept=[boundary(placer.ports[name], planner.shown(name)) for name in planner.kept],
+        layers=context.infos,
+        cycles=predicted_cycles(main, config),
+    )

@@ -1,0 +1,154 @@
+"""COND_IF and WHILE_LOOP: plans of their graphs, and the copies between them (clauses 2.16.1 and 2.16.2).
+
+What goes round a loop, and what a branch results in, lies at fixed places in external memory.
+"""
+
+import typing
+from collections.abc import Callable
+
+import numpy as np
+
+from tosaic.compiler.ir import Graph, Operator, Tensor
+from tosaic.compiler.legalize.normalise import storage_names
+from tosaic.compiler.legalize.passes import legalize
+from tosaic.compiler.place.address import Address
+from tosaic.compiler.place.arena import OutOfMemory
+from tosaic.compiler.place.placement import Placement
+from tosaic.compiler.place.placer import Placer
+from tosaic.compiler.tile.work import BranchWork, ChoiceWork, CopyThrough, FlagTest, GraphPlan, LoopWork
+
+
+class NestedPlanner(typing.Protocol):
+    """Plans the graph that a control-flow operator runs."""
+
+    placer: Placer
+
+    def plan(self) -> GraphPlan:
+        """Plans its layers."""
+
+    def result(self, index: int) -> Placement:
+        """Where an output is, until `placer.close()`."""
+
+
+class ControlFlowPlanner:
+    """Plans control-flow operators of a graph. `enter` makes the planner of a nested one."""
+
+    def __init__(self, placer: Placer, enter: Callable[[Graph], NestedPlanner]):
+        self.placer, self.enter = placer, enter
+        self.graph, self.storage = placer.tensors.graph, placer.tensors.storage
+
+    def plan(self, operator: Operator) -> LoopWork | ChoiceWork:
+        """The operator, with the layers of its graphs."""
+        return self._loop(operator) if operator.op == "WHILE_LOOP" else self._choice(operator)
+
+    # --- operators
+
+    def _loop(self, operator: Operator) -> LoopWork:
+        subgraphs, attributes = self.graph.subgraphs, operator.attributes
+        condition, body = subgraphs[attributes["cond_graph"]], subgraphs[attributes["body_graph"]]
+        same = storage_names(body)
+        unchanged = [same[b] == a for a, b in zip(body.inputs, body.outputs, strict=True)]
+        # A constant that the body hands on stays one: it may be a table or weights.
+        constants = [
+            self._constant(name) if keeps else None
+            for name, keeps in zip(operator.inputs, unchanged, strict=True)
+        ]
+        places, entry = [], []
+        for name, output in zip(operator.inputs, operator.outputs, strict=True):
+            place = self.placer.external(output)
+            entry.append(self._copy(self._located(name), place.address))
+            places.append(place)
+        tested = self._nested(condition, constants, places)
+        condition_plan = tested.plan()
+        test = self._test(tested.result(0))
+        tested.placer.close()
+        turn = self._nested(body, constants, places)
+        body_plan = turn.plan()
+        hand_over = self._hand_over([turn.result(i) for i in range(len(places))], places)
+        turn.placer.close()
+        return LoopWork(operator, entry, condition_plan, test, body_plan, hand_over)
+
+    def _choice(self, operator: Operator) -> ChoiceWork:
+        subgraphs, (flag, *inputs) = self.graph.subgraphs, operator.inputs
+        places = [self.placer.external(output) for output in operator.outputs]
+        constants = [self._constant(name) for name in inputs]
+        sources = [self._located(name) for name in inputs]
+        test = self._test(self._located(flag))
+
+        def branch(attribute: str) -> BranchWork:
+            nested = self._nested(subgraphs[operator.attributes[attribute]], constants, sources)
+            plan = nested.plan()
+            copies = [self._copy(nested.result(i), place.address) for i, place in enumerate(places)]
+            nested.placer.close()
+            return BranchWork(plan, copies)
+
+        then = branch("then_graph")
+        return ChoiceWork(operator, test, then, branch("else_graph"))
+
+    # --- graphs
+
+    def _nested(
+        self, graph: Graph, constants: list[np.ndarray | None], places: list[Placement]
+    ) -> NestedPlanner:
+        """A graph whose inputs lie at `places`, unless they are constants."""
+        known = dict(zip(graph.inputs, constants, strict=True))
+        nested = self.enter(legalize(_specialised(graph, known), self.placer.config))
+        for name, place in zip(known, places, strict=True):
+            if known[name] is None:
+                nested.placer.adopt(name, place)
+        return nested
+
+    def _constant(self, name: str) -> np.ndarray | None:
+        return self.graph.tensors[name].data
+
+    def _located(self, name: str) -> Placement:
+        return self.placer.locate(self.storage[name])
+
+    # --- data
+
+    def _hand_over(self, results: list[Placement], places: list[Placement]) -> list[CopyThrough]:
+        """The body's results become the next turn's arguments."""
+        moves = [(result, place) for result, place in zip(results, places, strict=True) if result != place]
+        copies = []
+        # A result that is another argument must be read before that is overwritten.
+        for number, (result, place) in enumerate(moves):
+            if result in places:
+                aside = Placement(self.placer.memories.external.reserve(result.bytes), result.bytes)
+                copies.append(self._copy(result, aside.address))
+                moves[number] = (aside, place)
+        return copies + [self._copy(result, place.address) for result, place in moves]
+
+    def _copy(self, source: Placement, target: Address) -> CopyThrough:
+        """Copies a tensor to external memory."""
+        if source.resident:
+            return CopyThrough(source, target)
+        size = source.bytes
+        # Pieces below a sixteenth of the memory cost more commands than they are worth.
+        smallest = min(size, self.placer.config.am_bytes // 16)
+        while (buffer := self.placer.allocate(size, high=True)) is None:
+            if size == smallest:
+                raise OutOfMemory(f"there is no activation memory left to copy {source.bytes} bytes through")
+            size = max(smallest, size // 2)
+        self.placer.arena.free(buffer)
+        return CopyThrough(source, target, buffer, size)
+
+    def _test(self, flag: Placement) -> FlagTest:
+        """Lets the next branches go by a bool."""
+        if flag.resident:
+            return FlagTest(flag)
+        buffer = self.placer.allocate(flag.bytes, high=True)
+        if buffer is None:
+            raise OutOfMemory("there is no activation memory left for the condition of a branch")
+        self.placer.arena.free(buffer)
+        return FlagTest(flag, buffer)
+
+
+def _specialised(graph: Graph, known: dict[str, np.ndarray | None]) -> Graph:
+    """The graph with the inputs whose value is known as constants."""
+    graph = graph.copy()
+    for name, value in known.items():
+        if value is not None:
+            tensor = graph.tensors[name]
+            graph.tensors[name] = Tensor(name, tensor.shape, tensor.dtype, value)
+    graph.inputs = [name for name in graph.inputs if known[name] is None]
+    return graph

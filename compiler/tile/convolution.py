@@ -1,0 +1,227 @@
+"""How CONV2D, DEPTHWISE_CONV2D and MATMUL map to the array, independent of where their tensors are (clauses 2.3.3,
+2.3.5 and 2.3.8)."""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from tosaic.compiler.fuse.layer import Layer
+from tosaic.compiler.ir import DType, Operator, Tensor
+from tosaic.compiler.place.address import Address
+from tosaic.compiler.place.geometry import Window
+from tosaic.compiler.place.pixel_groups import group_pixels
+from tosaic.compiler.place.tensors import Tensors
+from tosaic.compiler.place.weights import (
+    MAX_COUNT,
+    Blob,
+    WeightLayout,
+    fits_pairs,
+    odd_pitch,
+    weight_layout,
+)
+from tosaic.compiler.tile.image_boxes import Box, Extent, ImageBoxes
+from tosaic.compiler.tile.packer import PackedWeights, Packer
+from tosaic.errors import UnsupportedError
+from tosaic.hw.config import Config
+
+GROUP_BYTES = 4096
+"""Weights of neighbouring tiles are fetched together up to this size: fewer commands, and still early to start."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tile:
+    """The weights of one group of output channels."""
+
+    address: Address
+    """In external memory."""
+    bytes: int
+    blob: Blob
+    group_address: Address
+    """Address of the group of tiles that is fetched together."""
+    group_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvolutionPlan:
+    """How a convolution maps to the array, independent of where its tensors are."""
+
+    window: Window
+    tiles: list[Tile]
+    """Of one image, or of every image one after the other when each has weights of its own."""
+    channels: int
+    """Of a vector's `pixels` together."""
+    pixels: int
+    layout: WeightLayout
+    weights: PackedWeights
+    input_zp: int
+    weight_zp: int
+    bias: np.ndarray
+    macs: int
+
+    def tiles_of(self, image: int) -> list[Tile]:
+        if not self.layout.batched:
+            return self.tiles
+        count = len(self.layout.blobs)
+        return self.tiles[image * count : (image + 1) * count]
+
+    @property
+    def tile_channels(self) -> int:
+        """Output channels of a tile but perhaps the last."""
+        return self.tiles[0].blob.channels
+
+
+def _tiles(layout: WeightLayout, address: Address, limit_bytes: int) -> list[Tile]:
+    """The tiles of the packed weights at `address`, in groups of at most `limit_bytes` bytes."""
+    size = layout.blob_bytes
+    count, per_group = layout.bytes // size, max(1, limit_bytes // size)
+    tiles = []
+    for number in range(count):
+        first = number - number % per_group
+        group_bytes = min(per_group, count - first) * size
+        blob = layout.blobs[number % len(layout.blobs)]
+        tiles.append(Tile(address + number * size, size, blob, address + first * size, group_bytes))
+    return tiles
+
+
+def tile_columns(tensors: Tensors, layer: Layer) -> int:
+    """Output channels per tile: what one W-byte store or load of the micro-program can take."""
+    stored = 1 if layer.program.stores_digits else tensors.element(layer.output).bytes
+    return tensors.config.columns // max(stored, layer.program.load_element_bytes())
+
+
+def plan_convolution(tensors: Tensors, layer: Layer, window: Window, packer: Packer) -> ConvolutionPlan:
+    """Chooses the mapping; `packer` plans the weights' form in external memory.
+
+    Raises UnsupportedError where the array cannot compute the layer."""
+    graph, config, operator = tensors.graph, tensors.config, layer.base
+    assert operator is not None
+    _check_operands(tensors, layer, operator)
+    matrices = operator.op == "MATMUL"
+    input_zp, weight_zp = (
+        int(graph.operand_value(operator, name).reshape(-1)[0])
+        for name in (("A_zp", "B_zp") if matrices else ("input_zp", "weight_zp"))
+    )
+    bias = np.zeros(1, np.int32) if matrices else graph.operand_value(operator, "bias").reshape(-1)
+    columns = tile_columns(tensors, layer)
+    if columns < 1:
+        raise UnsupportedError(
+            f"{operator}: {tensors[layer.output]} has elements wider than a word of this configuration"
+        )
+    weight, output = tensors[operator.inputs[1]], tensors[operator.outputs[0]]
+    if not matrices:
+        window = window.simplified()
+    macs = math.prod(weight.shape) * (window.oh * window.ow if matrices else window.n * window.oh * window.ow)
+    groups, pixels = None, 1
+    # Sums that lie as digits keep those of a pixel together.
+    if not layer.program.has_digits():
+        groups = group_pixels(graph, operator, window, columns, weight_zp, config)
+    if groups is not None:
+        window, pixels, layout = groups.window, groups.pixels, groups.layout
+    else:
+        layout = weight_layout(graph, operator, window, columns, weight_zp, config)
+    _check_blob(operator, weight, layout, config)
+    if groups is not None:
+        packed = packer.constant(groups.weights, layout, groups.pack)
+    elif (data := weight.data) is not None:
+        packed = packer.constant(weight.name, layout, lambda: data)
+    else:
+        packed = packer.computed(weight.name, layout)
+    group_bytes = packed.group_bytes or min(GROUP_BYTES, packed.step_bytes, config.wm_bytes // 4)
+    tiles = _tiles(layout, packed.address, group_bytes)
+    channels = output.shape[-1] * pixels
+    if pixels > 1:
+        bias = np.tile(np.broadcast_to(bias, output.shape[-1]), pixels)
+    return ConvolutionPlan(window, tiles, channels, pixels, layout, packed, input_zp, weight_zp, bias, macs)
+
+
+def _check_operands(tensors: Tensors, layer: Layer, operator: Operator) -> None:
+    source = tensors[operator.inputs[0]]
+    if source.dtype is not DType.INT8:
+        raise UnsupportedError(
+            f"{operator}: the array multiplies bytes, and the sums of {source} with these weights do not fit the "
+            "32 bits that its byte planes need; split the input channels"
+        )
+    for load in layer.program.loads:
+        if tensors.shape(load.tensor) != tensors.shape(layer.output):
+            raise UnsupportedError(f"{layer.root}: operand {tensors[load.tensor]} is broadcast")
+
+
+def _check_blob(operator: Operator, weight: Tensor, layout: WeightLayout, config: Config) -> None:
+    if layout.blob_bytes > config.wm_bytes:
+        raise UnsupportedError(
+            f"{operator}: the weights ({weight}) of one tile of output channels take {layout.blob_bytes} bytes, "
+            f"the weight memory of {config.name!r} has {config.wm_bytes}; use a larger configuration"
+        )
+
+
+def convolution_boxes(plan: ConvolutionPlan, config: Config) -> ImageBoxes:
+    """How the plan's output may be cut."""
+    step, layout, window = plan.tile_channels, plan.layout, plan.window
+    paired = layout.depthwise and step == config.columns and fits_pairs(window, config)
+    return ImageBoxes(
+        window,
+        plan.channels,
+        step,
+        multiplier=layout.multiplier,
+        column_limit=layout.column_limit,
+        stripe_pitch=odd_pitch(window.iw * window.ic, config) if paired else 0,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class BoxWork:
+    """What a box of a convolution costs."""
+
+    array_cycles: int
+    weight_bytes: int
+    """Weights that are fetched for it."""
+
+
+def box_work(plan: ConvolutionPlan, config: Config, rows: int, columns: int) -> BoxWork:
+    """The work of all channels of `rows` times `columns` pixels of output."""
+    layout, window = plan.layout, plan.window
+    if layout.depthwise:
+        lines = (rows - 1) * window.sy + window.kh
+        line = (columns - 1) * window.sx + window.kw
+        return BoxWork(len(layout.blobs) * (lines * line + 2 * config.rows), 0)
+    words = len(layout.blobs) * layout.blob_bytes // config.columns
+    passes = -(-rows * columns // config.rows)
+    # Weights that do not stay come again for every box.
+    return BoxWork(words * passes, layout.bytes if layout.bytes > config.wm_bytes else 0)
+
+
+def works_in_blocks(
+    plan: ConvolutionPlan, layer: Layer, cut: ImageBoxes, extent: Extent, config: Config
+) -> bool:
+    """Whether the layer is one box whose weights are streamed: the array follows them word by word as they come, and
+    one command does many output channels."""
+    boxes = list(cut.boxes(extent))
+    return _streams(plan, extent) and len(boxes) == 1 and _fits_blocks(plan, layer, boxes[0], config)
+
+
+def _streams(plan: ConvolutionPlan, extent: Extent) -> bool:
+    """Whether every group of tiles that is fetched is used by the very tiles that come next, each word in its turn.
+
+    Only layers in blocks do so. With many tiles of pixels, an array that has begun could wait for weights that are
+    queued after a LOAD_WAIT that waits for the array: neither would go on."""
+    return (
+        not plan.layout.depthwise
+        and not plan.layout.batched
+        and not plan.weights.gradual
+        and not plan.weights.group_bytes
+        and extent.channels >= plan.channels
+        and all(tile.blob.chunks in (0, plan.layout.chunks) for tile in plan.tiles)
+    )
+
+
+def _fits_blocks(plan: ConvolutionPlan, layer: Layer, box: Box, config: Config) -> bool:
+    """Whether the weights of a layer that is one box are used once each, by one tile of pixels."""
+    pixels, first = box.rows * box.columns, plan.tiles[0].blob
+    return (
+        not layer.program.has_digits()
+        and plan.window.n == 1
+        and pixels <= min(config.rows, config.vector_slots)
+        and len(plan.tiles) <= MAX_COUNT
+        and all(tile.blob.input_offset == first.input_offset for tile in plan.tiles)
+    )

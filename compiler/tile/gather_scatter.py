@@ -1,0 +1,189 @@
+"""GATHER and SCATTER: the part of the table that is in activation memory at a time, and the buffers that this takes.
+
+The table lies in activation memory, whole or tile by tile. Where not even one bus word of each of its rows fits, a tile
+holds a range of the rows with a spare row before and after it, to which all indices outside the range lead."""
+
+import dataclasses
+from collections.abc import Iterator
+
+from tosaic.compiler.fuse.indexed import IndexedMove
+from tosaic.compiler.place.arena import OutOfMemory
+from tosaic.compiler.place.placement import Buffer, Placement
+from tosaic.compiler.place.placer import Placer
+from tosaic.hw.isa import OFFSETS_MAX
+
+_MIN_ROWS = 16
+"""Smaller ranges of the table and blocks of the list cost more commands than they are worth: other tensors are spilled
+instead."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TableTile:
+    """Sizes of the part of the table that is in memory at a time."""
+
+    batches: int
+    rows: int
+    row_bytes: int
+    spare: bool = False
+    """There is a row before and one after it."""
+
+    @property
+    def bytes(self) -> int:
+        return (self.batches * self.rows + 2 * self.spare) * self.row_bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class GatherScatterPlan:
+    """A GATHER or SCATTER with everything it has in memory."""
+
+    move: IndexedMove
+    row_bytes: int
+    values: Placement
+    output: Placement
+    rows: Placement
+    """The list: GATHER's output, SCATTER's input."""
+    indices: Placement | None
+    """Where the indices are, when they are computed at run time."""
+    chunk_rows: int
+    """Most offsets that are computed at a time."""
+    offsets: Buffer
+    index_buffer: Buffer | None
+    """Brings indices in that are not resident."""
+    batch_offsets: int
+    """Activation-memory address of each batch's offset, when indices are computed at run time."""
+    tile: TableTile
+    tile_address: int | None
+    """Of the tile's first row; None: the table is resident."""
+    block_rows: int
+    """Most list rows at a time."""
+    blocks: Buffer | None
+    """Holds list rows; None: the list is resident."""
+
+    @property
+    def table(self) -> Placement:
+        return self.output if self.move.scatters else self.values
+
+    @property
+    def batches_at_once(self) -> int:
+        """Batches whose offsets are computed together."""
+        return max(1, min(self.move.batches, self.chunk_rows // self.move.count))
+
+    def addresses(self) -> list[int]:
+        """All buffers, to be freed afterwards."""
+        buffers = [self.offsets, self.index_buffer, self.blocks]
+        found = [address for buffer in buffers if buffer is not None for address in buffer.addresses]
+        found += [self.batch_offsets] if self.indices is not None else []
+        return found + ([self.tile_address] if self.tile_address is not None else [])
+
+
+class GatherScatterPlanner:
+    """Takes buffers for one GATHER or SCATTER: of the table's tiles the largest that fit."""
+
+    def __init__(self, placer: Placer, move: IndexedMove, output: str):
+        tensors, placements = placer.tensors, placer.placements
+        self.placer, self.move = placer, move
+        self.columns = placer.config.columns
+        self.row_bytes = move.row_elements * tensors.element(output).bytes
+        self.values = placements[tensors.storage[move.values]]
+        self.output = placements[tensors.storage[output]]
+        self.list = placements[tensors.storage[move.input]] if move.input is not None else self.output
+        self.indices = placements[tensors.storage[move.indices]] if move.constant is None else None
+        self.table = self.output if move.scatters else self.values
+        self._taken: list[int] = []
+
+    def plan(self) -> GatherScatterPlan:
+        """OutOfMemory when not even the smallest buffers fit."""
+        move, config = self.move, self.placer.config
+        # Four buffers of offsets are an eighth of the memory at most.
+        chunk_rows = min(OFFSETS_MAX, config.am_bytes // 128)
+        chunk = 4 * min(chunk_rows, move.batches * move.count)
+        offsets = Buffer((self._take(chunk), self._take(chunk)), chunk)
+        index_buffer, batch_offsets = None, 0
+        if self.indices is not None:
+            if not self.indices.resident:
+                index_buffer = Buffer((self._take(chunk), self._take(chunk)), chunk)
+            batch_offsets = self._take(4 * max(1, min(move.batches, chunk_rows // move.count)))
+        tile, tile_address, block_rows, blocks = self._tile()
+        return GatherScatterPlan(
+            move=move,
+            row_bytes=self.row_bytes,
+            values=self.values,
+            output=self.output,
+            rows=self.list,
+            indices=self.indices,
+            chunk_rows=chunk_rows,
+            offsets=offsets,
+            index_buffer=index_buffer,
+            batch_offsets=batch_offsets,
+            tile=tile,
+            tile_address=tile_address,
+            block_rows=block_rows,
+            blocks=blocks,
+        )
+
+    def _take(self, size: int) -> int:
+        address = self.placer.allocate(size, high=True)
+        if address is None:
+            self._give_back(self._taken)
+            raise OutOfMemory(
+                f"{self.move.operator}: {size} bytes of offsets do not fit the activation memory"
+            )
+        self._taken.append(address)
+        return address
+
+    def _give_back(self, addresses: list[int]) -> None:
+        for address in addresses:
+            self.placer.arena.free(address)
+
+    def _tile(self) -> tuple[TableTile, int | None, int, Buffer | None]:
+        """(tile, its address, list rows at a time, their buffer)."""
+        whole = TableTile(self.move.batches, self.move.table_rows, self.row_bytes)
+        for tile in [whole] if self.table.resident else self._tiles():
+            found = self._try(tile)
+            if found is not None:
+                return tile, *found
+        raise OutOfMemory(
+            f"{self.move.operator}: {_MIN_ROWS} rows of one bus word of its table and its list do not fit the "
+            "activation memory"
+        )
+
+    def _tiles(self) -> Iterator[TableTile]:
+        """Fewer batches, then fewer bytes of each row down to one bus word, then fewer rows."""
+        move, batches = self.move, self.move.batches
+        while batches > 1:
+            yield TableTile(batches, move.table_rows, self.row_bytes)
+            batches = -(-batches // 2)
+        row_bytes, word = self.row_bytes, min(self.columns, self.row_bytes)
+        while row_bytes > word:
+            yield TableTile(1, move.table_rows, row_bytes)
+            row_bytes = -(-row_bytes // 2 // word) * word
+        yield TableTile(1, move.table_rows, word)
+        rows = move.table_rows
+        while rows > _MIN_ROWS:
+            rows = -(-rows // 2)
+            yield TableTile(1, rows, word, spare=True)
+
+    def _try(self, tile: TableTile) -> tuple[int | None, int, Buffer | None] | None:
+        """Memory for a tile and the longest blocks of list rows that then fit; None if the smallest do not."""
+        tile_address = None
+        if not self.table.resident:
+            tile_address = self.placer.allocate(tile.bytes + self.columns, high=True)
+            if tile_address is None:
+                return None
+        all_rows = rows = tile.batches * self.move.count
+        if self.list.resident:
+            return tile_address, rows, None
+        smallest = min(rows, _MIN_ROWS)
+        while True:
+            size, copies = rows * tile.row_bytes + self.columns, 1 if rows == all_rows else 2
+            found = [self.placer.allocate(size, high=True) for _ in range(copies)]
+            addresses = [address for address in found if address is not None]
+            if len(addresses) == copies:
+                return tile_address, rows, Buffer(tuple(addresses), size)
+            self._give_back(addresses)
+            if rows == smallest:
+                break
+            rows = max(smallest, rows // 2)
+        if tile_address is not None:
+            self._give_back([tile_address])
+        return None

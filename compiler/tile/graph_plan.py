@@ -1,0 +1,117 @@
+"""Plans the layers of one graph in order. A graph that control flow runs has a planner of its own."""
+
+import dataclasses
+
+from tosaic.compiler.fuse.fuser import Fuser
+from tosaic.compiler.fuse.layer import Layer
+from tosaic.compiler.ir import Graph
+from tosaic.compiler.machine import KIND, Kind
+from tosaic.compiler.place.compression import WeightCoder
+from tosaic.compiler.place.placement import Placement
+from tosaic.compiler.place.placer import Memories, Placer
+from tosaic.compiler.place.tensors import Tensors
+from tosaic.compiler.program import LayerInfo
+from tosaic.compiler.tile.control_flow import ControlFlowPlanner
+from tosaic.compiler.tile.layer_plan import LayerPlanner
+from tosaic.compiler.tile.packer import Packer
+from tosaic.compiler.tile.row_pairs import paired_pitches
+from tosaic.compiler.tile.views import Views
+from tosaic.compiler.tile.work import ChoiceWork, GraphPlan, LayerWork, LoopWork, Step
+from tosaic.hw.config import Config
+
+
+@dataclasses.dataclass
+class PlanContext:
+    """What all graphs of a program share."""
+
+    config: Config
+    memories: Memories
+    optimize: bool
+    digits: bool = False
+    """int32 tensors between array layers may lie as digits, see `fuse/digits.py`."""
+    coder: WeightCoder | None = None
+    """Codes constant weights."""
+    infos: list[LayerInfo] = dataclasses.field(default_factory=list)
+    """The program's layers so far; VECTOR_MARK has their index."""
+
+
+class GraphPlanner:
+    """One graph on its way to a plan. `names` are the model's tensors: what decompositions put in between is not among
+    them. `keep` leaves every layer's output in external memory. The results of a graph that is `nested` in another one
+    stay where they are until `placer.close()`."""
+
+    def __init__(
+        self, graph: Graph, names: set[str], context: PlanContext, *, keep: bool = False, nested: bool = False
+    ):
+        self.graph, self.names, self.context = graph, names, context
+        self.keep, self.nested = keep, nested
+        self.tensors = Tensors(graph, context.config)
+        self.placer = Placer(self.tensors, context.memories)
+        self.views = Views(self.tensors, self.placer.placements)
+        self.kept: list[str] = []
+        """Outputs of layers that stay in external memory."""
+        renaming = {i for i, op in enumerate(graph.operators) if KIND.get(op.op) is Kind.RENAMING}
+        fuser = Fuser(graph, context.config, fuse=context.optimize, digits=context.digits)
+        self.layers = fuser.layers(renaming | self.views.folded)
+        self.placer.last_use = self._last_uses()
+        if not keep and not nested:
+            self.placer.pitches = paired_pitches(self.tensors, self.layers)
+        self._layer_planner = LayerPlanner(self.placer, Packer(self.placer, context.coder), self.views)
+
+    def plan(self) -> GraphPlan:
+        """Plans every layer. Those of graphs that control flow runs are numbered before the operator that runs them.
+
+        Raises OutOfMemory where a layer does not fit, UnsupportedError where one cannot run."""
+        plan = GraphPlan()
+        for index, layer in enumerate(self.layers):
+            work, macs = self._work(index, layer)
+            name = self.shown(layer.output)
+            operators = tuple(op.name for op in layer.operators)
+            info = LayerInfo(name, (layer.base or layer.root).op, macs, name, operators)
+            plan.steps.append(Step(len(self.context.infos), info, layer.root, work))
+            self.context.infos.append(info)
+            # What a decomposition puts in between is not in the model, so golden does not know it.
+            if self.keep:
+                self.kept += [output for output in layer.root.outputs if self.shown(output) in self.names]
+        self.placer.release_pending()
+        return plan
+
+    def _work(self, index: int, layer: Layer) -> tuple[LayerWork | LoopWork | ChoiceWork, int]:
+        if KIND[layer.root.op] is Kind.CONTROL_FLOW:
+            self.placer.release_pending()
+            work = ControlFlowPlanner(self.placer, self._nested).plan(layer.root)
+            self.placer.free_after(index, [])
+            return work, 0
+        wanted_outside = self.keep or self._leaves(self.tensors.storage[layer.output])
+        planned = self._layer_planner.plan(layer, wanted_outside=wanted_outside)
+        self.placer.free_after(index, planned.temporary)
+        return planned.work, planned.macs
+
+    def _nested(self, graph: Graph) -> "GraphPlanner":
+        return GraphPlanner(graph, set(), self.context, nested=True)
+
+    def _leaves(self, output: str) -> bool:
+        return not self.nested and any(self.tensors.storage[name] == output for name in self.graph.outputs)
+
+    def result(self, index: int) -> Placement:
+        """Where an output of the graph is."""
+        return self.placer.locate(self.tensors.storage[self.graph.outputs[index]])
+
+    def shown(self, name: str) -> str:
+        """The model's name for a tensor: normalisation may have made it under another one."""
+        if name in self.names:
+            return name
+        storage = self.tensors.storage
+        same = (other for other, root in storage.items() if root == storage[name])
+        # After several unary operators the RESHAPE makes only the last result; the others keep their bytes.
+        return next((other for other in same if other in self.names), name.removesuffix("'"))
+
+    def _last_uses(self) -> dict[str, int]:
+        last: dict[str, int] = {}
+        for index, layer in enumerate(self.layers):
+            for name in [*self.views.reads(layer), *self.views.packed_weights(layer)]:
+                last[name] = index
+            last.setdefault(self.tensors.storage[layer.output], index)
+        if self.nested:
+            last |= {self.tensors.storage[name]: len(self.layers) for name in self.graph.outputs}
+        return last

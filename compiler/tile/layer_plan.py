@@ -1,0 +1,235 @@
+"""Plans one layer: brings its operands in, places its result and cuts it into pieces that fit."""
+
+import dataclasses
+import functools
+
+from tosaic.compiler.fuse.indexed import plan_indexed
+from tosaic.compiler.fuse.layer import Layer
+from tosaic.compiler.fuse.moves import plan_move
+from tosaic.compiler.machine import KIND, WINDOWED, Kind
+from tosaic.compiler.place.buffers import Buffers, addresses_of
+from tosaic.compiler.place.geometry import Window, window_of
+from tosaic.compiler.place.params import ParamBlock, pack_params, pack_table
+from tosaic.compiler.place.placement import Arrival, Copy
+from tosaic.compiler.place.placer import Placer
+from tosaic.compiler.tile.convolution import (
+    ConvolutionPlan,
+    box_work,
+    convolution_boxes,
+    plan_convolution,
+    works_in_blocks,
+)
+from tosaic.compiler.tile.elementwise import channel_tile, plan_elementwise
+from tosaic.compiler.tile.gather_scatter import GatherScatterPlan, GatherScatterPlanner
+from tosaic.compiler.tile.layout_copy import BlockLimits, LayoutCopy, plan_copy
+from tosaic.compiler.tile.packer import Packer
+from tosaic.compiler.tile.pool import pool_boxes
+from tosaic.compiler.tile.views import Views
+from tosaic.compiler.tile.window_tiles import WindowLayer, WindowTiler
+from tosaic.compiler.tile.work import ArrayBody, Body, LayerWork, Parameters, PoolBody, TablePlace
+from tosaic.errors import UnsupportedError
+
+_PIECE_BYTES = 4096
+"""Least input bytes of a box of a layer whose input arrives while it runs."""
+_MOST_PIECES = 8
+"""Most boxes of such a layer."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedLayer:
+    """A layer's work, and what it leaves behind for the placer."""
+
+    work: LayerWork
+    temporary: list[int]
+    """Activation memory to free after the layer."""
+    macs: int = 0
+
+
+class LayerPlanner:
+    """Plans the layers of one graph with its placer, one after the other."""
+
+    def __init__(self, placer: Placer, packer: Packer, views: Views):
+        self.placer, self.packer, self.views = placer, packer, views
+        self.tensors, self.config = placer.tensors, placer.config
+
+    def plan(self, layer: Layer, *, wanted_outside: bool) -> PlannedLayer:
+        """The layer's work. `wanted_outside`: its result must come to external memory, too.
+
+        Raises OutOfMemory where the layer does not fit beside the tensors that are resident, and UnsupportedError
+        where it cannot run."""
+        if KIND[layer.root.op] in (Kind.LAYOUT, Kind.GATHER_SCATTER):
+            return self._copying(layer, wanted_outside)
+        return _Pass(self, layer).plan(wanted_outside)
+
+    def _copying(self, layer: Layer, wanted_outside: bool) -> PlannedLayer:
+        """An operator that only moves elements."""
+        placer = self.placer
+        reads = self.views.reads(layer)
+        beside = self.tensors.size_bytes(layer.output)
+        preloads = [placer.bring(name, beside_bytes=beside) for name in reads]
+        placer.place_output(layer.output, reads)
+        placer.release_pending()
+        body: LayoutCopy | GatherScatterPlan
+        if KIND[layer.root.op] is Kind.GATHER_SCATTER:
+            body = GatherScatterPlanner(
+                placer, plan_indexed(self.tensors.graph, layer.root), layer.output
+            ).plan()
+            taken = body.addresses()
+        else:
+            move = plan_move(self.tensors.graph, layer.root)
+            target = placer.placements[self.tensors.storage[layer.output]]
+            body = plan_copy(placer, move, target, self.tensors.element(layer.output).bytes, BlockLimits())
+            taken = body.buffers.addresses()
+        work = LayerWork(
+            self.tensors,
+            layer,
+            body,
+            self.placements(layer, reads),
+            [copy for copy in preloads if copy is not None],
+            self.result(layer, wanted_outside),
+        )
+        return PlannedLayer(work, taken)
+
+    def placements(self, layer: Layer, reads: list[str]) -> dict:
+        """Where the layer's tensors are now."""
+        return {name: self.placer.placements[name] for name in [*reads, self.tensors.storage[layer.output]]}
+
+    def result(self, layer: Layer, wanted_outside: bool) -> Copy | None:
+        """The copy of a resident result that is wanted outside."""
+        placement = self.placer.placements[self.tensors.storage[layer.output]]
+        if not placement.resident or not wanted_outside:
+            return None
+        port = self.placer.external_copy(layer.output)
+        return Copy(placement.address, port.address, port.bytes)
+
+
+class _Pass:
+    """One layer on its way to a plan: a pass of the array or the vector unit."""
+
+    def __init__(self, planner: LayerPlanner, layer: Layer):
+        self.planner, self.layer = planner, layer
+        self.placer, self.tensors, self.config = planner.placer, planner.tensors, planner.config
+        self.reads = planner.views.reads(layer)
+        self.arrivals: dict[str, Arrival] = {}
+        self.preloads: list[Copy] = []
+        self.temporary: list[int] = []
+        self.window: Window | None = None
+        self.convolution: ConvolutionPlan | None = None
+
+    def plan(self, wanted_outside: bool) -> PlannedLayer:
+        layer, base = self.layer, self.layer.base
+        if base is not None and KIND[base.op] in WINDOWED:
+            self._arriving()
+            self.window = window_of(self.tensors.graph, base, self.planner.views.view(base))
+            if KIND[base.op] is Kind.ARRAY:
+                self.convolution = plan_convolution(self.tensors, layer, self.window, self.planner.packer)
+                self.temporary += self.convolution.weights.buffers()
+        params = self._placed(self._params())
+        table = self._table()
+        for name in self.reads:
+            copy = self.placer.bring(name)
+            self.preloads += [copy] if copy is not None else []
+        self.placer.place_output(layer.output, self.reads)
+        body, buffers = self._tiled(params)
+        work = LayerWork(
+            self.tensors,
+            layer,
+            body,
+            self.planner.placements(layer, self.reads),
+            self.preloads,
+            self.planner.result(layer, wanted_outside),
+            buffers,
+            self.arrivals,
+            params,
+            table,
+        )
+        macs = self.convolution.macs if self.convolution is not None else 0
+        return PlannedLayer(work, self.temporary + addresses_of(buffers), macs)
+
+    def _arriving(self) -> None:
+        """Notes the image that a window slides over, if it comes from external memory now: the first rows are worked
+        on while the others come."""
+        base, program = self.layer.base, self.layer.program
+        assert base is not None
+        name = self.planner.views.view(base).storage
+        loads = program.loads[program.body_loads :]
+        image = len(self.tensors.shape(name)) == 4 and base.inputs[0] == name
+        if not image or any(self.tensors.storage[load.tensor] == name for load in loads):
+            return
+        arrival = self.placer.bring_by_rows(name)
+        if arrival is not None:
+            self.arrivals[name] = arrival
+
+    # --- parameters and table
+
+    def _params(self) -> ParamBlock:
+        layer, columns, plan = self.layer, self.config.columns, self.convolution
+        if plan is not None:
+            bias = plan.bias if layer.program.bias else None
+            scales = layer.per_channel and layer.per_channel.repeated(plan.pixels)
+            return pack_params(plan.channels, plan.tile_channels, columns, bias, scales)
+        if layer.per_channel is not None:
+            channels = self.tensors.shape(layer.output)[-1]
+            return pack_params(channels, channel_tile(self.tensors, layer), columns, None, layer.per_channel)
+        return ParamBlock(b"", 0, False, False)
+
+    def _placed(self, block: ParamBlock) -> Parameters:
+        """Brings parameters in, unless they take more than a quarter of the memory: then each box brings its own."""
+        shown = Parameters(block.tile_bytes, block.bias, block.scale)
+        if not block.data:
+            return shown
+        source = self.placer.memories.external.add_constant(block.data)
+        if len(block.data) > self.config.am_bytes // 4:
+            return dataclasses.replace(shown, source=source)
+        copy = self.placer.temporary(source, len(block.data), self.temporary)
+        self.preloads.append(copy)
+        return dataclasses.replace(shown, address=copy.target.offset)
+
+    def _table(self) -> TablePlace | None:
+        name = self.layer.table
+        if name is None:
+            return None
+        values = self.tensors.graph.const(name)
+        if values is None:
+            raise UnsupportedError(
+                f"{self.layer.root}: the table {self.tensors[name]} is computed at run time"
+            )
+        data, entries = pack_table(values)
+        source = self.placer.memories.external.add_constant(data)
+        copy = self.placer.temporary(source, len(data), self.temporary)
+        self.preloads.append(copy)
+        return TablePlace(copy.target.offset, entries)
+
+    # --- pieces
+
+    def _tiled(self, params: Parameters) -> tuple[Body, Buffers]:
+        output = self.tensors.storage[self.layer.output]
+        external = [name for name in [*self.reads, output] if not self.placer.placements[name].resident]
+        param_bytes = params.tile_bytes if params.source is not None else 0
+        if self.window is None:
+            return plan_elementwise(self.placer, self.layer, external, param_bytes)
+        plan = self.convolution
+        work = None
+        if plan is not None:
+            cut, work = convolution_boxes(plan, self.config), functools.partial(box_work, plan, self.config)
+        else:
+            cut = pool_boxes(self.tensors, self.layer, self.window)
+        wanted = WindowLayer(self.layer, cut, external, output, param_bytes)
+        extent, buffers = WindowTiler(self.placer, wanted).choose(work)
+        if self.arrivals and not buffers:
+            extent = dataclasses.replace(extent, rows=min(extent.rows, self._rows_while_arriving(cut.window)))
+        if plan is None:
+            return PoolBody(cut, extent), buffers
+        in_blocks = works_in_blocks(plan, self.layer, cut, extent, self.config)
+        return ArrayBody(plan, cut, extent, in_blocks), buffers
+
+    def _rows_while_arriving(self, window: Window) -> int:
+        """Output rows per box, so that a box's input is a few KiB; one box if the weights would come twice."""
+        plan = self.convolution
+        if plan is not None and sum(tile.bytes for tile in plan.tiles) > self.config.wm_bytes // 2:
+            return window.oh
+        size = max(arrival.source.bytes for arrival in self.arrivals.values()) // window.n
+        # Each box of the depthwise mode fills its delay line anew.
+        most = _MOST_PIECES // 2 if plan is not None and plan.layout.depthwise else _MOST_PIECES
+        pieces = min(most, max(1, size // _PIECE_BYTES))
+        return -(-window.oh // pieces)

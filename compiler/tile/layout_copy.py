@@ -1,0 +1,103 @@
+"""Layout operators, and weights that the machine packs: the blocks they are copied in, and buffers for these."""
+
+import dataclasses
+import math
+
+from tosaic.compiler.fuse.moves import Move
+from tosaic.compiler.place.address import Address
+from tosaic.compiler.place.arena import OutOfMemory
+from tosaic.compiler.place.placement import Placement
+from tosaic.compiler.place.placer import Placer
+
+
+@dataclasses.dataclass(frozen=True)
+class CopyBuffers:
+    """Where in activation memory what is not resident is worked on."""
+
+    block_elements: int
+    targets: list[int]
+    """Blocks of the output take turns; none: it is resident."""
+    whole: dict[Address, int]
+    """Where sources lie that are fetched whole, by their place in external memory."""
+    gathered: int | None
+    """Holds the part of a source that a block needs; None: no source is fetched in parts."""
+
+    def addresses(self) -> list[int]:
+        return [*self.whole.values(), *self.targets, *([] if self.gathered is None else [self.gathered])]
+
+
+@dataclasses.dataclass(frozen=True)
+class LayoutCopy:
+    """A layout operator on its way to `target`, block by block. Sources are where they are now: one may become resident
+    for other layers before the last block is copied."""
+
+    move: Move
+    sources: dict[str, Placement]
+    """By the names that `move` has for them."""
+    target: Placement
+    buffers: CopyBuffers
+    element_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockLimits:
+    """What the blocks of a copy are held to."""
+
+    elements: int | None = None
+    """Most elements of a block of the output; None: as many as fit."""
+    targets: int = 1
+    """Buffers for blocks of the output."""
+    whole_bytes: int | None = None
+    """Sources of at most this many bytes in total are fetched whole; None: of any size."""
+
+
+def plan_copy(
+    placer: Placer, move: Move, target: Placement, element_bytes: int, limits: BlockLimits
+) -> LayoutCopy:
+    """Allocates buffers for the largest blocks that fit; sources are fetched whole rather than part by part.
+
+    OutOfMemory where none fit."""
+    storage = placer.tensors.storage
+    names = dict.fromkeys(part.source for part in move.parts if part.source is not None)
+    sources = {name: placer.placements[storage[name]] for name in names}
+    external = {place.address: place.bytes for place in sources.values() if not place.resident}
+    largest = math.prod(move.shape)
+    if limits.elements is not None:
+        largest = min(largest, limits.elements)
+    # Blocks below a sixteenth of the memory cost more commands than they are worth: other tensors are spilled instead.
+    smallest = min(largest, max(1, placer.config.am_bytes // 16 // element_bytes))
+    copies = 0 if target.resident else limits.targets
+    fits_whole = limits.whole_bytes is None or sum(external.values()) <= limits.whole_bytes
+    for whole in (True, False) if fits_whole else (False,):
+        elements = largest
+        while elements >= smallest:
+            buffers = _allocate(placer, elements, element_bytes, copies, external, whole)
+            if buffers is not None:
+                return LayoutCopy(move, sources, target, buffers, element_bytes)
+            if elements == smallest:
+                break
+            elements = max(smallest, elements // 2)
+    raise OutOfMemory(f"a block of {smallest * element_bytes} bytes does not fit the activation memory")
+
+
+def _allocate(
+    placer: Placer, elements: int, element_bytes: int, copies: int, external: dict[Address, int], whole: bool
+) -> CopyBuffers | None:
+    gather = bool(external) and not whole
+    wanted = [elements * element_bytes] * (copies + gather)
+    if whole:
+        wanted += external.values()
+    taken: list[int] = []
+    for size in wanted:
+        address = placer.allocate(size, high=True)
+        if address is None:
+            for other in taken:
+                placer.arena.free(other)
+            return None
+        taken.append(address)
+    return CopyBuffers(
+        elements,
+        targets=taken[:copies],
+        gathered=taken[copies] if gather else None,
+        whole=dict(zip(external, taken[copies:], strict=True)) if whole else {},
+    )

@@ -1,0 +1,77 @@
+"""Weights in external memory as the array reads them: packed by the compiler, or by the machine while it runs."""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from tosaic.compiler.fuse.moves import moved
+from tosaic.compiler.place.address import Address
+from tosaic.compiler.place.compression import WeightCoder
+from tosaic.compiler.place.placement import Placement
+from tosaic.compiler.place.placer import Placer
+from tosaic.compiler.place.weights import WeightLayout
+from tosaic.compiler.tile.layout_copy import BlockLimits, LayoutCopy, plan_copy
+from tosaic.hw.isa import Opcode, largest
+
+_MOST_TENSORS = largest(Opcode.LOAD_TENSOR, "tensor")
+_STEP_BYTES = 1024
+"""Weights that are packed, stored and fetched at a time while the array computes with those before them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PackedWeights:
+    """A layer's blobs in external memory."""
+
+    address: Address
+    step_bytes: int
+    """Most bytes to fetch together."""
+    packing: LayoutCopy | None = None
+    """How the machine packs them; None: they are constants."""
+    gradual: bool = False
+    """They are packed step by step while the layer runs, and not all before it."""
+    group_bytes: int | None = None
+    """Bytes that are decoded together, where the weights lie coded."""
+
+    def buffers(self) -> list[int]:
+        """Activation memory that the packing needs until the layer is complete."""
+        return self.packing.buffers.addresses() if self.packing is not None and self.gradual else []
+
+
+class Packer:
+    """Plans the packed form of a layer's weights. Every layer has its own form of a tensor. With a `coder`, constants
+    are stored coded where that is smaller."""
+
+    def __init__(self, placer: Placer, coder: WeightCoder | None = None):
+        self.placer, self.coder = placer, coder
+
+    def constant(self, name: str, layout: WeightLayout, data: Callable[[], np.ndarray]) -> PackedWeights:
+        """Constant weights, called `name` in reports, as `layout` wants them; `data` makes the unpacked ones."""
+        external = self.placer.memories.external
+
+        def packed() -> np.ndarray:
+            return moved(layout.move, data().astype("i1"))
+
+        if self.coder is not None and len(external.stored_weights) <= _MOST_TENSORS:
+            blocks = self.coder.code(packed(), layout.blob_bytes)
+            if blocks is not None:
+                address = external.add_coded_weights(name, blocks)
+                return PackedWeights(
+                    address, layout.bytes, group_bytes=self.coder.group_bytes(layout.blob_bytes)
+                )
+        address = external.add_weights(name, layout.bytes, lambda: packed().tobytes())
+        return PackedWeights(address, layout.bytes)
+
+    def computed(self, name: str, layout: WeightLayout) -> PackedWeights:
+        """Weights that are computed at run time, as `layout` wants them: the machine packs them."""
+        placer, size = self.placer, layout.bytes
+        target = Placement(placer.memories.external.reserve(size, placer.tensors[name]), size)
+        if layout.gradual:
+            step = min(max(_STEP_BYTES, layout.blob_bytes), placer.config.am_bytes // 16)
+            limits = BlockLimits(step, targets=2, whole_bytes=placer.limit_bytes // 2)
+            copy = plan_copy(placer, layout.move, target, 1, limits)
+            return PackedWeights(target.address, step, copy, gradual=True)
+        copy = plan_copy(placer, layout.move, target, 1, BlockLimits())
+        # The buffers linger like a layer's own, so that what comes next need not wait for the packing.
+        placer.pending_free.append(copy.buffers.addresses())
+        return PackedWeights(target.address, size, copy)

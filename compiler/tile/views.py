@@ -1,0 +1,84 @@
+"""What the layers of a graph read, and as which part of a stored tensor."""
+
+from tosaic.compiler.fuse.indexed import plan_indexed
+from tosaic.compiler.fuse.layer import Layer
+from tosaic.compiler.fuse.moves import move_sources
+from tosaic.compiler.ir import Operator
+from tosaic.compiler.machine import KIND, WINDOWED, Kind
+from tosaic.compiler.place.geometry import View
+from tosaic.compiler.place.placement import Placement
+from tosaic.compiler.place.strides import dense_strides
+from tosaic.compiler.place.tensors import Tensors
+
+
+class Views:
+    """The views of a graph's images. `placements` tells where resident images have their rows apart."""
+
+    def __init__(self, tensors: Tensors, placements: dict[str, Placement]):
+        self.tensors, self.placements = tensors, placements
+        self._slices: dict[str, View] = {}
+        self.folded: set[int] = set()
+        """Numbers of the SLICE operators that are views and need no layer."""
+        for index, operator in enumerate(tensors.graph.operators):
+            if operator.op == "SLICE" and self._is_view(operator):
+                self._slices[operator.outputs[0]] = self._slice(operator)
+                self.folded.add(index)
+
+    def _is_view(self, operator: Operator) -> bool:
+        """Whether a SLICE cuts an image in H and W, and only convolutions and pools read it."""
+        graph = self.tensors.graph
+        name, source = operator.outputs[0], self.tensors[operator.inputs[0]]
+        readers = graph.consumers(name)
+        if name in graph.outputs or not readers or source.data is not None:
+            return False
+        windows = all(
+            KIND.get(reader.op) in WINDOWED
+            and reader.inputs.index(name) == 0
+            and reader.inputs.count(name) == 1
+            for reader in readers
+        )
+        shape = self.tensors.shape(name)
+        return windows and len(shape) == 4 and shape[3] == source.shape[3]
+
+    def _slice(self, operator: Operator) -> View:
+        source = operator.inputs[0]
+        start = [int(v) for v in self.tensors.graph.operand_value(operator, "start")]
+        strides = dense_strides(self.tensors.shape(source), self.tensors.element(source).bytes)
+        offset = sum(s * stride for s, stride in zip(start, strides, strict=True))
+        return View(self.tensors.storage[source], offset, strides[1], strides[0])
+
+    def view(self, operator: Operator) -> View:
+        """The image [N, H, W, C], or matrix [N, H, C], that a window slides over."""
+        name = operator.inputs[0]
+        if name in self._slices:
+            return self._slices[name]
+        storage = self.tensors.storage[name]
+        shape = self.tensors.shape(name)
+        placement = self.placements.get(storage)
+        if placement is not None and placement.pitch:
+            return View(storage, 0, placement.pitch, shape[1] * placement.pitch)
+        strides = dense_strides(shape, self.tensors.element(name).bytes)
+        return View(storage, 0, strides[1], strides[0])
+
+    def reads(self, layer: Layer) -> list[str]:
+        """Storage names of the tensors that a layer reads while it runs."""
+        kind = KIND[layer.root.op]
+        if kind is Kind.CONTROL_FLOW:
+            return self.tensors.stored(layer.root.inputs)
+        if kind is Kind.LAYOUT:
+            return self.tensors.stored(move_sources(layer.root))
+        if kind is Kind.GATHER_SCATTER:
+            return self.tensors.stored(plan_indexed(self.tensors.graph, layer.root).run_time_sources())
+        names = [self.tensors.storage[load.tensor] for load in layer.program.loads]
+        if layer.base is not None and KIND[layer.base.op] is Kind.ARRAY:
+            names.insert(0, self.view(layer.base).storage)
+        elif layer.base is not None and KIND[layer.base.op] is Kind.POOL:
+            names[0] = self.view(layer.base).storage
+        return list(dict.fromkeys(names))
+
+    def packed_weights(self, layer: Layer) -> list[str]:
+        """Storage names of the weights that the machine packs for a layer."""
+        if layer.base is None or KIND[layer.base.op] is not Kind.ARRAY:
+            return []
+        name = layer.base.inputs[1]
+        return [self.tensors.storage[name]] if self.tensors[name].data is None else []
