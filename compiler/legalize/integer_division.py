@@ -30,6 +30,12 @@ class _Words:
         shape = self.new.shape(a) if b is None else self.shape
         return self.new.add(op, operands, shape, DType.INT32, output, **attributes)
 
+    def broadcast(self, name: str) -> str:
+        """The tensor with the words' shape."""
+        if self.new.shape(name) == self.shape:
+            return name
+        return self.do("ADD", name, self.new.constant(np.zeros(self.shape, np.int64), DType.INT32))
+
     def product(self, a: str, b: str | int, shift: int = 0) -> str:
         """a * b / 2^shift, rounded."""
         amount = self.new.constant(np.array([shift]), DType.INT8)
@@ -50,7 +56,7 @@ def divide(new: Rewriting) -> bool:
     operator = new.operator
     shape = new.shape(operator.outputs[0])
     words = _Words(new, shape)
-    n, d = (words.do("ADD", name, 0) if new.shape(name) != shape else name for name in operator.inputs)
+    n, d = (words.broadcast(name) for name in operator.inputs)
     dividend, divisor = words.negative_magnitude(n), words.negative_magnitude(d)
     # The leading zeros of |d| - 1; 30 is enough, since 2^29 / y must not exceed 2^30.
     zeros = words.do("CLZ", words.do("BITWISE_NOT", divisor))

@@ -22,7 +22,7 @@ class Rewriting:
 
     def constant(self, values: np.ndarray, dtype: DType) -> str:
         """A constant; its name."""
-        return self.declare(values.shape, dtype, np.ascontiguousarray(values).astype(dtype.numpy))
+        return self.declare(values.shape, dtype, np.array(values, dtype.numpy, order="C"))
 
     def zeros(self, count: int, dtype: DType) -> str:
         return self.constant(np.zeros(count, np.int64), dtype)
