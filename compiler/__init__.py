@@ -1,1 +1,7 @@
-"""TOSA graphs to programs for the accelerator: `build.compile_graph`, `program.Program`, and the IR in `ir`."""
+"""TOSA graphs to programs for the accelerator. `build.compile_graph` runs the stages, in folders of their own:
+
+legalize -> fuse -> place -> tile -> emit -> schedule
+
+A stage imports those before it and never one after it. All of them may import `ir` (graphs and the operator table) and
+`machine` (which unit runs an operator). `program.Program` is the result. Importers and the quantizer make the graphs.
+"""

@@ -5,8 +5,8 @@ import pytest
 from layer_graphs import LayerBuilder
 
 from tosaic.compiler.build import compile_graph
+from tosaic.compiler.emit import graph_emission
 from tosaic.compiler.ir import DType, Graph
-from tosaic.compiler.tile.region import Region
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import get_config
 from tosaic.hw.isa import FieldRangeError, Opcode, make
@@ -26,11 +26,23 @@ def test_a_field_has_its_range() -> None:
     assert not isinstance(told.value, FieldRangeError)
 
 
-def test_a_layer_beyond_the_fields_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
-    def overflow(region: Region, index: int, layer: object) -> int:
-        raise FieldRangeError("LOAD_GO.rows must be in 0..3, not 4")
+def fail_to_emit(monkeypatch: pytest.MonkeyPatch, error: Exception, times: int) -> list[object]:
+    """Lets the emission of layers fail `times` times; the list of all attempts."""
+    attempts: list[object] = []
+    emit_layer = graph_emission._emit_layer
 
-    monkeypatch.setattr(Region, "_layer", overflow)
+    def emit_or_fail(emitter: object, work: object) -> None:
+        attempts.append(work)
+        if len(attempts) <= times:
+            raise error
+        emit_layer(emitter, work)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(graph_emission, "_emit_layer", emit_or_fail)
+    return attempts
+
+
+def test_a_layer_beyond_the_fields_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_to_emit(monkeypatch, FieldRangeError("LOAD_GO.rows must be in 0..3, not 4"), times=1000)
     with pytest.raises(
         UnsupportedError, match=r"CLAMP.*rows must be in 0\.\.3, not 4; split the tensor"
     ) as told:
@@ -38,10 +50,13 @@ def test_a_layer_beyond_the_fields_is_unsupported(monkeypatch: pytest.MonkeyPatc
     assert "\n" not in str(told.value)
 
 
-def test_other_value_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fault(region: Region, index: int, layer: object) -> int:
-        raise ValueError("zip() argument 2 is shorter than argument 1")
+def test_another_plan_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = fail_to_emit(monkeypatch, FieldRangeError("LOAD_GO.rows must be in 0..3, not 4"), times=1)
+    compile_graph(clamped(), get_config("small"))
+    assert len(attempts) == 2
 
-    monkeypatch.setattr(Region, "_layer", fault)
+
+def test_other_value_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_to_emit(monkeypatch, ValueError("zip() argument 2 is shorter than argument 1"), times=1)
     with pytest.raises(ValueError, match=r"^zip\(\) argument 2 is shorter"):
         compile_graph(clamped(), get_config("small"))

@@ -4,7 +4,7 @@ import pytest
 from layer_cycles import Builder, values_of
 
 from tosaic.compiler.ir import DType
-from tosaic.compiler.place.memory import Arena
+from tosaic.compiler.place.arena import Arena
 from tosaic.driver.session import Session
 
 BANK = 1024
