@@ -36,10 +36,17 @@ FUSED_PASSES = (
 """For a compilation that fuses: operators may stay that only fit as part of a layer."""
 
 
-def legalize(graph: Graph, config: Config, passes: tuple[Pass, ...] = PASSES) -> Graph:
-    """Runs the passes, and verifies the graph after each one. Graphs that its control flow runs are left for later:
-    what they can become depends on the place they are run from."""
+def legalize(
+    graph: Graph,
+    config: Config,
+    passes: tuple[Pass, ...] = PASSES,
+    on_pass: Callable[[str, Graph], None] | None = None,
+) -> Graph:
+    """Runs the passes, and verifies the graph after each one; `on_pass` is told its name and the graph. Graphs that its
+    control flow runs are left for later: what they can become depends on the place they are run from."""
     for step in passes:
         graph = step.run(graph, config)
         verify(graph, after=step.name)
+        if on_pass is not None:
+            on_pass(step.name, graph)
     return graph

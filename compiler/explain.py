@@ -1,0 +1,152 @@
+"""Shows what a graph becomes in every stage of the compiler, as text: for people who want to follow one network."""
+
+from collections.abc import Iterator
+
+from tosaic.compiler.emit.commands import Block, Command
+from tosaic.compiler.emit.graph_emission import emit
+from tosaic.compiler.ir import Graph, validate
+from tosaic.compiler.legalize.passes import FUSED_PASSES, legalize
+from tosaic.compiler.place.address import Address
+from tosaic.compiler.place.placement import Buffer, BufferKey, Placement
+from tosaic.compiler.schedule.image import sequence
+from tosaic.compiler.search import Choices, plans
+from tosaic.compiler.tile.work import (
+    ArrayBody,
+    ChoiceWork,
+    GraphPlan,
+    LayerWork,
+    LoopWork,
+    PoolBody,
+    Step,
+)
+from tosaic.hw.config import Config
+from tosaic.hw.isa import INSTRUCTION_BYTES
+
+
+def explain(graph: Graph, config: Config) -> Iterator[str]:
+    """Lines of text: the graph after each pass, the layers with their micro-programs, where their tensors are and how
+    they are cut, the work of the units, and the instruction stream. Raises what `build.compile_graph` raises."""
+    validate(graph)
+    yield from _heading("the model")
+    yield from _operators(graph)
+    after: list[tuple[str, Graph]] = []
+    legalize(graph, config, FUSED_PASSES, lambda name, rewritten: after.append((name, rewritten)))
+    before = list(_operators(graph))
+    for name, rewritten in after:
+        yield from _heading(f"1 legalize: {name}")
+        lines = list(_operators(rewritten))
+        yield from ["no change"] if lines == before else lines
+        before = lines
+    plan = next(plans(graph, Choices(config)))
+    yield from _heading("2 fuse: layers and their micro-programs")
+    for step in _walk(plan.main):
+        yield from _layer(step)
+    yield from _heading("3 place, 4 tile: where the tensors of each layer are, and in which pieces it runs")
+    for step in _walk(plan.main):
+        yield from _places(step)
+    yield f"predicted: {plan.cycles} cycles, without what units wait for each other"
+    blocks = emit(plan.main, config, plan.memories.external).all
+    yield from _heading("5 emit: work of the units, and the bytes that it reads and writes")
+    for block in blocks:
+        yield from _work(block)
+    yield from _heading("6 schedule: the instruction stream")
+    for number, item in enumerate(sequence(config, blocks)):
+        yield f"{INSTRUCTION_BYTES * number:6}  {_command(item)}"
+
+
+def _heading(text: str) -> Iterator[str]:
+    yield from ("", text, "-" * len(text))
+
+
+def _operators(graph: Graph) -> Iterator[str]:
+    for operator in graph.operators:
+        inputs = ", ".join(_tensor(graph, name) for name in operator.inputs)
+        outputs = ", ".join(_tensor(graph, name) for name in operator.outputs)
+        yield f"{operator.op}: {inputs} -> {outputs}"
+
+
+def _tensor(graph: Graph, name: str) -> str:
+    tensor = graph.tensors[name]
+    shape = ",".join(map(str, tensor.shape))
+    return f"{'constant ' if tensor.data is not None else ''}{name} {tensor.dtype.name.lower()}[{shape}]"
+
+
+def _walk(plan: GraphPlan) -> Iterator[Step]:
+    for step in plan.steps:
+        if isinstance(step.work, LoopWork):
+            yield from (*_walk(step.work.condition), *_walk(step.work.body))
+        elif isinstance(step.work, ChoiceWork):
+            yield from (*_walk(step.work.then.graph), *_walk(step.work.otherwise.graph))
+        yield step
+
+
+def _layer(step: Step) -> Iterator[str]:
+    operators = " + ".join(step.info.operators)
+    if not isinstance(step.work, LayerWork):
+        yield f"layer {step.number}: {operators} (branches between the layers above)"
+        return
+    layer = step.work.layer
+    yield f"layer {step.number}: {operators} -> {step.info.output}"
+    if isinstance(step.work.body, ArrayBody):
+        yield f"    array: {layer.base}, {step.info.macs} multiplications"
+    for number, load in enumerate(layer.program.loads):
+        yield f"    load stream {number}: {load.tensor} {load.element.name.lower()}"
+    for instruction in layer.program.instructions:
+        yield f"    {instruction}"
+
+
+def _places(step: Step) -> Iterator[str]:
+    work = step.work
+    yield f"layer {step.number}: {step.info.output}"
+    if not isinstance(work, LayerWork):
+        return
+    for name, placement in work.placements.items():
+        yield f"    {'writes' if name == work.output else 'reads'} {name}: {_placement(placement)}"
+    for copy in work.preloads:
+        yield f"    brings in {copy.size_bytes} bytes from {_address(copy.source)} to {_address(copy.target)}"
+    for name, arrival in work.arrivals.items():
+        yield f"    {name} arrives row by row, {arrival.rows} rows of {arrival.row_bytes} bytes"
+    for key, buffer in work.buffers.items():
+        yield f"    buffer {_buffer(key, buffer)}"
+    if isinstance(work.body, ArrayBody | PoolBody):
+        extent, count = work.body.extent, len(list(work.body.cut.boxes(work.body.extent)))
+        yield (
+            f"    {count} boxes of at most {extent.rows} rows, {extent.columns} columns, {extent.channels} channels"
+        )
+    if work.result is not None:
+        yield f"    sends the result to {_address(work.result.target)}"
+
+
+def _address(address: Address) -> str:
+    return f"{address.region.name.lower()}+{address.offset}"
+
+
+def _placement(placement: Placement) -> str:
+    pitch = f", rows {placement.pitch} bytes apart" if placement.pitch else ""
+    return f"{placement.bytes} bytes at {_address(placement.address)}{pitch}"
+
+
+def _buffer(key: BufferKey, buffer: Buffer) -> str:
+    addresses = " and ".join(map(str, buffer.addresses))
+    return f"for {key.role.name.lower()} {key.tensor}: {buffer.size_bytes} bytes at {addresses}"
+
+
+def _work(block: Block) -> Iterator[str]:
+    for label in block.labels:
+        yield f"{label.name}:"
+    for work in block.work:
+        spans = [
+            f"{verb} {span.region.name.lower()}[{span.start}:{span.end}]"
+            for verb, found in (("reads", work.reads), ("streams", work.streams), ("writes", work.writes))
+            for span in found
+        ]
+        yield f"{work.unit.name}: {', '.join(spans) or 'no memory'}"
+        for item in (*work.configuration, *work.commands):
+            yield f"    {_command(item)}"
+    if block.branch is not None:
+        yield f"branch {block.branch[0].name} to {block.branch[1].name}"
+
+
+def _command(item: Command) -> str:
+    where = f" ({item.address.region.name.lower()})" if item.address is not None else ""
+    return f"{item.instruction}{where}"
