@@ -16,6 +16,7 @@ from tosaic.errors import (
     InputError,
     MismatchError,
     ModelError,
+    ModelWarning,
     UnsupportedError,
 )
 from tosaic.nnr.errors import NnrError
@@ -31,6 +32,7 @@ __all__ = [
     "InputError",
     "MismatchError",
     "ModelError",
+    "ModelWarning",
     "NnrError",
     "NodeArg",
     "Session",

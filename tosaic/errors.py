@@ -18,6 +18,10 @@ class ModelError(Error):
     """The graph or its file is illegal: a malformed file, or one of TOSA's ERROR_IF conditions."""
 
 
+class ModelWarning(UserWarning):
+    """A model's file breaks a rule of its format in a way that leaves its meaning clear."""
+
+
 class UnsupportedError(Error):
     """The graph is legal, but this accelerator (or this version of Tosaic) does not run it."""
 
