@@ -30,13 +30,13 @@ def sub(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
 def mul(input1: np.ndarray, input2: np.ndarray, shift: np.ndarray) -> np.ndarray:
     """int8, int16, int32 to int32: the low 32 bits, or for int32 and shift > 0 the product shifted right.
 
-    The shift rounds halves up. A shifted product outside int32 is unpredictable, here its low 32 bits.
+    The shift rounds halves up. A shifted product outside int32 is unpredictable, here its low 32 bits. So is the sum of
+    product and rounding outside int64 (2^62 + 2^62 at shift 63), here 1: the sum does not wrap.
     """
     product = as_int64(input1) * as_int64(input2)
     amount = scalar(shift)
     if input1.dtype == np.int32 and amount > 0:
-        with np.errstate(over="ignore"):  # 2^62 + 2^62 at shift 63, which is unpredictable
-            product = (product + (np.int64(1) << (amount - 1))) >> amount
+        product = (product >> amount) + ((product >> (amount - 1)) & 1)
     return wrap(product, DType.INT32)
 
 
