@@ -17,6 +17,7 @@ from tosaic.errors import (
     MismatchError,
     ModelError,
     ModelWarning,
+    UnpredictableError,
     UnsupportedError,
 )
 from tosaic.nnr.errors import NnrError
@@ -36,6 +37,7 @@ __all__ = [
     "NnrError",
     "NodeArg",
     "Session",
+    "UnpredictableError",
     "UnsupportedError",
     "dequantize",
     "quantize",

@@ -30,6 +30,10 @@ class InputError(Error):
     """A run was given wrong inputs: a missing name, a wrong shape or a wrong dtype."""
 
 
+class UnpredictableError(Error):
+    """The inputs break one of TOSA's REQUIRE conditions: the specification leaves the outputs open."""
+
+
 class MismatchError(Error):
     """Two targets computed different integers for the same tensor."""
 
