@@ -12,7 +12,7 @@ from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, Graph, Tensor, validate
 from tosaic.compiler.program import Port, Program
 from tosaic.compiler.quantizer import Encoding
-from tosaic.errors import InputError, MismatchError
+from tosaic.errors import InputError, MismatchError, ModelError
 from tosaic.hw.config import Config, get_config
 from tosaic.hw.csr_map import MARKS
 from tosaic.sim.result import RunResult, Slice
@@ -316,6 +316,10 @@ class Session:
         layers: list[dict[str, Any]] = []
         last = 0
         for index, end in result.marks:
+            if index >= len(self.program.layers):
+                raise ModelError(
+                    f"the program marks layer {index}, it lists {len(self.program.layers)}; compile the model again"
+                )
             layer = self.program.layers[index]
             layers.append({"name": layer.name, "op": layer.op, "cycles": end - last, "macs": layer.macs})
             last = end
