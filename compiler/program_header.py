@@ -136,7 +136,15 @@ _PORT = record(
         "bytes": _SIZE,
     }
 )
-_LAYER = record({"name": check_text, "op": check_text, "macs": _INT64, "output": check_text, "operators": list_of(check_text)})
+_LAYER = record(
+    {
+        "name": check_text,
+        "op": check_text,
+        "macs": _INT64,
+        "output": check_text,
+        "operators": list_of(check_text),
+    }
+)
 _WEIGHTS = record({"name": check_text, "bytes": _SIZE, "stored_bytes": _SIZE, "coded": check_boolean})
 
 MACHINE = {"isa_hash": _HASH, "config_hash": _HASH, "config": mapping(either(check_text, _SIZE))}
