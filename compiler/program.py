@@ -10,6 +10,7 @@ import numpy as np
 
 from tosaic.compiler.ir import DType
 from tosaic.compiler.memory_history import MemoryBlock
+from tosaic.compiler.program_header import HeaderError, check_header, check_machine, check_text
 from tosaic.errors import InputError, ModelError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import ISA_HASH
@@ -155,15 +156,17 @@ class Program:
         start = len(MAGIC) + 4
         length = int.from_bytes(raw[len(MAGIC) : start], "little")
         try:
-            return _from_header(json.loads(raw[start : start + length]), raw[start + length : -4])
-        except (ValueError, KeyError, TypeError) as error:
+            header = json.loads(raw[start : start + length])
+        except (ValueError, RecursionError) as error:
             raise ModelError(
-                f"the program file's header is wrong ({type(error).__name__}: {error}); compile the model again"
+                f"the program file's header is wrong: it is no JSON ({type(error).__name__}); compile the model again"
             ) from None
+        return _from_header(header, raw[start + length : -4])
 
 
 def _from_header(header: dict, image: bytes) -> Program:
-    """The program that a file's header describes; ValueError, KeyError or TypeError where it makes no sense."""
+    """The program that a file's header describes; ModelError where it makes no sense."""
+    check_machine(header)
     if header["isa_hash"] != ISA_HASH:
         raise ModelError(
             "the program file was compiled for another version of the instruction set "
@@ -178,29 +181,44 @@ def _from_header(header: dict, image: bytes) -> Program:
         raise ModelError(
             "the program file was compiled for another version of the configurations; compile the model again"
         )
+    check_text(config.name, "config.name")
+    check_header(header)
     memory_bytes = header["memory_bytes"]
-
-    def port(p: dict) -> Port:
-        made = Port(p["name"], tuple(p["shape"]), DType[p["dtype"]], p["address"], p["bytes"])
-        if made.bytes != math.prod(made.shape) * made.numpy.itemsize:
-            raise ValueError(f"tensor {made.name!r} has {made.bytes} bytes")
-        if not 0 <= made.address <= memory_bytes - made.bytes:
-            raise ValueError(f"tensor {made.name!r} lies outside memory")
-        return made
-
-    program = Program(
+    if len(image) > memory_bytes:
+        raise HeaderError("memory_bytes", f"must hold the image of {len(image)} bytes, not {memory_bytes}")
+    if header["program_address"] + header["program_bytes"] > len(image):
+        raise HeaderError("program_address", "and program_bytes reach beyond the image")
+    outputs = _ports(header, "outputs")
+    for port in outputs:
+        elements, labels = math.prod(port.shape), header["labels"].get(port.name)
+        if labels is not None and len(labels) < elements:
+            raise HeaderError(f"labels[{port.name!r}]", f"must have {elements} elements, not {len(labels)}")
+    return Program(
         config=config,
         image=image,
         program_address=header["program_address"],
         program_bytes=header["program_bytes"],
         memory_bytes=memory_bytes,
-        inputs=[port(p) for p in header["inputs"]],
-        outputs=[port(p) for p in header["outputs"]],
-        kept=[port(p) for p in header["kept"]],
-        layers=[LayerInfo(**{**x, "operators": tuple(x["operators"])}) for x in header["layers"]],
-        labels={name: list(labels) for name, labels in header.get("labels", {}).items()},
-        weights=[StoredWeights(**x) for x in header["weights"]],
+        inputs=_ports(header, "inputs"),
+        outputs=outputs,
+        kept=_ports(header, "kept"),
+        layers=[LayerInfo(**{**layer, "operators": tuple(layer["operators"])}) for layer in header["layers"]],
+        labels=header["labels"],
+        weights=[StoredWeights(**weights) for weights in header["weights"]],
     )
-    if not 0 <= program.program_address <= len(image) - program.program_bytes or len(image) > memory_bytes:
-        raise ValueError("the program lies outside memory")
-    return program
+
+
+def _ports(header: dict, field: str) -> list[Port]:
+    """The ports of a checked header, which must lie in memory."""
+    ports = []
+    for index, made in enumerate(header[field]):
+        port = Port(made["name"], tuple(made["shape"]), DType[made["dtype"]], made["address"], made["bytes"])
+        path, needed = f"{field}[{index}]", math.prod(port.shape) * port.numpy.itemsize
+        if port.bytes != needed:
+            raise HeaderError(f"{path}.bytes", f"must be {needed} by shape and dtype, not {port.bytes}")
+        if port.address + port.bytes > header["memory_bytes"]:
+            raise HeaderError(
+                f"{path}.address", f"must leave {port.bytes} bytes of memory, not {port.address}"
+            )
+        ports.append(port)
+    return ports

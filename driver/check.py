@@ -3,7 +3,7 @@
 import numpy as np
 
 from tosaic.compiler.ir import Graph
-from tosaic.errors import MismatchError
+from tosaic.errors import Error, MismatchError, UnpredictableError
 
 
 def first_difference(name: str, got: np.ndarray, wanted: np.ndarray) -> str | None:
@@ -29,3 +29,16 @@ def compare(graph: Graph, got: dict[str, np.ndarray], golden: dict[str, np.ndarr
         if problem:
             source = producers.get(name)
             raise MismatchError(f"{problem}; it is computed by {source}" if source else problem)
+
+
+def blame(graph: Graph, inputs: dict[str, np.ndarray], mismatch: MismatchError) -> Error:
+    """Whose fault a mismatch is: UnpredictableError where the specification leaves open what `inputs` give."""
+    from tosaic.sim.golden import evaluate
+
+    try:
+        evaluate(graph, inputs, strict=True)
+    except UnpredictableError as error:
+        return UnpredictableError(
+            f"the accelerator is not to blame, the inputs have no defined outputs: {error}; found by this: {mismatch}"
+        )
+    return mismatch

@@ -12,12 +12,12 @@ from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, Graph, Tensor, validate
 from tosaic.compiler.program import Port, Program
 from tosaic.compiler.quantizer import Encoding
-from tosaic.errors import InputError
+from tosaic.errors import InputError, MismatchError, ModelError
 from tosaic.hw.config import Config, get_config
 from tosaic.hw.csr_map import MARKS
 from tosaic.sim.result import RunResult, Slice
 
-from .check import compare
+from .check import blame, compare
 from .device import Device
 from .encodings import Encodings
 from .models import open_with_encodings
@@ -172,21 +172,27 @@ class Session:
         self.kept: dict[str, np.ndarray] = {}
         """Intermediate tensors of the last run (`keep_layers`)."""
 
-    def run(self, inputs: Mapping[str, np.ndarray], *, check: bool = False) -> dict[str, np.ndarray]:
+    def run(
+        self, inputs: Mapping[str, np.ndarray], *, check: bool = False, strict: bool = False
+    ) -> dict[str, np.ndarray]:
         """Runs the network once: {input name: array} to {output name: array}.
 
         Arrays have the shapes and NumPy types of `self.inputs`. `check` also evaluates golden and raises
-        MismatchError, naming the first differing element, unless everything is equal. `self.stats` tells of the run.
+        MismatchError, naming the first differing element, unless everything is equal, or UnpredictableError where the
+        specification does not define what these inputs give. `strict` raises that error before the run, whether or not
+        the target and golden agree. `self.stats` tells of the run.
         What the model remembers (`self.state`) is carried from run to run, and need not be given.
         """
-        if check and self.graph is None:
+        if (check or strict) and self.graph is None:
             raise InputError(
                 "a compiled program cannot be checked, golden needs the graph: run the .tosa file instead"
             )
         values = self._checked({**self.state, **inputs})
         started = time.perf_counter()
+        if strict:
+            golden = self._golden(values, keep=False, strict=True)
         if self.target == "golden":
-            outputs, result = self._golden(values, keep=False), None
+            outputs, result = golden if strict else self._golden(values, keep=False), None
         else:
             outputs, result = self._execute(values)
         seconds = time.perf_counter() - started
@@ -254,11 +260,13 @@ class Session:
             values[argument.name] = value
         return values
 
-    def _golden(self, values: dict[str, np.ndarray], keep: bool) -> dict[str, np.ndarray]:
+    def _golden(
+        self, values: dict[str, np.ndarray], keep: bool, strict: bool = False
+    ) -> dict[str, np.ndarray]:
         from tosaic.sim.golden import evaluate
 
         assert self.graph is not None
-        return evaluate(self.graph, values, keep=keep)
+        return evaluate(self.graph, values, keep=keep, strict=strict)
 
     def _execute(self, values: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], RunResult]:
         program = self.program
@@ -280,7 +288,10 @@ class Session:
     def _check(self, values: dict[str, np.ndarray], outputs: dict[str, np.ndarray]) -> None:
         assert self.graph is not None
         golden = self._golden(values, keep=bool(self.kept))
-        compare(self.graph, {**self.kept, **outputs}, golden)
+        try:
+            compare(self.graph, {**self.kept, **outputs}, golden)
+        except MismatchError as mismatch:
+            raise blame(self.graph, values, mismatch) from None
 
     def _statistics(self, result: RunResult | None, seconds: float, bit_exact: bool | None) -> dict[str, Any]:
         stats: dict[str, Any] = {
@@ -305,6 +316,10 @@ class Session:
         layers: list[dict[str, Any]] = []
         last = 0
         for index, end in result.marks:
+            if index >= len(self.program.layers):
+                raise ModelError(
+                    f"the program marks layer {index}, it lists {len(self.program.layers)}; compile the model again"
+                )
             layer = self.program.layers[index]
             layers.append({"name": layer.name, "op": layer.op, "cycles": end - last, "macs": layer.macs})
             last = end
@@ -342,10 +357,12 @@ def run(
     model: str | pathlib.Path | Graph | Program,
     inputs: Mapping[str, np.ndarray],
     target: str = "sim",
+    *,
+    strict: bool = False,
     **options: Any,
 ) -> dict[str, np.ndarray]:
-    """One-shot `Session(model, target, **options).run(inputs)`."""
-    return Session(model, target, **options).run(inputs)
+    """One-shot `Session(model, target, **options).run(inputs, strict=strict)`."""
+    return Session(model, target, **options).run(inputs, strict=strict)
 
 
 def find_config(config: str | Config) -> Config:

@@ -16,6 +16,8 @@ from tosaic.errors import (
     InputError,
     MismatchError,
     ModelError,
+    ModelWarning,
+    UnpredictableError,
     UnsupportedError,
 )
 from tosaic.nnr.errors import NnrError
@@ -31,9 +33,11 @@ __all__ = [
     "InputError",
     "MismatchError",
     "ModelError",
+    "ModelWarning",
     "NnrError",
     "NodeArg",
     "Session",
+    "UnpredictableError",
     "UnsupportedError",
     "dequantize",
     "quantize",

@@ -18,12 +18,20 @@ class ModelError(Error):
     """The graph or its file is illegal: a malformed file, or one of TOSA's ERROR_IF conditions."""
 
 
+class ModelWarning(UserWarning):
+    """A model's file breaks a rule of its format in a way that leaves its meaning clear."""
+
+
 class UnsupportedError(Error):
     """The graph is legal, but this accelerator (or this version of Tosaic) does not run it."""
 
 
 class InputError(Error):
     """A run was given wrong inputs: a missing name, a wrong shape or a wrong dtype."""
+
+
+class UnpredictableError(Error):
+    """The inputs break one of TOSA's REQUIRE conditions: the specification leaves the outputs open."""
 
 
 class MismatchError(Error):

@@ -1,14 +1,19 @@
 """Constant data as `.tosa` files store it: little-endian, INT4 two per byte, INT48 in six bytes."""
 
 import math
+import warnings
 
 import numpy as np
 
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.errors import ModelError
+from tosaic.errors import ModelError, ModelWarning
 
 _ALIGNMENT_BYTES = 8
 _NUMPY_MAX_RANK = 32
+_REPEATED = (
+    "a constant of shape [1] holds several equal values, the first is taken "
+    "(ExecuTorch stores the zero points of all channels so)"
+)
 
 
 def stored_bytes(dtype: DType, count: int) -> int:
@@ -19,8 +24,9 @@ def stored_bytes(dtype: DType, count: int) -> int:
 def decode(dtype: DType, shape: tuple[int, ...], data: memoryview, what: str) -> np.ndarray:
     """Array of `shape` and `dtype.numpy` from stored bytes; one-byte integers are a view of `data`.
 
-    Writers may pad to 8 bytes (the reference's do, even an empty shape); any other length is a ModelError
-    naming `what`.
+    Writers may pad to 8 bytes (the reference's do, even an empty shape). A constant of shape [1] may hold
+    several equal values, with a ModelWarning: ExecuTorch stores the zero points of all channels there. Any other
+    length is a ModelError naming `what`.
     """
     count = math.prod(shape)
     if len(shape) > _NUMPY_MAX_RANK or (count == 0 and dtype is not DType.SHAPE):
@@ -29,11 +35,26 @@ def decode(dtype: DType, shape: tuple[int, ...], data: memoryview, what: str) ->
         )
     needed = stored_bytes(dtype, count)
     padded = -(-max(needed, 1) // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
-    if not needed <= len(data) <= padded:
-        raise ModelError(
-            f"{what} ({dtype.name.lower()}{list(shape)}) has {len(data)} bytes of data, it needs {needed}"
-        )
+    repeated = shape == (1,) and any(data[needed:])  # the writer's padding is zeros
+    if not needed <= len(data) <= padded or repeated:
+        wrong = f"{what} ({dtype.name.lower()}{list(shape)}) has {len(data)} bytes of data, it needs {needed}"
+        if shape != (1,) or len(data) < needed:
+            raise ModelError(wrong)
+        if not _holds_equal_values(dtype, data):
+            raise ModelError(f"{wrong}; several values may stand for one only if they are equal")
+        warnings.warn(_REPEATED, ModelWarning, stacklevel=2)
     return _DECODERS.get(dtype, _decode_plain)(dtype, count, data[:needed]).reshape(shape)
+
+
+def _holds_equal_values(dtype: DType, data: memoryview) -> bool:
+    """Whether `data` is one element over and over, and perhaps zeros up to a multiple of 8 bytes."""
+    element_bytes = stored_bytes(dtype, 1)
+    first = bytes(data[:element_bytes])
+    for padding in range(_ALIGNMENT_BYTES if len(data) % _ALIGNMENT_BYTES == 0 else 1):
+        count, rest = divmod(len(data) - padding, element_bytes)
+        if rest == 0 and bytes(data) == first * count + bytes(padding):
+            return True
+    return False
 
 
 def encode(dtype: DType, values: np.ndarray) -> bytes:

@@ -120,7 +120,11 @@ def _multiply(uop: Instruction, x: Value, b: Value) -> Value:
     b = wrap(b, 32)
     product, bound = x.lanes * b.lanes, x.bound * b.bound
     if uop.shift:
-        product = (product + (1 << (uop.shift - 1))) >> uop.shift
+        half = 1 << (uop.shift - 1)
+        if bound + half < PRODUCT_LIMIT:
+            product = (product + half) >> uop.shift
+        else:
+            product = _rounded(product, np.asarray(uop.shift, np.int64))
     return Value(product, min(bound, PRODUCT_LIMIT))
 
 
@@ -128,18 +132,27 @@ def _rescale(uop: Instruction, x: Value, parameters: Parameters) -> Value:
     """TOSA apply_scale_32 (`round`: double_round) and apply_scale_16."""
     multiplier: int | np.ndarray = parameters.multiplier if uop.per_channel else uop.multiplier
     shift = np.asarray(parameters.shift if uop.per_channel else uop.shift, np.int64)
-    half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
     product = x.lanes * multiplier
-    product += half
     if uop.round and (shift > 31).any():
         extra = np.where(shift > 31, 1 << 30, 0)
         product += np.where(x.lanes >= 0, extra, -extra)
-    product >>= shift
+    half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
+    if x.bound * _magnitude(np.asarray(multiplier)) + (1 << 30) + int(half.max()) < PRODUCT_LIMIT:
+        product += half
+        product >>= shift
+    else:
+        product = _rounded(product, shift)
     smallest = int(shift.min())
     bound = (
         x.bound * _magnitude(np.asarray(multiplier)) + (1 << max(smallest - 1, 0)) + (1 << 30) >> smallest
     ) + 1
     return Value(product, min(bound, PRODUCT_LIMIT))
+
+
+def _rounded(product: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """(product + 2^(shift-1)) >> shift, where that sum may need more than 64 bits; product itself for a shift of 0."""
+    last_out = (product >> np.maximum(shift - 1, 0)) & 1
+    return (product >> shift) + np.where(shift > 0, last_out, 0)
 
 
 def _shift_right(uop: Instruction, x: Value, b: Value) -> Value:

@@ -25,5 +25,6 @@ from tosaic.sim.golden import (  # noqa: F401  (importing a section registers it
 )
 from tosaic.sim.golden.evaluator import evaluate
 from tosaic.sim.golden.kernels import evaluate_operator, supported_operators
+from tosaic.sim.golden.requirements import strictly
 
-__all__ = ["evaluate", "evaluate_operator", "supported_operators"]
+__all__ = ["evaluate", "evaluate_operator", "strictly", "supported_operators"]

@@ -7,6 +7,7 @@ at the width of the specification's type: the result a two's-complement machine 
 import numpy as np
 
 from tosaic.compiler.ir import DType
+from tosaic.sim.golden.requirements import Terms, require, require_range
 
 # Doubles hold every integer up to here, so a matrix product below it is exact in any order of summation.
 _EXACT_DOUBLE = 1 << 53
@@ -42,7 +43,12 @@ def apply_scale_32(
     All arguments are broadcastable integers; `shift` outside 2..62, a negative multiplier and a value
     outside -2^(shift-1) .. 2^(shift-1)-1 are unpredictable, here the low 32 bits of the formula.
     """
-    value, multiplier, shift = as_int64(value), as_int64(multiplier), as_int64(shift) & 63
+    value, multiplier, shift = _scale_operands(value, multiplier, shift)
+    require(
+        "the value to scale lies in -2^(shift-1) .. 2^(shift-1)-1",
+        value,
+        lambda v: (v >= -(np.int64(1) << (shift - 1))) & (v < np.int64(1) << (shift - 1)),
+    )
     rounding = (np.int64(1) << shift) >> 1
     if double_round:
         second = np.where(value >= 0, np.int64(1 << 30), np.int64(-(1 << 30)))
@@ -51,13 +57,30 @@ def apply_scale_32(
 
 
 def apply_scale_16(value: np.ndarray, multiplier: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """value * multiplier * 2^-shift for int48 values and 16-bit multipliers, as `apply_scale_32`."""
-    return apply_scale_32(value, multiplier, shift, double_round=False)
+    """value * multiplier * 2^-shift for int48 values and 16-bit multipliers, rounded, as int64.
+
+    `shift` outside 2..62, a negative multiplier and a result outside int32 are unpredictable, here the low 32 bits.
+    """
+    value, multiplier, shift = _scale_operands(value, multiplier, shift)
+    scaled = (value * multiplier + ((np.int64(1) << shift) >> 1)) >> shift
+    require_range("the scaled value", scaled, DType.INT32)
+    return as_int64(wrap(scaled, DType.INT32))
+
+
+def _scale_operands(
+    value: np.ndarray, multiplier: np.ndarray, shift: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """int64 of what apply_scale_32 and apply_scale_16 are given, `shift` in 0..63."""
+    multiplier, shift = as_int64(multiplier), as_int64(shift)
+    require("the multiplier is at least 0", multiplier, lambda m: m >= 0)
+    require("the shift lies in 2..62", shift, lambda s: (s >= 2) & (s <= 62))
+    return as_int64(value), multiplier, shift & 63
 
 
 def reciprocal_scale(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(multiplier, shift) such that apply_scale_32 divides by `value`, integers from 1 to 2^32-1."""
     value = as_int64(value)
+    require("the divisor is above 0", value, lambda v: v > 0)
     k = bit_length(value - 1)
     numerator = np.int64((1 << 30) + 1) << k
     return numerator // value, 30 + k
@@ -74,7 +97,9 @@ def apply_lookup(table: np.ndarray, value: np.ndarray) -> np.ndarray:
     value, table = as_int64(value), as_int64(table)
     index = (value + 32768) >> 7
     base = table[index]
-    return ((base << 7) + (table[index + 1] - base) * (value & 0x7F)).astype(np.int32)
+    slope = table[index + 1] - base
+    require_range("the difference of two neighbouring entries", slope, DType.INT16)
+    return ((base << 7) + slope * (value & 0x7F)).astype(np.int32)
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -83,16 +108,27 @@ def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.matmul(a.astype(held), b.astype(held)).astype(np.int64)
 
 
+def product_terms(a: np.ndarray, b: np.ndarray) -> Terms:
+    """What the matrix product [...,H,C] times [...,C,W] adds up, one C after the other."""
+    for c in range(a.shape[-1]):
+        yield (), as_int64(a[..., c, None]) * as_int64(b[..., c, None, :])
+
+
 def product_dtype(a: np.ndarray, b: np.ndarray, terms: int) -> np.dtype:
     """The type in which sums of `terms` products of elements of `a` and `b` are exact modulo 2^64.
 
     float64, for which NumPy has fast matrix products, while no partial sum can reach 2^53; else int64.
     """
-    largest = max(1, _magnitude(a)) * max(1, _magnitude(b)) * terms
-    return np.dtype(np.float64 if largest < _EXACT_DOUBLE else np.int64)
+    return np.dtype(np.float64 if largest_sum(a, b, terms) < _EXACT_DOUBLE else np.int64)
 
 
-def _magnitude(values: np.ndarray) -> int:
+def largest_sum(a: np.ndarray, b: np.ndarray, terms: int) -> int:
+    """No sum of up to `terms` products of elements of `a` and `b` is larger in magnitude."""
+    return max(1, magnitude(a)) * max(1, magnitude(b)) * terms
+
+
+def magnitude(values: np.ndarray) -> int:
+    """The largest absolute value."""
     return max(abs(int(values.min())), abs(int(values.max())))
 
 

@@ -5,9 +5,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from tosaic.compiler.ir import DType
-from tosaic.sim.golden.arithmetic import as_int64, dot, product_dtype, scalar, wrap
-from tosaic.sim.golden.correlation import correlate, correlate_channels
+from tosaic.sim.golden.arithmetic import (
+    as_int64,
+    dot,
+    largest_sum,
+    product_dtype,
+    product_terms,
+    scalar,
+    wrap,
+)
+from tosaic.sim.golden.correlation import channel_terms, correlate, correlate_channels, correlation_terms
 from tosaic.sim.golden.kernels import kernel
+from tosaic.sim.golden.requirements import require_partial_sums, require_range
 
 
 @kernel("CONV2D")
@@ -58,7 +67,23 @@ def _convolve(
     """`image` and `weight` have their zero points subtracted."""
     held = product_dtype(image, weight, weight[0].size)
     sums = correlate(image.astype(held), weight.astype(held), pad, stride, dilation)
-    return wrap(as_int64(sums) + as_int64(bias), out_dtype)
+    require_partial_sums(
+        _zeros(sums.shape),
+        lambda: correlation_terms(image, weight, pad, stride, dilation),
+        lambda: largest_sum(image, weight, weight[0].size),
+        out_dtype,
+    )
+    return _with_bias(sums, bias, out_dtype)
+
+
+def _zeros(shape: tuple[int, ...]) -> np.ndarray:
+    return np.broadcast_to(np.int64(0), shape)
+
+
+def _with_bias(sums: np.ndarray, bias: np.ndarray, out_dtype: DType) -> np.ndarray:
+    result = as_int64(sums) + as_int64(bias)
+    require_range("the sum with the bias", result, out_dtype)
+    return wrap(result, out_dtype)
 
 
 @kernel("DEPTHWISE_CONV2D")
@@ -80,7 +105,13 @@ def depthwise_conv2d(
     image = centred(input, input_zp).astype(accumulator)
     taps = centred(weight, weight_zp).astype(accumulator)
     sums = correlate_channels(image, taps, pad, stride, dilation)
-    return wrap(as_int64(sums) + as_int64(bias), out_dtype)
+    require_partial_sums(
+        _zeros(sums.shape),
+        lambda: channel_terms(image, taps, pad, stride, dilation),
+        lambda: largest_sum(image, taps, taps[..., 0, 0].size),
+        out_dtype,
+    )
+    return _with_bias(sums, bias, out_dtype)
 
 
 @kernel("FULLY_CONNECTED")
@@ -94,8 +125,15 @@ def fully_connected(
     out_dtype: DType,
 ) -> np.ndarray:
     """input [N,IC], weight [OC,IC], bias [OC] or [1] to [N,OC] in int32 or int48."""
-    sums = dot(centred(input, input_zp), centred(weight, weight_zp).T)
-    return wrap(sums + as_int64(bias), out_dtype)
+    rows, columns = centred(input, input_zp), centred(weight, weight_zp).T
+    sums = dot(rows, columns)
+    require_partial_sums(
+        _zeros(sums.shape),
+        lambda: product_terms(rows, columns),
+        lambda: largest_sum(rows, columns, len(columns)),
+        out_dtype,
+    )
+    return _with_bias(sums, bias, out_dtype)
 
 
 def centred(values: np.ndarray, zero_point: np.ndarray) -> np.ndarray:

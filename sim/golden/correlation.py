@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tosaic.sim.golden.requirements import Terms
 from tosaic.sim.golden.taps import convolution_taps, strided_overlap
 
 
@@ -69,6 +70,57 @@ def correlate_transposed(
             products = read.reshape(-1, in_channels) @ weight[:, ky, kx].T
             sums[:, rows_out, columns_out] += products.reshape(*read.shape[:-1], out_channels)
     return sums
+
+
+def correlation_terms(
+    image: np.ndarray,
+    weight: np.ndarray,
+    pad: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+) -> Terms:
+    """What `correlate` adds up, one tap and one input channel after the other."""
+    in_shape, kernel_shape = image.shape[1:-1], weight.shape[1:-1]
+    out_shape = _out_shape(in_shape, kernel_shape, pad, stride, dilation)
+    taps = np.moveaxis(weight, 0, -1)  # [K..., IC, OC]
+    for tap, outputs, inputs in convolution_taps(in_shape, out_shape, kernel_shape, pad, stride, dilation):
+        read = image[(slice(None), *inputs)].astype(np.int64)
+        for channel, column in enumerate(taps[tap]):
+            yield (slice(None), *outputs), read[..., channel, None] * column
+
+
+def channel_terms(
+    image: np.ndarray,
+    weight: np.ndarray,
+    pad: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+) -> Terms:
+    """What `correlate_channels` adds up, one tap after the other."""
+    in_shape, kernel_shape = image.shape[1:3], weight.shape[:2]
+    out_shape = _out_shape(in_shape, kernel_shape, pad, stride, dilation)
+    wide = image.astype(np.int64)[..., None]
+    for tap, outputs, inputs in convolution_taps(in_shape, out_shape, kernel_shape, pad, stride, dilation):
+        products = wide[(slice(None), *inputs)] * weight[tap]
+        yield (slice(None), *outputs), products.reshape(*products.shape[:3], -1)
+
+
+def transposed_terms(
+    image: np.ndarray, weight: np.ndarray, out_pad: Sequence[int], stride: Sequence[int]
+) -> Terms:
+    """What `correlate_transposed` adds up: the last taps first, as they meet the first pixels."""
+    in_y, in_x = image.shape[1:3]
+    kernel_y, kernel_x = weight.shape[1:3]
+    out_y = (in_y - 1) * stride[0] + out_pad[0] + out_pad[1] + kernel_y
+    out_x = (in_x - 1) * stride[1] + out_pad[2] + out_pad[3] + kernel_x
+    for ky in reversed(range(kernel_y)):
+        rows, rows_out = strided_overlap(in_y, out_y, stride[0], out_pad[0] + ky)
+        for kx in reversed(range(kernel_x)):
+            columns, columns_out = strided_overlap(in_x, out_x, stride[1], out_pad[2] + kx)
+            read = image[:, rows, columns].astype(np.int64)
+            for channel in range(weight.shape[-1]):
+                products = read[..., channel, None] * weight[:, ky, kx, channel]
+                yield (slice(None), rows_out, columns_out), products
 
 
 def _out_shape(

@@ -9,6 +9,7 @@ import numpy as np
 from tosaic.compiler.ir import DType
 from tosaic.sim.golden.arithmetic import apply_lookup, as_int64, scalar, wrap, zero_extend
 from tosaic.sim.golden.kernels import kernel
+from tosaic.sim.golden.requirements import require, require_range
 
 # Shift amounts outside 0..31 are unpredictable; five bits keep NumPy's own shift defined.
 _SHIFT_MASK = 31
@@ -17,26 +18,34 @@ _SHIFT_MASK = 31
 @kernel("ADD")
 def add(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
     """input1 + input2, int32."""
-    return (as_int64(input1) + as_int64(input2)).astype(input1.dtype)
+    result = as_int64(input1) + as_int64(input2)
+    require_range("the sum", result, DType.INT32)
+    return wrap(result, DType.INT32)
 
 
 @kernel("SUB")
 def sub(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
     """input1 - input2, int32."""
-    return (as_int64(input1) - as_int64(input2)).astype(input1.dtype)
+    result = as_int64(input1) - as_int64(input2)
+    require_range("the difference", result, DType.INT32)
+    return wrap(result, DType.INT32)
 
 
 @kernel("MUL")
 def mul(input1: np.ndarray, input2: np.ndarray, shift: np.ndarray) -> np.ndarray:
     """int8, int16, int32 to int32: the low 32 bits, or for int32 and shift > 0 the product shifted right.
 
-    The shift rounds halves up. A shifted product outside int32 is unpredictable, here its low 32 bits.
+    The shift rounds halves up. A shifted product outside int32 is unpredictable, here its low 32 bits. So is the sum of
+    product and rounding outside int64 (2^62 + 2^62 at shift 63), here 1: the sum does not wrap.
     """
     product = as_int64(input1) * as_int64(input2)
     amount = scalar(shift)
     if input1.dtype == np.int32 and amount > 0:
-        with np.errstate(over="ignore"):  # 2^62 + 2^62 at shift 63, which is unpredictable
-            product = (product + (np.int64(1) << (amount - 1))) >> amount
+        half = np.int64(1) << (amount - 1)
+        limit = np.iinfo(np.int64).max - half
+        require("product and rounding together lie in int64", product, lambda p: p <= limit)
+        product = (product >> amount) + ((product >> (amount - 1)) & 1)
+        require_range("the shifted product", product, DType.INT32)
     return wrap(product, DType.INT32)
 
 
@@ -47,16 +56,19 @@ def intdiv(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
     Unpredictable, and here: division by zero gives -1 and minimum / -1 wraps to the minimum.
     """
     value, divisor = np.broadcast_arrays(as_int64(input1), as_int64(input2))
+    require("the divisor is not 0", divisor, lambda d: d != 0)
     safe = np.where(divisor == 0, np.int64(1), divisor)
     magnitude = np.abs(value) // np.abs(safe)
     quotient = np.where((value < 0) != (safe < 0), -magnitude, magnitude)
+    require_range("the quotient", quotient, DType.INT32)
     return np.where(divisor == 0, np.int64(-1), quotient).astype(input1.dtype)
 
 
 @kernel("ARITHMETIC_RIGHT_SHIFT")
 def arithmetic_right_shift(input1: np.ndarray, input2: np.ndarray, *, round: bool) -> np.ndarray:
     """input1 >> input2 with the sign kept; with `round` plus the last bit that was shifted out."""
-    value, amount = np.broadcast_arrays(as_int64(input1), as_int64(input2) & _SHIFT_MASK)
+    value, amount = np.broadcast_arrays(as_int64(input1), as_int64(input2))
+    amount = _amount(amount, 8 * input1.itemsize)
     result = value >> amount
     if round:
         last_bit_out = (value >> np.maximum(amount - 1, 0)) & 1
@@ -67,13 +79,19 @@ def arithmetic_right_shift(input1: np.ndarray, input2: np.ndarray, *, round: boo
 @kernel("LOGICAL_LEFT_SHIFT")
 def logical_left_shift(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
     """The low bits of input1 << input2; amounts from 0 to 31, which reach 0 for the narrow types."""
-    return (as_int64(input1) << (as_int64(input2) & _SHIFT_MASK)).astype(input1.dtype)
+    return (as_int64(input1) << _amount(np.broadcast_arrays(input1, input2)[1], 32)).astype(input1.dtype)
 
 
 @kernel("LOGICAL_RIGHT_SHIFT")
 def logical_right_shift(input1: np.ndarray, input2: np.ndarray) -> np.ndarray:
     """input1 >> input2 on the unsigned value of the type's own width; amounts from 0 to 31."""
-    return (zero_extend(input1) >> (as_int64(input2) & _SHIFT_MASK)).astype(input1.dtype)
+    return (zero_extend(input1) >> _amount(np.broadcast_arrays(input1, input2)[1], 32)).astype(input1.dtype)
+
+
+def _amount(shift: np.ndarray, limit: int) -> np.ndarray:
+    """Shift amounts as int64, which must lie below `limit`."""
+    require(f"the shift lies in 0..{limit - 1}", as_int64(shift), lambda s: (s >= 0) & (s < limit))
+    return as_int64(shift) & _SHIFT_MASK
 
 
 @kernel("BITWISE_AND")

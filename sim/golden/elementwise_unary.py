@@ -3,14 +3,17 @@
 import numpy as np
 
 from tosaic.compiler.ir import DType
-from tosaic.sim.golden.arithmetic import as_int64, bit_length, clip, scalar, zero_extend
+from tosaic.sim.golden.arithmetic import as_int64, bit_length, clip, scalar, wrap, zero_extend
 from tosaic.sim.golden.kernels import kernel
+from tosaic.sim.golden.requirements import require_range
 
 
 @kernel("ABS")
 def abs_(input1: np.ndarray) -> np.ndarray:
     """|input1|, int32. The minimum has no absolute value in int32: unpredictable, here it wraps to itself."""
-    return np.abs(as_int64(input1)).astype(input1.dtype)
+    result = np.abs(as_int64(input1))
+    require_range("the absolute value", result, DType.INT32)
+    return wrap(result, DType.INT32)
 
 
 @kernel("BITWISE_NOT")
@@ -39,4 +42,6 @@ def negate(
 
     The int32 minimum is unpredictable, here it clips to the maximum.
     """
-    return clip(scalar(output_zp) - (as_int64(input1) - scalar(input1_zp)), out_dtype)
+    negated = -(as_int64(input1) - scalar(input1_zp))
+    require_range("the negated value", negated, DType.INT32)
+    return clip(negated + scalar(output_zp), out_dtype)

@@ -8,6 +8,7 @@ import numpy as np
 from tosaic.compiler.ir import Graph, Operator, Tensor, is_representable
 from tosaic.errors import InputError, ModelError, UnsupportedError
 from tosaic.sim.golden.kernels import evaluate_operator
+from tosaic.sim.golden.requirements import strictly
 
 OnOperator = Callable[[Operator, int, int], None]
 
@@ -18,6 +19,7 @@ def evaluate(
     *,
     keep: bool = False,
     on_operator: OnOperator | None = None,
+    strict: bool = False,
 ) -> dict[str, np.ndarray]:
     """Compute the outputs of `graph` for one set of inputs.
 
@@ -29,6 +31,8 @@ def evaluate(
 
     `on_operator(operator, index, total)` is called before each operator of the outermost graph.
 
+    With `strict` an input that breaks a REQUIRE of an integer operator raises UnpredictableError.
+
     Raises InputError for a missing, unknown or ill-typed input, UnsupportedError for an operator without a
     kernel, and ModelError when a result does not have the shape that the graph declares. It expects
     a graph that passes `tosaic.compiler.ir.validate` and repeats none of those checks.
@@ -38,7 +42,8 @@ def evaluate(
             known = ", ".join(graph.inputs) or "none"
             raise InputError(f"graph {graph.name!r} has no input {name!r}; its inputs are: {known}")
     values = {name: _checked_input(graph, name, inputs) for name in graph.inputs}
-    results = _run(graph, values, keep, on_operator)
+    with strictly(strict):
+        results = _run(graph, values, keep, on_operator)
     for name in graph.outputs:
         results[name] = np.array(results[name], order="C")
     return results

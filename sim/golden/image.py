@@ -5,6 +5,7 @@ import numpy as np
 from tosaic.compiler.ir import DType
 from tosaic.sim.golden.arithmetic import as_int64, wrap
 from tosaic.sim.golden.kernels import kernel
+from tosaic.sim.golden.requirements import require
 
 
 @kernel("RESIZE")
@@ -43,7 +44,12 @@ def sample(
     out_size = ((in_size - 1) * numerator - offset + border) // denominator + 1
     position = np.arange(out_size, dtype=np.int64) * denominator + offset
     index = position // numerator
-    # A position more than a pixel outside is unpredictable; the second clip keeps the index valid there.
+    # The second clip keeps the index valid where the position is more than a pixel outside.
+    require(
+        f"the input index of an output row or column lies in -1..{in_size - 1}",
+        index,
+        lambda i: (i >= -1) & (i < in_size),
+    )
     first = np.clip(index, 0, in_size - 1)
     second = np.clip(index + 1, 0, in_size - 1)
     return first, second, position - index * numerator

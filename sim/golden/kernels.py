@@ -9,6 +9,7 @@ import numpy as np
 
 from tosaic.compiler.ir import DType, nearest
 from tosaic.errors import ModelError, UnsupportedError
+from tosaic.sim.golden.requirements import on_behalf_of
 
 KernelFunction = Callable[..., Any]
 
@@ -119,9 +120,10 @@ def evaluate_operator(
         raise ModelError(f"{label}: {op} lacks the attribute {missing[0]}")
     if found.wants_out_dtype:
         keywords["out_dtype"] = out_dtypes[0]
-    if found.in_float64:
-        return _in_float64(found, operands, keywords, out_dtypes)
-    result = np.asarray(found.function(*operands, **keywords))
+    with on_behalf_of(label):
+        if found.in_float64:
+            return _in_float64(found, operands, keywords, out_dtypes)
+        result = np.asarray(found.function(*operands, **keywords))
     return [result.astype(out_dtypes[0].numpy, copy=False)]
 
 

@@ -6,8 +6,17 @@ from functools import reduce
 import numpy as np
 
 from tosaic.compiler.ir import DType
-from tosaic.sim.golden.arithmetic import apply_scale_32, as_int64, clip, reciprocal_scale, scalar, wrap
+from tosaic.sim.golden.arithmetic import (
+    apply_scale_32,
+    as_int64,
+    clip,
+    magnitude,
+    reciprocal_scale,
+    scalar,
+    wrap,
+)
 from tosaic.sim.golden.kernels import kernel as register
+from tosaic.sim.golden.requirements import Terms, require_partial_sums
 
 
 @register("AVG_POOL2D")
@@ -23,7 +32,14 @@ def avg_pool2d(
 ) -> np.ndarray:
     """input [N,IH,IW,C] to [N,OH,OW,C] of the same type: means over the positions inside the input."""
     image = pad_spatial(as_int64(input) - scalar(input_zp), pad)
-    sums = wrap(reduce_windows(np.add, image, kernel, stride), DType.INT32)
+    exact = reduce_windows(np.add, image, kernel, stride)
+    require_partial_sums(
+        np.broadcast_to(np.int64(0), exact.shape),
+        lambda: _window_terms(image, exact.shape, kernel, stride),
+        lambda: magnitude(image) * kernel[0] * kernel[1],
+        DType.INT32,
+    )
+    sums = wrap(exact, DType.INT32)
     count = window_sizes(input, kernel, stride, pad)
     means = apply_scale_32(sums, *reciprocal_scale(count), double_round=False)
     return clip(means + scalar(output_zp), out_dtype)
@@ -36,6 +52,15 @@ def max_pool2d(
     """input [N,IH,IW,C] to [N,OH,OW,C] of the same type: largest element, padding never wins."""
     image = pad_spatial(input, pad, value=np.iinfo(input.dtype).min)
     return reduce_windows(np.maximum, image, kernel, stride)
+
+
+def _window_terms(
+    image: np.ndarray, out_shape: tuple[int, ...], kernel: Sequence[int], stride: Sequence[int]
+) -> Terms:
+    """What the windows of the padded `image` add up, one position after the other."""
+    height, width = ((size - 1) * step + 1 for size, step in zip(out_shape[1:3], stride, strict=True))
+    for y, x in np.ndindex(*kernel):
+        yield (), image[:, y : y + height : stride[0], x : x + width : stride[1]]
 
 
 def pad_spatial(image: np.ndarray, pad: Sequence[int], value: float = 0) -> np.ndarray:

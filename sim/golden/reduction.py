@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from tosaic.compiler.ir import DType
 from tosaic.sim.golden.kernels import kernel
+from tosaic.sim.golden.requirements import is_strict, require_range
 
 
 @kernel("REDUCE_ALL")
@@ -32,4 +34,6 @@ def reduce_min(input: np.ndarray, *, axis: int) -> np.ndarray:
 @kernel("REDUCE_SUM")
 def reduce_sum(input: np.ndarray, *, axis: int) -> np.ndarray:
     """Sum along `axis`, int32; an overflow is unpredictable, here the low 32 bits."""
+    if is_strict():
+        require_range("each partial sum", np.cumsum(input, axis=axis, dtype=np.int64), DType.INT32)
     return np.sum(input, axis=axis, keepdims=True, dtype=np.int64).astype(input.dtype)

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from tosaic.compiler.ir import DType
-from tosaic.sim.golden.arithmetic import as_int64, product_dtype, wrap
+from tosaic.sim.golden.arithmetic import as_int64, largest_sum, magnitude, product_dtype, wrap
 from tosaic.sim.golden.convolution import centred
-from tosaic.sim.golden.correlation import correlate_transposed
+from tosaic.sim.golden.correlation import correlate_transposed, transposed_terms
 from tosaic.sim.golden.kernels import kernel
+from tosaic.sim.golden.requirements import require_partial_sums
 
 
 @kernel("TRANSPOSE_CONV2D")
@@ -30,4 +31,10 @@ def transpose_conv2d(
     image, taps = centred(input, input_zp), centred(weight, weight_zp)
     held = product_dtype(image, taps, taps[0].size)
     sums = correlate_transposed(image.astype(held), taps.astype(held), out_pad, stride)
+    require_partial_sums(
+        np.broadcast_to(bias, sums.shape),
+        lambda: transposed_terms(image, taps, out_pad, stride),
+        lambda: largest_sum(image, taps, taps[0].size) + magnitude(as_int64(bias)),
+        out_dtype,
+    )
     return wrap(as_int64(sums) + as_int64(bias), out_dtype)

@@ -5,6 +5,7 @@ import numpy as np
 from tosaic.compiler.ir import DType
 from tosaic.sim.golden.arithmetic import apply_scale_16, apply_scale_32, as_int64, clip, wrap, zero_extend
 from tosaic.sim.golden.kernels import kernel
+from tosaic.sim.golden.requirements import require_range
 
 _UNSIGNED = {DType.INT8: DType.UINT8, DType.INT16: DType.UINT16}
 
@@ -44,7 +45,8 @@ def rescale(
         scaled = apply_scale_32(value, multiplier, shift, double_round=rounding_mode == "DOUBLE_ROUND")
     else:
         scaled = apply_scale_16(value, multiplier, shift)
+    result = scaled + (zero_extend if output_unsigned else as_int64)(output_zp).reshape(-1)[0]
+    require_range("the scaled value with the zero point", result, DType.INT32)
     if output_unsigned:
-        result = clip(scaled + zero_extend(output_zp).reshape(-1)[0], _UNSIGNED[out_dtype])
-        return result.view(out_dtype.numpy)
-    return clip(scaled + as_int64(output_zp).reshape(-1)[0], out_dtype)
+        return clip(result, _UNSIGNED[out_dtype]).view(out_dtype.numpy)
+    return clip(result, out_dtype)

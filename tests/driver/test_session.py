@@ -101,6 +101,7 @@ def test_error_classes():
         tosaic.ModelError: 1,
         tosaic.UnsupportedError: 1,
         tosaic.InputError: 1,
+        tosaic.UnpredictableError: 1,
         tosaic.MismatchError: 3,
         tosaic.DeviceError: 4,
     }

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import tosa_pseudocode as pseudocode
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from integer_arrays import SHAPES, arrays, broadcast_pairs, parameter
+from strict_oracle import check, expected_or_none
 
 from tosaic.compiler.ir import DType
 from tosaic.sim.golden import evaluate_operator
@@ -35,25 +36,15 @@ SCALAR_COMPARISON = {
 }
 
 
-def expected_or_assume(function, *operands):
-    """The oracle's result; cases that TOSA leaves unpredictable are not tests."""
-    try:
-        return pseudocode.elementwise(function, *operands)
-    except pseudocode.Unpredictable:
-        assume(False)
-
-
-def check(op, operands, attributes, out_t, expected):
-    (result,) = evaluate_operator(op, operands, attributes, [out_t])
-    assert result.dtype == out_t.numpy
-    assert result.shape == expected.shape
-    np.testing.assert_array_equal(result, expected)
+def expected_by(function, *operands):
+    """The oracle's result; None where the specification leaves it open."""
+    return expected_or_none(lambda: pseudocode.elementwise(function, *operands))
 
 
 @pytest.mark.parametrize("op", SCALAR_INT32)
 @given(pair=broadcast_pairs(DType.INT32))
 def test_int32_arithmetic(op, pair):
-    check(op, pair, {}, DType.INT32, expected_or_assume(SCALAR_INT32[op], *pair))
+    check(op, pair, {}, DType.INT32, expected_by(SCALAR_INT32[op], *pair))
 
 
 @pytest.mark.parametrize("op", SCALAR_BITWISE)
@@ -84,36 +75,34 @@ def test_mul_without_shift_gives_the_low_32_bits(data, dtype):
 
 @given(broadcast_pairs(DType.INT32), st.integers(1, 63))
 def test_mul_with_shift_rounds_half_up(pair, shift):
-    expected = expected_or_assume(lambda a, b: pseudocode.mul(a, b, shift), *pair)
+    expected = expected_by(lambda a, b: pseudocode.mul(a, b, shift), *pair)
     check("MUL", [*pair, parameter(shift, DType.INT8)], {}, DType.INT32, expected)
 
 
 @given(st.data(), st.sampled_from(INTEGERS), st.booleans())
 def test_arithmetic_right_shift(data, dtype, rounded):
     value, shift = data.draw(broadcast_pairs(dtype))
-    shift = shift & (dtype.bits - 1)
+    shift = shift & data.draw(st.sampled_from([dtype.bits - 1, -1]))
     kind = dtype.name.lower()
-    expected = pseudocode.elementwise(
-        lambda a, b: pseudocode.arithmetic_right_shift(a, b, rounded, kind), value, shift
-    )
+    expected = expected_by(lambda a, b: pseudocode.arithmetic_right_shift(a, b, rounded, kind), value, shift)
     check("ARITHMETIC_RIGHT_SHIFT", [value, shift], {"round": rounded}, dtype, expected)
 
 
 @given(st.data(), st.sampled_from(INTEGERS))
 def test_logical_left_shift_up_to_31_for_every_type(data, dtype):
     value, shift = data.draw(broadcast_pairs(dtype))
-    shift = shift & 31
+    shift = shift & data.draw(st.sampled_from([31, -1]))
     kind = dtype.name.lower()
-    expected = pseudocode.elementwise(lambda a, b: pseudocode.truncate(a << b, kind), value, shift)
+    expected = expected_by(lambda a, b: pseudocode.logical_left_shift(a, b, kind), value, shift)
     check("LOGICAL_LEFT_SHIFT", [value, shift], {}, dtype, expected)
 
 
 @given(st.data(), st.sampled_from(INTEGERS))
 def test_logical_right_shift_works_on_the_width_of_the_type(data, dtype):
     value, shift = data.draw(broadcast_pairs(dtype))
-    shift = shift & 31
-    kind, mask = dtype.name.lower(), (1 << dtype.bits) - 1
-    expected = pseudocode.elementwise(lambda a, b: pseudocode.truncate((a & mask) >> b, kind), value, shift)
+    shift = shift & data.draw(st.sampled_from([31, -1]))
+    kind = dtype.name.lower()
+    expected = expected_by(lambda a, b: pseudocode.logical_right_shift(a, b, kind), value, shift)
     check("LOGICAL_RIGHT_SHIFT", [value, shift], {}, dtype, expected)
 
 
@@ -125,9 +114,9 @@ def test_table_of_256(value, table):
 
 @given(arrays(DType.INT16, SHAPES), st.integers(0, 2**32 - 1))
 def test_table_of_513_interpolates(value, seed):
-    table = np.random.default_rng(seed).integers(-16384, 16384, 513).astype(np.int16)
+    table = np.random.default_rng(seed).integers(-16400, 16400, 513).astype(np.int16)
     entries = [int(entry) for entry in table]
-    expected = expected_or_assume(lambda v: pseudocode.apply_lookup(entries, v), value)
+    expected = expected_by(lambda v: pseudocode.apply_lookup(entries, v), value)
     check("TABLE", [value, table], {}, DType.INT32, expected)
 
 
@@ -145,8 +134,8 @@ def test_clz_of_the_borders(value, zeros):
 
 @given(arrays(DType.INT32, SHAPES))
 def test_abs(value):
-    assume((value != -(1 << 31)).all())
-    check("ABS", [value], {}, DType.INT32, pseudocode.elementwise(abs, value))
+    expected = expected_by(lambda v: pseudocode.apply_add(0, abs(v), "int32"), value)
+    check("ABS", [value], {}, DType.INT32, expected)
 
 
 @given(st.data(), st.sampled_from(INTEGERS))
@@ -166,7 +155,7 @@ def test_negate(data, dtype):
     zero_points = st.integers(-128, 127) if dtype is DType.INT8 else st.just(0)
     input1_zp, output_zp = data.draw(zero_points), data.draw(zero_points)
     kind = dtype.name.lower()
-    expected = expected_or_assume(lambda v: pseudocode.negate(v, input1_zp, output_zp, kind), value)
+    expected = expected_by(lambda v: pseudocode.negate(v, input1_zp, output_zp, kind), value)
     check("NEGATE", [value, parameter(input1_zp, dtype), parameter(output_zp, dtype)], {}, dtype, expected)
 
 
@@ -194,4 +183,4 @@ def test_unpredictable_results_do_not_raise():
     assert evaluate_operator("ADD", [low, minus_one], {}, [DType.INT32])[0].tolist() == [(1 << 31) - 1]
     assert evaluate_operator("ABS", [low], {}, [DType.INT32])[0].tolist() == [-(1 << 31)]
     square = evaluate_operator("MUL", [low, low, parameter(63, DType.INT8)], {}, [DType.INT32])
-    assert square[0].tolist() == [-1]
+    assert square[0].tolist() == [1]

@@ -12,7 +12,7 @@ from tosaic.compiler.ir import Graph, read_tosa
 from tosaic.sim.golden import evaluate
 
 SHARED = Path(os.environ.get("TOSAIC_SHARED", Path(__file__).parents[3] / "shared"))
-MODELS = sorted(path.parent for path in SHARED.glob("models/*/model.tosa"))
+MODELS = sorted(path.parent for path in SHARED.glob("models/*/layers.json"))
 LOGITS = sorted(SHARED.glob("models/*/model_logits.tosa"))
 
 
@@ -35,6 +35,17 @@ def test_every_tensor_of_a_model(folder, index):
         for value in [tensors[layer["tensor"]]]
     ]
     assert computed == [(x["tensor"], x["shape"], x["dtype"], x["crc32"]) for x in layers]
+
+
+@pytest.mark.filterwarnings("ignore:a constant of shape:tosaic.ModelWarning")
+@pytest.mark.parametrize("path", sorted(SHARED.glob("models/*/io.npz")), ids=lambda path: path.parent.name)
+def test_models_with_several_inputs(path):
+    """`io.npz` holds `in:NAME` and `out:NAME`, the reference model's outputs."""
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    graph = read_tosa(path.parent / "model.tosa")
+    for name, value in evaluate(graph, {name: arrays[f"in:{name}"] for name in graph.inputs}).items():
+        np.testing.assert_array_equal(value, arrays[f"out:{name}"])
 
 
 @pytest.mark.parametrize("path", LOGITS, ids=lambda path: path.parent.name)

@@ -311,6 +311,17 @@ def arithmetic_right_shift(value1, value2, round_, kind):
     return apply_clip(result, *RANGES[kind])
 
 
+def logical_left_shift(value1, value2, kind):
+    REQUIRE(0 <= value2 <= 31)
+    return truncate(value1 << value2, kind)
+
+
+def logical_right_shift(value1, value2, kind):
+    REQUIRE(0 <= value2 <= 31)
+    unsigned = value1 & {"int8": 0xFF, "int16": 0xFFFF, "int32": 0xFFFFFFFF}[kind]
+    return truncate(unsigned >> value2, kind)
+
+
 def intdiv(value1, value2):
     REQUIRE(value2 != 0)
     quotient = abs(value1) // abs(value2)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tosaic.compiler.ir import DType
 from tosaic.compiler.ir.elements import decode, encode, stored_bytes
-from tosaic.errors import ModelError
+from tosaic.errors import ModelError, ModelWarning
 
 INTEGERS = [dtype for dtype in DType if dtype.is_integer]
 
@@ -65,6 +65,39 @@ def test_padding_to_8_bytes_is_accepted_and_nothing_else() -> None:
     for size in (0, 2, 9):
         with pytest.raises(ModelError, match=rf"w \(int8\[3\]\) has {size} bytes of data, it needs 3"):
             decode(DType.INT8, (3,), memoryview(bytes(size)), "w")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "stored", "value"),
+    [
+        (DType.INT8, bytes([5] * 16), 5),
+        (DType.INT8, bytes([5] * 3), 5),
+        (DType.INT8, bytes([251] * 10 + [0] * 6), -5),
+        (DType.INT8, bytes(16), 0),
+        (DType.INT16, bytes([0, 128] * 9), -32768),
+        (DType.INT48, bytes([1, 0, 0, 0, 0, 0] * 4), 1),
+    ],
+)
+def test_equal_values_stand_for_one(dtype: DType, stored: bytes, value: int) -> None:
+    """ExecuTorch stores the zero points of all channels under shape [1]."""
+    with pytest.warns(ModelWarning, match=r"shape \[1\] holds several equal values, the first is taken"):
+        assert decode(dtype, (1,), memoryview(stored), "w").tolist() == [value]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "stored"),
+    [
+        (DType.INT8, bytes([5] * 15 + [4])),
+        (DType.INT8, bytes([5, 4, 0, 0, 0, 0, 0, 0])),
+        (DType.INT8, bytes([5] * 8 + [0] * 8)),
+        (DType.INT8, bytes([5] * 8 + [0] * 7)),
+        (DType.INT16, bytes([5, 0] * 4 + [5])),
+    ],
+)
+def test_different_values_do_not_stand_for_one(dtype: DType, stored: bytes) -> None:
+    message = rf"\[1\]\) has {len(stored)} bytes of data, it needs \d; .* only if they are equal"
+    with pytest.raises(ModelError, match=message):
+        decode(dtype, (1,), memoryview(stored), "w")
 
 
 @pytest.mark.parametrize("shape", [(0,), (4, 1 << 31, 1 << 31, 0), (1,) * 33, (1,) * 1000])

@@ -22,6 +22,7 @@ def without_neutral_attributes(graph: Graph) -> Graph:
     return graph
 
 
+@pytest.mark.filterwarnings("ignore:a constant of shape:tosaic.ModelWarning")
 @pytest.mark.parametrize("path", _MODELS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_round_trip(path: Path) -> None:
     graph = read_tosa(path)

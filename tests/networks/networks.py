@@ -12,7 +12,8 @@ from tosaic.driver.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("TOSAIC_SHARED", ROOT.parent / "shared"))
-MODELS = sorted(path.parent.name for path in SHARED.glob("models/*/model.tosa"))
+MODELS = sorted(path.parent.name for path in SHARED.glob("models/*/layers.json"))
+"""Those with one input, one output and the reference model's value of every tensor."""
 DIGITS = ROOT / "examples" / "digits"
 
 

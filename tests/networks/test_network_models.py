@@ -5,7 +5,7 @@ Tests that need the RTL of one configuration are in one group, so that one worke
 
 import numpy as np
 import pytest
-from networks import DIGITS, MODELS, assert_layers_equal, present, reference_layers, run, session
+from networks import DIGITS, MODELS, SHARED, assert_layers_equal, present, reference_layers, run, session
 
 from tosaic.driver.session import Session
 from tosaic.hw.config import CONFIGS
@@ -48,6 +48,19 @@ def test_emulator_without_fusion(model):
 @pytest.mark.parametrize("model", FAST_ON_RTL)
 def test_rtl_on_base(model):
     run(session(model, "sim", "base"), model, 1)
+
+
+@pytest.mark.xdist_group("base")
+@pytest.mark.filterwarnings("ignore:a constant of shape:tosaic.ModelWarning")
+@pytest.mark.parametrize("target", ["emulator", "sim"])
+@pytest.mark.parametrize("path", sorted(SHARED.glob("models/*/io.npz")), ids=lambda path: path.parent.name)
+def test_models_with_several_inputs(path, target):
+    """`io.npz` holds `in:NAME` and `out:NAME`, the reference model's outputs."""
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    given = {name.removeprefix("in:"): value for name, value in arrays.items() if name.startswith("in:")}
+    for name, value in Session(path.parent / "model.tosa", target, "base").run(given).items():
+        np.testing.assert_array_equal(value, arrays[f"out:{name}"])
 
 
 @pytest.mark.parametrize("config", [on(config) for config in CONFIGS if config != "base"])

@@ -31,6 +31,10 @@ def run(
     check: Annotated[
         bool, typer.Option("--check", help="Compare every output with golden; exit 3 on a mismatch.")
     ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Refuse inputs for which the specification leaves the outputs open."),
+    ] = False,
     layers: Annotated[bool, typer.Option("--layers", help="With --check: compare every layer.")] = False,
     no_fuse: Annotated[
         bool, typer.Option("-O0", help="One layer per operator, so that --layers sees every tensor.")
@@ -94,7 +98,7 @@ def run(
         )
         values = _inputs(session.inputs, inputs or [], random, session.state)
         progress(f"run on {on}", 0, 1)
-        outputs = session.run(values, check=check)
+        outputs = session.run(values, check=check, strict=strict)
     for name, value in outputs.items():
         flat = value.reshape(-1)
         shown = " ".join(f"{v:.5g}" if value.dtype.kind == "f" else str(int(v)) for v in flat[:10]) + (

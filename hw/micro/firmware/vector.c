@@ -68,15 +68,13 @@ static s64 wrap(s64 value)
     return (s64)((u64)value << (64 - VECTOR_BITS)) >> (64 - VECTOR_BITS);
 }
 
-/* (x * multiplier + half, rounded twice if `twice`) >> shift */
+/* (x * multiplier + half, rounded twice if `twice`) >> shift; the product wraps at 64 bits, the sum with half does not */
 static s64 scale(s64 x, s32 multiplier, u32 shift, u32 twice)
 {
     u64 product = (u64)x * (u64)(s64)multiplier;
-    if (shift)
-        product += (u64)1 << (shift - 1);
     if (twice && shift > 31)
         product += x >= 0 ? 1 << 30 : -(1 << 30);
-    return (s64)product >> shift;
+    return ((s64)product >> shift) + (shift ? product >> (shift - 1) & 1 : 0);
 }
 
 /* RESCALE of lanes that have 32 bits, and so have their results: nearly always all. Returns the number of lanes that are

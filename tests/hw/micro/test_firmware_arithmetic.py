@@ -1,7 +1,7 @@
 """Single micro-ops on single numbers, around the edges of 32 and 48 bits: the firmware against the emulator."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from native_runs import run_both
 
@@ -13,6 +13,7 @@ CONFIG = CONFIGS["nano"]
 INT32 = st.one_of(
     st.integers(-(2**31), 2**31 - 1), st.sampled_from([-(2**31), -(2**31) + 1, -1, 0, 1, 2**30, 2**31 - 1])
 )
+CORNER = st.integers(-(2**31), -(2**31) + 3) | st.integers(2**31 - 3, 2**31 - 1)
 ZP = st.one_of(st.just(0), st.integers(-(2**17), 2**17 - 1))
 FLAG = st.integers(0, 1)
 
@@ -66,6 +67,14 @@ def test_micro_ops(x, b, op, wide, numbers, flags, bounds):
     second = {"op": op, "multiplier": multiplier, "shift": shift, "a_zp": a_zp, "out_zp": out_zp}
     second |= {"bias": bias, "per_channel": per_channel, "round": twice, "clamp": clamp, "wrap32": wrap32}
     compare(x, b, first, second, {"low": min(bounds), "high": max(bounds)})
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@given(x=CORNER, b=CORNER, shift=st.integers(58, 63))
+@example(x=-(2**31), b=-(2**31), shift=63)
+def test_largest_products(x, b, shift):
+    """Product and rounding may need 65 bits."""
+    compare(x, b, {"op": Op.MOV}, {"op": Op.MUL, "shift": shift}, {})
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)

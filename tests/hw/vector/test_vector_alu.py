@@ -1,19 +1,23 @@
 """Alu: every operation on the extremes, RESCALE against the pseudo-code of TOSA."""
 
+import numpy as np
 import pytest
 from amaranth.hdl import Module
 from amaranth.lib import wiring
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from job_bench import JobBench
 from vector_programs import TINY, uop
 from vector_reference import operation, wrap
 
-from tosaic.hw.isa import Op
+from tosaic.compiler.ir import DType
+from tosaic.hw.isa import Instruction, Op
 from tosaic.hw.vector.alu import Alu
 from tosaic.hw.vector.lane import drive_control
 from tosaic.hw.vector.lane_control import LaneControl
 from tosaic.hw.vector.pipeline import Pipeline
+from tosaic.sim.emulator.alu import Parameters, Value, micro_op
+from tosaic.sim.golden import evaluate_operator
 
 BITS = TINY.vector_bits
 STAGES = 10
@@ -167,6 +171,42 @@ def test_rescale_is_apply_scale_16(bench, cases):
     rows = [(value, 0, 0, multiplier, shift) for value, multiplier, shift in cases]
     results = bench.run(uop(0, Op.RESCALE, per_channel=1), rows)
     assert results == [(v * m + (1 << (s - 1))) >> s for v, m, s in cases]
+
+
+def emulated(
+    micro: Instruction, rows: list, limits: tuple[int, int] = (0, 0), table: list | None = None
+) -> list:
+    """The emulator's results of the rows (a, b, bias, multiplier, shift)."""
+    a, b, bias, multiplier, shift = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    entries = [wrap(entry, 32) for entry in table or [0] * 512]
+    parameters = Parameters(bias, multiplier, shift, np.array(entries, np.int64))
+    operands = (Value(lanes, 1 << (BITS - 1)) for lanes in (a, b))
+    return micro_op(micro, limits, *operands, parameters, BITS).lanes.tolist()
+
+
+@settings(max_examples=300, deadline=None)
+@given(operations, rows, st.tuples(signed(32), signed(32)).map(sorted), tables)
+def test_operations_of_the_emulator(micro_op, cases, limits, table):
+    wanted = [expected(micro_op, row, limits, table) for row in cases]
+    assert emulated(micro_op, cases, limits, table) == wanted
+
+
+corner = st.integers(-(1 << 31), -(1 << 31) + 3) | st.integers((1 << 31) - 3, (1 << 31) - 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(58, 63), st.lists(st.tuples(corner, corner), min_size=1, max_size=20))
+@example(63, [(-(1 << 31), -(1 << 31))])
+def test_largest_products(bench, shift, pairs):
+    """MUL by golden, the emulator and the RTL: product and rounding may need 65 bits."""
+    exact = [wrap((a * b + (1 << (shift - 1))) >> shift, 32) for a, b in pairs]
+    rows = [(a, b, 0, 0, 0) for a, b in pairs]
+    micro = uop(0, Op.MUL, shift=shift)
+    assert bench.run(micro, rows) == exact
+    assert emulated(micro, rows) == exact
+    left, right = (np.array(numbers, np.int64) for numbers in zip(*pairs, strict=True))
+    operands = [left.astype(np.int32), right.astype(np.int32), np.array([shift], np.int8)]
+    assert evaluate_operator("MUL", operands, {}, [DType.INT32])[0].tolist() == exact
 
 
 def test_double_rounding_by_hand(bench):
