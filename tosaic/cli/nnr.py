@@ -18,7 +18,11 @@ from tosaic.nnr import Bitstream, CodedTensor, NnrError, read_bitstream
 from tosaic.nnr.encoder import METHODS, Settings, encodable, encode_model
 from tosaic.nnr.units import StorageFormat
 
-app = typer.Typer(help="NNR bitstreams (ISO/IEC 15938-17): compressed weights.", no_args_is_help=True)
+app = typer.Typer(
+    help="NNR bitstreams (ISO/IEC 15938-17): compressed weights.",
+    add_completion=False,
+    rich_markup_mode=None,
+)
 # What `decode` writes that is no folder.
 FILE_SUFFIXES = (".npz", ".onnx")
 Model = Annotated[
