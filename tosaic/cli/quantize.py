@@ -82,6 +82,7 @@ def quantize(
             activations=activations.value,
             equalization=equalization,
             correct_bias=bias_correction,
+            labels=labels,
             progress=progress,
         )
         measured = measure(found, labels, progress)
