@@ -1,5 +1,6 @@
 """The command line's frame: verbs, version, and errors as one line with an exit code."""
 
+import errno
 import os
 import sys
 import traceback
@@ -50,8 +51,9 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        # What nobody expected: the cache's directory, a full disk for temporary files.
-        _fail(f"{error.filename or 'the operating system'}: {error.strerror or error}", 1)
+        # What nobody expected: a full disk for temporary files, say.
+        room = "; free some, or set TMPDIR to a directory with room" if error.errno == errno.ENOSPC else ""
+        _fail(f"{error.filename or 'the operating system'}: {error.strerror or error}{room}", 1)
     except MemoryError:
         _fail("this machine has too little memory for the run; use a smaller model or a machine with more", 1)
     except (KeyboardInterrupt, typer.Abort):

@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from tosaic.cli import options
-from tosaic.cli.files import check_file, make_folder, writing
+from tosaic.cli.files import check_file, make_folder, writing, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.compiler.ir import nearest
 from tosaic.driver.session import NodeArg, Session
@@ -108,8 +108,8 @@ def run(
     if output is not None:
         for name, value in outputs.items():
             file = output / f"{name.replace('/', '_')}.npy"
-            with writing(file):
-                np.save(file, value)
+            with writing_whole(file) as scratch:
+                np.save(scratch, value)
     figures = session.stats
     if figures["cycles"] is not None:
         memory = f"memory {figures['memory_bandwidth']} B/cycle, latency {figures['memory_latency']}"
@@ -131,8 +131,8 @@ def run(
         compared = f"{len(session.kept)} layers and " if session.kept else ""
         print(f"bit-exact: {compared}{len(outputs)} outputs equal golden")
     if stats is not None:
-        with writing(stats):
-            stats.write_text(json.dumps(figures, indent=1) + "\n")
+        with writing_whole(stats) as scratch:
+            scratch.write_text(json.dumps(figures, indent=1) + "\n")
     if report is not None:
         from tosaic.driver.report import write_report
 
