@@ -59,7 +59,8 @@ class Board:
     transport: str
     """Device URI a driver opens, with what a user fills in in capitals."""
     platform: str = ""
-    """module:class in amaranth_boards; empty where the vendor's processor system takes the pins."""
+    """module:class in amaranth_boards, or package.module:class of another package. Empty where the vendor's
+    processor system takes the pins."""
     memory_bytes: int = 0
     """Of on-chip external memory; 0 where the processor's memory is used. Of a micro-coded machine: what its memory map
     leaves."""
@@ -72,6 +73,7 @@ class Board:
     notes: str = ""
 
     def make_platform(self) -> Any:
-        """The amaranth-boards platform; ImportError where that package is missing."""
+        """The Amaranth platform; ImportError where the package that has it is missing."""
         module, name = self.platform.split(":")
-        return getattr(importlib.import_module(f"amaranth_boards.{module}"), name)()
+        path = module if "." in module else f"amaranth_boards.{module}"
+        return getattr(importlib.import_module(path), name)()

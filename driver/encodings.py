@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from tosaic.compiler.ir import DType
 from tosaic.compiler.quantizer import Encoding
+from tosaic.driver.replacing import replacing
 from tosaic.errors import InputError
 
 Encodings = dict[str, Encoding]
@@ -31,7 +32,8 @@ def write_encodings(
         }
         for side, encodings in sides.items()
     }
-    path.write_text(json.dumps(text, indent=1) + "\n")
+    with replacing(path) as scratch:
+        scratch.write_text(json.dumps(text, indent=1) + "\n")
 
 
 def encodings_of(model: str | pathlib.Path) -> Encodings:

@@ -4,17 +4,18 @@ import contextlib
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
-from tosaic.compiler.importers import import_model, is_imported, survey_model
+from tosaic.compiler.importers import IMPORTED_SUFFIXES, import_model, is_imported, survey_model
+from tosaic.compiler.importers.foreign_formats import is_saved_model, refusal
 from tosaic.compiler.importers.survey import SourceOperator
 from tosaic.compiler.ir import Graph, read_tosa
+from tosaic.compiler.ir.file_builder import IDENTIFIER
+from tosaic.compiler.ir.flatbuffer import Reader
 from tosaic.compiler.program import Program
 from tosaic.driver.encodings import Encodings, encodings_of
 from tosaic.driver.quantize.encoded_models import import_encoded
 from tosaic.errors import InputError, ModelError, UnsupportedError
 
-_LATER = {
-    ".tflite": "TFLite models",
-}
+OWN_SUFFIXES = (".tosa", ".tsc")
 
 
 def open_model(
@@ -63,12 +64,8 @@ def _encoded(
 
 
 def _opened(path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None) -> Graph | Program:
-    if path.suffix in _LATER:
-        raise UnsupportedError(
-            f"{path.name}: {_LATER[path.suffix]} cannot be imported yet; convert the model to .tosa"
-        )
-    if shapes:
-        raise InputError(f"{path}: its shapes are static: leave --shape out")
+    if is_saved_model(path):
+        raise UnsupportedError(refusal(path, (*OWN_SUFFIXES, *IMPORTED_SUFFIXES)))
     if not path.is_file():
         reason = "it is a directory" if path.is_dir() else "there is no such file"
         raise InputError(f"{path}: cannot be read: {reason}; give a .tosa model or a .tsc program")
@@ -76,6 +73,10 @@ def _opened(path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    if path.suffix not in OWN_SUFFIXES and Reader(data).identifier != IDENTIFIER:
+        raise UnsupportedError(refusal(path, (*OWN_SUFFIXES, *IMPORTED_SUFFIXES)))
+    if shapes:
+        raise InputError(f"{path}: its shapes are static: leave --shape out")
     try:
         return Program.load(data) if path.suffix == ".tsc" else read_tosa(data)
     except ModelError as error:

@@ -48,14 +48,16 @@ class NodeArg:
 class Session:
     """A model compiled for a configuration and loaded on a target.
 
-    `model` is a path (`.tosa` or a compiled `.tsc`), a `Graph` or a `Program`; `target` one of golden, emulator, sim
+    `model` is a path (`.tosa`, a compiled `.tsc`, or a model that `tosaic import` takes), a `Graph` or a `Program`; `target` one of golden, emulator, sim
     (Verilated RTL in process) and cocotb, the URI of a device (docs/driver.md) or an open `Device`, which several
     sessions may share. `config` is a name or a `Config`; without it what the device has or a program was compiled for,
     else "base". `memory_bandwidth` is in bytes per cycle (default: the bus width),
     `memory_latency` in cycles. A run that is not at its end after `max_cycles` raises DeviceError (None: no limit but
     the emulator's own): a WHILE_LOOP may be endless. `compress="nnr"` stores weights compressed where that is smaller;
     the accelerator decodes them. `drop_dead_channels` removes channels that carry nothing before compiling; results
-    stay the same, tensors inside become smaller. Raises `tosaic.Error` subclasses.
+    stay the same, tensors inside become smaller. `shapes` binds what an imported model leaves open: a symbolic
+    dimension's name to its size, or an input's name to its whole shape. `progress(what, done, total)` is called while
+    the model is compiled. Raises `tosaic.Error` subclasses.
     """
 
     def __init__(
@@ -74,6 +76,8 @@ class Session:
         progress: Progress | None = None,
         shapes: Mapping[str, int | Sequence[int]] | None = None,
     ):
+        self.model = str(model) if isinstance(model, str | pathlib.Path) else f"<{type(model).__name__}>"
+        """The path that was given; the type of an object that has none."""
         self.device: Device | None = target if isinstance(target, Device) else None
         """The device that runs the program, if the target is one."""
         self._owns_device = False
@@ -205,6 +209,14 @@ class Session:
         self.result, self._values = result, values
         self.stats = self._statistics(result, seconds, bit_exact)
         return outputs
+
+    def __repr__(self) -> str:
+        """One line: model, target, configuration, and name, type and shape of every input and output."""
+        sides = (
+            f"{side}=[{', '.join(f'{each.name!r} {each.type.name.lower()}{list(each.shape)}' for each in arguments)}]"
+            for side, arguments in (("inputs", self.inputs), ("outputs", self.outputs))
+        )
+        return f"Session({self.model!r}, {self.target!r}, {self.config.name!r}, {', '.join(sides)})"
 
     def close(self) -> None:
         """Let go of the device that the session opened; of no meaning for other targets."""

@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tosaic.driver.replacing import replacing
 from tosaic.sim.result import Slice
 
 _WINDOWS = 256
@@ -27,7 +28,8 @@ def write_trace(path: pathlib.Path, stats: dict[str, Any], timeline: Sequence[Sl
         },
         "traceEvents": list(_events(stats, timeline)),
     }
-    path.write_text(json.dumps(document) + "\n")
+    with replacing(path) as scratch:
+        scratch.write_text(json.dumps(document) + "\n")
 
 
 def _events(stats: dict[str, Any], timeline: Sequence[Slice]) -> Iterator[dict[str, Any]]:

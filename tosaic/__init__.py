@@ -2,30 +2,58 @@
 
 session = tosaic.Session("model.tosa", target="sim", config="base")
 outputs = session.run({"input": x})
+
+Names are imported when they are first used, so that `import tosaic` takes a fraction of a second.
 """
 
-from importlib.metadata import version
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from tosaic.driver.device import Device
-from tosaic.driver.encodings import dequantize, quantize
-from tosaic.driver.session import NodeArg, Session, run
-from tosaic.driver.transports import register_scheme
-from tosaic.errors import (
-    DeviceError,
-    Error,
-    InputError,
-    MismatchError,
-    ModelError,
-    ModelWarning,
-    UnpredictableError,
-    UnsupportedError,
-)
-from tosaic.nnr.errors import NnrError
-from tosaic.virtual import open_virtual
+from tosaic.driver.schemes import register_scheme
 
-register_scheme("virtual", open_virtual)
+if TYPE_CHECKING:
+    import urllib.parse
+    from collections.abc import Mapping
 
-__version__ = version("tosaic")
+    from tosaic.driver.device import Device
+    from tosaic.driver.encodings import dequantize, quantize
+    from tosaic.driver.session import NodeArg, Session, run
+    from tosaic.driver.transports import Transport
+    from tosaic.errors import (
+        DeviceError,
+        Error,
+        InputError,
+        MismatchError,
+        ModelError,
+        ModelWarning,
+        UnpredictableError,
+        UnsupportedError,
+    )
+    from tosaic.nnr.errors import NnrError
+
+    __version__: str
+
+_HOMES = {
+    "Device": "tosaic.driver.device",
+    "DeviceError": "tosaic.errors",
+    "Error": "tosaic.errors",
+    "InputError": "tosaic.errors",
+    "MismatchError": "tosaic.errors",
+    "ModelError": "tosaic.errors",
+    "ModelWarning": "tosaic.errors",
+    "NnrError": "tosaic.nnr.errors",
+    "NodeArg": "tosaic.driver.session",
+    "Session": "tosaic.driver.session",
+    "UnpredictableError": "tosaic.errors",
+    "UnsupportedError": "tosaic.errors",
+    "dequantize": "tosaic.driver.encodings",
+    "quantize": "tosaic.driver.encodings",
+    "run": "tosaic.driver.session",
+}
+"""The module that defines each public name."""
+_PACKAGES = ("boards", "compiler", "driver", "errors", "hw", "nnr", "sim")
+"""Subpackages that are attributes without an import of their own."""
+
 __all__ = [
     "Device",
     "DeviceError",
@@ -43,3 +71,32 @@ __all__ = [
     "quantize",
     "run",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, from its home; kept, so that the next use finds it at once."""
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    elif name in _PACKAGES:
+        value = importlib.import_module(f"tosaic.{name}")
+    elif name == "__version__":
+        from importlib.metadata import version
+
+        value = version("tosaic")
+    else:
+        raise AttributeError(f"module 'tosaic' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_PACKAGES, "__version__"})
+
+
+def _open_virtual(uri: "urllib.parse.SplitResult", options: "Mapping[str, str]") -> "Transport":
+    from tosaic.virtual import open_virtual
+
+    return open_virtual(uri, options)
+
+
+register_scheme("virtual", _open_virtual)

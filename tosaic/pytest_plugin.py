@@ -5,12 +5,15 @@ def test_my_network(cosim):
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 
-Cosim = Callable[..., dict[str, np.ndarray]]
+if TYPE_CHECKING:
+    # The plugin is loaded by every pytest run in the environment: it imports nothing that it may not need.
+    import numpy as np
+
+Cosim = Callable[..., "dict[str, np.ndarray]"]
 
 
 @pytest.fixture
@@ -19,13 +22,12 @@ def cosim() -> Cosim:
 
     def run(
         model: Any,
-        inputs: Mapping[str, np.ndarray],
+        inputs: "Mapping[str, np.ndarray]",
         target: str = "sim",
         config: str = "base",
         layers: bool = False,
         **options: Any,
-    ) -> dict[str, np.ndarray]:
-        # Imported here: the plugin is loaded by every pytest run in the environment.
+    ) -> "dict[str, np.ndarray]":
         from tosaic.driver.session import Session
         from tosaic.errors import MismatchError
 

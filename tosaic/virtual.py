@@ -6,7 +6,7 @@ import urllib.parse
 from collections.abc import Mapping
 
 from tosaic.boards.board import Board, Implementation
-from tosaic.boards.catalogue import BOARDS
+from tosaic.boards.catalogue import known_boards
 from tosaic.driver.transports import BridgeTransport, Transport
 from tosaic.errors import InputError
 from tosaic.hw.config import get_config
@@ -15,16 +15,19 @@ from tosaic.sim.board import BoardRtl, BoardSimulator, VirtualLine
 
 BIT_CYCLES = 4
 """The simulated line is as fast as a UART can be, so that a simulation spends its time on the network."""
-VIRTUAL_BOARDS: dict[str, Board] = {
-    name: board for name, board in BOARDS.items() if board.baud and board.memory_bytes
-}
+
+
+def virtual_boards() -> dict[str, Board]:
+    """The boards that can be simulated whole: those with a UART and on-chip external memory."""
+    return {name: board for name, board in known_boards().items() if board.baud and board.memory_bytes}
 
 
 def open_board(name: str) -> BoardSimulator:
     """A board, just switched on; InputError lists those there are. The first of its kind takes minutes to build."""
-    if name not in VIRTUAL_BOARDS:
-        raise InputError(f"there is no virtual board {name!r}; there are {', '.join(VIRTUAL_BOARDS)}")
-    board = dataclasses.replace(VIRTUAL_BOARDS[name], baud=round(VIRTUAL_BOARDS[name].clock_hz / BIT_CYCLES))
+    known = virtual_boards()
+    if name not in known:
+        raise InputError(f"there is no virtual board {name!r}; there are {', '.join(known)}")
+    board = dataclasses.replace(known[name], baud=round(known[name].clock_hz / BIT_CYCLES))
 
     def verilog() -> str:
         from amaranth.back import verilog as back

@@ -3,6 +3,7 @@
 import pathlib
 from collections.abc import Mapping, Sequence
 
+from tosaic.compiler.importers.foreign_formats import is_saved_model, refusal
 from tosaic.compiler.importers.survey import SourceOperator, Survey
 from tosaic.compiler.ir import Graph
 from tosaic.errors import InputError, UnsupportedError
@@ -56,14 +57,11 @@ def survey_model(
 
 def _import(path: pathlib.Path, shapes: Shapes | None, survey: Survey) -> Graph:
     kind = format_of(path)
-    if not path.is_file() and not (path.is_dir() and kind in ("nnef", "coreml")):
+    if not path.is_file() and not (path.is_dir() and kind in ("nnef", "coreml")) and not is_saved_model(path):
         reason = "it is a directory" if path.is_dir() else "there is no such file"
         raise InputError(f"{path}: cannot be read: {reason}; give a model file")
     if kind is None:
-        known = ", ".join(IMPORTED_SUFFIXES)
-        raise UnsupportedError(
-            f"{path.name}: there is no importer for {path.suffix or 'this file'}; known: {known}"
-        )
+        raise UnsupportedError(refusal(path, IMPORTED_SUFFIXES))
     # Imported when they are needed: some need packages of their own.
     if kind == "onnx":
         from tosaic.compiler.importers.onnx_models import import_onnx

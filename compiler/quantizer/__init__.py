@@ -6,7 +6,7 @@ integers. What runs graphs (calibration, measurements) is in `tosaic.driver.quan
 
 from tosaic.compiler.quantizer.calibration import METHODS, Statistics, wanted_channels
 from tosaic.compiler.quantizer.canonical import canonical
-from tosaic.compiler.quantizer.encoding import Encoding
+from tosaic.compiler.quantizer.encoding import Encoding, ScaleError
 from tosaic.compiler.quantizer.equalize import equalize
 from tosaic.compiler.quantizer.grids import take_grids
 from tosaic.compiler.quantizer.masks import soften_masks
@@ -19,6 +19,7 @@ __all__ = [
     "Encoding",
     "Plan",
     "Quantized",
+    "ScaleError",
     "Statistics",
     "canonical",
     "equalize",

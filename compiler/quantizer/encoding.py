@@ -11,6 +11,10 @@ from tosaic.compiler.ir import DType
 _LARGEST_SHIFT, _SMALLEST_SHIFT = 62, 2
 
 
+class ScaleError(ValueError):
+    """No multiplier and shift of RESCALE stand for a scale."""
+
+
 @dataclass(frozen=True)
 class Encoding:
     """real = scale * (q - zero_point), for a whole tensor of type `dtype`."""
@@ -76,10 +80,10 @@ def multiplier_and_shift(scale: float, bits: int = 31) -> tuple[int, int]:
     """(multiplier, shift) with multiplier * 2^-shift nearest to a scale that is not negative [TOSA 0.30 section 1.9].
 
     The multiplier has `bits` bits (31 for int32, 15 for int16), fewer where the shift would leave 2..62; scales of
-    2^(bits - 2) and above are a ValueError.
+    2^(bits - 2) and above are a ScaleError.
     """
     if not scale >= 0 or scale == math.inf:
-        raise ValueError(f"{scale} is no scale")
+        raise ScaleError(f"{scale} is no scale")
     mantissa, exponent = math.frexp(scale)
     multiplier, shift = round(mantissa * (1 << bits)), bits - exponent
     if multiplier == 1 << bits:
@@ -89,5 +93,5 @@ def multiplier_and_shift(scale: float, bits: int = 31) -> tuple[int, int]:
         multiplier = (multiplier + (1 << lost - 1)) >> lost if lost <= bits else 0
         shift = _LARGEST_SHIFT
     if shift < _SMALLEST_SHIFT:
-        raise ValueError(f"a scale of {scale} is too large for RESCALE")
+        raise ScaleError(f"a scale of {scale} is too large for RESCALE")
     return multiplier, shift

@@ -3,6 +3,8 @@
 import pathlib
 from xml.etree import ElementTree
 
+from tosaic.driver.replacing import replacing
+
 from .result import Result, Verdict
 
 
@@ -39,7 +41,8 @@ def write_junit(
     suite.set("skipped", str(counts["skipped"]))
     suite.set("time", f"{sum(result.seconds for result in results):.3f}")
     ElementTree.indent(suite)
-    ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
+    with replacing(path) as scratch:
+        ElementTree.ElementTree(suite).write(scratch, encoding="utf-8", xml_declaration=True)
 
 
 def _printable(text: str) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tosaic.driver.replacing import replacing
+
 from .result import Result, Verdict
 
 _HEAD = """# Conformance
@@ -48,7 +50,8 @@ def write_page(
         return (_ORDER.index(first) if first in _ORDER else len(_ORDER)), name
 
     parts = [f"## {name}\n\n{sections[name]}" for name in sorted(sections, key=place)]
-    path.write_text("\n".join([_HEAD, *parts]))
+    with replacing(path) as scratch:
+        scratch.write_text("\n".join([_HEAD, *parts]))
 
 
 def _sections(text: str) -> dict[str, str]:

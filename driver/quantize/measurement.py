@@ -9,6 +9,7 @@ import numpy as np
 from tosaic.sim.golden import evaluate
 
 from .quantization import Progress, Quantization
+from .samples import check_labels, label_counts
 
 
 @dataclass
@@ -55,7 +56,13 @@ class Measurement:
 def measure(
     quantization: Quantization, labels: np.ndarray | None = None, progress: Progress | None = None
 ) -> Measurement:
-    """Runs every calibration sample on golden in floats and in integers."""
+    """Runs every calibration sample on golden in floats and in integers.
+
+    `labels` holds the class of each row, in the samples' order; InputError when there are too few or too many.
+    """
+    if labels is not None:
+        check_labels(quantization.source, quantization.calibration, labels)
+    counts = label_counts(quantization.source, quantization.calibration)
     result, graph = quantization.result, quantization.canonical
     producers = {name: op for op in graph.operators for name in op.outputs}
     differences: dict[str, Difference] = {}
@@ -83,12 +90,14 @@ def measure(
             rows[name].append((floats[name], encoding.dequantize(integers[name])))
     outputs = [differences[name] for name in result.outputs if name in differences]
     layers = [d for name, d in differences.items() if name not in result.outputs]
-    agreement, accuracy = _classification(rows, labels)
+    agreement, accuracy = _classification(rows, labels, counts)
     return Measurement(layers, outputs, len(quantization.samples), agreement, accuracy)
 
 
 def _classification(
-    rows: Mapping[str, list[tuple[np.ndarray, np.ndarray]]], labels: np.ndarray | None
+    rows: Mapping[str, list[tuple[np.ndarray, np.ndarray]]],
+    labels: np.ndarray | None,
+    counts: Mapping[str, int],
 ) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
     agreement: dict[str, float] = {}
     accuracy: dict[str, tuple[float, float]] = {}
@@ -100,8 +109,8 @@ def _classification(
             np.concatenate([pair[side].reshape(-1, classes) for pair in pairs]).argmax(1) for side in (0, 1)
         )
         agreement[name] = float((wanted == got).mean())
-        if labels is not None and len(wanted) >= len(labels):
-            flat = np.asarray(labels).reshape(-1)
+        flat = None if labels is None else np.asarray(labels).reshape(-1)
+        if flat is not None and len(flat) == counts.get(name):
             accuracy[name] = (
                 float((wanted[: len(flat)] == flat).mean()),
                 float((got[: len(flat)] == flat).mean()),

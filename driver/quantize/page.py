@@ -5,6 +5,7 @@ import math
 import pathlib
 
 from tosaic.compiler.quantizer import Encoding
+from tosaic.driver.replacing import replacing
 from tosaic.driver.report.page import STYLE
 
 from .measurement import Difference, Measurement
@@ -43,10 +44,12 @@ def write_page(
         "included. What a table computes has one row.</p>",
         _layers([*measurement.layers, *measurement.outputs]),
     ]
-    path.write_text(
+    text = (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>Tosaic: {html.escape(title)}</title>"
         f"<style>{STYLE}</style>{''.join(parts)}</html>\n"
     )
+    with replacing(path) as scratch:
+        scratch.write_text(text)
 
 
 def decibels(value: float) -> str:

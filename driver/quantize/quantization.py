@@ -10,6 +10,7 @@ from tosaic.compiler.quantizer import (
     METHODS,
     Plan,
     Quantized,
+    ScaleError,
     Statistics,
     canonical,
     equalize,
@@ -18,13 +19,15 @@ from tosaic.compiler.quantizer import (
     take_grids,
     wanted_channels,
 )
+from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.errors import InputError
 from tosaic.sim.golden import evaluate, evaluate_operator
 
-from .samples import Samples, split_samples
+from .samples import Samples, check_labels, split_samples
 
 Progress = Callable[[str, int, int], None]
 """Told (what, done, total) while long work goes on."""
+PRODUCTS = (*MACS, "MATMUL")
 ACTIVATIONS = {"int8": DType.INT8, "int16": DType.INT16}
 
 
@@ -38,6 +41,8 @@ class Quantization:
     """The float graph whose tensors `result.layers` speaks of."""
     result: Quantized
     samples: Samples
+    calibration: Mapping[str, np.ndarray]
+    """The arrays that the samples were cut from."""
 
     @property
     def graph(self) -> Graph:
@@ -53,13 +58,15 @@ def quantize_graph(
     activations: str = "int8",
     equalization: bool = True,
     correct_bias: bool = True,
+    labels: np.ndarray | None = None,
     progress: Progress | None = None,
 ) -> Quantization:
     """An integer graph of the same meaning as a float one, for the range of values in `calibration`.
 
     `calibration` maps each input to an array of samples (`split_samples`). `method` chooses the ranges of activations:
     minmax, percentile, entropy or mse. `activations` is int8, or int16 (with int8 weights and int48 sums).
-    InputError for data that does not fit, UnsupportedError for what has no integer form.
+    `labels` are those that `measure` will get: it is told here, before the work, when their number is wrong.
+    InputError for data that does not fit or whose numbers are too large, UnsupportedError for what has no integer form.
     """
     if method not in METHODS:
         raise InputError(f"there is no calibration method {method!r}; use one of {', '.join(METHODS)}")
@@ -72,6 +79,8 @@ def quantize_graph(
             f"graph {graph.name!r} computes no floats: it is quantized already, or has nothing to quantize"
         )
     samples = split_samples(graph, calibration)
+    if labels is not None:
+        check_labels(graph, calibration, labels)
     work = canonical(graph, evaluate_constant)
     forced = take_grids(work)
     statistics = calibrate(work, samples, method, progress)
@@ -81,13 +90,17 @@ def quantize_graph(
     if equalization and not forced and equalize(work, statistics, ACTIVATIONS[activations]):
         statistics = calibrate(work, samples, method, progress)
     plan = Plan(work, statistics, ACTIVATIONS[activations], method, forced, correct_bias)
-    return Quantization(graph, work, rewrite(plan), samples)
+    try:
+        result = rewrite(plan)
+    except ScaleError as error:
+        raise InputError(f"{error}: {_way_out(samples)}") from None
+    return Quantization(graph, work, result, samples, calibration)
 
 
 def calibrate(
     graph: Graph, samples: Samples, method: str = "minmax", progress: Progress | None = None
 ) -> Statistics:
-    """Runs every sample on golden and gathers what each tensor holds."""
+    """Runs every sample on golden and gathers what each tensor holds. InputError where a product overflows."""
     statistics, wanted = Statistics(), wanted_channels(graph)
     rounds = 1 if method == "minmax" else 2
     for turn in range(rounds):
@@ -95,11 +108,39 @@ def calibrate(
             if progress is not None:
                 progress("calibrate", turn * len(samples) + index, rounds * len(samples))
             values = {**sample, **evaluate(graph, sample, keep=True)}
+            _refuse_overflow(graph, values, samples)
             if turn == 0:
                 statistics.observe(values, wanted)
             else:
                 statistics.count(values)
     return statistics
+
+
+def _refuse_overflow(graph: Graph, values: Mapping[str, np.ndarray], samples: Samples) -> None:
+    """Other operators may give infinities on purpose (masks, logarithms); a product of finite numbers does not."""
+    for op in graph.operators:
+        if op.op not in PRODUCTS:
+            continue
+        operands = [values.get(name, graph.tensors[name].data) for name in op.inputs]
+        result = op.outputs[0]
+        if not _is_finite(values[result]) and all(_is_finite(each) for each in operands if each is not None):
+            raise InputError(f"tensor {graph.tensors[result]} overflows in {op.name}: {_way_out(samples)}")
+
+
+def _is_finite(values: np.ndarray) -> bool:
+    return values.dtype.kind != "f" or bool(np.all(np.isfinite(values)))
+
+
+def _way_out(samples: Samples) -> str:
+    """Names the input with the largest calibration values."""
+    largest = {
+        name: max(float(np.abs(sample[name]).max(initial=0)) for sample in samples) for name in samples[0]
+    }
+    name = max(largest, key=lambda each: largest[each])
+    return (
+        f"the calibration data for input {name!r} goes up to {largest[name]:.3g}; "
+        "give samples such as the model will see"
+    )
 
 
 def evaluate_constant(graph: Graph, op: Operator) -> list[np.ndarray]:

@@ -1,6 +1,8 @@
 """Calibration data: arrays of many samples, cut to what one run of the graph takes."""
 
+import math
 import pathlib
+import warnings
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -9,6 +11,8 @@ from tosaic.compiler.ir import Graph
 from tosaic.errors import InputError
 
 Samples = list[dict[str, np.ndarray]]
+NAMELESS = ("", "arr_0")
+"""Names of an array that was stored without one: in an .npy file, and by numpy.savez(FILE, array)."""
 
 
 def load_samples(path: str | pathlib.Path) -> dict[str, np.ndarray]:
@@ -31,13 +35,12 @@ def split_samples(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Samples:
 
     An array holds samples along its first axis: [runs * N, ...] or [runs, N, ...] for an input [N, ...], or [samples,
     ...] without the batch axis if N is 1. A last run that is not full is filled up with the first samples. An array
-    without a name belongs to the only input. InputError for missing inputs, shapes that do not fit, no samples.
+    without a name (`NAMELESS`) belongs to the only input. InputError for missing inputs, names that are no input's,
+    shapes that do not fit, no samples, and float inputs that are all zero. A UserWarning names one input that is.
     """
     if not graph.inputs:
         raise InputError(f"graph {graph.name!r} has no inputs: there is nothing to calibrate")
-    named = dict(arrays)
-    if len(graph.inputs) == 1 and len(named) == 1 and graph.inputs[0] not in named:
-        named = {graph.inputs[0]: next(iter(named.values()))}
+    named = _named(graph, arrays)
     for name in named:
         if name not in graph.inputs:
             raise InputError(
@@ -49,7 +52,58 @@ def split_samples(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Samples:
     if len(set(counts.values())) != 1:
         listed = ", ".join(f"{count} of {name!r}" for name, count in counts.items())
         raise InputError(f"the calibration data has different numbers of samples: {listed}")
+    _refuse_zeros(graph, runs)
     return [dict(zip(runs, values, strict=True)) for values in zip(*runs.values(), strict=True)]
+
+
+def check_labels(graph: Graph, arrays: Mapping[str, np.ndarray], labels: np.ndarray) -> None:
+    """InputError unless there is a label for each row that a classifier's output gives for the samples.
+
+    `arrays` are those of `split_samples`. A graph without such an output takes any labels; they say nothing.
+    """
+    wanted = label_counts(graph, arrays)
+    count = np.asarray(labels).size
+    if wanted and count not in wanted.values():
+        listed = ", ".join(f"{rows} of output {name!r}" for name, rows in wanted.items())
+        raise InputError(
+            f"the calibration data has {count} labels, the samples give rows to label: {listed}; "
+            "give one label for each, or leave `labels` out"
+        )
+
+
+def label_counts(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """By output that has two classes or more along its last axis: the rows it gives for the samples in `arrays`."""
+    first = graph.inputs[0]
+    shape, array = graph.tensors[first].shape, np.asarray(_named(graph, arrays)[first])
+    if array.ndim == len(shape) + 1:
+        runs, share = len(array), 1.0
+    else:
+        runs = -(-len(array) // shape[0])
+        share = len(array) / (runs * shape[0])
+    shapes = {name: graph.tensors[name].shape for name in graph.outputs}
+    return {
+        name: round(runs * math.prod(rows) * share)
+        for name, (*rows, classes) in ((name, sizes) for name, sizes in shapes.items() if sizes)
+        if classes >= 2
+    }
+
+
+def _named(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays; one without a name gets that of the only input."""
+    named = dict(arrays)
+    if len(graph.inputs) == 1 and len(named) == 1 and (name := next(iter(named))) in NAMELESS:
+        named = {graph.inputs[0]: named[name]}
+    return named
+
+
+def _refuse_zeros(graph: Graph, runs: Mapping[str, list[np.ndarray]]) -> None:
+    floats = [name for name in runs if graph.tensors[name].dtype.is_float]
+    zeros = [name for name in floats if not any(np.any(sample) for sample in runs[name])]
+    for name in zeros:
+        text = f"the calibration data for input {name!r} is zero everywhere, which tells nothing of its range"
+        if len(zeros) == len(floats):
+            raise InputError(f"{text}; give samples such as the model will see")
+        warnings.warn(f"{text}: its scale is 1", stacklevel=3)
 
 
 def _runs(graph: Graph, name: str, arrays: Mapping[str, np.ndarray]) -> Iterator[np.ndarray]:

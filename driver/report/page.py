@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from tosaic.driver.replacing import replacing
 from tosaic.driver.session import Session
 from tosaic.driver.units import unit_figures
 from tosaic.sim.result import Slice
@@ -49,10 +50,12 @@ def write_report(path: pathlib.Path, title: str, session: Session) -> None:
         )
     if layers:
         parts.append(_table(layers))
-    path.write_text(
+    text = (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>Tosaic: {html.escape(title)}</title>"
         f"<style>{STYLE}</style>{''.join(parts)}</html>\n"
     )
+    with replacing(path) as scratch:
+        scratch.write_text(text)
 
 
 def _facts(stats: dict[str, Any]) -> str:

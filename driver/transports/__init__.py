@@ -1,12 +1,14 @@
 """Ways to a machine: registers, memory and its interrupt, whatever lies between."""
 
+from tosaic.driver.schemes import register_scheme
+
 from .base import Transport, Unreachable
 from .bridge import BridgeTransport
 from .in_process import RtlTransport
 from .line import Line
 from .tcp import TcpTransport
 from .uio import UioTransport
-from .uri import open_transport, register_scheme
+from .uri import open_transport
 
 __all__ = [
     "BridgeTransport",

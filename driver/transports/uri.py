@@ -2,8 +2,9 @@
 
 import os
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
+from tosaic.driver.schemes import SCHEMES, Opener, register_scheme
 from tosaic.errors import InputError
 from tosaic.hw.config import get_config
 
@@ -13,8 +14,6 @@ from .in_process import RtlTransport
 from .line import DEFAULT_BAUD, SerialLine
 from .tcp import DEFAULT_PORT, TOKEN_VARIABLE, TcpTransport
 from .uio import UioTransport
-
-Opener = Callable[[urllib.parse.SplitResult, Mapping[str, str]], Transport]
 
 EXAMPLES = "serial:///dev/ttyUSB1?baud=1000000, uio:///dev/uio0?memory=/dev/udmabuf0, tcp://host:7626"
 
@@ -52,17 +51,10 @@ def _sim(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> Transport
         raise InputError(f"{uri.geturl()}: {error}") from None
 
 
-_SCHEMES: dict[str, tuple[Opener, frozenset[str]]] = {
-    "serial": (_serial, frozenset({"baud"})),
-    "uio": (_uio, frozenset({"memory"})),
-    "tcp": (_tcp, frozenset()),
-    "sim": (_sim, frozenset()),
-}
-
-
-def register_scheme(scheme: str, opener: Opener, options: frozenset[str] = frozenset()) -> None:
-    """Let `open_transport` open URIs of another scheme."""
-    _SCHEMES[scheme] = (opener, options)
+register_scheme("serial", _serial, frozenset({"baud"}))
+register_scheme("uio", _uio, frozenset({"memory"}))
+register_scheme("tcp", _tcp)
+register_scheme("sim", _sim)
 
 
 def check_uri(uri: str) -> None:
@@ -75,11 +67,11 @@ def _parse(uri: str) -> tuple[Opener, urllib.parse.SplitResult, dict[str, str]]:
         parts = urllib.parse.urlsplit(uri)
     except ValueError as error:
         raise InputError(f"{uri}: not a device URI: {error}") from None
-    if parts.scheme not in _SCHEMES:
+    if parts.scheme not in SCHEMES:
         raise InputError(
-            f"{uri}: there is no transport {parts.scheme!r}; there are {', '.join(sorted(_SCHEMES))}: {EXAMPLES}"
+            f"{uri}: there is no transport {parts.scheme!r}; there are {', '.join(sorted(SCHEMES))}: {EXAMPLES}"
         )
-    opener, known = _SCHEMES[parts.scheme]
+    opener, known = SCHEMES[parts.scheme]
     options = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
     for name in options:
         if name not in known:

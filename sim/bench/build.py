@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from tosaic.errors import Error, UnsupportedError
 from tosaic.hw.config import Config
 
+from ..rtl.build import failure_reason
 from ..rtl.cache import cached, progress
 from ..rtl.verilog import cached_verilog
 
@@ -144,5 +145,5 @@ def _toolchain() -> Iterator[None]:
 
 
 def _reason(log: pathlib.Path, error: BaseException) -> str:
-    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    return next((line for line in lines if "rror" in line), str(error))
+    said = log.read_text(errors="replace") if log.exists() else ""
+    return failure_reason(said) or str(error)

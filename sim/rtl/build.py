@@ -5,6 +5,7 @@ compiler here needs neither make nor perl.
 """
 
 import concurrent.futures
+import errno
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from tosaic.errors import Error
 from tosaic.hw.config import Config
 
-from .cache import cached, progress
+from .cache import VARIABLE, cache_directory, cached, progress
 from .verilog import cached_verilog
 
 HERE = pathlib.Path(__file__).parent
@@ -39,6 +40,7 @@ COMMON_FLAGS = (
     *("-DVM_TRACE=0", "-DVM_TRACE_FST=0", "-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0"),
 )
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
+_FULL = os.strerror(errno.ENOSPC)
 VERILOG_BYTES_PER_SECOND = 60_000
 """Speed of a build on two cores, for the estimate that users see."""
 
@@ -123,6 +125,17 @@ def compiler_version() -> str:
     return _call([*_compiler(), "--version"])
 
 
+def failure_reason(said: str) -> str:
+    """The line of a tool's output that tells why it failed; a full disk is named with the way out. Empty for none."""
+    lines = said.splitlines()
+    if any(_FULL in line for line in lines):
+        return (
+            f"{_FULL}: free some in {tempfile.gettempdir()} and in the cache {cache_directory()}, or set TMPDIR and "
+            f"{VARIABLE} to directories with room"
+        )
+    return next((line for line in lines if "rror" in line), lines[0] if lines else "")
+
+
 def _call(command: Sequence[str], environment: dict[str, str] | None = None) -> str:
     """Run a tool; Error with the first line of what it says when it fails."""
     try:
@@ -134,7 +147,6 @@ def _call(command: Sequence[str], environment: dict[str, str] | None = None) -> 
             f"the target sim needs {command[0]}, which is not there; install a C++ compiler or set CXX"
         ) from None
     if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if "rror" in line] or done.stderr.splitlines()
-        reason = lines[0] if lines else f"exit code {done.returncode}"
+        reason = failure_reason(done.stderr) or f"exit code {done.returncode}"
         raise Error(f"building the RTL simulator failed in {pathlib.Path(command[0]).name}: {reason}")
     return done.stdout

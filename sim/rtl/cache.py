@@ -11,6 +11,10 @@ from collections.abc import Callable, Iterator
 
 from rich.console import Console
 
+from tosaic.errors import Error
+
+VARIABLE = "TOSAIC_CACHE"
+"""The environment variable that names the cache's directory."""
 KEPT = 6
 """Files of one kind and configuration that stay; older ones belong to hardware that was changed since."""
 STALE_SECONDS = 3600
@@ -27,7 +31,7 @@ def progress(text: str) -> contextlib.AbstractContextManager[object]:
 
 def cache_directory() -> pathlib.Path:
     """TOSAIC_CACHE, or `tosaic` in XDG_CACHE_HOME (default ~/.cache)."""
-    if own := os.environ.get("TOSAIC_CACHE"):
+    if own := os.environ.get(VARIABLE):
         return pathlib.Path(own)
     base = os.environ.get("XDG_CACHE_HOME")
     return (pathlib.Path(base) if base else pathlib.Path.home() / ".cache") / "tosaic"
@@ -37,7 +41,8 @@ def cached(kind: str, name: str, key: str, suffix: str, make: Callable[[pathlib.
     """The file `kind`/`name`-`key``suffix` of the cache, made by `make(path)` when it is not there.
 
     `key` is a hash of everything the content depends on. `make` writes to a temporary path that is renamed when it
-    returns, so nobody ever sees half a file; a lock keeps two processes from making the same one.
+    returns, so nobody ever sees half a file; a lock keeps two processes from making the same one. Error when the cache
+    cannot be written.
     """
     folder = cache_directory() / kind
     path = folder / f"{name}-{key}{suffix}"
@@ -46,8 +51,7 @@ def cached(kind: str, name: str, key: str, suffix: str, make: Callable[[pathlib.
             # The time of the last use decides what stays.
             os.utime(path)
         return path
-    folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder / f"{name}-{key}.lock"):
+    with _named_errors(), _locked(folder / f"{name}-{key}.lock"):
         if not path.exists():
             with tempfile.TemporaryDirectory(dir=folder, prefix=f"{name}-") as scratch:
                 made = pathlib.Path(scratch) / f"made{suffix}"
@@ -57,8 +61,32 @@ def cached(kind: str, name: str, key: str, suffix: str, make: Callable[[pathlib.
     return path
 
 
+def make_cache_directory() -> pathlib.Path:
+    """The cache's directory, made if it is not there; Error when that is impossible."""
+    with _named_errors():
+        cache_directory().mkdir(parents=True, exist_ok=True)
+    return cache_directory()
+
+
+@contextlib.contextmanager
+def _named_errors() -> Iterator[None]:
+    """What the operating system says against a file of the cache, or of one it does not name, as an Error."""
+    try:
+        yield
+    except OSError as error:
+        folder = str(cache_directory())
+        # An error of opening names its file, an error of writing does not.
+        if error.filename is not None and not str(error.filename).startswith(folder):
+            raise
+        raise Error(
+            f"the cache of simulators and Verilog in {folder} cannot be written: {error.strerror or error}; set "
+            f"{VARIABLE} to a directory with room that you may write to"
+        ) from error
+
+
 @contextlib.contextmanager
 def _locked(path: pathlib.Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

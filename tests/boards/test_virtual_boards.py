@@ -8,7 +8,7 @@ import pytest
 
 import tosaic
 from tosaic.sim.board import PseudoTerminal
-from tosaic.virtual import VIRTUAL_BOARDS, open_board
+from tosaic.virtual import open_board, virtual_boards
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits"
@@ -27,12 +27,12 @@ def test_digits(name):
     with np.load(DIGITS / "images.npz") as archive:
         images = archive["inputs"][:2]
     with tosaic.Session(DIGITS / "digits.tosa", f"virtual://{name}") as session:
-        assert session.config.name == VIRTUAL_BOARDS[name].config
+        assert session.config.name == virtual_boards()[name].config
         device = session.device
         assert device is not None
         assert (device.identity.name, device.identity.memory_bytes) == (
             name,
-            VIRTUAL_BOARDS[name].memory_bytes,
+            virtual_boards()[name].memory_bytes,
         )
         for image in images:
             session.run({"image": image[None]}, check=True)

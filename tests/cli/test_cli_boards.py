@@ -1,8 +1,13 @@
-"""tosaic boards, tosaic build, tosaic verilog --board."""
+"""tosaic boards, tosaic build, tosaic verilog --board; boards of other packages."""
 
+import dataclasses
 import importlib.util
+import sys
 
-from tosaic.boards.catalogue import BOARDS
+import pytest
+
+from tosaic.boards import catalogue
+from tosaic.boards.catalogue import BOARDS, get_board, known_boards, register_board
 from tosaic.boards.flow import Built
 from tosaic.boards.report import Usage
 
@@ -13,6 +18,92 @@ def test_boards(tosaic):
     head, *rows = outcome.out.splitlines()
     assert head.split() == ["name", "part", "config", "clock", "memory", "device", "bitstream"]
     assert [row.split()[0] for row in rows] == list(BOARDS)
+
+
+@pytest.fixture
+def acme(here, monkeypatch):
+    """A function acme(NAME=VALUE, ...) that installs a distribution with these entry points for boards."""
+    (here / "acme_boards.py").write_text(
+        "import dataclasses\n"
+        "from tosaic.boards.zynq import PYNQ_Z2\n"
+        "ZED = dataclasses.replace(PYNQ_Z2, name='acme-zed', title='Acme Zed', part='xc7z045ffg900-2')\n"
+        "MINI = dataclasses.replace(ZED, name='acme-mini')\n"
+        "TAKEN = dataclasses.replace(ZED, name='pynq-z2')\n"
+        "ALL = [ZED, MINI]\n"
+    )
+
+    def install(**points):
+        folder = here / "acme_boards-1.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-boards\nVersion: 1.0\n")
+        lines = [f"{name} = {value}\n" for name, value in points.items()]
+        (folder / "entry_points.txt").write_text("".join(["[tosaic.boards]\n", *lines]))
+        monkeypatch.syspath_prepend(here)
+        monkeypatch.delitem(sys.modules, "acme_boards", raising=False)
+
+    return install
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [("acme_boards:ZED", ["acme-zed"]), ("acme_boards:ALL", ["acme-zed", "acme-mini"])],
+)
+def test_boards_of_another_package(tosaic, acme, value, names):
+    acme(acme=value)
+    outcome = tosaic("boards")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert [row.split()[0] for row in outcome.out.splitlines()[1:]] == [*BOARDS, *names]
+    assert get_board("acme-zed").title == "Acme Zed"
+
+
+def test_verilog_of_a_board_of_another_package(tosaic, here, acme, monkeypatch):
+    acme(acme="acme_boards:ZED")
+    monkeypatch.setattr(
+        "tosaic.boards.project.convert", lambda design, name: {name: "module tosaic;\nendmodule\n"}
+    )
+    outcome = tosaic("verilog", "--board", "acme-zed", "-o", "out")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "xc7z045ffg900-2" in (here / "out" / "build.tcl").read_text()
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (
+            "acme_boards:NONE",
+            "brings no boards: AttributeError: module 'acme_boards' has no attribute 'NONE'",
+        ),
+        ("acme_none:ZED", "brings no boards: ModuleNotFoundError: No module named 'acme_none'"),
+        (
+            "acme_boards:PYNQ_Z2.name",
+            "brings no boards: TypeError: it is neither a tosaic.boards.board.Board nor a sequence of them",
+        ),
+        ("acme_boards:TAKEN", ": a board is called 'pynq-z2' already; it is left out"),
+    ],
+)
+def test_package_whose_boards_are_left_out(tosaic, acme, value, said):
+    acme(acme=value)
+    outcome = tosaic("boards")
+    assert outcome.code == 0
+    assert [row.split()[0] for row in outcome.out.splitlines()[1:]] == list(BOARDS)
+    origin = "tosaic: warning: entry point acme of acme-boards in the group tosaic.boards"
+    assert outcome.err.startswith(origin)
+    assert (
+        outcome.err.removeprefix(origin).lstrip().removesuffix("; update or uninstall it\n").strip() == said
+    )
+    with pytest.warns(UserWarning, match="^entry point acme of acme-boards "):
+        assert get_board("pynq-z2") is BOARDS["pynq-z2"]
+
+
+def test_board_that_a_program_registers(monkeypatch):
+    monkeypatch.setattr(catalogue, "_REGISTERED", {})
+    board = dataclasses.replace(BOARDS["ulx3s-85f"], name="mine", platform="http.client:HTTPException")
+    register_board(board)
+    register_board(board)
+    assert list(known_boards()) == [*BOARDS, "mine"]
+    assert type(get_board("mine").make_platform()).__module__ == "http.client"
+    with pytest.raises(ValueError, match="^a board is called 'kv260' already: AMD Kria KV260$"):
+        register_board(dataclasses.replace(board, name="kv260"))
 
 
 def test_unknown_board(tosaic, here):

@@ -76,6 +76,34 @@ def test_a_file_of_encodings_that_belongs_to_another_model_is_ignored(tosaic, he
         ),
         (("net.onnx", "-c", "empty.npz"), "the calibration data for input 'x' has no samples"),
         (("net.onnx", "-c", "nan.npz"), "the calibration data for input 'x' has values that are not finite"),
+        (
+            ("net.onnx", "-c", "alien.npz"),
+            "the calibration data has an array 'y', the model has no such input; its inputs are 'x'",
+        ),
+        (
+            ("net.onnx", "-c", "few.npz"),
+            "the calibration data has 3 labels, the samples give rows to label: 4 of output 'y'; give one label for "
+            "each, or leave `labels` out",
+        ),
+        (
+            ("net.onnx", "-c", "many.npz"),
+            "the calibration data has 5 labels, the samples give rows to label: 4 of output 'y'",
+        ),
+        (
+            ("net.onnx", "-c", "zero.npz"),
+            "the calibration data for input 'x' is zero everywhere, which tells nothing of its range; give samples "
+            "such as the model will see",
+        ),
+        (
+            ("net.onnx", "-c", "huge.npz"),
+            "tensor 'matmul_0/rows' fp32[1, 1, 1, 3] overflows in product:MATMUL_0: the calibration data for "
+            "input 'x' goes up to 3e+38; give samples such as the model will see",
+        ),
+        (
+            ("net.onnx", "-c", "large.npz"),
+            "is too large for RESCALE: the calibration data for input 'x' goes up to 1e+30; give samples such as the "
+            "model will see",
+        ),
         (("tiny.tosa", "-c", "calib.npz"), "computes no floats: it is quantized already"),
     ],
 )
@@ -84,6 +112,13 @@ def test_refusals(tosaic, here, classifier, arguments, message):
     np.savez("other.npz", x=np.zeros((2, 4)), z=np.zeros(3))
     np.savez("empty.npz", x=np.zeros((0, 4)))
     np.savez("nan.npz", x=np.full((2, 4), np.nan))
+    x = np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4)
+    np.savez("alien.npz", y=x)
+    np.savez("few.npz", x=x, labels=[0, 1, 2])
+    np.savez("many.npz", x=x, labels=[0, 1, 2, 0, 1])
+    np.savez("zero.npz", x=0 * x)
+    np.savez("huge.npz", x=np.float32(3e38) * x)
+    np.savez("large.npz", x=np.float32(1e30) * x)
     shape = ("--shape", "N=1") if arguments[0] == "net.onnx" else ()
     outcome = tosaic("quantize", *arguments, "-o", "out.tosa", *shape)
     assert outcome.code == 1
@@ -113,3 +148,40 @@ def test_import_of_a_model_with_pairs_gives_integers(tosaic, here):
     y = session.run({"x": np.array([[-9, 4, 5, 127]], np.int8)}, check=True)["rd"]
     assert y.tolist() == [[4, 4, 5, 127]]
     assert tosaic("check", "q.onnx").code == 0
+
+
+def test_array_without_a_name_belongs_to_the_only_input(tosaic, here, classifier):
+    x, _ = classifier
+    np.savez("unnamed.npz", x)
+    np.save("unnamed.npy", x)
+    options = ("-o", "net.tosa", "--shape", "N=1")
+    results = []
+    for file in ("unnamed.npz", "unnamed.npy", "calib.npz"):
+        assert tosaic("quantize", "net.onnx", "-c", file, *options).code == 0
+        results.append((here / "net.tosa").read_bytes())
+    assert results[0] == results[1] == results[2]
+
+
+def test_labels_of_a_last_run_that_is_not_full(tosaic, here, classifier):
+    """30 samples make four runs of a batch of 8; the labels are those of the samples."""
+    outcome = tosaic("quantize", "net.onnx", "-c", "calib.npz", "-o", "net.tosa", "--shape", "N=8")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "y: accuracy 100.00% in floats, 100.00% in integers" in outcome.out
+
+
+def test_one_input_of_two_that_is_zero_everywhere(tosaic, here):
+    sizes = [1, 4]
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["a", "b"], ["c"])],
+        "sum",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, sizes) for name in "ab"],
+        [helper.make_tensor_value_info("c", TensorProto.FLOAT, sizes)],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "sum.onnx")
+    np.savez("half.npz", a=np.ones((2, 4), np.float32), b=np.zeros((2, 4), np.float32))
+    outcome = tosaic("quantize", "sum.onnx", "-c", "half.npz", "-o", "sum.tosa")
+    assert outcome.code == 0
+    assert outcome.err == (
+        "tosaic: warning: the calibration data for input 'b' is zero everywhere, which tells nothing of its range: "
+        "its scale is 1\n"
+    )

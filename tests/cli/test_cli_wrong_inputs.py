@@ -1,5 +1,8 @@
 """Wrong inputs and models: exit code 1 and one line that says what, where and the way out."""
 
+import errno
+import os
+
 import numpy as np
 import pytest
 
@@ -124,6 +127,77 @@ def test_truncated_model(refused, here):
     )
 
 
+TORCH = "is a PyTorch file, which has no importer; export the model with torch.onnx.export and give the .onnx file"
+KERAS = (
+    "is a Keras model, which has no importer; convert it with tf.lite.TFLiteConverter.from_keras_model and give the "
+    ".tflite file"
+)
+SAVED_MODEL = (
+    "is a TensorFlow model, which has no importer; convert the SavedModel with "
+    "tf.lite.TFLiteConverter.from_saved_model and give the .tflite file"
+)
+MLIR = (
+    "is an MLIR file, which has no importer; write the TOSA dialect as .tosa with the pass tosa-serialize of "
+    "tosa-tools, or export the model to ONNX or TFLite"
+)
+WEIGHTS = "is a file of weights without a network, which has no importer; export the network with its weights to ONNX"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("m.pt", TORCH),
+        ("m.pt2", TORCH),
+        ("m.pth", TORCH),
+        ("m.keras", KERAS),
+        ("m.H5", KERAS),
+        ("saved/saved_model.pb", SAVED_MODEL),
+        ("m.stablehlo", MLIR),
+        ("m.safetensors", WEIGHTS),
+    ],
+)
+def test_formats_without_an_importer(refused, here, name, said):
+    (here / "saved").mkdir()
+    (here / name).write_bytes(bytes(100))
+    for verb in (
+        ("run", "--random", "1", *ON),
+        ("check",),
+        ("compile", "-o", "x.tsc"),
+        ("import", "-o", "x.tosa"),
+    ):
+        assert refused(*verb, name) == f"{name}: {said}"
+    if name.startswith("saved/"):
+        assert refused("run", "saved", *ON) == f"saved: {said}"
+        assert refused("import", "saved", "-o", "x.tosa") == f"saved: {said}"
+
+
+def test_suffix_that_nobody_knows(refused, tosaic, here):
+    (here / "m.xyz").write_bytes(bytes(100))
+    known = ".onnx, .nnr, .tflite, .mlmodel, .mlpackage, .mlmodelc, .nnef, .tar"
+    assert refused("check", "m.xyz").startswith(
+        f"m.xyz: there is no importer for .xyz; known: .tosa, .tsc, {known}"
+    )
+    # What says that it is a TOSA file is one, whatever its name.
+    (here / "tiny.xyz").write_bytes((here / "tiny.tosa").read_bytes())
+    assert tosaic("check", "tiny.xyz").code == 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "name", "suffix"),
+    [
+        (("quantize", "tiny.tosa", "-c", "x.npy"), "q.onnx", ".tosa"),
+        (("import", "m.onnx"), "q.onnx", ".tosa"),
+        (("compile", "tiny.tosa"), "q.tosa", ".tsc"),
+    ],
+)
+def test_output_with_the_name_of_another_format(refused, here, verb, name, suffix):
+    other = name.replace(".onnx" if suffix == ".tosa" else ".tosa", suffix)
+    assert refused(*verb, "-o", name) == (
+        f"{name}: cannot be written: this verb writes {suffix} files, not {name[1:]}; name it {other}"
+    )
+    assert not (here / name).exists()
+
+
 def test_other_formats(refused):
     assert refused("run", "model.nnef") == (
         "model.nnef: cannot be read: there is no such file; give a model file"
@@ -226,7 +300,56 @@ def test_folder_that_cannot_be_made(refused, verb):
 def test_cache_that_cannot_be_made(refused, monkeypatch):
     monkeypatch.setenv("TOSAIC_CACHE", "/dev/null/cache")
     run = ("run", "tiny.tosa", "--random", "1", "--on", "sim", "--config", "nano")
-    assert refused(*run) == "/dev/null/cache/verilog: Not a directory"
+    assert refused(*run) == (
+        "the cache of simulators and Verilog in /dev/null/cache cannot be written: Not a directory; set TOSAIC_CACHE "
+        "to a directory with room that you may write to"
+    )
+    assert refused("build", "pynq-z2", "-o", "out").startswith(
+        "the cache of simulators and Verilog in /dev/null/cache cannot be written: Not a directory; "
+    )
+
+
+def test_disk_that_is_full_for_temporary_files(refused, monkeypatch):
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("tosaic.driver.session.Session.run", full)
+    assert refused("run", "tiny.tosa", "--random", "1", *ON) == (
+        "the operating system: No space left on device; free some, or set TMPDIR to a directory with room"
+    )
+
+
+def half_written(path, text, *arguments, **options):
+    """Instead of `write_text`: the disk is full after 10 characters."""
+    with open(path, "w") as file:
+        file.write(text[:10])
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize(
+    ("option", "file"), [("--report", "r.html"), ("--trace", "t.json"), ("--stats", "s.json")]
+)
+def test_result_file_on_a_disk_that_is_full(refused, here, monkeypatch, option, file):
+    run = ("run", "tiny.tosa", "--random", "1", *ON, option, file)
+    before = sorted(here.iterdir())
+    monkeypatch.setattr("pathlib.Path.write_text", half_written)
+    assert refused(*run) == f"{file}: cannot be written: No space left on device; choose another place"
+    assert sorted(here.iterdir()) == before
+
+
+def test_result_file_of_before_stays_when_the_disk_is_full(refused, here, monkeypatch):
+    (here / "r.html").write_text("of before")
+    monkeypatch.setattr("pathlib.Path.write_text", half_written)
+    refused("run", "tiny.tosa", "--random", "1", *ON, "--report", "r.html")
+    assert (here / "r.html").read_text() == "of before"
+
+
+def test_result_file_that_is_a_link(tosaic, here):
+    (here / "real.json").write_text("{}")
+    (here / "link.json").symlink_to("real.json")
+    assert tosaic("run", "tiny.tosa", "--random", "1", *ON, "--stats", "link.json").code == 0
+    assert (here / "link.json").is_symlink()
+    assert '"cycles"' in (here / "real.json").read_text()
 
 
 def test_too_little_memory(refused, monkeypatch):

@@ -23,6 +23,18 @@ def scores(image):
     return evaluate(read_tosa(TINY), {"image": image})["scores"]
 
 
+def test_session_shows_what_it_is():
+    sides = "inputs=['image' int8[1, 8, 8, 1]], outputs=['scores' int8[1, 10]])"
+    session = tosaic.Session(TINY, target="emulator", config="nano")
+    assert repr(session) == f"Session('{TINY}', 'emulator', 'nano', {sides}"
+    assert session.program is not None
+    assert (
+        repr(tosaic.Session(session.program, "emulator"))
+        == f"Session('<Program>', 'emulator', 'nano', {sides}"
+    )
+    assert repr(tosaic.Session(read_tosa(TINY), "golden")) == f"Session('<Graph>', 'golden', 'base', {sides}"
+
+
 @pytest.mark.parametrize("target", ["golden", "emulator"])
 def test_session(target, image, scores):
     session = tosaic.Session(TINY, target=target, config="small")

@@ -1,12 +1,14 @@
 """The cache of built simulators."""
 
 import concurrent.futures
+import errno
 import os
 import time
 
 import pytest
 
-from tosaic.errors import DeviceError
+from tosaic.errors import DeviceError, Error
+from tosaic.sim.rtl.build import failure_reason
 from tosaic.sim.rtl.cache import KEPT, STALE_SECONDS, cache_directory, cached
 from tosaic.sim.rtl.verilog import check_sources, source_digest
 
@@ -49,6 +51,34 @@ def test_a_failed_make_leaves_nothing():
         cached("kind", "nano", "a", ".txt", fail)
     assert list(cache_directory().joinpath("kind").glob("*.txt")) == []
     assert cached("kind", "nano", "a", ".txt", lambda path: path.write_text("whole")).read_text() == "whole"
+
+
+def test_cache_that_cannot_be_written_names_itself(tmp_path, monkeypatch):
+    def fill(path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def elsewhere(path):
+        raise FileNotFoundError(errno.ENOENT, "none", "/other/place")
+
+    with pytest.raises(Error) as caught:
+        cached("kind", "nano", "a", ".txt", fill)
+    assert str(caught.value) == (
+        f"the cache of simulators and Verilog in {tmp_path / 'cache'} cannot be written: No space left on device; set "
+        "TOSAIC_CACHE to a directory with room that you may write to"
+    )
+    with pytest.raises(FileNotFoundError):
+        cached("kind", "nano", "b", ".txt", elsewhere)
+
+
+def test_compiler_on_a_full_disk_says_so(tmp_path):
+    said = "as: x.o: No space left on device\ncollect2: error: ld returned 1 exit status\n"
+    assert failure_reason(said).startswith("No space left on device: free some in ")
+    assert failure_reason(said).endswith(
+        f" and in the cache {tmp_path / 'cache'}, or set TMPDIR and TOSAIC_CACHE to directories with room"
+    )
+    assert failure_reason("x.cpp: note\nx.cpp: error: no such name\n") == "x.cpp: error: no such name"
+    assert failure_reason("killed\n") == "killed"
+    assert failure_reason("") == ""
 
 
 def test_parallel_users_share_one_make():

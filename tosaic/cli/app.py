@@ -1,5 +1,6 @@
 """The command line's frame: verbs, version, and errors as one line with an exit code."""
 
+import errno
 import os
 import sys
 import traceback
@@ -7,55 +8,24 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from tosaic.cli import (
-    bench,
-    boards,
-    build,
-    check,
-    compile,
-    configs,
-    conformance,
-    demo,
-    import_,
-    nnr,
-    operators,
-    quantize,
-    run,
-    serve,
-    verilog,
-)
+from tosaic.cli.verbs import LazyVerbs
 from tosaic.cli.warned import warnings_as_lines
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-app.command("run")(run.run)
-app.command("compile")(compile.compile_)
-app.command("check")(check.check)
-app.command("import")(import_.import_)
-app.command("quantize")(quantize.quantize)
-app.command("conformance")(conformance.conformance)
-app.command("operators")(operators.operators)
-app.command("configs")(configs.configs)
-app.command("bench")(bench.bench)
-app.command("serve")(serve.serve)
-app.command("boards")(boards.boards)
-app.command("build")(build.build)
-app.command("verilog")(verilog.verilog)
-app.command("demo")(demo.demo)
-app.add_typer(nnr.app, name="nnr")
+app = typer.Typer(cls=LazyVerbs, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
-        import tosaic
+        from importlib.metadata import version
 
-        print(f"tosaic {tosaic.__version__}")
+        print(f"tosaic {version('tosaic')}")
         raise typer.Exit
 
 
 @app.callback()
 def _frame(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Run neural networks on the Tosaic NPU: golden model, emulator, Verilated RTL."""
@@ -81,8 +51,9 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        # What nobody expected: the cache's directory, a full disk for temporary files.
-        _fail(f"{error.filename or 'the operating system'}: {error.strerror or error}", 1)
+        # What nobody expected: a full disk for temporary files, say.
+        room = "; free some, or set TMPDIR to a directory with room" if error.errno == errno.ENOSPC else ""
+        _fail(f"{error.filename or 'the operating system'}: {error.strerror or error}{room}", 1)
     except MemoryError:
         _fail("this machine has too little memory for the run; use a smaller model or a machine with more", 1)
     except (KeyboardInterrupt, typer.Abort):

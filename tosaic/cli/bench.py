@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tosaic.cli import options
-from tosaic.cli.files import check_file, writing
+from tosaic.cli.files import check_file, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.driver.targets import check_target
 from tosaic.errors import InputError
@@ -74,11 +74,11 @@ def bench(
     exact = "; outputs equal golden" if check else ""
     print(f"on {on}, memory latency {memory_latency} cycles, batch 1, dead channels {removed}removed{exact}")
     if csv is not None:
-        with writing(csv):
-            csv.write_text(csv_text(rows))
+        with writing_whole(csv) as scratch:
+            scratch.write_text(csv_text(rows))
     if plot is not None:
-        with writing(plot):
-            plot.write_text(plot_svg(rows))
+        with writing_whole(plot) as scratch:
+            scratch.write_text(plot_svg(rows))
 
 
 def _bundled() -> list[pathlib.Path]:

@@ -1,7 +1,7 @@
 """`tosaic boards`: the boards there are."""
 
 from tosaic.boards.board import Implementation
-from tosaic.boards.catalogue import BOARDS
+from tosaic.boards.catalogue import known_boards
 
 
 def boards() -> None:
@@ -17,7 +17,7 @@ def boards() -> None:
             board.transport,
             "open tools" if board.family.is_open else "Vivado script",
         )
-        for board in BOARDS.values()
+        for board in known_boards().values()
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:

@@ -54,9 +54,10 @@ def build(
     chosen = find_board(board)
     from tosaic.boards.flow import build as run_flow
     from tosaic.boards.report import usage_table
-    from tosaic.sim.rtl.cache import cache_directory
+    from tosaic.sim.rtl.cache import make_cache_directory
 
     make_folder(output)
+    cache = make_cache_directory()
     console = Console(stderr=True)
     began = time.monotonic()
     said = ""
@@ -71,7 +72,7 @@ def build(
             said = what
 
         with board_errors(), writing(output):
-            built = run_flow(chosen, output, cache_directory() / "boards", progress)
+            built = run_flow(chosen, output, cache / "boards", progress)
     print(f"{chosen.title}, {chosen.part}, configuration {chosen.config} at {chosen.clock_hz / 1e6:g} MHz")
     print(usage_table(chosen, built.usage, routed=built.bitstream is not None))
     if not built.fits:

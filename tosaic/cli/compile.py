@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tosaic.cli import options
-from tosaic.cli.files import check_file, writing
+from tosaic.cli.files import check_file, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.driver.session import Session
 from tosaic.errors import InputError
@@ -31,7 +31,7 @@ def compile_(
     """Compile a model for a configuration."""
     if model.endswith(".tsc"):
         raise InputError(f"{model} is a compiled program already: run it, or give the .tosa model")
-    check_file(output)
+    check_file(output, ".tsc")
     with progress_bar(f"open {model}") as progress:
         # The emulator needs no device: this compiles and checks, and runs nothing.
         program = Session(
@@ -44,8 +44,8 @@ def compile_(
             shapes=options.bindings(shape),
         ).program
     assert program is not None
-    with writing(output):
-        program.save(output)
+    with writing_whole(output) as scratch:
+        program.save(scratch)
     print(
         f"{output}: {len(program.layers)} layers, {program.macs:,} MACs, {program.program_bytes:,} bytes of microcode, "
         f"{len(program.image):,} bytes in all, {program.memory_bytes:,} bytes of external memory, for {config}"

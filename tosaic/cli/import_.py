@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tosaic.cli import options
-from tosaic.cli.files import check_file, writing
+from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.compiler.importers import import_model, is_imported
 from tosaic.compiler.ir import Graph, write_tosa
 from tosaic.driver.encodings import Encodings, sidecar, write_encodings
@@ -34,11 +34,11 @@ def import_(
     """
     if pathlib.Path(source).suffix in (".tosa", ".tsc"):
         raise InputError(f"{source} needs no import; give a model of another format, such as .onnx")
-    check_file(output)
+    check_file(output, ".tosa")
     graph, encodings = _imported(source, options.bindings(shape))
     data = write_tosa(graph)
-    with writing(output):
-        output.write_bytes(data)
+    with writing_whole(output) as scratch:
+        scratch.write_bytes(data)
     if encodings:
         with writing(sidecar(output)):
             write_encodings(

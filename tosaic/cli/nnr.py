@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from tosaic.cli import options
-from tosaic.cli.files import check_file, writing
+from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.cli.nnr_listing import print_tensors, print_units
 from tosaic.compiler.importers.nnr_models import stated_shapes
 from tosaic.errors import Error, InputError
@@ -18,7 +18,11 @@ from tosaic.nnr import Bitstream, CodedTensor, NnrError, read_bitstream
 from tosaic.nnr.encoder import METHODS, Settings, encodable, encode_model
 from tosaic.nnr.units import StorageFormat
 
-app = typer.Typer(help="NNR bitstreams (ISO/IEC 15938-17): compressed weights.", no_args_is_help=True)
+app = typer.Typer(
+    help="NNR bitstreams (ISO/IEC 15938-17): compressed weights.",
+    add_completion=False,
+    rich_markup_mode=None,
+)
 # What `decode` writes that is no folder.
 FILE_SUFFIXES = (".npz", ".onnx")
 Model = Annotated[
@@ -98,8 +102,8 @@ def _encode_onnx(model: pathlib.Path, output: pathlib.Path, settings: Settings, 
     if output.suffix == ".onnx":
         check_file(output)
         data = onnx_carriage.carry(loaded, settings).SerializeToString()
-        with writing(output):
-            output.write_bytes(data)
+        with writing_whole(output) as scratch:
+            scratch.write_bytes(data)
         print(f"{output}: an ONNX model with NNR tensors, {len(data):,} bytes")
     else:
         _write(output, onnx_carriage.encode_onnx(loaded, settings))
@@ -127,8 +131,8 @@ def _encode_nnef(model: pathlib.Path, output: pathlib.Path, settings: Settings) 
 
 def _write(output: pathlib.Path, data: bytes) -> None:
     check_file(output)
-    with writing(output):
-        output.write_bytes(data)
+    with writing_whole(output) as scratch:
+        scratch.write_bytes(data)
     print(f"{output}: {len(read_bitstream(data).tensors)} tensors, {len(data):,} bytes")
 
 
@@ -191,8 +195,8 @@ def _decode_bitstream(source: pathlib.Path, output: pathlib.Path) -> int:
         from tosaic.nnr import onnx_carriage
 
         data = onnx_carriage.carried_model(found).SerializeToString()
-        with writing(output):
-            output.write_bytes(data)
+        with writing_whole(output) as scratch:
+            scratch.write_bytes(data)
     elif found.topology and found.topology.storage_format is StorageFormat.NNEF:
         from tosaic.nnr import nnef_carriage
 
@@ -213,8 +217,8 @@ def _decode_carried_onnx(source: pathlib.Path, output: pathlib.Path) -> int:
     if output.suffix == ".npz":
         _write_npz(output, onnx_carriage.initializers(plain, source.parent))
     else:
-        with writing(output):
-            output.write_bytes(plain.SerializeToString())
+        with writing_whole(output) as scratch:
+            scratch.write_bytes(plain.SerializeToString())
     return len(plain.graph.initializer)
 
 
@@ -233,7 +237,7 @@ def _decode_carried_nnef(source: pathlib.Path, output: pathlib.Path) -> int:
 
 
 def _write_npz(output: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:
-    with writing(output), open(output, "wb") as file:
+    with writing_whole(output) as scratch, scratch.open("wb") as file:
         np.savez(file, **tensors)  # type: ignore[arg-type]
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tosaic.cli import options
-from tosaic.cli.files import check_file, writing
+from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.compiler.ir import Graph, write_tosa
 from tosaic.driver.encodings import sidecar, write_encodings
@@ -67,7 +67,7 @@ def quantize(
 
     OUT.quant.json beside OUT.tosa tells scale and zero point of each input and output.
     """
-    check_file(output)
+    check_file(output, ".tosa")
     check_file(report)
     arrays = load_samples(calibration)
     graph = open_model(source, options.bindings(shape))
@@ -82,12 +82,13 @@ def quantize(
             activations=activations.value,
             equalization=equalization,
             correct_bias=bias_correction,
+            labels=labels,
             progress=progress,
         )
         measured = measure(found, labels, progress)
     data = write_tosa(found.graph)
-    with writing(output):
-        output.write_bytes(data)
+    with writing_whole(output) as scratch:
+        scratch.write_bytes(data)
     with writing(sidecar(output)):
         write_encodings(sidecar(output), found.result.inputs, found.result.outputs)
     if report is not None:

@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from tosaic.cli import options
-from tosaic.cli.files import check_file, make_folder, writing
+from tosaic.cli.files import check_file, make_folder, writing, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.compiler.ir import nearest
 from tosaic.driver.session import NodeArg, Session
@@ -99,44 +99,19 @@ def run(
         values = _inputs(session.inputs, inputs or [], random, session.state)
         progress(f"run on {on}", 0, 1)
         outputs = session.run(values, check=check, strict=strict)
-    for name, value in outputs.items():
-        flat = value.reshape(-1)
-        shown = " ".join(f"{v:.5g}" if value.dtype.kind == "f" else str(int(v)) for v in flat[:10]) + (
-            " …" if flat.size > 10 else ""
-        )
-        print(f"{name} {value.dtype}{list(value.shape)}: {shown}")
-        labels = session.labels.get(name)
-        if labels:
-            best = int(value.reshape(-1).argmax())
-            print(f"{name}: the largest is {labels[best]!r} ({best} of {len(labels)} classes)")
+    _print_outputs(session, outputs)
     if output is not None:
         for name, value in outputs.items():
             file = output / f"{name.replace('/', '_')}.npy"
-            with writing(file):
-                np.save(file, value)
-    figures = session.stats
-    if figures["cycles"] is not None:
-        memory = f"memory {figures['memory_bandwidth']} B/cycle, latency {figures['memory_latency']}"
-        print(
-            f"{figures['cycles']:,} cycles on {session.config.name} ({on}), MAC utilization "
-            f"{figures['mac_utilization']:.1%}, {figures['dram_read_bytes']:,} bytes read, "
-            f"{figures['dram_write_bytes']:,} written"
-            + (f"; {memory}" if figures["memory_bandwidth"] is not None else "")
-            + (", dead channels removed" if figures["dead_channels_removed"] else "")
-        )
-        weights = figures["weights"]
-        if compress is not None:
-            print(
-                f"weights: {weights['stored_bytes']:,} of {weights['bytes']:,} bytes stored, "
-                f"{weights['compressed_tensors']} of {weights['tensors']} tensors compressed; "
-                f"{weights['decode_cycles']:,} cycles decoding, {weights['hidden_decode_cycles']:,} of them hidden"
-            )
+            with writing_whole(file) as scratch:
+                np.save(scratch, value)
+    _print_figures(session, compressed=compress is not None)
     if check:
         compared = f"{len(session.kept)} layers and " if session.kept else ""
         print(f"bit-exact: {compared}{len(outputs)} outputs equal golden")
     if stats is not None:
-        with writing(stats):
-            stats.write_text(json.dumps(figures, indent=1) + "\n")
+        with writing_whole(stats) as scratch:
+            scratch.write_text(json.dumps(session.stats, indent=1) + "\n")
     if report is not None:
         from tosaic.driver.report import write_report
 
@@ -146,7 +121,43 @@ def run(
         from tosaic.driver.trace import write_trace
 
         with writing(trace):
-            write_trace(trace, figures, session.timeline())
+            write_trace(trace, session.stats, session.timeline())
+
+
+def _print_outputs(session: Session, outputs: dict[str, np.ndarray]) -> None:
+    """The first 10 elements of each output, and the class that a classifier's output names."""
+    for name, value in outputs.items():
+        flat = value.reshape(-1)
+        shown = " ".join(f"{v:.5g}" if value.dtype.kind == "f" else str(int(v)) for v in flat[:10]) + (
+            " …" if flat.size > 10 else ""
+        )
+        print(f"{name} {value.dtype}{list(value.shape)}: {shown}")
+        labels = session.labels.get(name)
+        if labels:
+            best = int(flat.argmax())
+            print(f"{name}: the largest is {labels[best]!r} ({best} of {len(labels)} classes)")
+
+
+def _print_figures(session: Session, *, compressed: bool) -> None:
+    """Cycles, utilization and bytes of the last run, where the target counts them; what compression saved."""
+    figures = session.stats
+    if figures["cycles"] is None:
+        return
+    memory = f"memory {figures['memory_bandwidth']} B/cycle, latency {figures['memory_latency']}"
+    print(
+        f"{figures['cycles']:,} cycles on {session.config.name} ({session.target}), MAC utilization "
+        f"{figures['mac_utilization']:.1%}, {figures['dram_read_bytes']:,} bytes read, "
+        f"{figures['dram_write_bytes']:,} written"
+        + (f"; {memory}" if figures["memory_bandwidth"] is not None else "")
+        + (", dead channels removed" if figures["dead_channels_removed"] else "")
+    )
+    if compressed:
+        weights = figures["weights"]
+        print(
+            f"weights: {weights['stored_bytes']:,} of {weights['bytes']:,} bytes stored, "
+            f"{weights['compressed_tensors']} of {weights['tensors']} tensors compressed; "
+            f"{weights['decode_cycles']:,} cycles decoding, {weights['hidden_decode_cycles']:,} of them hidden"
+        )
 
 
 def _inputs(

@@ -1,0 +1,92 @@
+"""How the command line and the package start: what is imported, `python -m tosaic`, completion of the shell."""
+
+import importlib
+import os
+import subprocess
+import sys
+
+import pytest
+
+import tosaic as api
+from tosaic.cli.verbs import VERBS
+
+HEAVY = ("numpy", "amaranth", "rich", "flatbuffers")
+
+
+def python(code, **variables):
+    """What a Python of its own prints."""
+    done = subprocess.run(
+        [sys.executable, *code], capture_output=True, text=True, env=os.environ | variables, check=True
+    )
+    return done.stdout
+
+
+def test_import_loads_no_heavy_package():
+    code = f"import sys, tosaic; print([name for name in {HEAVY} if name in sys.modules])"
+    assert python(["-c", code]) == "[]\n"
+
+
+def test_version_loads_no_heavy_package():
+    code = (
+        "import sys, tosaic.cli.app as app; sys.argv[1:] = ['--version']\n"
+        f"try: app.main()\nfinally: print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    assert python(["-c", code]) == f"tosaic {api.__version__}\n[]\n"
+
+
+def test_pytest_plugin_loads_no_heavy_package():
+    code = f"import sys, tosaic.pytest_plugin; print([name for name in {HEAVY} if name in sys.modules])"
+    assert python(["-c", code]) == "[]\n"
+
+
+def test_public_names():
+    assert set(api._HOMES) == set(api.__all__)
+    for name in api.__all__:
+        value = getattr(api, name)
+        assert value is getattr(importlib.import_module(api._HOMES[name]), name)
+        assert value.__module__ == api._HOMES[name]
+        assert name in dir(api)
+    assert api.nnr is sys.modules["tosaic.nnr"]
+
+
+def test_name_that_is_not_there():
+    with pytest.raises(AttributeError, match="^module 'tosaic' has no attribute 'Sesion'$"):
+        api.Sesion  # noqa: B018
+
+
+def test_virtual_boards_are_known_after_import():
+    code = (
+        "import tosaic; from tosaic.driver.transports import open_transport; open_transport('virtual://none')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1].startswith(
+        "tosaic.errors.InputError: there is no virtual board 'none'; there are ulx3s-85f, "
+    )
+
+
+def test_module_is_the_command():
+    assert python(["-m", "tosaic", "--version"]) == f"tosaic {api.__version__}\n"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(tosaic, verb):
+    outcome = tosaic(verb, "--help")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith(f"Usage: tosaic {verb} ")
+
+
+def test_verb_without_its_verb(refused):
+    assert refused("nnr", code=2) == "Missing command; see `tosaic nnr --help`"
+
+
+def test_completion_script(tosaic):
+    script = python(["-m", "tosaic"], _TOSAIC_COMPLETE="source_bash")
+    assert script.rstrip().endswith("complete -o default -F _tosaic_completion tosaic")
+    assert "--install-completion" in tosaic("--help").out
+
+
+@pytest.mark.parametrize(("words", "found"), [("tosaic ver", "verilog"), ("tosaic run --re", "--report")])
+def test_completion(words, found):
+    variables = {"_TOSAIC_COMPLETE": "complete_bash", "COMP_WORDS": words}
+    place = str(len(words.split()) - 1)
+    assert python(["-m", "tosaic"], COMP_CWORD=place, **variables).split() == [found]

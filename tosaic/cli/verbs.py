@@ -1,0 +1,54 @@
+"""The verbs: which function of which file each one is. A file is imported when its verb is called, or listed."""
+
+import importlib
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+VERBS = {
+    "run": ("tosaic.cli.run", "run"),
+    "compile": ("tosaic.cli.compile", "compile_"),
+    "check": ("tosaic.cli.check", "check"),
+    "import": ("tosaic.cli.import_", "import_"),
+    "quantize": ("tosaic.cli.quantize", "quantize"),
+    "conformance": ("tosaic.cli.conformance", "conformance"),
+    "operators": ("tosaic.cli.operators", "operators"),
+    "configs": ("tosaic.cli.configs", "configs"),
+    "bench": ("tosaic.cli.bench", "bench"),
+    "serve": ("tosaic.cli.serve", "serve"),
+    "boards": ("tosaic.cli.boards", "boards"),
+    "build": ("tosaic.cli.build", "build"),
+    "verilog": ("tosaic.cli.verilog", "verilog"),
+    "demo": ("tosaic.cli.demo", "demo"),
+    "nnr": ("tosaic.cli.nnr", "app"),
+}
+"""By verb: the module, and in it the function, or the `typer.Typer` of a verb that has verbs of its own."""
+
+
+class LazyVerbs(TyperGroup):
+    """The group of all verbs, in the order of `VERBS`."""
+
+    # Typer's own types are those of click, or of its copy of click in newer releases.
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a verb; None if there is no such verb."""
+        if cmd_name not in self.commands:
+            if cmd_name not in VERBS:
+                return None
+            self.commands[cmd_name] = _command(cmd_name)
+        return self.commands[cmd_name]
+
+
+def _command(verb: str) -> Any:
+    module, name = VERBS[verb]
+    found = getattr(importlib.import_module(module), name)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(verb)(found)
+        found = alone
+    command = typer.main.get_command(found)
+    command.name = verb
+    return command
