@@ -1,6 +1,6 @@
 """Ways to a machine: registers, memory and its interrupt, whatever lies between."""
 
-from .base import Transport, Unreachable
+from .base import RegisterTransport, Transport, Unreachable
 from .bridge import BridgeTransport
 from .in_process import RtlTransport
 from .line import Line
@@ -11,6 +11,7 @@ from .uri import open_transport, register_scheme
 __all__ = [
     "BridgeTransport",
     "Line",
+    "RegisterTransport",
     "RtlTransport",
     "TcpTransport",
     "Transport",
