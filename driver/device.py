@@ -151,4 +151,3 @@ class Device:
 
 def _field(status: int, name: str) -> int:
     return REGISTER["STATUS"].field(name).extract(status)
-

@@ -12,10 +12,6 @@ from tosaic.driver.encodings import Encodings, encodings_of
 from tosaic.driver.quantize.encoded_models import import_encoded
 from tosaic.errors import InputError, ModelError, UnsupportedError
 
-_LATER = {
-    ".tflite": "TFLite models",
-}
-
 
 def open_model(
     source: "str | pathlib.Path | Graph | Program", shapes: Mapping[str, int | Sequence[int]] | None = None
@@ -63,10 +59,6 @@ def _encoded(
 
 
 def _opened(path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None) -> Graph | Program:
-    if path.suffix in _LATER:
-        raise UnsupportedError(
-            f"{path.name}: {_LATER[path.suffix]} cannot be imported yet; convert the model to .tosa"
-        )
     if shapes:
         raise InputError(f"{path}: its shapes are static: leave --shape out")
     if not path.is_file():

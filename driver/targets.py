@@ -8,7 +8,7 @@ from tosaic.compiler.program import Program
 from tosaic.errors import DeviceError, InputError
 from tosaic.sim.result import RunResult
 
-from .transports.uri import EXAMPLES, check_uri
+from .transports.uri import EXAMPLES, check_uri, masked
 
 TARGETS = ("golden", "emulator", "sim", "cocotb")
 """Where a network runs, beside devices, which have URIs (transports.uri)."""
@@ -27,7 +27,7 @@ def check_target(target: str) -> None:
         check_uri(target)
     elif target not in TARGETS:
         raise InputError(
-            f"there is no target {target!r}; use one of {', '.join(TARGETS)}, or a device: {EXAMPLES}"
+            f"there is no target {masked(target)!r}; use one of {', '.join(TARGETS)}, or a device: {EXAMPLES}"
         )
 
 

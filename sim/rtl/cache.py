@@ -5,11 +5,14 @@ import fcntl
 import os
 import pathlib
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
+
+from tosaic.errors import InputError
 
 KEPT = 6
 """Files of one kind and configuration that stay; older ones belong to hardware that was changed since."""
@@ -40,13 +43,17 @@ def cached(kind: str, name: str, key: str, suffix: str, make: Callable[[pathlib.
     returns, so nobody ever sees half a file; a lock keeps two processes from making the same one.
     """
     folder = cache_directory() / kind
+    for place in (folder.parent, folder):
+        _refuse_foreign(place)
     path = folder / f"{name}-{key}{suffix}"
     if path.exists():
         with contextlib.suppress(OSError):
             # The time of the last use decides what stays.
             os.utime(path)
         return path
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.parent.parent.mkdir(parents=True, exist_ok=True)
+    for place in (folder.parent, folder):
+        place.mkdir(mode=0o700, exist_ok=True)
     with _locked(folder / f"{name}-{key}.lock"):
         if not path.exists():
             with tempfile.TemporaryDirectory(dir=folder, prefix=f"{name}-") as scratch:
@@ -55,6 +62,24 @@ def cached(kind: str, name: str, key: str, suffix: str, make: Callable[[pathlib.
                 os.replace(made, path)
             _prune(folder, name, suffix)
     return path
+
+
+def _refuse_foreign(folder: pathlib.Path) -> None:
+    """Libraries are loaded from the cache: whoever may write there would run code as this user."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return  # There is none yet, or the attempt to use it says more.
+    if found.st_uid not in (os.getuid(), 0):
+        raise InputError(
+            f"{folder}: this cache folder belongs to another user, who could put code into it: "
+            "set TOSAIC_CACHE to a folder of your own"
+        )
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise InputError(
+            f"{folder}: other users may write to this cache folder, and so put code into it: "
+            f"chmod go-w {folder}, or set TOSAIC_CACHE to a folder of your own"
+        )
 
 
 @contextlib.contextmanager
