@@ -168,6 +168,6 @@ def _run_first_uop(program: Assembler, vectors: int) -> None:
         repeats=1,
         body_end=1,
         uops=1,
-        lanes=1,
-        tail_lanes=1,
+        lanes=program.config.columns,
+        tail_lanes=program.config.columns,
     )
