@@ -1,5 +1,6 @@
 """The device as the server's clients see it: each has it for a time, and none sees another's data."""
 
+import contextlib
 import dataclasses
 import time
 
@@ -17,10 +18,6 @@ from .turn import Turn
 
 READABLE = frozenset(register.offset for register in REPORTED)
 """Offsets of the registers that clients may read."""
-
-
-class TurnOver(DeviceError):
-    """The client had the device for as long as a client may."""
 
 
 class Board:
@@ -86,9 +83,12 @@ class Board:
 
     def give(self, client: object) -> None:
         """Let others have the device; a program that still runs is stopped."""
-        if self._holder is client:
+        if self._holder is not client:
+            return
+        try:
             if self._run_end is not None and self._status("running"):
                 self._stop()
+        finally:
             self._holder = None
             self._turn.give(client)
 
@@ -111,27 +111,42 @@ class Board:
         return self._holder is client
 
     def deadline(self, client: object) -> float:
-        """Until when (time.monotonic) the client's next request has to be there."""
+        """Until when (time.monotonic) the client's next request has to begin."""
         if self._holder is not client:
             return time.monotonic() + self._limits.idle_seconds
         return min(time.monotonic() + self._limits.hold_seconds, self._turn_end)
 
+    @property
+    def request_seconds(self) -> float:
+        """The longest time from a request's first byte to its last."""
+        return self._limits.hold_seconds
+
     # --- for the client that has the device
 
-    def enforce(self, client: object) -> None:
-        """DeviceError when the client's turn or its program's time is over; before every other request of it."""
-        now = time.monotonic()
-        if now > self._turn_end:
+    def is_over(self) -> bool:
+        """Whether the turn of whoever has the device is over."""
+        return time.monotonic() >= self._turn_end
+
+    def take_back(self, client: object) -> str:
+        """Let others have the device, which the client has for too long; why, in words."""
+        over = self.is_over()
+        with contextlib.suppress(DeviceError):
             self.give(client)
-            raise TurnOver(f"the turn of {self._limits.turn_seconds:g} s is over, others may want the board")
-        if self._run_end is not None and now > self._run_end:
-            self._run_end = None
-            if self._status("running"):
-                self._stop()
-                raise DeviceError(
-                    f"the program was stopped after {self._limits.run_seconds:g} s, the longest run that this board "
-                    "server allows"
-                )
+        if over:
+            return f"the turn of {self._limits.turn_seconds:g} s is over, others may want the board"
+        return f"who has the board and is silent for {self._limits.hold_seconds:g} s loses it"
+
+    def end_long_run(self) -> None:
+        """DeviceError when a program ran for too long, and was stopped now; before every other request."""
+        if self._run_end is None or time.monotonic() < self._run_end:
+            return
+        self._run_end = None
+        if self._status("running"):
+            self._stop()
+            raise DeviceError(
+                f"the program was stopped after {self._limits.run_seconds:g} s, the longest run that this board "
+                "server allows"
+            )
 
     def read_registers(self, offset: int, count: int) -> list[int]:
         for place in range(offset, offset + REGISTER_BYTES * count, REGISTER_BYTES):

@@ -1,7 +1,9 @@
 """One client's requests."""
 
 import contextlib
+import select
 import socket
+import ssl
 import struct
 import time
 
@@ -19,7 +21,7 @@ from ..transports.wire import (
     receive_message,
     send_message,
 )
-from .board import Board, TurnOver
+from .board import Board
 
 ANSWER_SECONDS = 60.0
 """A client that has not taken an answer after this time is dropped."""
@@ -35,16 +37,24 @@ class Client:
     def __init__(self, connection: socket.socket, board: Board):
         self._connection, self._board = connection, board
         self._greeted = False
+        self._lost = ""
+        """Why the client has not got the device any more."""
 
     def serve(self) -> None:
-        """Until the client goes, is silent for too long, or asks for nonsense. ConnectionEnded, as a rule."""
+        """Until the client goes, is silent for too long, or asks for nonsense. ConnectionEnded, as a rule.
+
+        One that has the device and is silent, or has had its turn, loses the device, not the connection.
+        """
         while True:
-            body = receive_message(self._connection, self._board.deadline(self))
+            if not _has_data(self._connection, self._board.deadline(self)):
+                if not self._board.has(self):
+                    return
+                self._lost = self._board.take_back(self)
+                continue
+            body = receive_message(self._connection, time.monotonic() + self._board.request_seconds)
             last = False
             try:
                 outcome, data = self._answer(body)
-            except TurnOver as error:
-                outcome, data = Outcome.NOT_ACQUIRED, str(error).encode()
             except DeviceError as error:
                 outcome, data = Outcome.DEVICE_ERROR, str(error).encode()
             except BadRequest as error:
@@ -73,13 +83,16 @@ class Client:
         if not self._greeted:
             raise BadRequest(f"{request.name} before HELLO")
         if request == Request.ACQUIRE:
+            self._lost = ""
             return Outcome.OK, bytes([self._board.has(self) or self._board.take(self, *fields)])
+        if self._board.has(self) and self._board.is_over():
+            self._lost = self._board.take_back(self)
         if not self._board.has(self):
-            return Outcome.NOT_ACQUIRED, b"the device was not acquired"
+            return Outcome.NOT_ACQUIRED, (self._lost or "the device was not acquired").encode()
         if request == Request.RELEASE:
             self._board.give(self)
             return Outcome.OK, b""
-        self._board.enforce(self)
+        self._board.end_long_run()
         return Outcome.OK, self._execute(request, fields, data)
 
     def _hello(self, version: int) -> tuple[Outcome, bytes]:
@@ -125,3 +138,11 @@ class Client:
 def _limit(what: str, count: int, most: int) -> None:
     if count > most:
         raise BadRequest(f"{count} {what} at once, at most {most}")
+
+
+def _has_data(connection: socket.socket, deadline: float) -> bool:
+    """Whether a request begins to arrive before `deadline`."""
+    if isinstance(connection, ssl.SSLSocket) and connection.pending():
+        return True
+    readable, _, _ = select.select([connection], [], [], max(0.0, deadline - time.monotonic()))
+    return bool(readable)

@@ -12,7 +12,8 @@ class Limits:
     idle_seconds: float = 600.0
     """A client without the device that says nothing for this time is dropped."""
     hold_seconds: float = 60.0
-    """The same for one that has the device, on which others may wait."""
+    """One that has the device, on which others may wait, loses it. Also the longest time from a request's first byte
+    to its last."""
     turn_seconds: float = 600.0
     """The longest time that a client has the device; also the longest wait for it."""
     run_seconds: float = 300.0

@@ -95,8 +95,8 @@ class BoardServer:
             try:
                 connection, address = self._listener.accept()
             except OSError:
-                self._connections.push_out_oldest_stranger()
                 self._closing.wait(ACCEPT_PAUSE_SECONDS)
+                self._connections.push_out_oldest_stranger()
                 continue
             with contextlib.suppress(OSError, RuntimeError):
                 # RuntimeError: no thread can be started.
