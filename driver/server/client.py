@@ -144,5 +144,6 @@ def _has_data(connection: socket.socket, deadline: float) -> bool:
     """Whether a request begins to arrive before `deadline`."""
     if isinstance(connection, ssl.SSLSocket) and connection.pending():
         return True
-    readable, _, _ = select.select([connection], [], [], max(0.0, deadline - time.monotonic()))
-    return bool(readable)
+    poll = select.poll()  # select() has no room for connections of high numbers.
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))

@@ -16,6 +16,8 @@ from tosaic.errors import InputError
 
 KEPT = 6
 """Files of one kind and configuration that stay; older ones belong to hardware that was changed since."""
+ADMINISTRATOR = 0
+"""The user who may put code anywhere."""
 STALE_SECONDS = 3600
 """Nothing takes so long to make."""
 
@@ -70,7 +72,7 @@ def _refuse_foreign(folder: pathlib.Path) -> None:
         found = folder.stat()
     except OSError:
         return  # There is none yet, or the attempt to use it says more.
-    if found.st_uid not in (os.getuid(), 0):
+    if found.st_uid not in (os.getuid(), ADMINISTRATOR):
         raise InputError(
             f"{folder}: this cache folder belongs to another user, who could put code into it: "
             "set TOSAIC_CACHE to a folder of your own"
