@@ -183,15 +183,20 @@ class Honest:
         self.problems: list[str] = []
 
     def jobs(self, first: int, count: int, seconds: float) -> None:
+        """Half of them connect anew, half go on with the connection they have."""
         begin = time.monotonic()
-        device = tosaic.Device(TcpTransport(*self._server.address, TOKEN))
+        device: tosaic.Device | None = None
         for number in range(count):
             time.sleep(max(0.0, begin + number * seconds / count - time.monotonic()))
             try:
+                if device is None:
+                    device = tosaic.Device(TcpTransport(*self._server.address, TOKEN))
                 self._job(device, first + number)
             except DeviceError as error:
                 self.problems.append(f"job {first + number}: {error}")
-        device.close()
+            if device is not None and number % 2:
+                device.close()
+                device = None
 
     def _job(self, device: tosaic.Device, seed: int) -> None:
         image = np.random.default_rng(seed).integers(-128, 128, (1, 8, 8, 1), dtype=np.int8)

@@ -18,9 +18,9 @@ class Limits:
     """The longest time that a client has the device; also the longest wait for it."""
     run_seconds: float = 300.0
     """The longest run of a program."""
-    strangers: int = 32
+    strangers: int = 128
     """Connections that have not proved the token yet; the oldest has to go for a new one."""
-    strangers_per_address: int = 8
+    strangers_per_address: int = 32
     clients: int = 64
     """Connections that have; one more is turned away."""
     clients_per_address: int = 32

@@ -31,6 +31,8 @@ from .wire import (
 
 DEFAULT_PORT = 7626
 CONNECT_SECONDS = 10.0
+CONNECT_PAUSE_SECONDS = 0.05
+"""The first pause between two attempts to connect; each further one is twice as long."""
 ANSWER_SECONDS = 60.0
 ERASE_SECONDS = 600.0
 """How long an answer may take before which the server may have to erase memory."""
@@ -116,30 +118,42 @@ class TcpTransport(Transport):
     # --- inside
 
     def _connect(self) -> tuple[Identity, str]:
-        """Connect, prove that the token is known, and greet; what the server says of its device."""
+        """Connect, prove that the token is known, and greet; what the server says of its device.
+
+        A server to which many strangers connect may hang up before it has heard the proof: then once more.
+        """
         deadline = time.monotonic() + CONNECT_SECONDS
-        try:
-            self._connection = self._opened()
-            greeting = receive_exactly(self._connection, len(GREETING) + NONCE_BYTES, deadline)
-            if not greeting.startswith(GREETING):
-                raise DeviceError(f"{self.name}: this is no Tosaic board server")
-            send_bytes(self._connection, proof(self._token, greeting[len(GREETING) :]), deadline)
-            answer = receive_exactly(self._connection, 1, deadline)
-            if answer == FULL:
-                raise DeviceError(
-                    f"{self.name}: the board server has all the clients it takes: try again later"
-                )
-            if answer != ADMITTED:
-                raise DeviceError(
-                    f"{self.name}: the board server refuses the token; `tosaic serve` shows the right one"
-                )
-            return self._hello()
-        except ConnectionEnded as error:
-            self.close()
-            raise DeviceError(f"{self.name}: the board server hangs up: {error}{self._hint()}") from None
-        except BaseException:
-            self.close()
-            raise
+        pause = CONNECT_PAUSE_SECONDS
+        while True:
+            try:
+                self._connection = self._opened()
+                self._prove(self._connection, deadline)
+                return self._hello()
+            except ConnectionEnded as error:
+                self.close()
+                if time.monotonic() + pause > deadline:
+                    raise DeviceError(
+                        f"{self.name}: the board server hangs up: {error}{self._hint()}"
+                    ) from None
+            except BaseException:
+                self.close()
+                raise
+            time.sleep(pause)
+            pause *= 2
+
+    def _prove(self, connection: socket.socket, deadline: float) -> None:
+        """Show that the token is known; DeviceError unless the server admits the client."""
+        greeting = receive_exactly(connection, len(GREETING) + NONCE_BYTES, deadline)
+        if not greeting.startswith(GREETING):
+            raise DeviceError(f"{self.name}: this is no Tosaic board server")
+        send_bytes(connection, proof(self._token, greeting[len(GREETING) :]), deadline)
+        answer = receive_exactly(connection, 1, deadline)
+        if answer == FULL:
+            raise DeviceError(f"{self.name}: the board server has all the clients it takes: try again later")
+        if answer != ADMITTED:
+            raise DeviceError(
+                f"{self.name}: the board server refuses the token; `tosaic serve` shows the right one"
+            )
 
     def _opened(self) -> socket.socket:
         try:
