@@ -67,7 +67,7 @@ class Board:
 
         DeviceError when others keep it, or when it cannot be erased; then the client has not got it.
         """
-        if not self._turn.take(client, min(seconds, self._limits.turn_seconds)):
+        if not self._turn.take(client, min(seconds, self._limits.idle_seconds)):
             raise DeviceError("another client has the board and does not give it back")
         try:
             same = self._last is client and self._erased

@@ -10,12 +10,12 @@ class Limits:
     handshake_seconds: float = 5.0
     """From the connection to the proof of the token, TLS included."""
     idle_seconds: float = 600.0
-    """A client without the device that says nothing for this time is dropped."""
+    """A client without the device that says nothing for this time is dropped. Also the longest wait for the device."""
     hold_seconds: float = 60.0
     """One that has the device, on which others may wait, loses it. Also the longest time from a request's first byte
     to its last."""
     turn_seconds: float = 600.0
-    """The longest time that a client has the device; also the longest wait for it."""
+    """The longest time that a client has the device."""
     run_seconds: float = 300.0
     """The longest run of a program."""
     strangers: int = 128
