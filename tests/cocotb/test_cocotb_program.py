@@ -97,7 +97,7 @@ def test_verilog_has_no_process_that_simulators_never_run():
 
 
 def test_a_time_limit_ends_the_run_in_words():
-    window = np.zeros(8192, np.uint8)
+    window = np.zeros(WINDOW_BYTES, np.uint8)
     assembler = Assembler(CONFIG)
     assembler.emit(Opcode.BRANCH, target=assembler.offset, condition=Condition.ALWAYS)
     size = assembler.place(window, PROGRAM)
