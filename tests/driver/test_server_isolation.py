@@ -8,13 +8,15 @@ from leaky_programs import CODE_AT, CONFIG, OUT_AT, READERS, SECRET, WINDOW_BYTE
 
 import tosaic
 from tosaic.driver.server import BoardServer
-from tosaic.driver.server.erase import erase
+from tosaic.driver.server.erase import PLACE_BYTES, ZERO_BYTES, _image, erase
 from tosaic.driver.transports import RtlTransport, TcpTransport
 from tosaic.driver.transports.wire import Request
 from tosaic.hw.bridge.protocol import Identity
+from tosaic.hw.config import CONFIGS
 from tosaic.hw.csr_map import REGISTER
 from tosaic.hw.isa import Opcode, Space
 from tosaic.sim.assembler import Assembler
+from tosaic.sim.emulator import Emulator
 
 pytestmark = pytest.mark.xdist_group("nano")
 TOKEN = "not a secret"
@@ -81,6 +83,17 @@ def served(request):
     yield made, device
     made.close()
     device.close()
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_the_erasing_program_fits_every_configuration(config):
+    """On the emulator, which finds illegal fields, missing tokens and transfers that leave the window."""
+    memory = np.full(1 << 20, 255, np.uint8)
+    image, size = _image(config, PLACE_BYTES, 2 * PLACE_BYTES, len(memory) - 5)
+    assert len(image) <= PLACE_BYTES
+    memory[PLACE_BYTES : PLACE_BYTES + len(image)] = np.frombuffer(image, np.uint8)
+    Emulator(config, check_hazards=True).run(memory, PLACE_BYTES + ZERO_BYTES, size)
+    assert memory[:PLACE_BYTES].all() and memory[-5:].all() and not memory[2 * PLACE_BYTES : -5].any()
 
 
 def client(server):
