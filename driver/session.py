@@ -21,7 +21,7 @@ from .check import blame, compare
 from .device import Device
 from .encodings import Encodings
 from .models import open_with_encodings
-from .targets import Runner, check_target, is_device, make_runner, naming_weights
+from .targets import DEVICE, Runner, RunOptions, find_target, make_runner, naming_weights
 from .units import unit_figures
 
 Progress = Callable[[str, int, int], None]
@@ -48,12 +48,14 @@ class NodeArg:
 class Session:
     """A model compiled for a configuration and loaded on a target.
 
-    `model` is a path (`.tosa`, a compiled `.tsc`, or a model that `tosaic import` takes), a `Graph` or a `Program`; `target` one of golden, emulator, sim
+    `model` is a path (`.tosa`, a compiled `.tsc`, or a model that `tosaic import` takes), a `Graph` or a
+    `Program`; `target` one of golden, emulator, sim
     (Verilated RTL in process) and cocotb, the URI of a device (docs/driver.md) or an open `Device`, which several
     sessions may share. `config` is a name or a `Config`; without it what the device has or a program was compiled for,
-    else "base". `memory_bandwidth` is in bytes per cycle (default: the bus width),
-    `memory_latency` in cycles. A run that is not at its end after `max_cycles` raises DeviceError (None: no limit but
-    the emulator's own): a WHILE_LOOP may be endless. `compress="nnr"` stores weights compressed where that is smaller;
+    else "base". `memory_bandwidth` is in bytes per cycle (default: the bus width), `memory_latency` in cycles (default:
+    50). A run that is not at its end after `max_cycles` raises DeviceError (None: no limit but the emulator's own): a
+    WHILE_LOOP may be endless. A target that cannot honour one of these refuses it with an InputError.
+    `compress="nnr"` stores weights compressed where that is smaller;
     the accelerator decodes them. `drop_dead_channels` removes channels that carry nothing before compiling; results
     stay the same, tensors inside become smaller. `shapes` binds what an imported model leaves open: a symbolic
     dimension's name to its size, or an input's name to its whole shape. `progress(what, done, total)` is called while
@@ -67,7 +69,7 @@ class Session:
         config: str | Config | None = None,
         *,
         memory_bandwidth: int | None = None,
-        memory_latency: int = 50,
+        memory_latency: int | None = None,
         max_cycles: int | None = None,
         optimize: bool = True,
         drop_dead_channels: bool = False,
@@ -81,23 +83,13 @@ class Session:
         self.device: Device | None = target if isinstance(target, Device) else None
         """The device that runs the program, if the target is one."""
         self._owns_device = False
-        if not isinstance(target, Device):
-            check_target(target)
+        self._kind = find_target(target)
         self.target = target.name if isinstance(target, Device) else target
         self._progress = progress
-        self.memory_bandwidth, self.memory_latency = memory_bandwidth, memory_latency
-        if memory_bandwidth is not None and memory_bandwidth < 1:
-            raise InputError(f"memory bandwidth must be at least 1 byte per cycle, not {memory_bandwidth}")
-        self.max_cycles = max_cycles
-        if max_cycles is not None and max_cycles < 1:
-            raise InputError(f"max_cycles must be at least 1, not {max_cycles}")
-        if memory_latency < 0:
-            raise InputError(f"memory latency must be at least 0 cycles, not {memory_latency}")
-        on_device = self.device is not None or is_device(self.target)
-        if on_device and memory_bandwidth is not None:
-            raise InputError(f"{self.target}: a device's memory is as it is: leave memory bandwidth out")
+        self._options = RunOptions(memory_bandwidth, memory_latency, max_cycles)
+        self._kind.check(self.target, self._options)
         opened, encodings = open_with_encodings(model, shapes)
-        if self.device is None and on_device:
+        if self.device is None and self._kind is DEVICE:
             self.device, self._owns_device = Device.open(self.target), True
         try:
             self._prepare(opened, encodings, config, optimize, drop_dead_channels, keep_layers, compress)
@@ -236,7 +228,9 @@ class Session:
         if self.program is None or self.result is None:
             return []
         if not self.result.slices:
-            runner = make_runner("emulator", self.program, self.memory_bandwidth, self.memory_latency)
+            runner = make_runner(
+                "emulator", self.program, dataclasses.replace(self._options, max_cycles=None)
+            )
             memory = self.program.memory()
             for port in self.program.inputs:
                 port.write(memory, self._values[port.name])
@@ -283,13 +277,8 @@ class Session:
     def _execute(self, values: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], RunResult]:
         program = self.program
         assert program is not None
-        device, max_cycles = self.device, self.max_cycles
-        if device is not None:
-            self._runner = lambda memory: device.run(program, memory, max_cycles)
-        elif self._runner is None:
-            self._runner = make_runner(
-                self.target, program, self.memory_bandwidth, self.memory_latency, self.max_cycles
-            )
+        if self._runner is None:
+            self._runner = make_runner(self.device or self.target, program, self._options)
         memory = program.memory()
         for port in program.inputs:
             port.write(memory, values[port.name])
@@ -305,6 +294,15 @@ class Session:
         except MismatchError as mismatch:
             raise blame(self.graph, values, mismatch) from None
 
+    def _memory_statistics(self) -> dict[str, int | None]:
+        """What the target's memory was told to be like; None where it is as it is."""
+        options, honours = self._options, self._kind.honours
+        bandwidth = options.memory_bandwidth or self.config.word_bytes
+        return {
+            "memory_bandwidth": bandwidth if "memory_bandwidth" in honours else None,
+            "memory_latency": options.latency_cycles if "memory_latency" in honours else None,
+        }
+
     def _statistics(self, result: RunResult | None, seconds: float, bit_exact: bool | None) -> dict[str, Any]:
         stats: dict[str, Any] = {
             "target": self.target,
@@ -314,9 +312,7 @@ class Session:
             "mac_utilization": None,
             "dram_read_bytes": None,
             "dram_write_bytes": None,
-            # A device's memory is what it is.
-            "memory_bandwidth": None if self.device else self.memory_bandwidth or self.config.word_bytes,
-            "memory_latency": None if self.device else self.memory_latency,
+            **self._memory_statistics(),
             "seconds": seconds,
             "bit_exact": bit_exact,
             "dead_channels_removed": self._removed,

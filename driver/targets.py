@@ -1,5 +1,6 @@
-"""Executes a compiled program where the user asked for it."""
+"""Where a network runs: one table of targets, and which options each of them honours."""
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -8,12 +9,111 @@ from tosaic.compiler.program import Program
 from tosaic.errors import DeviceError, InputError
 from tosaic.sim.result import RunResult
 
-from .transports.uri import EXAMPLES, check_uri
+from .device import Device
+from .transports.uri import EXAMPLES, check_uri, masked
 
-TARGETS = ("golden", "emulator", "sim", "cocotb")
-"""Where a network runs, beside devices, which have URIs (transports.uri)."""
-
+MEMORY_LATENCY_CYCLES = 50
+"""Unless told otherwise."""
 Runner = Callable[[np.ndarray], RunResult]
+"""Runs a program on a memory window, which it changes in place."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunOptions:
+    """How a program runs; None: as the target does by itself. InputError for numbers that cannot be."""
+
+    memory_bandwidth: int | None = None
+    """Bytes per cycle; by itself the bus width."""
+    memory_latency: int | None = None
+    """Cycles; by itself MEMORY_LATENCY_CYCLES."""
+    max_cycles: int | None = None
+    """A run that takes longer ends in a DeviceError."""
+
+    def __post_init__(self) -> None:
+        if self.memory_bandwidth is not None and self.memory_bandwidth < 1:
+            raise InputError(
+                f"memory bandwidth must be at least 1 byte per cycle, not {self.memory_bandwidth}"
+            )
+        if self.max_cycles is not None and self.max_cycles < 1:
+            raise InputError(f"max_cycles must be at least 1, not {self.max_cycles}")
+        if self.memory_latency is not None and self.memory_latency < 0:
+            raise InputError(f"memory latency must be at least 0 cycles, not {self.memory_latency}")
+
+    @property
+    def latency_cycles(self) -> int:
+        return MEMORY_LATENCY_CYCLES if self.memory_latency is None else self.memory_latency
+
+
+MEMORY_OPTIONS = frozenset({"memory_bandwidth", "memory_latency"})
+TIME_LIMIT = frozenset({"max_cycles"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A kind of place where a network runs."""
+
+    name: str
+    honours: frozenset[str]
+    """The fields of RunOptions that mean something there."""
+    reason: str
+    """Why the others do not."""
+    runner: Callable[[Program, RunOptions], Runner] | None
+    """None: it evaluates graphs, not programs."""
+
+    def check(self, shown: str, options: RunOptions) -> None:
+        """InputError for an option that this target would have to ignore."""
+        for name, value in dataclasses.asdict(options).items():
+            if value is not None and name not in self.honours:
+                raise InputError(f"{shown}: {self.reason}: leave {name.replace('_', ' ')} out")
+
+
+def _emulator(program: Program, options: RunOptions) -> Runner:
+    from tosaic.sim.emulator import Emulator
+
+    return _simulated(Emulator(program.config).run, program, options)
+
+
+def _rtl(program: Program, options: RunOptions) -> Runner:
+    from tosaic.sim.rtl import RtlSimulator
+
+    return _simulated(RtlSimulator(program.config).run, program, options)
+
+
+def _simulated(execute: Callable[..., RunResult], program: Program, options: RunOptions) -> Runner:
+    """Emulator and simulator run alike."""
+    return lambda window: execute(
+        window,
+        program.program_address,
+        program.program_bytes,
+        bandwidth_bytes=options.memory_bandwidth,
+        latency_cycles=options.latency_cycles,
+        max_cycles=options.max_cycles,
+    )
+
+
+def _cocotb(program: Program, options: RunOptions) -> Runner:
+    from tosaic.sim.bench import run_in_cocotb
+
+    return lambda window: run_in_cocotb(
+        program.config,
+        window,
+        program.program_address,
+        program.program_bytes,
+        max_cycles=options.max_cycles,
+    )
+
+
+TARGETS: dict[str, Target] = {
+    target.name: target
+    for target in (
+        Target("golden", frozenset(), "golden has neither cycles nor a memory", None),
+        Target("emulator", MEMORY_OPTIONS | TIME_LIMIT, "", _emulator),
+        Target("sim", MEMORY_OPTIONS | TIME_LIMIT, "", _rtl),
+        Target("cocotb", TIME_LIMIT, "the bench's memory answers at random times", _cocotb),
+    )
+}
+"""By name. Devices, which have URIs (transports.uri), are DEVICE."""
+DEVICE = Target("device", TIME_LIMIT, "a device's memory is as it is", None)
 
 
 def is_device(target: str) -> bool:
@@ -21,53 +121,30 @@ def is_device(target: str) -> bool:
     return "://" in target
 
 
-def check_target(target: str) -> None:
+def find_target(target: str | Device) -> Target:
     """InputError for a target or a device URI that cannot be."""
+    if isinstance(target, Device):
+        return DEVICE
     if is_device(target):
         check_uri(target)
-    elif target not in TARGETS:
+        return DEVICE
+    if target not in TARGETS:
         raise InputError(
-            f"there is no target {target!r}; use one of {', '.join(TARGETS)}, or a device: {EXAMPLES}"
+            f"there is no target {masked(target)!r}; use one of {', '.join(TARGETS)}, or a device: {EXAMPLES}"
         )
+    return TARGETS[target]
 
 
-def make_runner(
-    target: str,
-    program: Program,
-    bandwidth_bytes: int | None,
-    latency_cycles: int,
-    max_cycles: int | None = None,
-) -> Runner:
-    """A function that runs the program on a memory window (changed in place). `max_cycles` ends a run with a
-    DeviceError that says where the machine is (emulator and sim); None: only the target's own limit."""
-    place = (program.program_address, program.program_bytes)
-    if target == "emulator":
-        from tosaic.sim.emulator import Emulator
-
-        emulator = Emulator(program.config)
-        return lambda window: emulator.run(
-            window,
-            *place,
-            bandwidth_bytes=bandwidth_bytes,
-            latency_cycles=latency_cycles,
-            max_cycles=max_cycles,
-        )
-    if target == "sim":
-        from tosaic.sim.rtl import RtlSimulator
-
-        simulator = RtlSimulator(program.config)
-        return lambda window: simulator.run(
-            window,
-            *place,
-            bandwidth_bytes=bandwidth_bytes,
-            latency_cycles=latency_cycles,
-            max_cycles=max_cycles,
-        )
-    if target == "cocotb":
-        from tosaic.sim.bench import run_in_cocotb
-
-        return lambda window: run_in_cocotb(program.config, window, *place)
-    raise InputError(f"target {target!r} does not execute programs")
+def make_runner(target: str | Device, program: Program, options: RunOptions | None = None) -> Runner:
+    """A function that runs the program on a memory window (changed in place); `target` is one of those with a name
+    that execute programs, or an open device."""
+    options = options or RunOptions()
+    if isinstance(target, Device):
+        return lambda window: target.run(program, window, options.max_cycles)
+    runner = find_target(target).runner
+    if runner is None:
+        raise InputError(f"target {target!r} does not execute programs")
+    return runner(program, options)
 
 
 def naming_weights(program: Program, execute: Runner) -> Runner:

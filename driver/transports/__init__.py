@@ -2,7 +2,7 @@
 
 from tosaic.driver.schemes import register_scheme
 
-from .base import Transport, Unreachable
+from .base import RegisterTransport, Transport, Unreachable
 from .bridge import BridgeTransport
 from .in_process import RtlTransport
 from .line import Line
@@ -13,6 +13,7 @@ from .uri import open_transport
 __all__ = [
     "BridgeTransport",
     "Line",
+    "RegisterTransport",
     "RtlTransport",
     "TcpTransport",
     "Transport",

@@ -5,9 +5,13 @@ import time
 
 from tosaic.errors import DeviceError
 from tosaic.hw.bridge.protocol import Identity
+from tosaic.hw.csr_map import REGISTER, WATCHDOG_RESET_CYCLES
+from tosaic.sim.registers import Registers
 
 POLL_SECONDS = (0.0005, 0.05)
 """First and longest pause between two looks at STATUS, where no interrupt reaches the host."""
+RESET_SECONDS = 5.0
+"""A soft reset takes far less: it gives up on its bus after 65,536 cycles."""
 
 
 class Unreachable(DeviceError):
@@ -15,24 +19,20 @@ class Unreachable(DeviceError):
 
 
 class Transport(abc.ABC):
-    """Access to the registers and the memory of one machine.
+    """What the driver needs of one machine: to run a program on it, and its memory.
 
     Every method raises DeviceError, in words, when the machine cannot be reached or refuses. Addresses of memory are
-    offsets from the machine's first byte of external memory, `identity.memory_base` on its bus.
+    offsets from the machine's first byte of external memory.
     """
 
     name: str
     """What errors call the device: its URI."""
     identity: Identity
-    """What the device says it is. Of a transport without a bridge: made up by the transport."""
+    """What the device says it is. A transport without a bridge makes it up."""
 
     @abc.abstractmethod
     def read_registers(self, offset: int, count: int) -> list[int]:
         """The 32-bit registers from byte `offset` on."""
-
-    @abc.abstractmethod
-    def write_register(self, offset: int, value: int) -> None:
-        """Set a register."""
 
     @abc.abstractmethod
     def read_memory(self, address: int, count: int) -> bytes:
@@ -41,6 +41,24 @@ class Transport(abc.ABC):
     @abc.abstractmethod
     def write_memory(self, address: int, data: bytes) -> None:
         """Set bytes of external memory."""
+
+    @abc.abstractmethod
+    def start(
+        self,
+        memory_bytes: int,
+        program_address: int,
+        program_bytes: int,
+        watchdog_cycles: int = WATCHDOG_RESET_CYCLES,
+    ) -> None:
+        """Start the program. It reaches the first `memory_bytes` of the memory and nothing else."""
+
+    @abc.abstractmethod
+    def finish(self) -> list[tuple[int, int]]:
+        """(layer, cycle) of each mark of the run that has ended; its interrupt is cleared."""
+
+    @abc.abstractmethod
+    def soft_reset(self) -> None:
+        """Begin a soft reset: STATUS.idle tells its end."""
 
     def wait(self, attempt: int) -> None:
         """Let time go by until the next look at STATUS, or until the interrupt. `attempt` counts from 0."""
@@ -61,3 +79,53 @@ class Transport(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """Let go of the device for good."""
+
+    def make_idle(self) -> None:
+        """End whatever the machine does, by a soft reset or, where that does not end, by hardware."""
+        if self._is_idle():
+            return
+        self.soft_reset()
+        deadline = time.monotonic() + RESET_SECONDS
+        attempt = 0
+        while not self._is_idle():
+            if time.monotonic() > deadline:
+                if self.reset():
+                    return
+                raise DeviceError(f"{self.name}: the soft reset does not end: reset the board")
+            self.wait(attempt)
+            attempt += 1
+
+    def _is_idle(self) -> bool:
+        status = REGISTER["STATUS"]
+        return bool(status.field("idle").extract(self.read_registers(status.offset, 1)[0]))
+
+
+class RegisterTransport(Transport):
+    """A machine whose registers the host writes itself. The memory window begins at `identity.memory_base`."""
+
+    @abc.abstractmethod
+    def write_register(self, offset: int, value: int) -> None:
+        """Set a register."""
+
+    def start(
+        self,
+        memory_bytes: int,
+        program_address: int,
+        program_bytes: int,
+        watchdog_cycles: int = WATCHDOG_RESET_CYCLES,
+    ) -> None:
+        base = self.identity.memory_base
+        Registers(self).start(base, memory_bytes, program_address, program_bytes, watchdog_cycles)
+
+    def finish(self) -> list[tuple[int, int]]:
+        registers = Registers(self)
+        marks = registers.marks()
+        registers.acknowledge()
+        return marks
+
+    def soft_reset(self) -> None:
+        Registers(self).control("soft_reset")
+
+    def clear_memory(self, address: int, count: int) -> bool:
+        """Set bytes of external memory to zero at once; False where the host has no quick way to."""
+        return False

@@ -8,7 +8,7 @@ from tosaic.errors import DeviceError
 from tosaic.hw.bridge.frames import FrameDecoder, encode_request
 from tosaic.hw.bridge.protocol import IDENTITY_BYTES, Identity, Operation, Status
 
-from .base import Transport, Unreachable
+from .base import RegisterTransport, Unreachable
 from .line import Line
 
 ANSWER_SECONDS = (0.25, 0.5, 1.0, 2.0, 4.0, 4.0)
@@ -20,7 +20,7 @@ BABBLE_BYTES = 1 << 14
 DRAIN_READS = 100
 
 
-class BridgeTransport(Transport):
+class BridgeTransport(RegisterTransport):
     """Speaks the bridge's protocol over a line.
 
     `name` is what errors call the board. A request whose answer does not come is sent again with the same number,

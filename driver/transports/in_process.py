@@ -8,7 +8,7 @@ from tosaic.hw.config import Config
 from tosaic.sim.rtl.build import simulator_library
 from tosaic.sim.rtl.library import PROTOCOL, Harness
 
-from .base import Transport
+from .base import RegisterTransport
 
 MEMORY_BASE = 0x1000_0000
 MEMORY_BYTES = 16 << 20
@@ -17,7 +17,7 @@ CLOCK_HZ = 100_000_000
 WAIT_CYCLES = 50_000
 
 
-class RtlTransport(Transport):
+class RtlTransport(RegisterTransport):
     """One accelerator that lives from run to run, unlike the target `sim`, which begins each with a fresh one.
 
     `read_error_at`, `write_error_at`: bus addresses that answer SLVERR, for tests of faults.
@@ -57,6 +57,11 @@ class RtlTransport(Transport):
     def write_memory(self, address: int, data: bytes) -> None:
         self._check(address, len(data))
         self.memory[address : address + len(data)] = np.frombuffer(data, np.uint8)
+
+    def clear_memory(self, address: int, count: int) -> bool:
+        self._check(address, count)
+        self.memory[address : address + count] = 0
+        return True
 
     def wait(self, attempt: int) -> None:
         if self._harness.run(WAIT_CYCLES) == PROTOCOL:

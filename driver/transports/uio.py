@@ -10,14 +10,14 @@ import struct
 from tosaic.errors import DeviceError
 from tosaic.hw.bridge.protocol import Identity
 
-from .base import Transport
+from .base import RegisterTransport
 
 REGISTER_BYTES = 4096
 INTERRUPT_SECONDS = 0.05
 SYSFS = pathlib.Path("/sys/class")
 
 
-class UioTransport(Transport):
+class UioTransport(RegisterTransport):
     """Registers in the first mapping of a UIO device (`/dev/uio0`), data in a buffer that user space and the machine
     see alike (`/dev/udmabuf0` of u-dma-buf), whose bus address sysfs tells.
 
@@ -66,6 +66,10 @@ class UioTransport(Transport):
     def write_memory(self, address: int, data: bytes) -> None:
         self._check(address, len(data), len(self._memory))
         self._memory[address : address + len(data)] = data
+
+    def clear_memory(self, address: int, count: int) -> bool:
+        self.write_memory(address, bytes(count))
+        return True
 
     def wait(self, attempt: int) -> None:
         if not self._has_interrupts:

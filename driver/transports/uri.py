@@ -1,6 +1,8 @@
 """Device URIs: which transport, and its options."""
 
 import os
+import re
+import ssl
 import urllib.parse
 from collections.abc import Mapping
 
@@ -12,9 +14,11 @@ from .base import Transport
 from .bridge import BridgeTransport
 from .in_process import RtlTransport
 from .line import DEFAULT_BAUD, SerialLine
-from .tcp import DEFAULT_PORT, TOKEN_VARIABLE, TcpTransport
+from .tcp import DEFAULT_PORT, TcpTransport
+from .token import TOKEN_VARIABLE, read_token
 from .uio import UioTransport
 
+TOKEN_SCHEMES = ("tcp", "tcps")
 EXAMPLES = "serial:///dev/ttyUSB1?baud=1000000, uio:///dev/uio0?memory=/dev/udmabuf0, tcp://host:7626"
 
 
@@ -30,18 +34,27 @@ def _uio(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> Transport
 
 
 def _tcp(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> Transport:
+    shown = f"{uri.scheme}://{uri.netloc}"
     try:
         port = uri.port or DEFAULT_PORT
     except ValueError:
-        raise InputError(f"{uri.geturl()}: the port must be a number below 65536") from None
-    if not uri.hostname:
-        raise InputError(f"{uri.geturl()}: write tcp://HOST:PORT")
-    token = uri.username or os.environ.get(TOKEN_VARIABLE)
+        raise InputError(f"{shown}: the port must be a number below 65536") from None
+    if not uri.hostname or uri.path.strip("/"):
+        raise InputError(f"{shown}: write {uri.scheme}://HOST:PORT")
+    token = read_token(options["token_file"]) if "token_file" in options else os.environ.get(TOKEN_VARIABLE)
     if not token:
         raise InputError(
-            f"{uri.geturl()}: the board server wants its token: set {TOKEN_VARIABLE}, or write tcp://TOKEN@HOST:PORT"
+            f"{shown}: the board server wants its token: set {TOKEN_VARIABLE}, or name a file with ?token_file=FILE"
         )
-    return TcpTransport(uri.hostname, port, token)
+    return TcpTransport(uri.hostname, port, token, _tls(shown, options) if uri.scheme == "tcps" else None)
+
+
+def _tls(shown: str, options: Mapping[str, str]) -> ssl.SSLContext:
+    """Trusts the certificates in the file `ca`, else those that this computer trusts."""
+    try:
+        return ssl.create_default_context(cafile=options.get("ca"))
+    except OSError as error:
+        raise InputError(f"{shown}: {options.get('ca')} has no certificates: {error.strerror}") from None
 
 
 def _sim(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> Transport:
@@ -53,8 +66,19 @@ def _sim(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> Transport
 
 register_scheme("serial", _serial, frozenset({"baud"}))
 register_scheme("uio", _uio, frozenset({"memory"}))
-register_scheme("tcp", _tcp)
+register_scheme("tcp", _tcp, frozenset({"token_file"}))
+register_scheme("tcps", _tcp, frozenset({"token_file", "ca"}))
 register_scheme("sim", _sim)
+
+
+def masked(uri: str) -> str:
+    """A URI for errors: what is in front of an @ may be a token."""
+    scheme = uri.partition(":")[0]
+    _, at, place = uri.rpartition("@")
+    if not at or (scheme in SCHEMES and scheme not in TOKEN_SCHEMES):
+        return uri
+    start = re.match(r"[a-z0-9+]*://", uri)
+    return f"{start[0] if start else ''}***@{place}"
 
 
 def check_uri(uri: str) -> None:
@@ -66,17 +90,23 @@ def _parse(uri: str) -> tuple[Opener, urllib.parse.SplitResult, dict[str, str]]:
     try:
         parts = urllib.parse.urlsplit(uri)
     except ValueError as error:
-        raise InputError(f"{uri}: not a device URI: {error}") from None
+        raise InputError(f"{masked(uri)}: not a device URI: {error}") from None
     if parts.scheme not in SCHEMES:
+        known_schemes = ", ".join(sorted(SCHEMES))
         raise InputError(
-            f"{uri}: there is no transport {parts.scheme!r}; there are {', '.join(sorted(SCHEMES))}: {EXAMPLES}"
+            f"{masked(uri)}: there is no transport {parts.scheme!r}; there are {known_schemes}: {EXAMPLES}"
+        )
+    if parts.scheme in TOKEN_SCHEMES and "@" in uri:
+        raise InputError(
+            f"{masked(uri)}: leave the token out of the address, which others can read in the list of processes: "
+            f"set {TOKEN_VARIABLE}, or name a file with ?token_file=FILE"
         )
     opener, known = SCHEMES[parts.scheme]
     options = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
     for name in options:
         if name not in known:
             raise InputError(
-                f"{uri}: there is no option {name!r}; {parts.scheme} has {', '.join(sorted(known)) or 'none'}"
+                f"{masked(uri)}: there is no option {name!r}; {parts.scheme} has {', '.join(sorted(known)) or 'none'}"
             )
     return opener, parts, options
 

@@ -105,15 +105,22 @@ class Machine:
         """Write CONTROL with 1 in these fields and 0 in the others."""
         await self.write("CONTROL", sum(REGISTER["CONTROL"].field(name).mask for name in fields))
 
-    async def run(self, program_address: int, program_bytes: int) -> None:
-        """Start the program and wait for the interrupt, of success or error; the interrupt is left pending."""
+    async def run(self, program_address: int, program_bytes: int, max_cycles: int | None = None) -> bool:
+        """Start the program and wait for the interrupt, of success or error; the interrupt is left pending.
+
+        False when it has not come after `max_cycles`."""
         await self.write("MEM_BASE", MEM_BASE)
         await self.write("MEM_SIZE", len(self.memory.window))
         await self.write("PROGRAM_ADDRESS", program_address)
         await self.write("PROGRAM_BYTES", program_bytes)
         await self.control("irq_enable", "start")
+        left = max_cycles
         while not self.dut.irq.value:
-            await First(RisingEdge(self.dut.irq), ClockCycles(self.dut.clk, LOOK_CYCLES))
+            if left == 0:
+                return False
+            look = LOOK_CYCLES if left is None else min(left, LOOK_CYCLES)
+            await First(RisingEdge(self.dut.irq), ClockCycles(self.dut.clk, look))
+            left = None if left is None else left - look
             if (
                 not self.dut.irq.value
                 and not await self.field("STATUS", "running")
@@ -122,6 +129,7 @@ class Machine:
                 raise NoAnswer("the program ended without an interrupt")
         if not await self.field("STATUS", "error"):
             self.monitor.check_idle()
+        return True
 
     async def soft_reset(self) -> None:
         """End a run and wait until the machine is idle again."""

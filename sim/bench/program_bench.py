@@ -19,8 +19,9 @@ async def program(dut: Any) -> None:
     memory = GuardedMemory(np.load(folder / "window.npy"), len(dut.m_axi_wstrb))
     machine = Machine(dut, memory, request["seed"], request["stalls"])
     await machine.reset()
-    await machine.run(request["program_address"], request["program_bytes"])
+    ended = await machine.run(request["program_address"], request["program_bytes"], request["max_cycles"])
     result = {
+        "ended": ended,
         "registers": await machine.registers(),
         "marks": await machine.marks(),
         "beats_read": machine.monitor.beats_read,

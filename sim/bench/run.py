@@ -12,7 +12,7 @@ from tosaic.hw.csr_map import COUNTERS, REGISTER
 
 from ..program import count_macs, decode_program
 from ..result import RunResult
-from ..status import device_error
+from ..status import device_error, standing
 from .simulation import simulate
 
 STALLS = ("random", "none")
@@ -26,6 +26,7 @@ def run_in_cocotb(
     *,
     seed: int = 0,
     stalls: str = "random",
+    max_cycles: int | None = None,
 ) -> RunResult:
     """Execute the program at `program_address` of `window` (uint8, 0 = MEM_BASE), changed in place.
 
@@ -33,7 +34,8 @@ def run_in_cocotb(
     of both ports wait at times that `seed` decides, "none" never. Cycles depend on the stalls.
 
     Raises DeviceError with the machine's error code, unit, program counter and instruction; also when the machine broke
-    a rule of AXI or touched memory outside the window; UnsupportedError when cocotb is not installed.
+    a rule of AXI or touched memory outside the window, or is not at the program's end after `max_cycles`;
+    UnsupportedError when cocotb is not installed.
     """
     if stalls not in STALLS:
         raise InputError(f"stalls must be one of {', '.join(STALLS)}, not {stalls!r}")
@@ -44,6 +46,7 @@ def run_in_cocotb(
         "program_bytes": program_bytes,
         "seed": seed,
         "stalls": stalls,
+        "max_cycles": max_cycles,
     }
     code = window[program_address : program_address + program_bytes].tobytes()
     with tempfile.TemporaryDirectory(prefix="tosaic-") as name:
@@ -60,6 +63,8 @@ def run_in_cocotb(
         raise DeviceError(f"the accelerator broke a rule of its bus: {first}{more}")
     if REGISTER["STATUS"].field("error").extract(registers["STATUS"]):
         raise device_error(registers, code)
+    if not result["ended"]:
+        raise DeviceError(f"the program did not end in {max_cycles} cycles; {standing(registers, code)}")
     return RunResult(
         cycles=registers["CYCLES"] | registers["CYCLES_HIGH"] << 32,
         dram_read_bytes=result["beats_read"] * config.word_bytes,

@@ -57,8 +57,9 @@ class Emulator:
 
         `bandwidth_bytes` per cycle (None: the bus width) and `latency_cycles` only enter the predicted
         cycles. Raises DeviceError, naming the program counter (byte offset in the program) and the instruction,
-        where the machine would stop with an error, wait forever, or leave vectors behind in the array; and after
-        `max_cycles` instructions, each of which takes a cycle at least (None: INSTRUCTIONS_MAX).
+        where the machine would stop with an error, wait forever, or leave vectors behind in the array; and when the
+        program takes more than `max_cycles` (None: more than INSTRUCTIONS_MAX instructions). Execution ends after
+        that number of instructions, each of which takes a cycle at least; then the predicted cycles decide.
         """
         image = np.frombuffer(memory, np.uint8) if isinstance(memory, bytearray) else memory
         if image.dtype != np.uint8 or image.ndim != 1 or not image.flags.writeable:
@@ -70,6 +71,10 @@ class Emulator:
             timeline = predict(self.config, trace, program_address, bandwidth_bytes, latency_cycles)
         except Deadlock as deadlock:
             raise DeviceError(f"{Error.WATCHDOG.name}: the units wait for each other: {deadlock}") from None
+        if max_cycles is not None and timeline.cycles > max_cycles:
+            raise DeviceError(
+                f"the program did not end in {max_cycles} cycles; by the cycle model it takes {timeline.cycles}"
+            )
         return RunResult(
             cycles=timeline.cycles,
             dram_read_bytes=timeline.read_bytes,

@@ -5,18 +5,21 @@ import fcntl
 import os
 import pathlib
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
 
-from tosaic.errors import Error
+from tosaic.errors import Error, InputError
 
 VARIABLE = "TOSAIC_CACHE"
 """The environment variable that names the cache's directory."""
 KEPT = 6
 """Files of one kind and configuration that stay; older ones belong to hardware that was changed since."""
+ADMINISTRATOR = 0
+"""The user who may put code anywhere."""
 STALE_SECONDS = 3600
 """Nothing takes so long to make."""
 
@@ -45,12 +48,17 @@ def cached(kind: str, name: str, key: str, suffix: str, make: Callable[[pathlib.
     cannot be written.
     """
     folder = cache_directory() / kind
+    for place in (folder.parent, folder):
+        _refuse_foreign(place)
     path = folder / f"{name}-{key}{suffix}"
     if path.exists():
         with contextlib.suppress(OSError):
             # The time of the last use decides what stays.
             os.utime(path)
         return path
+    make_cache_directory()
+    with _named_errors():
+        folder.mkdir(mode=0o700, exist_ok=True)
     with _named_errors(), _locked(folder / f"{name}-{key}.lock"):
         if not path.exists():
             with tempfile.TemporaryDirectory(dir=folder, prefix=f"{name}-") as scratch:
@@ -64,7 +72,8 @@ def cached(kind: str, name: str, key: str, suffix: str, make: Callable[[pathlib.
 def make_cache_directory() -> pathlib.Path:
     """The cache's directory, made if it is not there; Error when that is impossible."""
     with _named_errors():
-        cache_directory().mkdir(parents=True, exist_ok=True)
+        cache_directory().parent.mkdir(parents=True, exist_ok=True)
+        cache_directory().mkdir(mode=0o700, exist_ok=True)
     return cache_directory()
 
 
@@ -82,6 +91,24 @@ def _named_errors() -> Iterator[None]:
             f"the cache of simulators and Verilog in {folder} cannot be written: {error.strerror or error}; set "
             f"{VARIABLE} to a directory with room that you may write to"
         ) from error
+
+
+def _refuse_foreign(folder: pathlib.Path) -> None:
+    """Libraries are loaded from the cache: whoever may write there would run code as this user."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return  # There is none yet, or the attempt to use it says more.
+    if found.st_uid not in (os.getuid(), ADMINISTRATOR):
+        raise InputError(
+            f"{folder}: this cache folder belongs to another user, who could put code into it: "
+            "set TOSAIC_CACHE to a folder of your own"
+        )
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise InputError(
+            f"{folder}: other users may write to this cache folder, and so put code into it: "
+            f"chmod go-w {folder}, or set TOSAIC_CACHE to a folder of your own"
+        )
 
 
 @contextlib.contextmanager

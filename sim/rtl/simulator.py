@@ -78,7 +78,7 @@ class RtlSimulator:
         try:
             registers.start(MEM_BASE, len(image), program_address, program_bytes)
             _wait(harness, registers, code, max_cycles)
-            result = registers.result(self.config, code)
+            result = registers.result(self.config, code, registers.marks())
             # The bus has seen every beat; the counters stop with the program.
             return dataclasses.replace(
                 result,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tosaic
-from tosaic.driver import device as device_module
 from tosaic.driver.transports import BridgeTransport
+from tosaic.driver.transports import identify as identify_module
 from tosaic.hw.bridge.frames import encode_request
 from tosaic.hw.bridge.protocol import Operation
 from tosaic.sim.board import VirtualLine
@@ -144,7 +144,7 @@ def test_a_frame_from_the_past(device, line, program):
 
 
 def test_wrong_instruction_set(device, program, monkeypatch):
-    monkeypatch.setattr(device_module, "ISA_HASH", 1)
+    monkeypatch.setattr(identify_module, "ISA_HASH", 1)
     fails(
         device,
         program,

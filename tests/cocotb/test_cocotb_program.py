@@ -7,6 +7,8 @@ import pytest
 from copy_program import CONFIG, LOAD_PC, PROGRAM, ROW_BYTES, ROWS, WINDOW_BYTES, copied, copy_program
 
 from tosaic.errors import DeviceError, InputError, UnsupportedError
+from tosaic.hw.isa import Condition, Opcode
+from tosaic.sim.assembler import Assembler
 from tosaic.sim.bench import run_in_cocotb
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.rtl.verilog import cached_verilog
@@ -92,3 +94,15 @@ def test_verilog_has_no_process_that_simulators_never_run():
         lines[i + 1] for i in starts if lines[i + 1].rstrip(";").rsplit("=", 1)[-1].strip()[:1].isdigit()
     ]
     assert wrong == []
+
+
+def test_a_time_limit_ends_the_run_in_words():
+    window = np.zeros(WINDOW_BYTES, np.uint8)
+    assembler = Assembler(CONFIG)
+    assembler.emit(Opcode.BRANCH, target=assembler.offset, condition=Condition.ALWAYS)
+    size = assembler.place(window, PROGRAM)
+    with pytest.raises(
+        DeviceError,
+        match=r"^the program did not end in 3000 cycles; UNITS is 0x000000, SEQUENCER at 16 \(BRANCH ",
+    ):
+        run_in_cocotb(CONFIG, window, PROGRAM, size, max_cycles=3000)

@@ -370,4 +370,4 @@ def test_a_branch_to_nowhere_is_illegal(target, offset):
     memory[place : place + 16] = np.frombuffer(raw, np.uint8)
     assert decode(raw).target == wrong
     with pytest.raises(DeviceError, match=f"^ILLEGAL .*at program counter {16 * number} "):
-        make_runner(target, program, None, 50)(memory)
+        make_runner(target, program)(memory)

@@ -53,7 +53,7 @@ def test_emulator_predicts_the_cycles():
 @pytest.mark.parametrize("target", ["emulator", "sim"])
 def test_a_damaged_stream_names_its_tensor(target):
     program = compile_graph(read_tosa(DIGITS), get_config("base"), compress="nnr")
-    run = naming_weights(program, make_runner(target, program, None, 50))
+    run = naming_weights(program, make_runner(target, program))
     code = decode_program(program.image[program.program_address :][: program.program_bytes])
     number, refused = 0, 0
     for instruction in code:
@@ -77,7 +77,7 @@ def test_a_damaged_stream_names_its_tensor(target):
 def test_any_byte_of_a_stream_may_be_wrong():
     """Neither hang nor crash: an error of the decoder, or other weights, which a check byte would not notice either."""
     program = compile_graph(read_tosa(DIGITS), get_config("base"), compress="nnr")
-    run = make_runner("sim", program, None, 50)
+    run = make_runner("sim", program)
     code = decode_program(program.image[program.program_address :][: program.program_bytes])
     blocks = [go for go in code if go.opcode == Opcode.LOAD_DECODE]
     generator, errors = np.random.default_rng(6), 0

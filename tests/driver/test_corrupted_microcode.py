@@ -25,7 +25,7 @@ def program():
 
 @functools.cache
 def runner(target):
-    return make_runner(target, program(), None, 50)
+    return make_runner(target, program())
 
 
 def run_error(target, memory):

@@ -8,8 +8,8 @@ import pytest
 from device_programs import check_run, endless, loading, storing, stuck, tiny
 
 import tosaic
-from tosaic.driver import device as device_module
 from tosaic.driver.transports import RtlTransport
+from tosaic.driver.transports import identify as identify_module
 from tosaic.hw.config import get_config
 from tosaic.hw.isa import Error
 
@@ -114,7 +114,7 @@ def test_decerr(transport, program):
 
 
 def test_wrong_instruction_set(device, program, monkeypatch):
-    monkeypatch.setattr(device_module, "ISA_HASH", 0x12345678)
+    monkeypatch.setattr(identify_module, "ISA_HASH", 0x12345678)
     fails(
         device,
         program,
@@ -158,7 +158,7 @@ def test_no_machine(transport, program, monkeypatch):
             r"^sim://nano: its register map has version \d+\.\d+\.\d+, this driver knows 9\.0\.0: ",
         ),
     ):
-        monkeypatch.setattr(device_module, name, value)
+        monkeypatch.setattr(identify_module, name, value)
         fails(device, program, wanted)
         monkeypatch.undo()
     check_run(device, program, 8)
@@ -185,7 +185,7 @@ def test_reset_while_a_program_runs(transport, device, program):
         wait(attempt)
         left[0] -= 1
         if not left[0]:
-            device._registers.control("soft_reset")
+            transport.soft_reset()
 
     transport.wait = pull
     fails(
@@ -202,7 +202,7 @@ def test_reset_while_a_program_runs(transport, device, program):
     [
         (
             "ftp://x",
-            r"^ftp://x: there is no transport 'ftp'; there are serial, sim, tcp, uio, virtual: serial:///dev/ttyUSB1",
+            r"^ftp://x: there is no transport 'ftp'; there are serial, sim, tcp, tcps, uio, virtual: serial:///dev/ttyUSB1",
         ),
         (
             "serial:///dev/x?speed=1",
@@ -216,7 +216,7 @@ def test_reset_while_a_program_runs(transport, device, program):
         ("tcp://x:99999", r"^tcp://x:99999: the port must be a number below 65536$"),
         (
             "tcp://x:1",
-            r"^tcp://x:1: the board server wants its token: set TOSAIC_TOKEN, or write tcp://TOKEN@HOST:PORT$",
+            r"^tcp://x:1: the board server wants its token: set TOSAIC_TOKEN, or name a file with \?token_file=FILE$",
         ),
         (
             "sim://tiny",

@@ -142,7 +142,7 @@ def test_wrong_sessions(tmp_path):
         "serial:///dev/ttyUSB1?baud=1000000, uio:///dev/uio0?memory=/dev/udmabuf0, tcp://host:7626"
     )
     assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, target="jtag://fpga")).startswith(
-        "jtag://fpga: there is no transport 'jtag'; there are serial, sim, tcp, uio, virtual: "
+        "jtag://fpga: there is no transport 'jtag'; there are serial, sim, tcp, tcps, uio, virtual: "
     )
     assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, config="huge")) == (
         "no configuration is called 'huge'; there are nano, small, base, large"
@@ -158,6 +158,41 @@ def test_wrong_sessions(tmp_path):
         "the program was compiled for configuration small, not base: compile the model for base, "
         "or do not name a configuration"
     )
+
+
+@pytest.mark.parametrize(
+    "target, option, reason",
+    [
+        ("golden", "memory_bandwidth", "golden has neither cycles nor a memory"),
+        ("golden", "memory_latency", "golden has neither cycles nor a memory"),
+        ("golden", "max_cycles", "golden has neither cycles nor a memory"),
+        ("cocotb", "memory_bandwidth", "the bench's memory answers at random times"),
+        ("cocotb", "memory_latency", "the bench's memory answers at random times"),
+        ("sim://nano", "memory_bandwidth", "a device's memory is as it is"),
+        ("sim://nano", "memory_latency", "a device's memory is as it is"),
+    ],
+)
+def test_an_option_that_a_target_cannot_honour_is_refused_by_name(target, option, reason):
+    text = raised(tosaic.InputError, lambda: tosaic.Session(TINY, target, **{option: 8}))
+    assert text == f"{target}: {reason}: leave {option.replace('_', ' ')} out"
+
+
+@pytest.mark.parametrize("target", ["emulator", "sim"])
+def test_the_time_limit_is_in_cycles(target):
+    image = {"image": np.zeros((1, 8, 8, 1), np.int8)}
+    free = tosaic.Session(TINY, target, "nano")
+    free.run(image)
+    cycles = free.stats["cycles"]
+    if target == "emulator":
+        tosaic.Session(TINY, target, "nano", max_cycles=cycles).run(image)
+    # The simulator's limit includes what the interrupt takes from the program's end to the pin.
+    tosaic.Session(TINY, target, "nano", max_cycles=cycles + 20).run(image)
+    for limit in (cycles - 1, 200):
+        text = raised(
+            tosaic.DeviceError,
+            lambda limit=limit: tosaic.Session(TINY, target, "nano", max_cycles=limit).run(image),
+        )
+        assert text.startswith(f"the program did not end in {limit} cycles; ")
 
 
 def test_accelerators_refuse_float_graphs_by_the_name_of_the_first_float_tensor():

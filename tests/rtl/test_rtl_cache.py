@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tosaic.errors import DeviceError, Error
+from tosaic.errors import DeviceError, Error, InputError
 from tosaic.sim.rtl.build import failure_reason
 from tosaic.sim.rtl.cache import KEPT, STALE_SECONDS, cache_directory, cached
 from tosaic.sim.rtl.verilog import check_sources, source_digest
@@ -124,3 +124,33 @@ def test_sources_edited_during_a_run_are_noticed(tmp_path):
     assert source_digest("unit", [tmp_path]) == key
     with pytest.raises(DeviceError, match="changed during the run"):
         check_sources([tmp_path])
+
+
+@pytest.mark.parametrize("place", [".", "kind"])
+def test_a_folder_that_others_may_write_is_refused(place, monkeypatch, tmp_path):
+    """What is loaded from the cache runs: others must not put it there."""
+    monkeypatch.setenv("TOSAIC_CACHE", str(tmp_path / "own"))
+    made = cached("kind", "nano", "a", ".so", lambda path: path.write_text("whole"))
+    assert cache_directory().stat().st_mode & 0o777 == 0o700
+    folder = made.parents[1] / place
+    for mode in (0o770, 0o702):
+        folder.chmod(mode)
+        with pytest.raises(
+            InputError,
+            match=rf"^{folder}: other users may write to this cache folder, .*: chmod go-w {folder}, or",
+        ):
+            cached("kind", "nano", "a", ".so", lambda path: path.write_text("whole"))
+    folder.chmod(0o755)
+    assert cached("kind", "nano", "a", ".so", lambda path: None) == made
+
+
+def test_a_folder_of_another_user_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setenv("TOSAIC_CACHE", str(tmp_path))
+    tmp_path.chmod(0o755)
+    own = tmp_path.stat().st_uid
+    monkeypatch.setattr("os.getuid", lambda: own + 1)
+    monkeypatch.setattr("tosaic.sim.rtl.cache.ADMINISTRATOR", own + 2)
+    with pytest.raises(
+        InputError, match=r": this cache folder belongs to another user, .*: set TOSAIC_CACHE to a "
+    ):
+        cached("kind", "nano", "a", ".so", lambda path: path.write_text("whole"))

@@ -8,7 +8,7 @@ import typer
 from tosaic.cli import options
 from tosaic.cli.files import check_file, writing_whole
 from tosaic.cli.progress import progress_bar
-from tosaic.driver.targets import check_target
+from tosaic.driver.targets import find_target
 from tosaic.errors import InputError
 
 
@@ -32,7 +32,7 @@ def bench(
             help="External memory, bytes per cycle (default: the bus width); may be repeated.",
         ),
     ] = None,
-    memory_latency: options.Latency = 50,
+    memory_latency: options.Latency = None,
     drop_dead_channels: options.DropDeadChannels = False,
     check: Annotated[bool, typer.Option("--check", help="Also compare every output with golden.")] = False,
     csv: Annotated[
@@ -46,7 +46,7 @@ def bench(
     """Cycles, utilization and bytes per inference, beside those of other accelerators where they are known."""
     from tosaic.driver.bench import csv_text, markdown_table, measure, plot_svg
 
-    check_target(on)
+    find_target(on)
     if on == "golden":
         raise InputError("golden has no cycles: measure on sim or emulator")
     check_file(csv)
@@ -72,7 +72,9 @@ def bench(
     print(markdown_table(rows))
     removed = "" if drop_dead_channels else "not "
     exact = "; outputs equal golden" if check else ""
-    print(f"on {on}, memory latency {memory_latency} cycles, batch 1, dead channels {removed}removed{exact}")
+    print(
+        f"on {on}, memory latency {rows[0].memory_latency} cycles, batch 1, dead channels {removed}removed{exact}"
+    )
     if csv is not None:
         with writing_whole(csv) as scratch:
             scratch.write_text(csv_text(rows))

@@ -12,7 +12,7 @@ from tosaic.cli.progress import progress_bar
 from tosaic.driver import conformance as suite
 from tosaic.driver.conformance import Result, Verdict
 from tosaic.driver.session import find_config
-from tosaic.driver.targets import check_target
+from tosaic.driver.targets import find_target
 from tosaic.errors import InputError
 
 
@@ -56,7 +56,7 @@ def conformance(
     verbose: options.Verbose = False,
 ) -> None:
     """Run a conformance suite, compare bit for bit, count verdicts per operator. Exit 1 unless every test passes."""
-    check_target(on)
+    find_target(on)
     find_config(config)
     check_file(junit)
     check_file(markdown)

@@ -36,7 +36,8 @@ Bandwidth = Annotated[
     ),
 ]
 Latency = Annotated[
-    int, typer.Option("--memory-latency", metavar="N", min=0, help="External memory, cycles.")
+    int | None,
+    typer.Option("--memory-latency", metavar="N", min=0, help="External memory, cycles (default: 50)."),
 ]
 Compress = Annotated[
     str | None,

@@ -45,7 +45,7 @@ def run(
         typer.Option("--random", metavar="SEED", min=0, help="Make up the inputs that are missing."),
     ] = None,
     memory_bandwidth: options.Bandwidth = None,
-    memory_latency: options.Latency = 50,
+    memory_latency: options.Latency = None,
     max_cycles: Annotated[
         int | None,
         typer.Option(

@@ -1,0 +1,33 @@
+"""Is a machine one of this version of Tosaic, and which?"""
+
+from tosaic.errors import DeviceError
+from tosaic.hw.csr_map import ID_VALUE, REGISTER, VERSION_VALUE
+from tosaic.hw.isa import ISA_HASH
+
+from .base import Transport
+
+PATCH_BITS = 8
+"""Register maps that differ only in these bits of VERSION are read alike."""
+
+
+def configuration_hash(transport: Transport) -> int:
+    """The hash of the machine's configuration; DeviceError unless it is a machine of this version of Tosaic."""
+    name = transport.name
+    identity, version, isa, config = transport.read_registers(REGISTER["ID"].offset, 4)
+    if identity != ID_VALUE:
+        raise DeviceError(f"{name}: no machine of Tosaic answers: register ID is 0x{identity:08x}")
+    if version >> PATCH_BITS != VERSION_VALUE >> PATCH_BITS:
+        raise DeviceError(
+            f"{name}: its register map has version {_version(version)}, this driver knows "
+            f"{_version(VERSION_VALUE)}: install the matching tosaic, or load the board with this one's bitstream"
+        )
+    if isa != ISA_HASH:
+        raise DeviceError(
+            f"{name}: it executes another instruction set (ISA_HASH 0x{isa:08x}, this compiler's is "
+            f"0x{ISA_HASH:08x}): load the board with this version's bitstream"
+        )
+    return config
+
+
+def _version(value: int) -> str:
+    return f"{value >> 16}.{value >> 8 & 255}.{value & 255}"
