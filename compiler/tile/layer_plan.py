@@ -7,6 +7,7 @@ from tosaic.compiler.fuse.indexed import plan_indexed
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import plan_move
 from tosaic.compiler.machine import KIND, WINDOWED, Kind
+from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.buffers import Buffers, addresses_of
 from tosaic.compiler.place.geometry import Window, window_of
 from tosaic.compiler.place.params import ParamBlock, pack_params, pack_table
@@ -220,6 +221,10 @@ class _Pass:
             extent = dataclasses.replace(extent, rows=min(extent.rows, self._rows_while_arriving(cut.window)))
         if plan is None:
             return PoolBody(cut, extent), buffers
+        if self.layer.program.has_digits() and extent.channels < plan.channels:
+            raise OutOfMemory(
+                f"{self.layer.root}: a pixel with all its channels does not fit the activation memory"
+            )
         in_blocks = works_in_blocks(plan, self.layer, cut, extent, self.config)
         return ArrayBody(plan, cut, extent, in_blocks), buffers
 
