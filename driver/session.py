@@ -3,46 +3,26 @@
 import dataclasses
 import pathlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.build import compile_graph
-from tosaic.compiler.ir import DType, Graph, Tensor, validate
-from tosaic.compiler.program import Port, Program
-from tosaic.compiler.quantizer import Encoding
-from tosaic.errors import InputError, MismatchError, ModelError
-from tosaic.hw.config import Config, get_config
-from tosaic.hw.csr_map import MARKS
+from tosaic.compiler.ir import Graph
+from tosaic.compiler.program import Program
+from tosaic.errors import InputError, MismatchError
+from tosaic.hw.config import Config
 from tosaic.sim.result import RunResult, Slice
 
+from .arguments import NodeArg, checked_inputs
 from .check import blame, compare
 from .device import Device
-from .encodings import Encodings
+from .loading import CompileOptions, Progress, find_config, load
 from .models import open_with_encodings
+from .statistics import statistics_of
 from .targets import DEVICE, Runner, RunOptions, find_target, make_runner, naming_weights
-from .units import unit_figures
 
-Progress = Callable[[str, int, int], None]
-"""Told (what, done, total) while long work goes on."""
-
-
-@dataclasses.dataclass(frozen=True)
-class NodeArg:
-    """A graph input or output: name, shape and TOSA type.
-
-    Of a quantized model `encoding` tells what the integers stand for: real = scale * (q - zero_point).
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    type: DType
-    encoding: Encoding | None = None
-
-    @property
-    def numpy(self) -> np.dtype:
-        return np.dtype(self.type.numpy)
+__all__ = ["NodeArg", "Progress", "Session", "find_config", "run"]
 
 
 class Session:
@@ -85,77 +65,24 @@ class Session:
         self._owns_device = False
         self._kind = find_target(target)
         self.target = target.name if isinstance(target, Device) else target
-        self._progress = progress
         self._options = RunOptions(memory_bandwidth, memory_latency, max_cycles)
         self._kind.check(self.target, self._options)
+        how = CompileOptions(optimize, drop_dead_channels, keep_layers, compress, progress)
         opened, encodings = open_with_encodings(model, shapes)
         if self.device is None and self._kind is DEVICE:
             self.device, self._owns_device = Device.open(self.target), True
         try:
-            self._prepare(opened, encodings, config, optimize, drop_dead_channels, keep_layers, compress)
+            self._loaded = load(opened, encodings, self._chosen(config, opened), self.target == "golden", how)
         except BaseException:
             self.close()
             raise
-
-    def _prepare(
-        self,
-        opened: Graph | Program,
-        encodings: Encodings,
-        config: str | Config | None,
-        optimize: bool,
-        drop_dead_channels: bool,
-        keep_layers: bool,
-        compress: str | None,
-    ) -> None:
-        """Compiles the model for the configuration that was chosen, or that the target has."""
-        target, progress = self.target, self._progress
-        if config is None and self.device is not None and isinstance(opened, Graph):
-            config = self.device.configuration() or "base"
-        chosen = find_config(config or "base")
-        self.graph = opened if isinstance(opened, Graph) else None
-        self.program: Program | None = None
-        self._runner: Runner | None = None
-        if drop_dead_channels and keep_layers:
-            raise InputError(
-                "layers cannot be compared with golden when dead channels are removed: leave out one of them"
-            )
+        loaded = self._loaded
+        self.graph, self.program, self.config = loaded.graph, loaded.program, loaded.config
+        self.inputs, self.outputs = loaded.inputs, loaded.outputs
         # A program file does not say how it was compiled.
-        self._removed = None if isinstance(opened, Program) else drop_dead_channels and target != "golden"
-        if target == "golden":
-            if self.graph is None:
-                raise InputError(
-                    "a compiled program cannot run on golden, which needs the graph: give the .tosa file"
-                )
-            validate(self.graph)
-            self.config = chosen
-            self.inputs = [_argument(self.graph.tensors[name], encodings) for name in self.graph.inputs]
-            self.outputs = [_argument(self.graph.tensors[name], encodings) for name in self.graph.outputs]
-        else:
-            if isinstance(opened, Program):
-                if config is not None and opened.config.hash != chosen.hash:
-                    raise InputError(
-                        f"the program was compiled for configuration {opened.config.name}, not {chosen.name}: "
-                        f"compile the model for {chosen.name}, or do not name a configuration"
-                    )
-                if compress is not None:
-                    raise InputError(
-                        "a compiled program cannot be compressed: compile the model again with it"
-                    )
-                self.program = opened
-            else:
-                on_layer = (lambda name, i, n: progress(f"compile {name}", i, n)) if progress else None
-                self.program = compile_graph(
-                    opened,
-                    chosen,
-                    optimize=optimize,
-                    drop_dead_channels=drop_dead_channels,
-                    keep_layers=keep_layers,
-                    compress=compress,
-                    on_layer=on_layer,
-                )
-            self.config = self.program.config
-            self.inputs = [_argument(port, encodings) for port in self.program.inputs]
-            self.outputs = [_argument(port, encodings) for port in self.program.outputs]
+        removed = drop_dead_channels and self.target != "golden"
+        self._removed = None if isinstance(opened, Program) else removed
+        self._runner: Runner | None = None
         self.state = {name: state.initial for name, state in self.graph.states.items()} if self.graph else {}
         """Inputs that the next run takes from here unless it is given them: what a model remembers, by name."""
         holder = self.program or self.graph
@@ -167,6 +94,12 @@ class Session:
         """Measurements of the last run of a program."""
         self.kept: dict[str, np.ndarray] = {}
         """Intermediate tensors of the last run (`keep_layers`)."""
+
+    def _chosen(self, config: str | Config | None, opened: Graph | Program) -> Config | None:
+        """The configuration that was asked for, or that the device has; None: a program's own, or the default."""
+        if config is None and self.device is not None and isinstance(opened, Graph):
+            config = self.device.configuration()
+        return find_config(config) if config is not None else None
 
     def run(
         self, inputs: Mapping[str, np.ndarray], *, check: bool = False, strict: bool = False
@@ -183,7 +116,7 @@ class Session:
             raise InputError(
                 "a compiled program cannot be checked, golden needs the graph: run the .tosa file instead"
             )
-        values = self._checked({**self.state, **inputs})
+        values = checked_inputs(self.inputs, {**self.state, **inputs})
         started = time.perf_counter()
         if strict:
             golden = self._golden(values, keep=False, strict=True)
@@ -199,7 +132,14 @@ class Session:
         if self.graph is not None:
             self.state = {name: outputs[state.output] for name, state in self.graph.states.items()}
         self.result, self._values = result, values
-        self.stats = self._statistics(result, seconds, bit_exact)
+        self.stats = {
+            **statistics_of(self.program, self.config, result),
+            **self._memory_statistics(),
+            "target": self.target,
+            "seconds": seconds,
+            "bit_exact": bit_exact,
+            "dead_channels_removed": self._removed,
+        }
         return outputs
 
     def __repr__(self) -> str:
@@ -239,33 +179,6 @@ class Session:
 
     # --- inside
 
-    def _checked(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        names = [argument.name for argument in self.inputs]
-        for name in inputs:
-            if name not in names:
-                raise InputError(
-                    f"the model has no input {name!r}; it has {', '.join(map(repr, names)) or 'none'}"
-                )
-        values = {}
-        for argument in self.inputs:
-            if argument.name not in inputs:
-                wanted = f"{argument.numpy} array of shape {list(argument.shape)}"
-                raise InputError(f"input {argument.name!r} is missing: give an {wanted}")
-            value = np.asarray(inputs[argument.name])
-            if tuple(value.shape) != argument.shape:
-                raise InputError(
-                    f"input {argument.name!r} has shape {list(value.shape)}, the model wants {list(argument.shape)}: "
-                    "reshape or crop it first"
-                )
-            if value.dtype != argument.numpy:
-                quantize = "" if argument.type.is_float else "quantize it first, or "
-                raise InputError(
-                    f"input {argument.name!r} has dtype {value.dtype}, the model wants {argument.numpy}: "
-                    f"{quantize}convert it with .astype(np.{argument.numpy})"
-                )
-            values[argument.name] = value
-        return values
-
     def _golden(
         self, values: dict[str, np.ndarray], keep: bool, strict: bool = False
     ) -> dict[str, np.ndarray]:
@@ -303,63 +216,6 @@ class Session:
             "memory_latency": options.latency_cycles if "memory_latency" in honours else None,
         }
 
-    def _statistics(self, result: RunResult | None, seconds: float, bit_exact: bool | None) -> dict[str, Any]:
-        stats: dict[str, Any] = {
-            "target": self.target,
-            "config": self.config.name,
-            "cycles": None,
-            "macs": self.program.macs if self.program else None,
-            "mac_utilization": None,
-            "dram_read_bytes": None,
-            "dram_write_bytes": None,
-            **self._memory_statistics(),
-            "seconds": seconds,
-            "bit_exact": bit_exact,
-            "dead_channels_removed": self._removed,
-            "layers": [],
-        }
-        if result is None or self.program is None:
-            return stats
-        # Layers of a loop come as often as they ran, those of a branch that was not taken do not come.
-        layers: list[dict[str, Any]] = []
-        last = 0
-        for index, end in result.marks:
-            if index >= len(self.program.layers):
-                raise ModelError(
-                    f"the program marks layer {index}, it lists {len(self.program.layers)}; compile the model again"
-                )
-            layer = self.program.layers[index]
-            layers.append({"name": layer.name, "op": layer.op, "cycles": end - last, "macs": layer.macs})
-            last = end
-        if len(result.marks) == MARKS:
-            layers.append(
-                {"name": f"after {MARKS} layers", "op": "", "cycles": result.cycles - last, "macs": 0}
-            )
-        macs = sum(layer["macs"] for layer in layers)
-        stats |= {
-            "cycles": result.cycles,
-            "macs": macs,
-            "mac_utilization": macs / max(result.cycles, 1) / self.config.macs_per_cycle,
-            "dram_read_bytes": result.dram_read_bytes,
-            "dram_write_bytes": result.dram_write_bytes,
-            "layers": layers,
-            "counters": result.counters,
-            "units": {
-                figures.unit: {"bytes": figures.bytes, "cycles": {s.label: s.cycles for s in figures.shares}}
-                for figures in unit_figures(result.counters, result.cycles, self.config.word_bytes)
-            },
-            "weights": {
-                "tensors": len(self.program.weights),
-                "compressed_tensors": sum(weights.coded for weights in self.program.weights),
-                "bytes": sum(weights.bytes for weights in self.program.weights),
-                "stored_bytes": sum(weights.stored_bytes for weights in self.program.weights),
-                "load_bytes": result.counters.get("load_beats", 0) * self.config.word_bytes,
-                "decode_cycles": result.counters.get("decode_active", 0),
-                "hidden_decode_cycles": result.counters.get("decode_hidden", 0),
-            },
-        }
-        return stats
-
 
 def run(
     model: str | pathlib.Path | Graph | Program,
@@ -371,21 +227,3 @@ def run(
 ) -> dict[str, np.ndarray]:
     """One-shot `Session(model, target, **options).run(inputs, strict=strict)`."""
     return Session(model, target, **options).run(inputs, strict=strict)
-
-
-def find_config(config: str | Config) -> Config:
-    """A configuration by name; InputError lists the names there are."""
-    if isinstance(config, Config):
-        return config
-    try:
-        return get_config(config)
-    except ValueError as error:
-        raise InputError(str(error)) from None
-
-
-def _argument(tensor: Tensor | Port, encodings: Encodings) -> NodeArg:
-    encoding = encodings.get(tensor.name)
-    # The file may be that of another model of the same name.
-    if encoding is not None and encoding.dtype is not tensor.dtype:
-        encoding = None
-    return NodeArg(tensor.name, tuple(tensor.shape), tensor.dtype, encoding)

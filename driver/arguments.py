@@ -1,0 +1,68 @@
+"""Inputs and outputs of a model, and arrays for them."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from tosaic.compiler.ir import DType, Tensor
+from tosaic.compiler.program import Port
+from tosaic.compiler.quantizer import Encoding
+from tosaic.errors import InputError
+
+from .encodings import Encodings
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeArg:
+    """A graph input or output: name, shape and TOSA type.
+
+    Of a quantized model `encoding` tells what the integers stand for: real = scale * (q - zero_point).
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    type: DType
+    encoding: Encoding | None = None
+
+    @property
+    def numpy(self) -> np.dtype:
+        return np.dtype(self.type.numpy)
+
+
+def argument(tensor: Tensor | Port, encodings: Encodings) -> NodeArg:
+    """The input or output that a tensor or port is."""
+    encoding = encodings.get(tensor.name)
+    # The file may be that of another model of the same name.
+    if encoding is not None and encoding.dtype is not tensor.dtype:
+        encoding = None
+    return NodeArg(tensor.name, tuple(tensor.shape), tensor.dtype, encoding)
+
+
+def checked_inputs(arguments: list[NodeArg], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The inputs, each with the shape and type of its argument; InputError names the one that is wrong."""
+    names = [each.name for each in arguments]
+    for name in inputs:
+        if name not in names:
+            raise InputError(
+                f"the model has no input {name!r}; it has {', '.join(map(repr, names)) or 'none'}"
+            )
+    values = {}
+    for argument in arguments:
+        if argument.name not in inputs:
+            wanted = f"{argument.numpy} array of shape {list(argument.shape)}"
+            raise InputError(f"input {argument.name!r} is missing: give an {wanted}")
+        value = np.asarray(inputs[argument.name])
+        if tuple(value.shape) != argument.shape:
+            raise InputError(
+                f"input {argument.name!r} has shape {list(value.shape)}, the model wants {list(argument.shape)}: "
+                "reshape or crop it first"
+            )
+        if value.dtype != argument.numpy:
+            quantize = "" if argument.type.is_float else "quantize it first, or "
+            raise InputError(
+                f"input {argument.name!r} has dtype {value.dtype}, the model wants {argument.numpy}: "
+                f"{quantize}convert it with .astype(np.{argument.numpy})"
+            )
+        values[argument.name] = value
+    return values
