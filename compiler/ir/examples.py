@@ -8,7 +8,7 @@ import numpy as np
 
 from .dtypes import DType
 from .graph import Graph, Operator, Tensor
-from .operators import OPERATORS, Mode, Node, Operand, OperatorSpec
+from .operators import OPERATORS, Mode, Operand, OperatorSpec, OpView
 from .schema_0_30.lower import lower
 
 Shape = tuple[int, ...]
@@ -119,7 +119,7 @@ def _graph(spec: OperatorSpec, mode: Mode, late: frozenset[str] = frozenset()) -
         operator.inputs = operator.inputs * 2
     if spec.versions == ("0.30",):
         _file_attributes(graph, operator)
-    node = Node(graph, operator, spec)
+    node = OpView(graph, operator, spec)
     shapes = spec.infer(node) if spec.infer is not None else []
     for result, shape in zip(spec.results, shapes, strict=True):
         graph.tensors[result.name] = Tensor(result.name, tuple(shape), _type(result, mode))

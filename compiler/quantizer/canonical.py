@@ -2,16 +2,22 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator, Tensor
+from tosaic.compiler.ir.building import (
+    Evaluate,
+    add_constant,
+    drop_identities,
+    fold_constants,
+    fresh_name,
+    remove_dead,
+)
 from tosaic.compiler.ir.topology import sort_operators
 
 MACS = ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D")
 """Operators with weights; MATMUL has none."""
-Evaluate = Callable[[Graph, Operator], Sequence[np.ndarray]]
 
 
 def canonical(graph: Graph, evaluate: Evaluate) -> Graph:
@@ -21,65 +27,14 @@ def canonical(graph: Graph, evaluate: Evaluate) -> Graph:
     into its bias and weights. Tensors that remain keep their names.
     """
     result = graph.copy()
-    _fold_constants(result, evaluate)
-    _drop_identities(result)
+    fold_constants(result, evaluate)
+    drop_identities(result)
     _products_to_convolutions(result)
     while _absorb_one(result):
         pass
     remove_dead(result)
     sort_operators(result)
     return result
-
-
-def fresh(graph: Graph, stem: str) -> str:
-    """A tensor name that is not taken."""
-    name, count = stem, 0
-    while name in graph.tensors:
-        count += 1
-        name = f"{stem}_{count}"
-    return name
-
-
-def add_constant(graph: Graph, stem: str, data: np.ndarray, dtype: DType = DType.FP32) -> str:
-    """Adds a constant tensor."""
-    name = fresh(graph, stem)
-    data = np.asarray(data, dtype.numpy)
-    graph.tensors[name] = Tensor(name, data.shape, dtype, data)
-    return name
-
-
-def remove_dead(graph: Graph) -> None:
-    """Drops operators and constants that no output needs."""
-    needed, alive = set(graph.outputs), []
-    for op in reversed(graph.operators):
-        if any(name in needed for name in op.outputs):
-            alive.append(op)
-            needed.update(op.inputs)
-    graph.operators = alive[::-1]
-    graph.tensors = {n: t for n, t in graph.tensors.items() if n in needed or n in graph.inputs}
-
-
-def _fold_constants(graph: Graph, evaluate: Evaluate) -> None:
-    kept = []
-    for op in graph.operators:
-        if op.inputs and all(graph.tensors[name].data is not None for name in op.inputs):
-            for name, value in zip(op.outputs, evaluate(graph, op), strict=True):
-                graph.tensors[name].data = value
-        else:
-            kept.append(op)
-    graph.operators = kept
-
-
-def _drop_identities(graph: Graph) -> None:
-    aliases: dict[str, str] = {}
-    kept = []
-    for op in graph.operators:
-        op.inputs = [aliases.get(name, name) for name in op.inputs]
-        if op.op == "IDENTITY" and op.outputs[0] not in graph.outputs:
-            aliases[op.outputs[0]] = op.inputs[0]
-        else:
-            kept.append(op)
-    graph.operators = kept
 
 
 def _products_to_convolutions(graph: Graph) -> None:
@@ -92,7 +47,7 @@ def _products_to_convolutions(graph: Graph) -> None:
         dtype = graph.tensors[op.outputs[0]].dtype
         _, height, depth = graph.tensors[op.inputs[0]].shape
         width = weight.shape[2]
-        rows, flat = fresh(graph, f"{op.inputs[0]}/rows"), fresh(graph, f"{op.outputs[0]}/rows")
+        rows, flat = fresh_name(graph, f"{op.inputs[0]}/rows"), fresh_name(graph, f"{op.outputs[0]}/rows")
         graph.tensors[rows] = Tensor(rows, (height, 1, 1, depth), dtype)
         graph.tensors[flat] = Tensor(flat, (height, 1, 1, width), dtype)
         kernel = add_constant(

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator, Tensor
+from tosaic.compiler.ir.building import add_constant, fresh_name
 from tosaic.compiler.quantizer.calibration import Channels, Statistics
-from tosaic.compiler.quantizer.canonical import MACS, add_constant, fresh
+from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.channels import Origin, Tracing
 from tosaic.compiler.quantizer.functions import is_real
 from tosaic.compiler.quantizer.plan import REORDERING
@@ -235,7 +236,7 @@ def _may_scale(graph: Graph, source: str, readers: Sequence[Operator]) -> bool:
 def _divide(graph: Graph, source: str, factors: np.ndarray, readers: Sequence[Operator]) -> None:
     """Inserts a MUL by 1 / factors between a tensor and those of its readers that lead to the weights."""
     tensor = graph.tensors[source]
-    even = fresh(graph, f"{source}/even")
+    even = fresh_name(graph, f"{source}/even")
     graph.tensors[even] = Tensor(even, tensor.shape, tensor.dtype)
     shape = (1,) * (len(tensor.shape) - 1) + (tensor.shape[-1],)
     line = np.ones(tensor.shape[-1])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator
-from tosaic.compiler.quantizer.canonical import remove_dead
+from tosaic.compiler.ir.building import remove_dead
 from tosaic.compiler.quantizer.encoding import Encoding
 from tosaic.compiler.quantizer.plan import Forced
 

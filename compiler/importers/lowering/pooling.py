@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -83,7 +84,7 @@ def _by_planes(low: Lowering, x: str, windows: Sequence[Window], pool: Pool) -> 
 
 
 def _pool(
-    low: Lowering, name: str, x: str, windows: Sequence[Window], *operands: str, **attributes: DType
+    low: Lowering, name: str, x: str, windows: Sequence[Window], *operands: str, **attributes: Any
 ) -> str:
     return low.op(
         name,

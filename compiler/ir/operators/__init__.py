@@ -9,10 +9,10 @@ from tosaic.compiler.ir.operators import (
     structure,
     tensor_operators,
 )
-from tosaic.compiler.ir.operators.spec import Attribute, Mode, Node, Operand, OperatorSpec, rule_of
+from tosaic.compiler.ir.operators.spec import Attribute, Mode, Operand, OperatorSpec, OpView, rule_of
 
 _SECTIONS = (tensor_operators, convolution, elementwise, reduction, layout, conversion, structure)
 
 OPERATORS: dict[str, OperatorSpec] = {spec.name: spec for section in _SECTIONS for spec in section.SPECS}
 
-__all__ = ["OPERATORS", "Attribute", "Mode", "Node", "Operand", "OperatorSpec", "rule_of"]
+__all__ = ["OPERATORS", "Attribute", "Mode", "OpView", "Operand", "OperatorSpec", "rule_of"]

@@ -4,17 +4,15 @@ Rules are data: a shape rule is a function of the operator, a check is a predica
 rule in words. The same sentence becomes the error message and the line of the documentation.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from tosaic.compiler.ir.dtypes import DType
+from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.errors import ModelError, UnsupportedError
-
-if TYPE_CHECKING:
-    from tosaic.compiler.ir.graph import Graph, Operator, Tensor
 
 Shape = tuple[int, ...]
 
@@ -86,15 +84,32 @@ def modes(variables: str, *rows: str) -> tuple[Mode, ...]:
     return tuple(result)
 
 
-class Node:
+class Surroundings(Protocol):
+    """What the rules of an operator may ask of the graph around it; a `Graph` answers."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def inputs(self) -> Sequence[str]: ...
+    @property
+    def outputs(self) -> Sequence[str]: ...
+    @property
+    def tensors(self) -> Mapping[str, Tensor]: ...
+    @property
+    def subgraphs(self) -> Mapping[str, "Surroundings"]: ...
+
+    def tensor(self, name: str) -> Tensor: ...
+
+
+class OpView:
     """One operator seen with its tensors and its row of the table; what shape rules and checks look at."""
 
-    def __init__(self, graph: "Graph", op: "Operator", spec: "OperatorSpec") -> None:
+    def __init__(self, graph: Surroundings, op: Operator, spec: "OperatorSpec") -> None:
         self.graph = graph
         self.op = op
         self.spec = spec
 
-    def tensors(self, operand: str) -> list["Tensor"]:
+    def tensors(self, operand: str) -> list[Tensor]:
         """All tensors of an operand: several for a variadic one, none for an absent optional one."""
         for operands, names in ((self.spec.operands, self.op.inputs), (self.spec.results, self.op.outputs)):
             for index, candidate in enumerate(operands):
@@ -103,7 +118,7 @@ class Node:
                     return [self.graph.tensor(name) for name in chosen]
         raise ValueError(f"{self.spec.name} has no operand {operand!r}")
 
-    def tensor(self, operand: str) -> "Tensor":
+    def tensor(self, operand: str) -> Tensor:
         """The tensor of an operand."""
         found = self.tensors(operand)
         if not found:
@@ -152,10 +167,10 @@ class Node:
         )
 
 
-Check = Callable[[Node], str | None]
+Check = Callable[[OpView], str | None]
 """Says what was found if the rule of its docstring is broken, None if it holds."""
 
-ShapeRule = Callable[[Node], list[Shape]]
+ShapeRule = Callable[[OpView], list[Shape]]
 """Computes the shapes of the outputs from the shapes of the inputs and the constants."""
 
 
@@ -183,6 +198,14 @@ class OperatorSpec:
     def reference(self) -> str:
         """Where the operator is specified: "TOSA 0.30 section 2.3.3"."""
         return f"TOSA 0.30 section {self.clause}" if self.clause else f"TOSA {self.versions[0]}"
+
+    def operand_index(self, operand_name: str) -> int:
+        """Position of an operand among the inputs. ValueError for a name that the operator has not."""
+        for index, operand in enumerate(self.operands):
+            if operand.name == operand_name:
+                return index
+        names = ", ".join(operand.name for operand in self.operands)
+        raise ValueError(f"{self.name} has no operand {operand_name!r}; it has {names}")
 
     @property
     def is_integer(self) -> bool:

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import numpy as np
 
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.graph import Graph, Operator, Tensor
+from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.operators import OPERATORS
 from tosaic.compiler.ir.schema_0_30.rules import MAX_RANK, RANK_LIMITED, UNSIGNED_PAIRS, file_operand_count
+from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.errors import UnsupportedError
 
 _Attributes = dict[str, object]

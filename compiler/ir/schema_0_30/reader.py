@@ -8,10 +8,11 @@ import numpy as np
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import decode, stored_bytes
 from tosaic.compiler.ir.flatbuffer import Table
-from tosaic.compiler.ir.graph import Graph, Operator, Tensor
+from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.schema_0_30 import tables
 from tosaic.compiler.ir.schema_0_30.lower import lower
 from tosaic.compiler.ir.schema_0_30.rules import check
+from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.compiler.ir.topology import sort_operators
 from tosaic.errors import ModelError
 

@@ -6,8 +6,9 @@ Runs on operators that still have 0.30's attributes. What both versions forbid i
 import math
 
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.graph import Graph, Operator
+from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.operators import OPERATORS
+from tosaic.compiler.ir.tensors import Operator
 from tosaic.errors import ModelError
 
 MAX_RANK = 4

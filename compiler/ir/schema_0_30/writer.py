@@ -5,10 +5,11 @@ from typing import Any
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import encode
 from tosaic.compiler.ir.file_builder import Field, FileBuilder
-from tosaic.compiler.ir.graph import Graph, Operator, Tensor
+from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.schema_0_30 import tables
 from tosaic.compiler.ir.schema_0_30.attributes import file_operator
 from tosaic.compiler.ir.schema_0_30.reader import MAIN_BLOCK, VERSION
+from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.errors import UnsupportedError
 
 _DTYPE_NUMBERS = {dtype: number for number, dtype in tables.DTYPES.items()}

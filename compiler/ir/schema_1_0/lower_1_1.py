@@ -9,7 +9,8 @@ from collections.abc import Callable
 import numpy as np
 
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.graph import Graph, Operator, Tensor
+from tosaic.compiler.ir.graph import Graph
+from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.errors import ModelError
 
 _MAX_EXPONENT = 62

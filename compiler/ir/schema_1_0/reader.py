@@ -7,10 +7,11 @@ import numpy as np
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import decode, stored_bytes
 from tosaic.compiler.ir.flatbuffer import Table
-from tosaic.compiler.ir.graph import Graph, Operator, Tensor
+from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.operators import OPERATORS, Attribute
 from tosaic.compiler.ir.operators.common import AXIS, NAN_MODE
 from tosaic.compiler.ir.schema_1_0 import lower_1_1, tables
+from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.compiler.ir.topology import sort_operators
 from tosaic.errors import ModelError, UnsupportedError
 
@@ -25,12 +26,7 @@ _SHAPE_NAME, _SHAPE_RANK, _SHAPE_DATA = 0, 1, 2
 
 MAIN_REGION = "main"
 
-_ATTRIBUTES_1_1 = (
-    AXIS,
-    NAN_MODE,
-    Attribute("allow_broadcast", "bool"),
-    Attribute("acc_type", "dtype"),
-)
+_ATTRIBUTES_1_1 = (AXIS, NAN_MODE, Attribute("allow_broadcast", "bool"), Attribute("acc_type", "dtype"))
 """Attributes of the operators that `lower_1_1` rewrites."""
 
 _MAX_RANK_IN_FILE = 1 << 16

@@ -7,11 +7,12 @@ import numpy as np
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import encode
 from tosaic.compiler.ir.file_builder import FileBuilder
-from tosaic.compiler.ir.graph import Graph, Operator, Tensor
-from tosaic.compiler.ir.operators import OPERATORS, Attribute, Node
+from tosaic.compiler.ir.graph import Graph
+from tosaic.compiler.ir.operators import OPERATORS, Attribute, OpView
 from tosaic.compiler.ir.operators.spec import REQUIRED
 from tosaic.compiler.ir.schema_1_0 import tables
 from tosaic.compiler.ir.schema_1_0.reader import MAIN_REGION
+from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.errors import ModelError
 
 _DTYPE_NUMBERS = {dtype: number for number, dtype in tables.DTYPES.items()}
@@ -95,7 +96,7 @@ def _attribute_field(builder: FileBuilder, graph: Graph, op: Operator, attribute
 
 def _accumulator(graph: Graph, op: Operator) -> DType:
     """The `acc_type` of an operator that does not state one: that of the first mode its types fit."""
-    node = Node(graph, op, OPERATORS[op.op])
+    node = OpView(graph, op, OPERATORS[op.op])
     for mode in node.spec.modes:
         operands = (*node.spec.operands, *node.spec.results)
         if all(node.dtype(o.name) is mode.types[o.type] for o in operands if isinstance(o.type, str)):

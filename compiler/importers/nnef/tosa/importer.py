@@ -192,7 +192,7 @@ class Importer:
         values = np.array(node["value"])
         if values.size == 1 and math.prod(shape) > FOLDED_ELEMENTS:
             one = constant(node, values.reshape((1,) * len(shape)), dtype)
-            return self.low.op("TILE", one, self.low.build.shape(shape))
+            return self.low.build.add("TILE", [one, self.low.build.shape(shape)])
         return constant(node, np.broadcast_to(values.reshape(shape if values.size > 1 else ()), shape), dtype)
 
     def _variable(self, node: Node) -> str:
