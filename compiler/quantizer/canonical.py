@@ -5,14 +5,15 @@ from collections import Counter
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph, Operator, Tensor
+from tosaic.compiler.ir import DType, Graph, GraphBuilder, Operator
 from tosaic.compiler.ir.building import (
     Evaluate,
+    FoldingBuilder,
     add_constant,
     drop_identities,
     fold_constants,
-    fresh_name,
     remove_dead,
+    sizes,
 )
 from tosaic.compiler.ir.topology import sort_operators
 
@@ -44,26 +45,23 @@ def _products_to_convolutions(graph: Graph) -> None:
         if weight is None or weight.shape[0] != 1 or not graph.tensors[op.inputs[0]].dtype.is_float:
             operators.append(op)
             continue
-        dtype = graph.tensors[op.outputs[0]].dtype
         _, height, depth = graph.tensors[op.inputs[0]].shape
-        width = weight.shape[2]
-        rows, flat = fresh_name(graph, f"{op.inputs[0]}/rows"), fresh_name(graph, f"{op.outputs[0]}/rows")
-        graph.tensors[rows] = Tensor(rows, (height, 1, 1, depth), dtype)
-        graph.tensors[flat] = Tensor(flat, (height, 1, 1, width), dtype)
-        kernel = add_constant(
-            graph, f"{op.inputs[1]}/kernel", np.ascontiguousarray(weight[0].T)[:, None, None, :], dtype
+        width, dtype = weight.shape[2], graph.tensors[op.outputs[0]].dtype
+        new = FoldingBuilder(GraphBuilder.replacing(graph, op))
+        flat = new.op(
+            "CONV2D",
+            new.reshape(op.inputs[0], (height, 1, 1, depth)),
+            add_constant(graph, f"{op.inputs[1]}/kernel", weight[0].T[:, None, None, :], dtype),
+            add_constant(graph, f"{op.outputs[0]}/bias", np.zeros(width), dtype),
+            *op.inputs[2:],
+            dtype=dtype,
+            pad=[0] * 4,
+            stride=[1, 1],
+            dilation=[1, 1],
+            acc_type=DType.FP32,
         )
-        bias = add_constant(graph, f"{op.outputs[0]}/bias", np.zeros(width), dtype)
-        shapes = [
-            add_constant(graph, f"{name}/shape", np.array(shape), DType.SHAPE)
-            for name, shape in ((rows, (height, 1, 1, depth)), (flat, (1, height, width)))
-        ]
-        attributes = {"pad": [0] * 4, "stride": [1, 1], "dilation": [1, 1], "acc_type": DType.FP32}
-        operators += [
-            Operator("RESHAPE", [op.inputs[0], shapes[0]], [rows], {}, f"{op.name}/rows"),
-            Operator("CONV2D", [rows, kernel, bias, *op.inputs[2:]], [flat], attributes, op.name),
-            Operator("RESHAPE", [flat, shapes[1]], list(op.outputs), {}, f"{op.name}/back"),
-        ]
+        new.op("RESHAPE", flat, sizes((1, height, width)), output=op.outputs[0])
+        operators += new.build.operators
     graph.operators = operators
 
 

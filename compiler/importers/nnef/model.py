@@ -11,9 +11,14 @@ from tosaic.compiler.importers.nnef.document import expand_document
 from tosaic.compiler.importers.nnef.errors import NnefError, Position
 from tosaic.compiler.importers.nnef.graph import FlatGraph, Operation, Shape, TensorValue
 from tosaic.compiler.importers.nnef.lexer import decode
+from tosaic.compiler.importers.nnef.nnr_carriage import (
+    carried_shape,
+    is_carried,
+    plain_encoding,
+    read_carried,
+)
 from tosaic.compiler.importers.nnef.quantization_file import Quantization, parse_quantization
 from tosaic.compiler.importers.nnef.tensor_file import Encoding, read_header, read_tensor
-from tosaic.nnr.nnef_carriage import carried_shape, is_carried, plain_encoding, read_carried
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ This folder may import the rest of the IR and nothing else of the compiler. The 
   `add(..., output=name)` writes a tensor that the graph has already.
 - `FoldingBuilder(builder)` wraps either: `op(name, *operands, dtype=, output=, **attributes)` computes an operator of
   constants at once; `reshape`, `transpose`, `slice`, `slice_axis`, `pad`, `concat`, `tile`, `reverse` leave out what
-  changes nothing. An operand is a tensor's name, or a `Parameter` (`sizes`, `values`) that is declared only if the
-  operator is added. Subclasses put policies into `constant`, `make_room` and `op`.
+  changes nothing. An operand is a name, or a `Parameter` (`sizes(shape)` makes a shape_t one) that is declared only
+  if the operator is added. Subclasses put policies into `constant`, `make_room` and `op`.
 - `fold(op, operands, attributes, dtype)` is the one constant folder: value and type of a result, or None.
 - `fold_constants(graph, evaluate)`, `drop_identities(graph)`, `remove_dead(graph)` clean a whole graph in place;
   `add_constant(graph, stem, values, dtype)`, `fresh_name(graph, stem)`, `rename_tensor(graph, old, new)` edit one.
@@ -26,7 +26,7 @@ from tosaic.compiler.ir.building.cleaning import (
     rename_tensor,
 )
 from tosaic.compiler.ir.building.folding import fold
-from tosaic.compiler.ir.building.folding_builder import FoldingBuilder, Parameter
+from tosaic.compiler.ir.building.folding_builder import FoldingBuilder, Parameter, sizes
 from tosaic.compiler.ir.building.graph_builder import GraphBuilder, add_constant, fresh_name
 
 __all__ = [
@@ -42,4 +42,5 @@ __all__ = [
     "fresh_name",
     "remove_dead",
     "rename_tensor",
+    "sizes",
 ]
