@@ -50,7 +50,8 @@ def check_operator(graph: Graph, op: Operator) -> None:
     for attribute in spec.attributes:
         _check_attribute(node, attribute)
     for operand in (*spec.operands, *spec.results):
-        _check_rank(node, operand)
+        for tensor in node.tensors(operand.name):
+            _check_rank(node, operand, tensor)
     match_mode(node)
     for check in spec.checks:
         found = check(node)
@@ -181,14 +182,13 @@ def _wanted(attribute: Attribute) -> str:
     return f"of kind {attribute.kind}"
 
 
-def _check_rank(node: OpView, operand: Operand) -> None:
+def _check_rank(node: OpView, operand: Operand, tensor: Tensor) -> None:
     low, high = operand.ranks
-    for tensor in node.tensors(operand.name):
-        if not low <= len(tensor.shape) <= high:
-            ranks = str(low) if low == high else f"{low} to {high}"
-            node.fail(f"{operand.name} must have rank {ranks} ({operand.shape})", str(tensor))
-        if operand.shape == "[1]" and operand.ranks == (1, 1) and tensor.shape != (1,):
-            node.fail(f"{operand.name} must have one element", str(tensor))
+    if not low <= len(tensor.shape) <= high:
+        ranks = str(low) if low == high else f"{low} to {high}"
+        node.fail(f"{operand.name} must have rank {ranks} ({operand.shape})", str(tensor))
+    if operand.shape == "[1]" and operand.ranks == (1, 1) and tensor.shape != (1,):
+        node.fail(f"{operand.name} must have one element", str(tensor))
 
 
 def _check_shapes(node: OpView) -> None:

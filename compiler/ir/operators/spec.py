@@ -6,6 +6,7 @@ rule in words. The same sentence becomes the error message and the line of the d
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -102,21 +103,27 @@ class Surroundings(Protocol):
 
 
 class OpView:
-    """One operator seen with its tensors and its row of the table; what shape rules and checks look at."""
+    """One operator seen with its tensors and its row of the table; what shape rules and checks look at.
+
+    A view is for the moment: it does not see what becomes of the operator's operands later.
+    """
 
     def __init__(self, graph: Surroundings, op: Operator, spec: "OperatorSpec") -> None:
         self.graph = graph
         self.op = op
         self.spec = spec
+        self._tensors: dict[str, list[Tensor]] = {}
 
     def tensors(self, operand: str) -> list[Tensor]:
         """All tensors of an operand: several for a variadic one, none for an absent optional one."""
-        for operands, names in ((self.spec.operands, self.op.inputs), (self.spec.results, self.op.outputs)):
-            for index, candidate in enumerate(operands):
-                if candidate.name == operand:
-                    chosen = names[index:] if candidate.variadic else names[index : index + 1]
-                    return [self.graph.tensor(name) for name in chosen]
-        raise ValueError(f"{self.spec.name} has no operand {operand!r}")
+        found = self._tensors.get(operand)
+        if found is None:
+            position = self.spec.positions.get(operand)
+            if position is None:
+                raise ValueError(f"{self.spec.name} has no operand {operand!r}")
+            names = self.op.outputs if position.is_result else self.op.inputs
+            found = self._tensors[operand] = [self.graph.tensor(name) for name in names[position.slice]]
+        return found
 
     def tensor(self, operand: str) -> Tensor:
         """The tensor of an operand."""
@@ -175,6 +182,14 @@ ShapeRule = Callable[[OpView], list[Shape]]
 
 
 @dataclass(frozen=True)
+class Position:
+    """The part of an operator's outputs or inputs that is one operand."""
+
+    is_result: bool
+    slice: slice
+
+
+@dataclass(frozen=True)
 class OperatorSpec:
     """One row of the operator table.
 
@@ -199,11 +214,20 @@ class OperatorSpec:
         """Where the operator is specified: "TOSA 0.30 section 2.3.3"."""
         return f"TOSA 0.30 section {self.clause}" if self.clause else f"TOSA {self.versions[0]}"
 
+    @cached_property
+    def positions(self) -> dict[str, "Position"]:
+        """Where the names of each operand and result stand."""
+        return {
+            operand.name: Position(is_result, slice(index, None if operand.variadic else index + 1))
+            for is_result, operands in ((True, self.results), (False, self.operands))
+            for index, operand in enumerate(operands)
+        }
+
     def operand_index(self, operand_name: str) -> int:
         """Position of an operand among the inputs. ValueError for a name that the operator has not."""
-        for index, operand in enumerate(self.operands):
-            if operand.name == operand_name:
-                return index
+        position = self.positions.get(operand_name)
+        if position is not None and not position.is_result:
+            return position.slice.start
         names = ", ".join(operand.name for operand in self.operands)
         raise ValueError(f"{self.name} has no operand {operand_name!r}; it has {names}")
 
