@@ -9,7 +9,7 @@ import numpy as np
 from .dtypes import DType
 from .graph import Graph, Operator, Tensor
 from .operators import OPERATORS, Mode, Operand, OperatorSpec, OpView
-from .schema_0_30.lower import lower
+from .schema_0_30.to_ir import to_ir
 
 Shape = tuple[int, ...]
 
@@ -126,7 +126,7 @@ def _graph(spec: OperatorSpec, mode: Mode, late: frozenset[str] = frozenset()) -
         operator.outputs.append(result.name)
     graph.outputs, graph.operators = list(operator.outputs), [operator]
     if spec.versions == ("0.30",):
-        lower(graph)
+        to_ir(graph)
     return graph
 
 

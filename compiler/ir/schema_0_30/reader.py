@@ -10,8 +10,8 @@ from tosaic.compiler.ir.elements import decode, stored_bytes
 from tosaic.compiler.ir.flatbuffer import Table
 from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.schema_0_30 import tables
-from tosaic.compiler.ir.schema_0_30.lower import lower
 from tosaic.compiler.ir.schema_0_30.rules import check
+from tosaic.compiler.ir.schema_0_30.to_ir import to_ir
 from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.compiler.ir.topology import sort_operators
 from tosaic.errors import ModelError
@@ -45,7 +45,7 @@ def read(root: Table) -> Graph:
         graph.subgraphs = subgraphs
         check(graph)
     for graph in graphs.values():
-        lower(graph)
+        to_ir(graph)
         _drop_unsigned(graph)
         prefix = "" if graph is graphs[main] else f"{graph.name}/"
         for op in graph.operators:

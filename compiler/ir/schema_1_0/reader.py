@@ -10,7 +10,7 @@ from tosaic.compiler.ir.flatbuffer import Table
 from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.operators import OPERATORS, Attribute
 from tosaic.compiler.ir.operators.common import AXIS, NAN_MODE
-from tosaic.compiler.ir.schema_1_0 import lower_1_1, tables
+from tosaic.compiler.ir.schema_1_0 import tables, to_ir_1_1
 from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.compiler.ir.topology import sort_operators
 from tosaic.errors import ModelError, UnsupportedError
@@ -27,7 +27,7 @@ _SHAPE_NAME, _SHAPE_RANK, _SHAPE_DATA = 0, 1, 2
 MAIN_REGION = "main"
 
 _ATTRIBUTES_1_1 = (AXIS, NAN_MODE, Attribute("allow_broadcast", "bool"), Attribute("acc_type", "dtype"))
-"""Attributes of the operators that `lower_1_1` rewrites."""
+"""Attributes of the operators that `to_ir_1_1` rewrites."""
 
 _MAX_RANK_IN_FILE = 1 << 16
 
@@ -74,7 +74,7 @@ def _read_block(block: Table, name: str, version: tuple[int, ...]) -> Graph:
         else:
             graph.operators.append(op)
     sort_operators(graph)
-    lower_1_1.lower(graph)
+    to_ir_1_1.to_ir(graph)
     return graph
 
 
@@ -132,7 +132,7 @@ def _read_operator(graph: Graph, table: Table, index: int) -> Operator:
     op = tables.OPERATORS[number]
     label = f"{op}_{index}"
     spec = OPERATORS.get(op)
-    if (spec is None and op not in lower_1_1.OPERATORS) or (spec and spec.extension == "EXT-VARIABLE"):
+    if (spec is None and op not in to_ir_1_1.OPERATORS) or (spec and spec.extension == "EXT-VARIABLE"):
         raise UnsupportedError(f"{label}: operator {op} is not supported")
     operator = Operator(op, table.strings(_OP_INPUTS), table.strings(_OP_OUTPUTS), {}, label)
     fields = tables.ATTRIBUTE_FIELDS.get(op, ())
