@@ -33,10 +33,10 @@ def cancel_transposes(graph: Graph, outputs: Sequence[tuple[str, str]]) -> Graph
     `outputs` pairs each output's final name with its tensor in `graph`; constants and inputs that are outputs
     get an IDENTITY.
     """
-    return _Pass(graph).run(outputs)
+    return _TransposeSinking(graph).run(outputs)
 
 
-class _Pass:
+class _TransposeSinking:
     def __init__(self, graph: Graph) -> None:
         self.old = graph
         self.new = Graph(graph.name, list(graph.inputs), [], {}, [], graph.version)

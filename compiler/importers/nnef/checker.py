@@ -12,7 +12,7 @@ from tosaic.compiler.importers.nnef.syntax import (
     Document,
     Expression,
     Fragment,
-    Graph,
+    GraphDefinition,
     Identifier,
     Invocation,
     TupleExpression,
@@ -21,7 +21,7 @@ from tosaic.compiler.importers.nnef.syntax import (
 )
 from tosaic.compiler.importers.nnef.type_system import (
     Array,
-    Tensor,
+    TensorType,
     Tuple,
     Type,
     castable,
@@ -67,7 +67,7 @@ def check_fragment(fragment: Fragment, operations: Mapping[str, Fragment]) -> No
             )
 
 
-def _check_graph(graph: Graph, operations: Mapping[str, Fragment]) -> None:
+def _check_graph(graph: GraphDefinition, operations: Mapping[str, Fragment]) -> None:
     seen: set[str] = set()
     for parameter in graph.parameters:
         if parameter.name in seen:
@@ -83,7 +83,7 @@ def _check_graph(graph: Graph, operations: Mapping[str, Fragment]) -> None:
     for assignment in graph.body:
         _check_targets(assignment, names, (), ())
         for identifier, of in _unpack(assignment.target, types.of(assignment.value, names)):
-            if not isinstance(of, Tensor):
+            if not isinstance(of, TensorType):
                 raise NnefError(
                     "V036",
                     identifier.position,

@@ -36,7 +36,7 @@ from tosaic.compiler.importers.nnef.type_system import (
     STRING,
     Array,
     Primitive,
-    Tensor,
+    TensorType,
     Tuple,
     Type,
     bind,
@@ -75,7 +75,7 @@ class ExpressionTypes:
                 return found
             case Unary(operator=operator, operand=operand):
                 of = self.of(operand, names)
-                if isinstance(of, Tensor):
+                if isinstance(of, TensorType):
                     return self._mapped(UNARY_FRAGMENTS[operator], [of], node.position)
                 return unary_type(operator, of, node.position)
             case Binary(operator=operator, left=left, right=right):
@@ -101,7 +101,7 @@ class ExpressionTypes:
         raise AssertionError(node)
 
     def _binary(self, operator: str, left: Type, right: Type, position: Position) -> Type:
-        if operator in BINARY_FRAGMENTS and (isinstance(left, Tensor) or isinstance(right, Tensor)):
+        if operator in BINARY_FRAGMENTS and (isinstance(left, TensorType) or isinstance(right, TensorType)):
             return self._mapped(BINARY_FRAGMENTS[operator], [left, right], position)
         return binary_type(operator, left, right, position)
 
@@ -226,7 +226,7 @@ class ExpressionTypes:
 def mismatch(operation: str, parameter: str, of: Type, wanted: Type, position: Position) -> NnefError:
     """The error of an argument whose type cannot be cast to the parameter's."""
     rule = "V046"
-    if isinstance(of, Tensor) and isinstance(wanted, Tensor):
+    if isinstance(of, TensorType) and isinstance(wanted, TensorType):
         rule = "V047"
     elif _core(of) == INTEGER and _core(wanted) == SCALAR:
         rule = "V045"
@@ -243,4 +243,4 @@ def _core(of: Type) -> Type:
     while isinstance(of, Array) and of != EMPTY:
         assert of.item is not None
         of = of.item
-    return Primitive(of.data) if isinstance(of, Tensor) and of.data else of
+    return Primitive(of.data) if isinstance(of, TensorType) and of.data else of

@@ -28,7 +28,7 @@ Value = PrimitiveValue | TensorValue | list["Value"] | tuple["Value", ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Origin:
+class Provenance:
     """The invocation of a standard operation in the document that one or more operations come from.
 
     `target` is the identifier of the graph body that is being assigned.
@@ -46,7 +46,7 @@ class Operation:
     name: str
     data: str | None
     arguments: dict[str, Value]
-    origin: Origin
+    origin: Provenance
     results: dict[str, TensorValue | list[TensorValue]] = field(default_factory=dict)
 
     @property

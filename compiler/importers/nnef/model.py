@@ -6,7 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tosaic.compiler.importers.nnef.container import GRAPH_FILE, QUANTIZATION_FILE, Container, open_container
+from tosaic.compiler.importers.nnef.container import (
+    GRAPH_FILE,
+    QUANTIZATION_FILE,
+    NnefContainer,
+    open_container,
+)
 from tosaic.compiler.importers.nnef.document import expand_document
 from tosaic.compiler.importers.nnef.errors import NnefError, Position
 from tosaic.compiler.importers.nnef.graph import FlatGraph, Operation, Shape, TensorValue
@@ -18,7 +23,7 @@ from tosaic.compiler.importers.nnef.nnr_carriage import (
     read_carried,
 )
 from tosaic.compiler.importers.nnef.quantization_file import Quantization, parse_quantization
-from tosaic.compiler.importers.nnef.tensor_file import Encoding, read_header, read_tensor
+from tosaic.compiler.importers.nnef.tensor_file import ItemEncoding, read_header, read_tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +31,7 @@ class StoredTensor:
     """The data of a variable, and how its file stores it."""
 
     values: np.ndarray
-    encoding: Encoding
+    encoding: ItemEncoding
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ def load_model(
     return NnefModel(graph, data, quantization, container.read_bytes)
 
 
-def _stored(container: Container, variables: list[TensorValue], suffix: str) -> StoredTensor:
+def _stored(container: NnefContainer, variables: list[TensorValue], suffix: str) -> StoredTensor:
     """The data of the variables that share a label; the file is named by any of their spellings."""
     producers = _producers(variables)
     labels = list(dict.fromkeys(map(_label, producers)))
@@ -112,7 +117,7 @@ def _check_shape(shape: Shape, file: str, variable: TensorValue) -> None:
         )
 
 
-def _items(content: bytes, file: str, variable: TensorValue) -> tuple[np.ndarray, Encoding]:
+def _items(content: bytes, file: str, variable: TensorValue) -> tuple[np.ndarray, ItemEncoding]:
     """The tensor of a `.dat` file, which may be an NNR bitstream (NNR, annex A.4), and how it is or would be stored."""
     if not is_carried(content, len(content)):
         return read_tensor(content, file)

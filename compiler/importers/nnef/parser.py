@@ -8,7 +8,7 @@ from tosaic.compiler.importers.nnef.syntax import (
     Document,
     Expression,
     Fragment,
-    Graph,
+    GraphDefinition,
     Identifier,
     Literal,
     Parameter,
@@ -20,7 +20,7 @@ from tosaic.compiler.importers.nnef.type_system import (
     GENERIC,
     Array,
     Primitive,
-    Tensor,
+    TensorType,
     Tuple,
     Type,
 )
@@ -102,13 +102,13 @@ class _Parser:
         self.stream.take(";", "after extensions, which spaces separate")
         return names
 
-    def _graph(self) -> Graph:
+    def _graph(self) -> GraphDefinition:
         position = self.stream.take("graph", "").position
         name = self.stream.identifier("the name of the graph").text
         parameters = self._identifier_list("graph parameters")
         self.stream.take("->", "after the parameters")
         results = self._identifier_list("graph results")
-        return Graph(position, name, parameters, results, self._body())
+        return GraphDefinition(position, name, parameters, results, self._body())
 
     def _identifier_list(self, what: str) -> tuple[Identifier, ...]:
         self.stream.take("(", f"before {what}")
@@ -175,9 +175,9 @@ class _Parser:
                 if data is not None and data.text not in (*DATA_TYPES, GENERIC):
                     raise NnefError("syntax", data.position, f"tensors of {data.text[:40]} do not exist")
                 self.stream.take(">", "after a tensor's data-type")
-                of = Tensor(data.text if data else None)
+                of = TensorType(data.text if data else None)
             elif token.text == "tensor":
-                of = Tensor(None)
+                of = TensorType(None)
             elif token.text in (*DATA_TYPES, GENERIC):
                 of = Primitive(token.text)
             else:

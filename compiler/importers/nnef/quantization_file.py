@@ -12,7 +12,7 @@ from tosaic.compiler.importers.nnef.graph import Value
 from tosaic.compiler.importers.nnef.standard_library import standard_operations
 from tosaic.compiler.importers.nnef.syntax import Fragment, Invocation
 from tosaic.compiler.importers.nnef.token_stream import TokenStream
-from tosaic.compiler.importers.nnef.type_system import Tensor, castable
+from tosaic.compiler.importers.nnef.type_system import TensorType, castable
 
 ALGORITHMS = ("linear_quantize", "logarithmic_quantize")
 
@@ -86,7 +86,7 @@ def _algorithm(stream: TokenStream, operations: Mapping[str, Fragment]) -> Quant
             )
         parameter = rest[names.index(argument.name)]
         of = types.of(argument.value, {})
-        if isinstance(of, Tensor) or not castable(of, parameter.type):
+        if isinstance(of, TensorType) or not castable(of, parameter.type):
             raise mismatch(node.name, argument.name, of, parameter.type, argument.position)
         values[argument.name] = evaluator.value(argument.value, Environment({}, None))
     missing = [name for name in names if name not in values]

@@ -19,7 +19,7 @@ class Primitive:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class TensorType:
     """`data` is the data-type, or None for the unbound `tensor<>`."""
 
     data: str | None
@@ -46,7 +46,7 @@ class Tuple:
         return f"({','.join(map(str, self.items))})"
 
 
-Type = Primitive | Tensor | Array | Tuple
+Type = Primitive | TensorType | Array | Tuple
 INTEGER, SCALAR, LOGICAL, STRING = (Primitive(name) for name in DATA_TYPES)
 EMPTY = Array(None)
 
@@ -65,9 +65,9 @@ def castable(given: Type, wanted: Type, *, as_input: bool = True) -> bool:
     match given, wanted:
         case Primitive(a), Primitive(b):
             return a == b
-        case Primitive(a), Tensor(b):
+        case Primitive(a), TensorType(b):
             return as_input and b in (None, a)
-        case Tensor(a), Tensor(b):
+        case TensorType(a), TensorType(b):
             return b in (None, a)
         case Array(None), Array(_):
             return True
@@ -90,7 +90,7 @@ def common_type(a: Type, b: Type) -> Type | None:
 def kinds(of: Type) -> set[bool]:
     """{True} for types of tensors only, {False} for attribute types, both for a forbidden mixture."""
     match of:
-        case Tensor():
+        case TensorType():
             return {True}
         case Array(item) if item is not None:
             return kinds(item)
@@ -102,7 +102,7 @@ def kinds(of: Type) -> set[bool]:
 def is_generic(of: Type) -> bool:
     """Whether `?` occurs in a type."""
     match of:
-        case Primitive(name) | Tensor(name):
+        case Primitive(name) | TensorType(name):
             return name == GENERIC
         case Array(item):
             return item is not None and is_generic(item)
@@ -116,8 +116,8 @@ def bind(of: Type, data: str) -> Type:
     match of:
         case Primitive("?"):
             return Primitive(data)
-        case Tensor("?"):
-            return Tensor(data)
+        case TensorType("?"):
+            return TensorType(data)
         case Array(item) if item is not None:
             return Array(bind(item, data))
         case Tuple(items):
@@ -130,7 +130,7 @@ def candidates(wanted: Type, given: Type) -> set[str]:
     match wanted, given:
         case Primitive("?"), Primitive(name):
             return {name}
-        case Tensor("?"), (Primitive(name) | Tensor(name)):
+        case TensorType("?"), (Primitive(name) | TensorType(name)):
             return set() if name is None else {name}
         case Array(a), Array(b) if a is not None and b is not None:
             return candidates(a, b)
