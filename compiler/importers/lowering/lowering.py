@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from tosaic.compiler.importers.lowering.allowance import MAX_OPERATORS, Allowance, TooLargeError
 from tosaic.compiler.ir import DType, GraphBuilder, nearest
-from tosaic.compiler.ir.building import FoldingBuilder, Parameter
+from tosaic.compiler.ir.building import FoldingBuilder, LateConstant
 
 _SMALL_ELEMENTS = 64
 """Constants up to this size are not counted; operators are."""
@@ -53,7 +53,7 @@ class Lowering(FoldingBuilder):
     def op(
         self,
         name: str,
-        *operands: str | Parameter,
+        *operands: str | LateConstant,
         dtype: DType | None = None,
         output: str | None = None,
         **attributes: Any,

@@ -20,9 +20,9 @@ from tosaic.compiler.importers.nnef.syntax import (
     identifiers_of,
 )
 from tosaic.compiler.importers.nnef.type_system import (
-    Array,
+    ArrayType,
     TensorType,
-    Tuple,
+    TupleType,
     Type,
     castable,
 )
@@ -123,11 +123,11 @@ def _unpack(target: Expression, of: Type) -> Iterable[tuple[Identifier, Type]]:
     match target, of:
         case Identifier(), _:
             yield target, of
-        case ArrayExpression(items=items), Array(item) if item is not None or not items:
+        case ArrayExpression(items=items), ArrayType(item) if item is not None or not items:
             for each in items:
                 assert item is not None
                 yield from _unpack(each, item)
-        case TupleExpression(items=items), Tuple(types) if len(items) == len(types):
+        case TupleExpression(items=items), TupleType(types) if len(items) == len(types):
             for each, part in zip(items, types, strict=True):
                 yield from _unpack(each, part)
         case _:

@@ -8,7 +8,7 @@ from tosaic.compiler.importers.nnef.errors import NnefError, Position
 from tosaic.compiler.importers.nnef.evaluator import Environment, Evaluator
 from tosaic.compiler.importers.nnef.graph import (
     FlatGraph,
-    Operation,
+    NnefOperation,
     Provenance,
     Shape,
     TensorValue,
@@ -26,10 +26,10 @@ from tosaic.compiler.importers.nnef.syntax import (
     identifiers_of,
 )
 from tosaic.compiler.importers.nnef.type_system import (
-    Array,
-    Primitive,
+    ArrayType,
+    PrimitiveType,
     TensorType,
-    Tuple,
+    TupleType,
     Type,
     bind,
     candidates,
@@ -75,7 +75,7 @@ class _Expander:
         self.shapes = shapes
         self.budget = Budget()
         self.evaluator = Evaluator(self.budget, self.invoke, declared)
-        self.operations: list[Operation] = []
+        self.operations: list[NnefOperation] = []
         self.variables: dict[str, list[TensorValue]] = {}
         self.updated: set[str] = set()
         # Standard compounds around the present invocation, and the invocation of the first of them.
@@ -249,10 +249,10 @@ class _Expander:
         shapes: list[Shape | list[Shape]] | list[Shape] | list[list[Shape]],
         origin: Provenance,
     ) -> Value:
-        operation = Operation(fragment.name, data if fragment.generic else None, arguments, origin)
+        operation = NnefOperation(fragment.name, data if fragment.generic else None, arguments, origin)
         for result, shape in zip(fragment.results, shapes, strict=True):
             of = bind(result.type, data) if data else result.type
-            if isinstance(of, Array):
+            if isinstance(of, ArrayType):
                 assert isinstance(shape, list)
                 operation.results[result.name] = [self._tensor(of.item, each, operation) for each in shape]
             else:
@@ -262,7 +262,7 @@ class _Expander:
         values: list[Value] = [v if isinstance(v, TensorValue) else [*v] for v in operation.results.values()]
         return values[0] if len(values) == 1 else tuple(values)
 
-    def _tensor(self, of: Type | None, shape: Shape, producer: Operation) -> TensorValue:
+    def _tensor(self, of: Type | None, shape: Shape, producer: NnefOperation) -> TensorValue:
         assert isinstance(of, TensorType) and of.data is not None
         self.budget.spend(TENSOR_WORK, producer.position)
         while True:
@@ -282,7 +282,7 @@ def _type_of(value: Value) -> Type:
     if isinstance(value, TensorValue):
         return TensorType(value.data)
     if isinstance(value, list):
-        return Array(_type_of(value[0]) if value else None)
+        return ArrayType(_type_of(value[0]) if value else None)
     if isinstance(value, tuple):
-        return Tuple(tuple(_type_of(item) for item in value))
-    return Primitive(str(literal_type(value)))
+        return TupleType(tuple(_type_of(item) for item in value))
+    return PrimitiveType(str(literal_type(value)))

@@ -16,7 +16,7 @@ class TensorValue:
     name: str
     data: str
     shape: Shape
-    producer: Operation | None = None
+    producer: NnefOperation | None = None
 
     def __repr__(self) -> str:
         return f"{self.name}: tensor<{self.data}>{list(self.shape)}"
@@ -40,7 +40,7 @@ class Provenance:
 
 
 @dataclass(eq=False, slots=True)
-class Operation:
+class NnefOperation:
     """An invocation with every argument known, defaults included. `data` is what `?` stands for, or None."""
 
     name: str
@@ -72,7 +72,7 @@ class FlatGraph:
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    operations: list[Operation]
+    operations: list[NnefOperation]
     tensors: dict[str, TensorValue]
     variables: dict[str, list[TensorValue]]
 

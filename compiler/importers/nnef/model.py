@@ -14,7 +14,7 @@ from tosaic.compiler.importers.nnef.container import (
 )
 from tosaic.compiler.importers.nnef.document import expand_document
 from tosaic.compiler.importers.nnef.errors import NnefError, Position
-from tosaic.compiler.importers.nnef.graph import FlatGraph, Operation, Shape, TensorValue
+from tosaic.compiler.importers.nnef.graph import FlatGraph, NnefOperation, Shape, TensorValue
 from tosaic.compiler.importers.nnef.lexer import decode
 from tosaic.compiler.importers.nnef.nnr_carriage import (
     carried_shape,
@@ -22,7 +22,7 @@ from tosaic.compiler.importers.nnef.nnr_carriage import (
     plain_encoding,
     read_carried,
 )
-from tosaic.compiler.importers.nnef.quantization_file import Quantization, parse_quantization
+from tosaic.compiler.importers.nnef.quantization_file import QuantizationEntry, parse_quantization
 from tosaic.compiler.importers.nnef.tensor_file import ItemEncoding, read_header, read_tensor
 
 
@@ -40,7 +40,7 @@ class NnefModel:
 
     graph: FlatGraph
     data: dict[str, StoredTensor]
-    quantization: dict[str, Quantization]
+    quantization: dict[str, QuantizationEntry]
     file_bytes: int = 0
     """Of all files that were read; of an archive, unpacked."""
 
@@ -60,7 +60,7 @@ def load_model(
     container = open_container(pathlib.Path(path))
     shown = f"{container.path}/{GRAPH_FILE}"
     graph = expand_document(decode(container.graph(), shown), shown, whole=whole, shapes=shapes)
-    quantization: dict[str, Quantization] = {}
+    quantization: dict[str, QuantizationEntry] = {}
     text = container.read(QUANTIZATION_FILE)
     if text is not None:
         shown = f"{container.path}/{QUANTIZATION_FILE}"
@@ -97,11 +97,11 @@ def _stored(container: NnefContainer, variables: list[TensorValue], suffix: str)
     )
 
 
-def _producers(variables: list[TensorValue]) -> list[Operation]:
+def _producers(variables: list[TensorValue]) -> list[NnefOperation]:
     return [variable.producer for variable in variables if variable.producer is not None]
 
 
-def _label(operation: Operation) -> str:
+def _label(operation: NnefOperation) -> str:
     label = operation.arguments["label"]
     assert isinstance(label, str)
     return label

@@ -18,10 +18,10 @@ from tosaic.compiler.importers.nnef.token_stream import TokenStream
 from tosaic.compiler.importers.nnef.type_system import (
     DATA_TYPES,
     GENERIC,
-    Array,
-    Primitive,
+    ArrayType,
+    PrimitiveType,
     TensorType,
-    Tuple,
+    TupleType,
     Type,
 )
 
@@ -169,7 +169,7 @@ class _Parser:
                     raise NnefError(
                         "syntax", token.position, "a tuple type has one item", "give it two or more"
                     )
-                of = Tuple(tuple(items))
+                of = TupleType(tuple(items))
             elif token.text == "tensor" and self.stream.accept("<"):
                 data = None if self.stream.sees(">") else self.stream.next()
                 if data is not None and data.text not in (*DATA_TYPES, GENERIC):
@@ -179,7 +179,7 @@ class _Parser:
             elif token.text == "tensor":
                 of = TensorType(None)
             elif token.text in (*DATA_TYPES, GENERIC):
-                of = Primitive(token.text)
+                of = PrimitiveType(token.text)
             else:
                 raise NnefError(
                     "syntax", token.position, f"found {token.text[:40]}", "a type is expected here"
@@ -187,7 +187,7 @@ class _Parser:
             dimensions = 0
             while self.stream.accept("["):
                 self.stream.take("]", "in an array type")
-                of, dimensions = Array(of), dimensions + 1
+                of, dimensions = ArrayType(of), dimensions + 1
                 if dimensions > 8:
                     raise NnefError("limit", token.position, "an array type has more than 8 dimensions")
             return of

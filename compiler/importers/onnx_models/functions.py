@@ -23,7 +23,7 @@ def expand(node: Any, inputs: Sequence[OnnxValue | None], opset: int) -> list[An
     for name, value in zip(node.input, inputs, strict=True):
         if value is None or name in {info.name for info in infos}:
             continue
-        number = onnx.TensorProto.DataType.OnnxValue(_SPELLING.get(value.kind, value.kind.upper()))
+        number = onnx.TensorProto.DataType.Value(_SPELLING.get(value.kind, value.kind.upper()))
         infos.append(onnx.helper.make_tensor_value_info(name, number, list(value.shape)))
         if value.data is not None and value.data.size <= 1024:
             initializers.append(onnx.numpy_helper.from_array(value.data, name))

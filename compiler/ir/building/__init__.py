@@ -10,7 +10,7 @@ This folder may import the rest of the IR and nothing else of the compiler. The 
   `add(..., output=name)` writes a tensor that the graph has already.
 - `FoldingBuilder(builder)` wraps either: `op(name, *operands, dtype=, output=, **attributes)` computes an operator of
   constants at once; `reshape`, `transpose`, `slice`, `slice_axis`, `pad`, `concat`, `tile`, `reverse` leave out what
-  changes nothing. An operand is a name, or a `Parameter` (`sizes(shape)` makes a shape_t one) that is declared only
+  changes nothing. An operand is a name, or a `LateConstant` (`sizes(shape)` makes a shape_t one) that is declared only
   if the operator is added. Subclasses put policies into `constant`, `make_room` and `op`.
 - `fold(op, operands, attributes, dtype)` is the one constant folder: value and type of a result, or None.
 - `fold_constants(graph, evaluate)`, `drop_identities(graph)`, `remove_dead(graph)` clean a whole graph in place;
@@ -26,14 +26,14 @@ from tosaic.compiler.ir.building.cleaning import (
     rename_tensor,
 )
 from tosaic.compiler.ir.building.folding import fold
-from tosaic.compiler.ir.building.folding_builder import FoldingBuilder, Parameter, sizes
+from tosaic.compiler.ir.building.folding_builder import FoldingBuilder, LateConstant, sizes
 from tosaic.compiler.ir.building.graph_builder import GraphBuilder, add_constant, fresh_name
 
 __all__ = [
     "Evaluate",
     "FoldingBuilder",
     "GraphBuilder",
-    "Parameter",
+    "LateConstant",
     "add_constant",
     "drop_identities",
     "evaluate_folded",

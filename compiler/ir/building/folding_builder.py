@@ -15,16 +15,16 @@ from tosaic.compiler.ir.tensors import Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Parameter:
+class LateConstant:
     """A constant operand that becomes a tensor only when its operator is added."""
 
     values: np.ndarray
     dtype: DType
 
 
-def sizes(values: Sequence[int]) -> Parameter:
+def sizes(values: Sequence[int]) -> LateConstant:
     """A shape_t operand."""
-    return Parameter(np.array([int(value) for value in values], np.int64), DType.SHAPE)
+    return LateConstant(np.array([int(value) for value in values], np.int64), DType.SHAPE)
 
 
 class FoldingBuilder:
@@ -64,7 +64,7 @@ class FoldingBuilder:
     def op(
         self,
         name: str,
-        *operands: str | Parameter,
+        *operands: str | LateConstant,
         dtype: DType | None = None,
         output: str | None = None,
         **attributes: Any,
@@ -80,7 +80,7 @@ class FoldingBuilder:
         names = [self._name(operand) for operand in operands]
         return self.build.add(name, names, dtype=dtype, output=output, **attributes)
 
-    def _name(self, operand: str | Parameter) -> str:
+    def _name(self, operand: str | LateConstant) -> str:
         if isinstance(operand, str):
             return operand
         is_shape = operand.dtype is DType.SHAPE
@@ -90,7 +90,7 @@ class FoldingBuilder:
             else self.constant(operand.values, operand.dtype)
         )
 
-    def _operand(self, operand: str | Parameter) -> Tensor:
+    def _operand(self, operand: str | LateConstant) -> Tensor:
         if isinstance(operand, str):
             return self.graph.tensors[operand]
         return Tensor("", operand.values.shape, operand.dtype, operand.values)
@@ -124,7 +124,7 @@ class FoldingBuilder:
         grown = [max(amount, 0) for pair in pads for amount in pair]
         if not any(grown):
             return x
-        return self.op("PAD", x, sizes(grown), Parameter(np.array([value]), self.dtype(x)))
+        return self.op("PAD", x, sizes(grown), LateConstant(np.array([value]), self.dtype(x)))
 
     def concat(self, parts: Sequence[str], axis: int) -> str:
         """Parts one after the other along an axis."""

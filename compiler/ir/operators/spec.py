@@ -182,7 +182,7 @@ ShapeRule = Callable[[OpView], list[Shape]]
 
 
 @dataclass(frozen=True)
-class Position:
+class OperandSlot:
     """The part of an operator's outputs or inputs that is one operand."""
 
     is_result: bool
@@ -215,10 +215,10 @@ class OperatorSpec:
         return f"TOSA 0.30 section {self.clause}" if self.clause else f"TOSA {self.versions[0]}"
 
     @cached_property
-    def positions(self) -> dict[str, "Position"]:
+    def positions(self) -> dict[str, "OperandSlot"]:
         """Where the names of each operand and result stand."""
         return {
-            operand.name: Position(is_result, slice(index, None if operand.variadic else index + 1))
+            operand.name: OperandSlot(is_result, slice(index, None if operand.variadic else index + 1))
             for is_result, operands in ((True, self.results), (False, self.operands))
             for index, operand in enumerate(operands)
         }

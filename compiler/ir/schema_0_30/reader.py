@@ -7,7 +7,7 @@ import numpy as np
 
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import decode, stored_bytes
-from tosaic.compiler.ir.flatbuffer import Table
+from tosaic.compiler.ir.flatbuffer import FlatTable
 from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.schema_0_30 import tables
 from tosaic.compiler.ir.schema_0_30.rules import check
@@ -28,7 +28,7 @@ _TENSOR_NAME, _TENSOR_SHAPE, _TENSOR_TYPE, _TENSOR_DATA = 0, 1, 2, 3
 _SIGNED = {DType.UINT8: DType.INT8, DType.UINT16: DType.INT16}
 
 
-def read(root: Table) -> Graph:
+def read(root: FlatTable) -> Graph:
     """The graph of block "main" (or the first block), with every other block in `subgraphs`."""
     blocks = root.tables(_GRAPH_BLOCKS, "block")
     if not blocks:
@@ -53,7 +53,7 @@ def read(root: Table) -> Graph:
     return graphs[main]
 
 
-def _read_block(block: Table) -> Graph:
+def _read_block(block: FlatTable) -> Graph:
     inputs, outputs = block.strings(_BLOCK_INPUTS), block.strings(_BLOCK_OUTPUTS)
     graph = Graph(block.string(_BLOCK_NAME), inputs, outputs, version=VERSION)
     data: dict[str, memoryview | None] = {}
@@ -73,7 +73,7 @@ def _read_block(block: Table) -> Graph:
     return graph
 
 
-def _read_tensor(table: Table) -> Tensor:
+def _read_tensor(table: FlatTable) -> Tensor:
     name, number = table.string(_TENSOR_NAME), table.uint32(_TENSOR_TYPE)
     if number not in tables.DTYPES:
         raise ModelError(f"malformed .tosa file: tensor {name!r} has type number {number}, which 0.30 lacks")
@@ -95,7 +95,7 @@ def _define_constant(graph: Graph, op: Operator, data: dict[str, memoryview | No
     tensor.data = decode(tensor.dtype, tensor.shape, stored or memoryview(b""), f"constant {tensor.name!r}")
 
 
-def _read_operator(table: Table, index: int) -> Operator:
+def _read_operator(table: FlatTable, index: int) -> Operator:
     number = table.uint32(_OP_OP)
     if not 0 < number < len(tables.OPERATORS) or tables.OPERATORS[number] == "RESERVED":
         raise ModelError(f"malformed .tosa file: operator {index} has number {number}, which 0.30 lacks")
@@ -113,7 +113,7 @@ def _read_operator(table: Table, index: int) -> Operator:
     return operator
 
 
-def _read_attribute(op: Operator, table: Table, field: int, kind: str) -> Any:
+def _read_attribute(op: Operator, table: FlatTable, field: int, kind: str) -> Any:
     match kind:
         case "int":
             return table.int32(field)

@@ -6,7 +6,7 @@ import numpy as np
 
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import decode, stored_bytes
-from tosaic.compiler.ir.flatbuffer import Table
+from tosaic.compiler.ir.flatbuffer import FlatTable
 from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.operators import OPERATORS, Attribute
 from tosaic.compiler.ir.operators.common import AXIS, NAN_MODE
@@ -32,7 +32,7 @@ _ATTRIBUTES_1_1 = (AXIS, NAN_MODE, Attribute("allow_broadcast", "bool"), Attribu
 _MAX_RANK_IN_FILE = 1 << 16
 
 
-def read(root: Table, version: tuple[int, ...]) -> Graph:
+def read(root: FlatTable, version: tuple[int, ...]) -> Graph:
     """The graph of region "main" (or the only region), with every other region in `subgraphs`."""
     regions = root.tables(_GRAPH_REGIONS, "region")
     if not regions:
@@ -56,7 +56,7 @@ def read(root: Table, version: tuple[int, ...]) -> Graph:
     return graphs[main]
 
 
-def _read_block(block: Table, name: str, version: tuple[int, ...]) -> Graph:
+def _read_block(block: FlatTable, name: str, version: tuple[int, ...]) -> Graph:
     graph = Graph(name, block.strings(_BLOCK_INPUTS), block.strings(_BLOCK_OUTPUTS), version=version)
     data: dict[str, memoryview | None] = {}
     for table in block.tables(_BLOCK_TENSORS, "tensor"):
@@ -87,7 +87,7 @@ def _declare(
     data[tensor.name] = stored
 
 
-def _read_tensor(table: Table) -> Tensor:
+def _read_tensor(table: FlatTable) -> Tensor:
     name = table.string(_TENSOR_NAME)
     number = table.uint32(_TENSOR_TYPE)
     if number in tables.UNSUPPORTED_DTYPES:
@@ -125,7 +125,7 @@ def _define_constant(graph: Graph, op: Operator, data: dict[str, memoryview | No
     tensor.data = decode(tensor.dtype, tensor.shape, stored or memoryview(b""), f"constant {tensor.name!r}")
 
 
-def _read_operator(graph: Graph, table: Table, index: int) -> Operator:
+def _read_operator(graph: Graph, table: FlatTable, index: int) -> Operator:
     number = table.uint32(_OP_OP)
     if not 0 < number < len(tables.OPERATORS):
         raise ModelError(f"malformed .tosa file: operator {index} has number {number}, which does not exist")
@@ -152,7 +152,7 @@ def _read_operator(graph: Graph, table: Table, index: int) -> Operator:
     return operator
 
 
-def _read_attribute(graph: Graph, op: Operator, table: Table, field: int, attribute: Attribute) -> Any:
+def _read_attribute(graph: Graph, op: Operator, table: FlatTable, field: int, attribute: Attribute) -> Any:
     match attribute.kind:
         case "int":
             return table.int32(field)

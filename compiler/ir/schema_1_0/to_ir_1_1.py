@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tosaic.compiler.ir.building import FoldingBuilder, GraphBuilder, Parameter
+from tosaic.compiler.ir.building import FoldingBuilder, GraphBuilder, LateConstant
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.tensors import Operator
@@ -159,7 +159,7 @@ def _row_gather(graph: Graph, op: Operator) -> list[Operator]:
         raise _fail(op, "indices must be int32_t", str(indices))
     (batch, width), (rows,) = indices.shape, count
     new = FoldingBuilder(GraphBuilder.replacing(graph, op))
-    steps = Parameter(np.arange(rows).reshape(1, 1, rows), DType.INT32)
+    steps = LateConstant(np.arange(rows).reshape(1, 1, rows), DType.INT32)
     every = new.op("ADD", new.reshape(indices.name, (batch, width, 1)), steps)
     flat = new.reshape(every, (batch, width * rows))
     if values.dtype is not DType.BOOL:

@@ -11,9 +11,9 @@ from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.allowance import Allowance, TooLargeError
 from tosaic.compiler.importers.lowering.layout_pass import cancel_transposes
 from tosaic.compiler.importers.nnef.bit_stream import packed_bytes
-from tosaic.compiler.importers.nnef.graph import Operation, TensorValue, tensors_in
+from tosaic.compiler.importers.nnef.graph import NnefOperation, TensorValue, tensors_in
 from tosaic.compiler.importers.nnef.model import NnefModel, load_model
-from tosaic.compiler.importers.nnef.quantization_file import Quantization
+from tosaic.compiler.importers.nnef.quantization_file import QuantizationEntry
 from tosaic.compiler.importers.nnef.standard_library import compound_operations
 from tosaic.compiler.importers.nnef.tosa import (
     convolution,
@@ -121,7 +121,7 @@ class NnefImporter:
 
     # --- survey ---------------------------------------------------------------------------------------------
 
-    def _surveyed(self, group: Sequence[Operation]) -> None:
+    def _surveyed(self, group: Sequence[NnefOperation]) -> None:
         """The operations of one invocation in the document."""
         origin, first = group[0].origin, len(self.low.graph.operators)
         try:
@@ -142,7 +142,7 @@ class NnefImporter:
 
     # --- operations -----------------------------------------------------------------------------------------
 
-    def _lower(self, operation: Operation) -> None:
+    def _lower(self, operation: NnefOperation) -> None:
         node = NnefNode(self.low, operation, self.tensors)
         results = operation.tensors()
         self._check(node, results)
@@ -224,7 +224,7 @@ class NnefImporter:
         assert producer is not None
         return str(producer.arguments["label"])
 
-    def _check_range(self, name: str, entry: Quantization) -> None:
+    def _check_range(self, name: str, entry: QuantizationEntry) -> None:
         low, high = entry.parameters.get("min", 0.0), entry.parameters["max"]
         assert isinstance(low, float) and isinstance(high, float)
         if not (math.isfinite(low) and math.isfinite(high) and low < high):

@@ -7,7 +7,7 @@ import numpy as np
 
 from tosaic.compiler.importers.lowering import Lowering, SourceNode
 from tosaic.compiler.importers.nnef.call import shape_of
-from tosaic.compiler.importers.nnef.graph import Operation, Shape, TensorValue, Value
+from tosaic.compiler.importers.nnef.graph import NnefOperation, Shape, TensorValue, Value
 from tosaic.compiler.ir import DType
 
 STORAGE = {"scalar": DType.FP32, "integer": DType.INT32, "logical": DType.BOOL}
@@ -26,7 +26,7 @@ TABLE_LIMIT = 1 << 23
 class NnefNode(SourceNode):
     """One operation and the graph under construction; `tensors` are the TOSA names of values that are computed."""
 
-    def __init__(self, low: Lowering, operation: Operation, tensors: Mapping[int, str]) -> None:
+    def __init__(self, low: Lowering, operation: NnefOperation, tensors: Mapping[int, str]) -> None:
         super().__init__(low)
         self.operation, self._tensors = operation, tensors
 
