@@ -1,4 +1,12 @@
-"""The compiler's IR: TOSA graphs, the operator table, validation and `.tosa` files."""
+"""The compiler's IR: TOSA graphs in their 1.0 meaning, the operator table, validation and `.tosa` files.
+
+In come `.tosa` files and what builders add; out come graphs that `validate` accepts, and files again. The rest of the
+compiler, the importers, the quantizer and the golden model stand on this folder; it may import `errors` only.
+
+Its floors, each of which imports lower ones: `dtypes`, `tensors`; `operators` (the table: shapes, types and rules of
+each operator); `graph`; `topology`, `validate`; `building` (builder, constant folder, cleaning); `schema_0_30` and
+`schema_1_0` (the file formats); `tosa_file`.
+"""
 
 from tosaic.compiler.ir.building import GraphBuilder
 from tosaic.compiler.ir.dtypes import DType

@@ -23,7 +23,6 @@ from tosaic.compiler.importers.onnx_models import (
     scatters,
 )
 from tosaic.compiler.importers.onnx_models.errors import RunTimeValueError
-from tosaic.compiler.importers.onnx_models.folding import fold, foldable
 from tosaic.compiler.importers.onnx_models.functions import expand
 from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
@@ -36,6 +35,7 @@ from tosaic.compiler.importers.onnx_models.reader import (
     read_model,
     stored_bytes,
 )
+from tosaic.compiler.importers.onnx_models.reference_nodes import computable, compute
 from tosaic.compiler.importers.onnx_models.registry import HANDLERS
 from tosaic.compiler.importers.onnx_models.values import KINDS, OFFSET, STORAGE, OnnxValue, constant_value
 from tosaic.compiler.importers.survey import Survey
@@ -241,10 +241,10 @@ class OnnxImporter:
         if node.op_type == "Constant" and "sparse_value" in attributes:
             return [constant_value("", self._dense(attributes["sparse_value"]))]
         check_scale(node, inputs)
-        if foldable(node.op_type, inputs):
-            folded = fold(node, inputs, self.opset, self.allowance)
-            if folded is not None:
-                return [constant_value("", value) for value in folded]
+        if computable(node.op_type, inputs):
+            results = compute(node, inputs, self.opset, self.allowance)
+            if results is not None:
+                return [constant_value("", value) for value in results]
         if node.op_type == "If":
             return self._if(node, inputs[0], attributes)
         if node.op_type == "Loop":

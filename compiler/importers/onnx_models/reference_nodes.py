@@ -1,4 +1,8 @@
-"""Nodes whose inputs are all known are computed now, by the reference operators of the package onnx."""
+"""Nodes whose inputs are all known are computed now, by the reference operators of the package onnx.
+
+This is no second constant folder: ONNX's operators have types and operators that TOSA lacks (int64, strings, NonZero),
+and what decides shapes must be known before there is anything in TOSA. Constants in TOSA fold in `ir/building`.
+"""
 
 import math
 from collections.abc import Sequence
@@ -42,12 +46,12 @@ LARGEST = 1 << 28
 """Elements of the largest constant of one repeated value; VGG-19 as the package onnx has it has one of 103 million."""
 
 
-def foldable(op: str, inputs: Sequence[OnnxValue | None]) -> bool:
+def computable(op: str, inputs: Sequence[OnnxValue | None]) -> bool:
     """Whether a node can be computed now."""
     return op not in _NEVER and all(value is None or value.data is not None for value in inputs)
 
 
-def fold(
+def compute(
     node: Any, inputs: Sequence[OnnxValue | None], opset: int, allowance: Allowance
 ) -> list[np.ndarray] | None:
     """The node's results; None when the reference operators do not compute it, or not in reasonable time.
