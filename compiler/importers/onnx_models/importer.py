@@ -242,9 +242,9 @@ class OnnxImporter:
             return [constant_value("", self._dense(attributes["sparse_value"]))]
         check_scale(node, inputs)
         if computable(node.op_type, inputs):
-            results = compute(node, inputs, self.opset, self.allowance)
-            if results is not None:
-                return [constant_value("", value) for value in results]
+            known = compute(node, inputs, self.opset, self.allowance)
+            if known is not None:
+                return [constant_value("", value) for value in known]
         if node.op_type == "If":
             return self._if(node, inputs[0], attributes)
         if node.op_type == "Loop":

@@ -1,7 +1,7 @@
 """The operator table: every TOSA operator of 0.30 and 1.0, by name.
 
-A row (`OperatorSpec`) says operands, attributes, types, shape rule and checks. In comes an `OpView`, an operator with its
-tensors; out come shapes of results and broken rules. May import `dtypes` and `tensors`; it does not know the graph.
+A row (`OperatorSpec`) says operands, attributes, types, shape rule and checks. In comes an `OpView`, an operator with
+its tensors; out come shapes of results and broken rules. May import `dtypes` and `tensors`, and not the graph.
 """
 
 from tosaic.compiler.ir.operators import (
