@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tosaic.compiler.ir import DType
+from tosaic.errors import UnsupportedError
 
 _LARGEST_SHIFT, _SMALLEST_SHIFT = 62, 2
 
@@ -76,7 +77,7 @@ def multiplier_and_shift(scale: float, bits: int = 31) -> tuple[int, int]:
     """(multiplier, shift) with multiplier * 2^-shift nearest to a scale that is not negative [TOSA 0.30 section 1.9].
 
     The multiplier has `bits` bits (31 for int32, 15 for int16), fewer where the shift would leave 2..62; scales of
-    2^(bits - 2) and above are a ValueError.
+    2^(bits - 2) and above are an UnsupportedError.
     """
     if not scale >= 0 or scale == math.inf:
         raise ValueError(f"{scale} is no scale")
@@ -89,5 +90,8 @@ def multiplier_and_shift(scale: float, bits: int = 31) -> tuple[int, int]:
         multiplier = (multiplier + (1 << lost - 1)) >> lost if lost <= bits else 0
         shift = _LARGEST_SHIFT
     if shift < _SMALLEST_SHIFT:
-        raise ValueError(f"a scale of {scale} is too large for RESCALE")
+        raise UnsupportedError(
+            f"a scale of {scale} is too large for RESCALE: the network's values lie too far apart for integers; clamp "
+            "them in the model, or calibrate with other data"
+        )
     return multiplier, shift
