@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from layer_graphs import LayerBuilder, feeds
 
 from tosaic.compiler.ir import DType, GraphBuilder, Operator, Tensor
-from tosaic.compiler.legalize import transposed_convolution
 from tosaic.compiler.legalize.decompose import decompose
+from tosaic.compiler.legalize import transposed_convolution
 from tosaic.driver.session import Session
 
 CONFIGS = ("nano", "base")
