@@ -9,7 +9,7 @@ from tosaic.compiler.ir import Graph, validate
 from tosaic.compiler.ir.examples import Example, examples, inputs_of
 from tosaic.compiler.ir.operators import OPERATORS, Mode, OperatorSpec
 from tosaic.compiler.ir.operators.spec import MAX_RANK
-from tosaic.compiler.ir.schema_1_0.lower_1_1 import OPERATORS as OPERATORS_1_1
+from tosaic.compiler.ir.schema_1_0.to_ir_1_1 import OPERATORS as OPERATORS_1_1
 from tosaic.compiler.ir.validate import MAX_ELEMENTS, MAX_NESTING
 from tosaic.compiler.legalize.normalise import RENAMING
 from tosaic.compiler.operator_support import describe

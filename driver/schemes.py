@@ -2,13 +2,10 @@
 
 import urllib.parse
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from tosaic.driver.transports.base import Transport
-
-Opener = Callable[[urllib.parse.SplitResult, Mapping[str, str]], "Transport"]
-"""Opens the device at a URI with these options."""
+Opener = Callable[[urllib.parse.SplitResult, Mapping[str, str]], Any]
+"""Opens the device at a URI with these options: a `Transport`, which this module must not import."""
 SCHEMES: dict[str, tuple[Opener, frozenset[str]]] = {}
 """By scheme: how its URIs are opened, and the options that they may have."""
 

@@ -43,8 +43,8 @@ def _import(
         from tosaic.nnr.onnx_carriage import carried_model
 
         return import_onnx(carried_model(found), shapes, survey)
+    from tosaic.compiler.importers.nnef.nnr_carriage import write_carried_model
     from tosaic.compiler.importers.nnef.tosa import import_nnef
-    from tosaic.nnr.nnef_carriage import write_carried_model
 
     with tempfile.TemporaryDirectory() as folder:
         write_carried_model(found, pathlib.Path(folder), stated_shapes(found))

@@ -8,8 +8,8 @@ import numpy as np
 
 from .dtypes import DType
 from .graph import Graph, Operator, Tensor
-from .operators import OPERATORS, Mode, Node, Operand, OperatorSpec
-from .schema_0_30.lower import lower
+from .operators import OPERATORS, Mode, Operand, OperatorSpec, OpView
+from .schema_0_30.to_ir import to_ir
 
 Shape = tuple[int, ...]
 
@@ -119,14 +119,14 @@ def _graph(spec: OperatorSpec, mode: Mode, late: frozenset[str] = frozenset()) -
         operator.inputs = operator.inputs * 2
     if spec.versions == ("0.30",):
         _file_attributes(graph, operator)
-    node = Node(graph, operator, spec)
+    node = OpView(graph, operator, spec)
     shapes = spec.infer(node) if spec.infer is not None else []
     for result, shape in zip(spec.results, shapes, strict=True):
         graph.tensors[result.name] = Tensor(result.name, tuple(shape), _type(result, mode))
         operator.outputs.append(result.name)
     graph.outputs, graph.operators = list(operator.outputs), [operator]
     if spec.versions == ("0.30",):
-        lower(graph)
+        to_ir(graph)
     return graph
 
 

@@ -32,9 +32,9 @@ class Reader:
         """The four bytes that name the file format."""
         return self.data[4:8]
 
-    def root(self) -> "Table":
+    def root(self) -> "FlatTable":
         """The root table."""
-        return Table(self, self.offset(0), "root table")
+        return FlatTable(self, self.offset(0), "root table")
 
     def charge(self, amount: int) -> None:
         """Spends `amount` bytes' worth of work; ModelError when the file asks for more than its size allows."""
@@ -73,7 +73,7 @@ class Reader:
             raise ModelError(f"malformed .tosa file: {what} is not UTF-8 text") from None
 
 
-class Table:
+class FlatTable:
     """One table. `what` names it in error messages; fields are numbered as in the schema, from 0."""
 
     __slots__ = ("_fields", "_position", "_reader", "_size", "_vtable", "what")
@@ -166,18 +166,18 @@ class Table:
         name = f"a name in {self.what}"
         return [self._reader.string(start + 4 * index, name) for index in range(count)]
 
-    def table(self, field: int, what: str) -> "Table | None":
+    def table(self, field: int, what: str) -> "FlatTable | None":
         """A table or union field; None if absent."""
         position = self._locate(field, 4)
-        return None if position is None else Table(self._reader, self._reader.offset(position), what)
+        return None if position is None else FlatTable(self._reader, self._reader.offset(position), what)
 
-    def tables(self, field: int, what: str) -> "list[Table]":
+    def tables(self, field: int, what: str) -> "list[FlatTable]":
         """A vector of tables; empty if absent."""
         position = self._locate(field, 4)
         if position is None:
             return []
         start, count = self._reader.vector(position, 4, f"a list of {self.what}")
         return [
-            Table(self._reader, self._reader.offset(start + 4 * index), f"{what} {index}")
+            FlatTable(self._reader, self._reader.offset(start + 4 * index), f"{what} {index}")
             for index in range(count)
         ]

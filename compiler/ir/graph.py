@@ -6,47 +6,12 @@ constant operands here. CONST and CONST_SHAPE are not operators: their value is 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.ir.dtypes import DType
+from tosaic.compiler.ir.operators import OPERATORS
+from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.errors import ModelError, UnsupportedError
-
-
-@dataclass
-class Tensor:
-    """A named array. `data` is None unless it is a constant; then it has `shape` and `dtype.numpy`.
-
-    A SHAPE value (TOSA's shape_t, from CONST_SHAPE) is a tensor of rank 1: `shape` is its length.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: DType
-    data: np.ndarray | None = None
-
-    def __str__(self) -> str:
-        return f"{self.name!r} {self.dtype.name.lower()}{list(self.shape)}"
-
-
-@dataclass
-class Operator:
-    """One TOSA operator.
-
-    `op` is the TOSA name ("CONV2D"), `name` a label unique in the whole graph ("CONV2D_12"). `inputs` are
-    tensor names in the order of the operator table. Attribute values are Python ints, bools, strings,
-    bytes, DTypes (`acc_type`) and lists of ints; enumerations (`rounding_mode`) are their names.
-    """
-
-    op: str
-    inputs: list[str]
-    outputs: list[str]
-    attributes: dict[str, Any] = field(default_factory=dict)
-    name: str = ""
-
-    def __str__(self) -> str:
-        return self.name or self.op
 
 
 @dataclass(frozen=True)
@@ -89,12 +54,16 @@ class Graph:
         """Value of the constant tensor `name`; None if the tensor is computed at run time."""
         return self.tensor(name).data
 
+    def index(self) -> "GraphIndex":
+        """Who writes and who reads each tensor, as the graph is now; a pass that asks more than once makes one."""
+        return GraphIndex(self)
+
     def producer(self, name: str) -> Operator | None:
-        """The operator that writes tensor `name`; None for graph inputs and constants. O(operators)."""
+        """The operator that writes tensor `name`; None for inputs and constants. It looks at all: see `index`."""
         return next((op for op in self.operators if name in op.outputs), None)
 
     def consumers(self, name: str) -> list[Operator]:
-        """The operators that read tensor `name`, in order. O(operators)."""
+        """The operators that read tensor `name`, in order. It looks at all operators: see `index`."""
         return [op for op in self.operators if name in op.inputs]
 
     def operand(self, op: Operator, operand_name: str) -> str | None:
@@ -103,7 +72,7 @@ class Graph:
         None when the operand is optional and absent. An unknown operand name is a ValueError: it is a
         mistake of the caller, not of the model.
         """
-        index = operand_index(op.op, operand_name)
+        index = OPERATORS[op.op].operand_index(operand_name)
         return op.inputs[index] if index < len(op.inputs) else None
 
     def operand_value(self, op: Operator, operand_name: str) -> np.ndarray:
@@ -163,13 +132,35 @@ class Graph:
         )
 
 
-def operand_index(op: str, operand_name: str) -> int:
-    """Position of `operand_name` among the inputs of operator `op` in the operator table."""
-    from tosaic.compiler.ir.operators import OPERATORS  # the table's shape rules need this module
+class GraphIndex:
+    """Producers and consumers of a graph's tensors at the moment when it was made: O(1) each, O(operators) to make.
 
-    operands = OPERATORS[op].operands
-    for index, operand in enumerate(operands):
-        if operand.name == operand_name:
-            return index
-    names = ", ".join(operand.name for operand in operands)
-    raise ValueError(f"{op} has no operand {operand_name!r}; it has {names}")
+    A pass that changes the graph tells the index with `add` and `remove`, or makes a new one.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._producers: dict[str, Operator] = {}
+        self._consumers: dict[str, list[Operator]] = {}
+        for op in graph.operators:
+            self.add(op)
+
+    def producer(self, name: str) -> Operator | None:
+        """The operator that writes tensor `name`; None for inputs and constants."""
+        return self._producers.get(name)
+
+    def consumers(self, name: str) -> list[Operator]:
+        """The operators that read tensor `name`, each once, in the order in which the index met them."""
+        return self._consumers.get(name, [])
+
+    def add(self, op: Operator) -> None:
+        """The graph has a new operator."""
+        self._producers.update(dict.fromkeys(op.outputs, op))
+        for name in dict.fromkeys(op.inputs):
+            self._consumers.setdefault(name, []).append(op)
+
+    def remove(self, op: Operator) -> None:
+        """The graph has lost an operator; call it before the operator's operands are changed."""
+        for name in op.outputs:
+            del self._producers[name]
+        for name in dict.fromkeys(op.inputs):
+            self._consumers[name] = [other for other in self._consumers[name] if other is not op]

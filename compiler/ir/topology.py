@@ -2,7 +2,8 @@
 
 import heapq
 
-from tosaic.compiler.ir.graph import Graph, Operator
+from tosaic.compiler.ir.graph import Graph
+from tosaic.compiler.ir.tensors import Operator
 from tosaic.errors import ModelError
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tosaic.compiler.ir import schema_0_30, schema_1_0
 from tosaic.compiler.ir.file_builder import IDENTIFIER
-from tosaic.compiler.ir.flatbuffer import Reader, Table
+from tosaic.compiler.ir.flatbuffer import FlatTable, Reader
 from tosaic.compiler.ir.graph import Graph
 from tosaic.errors import ModelError, UnsupportedError
 
@@ -68,7 +68,7 @@ def _read(data: bytes, what: str) -> Graph:
     raise UnsupportedError(f"{what} is TOSA version {'.'.join(map(str, version))}; 0.30 and 1.x can be read")
 
 
-def _version(table: Table | None) -> tuple[int, int, int]:
+def _version(table: FlatTable | None) -> tuple[int, int, int]:
     if table is None:
         return (_UNSET, _UNSET, _UNSET)
     return (table.int32(0, _UNSET), table.int32(1, _UNSET), table.int32(2, _UNSET))

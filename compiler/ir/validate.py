@@ -4,9 +4,10 @@ import math
 from typing import Any
 
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.graph import Graph, Operator, Tensor
-from tosaic.compiler.ir.operators import OPERATORS, Attribute, Mode, Node, Operand, OperatorSpec, rule_of
+from tosaic.compiler.ir.graph import Graph
+from tosaic.compiler.ir.operators import OPERATORS, Attribute, Mode, Operand, OperatorSpec, OpView, rule_of
 from tosaic.compiler.ir.operators.spec import MAX_RANK, REQUIRED
+from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.compiler.ir.topology import check_names
 from tosaic.errors import ModelError, UnsupportedError
 
@@ -43,13 +44,14 @@ def check_operator(graph: Graph, op: Operator) -> None:
         raise ModelError(f"{op}: {op.op} exists in 0.30 files only; the reader lowers it to 1.0 operators")
     if spec.extension == "EXT-VARIABLE":
         raise UnsupportedError(f"{op}: operator {op.op} (EXT-VARIABLE) is not supported")
-    node = Node(graph, op, spec)
+    node = OpView(graph, op, spec)
     _check_count(node, spec.operands, op.inputs, "input")
     _check_count(node, spec.results, op.outputs, "output")
     for attribute in spec.attributes:
         _check_attribute(node, attribute)
     for operand in (*spec.operands, *spec.results):
-        _check_rank(node, operand)
+        for tensor in node.tensors(operand.name):
+            _check_rank(node, operand, tensor)
     match_mode(node)
     for check in spec.checks:
         found = check(node)
@@ -61,17 +63,17 @@ def check_operator(graph: Graph, op: Operator) -> None:
 def check_operand_counts(graph: Graph, op: Operator) -> None:
     """Checks that an operator has as many operands and results as the operator table says."""
     spec = OPERATORS[op.op]
-    node = Node(graph, op, spec)
+    node = OpView(graph, op, spec)
     _check_count(node, spec.operands, op.inputs, "input")
     _check_count(node, spec.results, op.outputs, "output")
 
 
 def check_shapes(graph: Graph, op: Operator) -> None:
     """Checks that an operator's results have the shapes of the operator table's rule, whatever their types."""
-    _check_shapes(Node(graph, op, OPERATORS[op.op]))
+    _check_shapes(OpView(graph, op, OPERATORS[op.op]))
 
 
-def match_mode(node: Node) -> Mode | None:
+def match_mode(node: OpView) -> Mode | None:
     """The row of the operator's type table that its tensors fit; None if the operator takes any type."""
     _check_fixed_types(node)
     spec = node.spec
@@ -87,7 +89,7 @@ def match_mode(node: Node) -> Mode | None:
     node.fail("the data types must be one of the operator's supported combinations", found)
 
 
-def _check_fixed_types(node: Node) -> None:
+def _check_fixed_types(node: OpView) -> None:
     for operand in (*node.spec.operands, *node.spec.results):
         if isinstance(operand.type, DType):
             for tensor in node.tensors(operand.name):
@@ -95,7 +97,7 @@ def _check_fixed_types(node: Node) -> None:
                     node.fail(f"{operand.name} must be {operand.type.spelling}", str(tensor))
 
 
-def _type_variables(node: Node) -> list[tuple[str, DType, str]]:
+def _type_variables(node: OpView) -> list[tuple[str, DType, str]]:
     """(type variable, type, where it was seen) of every operand and type-valued attribute."""
     found = [
         (operand.type, tensor.dtype, operand.name)
@@ -144,7 +146,7 @@ def _check_order(graph: Graph) -> None:
         known.update(op.outputs)
 
 
-def _check_count(node: Node, operands: tuple[Operand, ...], names: list[str], side: str) -> None:
+def _check_count(node: OpView, operands: tuple[Operand, ...], names: list[str], side: str) -> None:
     variadic = bool(operands) and operands[-1].variadic
     fixed = len(operands) - variadic
     if len(names) == fixed or (variadic and len(names) > fixed):
@@ -153,7 +155,7 @@ def _check_count(node: Node, operands: tuple[Operand, ...], names: list[str], si
     node.fail(f"it must have {'at least ' if variadic else ''}{fixed} {side}s ({wanted})", f"{len(names)}")
 
 
-def _check_attribute(node: Node, attribute: Attribute) -> None:
+def _check_attribute(node: OpView, attribute: Attribute) -> None:
     if attribute.name not in node.op.attributes:
         if attribute.default is REQUIRED:
             node.fail(f"attribute {attribute.name} must be given", "none")
@@ -193,17 +195,16 @@ def _wanted(attribute: Attribute) -> str:
     return f"of kind {attribute.kind}"
 
 
-def _check_rank(node: Node, operand: Operand) -> None:
+def _check_rank(node: OpView, operand: Operand, tensor: Tensor) -> None:
     low, high = operand.ranks
-    for tensor in node.tensors(operand.name):
-        if not low <= len(tensor.shape) <= high:
-            ranks = str(low) if low == high else f"{low} to {high}"
-            node.fail(f"{operand.name} must have rank {ranks} ({operand.shape})", str(tensor))
-        if operand.shape == "[1]" and operand.ranks == (1, 1) and tensor.shape != (1,):
-            node.fail(f"{operand.name} must have one element", str(tensor))
+    if not low <= len(tensor.shape) <= high:
+        ranks = str(low) if low == high else f"{low} to {high}"
+        node.fail(f"{operand.name} must have rank {ranks} ({operand.shape})", str(tensor))
+    if operand.shape == "[1]" and operand.ranks == (1, 1) and tensor.shape != (1,):
+        node.fail(f"{operand.name} must have one element", str(tensor))
 
 
-def _check_shapes(node: Node) -> None:
+def _check_shapes(node: OpView) -> None:
     spec: OperatorSpec = node.spec
     if spec.infer is None:
         return

@@ -1,7 +1,9 @@
 """The quantizer: float TOSA to integer TOSA, by statistics of its tensors.
 
-`canonical` prepares the float graph, `equalize` evens out its channels, `Plan` decides encodings, `rewrite` emits
-integers. What runs graphs (calibration, measurements) is in `tosaic.driver.quantize`.
+In come a float graph and what was seen of its tensors; out comes an integer graph with the encodings of its inputs and
+outputs. `canonical` prepares the float graph, `equalize` evens out its channels, `Plan` decides encodings, `rewrite`
+emits integers. It may import the IR and `errors`; what runs graphs (calibration, measurements) is in
+`tosaic.driver.quantize`, which hands its evaluator in.
 """
 
 from tosaic.compiler.quantizer.calibration import METHODS, Statistics, wanted_channels

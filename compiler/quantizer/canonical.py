@@ -2,16 +2,23 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph, Operator, Tensor
+from tosaic.compiler.ir import DType, Graph, GraphBuilder, Operator
+from tosaic.compiler.ir.building import (
+    Evaluate,
+    FoldingBuilder,
+    add_constant,
+    drop_identities,
+    fold_constants,
+    remove_dead,
+    sizes,
+)
 from tosaic.compiler.ir.topology import sort_operators
 
 MACS = ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D")
 """Operators with weights; MATMUL has none."""
-Evaluate = Callable[[Graph, Operator], Sequence[np.ndarray]]
 
 
 def canonical(graph: Graph, evaluate: Evaluate) -> Graph:
@@ -21,65 +28,14 @@ def canonical(graph: Graph, evaluate: Evaluate) -> Graph:
     into its bias and weights. Tensors that remain keep their names.
     """
     result = graph.copy()
-    _fold_constants(result, evaluate)
-    _drop_identities(result)
+    fold_constants(result, evaluate)
+    drop_identities(result)
     _products_to_convolutions(result)
     while _absorb_one(result):
         pass
     remove_dead(result)
     sort_operators(result)
     return result
-
-
-def fresh(graph: Graph, stem: str) -> str:
-    """A tensor name that is not taken."""
-    name, count = stem, 0
-    while name in graph.tensors:
-        count += 1
-        name = f"{stem}_{count}"
-    return name
-
-
-def add_constant(graph: Graph, stem: str, data: np.ndarray, dtype: DType = DType.FP32) -> str:
-    """Adds a constant tensor."""
-    name = fresh(graph, stem)
-    data = np.asarray(data, dtype.numpy)
-    graph.tensors[name] = Tensor(name, data.shape, dtype, data)
-    return name
-
-
-def remove_dead(graph: Graph) -> None:
-    """Drops operators and constants that no output needs."""
-    needed, alive = set(graph.outputs), []
-    for op in reversed(graph.operators):
-        if any(name in needed for name in op.outputs):
-            alive.append(op)
-            needed.update(op.inputs)
-    graph.operators = alive[::-1]
-    graph.tensors = {n: t for n, t in graph.tensors.items() if n in needed or n in graph.inputs}
-
-
-def _fold_constants(graph: Graph, evaluate: Evaluate) -> None:
-    kept = []
-    for op in graph.operators:
-        if op.inputs and all(graph.tensors[name].data is not None for name in op.inputs):
-            for name, value in zip(op.outputs, evaluate(graph, op), strict=True):
-                graph.tensors[name].data = value
-        else:
-            kept.append(op)
-    graph.operators = kept
-
-
-def _drop_identities(graph: Graph) -> None:
-    aliases: dict[str, str] = {}
-    kept = []
-    for op in graph.operators:
-        op.inputs = [aliases.get(name, name) for name in op.inputs]
-        if op.op == "IDENTITY" and op.outputs[0] not in graph.outputs:
-            aliases[op.outputs[0]] = op.inputs[0]
-        else:
-            kept.append(op)
-    graph.operators = kept
 
 
 def _products_to_convolutions(graph: Graph) -> None:
@@ -89,26 +45,23 @@ def _products_to_convolutions(graph: Graph) -> None:
         if weight is None or weight.shape[0] != 1 or not graph.tensors[op.inputs[0]].dtype.is_float:
             operators.append(op)
             continue
-        dtype = graph.tensors[op.outputs[0]].dtype
         _, height, depth = graph.tensors[op.inputs[0]].shape
-        width = weight.shape[2]
-        rows, flat = fresh(graph, f"{op.inputs[0]}/rows"), fresh(graph, f"{op.outputs[0]}/rows")
-        graph.tensors[rows] = Tensor(rows, (height, 1, 1, depth), dtype)
-        graph.tensors[flat] = Tensor(flat, (height, 1, 1, width), dtype)
-        kernel = add_constant(
-            graph, f"{op.inputs[1]}/kernel", np.ascontiguousarray(weight[0].T)[:, None, None, :], dtype
+        width, dtype = weight.shape[2], graph.tensors[op.outputs[0]].dtype
+        new = FoldingBuilder(GraphBuilder.replacing(graph, op))
+        flat = new.op(
+            "CONV2D",
+            new.reshape(op.inputs[0], (height, 1, 1, depth)),
+            add_constant(graph, f"{op.inputs[1]}/kernel", weight[0].T[:, None, None, :], dtype),
+            add_constant(graph, f"{op.outputs[0]}/bias", np.zeros(width), dtype),
+            *op.inputs[2:],
+            dtype=dtype,
+            pad=[0] * 4,
+            stride=[1, 1],
+            dilation=[1, 1],
+            acc_type=DType.FP32,
         )
-        bias = add_constant(graph, f"{op.outputs[0]}/bias", np.zeros(width), dtype)
-        shapes = [
-            add_constant(graph, f"{name}/shape", np.array(shape), DType.SHAPE)
-            for name, shape in ((rows, (height, 1, 1, depth)), (flat, (1, height, width)))
-        ]
-        attributes = {"pad": [0] * 4, "stride": [1, 1], "dilation": [1, 1], "acc_type": DType.FP32}
-        operators += [
-            Operator("RESHAPE", [op.inputs[0], shapes[0]], [rows], {}, f"{op.name}/rows"),
-            Operator("CONV2D", [rows, kernel, bias, *op.inputs[2:]], [flat], attributes, op.name),
-            Operator("RESHAPE", [flat, shapes[1]], list(op.outputs), {}, f"{op.name}/back"),
-        ]
+        new.op("RESHAPE", flat, sizes((1, height, width)), output=op.outputs[0])
+        operators += new.build.operators
     graph.operators = operators
 
 

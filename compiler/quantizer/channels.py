@@ -12,7 +12,7 @@ _PER_CHANNEL = ("MAX_POOL2D", "AVG_POOL2D", "PAD")
 
 
 @dataclass(frozen=True)
-class Origin:
+class ChannelOrigin:
     """`labels` has the shape of the traced tensor: for each element its channel (last axis) in tensor `source`."""
 
     source: str
@@ -28,7 +28,7 @@ class Tracing:
         self.readers = Counter(name for op in graph.operators for name in op.inputs)
         self.readers.update(graph.outputs)
 
-    def origins(self, tensor: str) -> list[Origin]:
+    def origins(self, tensor: str) -> list[ChannelOrigin]:
         """From the farthest tensor that alone leads here to the tensor itself."""
         chain: list[Operator] = []
         name = tensor
@@ -50,7 +50,7 @@ class Tracing:
             )
             labels = self._labels(source, chain[::-1])
             if labels is not None:
-                found.append(Origin(source, labels))
+                found.append(ChannelOrigin(source, labels))
             if not chain:
                 return found
             chain.pop()

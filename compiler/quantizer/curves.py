@@ -5,7 +5,7 @@ import numpy as np
 from tosaic.compiler.ir import DType, Operator
 from tosaic.compiler.quantizer.emission import HEADROOM_BITS, Emission, natural
 from tosaic.compiler.quantizer.encoding import Encoding, Integers
-from tosaic.compiler.quantizer.tables import INTERPOLATION, Piece, pieces
+from tosaic.compiler.quantizer.tables import INTERPOLATION, TableSegment, pieces
 
 
 @natural("TABLE")
@@ -36,7 +36,7 @@ def table(emission: Emission, op: Operator) -> Integers:
     return Integers(chosen, DType.INT32, np.array(scale), 0, 2.0**HEADROOM_BITS + 1)
 
 
-def _looked_up(emission: Emission, source: Integers, part: Piece) -> str:
+def _looked_up(emission: Emission, source: Integers, part: TableSegment) -> str:
     """TABLE of a piece, int32; inputs outside of it saturate."""
     if abs(part.centre) > part.step:
         source = emission.as_uniform(emission.as_int32(source))

@@ -3,11 +3,12 @@
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.importers.lowering import Lowering
-from tosaic.compiler.ir import DType, Operator
+from tosaic.compiler.ir import DType, GraphBuilder, Operator
+from tosaic.compiler.ir.building import FoldingBuilder
 from tosaic.compiler.quantizer.encoding import Encoding, Integers, multiplier_and_shift
 from tosaic.compiler.quantizer.functions import is_real
 from tosaic.compiler.quantizer.plan import MOVES, Plan
@@ -49,12 +50,11 @@ class Emission:
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.graph = plan, plan.graph
-        self.low = Lowering(plan.graph.name)
+        self.low = FoldingBuilder(GraphBuilder(plan.graph.name))
         self._naturals: dict[str, Integers] = {}
         self._requests: dict[tuple[str, Encoding], str] = {}
         self._conversions: dict[tuple[str, Encoding, float, float], str] = {}
         self._plain: dict[str, str] = {}
-        self.label = ""
 
     # --- forms ----------------------------------------------------------------------------------------------
 
@@ -169,13 +169,9 @@ class Emission:
         shape = (1,) * (rank - 1) + (values.size,) if rank else ()
         return self.low.constant(values.reshape(shape).astype(np.int64), dtype)
 
-    def emit(self, op: str, *inputs: str, dtype: DType | None = None, **attributes: object) -> str:
-        """Adds an operator, labelled with the float operator that it belongs to."""
-        result = self.low.op(op, *inputs, dtype=dtype, **attributes)
-        operator = self.low.graph.operators[-1]
-        if self.label and not operator.name.startswith(self.label):
-            operator.name = f"{self.label}/{operator.name}"
-        return result
+    def emit(self, op: str, *inputs: str, dtype: DType | None = None, **attributes: Any) -> str:
+        """Adds an operator; its label begins with that of the float operator that it belongs to."""
+        return self.low.op(op, *inputs, dtype=dtype, **attributes)
 
     # --- inside ---------------------------------------------------------------------------------------------
 

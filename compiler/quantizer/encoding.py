@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tosaic.compiler.ir import DType
+from tosaic.errors import UnsupportedError
 
 _LARGEST_SHIFT, _SMALLEST_SHIFT = 62, 2
 
 
-class ScaleError(ValueError):
+class ScaleError(UnsupportedError, ValueError):
     """No multiplier and shift of RESCALE stand for a scale."""
 
 
@@ -93,5 +94,8 @@ def multiplier_and_shift(scale: float, bits: int = 31) -> tuple[int, int]:
         multiplier = (multiplier + (1 << lost - 1)) >> lost if lost <= bits else 0
         shift = _LARGEST_SHIFT
     if shift < _SMALLEST_SHIFT:
-        raise ScaleError(f"a scale of {scale} is too large for RESCALE")
+        raise ScaleError(
+            f"a scale of {scale} is too large for RESCALE: the network's values lie too far apart for integers; clamp "
+            "them in the model, or calibrate with other data"
+        )
     return multiplier, shift

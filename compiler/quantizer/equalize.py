@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator, Tensor
+from tosaic.compiler.ir.building import add_constant, fresh_name
 from tosaic.compiler.quantizer.calibration import Channels, Statistics
-from tosaic.compiler.quantizer.canonical import MACS, add_constant, fresh
-from tosaic.compiler.quantizer.channels import Origin, Tracing
+from tosaic.compiler.quantizer.canonical import MACS
+from tosaic.compiler.quantizer.channels import ChannelOrigin, Tracing
 from tosaic.compiler.quantizer.functions import is_real
 from tosaic.compiler.quantizer.plan import REORDERING
 
@@ -167,7 +168,7 @@ def _equalize_product(graph: Graph, statistics: Statistics, op: Operator, levels
     return False
 
 
-def _pairs(a: Origin, b: Origin) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+def _pairs(a: ChannelOrigin, b: ChannelOrigin) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Labels [N, C] of A's columns and of B's rows, and the class of each: what one channel couples is one class."""
     labels_a, labels_b = a.labels[:, 0, :], b.labels[:, :, 0]
     if np.any(a.labels != labels_a[:, None]) or np.any(b.labels != labels_b[..., None]):
@@ -235,7 +236,7 @@ def _may_scale(graph: Graph, source: str, readers: Sequence[Operator]) -> bool:
 def _divide(graph: Graph, source: str, factors: np.ndarray, readers: Sequence[Operator]) -> None:
     """Inserts a MUL by 1 / factors between a tensor and those of its readers that lead to the weights."""
     tensor = graph.tensors[source]
-    even = fresh(graph, f"{source}/even")
+    even = fresh_name(graph, f"{source}/even")
     graph.tensors[even] = Tensor(even, tensor.shape, tensor.dtype)
     shape = (1,) * (len(tensor.shape) - 1) + (tensor.shape[-1],)
     line = np.ones(tensor.shape[-1])

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator
-from tosaic.compiler.quantizer.canonical import remove_dead
+from tosaic.compiler.ir.building import remove_dead
 from tosaic.compiler.quantizer.encoding import Encoding
 from tosaic.compiler.quantizer.plan import Forced
 
 
 @dataclass(frozen=True)
-class Grid:
+class StepGrid:
     """`steps` equal steps from low to high."""
 
     low: float
@@ -61,7 +61,7 @@ class _Search:
         self.graph = graph
         self.producers = {name: op for op in graph.operators for name in op.outputs}
 
-    def grid(self, last: Operator) -> tuple[str, Grid] | None:
+    def grid(self, last: Operator) -> tuple[str, StepGrid] | None:
         """The tensor that a chain ending in `last` puts on a grid, and the grid."""
         if last.op != "ADD":
             return None
@@ -81,7 +81,7 @@ class _Search:
         steps = round(factor * (high - low))
         if steps < 1 or not np.allclose([factor * step, step * steps], [1.0, high - low], rtol=1e-5):
             return None
-        return clamp.inputs[0], Grid(low, high, steps)
+        return clamp.inputs[0], StepGrid(low, high, steps)
 
     def _producer(self, tensor: str, name: str) -> Operator | None:
         op = self.producers.get(tensor)

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph, Operator
+from tosaic.compiler.ir import Graph, GraphIndex
+from tosaic.compiler.ir.building import add_constant
 from tosaic.compiler.quantizer.calibration import Statistics
-from tosaic.compiler.quantizer.canonical import add_constant
 from tosaic.compiler.quantizer.functions import is_real
 
 _HUGE = -500.0
@@ -18,9 +18,9 @@ def soften_masks(graph: Graph, statistics: Statistics) -> bool:
     A masked score becomes as small as softmax can tell from minus infinity; anything smaller would take the int32
     resolution from the scores that count.
     """
-    changed = False
+    changed, readers = False, graph.index()
     for op in graph.operators:
-        if op.op not in ("ADD", "SELECT") or not _reaches_softmax(graph, op.outputs[0]):
+        if op.op not in ("ADD", "SELECT") or not _reaches_softmax(readers, op.outputs[0]):
             continue
         names = op.inputs[-2:]
         for index, name in enumerate(names):
@@ -47,12 +47,12 @@ def _scores(graph: Graph, statistics: Statistics, name: str) -> tuple[float, flo
     return max(low, -1e4), min(high, 1e4)
 
 
-def _reaches_softmax(graph: Graph, tensor: str) -> bool:
+def _reaches_softmax(index: GraphIndex, tensor: str) -> bool:
     """Whether a tensor, past other masks and moves, is what a softmax subtracts its maximum from."""
     seen, pending = set(), [tensor]
     while pending:
         name = pending.pop()
-        readers: list[Operator] = graph.consumers(name)
+        readers = index.consumers(name)
         if any(op.op == "REDUCE_MAX" for op in readers) and any(op.op == "SUB" for op in readers):
             return True
         for op in readers:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tosaic.compiler.ir import Graph, Operator, Tensor, validate
+from tosaic.compiler.ir.building import fresh_name, remove_dead, rename_tensor
 from tosaic.compiler.ir.topology import sort_operators
 from tosaic.compiler.quantizer import arithmetic, curves, images, moves, products  # noqa: F401  (register lowerings)
-from tosaic.compiler.quantizer.canonical import remove_dead
 from tosaic.compiler.quantizer.emission import Emission
 from tosaic.compiler.quantizer.encoding import Encoding
 from tosaic.compiler.quantizer.functions import data_operands, is_real
@@ -57,7 +57,7 @@ def rewrite(plan: Plan) -> Quantized:
     needed = _needed(plan)
     layers: dict[str, Counterpart] = {}
     for op in source.operators:
-        emission.label = op.name
+        emission.low.build.label = op.name
         for name in op.outputs:
             if name not in needed or not is_real(source, name) or op.op in MOVES:
                 continue
@@ -66,7 +66,7 @@ def rewrite(plan: Plan) -> Quantized:
     outputs: dict[str, Encoding] = {}
     results: list[tuple[str, str]] = []
     for name in source.outputs:
-        emission.label = name
+        emission.low.build.label = name
         if is_real(source, name):
             outputs[name] = plan.encoding(name)
             results.append((name, emission.request(name, outputs[name])))
@@ -105,7 +105,7 @@ def _name_outputs(graph: Graph, results: list[tuple[str, str]], layers: dict[str
     names: dict[str, str] = {}
     for name, tensor in results:
         if name in graph.tensors and name != tensor:
-            _rename(graph, name, _fresh(graph, f"{name}/inner"), layers)
+            _rename(graph, name, fresh_name(graph, f"{name}/inner"), layers)
         tensor = names.get(tensor, tensor)
         if tensor == name:
             graph.outputs.append(name)
@@ -124,20 +124,8 @@ def _operator_name(graph: Graph, output: str) -> str:
     return f"{output}/IDENTITY_{len(graph.operators)}"
 
 
-def _fresh(graph: Graph, stem: str) -> str:
-    while stem in graph.tensors:
-        stem += "_"
-    return stem
-
-
 def _rename(graph: Graph, old: str, new: str, layers: dict[str, Counterpart]) -> None:
-    tensor = graph.tensors.pop(old)
-    graph.tensors[new] = Tensor(new, tensor.shape, tensor.dtype, tensor.data)
-    for op in graph.operators:
-        op.inputs = [new if name == old else name for name in op.inputs]
-        op.outputs = [new if name == old else name for name in op.outputs]
-    graph.inputs = [new if name == old else name for name in graph.inputs]
-    graph.outputs = [new if name == old else name for name in graph.outputs]
+    rename_tensor(graph, old, new)
     for key, part in layers.items():
         if part.tensor == old:
             layers[key] = Counterpart(new, part.scale, part.zero_point, part.low, part.high)

@@ -22,7 +22,7 @@ _HALF = 32768
 
 
 @dataclass(frozen=True)
-class Piece:
+class TableSegment:
     """One int16 table: `centre` is the real at input 0, `step` the real of one input unit.
 
     Entries are int16, at `scale` each; the interpolated int32 result has the scale `scale / 128`.
@@ -47,7 +47,7 @@ def int8_table(function: Function, source: Encoding, target: Encoding) -> np.nda
     return target.quantize(function(reals))
 
 
-def pieces(function: Function, low: float, high: float) -> list[Piece]:
+def pieces(function: Function, low: float, high: float) -> list[TableSegment]:
     """Tables that together hold the function on low..high and somewhat beyond, in rising order.
 
     Where the input is positive over a wide range (reciprocals, roots, logarithms) the range is split geometrically, so
@@ -130,7 +130,7 @@ def _error(function: Function, low: float, high: float, relative: bool) -> float
     return float((np.abs(got - wanted) / np.maximum(size, 1e-30)).max())
 
 
-def _piece(function: Function, low: float, high: float) -> Piece:
+def _piece(function: Function, low: float, high: float) -> TableSegment:
     if high <= low:
         low, high = low - max(abs(low), 1e-6) / 2, high + max(abs(high), 1e-6) / 2
     # The last input, 32767, is one short of the last knot.
@@ -140,4 +140,4 @@ def _piece(function: Function, low: float, high: float) -> Piece:
     values = function(knots)
     scale = float(np.abs(values).max()) / (_HALF - 1) or 1.0
     entries = np.clip(np.rint(values / scale), -_HALF, _HALF - 1).astype(np.int16)
-    return Piece(low, high, centre, step, entries, scale)
+    return TableSegment(low, high, centre, step, entries, scale)

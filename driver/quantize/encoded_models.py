@@ -8,8 +8,9 @@ import numpy as np
 
 from tosaic.compiler.importers.lowering.encoding_marker import marked
 from tosaic.compiler.ir import DType, Graph
+from tosaic.compiler.ir.building import remove_dead
 from tosaic.compiler.quantizer import Encoding, Plan, Quantized, canonical, rewrite
-from tosaic.compiler.quantizer.canonical import MACS, channels_of, remove_dead
+from tosaic.compiler.quantizer.canonical import MACS, channels_of
 from tosaic.compiler.quantizer.plan import REORDERING
 from tosaic.compiler.quantizer.weight_grids import weight_grid
 from tosaic.errors import UnsupportedError

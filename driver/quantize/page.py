@@ -5,8 +5,8 @@ import math
 import pathlib
 
 from tosaic.compiler.quantizer import Encoding
+from tosaic.driver.page_style import STYLE
 from tosaic.driver.replacing import replacing
-from tosaic.driver.report.page import STYLE
 
 from .measurement import Difference, Measurement
 from .quantization import Quantization

@@ -5,7 +5,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from tosaic.compiler.importers.nnef.tensor_file import Algorithm, Encoding, write_tensor
+from tosaic.compiler.importers.nnef.tensor_file import Algorithm, ItemEncoding, write_tensor
 from tosaic.compiler.ir import read_tosa
 from tosaic.driver.session import Session
 
@@ -26,7 +26,9 @@ def model(here):
     """The folder net: 1x1 convolution with stride 2 and softmax over channels."""
     (here / "net" / "conv").mkdir(parents=True)
     (here / "net" / "graph.nnef").write_text(TEXT)
-    (here / "net" / "conv" / "filter.dat").write_bytes(write_tensor(FILTER, Encoding(Algorithm.FLOAT, 32)))
+    (here / "net" / "conv" / "filter.dat").write_bytes(
+        write_tensor(FILTER, ItemEncoding(Algorithm.FLOAT, 32))
+    )
     return here / "net"
 
 
@@ -113,7 +115,7 @@ def counter(here):
     (here / "counter").mkdir()
     (here / "counter" / "graph.nnef").write_text(COUNTER)
     start = np.full(2, 10, np.float32)
-    (here / "counter" / "Total.dat").write_bytes(write_tensor(start, Encoding(Algorithm.FLOAT, 32)))
+    (here / "counter" / "Total.dat").write_bytes(write_tensor(start, ItemEncoding(Algorithm.FLOAT, 32)))
     np.save(here / "x.npy", np.array([1, 2], np.float32))
     return here / "counter"
 

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tosaic.compiler.importers import import_model
 from tosaic.compiler.importers.coreml.schema import messages
-from tosaic.compiler.importers.nnef.tensor_file import Algorithm, Encoding, write_tensor
+from tosaic.compiler.importers.nnef.tensor_file import Algorithm, ItemEncoding, write_tensor
 from tosaic.driver.quantize import quantize_graph
 from tosaic.sim.golden import evaluate
 
@@ -49,7 +49,7 @@ def weights() -> dict[str, np.ndarray]:
 def nnef_model(folder: pathlib.Path, weights: dict[str, np.ndarray]) -> pathlib.Path:
     (folder / "graph.nnef").write_text(NNEF)
     for name, values in weights.items():
-        (folder / f"{name}.dat").write_bytes(write_tensor(values, Encoding(Algorithm.FLOAT, 32)))
+        (folder / f"{name}.dat").write_bytes(write_tensor(values, ItemEncoding(Algorithm.FLOAT, 32)))
     return folder
 
 

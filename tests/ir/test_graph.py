@@ -22,6 +22,34 @@ def test_questions() -> None:
     assert graph.consumers("y") == []
 
 
+def test_an_index_answers_as_the_graph_does() -> None:
+    build = GraphBuilder()
+    x = build.input("x", (2,), DType.INT32)
+    twice = build.add("ADD", [x, x], output="twice")
+    build.output(build.add("SUB", [twice, build.add("ABS", [x], output="size")], output="y"))
+    graph = build.graph
+    index = graph.index()
+    for name in graph.tensors:
+        assert index.producer(name) is graph.producer(name)
+        assert index.consumers(name) == graph.consumers(name)
+    assert [op.op for op in index.consumers("x")] == ["ADD", "ABS"], "ADD reads x twice and is told of once"
+
+
+def test_an_index_follows_changes_that_it_is_told_of() -> None:
+    build = GraphBuilder()
+    x = build.input("x", (2,), DType.INT32)
+    build.output(build.add("ABS", [build.add("CLZ", [x], output="a")], output="y"))
+    graph = build.graph
+    index = graph.index()
+    first, last = graph.operators
+    index.remove(last)
+    last.inputs = ["x"]
+    index.add(last)
+    assert (index.consumers("x"), index.consumers("a"), index.producer("y")) == ([first, last], [], last)
+    index.remove(first)
+    assert (index.consumers("x"), index.producer("a")) == ([last], None)
+
+
 def test_operands_that_are_missing() -> None:
     graph = conv2d()
     (op,) = graph.operators

@@ -205,7 +205,7 @@ FORBIDDEN = {
     ),
     "zero point outside its type": (
         ("RESCALE", ["x"], ["y"], {n: ([3], "INT8", None) for n in "xy"}, _RESCALE | {"input_zp": 128}),
-        r"input_zp must be in the range of int8_t; found \[128\]",
+        r"constant RESCALE_0/input_zp does not fit int8_t: 128 to 128",
     ),
     "rank of FULLY_CONNECTED": (
         (

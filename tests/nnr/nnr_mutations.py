@@ -14,6 +14,7 @@ import onnx
 from fuzz_runner import Tally
 from onnx import TensorProto, helper, numpy_helper
 
+from tosaic.compiler.importers.nnef import nnr_carriage
 from tosaic.nnr import (
     NnrError,
     decode_tensor,
@@ -21,7 +22,6 @@ from tosaic.nnr import (
     encode_float_tensor,
     encode_raw_tensor,
     encode_tensor,
-    nnef_carriage,
     onnx_carriage,
     quantize_dependent,
     quantize_uniform,
@@ -279,7 +279,7 @@ def carriage_samples(rng: np.random.Generator) -> list[Sample]:
     values = rng.normal(size=(3, 4)).astype(np.float32)
 
     def read_dat(data: bytes) -> bool:
-        return nnef_carriage.read_dat(data, "w") is not None
+        return nnr_carriage.read_dat(data, "w") is not None
 
     carried = onnx_carriage.carry(small_onnx(), Settings("uniform"))
     tensor = next(each for each in carried.graph.initializer if each.name == "w")
@@ -292,9 +292,9 @@ def carriage_samples(rng: np.random.Generator) -> list[Sample]:
         return onnx_carriage.decode_onnx(data) is not None
 
     return [
-        Sample("dat", nnef_carriage.write_dat(values), read_dat),
-        Sample("dat", nnef_carriage.write_carried("w", values, Settings("uniform")), read_dat),
-        Sample("dat", nnef_carriage.write_carried("w", values, Settings())[128:], read_dat),
+        Sample("dat", nnr_carriage.write_dat(values), read_dat),
+        Sample("dat", nnr_carriage.write_carried("w", values, Settings("uniform")), read_dat),
+        Sample("dat", nnr_carriage.write_carried("w", values, Settings())[128:], read_dat),
         Sample("onnx tensor", bytes(tensor.raw_data), uncarry),
         Sample("onnx model", onnx_carriage.encode_onnx(small_onnx(), Settings("dependent")), decode_onnx),
         Sample("onnx model", onnx_carriage.encode_onnx(small_onnx(), Settings("codebook", 1)), decode_onnx),

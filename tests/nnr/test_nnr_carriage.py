@@ -9,9 +9,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tosaic.compiler.importers.nnef import nnr_carriage as nnef
 from tosaic.compiler.importers.onnx_models import import_onnx
 from tosaic.nnr import NnrError, encode_raw_tensor, encode_tensor, read_bitstream, write_unit, write_units
-from tosaic.nnr import nnef_carriage as nnef
 from tosaic.nnr import onnx_carriage as carriage
 from tosaic.nnr.encoder import Settings, encode_model
 from tosaic.nnr.units import (

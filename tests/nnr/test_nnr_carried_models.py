@@ -11,13 +11,13 @@ from onnx import TensorProto, helper, numpy_helper
 from test_nnr_cli import call, product
 
 from tosaic.compiler.importers import import_model
+from tosaic.compiler.importers.nnef import nnr_carriage
 from tosaic.compiler.importers.onnx_models import import_onnx
 from tosaic.compiler.ir import Graph
 from tosaic.errors import Error
 from tosaic.nnr import (
     NnrError,
     NnrWarning,
-    nnef_carriage,
     onnx_carriage,
     read_bitstream,
     write_unit,
@@ -70,7 +70,7 @@ def test_every_command_takes_carried_models(tmp_path, monkeypatch, capsys) -> No
     np.savez(tmp_path / "16.npz", **inputs)
     np.savez(tmp_path / "4.npz", x=inputs["x"][..., :4])
     onnx.save(product(), tmp_path / "m.onnx")
-    nnef_carriage.write_folder(tmp_path / "m", NNEF, None, {"fc/w": FILTER, "b": BIAS})
+    nnr_carriage.write_folder(tmp_path / "m", NNEF, None, {"fc/w": FILTER, "b": BIAS})
     for source, carried, decoded, samples in (
         ("m.onnx", "c.onnx", "d.onnx", "16.npz"),
         ("m", "c", "d", "4.npz"),
@@ -116,7 +116,7 @@ def test_every_command_takes_carried_models(tmp_path, monkeypatch, capsys) -> No
 
 def test_decode_writes_what_the_source_is(tmp_path, monkeypatch, capsys) -> None:
     onnx.save(product(), tmp_path / "m.onnx")
-    nnef_carriage.write_folder(tmp_path / "m", NNEF, None, {"fc/w": FILTER, "b": BIAS})
+    nnr_carriage.write_folder(tmp_path / "m", NNEF, None, {"fc/w": FILTER, "b": BIAS})
     for source, output, message in (
         ("m.onnx", "folder", "is an ONNX model: name an .onnx file, or .npz for its tensors"),
         ("m", "m2.onnx", "is an NNEF model: name a folder, or a .npz file for its tensors"),
@@ -167,7 +167,7 @@ def test_dimensions_may_come_from_the_topology_alone(kind: str, tmp_path, monkey
         onnx.save(product(), tmp_path / "m.onnx")
         names, source, back = ["w"], tmp_path / "m.onnx", "back.onnx"
     else:
-        nnef_carriage.write_folder(tmp_path / "m", NNEF, None, {"fc/w": FILTER, "b": BIAS})
+        nnr_carriage.write_folder(tmp_path / "m", NNEF, None, {"fc/w": FILTER, "b": BIAS})
         names, source, back = ["b", "fc/w"], tmp_path / "m", "back"
     assert call(monkeypatch, "nnr", "encode", source, "-o", tmp_path / "all.nnr") == 0
     units = [placed.unit for placed in read_bitstream((tmp_path / "all.nnr").read_bytes()).units]
@@ -209,9 +209,9 @@ def test_other_ref_ids_are_told(tmp_path: pathlib.Path) -> None:
         tensor.raw_data = write_unit(dataclasses.replace(unit, ref_ids=(other,)))
         with pytest.warns(NnrWarning, match=f"ONNX initializer 'w' holds the NNR tensor '{other}'"):
             assert onnx_carriage.uncarry(carried) == expected
-    data = nnef_carriage.write_carried("conv/w", FILTER, Settings())
+    data = nnr_carriage.write_carried("conv/w", FILTER, Settings())
     with pytest.warns(NnrWarning, match=r"conv/v\.dat holds the NNR tensor 'conv/w'"):
-        assert np.array_equal(nnef_carriage.read_dat(data, "conv/v"), FILTER)
+        assert np.array_equal(nnr_carriage.read_dat(data, "conv/v"), FILTER)
 
 
 def test_external_data_of_both_kinds(tmp_path: pathlib.Path) -> None:
@@ -252,8 +252,8 @@ def test_an_nnef_model_with_nnr_tensors_is_the_model_with_decoded_ones(
     method: str, form: str, tmp_path: pathlib.Path, recwarn: pytest.WarningsRecorder
 ) -> None:
     tensors = {"fc/w": FILTER, "b": BIAS}
-    nnef_carriage.write_folder(tmp_path / "carried", NNEF, None, tensors, Settings(method, codebook_size=4))
-    nnef_carriage.write_folder(tmp_path / "decoded", *nnef_carriage.read_model(tmp_path / "carried"))
+    nnr_carriage.write_folder(tmp_path / "carried", NNEF, None, tensors, Settings(method, codebook_size=4))
+    nnr_carriage.write_folder(tmp_path / "decoded", *nnr_carriage.read_model(tmp_path / "carried"))
     path = tmp_path / "carried"
     if form == "archive":
         path = tmp_path / "carried.nnef.tgz"
@@ -265,32 +265,30 @@ def test_an_nnef_model_with_nnr_tensors_is_the_model_with_decoded_ones(
     graph = import_model(path)
     same(graph, import_model(tmp_path / "decoded"))
     if method == "lossless":
-        nnef_carriage.write_folder(tmp_path / "plain", NNEF, None, tensors)
+        nnr_carriage.write_folder(tmp_path / "plain", NNEF, None, tensors)
         same(graph, import_model(tmp_path / "plain"))
     assert [str(w.message) for w in recwarn] == []
 
 
 def test_biases_and_scales_of_carried_models_are_exact(tmp_path: pathlib.Path) -> None:
     scale = np.float32(0.1234567)
-    nnef_carriage.write_folder(
-        tmp_path, NNEF, None, {"s": np.array(scale), "b": BIAS[0]}, Settings("uniform")
-    )
-    found = nnef_carriage.read_model(tmp_path)[2]
+    nnr_carriage.write_folder(tmp_path, NNEF, None, {"s": np.array(scale), "b": BIAS[0]}, Settings("uniform"))
+    found = nnr_carriage.read_model(tmp_path)[2]
     assert found["s"] == scale
     assert np.array_equal(found["b"], BIAS[0])
 
 
 def test_damaged_nnef_tensors_are_refused(tmp_path: pathlib.Path) -> None:
-    nnef_carriage.write_folder(tmp_path, NNEF, None, {"fc/w": FILTER, "b": BIAS}, Settings("uniform"))
+    nnr_carriage.write_folder(tmp_path, NNEF, None, {"fc/w": FILTER, "b": BIAS}, Settings("uniform"))
     good = (tmp_path / "b.dat").read_bytes()
     for data, message in (
         (good[:-1], r"b\.dat: its header says rank 2 and \d+ bytes of data, but it has \d+$"),
         (good[128:-1], r"b\.dat: "),
         (
-            nnef_carriage.write_carried("b", BIAS.T, Settings("uniform")),
+            nnr_carriage.write_carried("b", BIAS.T, Settings("uniform")),
             r"extents \[3, 1\], the variable \[1, 3\]",
         ),
-        (nnef_carriage.write_carried("b", BIAS.T, Settings("uniform"))[128:], r"b\.dat: .*3, 1"),
+        (nnr_carriage.write_carried("b", BIAS.T, Settings("uniform"))[128:], r"b\.dat: .*3, 1"),
         (good[:128] + bytes(len(good) - 128), r"b\.dat: "),
     ):
         (tmp_path / "b.dat").write_bytes(data)

@@ -9,8 +9,8 @@ import pytest
 from nnr_examples import unit_bytes
 from onnx import TensorProto, helper, numpy_helper
 
+from tosaic.compiler.importers.nnef import nnr_carriage as nnef
 from tosaic.nnr import NnrError, NnrWarning, read_bitstream, write_unit, write_units
-from tosaic.nnr import nnef_carriage as nnef
 from tosaic.nnr import onnx_carriage as carriage
 from tosaic.nnr.encoder import Settings, encode_model
 from tosaic.nnr.units import (

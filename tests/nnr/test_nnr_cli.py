@@ -11,9 +11,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tosaic.cli import app
+from tosaic.compiler.importers.nnef import nnr_carriage
 from tosaic.compiler.ir.tosa_file import read_tosa
 from tosaic.driver.session import Session
-from tosaic.nnr import nnef_carriage, read_bitstream, write_units
+from tosaic.nnr import read_bitstream, write_units
 from tosaic.nnr.units import DataUnit, StartUnit, StorageFormat, TopologyUnit
 
 SHARED = pathlib.Path(os.environ.get("TOSAIC_SHARED", pathlib.Path(__file__).parents[3] / "shared"))
@@ -124,7 +125,7 @@ def test_an_nnef_model_runs_from_its_bitstream(tmp_path, monkeypatch, capsys) ->
         "version 1.0;\ngraph g( x ) -> ( y ) { x = external(shape=[1,4]); "
         "w = variable(shape=[3,4], label='fc/w'); p = matmul(x, w, transposeB=true); y = relu(p); }\n"
     )
-    nnef_carriage.write_folder(tmp_path / "model", graph, None, {"fc/w": weights})
+    nnr_carriage.write_folder(tmp_path / "model", graph, None, {"fc/w": weights})
     assert run(monkeypatch, "encode", tmp_path / "model", "-o", tmp_path / "m.nnr") == 0
     x = np.linspace(-1, 1, 4, dtype=np.float32)[None]
     found = Session(tmp_path / "m.nnr", "golden").run({"x": x})
@@ -213,7 +214,7 @@ def test_nnef_folders_and_archives(tmp_path, monkeypatch, capsys) -> None:
     """A.3 from a folder, its graph.nnef and an archive; A.4: to a folder of bitstreams and back."""
     folder = tmp_path / "model"
     weights = np.arange(12, dtype=np.float32).reshape(3, 4)
-    nnef_carriage.write_folder(folder, GRAPH, None, {"conv/filter": weights})
+    nnr_carriage.write_folder(folder, GRAPH, None, {"conv/filter": weights})
     with tarfile.open(tmp_path / "model.nnef.tgz", "w:gz") as archive:
         for path in sorted(folder.rglob("*.*")):
             archive.add(path, path.relative_to(folder))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tosaic.compiler.ir import DType
 from tosaic.compiler.quantizer.calibration import BINS, METHODS, choose_range
 from tosaic.compiler.quantizer.encoding import asymmetric, multiplier_and_shift, symmetric
+from tosaic.errors import UnsupportedError
 
 
 @given(st.floats(2.0**-30, 2.0**28))
@@ -31,7 +32,14 @@ def test_small_scales_lose_bits_of_the_multiplier(scale):
     assert abs(multiplier * 2.0**-shift - scale) <= 2.0**-62
 
 
-@pytest.mark.parametrize("scale", [2.0**29, float("inf"), float("nan"), -1.0])
+def test_a_network_can_reach_too_far_for_integers():
+    with pytest.raises(
+        UnsupportedError, match="a scale of 536870912.0 is too large for RESCALE: the network's val"
+    ):
+        multiplier_and_shift(2.0**29)
+
+
+@pytest.mark.parametrize("scale", [float("inf"), float("nan"), -1.0])
 def test_scales_that_are_refused(scale):
     with pytest.raises(ValueError, match="scale"):
         multiplier_and_shift(scale)

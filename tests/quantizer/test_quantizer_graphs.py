@@ -6,7 +6,7 @@ from float_networks import IMAGE, Floats, activations, quantize_graph, run_every
 
 from tosaic.compiler.importers.lowering import convolution
 from tosaic.compiler.importers.lowering.matrix import matmul
-from tosaic.compiler.importers.lowering.windows import Window
+from tosaic.compiler.importers.lowering.windows import AxisWindow
 from tosaic.compiler.ir import DType, validate
 from tosaic.compiler.quantizer import Statistics, canonical, equalize, wanted_channels
 from tosaic.driver.quantize.quantization import calibrate, evaluate_constant
@@ -14,7 +14,7 @@ from tosaic.driver.quantize.samples import split_samples
 from tosaic.errors import InputError, UnsupportedError
 from tosaic.sim.golden import evaluate
 
-POINT = [Window(1)] * 2
+POINT = [AxisWindow(1)] * 2
 
 
 def stretched_network():

@@ -17,7 +17,7 @@ from float_networks import (
 
 from tosaic.compiler.importers.lowering import convolution, pooling
 from tosaic.compiler.importers.lowering.matrix import matmul
-from tosaic.compiler.importers.lowering.windows import Window
+from tosaic.compiler.importers.lowering.windows import AxisWindow
 from tosaic.compiler.ir import DType
 
 NETWORKS = {}
@@ -38,7 +38,7 @@ def _convolve(low, x, out, groups=1, kernel=3, bias=True, **window):
         x,
         weight,
         low.normal(out) if bias else None,
-        [Window(kernel, before=1, after=1, **window)] * spatial,
+        [AxisWindow(kernel, before=1, after=1, **window)] * spatial,
         groups,
     )
 
@@ -89,7 +89,7 @@ def conv1d(low):
 def transpose_conv2d(low):
     x = low.input("x", (1, 4, 5, 6))
     return convolution.transpose_convolve(
-        low, x, low.normal(3, 3, 3, 6, scale=0.3), low.normal(3), [Window(3, stride=2)] * 2
+        low, x, low.normal(3, 3, 3, 6, scale=0.3), low.normal(3), [AxisWindow(3, stride=2)] * 2
     )
 
 
@@ -139,7 +139,7 @@ def scale_per_row(low):
 @network
 def squeeze_and_excite(low):
     x = activations.relu(low, _convolve(low, low.input("x", IMAGE), 8))
-    gate = pooling.average_pool(low, x, [Window(6), Window(6)])
+    gate = pooling.average_pool(low, x, [AxisWindow(6), AxisWindow(6)])
     gate = low.op("SIGMOID", _convolve(low, gate, 8))
     return _convolve(low, low.mul(x, gate), 4)
 
@@ -152,12 +152,12 @@ def abs_negate(low):
 
 @network
 def average_pool(low):
-    return pooling.average_pool(low, low.input("x", IMAGE), [Window(3, stride=2, before=1, after=1)] * 2)
+    return pooling.average_pool(low, low.input("x", IMAGE), [AxisWindow(3, stride=2, before=1, after=1)] * 2)
 
 
 @network
 def average_pool_counting_padding(low):
-    window = Window(3, stride=1, before=1, after=1)
+    window = AxisWindow(3, stride=1, before=1, after=1)
     return pooling.average_pool(low, low.input("x", IMAGE), [window] * 2, count_padding=True)
 
 
@@ -169,7 +169,7 @@ def global_average(low):
 @network
 def max_pool(low):
     y = _convolve(low, low.input("x", IMAGE), 8)
-    return pooling.max_pool(low, y, [Window(3, stride=2, before=1, after=1)] * 2)
+    return pooling.max_pool(low, y, [AxisWindow(3, stride=2, before=1, after=1)] * 2)
 
 
 @network
@@ -332,21 +332,25 @@ def mobilenet_v3_blocks(low):
         y = low.mul(y, activations.hard_sigmoid(low, y, 1 / 6, 0.5))
         y = _convolve(low, y, 24, groups=24)
         y = low.mul(y, activations.hard_sigmoid(low, y, 1 / 6, 0.5))
-        g = pooling.average_pool(low, y, [Window(6), Window(6)])
+        g = pooling.average_pool(low, y, [AxisWindow(6), AxisWindow(6)])
         g = activations.relu(
             low,
-            convolution.convolve(low, g, low.normal(6, 1, 1, 24, scale=0.3), low.normal(6), [Window(1)] * 2),
+            convolution.convolve(
+                low, g, low.normal(6, 1, 1, 24, scale=0.3), low.normal(6), [AxisWindow(1)] * 2
+            ),
         )
         g = activations.hard_sigmoid(
             low,
-            convolution.convolve(low, g, low.normal(24, 1, 1, 6, scale=0.3), low.normal(24), [Window(1)] * 2),
+            convolution.convolve(
+                low, g, low.normal(24, 1, 1, 6, scale=0.3), low.normal(24), [AxisWindow(1)] * 2
+            ),
             1 / 6,
             0.5,
         )
         x = low.add(
             x,
             convolution.convolve(
-                low, low.mul(y, g), low.normal(8, 1, 1, 24, scale=0.3), low.normal(8), [Window(1)] * 2
+                low, low.mul(y, g), low.normal(8, 1, 1, 24, scale=0.3), low.normal(8), [AxisWindow(1)] * 2
             ),
         )
     return x
@@ -357,14 +361,18 @@ def inverted_residuals(low):
     x = low.input("x", IMAGE)
     for _ in range(4):
         y = low.clamp(
-            convolution.convolve(low, x, low.normal(32, 1, 1, 8, scale=0.4), low.normal(32), [Window(1)] * 2),
+            convolution.convolve(
+                low, x, low.normal(32, 1, 1, 8, scale=0.4), low.normal(32), [AxisWindow(1)] * 2
+            ),
             0,
             6,
         )
         y = low.clamp(_convolve(low, y, 32, groups=32), 0, 6)
         x = low.add(
             x,
-            convolution.convolve(low, y, low.normal(8, 1, 1, 32, scale=0.2), low.normal(8), [Window(1)] * 2),
+            convolution.convolve(
+                low, y, low.normal(8, 1, 1, 32, scale=0.2), low.normal(8), [AxisWindow(1)] * 2
+            ),
         )
     return low.reshape(low.mean(x, [1, 2]), (1, 8))
 
@@ -372,10 +380,10 @@ def inverted_residuals(low):
 @network
 def u_net(low):
     x = activations.relu(low, _convolve(low, low.input("x", (1, 8, 8, 4)), 8))
-    d = pooling.max_pool(low, x, [Window(2, stride=2)] * 2)
+    d = pooling.max_pool(low, x, [AxisWindow(2, stride=2)] * 2)
     d = activations.leaky_relu(low, _convolve(low, d, 12), low.constant([[[[0.1]]]], DType.FP32))
     u = convolution.transpose_convolve(
-        low, d, low.normal(8, 2, 2, 12, scale=0.3), low.normal(8), [Window(2, stride=2)] * 2
+        low, d, low.normal(8, 2, 2, 12, scale=0.3), low.normal(8), [AxisWindow(2, stride=2)] * 2
     )
     return low.op("SIGMOID", _convolve(low, low.concat([u, x], 3), 2))
 

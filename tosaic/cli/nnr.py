@@ -119,13 +119,13 @@ def _is_nnef(model: pathlib.Path) -> bool:
 
 
 def _encode_nnef(model: pathlib.Path, output: pathlib.Path, settings: Settings) -> None:
-    from tosaic.nnr import nnef_carriage
+    from tosaic.compiler.importers.nnef import nnr_carriage
 
     if output.suffix and not output.is_dir():
-        _write(output, nnef_carriage.encode_nnef(model, settings))
+        _write(output, nnr_carriage.encode_nnef(model, settings))
         return
     with writing(output):
-        nnef_carriage.write_folder(output, *nnef_carriage.read_model(model), settings)
+        nnr_carriage.write_folder(output, *nnr_carriage.read_model(model), settings)
     print(f"{output}: an NNEF model with NNR tensors")
 
 
@@ -198,10 +198,10 @@ def _decode_bitstream(source: pathlib.Path, output: pathlib.Path) -> int:
         with writing_whole(output) as scratch:
             scratch.write_bytes(data)
     elif found.topology and found.topology.storage_format is StorageFormat.NNEF:
-        from tosaic.nnr import nnef_carriage
+        from tosaic.compiler.importers.nnef import nnr_carriage
 
         with writing(output):
-            nnef_carriage.write_carried_model(found, output, stated_shapes(found))
+            nnr_carriage.write_carried_model(found, output, stated_shapes(found))
     else:
         raise InputError(f"{source} carries no NNEF topology: name a .npz file, or .onnx if it carries ONNX")
     return len(found.tensors)
@@ -223,16 +223,16 @@ def _decode_carried_onnx(source: pathlib.Path, output: pathlib.Path) -> int:
 
 
 def _decode_carried_nnef(source: pathlib.Path, output: pathlib.Path) -> int:
-    from tosaic.nnr import nnef_carriage
+    from tosaic.compiler.importers.nnef import nnr_carriage
 
     if output.suffix == ".onnx":
         raise InputError(f"{source} is an NNEF model: name a folder, or a .npz file for its tensors")
-    graph, quantization, tensors = nnef_carriage.read_model(source)
+    graph, quantization, tensors = nnr_carriage.read_model(source)
     if output.suffix == ".npz":
         _write_npz(output, tensors)
     else:
         with writing(output):
-            nnef_carriage.write_folder(output, graph, quantization, tensors)
+            nnr_carriage.write_folder(output, graph, quantization, tensors)
     return len(tensors)
 
 
@@ -279,9 +279,9 @@ def _carried_tensors(source: pathlib.Path) -> Sequence[tuple[CodedTensor, Sequen
 
         model = onnx_carriage.load(source, external=False)
         return onnx_carriage.carried_tensors(model, source.parent)
-    from tosaic.nnr import nnef_carriage
+    from tosaic.compiler.importers.nnef import nnr_carriage
 
-    return nnef_carriage.carried_tensors(source)
+    return nnr_carriage.carried_tensors(source)
 
 
 def _read(path: pathlib.Path) -> Bitstream:

@@ -3,26 +3,26 @@
 import math
 from typing import Any
 
-from tosaic.compiler.importers.coreml.layer import Blob, Layer
+from tosaic.compiler.importers.coreml.node import CoreMlNode, CoreMlValue
 from tosaic.compiler.importers.coreml.registry import handles
 from tosaic.compiler.importers.coreml.weights import has_weights
 from tosaic.compiler.importers.lowering import activations
 
 
 @handles("activation")
-def activation(layer: Layer) -> Blob:
+def activation(node: CoreMlNode) -> CoreMlValue:
     """One of 13 functions."""
-    which = layer.params.WhichOneof("NonlinearityType")
+    which = node.params.WhichOneof("NonlinearityType")
     rank = 3 if which in ("PReLU", "parametricSoftplus") else 1
     if rank == 3:
-        layer.need_rank(3)
-    return layer.same(activate(layer, layer.loose(rank=rank), layer.params))
+        node.need_rank(3)
+    return node.same(activate(node, node.loose(rank=rank), node.params))
 
 
-def activate(layer: Layer, x: str, params: Any) -> str:
+def activate(node: CoreMlNode, x: str, params: Any) -> str:
     """An ActivationParams message applied to x."""
-    low, which = layer.low, params.WhichOneof("NonlinearityType")
-    layer.require(which is not None, "the activation names no function")
+    low, which = node.low, params.WhichOneof("NonlinearityType")
+    node.require(which is not None, "the activation names no function")
     p = getattr(params, which)
     match which:
         case "linear":
@@ -35,7 +35,7 @@ def activate(layer: Layer, x: str, params: Any) -> str:
             edge = low.scalar(p.alpha, x)
             return low.select(low.greater_equal(x, edge), x, low.scalar(0, x))
         case "PReLU":
-            return activations.leaky_relu(low, x, _per_channel(layer, x, p, "alpha"))
+            return activations.leaky_relu(low, x, _per_channel(node, x, p, "alpha"))
         case "tanh":
             return low.op("TANH", x)
         case "scaledTanh":
@@ -51,33 +51,33 @@ def activate(layer: Layer, x: str, params: Any) -> str:
         case "softplus":
             return activations.softplus(low, x)
         case _:
-            curve = activations.softplus(low, low.mul(x, _per_channel(layer, x, p, "beta")))
-            return low.mul(curve, _per_channel(layer, x, p, "alpha"))
+            curve = activations.softplus(low, low.mul(x, _per_channel(node, x, p, "beta")))
+            return low.mul(curve, _per_channel(node, x, p, "alpha"))
 
 
-def _per_channel(layer: Layer, x: str, params: Any, field: str) -> str:
+def _per_channel(node: CoreMlNode, x: str, params: Any, field: str) -> str:
     """A parameter of one number, or one for each channel (axis -3)."""
-    low, channels = layer.low, layer.low.shape(x)[-3]
+    low, channels = node.low, node.low.shape(x)[-3]
     message = getattr(params, field)
-    layer.require(has_weights(message), f"{field} is missing")
+    node.require(has_weights(message), f"{field} is missing")
     if len(b"".join(message.floatValue)) == 4 or len(message.float16Value) == 2:
-        return low.scalar(float(layer.weights(field, [1], params=params)[0]), x)
-    return layer.constant(layer.weights(field, [channels], params=params).reshape(channels, 1, 1))
+        return low.scalar(float(node.weights(field, [1], params=params)[0]), x)
+    return node.constant(node.weights(field, [channels], params=params).reshape(channels, 1, 1))
 
 
 @handles("clampedReLU")
-def clamped_relu(layer: Layer) -> Blob:
+def clamped_relu(node: CoreMlNode) -> CoreMlValue:
     """min(beta, x) from 0 on, min(beta, alpha * x) below."""
-    low, x = layer.low, layer.loose()
-    leaky = activations.leaky_relu(low, x, low.scalar(layer.params.alpha, x))
-    return layer.same(low.clamp(leaky, -math.inf, layer.params.beta))
+    low, x = node.low, node.loose()
+    leaky = activations.leaky_relu(low, x, low.scalar(node.params.alpha, x))
+    return node.same(low.clamp(leaky, -math.inf, node.params.beta))
 
 
 @handles("gelu")
-def gelu(layer: Layer) -> Blob:
+def gelu(node: CoreMlNode) -> CoreMlValue:
     """Exact by ERF, or approximated by tanh or the sigmoid function."""
-    low, x, mode = layer.low, layer.loose(), layer.params.mode
-    layer.require(mode in (0, 1, 2), f"mode {mode} is not known")
+    low, x, mode = node.low, node.loose(), node.params.mode
+    node.require(mode in (0, 1, 2), f"mode {mode} is not known")
     if mode == 2:
-        return layer.same(low.mul(x, low.op("SIGMOID", low.times(x, 1.702))))
-    return layer.same(activations.gelu(low, x, tanh=mode == 1))
+        return node.same(low.mul(x, low.op("SIGMOID", low.times(x, 1.702))))
+    return node.same(activations.gelu(low, x, tanh=mode == 1))

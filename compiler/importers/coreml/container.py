@@ -13,7 +13,7 @@ _PIPELINES = ("pipeline", "pipelineClassifier", "pipelineRegressor")
 
 
 @dataclass
-class Container:
+class CoreMlContainer:
     """A neural network with its description. `network` is a NeuralNetwork, -Classifier or -Regressor message."""
 
     version: int
@@ -31,7 +31,7 @@ class Container:
         return list(getattr(self.network, which).vector) if which else []
 
 
-def read_container(source: "str | pathlib.Path | bytes") -> Container:
+def read_container(source: "str | pathlib.Path | bytes") -> CoreMlContainer:
     """The network in a file or in its bytes.
 
     InputError when the file cannot be read, ModelError when it is no Core ML model, UnsupportedError for models
@@ -72,7 +72,7 @@ def _parse(data: bytes) -> Any:
     return model
 
 
-def _network(model: Any) -> Container:
+def _network(model: Any) -> CoreMlContainer:
     kind, version = model.WhichOneof("Type"), model.specificationVersion
     if kind is None:
         raise ModelError("it is not a Core ML model: it holds none of Core ML's kinds of models")
@@ -84,10 +84,10 @@ def _network(model: Any) -> Container:
         raise UnsupportedError(f"it is a Core ML model of kind {kind}: {_WAY_OUT}")
     if not 1 <= version <= NEWEST_VERSION:
         raise ModelError(f"specification version {version} is not known; 1 to {NEWEST_VERSION} are")
-    return Container(version, model.description, getattr(model, kind), kind)
+    return CoreMlContainer(version, model.description, getattr(model, kind), kind)
 
 
-def _of_pipeline(model: Any, kind: str) -> Container:
+def _of_pipeline(model: Any, kind: str) -> CoreMlContainer:
     pipeline = model.pipeline if kind == "pipeline" else getattr(model, kind).pipeline
     kinds = [inner.WhichOneof("Type") or "nothing" for inner in pipeline.models]
     if len(kinds) != 1:

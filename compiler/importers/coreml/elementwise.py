@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tosaic.compiler.importers.coreml.layer import Blob, Layer, Shape
+from tosaic.compiler.importers.coreml.node import CoreMlNode, CoreMlValue, Shape
 from tosaic.compiler.importers.coreml.registry import HANDLERS, Handler, handles
 from tosaic.compiler.importers.lowering import Lowering, trigonometry
 from tosaic.compiler.importers.lowering.division import floor_divide
@@ -13,29 +13,29 @@ from tosaic.compiler.importers.lowering.power import power
 from tosaic.compiler.ir import DType
 
 
-def broadcast_shape(layer: Layer, indices: Sequence[int]) -> Shape:
+def broadcast_shape(node: CoreMlNode, indices: Sequence[int]) -> Shape:
     """The shape that inputs broadcast to, as NumPy aligns them."""
-    shapes = [layer.shape(index) for index in indices]
+    shapes = [node.shape(index) for index in indices]
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
-        layer.wrong(f"shapes {', '.join(str(list(s)) for s in shapes)} do not broadcast")
+        node.wrong(f"shapes {', '.join(str(list(s)) for s in shapes)} do not broadcast")
 
 
-def elementwise(layer: Layer, function: Callable[..., str], count: int | None = None) -> Blob:
+def elementwise(node: CoreMlNode, function: Callable[..., str], count: int | None = None) -> CoreMlValue:
     """A function of the first `count` inputs (default: all), which broadcast."""
-    indices = range(len(layer.inputs) if count is None else count)
-    shape = broadcast_shape(layer, indices)
-    return layer.out(function(*(layer.loose(index) for index in indices)), shape)
+    indices = range(len(node.inputs) if count is None else count)
+    shape = broadcast_shape(node, indices)
+    return node.out(function(*(node.loose(index) for index in indices)), shape)
 
 
 # --- several inputs -------------------------------------------------------------------------------------------
 
 
 def _folded(method: str) -> Handler:
-    def handler(layer: Layer) -> Blob:
-        combine = getattr(layer.low, method)
-        return elementwise(layer, lambda *terms: functools.reduce(combine, terms))
+    def handler(node: CoreMlNode) -> CoreMlValue:
+        combine = getattr(node.low, method)
+        return elementwise(node, lambda *terms: functools.reduce(combine, terms))
 
     return handler
 
@@ -54,81 +54,81 @@ for _kind, _method in {
 
 
 @handles("add", "multiply")
-def add(layer: Layer) -> Blob:
+def add(node: CoreMlNode) -> CoreMlValue:
     """Of one input and the parameter alpha, or of all inputs."""
-    low, alpha = layer.low, layer.params.alpha
-    if len(layer.inputs) == 1:
-        x = layer.loose()
-        return layer.same(low.plus(x, alpha) if layer.kind == "add" else low.times(x, alpha))
-    return _folded("add" if layer.kind == "add" else "mul")(layer)  # type: ignore[return-value]  # one blob
+    low, alpha = node.low, node.params.alpha
+    if len(node.inputs) == 1:
+        x = node.loose()
+        return node.same(low.plus(x, alpha) if node.kind == "add" else low.times(x, alpha))
+    return _folded("add" if node.kind == "add" else "mul")(node)  # type: ignore[return-value]  # one blob
 
 
 @handles("average")
-def average(layer: Layer) -> Blob:
+def average(node: CoreMlNode) -> CoreMlValue:
     """The sum of the inputs by their number."""
-    low = layer.low
-    return elementwise(layer, lambda *terms: low.times(functools.reduce(low.add, terms), 1.0 / len(terms)))
+    low = node.low
+    return elementwise(node, lambda *terms: low.times(functools.reduce(low.add, terms), 1.0 / len(terms)))
 
 
 @handles("modBroadcastable", "floorDivBroadcastable")
-def floor_division(layer: Layer) -> Blob:
+def floor_division(node: CoreMlNode) -> CoreMlValue:
     """The quotient rounded down, or the rest, which has the divisor's sign."""
-    which = 0 if layer.kind.startswith("floor") else 1
-    return elementwise(layer, lambda a, b: floor_divide(layer.low, a, b)[which])
+    which = 0 if node.kind.startswith("floor") else 1
+    return elementwise(node, lambda a, b: floor_divide(node.low, a, b)[which])
 
 
 @handles("powBroadcastable")
-def power_of(layer: Layer) -> Blob:
+def power_of(node: CoreMlNode) -> CoreMlValue:
     """A known exponent may be whole, and the base negative then; otherwise TOSA's POW wants a base from 0 on."""
-    low = layer.low
-    exponent = low.data(layer.x(1))
+    low = node.low
+    exponent = low.data(node.x(1))
     if exponent is not None and (exponent == exponent.flat[0]).all():
-        shape = broadcast_shape(layer, (0, 1))
-        result = power(low, layer.loose(), float(exponent.flat[0]))
-        return layer.out(low.broadcast_to(low.reshape(result, layer.shape()), shape))
-    return elementwise(layer, lambda a, b: low.binary("POW", a, b))
+        shape = broadcast_shape(node, (0, 1))
+        result = power(low, node.loose(), float(exponent.flat[0]))
+        return node.out(low.broadcast_to(low.reshape(result, node.shape()), shape))
+    return elementwise(node, lambda a, b: low.binary("POW", a, b))
 
 
 @handles("whereBroadcastable")
-def where(layer: Layer) -> Blob:
+def where(node: CoreMlNode) -> CoreMlValue:
     """The second input where the first is not 0, else the third."""
-    low = layer.low
-    return elementwise(layer, lambda c, a, b: low.select(low.cast(c, DType.BOOL), a, b))
+    low = node.low
+    return elementwise(node, lambda c, a, b: low.select(low.cast(c, DType.BOOL), a, b))
 
 
 # --- comparisons and logic: 1.0 is true, and 0.0 false --------------------------------------------------------
 
 
 @handles("greaterThan", "greaterEqual", "lessThan", "lessEqual", "equal", "notEqual")
-def compare(layer: Layer) -> Blob:
+def compare(node: CoreMlNode) -> CoreMlValue:
     """Two inputs, or one and the parameter alpha."""
-    low = layer.low
+    low = node.low
 
     def test(a: str, b: str) -> str:
-        if layer.kind.startswith("less"):
+        if node.kind.startswith("less"):
             a, b = b, a
-        if layer.kind.endswith("qual") and layer.kind[0] in "en":
+        if node.kind.endswith("qual") and node.kind[0] in "en":
             same = low.equal(a, b)
-            return low.op("LOGICAL_NOT", same) if layer.kind == "notEqual" else same
-        return low.greater_equal(a, b) if layer.kind.endswith("Equal") else low.greater(a, b)
+            return low.op("LOGICAL_NOT", same) if node.kind == "notEqual" else same
+        return low.greater_equal(a, b) if node.kind.endswith("Equal") else low.greater(a, b)
 
-    if len(layer.inputs) == 1:
-        x = layer.loose()
-        return layer.same(low.cast(test(x, low.scalar(layer.params.alpha, x)), DType.FP32))
-    return elementwise(layer, lambda a, b: low.cast(test(a, b), DType.FP32))
+    if len(node.inputs) == 1:
+        x = node.loose()
+        return node.same(low.cast(test(x, low.scalar(node.params.alpha, x)), DType.FP32))
+    return elementwise(node, lambda a, b: low.cast(test(a, b), DType.FP32))
 
 
 @handles("logicalAnd", "logicalOr", "logicalXor", "logicalNot")
-def logic(layer: Layer) -> Blob:
+def logic(node: CoreMlNode) -> CoreMlValue:
     """Logic of "is not 0"."""
-    low, name = layer.low, f"LOGICAL_{layer.kind.removeprefix('logical').upper()}"
+    low, name = node.low, f"LOGICAL_{node.kind.removeprefix('logical').upper()}"
 
     def combine(*terms: str) -> str:
         bools = [low.cast(term, DType.BOOL) for term in terms]
         result = low.op(name, *bools) if len(bools) == 1 else low.binary(name, *bools)
         return low.cast(result, DType.FP32)
 
-    return elementwise(layer, combine)
+    return elementwise(node, combine)
 
 
 # --- one input ------------------------------------------------------------------------------------------------
@@ -184,27 +184,27 @@ _UNARY: dict[str, Callable[[Lowering, str], str]] = {
 
 
 @handles(*_UNARY)
-def unary(layer: Layer) -> Blob:
+def unary(node: CoreMlNode) -> CoreMlValue:
     """A function of one input."""
-    return layer.same(_UNARY[layer.kind](layer.low, layer.loose()))
+    return node.same(_UNARY[node.kind](node.low, node.loose()))
 
 
 @handles("clip")
-def clip(layer: Layer) -> Blob:
+def clip(node: CoreMlNode) -> CoreMlValue:
     """Limited to minVal .. maxVal; NaN bounds or crossed ones are illegal in TOSA."""
-    least, most = layer.params.minVal, layer.params.maxVal
-    layer.require(least <= most, f"minVal {least} is not below maxVal {most}")
-    return layer.same(layer.low.clamp(layer.loose(), least, most))
+    least, most = node.params.minVal, node.params.maxVal
+    node.require(least <= most, f"minVal {least} is not below maxVal {most}")
+    return node.same(node.low.clamp(node.loose(), least, most))
 
 
 @handles("unary")
-def unary_function(layer: Layer) -> Blob:
+def unary_function(node: CoreMlNode) -> CoreMlValue:
     """scale * x + shift first (a scale of 0 is 1), then one of eight functions."""
-    low, p = layer.low, layer.params
-    x = low.plus(low.times(layer.loose(), p.scale or 1.0), p.shift)
+    low, p = node.low, node.params
+    x = low.plus(low.times(node.loose(), p.scale or 1.0), p.shift)
     epsilon = p.epsilon or 1e-6
     name = p.DESCRIPTOR.enum_types_by_name["Operation"].values_by_number.get(p.type)
-    layer.require(name is not None, f"type {p.type} is not known")
+    node.require(name is not None, f"type {p.type} is not known")
     functions: dict[str, Callable[[], str]] = {
         "SQRT": lambda: low.sqrt(x),
         "RSQRT": lambda: low.op("RSQRT", low.plus(x, epsilon)),
@@ -215,4 +215,4 @@ def unary_function(layer: Layer) -> Blob:
         "ABS": lambda: low.op("ABS", x),
         "THRESHOLD": lambda: low.maximum(x, low.scalar(p.alpha, x)),
     }
-    return layer.same(functions[name.name]())
+    return node.same(functions[name.name]())

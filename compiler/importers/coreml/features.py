@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.importers.coreml.container import Container
-from tosaic.compiler.importers.coreml.layer import MAX_RANK, Blob, Shape
+from tosaic.compiler.importers.coreml.container import CoreMlContainer
+from tosaic.compiler.importers.coreml.node import MAX_RANK, CoreMlValue, Shape
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.ir import DType
 from tosaic.errors import InputError, ModelError, UnsupportedError
@@ -25,13 +25,13 @@ _COLOURS = {10: ("gray",), 20: ("red", "green", "blue"), 30: ("blue", "green", "
 class Features:
     """Makes a container's inputs in a graph, and its outputs from blobs."""
 
-    def __init__(self, low: Lowering, container: Container, shapes: Shapes) -> None:
+    def __init__(self, low: Lowering, container: CoreMlContainer, shapes: Shapes) -> None:
         self.low, self.container, self.shapes = low, container, shapes
         # The enumerations: rank 5 is 0 in both.
         self.exact_arrays = container.network.arrayInputShapeMapping == 1
         self.exact_images = container.network.imageInputShapeMapping == 1
 
-    def inputs(self) -> dict[str, Blob]:
+    def inputs(self) -> dict[str, CoreMlValue]:
         """The input blobs by name. InputError for a binding that fits no input."""
         features = list(self.container.description.input)
         names = [feature.name for feature in features]
@@ -56,7 +56,7 @@ class Features:
 
     # --- multi-arrays ---------------------------------------------------------------------------------------
 
-    def _array(self, feature: Any) -> Blob:
+    def _array(self, feature: Any) -> CoreMlValue:
         array = feature.type.multiArrayType
         shape = self._bound(feature.name, array)
         if array.dataType not in _TYPES:
@@ -66,11 +66,11 @@ class Features:
         tensor = self.low.build.input(feature.name, shape, _TYPES[array.dataType])
         tensor = self.low.cast(tensor, DType.FP32)
         if self.exact_arrays or len(shape) == 5:
-            return Blob(tensor, shape)
+            return CoreMlValue(tensor, shape)
         if len(shape) == 1:
-            return Blob(self.low.reshape(tensor, (*shape, 1, 1)), (1, 1, *shape, 1, 1))
+            return CoreMlValue(self.low.reshape(tensor, (*shape, 1, 1)), (1, 1, *shape, 1, 1))
         if len(shape) == 3:
-            return Blob(tensor, (1, 1, *shape))
+            return CoreMlValue(tensor, (1, 1, *shape))
         raise ModelError(
             f"input {feature.name!r} has shape {list(shape)}: with the mapping to rank 5 it must have 1, 3 or 5 axes"
         )
@@ -118,7 +118,7 @@ class Features:
 
     # --- images ---------------------------------------------------------------------------------------------
 
-    def _image(self, feature: Any) -> Blob:
+    def _image(self, feature: Any) -> CoreMlValue:
         """Pixels 0 .. 255 as float32 [1, channels, H, W], in the declared order of colours."""
         image = feature.type.imageType
         if image.colorSpace not in _COLOURS:
@@ -134,7 +134,7 @@ class Features:
         for each in self.container.network.preprocessing:
             if each.featureName in ("", feature.name):
                 tensor = self._preprocessed(feature.name, tensor, each, colours)
-        return Blob(tensor, shape if self.exact_images else (1, *shape))
+        return CoreMlValue(tensor, shape if self.exact_images else (1, *shape))
 
     def _image_size(self, name: str, image: Any) -> tuple[int, int]:
         declared = (int(image.height), int(image.width))
@@ -189,7 +189,7 @@ class Features:
 
     # --- outputs --------------------------------------------------------------------------------------------
 
-    def outputs(self, blobs: Mapping[str, Blob], last: str) -> list[tuple[str, str]]:
+    def outputs(self, blobs: Mapping[str, CoreMlValue], last: str) -> list[tuple[str, str]]:
         """(name, tensor) of each output; a classifier's probabilities go by their name in the description."""
         description, found = self.container.description, []
         for feature in description.output:
@@ -215,7 +215,7 @@ class Features:
         description = self.container.description
         return description.predictedProbabilitiesName or self.container.network.labelProbabilityLayerName
 
-    def _output(self, feature: Any, blob: Blob) -> str:
+    def _output(self, feature: Any, blob: CoreMlValue) -> str:
         """The blob in its declared type and, with the mapping to rank 5, its declared shape where that holds it."""
         low, shape = self.low, blob.shape
         if feature.type.WhichOneof("Type") == "imageType":
@@ -227,7 +227,7 @@ class Features:
         dtype = _TYPES.get(array.dataType, DType.FP32)
         return low.cast(low.truncate(tensor) if dtype is DType.INT32 else tensor, dtype)
 
-    def _probabilities(self, blob: Blob) -> str:
+    def _probabilities(self, blob: CoreMlValue) -> str:
         """One number for each label."""
         count, labels = math.prod(blob.shape), len(self.container.labels)
         if labels and count != labels:

@@ -20,10 +20,10 @@ from tosaic.compiler.importers.coreml import (
     sorting,
 )
 from tosaic.compiler.importers.coreml.container import read_container
-from tosaic.compiler.importers.coreml.control import ControlFlow
+from tosaic.compiler.importers.coreml.control import CoreMlControlFlow
 from tosaic.compiler.importers.coreml.features import Features, Shapes
-from tosaic.compiler.importers.coreml.layer import Blob, Layer
 from tosaic.compiler.importers.coreml.layer_table import LAYERS
+from tosaic.compiler.importers.coreml.node import CoreMlNode, CoreMlValue
 from tosaic.compiler.importers.coreml.registry import HANDLERS
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.allowance import Allowance, TooLargeError
@@ -57,18 +57,18 @@ def import_coreml(
     Everything is float32 inside, as in Core ML. `shapes` binds flexible inputs; `survey` is told of every layer.
     A classifier's labels are in the graph's `labels`. Raises InputError, ModelError or UnsupportedError.
     """
-    return Importer(read_container(source), shapes or {}, survey or Survey()).run()
+    return CoreMlImporter(read_container(source), shapes or {}, survey or Survey()).run()
 
 
-class Importer:
+class CoreMlImporter:
     """The state of one import: the graph under construction, and the blobs by name."""
 
     def __init__(self, container: Any, shapes: Shapes, survey: Survey) -> None:
         self.container, self.survey = container, survey
         self.low = Lowering("main", Allowance(container.file_bytes))
         self.features = Features(self.low, container, shapes)
-        self.blobs: dict[str, Blob] = {}
-        self.control = ControlFlow(self.low, self.blobs, self.execute)
+        self.blobs: dict[str, CoreMlValue] = {}
+        self.control = CoreMlControlFlow(self.low, self.blobs, self.execute)
         # Blobs of unknown shape (only in a survey that keeps going), and the layer that is to blame.
         self.lost: dict[str, str] = {}
 
@@ -133,7 +133,7 @@ class Importer:
             shape = tuple(told.dimValue) if told is not None else ()
             if shape and min(shape) > 0 and name not in self.low.graph.tensors:
                 tensor = self.low.build.input(f"{name}/placeholder", shape, DType.FP32)
-                self.blobs[name] = Blob(tensor, shape)
+                self.blobs[name] = CoreMlValue(tensor, shape)
             else:
                 self.lost[name] = blamed
 
@@ -150,35 +150,35 @@ class Importer:
             raise ModelError(
                 f"layer {message.name!r} ({kind}) reads {missing!r}, which no layer before it writes"
             )
-        layer = Layer(self.low, message, kind, [self.blobs[name] for name in message.input])
-        row.check_arity(layer)
+        node = CoreMlNode(self.low, message, kind, [self.blobs[name] for name in message.input])
+        row.check_arity(node)
         if row.form is Form.NOT_REPRESENTABLE:
-            name = f" {layer.params.className!r}" if kind == "custom" else ""
-            layer.unsupported(
+            name = f" {node.params.className!r}" if kind == "custom" else ""
+            node.unsupported(
                 f"it{name} has no TOSA form: {row.note}", "replace it, or compute it outside of the model"
             )
         if self.control.takes(kind):
-            self.control.execute(layer)
+            self.control.execute(node)
             return
         first = len(self.low.graph.operators)
-        results = self._handled(layer)
+        results = self._handled(node)
         for operator in self.low.graph.operators[first:]:
             if ":" not in operator.name:
-                operator.name = f"{layer.name}:{operator.name}"
-        self.control.write(layer, results)
+                operator.name = f"{node.name}:{operator.name}"
+        self.control.write(node, results)
 
-    def _handled(self, layer: Layer) -> list[Blob]:
+    def _handled(self, node: CoreMlNode) -> list[CoreMlValue]:
         try:
-            results = HANDLERS[layer.kind](layer)
+            results = HANDLERS[node.kind](node)
         except TooLargeError as error:
-            raise UnsupportedError(f"{layer}: {error}") from None
+            raise UnsupportedError(f"{node}: {error}") from None
         except ModelError as error:
             if str(error).startswith("layer "):
                 raise
             # An operator that TOSA does not have in this form: a rank, a type, a window.
-            layer.unsupported(f"it has no TOSA form here: {error}", "change its shapes")
+            node.unsupported(f"it has no TOSA form here: {error}", "change its shapes")
         except MemoryError:
-            layer.unsupported("it needs more memory than there is", "make its sizes smaller")
+            node.unsupported("it needs more memory than there is", "make its sizes smaller")
         except (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError) as error:
-            layer.wrong(f"its parameters contradict each other or its inputs ({error})")
+            node.wrong(f"its parameters contradict each other or its inputs ({error})")
         return results if isinstance(results, list) else [results]

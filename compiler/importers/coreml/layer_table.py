@@ -4,7 +4,7 @@ import csv
 import pathlib
 from dataclasses import dataclass
 
-from tosaic.compiler.importers.coreml.layer import Layer
+from tosaic.compiler.importers.coreml.node import CoreMlNode
 from tosaic.compiler.importers.survey import Form
 
 Range = tuple[int, int | None]
@@ -21,15 +21,15 @@ class LayerKind:
     form: Form
     note: str
 
-    def check_arity(self, layer: Layer) -> None:
+    def check_arity(self, node: CoreMlNode) -> None:
         """ModelError unless a layer has as many inputs and outputs as its kind."""
         for what, names, (least, most) in (
-            ("inputs", layer.input_names, self.inputs),
-            ("outputs", layer.output_names, self.outputs),
+            ("inputs", node.input_names, self.inputs),
+            ("outputs", node.output_names, self.outputs),
         ):
             if len(names) < least or most is not None and len(names) > most:
                 wanted = f"{least}" if least == most else f"{least} to {most}" if most else f"{least} or more"
-                layer.wrong(f"it has {len(names)} {what}, not {wanted}")
+                node.wrong(f"it has {len(names)} {what}, not {wanted}")
 
 
 def _range(text: str) -> Range:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tosaic.compiler.importers.coreml.layer import Blob, Layer
+from tosaic.compiler.importers.coreml.node import CoreMlNode, CoreMlValue
 from tosaic.compiler.importers.coreml.registry import handles
 from tosaic.compiler.importers.lowering import Lowering, statistics
 from tosaic.compiler.importers.lowering.matrix import matmul
@@ -47,34 +47,34 @@ _SAME_AS = {
 
 
 @handles(*_REDUCTIONS)
-def reduce_nd(layer: Layer) -> Blob:
+def reduce_nd(node: CoreMlNode) -> CoreMlValue:
     """Over `axes`, or all; the reduced axes stay with one element, or go."""
-    low, p, rank = layer.low, layer.params, layer.rank()
-    axes = list(range(rank)) if p.reduceAll else sorted({layer.axis(axis) for axis in p.axes})
-    layer.require(bool(axes), "it names no axes")
-    result = _REDUCTIONS[layer.kind](low, layer.x(), axes)
+    low, p, rank = node.low, node.params, node.rank()
+    axes = list(range(rank)) if p.reduceAll else sorted({node.axis(axis) for axis in p.axes})
+    node.require(bool(axes), "it names no axes")
+    result = _REDUCTIONS[node.kind](low, node.x(), axes)
     kept = [size for axis, size in enumerate(low.shape(result)) if p.keepDims or axis not in axes]
-    return layer.out(result, kept or [1])
+    return node.out(result, kept or [1])
 
 
 @handles("reduce")
-def reduce_legacy(layer: Layer) -> Blob:
+def reduce_legacy(node: CoreMlNode) -> CoreMlValue:
     """Over C, H, W, or several of them, which stay with one element. LOGSUM is the sum of the logarithms."""
-    low, p = layer.low, layer.params
-    layer.require(p.axis in range(5) and p.mode in range(10), f"axis {p.axis} or mode {p.mode} is not known")
+    low, p = node.low, node.params
+    node.require(p.axis in range(5) and p.mode in range(10), f"axis {p.axis} or mode {p.mode} is not known")
     ends = ((-3, -2, -1), (-2, -1), (-3,), (-2,), (-1,))[p.axis]
-    layer.need_rank(-min(ends))
-    x = layer.loose(rank=-min(ends))
+    node.need_rank(-min(ends))
+    x = node.loose(rank=-min(ends))
     axes = [low.rank(x) + end for end in ends]
     if p.mode == 9:
-        layer.require(len(axes) == 1, "ARGMAX takes one axis")
+        node.require(len(axes) == 1, "ARGMAX takes one axis")
         result = _arg_max(low, x, axes[0])
     elif _LEGACY[p.mode] == "LOGSUM":
         result = low.reduce("SUM", low.op("LOG", low.plus(x, p.epsilon or 1e-6)), axes)
     else:
         result = _REDUCTIONS[_SAME_AS[_LEGACY[p.mode]]](low, x, axes)
-    shape = [1 if axis - layer.rank() in ends else size for axis, size in enumerate(layer.shape())]
-    return layer.out(result, shape)
+    shape = [1 if axis - node.rank() in ends else size for axis, size in enumerate(node.shape())]
+    return node.out(result, shape)
 
 
 def _arg_max(low: Lowering, x: str, axis: int) -> str:
@@ -85,44 +85,42 @@ def _arg_max(low: Lowering, x: str, axis: int) -> str:
 
 
 @handles("argMax", "argMin")
-def arg_extreme(layer: Layer) -> Blob:
+def arg_extreme(node: CoreMlNode) -> CoreMlValue:
     """Along one axis, which stays with one element or goes."""
-    low, axis = layer.low, layer.axis(layer.params.axis)
-    x = layer.x() if layer.kind == "argMax" else low.negate(layer.x())
+    low, axis = node.low, node.axis(node.params.axis)
+    x = node.x() if node.kind == "argMax" else low.negate(node.x())
     result = _arg_max(low, x, axis)
     shape = list(low.shape(result))
-    if layer.params.removeDim and len(shape) > 1:
+    if node.params.removeDim and len(shape) > 1:
         del shape[axis]
-    return layer.out(result, shape)
+    return node.out(result, shape)
 
 
 @handles("dot")
-def dot(layer: Layer) -> Blob:
+def dot(node: CoreMlNode) -> CoreMlValue:
     """The product of two vectors along axis -3, divided by their lengths for the cosine."""
-    low = layer.low
-    layer.need_rank(3)
-    shape = layer.shape()
-    layer.require(
-        shape == layer.shape(1) and shape[-2:] == (1, 1), "its inputs must be alike and end in 1, 1"
-    )
-    a, b = low.aligned(layer.loose(0, 3), layer.loose(1, 3))
+    low = node.low
+    node.need_rank(3)
+    shape = node.shape()
+    node.require(shape == node.shape(1) and shape[-2:] == (1, 1), "its inputs must be alike and end in 1, 1")
+    a, b = low.aligned(node.loose(0, 3), node.loose(1, 3))
     axis = [low.rank(a) - 3]
     result = low.reduce("SUM", low.mul(a, b), axis)
-    if layer.params.cosineSimilarity:
+    if node.params.cosineSimilarity:
         lengths = low.mul(_sum_square(low, a, axis), _sum_square(low, b, axis))
         result = low.mul(result, low.op("RSQRT", lengths))
-    return layer.out(result, (*shape[:-3], 1, 1, 1))
+    return node.out(result, (*shape[:-3], 1, 1, 1))
 
 
 @handles("cumSum")
-def cumulative_sum(layer: Layer) -> Blob:
+def cumulative_sum(node: CoreMlNode) -> CoreMlValue:
     """A product with a triangle of ones. The axis may be a second input."""
-    low, p, rank = layer.low, layer.params, layer.rank()
-    axis = layer.axis(layer.whole_numbers(1)[0] if len(layer.inputs) == 2 else p.axis)
-    size = layer.shape()[axis]
+    low, p, rank = node.low, node.params, node.rank()
+    axis = node.axis(node.whole_numbers(1)[0] if len(node.inputs) == 2 else p.axis)
+    size = node.shape()[axis]
     if size > 1 << 12:
-        layer.unsupported(f"{size} elements in the axis; up to {1 << 12} are summed", "sum in parts")
+        node.unsupported(f"{size} elements in the axis; up to {1 << 12} are summed", "sum in parts")
     triangle = np.triu(np.ones((size, size), np.float32), 1 if p.excludeFinalSum else 0)
     order = [a for a in range(rank) if a != axis] + [axis]
-    sums = matmul(low, low.transpose(layer.x(), order), layer.constant(triangle.T if p.reverse else triangle))
-    return layer.out(low.transpose(sums, [int(a) for a in np.argsort(order)]))
+    sums = matmul(low, low.transpose(node.x(), order), node.constant(triangle.T if p.reverse else triangle))
+    return node.out(low.transpose(sums, [int(a) for a in np.argsort(order)]))

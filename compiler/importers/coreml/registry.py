@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from tosaic.compiler.importers.coreml.layer import Blob, Layer
+from tosaic.compiler.importers.coreml.node import CoreMlNode, CoreMlValue
 
-Handler = Callable[[Layer], Blob | list[Blob]]
+Handler = Callable[[CoreMlNode], CoreMlValue | list[CoreMlValue]]
 
 HANDLERS: dict[str, Handler] = {}
 """Every layer kind that has a lowering; control flow is the importer's own."""

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from tosaic.compiler.importers.coreml.images import MAX_EXTENT, sizes_of
-from tosaic.compiler.importers.coreml.layer import Blob, Layer
+from tosaic.compiler.importers.coreml.node import CoreMlNode, CoreMlValue
 from tosaic.compiler.importers.coreml.registry import handles
 from tosaic.compiler.importers.lowering.matrix import matmul
 from tosaic.compiler.importers.lowering.resize import Filter, filter_matrix, mix, pick
@@ -16,21 +16,21 @@ MAX_PIXELS = 1 << 24
 
 
 @handles("upsample")
-def upsample(layer: Layer) -> Blob:
+def upsample(node: CoreMlNode) -> CoreMlValue:
     """H and W by whole or fractional factors: nearest, or bilinear on one of three grids."""
-    p = layer.params
-    layer.need_rank(3)
+    p = node.params
+    node.need_rank(3)
     if p.fractionalScalingFactor:
         factors = [float(factor) for factor in p.fractionalScalingFactor]
         fine = len(factors) == 2 and all(0 < factor <= MAX_EXTENT for factor in factors)
-        layer.require(fine, f"fractionalScalingFactor is {factors}")
+        node.require(fine, f"fractionalScalingFactor is {factors}")
     else:
-        factors = [float(factor) for factor in sizes_of(layer, p.scalingFactor, 2, 1, "scalingFactor")]
-    targets = [math.floor(size * factor) for size, factor in zip(layer.shape()[-2:], factors, strict=True)]
-    layer.require(min(targets) > 0 and max(targets) <= MAX_EXTENT, f"the result is {targets}")
-    layer.require(math.prod(targets) <= MAX_PIXELS, f"the result is {targets}")
-    layer.require(p.mode in (0, 1) and p.linearUpsampleMode in (0, 1, 2), "its mode is not known")
-    low, x = layer.low, layer.loose(rank=2)
+        factors = [float(factor) for factor in sizes_of(node, p.scalingFactor, 2, 1, "scalingFactor")]
+    targets = [math.floor(size * factor) for size, factor in zip(node.shape()[-2:], factors, strict=True)]
+    node.require(min(targets) > 0 and max(targets) <= MAX_EXTENT, f"the result is {targets}")
+    node.require(math.prod(targets) <= MAX_PIXELS, f"the result is {targets}")
+    node.require(p.mode in (0, 1) and p.linearUpsampleMode in (0, 1, 2), "its mode is not known")
+    low, x = node.low, node.loose(rank=2)
     for offset, count, factor in zip((2, 1), targets, factors, strict=True):
         axis = low.rank(x) - offset
         size = low.shape(x)[axis]
@@ -39,9 +39,9 @@ def upsample(layer: Layer) -> Blob:
             x = pick(low, x, axis, nearest)
         elif size != count or p.linearUpsampleMode == 0:
             grid = _upsample_grid(p.linearUpsampleMode, size, count)
-            layer.affordable(size * count, "its matrix of weights")
+            node.affordable(size * count, "its matrix of weights")
             x = mix(low, x, axis, filter_matrix(low, grid, size, 1.0, _LINEAR))
-    return layer.out(x, (*layer.shape()[:-2], *targets))
+    return node.out(x, (*node.shape()[:-2], *targets))
 
 
 def _upsample_grid(mode: int, size: int, count: int) -> np.ndarray:
@@ -69,49 +69,47 @@ def sampling_grid(mode: int, size: float, count: int) -> tuple[float, float]:
 
 
 @handles("resizeBilinear")
-def resize_bilinear(layer: Layer) -> Blob:
+def resize_bilinear(node: CoreMlNode) -> CoreMlValue:
     """H and W to targetSize, on one of four grids."""
-    low, p = layer.low, layer.params
-    layer.need_rank(3)
-    targets = sizes_of(layer, p.targetSize, 2, 1, "targetSize")
+    low, p = node.low, node.params
+    node.need_rank(3)
+    targets = sizes_of(node, p.targetSize, 2, 1, "targetSize")
     mode = p.mode.samplingMethod
-    layer.require(mode in range(4), f"samplingMethod {mode} is not known")
-    x = layer.loose(rank=2)
+    node.require(mode in range(4), f"samplingMethod {mode} is not known")
+    x = node.loose(rank=2)
     for offset, count in zip((2, 1), targets, strict=True):
         axis = low.rank(x) - offset
         size = low.shape(x)[axis]
         grid = np.clip(np.linspace(*sampling_grid(mode, size, count), count), 0, size - 1)
         if not np.array_equal(grid, np.arange(size)):
-            layer.affordable(size * count, "its matrix of weights")
+            node.affordable(size * count, "its matrix of weights")
             x = mix(low, x, axis, filter_matrix(low, grid, size, 1.0, _LINEAR))
-    return layer.out(x, (*layer.shape()[:-2], *targets))
+    return node.out(x, (*node.shape()[:-2], *targets))
 
 
 @handles("cropResize")
-def crop_resize(layer: Layer) -> Blob:
+def crop_resize(node: CoreMlNode) -> CoreMlValue:
     """Boxes, computed at run time, resized: each axis is a product with a matrix of bilinear weights."""
-    low, p = layer.low, layer.params
-    layer.require(
-        layer.rank() == 5 and layer.shape()[0] == 1, "its image must have shape [1, batch, C, H, W]"
-    )
-    batch, channels, height, width = layer.shape()[1:]
-    boxes_shape = layer.shape(1)
+    low, p = node.low, node.params
+    node.require(node.rank() == 5 and node.shape()[0] == 1, "its image must have shape [1, batch, C, H, W]")
+    batch, channels, height, width = node.shape()[1:]
+    boxes_shape = node.shape(1)
     fits = (
         len(boxes_shape) == 5
         and boxes_shape[2] in (4, 5)
         and boxes_shape[1] == 1
         and boxes_shape[3:] == (1, 1)
     )
-    layer.require(fits, f"boxes of shape {list(boxes_shape)}, not [N, 1, 4 or 5, 1, 1]")
-    rows, columns = sizes_of(layer, p.targetSize, 2, 1, "targetSize")
+    node.require(fits, f"boxes of shape {list(boxes_shape)}, not [N, 1, 4 or 5, 1, 1]")
+    rows, columns = sizes_of(node, p.targetSize, 2, 1, "targetSize")
     count, entries = boxes_shape[0], boxes_shape[2]
-    boxes = low.reshape(layer.x(1), (count, entries))
+    boxes = low.reshape(node.x(1), (count, entries))
     picked = entries == 5
     corners = low.slice_axis(boxes, 1, entries - 4, 4)
-    tops, lefts, bottoms, rights = _corners(layer, corners, height, width)
-    vertical = _weights(layer, tops, bottoms, rows, height)
-    horizontal = _weights(layer, lefts, rights, columns, width)
-    image = layer.x()
+    tops, lefts, bottoms, rights = _corners(node, corners, height, width)
+    vertical = _weights(node, tops, bottoms, rows, height)
+    horizontal = _weights(node, lefts, rights, columns, width)
+    image = node.x()
     if picked:
         # Each box tells its image: [N, 1, C, H, W].
         which = low.cast(low.reshape(low.slice_axis(boxes, 1, 0, 1), (count,)), DType.INT32)
@@ -129,14 +127,14 @@ def crop_resize(layer: Layer) -> Blob:
         low, low.reshape(wide, (count, planes * columns, height)), low.transpose(vertical, (0, 2, 1))
     )
     small = low.transpose(low.reshape(small, (count, planes, columns, rows)), (0, 1, 3, 2))
-    return layer.out(small, (count, 1 if picked else batch, channels, rows, columns))
+    return node.out(small, (count, 1 if picked else batch, channels, rows, columns))
 
 
-def _corners(layer: Layer, boxes: str, height: int, width: int) -> tuple[str, str, str, str]:
+def _corners(node: CoreMlNode, boxes: str, height: int, width: int) -> tuple[str, str, str, str]:
     """Top, left, bottom and right [N, 1] of boxes [N, 4], in pixels."""
-    low, p = layer.low, layer.params
+    low, p = node.low, node.params
     mode = p.boxIndicesMode.boxMode
-    layer.require(mode in range(4), f"boxMode {mode} is not known")
+    node.require(mode in range(4), f"boxMode {mode} is not known")
     a, b, c, d = (low.slice_axis(boxes, 1, i, 1) for i in range(4))
     if mode in (1, 3):
         a, b, c, d = b, a, d, c
@@ -154,25 +152,25 @@ def _corners(layer: Layer, boxes: str, height: int, width: int) -> tuple[str, st
     return low.times(a, tall), low.times(b, broad), low.times(c, tall), low.times(d, broad)
 
 
-def _weights(layer: Layer, start: str, end: str, count: int, size: int) -> str:
+def _weights(node: CoreMlNode, start: str, end: str, count: int, size: int) -> str:
     """[N, count, size]: bilinear weights of the elements for `count` points from `start` to `end`, [N, 1] each."""
-    low, mode = layer.low, layer.params.mode.samplingMethod
-    layer.require(mode in range(4), f"samplingMethod {mode} is not known")
+    low, mode = node.low, node.params.mode.samplingMethod
+    node.require(mode in range(4), f"samplingMethod {mode} is not known")
     boxes = low.shape(start)[0]
     length = low.sub(end, start)
     steps = np.arange(count, dtype=np.float32).reshape(1, count)
     if mode == 1 and count == 1:
         grid = low.add(start, low.times(length, 0.5))
     elif mode in (0, 1):
-        grid = low.add(start, low.mul(length, layer.constant(steps / max(count - 1, 1))))
+        grid = low.add(start, low.mul(length, node.constant(steps / max(count - 1, 1))))
     elif mode == 2:
         # The last point is size - size / count from the first one, where size = length + 1.
         reach = low.times(low.plus(length, 1.0), 1 - 1 / count)
-        grid = low.add(start, low.mul(reach, layer.constant(steps / max(count - 1, 1))))
+        grid = low.add(start, low.mul(reach, node.constant(steps / max(count - 1, 1))))
     else:
         spacing = low.times(low.maximum(length, low.scalar(1, length)), 1 / count)
-        grid = low.add(start, low.mul(spacing, layer.constant(steps + 0.5)))
+        grid = low.add(start, low.mul(spacing, node.constant(steps + 0.5)))
     grid = low.clamp(grid, 0.0, float(size - 1))
-    elements = layer.constant(np.arange(size, dtype=np.float32).reshape(1, 1, size))
+    elements = node.constant(np.arange(size, dtype=np.float32).reshape(1, 1, size))
     distance = low.op("ABS", low.sub(low.reshape(grid, (boxes, count, 1)), elements))
     return low.clamp(low.sub(low.scalar(1, distance), distance), 0.0, 1.0)

@@ -28,7 +28,7 @@ def messages() -> dict[str, Any]:
         ) from None
     file = descriptor_pb2.FileDescriptorProto(name="tosaic/coreml.proto", package=_PACKAGE, syntax="proto3")
     text = (pathlib.Path(__file__).parent / "coreml.proto").read_text()
-    _Parser(text).file(file)
+    _SchemaParser(text).file(file)
     # A pool of our own: coremltools registers the same names in the default one.
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
@@ -40,7 +40,7 @@ def messages() -> dict[str, Any]:
     }
 
 
-class _Parser:
+class _SchemaParser:
     """Reads the part of the protobuf language that `coreml.proto` uses."""
 
     def __init__(self, text: str) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.importers.lowering.lowering import Lowering
-from tosaic.compiler.importers.lowering.windows import Window, cut_negative, fit, flat_pads
+from tosaic.compiler.importers.lowering.windows import AxisWindow, cut_negative, fit, flat_pads
 from tosaic.compiler.ir import DType
 
-_LINE = Window(1)
+_LINE = AxisWindow(1)
 
 
 def convolve(
@@ -18,7 +18,7 @@ def convolve(
     x: str,
     weight: str,
     bias: str | None,
-    windows: Sequence[Window],
+    windows: Sequence[AxisWindow],
     groups: int = 1,
     zero_points: tuple[int, int] = (0, 0),
 ) -> str:
@@ -86,7 +86,7 @@ def result_types(dtype: DType) -> tuple[DType, DType]:
 
 
 def transpose_convolve(
-    low: Lowering, x: str, weight: str, bias: str | None, windows: Sequence[Window], groups: int = 1
+    low: Lowering, x: str, weight: str, bias: str | None, windows: Sequence[AxisWindow], groups: int = 1
 ) -> str:
     """The gradient of a convolution: x [N, spatial..., C], weight [O/groups, kernel..., C], bias [O].
 
@@ -122,7 +122,7 @@ def transpose_convolve(
     return low.concat(parts, low.rank(x) - 1)
 
 
-def _transposed(low: Lowering, x: str, weight: str, bias: str, windows: Sequence[Window]) -> str:
+def _transposed(low: Lowering, x: str, weight: str, bias: str, windows: Sequence[AxisWindow]) -> str:
     if len(windows) == 3:
         return _transposed_3d(low, x, weight, bias, windows)
     # out_pad must stay above minus the kernel; what is more is sliced off.
@@ -148,12 +148,12 @@ def _transposed(low: Lowering, x: str, weight: str, bias: str, windows: Sequence
     return cut_negative(low, full, rest)[0]
 
 
-def _transposed_3d(low: Lowering, x: str, weight: str, bias: str, windows: Sequence[Window]) -> str:
+def _transposed_3d(low: Lowering, x: str, weight: str, bias: str, windows: Sequence[AxisWindow]) -> str:
     """TOSA has no such operator: a convolution of the input with zeros between its elements, kernel reversed."""
     for axis, window in enumerate(windows, 1):
         x = stuff_zeros(low, x, axis, window.stride)
         weight = low.reverse(weight, axis)
-    around = [Window(w.kernel, 1, 1, w.kernel - 1 - w.before, w.kernel - 1 - w.after) for w in windows]
+    around = [AxisWindow(w.kernel, 1, 1, w.kernel - 1 - w.before, w.kernel - 1 - w.after) for w in windows]
     return convolve(low, x, weight, bias, around)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from tosaic.compiler.importers.lowering.regroup import regroup
 from tosaic.compiler.ir import OPERATORS, DType, Graph, Operator, Tensor
+from tosaic.compiler.ir.building import drop_identities, remove_dead, rename_tensor
 
 _ELEMENTWISE = {
     name for name, spec in OPERATORS.items() if spec.category.startswith("elementwise") and name != "TABLE"
@@ -32,10 +33,10 @@ def cancel_transposes(graph: Graph, outputs: Sequence[tuple[str, str]]) -> Graph
     `outputs` pairs each output's final name with its tensor in `graph`; constants and inputs that are outputs
     get an IDENTITY.
     """
-    return _Pass(graph).run(outputs)
+    return _TransposeSinking(graph).run(outputs)
 
 
-class _Pass:
+class _TransposeSinking:
     def __init__(self, graph: Graph) -> None:
         self.old = graph
         self.new = Graph(graph.name, list(graph.inputs), [], {}, [], graph.version)
@@ -57,7 +58,8 @@ class _Pass:
                 self.new.operators.append(op)
         for name, tensor in outputs:
             self._output(name, tensor)
-        _remove_dead(self.new)
+        drop_identities(self.new)
+        remove_dead(self.new)
         return self.new
 
     def _compose(self, op: Operator) -> None:
@@ -179,12 +181,7 @@ class _Pass:
         for original, name in self.current.items():
             if name == old:
                 self.current[original] = new
-        tensor = self.new.tensors.pop(old)
-        tensor.name = new
-        self.new.tensors[new] = tensor
-        for op in self.new.operators:
-            op.inputs = [new if name == old else name for name in op.inputs]
-            op.outputs = [new if name == old else name for name in op.outputs]
+        rename_tensor(self.new, old, new)
         self.pending = {
             (new if key == old else key): (new if source == old else source, perms)
             for key, (source, perms) in self.pending.items()
@@ -195,23 +192,3 @@ def _data_inputs(op: Operator) -> int:
     """Number of leading operands that have the result's axes."""
     operands = OPERATORS[op.op].operands
     return sum(operand.ranks != (1, 1) for operand in operands)
-
-
-def _remove_dead(graph: Graph) -> None:
-    """Drops operators and tensors that no output needs, and IDENTITYs between computed tensors."""
-    aliases: dict[str, str] = {}
-    kept: list[Operator] = []
-    for op in graph.operators:
-        op.inputs = [aliases.get(name, name) for name in op.inputs]
-        if op.op == "IDENTITY" and op.outputs[0] not in graph.outputs:
-            aliases[op.outputs[0]] = op.inputs[0]
-        else:
-            kept.append(op)
-    needed = set(graph.outputs)
-    alive: list[Operator] = []
-    for op in reversed(kept):
-        if any(name in needed for name in op.outputs):
-            alive.append(op)
-            needed.update(op.inputs)
-    graph.operators = alive[::-1]
-    graph.tensors = {n: t for n, t in graph.tensors.items() if n in needed or n in graph.inputs}

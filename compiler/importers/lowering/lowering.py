@@ -1,4 +1,4 @@
-"""`Lowering`: a GraphBuilder that folds layout operators of constants, aligns ranks and widens nothing silently."""
+"""`Lowering`: the folding builder of all importers, with NumPy's habits: ranks are aligned, nothing widens silently."""
 
 import math
 from collections.abc import Sequence
@@ -8,46 +8,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tosaic.compiler.importers.lowering.allowance import MAX_OPERATORS, Allowance, TooLargeError
-from tosaic.compiler.importers.lowering.folding import fold, worth_storing
-from tosaic.compiler.ir import DType, Graph, GraphBuilder, nearest
+from tosaic.compiler.ir import DType, GraphBuilder, nearest
+from tosaic.compiler.ir.building import FoldingBuilder, LateConstant
 
-Pads = Sequence[tuple[int, int]]
 _SMALL_ELEMENTS = 64
 """Constants up to this size are not counted; operators are."""
 
 
-class Lowering:
+class Lowering(FoldingBuilder):
     """Builds one TOSA graph. Tensors are named by strings, as in GraphBuilder.
 
-    Layout operators (reshape, transpose, slice, pad, concat) of constants are computed at once; an operator
-    that would change nothing is left out. Arithmetic aligns ranks from the right, as NumPy does.
-    Constants count against the `allowance` of an import, if there is one: TooLargeError.
+    Arithmetic aligns ranks from the right, as NumPy does. Constants count against the `allowance` of an import, if
+    there is one: TooLargeError.
     """
 
     def __init__(self, name: str, allowance: Allowance | None = None) -> None:
-        self.build = GraphBuilder(name)
+        super().__init__(GraphBuilder(name))
         self.allowance = allowance
-
-    @property
-    def graph(self) -> Graph:
-        """The graph under construction."""
-        return self.build.graph
-
-    def shape(self, tensor: str) -> tuple[int, ...]:
-        """Shape of a tensor."""
-        return self.graph.tensors[tensor].shape
-
-    def rank(self, tensor: str) -> int:
-        """Number of axes of a tensor."""
-        return len(self.shape(tensor))
-
-    def dtype(self, tensor: str) -> DType:
-        """Element type of a tensor."""
-        return self.graph.tensors[tensor].dtype
-
-    def data(self, tensor: str) -> np.ndarray | None:
-        """Value of a constant tensor, else None."""
-        return self.graph.tensors[tensor].data
 
     def constant(self, values: ArrayLike, dtype: DType) -> str:
         """A constant; floats are rounded to the type."""
@@ -76,112 +53,19 @@ class Lowering:
     def op(
         self,
         name: str,
-        *inputs: str,
+        *operands: str | LateConstant,
         dtype: DType | None = None,
+        output: str | None = None,
         **attributes: Any,
     ) -> str:
-        """Adds an operator with one result; of small constants it is computed at once."""
-        folded = fold(name, [self.graph.tensors[tensor] for tensor in inputs], attributes, dtype)
-        if folded is not None:
-            return self.constant(*folded)
+        """Adds an operator with one result, or computes it; TooLargeError when there are too many."""
         if self.allowance is not None and len(self.graph.operators) >= MAX_OPERATORS:
             raise TooLargeError(
                 f"the model becomes more than {MAX_OPERATORS:,} TOSA operators: make its loops or sequences shorter"
             )
-        return self.build.add(name, list(inputs), dtype=dtype, **attributes)
+        return super().op(name, *operands, dtype=dtype, output=output, **attributes)
 
     # --- layout ---------------------------------------------------------------------------------------------
-
-    def reshape(self, x: str, shape: Sequence[int]) -> str:
-        """The same elements in another shape."""
-        shape = tuple(int(size) for size in shape)
-        if shape == self.shape(x):
-            return x
-        data = self.data(x)
-        if data is not None:
-            if not data.flags.c_contiguous and any(data.strides):
-                self.make_room(data.shape, data.dtype)
-            return self.constant(data.reshape(shape), self.dtype(x))
-        return self.op("RESHAPE", x, self.build.shape(shape))
-
-    def transpose(self, x: str, perms: Sequence[int]) -> str:
-        """Axis i of the result is axis perms[i] of x."""
-        perms = [int(axis) for axis in perms]
-        if perms == list(range(len(perms))):
-            return x
-        data = self.data(x)
-        if data is not None:
-            return self.constant(data.transpose(perms), self.dtype(x))
-        return self.op("TRANSPOSE", x, perms=perms)
-
-    def slice(self, x: str, start: Sequence[int], size: Sequence[int]) -> str:
-        """The box of `size` elements from `start` on."""
-        size = tuple(int(extent) for extent in size)
-        if size == self.shape(x):
-            return x
-        data = self.data(x)
-        if data is not None:
-            box = tuple(slice(a, a + n) for a, n in zip(start, size, strict=True))
-            return self.constant(data[box], self.dtype(x))
-        return self.op("SLICE", x, self.build.shape([int(a) for a in start]), self.build.shape(size))
-
-    def slice_axis(self, x: str, axis: int, start: int, size: int) -> str:
-        """`size` elements of one axis from `start` on."""
-        starts, sizes = [0] * self.rank(x), list(self.shape(x))
-        starts[axis], sizes[axis] = start, size
-        return self.slice(x, starts, sizes)
-
-    def pad(self, x: str, pads: Pads, value: float = 0) -> str:
-        """Adds `value` before and after each axis; negative amounts cut elements off."""
-        shape = self.shape(x)
-        cut = [(max(-before, 0), max(-after, 0)) for before, after in pads]
-        x = self.slice(
-            x, [before for before, _ in cut], [n - a - b for n, (a, b) in zip(shape, cut, strict=True)]
-        )
-        grown = [max(amount, 0) for pair in pads for amount in pair]
-        if not any(grown):
-            return x
-        data = self.data(x)
-        pairs = list(zip(grown[::2], grown[1::2], strict=True))
-        if data is not None and worth_storing(
-            data, [n + a + b for n, (a, b) in zip(data.shape, pairs, strict=True)]
-        ):
-            self.make_room([n + a + b for n, (a, b) in zip(data.shape, pairs, strict=True)], data.dtype)
-            return self.constant(np.pad(data, pairs, constant_values=value), self.dtype(x))
-        return self.op("PAD", x, self.build.shape(grown), self.constant([value], self.dtype(x)))
-
-    def concat(self, parts: Sequence[str], axis: int) -> str:
-        """Parts one after the other along an axis."""
-        if len(parts) == 1:
-            return parts[0]
-        values = [self.data(part) for part in parts]
-        known = [value for value in values if value is not None]
-        if len(known) == len(parts):
-            self.make_room([sum(value.size for value in known)], known[0].dtype)
-            return self.constant(np.concatenate(known, axis), self.dtype(parts[0]))
-        return self.op("CONCAT", *parts, axis=axis)
-
-    def tile(self, x: str, multiples: Sequence[int]) -> str:
-        """Repeats x along each axis."""
-        multiples = [int(count) for count in multiples]
-        if all(count == 1 for count in multiples):
-            return x
-        data = self.data(x)
-        if data is not None and worth_storing(
-            data, [n * m for n, m in zip(data.shape, multiples, strict=True)]
-        ):
-            self.make_room([n * m for n, m in zip(data.shape, multiples, strict=True)], data.dtype)
-            return self.constant(np.tile(data, multiples), self.dtype(x))
-        return self.op("TILE", x, self.build.shape(multiples))
-
-    def reverse(self, x: str, axis: int) -> str:
-        """x backwards along an axis."""
-        if self.shape(x)[axis] == 1:
-            return x
-        data = self.data(x)
-        if data is not None:
-            return self.constant(np.flip(data, axis), self.dtype(x))
-        return self.op("REVERSE", x, axis=axis)
 
     def broadcast_to(self, x: str, shape: Sequence[int]) -> str:
         """x repeated to `shape`, ranks aligned from the right."""
@@ -300,9 +184,8 @@ class Lowering:
         source = self.dtype(x)
         if source is dtype:
             return x
-        data = self.data(x)
-        if data is not None and not (source.is_float and not dtype.is_float):
-            return self.constant(data.astype(dtype.numpy) if dtype.is_integer else data, dtype)
+        if self.data(x) is not None and (dtype.is_float or not source.is_float):
+            return self.op("CAST", x, dtype=dtype)
         if source is DType.BOOL and dtype.is_float:
             ones = (1,) * self.rank(x)
             return self.select(x, self.constant(np.ones(ones), dtype), self.constant(np.zeros(ones), dtype))

@@ -3,17 +3,18 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from tosaic.compiler.importers.lowering.lowering import Lowering
-from tosaic.compiler.importers.lowering.windows import Window, fit, flat_pads
+from tosaic.compiler.importers.lowering.windows import AxisWindow, fit, flat_pads
 from tosaic.compiler.ir import DType
 
-Pool = Callable[[str, Sequence[Window]], str]
+Pool = Callable[[str, Sequence[AxisWindow]], str]
 
 
-def max_pool(low: Lowering, x: str, windows: Sequence[Window], ceil: bool = False) -> str:
+def max_pool(low: Lowering, x: str, windows: Sequence[AxisWindow], ceil: bool = False) -> str:
     """The largest element of each window; padding takes no part."""
     x, windows = fit(low, x, windows, ceil)
     if _plain(windows) and low.dtype(x) in (DType.INT8, DType.INT16, DType.FP16, DType.BF16, DType.FP32):
@@ -23,7 +24,7 @@ def max_pool(low: Lowering, x: str, windows: Sequence[Window], ceil: bool = Fals
 
 
 def average_pool(
-    low: Lowering, x: str, windows: Sequence[Window], ceil: bool = False, count_padding: bool = False
+    low: Lowering, x: str, windows: Sequence[AxisWindow], ceil: bool = False, count_padding: bool = False
 ) -> str:
     """The mean of each window, over its elements; with `count_padding` zeros of the padding count too.
 
@@ -44,13 +45,13 @@ def average_pool(
     return low.mul(sums, low.constant(1.0 / counts[None, ..., None], low.dtype(x)))
 
 
-def sum_pool(low: Lowering, x: str, windows: Sequence[Window], ceil: bool = False) -> str:
+def sum_pool(low: Lowering, x: str, windows: Sequence[AxisWindow], ceil: bool = False) -> str:
     """The sum of each window."""
     x, windows = fit(low, x, windows, ceil)
     return _by_axes(low, x, windows, "SUM", 0)
 
 
-def window_counts(low: Lowering, sizes: Sequence[int], windows: Sequence[Window]) -> np.ndarray:
+def window_counts(low: Lowering, sizes: Sequence[int], windows: Sequence[AxisWindow]) -> np.ndarray:
     """How many elements (not padding) each window holds."""
     low.make_room([w.outputs(size) for size, w in zip(sizes, windows, strict=True)], np.float64)
     counts = np.ones(())
@@ -62,28 +63,28 @@ def window_counts(low: Lowering, sizes: Sequence[int], windows: Sequence[Window]
     return counts
 
 
-def _plain(windows: Sequence[Window]) -> bool:
+def _plain(windows: Sequence[AxisWindow]) -> bool:
     """Whether TOSA's pools take these windows: undilated, padding smaller than the kernel."""
     return all(w.dilation == 1 and max(w.before, w.after) < w.kernel for w in windows)
 
 
-def _by_planes(low: Lowering, x: str, windows: Sequence[Window], pool: Pool) -> str:
+def _by_planes(low: Lowering, x: str, windows: Sequence[AxisWindow], pool: Pool) -> str:
     """A pool of one or three axes by pools of two: means and maxima of windows are separable."""
     shape = low.shape(x)
     if len(windows) == 2:
         return pool(x, windows)
     if len(windows) == 1:
-        result = pool(low.reshape(x, (shape[0], 1, *shape[1:])), [Window(1), *windows])
+        result = pool(low.reshape(x, (shape[0], 1, *shape[1:])), [AxisWindow(1), *windows])
         return low.reshape(result, (shape[0], *low.shape(result)[2:]))
     planes = pool(low.reshape(x, (shape[0] * shape[1], *shape[2:])), windows[1:])
     _, height, width, channels = low.shape(planes)
     columns = low.reshape(planes, (shape[0], shape[1], height * width, channels))
-    result = pool(columns, [windows[0], Window(1)])
+    result = pool(columns, [windows[0], AxisWindow(1)])
     return low.reshape(result, (shape[0], low.shape(result)[1], height, width, channels))
 
 
 def _pool(
-    low: Lowering, name: str, x: str, windows: Sequence[Window], *operands: str, **attributes: DType
+    low: Lowering, name: str, x: str, windows: Sequence[AxisWindow], *operands: str, **attributes: Any
 ) -> str:
     return low.op(
         name,
@@ -96,13 +97,13 @@ def _pool(
     )
 
 
-def _average(low: Lowering, x: str, windows: Sequence[Window]) -> str:
+def _average(low: Lowering, x: str, windows: Sequence[AxisWindow]) -> str:
     accumulator = DType.FP32 if low.dtype(x).is_float else DType.INT32
     zeros = (low.zero_point(x), low.zero_point(x))
     return _pool(low, "AVG_POOL2D", x, windows, *zeros, acc_type=accumulator)
 
 
-def _by_axes(low: Lowering, x: str, windows: Sequence[Window], reduction: str, padding: float) -> str:
+def _by_axes(low: Lowering, x: str, windows: Sequence[AxisWindow], reduction: str, padding: float) -> str:
     """Any windows: taps of one axis after the other are gathered and reduced."""
     sizes = low.shape(x)[1:-1]
     x = low.pad(x, [(0, 0), *((w.before, w.after) for w in windows), (0, 0)], padding)

@@ -7,7 +7,7 @@ import numpy as np
 
 from tosaic.compiler.importers.lowering.convolution import convolve
 from tosaic.compiler.importers.lowering.lowering import Lowering
-from tosaic.compiler.importers.lowering.windows import Window
+from tosaic.compiler.importers.lowering.windows import AxisWindow
 
 
 def softmax(low: Lowering, x: str, axes: Sequence[int]) -> str:
@@ -69,7 +69,7 @@ def local_response(low: Lowering, x: str, size: int, alpha: float, beta: float, 
     band = (distance >= -((size - 1) // 2)) & (distance <= size // 2)
     weight = low.constant(band.astype(np.float32).reshape(channels, 1, 1, channels), low.dtype(x))
     flat = low.reshape(low.mul(x, x), (shape[0], 1, math.prod(shape[1:-1]), channels))
-    sums = convolve(low, flat, weight, None, [Window(1), Window(1)])
+    sums = convolve(low, flat, weight, None, [AxisWindow(1), AxisWindow(1)])
     base = low.plus(low.times(sums, alpha), bias)
     power = low.binary("POW", base, low.scalar(-beta, base))
     return low.mul(x, low.reshape(power, shape))

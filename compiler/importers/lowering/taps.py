@@ -7,12 +7,12 @@ import numpy as np
 
 from tosaic.compiler.importers.lowering.lowering import Lowering
 from tosaic.compiler.importers.lowering.matrix import matmul
-from tosaic.compiler.importers.lowering.windows import Window
+from tosaic.compiler.importers.lowering.windows import AxisWindow
 
-_NONE = Window(1)
+_NONE = AxisWindow(1)
 
 
-def window_taps(low: Lowering, x: str, windows: Sequence[Window]) -> str:
+def window_taps(low: Lowering, x: str, windows: Sequence[AxisWindow]) -> str:
     """[positions, taps], both in row-major order: the elements of each window. One window per axis, no padding."""
     shape, taps = list(low.shape(x)), 1
     for axis, window in enumerate(windows):
@@ -29,7 +29,7 @@ def window_taps(low: Lowering, x: str, windows: Sequence[Window]) -> str:
 
 
 def fold_taps(
-    low: Lowering, taps: str, positions: Sequence[int], windows: Sequence[Window], shape: Sequence[int]
+    low: Lowering, taps: str, positions: Sequence[int], windows: Sequence[AxisWindow], shape: Sequence[int]
 ) -> str:
     """The reverse: a tensor of `shape`, each element the sum of all taps that lie on it.
 

@@ -9,7 +9,7 @@ from tosaic.compiler.importers.lowering.lowering import Lowering
 
 
 @dataclass(frozen=True)
-class Window:
+class AxisWindow:
     """One spatial axis of a sliding window, in elements; `before` and `after` pad (negative: cut off)."""
 
     kernel: int
@@ -39,12 +39,12 @@ class Window:
         starts = np.arange(self.outputs(size)) * self.stride
         return starts[:, None] + np.arange(self.kernel) * self.dilation
 
-    def exact(self, size: int, ceil: bool = False) -> "Window":
+    def exact(self, size: int, ceil: bool = False) -> "AxisWindow":
         """The same positions, with `after` such that the last one ends at the last element."""
         count = self.outputs(size, ceil)
         return replace(self, after=(count - 1) * self.stride + self.extent - size - self.before)
 
-    def same(self, size: int, upper: bool) -> "Window":
+    def same(self, size: int, upper: bool) -> "AxisWindow":
         """Padding for ceil(size / stride) positions; the odd element goes to the end when `upper`."""
         total = max((-(-size // self.stride) - 1) * self.stride + self.extent - size, 0)
         small = total // 2
@@ -54,8 +54,8 @@ class Window:
 
 
 def cut_negative(
-    low: Lowering, x: str, windows: Sequence[Window], first: int = 1
-) -> tuple[str, list[Window]]:
+    low: Lowering, x: str, windows: Sequence[AxisWindow], first: int = 1
+) -> tuple[str, list[AxisWindow]]:
     """Slices off what negative padding drops; axis `first` is the first spatial one."""
     pads = [(0, 0)] * low.rank(x)
     for i, window in enumerate(windows):
@@ -64,12 +64,14 @@ def cut_negative(
     return x, [replace(w, before=max(w.before, 0), after=max(w.after, 0)) for w in windows]
 
 
-def fit(low: Lowering, x: str, windows: Sequence[Window], ceil: bool = False) -> tuple[str, list[Window]]:
+def fit(
+    low: Lowering, x: str, windows: Sequence[AxisWindow], ceil: bool = False
+) -> tuple[str, list[AxisWindow]]:
     """x of shape [N, spatial..., C] and windows that TOSA takes: exact, and with no negative padding."""
     sizes = low.shape(x)[1:-1]
     return cut_negative(low, x, [w.exact(size, ceil) for w, size in zip(windows, sizes, strict=True)])
 
 
-def flat_pads(windows: Sequence[Window]) -> list[int]:
+def flat_pads(windows: Sequence[AxisWindow]) -> list[int]:
     """TOSA's pad attribute: before and after of each axis."""
     return [pad for window in windows for pad in (window.before, window.after)]

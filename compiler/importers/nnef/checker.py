@@ -12,7 +12,7 @@ from tosaic.compiler.importers.nnef.syntax import (
     Document,
     Expression,
     Fragment,
-    Graph,
+    GraphDefinition,
     Identifier,
     Invocation,
     TupleExpression,
@@ -20,9 +20,9 @@ from tosaic.compiler.importers.nnef.syntax import (
     identifiers_of,
 )
 from tosaic.compiler.importers.nnef.type_system import (
-    Array,
-    Tensor,
-    Tuple,
+    ArrayType,
+    TensorType,
+    TupleType,
     Type,
     castable,
 )
@@ -67,7 +67,7 @@ def check_fragment(fragment: Fragment, operations: Mapping[str, Fragment]) -> No
             )
 
 
-def _check_graph(graph: Graph, operations: Mapping[str, Fragment]) -> None:
+def _check_graph(graph: GraphDefinition, operations: Mapping[str, Fragment]) -> None:
     seen: set[str] = set()
     for parameter in graph.parameters:
         if parameter.name in seen:
@@ -83,7 +83,7 @@ def _check_graph(graph: Graph, operations: Mapping[str, Fragment]) -> None:
     for assignment in graph.body:
         _check_targets(assignment, names, (), ())
         for identifier, of in _unpack(assignment.target, types.of(assignment.value, names)):
-            if not isinstance(of, Tensor):
+            if not isinstance(of, TensorType):
                 raise NnefError(
                     "V036",
                     identifier.position,
@@ -123,11 +123,11 @@ def _unpack(target: Expression, of: Type) -> Iterable[tuple[Identifier, Type]]:
     match target, of:
         case Identifier(), _:
             yield target, of
-        case ArrayExpression(items=items), Array(item) if item is not None or not items:
+        case ArrayExpression(items=items), ArrayType(item) if item is not None or not items:
             for each in items:
                 assert item is not None
                 yield from _unpack(each, item)
-        case TupleExpression(items=items), Tuple(types) if len(items) == len(types):
+        case TupleExpression(items=items), TupleType(types) if len(items) == len(types):
             for each, part in zip(items, types, strict=True):
                 yield from _unpack(each, part)
         case _:

@@ -23,7 +23,7 @@ Check = Callable[[bytes, int], None]
 MEMBER_LIMIT = 100_000
 
 
-class Container(ABC):
+class NnefContainer(ABC):
     """Files of a model by name, such as `conv1/filter.dat`. Raises NnefError."""
 
     def __init__(self, path: pathlib.Path) -> None:
@@ -52,7 +52,7 @@ class Container(ABC):
         return found
 
 
-class Folder(Container):
+class Folder(NnefContainer):
     """A folder on disk; links that lead out of it are refused."""
 
     def read(self, name: str, check: Check | None = None) -> bytes | None:
@@ -72,7 +72,7 @@ class Folder(Container):
             raise NnefError("container", Position(str(path)), f"cannot be read: {error}") from None
 
 
-class Archive(Container):
+class Archive(NnefContainer):
     """A tar archive, read without being unpacked to disk; only what is asked for is held in memory."""
 
     def __init__(self, path: pathlib.Path) -> None:
@@ -148,7 +148,7 @@ def _content(stream: IO[bytes], size: int, check: Check | None) -> bytes:
     return start + stream.read(size - len(start))
 
 
-def open_container(path: pathlib.Path) -> Container:
+def open_container(path: pathlib.Path) -> NnefContainer:
     """The container at a path: a folder, the graph.nnef inside one, or a tar archive."""
     try:
         if path.is_dir():

@@ -12,8 +12,8 @@ from tosaic.compiler.importers.nnef.syntax import (
     TupleExpression,
 )
 from tosaic.compiler.importers.nnef.type_system import (
-    Array,
-    Tuple,
+    ArrayType,
+    TupleType,
     Type,
     bind,
     candidates,
@@ -70,9 +70,9 @@ def check_declaration(fragment: Fragment) -> None:
 
 def _check_type(of: Type, parameter: Parameter) -> None:
     match of:
-        case Array(item) if item is not None:
+        case ArrayType(item) if item is not None:
             _check_type(item, parameter)
-        case Tuple(items):
+        case TupleType(items):
             if len(kinds(of)) > 1:
                 raise NnefError(
                     "V028",
@@ -86,9 +86,9 @@ def _check_type(of: Type, parameter: Parameter) -> None:
 
 def _has_unbound(of: Type) -> bool:
     match of:
-        case Array(item):
+        case ArrayType(item):
             return item is not None and _has_unbound(item)
-        case Tuple(items):
+        case TupleType(items):
             return any(map(_has_unbound, items))
     return getattr(of, "data", "") is None
 
@@ -112,13 +112,13 @@ def _default_type(value: Expression) -> Type:
         case Literal(value=literal):
             return literal_type(literal)
         case TupleExpression(items=items):
-            return Tuple(tuple(map(_default_type, items)))
+            return TupleType(tuple(map(_default_type, items)))
         case ArrayExpression(items=items, position=position):
             return array_type([_default_type(item) for item in items], position)
     raise AssertionError(value)
 
 
-def array_type(items: list[Type], position: Position) -> Array:
+def array_type(items: list[Type], position: Position) -> ArrayType:
     """The type of an array built from items. Raises NnefError if they have no common type."""
     common: Type | None = None
     for item in items:
@@ -131,7 +131,7 @@ def array_type(items: list[Type], position: Position) -> Array:
                 "give all items one type",
             )
         common = wider
-    return Array(common)
+    return ArrayType(common)
 
 
 def _check_generic(fragment: Fragment) -> None:

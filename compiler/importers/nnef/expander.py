@@ -8,8 +8,8 @@ from tosaic.compiler.importers.nnef.errors import NnefError, Position
 from tosaic.compiler.importers.nnef.evaluator import Environment, Evaluator
 from tosaic.compiler.importers.nnef.graph import (
     FlatGraph,
-    Operation,
-    Origin,
+    NnefOperation,
+    Provenance,
     Shape,
     TensorValue,
     Value,
@@ -20,16 +20,16 @@ from tosaic.compiler.importers.nnef.syntax import (
     ArrayExpression,
     Expression,
     Fragment,
-    Graph,
+    GraphDefinition,
     Identifier,
     TupleExpression,
     identifiers_of,
 )
 from tosaic.compiler.importers.nnef.type_system import (
-    Array,
-    Primitive,
-    Tensor,
-    Tuple,
+    ArrayType,
+    PrimitiveType,
+    TensorType,
+    TupleType,
     Type,
     bind,
     candidates,
@@ -39,7 +39,7 @@ from tosaic.compiler.importers.nnef.type_system import (
 
 
 def expand(
-    graph: Graph,
+    graph: GraphDefinition,
     operations: Mapping[str, Fragment],
     *,
     whole: Collection[str] = (),
@@ -63,7 +63,11 @@ def expand(
 
 class _Expander:
     def __init__(
-        self, graph: Graph, declared: Mapping[str, Fragment], whole: frozenset[str], shapes: dict[str, Shape]
+        self,
+        graph: GraphDefinition,
+        declared: Mapping[str, Fragment],
+        whole: frozenset[str],
+        shapes: dict[str, Shape],
     ) -> None:
         self.graph = graph
         self.declared = declared
@@ -71,12 +75,12 @@ class _Expander:
         self.shapes = shapes
         self.budget = Budget()
         self.evaluator = Evaluator(self.budget, self.invoke, declared)
-        self.operations: list[Operation] = []
+        self.operations: list[NnefOperation] = []
         self.variables: dict[str, list[TensorValue]] = {}
         self.updated: set[str] = set()
         # Standard compounds around the present invocation, and the invocation of the first of them.
         self.within: list[str] = []
-        self.origin: Origin | None = None
+        self.origin: Provenance | None = None
         self.taken = {name.name for each in graph.body for name in identifiers_of(each.target)}
         self.target = ""
         self.serial = 0
@@ -140,7 +144,7 @@ class _Expander:
 
     def _constant(self, value: int | float | bool | str, position: Position) -> TensorValue:
         arguments: dict[str, Value] = {"shape": [], "value": [value]}
-        origin = Origin("constant", self.target, position)
+        origin = Provenance("constant", self.target, position)
         made = self._primitive(self.declared["constant"], str(literal_type(value)), arguments, origin)
         assert isinstance(made, TensorValue)
         return made
@@ -158,7 +162,7 @@ class _Expander:
         data = generic or fragment.generic_default
         if fragment.generic and data is None:
             data = self._deduced(fragment, arguments)
-        origin = self.origin or Origin(name, self.target, position)
+        origin = self.origin or Provenance(name, self.target, position)
         if fragment.body is None:
             return self._primitive(fragment, data, arguments, origin)
         if fragment.position.file != FILE:
@@ -166,7 +170,7 @@ class _Expander:
         return self._compound(fragment, data, arguments, origin)
 
     def _compound(
-        self, fragment: Fragment, data: str | None, arguments: dict[str, Value], origin: Origin
+        self, fragment: Fragment, data: str | None, arguments: dict[str, Value], origin: Provenance
     ) -> Value:
         """A standard compound; errors in it are reported where the document invokes it."""
         outermost = self.origin is None
@@ -199,7 +203,7 @@ class _Expander:
         return results[0] if len(results) == 1 else results
 
     def _primitive(
-        self, fragment: Fragment, data: str | None, arguments: dict[str, Value], origin: Origin
+        self, fragment: Fragment, data: str | None, arguments: dict[str, Value], origin: Provenance
     ) -> Value:
         if fragment.name == "external" and self.target in self.shapes:
             arguments["shape"] = list(self.shapes[self.target])
@@ -243,12 +247,12 @@ class _Expander:
         data: str | None,
         arguments: dict[str, Value],
         shapes: list[Shape | list[Shape]] | list[Shape] | list[list[Shape]],
-        origin: Origin,
+        origin: Provenance,
     ) -> Value:
-        operation = Operation(fragment.name, data if fragment.generic else None, arguments, origin)
+        operation = NnefOperation(fragment.name, data if fragment.generic else None, arguments, origin)
         for result, shape in zip(fragment.results, shapes, strict=True):
             of = bind(result.type, data) if data else result.type
-            if isinstance(of, Array):
+            if isinstance(of, ArrayType):
                 assert isinstance(shape, list)
                 operation.results[result.name] = [self._tensor(of.item, each, operation) for each in shape]
             else:
@@ -258,8 +262,8 @@ class _Expander:
         values: list[Value] = [v if isinstance(v, TensorValue) else [*v] for v in operation.results.values()]
         return values[0] if len(values) == 1 else tuple(values)
 
-    def _tensor(self, of: Type | None, shape: Shape, producer: Operation) -> TensorValue:
-        assert isinstance(of, Tensor) and of.data is not None
+    def _tensor(self, of: Type | None, shape: Shape, producer: NnefOperation) -> TensorValue:
+        assert isinstance(of, TensorType) and of.data is not None
         self.budget.spend(TENSOR_WORK, producer.position)
         while True:
             self.serial += 1
@@ -276,9 +280,9 @@ class _Expander:
 
 def _type_of(value: Value) -> Type:
     if isinstance(value, TensorValue):
-        return Tensor(value.data)
+        return TensorType(value.data)
     if isinstance(value, list):
-        return Array(_type_of(value[0]) if value else None)
+        return ArrayType(_type_of(value[0]) if value else None)
     if isinstance(value, tuple):
-        return Tuple(tuple(_type_of(item) for item in value))
-    return Primitive(str(literal_type(value)))
+        return TupleType(tuple(_type_of(item) for item in value))
+    return PrimitiveType(str(literal_type(value)))

@@ -34,10 +34,10 @@ from tosaic.compiler.importers.nnef.type_system import (
     LOGICAL,
     SCALAR,
     STRING,
-    Array,
-    Primitive,
-    Tensor,
-    Tuple,
+    ArrayType,
+    PrimitiveType,
+    TensorType,
+    TupleType,
     Type,
     bind,
     candidates,
@@ -69,13 +69,13 @@ class ExpressionTypes:
             case ArrayExpression(items=items):
                 return array_type([self.of(item, names) for item in items], node.position)
             case TupleExpression(items=items):
-                found = Tuple(tuple(self.of(item, names) for item in items))
+                found = TupleType(tuple(self.of(item, names) for item in items))
                 if len(kinds(found)) > 1:
                     raise NnefError("V028", node.position, f"the tuple {found} mixes tensors and attributes")
                 return found
             case Unary(operator=operator, operand=operand):
                 of = self.of(operand, names)
-                if isinstance(of, Tensor):
+                if isinstance(of, TensorType):
                     return self._mapped(UNARY_FRAGMENTS[operator], [of], node.position)
                 return unary_type(operator, of, node.position)
             case Binary(operator=operator, left=left, right=right):
@@ -89,7 +89,7 @@ class ExpressionTypes:
             case Range(base=base, begin=begin, end=end):
                 of = self.of(base, names)
                 self._integers(names, begin, end)
-                if of == STRING or isinstance(of, Array):
+                if of == STRING or isinstance(of, ArrayType):
                     return of
                 raise NnefError(
                     "operands", node.position, f"a range of {of} is taken", "arrays and strings have ranges"
@@ -101,7 +101,7 @@ class ExpressionTypes:
         raise AssertionError(node)
 
     def _binary(self, operator: str, left: Type, right: Type, position: Position) -> Type:
-        if operator in BINARY_FRAGMENTS and (isinstance(left, Tensor) or isinstance(right, Tensor)):
+        if operator in BINARY_FRAGMENTS and (isinstance(left, TensorType) or isinstance(right, TensorType)):
             return self._mapped(BINARY_FRAGMENTS[operator], [left, right], position)
         return binary_type(operator, left, right, position)
 
@@ -123,19 +123,19 @@ class ExpressionTypes:
         inner = dict(names)
         for name, array in node.iterators:
             of = self.of(array, names)
-            if not isinstance(of, Array) or of.item is None:
+            if not isinstance(of, ArrayType) or of.item is None:
                 raise NnefError(
                     "operands", array.position, f"{name} iterates over {of}", "iterate over an array"
                 )
             inner[name] = of.item
         if node.condition is not None:
             self._logical(node.condition, inner, "if")
-        return Array(self.of(node.item, inner))
+        return ArrayType(self.of(node.item, inner))
 
     def _subscript(self, node: Subscript, names: Names) -> Type:
         of = self.of(node.base, names)
         self._integers(names, node.index)
-        if isinstance(of, Tuple):
+        if isinstance(of, TupleType):
             if not isinstance(node.index, Literal):
                 raise NnefError("operands", node.position, "a tuple's subscript is no integer literal")
             if int(node.index.value) >= len(of.items):
@@ -143,7 +143,7 @@ class ExpressionTypes:
             return of.items[int(node.index.value)]
         if of == STRING:
             return STRING
-        if isinstance(of, Array) and of.item is not None:
+        if isinstance(of, ArrayType) and of.item is not None:
             return of.item
         raise NnefError(
             "operands", node.position, f"an item of {of} is taken", "arrays, tuples, strings have items"
@@ -152,12 +152,12 @@ class ExpressionTypes:
     def _builtin(self, node: Builtin, names: Names) -> Type:
         of = self.of(node.argument, names)
         if node.name == "shape_of":
-            return Array(INTEGER)
+            return ArrayType(INTEGER)
         if node.name in ("length_of", "range_of"):
-            if of == STRING or isinstance(of, Array):
-                return INTEGER if node.name == "length_of" else Array(INTEGER)
-        elif isinstance(of, Primitive) and (of.name != GENERIC or node.name == "string"):
-            return Primitive(node.name)
+            if of == STRING or isinstance(of, ArrayType):
+                return INTEGER if node.name == "length_of" else ArrayType(INTEGER)
+        elif isinstance(of, PrimitiveType) and (of.name != GENERIC or node.name == "string"):
+            return PrimitiveType(node.name)
         raise NnefError("operands", node.position, f"{node.name} is applied to {of}")
 
     def _invocation(self, node: Invocation, names: Names) -> Type:
@@ -191,7 +191,7 @@ class ExpressionTypes:
                 if not castable(of, wanted):
                     raise mismatch(fragment.name, parameter.name, of, wanted, place)
         results = tuple(bind(result.type, data) if data else result.type for result in fragment.results)
-        return results[0] if len(results) == 1 else Tuple(results)
+        return results[0] if len(results) == 1 else TupleType(results)
 
     def _deduced(
         self, fragment: Fragment, given: dict[str, tuple[Type, Position]], position: Position
@@ -226,7 +226,7 @@ class ExpressionTypes:
 def mismatch(operation: str, parameter: str, of: Type, wanted: Type, position: Position) -> NnefError:
     """The error of an argument whose type cannot be cast to the parameter's."""
     rule = "V046"
-    if isinstance(of, Tensor) and isinstance(wanted, Tensor):
+    if isinstance(of, TensorType) and isinstance(wanted, TensorType):
         rule = "V047"
     elif _core(of) == INTEGER and _core(wanted) == SCALAR:
         rule = "V045"
@@ -240,7 +240,7 @@ def mismatch(operation: str, parameter: str, of: Type, wanted: Type, position: P
 
 def _core(of: Type) -> Type:
     """The primitive type inside arrays and tensors."""
-    while isinstance(of, Array) and of != EMPTY:
+    while isinstance(of, ArrayType) and of != EMPTY:
         assert of.item is not None
         of = of.item
-    return Primitive(of.data) if isinstance(of, Tensor) and of.data else of
+    return PrimitiveType(of.data) if isinstance(of, TensorType) and of.data else of

@@ -1,6 +1,6 @@
 """A flat graph as a flat document (chapter 6): only primitives, and compounds that were kept whole."""
 
-from tosaic.compiler.importers.nnef.graph import FlatGraph, Operation, TensorValue, Value
+from tosaic.compiler.importers.nnef.graph import FlatGraph, NnefOperation, TensorValue, Value
 
 
 def flat_text(graph: FlatGraph) -> str:
@@ -19,7 +19,7 @@ def flat_text(graph: FlatGraph) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _assignment(operation: Operation) -> str:
+def _assignment(operation: NnefOperation) -> str:
     targets = ", ".join(_shown(result) for result in operation.results.values())
     generic = "" if operation.data is None else f"<{operation.data}>"
     arguments = ", ".join(f"{name} = {_shown(value)}" for name, value in operation.arguments.items())

@@ -16,7 +16,7 @@ class TensorValue:
     name: str
     data: str
     shape: Shape
-    producer: Operation | None = None
+    producer: NnefOperation | None = None
 
     def __repr__(self) -> str:
         return f"{self.name}: tensor<{self.data}>{list(self.shape)}"
@@ -28,7 +28,7 @@ Value = PrimitiveValue | TensorValue | list["Value"] | tuple["Value", ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Origin:
+class Provenance:
     """The invocation of a standard operation in the document that one or more operations come from.
 
     `target` is the identifier of the graph body that is being assigned.
@@ -40,13 +40,13 @@ class Origin:
 
 
 @dataclass(eq=False, slots=True)
-class Operation:
+class NnefOperation:
     """An invocation with every argument known, defaults included. `data` is what `?` stands for, or None."""
 
     name: str
     data: str | None
     arguments: dict[str, Value]
-    origin: Origin
+    origin: Provenance
     results: dict[str, TensorValue | list[TensorValue]] = field(default_factory=dict)
 
     @property
@@ -72,7 +72,7 @@ class FlatGraph:
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    operations: list[Operation]
+    operations: list[NnefOperation]
     tensors: dict[str, TensorValue]
     variables: dict[str, list[TensorValue]]
 

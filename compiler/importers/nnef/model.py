@@ -6,14 +6,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tosaic.compiler.importers.nnef.container import GRAPH_FILE, QUANTIZATION_FILE, Container, open_container
+from tosaic.compiler.importers.nnef.container import (
+    GRAPH_FILE,
+    QUANTIZATION_FILE,
+    NnefContainer,
+    open_container,
+)
 from tosaic.compiler.importers.nnef.document import expand_document
 from tosaic.compiler.importers.nnef.errors import NnefError, Position
-from tosaic.compiler.importers.nnef.graph import FlatGraph, Operation, Shape, TensorValue
+from tosaic.compiler.importers.nnef.graph import FlatGraph, NnefOperation, Shape, TensorValue
 from tosaic.compiler.importers.nnef.lexer import decode
-from tosaic.compiler.importers.nnef.quantization_file import Quantization, parse_quantization
-from tosaic.compiler.importers.nnef.tensor_file import Encoding, read_header, read_tensor
-from tosaic.nnr.nnef_carriage import carried_shape, is_carried, plain_encoding, read_carried
+from tosaic.compiler.importers.nnef.nnr_carriage import (
+    carried_shape,
+    is_carried,
+    plain_encoding,
+    read_carried,
+)
+from tosaic.compiler.importers.nnef.quantization_file import QuantizationEntry, parse_quantization
+from tosaic.compiler.importers.nnef.tensor_file import ItemEncoding, read_header, read_tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +31,7 @@ class StoredTensor:
     """The data of a variable, and how its file stores it."""
 
     values: np.ndarray
-    encoding: Encoding
+    encoding: ItemEncoding
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +40,7 @@ class NnefModel:
 
     graph: FlatGraph
     data: dict[str, StoredTensor]
-    quantization: dict[str, Quantization]
+    quantization: dict[str, QuantizationEntry]
     file_bytes: int = 0
     """Of all files that were read; of an archive, unpacked."""
 
@@ -50,7 +60,7 @@ def load_model(
     container = open_container(pathlib.Path(path))
     shown = f"{container.path}/{GRAPH_FILE}"
     graph = expand_document(decode(container.graph(), shown), shown, whole=whole, shapes=shapes)
-    quantization: dict[str, Quantization] = {}
+    quantization: dict[str, QuantizationEntry] = {}
     text = container.read(QUANTIZATION_FILE)
     if text is not None:
         shown = f"{container.path}/{QUANTIZATION_FILE}"
@@ -64,7 +74,7 @@ def load_model(
     return NnefModel(graph, data, quantization, container.read_bytes)
 
 
-def _stored(container: Container, variables: list[TensorValue], suffix: str) -> StoredTensor:
+def _stored(container: NnefContainer, variables: list[TensorValue], suffix: str) -> StoredTensor:
     """The data of the variables that share a label; the file is named by any of their spellings."""
     producers = _producers(variables)
     labels = list(dict.fromkeys(map(_label, producers)))
@@ -87,11 +97,11 @@ def _stored(container: Container, variables: list[TensorValue], suffix: str) -> 
     )
 
 
-def _producers(variables: list[TensorValue]) -> list[Operation]:
+def _producers(variables: list[TensorValue]) -> list[NnefOperation]:
     return [variable.producer for variable in variables if variable.producer is not None]
 
 
-def _label(operation: Operation) -> str:
+def _label(operation: NnefOperation) -> str:
     label = operation.arguments["label"]
     assert isinstance(label, str)
     return label
@@ -107,7 +117,7 @@ def _check_shape(shape: Shape, file: str, variable: TensorValue) -> None:
         )
 
 
-def _items(content: bytes, file: str, variable: TensorValue) -> tuple[np.ndarray, Encoding]:
+def _items(content: bytes, file: str, variable: TensorValue) -> tuple[np.ndarray, ItemEncoding]:
     """The tensor of a `.dat` file, which may be an NNR bitstream (NNR, annex A.4), and how it is or would be stored."""
     if not is_carried(content, len(content)):
         return read_tensor(content, file)

@@ -9,8 +9,8 @@ from tosaic.compiler.importers.nnef.type_system import (
     LOGICAL,
     SCALAR,
     STRING,
-    Array,
-    Primitive,
+    ArrayType,
+    PrimitiveType,
     Type,
     common_type,
 )
@@ -45,13 +45,13 @@ def unary_type(operator: str, operand: Type, position: Position) -> Type:
 def binary_type(operator: str, left: Type, right: Type, position: Position) -> Type:
     """The type of an operator on two attributes or arrays. Raises NnefError."""
     if operator == "in":
-        if isinstance(right, Array) and (right.item is None or common_type(left, right.item) is not None):
+        if isinstance(right, ArrayType) and (right.item is None or common_type(left, right.item) is not None):
             return LOGICAL
-    elif operator == "+" and isinstance(left, Array) and isinstance(right, Array):
+    elif operator == "+" and isinstance(left, ArrayType) and isinstance(right, ArrayType):
         common = common_type(left, right)
         if common is not None:
             return common
-    elif operator == "*" and isinstance(left, Array) and right == INTEGER:
+    elif operator == "*" and isinstance(left, ArrayType) and right == INTEGER:
         return left
     elif (operator, left, right) in (("+", STRING, STRING), ("*", STRING, INTEGER)):
         return STRING
@@ -68,7 +68,7 @@ def binary_type(operator: str, left: Type, right: Type, position: Position) -> T
     elif operator in ARITHMETIC or operator in ORDER:
         if left == right and left in (INTEGER, SCALAR):
             return left if operator in ARITHMETIC else LOGICAL
-    elif left == right and isinstance(left, Primitive):
+    elif left == right and isinstance(left, PrimitiveType):
         return LOGICAL
     raise NnefError("operands", position, f"the operator {operator} is applied to {left} and {right}")
 

@@ -8,7 +8,7 @@ from tosaic.compiler.importers.nnef.syntax import (
     Document,
     Expression,
     Fragment,
-    Graph,
+    GraphDefinition,
     Identifier,
     Literal,
     Parameter,
@@ -18,10 +18,10 @@ from tosaic.compiler.importers.nnef.token_stream import TokenStream
 from tosaic.compiler.importers.nnef.type_system import (
     DATA_TYPES,
     GENERIC,
-    Array,
-    Primitive,
-    Tensor,
-    Tuple,
+    ArrayType,
+    PrimitiveType,
+    TensorType,
+    TupleType,
     Type,
 )
 
@@ -102,13 +102,13 @@ class _Parser:
         self.stream.take(";", "after extensions, which spaces separate")
         return names
 
-    def _graph(self) -> Graph:
+    def _graph(self) -> GraphDefinition:
         position = self.stream.take("graph", "").position
         name = self.stream.identifier("the name of the graph").text
         parameters = self._identifier_list("graph parameters")
         self.stream.take("->", "after the parameters")
         results = self._identifier_list("graph results")
-        return Graph(position, name, parameters, results, self._body())
+        return GraphDefinition(position, name, parameters, results, self._body())
 
     def _identifier_list(self, what: str) -> tuple[Identifier, ...]:
         self.stream.take("(", f"before {what}")
@@ -169,17 +169,17 @@ class _Parser:
                     raise NnefError(
                         "syntax", token.position, "a tuple type has one item", "give it two or more"
                     )
-                of = Tuple(tuple(items))
+                of = TupleType(tuple(items))
             elif token.text == "tensor" and self.stream.accept("<"):
                 data = None if self.stream.sees(">") else self.stream.next()
                 if data is not None and data.text not in (*DATA_TYPES, GENERIC):
                     raise NnefError("syntax", data.position, f"tensors of {data.text[:40]} do not exist")
                 self.stream.take(">", "after a tensor's data-type")
-                of = Tensor(data.text if data else None)
+                of = TensorType(data.text if data else None)
             elif token.text == "tensor":
-                of = Tensor(None)
+                of = TensorType(None)
             elif token.text in (*DATA_TYPES, GENERIC):
-                of = Primitive(token.text)
+                of = PrimitiveType(token.text)
             else:
                 raise NnefError(
                     "syntax", token.position, f"found {token.text[:40]}", "a type is expected here"
@@ -187,7 +187,7 @@ class _Parser:
             dimensions = 0
             while self.stream.accept("["):
                 self.stream.take("]", "in an array type")
-                of, dimensions = Array(of), dimensions + 1
+                of, dimensions = ArrayType(of), dimensions + 1
                 if dimensions > 8:
                     raise NnefError("limit", token.position, "an array type has more than 8 dimensions")
             return of

@@ -12,13 +12,13 @@ from tosaic.compiler.importers.nnef.graph import Value
 from tosaic.compiler.importers.nnef.standard_library import standard_operations
 from tosaic.compiler.importers.nnef.syntax import Fragment, Invocation
 from tosaic.compiler.importers.nnef.token_stream import TokenStream
-from tosaic.compiler.importers.nnef.type_system import Tensor, castable
+from tosaic.compiler.importers.nnef.type_system import TensorType, castable
 
 ALGORITHMS = ("linear_quantize", "logarithmic_quantize")
 
 
 @dataclass(frozen=True, slots=True)
-class Quantization:
+class QuantizationEntry:
     """An algorithm with all its parameters but the tensor, such as min, max and bits."""
 
     algorithm: str
@@ -28,11 +28,11 @@ class Quantization:
 
 def parse_quantization(
     text: str, tensors: Collection[str], file: str = "graph.quant"
-) -> dict[str, Quantization]:
+) -> dict[str, QuantizationEntry]:
     """Quantization by identifier of the graph body; `tensors` are the identifiers there are. Raises NnefError."""
     with deep_recursion():
         stream = TokenStream(text, file)
-        found: dict[str, Quantization] = {}
+        found: dict[str, QuantizationEntry] = {}
         while stream.token.kind != "end":
             key = stream.next()
             if key.kind != "string":
@@ -59,7 +59,7 @@ def parse_quantization(
         return found
 
 
-def _algorithm(stream: TokenStream, operations: Mapping[str, Fragment]) -> Quantization:
+def _algorithm(stream: TokenStream, operations: Mapping[str, Fragment]) -> QuantizationEntry:
     expressions = ExpressionParser(stream, extended=True)
     node = expressions.expression()
     if not isinstance(node, Invocation) or node.name not in ALGORITHMS:
@@ -86,7 +86,7 @@ def _algorithm(stream: TokenStream, operations: Mapping[str, Fragment]) -> Quant
             )
         parameter = rest[names.index(argument.name)]
         of = types.of(argument.value, {})
-        if isinstance(of, Tensor) or not castable(of, parameter.type):
+        if isinstance(of, TensorType) or not castable(of, parameter.type):
             raise mismatch(node.name, argument.name, of, parameter.type, argument.position)
         values[argument.name] = evaluator.value(argument.value, Environment({}, None))
     missing = [name for name in names if name not in values]
@@ -95,7 +95,7 @@ def _algorithm(stream: TokenStream, operations: Mapping[str, Fragment]) -> Quant
     bits = values["bits"]
     if not isinstance(bits, int) or not 1 <= bits <= 64:
         raise NnefError("V104", node.position, f"bits is {bits}", "it is 1 to 64")
-    return Quantization(node.name, values, node.position)
+    return QuantizationEntry(node.name, values, node.position)
 
 
 def _no_operation(name: str, generic: str | None, given: dict[str, Value], position: Position) -> Value:

@@ -10,52 +10,52 @@ from tosaic.compiler.importers.nnef.type_system import Type
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SyntaxNode:
     position: Position = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Literal(Node):
+class Literal(SyntaxNode):
     value: int | float | bool | str
 
 
 @dataclass(frozen=True, slots=True)
-class Identifier(Node):
+class Identifier(SyntaxNode):
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayExpression(Node):
+class ArrayExpression(SyntaxNode):
     items: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class TupleExpression(Node):
+class TupleExpression(SyntaxNode):
     items: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Unary(Node):
+class Unary(SyntaxNode):
     operator: str
     operand: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Binary(Node):
+class Binary(SyntaxNode):
     operator: str
     left: Expression
     right: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class IfElse(Node):
+class IfElse(SyntaxNode):
     condition: Expression
     then: Expression
     otherwise: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Comprehension(Node):
+class Comprehension(SyntaxNode):
     """`[for NAME in ARRAY, ... if CONDITION yield ITEM]`."""
 
     iterators: tuple[tuple[str, Expression], ...]
@@ -64,32 +64,32 @@ class Comprehension(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Subscript(Node):
+class Subscript(SyntaxNode):
     base: Expression
     index: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Range(Node):
+class Range(SyntaxNode):
     base: Expression
     begin: Expression | None
     end: Expression | None
 
 
 @dataclass(frozen=True, slots=True)
-class Builtin(Node):
+class Builtin(SyntaxNode):
     name: str
     argument: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Argument(Node):
+class Argument(SyntaxNode):
     name: str | None
     value: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Invocation(Node):
+class Invocation(SyntaxNode):
     """`generic` is the data-type in angle brackets, `?` for the enclosing fragment's, or None."""
 
     name: str
@@ -114,7 +114,7 @@ Expression = (
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment(Node):
+class Assignment(SyntaxNode):
     """`target` is an identifier, or an array or tuple of targets."""
 
     target: Expression
@@ -122,14 +122,14 @@ class Assignment(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter(Node):
+class Parameter(SyntaxNode):
     name: str
     type: Type
     default: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Fragment(Node):
+class Fragment(SyntaxNode):
     """A declaration; `body` is None for a primitive operation."""
 
     name: str
@@ -141,7 +141,7 @@ class Fragment(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Graph(Node):
+class GraphDefinition(SyntaxNode):
     name: str
     parameters: tuple[Identifier, ...]
     results: tuple[Identifier, ...]
@@ -149,11 +149,11 @@ class Graph(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Document(Node):
+class Document(SyntaxNode):
     version: str
     extensions: tuple[str, ...]
     fragments: tuple[Fragment, ...]
-    graph: Graph
+    graph: GraphDefinition
 
 
 def identifiers_of(target: Expression) -> Iterator[Identifier]:

@@ -30,7 +30,7 @@ class Algorithm(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Encoding:
+class ItemEncoding:
     """How items are stored. `signed` belongs to integers, `minimum` and `maximum` to quantized items."""
 
     algorithm: Algorithm
@@ -45,7 +45,7 @@ class Encoding:
         return self.algorithm is Algorithm.LOGARITHMIC and self.minimum != 0
 
 
-def read_tensor(data: bytes, file: str) -> tuple[np.ndarray, Encoding]:
+def read_tensor(data: bytes, file: str) -> tuple[np.ndarray, ItemEncoding]:
     """The tensor of a `.dat` file and how it was stored; `file` is the name that errors show.
 
     Floats keep their type, integers get the narrowest NumPy type that holds their width, quantized items become
@@ -56,7 +56,7 @@ def read_tensor(data: bytes, file: str) -> tuple[np.ndarray, Encoding]:
     return _decode(Position(file), items, math.prod(shape), encoding).reshape(shape), encoding
 
 
-def read_header(data: bytes, size: int, file: str) -> tuple[tuple[int, ...], Encoding]:
+def read_header(data: bytes, size: int, file: str) -> tuple[tuple[int, ...], ItemEncoding]:
     """Extents and encoding of a `.dat` file of `size` bytes that starts with `data`. Raises NnefError."""
     position = Position(file)
     if data[:2] != MAGIC:
@@ -93,7 +93,7 @@ def read_header(data: bytes, size: int, file: str) -> tuple[tuple[int, ...], Enc
     return tuple(extents[:rank]), encoding
 
 
-def _encoding(position: Position, bits: int, first: int, second: int, parameters: bytes) -> Encoding:
+def _encoding(position: Position, bits: int, first: int, second: int, parameters: bytes) -> ItemEncoding:
     # The text stores the vendor first, Khronos' writer a word with the vendor in its high half. Khronos is
     # vendor 0, so the half that is not 0 is the algorithm.
     if (first and second) or first | second not in list(Algorithm):
@@ -109,15 +109,15 @@ def _encoding(position: Position, bits: int, first: int, second: int, parameters
             "V117", position, f"{algorithm.name} items of {bits} bits", "1 to 64, floats 16, 32 or 64"
         )
     if algorithm is Algorithm.INTEGER:
-        return Encoding(algorithm, bits, signed=any(parameters[:4]))
+        return ItemEncoding(algorithm, bits, signed=any(parameters[:4]))
     if algorithm is Algorithm.FLOAT:
-        return Encoding(algorithm, bits)
-    encoding = Encoding(algorithm, bits, False, *struct.unpack_from("<2f", parameters))
+        return ItemEncoding(algorithm, bits)
+    encoding = ItemEncoding(algorithm, bits, False, *struct.unpack_from("<2f", parameters))
     _check_range(position, encoding)
     return encoding
 
 
-def _check_range(position: Position, encoding: Encoding) -> None:
+def _check_range(position: Position, encoding: ItemEncoding) -> None:
     low, high = encoding.minimum, encoding.maximum
     found = f"the range is {low} to {high}"
     if encoding.algorithm is Algorithm.LINEAR:
@@ -129,7 +129,7 @@ def _check_range(position: Position, encoding: Encoding) -> None:
         raise NnefError("V121", position, "signed items have one bit", "the sign takes one of at least two")
 
 
-def _decode(position: Position, data: memoryview, count: int, encoding: Encoding) -> np.ndarray:
+def _decode(position: Position, data: memoryview, count: int, encoding: ItemEncoding) -> np.ndarray:
     bits = encoding.bits
     if encoding.algorithm is Algorithm.FLOAT:
         return np.frombuffer(data, _FLOATS[bits], count).astype(f"f{bits // 8}")
@@ -149,7 +149,7 @@ def _decode(position: Position, data: memoryview, count: int, encoding: Encoding
     return result
 
 
-def _values(items: np.ndarray, encoding: Encoding) -> np.ndarray:
+def _values(items: np.ndarray, encoding: ItemEncoding) -> np.ndarray:
     """What unsigned items stand for."""
     bits = encoding.bits
     if encoding.algorithm is Algorithm.INTEGER:
@@ -169,13 +169,13 @@ def _values(items: np.ndarray, encoding: Encoding) -> np.ndarray:
     return np.where(negative, -values, values).astype(np.float32)
 
 
-def _exponent(encoding: Encoding) -> int:
+def _exponent(encoding: ItemEncoding) -> int:
     """m = ceil(log2(max)), exactly."""
     fraction, exponent = math.frexp(encoding.maximum)
     return exponent - (fraction == 0.5)
 
 
-def write_tensor(values: np.ndarray, encoding: Encoding, file: str = "tensor") -> bytes:
+def write_tensor(values: np.ndarray, encoding: ItemEncoding, file: str = "tensor") -> bytes:
     """A `.dat` file. Integers must fit; quantized values are clamped to the range (5.2). Raises NnefError."""
     position = Position(file)
     if values.ndim > RANK_LIMIT:
@@ -195,7 +195,7 @@ def write_tensor(values: np.ndarray, encoding: Encoding, file: str = "tensor") -
     return header.ljust(HEADER_BYTES, b"\0") + body
 
 
-def _encode(position: Position, values: np.ndarray, encoding: Encoding) -> bytes:
+def _encode(position: Position, values: np.ndarray, encoding: ItemEncoding) -> bytes:
     bits = encoding.bits
     if encoding.algorithm is Algorithm.FLOAT:
         return values.astype(_FLOATS[bits]).tobytes()

@@ -9,7 +9,7 @@ DATA_TYPES = ("integer", "scalar", "logical", "string")
 
 
 @dataclass(frozen=True, slots=True)
-class Primitive:
+class PrimitiveType:
     """integer, scalar, logical, string, or `?` inside a generic fragment."""
 
     name: str
@@ -19,7 +19,7 @@ class Primitive:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class TensorType:
     """`data` is the data-type, or None for the unbound `tensor<>`."""
 
     data: str | None
@@ -29,7 +29,7 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class ArrayType:
     """`item` is None for the type of the literal `[]`."""
 
     item: Type | None
@@ -39,19 +39,19 @@ class Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Tuple:
+class TupleType:
     items: tuple[Type, ...]
 
     def __str__(self) -> str:
         return f"({','.join(map(str, self.items))})"
 
 
-Type = Primitive | Tensor | Array | Tuple
-INTEGER, SCALAR, LOGICAL, STRING = (Primitive(name) for name in DATA_TYPES)
-EMPTY = Array(None)
+Type = PrimitiveType | TensorType | ArrayType | TupleType
+INTEGER, SCALAR, LOGICAL, STRING = (PrimitiveType(name) for name in DATA_TYPES)
+EMPTY = ArrayType(None)
 
 
-def literal_type(value: int | float | bool | str) -> Primitive:
+def literal_type(value: int | float | bool | str) -> PrimitiveType:
     """The type of a compile-time value of primitive type."""
     if isinstance(value, bool):
         return LOGICAL
@@ -63,17 +63,17 @@ def literal_type(value: int | float | bool | str) -> Primitive:
 def castable(given: Type, wanted: Type, *, as_input: bool = True) -> bool:
     """Whether a value of type `given` may stand where `wanted` is. `as_input` allows primitives as tensors."""
     match given, wanted:
-        case Primitive(a), Primitive(b):
+        case PrimitiveType(a), PrimitiveType(b):
             return a == b
-        case Primitive(a), Tensor(b):
+        case PrimitiveType(a), TensorType(b):
             return as_input and b in (None, a)
-        case Tensor(a), Tensor(b):
+        case TensorType(a), TensorType(b):
             return b in (None, a)
-        case Array(None), Array(_):
+        case ArrayType(None), ArrayType(_):
             return True
-        case Array(a), Array(b):
+        case ArrayType(a), ArrayType(b):
             return a is not None and b is not None and castable(a, b, as_input=as_input)
-        case Tuple(a), Tuple(b):
+        case TupleType(a), TupleType(b):
             return len(a) == len(b) and all(
                 castable(x, y, as_input=as_input) for x, y in zip(a, b, strict=True)
             )
@@ -90,11 +90,11 @@ def common_type(a: Type, b: Type) -> Type | None:
 def kinds(of: Type) -> set[bool]:
     """{True} for types of tensors only, {False} for attribute types, both for a forbidden mixture."""
     match of:
-        case Tensor():
+        case TensorType():
             return {True}
-        case Array(item) if item is not None:
+        case ArrayType(item) if item is not None:
             return kinds(item)
-        case Tuple(items):
+        case TupleType(items):
             return set().union(*map(kinds, items))
     return {False}
 
@@ -102,11 +102,11 @@ def kinds(of: Type) -> set[bool]:
 def is_generic(of: Type) -> bool:
     """Whether `?` occurs in a type."""
     match of:
-        case Primitive(name) | Tensor(name):
+        case PrimitiveType(name) | TensorType(name):
             return name == GENERIC
-        case Array(item):
+        case ArrayType(item):
             return item is not None and is_generic(item)
-        case Tuple(items):
+        case TupleType(items):
             return any(map(is_generic, items))
     return False
 
@@ -114,26 +114,26 @@ def is_generic(of: Type) -> bool:
 def bind(of: Type, data: str) -> Type:
     """The type with `?` replaced by a data-type."""
     match of:
-        case Primitive("?"):
-            return Primitive(data)
-        case Tensor("?"):
-            return Tensor(data)
-        case Array(item) if item is not None:
-            return Array(bind(item, data))
-        case Tuple(items):
-            return Tuple(tuple(bind(item, data) for item in items))
+        case PrimitiveType("?"):
+            return PrimitiveType(data)
+        case TensorType("?"):
+            return TensorType(data)
+        case ArrayType(item) if item is not None:
+            return ArrayType(bind(item, data))
+        case TupleType(items):
+            return TupleType(tuple(bind(item, data) for item in items))
     return of
 
 
 def candidates(wanted: Type, given: Type) -> set[str]:
     """The data-types that `?` in `wanted` may stand for, when `given` is substituted."""
     match wanted, given:
-        case Primitive("?"), Primitive(name):
+        case PrimitiveType("?"), PrimitiveType(name):
             return {name}
-        case Tensor("?"), (Primitive(name) | Tensor(name)):
+        case TensorType("?"), (PrimitiveType(name) | TensorType(name)):
             return set() if name is None else {name}
-        case Array(a), Array(b) if a is not None and b is not None:
+        case ArrayType(a), ArrayType(b) if a is not None and b is not None:
             return candidates(a, b)
-        case Tuple(a), Tuple(b) if len(a) == len(b):
+        case TupleType(a), TupleType(b) if len(a) == len(b):
             return set().union(*(candidates(x, y) for x, y in zip(a, b, strict=True)))
     return set()

@@ -7,10 +7,10 @@ import numpy as np
 from tosaic.compiler.importers.lowering import Lowering, statistics
 from tosaic.compiler.importers.lowering.convolution import convolve
 from tosaic.compiler.importers.lowering.matrix import matmul
-from tosaic.compiler.importers.lowering.windows import Window
-from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.lowering.windows import AxisWindow
+from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.registry import handles
-from tosaic.compiler.importers.onnx_models.values import Value
+from tosaic.compiler.importers.onnx_models.values import OnnxValue
 from tosaic.compiler.ir import DType
 
 _PRECISIONS = {1: DType.FP32, 10: DType.FP16, 11: DType.FP32, 16: DType.BF16}
@@ -18,7 +18,7 @@ _PRECISIONS = {1: DType.FP32, 10: DType.FP16, 11: DType.FP32, 16: DType.BF16}
 
 
 @handles("Attention")
-def attention(node: Node) -> list[Value]:
+def attention(node: OnnxNode) -> list[OnnxValue]:
     """softmax(Q K' scale + bias) V by heads, with a cache, masks, windows and lengths as ONNX defines them.
 
     A query that may attend no key gives zeros.
@@ -60,7 +60,7 @@ def attention(node: Node) -> list[Value]:
     return [node.out_raw(y), *kept, node.out_raw(probe[node.attr("qk_matmul_output_mode", 0)])]
 
 
-def _by_heads(node: Node, index: int, heads: int | None) -> str:
+def _by_heads(node: OnnxNode, index: int, heads: int | None) -> str:
     """An input as [batch, heads, positions, size]."""
     low, x = node.low, node.raw(index)
     shape = low.shape(x)
@@ -83,7 +83,7 @@ def _repeated(low: Lowering, x: str, heads: int) -> str:
     return low.reshape(x, (batch, heads, positions, size))
 
 
-def _bias(node: Node, batch: int, queries: int, keys: int, past: int) -> str | None:
+def _bias(node: OnnxNode, batch: int, queries: int, keys: int, past: int) -> str | None:
     """What is added to the scores: 0 or the mask where a query attends a key, -inf where not; None for all zeros."""
     low = node.low
     dtype = low.dtype(node.raw(0))
@@ -119,7 +119,7 @@ def _bias(node: Node, batch: int, queries: int, keys: int, past: int) -> str | N
     return bias
 
 
-def _mask(node: Node, keys: int, dtype: DType) -> str:
+def _mask(node: OnnxNode, keys: int, dtype: DType) -> str:
     """The mask as numbers to add, for all keys."""
     low, mask = node.low, node.raw(3)
     shape = low.shape(mask)
@@ -150,7 +150,7 @@ def _masked_softmax(low: Lowering, scores: str, bias: str) -> str:
 
 
 @handles("CausalConvWithState")
-def causal_convolution(node: Node) -> list[Value]:
+def causal_convolution(node: OnnxNode) -> list[OnnxValue]:
     """A depthwise convolution over [batch, channels, length] that sees the past: the state, or zeros."""
     low, x = node.low, node.raw(0)
     (_, channels, _), kernel = node.shape(0), node.shape(1)[2]
@@ -165,7 +165,7 @@ def causal_convolution(node: Node) -> list[Value]:
         whole = low.pad(x, ((0, 0), (0, 0), (kernel - 1, 0)))
     bias = node.raw(2) if node.has(2) else low.constant(np.zeros(channels), low.dtype(x))
     weight = low.transpose(node.raw(1), (0, 2, 1))
-    y = convolve(low, low.transpose(whole, (0, 2, 1)), weight, bias, [Window(kernel)], channels)
+    y = convolve(low, low.transpose(whole, (0, 2, 1)), weight, bias, [AxisWindow(kernel)], channels)
     y = low.transpose(y, (0, 2, 1))
     if activation != "none":
         y = low.mul(y, low.op("SIGMOID", y))

@@ -8,16 +8,16 @@ import numpy as np
 from tosaic.compiler.importers.lowering import Lowering, activations, trigonometry
 from tosaic.compiler.importers.lowering.division import floor_divide
 from tosaic.compiler.importers.lowering.power import power
-from tosaic.compiler.importers.onnx_models.node import Node, storage
+from tosaic.compiler.importers.onnx_models.node import OnnxNode, storage
 from tosaic.compiler.importers.onnx_models.registry import HANDLERS, Handler, handles
-from tosaic.compiler.importers.onnx_models.values import KINDS, STORAGE, Value
+from tosaic.compiler.importers.onnx_models.values import KINDS, STORAGE, OnnxValue
 from tosaic.compiler.ir import DType
 
 _FLOATS = ("float32", "float16", "bfloat16")
 
 
 def _unary(op: str) -> Handler:
-    def handler(node: Node) -> Value:
+    def handler(node: OnnxNode) -> OnnxValue:
         x = node.wide()
         if not node.low.dtype(x).is_float and op in ("CEIL", "FLOOR"):
             return node.out(x)
@@ -27,7 +27,7 @@ def _unary(op: str) -> Handler:
 
 
 def _variadic(method: str) -> Handler:
-    def handler(node: Node) -> Value:
+    def handler(node: OnnxNode) -> OnnxValue:
         terms = [node.wide(i) for i in range(len(node.inputs))]
         return node.out(functools.reduce(getattr(node.low, method), terms))
 
@@ -61,38 +61,38 @@ for _name, _method in {
 
 
 @handles("Div")
-def div(node: Node) -> Value:
+def div(node: OnnxNode) -> OnnxValue:
     """Integers are truncated."""
     return node.out(node.low.div(node.wide(0), node.wide(1)))
 
 
 @handles("Mean")
-def mean(node: Node) -> Value:
+def mean(node: OnnxNode) -> OnnxValue:
     """The sum of all inputs by their number."""
     terms = [node.wide(i) for i in range(len(node.inputs))]
     return node.out(node.low.times(functools.reduce(node.low.add, terms), 1.0 / len(terms)))
 
 
 @handles("Neg")
-def neg(node: Node) -> Value:
+def neg(node: OnnxNode) -> OnnxValue:
     """-x."""
     return node.out(node.low.negate(node.wide()))
 
 
 @handles("Sqrt")
-def sqrt(node: Node) -> Value:
+def sqrt(node: OnnxNode) -> OnnxValue:
     """The square root."""
     return node.out(node.low.sqrt(node.wide()))
 
 
 @handles("Tan", "Asin", "Acos", "Atan")
-def trigonometric(node: Node) -> Value:
+def trigonometric(node: OnnxNode) -> OnnxValue:
     """What TOSA builds from others or from polynomials."""
     return node.out(getattr(trigonometry, node.op.lower())(node.low, node.wide()))
 
 
 @handles("Sinh", "Cosh")
-def sinh_cosh(node: Node) -> Value:
+def sinh_cosh(node: OnnxNode) -> OnnxValue:
     """(exp(x) -+ exp(-x)) / 2."""
     low, x = node.low, node.wide()
     rising, falling = low.op("EXP", x), low.op("EXP", low.negate(x))
@@ -101,7 +101,7 @@ def sinh_cosh(node: Node) -> Value:
 
 
 @handles("Asinh", "Acosh")
-def asinh_acosh(node: Node) -> Value:
+def asinh_acosh(node: OnnxNode) -> OnnxValue:
     """log(|x| + sqrt(x^2 +- 1)), with the sign of x for asinh."""
     low, x = node.low, node.wide()
     if node.op == "Acosh":
@@ -112,7 +112,7 @@ def asinh_acosh(node: Node) -> Value:
 
 
 @handles("Atanh")
-def atanh(node: Node) -> Value:
+def atanh(node: OnnxNode) -> OnnxValue:
     """log((1 + x) / (1 - x)) / 2."""
     low, x = node.low, node.wide()
     ratio = low.div(low.plus(x, 1.0), low.sub(low.scalar(1, x), x))
@@ -120,13 +120,13 @@ def atanh(node: Node) -> Value:
 
 
 @handles("Round")
-def round_(node: Node) -> Value:
+def round_(node: OnnxNode) -> OnnxValue:
     """Ties go to the even number."""
     return node.out(node.low.round_half_even(node.wide()))
 
 
 @handles("Sign")
-def sign(node: Node) -> Value:
+def sign(node: OnnxNode) -> OnnxValue:
     """-1, 0 or 1."""
     low, x = node.low, node.wide()
     zero = low.scalar(0, x)
@@ -135,7 +135,7 @@ def sign(node: Node) -> Value:
 
 
 @handles("Pow")
-def pow_(node: Node) -> Value:
+def pow_(node: OnnxNode) -> OnnxValue:
     """Whole exponents known now are products; TOSA's POW takes no negative base with a fraction, nor does ONNX."""
     low, x = node.low, node.wide(0)
     exponent = node.value(1)
@@ -154,7 +154,7 @@ def pow_(node: Node) -> Value:
 
 
 @handles("Mod")
-def mod(node: Node) -> Value:
+def mod(node: OnnxNode) -> OnnxValue:
     """fmod has the dividend's sign, mod the divisor's."""
     low, a, b = node.low, node.wide(0), node.wide(1)
     if low.dtype(a).is_float:
@@ -188,7 +188,7 @@ def _float_mod(low: Lowering, a: str, b: str, fmod: bool) -> str:
 
 
 @handles("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal")
-def compare(node: Node) -> Value:
+def compare(node: OnnxNode) -> OnnxValue:
     """Comparisons of numbers; Equal of bools too."""
     low, a, b = node.low, node.wide(0), node.wide(1)
     if node.op == "Equal" and low.dtype(a) is DType.BOOL:
@@ -200,26 +200,26 @@ def compare(node: Node) -> Value:
 
 
 @handles("And", "Or", "Xor")
-def logic(node: Node) -> Value:
+def logic(node: OnnxNode) -> OnnxValue:
     """Logic of bools."""
     return node.out(node.low.binary(f"LOGICAL_{node.op.upper()}", node.raw(0), node.raw(1)))
 
 
 @handles("BitwiseAnd", "BitwiseOr", "BitwiseXor")
-def bitwise(node: Node) -> Value:
+def bitwise(node: OnnxNode) -> OnnxValue:
     """Logic of bits."""
     name = f"BITWISE_{node.op.removeprefix('Bitwise').upper()}"
     return node.out(node.low.binary(name, node.wide(0), node.wide(1)))
 
 
 @handles("BitwiseNot")
-def bitwise_not(node: Node) -> Value:
+def bitwise_not(node: OnnxNode) -> OnnxValue:
     """Every bit reversed."""
     return node.out(node.low.op("BITWISE_NOT", node.wide()))
 
 
 @handles("BitShift")
-def bit_shift(node: Node) -> Value:
+def bit_shift(node: OnnxNode) -> OnnxValue:
     """int32 holds every type, so that a right shift may be arithmetic. Shifts out of range shift everything out."""
     low, x, shift = node.low, node.wide(0), node.wide(1)
     bits = STORAGE[node.kind()].bits
@@ -234,14 +234,14 @@ def bit_shift(node: Node) -> Value:
 
 
 @handles("IsNaN")
-def is_nan(node: Node) -> Value:
+def is_nan(node: OnnxNode) -> OnnxValue:
     """NaN is not equal to itself."""
     x = node.wide()
     return node.out(node.low.op("LOGICAL_NOT", node.low.equal(x, x)), "bool")
 
 
 @handles("IsInf")
-def is_inf(node: Node) -> Value:
+def is_inf(node: OnnxNode) -> OnnxValue:
     """Comparison with the infinities that are asked for."""
     low, x = node.low, node.wide()
     tests = []
@@ -255,7 +255,7 @@ def is_inf(node: Node) -> Value:
 
 
 @handles("Where")
-def where(node: Node) -> Value:
+def where(node: OnnxNode) -> OnnxValue:
     """The second input where the first holds, else the third."""
     return node.out_raw(node.low.select(node.raw(0), node.raw(1), node.raw(2)), node.kind(1))
 
@@ -264,7 +264,7 @@ def where(node: Node) -> Value:
 
 
 @handles("Cast", "CastLike")
-def cast(node: Node) -> Value:
+def cast(node: OnnxNode) -> OnnxValue:
     """Floats to integers lose their fraction, as in C."""
     if node.op == "CastLike":
         kind = node.kind(1)
@@ -283,7 +283,7 @@ def cast(node: Node) -> Value:
 
 
 @handles("Clip")
-def clip(node: Node) -> Value:
+def clip(node: OnnxNode) -> OnnxValue:
     """Bounds are attributes in old opsets, and inputs, known now or not, in new ones."""
     low, x = node.low, node.wide()
     bounds: list[float | None] = []
@@ -310,26 +310,26 @@ def clip(node: Node) -> Value:
 
 
 @handles("Relu")
-def relu(node: Node) -> Value:
+def relu(node: OnnxNode) -> OnnxValue:
     """max(x, 0)."""
     return node.out(activations.relu(node.low, node.wide()))
 
 
 @handles("LeakyRelu")
-def leaky_relu(node: Node) -> Value:
+def leaky_relu(node: OnnxNode) -> OnnxValue:
     """A constant slope below 0."""
     x = node.wide()
     return node.out(activations.leaky_relu(node.low, x, node.low.scalar(node.attr("alpha", 0.01), x)))
 
 
 @handles("PRelu")
-def prelu(node: Node) -> Value:
+def prelu(node: OnnxNode) -> OnnxValue:
     """A slope below 0 that broadcasts to x."""
     return node.out(activations.leaky_relu(node.low, node.wide(0), node.wide(1)))
 
 
 @handles("ThresholdedRelu")
-def thresholded_relu(node: Node) -> Value:
+def thresholded_relu(node: OnnxNode) -> OnnxValue:
     """x above alpha, else 0."""
     low, x = node.low, node.wide()
     above = low.greater(x, low.scalar(node.attr("alpha", 1.0), x))
@@ -337,7 +337,7 @@ def thresholded_relu(node: Node) -> Value:
 
 
 @handles("Shrink")
-def shrink(node: Node) -> Value:
+def shrink(node: OnnxNode) -> OnnxValue:
     """x moved towards 0 by `bias` outside -lambd .. lambd, 0 inside."""
     low, x = node.low, node.wide()
     edge, bias = node.attr("lambd", 0.5), node.attr("bias", 0.0)
@@ -346,7 +346,7 @@ def shrink(node: Node) -> Value:
 
 
 @handles("Elu", "Selu", "Celu")
-def elu(node: Node) -> Value:
+def elu(node: OnnxNode) -> OnnxValue:
     """The exponential below 0."""
     alpha = float(node.attr("alpha", 1.67326319217681884765625 if node.op == "Selu" else 1.0))
     gamma = float(node.attr("gamma", 1.05070102214813232421875)) if node.op == "Selu" else 1.0
@@ -358,7 +358,7 @@ def elu(node: Node) -> Value:
 
 
 @handles("HardSigmoid")
-def hard_sigmoid(node: Node) -> Value:
+def hard_sigmoid(node: OnnxNode) -> OnnxValue:
     """A line between 0 and 1."""
     low = node.low
     return node.out(
@@ -367,14 +367,14 @@ def hard_sigmoid(node: Node) -> Value:
 
 
 @handles("HardSwish")
-def hard_swish(node: Node) -> Value:
+def hard_swish(node: OnnxNode) -> OnnxValue:
     """x * hard_sigmoid(x), with 1/6 and 1/2."""
     x = node.wide()
     return node.out(node.low.mul(x, activations.hard_sigmoid(node.low, x, 1 / 6, 0.5)))
 
 
 @handles("Swish")
-def swish(node: Node) -> Value:
+def swish(node: OnnxNode) -> OnnxValue:
     """x * sigmoid(alpha * x)."""
     x = node.wide()
     gate = node.low.op("SIGMOID", node.low.times(x, node.attr("alpha", 1.0)))
@@ -382,24 +382,24 @@ def swish(node: Node) -> Value:
 
 
 @handles("Softplus")
-def softplus(node: Node) -> Value:
+def softplus(node: OnnxNode) -> OnnxValue:
     """log(1 + exp(x))."""
     return node.out(activations.softplus(node.low, node.wide()))
 
 
 @handles("Softsign")
-def softsign(node: Node) -> Value:
+def softsign(node: OnnxNode) -> OnnxValue:
     """x / (1 + |x|)."""
     return node.out(activations.softsign(node.low, node.wide()))
 
 
 @handles("Gelu")
-def gelu(node: Node) -> Value:
+def gelu(node: OnnxNode) -> OnnxValue:
     """Exact by ERF, or approximated by TANH."""
     return node.out(activations.gelu(node.low, node.wide(), node.attr("approximate", "none") == "tanh"))
 
 
 @handles("Mish")
-def mish(node: Node) -> Value:
+def mish(node: OnnxNode) -> OnnxValue:
     """x * tanh(softplus(x))."""
     return node.out(activations.mish(node.low, node.wide()))

@@ -4,13 +4,13 @@ import numpy as np
 
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.matrix import matmul
-from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.registry import handles
-from tosaic.compiler.importers.onnx_models.values import Value
+from tosaic.compiler.importers.onnx_models.values import OnnxValue
 
 
 @handles("DFT")
-def dft(node: Node) -> Value:
+def dft(node: OnnxNode) -> OnnxValue:
     """[..., 1] (real) or [..., 2] (complex) transformed along one axis, cut or filled with zeros to dft_length."""
     low, shape = node.low, node.shape()
     inverse, onesided = bool(node.attr("inverse", 0)), bool(node.attr("onesided", 0))
@@ -68,7 +68,7 @@ def _back(low: Lowering, x: str, axis: int) -> str:
 
 
 @handles("STFT")
-def stft(node: Node) -> Value:
+def stft(node: OnnxNode) -> OnnxValue:
     """[batch, length, 1 or 2] to [batch, frames, frequencies, 2]: windows of the signal, transformed."""
     low, x = node.low, node.raw()
     step = int(node.const(1).reshape(()))

@@ -6,10 +6,10 @@ from typing import Any
 from tosaic.compiler.importers.onnx_models import package_process
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.importers.onnx_models.reader import add_defaults
-from tosaic.compiler.importers.onnx_models.values import Value
+from tosaic.compiler.importers.onnx_models.values import OnnxValue
 
 
-def expand(node: Any, inputs: Sequence[Value | None], opset: int) -> list[Any] | None:
+def expand(node: Any, inputs: Sequence[OnnxValue | None], opset: int) -> list[Any] | None:
     """The nodes of the operator's function body for these inputs; None if it has none.
 
     Inputs and outputs keep their names; inner names begin with the node's first output.

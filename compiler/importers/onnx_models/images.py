@@ -7,13 +7,13 @@ from tosaic.compiler.importers.lowering.convolution import convolve, transpose_c
 from tosaic.compiler.importers.lowering.layout import channels_first, channels_last
 from tosaic.compiler.importers.lowering.pooling import average_pool, max_pool, sum_pool
 from tosaic.compiler.importers.lowering.statistics import batch_normalize
-from tosaic.compiler.importers.lowering.windows import Window
-from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.lowering.windows import AxisWindow
+from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.registry import handles
-from tosaic.compiler.importers.onnx_models.values import Value
+from tosaic.compiler.importers.onnx_models.values import OnnxValue
 
 
-def node_windows(node: Node, sizes: Sequence[int], kernel: Sequence[int]) -> list[Window]:
+def node_windows(node: OnnxNode, sizes: Sequence[int], kernel: Sequence[int]) -> list[AxisWindow]:
     """The windows that a node's attributes describe, padding included. `pads` are all begins, then all ends."""
     rank = len(sizes)
     strides = node.attr("strides") or [1] * rank
@@ -22,16 +22,20 @@ def node_windows(node: Node, sizes: Sequence[int], kernel: Sequence[int]) -> lis
     mode = node.attr("auto_pad", "NOTSET")
     windows = []
     for i, size in enumerate(sizes):
-        window = Window(int(kernel[i]), int(strides[i]), int(dilations[i]))
+        window = AxisWindow(int(kernel[i]), int(strides[i]), int(dilations[i]))
         if mode in ("SAME_UPPER", "SAME_LOWER"):
             window = window.same(size, mode == "SAME_UPPER")
         elif mode == "NOTSET":
-            window = Window(window.kernel, window.stride, window.dilation, int(pads[i]), int(pads[rank + i]))
+            window = AxisWindow(
+                window.kernel, window.stride, window.dilation, int(pads[i]), int(pads[rank + i])
+            )
         windows.append(window)
     return windows
 
 
-def check_fits(node: Node, sizes: Sequence[int], windows: Sequence[Window], ceil: bool = False) -> None:
+def check_fits(
+    node: OnnxNode, sizes: Sequence[int], windows: Sequence[AxisWindow], ceil: bool = False
+) -> None:
     """UnsupportedError where a window does not fit its image: the result would be empty."""
     if any(w.outputs(size, ceil) < 1 for w, size in zip(windows, sizes, strict=True)):
         node.unsupported(
@@ -41,7 +45,7 @@ def check_fits(node: Node, sizes: Sequence[int], windows: Sequence[Window], ceil
 
 
 @handles("Conv")
-def conv(node: Node) -> Value:
+def conv(node: OnnxNode) -> OnnxValue:
     """Weights [O, C/groups, kernel...]."""
     low, sizes = node.low, node.shape()[2:]
     if not sizes or len(sizes) > 3:
@@ -54,7 +58,7 @@ def conv(node: Node) -> Value:
 
 
 @handles("ConvTranspose")
-def conv_transpose(node: Node) -> Value:
+def conv_transpose(node: OnnxNode) -> OnnxValue:
     """Weights [C, O/groups, kernel...]."""
     low, sizes, kernel = node.low, node.shape()[2:], node.shape(1)[2:]
     rank = len(sizes)
@@ -67,7 +71,7 @@ def conv_transpose(node: Node) -> Value:
     mode, wanted = node.attr("auto_pad", "NOTSET"), node.attr("output_shape")
     windows = []
     for i, size in enumerate(sizes):
-        window = Window(int(kernel[i]), int(strides[i]), int(dilations[i]))
+        window = AxisWindow(int(kernel[i]), int(strides[i]), int(dilations[i]))
         full = (size - 1) * window.stride + window.extent + extra[i]
         if wanted or mode.startswith("SAME"):
             target = wanted[len(wanted) - rank + i] if wanted else size * window.stride
@@ -80,7 +84,7 @@ def conv_transpose(node: Node) -> Value:
             before = after = 0
         else:
             before, after = pads[i], pads[rank + i]
-        windows.append(Window(window.kernel, window.stride, window.dilation, before, after - extra[i]))
+        windows.append(AxisWindow(window.kernel, window.stride, window.dilation, before, after - extra[i]))
     image = channels_last(low, node.raw(0))
     weight = low.transpose(node.raw(1), [1, *range(2, rank + 2), 0])
     bias = node.raw(2) if node.has(2) else None
@@ -90,7 +94,7 @@ def conv_transpose(node: Node) -> Value:
 
 
 @handles("MaxPool", "AveragePool", "LpPool")
-def pool(node: Node) -> Value | list[Value]:
+def pool(node: OnnxNode) -> OnnxValue | list[OnnxValue]:
     """Pools of one to three axes; rounding up and dilation included."""
     low, sizes = node.low, node.shape()[2:]
     if node.op == "MaxPool" and node.wants(1):
@@ -126,7 +130,7 @@ def _root(low: Lowering, x: str, norm: int) -> str:
 
 
 @handles("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
-def global_pool(node: Node) -> Value:
+def global_pool(node: OnnxNode) -> OnnxValue:
     """A reduction over every spatial axis."""
     low, x = node.low, channels_last(node.low, node.raw())
     axes = range(1, low.rank(x) - 1)
@@ -140,7 +144,7 @@ def global_pool(node: Node) -> Value:
 
 
 @handles("BatchNormalization")
-def batch_normalization(node: Node) -> Value:
+def batch_normalization(node: OnnxNode) -> OnnxValue:
     """A factor and a summand per channel; they are constants when the statistics are."""
     low = node.low
     if node.attr("training_mode", 0) or node.wants(1):
@@ -155,7 +159,7 @@ def batch_normalization(node: Node) -> Value:
 
 
 @handles("LRN")
-def lrn(node: Node) -> Value:
+def lrn(node: OnnxNode) -> OnnxValue:
     """x / (bias + alpha / size * sum of squares of neighbouring channels)^beta."""
     low, size = node.low, int(node.attr("size"))
     image = channels_last(low, node.raw())
@@ -171,14 +175,14 @@ def lrn(node: Node) -> Value:
 
 
 @handles("DepthToSpace")
-def depth_to_space(node: Node) -> Value:
+def depth_to_space(node: OnnxNode) -> OnnxValue:
     """Channels become blocks of pixels; DCR and CRD order."""
     block_first = node.attr("mode", "DCR") == "DCR"
     return node.out_raw(blocks.depth_to_space(node.low, node.raw(), int(node.attr("blocksize")), block_first))
 
 
 @handles("SpaceToDepth")
-def space_to_depth(node: Node) -> Value:
+def space_to_depth(node: OnnxNode) -> OnnxValue:
     """Blocks of pixels become channels."""
     block_first = node.attr("mode", "DCR") == "DCR"
     return node.out_raw(blocks.space_to_depth(node.low, node.raw(), int(node.attr("blocksize")), block_first))

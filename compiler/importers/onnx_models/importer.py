@@ -23,9 +23,8 @@ from tosaic.compiler.importers.onnx_models import (
     scatters,
 )
 from tosaic.compiler.importers.onnx_models.errors import RunTimeValueError
-from tosaic.compiler.importers.onnx_models.folding import fold, foldable
 from tosaic.compiler.importers.onnx_models.functions import expand
-from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.importers.onnx_models.placeholders import result_types
 from tosaic.compiler.importers.onnx_models.quantized_pairs import check_scale, join_pairs
@@ -36,8 +35,9 @@ from tosaic.compiler.importers.onnx_models.reader import (
     read_model,
     stored_bytes,
 )
+from tosaic.compiler.importers.onnx_models.reference_nodes import computable, compute
 from tosaic.compiler.importers.onnx_models.registry import HANDLERS
-from tosaic.compiler.importers.onnx_models.values import KINDS, OFFSET, STORAGE, Value, constant_value
+from tosaic.compiler.importers.onnx_models.values import KINDS, OFFSET, STORAGE, OnnxValue, constant_value
 from tosaic.compiler.importers.survey import Survey
 from tosaic.compiler.ir import DType, Graph, validate
 from tosaic.errors import ModelError, UnsupportedError
@@ -67,16 +67,16 @@ def import_onnx(
     `formats.import_model`. `shapes` binds open dimensions; `survey` is told of every node. Raises InputError,
     ModelError or UnsupportedError.
     """
-    return Importer(read_model(source, shapes), survey or Survey()).run()
+    return OnnxImporter(read_model(source, shapes), survey or Survey()).run()
 
 
 def import_onnx_pairs(source: "str | pathlib.Path | Any", shapes: Shapes | None = None) -> Graph | None:
     """As `import_onnx`, with a marker for each pair of QuantizeLinear and DequantizeLinear; None if there is none."""
     model = read_model(source, shapes)
-    return Importer(model, Survey()).run() if join_pairs(model.graph) else None
+    return OnnxImporter(model, Survey()).run() if join_pairs(model.graph) else None
 
 
-class Importer:
+class OnnxImporter:
     """The state of one import: the graph under construction and the values by name."""
 
     def __init__(self, model: Any, survey: Survey) -> None:
@@ -85,7 +85,7 @@ class Importer:
         self.opset = opset_of(model)
         self.allowance = Allowance(stored_bytes(model.graph))
         self.low = Lowering(model.graph.name or "main", self.allowance)
-        self.values: dict[str, Value] = {}
+        self.values: dict[str, OnnxValue] = {}
         self.looped_nodes = 0
         # Tensors of unknown shape (only in a survey that keeps going), and the node that is to blame.
         self.lost: dict[str, str] = {}
@@ -137,7 +137,7 @@ class Importer:
         tensor = self.low.build.input(value.name, shape, STORAGE[kind])
         if kind in OFFSET:
             tensor = self._unsigned(tensor, kind, entering=True)
-        self.values[value.name] = Value(value.name, kind, shape, None, tensor)
+        self.values[value.name] = OnnxValue(value.name, kind, shape, None, tensor)
 
     def _unsigned(self, tensor: str, kind: str, entering: bool) -> str:
         """Bit patterns of unsigned integers to what the graph holds, or back: a RESCALE by 1."""
@@ -167,9 +167,9 @@ class Importer:
         tensor = self.tensor(value)
         return self._unsigned(tensor, value.kind, entering=False) if value.kind in OFFSET else tensor
 
-    def tensor(self, value: Value) -> str:
+    def tensor(self, value: OnnxValue) -> str:
         """A value as it is held in the graph."""
-        return Node(self.low, "output", value.name, self.opset, {}, [value], [value.name]).raw()
+        return OnnxNode(self.low, "output", value.name, self.opset, {}, [value], [value.name]).raw()
 
     # --- survey ---------------------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class Importer:
                 continue
             held, shape = types[name]
             tensor = self.low.build.input(f"{name}/placeholder", shape, STORAGE[held])
-            self.values[name] = Value(name, held, shape, None, tensor)
+            self.values[name] = OnnxValue(name, held, shape, None, tensor)
 
     # --- nodes ----------------------------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class Importer:
                 if ":" not in operator.name:
                     operator.name = f"{label}:{operator.name}"
 
-    def _node(self, node: Any) -> list[Value]:
+    def _node(self, node: Any) -> list[OnnxValue]:
         """The results of a node. What the checks of the reader have let through may still contradict itself."""
         try:
             return self._translated(node)
@@ -235,21 +235,21 @@ class Importer:
                 f"{node_label(node)}: its inputs and attributes do not fit together ({reason[:200]})"
             ) from error
 
-    def _translated(self, node: Any) -> list[Value]:
+    def _translated(self, node: Any) -> list[OnnxValue]:
         inputs = [self.values[name] if name else None for name in node.input]
         attributes = {a.name: self.onnx.helper.get_attribute_value(a) for a in node.attribute}
         if node.op_type == "Constant" and "sparse_value" in attributes:
             return [constant_value("", self._dense(attributes["sparse_value"]))]
         check_scale(node, inputs)
-        if foldable(node.op_type, inputs):
-            folded = fold(node, inputs, self.opset, self.allowance)
-            if folded is not None:
-                return [constant_value("", value) for value in folded]
+        if computable(node.op_type, inputs):
+            known = compute(node, inputs, self.opset, self.allowance)
+            if known is not None:
+                return [constant_value("", value) for value in known]
         if node.op_type == "If":
             return self._if(node, inputs[0], attributes)
         if node.op_type == "Loop":
             return self._loop(node, inputs, attributes["body"])
-        view = Node(
+        view = OnnxNode(
             self.low,
             node.op_type,
             node.name or next(iter(node.output), ""),
@@ -267,7 +267,7 @@ class Importer:
             view.unsupported(f"it has no TOSA form here: {error}", "change the operator's shapes or types")
         return results if isinstance(results, list) else [results]
 
-    def _function(self, node: Any, inputs: Sequence[Value | None], view: Node) -> list[Value]:
+    def _function(self, node: Any, inputs: Sequence[OnnxValue | None], view: OnnxNode) -> list[OnnxValue]:
         """An operator without a handler, by its function body."""
         for index in _SHAPE_INPUTS.get(node.op_type, ()):
             view.const(index)
@@ -277,11 +277,11 @@ class Importer:
                 "the operator has no TOSA form", "replace it in the model, or compute it outside"
             )
         self._nodes(body)
-        return [self.values[name] if name else Value("", "float32", ()) for name in node.output]
+        return [self.values[name] if name else OnnxValue("", "float32", ()) for name in node.output]
 
     # --- control flow ---------------------------------------------------------------------------------------
 
-    def _branch(self, graph: Any, inputs: Sequence[Value] = ()) -> list[Value]:
+    def _branch(self, graph: Any, inputs: Sequence[OnnxValue] = ()) -> list[OnnxValue]:
         """The outputs of a nested graph, whose nodes join this one; its names end with it."""
         outer = dict(self.values)
         self.values.update(zip((value.name for value in graph.input), inputs, strict=True))
@@ -289,9 +289,9 @@ class Importer:
         self._nodes(graph.node)
         results = [self.values[value.name] for value in graph.output]
         self.values = outer
-        return [Value(v.name, v.kind, v.shape, v.data, v.tensor) for v in results]
+        return [OnnxValue(v.name, v.kind, v.shape, v.data, v.tensor) for v in results]
 
-    def _if(self, node: Any, condition: Value | None, attributes: dict[str, Any]) -> list[Value]:
+    def _if(self, node: Any, condition: OnnxValue | None, attributes: dict[str, Any]) -> list[OnnxValue]:
         """A known condition picks its branch; otherwise both are computed, and one is selected."""
         assert condition is not None
         if condition.data is not None:
@@ -305,10 +305,10 @@ class Importer:
                     "one output; TOSA's shapes are static: make them equal, or make the condition a constant"
                 )
             chosen = self.low.select(self.tensor(condition), self.tensor(a), self.tensor(b))
-            results.append(Value("", a.kind, a.shape, None, chosen))
+            results.append(OnnxValue("", a.kind, a.shape, None, chosen))
         return results
 
-    def _loop(self, node: Any, inputs: Sequence[Value | None], body: Any) -> list[Value]:
+    def _loop(self, node: Any, inputs: Sequence[OnnxValue | None], body: Any) -> list[OnnxValue]:
         """A loop whose number of trips is known is unrolled."""
         label = node_label(node)
         trips, condition, *state = inputs
@@ -321,7 +321,7 @@ class Importer:
         limit = int(trips.data.reshape(-1)[0]) if trips is not None and trips.data is not None else None
         carried = [value for value in state if value is not None]
         current = condition or constant_value("", np.array(True))
-        scans: list[list[Value]] = [[] for _ in body.output[1 + len(carried) :]]
+        scans: list[list[OnnxValue]] = [[] for _ in body.output[1 + len(carried) :]]
         trip = 0
         while limit is None or trip < limit:
             if current.data is None:
@@ -349,7 +349,7 @@ class Importer:
             raise UnsupportedError(f"{label}: it never runs, and TOSA has no empty tensors; remove the loop")
         return [*carried, *(self._stacked(scan) for scan in scans)]
 
-    def _stacked(self, parts: list[Value]) -> Value:
+    def _stacked(self, parts: list[OnnxValue]) -> OnnxValue:
         shape = (1, *parts[0].shape)
         whole = self.low.concat([self.low.reshape(self.tensor(part), shape) for part in parts], 0)
-        return Value("", parts[0].kind, self.low.shape(whole), None, whole)
+        return OnnxValue("", parts[0].kind, self.low.shape(whole), None, whole)

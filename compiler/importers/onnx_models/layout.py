@@ -6,28 +6,28 @@ import numpy as np
 
 from tosaic.compiler.importers.lowering.layout import extend
 from tosaic.compiler.importers.lowering.slicing import strided
-from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.registry import handles
-from tosaic.compiler.importers.onnx_models.values import OFFSET, Value
+from tosaic.compiler.importers.onnx_models.values import OFFSET, OnnxValue
 from tosaic.compiler.ir import DType
 
 
 @handles("Identity", "Dropout")
-def identity(node: Node) -> list[Value]:
+def identity(node: OnnxNode) -> list[OnnxValue]:
     """Dropout does nothing in inference; its mask is all true."""
     x = node.value(0)
     if node.op == "Identity":
-        return [Value("", x.kind, x.shape, x.data, x.tensor)]
+        return [OnnxValue("", x.kind, x.shape, x.data, x.tensor)]
     if node.has(2) and node.const(2).any() or node.attr("is_test", 1) == 0:
         node.unsupported("training mode", "export the model for inference")
     return [
-        Value("", x.kind, x.shape, x.data, x.tensor),
+        OnnxValue("", x.kind, x.shape, x.data, x.tensor),
         node.out_constant(np.broadcast_to(np.ones((), bool), x.shape)),
     ]
 
 
 @handles("Reshape")
-def reshape(node: Node) -> Value:
+def reshape(node: OnnxNode) -> OnnxValue:
     """0 copies an axis (unless allowzero), -1 is what is left."""
     shape = node.ints(1, "shape") or []
     old = node.shape()
@@ -39,7 +39,7 @@ def reshape(node: Node) -> Value:
 
 
 @handles("Flatten")
-def flatten(node: Node) -> Value:
+def flatten(node: OnnxNode) -> OnnxValue:
     """Two axes: those before `axis`, and the rest."""
     axis, shape = int(node.attr("axis", 1)), node.shape()
     axis = axis + len(shape) if axis < 0 else axis
@@ -47,7 +47,7 @@ def flatten(node: Node) -> Value:
 
 
 @handles("Squeeze")
-def squeeze(node: Node) -> Value:
+def squeeze(node: OnnxNode) -> OnnxValue:
     """Drops axes of one element."""
     shape = node.shape()
     axes = node.ints(1, "axes", [i for i, size in enumerate(shape) if size == 1]) or []
@@ -58,7 +58,7 @@ def squeeze(node: Node) -> Value:
 
 
 @handles("Unsqueeze")
-def unsqueeze(node: Node) -> Value:
+def unsqueeze(node: OnnxNode) -> OnnxValue:
     """Inserts axes of one element; positions count in the result."""
     axes = node.ints(1, "axes") or []
     return node.out_raw(
@@ -67,34 +67,34 @@ def unsqueeze(node: Node) -> Value:
 
 
 @handles("Transpose")
-def transpose(node: Node) -> Value:
+def transpose(node: OnnxNode) -> OnnxValue:
     """Without `perm` the axes are reversed."""
     perms = node.attr("perm") or list(range(len(node.shape())))[::-1]
     return node.out_raw(node.low.transpose(node.raw(), perms))
 
 
 @handles("Expand")
-def expand(node: Node) -> Value:
+def expand(node: OnnxNode) -> OnnxValue:
     """Broadcasts to the shape, which broadcasts too."""
     shape = np.broadcast_shapes(node.shape(), tuple(node.ints(1) or []))
     return node.out_raw(node.low.broadcast_to(node.raw(), shape))
 
 
 @handles("Tile")
-def tile(node: Node) -> Value:
+def tile(node: OnnxNode) -> OnnxValue:
     """Repeats along each axis."""
     return node.out_raw(node.low.tile(node.raw(), node.ints(1) or []))
 
 
 @handles("Concat")
-def concat(node: Node) -> Value:
+def concat(node: OnnxNode) -> OnnxValue:
     """Inputs one after the other."""
     parts = [node.raw(i) for i in range(len(node.inputs)) if 0 not in node.shape(i)]
     return node.out_raw(node.low.concat(parts, node.axis()))
 
 
 @handles("Split")
-def split(node: Node) -> list[Value]:
+def split(node: OnnxNode) -> list[OnnxValue]:
     """Parts of an axis; without sizes equal ones, the last may be shorter."""
     axis, count = node.axis(), len(node.output_names)
     size = node.shape()[axis]
@@ -111,7 +111,7 @@ def split(node: Node) -> list[Value]:
 
 
 @handles("Slice")
-def slice_(node: Node) -> Value:
+def slice_(node: OnnxNode) -> OnnxValue:
     """Python's slices of named axes."""
     starts, ends = node.ints(1, "starts") or [], node.ints(2, "ends") or []
     axes = node.ints(3, "axes") or list(range(len(starts)))
@@ -130,7 +130,7 @@ def slice_(node: Node) -> Value:
 
 
 @handles("Pad")
-def pad(node: Node) -> Value:
+def pad(node: OnnxNode) -> OnnxValue:
     """Constant, edge, reflect and wrap; negative amounts cut."""
     low, x = node.low, node.raw()
     rank = low.rank(x)
@@ -157,7 +157,7 @@ def pad(node: Node) -> Value:
     "BlackmanWindow",
     "MelWeightMatrix",
 )
-def known(node: Node) -> Value:
+def known(node: OnnxNode) -> OnnxValue:
     """Operators that are folded when their inputs are known; this is what happens when they are not."""
     for index in range(len(node.inputs)):
         node.const(index)
@@ -165,7 +165,7 @@ def known(node: Node) -> Value:
 
 
 @handles("Shape", "Size")
-def shape(node: Node) -> Value:
+def shape(node: OnnxNode) -> OnnxValue:
     """Shapes are known: constants."""
     sizes = node.shape()
     if node.op == "Size":
@@ -174,7 +174,7 @@ def shape(node: Node) -> Value:
 
 
 @handles("EyeLike")
-def eye_like(node: Node) -> Value:
+def eye_like(node: OnnxNode) -> OnnxValue:
     """Only the shape of the input counts."""
     rows, columns = node.shape()
     kinds = {1: "float32", 6: "int32", 7: "int64", 10: "float16", 9: "bool"}
@@ -186,7 +186,7 @@ def eye_like(node: Node) -> Value:
 # --- gathers --------------------------------------------------------------------------------------------------
 
 
-def _indices(node: Node, index: int, size: int) -> str | np.ndarray:
+def _indices(node: OnnxNode, index: int, size: int) -> str | np.ndarray:
     """Indices from the front: as an array when known now, else int32 with negative ones wrapped."""
     data = node.value(index).data
     if data is not None:
@@ -196,7 +196,7 @@ def _indices(node: Node, index: int, size: int) -> str | np.ndarray:
 
 
 @handles("Gather")
-def gather(node: Node) -> Value:
+def gather(node: OnnxNode) -> OnnxValue:
     """numpy.take."""
     low, axis = node.low, node.axis()
     indices = _indices(node, 1, node.shape()[axis])
@@ -208,7 +208,7 @@ def gather(node: Node) -> Value:
 
 
 @handles("GatherElements")
-def gather_elements(node: Node) -> Value:
+def gather_elements(node: OnnxNode) -> OnnxValue:
     """numpy.take_along_axis, by indices into the flat tensor."""
     low, axis, shape = node.low, node.axis(), node.shape()
     indices, wanted = _indices(node, 1, shape[axis]), node.shape(1)
@@ -224,7 +224,7 @@ def gather_elements(node: Node) -> Value:
 
 
 @handles("GatherND")
-def gather_nd(node: Node) -> Value:
+def gather_nd(node: OnnxNode) -> OnnxValue:
     """Tuples of indices in the last axis, by indices into the tensor with those axes joined."""
     low, shape, batch_axes = node.low, node.shape(), int(node.attr("batch_dims", 0))
     wanted = node.shape(1)
@@ -249,7 +249,7 @@ def gather_nd(node: Node) -> Value:
 
 
 @handles("OneHot")
-def one_hot(node: Node) -> Value:
+def one_hot(node: OnnxNode) -> OnnxValue:
     """On where the index, from the end when negative, equals the position."""
     low, depth = node.low, int(node.const(1).reshape(-1)[0])
     indices = node.wide(0)
@@ -271,7 +271,7 @@ def one_hot(node: Node) -> Value:
 
 
 @handles("Trilu")
-def trilu(node: Node) -> Value:
+def trilu(node: OnnxNode) -> OnnxValue:
     """The upper or lower triangle of the last two axes, zero elsewhere."""
     low, x = node.low, node.raw()
     k = int(node.const(1, 0).reshape(-1)[0])

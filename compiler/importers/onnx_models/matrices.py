@@ -1,13 +1,13 @@
 """Matrix products."""
 
 from tosaic.compiler.importers.lowering.matrix import matmul as lower_matmul
-from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.registry import handles
-from tosaic.compiler.importers.onnx_models.values import Value
+from tosaic.compiler.importers.onnx_models.values import OnnxValue
 
 
 @handles("MatMul")
-def matmul(node: Node) -> Value:
+def matmul(node: OnnxNode) -> OnnxValue:
     """numpy.matmul."""
     if not node.low.dtype(node.raw()).is_float:
         node.unsupported("a product of integer matrices", "use MatMulInteger or float32")
@@ -15,7 +15,7 @@ def matmul(node: Node) -> Value:
 
 
 @handles("Gemm")
-def gemm(node: Node) -> Value:
+def gemm(node: OnnxNode) -> OnnxValue:
     """alpha * A' * B' + beta * C."""
     low, a, b = node.low, node.raw(0), node.raw(1)
     if not low.dtype(a).is_float:
@@ -31,7 +31,7 @@ def gemm(node: Node) -> Value:
 
 
 @handles("Einsum")
-def einsum(node: Node) -> Value:
+def einsum(node: OnnxNode) -> OnnxValue:
     """Products and sums over named axes, each name at most once per operand."""
     low = node.low
     equation = node.attr("equation").replace(" ", "")

@@ -1,18 +1,17 @@
 """What a handler sees of one ONNX node: its inputs as TOSA tensors, its attributes, its results."""
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.importers.lowering import Lowering
+from tosaic.compiler.importers.lowering import Lowering, SourceNode
 from tosaic.compiler.importers.onnx_models.errors import RunTimeValueError
-from tosaic.compiler.importers.onnx_models.values import OFFSET, STORAGE, Value, constant_value
+from tosaic.compiler.importers.onnx_models.values import OFFSET, STORAGE, OnnxValue, constant_value
 from tosaic.compiler.ir import DType
-from tosaic.errors import UnsupportedError
 
 
-class Node:
+class OnnxNode(SourceNode):
     """One node with its input values (None for an omitted one) and the graph under construction."""
 
     def __init__(
@@ -22,19 +21,20 @@ class Node:
         name: str,
         opset: int,
         attributes: dict[str, Any],
-        inputs: Sequence[Value | None],
+        inputs: Sequence[OnnxValue | None],
         output_names: Sequence[str],
     ) -> None:
-        self.low, self.op, self.name, self.opset = low, op, name, opset
+        super().__init__(low)
+        self.op, self.name, self.opset = op, name, opset
         self.attributes, self.inputs, self.output_names = attributes, list(inputs), list(output_names)
 
     def __str__(self) -> str:
         return f"{self.op} {self.name!r}"
 
-    def unsupported(self, reason: str, way_out: str) -> NoReturn:
-        """Raises UnsupportedError with the node and its first tensor."""
+    def described_tensors(self) -> str:
+        """The first tensor."""
         first = next((value.name for value in self.inputs if value), "") or self.output_names[0]
-        raise UnsupportedError(f"{self} (tensor {first!r}): {reason}; {way_out}")
+        return f" (tensor {first!r})"
 
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute's value; strings are decoded."""
@@ -49,7 +49,7 @@ class Node:
         """Whether input `index` is given."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
-    def value(self, index: int) -> Value:
+    def value(self, index: int) -> OnnxValue:
         """Input `index`; the reader has checked that required ones are there."""
         value = self.inputs[index] if index < len(self.inputs) else None
         if value is None:
@@ -112,21 +112,21 @@ class Node:
         """Input for arithmetic: floats and bools as they are, integers as int32."""
         return widen(self.low, self.raw(index), self.kind(index))
 
-    def out(self, tensor: str, kind: str | None = None) -> Value:
+    def out(self, tensor: str, kind: str | None = None) -> OnnxValue:
         """A result of arithmetic, narrowed to `kind` (default: that of input 0); it wraps as ONNX's does."""
         kind = kind or self.kind()
         return self.out_raw(narrow(self.low, tensor, kind), kind)
 
-    def out_raw(self, tensor: str, kind: str | None = None) -> Value:
+    def out_raw(self, tensor: str, kind: str | None = None) -> OnnxValue:
         """A result as it is held."""
         data = self.low.data(tensor)
         kind = kind or self.kind()
-        value = Value("", kind, self.low.shape(tensor), None, tensor)
+        value = OnnxValue("", kind, self.low.shape(tensor), None, tensor)
         if data is not None and kind not in OFFSET and kind != "bfloat16":
             value.data = data.astype(kind)
         return value
 
-    def out_constant(self, data: np.ndarray) -> Value:
+    def out_constant(self, data: np.ndarray) -> OnnxValue:
         """A result that is known now."""
         return constant_value("", data)
 
@@ -137,7 +137,7 @@ class Node:
         return axis + rank if axis < 0 else axis
 
 
-def storage(node: Node, kind: str) -> DType:
+def storage(node: OnnxNode, kind: str) -> DType:
     """The TOSA type of an element type; UnsupportedError if there is none."""
     if kind not in STORAGE:
         node.unsupported(f"TOSA has no data type {kind}", "convert the model to float32 or int32")

@@ -12,15 +12,15 @@ from tosaic.compiler.importers.onnx_models.images import (
     check_fits,
     node_windows,
 )
-from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.registry import handles
-from tosaic.compiler.importers.onnx_models.values import KINDS, OFFSET, Value
+from tosaic.compiler.importers.onnx_models.values import KINDS, OFFSET, OnnxValue
 from tosaic.compiler.ir import DType
 
 _RANGES = {"uint8": (0, 255), "int8": (-128, 127), "uint16": (0, 65535), "int16": (-32768, 32767)}
 
 
-def _along_axis(node: Node, tensor: str, axis: int, rank: int, block: int = 0, wanted: int = 0) -> str:
+def _along_axis(node: OnnxNode, tensor: str, axis: int, rank: int, block: int = 0, wanted: int = 0) -> str:
     """A scale or zero point in a shape that broadcasts to the tensor it belongs to."""
     low = node.low
     if low.rank(tensor) == 0 or low.shape(tensor) == (1,):
@@ -44,7 +44,7 @@ def _ones(rank: int, axis: int, count: int) -> list[int]:
     return multiples
 
 
-def _parameter(node: Node, index: int) -> str:
+def _parameter(node: OnnxNode, index: int) -> str:
     low = node.low
     shape = node.shape()
     axis = node.axis(1) if len(shape) > 1 or node.attr("axis") in (0, -1) else 0
@@ -55,7 +55,7 @@ def _parameter(node: Node, index: int) -> str:
 
 
 @handles("QuantizeLinear")
-def quantize_linear(node: Node) -> Value:
+def quantize_linear(node: OnnxNode) -> OnnxValue:
     """round(x / scale) + zero point, ties to even, saturated."""
     low = node.low
     number = int(node.attr("output_dtype", 0))
@@ -66,7 +66,7 @@ def quantize_linear(node: Node) -> Value:
     return node.out(_quantize(node, low, x, scale, zero_point, kind), kind)
 
 
-def _quantize(node: Node, low: Lowering, x: str, scale: str, zero_point: str | None, kind: str) -> str:
+def _quantize(node: OnnxNode, low: Lowering, x: str, scale: str, zero_point: str | None, kind: str) -> str:
     """int32 values of a quantized float."""
     if kind not in _RANGES:
         node.unsupported(f"TOSA has no data type {kind}", "quantize to int8 or uint8")
@@ -78,7 +78,7 @@ def _quantize(node: Node, low: Lowering, x: str, scale: str, zero_point: str | N
 
 
 @handles("DequantizeLinear")
-def dequantize_linear(node: Node) -> Value:
+def dequantize_linear(node: OnnxNode) -> OnnxValue:
     """(q - zero point) * scale."""
     low, x = node.low, node.wide(0)
     if node.has(2):
@@ -90,7 +90,7 @@ def dequantize_linear(node: Node) -> Value:
 
 
 @handles("DynamicQuantizeLinear")
-def dynamic_quantize_linear(node: Node) -> list[Value]:
+def dynamic_quantize_linear(node: OnnxNode) -> list[OnnxValue]:
     """uint8, with scale and zero point from the tensor's own range."""
     low, x = node.low, node.raw()
     axes = range(low.rank(x))
@@ -111,7 +111,7 @@ def dynamic_quantize_linear(node: Node) -> list[Value]:
 # --- integer products -----------------------------------------------------------------------------------------
 
 
-def _zero_point(node: Node, index: int) -> int:
+def _zero_point(node: OnnxNode, index: int) -> int:
     """One zero point, as the tensor is held (unsigned ones less their offset)."""
     if not node.has(index):
         return 0
@@ -128,13 +128,13 @@ def _zero_point(node: Node, index: int) -> int:
     return int(values[0]) - OFFSET.get(node.kind(index), 0)
 
 
-def _held_zero_point(node: Node, data: int, index: int) -> int:
+def _held_zero_point(node: OnnxNode, data: int, index: int) -> int:
     """Zero point of input `data`; an absent one is 0, which an unsigned tensor holds as -128."""
     return _zero_point(node, index) if node.has(index) else -OFFSET.get(node.kind(data), 0)
 
 
 @handles("ConvInteger")
-def conv_integer(node: Node) -> Value:
+def conv_integer(node: OnnxNode) -> OnnxValue:
     """Convolution of 8-bit integers to int32."""
     if node.has(3) and node.const(3).size > 1 and int(node.attr("group", 1)) == 1:
         return node.out(_convolve_per_channel(node), "int32")
@@ -142,7 +142,7 @@ def conv_integer(node: Node) -> Value:
     return node.out(_convolve(node, 0, 1, None, zero_points), "int32")
 
 
-def _convolve_per_channel(node: Node) -> str:
+def _convolve_per_channel(node: OnnxNode) -> str:
     """A zero point for each output channel: it multiplies the sum of the window, which is subtracted."""
     low = node.low
     products = _convolve(node, 0, 1, None, (_held_zero_point(node, 0, 2), 0))
@@ -158,7 +158,7 @@ def _convolve_per_channel(node: Node) -> str:
     return low.sub(products, low.mul(sums, column))
 
 
-def _convolve(node: Node, x: int, w: int, bias: str | None, zero_points: tuple[int, int]) -> str:
+def _convolve(node: OnnxNode, x: int, w: int, bias: str | None, zero_points: tuple[int, int]) -> str:
     low, sizes = node.low, node.shape(x)[2:]
     windows = node_windows(node, sizes, node.shape(w)[2:])
     check_fits(node, sizes, windows)
@@ -169,7 +169,7 @@ def _convolve(node: Node, x: int, w: int, bias: str | None, zero_points: tuple[i
 
 
 @handles("MatMulInteger")
-def matmul_integer(node: Node) -> Value:
+def matmul_integer(node: OnnxNode) -> OnnxValue:
     """Matrix product of 8-bit integers to int32."""
     zero_points = _held_zero_point(node, 0, 2), _held_zero_point(node, 1, 3)
     return node.out(matmul(node.low, node.raw(0), node.raw(1), zero_points), "int32")
@@ -188,7 +188,7 @@ def multiplier_and_shift(scale: float) -> tuple[int, int]:
     return multiplier, shift
 
 
-def _rescale(node: Node, x: str, scales: np.ndarray, zero_point: int, dtype: DType) -> str:
+def _rescale(node: OnnxNode, x: str, scales: np.ndarray, zero_point: int, dtype: DType) -> str:
     """int32 to an 8-bit type, one scale or one for each element of the last axis."""
     low = node.low
     pairs = [multiplier_and_shift(float(scale)) for scale in scales.reshape(-1)]
@@ -208,12 +208,12 @@ def _rescale(node: Node, x: str, scales: np.ndarray, zero_point: int, dtype: DTy
     )
 
 
-def _scale(node: Node, index: int) -> np.ndarray:
+def _scale(node: OnnxNode, index: int) -> np.ndarray:
     return node.const(index).astype(np.float64)
 
 
 @handles("QLinearConv")
-def qlinear_conv(node: Node) -> Value:
+def qlinear_conv(node: OnnxNode) -> OnnxValue:
     """Convolution in integers, rescaled to the result's scale."""
     low = node.low
     zero_points = _held_zero_point(node, 0, 2), _held_zero_point(node, 3, 5)
@@ -225,7 +225,7 @@ def qlinear_conv(node: Node) -> Value:
 
 
 @handles("QLinearMatMul")
-def qlinear_matmul(node: Node) -> Value:
+def qlinear_matmul(node: OnnxNode) -> OnnxValue:
     """Matrix product in integers, rescaled to the result's scale."""
     if any(node.const(i).size > 1 for i in (1, 4, 6)):
         node.unsupported("a scale for each row or column", "use one scale for each tensor")

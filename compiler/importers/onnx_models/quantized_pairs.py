@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.importers.lowering.encoding_marker import mark
-from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.importers.onnx_models.registry import handles
-from tosaic.compiler.importers.onnx_models.values import OFFSET, STORAGE, Value
+from tosaic.compiler.importers.onnx_models.values import OFFSET, STORAGE, OnnxValue
 from tosaic.errors import UnsupportedError
 
 PAIR = "QuantizeDequantize"
@@ -75,7 +75,7 @@ def _parameters(node: Any, constants: dict[str, np.ndarray]) -> tuple[float, int
     return (scale, zero_point, kind) if fits and 0 < scale < np.inf else None
 
 
-def check_scale(node: Any, inputs: Sequence[Value | None]) -> None:
+def check_scale(node: Any, inputs: Sequence[OnnxValue | None]) -> None:
     """UnsupportedError for a known scale that is not finite: calibration saw an infinite mask, as it seems."""
     if node.op_type not in ("QuantizeLinear", "DequantizeLinear") or len(inputs) < 2 or inputs[1] is None:
         return
@@ -88,7 +88,7 @@ def check_scale(node: Any, inputs: Sequence[Value | None]) -> None:
 
 
 @handles(PAIR)
-def quantize_dequantize(node: Node) -> Value:
+def quantize_dequantize(node: OnnxNode) -> OnnxValue:
     """A marker for the quantizer."""
     kind = node.kind(2) if node.has(2) else "uint8"
     zero_point = int(node.const(2).reshape(-1)[0]) if node.has(2) else 0

@@ -6,9 +6,9 @@ from typing import Any
 from tosaic.compiler.importers.lowering import Lowering, activations
 from tosaic.compiler.importers.lowering.matrix import matmul
 from tosaic.compiler.importers.lowering.recurrent import Step, split, stacked, unroll, zeros
-from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.registry import handles
-from tosaic.compiler.importers.onnx_models.values import Value
+from tosaic.compiler.importers.onnx_models.values import OnnxValue
 from tosaic.compiler.ir import DType
 
 Activation = Callable[[str], str]
@@ -29,7 +29,7 @@ _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 class _Direction:
     """Weights and functions of one direction, as tensors: w [I, gates * H], r [H, gates * H]."""
 
-    def __init__(self, node: Node, number: int, functions: list[Activation]) -> None:
+    def __init__(self, node: OnnxNode, number: int, functions: list[Activation]) -> None:
         low, gates = node.low, _GATES[node.op]
         self.low, self.node, self.functions, self.clip = low, node, functions, node.attr("clip")
 
@@ -93,7 +93,7 @@ class _Direction:
 
 
 @handles("RNN", "GRU", "LSTM")
-def recurrent(node: Node) -> list[Value]:
+def recurrent(node: OnnxNode) -> list[OnnxValue]:
     """X [time, batch, I] (layout 1: batch first) to Y [time, directions, batch, H] and the last states."""
     low, layout = node.low, node.attr("layout", 0)
     directions, hidden = node.shape(2)[0], node.shape(2)[2]
@@ -121,13 +121,13 @@ def recurrent(node: Node) -> list[Value]:
     return [node.out_raw(tensor) for tensor in (y, *finals)]
 
 
-def _initial(node: Node, index: int, direction: int, shape: tuple[int, int], layout: int) -> str:
+def _initial(node: OnnxNode, index: int, direction: int, shape: tuple[int, int], layout: int) -> str:
     if not node.has(index):
         return zeros(node.low, shape, node.raw())
     return node.low.reshape(node.low.slice_axis(node.raw(index), 1 if layout else 0, direction, 1), shape)
 
 
-def _functions(node: Node, directions: int) -> list[list[Activation]]:
+def _functions(node: OnnxNode, directions: int) -> list[list[Activation]]:
     """The activations of each direction; their alphas and betas are listed for those that have one."""
     names = [n.decode() if isinstance(n, bytes) else n for n in node.attr("activations", [])]
     names = names or _DEFAULTS[node.op] * directions
@@ -145,7 +145,7 @@ def _functions(node: Node, directions: int) -> list[list[Activation]]:
     return [made[first : first + each] for first in range(0, len(made), each)]
 
 
-def _activation(node: Node, name: str, alpha: Any, beta: Any) -> Activation:
+def _activation(node: OnnxNode, name: str, alpha: Any, beta: Any) -> Activation:
     low: Lowering = node.low
     known: dict[str, Activation] = {
         "Relu": lambda x: activations.relu(low, x),

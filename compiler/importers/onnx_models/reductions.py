@@ -6,9 +6,9 @@ import numpy as np
 
 from tosaic.compiler.importers.lowering import Lowering, statistics
 from tosaic.compiler.importers.lowering.matrix import matmul
-from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.registry import HANDLERS, Handler, handles
-from tosaic.compiler.importers.onnx_models.values import Value
+from tosaic.compiler.importers.onnx_models.values import OnnxValue
 from tosaic.compiler.ir import DType
 
 Reduction = Callable[[Lowering, str, Sequence[int]], str]
@@ -49,7 +49,7 @@ _REDUCTIONS: dict[str, Reduction] = {
 
 
 def _reduction(reduce: Reduction) -> Handler:
-    def handler(node: Node) -> Value:
+    def handler(node: OnnxNode) -> OnnxValue:
         axes = node.ints(1, "axes", [])
         low, x = node.low, node.wide()
         if not axes:
@@ -71,7 +71,7 @@ for _name, _reduce in _REDUCTIONS.items():
 
 
 @handles("Softmax", "LogSoftmax", "Hardmax")
-def softmax(node: Node) -> Value:
+def softmax(node: OnnxNode) -> OnnxValue:
     """Over one axis; before opset 13 over all axes from `axis` on."""
     low, x = node.low, node.wide()
     rank = low.rank(x)
@@ -99,7 +99,7 @@ def _one_hot_of_largest(low: Lowering, x: str, axis: int) -> str:
 
 
 @handles("ArgMax", "ArgMin")
-def arg_extreme(node: Node) -> Value:
+def arg_extreme(node: OnnxNode) -> OnnxValue:
     """The first, or with select_last_index the last, position of the extreme."""
     low, x = node.low, node.raw()
     axis = node.axis(0)
@@ -118,7 +118,7 @@ def arg_extreme(node: Node) -> Value:
 
 
 @handles("CumSum")
-def cum_sum(node: Node) -> Value:
+def cum_sum(node: OnnxNode) -> OnnxValue:
     """Floats: a product with a triangle of ones. Integers: shifted sums, doubling the distance."""
     low, x = node.low, node.wide()
     axis = int(node.const(1).reshape(-1)[0]) % low.rank(x)
@@ -153,7 +153,7 @@ def _shifted(low: Lowering, x: str, axis: int, distance: int, reverse: bool) -> 
 
 
 @handles("LayerNormalization")
-def layer_normalization(node: Node) -> list[Value]:
+def layer_normalization(node: OnnxNode) -> list[OnnxValue]:
     """Over all axes from `axis` on."""
     low, x = node.low, node.wide()
     kind = node.kind()
@@ -167,7 +167,7 @@ def layer_normalization(node: Node) -> list[Value]:
 
 
 @handles("InstanceNormalization")
-def instance_normalization(node: Node) -> Value:
+def instance_normalization(node: OnnxNode) -> OnnxValue:
     """Over the spatial axes; scale and bias per channel."""
     low, x = node.low, node.wide()
     rank = low.rank(x)
@@ -177,7 +177,7 @@ def instance_normalization(node: Node) -> Value:
 
 
 @handles("GroupNormalization")
-def group_normalization(node: Node) -> Value:
+def group_normalization(node: OnnxNode) -> OnnxValue:
     """Over groups of channels and the spatial axes; scale and bias per channel (per group before opset 21)."""
     low, x = node.low, node.wide()
     batch, channels, *spatial = low.shape(x)
@@ -196,7 +196,7 @@ def group_normalization(node: Node) -> Value:
 
 
 @handles("RMSNormalization")
-def rms_normalization(node: Node) -> Value:
+def rms_normalization(node: OnnxNode) -> OnnxValue:
     """x / sqrt(mean of squares + epsilon) * scale."""
     low, x = node.low, node.wide()
     wide = low.cast(x, DType.FP32)
@@ -206,7 +206,7 @@ def rms_normalization(node: Node) -> Value:
 
 
 @handles("MeanVarianceNormalization")
-def mean_variance_normalization(node: Node) -> Value:
+def mean_variance_normalization(node: OnnxNode) -> OnnxValue:
     """(x - mean) / (deviation + 1e-9)."""
     low, x = node.low, node.wide()
     axes = [axis % low.rank(x) for axis in node.attr("axes", [0, 2, 3])]
@@ -216,7 +216,7 @@ def mean_variance_normalization(node: Node) -> Value:
 
 
 @handles("LpNormalization")
-def lp_normalization(node: Node) -> Value:
+def lp_normalization(node: OnnxNode) -> OnnxValue:
     """x / its norm along an axis."""
     low, x = node.low, node.wide()
     axis, zero = node.axis(-1), None

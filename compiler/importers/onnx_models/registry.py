@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from tosaic.compiler.importers.onnx_models.node import Node
-from tosaic.compiler.importers.onnx_models.values import Value
+from tosaic.compiler.importers.onnx_models.node import OnnxNode
+from tosaic.compiler.importers.onnx_models.values import OnnxValue
 
-Handler = Callable[[Node], Value | list[Value]]
+Handler = Callable[[OnnxNode], OnnxValue | list[OnnxValue]]
 
 HANDLERS: dict[str, Handler] = {}
 """Every operator of the default domain that has a lowering of its own."""

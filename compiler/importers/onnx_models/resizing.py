@@ -12,13 +12,13 @@ from tosaic.compiler.importers.lowering.resize import (
     nearest_positions,
     pick,
 )
-from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.registry import handles
-from tosaic.compiler.importers.onnx_models.values import Value
+from tosaic.compiler.importers.onnx_models.values import OnnxValue
 
 
 @handles("Upsample", "Resize")
-def resize(node: Node) -> Value:
+def resize(node: OnnxNode) -> OnnxValue:
     """Each axis that changes, on its own: ONNX's modes are separable."""
     low, rank = node.low, len(node.shape())
     old = node.op == "Upsample" or node.opset < 11
@@ -56,7 +56,7 @@ def resize(node: Node) -> Value:
     return node.out_raw(x) if mode == "nearest" else node.out(x)
 
 
-def _extents(node: Node, axes: list[int], old: bool) -> tuple[list[float], list[int]]:
+def _extents(node: OnnxNode, axes: list[int], old: bool) -> tuple[list[float], list[int]]:
     """Scale and size of the result on each of the axes."""
     shape = [node.shape()[axis] for axis in axes]
     if "scales" in node.attributes:

@@ -6,16 +6,16 @@ import numpy as np
 
 from tosaic.compiler.importers.lowering.scatter import ScatterMode, known_to_differ, scatter
 from tosaic.compiler.importers.lowering.sorting import ranked
-from tosaic.compiler.importers.onnx_models.node import Node
+from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.registry import handles
-from tosaic.compiler.importers.onnx_models.values import Value
+from tosaic.compiler.importers.onnx_models.values import OnnxValue
 from tosaic.compiler.ir import DType
 
 _MODES: dict[str, ScatterMode] = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
 
 
 @handles("ScatterElements", "Scatter")
-def scatter_elements(node: Node) -> Value:
+def scatter_elements(node: OnnxNode) -> OnnxValue:
     """numpy.put_along_axis; the indices may cover a corner of the other axes."""
     low, axis, shape, wanted = node.low, node.axis(), node.shape(), node.shape(1)
     if len(wanted) != len(shape) or node.shape(2) != wanted:
@@ -42,7 +42,7 @@ def scatter_elements(node: Node) -> Value:
 
 
 @handles("ScatterND")
-def scatter_nd(node: Node) -> Value:
+def scatter_nd(node: OnnxNode) -> OnnxValue:
     """Tuples of indices in the last axis of the second input."""
     low, shape, wanted = node.low, node.shape(), node.shape(1)
     depth = wanted[-1]
@@ -58,7 +58,7 @@ def scatter_nd(node: Node) -> Value:
     return _result(node, low.reshape(result, shape))
 
 
-def _from_the_front(node: Node, sizes: np.ndarray) -> str:
+def _from_the_front(node: OnnxNode, sizes: np.ndarray) -> str:
     """The indices as int32, negative ones counted from the end; `sizes` are those of their last axis, or one."""
     low, known = node.low, node.value(1).data
     if known is not None:
@@ -70,7 +70,7 @@ def _from_the_front(node: Node, sizes: np.ndarray) -> str:
     return low.select(low.is_negative(x), low.add(x, line), x)
 
 
-def _put(node: Node, order: list[int], box: tuple[int, int, int], places: str) -> str:
+def _put(node: OnnxNode, order: list[int], box: tuple[int, int, int], places: str) -> str:
     """Updates at their places, both with their axes in `order`: the data as [N, K, C] of `box`."""
     low, mode = node.low, _MODES[node.attr("reduction", "none")]
     arithmetic = mode != "update"
@@ -91,14 +91,14 @@ def _put(node: Node, order: list[int], box: tuple[int, int, int], places: str) -
     )
 
 
-def _result(node: Node, tensor: str) -> Value:
+def _result(node: OnnxNode, tensor: str) -> OnnxValue:
     if node.attr("reduction", "none") != "none":
         return node.out(tensor)
     return node.out_raw(node.low.cast(tensor, DType.BOOL) if node.kind() == "bool" else tensor)
 
 
 @handles("TopK")
-def top_k(node: Node) -> list[Value]:
+def top_k(node: OnnxNode) -> list[OnnxValue]:
     """The K largest or smallest elements, sorted, and their indices; among equals the first goes first."""
     count, axis = int(node.const(1).reshape(-1)[0]), node.axis(-1)
     if not 0 < count <= node.shape()[axis]:

@@ -42,7 +42,7 @@ OFFSET = {"uint8": 128, "uint16": 32768}
 
 
 @dataclass
-class Value:
+class OnnxValue:
     """One ONNX tensor: known now (`data`), or computed at run time (`tensor`, a name in the TOSA graph).
 
     `kind` is the element type as NumPy spells it. A constant gets a `tensor` when one is needed.
@@ -55,7 +55,7 @@ class Value:
     tensor: str | None = None
 
 
-def constant_value(name: str, data: np.ndarray) -> Value:
+def constant_value(name: str, data: np.ndarray) -> OnnxValue:
     """A value that is known now."""
     data = np.asarray(data)
-    return Value(name, data.dtype.name, data.shape, data)
+    return OnnxValue(name, data.dtype.name, data.shape, data)

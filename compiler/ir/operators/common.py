@@ -1,7 +1,7 @@
 """Operand lists, type rows, shape rules and checks that several operators share."""
 
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.operators.spec import Attribute, Check, Mode, Node, Operand, Shape, modes
+from tosaic.compiler.ir.operators.spec import Attribute, Check, Mode, Operand, OpView, Shape, modes
 
 NAN_MODE = Attribute("nan_mode", "enum", default="PROPAGATE", values=("PROPAGATE", "IGNORE"))
 AXIS = Attribute("axis", "int")
@@ -41,13 +41,13 @@ def zero_point(name: str, type_variable: str) -> Operand:
 def shape_of(operand: str):
     """The shape rule "same shape as `operand`"."""
 
-    def infer(node: Node) -> list[Shape]:
+    def infer(node: OpView) -> list[Shape]:
         return [node.shape(operand)]
 
     return infer
 
 
-def broadcast(node: Node, *operands: str) -> Shape:
+def broadcast(node: OpView, *operands: str) -> Shape:
     """Shape that the operands broadcast to; they need equal ranks, and axes that are equal or 1 (3.2.4)."""
     shapes = [node.shape(operand) for operand in operands]
     if len({len(shape) for shape in shapes}) != 1:
@@ -64,7 +64,7 @@ def broadcast(node: Node, *operands: str) -> Shape:
     return tuple(result)
 
 
-def exact_division(node: Node, numerator: int, divisor: int, axis: str) -> int:
+def exact_division(node: OpView, numerator: int, divisor: int, axis: str) -> int:
     """`numerator / divisor`, which must leave no remainder (idiv_check) nor be negative."""
     if divisor < 1 or numerator < 0 or numerator % divisor:
         node.fail(f"the output {axis} must be a whole number of strides", f"{numerator} / {divisor}")
@@ -74,7 +74,7 @@ def exact_division(node: Node, numerator: int, divisor: int, axis: str) -> int:
 def axis_in_range(operand: str) -> Check:
     """The check that attribute `axis` names an axis of `operand`."""
 
-    def check(node: Node) -> str | None:
+    def check(node: OpView) -> str | None:
         """axis must be in the range 0 to rank - 1 of the input."""
         axis = node.attribute("axis")
         rank = len(node.shape(operand))
@@ -86,7 +86,7 @@ def axis_in_range(operand: str) -> Check:
 def zero_point_needs_int8(zero_point_name: str, operand: str) -> Check:
     """The check that a zero point is 0 unless its tensor is int8."""
 
-    def check(node: Node) -> str | None:
+    def check(node: OpView) -> str | None:
         value = node.value(zero_point_name)
         if value is None or node.dtype(operand) is DType.INT8 or not value.any():
             return None
@@ -99,7 +99,7 @@ def zero_point_needs_int8(zero_point_name: str, operand: str) -> Check:
 def at_least(attribute: str, lowest: int) -> Check:
     """The check that every element of an attribute is at least `lowest`."""
 
-    def check(node: Node) -> str | None:
+    def check(node: OpView) -> str | None:
         value = node.attribute(attribute)
         return None if min(value) >= lowest else f"{attribute} {list(value)}"
 

@@ -2,19 +2,19 @@
 
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.operators.common import exact_division, shape_of
-from tosaic.compiler.ir.operators.spec import Attribute, Node, Operand, OperatorSpec, Shape, modes
+from tosaic.compiler.ir.operators.spec import Attribute, Operand, OperatorSpec, OpView, Shape, modes
 
 _MAX_RESIZE_EXTENT = 16384
 MAX_RESIZE_NUMERATOR = 1 << 11
 
 
-def resize_parameters_complete(node: Node) -> str | None:
+def resize_parameters_complete(node: OpView) -> str | None:
     """scale must have four elements [y_n, y_d, x_n, x_d], offset and border two each."""
     lengths = [len(node.ints(name)) for name in ("scale", "offset", "border")]
     return None if lengths == [4, 2, 2] else f"{lengths[0]}, {lengths[1]} and {lengths[2]} elements"
 
 
-def resize_scale_in_range(node: Node) -> str | None:
+def resize_scale_in_range(node: OpView) -> str | None:
     """scale must be positive, its numerators at most 2048, and it must not shrink by 16 or more."""
     scale = node.ints("scale")
     y_n, y_d, x_n, x_d = scale
@@ -24,7 +24,7 @@ def resize_scale_in_range(node: Node) -> str | None:
     return f"scale {scale}"
 
 
-def resize_offset_in_range(node: Node) -> str | None:
+def resize_offset_in_range(node: OpView) -> str | None:
     """offset must be in the range -n to 16 * n - 1, where n is the numerator of the axis' scale."""
     (y_n, _, x_n, _), offset = node.ints("scale"), node.ints("offset")
     if all(-n <= value < 16 * n for n, value in zip((y_n, x_n), offset, strict=True)):
@@ -32,7 +32,7 @@ def resize_offset_in_range(node: Node) -> str | None:
     return f"offset {offset} with scale {node.ints('scale')}"
 
 
-def resize_border_in_range(node: Node) -> str | None:
+def resize_border_in_range(node: OpView) -> str | None:
     """border must be in the range -16 * n to n - 1, where n is the numerator of the axis' scale."""
     (y_n, _, x_n, _), border = node.ints("scale"), node.ints("border")
     if all(-16 * n <= value < n for n, value in zip((y_n, x_n), border, strict=True)):
@@ -40,13 +40,13 @@ def resize_border_in_range(node: Node) -> str | None:
     return f"border {border} with scale {node.ints('scale')}"
 
 
-def resize_extent_in_range(node: Node) -> str | None:
+def resize_extent_in_range(node: OpView) -> str | None:
     """Height and width of input and output must be less than 16384."""
     sizes = node.shape("input")[1:3] + node.shape("output")[1:3]
     return None if max(sizes) < _MAX_RESIZE_EXTENT else f"{max(sizes)}"
 
 
-def resize_mode_matches_types(node: Node) -> str | None:
+def resize_mode_matches_types(node: OpView) -> str | None:
     """BILINEAR must widen an integer (int8_t to int32_t, int16_t to int48_t), NEAREST must keep the type."""
     source, result = node.dtype("input"), node.dtype("output")
     if source.is_float or (source is result) == (node.attribute("mode") == "NEAREST"):
@@ -54,7 +54,7 @@ def resize_mode_matches_types(node: Node) -> str | None:
     return f"{node.attribute('mode')} from {source.spelling} to {result.spelling}"
 
 
-def _resize_shape(node: Node) -> list[Shape]:
+def _resize_shape(node: OpView) -> list[Shape]:
     batch, height, width, channels = node.shape("input")
     y_n, y_d, x_n, x_d = node.ints("scale")
     (offset_y, offset_x), (border_y, border_x) = node.ints("offset"), node.ints("border")
@@ -67,16 +67,16 @@ def _parameter(name: str, length: int) -> Operand:
     return Operand(name, DType.SHAPE, (1, 1), f"[{length}]", constant=True)
 
 
-def _unsigned(node: Node) -> tuple[bool, bool]:
+def _unsigned(node: OpView) -> tuple[bool, bool]:
     return node.attribute("input_unsigned"), node.attribute("output_unsigned")
 
 
-def rescale_unsigned_one_side(node: Node) -> str | None:
+def rescale_unsigned_one_side(node: OpView) -> str | None:
     """input_unsigned and output_unsigned must not both be set."""
     return "both set" if all(_unsigned(node)) else None
 
 
-def rescale_unsigned_needs_short(node: Node) -> str | None:
+def rescale_unsigned_needs_short(node: OpView) -> str | None:
     """input_unsigned and output_unsigned are for int8_t and int16_t on both sides only."""
     types = (node.dtype("input"), node.dtype("output"))
     if not any(_unsigned(node)) or all(dtype in (DType.INT8, DType.INT16) for dtype in types):
@@ -84,7 +84,7 @@ def rescale_unsigned_needs_short(node: Node) -> str | None:
     return f"{types[0].spelling} to {types[1].spelling}"
 
 
-def rescale_zero_points(node: Node) -> str | None:
+def rescale_zero_points(node: OpView) -> str | None:
     """a zero point must be 0 unless its type is int8_t, or unsigned 16 bits where it may also be 32768."""
     for side, unsigned in zip(("input", "output"), _unsigned(node), strict=True):
         value, dtype = node.value(f"{side}_zp"), node.dtype(side)
@@ -96,25 +96,25 @@ def rescale_zero_points(node: Node) -> str | None:
     return None
 
 
-def rescale_scale32_not_int48(node: Node) -> str | None:
+def rescale_scale32_not_int48(node: OpView) -> str | None:
     """scale32 must be false for an int48_t input."""
     return "true" if node.attribute("scale32") and node.dtype("input") is DType.INT48 else None
 
 
-def rescale_double_round_needs_scale32(node: Node) -> str | None:
+def rescale_double_round_needs_scale32(node: OpView) -> str | None:
     """rounding_mode DOUBLE_ROUND (0.30: double_round) needs scale32."""
     double = node.attribute("rounding_mode") == "DOUBLE_ROUND"
     return "scale32 false" if double and not node.attribute("scale32") else None
 
 
-def rescale_multiplier_type(node: Node) -> str | None:
+def rescale_multiplier_type(node: OpView) -> str | None:
     """multiplier must be int32_t with scale32 and int16_t without."""
     wanted = DType.INT32 if node.attribute("scale32") else DType.INT16
     found = node.dtype("multiplier")
     return None if found is wanted else f"{found.spelling} with scale32 {node.attribute('scale32')}"
 
 
-def rescale_channel_count(node: Node) -> str | None:
+def rescale_channel_count(node: OpView) -> str | None:
     """multiplier and shift must have one element, or with per_channel one per element of the last axis."""
     shape = node.shape("input")
     if node.attribute("per_channel") and not shape:
@@ -128,7 +128,7 @@ def rescale_channel_count(node: Node) -> str | None:
     )
 
 
-def rescale_scale_in_range(node: Node) -> str | None:
+def rescale_scale_in_range(node: OpView) -> str | None:
     """multiplier must not be negative and shift must be in the range 2 to 62 (unpredictable otherwise)."""
     multiplier, shift = node.value("multiplier"), node.value("shift")
     if multiplier is not None and multiplier.size and multiplier.min() < 0:

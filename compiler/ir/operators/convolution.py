@@ -1,12 +1,7 @@
 """The convolutions and 0.30's FULLY_CONNECTED (2.3.3 - 2.3.7, 2.3.11)."""
 
-from tosaic.compiler.ir.operators.common import (
-    at_least,
-    exact_division,
-    zero_point,
-    zero_point_needs_int8,
-)
-from tosaic.compiler.ir.operators.spec import Attribute, Node, Operand, OperatorSpec, Shape, modes
+from tosaic.compiler.ir.operators.common import at_least, exact_division, zero_point, zero_point_needs_int8
+from tosaic.compiler.ir.operators.spec import Attribute, Operand, OperatorSpec, OpView, Shape, modes
 
 _MODES = modes(
     "in_t weight_t out_t acc_t",
@@ -25,13 +20,13 @@ _MODES = modes(
 
 
 def convolved(
-    node: Node, axis: str, size: int, pads: tuple[int, int], kernel: int, stride: int, dilation: int
+    node: OpView, axis: str, size: int, pads: tuple[int, int], kernel: int, stride: int, dilation: int
 ) -> int:
     """Output size of a convolution along one axis; the division must be exact (idiv_check)."""
     return exact_division(node, size - 1 + sum(pads) - (kernel - 1) * dilation, stride, axis) + 1
 
 
-def _channels_match(node: Node, input_channels: int, weight_channels: int) -> None:
+def _channels_match(node: OpView, input_channels: int, weight_channels: int) -> None:
     if input_channels != weight_channels:
         node.fail(
             "weight and input must have the same number of input channels",
@@ -39,7 +34,7 @@ def _channels_match(node: Node, input_channels: int, weight_channels: int) -> No
         )
 
 
-def _bias_matches(node: Node, output_channels: int) -> None:
+def _bias_matches(node: OpView, output_channels: int) -> None:
     (length,) = node.shape("bias")
     if length not in (1, output_channels):
         node.fail(
@@ -48,7 +43,7 @@ def _bias_matches(node: Node, output_channels: int) -> None:
         )
 
 
-def _conv2d_shape(node: Node) -> list[Shape]:
+def _conv2d_shape(node: OpView) -> list[Shape]:
     batch, height, width, channels = node.shape("input")
     outputs, kernel_y, kernel_x, weight_channels = node.shape("weight")
     _channels_match(node, channels, weight_channels)
@@ -56,7 +51,7 @@ def _conv2d_shape(node: Node) -> list[Shape]:
     return [(batch, *_plane(node, height, width, kernel_y, kernel_x), outputs)]
 
 
-def _depthwise_shape(node: Node) -> list[Shape]:
+def _depthwise_shape(node: OpView) -> list[Shape]:
     batch, height, width, channels = node.shape("input")
     kernel_y, kernel_x, weight_channels, multiplier = node.shape("weight")
     _channels_match(node, channels, weight_channels)
@@ -64,7 +59,7 @@ def _depthwise_shape(node: Node) -> list[Shape]:
     return [(batch, *_plane(node, height, width, kernel_y, kernel_x), channels * multiplier)]
 
 
-def _plane(node: Node, height: int, width: int, kernel_y: int, kernel_x: int) -> tuple[int, int]:
+def _plane(node: OpView, height: int, width: int, kernel_y: int, kernel_x: int) -> tuple[int, int]:
     top, bottom, left, right = node.attribute("pad")
     stride_y, stride_x = node.attribute("stride")
     dilation_y, dilation_x = node.attribute("dilation")
@@ -74,7 +69,7 @@ def _plane(node: Node, height: int, width: int, kernel_y: int, kernel_x: int) ->
     )
 
 
-def _conv3d_shape(node: Node) -> list[Shape]:
+def _conv3d_shape(node: OpView) -> list[Shape]:
     batch, *sizes, channels = node.shape("input")
     outputs, *kernel, weight_channels = node.shape("weight")
     _channels_match(node, channels, weight_channels)
@@ -87,7 +82,7 @@ def _conv3d_shape(node: Node) -> list[Shape]:
     return [(batch, *axes, outputs)]
 
 
-def _transpose_shape(node: Node) -> list[Shape]:
+def _transpose_shape(node: OpView) -> list[Shape]:
     batch, height, width, channels = node.shape("input")
     outputs, kernel_y, kernel_x, weight_channels = node.shape("weight")
     _channels_match(node, channels, weight_channels)
@@ -101,7 +96,7 @@ def _transpose_shape(node: Node) -> list[Shape]:
     return [(batch, rows, columns, outputs)]
 
 
-def transpose_out_pad_above_kernel(node: Node) -> str | None:
+def transpose_out_pad_above_kernel(node: OpView) -> str | None:
     """every out_pad must be greater than minus the kernel size of its axis (1.0 signs: positive adds)."""
     _, kernel_y, kernel_x, _ = node.shape("weight")
     top, bottom, left, right = node.attribute("out_pad")
@@ -110,7 +105,7 @@ def transpose_out_pad_above_kernel(node: Node) -> str | None:
     return f"out_pad {node.attribute('out_pad')} with kernel {[kernel_y, kernel_x]}"
 
 
-def _fully_connected_shape(node: Node) -> list[Shape]:
+def _fully_connected_shape(node: OpView) -> list[Shape]:
     (batch, channels), (outputs, weight_channels) = node.shape("input"), node.shape("weight")
     _channels_match(node, channels, weight_channels)
     _bias_matches(node, outputs)

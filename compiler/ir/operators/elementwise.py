@@ -16,22 +16,22 @@ from tosaic.compiler.ir.operators.common import (
     zero_point,
     zero_point_needs_int8,
 )
-from tosaic.compiler.ir.operators.spec import Attribute, Mode, Node, Operand, OperatorSpec, Shape, modes
+from tosaic.compiler.ir.operators.spec import Attribute, Mode, Operand, OperatorSpec, OpView, Shape, modes
 
 
-def clamp_bounds_ordered(node: Node) -> str | None:
+def clamp_bounds_ordered(node: OpView) -> str | None:
     """max_val must not be less than min_val."""
     low, high = node.attribute("min_val"), node.attribute("max_val")
     return f"min_val {low} and max_val {high}" if high < low else None
 
 
-def clamp_bounds_are_numbers(node: Node) -> str | None:
+def clamp_bounds_are_numbers(node: OpView) -> str | None:
     """min_val and max_val must not be NaN."""
     low, high = node.attribute("min_val"), node.attribute("max_val")
     return f"min_val {low} and max_val {high}" if low != low or high != high else None
 
 
-def clamp_bounds_in_range(node: Node) -> str | None:
+def clamp_bounds_in_range(node: OpView) -> str | None:
     """min_val and max_val must be values of the input's type."""
     dtype = node.dtype("input")
     if not dtype.is_integer:
@@ -42,7 +42,7 @@ def clamp_bounds_in_range(node: Node) -> str | None:
     return f"min_val {bounds[0]} and max_val {bounds[1]} for {dtype.spelling}"
 
 
-def mul_shift_needs_int32(node: Node) -> str | None:
+def mul_shift_needs_int32(node: OpView) -> str | None:
     """shift must be 0 unless the inputs are int32_t."""
     shift = node.value("shift")
     if shift is None or node.dtype("input1") is DType.INT32 or not shift.any():
@@ -50,7 +50,7 @@ def mul_shift_needs_int32(node: Node) -> str | None:
     return f"shift {int(shift.reshape(-1)[0])} for {node.dtype('input1').spelling}"
 
 
-def mul_shift_in_range(node: Node) -> str | None:
+def mul_shift_in_range(node: OpView) -> str | None:
     """shift must be in the range 0 to 63."""
     shift = node.value("shift")
     if shift is None or 0 <= int(shift.reshape(-1)[0]) <= 63:
@@ -58,18 +58,18 @@ def mul_shift_in_range(node: Node) -> str | None:
     return f"shift {int(shift.reshape(-1)[0])}"
 
 
-def table_length(node: Node) -> str | None:
+def table_length(node: OpView) -> str | None:
     """table must have 256 elements for int8_t and 513 for int16_t."""
     (length,) = node.shape("table")
     wanted = {DType.INT8: 256, DType.INT16: 513}.get(node.dtype("input1"))
     return None if length == wanted else f"{length} elements for {node.dtype('input1').spelling}"
 
 
-def _binary_shape(node: Node) -> list[Shape]:
+def _binary_shape(node: OpView) -> list[Shape]:
     return [broadcast(node, "input1", "input2")]
 
 
-def _select_shape(node: Node) -> list[Shape]:
+def _select_shape(node: OpView) -> list[Shape]:
     return [broadcast(node, "input1", "input2", "input3")]
 
 

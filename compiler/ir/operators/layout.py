@@ -12,7 +12,7 @@ from tosaic.compiler.ir.operators.common import (
     axis_in_range,
     shape_of,
 )
-from tosaic.compiler.ir.operators.spec import MAX_RANK, Attribute, Node, Operand, OperatorSpec, Shape, modes
+from tosaic.compiler.ir.operators.spec import MAX_RANK, Attribute, Operand, OperatorSpec, OpView, Shape, modes
 
 _ANY_AXIS = (1, MAX_RANK)
 
@@ -21,12 +21,12 @@ def _shape_operand(name: str, length: str) -> Operand:
     return Operand(name, DType.SHAPE, (1, 1), length, constant=True)
 
 
-def concat_has_input(node: Node) -> str | None:
+def concat_has_input(node: OpView) -> str | None:
     """CONCAT must have at least one input."""
     return None if node.op.inputs else "an empty list"
 
 
-def _concat_shape(node: Node) -> list[Shape]:
+def _concat_shape(node: OpView) -> list[Shape]:
     axis = node.attribute("axis")
     shapes = [tensor.shape for tensor in node.tensors("input1")]
     first = shapes[0]
@@ -38,24 +38,24 @@ def _concat_shape(node: Node) -> list[Shape]:
     return [(*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])]
 
 
-def pad_not_negative(node: Node) -> str | None:
+def pad_not_negative(node: OpView) -> str | None:
     """padding must have two elements, both at least 0, for each axis of the input."""
     padding, rank = node.ints("padding"), len(node.shape("input1"))
     return None if len(padding) == 2 * rank and min(padding) >= 0 else f"padding {padding} for rank {rank}"
 
 
-def _pad_shape(node: Node) -> list[Shape]:
+def _pad_shape(node: OpView) -> list[Shape]:
     padding = node.ints("padding")
     return [tuple(s + padding[2 * i] + padding[2 * i + 1] for i, s in enumerate(node.shape("input1")))]
 
 
-def reshape_keeps_size(node: Node) -> str | None:
+def reshape_keeps_size(node: OpView) -> str | None:
     """The new shape must have as many elements as the input."""
     shape, new_shape = node.shape("input1"), node.ints("shape")
     return None if math.prod(shape) == math.prod(new_shape) else f"{list(shape)} to {new_shape}"
 
 
-def slice_in_range(node: Node) -> str | None:
+def slice_in_range(node: OpView) -> str | None:
     """start and size must have one element per axis, start >= 0, size >= 1, start + size <= the axis."""
     shape, start, size = node.shape("input1"), node.ints("start"), node.ints("size")
     if len(start) == len(size) == len(shape) and all(
@@ -66,7 +66,7 @@ def slice_in_range(node: Node) -> str | None:
     return f"start {start} and size {size} in {list(shape)}"
 
 
-def tile_multiples(node: Node) -> str | None:
+def tile_multiples(node: OpView) -> str | None:
     """multiples must have one element, at least 1, per axis of the input."""
     multiples, rank = node.ints("multiples"), len(node.shape("input1"))
     return (
@@ -74,30 +74,30 @@ def tile_multiples(node: Node) -> str | None:
     )
 
 
-def _tile_shape(node: Node) -> list[Shape]:
+def _tile_shape(node: OpView) -> list[Shape]:
     multiples = node.ints("multiples")
     return [tuple(size * count for size, count in zip(node.shape("input1"), multiples, strict=True))]
 
 
-def transpose_is_permutation(node: Node) -> str | None:
+def transpose_is_permutation(node: OpView) -> str | None:
     """perms must name every axis of the input once."""
     perms, rank = node.attribute("perms"), len(node.shape("input1"))
     return None if sorted(perms) == list(range(rank)) else f"perms {list(perms)} for rank {rank}"
 
 
-def _transpose_shape(node: Node) -> list[Shape]:
+def _transpose_shape(node: OpView) -> list[Shape]:
     shape = node.shape("input1")
     return [tuple(shape[axis] for axis in node.attribute("perms"))]
 
 
-def _gather_shape(node: Node) -> list[Shape]:
+def _gather_shape(node: OpView) -> list[Shape]:
     (batch, _, channels), (index_batch, count) = node.shape("values"), node.shape("indices")
     if batch != index_batch:
         node.fail("values and indices must have the same batch size N", f"{batch} and {index_batch}")
     return [(batch, count, channels)]
 
 
-def _scatter_shape(node: Node) -> list[Shape]:
+def _scatter_shape(node: OpView) -> list[Shape]:
     batch, _, channels = node.shape("values_in")
     indices, source = node.shape("indices"), node.shape("input")
     if indices[0] != batch or source != (batch, indices[1], channels):
@@ -192,10 +192,7 @@ SPECS = (
         "TILE",
         "2.10.6",
         _LAYOUT,
-        (
-            Operand("input1", "in_out_t", _ANY_AXIS, "shape1"),
-            _shape_operand("multiples", "[rank(shape1)]"),
-        ),
+        (Operand("input1", "in_out_t", _ANY_AXIS, "shape1"), _shape_operand("multiples", "[rank(shape1)]")),
         OUTPUT,
         DATA_MODES,
         _tile_shape,
@@ -217,10 +214,7 @@ SPECS = (
         "GATHER",
         "2.11.1",
         "scatter/gather",
-        (
-            Operand("values", "value_t", (3, 3), "[N,K,C]"),
-            Operand("indices", DType.INT32, (2, 2), "[N,W]"),
-        ),
+        (Operand("values", "value_t", (3, 3), "[N,K,C]"), Operand("indices", DType.INT32, (2, 2), "[N,W]")),
         (Operand("output", "value_t", (3, 3), "[N,W,C]"),),
         _GATHER_MODES,
         _gather_shape,

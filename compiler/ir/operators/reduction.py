@@ -10,10 +10,10 @@ from tosaic.compiler.ir.operators.common import (
     OUTPUT,
     axis_in_range,
 )
-from tosaic.compiler.ir.operators.spec import MAX_RANK, Attribute, Mode, Node, Operand, OperatorSpec, Shape
+from tosaic.compiler.ir.operators.spec import MAX_RANK, Attribute, Mode, Operand, OperatorSpec, OpView, Shape
 
 
-def _reduced_shape(node: Node) -> list[Shape]:
+def _reduced_shape(node: OpView) -> list[Shape]:
     shape, axis = node.shape("input"), node.attribute("axis")
     return [(*shape[:axis], 1, *shape[axis + 1 :])]
 

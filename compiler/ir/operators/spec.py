@@ -4,17 +4,16 @@ Rules are data: a shape rule is a function of the operator, a check is a predica
 rule in words. The same sentence becomes the error message and the line of the documentation.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import cached_property
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from tosaic.compiler.ir.dtypes import DType
+from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.errors import ModelError, UnsupportedError
-
-if TYPE_CHECKING:
-    from tosaic.compiler.ir.graph import Graph, Operator, Tensor
 
 Shape = tuple[int, ...]
 
@@ -86,24 +85,47 @@ def modes(variables: str, *rows: str) -> tuple[Mode, ...]:
     return tuple(result)
 
 
-class Node:
-    """One operator seen with its tensors and its row of the table; what shape rules and checks look at."""
+class Surroundings(Protocol):
+    """What the rules of an operator may ask of the graph around it; a `Graph` answers."""
 
-    def __init__(self, graph: "Graph", op: "Operator", spec: "OperatorSpec") -> None:
+    @property
+    def name(self) -> str: ...
+    @property
+    def inputs(self) -> Sequence[str]: ...
+    @property
+    def outputs(self) -> Sequence[str]: ...
+    @property
+    def tensors(self) -> Mapping[str, Tensor]: ...
+    @property
+    def subgraphs(self) -> Mapping[str, "Surroundings"]: ...
+
+    def tensor(self, name: str) -> Tensor: ...
+
+
+class OpView:
+    """One operator seen with its tensors and its row of the table; what shape rules and checks look at.
+
+    A view is for the moment: it does not see what becomes of the operator's operands later.
+    """
+
+    def __init__(self, graph: Surroundings, op: Operator, spec: "OperatorSpec") -> None:
         self.graph = graph
         self.op = op
         self.spec = spec
+        self._tensors: dict[str, list[Tensor]] = {}
 
-    def tensors(self, operand: str) -> list["Tensor"]:
+    def tensors(self, operand: str) -> list[Tensor]:
         """All tensors of an operand: several for a variadic one, none for an absent optional one."""
-        for operands, names in ((self.spec.operands, self.op.inputs), (self.spec.results, self.op.outputs)):
-            for index, candidate in enumerate(operands):
-                if candidate.name == operand:
-                    chosen = names[index:] if candidate.variadic else names[index : index + 1]
-                    return [self.graph.tensor(name) for name in chosen]
-        raise ValueError(f"{self.spec.name} has no operand {operand!r}")
+        found = self._tensors.get(operand)
+        if found is None:
+            position = self.spec.positions.get(operand)
+            if position is None:
+                raise ValueError(f"{self.spec.name} has no operand {operand!r}")
+            names = self.op.outputs if position.is_result else self.op.inputs
+            found = self._tensors[operand] = [self.graph.tensor(name) for name in names[position.slice]]
+        return found
 
-    def tensor(self, operand: str) -> "Tensor":
+    def tensor(self, operand: str) -> Tensor:
         """The tensor of an operand."""
         found = self.tensors(operand)
         if not found:
@@ -152,11 +174,19 @@ class Node:
         )
 
 
-Check = Callable[[Node], str | None]
+Check = Callable[[OpView], str | None]
 """Says what was found if the rule of its docstring is broken, None if it holds."""
 
-ShapeRule = Callable[[Node], list[Shape]]
+ShapeRule = Callable[[OpView], list[Shape]]
 """Computes the shapes of the outputs from the shapes of the inputs and the constants."""
+
+
+@dataclass(frozen=True)
+class OperandSlot:
+    """The part of an operator's outputs or inputs that is one operand."""
+
+    is_result: bool
+    slice: slice
 
 
 @dataclass(frozen=True)
@@ -183,6 +213,23 @@ class OperatorSpec:
     def reference(self) -> str:
         """Where the operator is specified: "TOSA 0.30 section 2.3.3"."""
         return f"TOSA 0.30 section {self.clause}" if self.clause else f"TOSA {self.versions[0]}"
+
+    @cached_property
+    def positions(self) -> dict[str, "OperandSlot"]:
+        """Where the names of each operand and result stand."""
+        return {
+            operand.name: OperandSlot(is_result, slice(index, None if operand.variadic else index + 1))
+            for is_result, operands in ((True, self.results), (False, self.operands))
+            for index, operand in enumerate(operands)
+        }
+
+    def operand_index(self, operand_name: str) -> int:
+        """Position of an operand among the inputs. ValueError for a name that the operator has not."""
+        position = self.positions.get(operand_name)
+        if position is not None and not position.is_result:
+            return position.slice.start
+        names = ", ".join(operand.name for operand in self.operands)
+        raise ValueError(f"{self.name} has no operand {operand_name!r}; it has {names}")
 
     @property
     def is_integer(self) -> bool:

@@ -1,29 +1,23 @@
 """Data nodes, CUSTOM, control flow and variables (2.14 - 2.16)."""
 
+from collections.abc import Sequence
+
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.operators.common import FLOAT_MODES, FP8_MODES, OUTPUT, shape_of
-from tosaic.compiler.ir.operators.spec import Attribute, Node, Operand, OperatorSpec, Shape, modes
+from tosaic.compiler.ir.operators.spec import Attribute, Operand, OperatorSpec, OpView, Shape, modes
 
 _IDENTITY_MODES = (
-    modes(
-        "in_out_t",
-        "bool",
-        "int4: EXT-INT4",
-        "int8",
-        "int16",
-        "int32",
-        "int48: EXT-INT16",
-    )
+    modes("in_out_t", "bool", "int4: EXT-INT4", "int8", "int16", "int32", "int48: EXT-INT16")
     + FLOAT_MODES
     + FP8_MODES
 )
 
 
-def _signature(node: Node, names: list[str]) -> str:
+def _signature(node: OpView, names: Sequence[str]) -> str:
     return ", ".join(str(node.graph.tensor(name)).rsplit("' ", 1)[-1] for name in names) or "nothing"
 
 
-def _branch_fits(node: Node, attribute: str, inputs: list[str], outputs: list[str] | None) -> str | None:
+def _branch_fits(node: OpView, attribute: str, inputs: list[str], outputs: list[str] | None) -> str | None:
     """Compares a branch's boundary with the operator's operands; `outputs` None skips the results."""
     branch = node.graph.subgraphs.get(node.attribute(attribute))
     if branch is None:
@@ -35,29 +29,29 @@ def _branch_fits(node: Node, attribute: str, inputs: list[str], outputs: list[st
         here = [(node.graph.tensor(name).shape, node.graph.tensor(name).dtype) for name in ours]
         there = [(branch.tensor(name).shape, branch.tensor(name).dtype) for name in theirs]
         if here != there:
-            inner = Node(branch, node.op, node.spec)
+            inner = OpView(branch, node.op, node.spec)
             return f"{side} {_signature(inner, theirs)} of {branch.name!r} for {_signature(node, ours)}"
     return None
 
 
-def condition_is_one_bool(node: Node) -> str | None:
+def condition_is_one_bool(node: OpView) -> str | None:
     """condition must be a bool_t tensor with one element."""
     tensor = node.tensor("condition")
     one = all(size == 1 for size in tensor.shape)
     return None if tensor.dtype is DType.BOOL and one else str(tensor)
 
 
-def then_graph_fits(node: Node) -> str | None:
+def then_graph_fits(node: OpView) -> str | None:
     """then_graph must take input_list and give output_list, with the same shapes and types."""
     return _branch_fits(node, "then_graph", node.op.inputs[1:], node.op.outputs)
 
 
-def else_graph_fits(node: Node) -> str | None:
+def else_graph_fits(node: OpView) -> str | None:
     """else_graph must take input_list and give output_list, with the same shapes and types."""
     return _branch_fits(node, "else_graph", node.op.inputs[1:], node.op.outputs)
 
 
-def loop_keeps_signature(node: Node) -> str | None:
+def loop_keeps_signature(node: OpView) -> str | None:
     """input_list and output_list must have the same shapes and types."""
     ours, theirs = (
         [(node.graph.tensor(name).shape, node.graph.tensor(name).dtype) for name in names]
@@ -68,12 +62,12 @@ def loop_keeps_signature(node: Node) -> str | None:
     return f"{_signature(node, node.op.inputs)} and {_signature(node, node.op.outputs)}"
 
 
-def body_graph_fits(node: Node) -> str | None:
+def body_graph_fits(node: OpView) -> str | None:
     """body_graph must take input_list and give the same list, with the same shapes and types."""
     return _branch_fits(node, "body_graph", node.op.inputs, node.op.inputs)
 
 
-def cond_graph_fits(node: Node) -> str | None:
+def cond_graph_fits(node: OpView) -> str | None:
     """cond_graph must take input_list and give one bool_t tensor with one element."""
     found = _branch_fits(node, "cond_graph", node.op.inputs, None)
     if found:
@@ -85,7 +79,7 @@ def cond_graph_fits(node: Node) -> str | None:
     return "results " + (", ".join(map(str, results)) or "nothing")
 
 
-def _input_shapes(node: Node) -> list[Shape]:
+def _input_shapes(node: OpView) -> list[Shape]:
     return [node.graph.tensor(name).shape for name in node.op.inputs]
 
 

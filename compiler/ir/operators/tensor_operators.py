@@ -9,23 +9,15 @@ from tosaic.compiler.ir.operators.common import (
     zero_point,
     zero_point_needs_int8,
 )
-from tosaic.compiler.ir.operators.spec import (
-    MAX_RANK,
-    Attribute,
-    Node,
-    Operand,
-    OperatorSpec,
-    Shape,
-    modes,
-)
+from tosaic.compiler.ir.operators.spec import MAX_RANK, Attribute, Operand, OperatorSpec, OpView, Shape, modes
 
 
-def _argmax_shape(node: Node) -> list[Shape]:
+def _argmax_shape(node: OpView) -> list[Shape]:
     shape, axis = node.shape("input"), node.attribute("axis")
     return [shape[:axis] + shape[axis + 1 :]]
 
 
-def _pool_shape(node: Node) -> list[Shape]:
+def _pool_shape(node: OpView) -> list[Shape]:
     batch, height, width, channels = node.shape("input")
     kernel_y, kernel_x = node.attribute("kernel")
     stride_y, stride_x = node.attribute("stride")
@@ -35,7 +27,7 @@ def _pool_shape(node: Node) -> list[Shape]:
     return [(batch, rows, columns, channels)]
 
 
-def pool_pad_below_kernel(node: Node) -> str | None:
+def pool_pad_below_kernel(node: OpView) -> str | None:
     """pad must be smaller than the kernel on its axis, or a window would hold padding only."""
     kernel_y, kernel_x = node.attribute("kernel")
     top, bottom, left, right = node.attribute("pad")
@@ -44,7 +36,7 @@ def pool_pad_below_kernel(node: Node) -> str | None:
     return f"pad {node.attribute('pad')} with kernel {node.attribute('kernel')}"
 
 
-def _matmul_shape(node: Node) -> list[Shape]:
+def _matmul_shape(node: OpView) -> list[Shape]:
     (batch, height, depth), (batch_b, depth_b, width) = node.shape("A"), node.shape("B")
     if batch != batch_b:
         node.fail("A and B must have the same number of matrices N", f"{batch} and {batch_b}")
@@ -53,19 +45,19 @@ def _matmul_shape(node: Node) -> list[Shape]:
     return [(batch, height, width)]
 
 
-def fft_size_power_of_two(node: Node) -> str | None:
+def fft_size_power_of_two(node: OpView) -> str | None:
     """H and W must be powers of two."""
     _, height, width = node.shape("input_real")
     return None if height & (height - 1) == 0 and width & (width - 1) == 0 else f"{height} x {width}"
 
 
-def fft_parts_match(node: Node) -> str | None:
+def fft_parts_match(node: OpView) -> str | None:
     """input_real and input_imag must have the same shape."""
     real, imaginary = node.shape("input_real"), node.shape("input_imag")
     return None if real == imaginary else f"{list(real)} and {list(imaginary)}"
 
 
-def _rfft_shape(node: Node) -> list[Shape]:
+def _rfft_shape(node: OpView) -> list[Shape]:
     batch, height, width = node.shape("input_real")
     return [(batch, height, width // 2 + 1)] * 2
 

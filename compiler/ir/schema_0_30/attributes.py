@@ -1,13 +1,15 @@
-"""Translates operators from the 1.0 meaning back to 0.30's attributes; the inverse of `lower`."""
+"""Translates operators from the 1.0 meaning back to 0.30's attributes; the inverse of `to_ir`."""
 
 from collections.abc import Callable
 
 import numpy as np
 
+from tosaic.compiler.ir.building import fresh_name
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.graph import Graph, Operator, Tensor
+from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.operators import OPERATORS
 from tosaic.compiler.ir.schema_0_30.rules import MAX_RANK, RANK_LIMITED, UNSIGNED_PAIRS, file_operand_count
+from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.errors import UnsupportedError
 
 _Attributes = dict[str, object]
@@ -57,9 +59,7 @@ def _full_bias(graph: Graph, op: Operator, constants: dict[str, Tensor]) -> str:
         return bias.name
     if bias.data is None:
         raise _unsupported(op, f"its bias {bias} is broadcast to {channels} channels at run time")
-    name = f"{op.name}/bias"
-    while name in graph.tensors:
-        name += "'"
+    name = fresh_name(graph, f"{op.name}/bias")
     constants[name] = Tensor(name, (channels,), bias.dtype, np.repeat(bias.data, channels))
     return name
 

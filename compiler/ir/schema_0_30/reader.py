@@ -1,22 +1,21 @@
 """Reads 0.30 files: first into operators with 0.30's attributes, then lowers those to the 1.0 meaning."""
 
-import math
 from typing import Any
 
 import numpy as np
 
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.elements import decode, stored_bytes
-from tosaic.compiler.ir.flatbuffer import Table
-from tosaic.compiler.ir.graph import Graph, Operator, Tensor
+from tosaic.compiler.ir.file_parts import READ, Stored, declare, define_constant, nest
+from tosaic.compiler.ir.flatbuffer import FlatTable
+from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.schema_0_30 import tables
-from tosaic.compiler.ir.schema_0_30.lower import lower
 from tosaic.compiler.ir.schema_0_30.rules import check
+from tosaic.compiler.ir.schema_0_30.to_ir import to_ir
+from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.compiler.ir.topology import sort_operators
 from tosaic.errors import ModelError
 
 VERSION = (0, 30, 0)
-MAIN_BLOCK = "main"
 
 # Field numbers of the schema's tables.
 _GRAPH_BLOCKS = 1
@@ -27,7 +26,7 @@ _TENSOR_NAME, _TENSOR_SHAPE, _TENSOR_TYPE, _TENSOR_DATA = 0, 1, 2, 3
 _SIGNED = {DType.UINT8: DType.INT8, DType.UINT16: DType.INT16}
 
 
-def read(root: Table) -> Graph:
+def read(root: FlatTable) -> Graph:
     """The graph of block "main" (or the first block), with every other block in `subgraphs`."""
     blocks = root.tables(_GRAPH_BLOCKS, "block")
     if not blocks:
@@ -38,41 +37,31 @@ def read(root: Table) -> Graph:
         if graph.name in graphs:
             raise ModelError(f"malformed .tosa file: two blocks are called {graph.name!r}")
         graphs[graph.name] = graph
-    main = MAIN_BLOCK if MAIN_BLOCK in graphs else next(iter(graphs))
-    subgraphs = {name: graph for name, graph in graphs.items() if name != main}
     for graph in graphs.values():
-        graph.subgraphs = subgraphs
         check(graph)
     for graph in graphs.values():
-        lower(graph)
+        to_ir(graph)
         _drop_unsigned(graph)
-        prefix = "" if graph is graphs[main] else f"{graph.name}/"
-        for op in graph.operators:
-            op.name = prefix + op.name
-    return graphs[main]
+    return nest(graphs)
 
 
-def _read_block(block: Table) -> Graph:
+def _read_block(block: FlatTable) -> Graph:
     inputs, outputs = block.strings(_BLOCK_INPUTS), block.strings(_BLOCK_OUTPUTS)
     graph = Graph(block.string(_BLOCK_NAME), inputs, outputs, version=VERSION)
-    data: dict[str, memoryview | None] = {}
+    data: Stored = {}
     for table in block.tables(_BLOCK_TENSORS, "tensor"):
-        tensor = _read_tensor(table)
-        if tensor.name in graph.tensors:
-            raise ModelError(f"tensor {tensor.name!r} is declared twice in graph {graph.name!r}")
-        graph.tensors[tensor.name] = tensor
-        data[tensor.name] = table.bytes(_TENSOR_DATA)
+        declare(graph, _read_tensor(table), data, table.bytes(_TENSOR_DATA))
     for index, table in enumerate(block.tables(_BLOCK_OPERATORS, "operator")):
         op = _read_operator(table, index)
         if op.op == "CONST":
-            _define_constant(graph, op, data)
+            define_constant(graph, op, data)
         else:
             graph.operators.append(op)
     sort_operators(graph)
     return graph
 
 
-def _read_tensor(table: Table) -> Tensor:
+def _read_tensor(table: FlatTable) -> Tensor:
     name, number = table.string(_TENSOR_NAME), table.uint32(_TENSOR_TYPE)
     if number not in tables.DTYPES:
         raise ModelError(f"malformed .tosa file: tensor {name!r} has type number {number}, which 0.30 lacks")
@@ -82,19 +71,7 @@ def _read_tensor(table: Table) -> Tensor:
     return Tensor(name, shape, tables.DTYPES[number])
 
 
-def _define_constant(graph: Graph, op: Operator, data: dict[str, memoryview | None]) -> None:
-    if op.inputs or len(op.outputs) != 1:
-        raise ModelError(f"{op}: a constant has no inputs and one output; found {op.inputs} and {op.outputs}")
-    tensor = graph.tensor(op.outputs[0])
-    if tensor.data is not None:
-        raise ModelError(f"tensor {tensor.name!r} is defined twice, the second time by {op}")
-    stored = data[tensor.name]
-    if stored is None and stored_bytes(tensor.dtype, math.prod(tensor.shape)):
-        raise ModelError(f"{op}: constant {tensor} has no data in the file")
-    tensor.data = decode(tensor.dtype, tensor.shape, stored or memoryview(b""), f"constant {tensor.name!r}")
-
-
-def _read_operator(table: Table, index: int) -> Operator:
+def _read_operator(table: FlatTable, index: int) -> Operator:
     number = table.uint32(_OP_OP)
     if not 0 < number < len(tables.OPERATORS) or tables.OPERATORS[number] == "RESERVED":
         raise ModelError(f"malformed .tosa file: operator {index} has number {number}, which 0.30 lacks")
@@ -112,28 +89,13 @@ def _read_operator(table: Table, index: int) -> Operator:
     return operator
 
 
-def _read_attribute(op: Operator, table: Table, field: int, kind: str) -> Any:
-    match kind:
-        case "int":
-            return table.int32(field)
-        case "ints":
-            return table.ints(field)
-        case "shorts":
-            return table.ints(field, "<i2")
-        case "bool":
-            return table.bool(field)
-        case "string":
-            return table.string(field)
-        case "float":
-            return table.float32(field)
-        case "floats":
-            return table.ints(field, "<f4")
-        case "resize_mode":
-            number = table.uint32(field)
-            if number >= len(tables.RESIZE_MODES):
-                raise ModelError(f"{op}: attribute mode has number {number}, which does not exist")
-            return tables.RESIZE_MODES[number]
-    raise ValueError(f"attribute kind {kind!r} has no file representation")
+def _read_attribute(op: Operator, table: FlatTable, field: int, kind: str) -> Any:
+    if kind != "resize_mode":
+        return READ[kind](table, field)
+    number = table.uint32(field)
+    if number >= len(tables.RESIZE_MODES):
+        raise ModelError(f"{op}: attribute mode has number {number}, which does not exist")
+    return tables.RESIZE_MODES[number]
 
 
 def _drop_unsigned(graph: Graph) -> None:

@@ -6,25 +6,15 @@ Runs on operators that still have 0.30's attributes. What both versions forbid i
 import math
 
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.graph import Graph, Operator
+from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.operators import OPERATORS
+from tosaic.compiler.ir.tensors import Operator
 from tosaic.errors import ModelError
 
 MAX_RANK = 4
 RANK_LIMITED = frozenset(
-    (
-        "ARGMAX",
-        "REDUCE_ALL",
-        "REDUCE_ANY",
-        "REDUCE_MAX",
-        "REDUCE_MIN",
-        "REDUCE_PRODUCT",
-        "REDUCE_SUM",
-        "REVERSE",
-        "SLICE",
-        "TILE",
-        "RESCALE",
-    )
+    """ARGMAX REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PRODUCT REDUCE_SUM REVERSE SLICE TILE
+    RESCALE""".split()
 )
 _UNSIGNED = (DType.UINT8, DType.UINT16)
 UNSIGNED_PAIRS = {
@@ -36,26 +26,6 @@ UNSIGNED_PAIRS = {
     (DType.UINT16, DType.INT16),
 }
 _MAX_SIZE = 1 << 32
-
-# Operands that 0.30 files list as inputs; the rest of the operator table's operands are attributes here.
-_FILE_OPERANDS = {
-    "CONV2D": 3,
-    "CONV3D": 3,
-    "DEPTHWISE_CONV2D": 3,
-    "TRANSPOSE_CONV2D": 3,
-    "FULLY_CONNECTED": 3,
-    "AVG_POOL2D": 1,
-    "MATMUL": 2,
-    "MUL": 2,
-    "TABLE": 1,
-    "NEGATE": 1,
-    "PAD": 1,
-    "RESHAPE": 1,
-    "SLICE": 1,
-    "TILE": 1,
-    "RESIZE": 1,
-    "RESCALE": 1,
-}
 
 
 def check(graph: Graph) -> None:
@@ -75,11 +45,11 @@ def check(graph: Graph) -> None:
 
 
 def file_operand_count(op: str) -> int | None:
-    """Number of inputs a 0.30 file lists for an operator; None for a list of any length."""
+    """Number of inputs a 0.30 file lists for an operator, the constant operands are attributes; None for any number."""
     operands = OPERATORS[op].operands
     if operands and operands[-1].variadic:
         return None
-    return _FILE_OPERANDS.get(op, len(operands))
+    return sum(not operand.constant for operand in operands)
 
 
 def _fail(graph: Graph, op: Operator, rule: str, found: str) -> None:

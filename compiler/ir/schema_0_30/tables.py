@@ -31,82 +31,34 @@ OPERATORS: tuple[str, ...] = tuple(_OPERATOR_NAMES.split())
 
 RESIZE_MODES = ("UNKNOWN", "NEAREST", "BILINEAR")
 
-# name: kind, in the order of the schema.
-ATTRIBUTE_TABLES: dict[str, dict[str, str]] = {
-    "Pool": {"pad": "ints", "kernel": "ints", "stride": "ints", "input_zp": "int", "output_zp": "int"},
-    "Conv": {"pad": "ints", "stride": "ints", "dilation": "ints", "input_zp": "int", "weight_zp": "int"},
-    "TransposeConv": {
-        "out_pad": "ints",
-        "stride": "ints",
-        "out_shape": "ints",
-        "input_zp": "int",
-        "weight_zp": "int",
-    },
-    "Pad": {"padding": "ints", "pad_const_int": "int", "pad_const_fp": "float"},
-    "Axis": {"axis": "int"},
-    "Reshape": {"new_shape": "ints"},
-    "Slice": {"start": "ints", "size": "ints"},
-    "Tile": {"multiples": "ints"},
-    "Resize": {
-        "output_size": "ints",
-        "stride": "ints",
-        "offset": "ints",
-        "shift": "int",
-        "stride_fp": "floats",
-        "offset_fp": "floats",
-        "mode": "resize_mode",
-    },
-    "Clamp": {"min_int": "int", "max_int": "int", "min_fp": "float", "max_fp": "float"},
-    "Rescale": {
-        "input_zp": "int",
-        "output_zp": "int",
-        "multiplier": "ints",
-        "shift": "ints",
-        "scale32": "bool",
-        "double_round": "bool",
-        "per_channel": "bool",
-    },
-    "Mul": {"shift": "int"},
-    "ArithmeticRightShift": {"round": "bool"},
-    "CondIf": {"then_branch": "string", "else_branch": "string"},
-    "WhileLoop": {"cond_branch": "string", "body_branch": "string"},
-    "Transpose": {"perms": "ints"},
-    "Table": {"table": "shorts"},
-    "MatMul": {"A_zp": "int", "B_zp": "int"},
-    "FullyConnected": {"input_zp": "int", "weight_zp": "int"},
-    "Negate": {"input1_zp": "int", "output_zp": "int"},
-}
+_ATTRIBUTES = """
+Pool: pad kernel stride ints, input_zp output_zp int: AVG_POOL2D MAX_POOL2D
+Conv: pad stride dilation ints, input_zp weight_zp int: CONV2D CONV3D DEPTHWISE_CONV2D
+TransposeConv: out_pad stride out_shape ints, input_zp weight_zp int: TRANSPOSE_CONV2D
+Pad: padding ints, pad_const_int int, pad_const_fp float: PAD
+Axis: axis int: ARGMAX REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PRODUCT REDUCE_SUM CONCAT REVERSE
+Reshape: new_shape ints: RESHAPE
+Slice: start size ints: SLICE
+Tile: multiples ints: TILE
+Resize: output_size stride offset ints, shift int, stride_fp offset_fp floats, mode resize_mode: RESIZE
+Clamp: min_int max_int int, min_fp max_fp float: CLAMP
+Rescale: input_zp output_zp int, multiplier shift ints, scale32 double_round per_channel bool: RESCALE
+Mul: shift int: MUL
+ArithmeticRightShift: round bool: ARITHMETIC_RIGHT_SHIFT
+CondIf: then_branch else_branch string: COND_IF
+WhileLoop: cond_branch body_branch string: WHILE_LOOP
+Transpose: perms ints: TRANSPOSE
+Table: table shorts: TABLE
+MatMul: A_zp B_zp int: MATMUL
+FullyConnected: input_zp weight_zp int: FULLY_CONNECTED
+Negate: input1_zp output_zp int: NEGATE
+"""
+"""Attribute table: its fields in the order of the schema, followed by their kind: the operators that have it."""
 
-ATTRIBUTE_TABLE_OF: dict[str, str] = {
-    "AVG_POOL2D": "Pool",
-    "MAX_POOL2D": "Pool",
-    "CONV2D": "Conv",
-    "CONV3D": "Conv",
-    "DEPTHWISE_CONV2D": "Conv",
-    "TRANSPOSE_CONV2D": "TransposeConv",
-    "PAD": "Pad",
-    "ARGMAX": "Axis",
-    "REDUCE_ALL": "Axis",
-    "REDUCE_ANY": "Axis",
-    "REDUCE_MAX": "Axis",
-    "REDUCE_MIN": "Axis",
-    "REDUCE_PRODUCT": "Axis",
-    "REDUCE_SUM": "Axis",
-    "CONCAT": "Axis",
-    "REVERSE": "Axis",
-    "RESHAPE": "Reshape",
-    "SLICE": "Slice",
-    "TILE": "Tile",
-    "RESIZE": "Resize",
-    "CLAMP": "Clamp",
-    "RESCALE": "Rescale",
-    "MUL": "Mul",
-    "ARITHMETIC_RIGHT_SHIFT": "ArithmeticRightShift",
-    "COND_IF": "CondIf",
-    "WHILE_LOOP": "WhileLoop",
-    "TRANSPOSE": "Transpose",
-    "TABLE": "Table",
-    "MATMUL": "MatMul",
-    "FULLY_CONNECTED": "FullyConnected",
-    "NEGATE": "Negate",
+_ROWS = [line.split(": ") for line in _ATTRIBUTES.strip().splitlines()]
+
+ATTRIBUTE_TABLES: dict[str, dict[str, str]] = {
+    table: {name: kind for group in fields.split(", ") for *names, kind in (group.split(),) for name in names}
+    for table, fields, _ in _ROWS
 }
+ATTRIBUTE_TABLE_OF: dict[str, str] = {op: table for table, _, operators in _ROWS for op in operators.split()}

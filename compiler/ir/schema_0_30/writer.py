@@ -5,10 +5,12 @@ from typing import Any
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import encode
 from tosaic.compiler.ir.file_builder import Field, FileBuilder
-from tosaic.compiler.ir.graph import Graph, Operator, Tensor
+from tosaic.compiler.ir.file_parts import MAIN, WRITE
+from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.schema_0_30 import tables
 from tosaic.compiler.ir.schema_0_30.attributes import file_operator
-from tosaic.compiler.ir.schema_0_30.reader import MAIN_BLOCK, VERSION
+from tosaic.compiler.ir.schema_0_30.reader import VERSION
+from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.errors import UnsupportedError
 
 _DTYPE_NUMBERS = {dtype: number for number, dtype in tables.DTYPES.items()}
@@ -18,7 +20,7 @@ _UNSIGNED = {DType.INT8: DType.UINT8, DType.INT16: DType.UINT16}
 def write(graph: Graph) -> bytes:
     """The bytes of a 0.30.0 file; UnsupportedError names the operator that 0.30 cannot express."""
     builder = FileBuilder(graph)
-    blocks = [_write_block(builder, graph, MAIN_BLOCK)]
+    blocks = [_write_block(builder, graph, MAIN)]
     blocks += [_write_block(builder, subgraph, name) for name, subgraph in graph.subgraphs.items()]
     return builder.finish([builder.version(VERSION), builder.offsets(blocks)])
 
@@ -80,21 +82,6 @@ def _write_operator(builder: FileBuilder, op: Operator) -> int:
 def _field(builder: FileBuilder, kind: str, value: Any) -> Field:
     if value is None:
         return None
-    match kind:
-        case "int":
-            return ("int32", value)
-        case "ints":
-            return builder.ints(value)
-        case "shorts":
-            return builder.ints(value, "<i2")
-        case "floats":
-            return builder.ints(value, "<f4")
-        case "bool":
-            return ("bool", value)
-        case "string":
-            return builder.string(value)
-        case "float":
-            return ("float32", value)
-        case "resize_mode":
-            return ("uint32", tables.RESIZE_MODES.index(value))
-    raise ValueError(f"attribute kind {kind!r} has no file representation")
+    return (
+        ("uint32", tables.RESIZE_MODES.index(value)) if kind == "resize_mode" else WRITE[kind](builder, value)
+    )

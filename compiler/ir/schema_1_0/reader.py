@@ -2,15 +2,15 @@
 
 from typing import Any
 
-import numpy as np
-
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.elements import decode, stored_bytes
-from tosaic.compiler.ir.flatbuffer import Table
-from tosaic.compiler.ir.graph import Graph, Operator, Tensor
+from tosaic.compiler.ir.elements import decode
+from tosaic.compiler.ir.file_parts import READ, Stored, declare, define_constant, nest
+from tosaic.compiler.ir.flatbuffer import FlatTable
+from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.operators import OPERATORS, Attribute
 from tosaic.compiler.ir.operators.common import AXIS, NAN_MODE
-from tosaic.compiler.ir.schema_1_0 import lower_1_1, tables
+from tosaic.compiler.ir.schema_1_0 import tables, to_ir_1_1
+from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.compiler.ir.topology import sort_operators
 from tosaic.errors import ModelError, UnsupportedError
 
@@ -23,20 +23,13 @@ _TENSOR_NAME, _TENSOR_SHAPE, _TENSOR_TYPE, _TENSOR_DATA, _TENSOR_VARIABLE, _TENS
 _TENSOR_OFFSET = 7
 _SHAPE_NAME, _SHAPE_RANK, _SHAPE_DATA = 0, 1, 2
 
-MAIN_REGION = "main"
-
-_ATTRIBUTES_1_1 = (
-    AXIS,
-    NAN_MODE,
-    Attribute("allow_broadcast", "bool"),
-    Attribute("acc_type", "dtype"),
-)
-"""Attributes of the operators that `lower_1_1` rewrites."""
+_ATTRIBUTES_1_1 = (AXIS, NAN_MODE, Attribute("allow_broadcast", "bool"), Attribute("acc_type", "dtype"))
+"""Attributes of the operators that `to_ir_1_1` rewrites."""
 
 _MAX_RANK_IN_FILE = 1 << 16
 
 
-def read(root: Table, version: tuple[int, ...]) -> Graph:
+def read(root: FlatTable, version: tuple[int, ...]) -> Graph:
     """The graph of region "main" (or the only region), with every other region in `subgraphs`."""
     regions = root.tables(_GRAPH_REGIONS, "region")
     if not regions:
@@ -50,48 +43,32 @@ def read(root: Table, version: tuple[int, ...]) -> Graph:
         if name in graphs:
             raise ModelError(f"malformed .tosa file: two regions are called {name!r}")
         graphs[name] = _read_block(blocks[0], name, version)
-    main = MAIN_REGION if MAIN_REGION in graphs else next(iter(graphs))
-    subgraphs = {name: graph for name, graph in graphs.items() if name != main}
-    for graph in graphs.values():
-        graph.subgraphs = subgraphs
-        prefix = "" if graph is graphs[main] else f"{graph.name}/"
-        for op in graph.operators:
-            op.name = prefix + op.name
-    return graphs[main]
+    return nest(graphs)
 
 
-def _read_block(block: Table, name: str, version: tuple[int, ...]) -> Graph:
+def _read_block(block: FlatTable, name: str, version: tuple[int, ...]) -> Graph:
     graph = Graph(name, block.strings(_BLOCK_INPUTS), block.strings(_BLOCK_OUTPUTS), version=version)
-    data: dict[str, memoryview | None] = {}
+    data: Stored = {}
     for table in block.tables(_BLOCK_TENSORS, "tensor"):
-        _declare(graph, _read_tensor(table), data, table.bytes(_TENSOR_DATA))
+        declare(graph, _read_tensor(table), data, table.bytes(_TENSOR_DATA))
     for table in block.tables(_BLOCK_SHAPES, "shape"):
         length = table.uint32(_SHAPE_RANK)
         if length > _MAX_RANK_IN_FILE:
             raise ModelError(f"shape {table.string(_SHAPE_NAME)!r} has rank {length}")
         shape = Tensor(table.string(_SHAPE_NAME), (length,), DType.SHAPE)
-        _declare(graph, shape, data, table.bytes(_SHAPE_DATA))
+        declare(graph, shape, data, table.bytes(_SHAPE_DATA))
     for index, table in enumerate(block.tables(_BLOCK_OPERATORS, "operator")):
         op = _read_operator(graph, table, index)
         if op.op in ("CONST", "CONST_SHAPE"):
-            _define_constant(graph, op, data)
+            define_constant(graph, op, data)
         else:
             graph.operators.append(op)
     sort_operators(graph)
-    lower_1_1.lower(graph)
+    to_ir_1_1.to_ir(graph)
     return graph
 
 
-def _declare(
-    graph: Graph, tensor: Tensor, data: dict[str, memoryview | None], stored: memoryview | None
-) -> None:
-    if tensor.name in graph.tensors:
-        raise ModelError(f"tensor {tensor.name!r} is declared twice in graph {graph.name!r}")
-    graph.tensors[tensor.name] = tensor
-    data[tensor.name] = stored
-
-
-def _read_tensor(table: Table) -> Tensor:
+def _read_tensor(table: FlatTable) -> Tensor:
     name = table.string(_TENSOR_NAME)
     number = table.uint32(_TENSOR_TYPE)
     if number in tables.UNSUPPORTED_DTYPES:
@@ -117,26 +94,14 @@ def _read_tensor(table: Table) -> Tensor:
     return Tensor(name, shape, tables.DTYPES[number])
 
 
-def _define_constant(graph: Graph, op: Operator, data: dict[str, memoryview | None]) -> None:
-    if op.inputs or len(op.outputs) != 1:
-        raise ModelError(f"{op}: a constant has no inputs and one output; found {op.inputs} and {op.outputs}")
-    tensor = graph.tensor(op.outputs[0])
-    if tensor.data is not None:
-        raise ModelError(f"tensor {tensor.name!r} is defined twice, the second time by {op}")
-    stored = data[tensor.name]
-    if stored is None and stored_bytes(tensor.dtype, int(np.prod(tensor.shape, dtype=object))):
-        raise ModelError(f"{op}: constant {tensor} has no data in the file")
-    tensor.data = decode(tensor.dtype, tensor.shape, stored or memoryview(b""), f"constant {tensor.name!r}")
-
-
-def _read_operator(graph: Graph, table: Table, index: int) -> Operator:
+def _read_operator(graph: Graph, table: FlatTable, index: int) -> Operator:
     number = table.uint32(_OP_OP)
     if not 0 < number < len(tables.OPERATORS):
         raise ModelError(f"malformed .tosa file: operator {index} has number {number}, which does not exist")
     op = tables.OPERATORS[number]
     label = f"{op}_{index}"
     spec = OPERATORS.get(op)
-    if (spec is None and op not in lower_1_1.OPERATORS) or (spec and spec.extension == "EXT-VARIABLE"):
+    if (spec is None and op not in to_ir_1_1.OPERATORS) or (spec and spec.extension == "EXT-VARIABLE"):
         raise UnsupportedError(f"{label}: operator {op} is not supported")
     operator = Operator(op, table.strings(_OP_INPUTS), table.strings(_OP_OUTPUTS), {}, label)
     fields = tables.ATTRIBUTE_FIELDS.get(op, ())
@@ -156,25 +121,15 @@ def _read_operator(graph: Graph, table: Table, index: int) -> Operator:
     return operator
 
 
-def _read_attribute(graph: Graph, op: Operator, table: Table, field: int, attribute: Attribute) -> Any:
+def _read_attribute(graph: Graph, op: Operator, table: FlatTable, field: int, attribute: Attribute) -> Any:
     match attribute.kind:
-        case "int":
-            return table.int32(field)
-        case "ints":
-            return table.ints(field)
-        case "bool":
-            return table.bool(field)
-        case "string" | "graph":
-            return table.string(field)
-        case "bytes":
-            return bytes(table.bytes(field) or b"")
         case "dtype":
             return tables.DTYPES.get(table.uint32(field))
         case "enum":
             return _read_enum(op, attribute, table.uint32(field))
         case "number":
             return _read_number(graph, op, attribute, table.bytes(field))
-    raise ValueError(f"attribute kind {attribute.kind!r} has no file representation")
+    return READ[attribute.kind](table, field)
 
 
 def _read_enum(op: Operator, attribute: Attribute, number: int) -> str | None:

@@ -46,41 +46,31 @@ ENUMERATIONS: dict[str, tuple[str, ...]] = {
     "mode": ("UNKNOWN", "NEAREST", "BILINEAR"),
 }
 
-_CONVOLUTION = ("pad", "stride", "dilation", "local_bound", "acc_type")
-_AXIS = ("axis",)
-_AXIS_NAN = ("axis", "nan_mode")
+_ATTRIBUTES = """
+axis nan_mode: ARGMAX REDUCE_MAX REDUCE_MIN
+axis: REDUCE_ALL REDUCE_ANY REDUCE_PRODUCT REDUCE_SUM CONCAT REVERSE DIM
+nan_mode: MAXIMUM MINIMUM MAX_POOL2D_ADAPTIVE
+kernel stride pad acc_type: AVG_POOL2D
+kernel stride pad nan_mode: MAX_POOL2D
+acc_type: AVG_POOL2D_ADAPTIVE
+pad stride dilation local_bound acc_type: CONV2D CONV3D DEPTHWISE_CONV2D
+out_pad stride local_bound acc_type: TRANSPOSE_CONV2D
+inverse local_bound: FFT2D
+local_bound: RFFT2D
+min_val max_val nan_mode: CLAMP
+round: ARITHMETIC_RIGHT_SHIFT
+perms: TRANSPOSE
+mode: RESIZE
+scale32 rounding_mode per_channel input_unsigned output_unsigned: RESCALE
+operator_name domain_name implementation_attrs: CUSTOM
+then_graph else_graph: COND_IF
+cond_graph body_graph: WHILE_LOOP
+allow_broadcast: ASSERT_EQUAL_SHAPE
+"""
 
 ATTRIBUTE_FIELDS: dict[str, tuple[str, ...]] = {
-    "ARGMAX": _AXIS_NAN,
-    "AVG_POOL2D": ("kernel", "stride", "pad", "acc_type"),
-    "CONV2D": _CONVOLUTION,
-    "CONV3D": _CONVOLUTION,
-    "DEPTHWISE_CONV2D": _CONVOLUTION,
-    "FFT2D": ("inverse", "local_bound"),
-    "MAX_POOL2D": ("kernel", "stride", "pad", "nan_mode"),
-    "RFFT2D": ("local_bound",),
-    "TRANSPOSE_CONV2D": ("out_pad", "stride", "local_bound", "acc_type"),
-    "CLAMP": ("min_val", "max_val", "nan_mode"),
-    "ARITHMETIC_RIGHT_SHIFT": ("round",),
-    "MAXIMUM": ("nan_mode",),
-    "MINIMUM": ("nan_mode",),
-    "REDUCE_ALL": _AXIS,
-    "REDUCE_ANY": _AXIS,
-    "REDUCE_MAX": _AXIS_NAN,
-    "REDUCE_MIN": _AXIS_NAN,
-    "REDUCE_PRODUCT": _AXIS,
-    "REDUCE_SUM": _AXIS,
-    "CONCAT": _AXIS,
-    "REVERSE": _AXIS,
-    "TRANSPOSE": ("perms",),
-    "RESIZE": ("mode",),
-    "RESCALE": ("scale32", "rounding_mode", "per_channel", "input_unsigned", "output_unsigned"),
-    "CUSTOM": ("operator_name", "domain_name", "implementation_attrs"),
-    "COND_IF": ("then_graph", "else_graph"),
-    "WHILE_LOOP": ("cond_graph", "body_graph"),
-    "DIM": _AXIS,
-    "ASSERT_EQUAL_SHAPE": ("allow_broadcast",),
-    "AVG_POOL2D_ADAPTIVE": ("acc_type",),
-    "MAX_POOL2D_ADAPTIVE": ("nan_mode",),
+    op: tuple(fields.split())
+    for fields, operators in (line.split(": ") for line in _ATTRIBUTES.strip().splitlines())
+    for op in operators.split()
 }
 """Attribute fields in the order of the schema; operators that are not listed have an empty table."""

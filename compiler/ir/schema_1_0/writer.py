@@ -7,11 +7,12 @@ import numpy as np
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import encode
 from tosaic.compiler.ir.file_builder import FileBuilder
-from tosaic.compiler.ir.graph import Graph, Operator, Tensor
-from tosaic.compiler.ir.operators import OPERATORS, Attribute, Node
+from tosaic.compiler.ir.file_parts import MAIN, WRITE
+from tosaic.compiler.ir.graph import Graph
+from tosaic.compiler.ir.operators import OPERATORS, Attribute, OpView
 from tosaic.compiler.ir.operators.spec import REQUIRED
 from tosaic.compiler.ir.schema_1_0 import tables
-from tosaic.compiler.ir.schema_1_0.reader import MAIN_REGION
+from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.errors import ModelError
 
 _DTYPE_NUMBERS = {dtype: number for number, dtype in tables.DTYPES.items()}
@@ -21,7 +22,7 @@ _DTYPE_NUMBERS |= {DType.UINT8: _DTYPE_NUMBERS[DType.INT8], DType.UINT16: _DTYPE
 def write(graph: Graph, version: tuple[int, ...]) -> bytes:
     """The bytes of a `.tosa` file of version 1.x; the main graph's region is called "main"."""
     builder = FileBuilder(graph)
-    regions = [_write_region(builder, graph, MAIN_REGION)]
+    regions = [_write_region(builder, graph, MAIN)]
     regions += [_write_region(builder, subgraph, name) for name, subgraph in graph.subgraphs.items()]
     region_list = builder.offsets(regions)
     return builder.finish([builder.version(version), region_list])
@@ -73,16 +74,6 @@ def _attribute_field(builder: FileBuilder, graph: Graph, op: Operator, attribute
     if value is REQUIRED:
         raise ModelError(f"{op}: attribute {attribute.name} is missing")
     match attribute.kind:
-        case "int":
-            return ("int32", value)
-        case "ints":
-            return builder.ints(value)
-        case "bool":
-            return ("bool", value)
-        case "string" | "graph":
-            return builder.string(value)
-        case "bytes":
-            return builder.data(value)
         case "dtype":
             return ("uint32", _DTYPE_NUMBERS[value or _accumulator(graph, op)])
         case "enum":
@@ -90,12 +81,12 @@ def _attribute_field(builder: FileBuilder, graph: Graph, op: Operator, attribute
         case "number":
             dtype = graph.tensor(op.inputs[0]).dtype
             return builder.data(encode(dtype, np.asarray(value, dtype.numpy)))
-    raise ValueError(f"attribute kind {attribute.kind!r} has no file representation")
+    return WRITE[attribute.kind](builder, value)
 
 
 def _accumulator(graph: Graph, op: Operator) -> DType:
     """The `acc_type` of an operator that does not state one: that of the first mode its types fit."""
-    node = Node(graph, op, OPERATORS[op.op])
+    node = OpView(graph, op, OPERATORS[op.op])
     for mode in node.spec.modes:
         operands = (*node.spec.operands, *node.spec.results)
         if all(node.dtype(o.name) is mode.types[o.type] for o in operands if isinstance(o.type, str)):

@@ -5,16 +5,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tosaic.compiler.importers.nnef.tensor_file import Algorithm, Encoding, write_tensor
+from tosaic.compiler.importers.nnef.tensor_file import Algorithm, ItemEncoding, write_tensor
 
 
 def dat(values: np.ndarray) -> bytes:
     """A tensor file that stores values as they are."""
     if values.dtype == np.bool_:
-        return write_tensor(values.astype(np.uint8), Encoding(Algorithm.INTEGER, 1))
+        return write_tensor(values.astype(np.uint8), ItemEncoding(Algorithm.INTEGER, 1))
     if values.dtype.kind in "iu":
-        return write_tensor(values, Encoding(Algorithm.INTEGER, 32, signed=True))
-    return write_tensor(values, Encoding(Algorithm.FLOAT, 32))
+        return write_tensor(values, ItemEncoding(Algorithm.INTEGER, 32, signed=True))
+    return write_tensor(values, ItemEncoding(Algorithm.FLOAT, 32))
 
 
 def write_model(

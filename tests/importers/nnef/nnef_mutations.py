@@ -21,7 +21,7 @@ from nnef_operations import CASES as OPERATIONS
 from tosaic.compiler.importers import survey_model
 from tosaic.compiler.importers.nnef.lexer import tokenize
 from tosaic.compiler.importers.nnef.standard_library import standard_operations
-from tosaic.compiler.importers.nnef.tensor_file import Algorithm, Encoding, write_tensor
+from tosaic.compiler.importers.nnef.tensor_file import Algorithm, ItemEncoding, write_tensor
 from tosaic.compiler.importers.nnef.tosa import import_nnef
 from tosaic.compiler.importers.survey import Form
 from tosaic.compiler.ir import DType, Graph
@@ -65,7 +65,7 @@ def make_samples() -> list[Files]:
     quantization += b"'f': logarithmic_quantize(max = 2.0, bits = 4);\n"
     linear, logarithmic, plain = Algorithm.LINEAR, Algorithm.LOGARITHMIC, Algorithm.FLOAT
     for algorithm, bits in ((linear, 5), (linear, 8), (logarithmic, 6), (plain, 16)):
-        stored = write_tensor(filters, Encoding(algorithm, bits, minimum=-1.0, maximum=1.0))
+        stored = write_tensor(filters, ItemEncoding(algorithm, bits, minimum=-1.0, maximum=1.0))
         for _ in range(5):
             samples.append({"graph.nnef": text, "conv/f.dat": stored, "graph.quant": quantization})
     state = flat("v = variable(shape = [1,4,8,8], label = 'V'); s = add(v, x); y = update(v, s);").encode()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.importers.nnef.graph import FlatGraph, Operation, TensorValue
+from tosaic.compiler.importers.nnef.graph import FlatGraph, NnefOperation, TensorValue
 
 Arrays = dict[str, np.ndarray]
 DTYPES = {"scalar": np.float64, "integer": np.int64, "logical": np.bool_}
@@ -47,7 +47,7 @@ def _resolved(value: Any, known: dict[int, np.ndarray]) -> Any:
     return value
 
 
-def _store(operation: Operation, results: Any, known: dict[int, np.ndarray]) -> None:
+def _store(operation: NnefOperation, results: Any, known: dict[int, np.ndarray]) -> None:
     for result in operation.results.values():
         parts = [result] if isinstance(result, TensorValue) else result
         values = [results] if isinstance(result, TensorValue) else results
@@ -74,11 +74,11 @@ def _binary(function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callabl
     return lambda operation, x, y: function(*aligned(x, y))
 
 
-def _constant(operation: Operation, shape: list[int], value: list[Any]) -> np.ndarray:
+def _constant(operation: NnefOperation, shape: list[int], value: list[Any]) -> np.ndarray:
     return np.array(value * (math.prod(shape) if len(value) == 1 else 1)).reshape(shape)
 
 
-def _select(operation: Operation, condition: Any, true_value: Any, false_value: Any) -> np.ndarray:
+def _select(operation: NnefOperation, condition: Any, true_value: Any, false_value: Any) -> np.ndarray:
     return np.where(*aligned(condition, true_value, false_value))
 
 
@@ -164,7 +164,7 @@ def _filtered(
 
 
 def _conv(
-    operation: Operation, input: Any, filter: Any, bias: Any, border: str, groups: int, **a: Any
+    operation: NnefOperation, input: Any, filter: Any, bias: Any, border: str, groups: int, **a: Any
 ) -> Any:
     shape = _result(operation).shape
     axes = _axes(input.shape[2:], shape[2:], filter.shape[2:], a["stride"], a["dilation"], a["padding"])
@@ -173,7 +173,7 @@ def _conv(
 
 
 def _deconv(
-    operation: Operation, input: Any, filter: Any, bias: Any, border: str, groups: int, **a: Any
+    operation: NnefOperation, input: Any, filter: Any, bias: Any, border: str, groups: int, **a: Any
 ) -> Any:
     shape = _result(operation).shape
     axes = _axes(shape[2:], input.shape[2:], filter.shape[2:], a["stride"], a["dilation"], a["padding"])
@@ -181,20 +181,20 @@ def _deconv(
     return _filtered(input, maps, filter, bias, shape[1] // filter.shape[1], True)
 
 
-def _result(operation: Operation) -> TensorValue:
+def _result(operation: NnefOperation) -> TensorValue:
     (result,) = operation.results.values()
     assert isinstance(result, TensorValue)
     return result
 
 
 def _window_axes(
-    operation: Operation, up: Sequence[int], down: Sequence[int], a: dict[str, Any]
+    operation: NnefOperation, up: Sequence[int], down: Sequence[int], a: dict[str, Any]
 ) -> list[Axis]:
     size = [*a["size"], *[1] * (len(up) - len(a["size"]))]
     return _axes(up, down, size, a["stride"], a["dilation"], a["padding"])
 
 
-def _forward_maps(operation: Operation, x: np.ndarray, a: dict[str, Any]) -> Any:
+def _forward_maps(operation: NnefOperation, x: np.ndarray, a: dict[str, Any]) -> Any:
     axes = _window_axes(operation, x.shape, _result(operation).shape, a)
     return [axis.forward(extent, a["border"]) for axis, extent in zip(axes, x.shape, strict=True)]
 
@@ -209,31 +209,31 @@ def _summed(x: np.ndarray, maps: Any, normalize: bool, border: str) -> np.ndarra
     return total / (counts if border == "ignore" else math.prod(len(table[0]) for table in maps))
 
 
-def _box(operation: Operation, input: Any, normalize: bool, **a: Any) -> np.ndarray:
+def _box(operation: NnefOperation, input: Any, normalize: bool, **a: Any) -> np.ndarray:
     return _summed(input, _forward_maps(operation, input, a), normalize, a["border"])
 
 
-def _debox(operation: Operation, input: Any, normalize: bool, output_shape: Any, **a: Any) -> np.ndarray:
+def _debox(operation: NnefOperation, input: Any, normalize: bool, output_shape: Any, **a: Any) -> np.ndarray:
     axes = _window_axes(operation, _result(operation).shape, input.shape, a)
     maps = [axis.backward(extent, a["border"]) for axis, extent in zip(axes, input.shape, strict=True)]
     return _summed(input, maps, normalize, a["border"])
 
 
-def _argmax_pool(operation: Operation, input: Any, **a: Any) -> np.ndarray:
+def _argmax_pool(operation: NnefOperation, input: Any, **a: Any) -> np.ndarray:
     candidates = []
     for _, values, valid in taps(np.asarray(input, np.float64), _forward_maps(operation, input, a)):
         candidates.append(np.where(valid, values, -np.inf) if a["border"] == "ignore" else values)
     return np.argmax(np.stack(candidates), axis=0)
 
 
-def _sample(operation: Operation, input: Any, index: Any, **a: Any) -> np.ndarray:
+def _sample(operation: NnefOperation, input: Any, index: Any, **a: Any) -> np.ndarray:
     result = np.zeros(index.shape)
     for number, (_, values, _) in enumerate(taps(input, _forward_maps(operation, input, a))):
         result = np.where(index == number, values, result)
     return result
 
 
-def _desample(operation: Operation, input: Any, index: Any, output_shape: Any, **a: Any) -> np.ndarray:
+def _desample(operation: NnefOperation, input: Any, index: Any, output_shape: Any, **a: Any) -> np.ndarray:
     axes = _window_axes(operation, _result(operation).shape, input.shape, a)
     maps = [axis.backward(extent, "constant") for axis, extent in zip(axes, input.shape, strict=True)]
     result = np.zeros(_result(operation).shape)
@@ -243,7 +243,9 @@ def _desample(operation: Operation, input: Any, index: Any, output_shape: Any, *
     return result
 
 
-def _multilinear(operation: Operation, input: Any, factor: list[int], method: str, border: str) -> np.ndarray:
+def _multilinear(
+    operation: NnefOperation, input: Any, factor: list[int], method: str, border: str
+) -> np.ndarray:
     x = input
     for axis, f in enumerate(factor, 2):
         extent, lines = input.shape[axis], []
@@ -272,13 +274,13 @@ def _reduction(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]
     return lambda operation, input, axes: function(input, axis=tuple(axes), keepdims=True)
 
 
-def _sum_reduce(operation: Operation, input: Any, axes: list[int], normalize: bool) -> np.ndarray:
+def _sum_reduce(operation: NnefOperation, input: Any, axes: list[int], normalize: bool) -> np.ndarray:
     total = np.sum(input, axis=tuple(axes), keepdims=True)
     return total / math.prod(input.shape[axis] for axis in axes) if normalize else total
 
 
 def _arg_reduce(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    def reduce(operation: Operation, input: Any, axes: list[int]) -> np.ndarray:
+    def reduce(operation: NnefOperation, input: Any, axes: list[int]) -> np.ndarray:
         rest = [axis for axis in range(input.ndim) if axis not in axes]
         rows = input.transpose(rest + sorted(axes)).reshape([input.shape[axis] for axis in rest] + [-1])
         return function(rows, axis=-1).reshape(_result(operation).shape)
@@ -286,16 +288,18 @@ def _arg_reduce(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray
     return reduce
 
 
-def _transpose(operation: Operation, input: Any, axes: list[int]) -> np.ndarray:
+def _transpose(operation: NnefOperation, input: Any, axes: list[int]) -> np.ndarray:
     return input.transpose([*axes, *range(len(axes), input.ndim)])
 
 
-def _split(operation: Operation, value: Any, axis: int, ratios: list[int]) -> list[np.ndarray]:
+def _split(operation: NnefOperation, value: Any, axis: int, ratios: list[int]) -> list[np.ndarray]:
     unit = value.shape[axis] // sum(ratios)
     return np.split(value, [unit * n for n in itertools.accumulate(ratios)][:-1], axis=axis)
 
 
-def _slice(operation: Operation, input: Any, axes: list[int], begin: list[int], end: list[int]) -> np.ndarray:
+def _slice(
+    operation: NnefOperation, input: Any, axes: list[int], begin: list[int], end: list[int]
+) -> np.ndarray:
     box = [slice(None)] * input.ndim
     for axis, first, last in zip(axes, begin, end, strict=True):
         box[axis] = slice(first, last or None)
@@ -306,7 +310,9 @@ def _slice(operation: Operation, input: Any, axes: list[int], begin: list[int], 
 
 
 def _roi_pool(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
-    def pool(operation: Operation, input: Any, rois: Any, batch_index: Any, output_size: Any) -> np.ndarray:
+    def pool(
+        operation: NnefOperation, input: Any, rois: Any, batch_index: Any, output_size: Any
+    ) -> np.ndarray:
         result = np.zeros(_result(operation).shape)
         spatial = len(output_size)
         for n in range(len(rois)):
@@ -325,7 +331,7 @@ def _roi_pool(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
 
 
 def _roi_resample(
-    operation: Operation, input: Any, rois: Any, batch_index: Any, output_size: Any, method: str
+    operation: NnefOperation, input: Any, rois: Any, batch_index: Any, output_size: Any, method: str
 ) -> Any:
     maps = []
     spatial = len(output_size)
@@ -349,7 +355,7 @@ def _roi_resample(
     return np.stack(maps)
 
 
-def _matmul(operation: Operation, A: Any, B: Any, transposeA: bool, transposeB: bool) -> np.ndarray:
+def _matmul(operation: NnefOperation, A: Any, B: Any, transposeA: bool, transposeB: bool) -> np.ndarray:
     return (np.swapaxes(A, -1, -2) if transposeA else A) @ (np.swapaxes(B, -1, -2) if transposeB else B)
 
 

@@ -9,7 +9,7 @@ from nnef_cases import flat
 
 from tosaic.compiler.importers.nnef.document import expand_document
 from tosaic.compiler.importers.nnef.model import NnefModel
-from tosaic.compiler.importers.nnef.tosa.importer import WHOLE, Importer
+from tosaic.compiler.importers.nnef.tosa.importer import WHOLE, NnefImporter
 from tosaic.compiler.ir import Graph
 from tosaic.sim.golden import evaluate
 
@@ -19,7 +19,7 @@ HALVES = st.lists(st.integers(-(2**24), 2**24).map(lambda n: n / 2), min_size=16
 
 @functools.cache
 def graph(body: str) -> Graph:
-    return Importer(NnefModel(expand_document(flat(body, shape="[16]"), whole=WHOLE), {}, {})).run()
+    return NnefImporter(NnefModel(expand_document(flat(body, shape="[16]"), whole=WHOLE), {}, {})).run()
 
 
 def run(body: str, values: list[float]) -> np.ndarray:

@@ -11,7 +11,7 @@ from nnef_cases import flat
 from tosaic.compiler.importers.nnef import container
 from tosaic.compiler.importers.nnef.errors import NnefError
 from tosaic.compiler.importers.nnef.model import NnefModel, load_model
-from tosaic.compiler.importers.nnef.tensor_file import Algorithm, Encoding, write_tensor
+from tosaic.compiler.importers.nnef.tensor_file import Algorithm, ItemEncoding, write_tensor
 
 WEIGHTS = np.arange(4, dtype=np.float32).reshape(1, 4)
 TEXT = flat(
@@ -20,7 +20,7 @@ TEXT = flat(
 FILES = {
     "graph.nnef": TEXT.encode(),
     "graph.quant": b"'y': linear_quantize(min = 0.0, max = 1.0, bits = 8);",
-    "Layer/v.dat": write_tensor(WEIGHTS, Encoding(Algorithm.FLOAT, 32)),
+    "Layer/v.dat": write_tensor(WEIGHTS, ItemEncoding(Algorithm.FLOAT, 32)),
     "vendor/anything.bin": b"\0" * 10,
 }
 

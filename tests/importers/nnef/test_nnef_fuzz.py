@@ -15,7 +15,7 @@ from tosaic.compiler.importers.nnef.flat_text import flat_text
 from tosaic.compiler.importers.nnef.lexer import KEYWORDS, tokenize
 from tosaic.compiler.importers.nnef.quantization_file import parse_quantization
 from tosaic.compiler.importers.nnef.standard_library import standard_operations
-from tosaic.compiler.importers.nnef.tensor_file import Algorithm, Encoding, read_tensor, write_tensor
+from tosaic.compiler.importers.nnef.tensor_file import Algorithm, ItemEncoding, read_tensor, write_tensor
 
 TEXTS = [text for _, text, _ in CASES]
 TEXTS += [p.read_text() for p in sorted((pathlib.Path(__file__).parent / "documents").glob("*.nnef"))]
@@ -106,7 +106,7 @@ def test_random_texts(text: str) -> None:
 def test_tensor_files(algorithm: Algorithm, changes: list[tuple[int, int]], cut: int) -> None:
     bits = 32 if algorithm is Algorithm.FLOAT else 5
     values = np.ones(8, np.int8 if algorithm is Algorithm.INTEGER else np.float32)
-    data = bytearray(write_tensor(values, Encoding(algorithm, bits, minimum=0.0, maximum=2.0)))
+    data = bytearray(write_tensor(values, ItemEncoding(algorithm, bits, minimum=0.0, maximum=2.0)))
     for at, value in changes:
         data[at % len(data)] = value
     with contextlib.suppress(NnefError):

@@ -7,7 +7,7 @@ import pytest
 from nnef_cases import flat
 from nnef_model_files import write_model
 
-from tosaic.compiler.importers.nnef.tensor_file import Algorithm, Encoding, read_tensor, write_tensor
+from tosaic.compiler.importers.nnef.tensor_file import Algorithm, ItemEncoding, read_tensor, write_tensor
 from tosaic.compiler.importers.nnef.tosa import import_nnef
 from tosaic.compiler.ir import DType
 from tosaic.driver.quantize import quantize_graph
@@ -130,17 +130,17 @@ def test_update_hands_over_the_value_itself(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     "encoding",
     [
-        Encoding(Algorithm.FLOAT, 16),
-        Encoding(Algorithm.FLOAT, 64),
-        Encoding(Algorithm.LINEAR, 8, minimum=-1.0, maximum=1.0),
-        Encoding(Algorithm.LINEAR, 3, minimum=-0.5, maximum=1.0),
-        Encoding(Algorithm.LOGARITHMIC, 6, minimum=-1.0, maximum=1.0),
-        Encoding(Algorithm.LOGARITHMIC, 11, minimum=0.0, maximum=2.0),
-        Encoding(Algorithm.INTEGER, 8, signed=True),
-        Encoding(Algorithm.INTEGER, 13),
+        ItemEncoding(Algorithm.FLOAT, 16),
+        ItemEncoding(Algorithm.FLOAT, 64),
+        ItemEncoding(Algorithm.LINEAR, 8, minimum=-1.0, maximum=1.0),
+        ItemEncoding(Algorithm.LINEAR, 3, minimum=-0.5, maximum=1.0),
+        ItemEncoding(Algorithm.LOGARITHMIC, 6, minimum=-1.0, maximum=1.0),
+        ItemEncoding(Algorithm.LOGARITHMIC, 11, minimum=0.0, maximum=2.0),
+        ItemEncoding(Algorithm.INTEGER, 8, signed=True),
+        ItemEncoding(Algorithm.INTEGER, 13),
     ],
 )
-def test_every_stored_encoding_becomes_floats(encoding: Encoding, tmp_path: pathlib.Path) -> None:
+def test_every_stored_encoding_becomes_floats(encoding: ItemEncoding, tmp_path: pathlib.Path) -> None:
     values = np.random.default_rng(3).uniform(-1, 1, (1, 4)).astype(np.float32)
     if encoding.algorithm is Algorithm.INTEGER:
         values = np.array([[0, 1, 100, 127]], np.int8)

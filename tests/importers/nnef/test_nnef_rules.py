@@ -11,9 +11,9 @@ from tosaic.compiler.importers.nnef.errors import NnefError
 from tosaic.compiler.importers.nnef.model import load_model
 from tosaic.compiler.importers.nnef.quantization_file import parse_quantization
 from tosaic.compiler.importers.nnef.rules import RULES
-from tosaic.compiler.importers.nnef.tensor_file import Algorithm, Encoding, read_tensor, write_tensor
+from tosaic.compiler.importers.nnef.tensor_file import Algorithm, ItemEncoding, read_tensor, write_tensor
 
-FLOAT32 = Encoding(Algorithm.FLOAT, 32)
+FLOAT32 = ItemEncoding(Algorithm.FLOAT, 32)
 
 
 @pytest.mark.parametrize(("identifier", "text", "rule"), CASES, ids=[case[0] for case in CASES])
@@ -49,12 +49,12 @@ def header(**changes: bytes) -> bytes:
 
 
 def quantized(algorithm: Algorithm, low: float, high: float) -> bytes:
-    data = bytearray(write_tensor(np.ones((4,), np.float32), Encoding(algorithm, 8, False, 0.0, 2.0)))
+    data = bytearray(write_tensor(np.ones((4,), np.float32), ItemEncoding(algorithm, 8, False, 0.0, 2.0)))
     data[52:60] = np.array([low, high], "<f4").tobytes()
     return bytes(data)
 
 
-FIVE_BITS = Encoding(Algorithm.INTEGER, 5)
+FIVE_BITS = ItemEncoding(Algorithm.INTEGER, 5)
 DATA = [
     ("V112", header(at0=b"\x4e\xee")),
     ("V112", b""),
@@ -92,7 +92,7 @@ def test_tensor_file(rule: str, data: bytes) -> None:
 
 def test_v118_v119_codes_in_either_half() -> None:
     """The text has the vendor first, Khronos' tools the algorithm."""
-    signed = Encoding(Algorithm.INTEGER, 8, signed=True)
+    signed = ItemEncoding(Algorithm.INTEGER, 8, signed=True)
     data = bytearray(write_tensor(np.array([-3, 4], np.int8), signed))
     data[48:52] = data[50:52] + data[48:50]
     values, encoding = read_tensor(bytes(data), "v.dat")

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from tosaic.compiler.importers.lowering.convolution import convolve, transpose_convolve
 from tosaic.compiler.importers.lowering.layout import channels_first, channels_last, extend
-from tosaic.compiler.importers.nnef.tosa.node import Node
+from tosaic.compiler.importers.nnef.tosa.node import NnefNode
 from tosaic.compiler.importers.nnef.tosa.registry import handles
-from tosaic.compiler.importers.nnef.tosa.windows import COPIES, Window, bordered, check_copies, windows_of
+from tosaic.compiler.importers.nnef.tosa.windows import COPIES, AxisWindow, bordered, check_copies, windows_of
 
 
-def _line(node: Node, name: str) -> str:
+def _line(node: NnefNode, name: str) -> str:
     """An operand with at least one spatial dimension."""
     low, x = node.low, node.tensor(name)
     if low.rank(x) > 5:
@@ -17,7 +17,7 @@ def _line(node: Node, name: str) -> str:
     return x if low.rank(x) > 2 else low.reshape(x, (*low.shape(x), 1))
 
 
-def _bias(node: Node, channels: int) -> str | None:
+def _bias(node: NnefNode, channels: int) -> str | None:
     """The bias as a vector; one element stands for every channel."""
     if node.known_scalar("bias") == 0:
         return None
@@ -25,17 +25,17 @@ def _bias(node: Node, channels: int) -> str | None:
     return low.broadcast_to(low.reshape(bias, (_count(node),)), (channels,))
 
 
-def _count(node: Node) -> int:
+def _count(node: NnefNode) -> int:
     shape = node.shape("bias")
     return shape[1] if len(shape) > 1 else 1
 
 
 @handles("conv")
-def conv(node: Node) -> str:
+def conv(node: NnefNode) -> str:
     """Filters [O, C/groups, kernel...]; groups 0 is one group per channel."""
     low, x, kernel = node.low, _line(node, "input"), _line(node, "filter")
     spatial = low.rank(x) - 2
-    windows = [Window(1)]
+    windows = [AxisWindow(1)]
     if len(node.shape("input")) > 2:
         windows = windows_of(node, low.shape(x)[2:], low.shape(kernel)[2:])
         x, windows = bordered(node, x, windows)
@@ -47,11 +47,11 @@ def conv(node: Node) -> str:
 
 
 @handles("deconv")
-def deconv(node: Node) -> str:
+def deconv(node: NnefNode) -> str:
     """Filters [C, O/groups, kernel...]; `output_shape` decides between the sizes that scale down alike."""
     low, x, kernel = node.low, _line(node, "input"), _line(node, "filter")
     spatial, shape = low.rank(x) - 2, node.result.shape
-    windows = [Window(1)]
+    windows = [AxisWindow(1)]
     if len(shape) > 2:
         windows = windows_of(node, shape[2:], low.shape(kernel)[2:])
         if node["border"] in COPIES:
@@ -67,7 +67,7 @@ def deconv(node: Node) -> str:
     return low.reshape(y, shape)
 
 
-def _extended(node: Node, x: str, windows: list[Window]) -> tuple[str, list[Window]]:
+def _extended(node: NnefNode, x: str, windows: list[AxisWindow]) -> tuple[str, list[AxisWindow]]:
     """As many copies around the (down-scaled) input as the windows of the result read."""
     low, wanted = node.low, node.result.shape[2:]
     pads, moved = [(0, 0), (0, 0)], []

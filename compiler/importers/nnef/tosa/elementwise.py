@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tosaic.compiler.importers.lowering import Lowering, activations, statistics
 from tosaic.compiler.importers.lowering.power import power
 from tosaic.compiler.importers.lowering.rounding import round_half_up, sign
-from tosaic.compiler.importers.nnef.tosa.node import Node
+from tosaic.compiler.importers.nnef.tosa.node import NnefNode
 from tosaic.compiler.importers.nnef.tosa.registry import HANDLERS, Handler, handles
 from tosaic.compiler.ir import DType
 
@@ -73,7 +73,7 @@ HANDLERS.update({name: _binary(function) for name, function in _BINARY.items()})
 
 
 @handles("pow")
-def pow_(node: Node) -> str:
+def pow_(node: NnefNode) -> str:
     """A known exponent becomes products and roots, as far as it can."""
     exponent = node.known_scalar("y")
     x, y = node.aligned("x", "y")
@@ -83,13 +83,13 @@ def pow_(node: Node) -> str:
 
 
 @handles("select")
-def select(node: Node) -> str:
+def select(node: NnefNode) -> str:
     """Three tensors that broadcast."""
     return node.low.select(*node.aligned("condition", "true_value", "false_value"))
 
 
 @handles("clamp")
-def clamp(node: Node) -> str:
+def clamp(node: NnefNode) -> str:
     """max(min(x, b), a): a wins where it is above b, which TOSA's CLAMP refuses."""
     low, bottom, top = node.low, node.known_scalar("a"), node.known_scalar("b")
     if bottom is not None and top is not None and bottom <= top:
@@ -101,26 +101,26 @@ def clamp(node: Node) -> str:
 
 
 @handles("prelu")
-def prelu(node: Node) -> str:
+def prelu(node: NnefNode) -> str:
     """The slope is a tensor."""
     return activations.leaky_relu(node.low, *node.aligned("x", "alpha"))
 
 
 @handles("leaky_relu")
-def leaky_relu(node: Node) -> str:
+def leaky_relu(node: NnefNode) -> str:
     """The slope is an attribute."""
     x = node.tensor("x")
     return activations.leaky_relu(node.low, x, node.low.scalar(node["alpha"], x))
 
 
 @handles("softmax")
-def softmax(node: Node) -> str:
+def softmax(node: NnefNode) -> str:
     """Over several axes, shifted by the maximum."""
     return statistics.softmax(node.low, node.tensor("x"), node["axes"])
 
 
 @handles("batch_normalization")
-def batch_normalization(node: Node) -> str:
+def batch_normalization(node: NnefNode) -> str:
     """Folded to a factor and a summand when the statistics are constants."""
     x, *rest = node.aligned("input", "mean", "variance", "offset", "scale")
     mean, variance, offset, scale = rest
@@ -128,13 +128,13 @@ def batch_normalization(node: Node) -> str:
 
 
 @handles("copy_n")
-def copy_n(node: Node) -> list[str]:
+def copy_n(node: NnefNode) -> list[str]:
     """No operator at all."""
     return [node.tensor("x")] * node["times"]
 
 
 @handles("add_n")
-def add_n(node: Node) -> str:
+def add_n(node: NnefNode) -> str:
     """A chain of sums; of nothing it is 0."""
     low, parts = node.low, node.tensors("x")
     if not parts:

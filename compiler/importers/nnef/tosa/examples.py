@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Example:
+class NnefExample:
     """The assignments behind `x`; the last one invokes the operation."""
 
     body: str
@@ -32,73 +32,79 @@ _REGIONS = (
 )
 
 
-def _examples() -> dict[str, Example]:
+def _examples() -> dict[str, NnefExample]:
     found = {
-        "external": Example("y = copy(x)"),
-        "constant": Example("c = constant(shape = [1,4], value = [0.5]); y = add(x, c)"),
-        "variable": Example("v = variable(shape = [1,4], label = 'v'); y = add(x, v)"),
-        "update": Example("v = variable(shape = [1,4], label = 'v'); y = update(v, x)", "[1,4]"),
-        "not": Example("y = not(x)", data="logical"),
-        "and": Example("y = and(x, x)", data="logical"),
-        "or": Example("y = or(x, x)", data="logical"),
-        "select": Example("c = gt(x, 0.0); y = select(c, x, 1.0)"),
-        "clamp": Example("y = clamp(x, 0.0, 6.0)"),
-        "pow": Example("y = pow(x, 1.5)"),
-        "conv": Example(_FILTER + "y = conv(x, f)"),
-        "deconv": Example("f = constant(shape = [4,6,3,3], value = [0.5]); y = deconv(x, f, stride = [2,2])"),
-        "box": Example(f"y = box(x, {_WINDOW})"),
-        "debox": Example(f"y = debox(x, {_WINDOW})"),
-        "argmax_pool": Example(f"y = argmax_pool(x, {_WINDOW})"),
-        "sample": Example(f"{_INDEX}y = sample(x, i, {_WINDOW})"),
-        "desample": Example(
+        "external": NnefExample("y = copy(x)"),
+        "constant": NnefExample("c = constant(shape = [1,4], value = [0.5]); y = add(x, c)"),
+        "variable": NnefExample("v = variable(shape = [1,4], label = 'v'); y = add(x, v)"),
+        "update": NnefExample("v = variable(shape = [1,4], label = 'v'); y = update(v, x)", "[1,4]"),
+        "not": NnefExample("y = not(x)", data="logical"),
+        "and": NnefExample("y = and(x, x)", data="logical"),
+        "or": NnefExample("y = or(x, x)", data="logical"),
+        "select": NnefExample("c = gt(x, 0.0); y = select(c, x, 1.0)"),
+        "clamp": NnefExample("y = clamp(x, 0.0, 6.0)"),
+        "pow": NnefExample("y = pow(x, 1.5)"),
+        "conv": NnefExample(_FILTER + "y = conv(x, f)"),
+        "deconv": NnefExample(
+            "f = constant(shape = [4,6,3,3], value = [0.5]); y = deconv(x, f, stride = [2,2])"
+        ),
+        "box": NnefExample(f"y = box(x, {_WINDOW})"),
+        "debox": NnefExample(f"y = debox(x, {_WINDOW})"),
+        "argmax_pool": NnefExample(f"y = argmax_pool(x, {_WINDOW})"),
+        "sample": NnefExample(f"{_INDEX}y = sample(x, i, {_WINDOW})"),
+        "desample": NnefExample(
             f"{_INDEX}m = max_pool(x, {_WINDOW}); y = desample(m, i, {_WINDOW}, output_shape = [1,4,8,8])"
         ),
-        "nearest_downsample": Example("y = nearest_downsample(x, factor = [2,2])"),
-        "area_downsample": Example("y = area_downsample(x, factor = [2,2])"),
-        "nearest_upsample": Example("y = nearest_upsample(x, factor = [2,2])"),
-        "multilinear_upsample": Example("y = multilinear_upsample(x, factor = [2,2])"),
-        "reshape": Example("y = reshape(x, shape = [1,-1])"),
-        "squeeze": Example("y = squeeze(x, axes = [0])"),
-        "unsqueeze": Example("y = unsqueeze(x, axes = [0])"),
-        "transpose": Example("y = transpose(x, axes = [0,2,3,1])"),
-        "split": Example("[y, z] = split(x, axis = 1, ratios = [1,1])"),
-        "concat": Example("y = concat([x, x], axis = 1)"),
-        "stack": Example("y = stack([x, x], axis = 1)"),
-        "unstack": Example("[y, z] = unstack(x, axis = 0)", "[2,4]"),
-        "slice": Example("y = slice(x, axes = [1], begin = [1], end = [3])"),
-        "matmul": Example("y = matmul(x, x)"),
-        "prelu": Example(_CHANNELS + "y = prelu(x, v)"),
-        "leaky_relu": Example("y = leaky_relu(x, alpha = 0.1)"),
-        "linear": Example("f = constant(shape = [3,8], value = [0.5]); y = linear(x, f, 0.5)", "[4,8]"),
-        "separable_conv": Example(_PLANES + "y = separable_conv(x, p, q)"),
-        "separable_deconv": Example(_PLANES + "y = separable_deconv(x, p, q, stride = [2,2])"),
-        "max_pool_with_index": Example(f"y, z = max_pool_with_index(x, {_WINDOW})"),
-        "local_response_normalization": Example("y = local_response_normalization(x, size = [1,5])"),
-        "batch_normalization": Example(_CHANNELS + "y = batch_normalization(x, v, v, v, v, epsilon = 0.001)"),
-        "linear_quantize": Example("y = linear_quantize(x, -1.0, 1.0, bits = 8)"),
-        "logarithmic_quantize": Example("y = logarithmic_quantize(x, 1.0, bits = 8)"),
-        "copy_n": Example("[y, z] = copy_n(x, times = 2)"),
-        "add_n": Example("y = add_n([x, x, x])"),
-        "moments": Example("y, z = moments(x, axes = [2,3])"),
+        "nearest_downsample": NnefExample("y = nearest_downsample(x, factor = [2,2])"),
+        "area_downsample": NnefExample("y = area_downsample(x, factor = [2,2])"),
+        "nearest_upsample": NnefExample("y = nearest_upsample(x, factor = [2,2])"),
+        "multilinear_upsample": NnefExample("y = multilinear_upsample(x, factor = [2,2])"),
+        "reshape": NnefExample("y = reshape(x, shape = [1,-1])"),
+        "squeeze": NnefExample("y = squeeze(x, axes = [0])"),
+        "unsqueeze": NnefExample("y = unsqueeze(x, axes = [0])"),
+        "transpose": NnefExample("y = transpose(x, axes = [0,2,3,1])"),
+        "split": NnefExample("[y, z] = split(x, axis = 1, ratios = [1,1])"),
+        "concat": NnefExample("y = concat([x, x], axis = 1)"),
+        "stack": NnefExample("y = stack([x, x], axis = 1)"),
+        "unstack": NnefExample("[y, z] = unstack(x, axis = 0)", "[2,4]"),
+        "slice": NnefExample("y = slice(x, axes = [1], begin = [1], end = [3])"),
+        "matmul": NnefExample("y = matmul(x, x)"),
+        "prelu": NnefExample(_CHANNELS + "y = prelu(x, v)"),
+        "leaky_relu": NnefExample("y = leaky_relu(x, alpha = 0.1)"),
+        "linear": NnefExample("f = constant(shape = [3,8], value = [0.5]); y = linear(x, f, 0.5)", "[4,8]"),
+        "separable_conv": NnefExample(_PLANES + "y = separable_conv(x, p, q)"),
+        "separable_deconv": NnefExample(_PLANES + "y = separable_deconv(x, p, q, stride = [2,2])"),
+        "max_pool_with_index": NnefExample(f"y, z = max_pool_with_index(x, {_WINDOW})"),
+        "local_response_normalization": NnefExample("y = local_response_normalization(x, size = [1,5])"),
+        "batch_normalization": NnefExample(
+            _CHANNELS + "y = batch_normalization(x, v, v, v, v, epsilon = 0.001)"
+        ),
+        "linear_quantize": NnefExample("y = linear_quantize(x, -1.0, 1.0, bits = 8)"),
+        "logarithmic_quantize": NnefExample("y = logarithmic_quantize(x, 1.0, bits = 8)"),
+        "copy_n": NnefExample("[y, z] = copy_n(x, times = 2)"),
+        "add_n": NnefExample("y = add_n([x, x, x])"),
+        "moments": NnefExample("y, z = moments(x, axes = [2,3])"),
     }
     for name in "copy neg rcp exp log abs sign floor ceil round".split():
-        found[name] = Example(f"y = {name}(x)")
+        found[name] = NnefExample(f"y = {name}(x)")
     for name in "sqr sqrt rsqr rsqrt log2 sigmoid relu elu tanh softmax softplus".split():
-        found[name] = Example(f"y = {name}(x)")
+        found[name] = NnefExample(f"y = {name}(x)")
     for name in "add sub mul div lt gt le ge eq ne min max".split():
-        found[name] = Example(f"y = {name}(x, x)")
+        found[name] = NnefExample(f"y = {name}(x, x)")
     for name in "sum max min argmax argmin mean".split():
-        found[f"{name}_reduce"] = Example(f"y = {name}_reduce(x, axes = [2,3])")
+        found[f"{name}_reduce"] = NnefExample(f"y = {name}_reduce(x, axes = [2,3])")
     for name in "max_pool avg_pool rms_pool".split():
-        found[name] = Example(f"y = {name}(x, {_WINDOW}, border = 'ignore')")
+        found[name] = NnefExample(f"y = {name}(x, {_WINDOW}, border = 'ignore')")
     for name in "mean variance contrast".split():
-        found[f"local_{name}_normalization"] = Example(f"y = local_{name}_normalization(x, size = [1,1,3,3])")
+        found[f"local_{name}_normalization"] = NnefExample(
+            f"y = local_{name}_normalization(x, size = [1,1,3,3])"
+        )
     for name in "l1_normalization l2_normalization".split():
-        found[name] = Example(f"y = {name}(x, axes = [1])")
+        found[name] = NnefExample(f"y = {name}(x, axes = [1])")
     for name in "avg_roi_pool max_roi_pool roi_resample".split():
-        found[name] = Example(_REGIONS.format(name, ""))
+        found[name] = NnefExample(_REGIONS.format(name, ""))
     for name in "avg_roi_align max_roi_align".split():
-        found[name] = Example(_REGIONS.format(name, ", sampling_rate = [2,2]"))
+        found[name] = NnefExample(_REGIONS.format(name, ", sampling_rate = [2,2]"))
     return found
 
 

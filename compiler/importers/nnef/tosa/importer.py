@@ -11,9 +11,9 @@ from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.allowance import Allowance, TooLargeError
 from tosaic.compiler.importers.lowering.layout_pass import cancel_transposes
 from tosaic.compiler.importers.nnef.bit_stream import packed_bytes
-from tosaic.compiler.importers.nnef.graph import Operation, TensorValue, tensors_in
+from tosaic.compiler.importers.nnef.graph import NnefOperation, TensorValue, tensors_in
 from tosaic.compiler.importers.nnef.model import NnefModel, load_model
-from tosaic.compiler.importers.nnef.quantization_file import Quantization
+from tosaic.compiler.importers.nnef.quantization_file import QuantizationEntry
 from tosaic.compiler.importers.nnef.standard_library import compound_operations
 from tosaic.compiler.importers.nnef.tosa import (
     convolution,
@@ -25,7 +25,7 @@ from tosaic.compiler.importers.nnef.tosa import (
     resampling,
     shaping,
 )
-from tosaic.compiler.importers.nnef.tosa.node import MAX_NUMBER, MAX_RANK, STORAGE, Node, constant
+from tosaic.compiler.importers.nnef.tosa.node import MAX_NUMBER, MAX_RANK, STORAGE, NnefNode, constant
 from tosaic.compiler.importers.nnef.tosa.registry import HANDLERS
 from tosaic.compiler.importers.survey import Survey
 from tosaic.compiler.ir import Graph, State, validate
@@ -60,7 +60,9 @@ def import_nnef(
     every operation of the document. Raises InputError, ModelError (an NnefError for what the text forbids) or
     UnsupportedError.
     """
-    return Importer(load_model(pathlib.Path(path), whole=WHOLE, shapes=_whole_shapes(shapes)), survey).run()
+    return NnefImporter(
+        load_model(pathlib.Path(path), whole=WHOLE, shapes=_whole_shapes(shapes)), survey
+    ).run()
 
 
 def _whole_shapes(shapes: Mapping[str, int | Sequence[int]] | None) -> dict[str, tuple[int, ...]]:
@@ -75,7 +77,7 @@ def _whole_shapes(shapes: Mapping[str, int | Sequence[int]] | None) -> dict[str,
     return found
 
 
-class Importer:
+class NnefImporter:
     """The state of one import, which uses up the model's data: the graph under construction, and its tensors."""
 
     def __init__(self, model: NnefModel, survey: Survey | None = None) -> None:
@@ -119,7 +121,7 @@ class Importer:
 
     # --- survey ---------------------------------------------------------------------------------------------
 
-    def _surveyed(self, group: Sequence[Operation]) -> None:
+    def _surveyed(self, group: Sequence[NnefOperation]) -> None:
         """The operations of one invocation in the document."""
         origin, first = group[0].origin, len(self.low.graph.operators)
         try:
@@ -140,8 +142,8 @@ class Importer:
 
     # --- operations -----------------------------------------------------------------------------------------
 
-    def _lower(self, operation: Operation) -> None:
-        node = Node(self.low, operation, self.tensors)
+    def _lower(self, operation: NnefOperation) -> None:
+        node = NnefNode(self.low, operation, self.tensors)
         results = operation.tensors()
         self._check(node, results)
         try:
@@ -171,7 +173,7 @@ class Importer:
             # The value as it is handed over: what graph.quant says of the result is not for the variable.
             self.next.append((f"{self._spelling(_label(variable))}.next", held[0]))
 
-    def _check(self, node: Node, results: Sequence[TensorValue]) -> None:
+    def _check(self, node: NnefNode, results: Sequence[TensorValue]) -> None:
         for tensor in (*tensors_in(node.operation.arguments), *results):
             if tensor.data not in STORAGE:
                 node.unsupported(f"TOSA has no tensor<{tensor.data}>", "remove it from the graph")
@@ -187,15 +189,15 @@ class Importer:
         names = self.names[id(tensor)]
         return next(name for name in names if name in self.model.graph.inputs)
 
-    def _constant(self, node: Node) -> str:
+    def _constant(self, node: NnefNode) -> str:
         shape, dtype = node.result.shape, STORAGE[node.result.data]
         values = np.array(node["value"])
         if values.size == 1 and math.prod(shape) > FOLDED_ELEMENTS:
             one = constant(node, values.reshape((1,) * len(shape)), dtype)
-            return self.low.op("TILE", one, self.low.build.shape(shape))
+            return self.low.build.add("TILE", [one, self.low.build.shape(shape)])
         return constant(node, np.broadcast_to(values.reshape(shape if values.size > 1 else ()), shape), dtype)
 
-    def _variable(self, node: Node) -> str:
+    def _variable(self, node: NnefNode) -> str:
         label = _label(node.result)
         if label not in self.variables:
             found, dtype = self.model.data[label], STORAGE[node.result.data]
@@ -222,7 +224,7 @@ class Importer:
         assert producer is not None
         return str(producer.arguments["label"])
 
-    def _check_range(self, name: str, entry: Quantization) -> None:
+    def _check_range(self, name: str, entry: QuantizationEntry) -> None:
         low, high = entry.parameters.get("min", 0.0), entry.parameters["max"]
         assert isinstance(low, float) and isinstance(high, float)
         if not (math.isfinite(low) and math.isfinite(high) and low < high):

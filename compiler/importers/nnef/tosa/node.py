@@ -1,15 +1,14 @@
 """What a handler sees of one NNEF operation: its tensors in TOSA, its attributes, the shapes of its results."""
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.importers.lowering import Lowering
+from tosaic.compiler.importers.lowering import Lowering, SourceNode
 from tosaic.compiler.importers.nnef.call import shape_of
-from tosaic.compiler.importers.nnef.graph import Operation, Shape, TensorValue, Value
+from tosaic.compiler.importers.nnef.graph import NnefOperation, Shape, TensorValue, Value
 from tosaic.compiler.ir import DType
-from tosaic.errors import UnsupportedError
 
 STORAGE = {"scalar": DType.FP32, "integer": DType.INT32, "logical": DType.BOOL}
 """TOSA type that holds a data-type."""
@@ -24,25 +23,26 @@ TABLE_LIMIT = 1 << 23
 """Elements of the largest table that an operation's lowering makes."""
 
 
-class Node:
+class NnefNode(SourceNode):
     """One operation and the graph under construction; `tensors` are the TOSA names of values that are computed."""
 
-    def __init__(self, low: Lowering, operation: Operation, tensors: Mapping[int, str]) -> None:
-        self.low, self.operation, self._tensors = low, operation, tensors
+    def __init__(self, low: Lowering, operation: NnefOperation, tensors: Mapping[int, str]) -> None:
+        super().__init__(low)
+        self.operation, self._tensors = operation, tensors
 
     def __str__(self) -> str:
         origin = self.operation.origin
         inner = f"{self.operation.name} in " if self.operation.name != origin.name else ""
         return f"{origin.position}: {inner}{origin.name} of {origin.target!r}"
 
-    def unsupported(self, reason: str, way_out: str) -> NoReturn:
-        """Raises UnsupportedError with the place, the operation and the shapes of its tensors."""
+    def described_tensors(self) -> str:
+        """The arguments that are tensors, with their shapes."""
         shapes = ", ".join(
             f"{name} {list(value.shape)}"
             for name, value in self.operation.arguments.items()
             if isinstance(value, TensorValue)
         )
-        raise UnsupportedError(f"{self}{f' ({shapes})' if shapes else ''}: {reason}; {way_out}")
+        return f" ({shapes})" if shapes else ""
 
     def check_size(self, elements: int, what: str) -> None:
         """UnsupportedError for tables that a few lines of text can ask for and no machine holds."""
@@ -107,7 +107,7 @@ def align(low: Lowering, tensors: list[str], rank: int) -> list[str]:
     return [low.reshape(t, low.shape(t) + (1,) * (rank - low.rank(t))) for t in tensors]
 
 
-def constant(node: Node, values: np.ndarray, dtype: DType) -> str:
+def constant(node: NnefNode, values: np.ndarray, dtype: DType) -> str:
     """A constant; UnsupportedError for integers beyond int32."""
     if dtype is DType.INT32 and values.size and not dtype.min <= values.min() <= values.max() <= dtype.max:
         node.unsupported(

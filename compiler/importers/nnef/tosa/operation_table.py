@@ -10,9 +10,9 @@ from tosaic.compiler.importers.nnef import standard_library
 from tosaic.compiler.importers.nnef.document import expand_document
 from tosaic.compiler.importers.nnef.model import NnefModel, StoredTensor
 from tosaic.compiler.importers.nnef.standard_library import compound_operations, standard_operations
-from tosaic.compiler.importers.nnef.tensor_file import Algorithm, Encoding
+from tosaic.compiler.importers.nnef.tensor_file import Algorithm, ItemEncoding
 from tosaic.compiler.importers.nnef.tosa.examples import EXAMPLES, LIMITS
-from tosaic.compiler.importers.nnef.tosa.importer import WHOLE, Importer
+from tosaic.compiler.importers.nnef.tosa.importer import WHOLE, NnefImporter
 from tosaic.compiler.importers.survey import SourceOperator, Survey
 
 _HEAD = """# NNEF operations
@@ -49,11 +49,11 @@ def verdict(name: str) -> SourceOperator:
     """What the survey says of the operation in its example."""
     graph = expand_document(EXAMPLES[name].text(), f"example of {name}", whole=WHOLE)
     data = {
-        label: StoredTensor(np.zeros(tensor.shape, np.float32), Encoding(Algorithm.FLOAT, 32))
+        label: StoredTensor(np.zeros(tensor.shape, np.float32), ItemEncoding(Algorithm.FLOAT, 32))
         for label, (tensor, *_) in graph.variables.items()
     }
     survey = Survey(keep_going=True)
-    Importer(NnefModel(graph, data, {}), survey).run()
+    NnefImporter(NnefModel(graph, data, {}), survey).run()
     return next(operator for operator in survey.operators if operator.kind == name)
 
 

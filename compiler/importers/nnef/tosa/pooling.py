@@ -8,8 +8,8 @@ import numpy as np
 
 from tosaic.compiler.importers.lowering import Lowering, pooling
 from tosaic.compiler.importers.lowering.taps import fold_taps, window_taps
-from tosaic.compiler.importers.lowering.windows import Window
-from tosaic.compiler.importers.nnef.tosa.node import Node
+from tosaic.compiler.importers.lowering.windows import AxisWindow
+from tosaic.compiler.importers.nnef.tosa.node import NnefNode
 from tosaic.compiler.importers.nnef.tosa.registry import handles
 from tosaic.compiler.importers.nnef.tosa.windows import (
     bordered,
@@ -20,10 +20,10 @@ from tosaic.compiler.importers.nnef.tosa.windows import (
 )
 from tosaic.compiler.ir import DType
 
-Pool = Callable[[str, list[Window]], str]
+Pool = Callable[[str, list[AxisWindow]], str]
 
 
-def _prepared(node: Node) -> tuple[str, list[Window]]:
+def _prepared(node: NnefNode) -> tuple[str, list[AxisWindow]]:
     """The input with its copied borders, and a window per dimension."""
     x = node.tensor("input")
     windows = windows_of(node, node.low.shape(x), full_size(node))
@@ -33,16 +33,16 @@ def _prepared(node: Node) -> tuple[str, list[Window]]:
     return bordered(node, x, windows)
 
 
-def _check_taps(node: Node, upscaled: Sequence[int], windows: Sequence[Window]) -> None:
+def _check_taps(node: NnefNode, upscaled: Sequence[int], windows: Sequence[AxisWindow]) -> None:
     """The elements of all windows side by side, and what folds them, are tables."""
     for axis, (size, window) in enumerate(zip(upscaled, windows, strict=True)):
         node.check_size(window.outputs(size) * window.kernel, f"the windows of dimension {axis}")
 
 
-def _pooled(low: Lowering, x: str, windows: Sequence[Window], pool: Pool) -> str:
+def _pooled(low: Lowering, x: str, windows: Sequence[AxisWindow], pool: Pool) -> str:
     """A separable pool over the dimensions whose windows do anything, up to three at a time, as images."""
     rank = low.rank(x)
-    busy = [axis for axis, window in enumerate(windows) if window != Window(1)]
+    busy = [axis for axis, window in enumerate(windows) if window != AxisWindow(1)]
     if 3 <= rank <= 5 and busy and busy[0] >= 2:
         # Spatial dimensions stay together, so that layouts of neighbours cancel.
         busy = list(range(2, rank))
@@ -62,8 +62,8 @@ def _pooled(low: Lowering, x: str, windows: Sequence[Window], pool: Pool) -> str
 
 
 def _with_zeros(
-    low: Lowering, x: str, windows: Sequence[Window], value: float = 0.0
-) -> tuple[str, list[Window]]:
+    low: Lowering, x: str, windows: Sequence[AxisWindow], value: float = 0.0
+) -> tuple[str, list[AxisWindow]]:
     """The padding that windows reach as elements, and windows without padding."""
     exact = [w.exact(size) for w, size in zip(windows, low.shape(x), strict=True)]
     return low.pad(x, [(w.before, w.after) for w in exact], value), [
@@ -72,7 +72,7 @@ def _with_zeros(
 
 
 @handles("box")
-def box(node: Node) -> str:
+def box(node: NnefNode) -> str:
     """Sums, or means of all of the window or (border 'ignore') of what lies inside."""
     low, (x, windows) = node.low, _prepared(node)
     if node["normalize"] and node["border"] == "ignore":
@@ -86,7 +86,7 @@ def box(node: Node) -> str:
 
 
 @handles("max_pool")
-def max_pool(node: Node) -> str:
+def max_pool(node: NnefNode) -> str:
     """Zeros take part where the border is 'constant'."""
     low, (x, windows) = node.low, _prepared(node)
     if node["border"] == "constant":
@@ -97,7 +97,7 @@ def max_pool(node: Node) -> str:
 
 
 @handles("argmax_pool")
-def argmax_pool(node: Node) -> str:
+def argmax_pool(node: NnefNode) -> str:
     """The first of equal maxima, counted in row-major order inside the window."""
     low, (x, windows) = node.low, _prepared(node)
     if low.dtype(x) is DType.INT32:
@@ -110,7 +110,7 @@ def argmax_pool(node: Node) -> str:
     return low.reshape(low.op("ARGMAX", window_taps(low, x, windows), axis=1), _positions(node))
 
 
-def _positions(node: Node) -> Sequence[int]:
+def _positions(node: NnefNode) -> Sequence[int]:
     """Shape of the index."""
     result = node.operation.results["index"]
     assert not isinstance(result, list)
@@ -118,13 +118,13 @@ def _positions(node: Node) -> Sequence[int]:
 
 
 @handles("max_pool_with_index")
-def max_pool_with_index(node: Node) -> list[str]:
+def max_pool_with_index(node: NnefNode) -> list[str]:
     """Two results that are computed apart; what nothing reads goes away."""
     return [max_pool(node), argmax_pool(node)]
 
 
 @handles("sample")
-def sample(node: Node) -> str:
+def sample(node: NnefNode) -> str:
     """The elements that indices name; an index outside of the window is an error of the run."""
     low, (x, windows) = node.low, _prepared(node)
     x, windows = _with_zeros(low, x, windows)
@@ -138,7 +138,7 @@ def sample(node: Node) -> str:
 
 
 @handles("desample")
-def desample(node: Node) -> str:
+def desample(node: NnefNode) -> str:
     """Each element goes to the place in its window that its index names; sums where several meet."""
     low, shape = node.low, node.result.shape
     windows = windows_of(node, shape, full_size(node))
@@ -146,7 +146,7 @@ def desample(node: Node) -> str:
     count, taps = math.prod(low.shape(x)), volume(windows)
     for size, outputs, window in zip(low.shape(x), shape, windows, strict=True):
         node.check_size(
-            size * window.kernel * outputs if window != Window(1) else 0, "the matrix of a dimension"
+            size * window.kernel * outputs if window != AxisWindow(1) else 0, "the matrix of a dimension"
         )
     node.check_size(taps, "the window")
     places = low.constant(np.arange(taps).reshape(1, taps), DType.INT32)

@@ -2,19 +2,19 @@
 
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.grids import linear_grid, logarithmic_grid
-from tosaic.compiler.importers.nnef.tosa.node import Node
+from tosaic.compiler.importers.nnef.tosa.node import NnefNode
 from tosaic.compiler.importers.nnef.tosa.registry import handles
 
 
 @handles("linear_quantize")
-def linear_quantize(node: Node) -> str:
+def linear_quantize(node: NnefNode) -> str:
     """2^bits values from min to max, ties upward."""
     x, low, high = node.aligned("x", "min", "max")
     return linear_grid(node.low, x, low, high, node["bits"])
 
 
 @handles("logarithmic_quantize")
-def logarithmic_quantize(node: Node) -> str:
+def logarithmic_quantize(node: NnefNode) -> str:
     """The nearest powers of two up to that of max, with the sign of x."""
     x, top = node.aligned("x", "max")
     return logarithmic_grid(node.low, x, top, node["bits"])

@@ -3,31 +3,31 @@
 import math
 
 from tosaic.compiler.importers.lowering.matrix import matmul as lower_matmul
-from tosaic.compiler.importers.nnef.tosa.node import Node
+from tosaic.compiler.importers.nnef.tosa.node import NnefNode
 from tosaic.compiler.importers.nnef.tosa.registry import handles
 
 
 @handles("sum_reduce")
-def sum_reduce(node: Node) -> str:
+def sum_reduce(node: NnefNode) -> str:
     """The sum, or the mean."""
     low, x = node.low, node.tensor("input")
     return low.mean(x, node["axes"]) if node["normalize"] else low.reduce("SUM", x, node["axes"])
 
 
 @handles("max_reduce")
-def max_reduce(node: Node) -> str:
+def max_reduce(node: NnefNode) -> str:
     """The largest element."""
     return node.low.reduce("MAX", node.tensor("input"), node["axes"])
 
 
 @handles("min_reduce")
-def min_reduce(node: Node) -> str:
+def min_reduce(node: NnefNode) -> str:
     """The smallest element."""
     return node.low.reduce("MIN", node.tensor("input"), node["axes"])
 
 
 @handles("argmax_reduce", "argmin_reduce")
-def argmax_reduce(node: Node) -> str:
+def argmax_reduce(node: NnefNode) -> str:
     """The first of equal extremes; several axes count as one, in row-major order."""
     low, x = node.low, node.tensor("input")
     axes = sorted(node["axes"])
@@ -41,7 +41,7 @@ def argmax_reduce(node: Node) -> str:
 
 
 @handles("matmul")
-def matmul(node: Node) -> str:
+def matmul(node: NnefNode) -> str:
     """Batch dimensions broadcast; ranks are equal, so their alignment makes no difference."""
     low, a, b = node.low, node.tensor("A"), node.tensor("B")
     swapped = [*range(low.rank(a) - 2), low.rank(a) - 1, low.rank(a) - 2]

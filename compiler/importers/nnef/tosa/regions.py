@@ -8,19 +8,19 @@ import numpy as np
 
 from tosaic.compiler.importers.lowering.matrix import batched
 from tosaic.compiler.importers.lowering.rounding import round_half_up
-from tosaic.compiler.importers.nnef.tosa.node import Node
+from tosaic.compiler.importers.nnef.tosa.node import NnefNode
 from tosaic.compiler.importers.nnef.tosa.registry import handles
 from tosaic.compiler.ir import DType
 
 
-def _crops(node: Node) -> str:
+def _crops(node: NnefNode) -> str:
     """The feature maps of each region's batch item: [N, C, spatial...]."""
     low = node.low
     index = low.reshape(node.tensor("batch_index"), (node.shape("rois")[0],))
     return low.gather(node.tensor("input"), 0, index)
 
 
-def _bounds(node: Node) -> Iterator[tuple[int, str, str]]:
+def _bounds(node: NnefNode) -> Iterator[tuple[int, str, str]]:
     """Of each spatial dimension: its number in the input, and where the regions begin and end there, [N, 1, 1]."""
     low, rois = node.low, node.tensor("rois")
     regions, columns = low.shape(rois)
@@ -35,7 +35,7 @@ def _bounds(node: Node) -> Iterator[tuple[int, str, str]]:
         yield i + 2, first, last
 
 
-def _mixed(node: Node, x: str, axis: int, shares: str) -> str:
+def _mixed(node: NnefNode, x: str, axis: int, shares: str) -> str:
     """Replaces a dimension of x [N, ...] by its product with shares [N, results, extent]."""
     low, shape = node.low, node.low.shape(x)
     before, after = math.prod(shape[1:axis]), math.prod(shape[axis + 1 :])
@@ -47,7 +47,7 @@ def _mixed(node: Node, x: str, axis: int, shares: str) -> str:
 
 
 @handles("roi_resample")
-def roi_resample(node: Node) -> str:
+def roi_resample(node: NnefNode) -> str:
     """Linear interpolation at points of each region; outside of the feature map its edge is repeated."""
     low, x = node.low, _crops(node)
     for axis, first, last in _bounds(node):
@@ -69,7 +69,7 @@ def roi_resample(node: Node) -> str:
     return x
 
 
-def _cells(node: Node, axis: int, first: str, last: str) -> str:
+def _cells(node: NnefNode, axis: int, first: str, last: str) -> str:
     """Which elements of a dimension each cell has: [N, cells, extent]."""
     low, count, extent = node.low, node["output_size"][axis - 2], node.shape("input")[axis]
     begin, end = (low.cast(round_half_up(low, bound), DType.INT32) for bound in (first, last))
@@ -85,7 +85,7 @@ def _cells(node: Node, axis: int, first: str, last: str) -> str:
 
 
 @handles("avg_roi_pool")
-def avg_roi_pool(node: Node) -> str:
+def avg_roi_pool(node: NnefNode) -> str:
     """The mean of each cell."""
     low, x = node.low, _crops(node)
     for axis, first, last in _bounds(node):
@@ -96,7 +96,7 @@ def avg_roi_pool(node: Node) -> str:
 
 
 @handles("max_roi_pool")
-def max_roi_pool(node: Node) -> str:
+def max_roi_pool(node: NnefNode) -> str:
     """The largest element of each cell, one dimension after the other."""
     low, x = node.low, _crops(node)
     for axis, first, last in _bounds(node):

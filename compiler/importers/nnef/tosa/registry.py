@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from tosaic.compiler.importers.nnef.tosa.node import Node
+from tosaic.compiler.importers.nnef.tosa.node import NnefNode
 
-Handler = Callable[[Node], str | list[str]]
+Handler = Callable[[NnefNode], str | list[str]]
 """Returns the TOSA tensor of each result, those of an array one after the other."""
 
 HANDLERS: dict[str, Handler] = {}

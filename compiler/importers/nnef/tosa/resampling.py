@@ -3,13 +3,13 @@
 import numpy as np
 
 from tosaic.compiler.importers.lowering.resize import mix, pick
-from tosaic.compiler.importers.lowering.windows import Window
-from tosaic.compiler.importers.nnef.tosa.node import Node
+from tosaic.compiler.importers.lowering.windows import AxisWindow
+from tosaic.compiler.importers.nnef.tosa.node import NnefNode
 from tosaic.compiler.importers.nnef.tosa.registry import handles
 from tosaic.compiler.importers.nnef.tosa.windows import border_indices, full_size, windows_of
 
 
-def _along(node: Node, x: str, axis: int, matrix: np.ndarray) -> str:
+def _along(node: NnefNode, x: str, axis: int, matrix: np.ndarray) -> str:
     """The product of one dimension and a matrix [extent, results]; a choice of elements moves them."""
     if np.array_equal(matrix, np.eye(len(matrix))):
         return x
@@ -19,7 +19,7 @@ def _along(node: Node, x: str, axis: int, matrix: np.ndarray) -> str:
 
 
 @handles("debox")
-def debox(node: Node) -> str:
+def debox(node: NnefNode) -> str:
     """The reverse of box, which is separable."""
     x, shape = node.tensor("input"), node.result.shape
     for axis, window in enumerate(windows_of(node, shape, full_size(node))):
@@ -27,7 +27,7 @@ def debox(node: Node) -> str:
     return x
 
 
-def _debox_matrix(node: Node, window: Window, extent: int, results: int) -> np.ndarray:
+def _debox_matrix(node: NnefNode, window: AxisWindow, extent: int, results: int) -> np.ndarray:
     """[extent, results]: how often each element is in each sum."""
     node.check_size(extent * results, "the matrix of a dimension")
     node.check_size(window.kernel * results, "the windows of a dimension")
@@ -47,7 +47,7 @@ def _debox_matrix(node: Node, window: Window, extent: int, results: int) -> np.n
 
 
 @handles("multilinear_upsample")
-def multilinear_upsample(node: Node) -> str:
+def multilinear_upsample(node: NnefNode) -> str:
     """Each spatial dimension on its own."""
     x = node.tensor("input")
     for axis, factor in enumerate(node["factor"], 2):
@@ -69,7 +69,7 @@ def sample_positions(method: str, extent: int, factor: int) -> np.ndarray:
     return results * (extent - 1) / max(extent * factor - 1, 1)
 
 
-def _linear_matrix(node: Node, positions: np.ndarray, extent: int) -> np.ndarray:
+def _linear_matrix(node: NnefNode, positions: np.ndarray, extent: int) -> np.ndarray:
     """[extent, results]: shares of the two neighbours, which the border stands in for outside."""
     matrix = np.zeros((extent, len(positions)))
     below = np.floor(positions).astype(np.int64)

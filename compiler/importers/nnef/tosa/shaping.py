@@ -1,25 +1,25 @@
 """Tensor shape operations (4.5)."""
 
 from tosaic.compiler.importers.nnef.graph import TensorValue
-from tosaic.compiler.importers.nnef.tosa.node import Node
+from tosaic.compiler.importers.nnef.tosa.node import NnefNode
 from tosaic.compiler.importers.nnef.tosa.registry import handles
 
 
 @handles("reshape", "squeeze", "unsqueeze")
-def reshape(node: Node) -> str:
+def reshape(node: NnefNode) -> str:
     """The expander knows the shape."""
     return node.low.reshape(node.tensor("input"), node.result.shape)
 
 
 @handles("transpose")
-def transpose(node: Node) -> str:
+def transpose(node: NnefNode) -> str:
     """Dimensions that `axes` leaves out stay."""
     x = node.tensor("input")
     return node.low.transpose(x, [*node["axes"], *range(len(node["axes"]), node.low.rank(x))])
 
 
 @handles("split")
-def split(node: Node) -> list[str]:
+def split(node: NnefNode) -> list[str]:
     """A slice for each part."""
     (parts,) = node.operation.results.values()
     assert isinstance(parts, list)
@@ -31,7 +31,7 @@ def split(node: Node) -> list[str]:
 
 
 @handles("unstack")
-def unstack(node: Node) -> list[str]:
+def unstack(node: NnefNode) -> list[str]:
     """A slice for each part, without the dimension."""
     (parts,) = node.operation.results.values()
     assert isinstance(parts, list)
@@ -42,13 +42,13 @@ def unstack(node: Node) -> list[str]:
 
 
 @handles("concat")
-def concat(node: Node) -> str:
+def concat(node: NnefNode) -> str:
     """Tensors one after the other."""
     return node.low.concat(node.tensors("values"), node["axis"])
 
 
 @handles("stack")
-def stack(node: Node) -> str:
+def stack(node: NnefNode) -> str:
     """Tensors along a dimension of their own."""
     low, axis, parts = node.low, node["axis"], node.tensors("values")
     shape = low.shape(parts[0])
@@ -57,7 +57,7 @@ def stack(node: Node) -> str:
 
 
 @handles("slice")
-def slice_(node: Node) -> str:
+def slice_(node: NnefNode) -> str:
     """Negative bounds count from the end, and an end of 0 is the end."""
     low, x = node.low, node.tensor("input")
     starts = [0] * low.rank(x)
@@ -67,7 +67,7 @@ def slice_(node: Node) -> str:
 
 
 @handles("update")
-def update(node: Node) -> str:
+def update(node: NnefNode) -> str:
     """The new value; the importer makes it an output."""
     assert isinstance(node["variable"], TensorValue)
     return node.tensor("value")

@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 
 from tosaic.compiler.importers.lowering.layout import PadMode, extend
-from tosaic.compiler.importers.lowering.windows import Window
-from tosaic.compiler.importers.nnef.tosa.node import MAX_NUMBER, Node
+from tosaic.compiler.importers.lowering.windows import AxisWindow
+from tosaic.compiler.importers.nnef.tosa.node import MAX_NUMBER, NnefNode
 from tosaic.compiler.importers.nnef.window_shapes import automatic_padding
 
 COPIES: dict[str, PadMode] = {"replicate": "edge", "reflect": "reflect", "reflect-even": "symmetric"}
 """Borders that are made of copies, as numpy.pad calls them."""
 
 
-def windows_of(node: Node, upscaled: Sequence[int], sizes: Sequence[int]) -> list[Window]:
+def windows_of(node: NnefNode, upscaled: Sequence[int], sizes: Sequence[int]) -> list[AxisWindow]:
     """A window per dimension; padding belongs to the up-scaled space."""
     count = len(sizes)
     strides, dilations = node["stride"] or [1] * count, node["dilation"] or [1] * count
@@ -23,7 +23,7 @@ def windows_of(node: Node, upscaled: Sequence[int], sizes: Sequence[int]) -> lis
         automatic_padding(*item) for item in zip(upscaled, sizes, strides, dilations, strict=True)
     ]
     windows = [
-        Window(size, stride, dilation, before, after)
+        AxisWindow(size, stride, dilation, before, after)
         for size, stride, dilation, (before, after) in zip(sizes, strides, dilations, paddings, strict=True)
     ]
     for extent, w in zip(upscaled, windows, strict=True):
@@ -32,12 +32,12 @@ def windows_of(node: Node, upscaled: Sequence[int], sizes: Sequence[int]) -> lis
     return windows
 
 
-def full_size(node: Node) -> list[int]:
+def full_size(node: NnefNode) -> list[int]:
     """`size` for every dimension: what is missing at its end is 1."""
     return [*node["size"], *[1] * (len(node.shape("input")) - len(node["size"]))]
 
 
-def bordered(node: Node, x: str, windows: Sequence[Window]) -> tuple[str, list[Window]]:
+def bordered(node: NnefNode, x: str, windows: Sequence[AxisWindow]) -> tuple[str, list[AxisWindow]]:
     """x with copies around it, and windows without padding, where the border is made of copies.
 
     `windows` belong to the last axes of x.
@@ -55,7 +55,7 @@ def bordered(node: Node, x: str, windows: Sequence[Window]) -> tuple[str, list[W
     return extend(low, x, pads, mode), [replace(w, before=0, after=0) for w in exact]
 
 
-def check_copies(node: Node, shape: Sequence[int], pads: Sequence[tuple[int, int]]) -> None:
+def check_copies(node: NnefNode, shape: Sequence[int], pads: Sequence[tuple[int, int]]) -> None:
     """UnsupportedError where a reflection would need elements that are not there."""
     shortest = {"reflect": 1, "reflect-even": 0}.get(node["border"])
     for axis, (extent, pair) in enumerate(zip(shape, pads, strict=True)):
@@ -66,7 +66,7 @@ def check_copies(node: Node, shape: Sequence[int], pads: Sequence[tuple[int, int
             )
 
 
-def border_indices(node: Node, indices: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
+def border_indices(node: NnefNode, indices: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
     """The elements that stand at indices in and around 0 .. extent, and where there is one; zeros are elsewhere."""
     border = node["border"]
     inside = (indices >= 0) & (indices < extent)
@@ -86,7 +86,7 @@ def border_indices(node: Node, indices: np.ndarray, extent: int) -> tuple[np.nda
     return clipped, np.ones_like(inside)
 
 
-def check_not_empty(node: Node, shape: Sequence[int], windows: Sequence[Window]) -> None:
+def check_not_empty(node: NnefNode, shape: Sequence[int], windows: Sequence[AxisWindow]) -> None:
     """UnsupportedError where border 'ignore' leaves a window without any element."""
     for axis, (extent, window) in enumerate(zip(shape, windows, strict=True)):
         node.check_size(window.outputs(extent) * window.kernel, f"the windows of dimension {axis}")
@@ -97,6 +97,6 @@ def check_not_empty(node: Node, shape: Sequence[int], windows: Sequence[Window])
             )
 
 
-def volume(windows: Sequence[Window]) -> int:
+def volume(windows: Sequence[AxisWindow]) -> int:
     """Elements of a window."""
     return math.prod(w.kernel for w in windows)

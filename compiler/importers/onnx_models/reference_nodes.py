@@ -1,4 +1,8 @@
-"""Nodes whose inputs are all known are computed now, by the reference operators of the package onnx."""
+"""Nodes whose inputs are all known are computed now, by the reference operators of the package onnx.
+
+This is no second constant folder: ONNX's operators have types and operators that TOSA lacks (int64, strings, NonZero),
+and what decides shapes must be known before there is anything in TOSA. Constants in TOSA fold in `ir/building`.
+"""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +13,7 @@ import numpy as np
 from tosaic.compiler.importers.lowering.allowance import Allowance
 from tosaic.compiler.importers.onnx_models import package_process
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
-from tosaic.compiler.importers.onnx_models.values import Value
+from tosaic.compiler.importers.onnx_models.values import OnnxValue
 from tosaic.errors import UnsupportedError
 
 _RANDOM = (
@@ -42,13 +46,13 @@ LARGEST = 1 << 28
 """Elements of the largest constant of one repeated value; VGG-19 as the package onnx has it has one of 103 million."""
 
 
-def foldable(op: str, inputs: Sequence[Value | None]) -> bool:
+def computable(op: str, inputs: Sequence[OnnxValue | None]) -> bool:
     """Whether a node can be computed now."""
     return op not in _NEVER and all(value is None or value.data is not None for value in inputs)
 
 
-def fold(
-    node: Any, inputs: Sequence[Value | None], opset: int, allowance: Allowance
+def compute(
+    node: Any, inputs: Sequence[OnnxValue | None], opset: int, allowance: Allowance
 ) -> list[np.ndarray] | None:
     """The node's results; None when the reference operators do not compute it, or not in reasonable time.
 
@@ -95,7 +99,7 @@ def _check_indices(node: Any, feeds: dict[str, np.ndarray]) -> None:
         raise ValueError(f"indices from {indices.min()} to {indices.max()} on an axis of {size}")
 
 
-def _filled(node: Any, inputs: Sequence[Value | None]) -> np.ndarray:
+def _filled(node: Any, inputs: Sequence[OnnxValue | None]) -> np.ndarray:
     """ConstantOfShape: one element, seen everywhere; it takes no memory until something else is made of it."""
     onnx = load_onnx_package()
     shape = inputs[0].data if inputs and inputs[0] is not None else None
@@ -111,7 +115,7 @@ def _filled(node: Any, inputs: Sequence[Value | None]) -> np.ndarray:
 
 
 def _elements(
-    onnx: Any, node: Any, inputs: Sequence[Value | None], feeds: dict[str, np.ndarray], opset: int
+    onnx: Any, node: Any, inputs: Sequence[OnnxValue | None], feeds: dict[str, np.ndarray], opset: int
 ) -> int | None:
     """Elements of the results, before they are computed; None if they are not known, or take too long."""
     data = [None if value is None else value.data for value in inputs]

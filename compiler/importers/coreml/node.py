@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tosaic.compiler.importers.coreml.weights import read_weights
-from tosaic.compiler.importers.lowering import Lowering
+from tosaic.compiler.importers.lowering import Lowering, SourceNode
 from tosaic.compiler.ir import DType
-from tosaic.errors import ModelError, UnsupportedError
+from tosaic.errors import ModelError
 
 Shape = tuple[int, ...]
 MAX_MADE = 1 << 23
@@ -21,7 +21,7 @@ MAX_RANK = 6
 
 
 @dataclass(frozen=True)
-class Blob:
+class CoreMlValue:
     """A Core ML blob, of floats always. `tensor` in the TOSA graph has `shape`, or lacks axes of one in front.
 
     Networks of rank 5, [Seq, Batch, C, H, W], so keep the images of rank 4 that TOSA's operators want.
@@ -37,11 +37,12 @@ def stripped(shape: Sequence[int]) -> Shape:
     return tuple(shape[first:])
 
 
-class Layer:
+class CoreMlNode(SourceNode):
     """One layer with its input blobs and the graph under construction."""
 
-    def __init__(self, low: Lowering, message: Any, kind: str, inputs: Sequence[Blob]) -> None:
-        self.low, self.kind = low, kind
+    def __init__(self, low: Lowering, message: Any, kind: str, inputs: Sequence[CoreMlValue]) -> None:
+        super().__init__(low)
+        self.kind = kind
         self.name: str = message.name or next(iter(message.output), "")
         self.params: Any = getattr(message, kind)
         self.input_names, self.output_names = list(message.input), list(message.output)
@@ -52,20 +53,17 @@ class Layer:
 
     # --- complaints -----------------------------------------------------------------------------------------
 
-    def unsupported(self, reason: str, way_out: str) -> NoReturn:
-        """Raises UnsupportedError with the layer and its first tensor."""
-        raise UnsupportedError(f"{self}{self._tensor()}: {reason}; {way_out}")
-
     def wrong(self, reason: str) -> NoReturn:
         """Raises ModelError with the layer and its first tensor."""
-        raise ModelError(f"{self}{self._tensor()}: {reason}")
+        raise ModelError(f"{self}{self.described_tensors()}: {reason}")
 
     def require(self, condition: bool, reason: str) -> None:
         """ModelError unless the condition holds."""
         if not condition:
             self.wrong(reason)
 
-    def _tensor(self) -> str:
+    def described_tensors(self) -> str:
+        """The first three inputs, with their shapes."""
         shapes = " and ".join(
             f"{name!r} {list(blob.shape)}"
             for name, blob in zip(self.input_names[:3], self.inputs, strict=False)
@@ -161,7 +159,7 @@ class Layer:
 
     # --- results --------------------------------------------------------------------------------------------
 
-    def out(self, tensor: str, shape: Sequence[int] | None = None) -> Blob:
+    def out(self, tensor: str, shape: Sequence[int] | None = None) -> CoreMlValue:
         """A result. With `shape`, the tensor has the same elements in that shape."""
         held = self.low.shape(tensor)
         shape = held if shape is None else tuple(int(size) for size in shape)
@@ -170,14 +168,14 @@ class Layer:
         self.require(len(shape) <= MAX_RANK, f"its result has rank {len(shape)}; {MAX_RANK} is TOSA's limit")
         if stripped(held) != stripped(shape) or len(held) > len(shape) or not held:
             tensor = self.low.reshape(tensor, shape)
-        return Blob(tensor, shape)
+        return CoreMlValue(tensor, shape)
 
-    def out_known(self, values: ArrayLike) -> Blob:
+    def out_known(self, values: ArrayLike) -> CoreMlValue:
         """A result that is known at import."""
         array = np.atleast_1d(np.asarray(values, np.float32))
         self.require(array.size > 0, "its result has no elements, and TOSA has no empty tensors")
         return self.out(self.constant(array))
 
-    def same(self, tensor: str) -> Blob:
+    def same(self, tensor: str) -> CoreMlValue:
         """A result with the shape of the first input."""
         return self.out(tensor, self.shape())

@@ -14,7 +14,7 @@ from tosaic.compiler.importers.nnef.tensor_file import (
     MAGIC,
     RANK_LIMIT,
     Algorithm,
-    Encoding,
+    ItemEncoding,
     read_tensor,
     write_tensor,
 )
@@ -125,10 +125,10 @@ def write_carried(name: str, values: np.ndarray, settings: Settings) -> bytes:
     return header.ljust(HEADER_BYTES, b"\0") + stream
 
 
-def plain_encoding(values: np.ndarray) -> Encoding:
+def plain_encoding(values: np.ndarray) -> ItemEncoding:
     """How an NNEF file stores such float or integer items as they are."""
     algorithm = Algorithm.FLOAT if values.dtype.kind == "f" else Algorithm.INTEGER
-    return Encoding(algorithm, 8 * values.dtype.itemsize, values.dtype.kind == "i")
+    return ItemEncoding(algorithm, 8 * values.dtype.itemsize, values.dtype.kind == "i")
 
 
 def read_model(path: pathlib.Path) -> tuple[str, str | None, dict[str, np.ndarray]]:

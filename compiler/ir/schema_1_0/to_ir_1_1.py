@@ -8,25 +8,27 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tosaic.compiler.ir.building import FoldingBuilder, GraphBuilder, LateConstant
 from tosaic.compiler.ir.dtypes import DType
-from tosaic.compiler.ir.graph import Graph, Operator, Tensor
+from tosaic.compiler.ir.graph import Graph
+from tosaic.compiler.ir.tensors import Operator
 from tosaic.errors import ModelError
 
 _MAX_EXPONENT = 62
 
 
-def lower(graph: Graph) -> None:
+def to_ir(graph: Graph) -> None:
     """Rewrites the graph in place; its operators must be in topological order."""
     if not any(op.op in OPERATORS for op in graph.operators):
         return
-    lowered: list[Operator] = []
+    rewritten: list[Operator] = []
     for op in graph.operators:
         if op.op not in OPERATORS:
-            lowered.append(op)
+            rewritten.append(op)
             continue
         _check_counts(op)
-        lowered += OPERATORS[op.op](graph, op)
-    graph.operators = lowered
+        rewritten += OPERATORS[op.op](graph, op)
+    graph.operators = rewritten
 
 
 def _check_counts(op: Operator) -> None:
@@ -129,42 +131,18 @@ def _assert_equal_shape(graph: Graph, op: Operator) -> list[Operator]:
     return []
 
 
-def _fresh(graph: Graph, op: Operator, part: str, shape: tuple[int, ...], dtype: DType) -> Tensor:
-    name = f"{op.name}/{part}"
-    while name in graph.tensors:
-        name += "'"
-    graph.tensors[name] = Tensor(name, shape, dtype)
-    return graph.tensors[name]
-
-
-def _constant(graph: Graph, op: Operator, part: str, values: np.ndarray, dtype: DType) -> str:
-    tensor = _fresh(graph, op, part, values.shape, dtype)
-    tensor.data = values.astype(dtype.numpy)
-    return tensor.name
-
-
-def _shape(graph: Graph, op: Operator, part: str, sizes: tuple[int, ...]) -> str:
-    return _constant(graph, op, part, np.array(sizes, np.int64), DType.SHAPE)
-
-
 def _matmul_t(graph: Graph, op: Operator) -> list[Operator]:
     """B is [N,W,C], or [1,W,C] for every N: transposed, repeated where needed, then MATMUL."""
     a, b = graph.tensor(op.inputs[0]), graph.tensor(op.inputs[1])
     if len(a.shape) != 3 or len(b.shape) != 3:
         raise _fail(op, "A and B must have rank 3", f"{a} and {b}")
-    batch, width, depth = b.shape
-    transposed = _fresh(graph, op, "transposed", (batch, depth, width), b.dtype)
-    operators = [
-        Operator("TRANSPOSE", [b.name], [transposed.name], {"perms": [0, 2, 1]}, f"{op.name}/transpose")
+    new = FoldingBuilder(GraphBuilder.replacing(graph, op))
+    transposed = new.transpose(b.name, [0, 2, 1])
+    source = transposed if b.shape[0] != 1 else new.tile(transposed, (a.shape[0], 1, 1))
+    return [
+        *new.build.operators,
+        Operator("MATMUL", [a.name, source, *op.inputs[2:]], op.outputs, {}, op.name),
     ]
-    source = transposed.name
-    if batch == 1 and a.shape[0] != 1:
-        repeated = _fresh(graph, op, "repeated", (a.shape[0], depth, width), b.dtype)
-        multiples = _shape(graph, op, "multiples", (a.shape[0], 1, 1))
-        operators.append(Operator("TILE", [source, multiples], [repeated.name], {}, f"{op.name}/tile"))
-        source = repeated.name
-    operators.append(Operator("MATMUL", [a.name, source, *op.inputs[2:]], op.outputs, {}, op.name))
-    return operators
 
 
 def _row_gather(graph: Graph, op: Operator) -> list[Operator]:
@@ -180,27 +158,15 @@ def _row_gather(graph: Graph, op: Operator) -> list[Operator]:
     if indices.dtype is not DType.INT32:
         raise _fail(op, "indices must be int32_t", str(indices))
     (batch, width), (rows,) = indices.shape, count
-    columns = _fresh(graph, op, "columns", (batch, width, 1), DType.INT32)
-    every = _fresh(graph, op, "every", (batch, width, rows), DType.INT32)
-    flat = _fresh(graph, op, "flat", (batch, width * rows), DType.INT32)
-    steps = _constant(graph, op, "steps", np.arange(rows).reshape(1, 1, rows), DType.INT32)
-    column_shape, flat_shape = (_shape(graph, op, f"{t.name}_shape", t.shape) for t in (columns, flat))
-    operators = [
-        Operator("RESHAPE", [indices.name, column_shape], [columns.name], {}, f"{op.name}/column"),
-        Operator("ADD", [columns.name, steps], [every.name], {}, f"{op.name}/add"),
-        Operator("RESHAPE", [every.name, flat_shape], [flat.name], {}, f"{op.name}/flatten"),
-    ]
+    new = FoldingBuilder(GraphBuilder.replacing(graph, op))
+    steps = LateConstant(np.arange(rows).reshape(1, 1, rows), DType.INT32)
+    every = new.op("ADD", new.reshape(indices.name, (batch, width, 1)), steps)
+    flat = new.reshape(every, (batch, width * rows))
     if values.dtype is not DType.BOOL:
-        return [*operators, Operator("GATHER", [values.name, flat.name], op.outputs, {}, op.name)]
+        return [*new.build.operators, Operator("GATHER", [values.name, flat], op.outputs, {}, op.name)]
     # GATHER has no bool_t.
-    numbers = _fresh(graph, op, "numbers", values.shape, DType.INT8)
-    gathered = _fresh(graph, op, "gathered", graph.tensor(op.outputs[0]).shape, DType.INT8)
-    return [
-        *operators,
-        Operator("CAST", [values.name], [numbers.name], {}, f"{op.name}/cast"),
-        Operator("GATHER", [numbers.name, flat.name], [gathered.name], {}, op.name),
-        Operator("CAST", [gathered.name], op.outputs, {}, f"{op.name}/result"),
-    ]
+    gathered = new.op("GATHER", new.op("CAST", values.name, dtype=DType.INT8), flat)
+    return [*new.build.operators, Operator("CAST", [gathered], op.outputs, {}, op.name)]
 
 
 def _adaptive_pool(graph: Graph, op: Operator) -> list[Operator]:

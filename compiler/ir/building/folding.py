@@ -1,0 +1,204 @@
+"""The constant folder: the result of an operator whose operands are all constants, by NumPy.
+
+Layout operators keep elements as they are, of any type. Arithmetic is folded for fp32, int32 and bool: floats are
+computed in float64 and rounded once, integers in int64; what int32 cannot hold is left to run time.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tosaic.compiler.ir.dtypes import DType
+from tosaic.compiler.ir.tensors import Tensor
+
+MAX_ELEMENTS = 1 << 20
+"""Results of arithmetic with more elements are left to run time: a small file must not become large constants."""
+GROWTH = 16
+"""PAD and TILE may make a larger constant than `MAX_ELEMENTS` if it is at most this many times its source."""
+
+Folded = tuple[np.ndarray, DType]
+Room = Callable[[Sequence[int], np.dtype], None]
+"""Raises an error when there is no room for an array of this shape and type; called before one is made."""
+
+_ARITHMETIC = (DType.FP32, DType.INT32, DType.BOOL)
+_WIDE = {"f": np.float64, "i": np.int64}
+_BINARY: dict[str, Callable[..., np.ndarray]] = {
+    "ADD": np.add,
+    "SUB": np.subtract,
+    "MAXIMUM": np.maximum,
+    "MINIMUM": np.minimum,
+    "GREATER": np.greater,
+    "GREATER_EQUAL": np.greater_equal,
+    "EQUAL": np.equal,
+    "LOGICAL_AND": np.logical_and,
+    "LOGICAL_OR": np.logical_or,
+    "LOGICAL_XOR": np.logical_xor,
+    "SELECT": np.where,
+}
+_FLOAT: dict[str, Callable[..., np.ndarray]] = {
+    "FLOOR": np.floor,
+    "CEIL": np.ceil,
+    "EXP": np.exp,
+    "LOG": np.log,
+    "SIN": np.sin,
+    "COS": np.cos,
+    "TANH": np.tanh,
+    "RECIPROCAL": np.reciprocal,
+    "RSQRT": lambda x: 1 / np.sqrt(x),
+    "SIGMOID": lambda x: 1 / (1 + np.exp(-x)),
+    "POW": np.power,
+}
+_REDUCTIONS: dict[str, Callable[..., np.ndarray]] = {
+    "REDUCE_SUM": np.sum,
+    "REDUCE_PRODUCT": np.prod,
+    "REDUCE_MAX": np.max,
+    "REDUCE_MIN": np.min,
+    "REDUCE_ANY": np.any,
+    "REDUCE_ALL": np.all,
+}
+
+
+def fold(
+    name: str,
+    operands: Sequence[Tensor],
+    attributes: Mapping[str, Any],
+    dtype: DType | None = None,
+    make_room: Room | None = None,
+) -> Folded | None:
+    """Value and type of an operator's result; None unless all operands are constants and it can be computed here.
+
+    `dtype` is the result's type where the operands leave a choice (CAST). The value may be a view of an operand, and
+    of a wider NumPy type than the result's: in the result's range, or of a float that is still to be rounded.
+    """
+    values = [tensor.data for tensor in operands if tensor.data is not None]
+    if not values or len(values) < len(operands):
+        return None
+    if name in _LAYOUT:
+        data = _LAYOUT[name](values, attributes, make_room or _no_limit)
+        return None if data is None else (data, operands[0].dtype)
+    if name == "CAST" and dtype is not None and (dtype.is_float or not operands[0].dtype.is_float):
+        return (values[0].astype(dtype.numpy) if dtype.is_integer else values[0]), dtype
+    return _arithmetic(name, operands, values, attributes, dtype)
+
+
+# --- layout: the same elements in another order or number ---------------------------------------------------
+
+
+def _no_limit(shape: Sequence[int], dtype: np.dtype) -> None:
+    """There is room for any array."""
+
+
+def _reshape(values: list[np.ndarray], _attributes: Mapping[str, Any], make_room: Room) -> np.ndarray:
+    data, shape = values
+    if not data.flags.c_contiguous and any(data.strides):
+        make_room(data.shape, data.dtype)
+    return data.reshape([int(size) for size in shape])
+
+
+def _slice(values: list[np.ndarray], _attributes: Mapping[str, Any], _make_room: Room) -> np.ndarray:
+    data, start, size = values
+    return data[tuple(slice(int(a), int(a) + int(n)) for a, n in zip(start, size, strict=True))]
+
+
+def _concat(values: list[np.ndarray], attributes: Mapping[str, Any], make_room: Room) -> np.ndarray:
+    make_room([sum(value.size for value in values)], values[0].dtype)
+    return np.concatenate(values, attributes["axis"])
+
+
+def _grows_little(data: np.ndarray, shape: Sequence[int], make_room: Room) -> bool:
+    """Whether a constant that becomes `shape` is stored so; False leaves it to run time."""
+    if math.prod(shape) > max(MAX_ELEMENTS, GROWTH * data.size):
+        return False
+    make_room(shape, data.dtype)
+    return True
+
+
+def _pad(values: list[np.ndarray], _attributes: Mapping[str, Any], make_room: Room) -> np.ndarray | None:
+    data, pairs = values[0], [(int(a), int(b)) for a, b in values[1].reshape(-1, 2)]
+    shape = [n + a + b for n, (a, b) in zip(data.shape, pairs, strict=True)]
+    fits = _grows_little(data, shape, make_room)
+    return np.pad(data, pairs, constant_values=values[2].item()) if fits else None
+
+
+def _tile(values: list[np.ndarray], _attributes: Mapping[str, Any], make_room: Room) -> np.ndarray | None:
+    data, multiples = values[0], [int(count) for count in values[1]]
+    fits = _grows_little(data, [n * m for n, m in zip(data.shape, multiples, strict=True)], make_room)
+    return np.tile(data, multiples) if fits else None
+
+
+_LAYOUT: dict[str, Callable[[list[np.ndarray], Mapping[str, Any], Room], np.ndarray | None]] = {
+    "IDENTITY": lambda values, _attributes, _room: values[0],
+    "RESHAPE": _reshape,
+    "TRANSPOSE": lambda values, attributes, _room: values[0].transpose(attributes["perms"]),
+    "REVERSE": lambda values, attributes, _room: np.flip(values[0], attributes["axis"]),
+    "SLICE": _slice,
+    "CONCAT": _concat,
+    "PAD": _pad,
+    "TILE": _tile,
+}
+
+# --- arithmetic ---------------------------------------------------------------------------------------------
+
+
+def _arithmetic(
+    name: str,
+    operands: Sequence[Tensor],
+    values: list[np.ndarray],
+    attributes: Mapping[str, Any],
+    dtype: DType | None,
+) -> Folded | None:
+    if operands[0].dtype not in _ARITHMETIC:
+        return None
+    broadcasts = name in _BINARY
+    count = math.prod(np.broadcast_shapes(*(v.shape for v in values))) if broadcasts else values[0].size
+    if count > MAX_ELEMENTS:
+        return None
+    wide = [value.astype(_WIDE.get(value.dtype.kind, value.dtype)) for value in values]
+    with np.errstate(all="ignore"):
+        result = _compute(name, wide, attributes, dtype)
+    if result is None:
+        return None
+    kind = _result_type(name, operands, dtype)
+    if kind.is_integer and result.size and not kind.min <= result.min() <= result.max() <= kind.max:
+        return None
+    return result, kind
+
+
+def _compute(
+    name: str, values: list[np.ndarray], attributes: Mapping[str, Any], dtype: DType | None
+) -> np.ndarray | None:
+    first = values[0]
+    if name in _BINARY:
+        return np.asarray(_BINARY[name](*values))
+    if name in _FLOAT:
+        return np.asarray(_FLOAT[name](*values)) if first.dtype.kind == "f" else None
+    if name in _REDUCTIONS:
+        return np.asarray(_REDUCTIONS[name](first, axis=attributes["axis"], keepdims=True))
+    if name == "MUL":
+        return first * values[1]
+    if name == "ABS":
+        return np.abs(first)
+    if name == "NEGATE":
+        return -first if not values[1].any() and not values[2].any() else None
+    if name == "LOGICAL_NOT":
+        return ~first
+    if name == "CLAMP":
+        return np.clip(first, attributes["min_val"], attributes["max_val"])
+    if name == "CAST" and dtype is DType.INT32:
+        return np.rint(first) if np.isfinite(first).all() else None
+    if name == "GATHER":
+        indices = values[1]
+        if indices.min() < 0 or indices.max() >= first.shape[1]:
+            return None
+        return np.stack([batch[row] for batch, row in zip(first, indices, strict=True)])
+    return None
+
+
+def _result_type(name: str, operands: Sequence[Tensor], dtype: DType | None) -> DType:
+    if name in ("GREATER", "GREATER_EQUAL", "EQUAL"):
+        return DType.BOOL
+    if name == "SELECT":
+        return operands[1].dtype
+    return dtype or operands[0].dtype
