@@ -74,7 +74,7 @@ def _images(new: Rewriting, data: str, before: int, behind: int, zero_point: int
         start, stop = max(0, -before), depth - max(0, -behind)
         data = new.slice(data, (0, start, 0, 0, 0), (n, stop - start, *image))
     if before > 0 or behind > 0:
-        data = new.pad(data, [0, 0, max(0, before), max(0, behind), *(0,) * 6], zero_point)
+        data = new.pad(data, [(0, 0), (max(0, before), max(0, behind)), (0, 0), (0, 0), (0, 0)], zero_point)
     return data
 
 

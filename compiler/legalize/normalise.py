@@ -36,10 +36,12 @@ def _sink_reshapes(graph: Graph) -> None:
     """Moves a RESHAPE behind the unary operator that reads it, which can then join the layer before the RESHAPE.
 
     The operator's new result is called like its old one with "'" behind it; the RESHAPE makes the old one."""
+    index_of = graph.index()
+    places = {id(operator): place for place, operator in enumerate(graph.operators)}
     for index, reshape in enumerate(graph.operators):
         if reshape.op != "RESHAPE" or reshape.outputs[0] in graph.outputs:
             continue
-        readers = graph.consumers(reshape.outputs[0])
+        readers = index_of.consumers(reshape.outputs[0])
         if len(readers) != 1 or readers[0].op not in _UNARY or readers[0].attributes.get("per_channel"):
             continue
         unary, shape = readers[0], graph.tensors[reshape.inputs[0]].shape
@@ -52,9 +54,12 @@ def _sink_reshapes(graph: Graph) -> None:
             unary.op, [reshape.inputs[0], *unary.inputs[1:]], [early.name], unary.attributes, unary.name
         )
         later = Operator("RESHAPE", [early.name, *reshape.inputs[1:]], [result.name], {}, reshape.name)
-        position = graph.operators.index(unary)
+        for old in (reshape, unary):
+            index_of.remove(old)
+        for new in (moved, later):
+            index_of.add(new)
+        graph.operators[places.pop(id(unary))] = later
         graph.operators[index] = moved
-        graph.operators[position] = later
 
 
 def _live(graph: Graph, operators: list[Operator]) -> list[Operator]:

@@ -100,9 +100,8 @@ def _taken(new: Rewriting, name: str, positions: np.ndarray) -> str:
     (batches, extent, rest), dtype = new.shape(name), new.graph.tensors[name].dtype
     if np.array_equal(positions, np.arange(extent)):
         return name
-    # A view: the positions of one batch are those of all.
     indices = np.broadcast_to(positions.astype(np.int32), (batches, len(positions)))
-    operands = [name, new.declare(indices.shape, DType.INT32, indices)]
+    operands = [name, new.constant(indices, DType.INT32)]
     return new.add("GATHER", operands, (batches, len(positions), rest), dtype)
 
 

@@ -79,14 +79,14 @@ def _by_remainder(new: Rewriting, rows: _Axis, columns: _Axis) -> None:
     sy, sx, ty, tx = rows.stride, columns.stride, rows.taps, columns.taps
     zero_point = int(graph.operand_value(operator, "weight_zp").reshape(-1)[0])
     if (ty * sy, tx * sx) != (kh, kw):
-        weight = new.pad(weight, [0, 0, 0, ty * sy - kh, 0, tx * sx - kw, 0, 0], zero_point)
+        weight = new.pad(weight, [(0, 0), (0, ty * sy - kh), (0, tx * sx - kw), (0, 0)], zero_point)
     weight = new.transpose(new.reshape(weight, (oc, ty, sy, tx, sx, ic)), (2, 4, 0, 1, 3, 5))
     weight = new.reshape(weight, (sy * sx * oc, ty, tx, ic))
     weight = new.reverse(new.reverse(weight, 1), 2)
     values = graph.const(bias)
     assert values is not None
     if values.size > 1:
-        bias = new.tiled(bias, sy * sx)
+        bias = new.tile(bias, [sy * sx])
     y, x = rows.positions, columns.positions
     result = new.add(
         "CONV2D",
@@ -118,7 +118,7 @@ def _zeros_between(new: Rewriting) -> None:
     if sy > 1 or sx > 1:
         zero_point = int(graph.operand_value(operator, "input_zp").reshape(-1)[0])
         data = new.reshape(data, (n, ih, 1, iw, 1, ic))
-        data = new.pad(data, [0, 0, 0, 0, 0, sy - 1, 0, 0, 0, sx - 1, 0, 0], zero_point)
+        data = new.pad(data, [(0, 0), (0, 0), (0, sy - 1), (0, 0), (0, sx - 1), (0, 0)], zero_point)
         data = new.reshape(data, (n, ih * sy, iw * sx, ic))
         data = new.slice(data, (0, 0, 0, 0), (n, (ih - 1) * sy + 1, (iw - 1) * sx + 1, ic))
     turned = new.reverse(new.reverse(weight, 1), 2)

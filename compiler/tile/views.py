@@ -19,16 +19,16 @@ class Views:
         self._slices: dict[str, View] = {}
         self.folded: set[int] = set()
         """Numbers of the SLICE operators that are views and need no layer."""
+        index_of = tensors.graph.index()
         for index, operator in enumerate(tensors.graph.operators):
-            if operator.op == "SLICE" and self._is_view(operator):
+            if operator.op == "SLICE" and self._is_view(operator, index_of.consumers(operator.outputs[0])):
                 self._slices[operator.outputs[0]] = self._slice(operator)
                 self.folded.add(index)
 
-    def _is_view(self, operator: Operator) -> bool:
-        """Whether a SLICE cuts an image in H and W, and only convolutions and pools read it."""
+    def _is_view(self, operator: Operator, readers: list[Operator]) -> bool:
+        """Whether a SLICE cuts an image in H and W, and only convolutions and pools are its `readers`."""
         graph = self.tensors.graph
         name, source = operator.outputs[0], self.tensors[operator.inputs[0]]
-        readers = graph.consumers(name)
         if name in graph.outputs or not readers or source.data is not None:
             return False
         windows = all(

@@ -99,6 +99,10 @@ class GraphBuilder:
         self.operators.append(operator)
         return name
 
+    def declare(self, shape: tuple[int, ...], dtype: DType) -> str:
+        """A new tensor that nothing defines yet; its name."""
+        return self._declare(self._fresh("tensor"), tuple(shape), dtype).name
+
     def output(self, name: str) -> str:
         """Declares a tensor to be a graph output."""
         self.graph.outputs.append(self.graph.tensor(name).name)
