@@ -10,7 +10,7 @@ from ..config import Config
 from ..nnr_streams import WAITING_WORDS, DecodeError
 from .distributor import Distributor
 from .engine import Engine
-from .job import LEVEL_BITS, Job, Result
+from .job import LEVEL_BITS, TensorJob, TensorResult
 
 STUCK_CYCLES_PER_LANE = 128
 """A level takes less than 64 cycles, hence a word of weights comes, or a word is taken, within 64 cycles per lane."""
@@ -38,10 +38,10 @@ class CabacDecoder(wiring.Component):
         """Words are missing, and not for the tags' sake."""
         super().__init__(
             {
-                "jobs": In(stream.Signature(Job(config))),
+                "jobs": In(stream.Signature(TensorJob(config))),
                 "words": In(word),
                 "weights": Out(word),
-                "results": Out(stream.Signature(Result)),
+                "results": Out(stream.Signature(TensorResult)),
             }
         )
 
@@ -50,7 +50,7 @@ class CabacDecoder(wiring.Component):
         engines = [Engine(self.config) for _ in range(self.config.cabac_engines)]
         for index, engine in enumerate(engines):
             m.submodules[f"engine{index}"] = engine
-        job = Signal(Job(self.config))
+        job = Signal(TensorJob(self.config))
         prepares, running = Signal(), Signal()
         used = Signal(len(engines))
         aborts = Signal()

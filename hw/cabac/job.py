@@ -26,7 +26,7 @@ class Settings(data.Struct):
     high: signed(8)  # largest weight: 127, or 7
 
 
-class Job(data.StructLayout):
+class TensorJob(data.StructLayout):
     """One tensor: `settings`; `tensor`, any number, returned with the result; `levels` of the whole tensor;
     `log2_streams`: 0, 1, 2 for 1, 2, 4 streams; `lengths` of each stream in bytes; `offset`: bytes in front of the
     first stream in its first word."""
@@ -67,7 +67,7 @@ class EngineResult(data.Struct):
     saturated: unsigned(LEVEL_BITS)
 
 
-class Result(data.Struct):
+class TensorResult(data.Struct):
     """How the tensor `tensor` went: see EngineResult; `stream` is the one with the error."""
 
     tensor: unsigned(TENSOR_BITS)
