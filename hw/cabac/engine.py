@@ -50,14 +50,13 @@ class Engine(wiring.Component):
     a cycle per byte skipped beyond 13. From then on a context-coded bin or three bypass bins a cycle, without pause,
     unless words are late or weights are not taken.
 
-    Ports:
-        jobs (stream of EngineJob, in): streams to decode.
-        words (stream of 8 W, in): what they lie in, whole words; taken no further than the stream goes.
-        weights (stream of 8 W, out): W weights a word, int8, the first one lowest; the last word ends with zeros.
-        results (stream of EngineResult, out): one per job; all words of the job were taken before. After an error
-            the words in front of the one with the error come out, and no others.
-        failed (1, out): the stream was given up because of an error; until the result is taken.
-        abort (1, in): give the stream up without an error: another stream of its tensor failed.
+    - `jobs` (in, stream of EngineJob): streams to decode.
+    - `words` (in, stream of 8 W): what they lie in, whole words; taken no further than the stream goes.
+    - `weights` (out, stream of 8 W): W weights a word, int8, the first one lowest; the last word ends with zeros.
+    - `results` (out, stream of EngineResult): one per job; all words of the job were taken before. After an error
+      the words in front of the one with the error come out, and no others.
+    - `failed` (out, 1): the stream was given up because of an error; until the result is taken.
+    - `abort` (in, 1): give the stream up without an error: another stream of its tensor failed.
     """
 
     def __init__(self, config: Config):
@@ -98,6 +97,7 @@ class Engine(wiring.Component):
 
         # The bins of this cycle.
         self.step = Signal()
+        self.fills = Signal()  # instead of bins, FILL takes bits
         self.is_bypass = Signal()
         self.decided = Signal()  # of a context-coded bin
         self.value = Signal()  # that, or the last bypass bin if it is not a third one
@@ -128,24 +128,13 @@ class Engine(wiring.Component):
         self._take_bits(m)
         self._change_context(m)
         self._step(m)
-        for phase, act in (
-            (Phase.IDLE, self._idle),
-            (Phase.CLEAR, self._clear),
-            (Phase.FILL, self._fill),
-            (Phase.START, self._start),
-            (Phase.HEADER, self._header),
-            (Phase.SIG, self._sig),
-            (Phase.SIGN, self._sign),
-            (Phase.GREATER, self._greater),
-            (Phase.PREFIX, self._prefix),
-            (Phase.BYPASS, self._bypass),
-            (Phase.TERMINATE, self._terminate),
-            (Phase.FLUSH, self._flush),
-            (Phase.DRAIN, self._drain),
-            (Phase.DONE, self._done),
-        ):
-            with m.If(self.phase[phase]):
-                act(m)
+        # A later phase's multiplexers are nearer to the registers: those of sig_flag, which is decoded most often.
+        for act in (self._idle, self._clear, self._fill, self._start, self._header):
+            act(m)
+        for act in (self._prefix, self._greater, self._bypass, self._sign, self._sig):
+            act(m)
+        for act in (self._terminate, self._flush, self._drain, self._done):
+            act(m)
         self._end_level(m)
         self._pack_level(m)
         self._judge_end(m)
@@ -169,6 +158,7 @@ class Engine(wiring.Component):
         m.d.comb += [
             self.feed.length_bytes.eq(self.jobs.payload.length),
             self.feed.skip_bytes.eq(self.jobs.payload.offset),
+            self.window.start.eq(self.feed.start | self.packer.abandon),
             self.window.ended.eq(self.feed.ended),
             self.contexts.row.eq(self.row),
             self.packer.settings.eq(self.job.settings),
@@ -208,14 +198,15 @@ class Engine(wiring.Component):
 
     def _take_bits(self, m: Module) -> None:
         """The bits that the bins, or FILL, take from the stream."""
-        window, decision, fills = self.window, self.decision, self.phase[Phase.FILL]
+        window, decision, in_fill = self.window, self.decision, self.phase[Phase.FILL]
         bypass_bits = Mux(self.three_bins, BYPASS_BINS, Mux(self.one_bin, 1, 2))
         m.d.comb += [
-            window.step.eq(self.step | (window.ready & fills)),
-            window.use_long.eq(decision.lps & ~self.is_bypass & ~fills),
+            self.fills.eq(window.ready & in_fill),
+            window.step.eq(self.step | self.fills),
+            window.use_long.eq(decision.lps & ~self.is_bypass & ~in_fill),
             window.long_shift.eq(decision.lps_shift),
             window.short_shift.eq(
-                Mux(fills, FILL_BITS, Mux(self.is_bypass, bypass_bits, decision.mps_shift))
+                Mux(in_fill, FILL_BITS, Mux(self.is_bypass, bypass_bits, decision.mps_shift))
             ),
         ]
 
@@ -260,10 +251,14 @@ class Engine(wiring.Component):
                 self.context.eq(Mux(self.value, self.if_1, self.if_0)),
                 self.phase.eq(following),
                 Cat(place.sig, place.sign, place.greater, place.prefix).eq(following[: Phase.PREFIX + 1]),
-                place.number.eq(0),
+                self.bins_left.eq(
+                    Mux(
+                        self.is_bypass,
+                        self.bins_left - Mux(self.three_bins, BYPASS_BINS, 2),
+                        Mux(self.phase[Phase.PREFIX], place.number, self.bins_left),
+                    )
+                ),
             ]
-            with m.If(self.is_bypass):
-                m.d.sync += self.bins_left.eq(self.bins_left - Mux(self.three_bins, BYPASS_BINS, 2))
 
     def _next_level(self) -> Value:
         is_last = Mux(self.level_ended, self.two_left, self.one_left)
@@ -276,12 +271,11 @@ class Engine(wiring.Component):
 
     def _idle(self, m: Module) -> None:
         """Takes a job."""
-        job, starts = self.jobs.payload, self.jobs.valid
+        job, starts = self.jobs.payload, self.packer.start
         m.d.comb += [
-            self.jobs.ready.eq(1),
+            self.jobs.ready.eq(self.phase[Phase.IDLE]),
+            starts.eq(self.jobs.valid & self.jobs.ready),
             self.feed.start.eq(starts),
-            self.window.start.eq(starts),
-            self.packer.start.eq(starts),
         ]
         with m.If(starts):
             m.d.sync += [
@@ -300,20 +294,21 @@ class Engine(wiring.Component):
 
     def _clear(self, m: Module) -> None:
         """Makes the contexts initial, a row a cycle."""
-        m.d.comb += self.contexts.clear.eq(1)
-        m.d.sync += [
-            self.row.eq(self.row + 1),
-            self.one_left.eq(self.level_count == 1),
-            self.two_left.eq(self.level_count == 2),
-        ]
-        with m.If(self.row == CLEAR_CYCLES - 1):
-            m.d.sync += self.phase.eq(1 << Phase.FILL)
-        with m.If(self.job.settings.unary_length > UNARY_MAX):
-            m.d.comb += self.error.eq(DecodeError.UNARY_LENGTH)
+        m.d.comb += self.contexts.clear.eq(self.phase[Phase.CLEAR])
+        with m.If(self.phase[Phase.CLEAR]):
+            m.d.sync += [
+                self.row.eq(self.row + 1),
+                self.one_left.eq(self.level_count == 1),
+                self.two_left.eq(self.level_count == 2),
+            ]
+            with m.If(self.row == CLEAR_CYCLES - 1):
+                m.d.sync += self.phase.eq(1 << Phase.FILL)
+            with m.If(self.job.settings.unary_length > UNARY_MAX):
+                m.d.comb += self.error.eq(DecodeError.UNARY_LENGTH)
 
     def _fill(self, m: Module) -> None:
         """Takes ivlOffset, FILL_BITS a cycle. `row` is 0 again and counts the cycles."""
-        with m.If(self.window.ready):
+        with m.If(self.fills):
             m.d.sync += [
                 self.slack.eq(Cat(~self.window.bits[-FILL_BITS:], self.slack)),
                 self.row.eq(self.row + 1),
@@ -324,21 +319,20 @@ class Engine(wiring.Component):
     def _start(self, m: Module) -> None:
         """Takes 2 off slack and width, as a bin would. The packer is empty, so it does not hold up the step."""
         following = Mux(self.bins_left != 0, 1 << Phase.HEADER, self._first_level())
-        m.d.comb += [self.next_if_0.eq(following), self.next_if_1.eq(following)]
-        with m.If(self.window.ready & self.over):
-            m.d.comb += self.error.eq(DecodeError.TRUNCATED)
-        with m.Elif(self.window.ready & (self.slack < 2)):
-            m.d.comb += self.error.eq(DecodeError.START)
+        with m.If(self.phase[Phase.START]):
+            m.d.comb += [self.next_if_0.eq(following), self.next_if_1.eq(following)]
+            with m.If(self.window.ready & self.over):
+                m.d.comb += self.error.eq(DecodeError.TRUNCATED)
+            with m.Elif(self.window.ready & (self.slack < 2)):
+                m.d.comb += self.error.eq(DecodeError.START)
 
     def _header(self, m: Module) -> None:
         """Bypass bins in front of the levels are dropped, but for dq_flag, which is the last one if it is coded."""
-        with m.If(self.last_bins):
-            m.d.comb += [
-                self.next_if_0.eq(self._first_level()),
-                self.next_if_1.eq(self._first_level()),
-            ]
-            with m.If(self.step & self.job.settings.dq_coded):
-                m.d.sync += self.dependent.eq(Mux(self.three_bins, self.bypass.bins[0], self.value))
+        following, dq_flag = self._first_level(), Mux(self.three_bins, self.bypass.bins[0], self.value)
+        with m.If(self.phase[Phase.HEADER] & self.last_bins):
+            m.d.comb += [self.next_if_0.eq(following), self.next_if_1.eq(following)]
+        with m.If(self.phase[Phase.HEADER] & self.step & self.last_bins & self.job.settings.dq_coded):
+            m.d.sync += self.dependent.eq(dq_flag)
 
     # A level.
 
@@ -347,39 +341,42 @@ class Engine(wiring.Component):
         contexts, place = self.contexts, self.place
         # After a 0 the next bin may have the context that this bin changes.
         same_again = (place.neighbour == 0) & (contexts.next_states[0] == place.state)
-        m.d.comb += [
-            self.next_if_0.eq(self._next_level()),
-            self.ends_if_0.eq(1),
-            self.if_0.eq(Mux(same_again, self.adapt0.after, contexts.sig[0])),
-            self.next_if_1.eq(1 << Phase.SIGN),
-            self.if_1.eq(contexts.sign),
-        ]
+        with m.If(self.phase[Phase.SIG]):
+            m.d.comb += [
+                self.next_if_0.eq(self._next_level()),
+                self.ends_if_0.eq(1),
+                self.if_0.eq(Mux(same_again, self.adapt0.after, contexts.sig[0])),
+                self.next_if_1.eq(1 << Phase.SIGN),
+                self.if_1.eq(contexts.sign),
+            ]
 
     def _sign(self, m: Module) -> None:
         """sign_flag: a 1 makes the level negative."""
         contexts, no_greater = self.contexts, self.job.settings.unary_length == 0
         following = Mux(no_greater, 1 << Phase.PREFIX, 1 << Phase.GREATER)
-        m.d.comb += [
-            self.next_if_0.eq(following),
-            self.if_0.eq(Mux(no_greater, contexts.prefix, contexts.greater[0])),
-            self.next_if_1.eq(following),
-            self.if_1.eq(Mux(no_greater, contexts.prefix, contexts.greater[1])),
-        ]
-        with m.If(self.step):
-            m.d.sync += [self.place.negative.eq(self.decided), self.size.eq(1)]
+        with m.If(self.phase[Phase.SIGN]):
+            m.d.comb += [
+                self.next_if_0.eq(following),
+                self.if_0.eq(Mux(no_greater, contexts.prefix, contexts.greater[0])),
+                self.next_if_1.eq(following),
+                self.if_1.eq(Mux(no_greater, contexts.prefix, contexts.greater[1])),
+            ]
+        with m.If(self.phase[Phase.SIGN] & self.step):
+            m.d.sync += [self.place.negative.eq(self.decided), self.place.number.eq(0), self.size.eq(1)]
 
     def _greater(self, m: Module) -> None:
         """abs_level_greater_x, up to cabac_unary_length times: a 0 ends the level."""
         contexts, place, is_last = self.contexts, self.place, Signal(name="is_last_greater")
+        m.d.comb += is_last.eq(self.size[:NUMBER_BITS] == self.job.settings.unary_length[:NUMBER_BITS])
         greater = Mux(place.negative, contexts.greater[1], contexts.greater[0])
-        m.d.comb += [
-            is_last.eq(self.size[:NUMBER_BITS] == self.job.settings.unary_length[:NUMBER_BITS]),
-            self.next_if_0.eq(self._next_level()),
-            self.ends_if_0.eq(1),
-            self.next_if_1.eq(Mux(is_last, 1 << Phase.PREFIX, 1 << Phase.GREATER)),
-            self.if_1.eq(Mux(is_last, contexts.prefix, greater)),
-        ]
-        with m.If(self.step):
+        with m.If(self.phase[Phase.GREATER]):
+            m.d.comb += [
+                self.next_if_0.eq(self._next_level()),
+                self.ends_if_0.eq(1),
+                self.next_if_1.eq(Mux(is_last, 1 << Phase.PREFIX, 1 << Phase.GREATER)),
+                self.if_1.eq(Mux(is_last, contexts.prefix, greater)),
+            ]
+        with m.If(self.phase[Phase.GREATER] & self.step):
             # After a 0 nothing reads the size any more.
             m.d.sync += [
                 self.size.eq(Mux(is_last, 1, self.size + 1)),
@@ -390,29 +387,31 @@ class Engine(wiring.Component):
         """abs_level_greater_x2: as many ones as the remainder has bits, then a 0."""
         number = self.place.number
         is_last = number == PREFIX_CONTEXTS - 1
-        m.d.comb += [
-            self.next_if_0.eq(Mux(number == 0, self._next_level(), 1 << Phase.BYPASS)),
-            self.ends_if_0.eq(number == 0),
-            self.next_if_1.eq(Mux(is_last, 1 << Phase.TERMINATE, 1 << Phase.PREFIX)),
-            self.if_1.eq(self.contexts.prefix),
-        ]
-        with m.If(self.step):
-            m.d.sync += [self.bins_left.eq(number), number.eq(number + 1)]
-            with m.If(self.decided & is_last):
-                # The verdict comes later: a level before this one may have an error, which then is the first.
-                m.d.sync += self.too_long.eq(1)
+        with m.If(self.phase[Phase.PREFIX]):
+            m.d.comb += [
+                self.next_if_0.eq(Mux(number == 0, self._next_level(), 1 << Phase.BYPASS)),
+                self.ends_if_0.eq(number == 0),
+                self.next_if_1.eq(Mux(is_last, 1 << Phase.TERMINATE, 1 << Phase.PREFIX)),
+                self.if_1.eq(self.contexts.prefix),
+            ]
+        with m.If(self.phase[Phase.PREFIX] & self.step):
+            m.d.sync += number.eq(number + 1)
+        with m.If(self.phase[Phase.PREFIX] & self.step & self.decided & is_last):
+            # The verdict comes later: a level before this one may have an error, which then is the first.
+            m.d.sync += self.too_long.eq(1)
 
     def _bypass(self, m: Module) -> None:
         """abs_remainder: `bins_left` bypass bins."""
-        m.d.comb += self.if_1.eq(self.contexts.sig[1])
-        with m.If(self.last_bins):
+        with m.If(self.phase[Phase.BYPASS]):
+            m.d.comb += self.if_1.eq(self.contexts.sig[1])
+        with m.If(self.phase[Phase.BYPASS] & self.last_bins):
             m.d.comb += [
                 self.next_if_0.eq(self._next_level()),
                 self.ends_if_0.eq(1),
                 self.next_if_1.eq(self._next_level()),
                 self.ends_if_1.eq(1),
             ]
-        with m.If(self.step):
+        with m.If(self.phase[Phase.BYPASS] & self.step):
             m.d.sync += self.size.eq(self.grown)
 
     def _end_level(self, m: Module) -> None:
@@ -434,13 +433,13 @@ class Engine(wiring.Component):
             packer.parts.eq(parts),
             packer.truncated.eq(self.over),
         ]
+        with m.If(packer.advance & self.level_ended):
+            m.d.sync += [
+                self.level_count.eq(self.level_count - 1),
+                self.one_left.eq(self.two_left),
+                self.two_left.eq(self.level_count == 3),
+            ]
         with m.If(packer.advance):
-            with m.If(self.level_ended):
-                m.d.sync += [
-                    self.level_count.eq(self.level_count - 1),
-                    self.one_left.eq(self.two_left),
-                    self.two_left.eq(self.level_count == 3),
-                ]
             m.d.sync += [
                 self.level_ended.eq(self.ends),
                 parts.size.eq(Mux(self.phase[Phase.BYPASS], self.grown, self.size)),
@@ -473,26 +472,26 @@ class Engine(wiring.Component):
 
     def _terminate(self, m: Module) -> None:
         """Waits for the verdict, and until no level can be wrong any more."""
-        with m.If(self.judged & ~self.level_ended & ~self.packer.pending):
+        with m.If(self.phase[Phase.TERMINATE] & self.judged & ~self.level_ended & ~self.packer.pending):
             m.d.comb += self.error.eq(self.verdict)
             m.d.sync += self.phase.eq(1 << Phase.FLUSH)
 
     def _flush(self, m: Module) -> None:
         """The last words go out."""
-        m.d.comb += self.packer.flush.eq(1)
-        with m.If(~self.packer.busy):
+        m.d.comb += self.packer.flush.eq(self.phase[Phase.FLUSH])
+        with m.If(self.phase[Phase.FLUSH] & ~self.packer.busy):
             m.d.sync += self.phase.eq(1 << Phase.DONE)
 
     def _drain(self, m: Module) -> None:
         """After an error the rest of the stream is dropped."""
-        m.d.comb += [self.packer.abandon.eq(1), self.window.start.eq(1)]
-        with m.If(self.feed.ended & ~self.packer.busy):
+        m.d.comb += self.packer.abandon.eq(self.phase[Phase.DRAIN])
+        with m.If(self.phase[Phase.DRAIN] & self.feed.ended & ~self.packer.busy):
             m.d.sync += self.phase.eq(1 << Phase.DONE)
 
     def _done(self, m: Module) -> None:
         """Gives the result."""
-        m.d.comb += self.results.valid.eq(1)
-        with m.If(self.results.ready):
+        m.d.comb += self.results.valid.eq(self.phase[Phase.DONE])
+        with m.If(self.results.valid & self.results.ready):
             m.d.sync += [self.phase.eq(1 << Phase.IDLE), self.failed.eq(0)]
 
     def _finish(self, m: Module) -> None:

@@ -12,12 +12,12 @@ from .job import STREAM_BYTES_BITS
 class ByteFeed(wiring.Component):
     """Takes the words a stream lies in, no more, and gives its bytes in order, one per cycle.
 
-    Ports:
-        `words`: W bytes, the first one lowest.
-        `bytes`: the stream's bytes.
-        `start`: begin a stream of `length_bytes` behind `skip_bytes` bytes of the first word. Skipping takes a
-            cycle per byte. Nothing may be left of the stream before.
-        `ended`: all bytes, skipped ones too, were taken. From a register: whether a bin may go on hangs on it.
+    - `words` (in, stream of 8 W): W bytes, the first one lowest.
+    - `bytes` (out, stream of 8): the stream's bytes.
+    - `start` (in, 1): a stream begins; nothing may be left of the one before.
+    - `length_bytes` (in, STREAM_BYTES_BITS): its bytes; with `start`.
+    - `skip_bytes` (in, byte in a word): bytes in front of it in its first word, a cycle each; with `start`.
+    - `ended` (out, 1): all bytes, skipped ones too, were taken; a register, since each step of the engine needs it.
     """
 
     def __init__(self, config: Config):
@@ -59,7 +59,7 @@ class ByteFeed(wiring.Component):
             with m.If(taken):
                 m.d.sync += [
                     word.eq(word >> 8),
-                    # What lies behind the stream in its last word is dropped.
+                    # The rest of the last word is dropped.
                     in_word.eq(Mux(left == 1, 0, in_word - 1)),
                     left.eq(left - 1),
                 ]
