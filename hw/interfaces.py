@@ -41,11 +41,12 @@ def accumulators(config: Config) -> stream.Signature:
 class AmRead(wiring.Signature):
     """An unaligned read of W bytes of activation memory. Addresses wrap at am_bytes.
 
-    - `prepare` (out, 1): `address` is that of every `request` from the next cycle on, until the next `prepare`.
-    - `address` (out, LOCAL_ADDRESS_BITS): byte that becomes the lowest one of `data`.
-    - `request` (out, 1): asks for the prepared read.
-    - `grant` (in, 1): takes the read in a cycle with `request`; combinational.
-    - `data` (in, 8 W): the bytes, exactly AM_READ_LATENCY cycles after the grant.
+    Ports:
+        prepare (1, out): `address` is that of every `request` from the next cycle on, until the next `prepare`.
+        address (LOCAL_ADDRESS_BITS, out): byte that becomes the lowest one of `data`.
+        request (1, out): asks for the prepared read.
+        grant (1, in): takes the read in a cycle with `request`; combinational.
+        data (8 W, in): the bytes, exactly AM_READ_LATENCY cycles after the grant.
     """
 
     def __init__(self, config: Config):
@@ -64,10 +65,9 @@ class AmPairRead(wiring.Signature):
     """An AmRead that can ask for two aligned words at once, an even and an odd one.
 
     Ports beside those of AmRead:
-
-    - `paired` (out, 1): comes with `prepare`; `address` and `second` are an even and an odd multiple of W, or reverse.
-    - `second` (out, LOCAL_ADDRESS_BITS): byte address of the other word; comes with `prepare`.
-    - `second_data` (in, 8 W): the word at `second`, in the cycle in which `data` is the one at `address`.
+        paired (1, out): comes with `prepare`; `address` and `second` are an even and an odd multiple of W, or reverse.
+        second (LOCAL_ADDRESS_BITS, out): byte address of the other word; comes with `prepare`.
+        second_data (8 W, in): the word at `second`, in the cycle in which `data` is the one at `address`.
     """
 
     def __init__(self, config: Config):
@@ -84,12 +84,13 @@ class AmPairRead(wiring.Signature):
 class AmWrite(wiring.Signature):
     """An unaligned write of up to W bytes of activation memory. A read granted in the next cycle or later sees it.
 
-    - `prepare` (out, 1): the three below are those of every `request` from the next cycle on, until the next `prepare`.
-    - `address` (out, LOCAL_ADDRESS_BITS): byte that takes the lowest one of `data`.
-    - `data` (out, 8 W): the bytes.
-    - `mask` (out, W): bit i writes byte `address` + i.
-    - `request` (out, 1): asks for the prepared write.
-    - `grant` (in, 1): takes the write in a cycle with `request`; combinational.
+    Ports:
+        prepare (1, out): the three below are those of every `request` from the next cycle on, until the next `prepare`.
+        address (LOCAL_ADDRESS_BITS, out): byte that takes the lowest one of `data`.
+        data (8 W, out): the bytes.
+        mask (W, out): bit i writes byte `address` + i.
+        request (1, out): asks for the prepared write.
+        grant (1, in): takes the write in a cycle with `request`; combinational.
     """
 
     def __init__(self, config: Config):
@@ -108,8 +109,9 @@ class AmWrite(wiring.Signature):
 class Lookahead(wiring.Signature):
     """The instruction that follows the one at the head of a queue, so that it can be decoded into registers.
 
-    - `moves` (out, 1): the queue's payload changes at the end of this cycle.
-    - `following` (out, INSTRUCTION_BITS): the payload from the next cycle on, in a cycle with `moves`, if there is one.
+    Ports:
+        moves (1, out): the queue's payload changes at the end of this cycle.
+        following (INSTRUCTION_BITS, out): the payload from the next cycle on, in a cycle with `moves`, if there is one.
     """
 
     def __init__(self) -> None:
@@ -119,9 +121,10 @@ class Lookahead(wiring.Signature):
 class WmRead(wiring.Signature):
     """A read of one word of weights, always taken.
 
-    - `enable` (out, 1): reads word `address`.
-    - `address` (out, WM_ADDRESS_BITS): number of the word.
-    - `data` (in, 8 W): the word, WM_READ_LATENCY cycles after `enable`.
+    Ports:
+        enable (1, out): reads word `address`.
+        address (WM_ADDRESS_BITS, out): number of the word.
+        data (8 W, in): the word, WM_READ_LATENCY cycles after `enable`.
     """
 
     def __init__(self, config: Config):
@@ -131,9 +134,10 @@ class WmRead(wiring.Signature):
 class WmWrite(wiring.Signature):
     """A write of one word of weights, always taken.
 
-    - `enable` (out, 1): writes `data` to word `address`.
-    - `address` (out, WM_ADDRESS_BITS): number of the word.
-    - `data` (out, 8 W): the word.
+    Ports:
+        enable (1, out): writes `data` to word `address`.
+        address (WM_ADDRESS_BITS, out): number of the word.
+        data (8 W, out): the word.
     """
 
     def __init__(self, config: Config):
@@ -143,14 +147,15 @@ class WmWrite(wiring.Signature):
 class Tokens(wiring.Signature):
     """A unit's access to the semaphores.
 
-    - `wait` (out, 1): asks for tokens, and goes on asking for the same ones until `ok`.
-    - `semaphore` (out, SEMAPHORE_BITS): where they are.
-    - `count` (out, COUNT_BITS): how many.
-    - `ok` (in, 1): they are subtracted and the unit goes on; compared in an earlier cycle, so not a path from `wait`.
-    - `signal` (out, 1): adds tokens; only while `signal_full` is low.
-    - `signal_full` (in, 1): from a register.
-    - `signal_semaphore` (out, SEMAPHORE_BITS): where they go.
-    - `signal_count` (out, COUNT_BITS): how many.
+    Ports:
+        wait (1, out): asks for tokens, and goes on asking for the same ones until `ok`.
+        semaphore (SEMAPHORE_BITS, out): where they are.
+        count (COUNT_BITS, out): how many.
+        ok (1, in): they are subtracted and the unit goes on; compared in an earlier cycle, so not a path from `wait`.
+        signal (1, out): adds tokens; only while `signal_full` is low.
+        signal_full (1, in): from a register.
+        signal_semaphore (SEMAPHORE_BITS, out): where they go.
+        signal_count (COUNT_BITS, out): how many.
     """
 
     def __init__(self) -> None:
@@ -171,10 +176,11 @@ class Tokens(wiring.Signature):
 class Status(wiring.Signature):
     """What a unit tells the sequencer and the counters.
 
-    - `busy` (out, 1): a command is being executed, or its effects are not complete.
-    - `progress` (out, 1): something moved in this cycle, which keeps the watchdog quiet.
-    - `error` (out, 1): there is a fault in this cycle.
-    - `code` (out, ERROR_BITS): the fault's isa.Error.
+    Ports:
+        busy (1, out): a command is being executed, or its effects are not complete.
+        progress (1, out): something moved in this cycle, which keeps the watchdog quiet.
+        error (1, out): there is a fault in this cycle.
+        code (ERROR_BITS, out): the fault's isa.Error.
     """
 
     def __init__(self) -> None:

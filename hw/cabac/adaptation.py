@@ -33,8 +33,9 @@ class Context(data.Struct):
 class Adaptation(wiring.Component):
     """The context after a bin of the constant value `value`. The engine has one for 0 and one for 1, and chooses.
 
-    - `before` (in, Context): the bin's context.
-    - `after` (out, Context): what becomes of it; combinational.
+    Ports:
+        before (Context, in): the bin's context.
+        after (Context, out): what becomes of it; combinational.
     """
 
     def __init__(self, value: int):

@@ -35,21 +35,22 @@ class ContextMemory(wiring.Component):
     After a bin the next one has two possible contexts, one per value; both are read while the bin is decoded, and
     never two from one memory. The two of sig_flag differ in bit 1 of stateId, which chooses the memory.
 
-    - `clear` (in, 1): row `row` of every memory becomes initial at the end of the cycle.
-    - `row` (in, ROW_BITS): see there.
-    - `write` (in, 1): the context of `place` becomes `written` at the end of the cycle.
-    - `place` (in, Place): the current bin.
-    - `written` (in, Context): its context after it.
-    - `dependent` (in, 1): stateId advances from `place.state` with each level, else it stays.
-    - `next_parity` (in, 1): bit 0 of the level that ends, in the case of index 0 of the two outputs below.
-    - `next_neighbour` (in, 2): that level, as the next one's `Place.neighbour`.
-    - `greater_number` (in, ROW_BITS): the next bin's number among abs_level_greater_x.
-    - `prefix_number` (in, NUMBER_BITS): the next bin's number among abs_level_greater_x2.
-    - `sig` (out, 2 x Context): of the next level's sig_flag, for `next_parity` and for the other parity.
-    - `next_states` (out, 2 x 3): stateId there, for `next_parity` and for the other parity.
-    - `sign` (out, Context): of sign_flag after `place.neighbour`.
-    - `greater` (out, 2 x Context): of abs_level_greater_x `greater_number`, for sign_flag 0 and 1.
-    - `prefix` (out, Context): of abs_level_greater_x2 `prefix_number`.
+    Ports:
+        clear (1, in): row `row` of every memory becomes initial at the end of the cycle.
+        row (ROW_BITS, in): see there.
+        write (1, in): the context of `place` becomes `written` at the end of the cycle.
+        place (Place, in): the current bin.
+        written (Context, in): its context after it.
+        dependent (1, in): stateId advances from `place.state` with each level, else it stays.
+        next_parity (1, in): bit 0 of the level that ends, in the case of index 0 of the two outputs below.
+        next_neighbour (2, in): that level, as the next one's `Place.neighbour`.
+        greater_number (ROW_BITS, in): the next bin's number among abs_level_greater_x.
+        prefix_number (NUMBER_BITS, in): the next bin's number among abs_level_greater_x2.
+        sig (2 x Context, out): of the next level's sig_flag, for `next_parity` and for the other parity.
+        next_states (2 x 3, out): stateId there, for `next_parity` and for the other parity.
+        sign (Context, out): of sign_flag after `place.neighbour`.
+        greater (2 x Context, out): of abs_level_greater_x `greater_number`, for sign_flag 0 and 1.
+        prefix (Context, out): of abs_level_greater_x2 `prefix_number`.
     """
 
     clear: In(1)

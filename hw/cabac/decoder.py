@@ -22,12 +22,13 @@ class CabacDecoder(wiring.Component):
     Timing: an engine's, see Engine; a job starts its engines one cycle after it is taken. Words of several streams come
     out in turns, and engines wait for each other only when one is WAITING_WORDS words ahead.
 
-    - `jobs` (in, stream of TensorJob): tensors. A job may use fewer streams than there are engines.
-    - `words` (in, stream of 8 W): the block each tensor lies in (see `interleave`), whole words, the first byte lowest;
-      taken no further than the block goes.
-    - `weights` (out, stream of 8 W): W weights a word, in the order of the levels; the last word ends with zeros.
-    - `results` (out, stream of TensorResult): one per job, after its last word. After an error fewer words come out,
-      but never wrong ones. After the error TAGS only a reset helps.
+    Ports:
+        jobs (stream of TensorJob, in): tensors. A job may use fewer streams than there are engines.
+        words (stream of 8 W, in): the block each tensor lies in (see `interleave`), whole words, the first byte lowest;
+            taken no further than the block goes.
+        weights (stream of 8 W, out): W weights a word, in the order of the levels; the last word ends with zeros.
+        results (stream of TensorResult, out): one per job, after its last word. After an error fewer words come out,
+            but never wrong ones. After the error TAGS only a reset helps.
     """
 
     def __init__(self, config: Config):

@@ -15,12 +15,13 @@ class Distributor(wiring.Component):
     """Hands each word to its stream. A single stream's words have no tags. Those of several streams come in groups,
     each after a tag word: its bits 1:0 name the stream of the first word, bits 3:2 that of the second one, and so on.
 
-    - `start` (in, 1): a block begins; the one before has ended.
-    - `tagged` (in, 1): the block has tag words; with `start`.
-    - `word_count` (in, STREAM_BYTES_BITS): its words without the tag words; with `start`.
-    - `words` (in, stream of 8 W): the block; taken no further than it goes.
-    - `late` (out, 1): the block has more words, and none is there.
-    - `streams` (out, stream of 8 W per engine): the words of each stream.
+    Ports:
+        start (1, in): a block begins; the one before has ended.
+        tagged (1, in): the block has tag words; with `start`.
+        word_count (STREAM_BYTES_BITS, in): its words without the tag words; with `start`.
+        words (stream of 8 W, in): the block; taken no further than it goes.
+        late (1, out): the block has more words, and none is there.
+        streams (stream of 8 W per engine, out): the words of each stream.
     """
 
     def __init__(self, config: Config):

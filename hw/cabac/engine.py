@@ -50,13 +50,14 @@ class Engine(wiring.Component):
     a cycle per byte skipped beyond 13. From then on a context-coded bin or three bypass bins a cycle, without pause,
     unless words are late or weights are not taken.
 
-    - `jobs` (in, stream of EngineJob): streams to decode.
-    - `words` (in, stream of 8 W): what they lie in, whole words; taken no further than the stream goes.
-    - `weights` (out, stream of 8 W): W weights a word, int8, the first one lowest; the last word ends with zeros.
-    - `results` (out, stream of EngineResult): one per job; all words of the job were taken before. After an error
-      the words in front of the one with the error come out, and no others.
-    - `failed` (out, 1): the stream was given up because of an error; until the result is taken.
-    - `abort` (in, 1): give the stream up without an error: another stream of its tensor failed.
+    Ports:
+        jobs (stream of EngineJob, in): streams to decode.
+        words (stream of 8 W, in): what they lie in, whole words; taken no further than the stream goes.
+        weights (stream of 8 W, out): W weights a word, int8, the first one lowest; the last word ends with zeros.
+        results (stream of EngineResult, out): one per job; all words of the job were taken before. After an error
+            the words in front of the one with the error come out, and no others.
+        failed (1, out): the stream was given up because of an error; until the result is taken.
+        abort (1, in): give the stream up without an error: another stream of its tensor failed.
     """
 
     def __init__(self, config: Config):

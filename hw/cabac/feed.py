@@ -12,12 +12,13 @@ from .job import STREAM_BYTES_BITS
 class ByteFeed(wiring.Component):
     """Takes the words a stream lies in, no more, and gives its bytes in order, one per cycle.
 
-    - `words` (in, stream of 8 W): W bytes, the first one lowest.
-    - `bytes` (out, stream of 8): the stream's bytes.
-    - `start` (in, 1): a stream begins; nothing may be left of the one before.
-    - `length_bytes` (in, STREAM_BYTES_BITS): its bytes; with `start`.
-    - `skip_bytes` (in, byte in a word): bytes in front of it in its first word, a cycle each; with `start`.
-    - `ended` (out, 1): all bytes, skipped ones too, were taken; a register, since each step of the engine needs it.
+    Ports:
+        words (stream of 8 W, in): W bytes, the first one lowest.
+        bytes (stream of 8, out): the stream's bytes.
+        start (1, in): a stream begins; nothing may be left of the one before.
+        length_bytes (STREAM_BYTES_BITS, in): its bytes; with `start`.
+        skip_bytes (byte in a word, in): bytes in front of it in its first word, a cycle each; with `start`.
+        ended (1, out): all bytes, skipped ones too, were taken; a register, since each step of the engine needs it.
     """
 
     def __init__(self, config: Config):

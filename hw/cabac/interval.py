@@ -21,15 +21,16 @@ MAX_SHIFT = 7
 class Decision(wiring.Component):
     """DecodeDecision (11.2.4.3.2) and renormalisation (11.2.4.3.3); combinational.
 
-    - `width` (in, 9): the interval before the bin.
-    - `slack` (in, 9): likewise.
-    - `column` (in, 5): of the table of rLPS, from the context.
-    - `bits` (in, MAX_SHIFT): the next bits of the stream, the first one highest.
-    - `lps` (out, 1): the bin is the less probable one.
-    - `lps_shift` (out, 0..MAX_SHIFT): bits taken from the stream if it is; earlier in the cycle than `lps`.
-    - `mps_shift` (out, 1): bits taken from the stream if it is not; earlier in the cycle than `lps`.
-    - `next_width` (out, 9): the interval after the bin.
-    - `next_slack` (out, 9): likewise.
+    Ports:
+        width (9, in): the interval before the bin.
+        slack (9, in): likewise.
+        column (5, in): of the table of rLPS, from the context.
+        bits (MAX_SHIFT, in): the next bits of the stream, the first one highest.
+        lps (1, out): the bin is the less probable one.
+        lps_shift (0..MAX_SHIFT, out): bits taken from the stream if it is; earlier in the cycle than `lps`.
+        mps_shift (1, out): bits taken from the stream if it is not; earlier in the cycle than `lps`.
+        next_width (9, out): the interval after the bin.
+        next_slack (9, out): likewise.
     """
 
     width: In(9)
@@ -81,11 +82,12 @@ class Bypass(wiring.Component):
     The first two bins are a division by `width` with a quotient of 0..3: three differences, computed side by side. The
     third bin is computed from the second one's slack.
 
-    - `width` (in, 9): the interval.
-    - `slack` (in, 9): slack before the first bin.
-    - `bits` (in, BYPASS_BINS): the next bits of the stream, the first one highest.
-    - `bins` (out, BYPASS_BINS): the bins, the first one highest.
-    - `slack_after` (out, BYPASS_BINS x 9): slack after the first, the second, the third bin.
+    Ports:
+        width (9, in): the interval.
+        slack (9, in): slack before the first bin.
+        bits (BYPASS_BINS, in): the next bits of the stream, the first one highest.
+        bins (BYPASS_BINS, out): the bins, the first one highest.
+        slack_after (BYPASS_BINS x 9, out): slack after the first, the second, the third bin.
     """
 
     width: In(9)

@@ -23,21 +23,22 @@ class LevelParts(data.Struct):
 class WeightPacker(wiring.Component):
     """Packs one level per cycle; a level taken is in its word four cycles later.
 
-    - `start` (in, 1): a new stream begins; the pipeline must be empty.
-    - `settings` (in, Settings): stable between starts.
-    - `dependent` (in, 1): stable from the first level of a stream on.
-    - `advance` (out, 1): parts are taken in this cycle, and the pipeline moves; from registers.
-    - `valid` (in, 1): `parts` is a level; taken in a cycle with `advance`.
-    - `parts` (in, LevelParts): the level.
-    - `truncated` (in, 1): the level in `parts` read beyond the end of the stream.
-    - `flush` (in, 1): no level follows; fill the last word with zeros. Hold while `busy`.
-    - `abandon` (in, 1): throw away what is in the pipeline.
-    - `pending` (out, 1): a level is in the pipeline.
-    - `busy` (out, 1): a level is in the pipeline or in a word.
-    - `words` (out, stream of 8 W): the weights.
-    - `too_large` (out, 1): a level is outside int32; its word and those after it do not come out.
-    - `was_truncated` (out, 1): a level was `truncated`; its word and those after it do not come out.
-    - `saturated` (out, LEVEL_BITS): levels outside the bounds since `start`; stops at its largest value.
+    Ports:
+        start (1, in): a new stream begins; the pipeline must be empty.
+        settings (Settings, in): stable between starts.
+        dependent (1, in): stable from the first level of a stream on.
+        advance (1, out): parts are taken in this cycle, and the pipeline moves; from registers.
+        valid (1, in): `parts` is a level; taken in a cycle with `advance`.
+        parts (LevelParts, in): the level.
+        truncated (1, in): the level in `parts` read beyond the end of the stream.
+        flush (1, in): no level follows; fill the last word with zeros. Hold while `busy`.
+        abandon (1, in): throw away what is in the pipeline.
+        pending (1, out): a level is in the pipeline.
+        busy (1, out): a level is in the pipeline or in a word.
+        words (stream of 8 W, out): the weights.
+        too_large (1, out): a level is outside int32; its word and those after it do not come out.
+        was_truncated (1, out): a level was `truncated`; its word and those after it do not come out.
+        saturated (LEVEL_BITS, out): levels outside the bounds since `start`; stops at its largest value.
     """
 
     def __init__(self, config: Config):

@@ -17,17 +17,18 @@ class BitWindow(wiring.Component):
 
     A byte goes in whenever there is room for one, so that MAX_SHIFT bits can go out in every cycle.
 
-    - `start` (in, 1): forget everything.
-    - `bytes` (in, stream of 8): the stream; a byte is shown in the cycle after it was taken.
-    - `ended` (in, 1): no byte follows the ones already taken.
-    - `bits` (out, SHOWN_BITS): the next bits, the first one highest, 0 after the end; from registers.
-    - `ready` (out, 1): the bits of any step are there, or the stream has ended.
-    - `step` (in, 1): drop `long_shift` or `short_shift` bits.
-    - `use_long` (in, 1): which of them; it may come late in the cycle.
-    - `long_shift` (in, 0..MAX_SHIFT): number of bits.
-    - `short_shift` (in, 2): number of bits.
-    - `count` (out, signed 6): bits in the window; negative once bits beyond the end were dropped.
-    - `previous` (out, 1): the bit dropped last.
+    Ports:
+        start (1, in): forget everything.
+        bytes (stream of 8, in): the stream; a byte is shown in the cycle after it was taken.
+        ended (1, in): no byte follows the ones already taken.
+        bits (SHOWN_BITS, out): the next bits, the first one highest, 0 after the end; from registers.
+        ready (1, out): the bits of any step are there, or the stream has ended.
+        step (1, in): drop `long_shift` or `short_shift` bits.
+        use_long (1, in): which of them; it may come late in the cycle.
+        long_shift (0..MAX_SHIFT, in): number of bits.
+        short_shift (2, in): number of bits.
+        count (signed 6, out): bits in the window; negative once bits beyond the end were dropped.
+        previous (1, out): the bit dropped last.
     """
 
     start: In(1)

@@ -15,10 +15,11 @@ class BlockBuffer(wiring.Component):
     A decoder takes a word in about a hundred cycles. Requested words must not wait for it on the read channel, which
     also brings the program.
 
-    - `requested` (in, 0..BURST_BEATS): words that are requested in this cycle; only while `room`.
-    - `room` (out, 1): a whole burst finds a place; low in the cycle after a request.
-    - `words` (in, stream of 8 W): what was requested, in order; always taken.
-    - `output` (out, stream of 8 W): the same words, as the decoder takes them.
+    Ports:
+        requested (0..BURST_BEATS, in): words that are requested in this cycle; only while `room`.
+        room (1, out): a whole burst finds a place; low in the cycle after a request.
+        words (stream of 8 W, in): what was requested, in order; always taken.
+        output (stream of 8 W, out): the same words, as the decoder takes them.
     """
 
     def __init__(self, config: Config):

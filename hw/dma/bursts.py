@@ -101,15 +101,16 @@ class BurstSplitter(wiring.Component):
     each other without a gap. Row r starts at offset memory_address + r*memory_pitch, modulo 2**32, and must end at or
     before mem_size.
 
-    - `transfers` (in, stream of Transfer): GOs and SIGNALs.
-    - `bursts` (out, stream of Burst): from two cycles after the transfer on; `valid` may fall when `halt` rises.
-    - `mem_base` (in, MEMORY_ADDRESS_BITS): first byte of the window in external memory; stable while `busy`.
-    - `mem_size` (in, MEMORY_ADDRESS_BITS): bytes of the window, which ends at 2**32 or before; stable while `busy`.
-    - `halt` (in, 1): nothing is taken or offered.
-    - `error` (out, 1): a row is found to be wrong in this cycle; the user raises `halt` from the next cycle on.
-    - `code` (out, ERROR_BITS): MEMORY_RANGE: the row leaves the window. ILLEGAL: its transfer is, or the row is for WM
-      or the decoder and is not made of whole aligned words.
-    - `busy` (out, 1): a transfer is inside.
+    Ports:
+        transfers (stream of Transfer, in): GOs and SIGNALs.
+        bursts (stream of Burst, out): from two cycles after the transfer on; `valid` may fall when `halt` rises.
+        mem_base (MEMORY_ADDRESS_BITS, in): first byte of the window in external memory; stable while `busy`.
+        mem_size (MEMORY_ADDRESS_BITS, in): bytes of the window, which ends at 2**32 or before; stable while `busy`.
+        halt (1, in): nothing is taken or offered.
+        error (1, out): a row is found to be wrong in this cycle; the user raises `halt` from the next cycle on.
+        code (ERROR_BITS, out): MEMORY_RANGE: the row leaves the window. ILLEGAL: its transfer is, or the row is for WM
+            or the decoder and is not made of whole aligned words.
+        busy (1, out): a transfer is inside.
     """
 
     def __init__(self, config: Config):

@@ -24,20 +24,21 @@ class Completion(wiring.Component):
 
     SIGNALs do not travel with the data, so they cost no cycle on the bus.
 
-    - `issued` (in, 1): a burst is issued in this cycle; only while `room`.
-    - `room` (out, 1): fewer than OUTSTANDING_BURSTS bursts are under way; from a register.
-    - `completed` (in, 1): the oldest burst becomes complete in this cycle.
-    - `block_issued` (in, 1): the last burst of a block is issued in this cycle.
-    - `block_decoded` (in, 1): the oldest block is decoded and written from the next cycle on.
-    - `decodes` (out, 1): a block is issued and not decoded.
-    - `decoded` (out, 1): no block is; from a register, hence a cycle later.
-    - `signals` (in, stream of SignalTokens): a SIGNAL that follows everything issued so far.
-    - `outstanding` (out, 1): a burst is under way.
-    - `waiting` (out, 1): a SIGNAL waits.
-    - `halt` (in, 1): no SIGNAL fires.
-    - `signal` (out, 1): as in Tokens; at the earliest a cycle after the last `completed`.
-    - `signal_semaphore` (out, SEMAPHORE_BITS): as in Tokens.
-    - `signal_count` (out, COUNT_BITS): as in Tokens.
+    Ports:
+        issued (1, in): a burst is issued in this cycle; only while `room`.
+        room (1, out): fewer than OUTSTANDING_BURSTS bursts are under way; from a register.
+        completed (1, in): the oldest burst becomes complete in this cycle.
+        block_issued (1, in): the last burst of a block is issued in this cycle.
+        block_decoded (1, in): the oldest block is decoded and written from the next cycle on.
+        decodes (1, out): a block is issued and not decoded.
+        decoded (1, out): no block is; from a register, hence a cycle later.
+        signals (stream of SignalTokens, in): a SIGNAL that follows everything issued so far.
+        outstanding (1, out): a burst is under way.
+        waiting (1, out): a SIGNAL waits.
+        halt (1, in): no SIGNAL fires.
+        signal (1, out): as in Tokens; at the earliest a cycle after the last `completed`.
+        signal_semaphore (SEMAPHORE_BITS, out): as in Tokens.
+        signal_count (COUNT_BITS, out): as in Tokens.
     """
 
     issued: In(1)

@@ -34,20 +34,21 @@ class BlockJob(data.StructLayout):
 class BlockDecoder(wiring.Component):
     """Decodes blocks, one after the other; the words of the next one may come while one is decoded.
 
-    - `jobs` (in, stream of BlockJob): one per block, at least three cycles before its words; `ready` from a register.
-    - `requested` (in, 0..BURST_BEATS): words of blocks that are requested in this cycle; only while `room`.
-    - `room` (out, 1): a whole burst finds a place.
-    - `words` (in, stream of 8 W): what was requested, in order; always taken.
-    - `weights` (out, stream of 8 W): W weights a word, from a register; a word every other cycle at most.
-    - `starts` (out, 1): the weights from the next cycle on belong to the block of `to_wm` and `local_address`; all
-      words of the blocks before it have come.
-    - `to_wm` (out, 1): they go to the weight memory; in a cycle with `starts`.
-    - `local_address` (out, LOCAL_ADDRESS_BITS): byte where they begin; in a cycle with `starts`.
-    - `ended` (out, 1): all words of a block were taken from `weights`, and it was right.
-    - `failed` (out, 1): a block was wrong; until a reset nothing more is decoded.
-    - `illegal` (out, 1): a block has not as many words as its streams need; until a reset nothing more is decoded.
-    - `report` (out, DecodeReport): why the first block failed, from the cycle of `failed` on.
-    - `active` (out, 1): a block is being decoded.
+    Ports:
+        jobs (stream of BlockJob, in): one per block, at least three cycles before its words; `ready` from a register.
+        requested (0..BURST_BEATS, in): words of blocks that are requested in this cycle; only while `room`.
+        room (1, out): a whole burst finds a place.
+        words (stream of 8 W, in): what was requested, in order; always taken.
+        weights (stream of 8 W, out): W weights a word, from a register; a word every other cycle at most.
+        starts (1, out): the weights from the next cycle on belong to the block of `to_wm` and `local_address`; all
+            words of the blocks before it have come.
+        to_wm (1, out): they go to the weight memory; in a cycle with `starts`.
+        local_address (LOCAL_ADDRESS_BITS, out): byte where they begin; in a cycle with `starts`.
+        ended (1, out): all words of a block were taken from `weights`, and it was right.
+        failed (1, out): a block was wrong; until a reset nothing more is decoded.
+        illegal (1, out): a block has not as many words as its streams need; until a reset nothing more is decoded.
+        report (DecodeReport, out): why the first block failed, from the cycle of `failed` on.
+        active (1, out): a block is being decoded.
     """
 
     def __init__(self, config: Config):

@@ -24,15 +24,16 @@ class CommandIssue(wiring.Component):
 
     One command per cycle. Transfers are not delayed (combinational).
 
-    - `commands` (in, stream of instructions): those of this unit; a WAIT stays at the head until its tokens are there.
-    - `transfers` (out, stream of Transfer): GOs, DECODEs, SIGNALs and, marked illegal, what is no command of the unit.
-    - `blocks` (out, stream of BlockJob): only with a decoder: each DECODE, in the cycle in which it goes to
-      `transfers`. `ready` must come from a register.
-    - `wait` (out, 1): as in Tokens.
-    - `semaphore` (out, SEMAPHORE_BITS): as in Tokens.
-    - `count` (out, COUNT_BITS): as in Tokens.
-    - `ok` (in, 1): as in Tokens.
-    - `halt` (in, 1): no command is taken but WAIT.
+    Ports:
+        commands (stream of instructions, in): those of this unit; a WAIT stays at the head until its tokens are there.
+        transfers (stream of Transfer, out): GOs, DECODEs, SIGNALs and, marked illegal, what is no command of the unit.
+        blocks (stream of BlockJob, out): only with a decoder: each DECODE, in the cycle in which it goes to
+            `transfers`. `ready` must come from a register.
+        wait (1, out): as in Tokens.
+        semaphore (SEMAPHORE_BITS, out): as in Tokens.
+        count (COUNT_BITS, out): as in Tokens.
+        ok (1, in): as in Tokens.
+        halt (1, in): no command is taken but WAIT.
     """
 
     def __init__(self, unit: Unit, config: Config):

@@ -35,13 +35,12 @@ class LoadUnit(DmaUnit):
     burst per cycle. A beat accepted in cycle t is written in t + 2, and SIGNAL fires from t + 3 on.
 
     Ports beside those of DmaUnit:
-
-    - `axi` (out, AxiRead): `arid` is AXI_ID; answers are expected in order; `rready` comes from a register.
-    - `am` (out, AmWrite): one beat per cycle; a write that is not granted holds the beat.
-    - `wm` (out, WmWrite): one beat per cycle; `mem_base` is a multiple of W if it is used.
-    - `decoding` (out, 1): a block of compressed weights is being decoded.
-    - `damaged` (out, DecodeReport): which stream an error DECODE is about, and why.
-    - `streamed_word` (out, 1): a word of a streamed GO is written to WM in the next cycle.
+        axi (AxiRead, out): `arid` is AXI_ID; answers are expected in order; `rready` comes from a register.
+        am (AmWrite, out): one beat per cycle; a write that is not granted holds the beat.
+        wm (WmWrite, out): one beat per cycle; `mem_base` is a multiple of W if it is used.
+        decoding (1, out): a block of compressed weights is being decoded.
+        damaged (DecodeReport, out): which stream an error DECODE is about, and why.
+        streamed_word (1, out): a word of a streamed GO is written to WM in the next cycle.
     """
 
     def __init__(self, config: Config):

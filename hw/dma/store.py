@@ -36,10 +36,9 @@ class StoreUnit(DmaUnit):
     the last B answer on.
 
     Ports beside those of DmaUnit:
-
-    - `axi` (out, AxiWrite): `awid` is AXI_ID. Data follows no earlier than its `awvalid`, but does not wait for
-      `awready`. `bready` is always high.
-    - `am` (out, AmRead): one read per cycle; a read that is not granted waits.
+        axi (AxiWrite, out): `awid` is AXI_ID. Data follows no earlier than its `awvalid`, but does not wait for
+            `awready`. `bready` is always high.
+        am (AmRead, out): one read per cycle; a read that is not granted waits.
     """
 
     def __init__(self, config: Config):

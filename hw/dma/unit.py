@@ -21,15 +21,16 @@ class DmaUnit(wiring.Component):
     A subclass adds ports. It drives `can_issue`, takes `burst` in a cycle with `issues`, and tells `completion`
     which bursts are complete.
 
-    - `commands` (in, stream of instructions): those of this unit, in order.
-    - `tokens` (out, Tokens): see there.
-    - `status` (out, Status): see there; `busy` does not include a command at the head of `commands`.
-    - `mem_base` (in, MEMORY_ADDRESS_BITS): first byte of the window in external memory; stable while busy.
-    - `mem_size` (in, MEMORY_ADDRESS_BITS): bytes of the window, which ends at 2**32 or before; stable while busy.
-    - `beat` (out, 1): a data beat passed the bus in this cycle.
-    - `stall_bus` (out, 1): the unit waits for the bus in this cycle.
-    - `stall_am` (out, 1): the unit waits for a grant of the AM in this cycle.
-    - `stop` (in, 1): behave as after an error from the next cycle on.
+    Ports:
+        commands (stream of instructions, in): those of this unit, in order.
+        tokens (Tokens, out): see there.
+        status (Status, out): see there; `busy` does not include a command at the head of `commands`.
+        mem_base (MEMORY_ADDRESS_BITS, in): first byte of the window in external memory; stable while busy.
+        mem_size (MEMORY_ADDRESS_BITS, in): bytes of the window, which ends at 2**32 or before; stable while busy.
+        beat (1, out): a data beat passed the bus in this cycle.
+        stall_bus (1, out): the unit waits for the bus in this cycle.
+        stall_am (1, out): the unit waits for a grant of the AM in this cycle.
+        stop (1, in): behave as after an error from the next cycle on.
     """
 
     def __init__(self, unit: Unit, config: Config, ports: dict[str, Any]):

@@ -61,11 +61,12 @@ class ActivationMemory(wiring.Component):
     cycle returns the old bytes (in simulation; on an FPGA a byte read and written in one cycle is undefined,
     its neighbours are not). Addresses wrap at `am_bytes`.
 
-    - `vector_read` (in, AmRead): always granted.
-    - `array_read` (in, AmPairRead): granted unless `vector_read` requests one of its banks.
-    - `store_read` (in, AmRead): granted unless one of the two above requests one of its banks, granted or not.
-    - `vector_write` (in, AmWrite): always granted.
-    - `load_write` (in, AmWrite): granted unless `vector_write` requests one of its banks.
+    Ports:
+        vector_read (AmRead, in): always granted.
+        array_read (AmPairRead, in): granted unless `vector_read` requests one of its banks.
+        store_read (AmRead, in): granted unless one of the two above requests one of its banks, granted or not.
+        vector_write (AmWrite, in): always granted.
+        load_write (AmWrite, in): granted unless `vector_write` requests one of its banks.
     """
 
     def __init__(self, config: Config):

@@ -14,8 +14,9 @@ class WeightMemory(wiring.Component):
 
     Word addresses wrap at `wm_words`.
 
-    - `read` (in, WmRead): data is valid exactly WM_READ_LATENCY cycles (memory and output register) after `enable`.
-    - `write` (in, WmWrite): a read enabled later sees it; a read of the word in the same cycle returns the old one.
+    Ports:
+        read (WmRead, in): data is valid exactly WM_READ_LATENCY cycles (memory and output register) after `enable`.
+        write (WmWrite, in): a read enabled later sees it; a read of the word in the same cycle returns the old one.
     """
 
     def __init__(self, config: Config):

@@ -19,13 +19,14 @@ class WordMemory(wiring.Component):
     ECP5: each block RAM is as deep as the memory, and therefore narrow: two bits for 8192 words. By itself Yosys uses
     2048 rows of eight bits, and LUTs that choose among them.
 
-    - `read_enable` (in, 1): reads the word at `read_address`.
-    - `read_address` (in, bits of `depth` - 1): number of the word.
-    - `read_data` (out, `width`): the word of the last cycle with `read_enable`. A read that meets a write of the same
-      granule returns the old one in simulation, and is undefined in an FPGA.
-    - `write_enable` (in, bit per granule of `granularity` bits): writes the granules of the word at `write_address`.
-    - `write_address` (in, bits of `depth` - 1): number of the word.
-    - `write_data` (in, `width`): what is written.
+    Ports:
+        read_enable (1, in): reads the word at `read_address`.
+        read_address (bits of `depth` - 1, in): number of the word.
+        read_data (`width`, out): the word of the last cycle with `read_enable`. A read that meets a write of the same
+            granule returns the old one in simulation, and is undefined in an FPGA.
+        write_enable (bit per granule of `granularity` bits, in): writes the granules of the word at `write_address`.
+        write_address (bits of `depth` - 1, in): number of the word.
+        write_data (`width`, in): what is written.
     """
 
     def __init__(self, width: int, depth: int, *, granularity: int | None = None):
