@@ -148,11 +148,8 @@ class Engine(wiring.Component):
     def _connect(self, m: Module) -> None:
         m.submodules.feed, m.submodules.window, m.submodules.packer = self.feed, self.window, self.packer
         m.submodules.decision, m.submodules.bypass = self.decision, self.bypass
-        m.submodules.contexts, m.submodules.adapt0, m.submodules.adapt1 = (
-            self.contexts,
-            self.adapt0,
-            self.adapt1,
-        )
+        m.submodules.contexts = self.contexts
+        m.submodules.adapt0, m.submodules.adapt1 = self.adapt0, self.adapt1
         wiring.connect(m, wiring.flipped(self.words), self.feed.words)
         wiring.connect(m, self.feed.bytes, self.window.bytes)
         wiring.connect(m, self.packer.words, wiring.flipped(self.weights))

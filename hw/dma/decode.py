@@ -79,13 +79,9 @@ class BlockDecoder(wiring.Component):
         m = Module()
         m.submodules.decoder = self.decoder
         m.submodules.buffer = buffer = BlockBuffer(self.config)
+        wiring.connect(m, wiring.flipped(self.words), buffer.words)
         wiring.connect(m, buffer.output, self.decoder.words)
-        m.d.comb += [
-            buffer.requested.eq(self.requested),
-            self.room.eq(buffer.room),
-            buffer.words.valid.eq(self.words.valid),
-            buffer.words.payload.eq(self.words.payload),
-        ]
+        m.d.comb += [buffer.requested.eq(self.requested), self.room.eq(buffer.room)]
         self._start_blocks(m, buffer.output.valid)
         self._pass_weights(m)
         self._end_blocks(m)
@@ -157,8 +153,5 @@ class BlockDecoder(wiring.Component):
         ]
         group_bits = exact_log2(8 * word_bytes // TAG_BITS)
         tag_words = (words + (1 << group_bits) - 1) >> group_bits
-        m.d.sync += [
-            words.eq(sum(counts)),
-            total.eq(words + Mux(tensor.log2_streams != 0, tag_words, 0)),
-        ]
+        m.d.sync += [words.eq(sum(counts)), total.eq(words + Mux(tensor.log2_streams != 0, tag_words, 0))]
         return total

@@ -61,10 +61,7 @@ class CommandIssue(wiring.Component):
         wait, _, pitch, _ = _OPCODES[self.unit]
         legal, can_take = self._decode(m) if self._decodes else (Const(0), Const(1))
         self._make_transfer(m, legal)
-        m.d.comb += [
-            self.semaphore.eq(self._fields(wait).semaphore),
-            self.count.eq(self._fields(wait).count),
-        ]
+        m.d.comb += [self.semaphore.eq(self._fields(wait).semaphore), self.count.eq(self._fields(wait).count)]
         with m.Switch(self._opcode):
             with m.Case(wait):
                 # Even when halted: the watchdog's report shows that a WAIT waits.
@@ -132,10 +129,7 @@ class CommandIssue(wiring.Component):
         is_decode = self._opcode == Opcode.LOAD_DECODE
         with m.If(taken & (self._opcode == Opcode.LOAD_TENSOR)):
             given = self._fields(Opcode.LOAD_TENSOR)
-            m.d.sync += [
-                tensor.eq(given),
-                too_many.eq(given.log2_streams > engines.bit_length() - 1),
-            ]
+            m.d.sync += [tensor.eq(given), too_many.eq(given.log2_streams > engines.bit_length() - 1)]
         with m.If(taken & (self._opcode == Opcode.LOAD_STREAMS)):
             given = self._fields(Opcode.LOAD_STREAMS)
             m.d.sync += lengths.eq(Cat(given.length_0, given.length_1, given.length_2, given.length_3))

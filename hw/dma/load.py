@@ -66,6 +66,7 @@ class LoadUnit(DmaUnit):
         # for the AM and waits for its grant. `leaves`: the prepared write, if there is one, is made in this cycle.
         self.retires, self.ends_burst, self.bad = Signal(), Signal(), Signal()
         self.asking, self.leaves = Signal(), Signal()
+        self.begins_burst = Signal(init=1)
         self.next_address = Signal(LOCAL_ADDRESS_BITS, reset_less=True)
         # Of the decoder; all 0 if there is none.
         self.decoded = stream.Signature(word).create()
@@ -126,7 +127,6 @@ class LoadUnit(DmaUnit):
         m.submodules.beats = beats = self.beats
         read, descriptors = self.axi, self.descriptors
         index, ended_burst = Signal(BEAT_BITS), Signal()
-        self.begins_burst = Signal(init=1)  # index == 0
         m.d.comb += [
             beats.input.valid.eq(read.rvalid),
             beats.input.payload.data.eq(read.rdata),
@@ -145,10 +145,7 @@ class LoadUnit(DmaUnit):
         with m.If(self.leaves):
             m.d.sync += ended_burst.eq(self.retires & self.ends_burst)
         with m.If(self.retires):
-            m.d.sync += [
-                index.eq(Mux(self.ends_burst, 0, index + 1)),
-                self.begins_burst.eq(self.ends_burst),
-            ]
+            m.d.sync += [index.eq(Mux(self.ends_burst, 0, index + 1)), self.begins_burst.eq(self.ends_burst)]
 
     def _write(self, m: Module) -> None:
         """A retired beat or a word of decoded weights is prepared for the AM or written to the WM.
@@ -193,15 +190,13 @@ class LoadUnit(DmaUnit):
         """The beats of a DECODE become words of weights, which take the place of beats."""
         m.submodules.decoder = decoder = BlockDecoder(self.config)
         wiring.connect(m, self.issue.blocks, decoder.jobs)
+        wiring.connect(m, decoder.weights, wiring.flipped(self.decoded))
         burst, block_ended = self.burst, Signal()
         m.d.comb += [
             self.block_room.eq(decoder.room),
             decoder.requested.eq(Mux(self.issues & burst.purpose.to_decoder, beats_of(burst), 0)),
             decoder.words.valid.eq(self.retires & self.head.purpose.to_decoder & ~(self.halted | self.bad)),
             decoder.words.payload.eq(self.beats.output.payload.data),
-            self.decoded.valid.eq(decoder.weights.valid),
-            self.decoded.payload.eq(decoder.weights.payload),
-            decoder.weights.ready.eq(self.decoded.ready),
             self.completion.block_decoded.eq(block_ended & self.leaves),
             self.illegal_block.eq(decoder.illegal),
             self.damaged_block.eq(decoder.failed),
