@@ -62,12 +62,11 @@ class Engine(wiring.Component):
 
     def __init__(self, config: Config):
         self.config = config
-        word = stream.Signature(8 * config.word_bytes)
         super().__init__(
             {
                 "jobs": In(stream.Signature(EngineJob(config))),
-                "words": In(word),
-                "weights": Out(word),
+                "words": In(stream.Signature(8 * config.word_bytes)),
+                "weights": Out(stream.Signature(8 * config.word_bytes)),
                 "results": Out(stream.Signature(EngineResult)),
                 "abort": In(1),
                 "failed": Out(1),
