@@ -1,10 +1,15 @@
-"""The signatures between the blocks. Every port is described from the requester's side (`Out` = driven by it)."""
+"""The signatures between the blocks, seen from the requester: it drives a port that is `Out`.
+
+Widths come from the instruction set: a port that carries a field is as wide as the field.
+"""
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import bits_for
 
 from .config import Config
+from .isa import INSTRUCTION_BYTES, Error, Opcode, width
 
 AM_READ_LATENCY = 2
 """Cycles from a granted activation-memory read to its data."""
@@ -13,7 +18,18 @@ VECTOR_READ_LATENCY = AM_READ_LATENCY + 1
 WM_READ_LATENCY = 2
 """Cycles from a weight-memory read to its data."""
 
-Command = stream.Signature(unsigned(128))
+INSTRUCTION_BITS = 8 * INSTRUCTION_BYTES
+MEMORY_ADDRESS_BITS = width(Opcode.LOAD_GO, "memory_address")
+LOCAL_ADDRESS_BITS = width(Opcode.LOAD_GO, "local_address")
+"""Byte address in the activation memory or in the weight memory."""
+WM_ADDRESS_BITS = width(Opcode.ARRAY_GO, "weights")
+"""Word address in the weight memory."""
+SEMAPHORE_BITS = width(Opcode.LOAD_WAIT, "semaphore")
+COUNT_BITS = width(Opcode.LOAD_WAIT, "count")
+"""Tokens that a WAIT takes or a SIGNAL gives."""
+ERROR_BITS = bits_for(max(Error))
+
+Command = stream.Signature(unsigned(INSTRUCTION_BITS))
 """Instructions on their way to a unit; the unit is the receiver."""
 
 
@@ -23,18 +39,21 @@ def accumulators(config: Config) -> stream.Signature:
 
 
 class AmRead(wiring.Signature):
-    """An unaligned read of W bytes of activation memory.
+    """An unaligned read of W bytes of activation memory. Addresses wrap at am_bytes.
 
-    `address` of a cycle with `prepare` is that of every `request` from the next cycle on, up to and with the next
-    `prepare`. In a cycle with `request` and `grant` (combinational) the read is taken, and `data` holds byte `address`
-    in its lowest byte exactly AM_READ_LATENCY cycles later. Addresses wrap at am_bytes.
+    Ports:
+        prepare (1, out): `address` is that of every `request` from the next cycle on, until the next `prepare`.
+        address (LOCAL_ADDRESS_BITS, out): byte that becomes the lowest one of `data`.
+        request (1, out): asks for the prepared read.
+        grant (1, in): takes the read in a cycle with `request`; combinational.
+        data (8 W, in): the bytes, exactly AM_READ_LATENCY cycles after the grant.
     """
 
     def __init__(self, config: Config):
         super().__init__(
             {
                 "prepare": Out(1),
-                "address": Out(24),
+                "address": Out(LOCAL_ADDRESS_BITS),
                 "request": Out(1),
                 "grant": In(1),
                 "data": In(8 * config.columns),
@@ -43,38 +62,42 @@ class AmRead(wiring.Signature):
 
 
 class AmPairRead(wiring.Signature):
-    """An AmRead that may be `paired`: then `address` and `second` are multiples of W, one an even and one an odd
-    multiple, and `second_data` is the word at `second`, when `data` is the one at `address`. Both come with `prepare`.
+    """An AmRead that can ask for two aligned words at once, an even and an odd one.
+
+    Ports beside those of AmRead:
+        paired (1, out): comes with `prepare`; `address` and `second` are an even and an odd multiple of W, or reverse.
+        second (LOCAL_ADDRESS_BITS, out): byte address of the other word; comes with `prepare`.
+        second_data (8 W, in): the word at `second`, in the cycle in which `data` is the one at `address`.
     """
 
     def __init__(self, config: Config):
         super().__init__(
             {
-                "prepare": Out(1),
-                "address": Out(24),
+                **AmRead(config).members,
                 "paired": Out(1),
-                "second": Out(24),
-                "request": Out(1),
-                "grant": In(1),
-                "data": In(8 * config.columns),
+                "second": Out(LOCAL_ADDRESS_BITS),
                 "second_data": In(8 * config.columns),
             }
         )
 
 
 class AmWrite(wiring.Signature):
-    """An unaligned write of up to W bytes of activation memory; `mask` bit i writes byte `address` + i.
+    """An unaligned write of up to W bytes of activation memory. A read granted in the next cycle or later sees it.
 
-    `address`, `data` and `mask` of a cycle with `prepare` are those of every `request` from the next cycle on, up to
-    and with the next `prepare`. The write is taken in the cycle with `request` and `grant`; a read granted in the next
-    cycle or later sees it.
+    Ports:
+        prepare (1, out): the three below are those of every `request` from the next cycle on, until the next `prepare`.
+        address (LOCAL_ADDRESS_BITS, out): byte that takes the lowest one of `data`.
+        data (8 W, out): the bytes.
+        mask (W, out): bit i writes byte `address` + i.
+        request (1, out): asks for the prepared write.
+        grant (1, in): takes the write in a cycle with `request`; combinational.
     """
 
     def __init__(self, config: Config):
         super().__init__(
             {
                 "prepare": Out(1),
-                "address": Out(24),
+                "address": Out(LOCAL_ADDRESS_BITS),
                 "data": Out(8 * config.columns),
                 "mask": Out(config.columns),
                 "request": Out(1),
@@ -84,49 +107,68 @@ class AmWrite(wiring.Signature):
 
 
 class Lookahead(wiring.Signature):
-    """The instruction behind the one at the head of a queue, so that it can be decoded into registers.
+    """The instruction that follows the one at the head of a queue, so that it can be decoded into registers.
 
-    In a cycle with `moves`, `following` is what the queue's payload is from the next cycle on, if there is one.
+    Ports:
+        moves (1, out): the queue's payload changes at the end of this cycle.
+        following (INSTRUCTION_BITS, out): the payload from the next cycle on, in a cycle with `moves`, if there is one.
     """
 
     def __init__(self) -> None:
-        super().__init__({"moves": Out(1), "following": Out(128)})
+        super().__init__({"moves": Out(1), "following": Out(INSTRUCTION_BITS)})
 
 
 class WmRead(wiring.Signature):
-    """A read of one word of weights, always taken; `data` is valid WM_READ_LATENCY cycles after `enable`."""
+    """A read of one word of weights, always taken.
+
+    Ports:
+        enable (1, out): reads word `address`.
+        address (WM_ADDRESS_BITS, out): number of the word.
+        data (8 W, in): the word, WM_READ_LATENCY cycles after `enable`.
+    """
 
     def __init__(self, config: Config):
-        super().__init__({"enable": Out(1), "address": Out(20), "data": In(8 * config.columns)})
+        super().__init__({"enable": Out(1), "address": Out(WM_ADDRESS_BITS), "data": In(8 * config.columns)})
 
 
 class WmWrite(wiring.Signature):
-    """A write of one word of weights, always taken."""
+    """A write of one word of weights, always taken.
+
+    Ports:
+        enable (1, out): writes `data` to word `address`.
+        address (WM_ADDRESS_BITS, out): number of the word.
+        data (8 W, out): the word.
+    """
 
     def __init__(self, config: Config):
-        super().__init__({"enable": Out(1), "address": Out(20), "data": Out(8 * config.columns)})
+        super().__init__({"enable": Out(1), "address": Out(WM_ADDRESS_BITS), "data": Out(8 * config.columns)})
 
 
 class Tokens(wiring.Signature):
     """A unit's access to the semaphores.
 
-    `wait` asks for `count` of `semaphore`, and goes on asking for the same until `ok`: in that cycle they are
-    subtracted and the unit goes on. `ok` is of an earlier cycle's comparison, so `wait` does not reach it
-    combinationally. `signal` adds `signal_count` to `signal_semaphore`; only while `signal_full`, which comes from a
-    register, is low.
+    Ports:
+        wait (1, out): asks for tokens, and goes on asking for the same ones until `ok`.
+        semaphore (SEMAPHORE_BITS, out): where they are.
+        count (COUNT_BITS, out): how many.
+        ok (1, in): they are subtracted and the unit goes on; compared in an earlier cycle, so not a path from `wait`.
+        signal (1, out): adds tokens; only while `signal_full` is low.
+        signal_full (1, in): from a register.
+        signal_semaphore (SEMAPHORE_BITS, out): where they go.
+        signal_count (COUNT_BITS, out): how many.
     """
 
     def __init__(self) -> None:
         super().__init__(
             {
                 "wait": Out(1),
-                "semaphore": Out(4),
-                "count": Out(8),
+                "semaphore": Out(SEMAPHORE_BITS),
+                "count": Out(COUNT_BITS),
                 "ok": In(1),
                 "signal": Out(1),
                 "signal_full": In(1),
-                "signal_semaphore": Out(4),
-                "signal_count": Out(8),
+                "signal_semaphore": Out(SEMAPHORE_BITS),
+                "signal_count": Out(COUNT_BITS),
             }
         )
 
@@ -134,22 +176,28 @@ class Tokens(wiring.Signature):
 class Status(wiring.Signature):
     """What a unit tells the sequencer and the counters.
 
-    `busy`: a command is being executed or its effects are not complete. `progress`: something moved in this
-    cycle (keeps the watchdog quiet). `error`: a fault in this cycle, with its isa.Error `code`.
+    Ports:
+        busy (1, out): a command is being executed, or its effects are not complete.
+        progress (1, out): something moved in this cycle, which keeps the watchdog quiet.
+        error (1, out): there is a fault in this cycle.
+        code (ERROR_BITS, out): the fault's isa.Error.
     """
 
     def __init__(self) -> None:
-        super().__init__({"busy": Out(1), "progress": Out(1), "error": Out(1), "code": Out(4)})
+        super().__init__({"busy": Out(1), "progress": Out(1), "error": Out(1), "code": Out(ERROR_BITS)})
 
 
 class AxiRead(wiring.Signature):
-    """AXI4 read channels of a manager. INCR bursts of full-width beats; `id` tells the requester."""
+    """AXI4 read channels of a manager, its ports by the names of the specification.
+
+    Bursts are INCR, of full-width beats. `arid` tells the requester: LOAD or the program's fetch.
+    """
 
     def __init__(self, config: Config):
         super().__init__(
             {
                 "arid": Out(2),
-                "araddr": Out(32),
+                "araddr": Out(MEMORY_ADDRESS_BITS),
                 "arlen": Out(8),
                 "arsize": Out(3),
                 "arburst": Out(2),
@@ -166,13 +214,14 @@ class AxiRead(wiring.Signature):
 
 
 class AxiWrite(wiring.Signature):
-    """AXI4 write channels of a manager. INCR bursts of full-width beats."""
+    """AXI4 write channels of a manager, its ports by the names of the specification. Bursts are INCR, of full-width
+    beats."""
 
     def __init__(self, config: Config):
         super().__init__(
             {
                 "awid": Out(2),
-                "awaddr": Out(32),
+                "awaddr": Out(MEMORY_ADDRESS_BITS),
                 "awlen": Out(8),
                 "awsize": Out(3),
                 "awburst": Out(2),
@@ -218,19 +267,3 @@ class AxiLite(wiring.Signature):
                 "rready": Out(1),
             }
         )
-
-
-__all__ = [
-    "AM_READ_LATENCY",
-    "VECTOR_READ_LATENCY",
-    "WM_READ_LATENCY",
-    "AmPairRead",
-    "AmRead",
-    "AmWrite",
-    "AxiLite",
-    "AxiRead",
-    "AxiWrite",
-    "Command",
-    "Lookahead",
-]
-__all__ += ["Status", "Tokens", "WmRead", "WmWrite", "accumulators", "In", "Out"]

@@ -5,11 +5,9 @@ from amaranth.lib import fifo, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
+from ..constants import ARRAY_FIFO_VECTORS
 from ..interfaces import accumulators
 from .accumulate import ACCUMULATOR_BITS
-
-MINIMUM_DEPTH = 16
-"""More than the cycles from a slot's issue to its vector's way out, so that one vector per cycle can flow."""
 
 
 class Drain(wiring.Component):
@@ -22,7 +20,7 @@ class Drain(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._depth = max(config.rows, MINIMUM_DEPTH)
+        self._depth = max(config.rows, ARRAY_FIFO_VECTORS)
         super().__init__(
             {
                 "room": Out(1),

@@ -6,6 +6,6 @@ decodes one stream.
 
 from ..nnr_streams import UNARY_MAX, DecodeError
 from .decoder import CabacDecoder
-from .job import Job, Result
+from .job import TensorJob, TensorResult
 
-__all__ = ["UNARY_MAX", "CabacDecoder", "DecodeError", "Job", "Result"]
+__all__ = ["UNARY_MAX", "CabacDecoder", "DecodeError", "TensorJob", "TensorResult"]

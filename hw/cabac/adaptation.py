@@ -19,7 +19,7 @@ class Context(data.Struct):
 
     The rest follows from the states: with p = 16 * state0 + state1 `column` and `mps_is_0` are abs(p >> 7) and p < 0,
     and `low0` and `low1` say whether the bits of state0 and state1 below the index of the table are not all 0.
-    They are kept beside the states so that the next bin can start from them.
+    They are stored with the states, so that the next bin starts from registers.
     """
 
     state0: signed(8)
@@ -31,7 +31,12 @@ class Context(data.Struct):
 
 
 class Adaptation(wiring.Component):
-    """The context after the bin `value`, which is fixed: the decoder computes both and then picks; combinational."""
+    """The context after a bin of the constant value `value`. The engine has one for 0 and one for 1, and chooses.
+
+    Ports:
+        before (Context, in): the bin's context.
+        after (Context, out): what becomes of it; combinational.
+    """
 
     def __init__(self, value: int):
         self.value = value
@@ -56,8 +61,8 @@ class Adaptation(wiring.Component):
             m.d.comb += after[low].eq(after[name].as_unsigned()[:low_bits].any())
             steps.append(step)
 
-        # p after the bin does not wait for the states: p + 16 * step0 + step1, three numbers to two, so that one chain
-        # of carries is behind the tables. p - x is ~(~p + x).
+        # The critical path: p after the bin is p + 16 * step0 + step1, which does not wait for the states' sums. A
+        # carry-save step makes two numbers of three, so that one carry chain follows the tables. p - x is ~(~p + x).
         p, start, total = Signal(P_BITS), Signal(P_BITS), Signal(P_BITS)
         coarse, fine = Signal(P_BITS), Signal(P_BITS)
         sums, carries = Signal(P_BITS), Signal(P_BITS)
@@ -72,7 +77,7 @@ class Adaptation(wiring.Component):
             total.eq(sums + carries),
             mixed.eq(total if self.value else ~total),
             after.mps_is_0.eq(mixed < 0),
-            # A table, lest the sign become one more chain of carries.
+            # A table is shorter than the negation's carry chain.
             after.column.eq(lookup(m, "column", COLUMNS, 5, mixed.as_unsigned()[7:])),
         ]
         return m

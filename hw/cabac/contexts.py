@@ -17,7 +17,7 @@ assert UNARY_MAX <= CLEAR_CYCLES and PREFIX_CONTEXTS < 1 << NUMBER_BITS
 
 
 class Place(data.Struct):
-    """Which context a bin has: the kind of bin, one bit of four high, and what its context depends on."""
+    """Which context a bin has: its kind, one-hot in the first four bits, and what its context depends on."""
 
     sig: 1
     sign: 1
@@ -33,17 +33,24 @@ class ContextMemory(wiring.Component):
     """Contexts in small memories, one read each per cycle, and all cleared in CLEAR_CYCLES cycles.
 
     After a bin the next one has two possible contexts, one per value; both are read while the bin is decoded, and
-    never two from one memory. Two possible contexts of sig_flag differ in bit 1 of stateId, which chooses the memory.
+    never two from one memory. The two of sig_flag differ in bit 1 of stateId, which chooses the memory.
 
     Ports:
-        `clear`, `row`: row `row` of every memory becomes initial.
-        `write`, `place`, `written`: at the end of the cycle the context of `place` becomes `written`.
-        `dependent`: stateId advances from `place.state` with each level, else it stays.
-        `sig`, `next_states`: of the next level's sig_flag, if the level that ends has parity `next_parity` (index
-            0) or the other one (index 1), and if it is `next_neighbour` to the next.
-        `sign`: of `place.neighbour`.
-        `greater`: of abs_level_greater_x `greater_number`, for sign_flag 0 and 1.
-        `prefix`: of abs_level_greater_x2 `prefix_number`.
+        clear (1, in): row `row` of every memory becomes initial at the end of the cycle.
+        row (ROW_BITS, in): see there.
+        write (1, in): the context of `place` becomes `written` at the end of the cycle.
+        place (Place, in): the current bin.
+        written (Context, in): its context after it.
+        dependent (1, in): stateId advances from `place.state` with each level, else it stays.
+        next_parity (1, in): bit 0 of the level that ends, in the case of index 0 of the two outputs below.
+        next_neighbour (2, in): that level, as the next one's `Place.neighbour`.
+        greater_number (ROW_BITS, in): the next bin's number among abs_level_greater_x.
+        prefix_number (NUMBER_BITS, in): the next bin's number among abs_level_greater_x2.
+        sig (2 x Context, out): of the next level's sig_flag, for `next_parity` and for the other parity.
+        next_states (2 x 3, out): stateId there, for `next_parity` and for the other parity.
+        sign (Context, out): of sign_flag after `place.neighbour`.
+        greater (2 x Context, out): of abs_level_greater_x `greater_number`, for sign_flag 0 and 1.
+        prefix (Context, out): of abs_level_greater_x2 `prefix_number`.
     """
 
     clear: In(1)
@@ -77,7 +84,7 @@ class ContextMemory(wiring.Component):
         odd_half = self._bank(
             m, "sig_high", place.sig & place.state[1], _sig_row(place.state, place.neighbour)
         )
-        # Of two different next states one is in each half; of two equal ones (not dependent) both are in one.
+        # Two different next states lie in different halves. Two equal ones (not dependent) lie in one.
         first, second = self.next_states
         m.d.comb += [
             even_half.addr.eq(_sig_row(Mux(first[1], second, first), self.next_neighbour)),

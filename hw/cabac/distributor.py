@@ -12,15 +12,16 @@ from .job import STREAM_BYTES_BITS
 
 
 class Distributor(wiring.Component):
-    """Hands each word to its stream. A single stream's words have no tags; those of several come in groups, a tag word
-    in front: its bits 1:0 name the stream of the first word behind it, and so on.
+    """Hands each word to its stream. A single stream's words have no tags. Those of several streams come in groups,
+    each after a tag word: its bits 1:0 name the stream of the first word, bits 3:2 that of the second one, and so on.
 
     Ports:
-        `start`: a block of `words_left` words (without tag words) begins, `tagged` or not. The one before must be
-            through.
-        `words`: the block; taken no further than it goes.
-        `streams`: what goes where.
-        `late`: the block has more words, and none is there.
+        start (1, in): a block begins; the one before has ended.
+        tagged (1, in): the block has tag words; with `start`.
+        word_count (STREAM_BYTES_BITS, in): its words without the tag words; with `start`.
+        words (stream of 8 W, in): the block; taken no further than it goes.
+        late (1, out): the block has more words, and none is there.
+        streams (stream of 8 W per engine, out): the words of each stream.
     """
 
     def __init__(self, config: Config):

@@ -13,11 +13,12 @@ class ByteFeed(wiring.Component):
     """Takes the words a stream lies in, no more, and gives its bytes in order, one per cycle.
 
     Ports:
-        `words`: W bytes, the first one lowest.
-        `bytes`: the stream's bytes.
-        `start`: begin a stream of `length_bytes` behind `skip_bytes` bytes of the first word. Skipping takes a
-            cycle per byte. Nothing may be left of the stream before.
-        `ended`: all bytes, skipped ones too, were taken. From a register: whether a bin may go on hangs on it.
+        words (stream of 8 W, in): W bytes, the first one lowest.
+        bytes (stream of 8, out): the stream's bytes.
+        start (1, in): a stream begins; nothing may be left of the one before.
+        length_bytes (STREAM_BYTES_BITS, in): its bytes; with `start`.
+        skip_bytes (byte in a word, in): bytes in front of it in its first word, a cycle each; with `start`.
+        ended (1, out): all bytes, skipped ones too, were taken; a register, since each step of the engine needs it.
     """
 
     def __init__(self, config: Config):
@@ -59,7 +60,7 @@ class ByteFeed(wiring.Component):
             with m.If(taken):
                 m.d.sync += [
                     word.eq(word >> 8),
-                    # What lies behind the stream in its last word is dropped.
+                    # The rest of the last word is dropped.
                     in_word.eq(Mux(left == 1, 0, in_word - 1)),
                     left.eq(left - 1),
                 ]

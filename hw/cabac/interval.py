@@ -2,8 +2,8 @@
 
 The text's registers are ivlCurrRange and ivlOffset. Here they are `width` = ivlCurrRange, 256..510, and
 `slack` = ivlCurrRange - 1 - ivlOffset, so that 0 <= slack < width. A bin is the less probable one when slack < rLPS,
-which does not wait for ivlCurrRange - rLPS; the less probable bin leaves slack as it is; and where ivlOffset takes in a
-bit of the stream, slack takes in its complement.
+a comparison that does not wait for ivlCurrRange - rLPS. The less probable bin leaves slack as it is. Where ivlOffset
+takes in a bit of the stream, slack takes in its complement.
 """
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
@@ -22,11 +22,15 @@ class Decision(wiring.Component):
     """DecodeDecision (11.2.4.3.2) and renormalisation (11.2.4.3.3); combinational.
 
     Ports:
-        `width`, `slack`, `next_width`, `next_slack`: the interval before and after.
-        `column`: of the table of rLPS, from the context.
-        `bits`: the next bits of the stream, the first one highest.
-        `lps`: the bin is the less probable one.
-        `lps_shift`, `mps_shift`: bits taken from the stream if it is, if it is not; both before `lps` is known.
+        width (9, in): the interval before the bin.
+        slack (9, in): likewise.
+        column (5, in): of the table of rLPS, from the context.
+        bits (MAX_SHIFT, in): the next bits of the stream, the first one highest.
+        lps (1, out): the bin is the less probable one.
+        lps_shift (0..MAX_SHIFT, out): bits taken from the stream if it is; earlier in the cycle than `lps`.
+        mps_shift (1, out): bits taken from the stream if it is not; earlier in the cycle than `lps`.
+        next_width (9, out): the interval after the bin.
+        next_slack (9, out): likewise.
     """
 
     width: In(9)
@@ -54,7 +58,7 @@ class Decision(wiring.Component):
             mps_width.eq(self.width - lps_width),
             mps_slack.eq(self.slack - lps_width),
             self.lps.eq(mps_slack[9]),
-            # rLPS <= 228 leaves at least 128 of a range from 256 on: one bit is enough.
+            # rLPS is at most 228, so at least 128 of the width remain, and one bit is enough.
             self.mps_shift.eq(~mps_width[8]),
             ahead.eq(~self.bits),
             long.eq(Cat(ahead, self.slack) << self.lps_shift),
@@ -75,13 +79,15 @@ class Decision(wiring.Component):
 class Bypass(wiring.Component):
     """DecodeBypass (11.2.4.3.4), up to BYPASS_BINS times; combinational.
 
-    Two bins at once are a division by `width` with a quotient of 0..3: three differences side by side. The third bin
-    follows.
+    The first two bins are a division by `width` with a quotient of 0..3: three differences, computed side by side. The
+    third bin is computed from the second one's slack.
 
     Ports:
-        `bits`: the next bits of the stream, the first one highest.
-        `bins`: as many bins, the first one highest.
-        `slack_after`: slack after the first, the second, the third bin.
+        width (9, in): the interval.
+        slack (9, in): slack before the first bin.
+        bits (BYPASS_BINS, in): the next bits of the stream, the first one highest.
+        bins (BYPASS_BINS, out): the bins, the first one highest.
+        slack_after (BYPASS_BINS x 9, out): slack after the first, the second, the third bin.
     """
 
     width: In(9)
@@ -97,7 +103,7 @@ class Bypass(wiring.Component):
         m.d.comb += [ahead.eq(~self.bits), quadrupled.eq(Cat(ahead[1:], self.slack))]
         less = [Signal(12, name=f"less{times}") for times in range(1, 4)]
         less1, less2, less3 = less
-        # Three numbers to two, so that one chain of carries is left: -x is ~x + 1.
+        # A carry-save step makes two numbers of three, so that one carry chain is left. -x is ~x + 1.
         minus1, minus2 = Signal(12), Signal(12)
         sums, carries = Signal(12), Signal(12)
         m.d.comb += [
@@ -109,7 +115,7 @@ class Bypass(wiring.Component):
             less2.eq(quadrupled - (self.width << 1)),
             less3.eq(sums + Cat(Const(1, 1), carries[:11]) + 1),
         ]
-        # A bin is 1 where the width does not go in.
+        # A bin is 1 where slack is smaller than the multiple of the width.
         first, second = less2[11], Mux(less2[11], less1[11], less3[11])
         doubled = Signal(10)
         last = Signal(11)

@@ -7,24 +7,28 @@ from amaranth.lib.wiring import In, Out
 from .interval import MAX_SHIFT
 
 WINDOW_BITS = 8 + 2 * MAX_SHIFT - 1
-"""A byte goes in while there are at most WINDOW_BITS - 8; else MAX_SHIFT may go out and as many still be there."""
+"""A byte goes in while at most WINDOW_BITS - 8 bits are there. Where there are more, MAX_SHIFT can go out in this cycle
+and MAX_SHIFT in the next one."""
 SHOWN_BITS = 8
 
 
 class BitWindow(wiring.Component):
-    """Takes bytes, shows the next bits, most significant first, and drops as many as its user says.
+    """Takes bytes, shows the next bits, most significant first, and drops those that its user has decoded.
 
-    A byte goes in whenever there is room for one, so that MAX_SHIFT bits can go out in every cycle. A byte is shown in
-    the cycle after it was taken.
+    A byte goes in whenever there is room for one, so that MAX_SHIFT bits can go out in every cycle.
 
     Ports:
-        `start`: forget everything.
-        `bytes`: the stream; `ended`: no byte follows the ones already taken.
-        `bits`: the next bits, the first one highest, 0 after the end. From registers.
-        `ready`: enough bits for any step are there, or the stream has ended.
-        `step`: drop bits. `use_long` chooses between `long_shift` and `short_shift`: it may come late.
-        `count`: bits in the window; negative once bits beyond the end were dropped.
-        `previous`: the bit dropped last.
+        start (1, in): forget everything.
+        bytes (stream of 8, in): the stream; a byte is shown in the cycle after it was taken.
+        ended (1, in): no byte follows the ones already taken.
+        bits (SHOWN_BITS, out): the next bits, the first one highest, 0 after the end; from registers.
+        ready (1, out): the bits of any step are there, or the stream has ended.
+        step (1, in): drop `long_shift` or `short_shift` bits.
+        use_long (1, in): which of them; it may come late in the cycle.
+        long_shift (0..MAX_SHIFT, in): number of bits.
+        short_shift (2, in): number of bits.
+        count (signed 6, out): bits in the window; negative once bits beyond the end were dropped.
+        previous (1, out): the bit dropped last.
     """
 
     start: In(1)
@@ -48,7 +52,7 @@ class BitWindow(wiring.Component):
         with_previous = Cat(filled, self.previous)
         long, short = Signal(WINDOW_BITS + 1), Signal(WINDOW_BITS + 1)
         m.d.comb += [
-            # Only once bits beyond the end were dropped is the count negative, and then there are no bytes.
+            # A negative count lets bytes in, but then the stream has ended and there are none.
             self.bytes.ready.eq(self.count <= WINDOW_BITS - 8),
             taken.eq(self.bytes.valid & self.bytes.ready),
             filled.eq(
@@ -69,7 +73,7 @@ class BitWindow(wiring.Component):
             m.d.sync += [window.eq(0), self.count.eq(0)]
         with m.Elif(self.step):
             m.d.sync += Cat(window, self.previous).eq(Mux(self.use_long, long, short))
-            # Below 0 the exact count does not matter.
+            # A negative count stays: only its sign matters.
             with m.If(self.count >= 0):
                 m.d.sync += self.count.eq(
                     Mux(self.use_long, filled_count - self.long_shift, filled_count - self.short_shift)

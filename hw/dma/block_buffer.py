@@ -6,21 +6,20 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from .bursts import BURST_BEATS
-
-BUFFER_WORDS = 2 * BURST_BEATS
-"""Words of blocks requested and not decoded, at most. A decoder takes a word in a hundred cycles; what is requested
-must not wait on the read channel for it, since the program comes through there, too."""
+from ..constants import BURST_BEATS, DECODE_BUFFER_BEATS
 
 
 class BlockBuffer(wiring.Component):
-    """Holds a place for every word that is asked for, so that every word that comes is taken at once.
+    """Holds a place for every word that is requested, so that every word is taken when it comes.
+
+    A decoder takes a word in about a hundred cycles. Requested words must not wait for it on the read channel, which
+    also brings the program.
 
     Ports:
-        `requested`: this many words are asked for in this cycle; only while `room`, a burst at most.
-        `room`: a whole burst finds a place. Low in the cycle after a request.
-        `words`: what was asked for, in order; always taken.
-        `output`: the same, as the decoder takes it.
+        requested (0..BURST_BEATS, in): words that are requested in this cycle; only while `room`.
+        room (1, out): a whole burst finds a place; low in the cycle after a request.
+        words (stream of 8 W, in): what was requested, in order; always taken.
+        output (stream of 8 W, out): the same words, as the decoder takes them.
     """
 
     def __init__(self, config: Config):
@@ -34,8 +33,8 @@ class BlockBuffer(wiring.Component):
             }
         )
         # The state, for the tests' proofs.
-        self.fifo = SyncFIFOBuffered(width=word, depth=BUFFER_WORDS)
-        self.under_way = Signal(range(BUFFER_WORDS + 1))
+        self.fifo = SyncFIFOBuffered(width=word, depth=DECODE_BUFFER_BEATS)
+        self.under_way = Signal(range(DECODE_BUFFER_BEATS + 1))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -50,7 +49,7 @@ class BlockBuffer(wiring.Component):
         ]
         m.d.sync += [
             under_way.eq(under_way + self.requested - (output.valid & output.ready)),
-            # From a register: whoever asks looks at it late in the cycle.
-            self.room.eq((under_way <= BUFFER_WORDS - BURST_BEATS) & ~self.requested.any()),
+            # A register: LOAD decides late in its cycle whether it requests.
+            self.room.eq((under_way <= DECODE_BUFFER_BEATS - BURST_BEATS) & ~self.requested.any()),
         ]
         return m

@@ -1,15 +1,18 @@
-"""Rows to AXI bursts: the splitter both DMA units share."""
+"""Rows to AXI bursts: the splitter that both DMA units use."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ..config import Config
-from ..isa import Error
+from ..constants import BURST_BEATS
+from ..interfaces import COUNT_BITS, ERROR_BITS, LOCAL_ADDRESS_BITS, MEMORY_ADDRESS_BITS, SEMAPHORE_BITS
+from ..isa import Error, Opcode, width
 
-BURST_BEATS = 32
-"""Longest burst. Bursts do not cross a multiple of BURST_BEATS beats, hence no 4 KiB boundary."""
+SPAN_BITS = width(Opcode.LOAD_GO, "row_bytes")
+BEAT_BITS = exact_log2(BURST_BEATS)
+"""Number of a beat in its burst."""
 
 
 def check_config(config: Config) -> None:
@@ -20,25 +23,37 @@ def check_config(config: Config) -> None:
         )
 
 
-class Job(data.StructLayout):
-    """A GO with its pitches, or a SIGNAL on its way past the GOs before it."""
+class SignalTokens(data.Struct):
+    """What a SIGNAL gives: `count` tokens to `semaphore`."""
+
+    semaphore: unsigned(SEMAPHORE_BITS)
+    count: unsigned(COUNT_BITS)
+
+
+class Purpose(data.Struct):
+    """The part of a transfer that all its bursts repeat."""
+
+    is_signal: unsigned(1)  # a SIGNAL, which follows the GOs before it; then only `tokens` counts
+    tokens: SignalTokens
+    to_wm: unsigned(1)
+    to_decoder: unsigned(1)  # a LOAD_DECODE, of one row
+    streamed: unsigned(1)
+
+
+class Transfer(data.StructLayout):
+    """A GO with its pitches, or a SIGNAL."""
 
     def __init__(self) -> None:
         super().__init__(
             {
-                "is_signal": unsigned(1),
+                "purpose": Purpose,
                 "illegal": unsigned(1),  # reported as ILLEGAL when its turn comes
-                "semaphore": unsigned(4),
-                "signal_count": unsigned(8),
-                "to_wm": unsigned(1),
-                "to_decoder": unsigned(1),  # a LOAD_DECODE, of one row
-                "streamed": unsigned(1),
-                "memory_address": unsigned(32),
-                "local_address": unsigned(24),
-                "span": unsigned(24),  # row_bytes - 1
-                "rows": unsigned(16),
-                "memory_pitch": unsigned(32),
-                "local_pitch": unsigned(24),
+                "memory_address": unsigned(MEMORY_ADDRESS_BITS),
+                "local_address": unsigned(LOCAL_ADDRESS_BITS),
+                "span": unsigned(SPAN_BITS),  # row_bytes - 1
+                "rows": unsigned(width(Opcode.LOAD_GO, "rows")),
+                "memory_pitch": unsigned(width(Opcode.LOAD_PITCH, "memory_pitch")),
+                "local_pitch": unsigned(width(Opcode.LOAD_PITCH, "local_pitch")),
             }
         )
 
@@ -47,47 +62,55 @@ class Burst(data.StructLayout):
     """A burst of W-aligned beats, or a SIGNAL.
 
     Beat k carries memory bytes `address` + k*W + lane and goes to (comes from) local bytes `local_address` +
-    k*W + lane, modulo 2**24, where lanes below `first_lane` of the first beat and above `last_lane` of the
-    last do not count.
+    k*W + lane, modulo the local addresses, where lanes below `first_lane` of the first beat and above `last_lane` of
+    the last do not count.
     """
 
     def __init__(self, config: Config) -> None:
         lane_bits = exact_log2(config.word_bytes)
         super().__init__(
             {
-                "is_signal": unsigned(1),
-                "semaphore": unsigned(4),
-                "signal_count": unsigned(8),
-                "to_wm": unsigned(1),
-                "to_decoder": unsigned(1),
+                "purpose": Purpose,
                 "ends_block": unsigned(1),  # the last burst of a LOAD_DECODE
-                "streamed": unsigned(1),
-                "address": unsigned(32),
-                "local_address": unsigned(24),
-                "last_beat": unsigned(exact_log2(BURST_BEATS)),  # beats - 1
+                "address": unsigned(MEMORY_ADDRESS_BITS),
+                "local_address": unsigned(LOCAL_ADDRESS_BITS),
+                "last_beat": unsigned(BEAT_BITS),  # beats - 1
                 "first_lane": unsigned(lane_bits),
                 "last_lane": unsigned(lane_bits),
             }
         )
 
 
+def beats_of(burst: data.View) -> Value:
+    """Beats of the burst."""
+    return Cat(burst.last_beat, Const(0, 1)) + 1
+
+
+def lanes_of(burst: data.View, is_first: Value, is_last: Value, word_bytes: int) -> Value:
+    """Bit per lane: it counts in this beat of the burst, its first one, its last one, both or neither."""
+    all_lanes = Const((1 << word_bytes) - 1, word_bytes)
+    return (all_lanes << Mux(is_first, burst.first_lane, 0)) & (
+        all_lanes >> Mux(is_last, ~burst.last_lane, 0)
+    )
+
+
 class BurstSplitter(wiring.Component):
     """Splits the rows of GOs into INCR bursts of at most BURST_BEATS beats, one burst per cycle.
 
-    A burst ends at a multiple of BURST_BEATS beats or at the end of its row. Jobs keep their order and follow
-    each other without a gap; the first burst of a job is offered two cycles after the job was taken.
+    A burst ends at a multiple of BURST_BEATS beats or at the end of its row. Transfers keep their order and follow
+    each other without a gap. Row r starts at offset memory_address + r*memory_pitch, modulo 2**32, and must end at or
+    before mem_size.
 
     Ports:
-        `jobs`: GOs and SIGNALs.
-        `bursts`: what becomes of them. `valid` may fall when `halt` rises.
-        `mem_base`, `mem_size`: the window in external memory, stable while `busy`; at most 2**32 in all.
-        `halt`: nothing is taken or offered.
-        `error`, `code`: high in the cycle in which a row is found to leave the window (MEMORY_RANGE) or a job
-            to be illegal (ILLEGAL; also a row for WM or the decoder that is not whole aligned words). The user raises
-            `halt` from the next cycle on.
-        `busy`: a job is inside.
-
-    Row r starts at offset memory_address + r*memory_pitch modulo 2**32 and must end at or before mem_size.
+        transfers (stream of Transfer, in): GOs and SIGNALs.
+        bursts (stream of Burst, out): from two cycles after the transfer on; `valid` may fall when `halt` rises.
+        mem_base (MEMORY_ADDRESS_BITS, in): first byte of the window in external memory; stable while `busy`.
+        mem_size (MEMORY_ADDRESS_BITS, in): bytes of the window, which ends at 2**32 or before; stable while `busy`.
+        halt (1, in): nothing is taken or offered.
+        error (1, out): a row is found to be wrong in this cycle; the user raises `halt` from the next cycle on.
+        code (ERROR_BITS, out): MEMORY_RANGE: the row leaves the window. ILLEGAL: its transfer is, or the row is for WM
+            or the decoder and is not made of whole aligned words.
+        busy (1, out): a transfer is inside.
     """
 
     def __init__(self, config: Config):
@@ -95,129 +118,140 @@ class BurstSplitter(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "jobs": In(stream.Signature(Job())),
+                "transfers": In(stream.Signature(Transfer())),
                 "bursts": Out(stream.Signature(Burst(config))),
-                "mem_base": In(32),
-                "mem_size": In(32),
+                "mem_base": In(MEMORY_ADDRESS_BITS),
+                "mem_size": In(MEMORY_ADDRESS_BITS),
                 "halt": In(1),
                 "error": Out(1),
-                "code": Out(4),
+                "code": Out(ERROR_BITS),
                 "busy": Out(1),
             }
         )
+        lane_bits = exact_log2(config.word_bytes)
+        # Stage 1: a transfer; its addresses are those of the row that goes to stage 2 next.
+        self.row = Signal(Transfer(), reset_less=True)
+        self.row_valid = Signal()
+        self.row_is_last = Signal(reset_less=True)
+        self.row_advances = Signal()
+        self.row_moves = Signal()
+        # Stage 2: a row; its address is that of the burst on offer.
+        self.burst_valid = Signal()
+        self.burst_is_last = Signal(reset_less=True)
+        self.purpose = Signal(Purpose, reset_less=True)
+        self.beat = Signal(MEMORY_ADDRESS_BITS - lane_bits, reset_less=True)
+        self.beats_left = Signal(SPAN_BITS + 1 - lane_bits, reset_less=True)  # minus 1
+        self.local_address = Signal(LOCAL_ADDRESS_BITS, reset_less=True)
+        self.first_lane = Signal(lane_bits, reset_less=True)
+        self.last_lane = Signal(lane_bits, reset_less=True)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        lane_bits = exact_log2(self.config.word_bytes)
-        beat_bits = exact_log2(BURST_BEATS)
-
-        # Stage 1: a job; its addresses are those of the row that goes to stage 2 next.
-        row = Signal(Job(), reset_less=True)
-        row_valid = Signal()
-        row_moves = Signal()
-        row_advances = Signal()
-        row_is_last = Signal(
-            reset_less=True
-        )  # in a register, so that what is to come is taken early in a cycle
-        # Stage 2: a row; its address is that of the burst on offer.
-        burst_valid = Signal()
-        to_wm, to_decoder, streamed = (
-            Signal(reset_less=True, name=n) for n in ("to_wm", "to_decoder", "streamed")
-        )
-        signal = Signal(13, reset_less=True)  # is_signal, semaphore, signal_count
-        beat = Signal(32 - lane_bits, reset_less=True)
-        beats_left = Signal(25 - lane_bits, reset_less=True)  # minus 1
-        local_address = Signal(24, reset_less=True)
-        first_lane = Signal(lane_bits, reset_less=True)
-        last_lane = Signal(lane_bits, reset_less=True)
-        burst_moves = Signal()
-        burst_free = Signal()
-        burst_is_last = Signal(reset_less=True)  # likewise
-
-        start = Signal(32)
-        end = Signal(25)
-        misaligned = Signal()
-        outside = Signal()
+        start, end = Signal(MEMORY_ADDRESS_BITS), Signal(SPAN_BITS + 1)
+        lane_bits = len(self.first_lane)
         m.d.comb += [
-            start.eq(self.mem_base + row.memory_address),
-            end.eq(start[:lane_bits] + row.span),
+            start.eq(self.mem_base + self.row.memory_address),
+            end.eq(start[:lane_bits] + self.row.span),
+            self.busy.eq(self.row_valid | self.burst_valid),
+        ]
+        self._check_row(m, start[:lane_bits])
+        self._take_rows(m)
+        self._offer_burst(m)
+        with m.If(self.row_moves):
+            self._begin_row(m, start, end)
+        with m.Elif(self.bursts.valid & self.bursts.ready):
+            self._next_burst(m)
+        return m
+
+    def _check_row(self, m: Module, start_lane: Value) -> None:
+        """A row goes to stage 2 unless it is wrong."""
+        row, lane_bits = self.row, len(start_lane)
+        misaligned, outside = Signal(), Signal()
+        m.d.comb += [
             outside.eq((row.memory_address + row.span) >= self.mem_size),
             misaligned.eq(
-                start[:lane_bits].any() | row.local_address[:lane_bits].any() | ~row.span[:lane_bits].all()
+                start_lane.any() | row.local_address[:lane_bits].any() | ~row.span[:lane_bits].all()
             ),
-            # A row that is wrong goes on, too: the unit halts, and what becomes of it does not matter.
-            burst_free.eq(~burst_valid | (self.bursts.ready & burst_is_last)),
-            row_advances.eq(row_valid & burst_free & ~self.halt),
-            self.jobs.ready.eq((~row_valid | (burst_free & row_is_last)) & ~self.halt),
-            self.busy.eq(row_valid | burst_valid),
         ]
-        with m.If(row_advances):
-            with m.If(row.is_signal):
-                m.d.comb += row_moves.eq(1)
-            with m.Elif(row.illegal | ((row.to_wm | row.to_decoder) & misaligned)):
+        with m.If(self.row_advances):
+            with m.If(row.purpose.is_signal):
+                m.d.comb += self.row_moves.eq(1)
+            with m.Elif(row.illegal | ((row.purpose.to_wm | row.purpose.to_decoder) & misaligned)):
                 m.d.comb += [self.error.eq(1), self.code.eq(Error.ILLEGAL)]
             with m.Elif(outside):
                 m.d.comb += [self.error.eq(1), self.code.eq(Error.MEMORY_RANGE)]
             with m.Else():
-                m.d.comb += row_moves.eq(1)
+                m.d.comb += self.row_moves.eq(1)
 
-        with m.If(self.jobs.valid & self.jobs.ready):
+    def _take_rows(self, m: Module) -> None:
+        """Stage 1. A wrong row advances, too: the unit halts, so what follows it does not matter."""
+        row, given = self.row, self.transfers.payload
+        burst_free = Signal()
+        m.d.comb += [
+            burst_free.eq(~self.burst_valid | (self.bursts.ready & self.burst_is_last)),
+            self.row_advances.eq(self.row_valid & burst_free & ~self.halt),
+            # `row_is_last` is a register, so that `ready` comes early in its cycle.
+            self.transfers.ready.eq((~self.row_valid | (burst_free & self.row_is_last)) & ~self.halt),
+        ]
+        with m.If(self.transfers.valid & self.transfers.ready):
             m.d.sync += [
-                row.eq(self.jobs.payload),
-                row_valid.eq(1),
-                row_is_last.eq(self.jobs.payload.is_signal | (self.jobs.payload.rows == 1)),
+                row.eq(given),
+                self.row_valid.eq(1),
+                self.row_is_last.eq(given.purpose.is_signal | (given.rows == 1)),
             ]
-        with m.Elif(row_advances):
+        with m.Elif(self.row_advances):
             m.d.sync += [
-                row_valid.eq(~row_is_last),
-                row_is_last.eq(row.rows == 2),
+                self.row_valid.eq(~self.row_is_last),
+                self.row_is_last.eq(row.rows == 2),
                 row.rows.eq(row.rows - 1),
                 row.memory_address.eq(row.memory_address + row.memory_pitch),
                 row.local_address.eq(row.local_address + row.local_pitch),
             ]
 
-        room = Signal(beat_bits)  # beats to the end of the block, minus 1
-        left_then = Signal.like(beats_left)
+    def _offer_burst(self, m: Module) -> None:
+        """Stage 2: the burst ends with its row or at a multiple of BURST_BEATS."""
+        burst, is_last, lane_bits = self.bursts.payload, self.burst_is_last, len(self.last_lane)
         m.d.comb += [
-            room.eq(~beat[:beat_bits]),
-            left_then.eq(beats_left - room - 1),
-            burst_moves.eq(self.bursts.valid & self.bursts.ready),
-            self.bursts.valid.eq(burst_valid & ~self.halt),
-            Cat(
-                self.bursts.payload.is_signal, self.bursts.payload.semaphore, self.bursts.payload.signal_count
-            ).eq(signal),
-            self.bursts.payload.to_wm.eq(to_wm),
-            self.bursts.payload.to_decoder.eq(to_decoder),
-            self.bursts.payload.ends_block.eq(to_decoder & burst_is_last),
-            self.bursts.payload.streamed.eq(streamed),
-            self.bursts.payload.address.eq(Cat(Const(0, lane_bits), beat)),
-            self.bursts.payload.local_address.eq(local_address),
-            self.bursts.payload.last_beat.eq(Mux(burst_is_last, beats_left, room)),
-            self.bursts.payload.first_lane.eq(first_lane),
-            self.bursts.payload.last_lane.eq(last_lane | (~burst_is_last).replicate(lane_bits)),
+            self.bursts.valid.eq(self.burst_valid & ~self.halt),
+            burst.purpose.eq(self.purpose),
+            burst.ends_block.eq(self.purpose.to_decoder & is_last),
+            burst.address.eq(Cat(Const(0, lane_bits), self.beat)),
+            burst.local_address.eq(self.local_address),
+            burst.last_beat.eq(Mux(is_last, self.beats_left, self._beats_to_boundary())),
+            burst.first_lane.eq(self.first_lane),
+            burst.last_lane.eq(self.last_lane | (~is_last).replicate(lane_bits)),
         ]
-        with m.If(row_moves):
-            m.d.sync += [
-                burst_valid.eq(1),
-                signal.eq(Cat(row.is_signal, row.semaphore, row.signal_count)),
-                to_wm.eq(row.to_wm),
-                to_decoder.eq(row.to_decoder),
-                streamed.eq(row.streamed),
-                beat.eq(start[lane_bits:]),
-                beats_left.eq(end[lane_bits:]),
-                burst_is_last.eq(row.is_signal | (end[lane_bits:] <= ~start[lane_bits:][:beat_bits])),
-                # The local byte that lane 0 of the first beat would have; masked when it is before the row.
-                local_address.eq(row.local_address - start[:lane_bits]),
-                first_lane.eq(start[:lane_bits]),
-                last_lane.eq(end[:lane_bits]),
-            ]
-        with m.Elif(burst_moves):
-            m.d.sync += [
-                burst_valid.eq(~burst_is_last),
-                beat.eq(Cat(Const(0, beat_bits), beat[beat_bits:] + 1)),
-                beats_left.eq(left_then),
-                burst_is_last.eq(left_then[beat_bits:] == 0),
-                local_address.eq(local_address + Cat(Const(0, lane_bits), room + 1)),
-                first_lane.eq(0),
-            ]
-        return m
+
+    def _beats_to_boundary(self) -> Value:
+        """Beats from the burst's first one to the next multiple of BURST_BEATS, minus 1."""
+        return ~self.beat[:BEAT_BITS]
+
+    def _begin_row(self, m: Module, start: Value, end: Value) -> None:
+        """The row's first burst is on offer from the next cycle on."""
+        row, lane_bits = self.row, len(self.first_lane)
+        m.d.sync += [
+            self.burst_valid.eq(1),
+            self.purpose.eq(row.purpose),
+            self.beat.eq(start[lane_bits:]),
+            self.beats_left.eq(end[lane_bits:]),
+            self.burst_is_last.eq(
+                row.purpose.is_signal | (end[lane_bits:] <= ~start[lane_bits:][:BEAT_BITS])
+            ),
+            # Where lane 0 of the first beat would go; the mask drops the lanes in front of the row.
+            self.local_address.eq(row.local_address - start[:lane_bits]),
+            self.first_lane.eq(start[:lane_bits]),
+            self.last_lane.eq(end[:lane_bits]),
+        ]
+
+    def _next_burst(self, m: Module) -> None:
+        """The row's next burst is on offer from the next cycle on; it begins at a multiple of BURST_BEATS."""
+        left, to_boundary = Signal.like(self.beats_left), self._beats_to_boundary()
+        m.d.comb += left.eq(self.beats_left - to_boundary - 1)
+        m.d.sync += [
+            self.burst_valid.eq(~self.burst_is_last),
+            self.beat.eq(Cat(Const(0, BEAT_BITS), self.beat[BEAT_BITS:] + 1)),
+            self.beats_left.eq(left),
+            self.burst_is_last.eq(left[BEAT_BITS:] == 0),
+            self.local_address.eq(self.local_address + Cat(Const(0, len(self.first_lane)), to_boundary + 1)),
+            self.first_lane.eq(0),
+        ]

@@ -6,12 +6,13 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ..cabac.decoder import CabacDecoder
-from ..cabac.job import STREAM_BYTES_BITS, DecodeReport
-from ..cabac.job import Job as CabacJob
+from ..cabac.job import STREAM_BYTES_BITS, DecodeReport, TensorJob
 from ..config import Config
+from ..constants import BURST_BEATS
+from ..interfaces import LOCAL_ADDRESS_BITS
+from ..isa import Opcode, width
 from ..nnr_streams import TAG_BITS, DecodeError
 from .block_buffer import BlockBuffer
-from .bursts import BURST_BEATS
 
 
 class BlockJob(data.StructLayout):
@@ -20,10 +21,12 @@ class BlockJob(data.StructLayout):
     def __init__(self, config: Config):
         super().__init__(
             {
-                "cabac": CabacJob(config),
-                "block_words": unsigned(24 - exact_log2(config.word_bytes)),
+                "tensor": TensorJob(config),
+                "block_words": unsigned(
+                    width(Opcode.LOAD_DECODE, "row_bytes") - exact_log2(config.word_bytes)
+                ),
                 "to_wm": unsigned(1),
-                "local_address": unsigned(24),
+                "local_address": unsigned(LOCAL_ADDRESS_BITS),
             }
         )
 
@@ -32,17 +35,20 @@ class BlockDecoder(wiring.Component):
     """Decodes blocks, one after the other; the words of the next one may come while one is decoded.
 
     Ports:
-        `jobs`: one per block, at least three cycles before its words. `ready` comes from a register.
-        `requested`: this many words of blocks are asked for in this cycle; only while `room`, a burst at most.
-        `room`: a whole burst finds a place.
-        `words`: what was asked for, in order; always taken.
-        `weights`: W weights a word, from a register; a word every other cycle at most.
-        `starts`: the words of `weights` from the next cycle on belong to the job whose `to_wm` and `local_address` are
-            shown. All words before those of this block have come.
-        `ended`: all words of a block were taken from `weights`, and it was right.
-        `failed`: a block was wrong, which `report` tells from the next cycle on. `illegal`: a block has not as many
-            words as its streams need. Until a reset nothing more is decoded.
-        `active`: a block is being decoded.
+        jobs (stream of BlockJob, in): one per block, at least three cycles before its words; `ready` from a register.
+        requested (0..BURST_BEATS, in): words of blocks that are requested in this cycle; only while `room`.
+        room (1, out): a whole burst finds a place.
+        words (stream of 8 W, in): what was requested, in order; always taken.
+        weights (stream of 8 W, out): W weights a word, from a register; a word every other cycle at most.
+        starts (1, out): the weights from the next cycle on belong to the block of `to_wm` and `local_address`; all
+            words of the blocks before it have come.
+        to_wm (1, out): they go to the weight memory; in a cycle with `starts`.
+        local_address (LOCAL_ADDRESS_BITS, out): byte where they begin; in a cycle with `starts`.
+        ended (1, out): all words of a block were taken from `weights`, and it was right.
+        failed (1, out): a block was wrong; until a reset nothing more is decoded.
+        illegal (1, out): a block has not as many words as its streams need; until a reset nothing more is decoded.
+        report (DecodeReport, out): why the first block failed, from the cycle of `failed` on.
+        active (1, out): a block is being decoded.
     """
 
     def __init__(self, config: Config):
@@ -57,7 +63,7 @@ class BlockDecoder(wiring.Component):
                 "weights": Out(stream.Signature(word)),
                 "starts": Out(1),
                 "to_wm": Out(1),
-                "local_address": Out(24),
+                "local_address": Out(LOCAL_ADDRESS_BITS),
                 "ended": Out(1),
                 "failed": Out(1),
                 "illegal": Out(1),
@@ -65,24 +71,30 @@ class BlockDecoder(wiring.Component):
                 "active": Out(1),
             }
         )
+        self.decoder = CabacDecoder(config)
+        self.job = Signal(BlockJob(config))
+        self.stopped = Signal()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.decoder = decoder = CabacDecoder(self.config)
+        m.submodules.decoder = self.decoder
         m.submodules.buffer = buffer = BlockBuffer(self.config)
-        wiring.connect(m, buffer.output, decoder.words)
-        job = Signal(BlockJob(self.config))
-        waits, stopped = Signal(), Signal()
-        wanted = self._block_words(m, job)
+        wiring.connect(m, wiring.flipped(self.words), buffer.words)
+        wiring.connect(m, buffer.output, self.decoder.words)
+        m.d.comb += [buffer.requested.eq(self.requested), self.room.eq(buffer.room)]
+        self._start_blocks(m, buffer.output.valid)
+        self._pass_weights(m)
+        self._end_blocks(m)
+        return m
+
+    def _start_blocks(self, m: Module, words_came: Signal) -> None:
+        """A job waits for the first word of its block, then the decoder takes it."""
+        job, jobs, waits = self.job, self.decoder.jobs, Signal()
         m.d.comb += [
-            buffer.requested.eq(self.requested),
-            self.room.eq(buffer.room),
-            buffer.words.valid.eq(self.words.valid),
-            buffer.words.payload.eq(self.words.payload),
             self.jobs.ready.eq(~waits),
-            decoder.jobs.payload.eq(job.cabac),
-            decoder.jobs.valid.eq(waits & buffer.output.valid & ~stopped),
-            self.starts.eq(decoder.jobs.valid & decoder.jobs.ready),
+            jobs.payload.eq(job.tensor),
+            jobs.valid.eq(waits & words_came & ~self.stopped),
+            self.starts.eq(jobs.valid & jobs.ready),
             self.to_wm.eq(job.to_wm),
             self.local_address.eq(job.local_address),
         ]
@@ -90,32 +102,34 @@ class BlockDecoder(wiring.Component):
             m.d.sync += [job.eq(self.jobs.payload), waits.eq(1)]
         with m.Elif(self.starts):
             m.d.sync += waits.eq(0)
+        wrong_length = self.starts & (job.block_words != self._block_words(m))
+        m.d.sync += self.illegal.eq(wrong_length)
+        with m.If(wrong_length):
+            m.d.sync += self.stopped.eq(1)
 
-        result = decoder.results.payload
-        saturated = result.saturated.any()
-        wrong, finished = Signal(), Signal()
-        m.d.comb += [
-            # A register of its own, so that the memory's grant does not reach into the decoder.
-            decoder.weights.ready.eq(~self.weights.valid),
-            decoder.results.ready.eq(~self.weights.valid),
-            finished.eq(decoder.results.valid & decoder.results.ready),
-            wrong.eq(finished & ((result.error != DecodeError.NONE) | saturated)),
-            self.ended.eq(finished & ~wrong),
-        ]
+    def _pass_weights(self, m: Module) -> None:
+        """A register between the decoder and the memory, so that no path leads from the memory's grant into it."""
+        weights = self.decoder.weights
+        m.d.comb += weights.ready.eq(~self.weights.valid)
         with m.If(~self.weights.valid):
-            m.d.sync += [
-                self.weights.payload.eq(decoder.weights.payload),
-                self.weights.valid.eq(decoder.weights.valid),
-            ]
+            m.d.sync += [self.weights.payload.eq(weights.payload), self.weights.valid.eq(weights.valid)]
         with m.Elif(self.weights.ready):
             m.d.sync += self.weights.valid.eq(0)
-        m.d.sync += [
-            self.illegal.eq(self.starts & (job.block_words != wanted)),
-            self.failed.eq(wrong & ~stopped),
+
+    def _end_blocks(self, m: Module) -> None:
+        """The decoder's result is taken after the last word of weights."""
+        results, result = self.decoder.results, self.decoder.results.payload
+        wrong, finished = Signal(), Signal()
+        m.d.comb += [
+            results.ready.eq(~self.weights.valid),
+            finished.eq(results.valid & results.ready),
+            wrong.eq(finished & ((result.error != DecodeError.NONE) | result.saturated.any())),
+            self.ended.eq(finished & ~wrong),
         ]
-        with m.If(wrong | (self.starts & (job.block_words != wanted))):
-            m.d.sync += stopped.eq(1)
-        with m.If(wrong & ~stopped):
+        m.d.sync += self.failed.eq(wrong & ~self.stopped)
+        with m.If(wrong):
+            m.d.sync += self.stopped.eq(1)
+        with m.If(wrong & ~self.stopped):
             m.d.sync += [
                 self.report.code.eq(
                     Mux(result.error != DecodeError.NONE, result.error, DecodeError.SATURATED)
@@ -128,21 +142,16 @@ class BlockDecoder(wiring.Component):
             m.d.sync += self.active.eq(1)
         with m.Elif(finished):
             m.d.sync += self.active.eq(0)
-        return m
 
-    def _block_words(self, m: Module, job: Signal) -> Signal:
+    def _block_words(self, m: Module) -> Signal:
         """The words that the block of `job` needs, two cycles after `job`."""
-        lane_bits = exact_log2(self.config.word_bytes)
-        group_bits = exact_log2(8 * self.config.word_bytes // TAG_BITS)
+        word_bytes, tensor = self.config.word_bytes, self.job.tensor
         words, total = Signal(STREAM_BYTES_BITS + 2), Signal(STREAM_BYTES_BITS + 2)
         counts = [
-            Mux(
-                index < (1 << job.cabac.log2_streams),
-                (length + self.config.word_bytes - 1) >> lane_bits,
-                0,
-            )
-            for index, length in enumerate(job.cabac.lengths)
+            Mux(index < (1 << tensor.log2_streams), (length + word_bytes - 1) >> exact_log2(word_bytes), 0)
+            for index, length in enumerate(tensor.lengths)
         ]
-        tags = (words + (1 << group_bits) - 1) >> group_bits
-        m.d.sync += [words.eq(sum(counts)), total.eq(words + Mux(job.cabac.log2_streams != 0, tags, 0))]
+        group_bits = exact_log2(8 * word_bytes // TAG_BITS)
+        tag_words = (words + (1 << group_bits) - 1) >> group_bits
+        m.d.sync += [words.eq(sum(counts)), total.eq(words + Mux(tensor.log2_streams != 0, tag_words, 0))]
         return total

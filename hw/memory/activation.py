@@ -8,25 +8,26 @@ from amaranth.lib.wiring import In
 from amaranth.utils import exact_log2
 
 from ..config import Config
-from ..interfaces import AmPairRead, AmRead, AmWrite
+from ..interfaces import LOCAL_ADDRESS_BITS, AmPairRead, AmRead, AmWrite
 from ..one_hot import any_of, only_if
 from .words import NO_COLLISION_LOGIC
+
+EVEN, ODD = 0, 1
+"""An access takes two words: a memory of even words has one of them, a memory of odd words the other."""
 
 
 @dataclasses.dataclass
 class _Access:
-    """Where a prepared access goes: to two words, one of them even, the other odd. In registers."""
+    """Where a prepared access goes. Pairs are of the even and the odd word."""
 
     offset: Value
     """Byte within the first word."""
     odd: Value
     """The first word is an odd one."""
-    even_row: Value
-    """Row of the even word's memory, within its bank."""
-    odd_row: Value
-    even_bank: Value
-    """Bit per bank: the even word is there."""
-    odd_bank: Value
+    row: tuple[Value, Value]
+    """Row of the word in its memory."""
+    bank: tuple[Value, Value]
+    """Bit per bank: the word is there."""
     reach: Value
     """Bit per bank: the access, if there is one, takes it."""
     banks: Value
@@ -35,12 +36,11 @@ class _Access:
 
 @dataclasses.dataclass
 class _Rotated:
-    """Data and mask of an unaligned write as they lie in the two words. In registers."""
+    """Data and mask of a prepared unaligned write as they lie in the even and the odd word."""
 
     data: Value
     """The same for both words: every lane is written in one of them at most."""
-    even_mask: Value
-    odd_mask: Value
+    mask: tuple[Value, Value]
 
 
 class ActivationMemory(wiring.Component):
@@ -52,22 +52,21 @@ class ActivationMemory(wiring.Component):
     read and one write per cycle. An access whose W bytes (masked or not) cross a bank boundary takes both
     banks.
 
-    Ports:
-        `vector_read`: always granted.
-        `array_read`: granted unless `vector_read` requests one of its banks. May ask for two words at once, an even
-            and an odd one, from anywhere: each has a memory of its own.
-        `store_read`: granted unless `vector_read` or `array_read` requests (granted or not) one of its banks.
-        `vector_write`: always granted.
-        `load_write`: granted unless `vector_write` requests one of its banks.
-
-    An access is prepared in one cycle, when it is found out which banks and rows it takes and a write's bytes are
-    rotated, and made in a later one: so a `grant` comes from registers, and is early in its cycle.
+    In the cycle in which an access is prepared its banks and rows are computed, and a write's bytes are rotated. It is
+    made in a later cycle. A `grant` therefore depends on registers only, and comes early.
 
     `grant` implies `request`. Read data appears exactly AM_READ_LATENCY (2: memory register, word register,
     then the rotation) cycles after the grant and holds until the port's next data. A write is in the memory
     at the clock edge that ends the cycle of its grant: a read granted later sees it, one granted in the same
     cycle returns the old bytes (in simulation; on an FPGA a byte read and written in one cycle is undefined,
     its neighbours are not). Addresses wrap at `am_bytes`.
+
+    Ports:
+        vector_read (AmRead, in): always granted.
+        array_read (AmPairRead, in): granted unless `vector_read` requests one of its banks.
+        store_read (AmRead, in): granted unless one of the two above requests one of its banks, granted or not.
+        vector_write (AmWrite, in): always granted.
+        load_write (AmWrite, in): granted unless `vector_write` requests one of its banks.
     """
 
     def __init__(self, config: Config):
@@ -76,8 +75,11 @@ class ActivationMemory(wiring.Component):
                 f"am_bytes / am_banks must be at least 4 words of {config.word_bytes} bytes, "
                 f"not {config.am_bank_bytes}"
             )
-        if config.am_bytes > 1 << 24:
-            raise ValueError(f"am_bytes must be at most {1 << 24} (24 address bits), not {config.am_bytes}")
+        if config.am_bytes > 1 << LOCAL_ADDRESS_BITS:
+            raise ValueError(
+                f"am_bytes must be at most {1 << LOCAL_ADDRESS_BITS} ({LOCAL_ADDRESS_BITS} address bits), "
+                f"not {config.am_bytes}"
+            )
         self.config = config
         super().__init__(
             {
@@ -90,20 +92,19 @@ class ActivationMemory(wiring.Component):
         )
 
     def _access(self, m: Module, port: wiring.PureInterface, name: str) -> _Access:
-        address = port.address
-        config = self.config
-        offset_bits = exact_log2(config.word_bytes)
-        bank_bits = exact_log2(config.am_banks)
-        pair_bits = (
-            exact_log2(config.am_bytes) - offset_bits - 1
-        )  # even/odd pairs of words in the whole memory
+        """`port`'s access in registers, from the cycle after its `prepare` on."""
+        address, config = port.address, self.config
+        offset_bits, bank_bits = exact_log2(config.word_bytes), exact_log2(config.am_banks)
+        # A pair is an even word and the odd one after it; a row of a bank's two memories.
+        pair_bits = exact_log2(config.am_bytes) - offset_bits - 1
         row_bits = pair_bits - bank_bits
         offset, odd = address[:offset_bits], address[offset_bits]
         pair = address[offset_bits + 1 : offset_bits + 1 + pair_bits]
         even_pair = Signal(pair_bits, name=f"{name}_even_pair")
         odd_pair = Signal(pair_bits, name=f"{name}_odd_pair")
         m.d.comb += [even_pair.eq(pair + odd), odd_pair.eq(pair)]
-        # Not made of the sum. The access ends in the next bank if it is unaligned and begins in the last word.
+        # Off the critical path: this does not wait for the sum `even_pair`. An access ends in the next bank if it is
+        # unaligned and begins in its bank's last word.
         bank = pair[row_bits:]
         also = Signal(bank_bits, name=f"{name}_also")
         two_banks = Signal(name=f"{name}_two_banks")
@@ -121,31 +122,31 @@ class ActivationMemory(wiring.Component):
         def one_hot(bank: Value) -> Value:
             return Cat(bank == index for index in range(config.am_banks))
 
-        prepared = {
-            "offset": offset,
-            "odd": odd,
-            "even_row": even_pair[:row_bits],
-            "odd_row": odd_pair[:row_bits],
-            "even_bank": one_hot(even_pair[row_bits:]),
-            "odd_bank": one_hot(odd_pair[row_bits:]),
-            "reach": one_hot(bank) | only_if(two_banks, one_hot(also)),
-        }
-        registers = self._prepare(m, port, name, prepared)
+        def prepared(value: Value, register: str) -> Signal:
+            return self._prepared(m, port, value, f"{name}_{register}")
+
+        reach = prepared(one_hot(bank) | only_if(two_banks, one_hot(also)), "reach")
         banks = Signal(config.am_banks, name=f"{name}_banks")
-        m.d.comb += banks.eq(only_if(port.request, registers["reach"]))
-        return _Access(**registers, banks=banks)
+        m.d.comb += banks.eq(only_if(port.request, reach))
+        return _Access(
+            offset=prepared(offset, "offset"),
+            odd=prepared(odd, "odd"),
+            row=(prepared(even_pair[:row_bits], "even_row"), prepared(odd_pair[:row_bits], "odd_row")),
+            bank=(
+                prepared(one_hot(even_pair[row_bits:]), "even_bank"),
+                prepared(one_hot(odd_pair[row_bits:]), "odd_bank"),
+            ),
+            reach=reach,
+            banks=banks,
+        )
 
     @staticmethod
-    def _prepare(
-        m: Module, port: wiring.PureInterface, name: str, values: dict[str, Value]
-    ) -> dict[str, Signal]:
-        """`values` of the last cycle with `prepare`."""
-        registers = {
-            k: Signal(len(value), name=f"{name}_{k}", reset_less=True) for k, value in values.items()
-        }
+    def _prepared(m: Module, port: wiring.PureInterface, value: Value, name: str) -> Signal:
+        """`value` of the last cycle with `prepare`."""
+        register = Signal(len(value), name=name, reset_less=True)
         with m.If(port.prepare):
-            m.d.sync += [registers[k].eq(value) for k, value in values.items()]
-        return registers
+            m.d.sync += register.eq(value)
+        return register
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -172,23 +173,22 @@ class ActivationMemory(wiring.Component):
         ]
 
         rotated = {k: self._rotate_in(m, port, f"{k}_write") for k, port in writes.items()}
-        words: dict[str, list[Value]] = {"even": [], "odd": []}
+        words: tuple[list[Value], list[Value]] = ([], [])
         for bank in range(config.am_banks):
-            for half in ("even", "odd"):
+            for half, half_name in ((EVEN, "even"), (ODD, "odd")):
                 bytes_ = memory.Memory(
                     shape=unsigned(8 * word_bytes), depth=rows, init=[], attrs=NO_COLLISION_LOGIC
                 )
-                m.submodules[f"bank{bank}_{half}"] = bytes_
+                m.submodules[f"bank{bank}_{half_name}"] = bytes_
                 read_port, write_port = bytes_.read_port(), bytes_.write_port(granularity=8)
-                row = {k: getattr(a, f"{half}_row") for k, a in read.items()}
-                write_row = {k: getattr(a, f"{half}_row") for k, a in write.items()}
+                row = {k: access.row[half] for k, access in read.items()}
+                write_row = {k: access.row[half] for k, access in write.items()}
                 by_vector, by_array = read["vector"].banks[bank], read["array"].banks[bank]
                 write_by_vector = write["vector"].banks[bank]
                 # A write across banks takes both, but only one half of each.
                 enables = {
-                    k: getattr(rotated[k], f"{half}_mask")
-                    & getattr(a, f"{half}_bank")[bank].replicate(word_bytes)
-                    for k, a in write.items()
+                    k: rotated[k].mask[half] & access.bank[half][bank].replicate(word_bytes)
+                    for k, access in write.items()
                 }
                 load_enables = enables["load"] & (
                     write["load"].banks[bank] & self.load_write.grant
@@ -209,47 +209,54 @@ class ActivationMemory(wiring.Component):
         return m
 
     def _rotate_in(self, m: Module, port: wiring.PureInterface, name: str) -> _Rotated:
+        """`port`'s data and mask, from the cycle after its `prepare` on."""
         word_bytes = self.config.word_bytes
         offset_bits = exact_log2(word_bytes)
         offset, odd = port.address[:offset_bits], port.address[offset_bits]
         mask = Signal(2 * word_bytes, name=f"{name}_unfolded_mask")
         m.d.comb += mask.eq(port.mask << offset)
-        rotated = {
-            "data": _rotate_bytes(port.data, (-offset)[:offset_bits]),
-            "even_mask": Mux(odd, mask[word_bytes:], mask[:word_bytes]),
-            "odd_mask": Mux(odd, mask[:word_bytes], mask[word_bytes:]),
-        }
-        return _Rotated(**self._prepare(m, port, name, rotated))
+        first, second = mask[:word_bytes], mask[word_bytes:]
+        data = _rotate_bytes(port.data, (-offset)[:offset_bits])
+        return _Rotated(
+            data=self._prepared(m, port, data, f"{name}_data"),
+            mask=(
+                self._prepared(m, port, Mux(odd, second, first), f"{name}_even_mask"),
+                self._prepared(m, port, Mux(odd, first, second), f"{name}_odd_mask"),
+            ),
+        )
 
     def _rotate_out(
-        self, m: Module, port: wiring.PureInterface, access: _Access, words: dict[str, list[Value]], name: str
+        self,
+        m: Module,
+        port: wiring.PureInterface,
+        access: _Access,
+        words: tuple[list[Value], list[Value]],
+        name: str,
     ) -> None:
         """From the memories' registers to the port: first every lane's byte, then the rotation.
 
-        Block RAMs answer late in their cycle; so the bytes are picked before the second register and rotated after.
-        Lane i of the two words together has the byte of one of them: of the second word below the offset, of the first
-        one from there on.
+        Off the critical path: block RAMs answer late, so the bytes are only chosen before the second register, and
+        rotated after it. Lane i has a byte of the second word below the offset, and of the first one from there on.
         """
         word_bytes, banks = self.config.word_bytes, self.config.am_banks
         granted = Signal(name=f"{name}_granted")
-        # Of no use but in the cycle after a grant.
+        # Read only in the cycle after a grant.
         from_even = Signal(banks, name=f"{name}_from_even", reset_less=True)
         from_odd = Signal(banks, name=f"{name}_from_odd", reset_less=True)
         odd_lanes = Signal(word_bytes, name=f"{name}_odd_lanes", reset_less=True)
         offset = Signal(len(access.offset), name=f"{name}_offset", reset_less=True)
         m.d.sync += [
             granted.eq(port.grant),
-            from_even.eq(access.even_bank),
-            from_odd.eq(access.odd_bank),
-            # The last lane's byte is always of the first word.
+            from_even.eq(access.bank[EVEN]),
+            from_odd.eq(access.bank[ODD]),
+            # The last lane always has a byte of the first word.
             odd_lanes.eq(
                 Cat(*((access.offset > lane) ^ access.odd for lane in range(word_bytes - 1)), access.odd)
             ),
             offset.eq(access.offset),
         ]
         even, odd = (
-            any_of(map(only_if, chosen, words[half]))
-            for half, chosen in (("even", from_even), ("odd", from_odd))
+            any_of(map(only_if, chosen, words[half])) for half, chosen in ((EVEN, from_even), (ODD, from_odd))
         )
         lanes = Signal(8 * word_bytes, name=f"{name}_lanes", reset_less=True)
         rotation = Signal(len(access.offset), name=f"{name}_rotation", reset_less=True)
@@ -262,7 +269,7 @@ class ActivationMemory(wiring.Component):
         if isinstance(port.signature, AmPairRead):
             second = Signal(8 * word_bytes, name=f"{name}_second", reset_less=True)
             with m.If(granted):
-                # Of a pair, which is aligned, all lanes are of the first word.
+                # The words of a pair are aligned, so `data` is all of the first one.
                 m.d.sync += second.eq(Mux(odd_lanes[-1], even, odd))
             m.d.comb += port.second_data.eq(second)
 

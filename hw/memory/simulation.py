@@ -29,9 +29,9 @@ module {MODULE} #(parameter WIDTH = 8, DEPTH = 2, ADDRESS_BITS = 1, LANES = 1) (
   assign read_data = read_register;
 endmodule
 """
-"""The module the Verilog of a SimulationPlatform needs beside it. Verilator takes 2/3 of the time of what
-`lib.memory` gives for byte-wide enables, and a loop instead of a statement per word to clear it (over a
-minute of C++ compilation for `base`)."""
+"""The module that the Verilog of a SimulationPlatform needs. Verilator's model of it takes 2/3 of the time of the one
+of `lib.memory` with byte-wide enables. It is cleared by a loop; a statement per word would take Verilator's C++
+compiler over a minute for `base`."""
 
 
 class SimulationPlatform:

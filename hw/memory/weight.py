@@ -12,12 +12,11 @@ from .words import WordMemory
 class WeightMemory(wiring.Component):
     """`wm_words` words of W bytes, one read and one write per cycle, both always taken.
 
-    Ports:
-        `read`: data is valid exactly WM_READ_LATENCY cycles (memory register, output register) after
-            `enable`.
-        `write`: a read enabled later sees it; a read of the same word in the same cycle returns the old word.
-
     Word addresses wrap at `wm_words`.
+
+    Ports:
+        read (WmRead, in): data is valid exactly WM_READ_LATENCY cycles (memory and output register) after `enable`.
+        write (WmWrite, in): a read enabled later sees it; a read of the word in the same cycle returns the old one.
     """
 
     def __init__(self, config: Config):

@@ -1,4 +1,4 @@
-"""A memory of words, in block RAMs with no multiplexer behind them."""
+"""A memory of words, in block RAMs whose outputs need no multiplexer."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import memory, wiring
@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
 
 NO_COLLISION_LOGIC = {"no_rw_check": 1}
-"""Attribute of memories whose users do not care what a read returns that meets a write of the same byte. Else
+"""Attribute of memories in which a read and a write of the same byte in one cycle may return anything. Without it
 Yosys adds registers and a bypass to every block RAM (ECP5, W = 8: 3,300 LUTs in the activation memory)."""
 
 _BLOCK_BITS, _BLOCK_ROWS = 16384, (2048, 16384)
@@ -14,14 +14,19 @@ _BLOCK_BITS, _BLOCK_ROWS = 16384, (2048, 16384)
 
 
 class WordMemory(wiring.Component):
-    """`depth` words of `width` bits; one read and one write per cycle, as of `amaranth.lib.memory`.
+    """`depth` words of `width` bits; one read and one write per cycle, like the ports of `amaranth.lib.memory`.
 
-    read_data: the word of the last cycle with `read_enable`. A read that meets a write of the same granule returns the
-        old one in simulation, and is undefined in an FPGA.
-    write_enable: bit per granule of `granularity` bits.
+    ECP5: each block RAM is as deep as the memory, and therefore narrow: two bits for 8192 words. By itself Yosys uses
+    2048 rows of eight bits, and LUTs that choose among them.
 
-    ECP5: a block RAM is as deep as the memory and as narrow as it takes, two bits for 8192 words. Yosys takes 2048
-    rows of eight bits instead, and LUTs that choose among them.
+    Ports:
+        read_enable (1, in): reads the word at `read_address`.
+        read_address (bits of `depth` - 1, in): number of the word.
+        read_data (`width`, out): the word of the last cycle with `read_enable`. A read that meets a write of the same
+            granule returns the old one in simulation, and is undefined in an FPGA.
+        write_enable (bit per granule of `granularity` bits, in): writes the granules of the word at `write_address`.
+        write_address (bits of `depth` - 1, in): number of the word.
+        write_data (`width`, in): what is written.
     """
 
     def __init__(self, width: int, depth: int, *, granularity: int | None = None):

@@ -7,16 +7,12 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ..config import Config
+from ..constants import AXI_INCR, FETCH_AHEAD_INSTRUCTIONS, FETCH_BURST_BYTES
 from ..interfaces import AxiRead
 from ..isa import INSTRUCTION_BYTES
 
 AXI_ID = 1
 """`arid` of the program."""
-BURST_BYTES = 128
-"""Bursts end at multiples of it, so they never cross 4 KiB. Short, for LOAD shares the bus."""
-PREFETCH_BYTES = 512
-"""Program bytes requested or received and not yet executed, at most: 32 instructions."""
-_INCR = 1
 
 Fetched = data.StructLayout({"instruction": 8 * INSTRUCTION_BYTES, "bus_error": 1})
 """16 bytes of program; `bus_error`: the bus answered one of their beats with an error."""
@@ -40,9 +36,9 @@ class Fetch(wiring.Component):
     def __init__(self, config: Config):
         self.config = config
         self._entry_bytes = max(INSTRUCTION_BYTES, config.word_bytes)
-        if self._entry_bytes * 4 > BURST_BYTES:
+        if self._entry_bytes * 4 > FETCH_BURST_BYTES:
             raise ValueError(
-                f"columns must be at most {BURST_BYTES // 4} (fetch bursts), not {config.columns}"
+                f"columns must be at most {FETCH_BURST_BYTES // 4} (fetch bursts), not {config.columns}"
             )
         super().__init__(
             {
@@ -63,8 +59,8 @@ class Fetch(wiring.Component):
         entry_bytes, word_bytes, axi = self._entry_bytes, self.config.word_bytes, self.axi
         per_entry = entry_bytes // INSTRUCTION_BYTES
         entry_beats = entry_bytes // word_bytes
-        burst_entries = BURST_BYTES // entry_bytes
-        depth = PREFETCH_BYTES // entry_bytes
+        burst_entries = FETCH_BURST_BYTES // entry_bytes
+        depth = FETCH_AHEAD_INSTRUCTIONS * INSTRUCTION_BYTES // entry_bytes
         entry_bits = exact_log2(entry_bytes)
         # Where in its entry the first instruction is.
         first_part = self.address[exact_log2(INSTRUCTION_BYTES) : entry_bits]
@@ -81,12 +77,12 @@ class Fetch(wiring.Component):
         popped = Signal()
         outstanding = Signal(range(depth + 1))
         m.d.comb += [
-            to_boundary.eq(burst_entries - address[entry_bits : exact_log2(BURST_BYTES)]),
+            to_boundary.eq(burst_entries - address[entry_bits : exact_log2(FETCH_BURST_BYTES)]),
             ahead.eq(Mux(entries_left < to_boundary, entries_left, to_boundary)),
             requests.eq(~self.stop & ~axi.arvalid & fits),
             axi.arid.eq(AXI_ID),
             axi.arsize.eq(exact_log2(word_bytes)),
-            axi.arburst.eq(_INCR),
+            axi.arburst.eq(AXI_INCR),
             self.idle.eq(outstanding == 0),
         ]
         with m.If(axi.arready):

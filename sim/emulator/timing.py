@@ -9,6 +9,7 @@ import collections
 import dataclasses
 
 from tosaic.hw.config import Config
+from tosaic.hw.constants import FETCH_AHEAD_INSTRUCTIONS, FETCH_BURST_BYTES
 from tosaic.hw.csr_map import COUNTERS
 from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, Unit
 
@@ -19,8 +20,6 @@ from .timing_array import ArrayUnit
 from .timing_dma import LoadUnit, StoreUnit
 from .timing_parts import (
     FETCH_ADDRESS_CYCLES,
-    FETCH_AHEAD_INSTRUCTIONS,
-    FETCH_BURST_BYTES,
     FETCH_CYCLES,
     QUEUE_CYCLES,
     QUIET_CYCLES,

@@ -7,20 +7,17 @@ import itertools
 import math
 from collections.abc import Callable, Iterable
 
+from tosaic.hw.constants import BURST_BEATS, DECODE_BUFFER_BEATS, OUTSTANDING_BEATS, OUTSTANDING_BURSTS
 from tosaic.hw.isa import Instruction, Opcode, Space, Unit
 
 from ..result import Slice
 from .events import Condition, Process
 from .timing_parts import (
     ADDRESS_CYCLES,
-    BURST_BEATS,
-    DECODE_BUFFER_BEATS,
     DECODE_END_CYCLES,
     DECODE_NEXT_CYCLES,
     DECODE_START_CYCLES,
     LOAD_END_CYCLES,
-    OUTSTANDING_BEATS,
-    OUTSTANDING_BURSTS,
     STORE_END_CYCLES,
     STORE_READ_CYCLES,
     Accesses,

@@ -5,6 +5,7 @@ import functools
 from collections.abc import Callable
 
 from tosaic.hw.config import Config
+from tosaic.hw.constants import ARRAY_FIFO_VECTORS, BURST_BEATS
 from tosaic.hw.isa import Instruction, Unit
 
 from ..result import Slice
@@ -26,18 +27,9 @@ GRANT_CYCLES = 1
 """From a WAIT at the head of its queue, its tokens being there, to the cycle in which it gets them."""
 SIGNAL_CYCLES = 1
 """From the cycle after a SIGNAL fired to that in which a WAIT sees its tokens."""
-FETCH_BURST_BYTES = 128
-FETCH_AHEAD_INSTRUCTIONS = 32
-"""Instructions requested or received and not dispatched."""
 
 ADDRESS_CYCLES = 2
 """From a burst's issue to its address on the bus."""
-BURST_BEATS = 32
-"""Bursts end at multiples of it."""
-OUTSTANDING_BEATS = 256
-"""Beats that LOAD has under way."""
-OUTSTANDING_BURSTS = 32
-"""Bursts likewise, and of STORE."""
 LOAD_END_CYCLES = 3
 """From a beat on the bus to the token it stands for."""
 DECODE_START_CYCLES = 4
@@ -46,8 +38,6 @@ DECODE_NEXT_CYCLES = 1
 """From a block's result to the start of the next one, whose words are there."""
 DECODE_END_CYCLES = 4
 """From a block's result to the token it stands for."""
-DECODE_BUFFER_BEATS = 64
-"""Beats of blocks under way and not decoded."""
 STREAM_CYCLES = 2
 """From the cycle after a beat on the bus to the cycle after the slot that reads it as a streamed weight."""
 STORE_READ_CYCLES = 6
@@ -59,8 +49,6 @@ ARRAY_START_CYCLES = 6
 """From a GO at the head of an idle array's queue to its first slot's issue."""
 ARRAY_DRAIN_CYCLES = 11
 """From the issue of the slot that delivers a vector to the first cycle in which the vector unit may take it."""
-ARRAY_FIFO_VECTORS_MIN = 16
-"""Places for vectors on their way to the vector unit: as many as rows, at least this many."""
 
 VECTOR_START_CYCLES = 2
 """From taking a VECTOR_GO to the first issue."""
@@ -227,7 +215,7 @@ class AccumulatorFifo:
     """Vectors from array to vector unit: a place is reserved when the slot that delivers is issued."""
 
     def __init__(self, config: Config, timeline: Timeline):
-        self._places = max(config.rows, ARRAY_FIFO_VECTORS_MIN)
+        self._places = max(config.rows, ARRAY_FIFO_VECTORS)
         self._there: list[int] = []
         self._taken: list[int] = []
         self._changed = Condition(timeline)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from amaranth.back import verilog
 
-from tosaic.hw.cabac import CabacDecoder, DecodeError, Job, Result
+from tosaic.hw.cabac import CabacDecoder, DecodeError, TensorJob, TensorResult
 from tosaic.hw.config import Config
 
 from .build import verilate
@@ -30,7 +30,7 @@ FAULTS = {
 @dataclasses.dataclass(frozen=True)
 class CabacRun:
     """`weights`: the words that came out. `cycles`: from the job taken to the result taken. The rest: see
-    `tosaic.hw.cabac.Result`."""
+    `tosaic.hw.cabac.TensorResult`."""
 
     weights: bytes
     cycles: int
@@ -75,13 +75,13 @@ class CabacSimulator:
         seed: int = 1,
         limit_cycles: int = 1 << 30,
     ) -> CabacRun:
-        """Decode one tensor; the arguments are a Job's fields, `lengths` one per stream.
+        """Decode one tensor; the arguments are a TensorJob's fields, `lengths` one per stream.
 
         stall: probability per cycle and channel that words do not come, or weights are not taken. Raises AssertionError
         when the decoder breaks its contract: hangs, takes or gives too much, changes what it offers.
         """
         width = self.config.word_bytes
-        layout, result_shape = Job(self.config), Result.as_shape()
+        layout, result_shape = TensorJob(self.config), TensorResult.as_shape()
         job = layout.const(
             {
                 "settings": {
@@ -111,7 +111,7 @@ class CabacSimulator:
         )
         assert cycles >= 0, f"the CABAC decoder breaks its contract: {FAULTS[cycles]}"
         bits = int.from_bytes(result.raw, "little") & ((1 << result_shape.size) - 1)
-        values = Result.from_bits(bits)
+        values = TensorResult.from_bits(bits)
         return CabacRun(
             weights.raw[: written.value * width],
             cycles,

@@ -7,8 +7,8 @@ from cabac_proving import prove
 
 from tosaic.hw.cabac.distributor import Distributor
 from tosaic.hw.cabac.feed import ByteFeed
-from tosaic.hw.dma.block_buffer import BUFFER_WORDS, BlockBuffer
-from tosaic.hw.dma.bursts import BURST_BEATS
+from tosaic.hw.constants import BURST_BEATS, DECODE_BUFFER_BEATS
+from tosaic.hw.dma.block_buffer import BlockBuffer
 from tosaic.hw.nnr_streams import TAG_BITS
 from tosaic.hw.skid import SkidBuffer
 
@@ -172,7 +172,7 @@ def test_block_buffer(tmp_path):
     m = Module()
     m.submodules.dut = dut = BlockBuffer(config_of(W))
     words, output = dut.words, dut.output
-    coming = Signal(range(BUFFER_WORDS + 1))
+    coming = Signal(range(DECODE_BUFFER_BEATS + 1))
     was_idle = Signal()
     m.d.sync += [
         coming.eq(coming + dut.requested - words.valid),
@@ -183,11 +183,11 @@ def test_block_buffer(tmp_path):
         Assume((dut.requested == 0) | dut.room),
         Assume(~words.valid | (coming != 0)),
         Assert(dut.under_way == coming + dut.fifo.level),
-        Assert(dut.under_way <= BUFFER_WORDS),
+        Assert(dut.under_way <= DECODE_BUFFER_BEATS),
         Assert(output.valid | (dut.fifo.level <= 1)),
         implies(words.valid, dut.fifo.w_rdy),
         implies(dut.fifo.level > 1, output.valid),
-        implies(dut.room, dut.under_way <= BUFFER_WORDS - BURST_BEATS),
+        implies(dut.room, dut.under_way <= DECODE_BUFFER_BEATS - BURST_BEATS),
         implies(was_idle, dut.room),
     ]
     prove(m, tmp_path, [dut.requested, words.valid, words.payload, output.ready], induction=True)

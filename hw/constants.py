@@ -1,0 +1,26 @@
+"""Sizes that no configuration changes. The hardware is built from them, and the emulator's timing counts with them.
+
+Nothing here needs Amaranth.
+"""
+
+BURST_BEATS = 32
+"""Beats of the longest burst of a DMA unit. No burst crosses a multiple of it, hence none crosses 4 KiB."""
+OUTSTANDING_BURSTS = 32
+"""Most bursts that a DMA unit has issued and not completed."""
+OUTSTANDING_BEATS = 256
+"""Most beats that LOAD has requested and not received: this hides 220 cycles of latency and leaves the program room."""
+DECODE_BUFFER_BEATS = 2 * BURST_BEATS
+"""Most beats of compressed blocks that LOAD has requested and the decoder has not taken."""
+
+FETCH_BURST_BYTES = 128
+"""No burst of the program crosses a multiple of it, hence none crosses 4 KiB. It is short, because LOAD shares the
+bus."""
+FETCH_AHEAD_INSTRUCTIONS = 32
+"""Most instructions that are requested or received and not dispatched."""
+
+ARRAY_FIFO_VECTORS = 16
+"""Fewest places for vectors on their way from the array to the vector unit; an array with more rows has a place per
+row. They outnumber the cycles from a slot's issue to the exit of its vector, so that one vector per cycle can flow."""
+
+AXI_INCR = 1
+"""AXI burst type."""
