@@ -33,7 +33,8 @@ class Accelerator(wiring.Component):
         `irq`: interrupt, level.
 
     The reset of the `sync` domain resets everything; memories keep their contents. A soft reset first lets
-    the bus come to rest, see SoftReset.
+    the bus come to rest, see SoftReset. A start resets the units, which are idle then: nothing that a program set up
+    is there for the next one.
     """
 
     def __init__(self, config: Config):
@@ -67,10 +68,11 @@ class Accelerator(wiring.Component):
         )
         m.submodules.sequencer = core_reset(sequencer)
         m.submodules.read_arbiter = core_reset(arbiter)
-        m.submodules.load = core_reset(load)
-        m.submodules.array = core_reset(array)
-        m.submodules.vector = core_reset(vector)
-        m.submodules.store = core_reset(store)
+        unit_reset = ResetInserter(soft_reset.reset | control.run.start)
+        m.submodules.load = unit_reset(load)
+        m.submodules.array = unit_reset(array)
+        m.submodules.vector = unit_reset(vector)
+        m.submodules.store = unit_reset(store)
 
         wiring.connect(m, wiring.flipped(self.control), control.axi)
         wiring.connect(m, sequencer.axi, arbiter.fetch)

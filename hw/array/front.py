@@ -1,6 +1,6 @@
 """Takes the array's commands: builds jobs, waits for tokens and signals when jobs have made their reads."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -54,6 +54,8 @@ class Front(wiring.Component):
             self.jobs.valid.eq(checked),
         ]
 
+        # Bit per configuration: it was set up since the reset. `sums`: there are sums to accumulate to.
+        set_up, sums = Signal(4), Signal()
         targets = {
             Opcode.ARRAY_INPUT: job.input,
             Opcode.ARRAY_WINDOW: job.window,
@@ -68,10 +70,10 @@ class Front(wiring.Component):
             self.tokens.count.eq(wait.count),
         ]
         with m.Switch(word[:8]):
-            for opcode, target in targets.items():
+            for bit, (opcode, target) in enumerate(targets.items()):
                 with m.Case(opcode):
                     with m.If(taken):
-                        m.d.sync += target.eq(word[16:])
+                        m.d.sync += [target.eq(word[16:]), set_up[bit].eq(1)]
             with m.Case(Opcode.ARRAY_GO):
                 go = data.View(layout(Opcode.ARRAY_GO), word)
                 with m.If(taken):
@@ -108,10 +110,12 @@ class Front(wiring.Component):
                 m.d.comb += unknown.eq(taken)
 
         # A job is checked in the cycle after it is taken, so that the comparisons are off the walker's path.
-        legal = self._legal(m, job)
+        has_input, has_window, has_kernel, has_depthwise = set_up
+        defined = has_input & has_window & Mux(job.is_depthwise, has_depthwise, has_kernel)
+        legal = self._legal(m, job) & defined & (job.is_depthwise | ~job.accumulate | sums)
         with m.If(pending & ~checked):
             with m.If(legal):
-                m.d.sync += [checked.eq(1), handed.eq(handed + 1)]
+                m.d.sync += [checked.eq(1), handed.eq(handed + 1), sums.eq(sums | ~job.is_depthwise)]
             with m.Else():
                 m.d.sync += pending.eq(0)
         with m.If(self.jobs.valid & self.jobs.ready):
@@ -144,9 +148,9 @@ class Front(wiring.Component):
         return m
 
     def _legal(self, m: Module, job: data.View) -> Signal:
-        """The fields that would make the counters run away."""
+        """The fields that would make the counters run away, and the operands too wide."""
         config = self._config
-        convolution, depthwise, pairs, legal = Signal(), Signal(), Signal(), Signal()
+        convolution, depthwise, pairs, operands, legal = (Signal() for _ in range(5))
         offset_bits = exact_log2(config.word_bytes)
         one_tile, plain = job.count <= config.rows, job.drain & ~job.accumulate
         m.d.comb += [
@@ -173,8 +177,21 @@ class Front(wiring.Component):
                 & job.group_rows.any()
                 & (~job.depthwise.paired | pairs)
             ),
+            # Operands minus their zero points fit the multipliers: 0..255 of bytes without a sign, else -128..128.
+            operands.eq(
+                Mux(job.input.unsigned_input, job.input.input_zp >= 0, _is_byte_or_128(job.input.input_zp))
+                & _is_byte_or_128(job.input.weight_zp)
+            ),
             legal.eq(
-                job.count.any() & job.window.width.any() & Mux(job.is_depthwise, depthwise, convolution)
+                job.count.any()
+                & job.window.width.any()
+                & operands
+                & Mux(job.is_depthwise, depthwise, convolution)
             ),
         ]
         return legal
+
+
+def _is_byte_or_128(zero_point: Value) -> Value:
+    """Whether it is in -128..128."""
+    return (zero_point >= -128) & (zero_point <= 128)

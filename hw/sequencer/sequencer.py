@@ -137,8 +137,8 @@ class Sequencer(wiring.Component):
             wiring.connect(m, wiring.flipped(unit.tokens), getattr(semaphores, name))
             wiring.connect(m, wiring.flipped(unit.status), getattr(faults, name))
             m.d.comb += [
-                # VECTOR finds faults before it takes an instruction, the others after.
-                queue.at_head.eq(unit.tokens.wait | (unit.status.error if name == "vector" else 0)),
+                # VECTOR finds faults before it takes an instruction; the others after, whatever waits behind it.
+                queue.at_head.eq(Mux(unit.status.error, int(name == "vector"), unit.tokens.wait)),
                 report.busy[bit].eq(unit.status.busy),
                 report.queued[bit].eq(~queue.empty),
                 report.unit_pcs[bit].eq(Cat(Const(0, 4), queue.index)),

@@ -28,7 +28,7 @@ class Commands(wiring.Component):
 
     - `complete`: all that was started is complete. Every command but VECTOR_WAIT waits for it.
     - `streams_illegal`: a GO would be illegal with the streams as they are set up; not yet `streams_settled`: a GO
-      waits.
+      waits. `missing`: a GO would be illegal, for it uses what was not set up (see Definitions).
     - `word`: the command at the head; one of the outputs named after what is to be done with it is high in the cycle
       in which it is taken.
     - `taken`: a command is taken in this cycle.
@@ -45,6 +45,7 @@ class Commands(wiring.Component):
                 "complete": In(1),
                 "streams_illegal": In(1),
                 "streams_settled": In(1),
+                "missing": In(1),
                 "word": Out(128),
                 "taken": Out(1),
                 **{name: Out(1) for name in _STARTS.values()},
@@ -116,7 +117,7 @@ class Commands(wiring.Component):
         with m.If(valid & is_[Opcode.VECTOR_WAIT]):
             m.d.comb += [self.tokens.wait.eq(1), self.commands.ready.eq(self.tokens.ok)]
         with m.Elif(valid & may_go):
-            with m.If(illegal | (is_[Opcode.VECTOR_GO] & self.streams_illegal)):
+            with m.If(illegal | (is_[Opcode.VECTOR_GO] & (self.streams_illegal | self.missing))):
                 m.d.sync += [self.error.eq(1), halted.eq(1)]
             with m.Else():
                 is_signal = is_[Opcode.VECTOR_SIGNAL]

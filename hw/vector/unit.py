@@ -8,6 +8,7 @@ from ..config import Config
 from ..interfaces import AmRead, AmWrite, Command, Lookahead, Status, Tokens, accumulators
 from ..isa import OFFSETS_MAX, STORE_STREAM, Element, Opcode, layout
 from .commands import Commands
+from .definitions import Definitions
 from .fetch import Fetch
 from .issue import Issuer
 from .lane import drive_control
@@ -73,6 +74,7 @@ class VectorUnit(wiring.Component):
         m = Module()
         config = self.config
         m.submodules.commands = commands = Commands(config)
+        m.submodules.definitions = definitions = Definitions(config)
         m.submodules.program = program = Program(config)
         m.submodules.walker = walker = Walker(config)
         m.submodules.issuer = issuer = Issuer(config)
@@ -96,6 +98,14 @@ class VectorUnit(wiring.Component):
         params, table = layout(Opcode.VECTOR_PARAM)(word), layout(Opcode.VECTOR_TABLE)(word)
         set_stream, dims = layout(Opcode.VECTOR_STREAM)(word), layout(Opcode.VECTOR_DIMS)(word)
         go, set_offsets = layout(Opcode.VECTOR_GO)(word), layout(Opcode.VECTOR_OFFSETS)(word)
+        m.d.comb += [
+            definitions.word.eq(word),
+            definitions.write_uop.eq(commands.write_uop),
+            definitions.write_bounds.eq(commands.write_bounds),
+            definitions.start_params.eq(commands.start_params),
+            definitions.start_table.eq(commands.start_table),
+            commands.missing.eq(definitions.missing),
+        ]
         next_params = NextParams(config)
         m.submodules.next_params = next_params
         m.d.comb += [
