@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..bridge.byte_port import BytePort
-from ..csr_map import REGISTER, REGISTERS, RESP_OKAY, RESP_SLVERR, Access
+from ..csr_map import REGISTER, REGISTERS, RESP_OKAY, RESP_SLVERR, Access, Register
 from ..interfaces import AxiLite
 from .memory_map import RAM_BYTES, REGISTERS_BYTES, MemoryMap
 from .ram_port import WORD_BYTES, RamPort
@@ -22,7 +22,8 @@ class HostPort(wiring.Component):
         `registers`: AXI4-Lite. Accesses wait until the firmware is `up`; else a read answers 2 cycles after its address
             was accepted, a write one cycle after address and data were, together.
         `memory`: bytes of the external memory.
-        `held`: the values of status.HELD; `write_control`, `write_irq`, `write_data`: a write to one of them.
+        `held`: the values of status.HELD; `write_control`, `write_irq`, `write_lock`, `write_data`: a write to one of
+            them.
         `ram`: the access of this cycle; it is taken if `free`.
     """
 
@@ -36,6 +37,7 @@ class HostPort(wiring.Component):
                 "held": In(32 * len(HELD)),
                 "write_control": Out(1),
                 "write_irq": Out(1),
+                "write_lock": Out(1),
                 "write_data": Out(8),
                 "ram": Out(RamPort()),
                 "free": In(1),
@@ -46,6 +48,12 @@ class HostPort(wiring.Component):
         """Whether a bus address is one of the external memory."""
         base, size = self.regions.window_base, self.regions.window_bytes
         return (address[_ADDRESS_BITS:] == base >> _ADDRESS_BITS) & (address[:_ADDRESS_BITS] < size)
+
+    def _locked(self, register: Register) -> Value:
+        """Whether LOCK keeps the register as it is."""
+        if not register.lock:
+            return Const(0, 1)
+        return self.held.word_select(HELD.index("LOCK"), 32)[REGISTER["LOCK"].field(register.lock).lsb]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -64,10 +72,10 @@ class HostPort(wiring.Component):
         with m.Switch(offset[2:]):
             for register in REGISTERS:
                 with m.Case(register.offset >> 2):
-                    written = register.mask(Access.RW, Access.PULSE, Access.W1C)
+                    written = register.mask(Access.RW, Access.PULSE, Access.W1C, Access.SET)
                     m.d.comb += known.eq(~write | bool(written))
                     if written and register.name not in HELD:
-                        m.d.comb += [kept.eq(1), mask.eq(written)]
+                        m.d.comb += [kept.eq(~self._locked(register)), mask.eq(written)]
         m.d.comb += [
             ram.write_data.eq(Mux(write, registers.wdata & mask, memory.write_data.replicate(WORD_BYTES))),
             ram.address.eq(
@@ -94,7 +102,8 @@ class HostPort(wiring.Component):
             registers.wready.eq(write & self.free),
             self.write_data.eq(registers.wdata),
         ]
-        for name, strobe in (("CONTROL", self.write_control), ("IRQ", self.write_irq)):
+        strobes = {"CONTROL": self.write_control, "IRQ": self.write_irq, "LOCK": self.write_lock}
+        for name, strobe in strobes.items():
             number = REGISTER[name].offset >> 2
             m.d.comb += strobe.eq(write & self.free & registers.wstrb[0] & (offset[2:] == number))
         with m.If(write & self.free):

@@ -32,11 +32,12 @@ INSTRUCTIONS_MAX = 20_000
 EMULATOR_SECONDS = 3.0
 """A mutant that takes longer is given up: its loops have millions of turns."""
 
-SAME, SEVERAL, ENDLESS, PARALLEL, GIVEN_UP, WRONG = (
+SAME, SEVERAL, ENDLESS, PARALLEL, SHARED, GIVEN_UP, WRONG = (
     "the same end",
     "several units at fault, of which each names one",
     "a program that waits forever: WATCHDOG, whose unit and place the emulator does not predict",
     "a program that only runs side by side",
+    "two units wait for one semaphore",
     "given up",
     "NOT EXPLAINED",
 )
@@ -154,10 +155,22 @@ def _compare(program: Stimulus, emulated: MachineFault | str, simulated: Machine
     if possible == {UNORDERED}:
         return GIVEN_UP
     if (WATCHDOG if waits else simulated) not in possible:
-        return WRONG
+        return SHARED if execution.shares_tokens(program.memory[start:end].tobytes()) else WRONG
     if not isinstance(emulated, MachineFault) or emulated.code != "PROGRAM":
         return SEVERAL if emulated in possible else WRONG
     return ENDLESS if waits else PARALLEL
 
 
-__all__ = ["ENDLESS", "GIVEN_UP", "OK", "PARALLEL", "SAME", "SEVERAL", "WRONG", "Verdict", "judge", "mutant"]
+__all__ = [
+    "ENDLESS",
+    "GIVEN_UP",
+    "OK",
+    "PARALLEL",
+    "SAME",
+    "SEVERAL",
+    "SHARED",
+    "WRONG",
+    "Verdict",
+    "judge",
+    "mutant",
+]

@@ -43,6 +43,15 @@ class SideBySide(_Execution):
             return {UNORDERED}
         return self._faults or {OK if self._done else WATCHDOG}
 
+    def shares_tokens(self, code: bytes) -> bool:
+        """Whether two units wait for the same semaphore: time decides which of them gets a token."""
+        waits: dict[int, set[Unit]] = {}
+        for offset in range(0, len(code) - INSTRUCTION_BYTES + 1, INSTRUCTION_BYTES):
+            instruction = decode(code[offset : offset + INSTRUCTION_BYTES])
+            if instruction.opcode.name.endswith("_WAIT"):
+                waits.setdefault(instruction.semaphore, set()).add(instruction.opcode.unit)
+        return any(len(units) > 1 for units in waits.values())
+
     def _signal(self, signal: Instruction) -> None:
         """A semaphore wraps."""
         self._semaphores[signal.semaphore] += signal.count
