@@ -29,7 +29,7 @@ class Function:
 
 def functions(assembly: str, but: str = "") -> dict[str, Function]:
     """The functions of RISC-V assembly as clang writes it, `but` the one that sets the stack up. A call through a
-    register may go to every function whose address is in a table. StackError for a frame of a size that is not constant."""
+    register may go to every function whose address is in a table. StackError for a frame whose size is not constant."""
     names = set(_FUNCTION.findall(assembly)) - {but}
     labels = list(_LABEL.finditer(assembly))
     ends = [label.start() for label in labels[1:]] + [len(assembly)]
