@@ -114,7 +114,7 @@ class Verdict:
 
 
 @contextlib.contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float) -> Iterator[None]:
     def stop(*_: object) -> None:
         raise OutOfTime
 
@@ -132,7 +132,7 @@ def judge(program: Stimulus) -> Verdict:
     place = (program.program_address, program.program_bytes)
     simulated = end_of(lambda: _simulator().run(program.memory.copy(), *place, max_cycles=CYCLES_MAX))
     try:
-        with _time_limit(EMULATOR_SECONDS):
+        with time_limit(EMULATOR_SECONDS):
             emulated = end_of(
                 lambda: Emulator(CONFIG).run(program.memory.copy(), *place, max_cycles=INSTRUCTIONS_MAX)
             )
