@@ -12,7 +12,7 @@ from ..isa import FIELDS, Opcode, Unit
 INDEX_BITS = 24
 """Programs have at most 2**24 instructions."""
 _HEADER_BITS = 16
-_OPERATION_BITS = 4
+OPERATION_BITS = 4
 """Of the opcode, whose other bits are the unit."""
 
 _LOAD_SETUP = (Opcode.LOAD_PITCH, Opcode.LOAD_TENSOR, Opcode.LOAD_STREAMS)
@@ -70,7 +70,7 @@ class CommandQueue(wiring.Component):
         fields_bits = max(
             sum(field.bits for field in fields) for code, fields in FIELDS.items() if code.unit == self.unit
         )
-        kept_bits = _OPERATION_BITS + fields_bits
+        kept_bits = OPERATION_BITS + fields_bits
         m.submodules.fifo = fifo = SyncFIFOBuffered(
             width=kept_bits + INDEX_BITS, depth=self.config.queue_commands
         )
@@ -94,7 +94,7 @@ class CommandQueue(wiring.Component):
         m.d.comb += [
             fifo.w_data.eq(
                 Cat(
-                    instruction[:_OPERATION_BITS],
+                    instruction[:OPERATION_BITS],
                     instruction[_HEADER_BITS : _HEADER_BITS + fields_bits],
                     self.dispatched.payload.index,
                 )
@@ -107,18 +107,16 @@ class CommandQueue(wiring.Component):
         ]
         m.d.sync += self.index.eq(Mux(self.at_head & head_valid, head_index, taken_index))
         # A unit has one instruction at a time in which it may find a fault: what it takes meanwhile does not count.
-        innocent = [
-            opcode & ((1 << _OPERATION_BITS) - 1) for opcode in never_at_fault(self.unit, self.config)
-        ]
-        with m.If(self.commands.valid & self.commands.ready & ~head[:_OPERATION_BITS].matches(*innocent)):
+        innocent = [opcode & ((1 << OPERATION_BITS) - 1) for opcode in never_at_fault(self.unit, self.config)]
+        with m.If(self.commands.valid & self.commands.ready & ~head[:OPERATION_BITS].matches(*innocent)):
             m.d.sync += taken_index.eq(head_index)
         return m
 
     def _command(self, kept: Value, kept_bits: int) -> Value:
         """The instruction of which these bits were kept."""
         return Cat(
-            kept[:_OPERATION_BITS],
-            Const(self.unit, 8 - _OPERATION_BITS),
+            kept[:OPERATION_BITS],
+            Const(self.unit, 8 - OPERATION_BITS),
             Const(0, 8),
-            kept[_OPERATION_BITS:kept_bits],
+            kept[OPERATION_BITS:kept_bits],
         )

@@ -149,6 +149,8 @@ def _compare(program: Stimulus, emulated: MachineFault | str, simulated: Machine
     waits = isinstance(simulated, MachineFault) and simulated.code == WATCHDOG
     if emulated == WATCHDOG:
         return ENDLESS if waits else WRONG
+    if waits and isinstance(emulated, MachineFault) and emulated.code == "PROGRAM":
+        return ENDLESS
     start, end = program.program_address, program.program_address + program.program_bytes
     execution = SideBySide(State(CONFIG, program.memory.copy()))
     possible = execution.ends(program.memory[start:end].tobytes(), INSTRUCTIONS_MAX)
@@ -158,7 +160,7 @@ def _compare(program: Stimulus, emulated: MachineFault | str, simulated: Machine
         return SHARED if execution.shares_tokens(program.memory[start:end].tobytes()) else WRONG
     if not isinstance(emulated, MachineFault) or emulated.code != "PROGRAM":
         return SEVERAL if emulated in possible else WRONG
-    return ENDLESS if waits else PARALLEL
+    return PARALLEL
 
 
 __all__ = [
