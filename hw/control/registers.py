@@ -48,6 +48,18 @@ class RegisterBank(wiring.Component):
                 members[f"{name}_written"] = Out(32)
         super().__init__(members)
 
+    def value(self, register: str) -> Signal:
+        """The port `<register>_value`."""
+        return getattr(self, f"{register.lower()}_value")
+
+    def stored(self, register: str) -> Signal:
+        """The port `<register>_stored`."""
+        return getattr(self, f"{register.lower()}_stored")
+
+    def written(self, register: str) -> Signal:
+        """The port `<register>_written`."""
+        return getattr(self, f"{register.lower()}_written")
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
         bus = self.bus
@@ -78,14 +90,13 @@ class RegisterBank(wiring.Component):
 
     def _write(self, m: Module, register: Register, strobed: Signal, written_bits: Signal) -> None:
         """What a write does whose bytes with `strobed` bits are `written_bits`, and 0 elsewhere."""
-        name = register.name.lower()
         if register.mask(*_STORED):
-            stored = getattr(self, f"{name}_stored")
+            stored = self.stored(register.name)
             kept = (stored & ~strobed | written_bits) & register.mask(Access.RW)
             with m.If(~self._locked(register)):
                 m.d.sync += stored.eq(kept | (stored | written_bits) & register.mask(Access.SET))
         if mask := register.mask(*_COMMAND):
-            m.d.comb += getattr(self, f"{name}_written").eq(written_bits & mask)
+            m.d.comb += self.written(register.name).eq(written_bits & mask)
 
     def _locked(self, register: Register) -> Value:
         if not register.lock:
@@ -94,10 +105,9 @@ class RegisterBank(wiring.Component):
         return self.lock_stored[lock.field(register.lock).lsb]
 
     def _read(self, register: Register) -> Value:
-        name = register.name.lower()
         value: Value = Const(0, 32)
         if mask := register.mask(*_HARDWARE):
-            value = value | getattr(self, f"{name}_value") & mask
+            value = value | self.value(register.name) & mask
         if register.mask(*_STORED):
-            value = value | getattr(self, f"{name}_stored")
+            value = value | self.stored(register.name)
         return value

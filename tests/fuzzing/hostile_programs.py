@@ -27,7 +27,7 @@ from tosaic.sim.stimulus import KINDS, Stimulus, random_program
 
 CONFIG = CONFIGS["nano"]
 DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits_tiny.tosa"
-CYCLES_MAX = 150_000
+CYCLES_MAX = 400_000
 INSTRUCTIONS_MAX = 20_000
 EMULATOR_SECONDS = 3.0
 """A mutant that takes longer is given up: its loops have millions of turns."""
