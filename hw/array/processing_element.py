@@ -10,9 +10,16 @@ from .layouts import OPERAND_BITS
 PRODUCT_BITS = 2 * OPERAND_BITS
 
 
-class Cell(wiring.Component):
-    """multiply: the product of `operand` and `weight` is taken. add: a cycle later, it is added to the own sum (`keep`)
-    or to `above`. passed: the new sum, in the cycle after `add`; zero in the cycle after `hide`.
+class ProcessingElement(wiring.Component):
+    """A product in one cycle, the sum in the next.
+
+    - `multiply` (in): the product of `operand` and `weight` is registered.
+    - `operand`, `weight` (in, 9 bits signed): the factors.
+    - `add` (in): a cycle after `multiply`: the product is added.
+    - `keep` (in): with `add`: to the own sum, else to `above`.
+    - `above` (in, 32 bits): sum of the element above.
+    - `hide` (in): `passed` is zero in the next cycle.
+    - `passed` (out, 32 bits): the new sum, from the cycle after `add` on.
     """
 
     multiply: In(1)
