@@ -1,20 +1,23 @@
 """The loops of a VECTOR_GO: batches, repetitions of the body, micro-ops, slots."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
+from ..isa import Opcode, layout
+from .layouts import Place
 
 
-class Walker(wiring.Component):
+class LoopCounter(wiring.Component):
     """Names the micro-op and the slot to run, one after the other.
 
-    - `start`: a GO with the parameters `vectors`, `slots`, `repeats`, `body_start`, `body_end`, `uops` (isa.py) begins;
-      the first place is there in the next cycle. Not while `running`; at least one vector.
-    - `pauses`: with `start`: between two batches `running` is low and `paused` is high until `resume`.
-    - `running`: `index` (micro-op), `slot`, `count` (slots of this batch) and `iteration` (repetition of the body; 0
-      outside the body) name a place. `advance` goes to the next one.
+    - `start`, `go` (in): a GO begins; its first place is there in the next cycle. Not while `running`.
+    - `running` (out): `place` is one to run.
+    - `place` (out): the place.
+    - `advance` (in): the next place follows.
+    - `paused` (out): between two batches of a GO with `next_params`: not `running` until `resume`.
+    - `resume` (in): the next batch begins.
     """
 
     def __init__(self, config: Config):
@@ -22,84 +25,70 @@ class Walker(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
-                "vectors": In(24),
-                "slots": In(5),
-                "repeats": In(16),
-                "body_start": In(5),
-                "body_end": In(5),
-                "uops": In(5),
-                "pauses": In(1),
+                "go": In(layout(Opcode.VECTOR_GO)),
+                "running": Out(1),
+                "place": Out(Place(config)),
+                "advance": In(1),
                 "paused": Out(1),
                 "resume": In(1),
-                "running": Out(1),
-                "index": Out(range(max(config.vector_uops, 2))),
-                "slot": Out(range(max(config.vector_slots, 2))),
-                "count": Out(range(config.vector_slots + 1)),
-                "iteration": Out(16),
-                "advance": In(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        slots = Signal.like(self.slots)
-        body_start = Signal.like(self.body_start)
-        body_end = Signal.like(self.body_end)
-        uops = Signal.like(self.uops)
-        repeats = Signal(16)
-        pauses = Signal()
+        place, given = self.place, self.go
+        slots, uops, pauses = Signal.like(given.slots), Signal.like(given.uops), Signal()
+        body_start, body_end = Signal.like(given.body_start), Signal.like(given.body_end)
         # Vectors of the batches after this one, repetitions after this one.
-        vectors_left = Signal(24)
-        repeats_left = Signal(16)
+        vectors_left, repeats_left = Signal.like(given.vectors), Signal.like(given.repeats)
+        repeats = Signal.like(given.repeats)
 
-        def take_batch(vectors: Signal, limit: Signal) -> list:
+        def take_batch(vectors: Value, limit: Value) -> list:
             rest = vectors - limit  # one subtraction for rest and comparison
             last = vectors < limit
-            return [self.count.eq(Mux(last, vectors, limit)), vectors_left.eq(Mux(last, 0, rest))]
+            return [place.count.eq(Mux(last, vectors, limit)), vectors_left.eq(Mux(last, 0, rest))]
 
+        more_repeats = Mux(given.body_start == given.body_end, 0, given.repeats - 1)
         following = Signal(range(self.config.vector_uops + 1))
-        m.d.comb += following.eq(self.index + 1)
+        m.d.comb += following.eq(place.index + 1)
 
         with m.If(self.start):
             m.d.sync += [
-                slots.eq(self.slots),
-                body_start.eq(self.body_start),
-                body_end.eq(self.body_end),
-                uops.eq(self.uops),
-                pauses.eq(self.pauses),
-                repeats.eq(Mux(self.body_start == self.body_end, 0, self.repeats - 1)),
-                repeats_left.eq(Mux(self.body_start == self.body_end, 0, self.repeats - 1)),
+                slots.eq(given.slots),
+                body_start.eq(given.body_start),
+                body_end.eq(given.body_end),
+                uops.eq(given.uops),
+                pauses.eq(given.next_params),
+                repeats.eq(more_repeats),
+                repeats_left.eq(more_repeats),
                 self.running.eq(1),
-                self.index.eq(0),
-                self.slot.eq(0),
-                self.iteration.eq(0),
-                *take_batch(self.vectors, self.slots),
+                place.index.eq(0),
+                place.slot.eq(0),
+                place.iteration.eq(0),
+                *take_batch(given.vectors, given.slots),
             ]
         with m.Elif(self.paused):
             with m.If(self.resume):
                 m.d.sync += [self.paused.eq(0), self.running.eq(1)]
         with m.Elif(self.running & self.advance):
-            m.d.sync += self.slot.eq(self.slot + 1)
-            with m.If(self.slot + 1 == self.count):
-                m.d.sync += [self.slot.eq(0), self.index.eq(following)]
+            m.d.sync += place.slot.eq(place.slot + 1)
+            with m.If(place.slot + 1 == place.count):
+                m.d.sync += [place.slot.eq(0), place.index.eq(following)]
                 with m.If((following == body_end) & (repeats_left != 0)):
                     m.d.sync += [
-                        self.index.eq(body_start),
-                        self.iteration.eq(self.iteration + 1),
+                        place.index.eq(body_start),
+                        place.iteration.eq(place.iteration + 1),
                         repeats_left.eq(repeats_left - 1),
                     ]
                 with m.Elif(following == uops):
                     m.d.sync += [
-                        self.index.eq(0),
-                        self.iteration.eq(0),
+                        place.index.eq(0),
+                        place.iteration.eq(0),
                         repeats_left.eq(repeats),
                         self.running.eq((vectors_left != 0) & ~pauses),
                         self.paused.eq((vectors_left != 0) & pauses),
                         *take_batch(vectors_left, slots),
                     ]
                 with m.Elif(following == body_end):
-                    m.d.sync += self.iteration.eq(0)
+                    m.d.sync += place.iteration.eq(0)
         return m
-
-
-__all__ = ["Walker"]

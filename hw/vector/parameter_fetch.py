@@ -1,4 +1,4 @@
-"""Reads parameters, tables and the byte of a VECTOR_TEST out of the activation memory."""
+"""Reads parameters, tables, offsets and the byte of a VECTOR_TEST out of the activation memory."""
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -6,113 +6,103 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..interfaces import VECTOR_READ_LATENCY
-from .table import table_words
+from ..isa import Opcode, width
+from .layouts import FetchedWord, ParameterBlock
 
 BIAS_WORDS = MULTIPLIER_WORDS = 4
 SHIFT_WORDS = 1
+KINDS = ("bias", "multiplier", "shift", "table", "offsets", "test")
+"""What is fetched, in the order in which it lies in memory."""
 
 
-class Fetch(wiring.Component):
+class ParameterFetch(wiring.Component):
     """Reads consecutive memory words and says what each of them is.
 
-    - `start_params` with `address`, `bias`, `scale`, or `start_table` or `start_offsets` with `address`, `entries` (of
-      32 bits; they may end inside a word), or `start_test` with `address`: begin. Not while `busy`.
-    - `request`, `read_address`: prepare a read of the activation memory. It is granted in the next cycle.
-    - `busy`: there are reads to prepare. Their data arrive VECTOR_READ_LATENCY cycles after that, in which
-      cycle one of `bias_data`, `multiplier_data`, `shift_data`, `table_data`, `offsets_data`, `test_data` is high, with
-      the `word` number within its kind. For offsets and tests `busy` stays high until the last of them has been there.
+    - `start_params` (in): fetch the parameters of `block`. Like the other starts not while `busy`.
+    - `start_table`, `start_offsets` (in): fetch `entries` of 32 bits; they may end inside a word.
+    - `start_test` (in): fetch one word.
+    - `block` (in): its `address` is where any of them begins.
+    - `entries` (in): entries of the table, or offsets.
+    - `request` (out): prepare a read of the activation memory at `read_address`. It is granted in the next cycle.
+    - `read_address` (out): its address.
+    - `fetched` (out): what the memory gives in this cycle, VECTOR_READ_LATENCY cycles after `request`.
+    - `busy` (out): there are reads to prepare; for offsets and tests also: their data are not yet there.
     """
 
     def __init__(self, config: Config):
         self.config = config
-        self.entries_per_word = config.columns // 4
         super().__init__(
             {
                 "start_params": In(1),
                 "start_table": In(1),
                 "start_offsets": In(1),
                 "start_test": In(1),
-                "address": In(24),
-                "bias": In(1),
-                "scale": In(1),
-                "entries": In(10),
+                "block": In(ParameterBlock),
+                "entries": In(width(Opcode.VECTOR_TABLE, "entries")),
                 "busy": Out(1),
                 "request": Out(1),
-                "read_address": Out(24),
-                "bias_data": Out(1),
-                "multiplier_data": Out(1),
-                "shift_data": Out(1),
-                "table_data": Out(1),
-                "offsets_data": Out(1),
-                "test_data": Out(1),
-                "word": Out(range(table_words(config))),
+                "read_address": Out(ParameterBlock["address"].shape),
+                "fetched": Out(FetchedWord(config)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        word = Signal.like(self.word)
-        last_word = Signal.like(self.word)
-        names = ("bias", "multiplier", "shift", "table", "offsets", "test")
-        bias, multiplier, shift, table, offsets, test = (Signal(name=f"{n}_left") for n in names)
-        left = bias | multiplier | shift | table | offsets | test
-        m.d.comb += self.request.eq(left)
-
-        # In the order they lie in memory; each kind is taken off the list with its last word.
-        kinds = [
-            (bias, self.bias_data, BIAS_WORDS - 1),
-            (multiplier, self.multiplier_data, MULTIPLIER_WORDS - 1),
-            (shift, self.shift_data, SHIFT_WORDS - 1),
-            (table, self.table_data, last_word),
-            (offsets, self.offsets_data, last_word),
-            (test, self.test_data, 0),
-        ]
-        taken = [Signal(name=f"{n}_taken") for n in names]
-        with m.If(self.start_params):
-            m.d.sync += [bias.eq(self.bias), multiplier.eq(self.scale), shift.eq(self.scale)]
-            m.d.sync += [word.eq(0), self.read_address.eq(self.address)]
-        with m.Elif(self.start_table | self.start_offsets):
-            entry_bits = (self.entries_per_word - 1).bit_length()
-            m.d.sync += [table.eq(self.start_table), offsets.eq(self.start_offsets)]
-            m.d.sync += last_word.eq((self.entries - 1) >> entry_bits)
-            m.d.sync += [word.eq(0), self.read_address.eq(self.address)]
-        with m.Elif(self.start_test):
-            m.d.sync += [test.eq(1), word.eq(0), self.read_address.eq(self.address)]
-        with m.Elif(left):
+        word, last_word = Signal.like(self.fetched.word), Signal.like(self.fetched.word)
+        left = {kind: Signal(name=f"{kind}_left") for kind in KINDS}
+        taken = {kind: Signal(name=f"{kind}_taken") for kind in KINDS}
+        last = {
+            "bias": BIAS_WORDS - 1,
+            "multiplier": MULTIPLIER_WORDS - 1,
+            "shift": SHIFT_WORDS - 1,
+            "table": last_word,
+            "offsets": last_word,
+            "test": 0,
+        }
+        starts_words = self.start_table | self.start_offsets
+        m.d.comb += self.request.eq(Cat(left.values()).any())
+        with m.If(self.start_params | starts_words | self.start_test):
+            m.d.sync += [word.eq(0), self.read_address.eq(self.block.address)]
+        with m.Elif(self.request):
             m.d.sync += self.read_address.eq(self.read_address + self.config.columns)
-            for (wanted, _, last), now in zip(kinds, taken, strict=True):
-                with m.If(now):
-                    m.d.sync += [wanted.eq(word != last), word.eq(Mux(word == last, 0, word + 1))]
-        # Nothing is left while something begins.
+            for kind in KINDS:
+                with m.If(taken[kind]):
+                    m.d.sync += [
+                        left[kind].eq(word != last[kind]),
+                        word.eq(Mux(word == last[kind], 0, word + 1)),
+                    ]
+        with m.If(self.start_params):
+            m.d.sync += [
+                left["bias"].eq(self.block.bias),
+                left["multiplier"].eq(self.block.scale),
+                left["shift"].eq(self.block.scale),
+            ]
+        with m.Elif(starts_words):
+            entry_bits = (self.config.columns // 4 - 1).bit_length()
+            m.d.sync += [left["table"].eq(self.start_table), left["offsets"].eq(self.start_offsets)]
+            m.d.sync += last_word.eq((self.entries - 1) >> entry_bits)
+        with m.Elif(self.start_test):
+            m.d.sync += left["test"].eq(1)
+        # A word is of the first kind that is left. Nothing is left while something begins.
         blocked = C(0, 1)
-        for (wanted, _, _), now in zip(kinds, taken, strict=True):
-            m.d.comb += now.eq(wanted & ~blocked)
-            blocked = blocked | wanted
-
-        arriving = word
-        for stage in range(VECTOR_READ_LATENCY):
-            delayed = Signal.like(word, name=f"word_{stage}")
-            m.d.sync += delayed.eq(arriving)
-            arriving = delayed
-        m.d.comb += self.word.eq(arriving)
-        lingering = []
-        for (wanted, output, _), now in zip(kinds, taken, strict=True):
-            for stage in range(VECTOR_READ_LATENCY):
-                if wanted is offsets or wanted is test:
-                    lingering.append(now)
-                delayed = Signal(name=f"{now.name}_{stage}")
-                m.d.sync += delayed.eq(now)
-                now = delayed
-            m.d.comb += output.eq(now)
-        # `busy` is left | late, from a register: all commands wait for it.
-        starts = self.start_table | self.start_offsets | self.start_test
-        begins = starts | (self.start_params & (self.bias | self.scale))
-        begun = starts | self.start_params
-        stays = Cat(
-            wanted & ~(now & (word == last)) for (wanted, _, last), now in zip(kinds, taken, strict=True)
-        ).any()
-        m.d.sync += self.busy.eq(begins | (~begun & stays) | Cat(lingering).any())
+        for kind in KINDS:
+            m.d.comb += taken[kind].eq(left[kind] & ~blocked)
+            blocked = blocked | left[kind]
+        stays = Cat(left[kind] & ~(taken[kind] & (word == last[kind])) for kind in KINDS).any()
+        self._follow(m, taken, word, stays)
         return m
 
-
-__all__ = ["BIAS_WORDS", "MULTIPLIER_WORDS", "SHIFT_WORDS", "Fetch"]
+    def _follow(self, m: Module, taken: dict[str, Signal], word: Signal, stays: object) -> None:
+        """What was read, until it arrives; `busy` if something `stays` to be read in the next cycle."""
+        read, arriving = Signal(FetchedWord(self.config)), []
+        m.d.comb += [read.word.eq(word), *(read[kind].eq(taken[kind]) for kind in KINDS)]
+        for stage in range(VECTOR_READ_LATENCY):
+            arriving.append(Signal(FetchedWord(self.config), name=f"arriving_{stage}"))
+            m.d.sync += arriving[stage].eq(arriving[stage - 1] if stage else read)
+        m.d.comb += self.fetched.eq(arriving[-1])
+        lingering = Cat((what.offsets, what.test) for what in (read, *arriving[:-1])).any()
+        # A register, because all commands wait for it: it is high from the cycle after a start on.
+        starts = self.start_table | self.start_offsets | self.start_test
+        begins = starts | (self.start_params & (self.block.bias | self.block.scale))
+        begun = starts | self.start_params
+        m.d.sync += self.busy.eq(begins | (~begun & stays) | lingering)
