@@ -16,10 +16,11 @@ class Accumulate(wiring.Component):
     On ECP5 the choice is in the LUTs of the carry chain, which no synthesis finds. That saves half the LUTs of a
     processing element.
 
-    - `keep` (in): which of `own` and `above` is added to.
-    - `own`, `above` (in, 32 bits): the sums to choose from.
-    - `product` (in, signed): extended to 32 bits.
-    - `sum` (out, 32 bits): the result.
+    Ports:
+        keep (1, in): which of `own` and `above` is added to.
+        own, above (32, in): the sums to choose from.
+        product (signed, in): extended to 32 bits.
+        sum (32, out): the result.
     """
 
     def __init__(self, product_bits: int):

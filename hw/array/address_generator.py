@@ -24,8 +24,9 @@ class AddressGenerator(wiring.Component):
 
     Depthwise (`DepthwiseCounter`): `rows` slots load the weights, and one vector per slot streams past them.
 
-    - `jobs` (in, stream): GOs in order; the next one is taken together with the last slot of the one before.
-    - `slots` (out, stream): slots in order.
+    Ports:
+        jobs (stream of ArrayJob, in): GOs in order; one is taken together with the last slot of the one before.
+        slots (stream of Slot, out): slots in order.
     """
 
     def __init__(self, config: Config):

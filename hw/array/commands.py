@@ -27,12 +27,13 @@ class ArrayCommands(wiring.Component):
     Configuration and one GO are taken while the job before is running, so that jobs follow each other without a pause.
     A SIGNAL is put aside until every GO before it is `finished`; a WAIT stops the queue.
 
-    - `commands` (in, stream): the unit's queue.
-    - `jobs` (out, stream): GOs in order, each with its configuration.
-    - `tokens` (out): the semaphores.
-    - `finished` (in): one cycle: the oldest job handed out has made its last read.
-    - `fault` (out): one cycle: a GO is illegal and dropped, or an opcode is not of this unit.
-    - `busy` (out): a job or a signal is not complete.
+    Ports:
+        commands (Command, in): the unit's queue.
+        jobs (stream of ArrayJob, out): GOs in order, each with its configuration.
+        tokens (Tokens, out): the semaphores.
+        finished (1, in): one cycle: the oldest job handed out has made its last read.
+        fault (1, out): one cycle: a GO is illegal and dropped, or an opcode is not of this unit.
+        busy (1, out): a job or a signal is not complete.
     """
 
     def __init__(self, config: Config):

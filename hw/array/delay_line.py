@@ -16,14 +16,15 @@ class DelayLine(wiring.Component):
     `second` of one turn ago, and group g > 1 is group g - 2. An advance takes two cycles, and one may begin in every
     cycle if successive pointers differ.
 
-    - `read` (in): cycle 0 of an advance.
-    - `read_pointer_1`, `read_pointer` (in): cycle 0: the places of group 1, and of the groups above.
-    - `write` (in): cycle 1: the new vector and its groups are stored.
-    - `write_pointer_1`, `write_pointer` (in): cycle 1: the pointers of cycle 0.
-    - `paired` (in): cycle 1: `second` belongs to the advance.
-    - `vector`, `second` (in, W x 9): cycle 1: the new vector, and that of the next image row.
-    - `filled` (in, 2): cycle 1: a bit per memory: it holds vectors of this GO; else its groups are zero.
-    - `delayed` (out): cycle 1: the vectors of groups 1, 2, ...
+    Ports:
+        read (1, in): cycle 0 of an advance.
+        read_pointer_1, read_pointer (0..line_pixels-1, in): cycle 0: the places of group 1, and of the groups above.
+        write (1, in): cycle 1: the new vector and its groups are stored.
+        write_pointer_1, write_pointer (0..line_pixels-1, in): cycle 1: the pointers of cycle 0.
+        paired (1, in): cycle 1: `second` belongs to the advance.
+        vector, second (9 W, in): cycle 1: the new vector, and that of the next image row.
+        filled (2, in): cycle 1: a bit per memory: it holds vectors of this GO; else its groups are zero.
+        delayed (9 W per group, out): cycle 1: the vectors of groups 1, 2, ...
     """
 
     def __init__(self, config: Config):

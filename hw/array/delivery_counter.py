@@ -10,14 +10,15 @@ from ..config import Config
 class DeliveryCounter(wiring.Component):
     """Row i is i slots behind row 0: row 0 delivers in the last slot of a tile, row i in the i-th slot after it.
 
-    - `advance` (in): a slot is taken.
-    - `mac` (in): the slot is one of an output-stationary job.
-    - `drain` (in): the slot ends a tile of `tile_rows` rows that is to be delivered.
-    - `tile_rows` (in): rows that deliver, at least 1.
-    - `deliver` (out): in this slot row `row` delivers.
-    - `row` (out): the row.
-    - `flushing` (out): rows are not through; without a job empty slots must come.
-    - `flushed` (out): they are through when the next slot is taken, or before.
+    Ports:
+        advance (1, in): a slot is taken.
+        mac (1, in): the slot is one of an output-stationary job.
+        drain (1, in): the slot ends a tile of `tile_rows` rows that is to be delivered.
+        tile_rows (0..rows, in): rows that deliver, at least 1.
+        deliver (1, out): in this slot row `row` delivers.
+        row (0..rows-1, out): the row that delivers.
+        flushing (1, out): rows are not through; without a job empty slots must come.
+        flushed (1, out): they are through when the next slot is taken, or before.
     """
 
     def __init__(self, config: Config):

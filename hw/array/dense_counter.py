@@ -15,22 +15,23 @@ class DenseCounter(wiring.Component):
     A step has at least four slots. So what changes at its end has settled in registers long before its next end:
     `last_tile` and `tile_rows` in the step's second cycle, `done` in the third.
 
-    - `load`, `first` (in): a job may begin in the next cycle, `first` if it is taken.
-    - `running`, `job` (in): an output-stationary job is running, and which.
-    - `advance` (in): a slot is taken.
-    - `left` (in): pixels from this tile on.
-    - `last_step` (in): this is the tile's last step; from the step's second cycle on.
-    - `start` (out): first slot of a step.
-    - `read` (out): the slot reads a pixel of the tile.
-    - `move` (out): the slot has a row, with a pixel or without; the next pixel follows.
-    - `step_end` (out): last slot of a step.
-    - `go_back` (out): last slot of a step; the next step walks the same pixels again.
-    - `tile_begin` (out): first slot of a tile or of a block.
-    - `tile_end` (out): last slot of a tile's block.
-    - `tile_done` (out): last slot of a tile.
-    - `last` (out): last slot of the job.
-    - `tile_rows` (out): pixels of this tile; from the tile's second cycle on.
-    - `fresh` (out): weights are read for the first time, and each waits for its `streamed` load.
+    Ports:
+        load (1, in), first (ArrayJob, in): a job may begin in the next cycle, `first` if it is taken.
+        running (1, in), job (ArrayJob, in): an output-stationary job is running, and which.
+        advance (1, in): a slot is taken.
+        left (ARRAY_GO.pixels, in): pixels from this tile on.
+        last_step (1, in): this is the tile's last step; from the step's second cycle on.
+        start (1, out): first slot of a step.
+        read (1, out): the slot reads a pixel of the tile.
+        move (1, out): the slot has a row, with a pixel or without; the next pixel follows.
+        step_end (1, out): last slot of a step.
+        go_back (1, out): last slot of a step; the next step walks the same pixels again.
+        tile_begin (1, out): first slot of a tile or of a block.
+        tile_end (1, out): last slot of a tile's block.
+        tile_done (1, out): last slot of a tile.
+        last (1, out): last slot of the job.
+        tile_rows (0..rows, out): pixels of this tile; from the tile's second cycle on.
+        fresh (1, out): weights are read for the first time, and each waits for its `streamed` load.
     """
 
     def __init__(self, config: Config):
@@ -63,7 +64,7 @@ class DenseCounter(wiring.Component):
         rows, columns = self._config.rows, self._config.columns
         phase = Signal(range(columns), reset_less=True)  # slot of the step
         step_begin, step_end, tile_begin = Signal(), Signal(), Signal(reset_less=True)
-        tile_rows, last_tile = Signal(range(rows + 1), reset_less=True), Signal(reset_less=True)
+        tile_rows, last_tile = Signal((0.0).rows, reset_less=True), Signal(reset_less=True)
         fresh, done = Signal(reset_less=True), Signal(reset_less=True)
         blocks_left = Signal(width(Opcode.ARRAY_GO, "more_blocks"), reset_less=True)  # after this one
         again = Signal(reset_less=True)  # another block follows

@@ -15,18 +15,19 @@ class DepthwiseCounter(wiring.Component):
     """`rows` slots load the weights, row by row. The vectors begin with the first of these slots when no weight can be
     late for an output (skip - (rows - 1) >= rows), and otherwise as many slots later as it takes.
 
-    - `load`, `first` (in): a job may begin in the next cycle, `first` if it is taken.
-    - `running`, `job` (in): a depthwise job is running, and which.
-    - `advance` (in): a slot is taken.
-    - `left` (in): vectors to come, with this one.
-    - `load_weights` (out): the slot loads weights.
-    - `group` (out): delay group of the row whose weights are loaded.
-    - `row` (out): row whose weights are loaded, later the last one, which delivers.
-    - `stream` (out): the slot streams a vector.
-    - `pointer_1`, `pointer` (out): its place in the delay line's memories: group 1, groups above.
-    - `filled` (out, 2): a bit per memory: its pointer has been around.
-    - `output` (out): the slot finishes a vector.
-    - `last` (out): last slot of the job.
+    Ports:
+        load (1, in), first (ArrayJob, in): a job may begin in the next cycle, `first` if it is taken.
+        running (1, in), job (ArrayJob, in): a depthwise job is running, and which.
+        advance (1, in): a slot is taken.
+        left (ARRAY_DEPTHWISE_GO.advances, in): vectors to come, with this one.
+        load_weights (1, out): the slot loads weights.
+        group (0..groups-1, out): delay group of the row whose weights are loaded.
+        row (0..rows-1, out): row whose weights are loaded, later the last one, which delivers.
+        stream (1, out): the slot streams a vector.
+        pointer_1, pointer (0..line_pixels-1, out): its place in the delay line's memories: group 1, groups above.
+        filled (2, out): a bit per memory: its pointer has been around.
+        output (1, out): the slot finishes a vector.
+        last (1, out): last slot of the job.
     """
 
     def __init__(self, config: Config):
@@ -74,7 +75,7 @@ class DepthwiseCounter(wiring.Component):
     def _load_weights(self, m: Module) -> None:
         """Rows in order, and their delay groups: `group_rows` rows each, the last group takes the rest."""
         rows, group = self._config.rows, Signal.like(self.group, reset_less=True)
-        left, loading = Signal(range(rows + 1), reset_less=True), Signal(reset_less=True)  # left != 0
+        left, loading = Signal((0.0).rows, reset_less=True), Signal(reset_less=True)  # left != 0
         group_left = Signal(width(Opcode.ARRAY_DEPTHWISE_GO, "group_rows"), reset_less=True)
         m.d.comb += [
             self.load_weights.eq(self.running & loading),
@@ -95,7 +96,7 @@ class DepthwiseCounter(wiring.Component):
     def _stream(self, m: Module) -> None:
         """When the vectors begin, and when they end."""
         rows, skip = self._config.rows, self.first.depthwise.skip
-        wait, arriving = Signal(range(rows + 1), reset_less=True), Signal(reset_less=True)  # wait == 0
+        wait, arriving = Signal((0.0).rows, reset_less=True), Signal(reset_less=True)  # wait == 0
         last_left = Signal(reset_less=True)  # left == 1
         m.d.comb += [self.stream.eq(self.running & arriving), self.last.eq(arriving & last_left)]
         with m.If(self.advance & self.running & ~arriving):
@@ -111,8 +112,8 @@ class DepthwiseCounter(wiring.Component):
 
     def _circle(self, m: Module, pointer: Signal, end: Value) -> Signal:
         """Counts vectors by `pointer`, from 0 to `end` (taken with `load`) and round again; whether it was there."""
-        place = Signal.like(pointer, name_suffix="_place", reset_less=True)
-        last = Signal.like(pointer, name_suffix="_last", reset_less=True)
+        place = Signal.like((0.0).line_pixels - 1, name_suffix="_place", reset_less=True)
+        last = Signal.like((0.0).line_pixels - 1, name_suffix="_last", reset_less=True)
         filled = Signal(name=f"{pointer.name}_filled", reset_less=True)
         m.d.comb += pointer.eq(place)
         with m.If(self.advance & self.stream):

@@ -15,11 +15,12 @@ MINIMUM_DEPTH = 16
 class Drain(wiring.Component):
     """A FIFO whose places are reserved when a vector's slot is issued, so that the PE array never has to wait.
 
-    - `room` (out): a place is free.
-    - `reserve` (in): it is taken by a vector that will come. Only with `room`.
-    - `write`, `vector` (in, W x 32): a reserved vector comes.
-    - `accumulators` (out, stream): vectors in order.
-    - `empty` (out): nothing is reserved.
+    Ports:
+        room (1, out): a place is free.
+        reserve (1, in): it is taken by a vector that will come. Only with `room`.
+        write (1, in), vector (32 W, in): a reserved vector comes.
+        accumulators (accumulators, out): vectors in order.
+        empty (1, out): nothing is reserved.
     """
 
     def __init__(self, config: Config):

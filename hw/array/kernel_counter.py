@@ -13,13 +13,14 @@ from .layouts import COLUMN_BITS, LINE_BITS
 class KernelCounter(wiring.Component):
     """Counts the steps of a tile, and gives what a step adds to the place of a pixel.
 
-    - `load` (in): step 0 is next.
-    - `kernel` (in): the configuration, held while running.
-    - `advance` (in): the next step, after the last one step 0. Not in the three cycles after `load` or `advance`.
-    - `last` (out): this is the last step; from the second cycle of the step on.
-    - `column` (out): what the step adds to the byte position in the row.
-    - `line` (out): what it adds to the image row.
-    - `base` (out): what it adds to the address beyond `column`.
+    Ports:
+        load (1, in): step 0 is next.
+        kernel (ARRAY_KERNEL, in): the configuration, held while running.
+        advance (1, in): the next step, after the last one step 0. Not in the three cycles after `load` or `advance`.
+        last (1, out): this is the last step; from the second cycle of the step on.
+        column (signed COLUMN_BITS, out): what the step adds to the byte position in the row.
+        line (LINE_BITS, out): what it adds to the image row.
+        base (address bits, out): what it adds to the address beyond `column`.
     """
 
     def __init__(self, config: Config):

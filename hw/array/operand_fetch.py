@@ -15,15 +15,16 @@ LATENCY = 5
 class OperandFetch(wiring.Component):
     """Follows issued slots through the memories' latency. Cycle 0 is that of `issued`.
 
-    - `issued` (in): a slot is issued; its reads of the activation memory are made in this cycle.
-    - `control` (in): what it does. `format` (in): how its bytes become operands.
-    - `am_data`, `am_second_data` (in, W x 8): cycle 2: the words read of the activation memory.
-    - `wm_data` (in, W x 8): cycle 3: the word read of the weight memory, in cycle 1.
-    - `valid`, `out_control` (out): cycle 5: the slot with its operands is here.
-    - `vectors` (out, W x 9 per group): cycle 5: vector 0 is the word read, its bytes outside the image zero. The
-      others are the delay line's in a depthwise slot that streams. All are zero in one that does not.
-    - `weights` (out, W x 9): cycle 5: the weights.
-    - `waiting` (out): a slot is on its way.
+    Ports:
+        issued (1, in): a slot is issued; its reads of the activation memory are made in this cycle.
+        control (SlotControl, in), format (OperandFormat, in): what it does, and how its bytes become operands.
+        am_data, am_second_data (8 W, in): cycle 2: the words read of the activation memory.
+        wm_data (8 W, in): cycle 3: the word read of the weight memory, in cycle 1.
+        valid (1, out), out_control (SlotControl, out): cycle 5: the slot with its operands is here.
+        vectors (9 W per group, out): cycle 5: vector 0 is the word read, its bytes outside the image zero. The others
+            are the delay line's in a depthwise slot that streams. All are zero in one that does not.
+        weights (9 W, out): cycle 5: the weights.
+        waiting (1, out): a slot is on its way.
     """
 
     def __init__(self, config: Config):

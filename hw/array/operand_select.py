@@ -19,13 +19,14 @@ class OperandSelect(wiring.Component):
     Depthwise: every row takes the vector of its group, element c for column c. The first such slot comes when all
     rows are through with their words.
 
-    - `valid`, `depthwise` (in): a slot, and its mode.
-    - `shift` (in): it is one that moves `start` down the rows.
-    - `start` (in): vector 0 is a new word.
-    - `vectors` (in): the vectors of the slot, W x 9 bits per group.
-    - `set_group` (in, rows): a bit per row: its group is `group` from now on. Rows are set in order.
-    - `group` (in): the group.
-    - `operands` (out): W x 9 bits per row, in the cycle after the slot.
+    Ports:
+        valid, depthwise (1, in): a slot, and its mode.
+        shift (1, in): it is one that moves `start` down the rows.
+        start (1, in): vector 0 is a new word.
+        vectors (9 W per group, in): the vectors of the slot.
+        set_group (rows, in): a bit per row: its group is `group` from now on. Rows are set in order.
+        group (0..groups-1, in): the group.
+        operands (9 W per row, out): the operands, in the cycle after the slot.
     """
 
     def __init__(self, config: Config):

@@ -11,10 +11,11 @@ from ..layouts import fields
 class OutputCounter(wiring.Component):
     """Counts vectors t and finds the outputs: t = skip + line * y_stride * y + x_stride * x.
 
-    - `load`, `first` (in): t = 0 is next, under the configuration `first`.
-    - `running` (in): the configuration, held while running.
-    - `advance` (in): t goes on.
-    - `output` (out): vector t ends in an output; combinational.
+    Ports:
+        load (1, in), first (ARRAY_DEPTHWISE, in): t = 0 is next, under the configuration `first`.
+        running (ARRAY_DEPTHWISE, in): the configuration, held while running.
+        advance (1, in): t goes on.
+        output (1, out): vector t ends in an output; combinational.
     """
 
     def __init__(self) -> None:

@@ -20,10 +20,11 @@ LATENCY = 4
 class PeArray(wiring.Component):
     """Rows of processing elements; weights move down one row per slot.
 
-    - `valid`, `control` (in): a slot, and what it does.
-    - `vectors` (in, W x 9 per group), `weights` (in, W x 9): its operands.
-    - `delivered`, `accumulators` (out, W x 32): finished sums, LATENCY cycles after their slot.
-    - `waiting` (out): a slot that delivers is on its way.
+    Ports:
+        valid (1, in), control (SlotControl, in): a slot, and what it does.
+        vectors (9 W per group, in), weights (9 W, in): its operands.
+        delivered (1, out), accumulators (32 W, out): finished sums, LATENCY cycles after their slot.
+        waiting (1, out): a slot that delivers is on its way.
     """
 
     def __init__(self, config: Config):

@@ -14,16 +14,17 @@ class PeRow(wiring.Component):
     """W processing elements. After a slot its operands are registered (by OperandSelect), multiplied and added, one
     cycle each. Output stationary: products are added up. Depthwise: they are added to the sums of the row above.
 
-    - `valid`, `depthwise` (in): a slot, and its mode.
-    - `operands` (in, W x 9): the row's, one cycle after the slot.
-    - `shift` (in): `weights`, `mac` and `clear` come in from the row above.
-    - `weights` (in, W x 9), `mac` (in): the next weights, and whether they are to be used.
-    - `clear` (in): drop the old sums.
-    - `out_weights`, `out_mac`, `out_clear` (out): what came in at the last `shift`, for the row below.
-    - `deliver` (in): one cycle after a slot: its sums are to appear in `passed`.
-    - `above` (in, W x 32): `passed` of the row above.
-    - `passed` (out, W x 32): the sums, three cycles after the slot. Depthwise: they stay until the next slot's. Output
-      stationary: zero but in the cycle in which they are delivered.
+    Ports:
+        valid, depthwise (1, in): a slot, and its mode.
+        operands (9 W, in): the row's, one cycle after the slot.
+        shift (1, in): `weights`, `mac` and `clear` come in from the row above.
+        weights (9 W, in), mac (1, in): the next weights, and whether they are to be used.
+        clear (1, in): drop the old sums.
+        out_weights (9 W, out), out_mac, out_clear (1, out): what came in at the last `shift`, for the row below.
+        deliver (1, in): one cycle after a slot: its sums are to appear in `passed`.
+        above (32 W, in): `passed` of the row above.
+        passed (32 W, out): the sums, three cycles after the slot. Depthwise: they stay until the next slot's. Output
+            stationary: zero but in the cycle in which they are delivered.
     """
 
     def __init__(self, config: Config):

@@ -34,14 +34,15 @@ class Pixel(data.StructLayout):
 class PixelCounter(wiring.Component):
     """The current pixel, with a mark to go back to (every step of a tile walks the tile's pixels again).
 
-    - `load` (in): pixel 0 of `first_input` and `first_window` is next.
-    - `first_input`, `first_window` (in): configuration to begin with.
-    - `window` (in): the configuration, held while running.
-    - `advance` (in): the slot is taken; `move` and `go_back` count with it.
-    - `move` (in): the next pixel follows.
-    - `set_mark` (in): mark the current pixel.
-    - `go_back` (in): the marked pixel follows.
-    - `pixel` (out): the current pixel.
+    Ports:
+        load (1, in): pixel 0 of `first_input` and `first_window` is next.
+        first_input (ARRAY_INPUT, in), first_window (ARRAY_WINDOW, in): configuration to begin with.
+        window (ARRAY_WINDOW, in): the configuration, held while running.
+        advance (1, in): the slot is taken; `move` and `go_back` count with it.
+        move (1, in): the next pixel follows.
+        set_mark (1, in): mark the current pixel.
+        go_back (1, in): the marked pixel follows.
+        pixel (Pixel, out): the current pixel.
     """
 
     def __init__(self, config: Config):

@@ -13,13 +13,14 @@ PRODUCT_BITS = 2 * OPERAND_BITS
 class ProcessingElement(wiring.Component):
     """A product in one cycle, the sum in the next.
 
-    - `multiply` (in): the product of `operand` and `weight` is registered.
-    - `operand`, `weight` (in, 9 bits signed): the factors.
-    - `add` (in): a cycle after `multiply`: the product is added.
-    - `keep` (in): with `add`: to the own sum, else to `above`.
-    - `above` (in, 32 bits): sum of the element above.
-    - `hide` (in): `passed` is zero in the next cycle.
-    - `passed` (out, 32 bits): the new sum, from the cycle after `add` on.
+    Ports:
+        multiply (1, in): the product of `operand` and `weight` is registered.
+        operand, weight (signed 9, in): the factors.
+        add (1, in): a cycle after `multiply`: the product is added.
+        keep (1, in): with `add`: to the own sum, else to `above`.
+        above (32, in): sum of the element above.
+        hide (1, in): `passed` is zero in the next cycle.
+        passed (32, out): the new sum, from the cycle after `add` on.
     """
 
     multiply: In(1)

@@ -35,16 +35,19 @@ class SlotIssue(wiring.Component):
     A slot is issued when its read is granted, if it delivers a vector, there is `room` for that, and, if its weights
     are streamed, they are there. A word that lies outside the image altogether is not read.
 
-    - `slots` (in, stream): from the address generator.
-    - `am` (out): the activation memory's read port. `wm` (out): the weight memory's, a cycle after `issued`.
-    - `room` (in): there is a place for another vector. Must not depend on `issued`.
-    - `weights_there` (in): a streamed word of weights is there. Must not depend on `issued`.
-    - `weights_taken` (out): it is read.
-    - `issued` (out): a slot is issued; its data follow two cycles later, its weights three.
-    - `control`, `format` (out): with `issued`: what it does, and how its bytes become operands.
-    - `last` (out): with `issued`: it was the last slot of a job.
-    - `waiting` (out): there are slots to issue.
-    - `held_by_am`, `held_by_room`, `held_by_weights` (out): why a slot that is there is not issued.
+    Ports:
+        slots (stream of Slot, in): from the address generator.
+        am (AmPairRead, out): the activation memory's read port.
+        wm (WmRead, out): the weight memory's; read a cycle after `issued`.
+        room (1, in): there is a place for another vector. Must not depend on `issued`.
+        weights_there (1, in): a streamed word of weights is there. Must not depend on `issued`.
+        weights_taken (1, out): it is read.
+        issued (1, out): a slot is issued; its data follow two cycles later, its weights three.
+        control (SlotControl, out), format (OperandFormat, out): with `issued`: what it does, and how its bytes become
+            operands.
+        last (1, out): with `issued`: it was the last slot of a job.
+        waiting (1, out): there are slots to issue.
+        held_by_am, held_by_room, held_by_weights (1, out): why a slot that is there is not issued.
     """
 
     def __init__(self, config: Config):

@@ -21,15 +21,17 @@ class ArrayUnit(wiring.Component):
     Address generator, issue, fetch, PE array and drain are one pipeline of slots. Only issue waits (for a grant of the
     activation memory, room to drain, or streamed weights); what it has issued runs through without a halt.
 
-    - `commands` (in, stream): instructions ARRAY_*.
-    - `am`, `wm` (out): activation and weight memory. A word that lies outside the image is not read.
-    - `accumulators` (out, stream): vectors of finished sums.
-    - `tokens` (out): semaphores. A SIGNAL fires when the GOs before it have made their last read.
-    - `status` (out): `busy` until the last vector is taken; error ILLEGAL for an illegal GO or opcode.
-    - `streamed_word` (in): a streamed word of weights is written in this cycle.
-    - `clear` (in): there is no streamed word any more.
-    - `active` (out): a slot that computes is issued.
-    - `stall_am`, `stall_vector`, `stall_weights` (out): a slot waits for a grant, for room, for streamed weights.
+    Ports:
+        commands (Command, in): instructions ARRAY_*.
+        am (AmPairRead, out), wm (WmRead, out): activation and weight memory. A word that lies outside the image is not
+            read.
+        accumulators (accumulators, out): vectors of finished sums.
+        tokens (Tokens, out): semaphores. A SIGNAL fires when the GOs before it have made their last read.
+        status (Status, out): `busy` until the last vector is taken; error ILLEGAL for an illegal GO or opcode.
+        streamed_word (1, in): a streamed word of weights is written in this cycle.
+        clear (1, in): there is no streamed word any more.
+        active (1, out): a slot that computes is issued.
+        stall_am, stall_vector, stall_weights (1, out): a slot waits for a grant, for room, for streamed weights.
     """
 
     def __init__(self, config: Config):

@@ -19,12 +19,12 @@ class Bridge(wiring.Component):
     """One request at a time: checks it, executes it, answers (`protocol` says how).
 
     Ports:
-        `received`, `received_byte`: bytes from the line, each for one cycle.
-        `line`: bytes to the line.
-        `registers`: AXI4-Lite manager to the control port.
-        `memory`: bytes of the board's memory.
-        `reset`: the machine and whatever serves `memory` are to be reset; RESET_CYCLES long.
-        `answered`: a request was answered in this cycle, for a lamp.
+        received (1, in), received_byte (8, in): one cycle: a byte from the line.
+        line (stream of 8, out): bytes to the line.
+        registers (AxiLite, out): to the control port.
+        memory (BytePort, out): bytes of the board's memory.
+        reset (1, out): RESET_CYCLES long: the machine and whatever serves `memory` are to be reset.
+        answered (1, out): one cycle: a request was answered; for a lamp.
     """
 
     def __init__(self, identity: Identity):

@@ -39,14 +39,13 @@ class Alu(wiring.Component):
       all bits from 30 on to the last but one that is shifted out are ones, or zeros: then the carry is certain.
 
     Ports:
-
-    - `control` (in): what to do.
-    - `a`, `b` (in, vector_bits): stage 3: the operands.
-    - `bias` (in, 32): stage 1: the lane's.
-    - `multiplier` (in, 32), `shift` (in): stage 2: the lane's.
-    - `table_entry` (out): stage 4: the entry to read.
-    - `table_low`, `table_high` (in, 16): stage 5: the entry.
-    - `result` (out, vector_bits): stage 9: the result.
+        control (LaneControl, in): what to do.
+        a, b (vector_bits, in): stage 3: the operands.
+        bias (32, in): stage 1: the lane's.
+        multiplier (32, in), shift (VECTOR_UOP.shift, in): stage 2: the lane's.
+        table_entry (0..TABLE_ENTRIES-1, out): stage 4: the entry to read.
+        table_low, table_high (16, in): stage 5: the entry.
+        result (vector_bits, out): stage 9: the result.
     """
 
     def __init__(self, config: Config):

@@ -13,16 +13,17 @@ from . import checks
 class VectorCommands(wiring.Component):
     """Takes one command per cycle. What it is, and whether it is legal, is known from registers.
 
-    - `commands` (in, stream), `lookahead` (in): the unit's queue, and the command that comes to its head next.
-    - `tokens` (out): the semaphores.
-    - `complete` (in): all that was started is complete. Every command but VECTOR_WAIT waits for it.
-    - `streams_illegal` (in): a GO would be illegal with the streams as they are set up.
-    - `streams_settled` (in): `streams_illegal` is right; a GO waits for it.
-    - `word` (out, 128): the command at the head.
-    - `taken` (out): it is taken in this cycle.
-    - `write_uop`, `write_bounds`, `set_stream`, `set_dims`, `start_params`, `start_table`, `start_go`, `mark`,
-      `start_offsets`, `start_test` (out): it is taken in this cycle, and this is what it asks for.
-    - `error`, `code` (out): the command of the cycle before was illegal; nothing is taken from then on until reset.
+    Ports:
+        commands (Command, in), lookahead (Lookahead, in): the unit's queue, and the command that comes after.
+        tokens (Tokens, out): the semaphores.
+        complete (1, in): all that was started is complete. Every command but VECTOR_WAIT waits for it.
+        streams_illegal (1, in): a GO would be illegal with the streams as they are set up.
+        streams_settled (1, in): `streams_illegal` is right; a GO waits for it.
+        word (128, out): the command at the head.
+        taken (1, out): it is taken in this cycle.
+        write_uop, write_bounds, set_stream, set_dims, start_params, start_table, start_go, mark, start_offsets,
+            start_test (1, out): it is taken in this cycle, and this is what it asks for.
+        error (1, out), code (4, out): the command of the cycle before was illegal; nothing is taken until reset.
     """
 
     def __init__(self, config: Config):

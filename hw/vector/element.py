@@ -13,8 +13,9 @@ ElementFormat = data.StructLayout({"wide2": 1, "wide4": 1, "wide8": 1, "signed":
 class LoadedElement(wiring.Signature):
     """A lane's element of the loaded word at each size, 0 where the word has none.
 
-    - `bytes8`, `bytes16`, `bytes32` (out): elements of 1, 2, 4 bytes.
-    - `bytes64` (out): elements of 8 bytes: the low vector_bits.
+    Ports:
+        bytes8 (8, out), bytes16 (16, out), bytes32 (32, out): elements of 1, 2, 4 bytes.
+        bytes64 (vector_bits, out): elements of 8 bytes: the low vector_bits.
     """
 
     def __init__(self, config: Config):
@@ -26,9 +27,10 @@ class LoadedElement(wiring.Signature):
 class Elements(wiring.Component):
     """Extends the element of one of four sizes. Combinational.
 
-    - `loaded` (in): it at each size.
-    - `format` (in): its size and sign.
-    - `element` (out, vector_bits): it, extended.
+    Ports:
+        loaded (LoadedElement, in): it at each size.
+        format (ElementFormat, in): its size and sign.
+        element (vector_bits, out): it, extended.
     """
 
     def __init__(self, config: Config):

@@ -15,15 +15,16 @@ class Issuer(wiring.Component):
     issued in the last `vector_latency_cycles` - 1 cycles: then the same slot of the micro-op before it, and all before
     that, are old enough.
 
-    - `running`, `next_place` (in): the loop counter's place.
-    - `advance` (out): it is taken.
-    - `fields` (in): the micro-op at `place`, read by `advance` from the program (one cycle later).
-    - `array_valid` (in), `array_ready` (out): handshake of the accumulators' stream.
-    - `issue` (out): the slot at `place` goes.
-    - `load` (out): it reads the activation memory, whose reads for this unit are always granted.
-    - `place` (out): the place to issue.
-    - `busy` (out): there is one.
-    - `stall_array` (out): nothing is issued for want of a vector of the array.
+    Ports:
+        running (1, in), next_place (Place, in): the loop counter's place.
+        advance (1, out): it is taken.
+        fields (IssueFields, in): the micro-op at `place`, read by `advance` from the program (one cycle later).
+        array_valid (1, in), array_ready (1, out): handshake of the accumulators' stream.
+        issue (1, out): the slot at `place` goes.
+        load (1, out): it reads the activation memory, whose reads for this unit are always granted.
+        place (Place, out): the place to issue.
+        busy (1, out): there is one.
+        stall_array (1, out): nothing is issued for want of a vector of the array.
     """
 
     def __init__(self, config: Config):

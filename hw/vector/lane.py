@@ -14,13 +14,16 @@ from .table import Table, TableWrite
 
 
 class Lane(wiring.Component):
-    """- `control` (in): what to do.
-    - `loaded` (in): stage 2: the lane's element of the loaded word.
-    - `splat` (in, vector_bits): stage 2: element 0, extended.
-    - `accumulator` (in, 32): stage 2: the array's output for this lane.
-    - `write_parameters` (in): the lane's bias, multiplier and shift.
-    - `write_table` (in): the lane's table.
-    - `result` (out, vector_bits): stage 9: the result.
+    """W of them make up the vector unit.
+
+    Ports:
+        control (LaneControl, in): what to do.
+        loaded (LoadedElement, in): stage 2: the lane's element of the loaded word.
+        splat (vector_bits, in): stage 2: element 0, extended.
+        accumulator (32, in): stage 2: the array's output for this lane.
+        write_parameters (ParameterWrite, in): the lane's bias, multiplier and shift.
+        write_table (TableWrite, in): the lane's table.
+        result (vector_bits, out): stage 9: the result.
     """
 
     def __init__(self, config: Config):

@@ -36,18 +36,20 @@ class LaneControl(wiring.Signature):
     it holds. Nothing waits: lanes compute in every cycle, and what was not issued is not written. Operations come
     decoded, a flag for each thing that a stage does or does not do: with all of a stage's flags low, nothing is added.
 
-    - `s1_a_enable`, `s1_b_enable` (out): the register file is read at `s1_a_address`, `s1_b_address`.
-    - `s1_bias` (out): the lane's bias is added to a.
-    - `s2`, `s3`, `s4`, `s5`, `s6` (out): SelectFlags, FactorFlags, AddendFlags, TableFlags, RoundFlags.
-    - `s2_a_scalar`, `s2_b_scalar` (out): operands that are the same in all lanes.
-    - `s2_a_zp` (out): subtracted from a.
-    - `s2_rescale`, `s2_per_channel` (out): x is scaled by `s2_multiplier`, or by the lane's own.
-    - `s2_shift` (out): shift of the product, or the lane's own.
-    - `s4_table` (out): the table is read.
-    - `s6_out_zp` (out): added to the result.
-    - `s8_clamp` (out): the result is clamped to `s8_low`..`s8_high`.
-    - `s8_wrap32` (out): the result is sign-extended from 32 bits.
-    - `s9_write`, `s9_address` (out): the result goes to a register.
+    Ports:
+        s1_a_enable, s1_b_enable (1, out): the register file is read at `s1_a_address`, `s1_b_address`.
+        s1_bias (1, out): the lane's bias is added to a.
+        s2 (SelectFlags, out), s3 (FactorFlags, out), s4 (AddendFlags, out), s5 (TableFlags, out), s6 (RoundFlags, out):
+            what the stage does.
+        s2_a_scalar, s2_b_scalar (VECTOR_BOUNDS.immediate, out): operands that are the same in all lanes.
+        s2_a_zp (VECTOR_UOP.a_zp, out): subtracted from a.
+        s2_rescale, s2_per_channel (1, out): x is scaled by `s2_multiplier`, or by the lane's own.
+        s2_shift (VECTOR_UOP.shift, out): shift of the product, or the lane's own.
+        s4_table (1, out): the table is read.
+        s6_out_zp (VECTOR_UOP.out_zp, out): added to the result.
+        s8_clamp (1, out): the result is clamped to `s8_low`..`s8_high`.
+        s8_wrap32 (1, out): the result is sign-extended from 32 bits.
+        s9_write (1, out), s9_address (register address, out): the result goes to a register.
     """
 
     def __init__(self, config: Config):

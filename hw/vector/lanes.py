@@ -14,12 +14,13 @@ from .layouts import FetchedWord
 class Lanes(wiring.Component):
     """All inputs come from far away and go to every lane: they are registered before they reach the lanes.
 
-    - `control` (in): the pipeline's.
-    - `loaded` (in, W x 8): a word of the activation memory: of a load in stage 2, or what `fetched` says.
-    - `fetched` (in): which parameters, or word of the table, `loaded` is.
-    - `take_accumulators` (in): `accumulators` belong to the slot that is issued.
-    - `accumulators` (in, W x 32): a vector of the array.
-    - `results` (out, W x vector_bits): stage 10: the lanes' results.
+    Ports:
+        control (LaneControl, in): the pipeline's.
+        loaded (8 W, in): a word of the activation memory: of a load in stage 2, or what `fetched` says.
+        fetched (FetchedWord, in): which parameters, or word of the table, `loaded` is.
+        take_accumulators (1, in): `accumulators` belong to the slot that is issued.
+        accumulators (32 W, in): a vector of the array.
+        results (W vector_bits, out): stage 10: the lanes' results.
     """
 
     def __init__(self, config: Config):

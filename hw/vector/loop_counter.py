@@ -12,12 +12,13 @@ from .layouts import Place
 class LoopCounter(wiring.Component):
     """Names the micro-op and the slot to run, one after the other.
 
-    - `start`, `go` (in): a GO begins; its first place is there in the next cycle. Not while `running`.
-    - `running` (out): `place` is one to run.
-    - `place` (out): the place.
-    - `advance` (in): the next place follows.
-    - `paused` (out): between two batches of a GO with `next_params`: not `running` until `resume`.
-    - `resume` (in): the next batch begins.
+    Ports:
+        start (1, in), go (VECTOR_GO, in): a GO begins; its first place is there in the next cycle. Not while `running`.
+        running (1, out): `place` is one to run.
+        place (Place, out): the place.
+        advance (1, in): the next place follows.
+        paused (1, out): between two batches of a GO with `next_params`: not `running` until `resume`.
+        resume (1, in): the next batch begins.
     """
 
     def __init__(self, config: Config):

@@ -13,12 +13,14 @@ from .parameter_fetch import BIAS_WORDS, MULTIPLIER_WORDS, SHIFT_WORDS
 class NextParams(wiring.Component):
     """Remembers where parameters end, and has the next ones fetched when the loop counter pauses.
 
-    - `set`, `params` (in): a VECTOR_PARAM is taken.
-    - `paused` (in): the loop counter is between two batches.
-    - `quiet` (in): nothing of the batch before is under way, and no fetch is.
-    - `start` (out): fetch `block`.
-    - `block` (out): as many parameters, and of the same kinds, as the last ones, which they follow in memory.
-    - `resume` (out): they are there, the next batch may begin.
+    Ports:
+        set (1, in), params (VECTOR_PARAM, in): a VECTOR_PARAM is taken.
+        paused (1, in): the loop counter is between two batches.
+        quiet (1, in): nothing of the batch before is under way, and no fetch is.
+        start (1, out): fetch `block`.
+        block (ParameterBlock, out): as many parameters, and of the same kinds, as the last ones, which they follow in
+            memory.
+        resume (1, out): they are there, the next batch may begin.
     """
 
     def __init__(self, config: Config):

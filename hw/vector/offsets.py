@@ -16,12 +16,14 @@ class Offsets(wiring.Component):
     """`OFFSETS_MAX` offsets, written a memory word (W/4 of them, 32 bits each, of which OFFSET_BITS count) at a time.
     The memory is read one offset ahead: its word is chosen from in the cycle before `offset` takes it.
 
-    - `write` (in): store `word` at `word_address`.
-    - `word_address` (in), `word` (in, W x 8): what to store where.
-    - `last_turn` (in): number of a round's last offset; after it comes number 0 again. Holds while `idle`.
-    - `idle` (in): a round may begin in the next cycle: `offset` is number 0 then. Not in the cycle of a `write`.
-    - `step` (in): from the next cycle on `offset` is the next one. Not while `idle`.
-    - `offset` (out): the current offset.
+    Ports:
+        write (1, in): store `word` at `word_address`.
+        word_address (0..words-1, in), word (8 W, in): what to store where.
+        last_turn (0..OFFSETS_MAX-1, in): number of a round's last offset; after it comes number 0 again. Holds while
+            `idle`.
+        idle (1, in): a round may begin in the next cycle: `offset` is number 0 then. Not in the cycle of a `write`.
+        step (1, in): from the next cycle on `offset` is the next one. Not while `idle`.
+        offset (OFFSET_BITS, out): the current offset.
     """
 
     def __init__(self, config: Config):

@@ -15,12 +15,13 @@ from .registers import RegisterFile
 class Operands(wiring.Component):
     """Stages 1 and 2 of a lane, and its registers.
 
-    - `control` (in): what to do.
-    - `loaded` (in): stage 2: the lane's element of the loaded word.
-    - `splat` (in, vector_bits): stage 2: element 0, extended.
-    - `accumulator` (in, 32): stage 2: the array's output for this lane.
-    - `result` (in, vector_bits): stage 9: what is written to the register.
-    - `a`, `b` (out, vector_bits): stage 3: the operands.
+    Ports:
+        control (LaneControl, in): what to do.
+        loaded (LoadedElement, in): stage 2: the lane's element of the loaded word.
+        splat (vector_bits, in): stage 2: element 0, extended.
+        accumulator (32, in): stage 2: the array's output for this lane.
+        result (vector_bits, in): stage 9: what is written to the register.
+        a, b (vector_bits, out): stage 3: the operands.
     """
 
     def __init__(self, config: Config):

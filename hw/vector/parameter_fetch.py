@@ -18,15 +18,16 @@ KINDS = ("bias", "multiplier", "shift", "table", "offsets", "test")
 class ParameterFetch(wiring.Component):
     """Reads consecutive memory words and says what each of them is.
 
-    - `start_params` (in): fetch the parameters of `block`. Like the other starts not while `busy`.
-    - `start_table`, `start_offsets` (in): fetch `entries` of 32 bits; they may end inside a word.
-    - `start_test` (in): fetch one word.
-    - `block` (in): its `address` is where any of them begins.
-    - `entries` (in): entries of the table, or offsets.
-    - `request` (out): prepare a read of the activation memory at `read_address`. It is granted in the next cycle.
-    - `read_address` (out): its address.
-    - `fetched` (out): what the memory gives in this cycle, VECTOR_READ_LATENCY cycles after `request`.
-    - `busy` (out): there are reads to prepare; for offsets and tests also: their data are not yet there.
+    Ports:
+        start_params (1, in): fetch the parameters of `block`. Like the other starts not while `busy`.
+        start_table, start_offsets (1, in): fetch `entries` of 32 bits; they may end inside a word.
+        start_test (1, in): fetch one word.
+        block (ParameterBlock, in): its `address` is where any of them begins.
+        entries (VECTOR_TABLE.entries, in): entries of the table, or offsets.
+        request (1, out): prepare a read of the activation memory at `read_address`. It is granted in the next cycle.
+        read_address (VECTOR_PARAM.address, out): its address.
+        fetched (FetchedWord, out): what the memory gives in this cycle, VECTOR_READ_LATENCY cycles after `request`.
+        busy (1, out): there are reads to prepare; for offsets and tests also: their data are not yet there.
     """
 
     def __init__(self, config: Config):

@@ -8,9 +8,12 @@ from ..isa import Opcode, width
 
 
 class ParameterWrite(wiring.Signature):
-    """- `bias`, `multiplier` (out): store `word` there.
-    - `shift` (out): store the low bits of `byte` there.
-    - `word` (out, 32), `byte` (out, 8): what to store.
+    """A write of a lane's parameters.
+
+    Ports:
+        bias, multiplier (1, out): store `word` there.
+        shift (1, out): store the low bits of `byte` there.
+        word (32, out), byte (8, out): what to store.
     """
 
     def __init__(self) -> None:
@@ -20,8 +23,11 @@ class ParameterWrite(wiring.Signature):
 
 
 class Parameters(wiring.Component):
-    """- `write` (in): what to store.
-    - `bias`, `multiplier` (out, 32), `shift` (out): what was stored; from the next cycle on.
+    """Registers that hold their values until they are written.
+
+    Ports:
+        write (ParameterWrite, in): what to store.
+        bias, multiplier (32, out), shift (VECTOR_UOP.shift, out): what was stored; from the next cycle on.
     """
 
     write: In(ParameterWrite())

@@ -48,12 +48,13 @@ class Pipeline(wiring.Component):
     """Stage k (0 to 11) holds what was issued k + 1 cycles ago, in stage 0 its load is granted; nothing ever waits. The
     lanes do everything a cycle later than they are told: their inputs have registers.
 
-    - `issue`, `issued` (in): a slot is issued.
-    - `immediate`, `arithmetic`, `out_zp`, `finish`, `limits` (out, TableRead): tables of the program, read on the way.
-    - `control` (out): to the lanes.
-    - `pack` (out): stage 10: results go to memory.
-    - `empty` (out): there is nothing between the issue and the write, which may be made in this cycle. A command that
-      needs everything complete may start.
+    Ports:
+        issue (1, in), issued (IssuedSlot, in): a slot is issued.
+        immediate, arithmetic, out_zp, finish, limits (TableRead, out): tables of the program, read on the way.
+        control (LaneControl, out): to the lanes.
+        pack (1, out): stage 10: results go to memory.
+        empty (1, out): there is nothing between the issue and the write, which may be made in this cycle. A command
+            that needs everything complete may start.
     """
 
     def __init__(self, config: Config):

@@ -18,8 +18,9 @@ _SELECTS = {Source.REGISTER: Select.REGISTER, Source.LOAD: Select.LOAD, Source.A
 class TableRead(wiring.Signature):
     """A read of a table, from the reader's side.
 
-    - `enable` (out), `index` (out): read the entry of micro-op `index`.
-    - `data` (in): the entry, from the next cycle on until the next read.
+    Ports:
+        enable (1, out), index (0..vector_uops-1, out): read the entry of micro-op `index`.
+        data (the entry's shape, in): the entry, from the next cycle on until the next read.
     """
 
     def __init__(self, config: Config, shape: object):
@@ -29,9 +30,10 @@ class TableRead(wiring.Signature):
 class Program(wiring.Component):
     """`vector_uops` micro-ops.
 
-    - `write_uop`, `uop` (in): store this VECTOR_UOP under its index.
-    - `write_bounds`, `bounds` (in): store this VECTOR_BOUNDS under its index.
-    - `issue`, `immediate`, `arithmetic`, `out_zp`, `finish`, `limits` (in, TableRead): the tables.
+    Ports:
+        write_uop (1, in), uop (VECTOR_UOP, in): store this VECTOR_UOP under its index.
+        write_bounds (1, in), bounds (VECTOR_BOUNDS, in): store this VECTOR_BOUNDS under its index.
+        issue, immediate, arithmetic, out_zp, finish, limits (TableRead, in): the tables.
     """
 
     def __init__(self, config: Config):

@@ -17,11 +17,12 @@ def register_address_bits(config: Config) -> int:
 class RegisterFile(wiring.Component):
     """`vector_registers` x `vector_slots` values of `vector_bits`.
 
-    - `a_enable`, `a_address` (in): read a value.
-    - `a` (out): the value read, from the next cycle on until the next read.
-    - `b_enable`, `b_address` (in), `b` (out): the same once more.
-    - `write` (in): store `value` at `address`; reads in the next cycle or later see it.
-    - `address`, `value` (in): what to store where.
+    Ports:
+        a_enable (1, in), a_address (register address, in): read a value.
+        a (signed vector_bits, out): the value read, from the next cycle on until the next read.
+        b_enable (1, in), b_address (register address, in), b (signed vector_bits, out): the same once more.
+        write (1, in): store `value` at `address`; reads in the next cycle or later see it.
+        address (register address, in), value (signed vector_bits, in): what to store where.
     """
 
     def __init__(self, config: Config):

@@ -17,12 +17,14 @@ SIZES = {size: [element.value for element in Element if element.bytes == size] f
 class Store(wiring.Component):
     """Lanes' results in the store stream's element type, W bytes at a time.
 
-    - `configure`, `go` (in): a GO begins; at least two cycles before a `pack`.
-    - `pack` (in): `results` are to be stored. The write is prepared in the next cycle.
-    - `results` (in, W x vector_bits): the lanes'.
-    - `element`, `address`, `last` (in): the store stream's type, address, and whether dimension 0 is at its last turn.
-    - `step` (out): the store stream steps.
-    - `write` (out): the activation memory's write port.
+    Ports:
+        configure (1, in), go (VECTOR_GO, in): a GO begins; at least two cycles before a `pack`.
+        pack (1, in): `results` are to be stored. The write is prepared in the next cycle.
+        results (W vector_bits, in): the lanes'.
+        element (Element, in), address (VECTOR_STREAM.address, in): the store stream's.
+        last (1, in): its dimension 0 is at its last turn.
+        step (1, out): the store stream steps.
+        write (AmWrite, out): the activation memory's write port.
     """
 
     def __init__(self, config: Config):

@@ -16,25 +16,23 @@ class StreamAddress(wiring.Component):
     turn. The walk is one step ahead of `address`, so that the offset's addition has a cycle of its own.
 
     Configuration, held until replaced; dimensions have one turn after reset:
-
-    - `set_stream`, `stream` (in): a VECTOR_STREAM, taken if it is for this `number`.
-    - `set_dims`, `dims` (in): a VECTOR_DIMS, taken if it is for this `number`.
-    - `element`, `splat`, `indexed` (out): as configured.
+        set_stream (1, in), stream (VECTOR_STREAM, in): a VECTOR_STREAM, taken if it is for this `number`.
+        set_dims (1, in), dims (VECTOR_DIMS, in): a VECTOR_DIMS, taken if it is for this `number`.
+        element (Element, out), splat (1, out), indexed (1, out): as configured.
 
     Walk:
-
-    - `restart` (in): from the second cycle after on `address` is the one of index 0 in every dimension; wins over
-      `step` and keeps `address`. It may last; what is configured meanwhile counts if one more cycle of it follows.
-    - `step` (in): from the next cycle on `address` is the next one. Not in the cycle after a `restart`.
-    - `address` (out): the address.
-    - `last` (out): dimension 0 is at its last turn.
+        restart (1, in): from the second cycle after on `address` is the one of index 0 in every dimension; wins over
+            `step` and keeps `address`. It may last; what is configured meanwhile counts if one more cycle of it
+            follows.
+        step (1, in): from the next cycle on `address` is the next one. Not in the cycle after a `restart`.
+        address (ADDRESS_BITS, out): the address.
+        last (1, out): dimension 0 is at its last turn.
 
     Offset:
-
-    - `last_turn` (out): number of the last turn of dimension 1, as configured.
-    - `next_offset` (out): from the next cycle on `offset` must be that of the next turn of dimension 1, after the last
-      turn that of the first.
-    - `offset` (in): added to the address. In the cycle after a `restart` it must be that of turn 0.
+        last_turn (TURN_BITS, out): number of the last turn of dimension 1, as configured.
+        next_offset (1, out): from the next cycle on `offset` must be that of the next turn of dimension 1, after the
+            last turn that of the first.
+        offset (ADDRESS_BITS, in): added to the address. In the cycle after a `restart` it must be that of turn 0.
     """
 
     def __init__(self, number: int):

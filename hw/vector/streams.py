@@ -16,18 +16,19 @@ STREAMS = STORE_STREAM + 1
 class Streams(wiring.Component):
     """Three load streams and the store stream. One of them may be indexed.
 
-    - `word` (in, 128): the command for which one of `set_stream`, `set_dims`, `set_offsets` is high.
-    - `set_stream`, `set_dims`, `set_offsets` (in): a VECTOR_STREAM, VECTOR_DIMS, VECTOR_OFFSETS is taken.
-    - `settled` (out): `illegal` is right: none of them was taken in the cycle before.
-    - `illegal` (out): two streams are indexed, or one has more turns than there are offsets.
-    - `idle` (in): no GO is running. The cycle in which one is taken is the last one.
-    - `write_offsets`, `offsets_word` (in): `data` are the offsets of this word.
-    - `data` (in, W x 8): a word of the activation memory.
-    - `load`, `load_stream` (in): this load stream steps.
-    - `load_address`, `load_element`, `load_splat` (out): of load stream `load_stream`.
-    - `store` (in): the store stream steps.
-    - `store_address`, `store_element`, `store_last` (out): the store stream's; `store_last`: dimension 0 is at its last
-      turn.
+    Ports:
+        word (128, in): the command for which one of `set_stream`, `set_dims`, `set_offsets` is high.
+        set_stream, set_dims, set_offsets (1, in): a VECTOR_STREAM, VECTOR_DIMS, VECTOR_OFFSETS is taken.
+        settled (1, out): `illegal` is right: none of them was taken in the cycle before.
+        illegal (1, out): two streams are indexed, or one has more turns than there are offsets.
+        idle (1, in): no GO is running. The cycle in which one is taken is the last one.
+        write_offsets (1, in), offsets_word (0..table_words-1, in): `data` are the offsets of this word.
+        data (8 W, in): a word of the activation memory.
+        load (1, in), load_stream (VECTOR_STREAM.stream, in): this load stream steps.
+        load_address (ADDRESS_BITS, out), load_element (Element, out), load_splat (1, out): of this load stream.
+        store (1, in): the store stream steps.
+        store_address (ADDRESS_BITS, out), store_element (Element, out), store_last (1, out): the store stream's;
+            `store_last`: dimension 0 is at its last turn.
     """
 
     def __init__(self, config: Config):

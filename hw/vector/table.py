@@ -11,8 +11,11 @@ from .layouts import TABLE_ENTRIES, table_words
 
 
 class TableWrite(wiring.Signature):
-    """- `enable` (out): store the W/4 entries of `word` at word `address`.
-    - `address` (out), `word` (out, W x 8): what to store where.
+    """A write of a lane's table.
+
+    Ports:
+        enable (1, out): store the W/4 entries of `word` at word `address`.
+        address (0..table_words-1, out), word (8 W, out): what to store where.
     """
 
     def __init__(self, config: Config):
@@ -24,9 +27,10 @@ class TableWrite(wiring.Signature):
 class Table(wiring.Component):
     """TABLE_ENTRIES entries of 32 bits, written a memory word (W bytes) at a time.
 
-    - `write` (in): a word to store.
-    - `read`, `entry` (in): look up this entry.
-    - `low`, `high` (out, 16): its halves, from the next cycle on until the next read.
+    Ports:
+        write (TableWrite, in): a word to store.
+        read (1, in), entry (0..TABLE_ENTRIES-1, in): look up this entry.
+        low, high (16, out): its halves, from the next cycle on until the next read.
     """
 
     def __init__(self, config: Config):

@@ -26,15 +26,16 @@ LIMITS = {"vector_registers": 8, "vector_slots": 16, "vector_uops": 16}
 class VectorUnit(wiring.Component):
     """Executes the VECTOR commands of isa.py; docs/architecture.md says what they mean.
 
-    - `commands` (in, stream), `lookahead` (in): instructions in program order, and the one that comes next.
-    - `accumulators` (in, stream): vectors out of the array.
-    - `read`, `write` (out): the activation memory. Both must always be granted.
-    - `tokens` (out): the semaphores.
-    - `status` (out): to sequencer and counters; after an error the unit stops until reset.
-    - `mark`, `mark_layer` (out): one cycle: a VECTOR_MARK of this number; all before it is complete.
-    - `tested`, `test_value` (out): one cycle: the byte of a VECTOR_TEST is there, and whether it is other than 0.
-    - `active` (out): a slot of a micro-op is issued in this cycle.
-    - `stall_array` (out): the one at the head waits for a vector of the array.
+    Ports:
+        commands (Command, in), lookahead (Lookahead, in): instructions in program order, and the one that comes next.
+        accumulators (accumulators, in): vectors out of the array.
+        read (AmRead, out), write (AmWrite, out): the activation memory. Both must always be granted.
+        tokens (Tokens, out): the semaphores.
+        status (Status, out): to sequencer and counters; after an error the unit stops until reset.
+        mark (1, out), mark_layer (VECTOR_MARK.layer, out): one cycle: all before this VECTOR_MARK is complete.
+        tested, test_value (1, out): one cycle: the byte of a VECTOR_TEST is there, and whether it is other than 0.
+        active (1, out): a slot of a micro-op is issued in this cycle.
+        stall_array (1, out): the one at the head waits for a vector of the array.
     """
 
     def __init__(self, config: Config):
