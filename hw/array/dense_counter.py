@@ -64,7 +64,7 @@ class DenseCounter(wiring.Component):
         rows, columns = self._config.rows, self._config.columns
         phase = Signal(range(columns), reset_less=True)  # slot of the step
         step_begin, step_end, tile_begin = Signal(), Signal(), Signal(reset_less=True)
-        tile_rows, last_tile = Signal((0.0).rows, reset_less=True), Signal(reset_less=True)
+        tile_rows, last_tile = Signal(range(rows + 1), reset_less=True), Signal(reset_less=True)
         fresh, done = Signal(reset_less=True), Signal(reset_less=True)
         blocks_left = Signal(width(Opcode.ARRAY_GO, "more_blocks"), reset_less=True)  # after this one
         again = Signal(reset_less=True)  # another block follows

@@ -75,7 +75,7 @@ class DepthwiseCounter(wiring.Component):
     def _load_weights(self, m: Module) -> None:
         """Rows in order, and their delay groups: `group_rows` rows each, the last group takes the rest."""
         rows, group = self._config.rows, Signal.like(self.group, reset_less=True)
-        left, loading = Signal((0.0).rows, reset_less=True), Signal(reset_less=True)  # left != 0
+        left, loading = Signal(range(rows + 1), reset_less=True), Signal(reset_less=True)  # left != 0
         group_left = Signal(width(Opcode.ARRAY_DEPTHWISE_GO, "group_rows"), reset_less=True)
         m.d.comb += [
             self.load_weights.eq(self.running & loading),
@@ -96,7 +96,7 @@ class DepthwiseCounter(wiring.Component):
     def _stream(self, m: Module) -> None:
         """When the vectors begin, and when they end."""
         rows, skip = self._config.rows, self.first.depthwise.skip
-        wait, arriving = Signal((0.0).rows, reset_less=True), Signal(reset_less=True)  # wait == 0
+        wait, arriving = Signal(range(rows + 1), reset_less=True), Signal(reset_less=True)  # wait == 0
         last_left = Signal(reset_less=True)  # left == 1
         m.d.comb += [self.stream.eq(self.running & arriving), self.last.eq(arriving & last_left)]
         with m.If(self.advance & self.running & ~arriving):
@@ -112,8 +112,8 @@ class DepthwiseCounter(wiring.Component):
 
     def _circle(self, m: Module, pointer: Signal, end: Value) -> Signal:
         """Counts vectors by `pointer`, from 0 to `end` (taken with `load`) and round again; whether it was there."""
-        place = Signal.like((0.0).line_pixels - 1, name_suffix="_place", reset_less=True)
-        last = Signal.like((0.0).line_pixels - 1, name_suffix="_last", reset_less=True)
+        place = Signal.like(pointer, name_suffix="_place", reset_less=True)
+        last = Signal.like(pointer, name_suffix="_last", reset_less=True)
         filled = Signal(name=f"{pointer.name}_filled", reset_less=True)
         m.d.comb += pointer.eq(place)
         with m.If(self.advance & self.stream):
