@@ -499,6 +499,14 @@ def decode(raw: bytes) -> Instruction:
     return Instruction(opcode, fields)
 
 
+def width(opcode: Opcode, name: str) -> int:
+    """Bits of a field: what a port or register that carries it takes its width from. KeyError when there is none."""
+    for field in FIELDS[opcode]:
+        if field.name == name:
+            return field.bits
+    raise KeyError(f"{opcode.name} has no field {name}")
+
+
 def layout(opcode: Opcode) -> typing.Any:
     """The Amaranth layout of a whole 128-bit instruction with this opcode."""
     from amaranth.hdl import signed, unsigned
