@@ -155,7 +155,7 @@ class ArrayCommands(wiring.Component):
         return signals.r_rdy
 
     def _legal(self, m: Module, job: data.View) -> Signal:
-        """Whether no field makes a counter run away or an operand too wide, and a pair's words are words of the memory."""
+        """Whether no field makes a counter run away or an operand too wide, and a pair's words are the memory's."""
         config = self._config
         convolution, depthwise, pairs, operands, legal = (Signal() for _ in range(5))
         offset_bits = exact_log2(config.word_bytes)
