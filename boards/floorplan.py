@@ -83,8 +83,8 @@ def _multipliers(row: int) -> tuple[str, ...]:
 def small_on_85k() -> Floorplan:
     """Configuration `small` on an LFE5U-85F or LFE5UM5G-85F: 52 block RAMs in each of rows 22, 46, 70 and 82, 52
     multipliers in each of rows 10, 34 and 58. ARRAY and its memories lie left, VECTOR's lanes right, external memory
-    above. The cells of a column of the array, 32-bit sums passing from one to the next, lie together; around row 58
-    ARRAY's walker and fetch need the wires.
+    above. The processing elements of a column of the array pass 32-bit sums from one to the next and lie together.
+    Around row 58 ARRAY's address generator and fetch need the wires.
     """
     machine = "board.accelerator."
     m10, m34, m58 = (_multipliers(row) for row in (10, 34, 58))
@@ -99,7 +99,7 @@ def small_on_85k() -> Floorplan:
     near = [(r46, 0), (r46, 1), (r46, 2), (r22, 0), (r22, 1), (r46, 3), (r22, 2), (r22, 3)]
     memories = [row[right + 6 * place :][:6] for row, place in near]
     rules = [
-        Rule(MULTIPLIER, f"{machine}array.grid.row_{row}.cell_{column}.", (site,))
+        Rule(MULTIPLIER, f"{machine}array.pe_array.row_{row}.pe_{column}.", (site,))
         for column, sites in enumerate(columns)
         for row, site in enumerate(sites)
     ]
@@ -111,7 +111,7 @@ def small_on_85k() -> Floorplan:
         Rule(RAM, f"{machine}am.", r46[8:24] + r70[:right] + r82[:20]),
         Rule(RAM, f"{machine}load.decoder.", r82[20:22]),
         Rule(RAM, f"{machine}control_port.", r82[22:30]),
-        Rule(RAM, f"{machine}vector.offsets.", r70[50:]),
+        Rule(RAM, f"{machine}vector.streams.offsets.", r70[50:]),
         Rule(RAM, "board.bridge.", r82[30:34]),
         Rule(RAM, "board.external.", r70[right:50] + r82[34:]),
     ]

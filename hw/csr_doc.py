@@ -7,6 +7,7 @@ _ACCESS = {
     csr_map.Access.RW: "read, write",
     csr_map.Access.PULSE: "write 1 to act",
     csr_map.Access.W1C: "read, write 1 to clear",
+    csr_map.Access.SET: "read, write 1 to set",
 }
 
 
@@ -14,6 +15,11 @@ def _reset(register: csr_map.Register) -> str:
     if register.reset is None:
         return ""
     return str(register.reset) if register.reset < 10 else f"0x{register.reset:X}"
+
+
+def _locked(field: str) -> str:
+    """The registers that a field of LOCK keeps."""
+    return " and ".join(register.name for register in csr_map.REGISTERS if register.lock == field)
 
 
 def _cell(text: str) -> str:
@@ -35,6 +41,10 @@ def csr_markdown() -> str:
         "PROGRAM_BYTES; write CONTROL.start; wait for STATUS.done or STATUS.error (or the interrupt).",
         "After an error read ERROR, PC, UNITS and the units' PCs, then write CONTROL.soft_reset and wait",
         "until STATUS.resetting is 0.",
+        "",
+        "A host that hands the machine to others writes MEM_BASE and MEM_SIZE, then LOCK. From then on",
+        f"{_locked('memory')} ignore writes (they answer OKAY), and no program reaches memory outside the",
+        "window, until the machine's reset input `rst`: a soft reset keeps the lock.",
         "",
         "| offset | register | access | reset | |",
         "|---|---|---|---|---|",

@@ -12,7 +12,8 @@ _SVD_ACCESS = {
     csr_map.Access.RO: "<access>read-only</access>",
     csr_map.Access.RW: "<access>read-write</access>",
     csr_map.Access.PULSE: "<access>write-only</access>",
-    csr_map.Access.W1C: ("<access>read-write</access><modifiedWriteValues>oneToClear</modifiedWriteValues>"),
+    csr_map.Access.W1C: "<access>read-write</access><modifiedWriteValues>oneToClear</modifiedWriteValues>",
+    csr_map.Access.SET: "<access>read-write</access><modifiedWriteValues>oneToSet</modifiedWriteValues>",
 }
 
 
@@ -29,6 +30,7 @@ def csr_json(config: Config) -> str:
             "offset": register.offset,
             "reset": _reset(register, config),
             "description": register.doc,
+            "lock": register.lock,
             "fields": [
                 {
                     "name": field.name,
@@ -53,6 +55,10 @@ def csr_json(config: Config) -> str:
     return json.dumps(page, indent=2) + "\n"
 
 
+def _ignores(register: csr_map.Register) -> str:
+    return f"; ignores writes while LOCK.{register.lock} is set" if register.lock else ""
+
+
 def csr_c_header(config: Config) -> str:
     """Offsets, field masks and shifts, and the values that identify this configuration, as C constants."""
     lines = [
@@ -70,7 +76,7 @@ def csr_c_header(config: Config) -> str:
     for register in csr_map.REGISTERS:
         lines += [
             "",
-            f"/* {register.doc} */",
+            f"/* {register.doc}{_ignores(register)} */",
             f"#define TOSAIC_{register.name} 0x{register.offset:03X}u",
         ]
         for field in register.fields:

@@ -9,7 +9,7 @@ import enum
 
 ID_VALUE = 0x41534F54
 """ASCII "TOSA" read as little-endian bytes."""
-VERSION_VALUE = 0x000300
+VERSION_VALUE = 0x000400
 """major << 16 | minor << 8 | patch of this map."""
 WATCHDOG_RESET_CYCLES = 65536
 MARKS = 1024
@@ -26,6 +26,7 @@ class Access(enum.Enum):
     RW = "rw"  # keeps what was written; survives a soft reset
     PULSE = "w1"  # writing 1 acts, reads as zero
     W1C = "w1c"  # the hardware sets it, writing 1 clears it
+    SET = "w1s"  # writing 1 sets it; only the reset `rst` clears it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +56,8 @@ class Register:
     """Value after reset; None when it depends on the configuration or the instruction set."""
     doc: str
     fields: tuple[Field, ...]
+    lock: str = ""
+    """Field of LOCK that, once set, makes the register ignore writes (they are answered as others are)."""
 
     def mask(self, *accesses: Access) -> int:
         """The bits whose field has one of the accesses."""
@@ -68,8 +71,10 @@ class Register:
         raise KeyError(f"{self.name} has no field {name}")
 
 
-def _whole(name: str, offset: int, doc: str, access: Access = Access.RO, reset: int | None = 0) -> Register:
-    return Register(name, offset, reset, doc, (Field("value", 0, 32, access, "all bits"),))
+def _whole(
+    name: str, offset: int, doc: str, access: Access = Access.RO, reset: int | None = 0, *, lock: str = ""
+) -> Register:
+    return Register(name, offset, reset, doc, (Field("value", 0, 32, access, "all bits"),), lock)
 
 
 def _unit_bits(first: int, name: str, what: str) -> tuple[Field, ...]:
@@ -142,7 +147,8 @@ _RUN = (
     _whole(
         "PC",
         0x01C,
-        "byte offset in the program of the last dispatched instruction; after an error, of the faulty one",
+        "byte offset in the program of the last dispatched instruction; after an error, of the faulty one (after "
+        "BUS_READ, BUS_WRITE and DECODE, of the unit's last GO or SIGNAL, before which the faulty one is)",
     ),
     Register(
         "IRQ",
@@ -163,7 +169,11 @@ _RUN = (
         + _unit_bits(8, "waiting", "waits for a semaphore")
         + _unit_bits(16, "queued", "has commands in its queue"),
     ),
-    _whole("LOAD_PC", 0x028, "byte offset of the instruction LOAD took last, or of the WAIT it waits at"),
+    _whole(
+        "LOAD_PC",
+        0x028,
+        "byte offset of the WAIT that LOAD waits at, or of what it took last, but WAIT, PITCH, TENSOR and STREAMS",
+    ),
     _whole("ARRAY_PC", 0x02C, "the same of ARRAY"),
     _whole("VECTOR_PC", 0x030, "the same of VECTOR"),
     _whole("STORE_PC", 0x034, "the same of STORE"),
@@ -177,14 +187,27 @@ _SETUP = (
         Access.RW,
     ),
     _whole("PROGRAM_BYTES", 0x044, "length of the program, a multiple of 16", Access.RW),
-    _whole("MEM_BASE", 0x048, "bus address of the memory window, a multiple of 32", Access.RW),
-    _whole("MEM_SIZE", 0x04C, "bytes of the memory window; MEM_BASE + MEM_SIZE is at most 2**32", Access.RW),
+    _whole("MEM_BASE", 0x048, "bus address of the memory window, a multiple of 32", Access.RW, lock="memory"),
+    _whole(
+        "MEM_SIZE",
+        0x04C,
+        "bytes of the memory window; MEM_BASE + MEM_SIZE is at most 2**32",
+        Access.RW,
+        lock="memory",
+    ),
     _whole(
         "WATCHDOG",
         0x050,
         "cycles without progress after which a run ends in the error WATCHDOG; 0 switches it off",
         Access.RW,
         WATCHDOG_RESET_CYCLES,
+    ),
+    Register(
+        "LOCK",
+        0x054,
+        0,
+        "what the host cannot change any more; a soft reset does not unlock it",
+        (Field("memory", 0, 1, Access.SET, "MEM_BASE and MEM_SIZE ignore writes"),),
     ),
 )
 

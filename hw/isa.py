@@ -374,7 +374,7 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         _u("body_start", 5, "micro-ops before it run once at the start of a batch"),
         _u("body_end", 5, "micro-ops from it on run once at the end of a batch"),
         _u("uops", 5, "micro-ops in all, 1..vector_uops"),
-        _u("lanes", 6, "lanes stored, 1..W"),
+        _u("lanes", 6, "lanes stored; of more than a word holds, those that it holds"),
         _u("tail_lanes", 6, "lanes stored when the store stream's dim 0 is at its last turn"),
         _flag(
             "next_params",
@@ -407,7 +407,7 @@ class Error(enum.IntEnum):
     """Codes of the ERROR register."""
 
     NONE = 0
-    ILLEGAL = 1  # check byte, opcode or a field is wrong
+    ILLEGAL = 1  # check byte, opcode or a field is wrong, or a GO uses what the program has not set up
     ISA_MISMATCH = 2
     CONFIG_MISMATCH = 3
     PROGRAM_END = 4  # the program ran past its last byte without END

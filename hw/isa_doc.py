@@ -31,6 +31,28 @@ def _comments(enumeration: type) -> dict[str, str]:
     return comments
 
 
+_FAULTS = """\
+## Faults
+
+A start resets the units, so that a program finds nothing that an earlier one set up: streams have address 0 and
+one turn in each dimension, pitches are 0. The memories and the vector registers keep what is in them. ILLEGAL
+are, at their GO:
+
+- VECTOR_GO with a micro-op that the program has not written, or one that clamps or has an immediate and no
+  VECTOR_BOUNDS; with no VECTOR_PARAM or VECTOR_TABLE before it, if any micro-op that the program has written
+  adds biases (`bias`), scales by channel (`per_channel` of RESCALE), or looks up a table (TABLE8: 256 entries,
+  TABLE16: 512).
+- ARRAY_GO and ARRAY_DEPTHWISE_GO without ARRAY_INPUT, ARRAY_WINDOW and ARRAY_KERNEL or ARRAY_DEPTHWISE; with an
+  `input_zp` outside -128..128 (of unsigned bytes 0..255), or a `weight_zp` outside -128..128.
+- ARRAY_GO with `accumulate` and no ARRAY_GO before it.
+
+The first fault ends the run, and ERROR and PC name its unit and its instruction: the GO, or whatever was wrong,
+not what the unit took after it. After BUS_READ, BUS_WRITE and DECODE the instruction is the unit's last GO or
+SIGNAL, and the one at fault may lie before it. Two units may each have a fault: the one that finds its own
+first is named, if both in one cycle the first of LOAD, ARRAY, VECTOR, STORE, and only then the sequencer.
+"""
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
@@ -76,6 +98,7 @@ def isa_markdown() -> str:
                 lines += ["| bits | field | | |", "|---|---|---|---|", *_fields(opcode), ""]
             else:
                 lines += ["No fields.", ""]
+    lines += [_FAULTS]
     lines += _enumeration("Condition", isa.Condition, " ".join((isa.Condition.__doc__ or "").split()))
     lines += _enumeration("Op", isa.Op, " ".join((isa.Op.__doc__ or "").split()))
     lines += _enumeration("Source", isa.Source, " ".join((isa.Source.__doc__ or "").split()))

@@ -1,13 +1,15 @@
 """The whole accelerator: sequencer, units, memories and the control port, and its Verilog."""
 
+import dataclasses
+
 from amaranth.back import verilog
-from amaranth.hdl import Cat, Module, ResetInserter
+from amaranth.hdl import Cat, Module, ResetInserter, ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .array import ArrayUnit
 from .config import Config
-from .control import Control, Events
+from .control import Control, Events, Report
 from .control.reset import SoftReset
 from .dma import LoadUnit, StoreUnit
 from .interfaces import AxiLite, AxiRead, AxiWrite
@@ -28,12 +30,13 @@ class Accelerator(wiring.Component):
 
     Ports:
         `control`: AXI4-Lite subordinate, the registers of `csr_map`.
-        `read`, `write`: AXI4 manager. Reads have ID 0 (LOAD) and 1 (program); answers of one ID come in
-            order.
+        `read`: AXI4 manager, read channels. ID 0 is LOAD's, 1 the program's; answers of one ID come in order.
+        `write`: AXI4 manager, write channels.
         `irq`: interrupt, level.
 
     The reset of the `sync` domain resets everything; memories keep their contents. A soft reset first lets
-    the bus come to rest, see SoftReset.
+    the bus come to rest, see SoftReset. A start resets the units, which are idle then: nothing that a program set up
+    is there for the next one.
     """
 
     def __init__(self, config: Config):
@@ -56,99 +59,132 @@ class Accelerator(wiring.Component):
         m.submodules.soft_reset = soft_reset = SoftReset()
         m.submodules.am = am = ActivationMemory(config)
         m.submodules.wm = wm = WeightMemory(config)
-
         core_reset = ResetInserter(soft_reset.reset)
         sequencer, arbiter = Sequencer(config), ReadArbiter(config, FETCH_ID)
-        load, array, vector, store = (
-            LoadUnit(config),
-            ArrayUnit(config),
-            VectorUnit(config),
-            StoreUnit(config),
-        )
         m.submodules.sequencer = core_reset(sequencer)
         m.submodules.read_arbiter = core_reset(arbiter)
-        m.submodules.load = core_reset(load)
-        m.submodules.array = core_reset(array)
-        m.submodules.vector = core_reset(vector)
-        m.submodules.store = core_reset(store)
+        units = _Units(LoadUnit(config), ArrayUnit(config), VectorUnit(config), StoreUnit(config))
+        unit_reset = ResetInserter(soft_reset.reset | control.run.start)
+        m.submodules.load = unit_reset(units.load)
+        m.submodules.array = unit_reset(units.array)
+        m.submodules.vector = unit_reset(units.vector)
+        m.submodules.store = unit_reset(units.store)
 
         wiring.connect(m, wiring.flipped(self.control), control.axi)
         wiring.connect(m, sequencer.axi, arbiter.fetch)
-        wiring.connect(m, load.axi, arbiter.load)
+        wiring.connect(m, units.load.axi, arbiter.load)
         wiring.connect(m, arbiter.bus, wiring.flipped(self.read))
-        wiring.connect(m, store.axi, wiring.flipped(self.write))
-        wiring.connect(m, array.accumulators, vector.accumulators)
-        wiring.connect(m, vector.read, am.vector_read)
-        wiring.connect(m, array.am, am.array_read)
-        wiring.connect(m, store.am, am.store_read)
-        wiring.connect(m, vector.write, am.vector_write)
-        wiring.connect(m, load.am, am.load_write)
-        wiring.connect(m, array.wm, wm.read)
-        wiring.connect(m, load.wm, wm.write)
-        for name, unit in {"load": load, "array": array, "vector": vector, "store": store}.items():
-            port = getattr(sequencer, name)
-            wiring.connect(m, port.commands, unit.commands)
-            wiring.connect(m, unit.tokens, port.tokens)
-            wiring.connect(m, unit.status, port.status)
-
-        wiring.connect(m, sequencer.vector_lookahead, vector.lookahead)
-
-        run, report = control.run, sequencer.report
-        for name in ("start", "program_address", "program_bytes", "mem_base", "mem_size", "watchdog_cycles"):
-            m.d.comb += getattr(sequencer, name).eq(getattr(run, name))
-        for unit in (load, store):
-            m.d.comb += [
-                unit.mem_base.eq(run.mem_base),
-                unit.mem_size.eq(run.mem_size),
-                # After an error nothing more should be overwritten, so that it can be looked into.
-                unit.stop.eq(soft_reset.stop | report.error),
-            ]
+        wiring.connect(m, units.store.axi, wiring.flipped(self.write))
+        units.connect_data(m, am, wm)
+        units.connect_control(m, control, sequencer)
+        self._connect_runs(m, control, sequencer)
+        report = sequencer.report
         m.d.comb += [
-            soft_reset.request.eq(run.soft_reset),
-            soft_reset.bus_idle.eq(sequencer.fetch_idle & ~load.status.busy & ~store.status.busy),
+            soft_reset.request.eq(control.run.soft_reset),
+            soft_reset.bus_idle.eq(sequencer.fetch_idle & ~units.load.status.busy & ~units.store.status.busy),
             sequencer.halt.eq(soft_reset.stop),
+            # After an error nothing more should be overwritten, so that it can be looked into.
+            units.load.stop.eq(soft_reset.stop | report.error),
+            units.store.stop.eq(soft_reset.stop | report.error),
             arbiter.fetch_low.eq(sequencer.fetch_low),
-            run.report.eq(report),
-            run.report.resetting.eq(soft_reset.resetting),
+            control.run.report.eq(report),
+            control.run.report.resetting.eq(soft_reset.resetting),
             self.irq.eq(control.irq),
-            sequencer.tested.eq(vector.tested),
-            sequencer.test_value.eq(vector.test_value),
-            array.streamed_word.eq(load.streamed_word),
-            array.clear.eq(run.start),
-            control.mark.eq(vector.mark),
-            control.mark_layer.eq(vector.mark_layer),
-            control.damaged.eq(load.damaged),
         ]
-        events = {
-            "array_busy": array.status.busy,
-            "array_active": array.active,
-            "array_stall_am": array.stall_am,
-            "array_stall_vector": array.stall_vector,
-            "array_stall_weights": array.stall_weights,
-            "array_wait": report.waiting[1],
-            "vector_busy": vector.status.busy,
-            "vector_active": vector.active,
-            "vector_stall_am": 0,  # its accesses go first
-            "vector_stall_array": vector.stall_array,
-            "vector_wait": report.waiting[2],
-            "load_busy": load.status.busy,
-            "load_beats": load.beat,
-            "load_stall_bus": load.stall_bus,
-            "load_stall_am": load.stall_am,
-            "load_wait": report.waiting[0],
-            "store_busy": store.status.busy,
-            "store_beats": store.beat,
-            "store_stall_bus": store.stall_bus,
-            "store_stall_am": store.stall_am,
-            "store_wait": report.waiting[3],
+        events = units.events(report) | {
             "fetch_beats": sequencer.fetch_beat,
-            "decode_active": load.decoding,
-            "decode_hidden": load.decoding & (array.active | vector.active),
             "fetch_wait": sequencer.fetch_wait,
             "queue_wait": sequencer.queue_wait,
         }
         m.d.comb += control.events.as_value().eq(Cat(events[name] for name, _ in Events))
         return m
+
+    def _connect_runs(self, m: Module, control: Control, sequencer: Sequencer) -> None:
+        run = control.run
+        m.d.comb += [
+            sequencer.start.eq(run.start),
+            sequencer.program_address.eq(run.program_address),
+            sequencer.program_bytes.eq(run.program_bytes),
+            sequencer.mem_base.eq(run.mem_base),
+            sequencer.mem_size.eq(run.mem_size),
+            sequencer.watchdog_cycles.eq(run.watchdog_cycles),
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Units:
+    """The four units, and what connects them."""
+
+    load: LoadUnit
+    array: ArrayUnit
+    vector: VectorUnit
+    store: StoreUnit
+
+    def connect_data(self, m: Module, am: ActivationMemory, wm: WeightMemory) -> None:
+        """To the memories and to each other."""
+        wiring.connect(m, self.array.accumulators, self.vector.accumulators)
+        wiring.connect(m, self.vector.read, am.vector_read)
+        wiring.connect(m, self.array.am, am.array_read)
+        wiring.connect(m, self.store.am, am.store_read)
+        wiring.connect(m, self.vector.write, am.vector_write)
+        wiring.connect(m, self.load.am, am.load_write)
+        wiring.connect(m, self.array.wm, wm.read)
+        wiring.connect(m, self.load.wm, wm.write)
+        m.d.comb += self.array.streamed_word.eq(self.load.streamed_word)
+
+    def connect_control(self, m: Module, control: Control, sequencer: Sequencer) -> None:
+        """To the sequencer and to the control port."""
+        ports = (
+            (sequencer.load, self.load),
+            (sequencer.array, self.array),
+            (sequencer.vector, self.vector),
+            (sequencer.store, self.store),
+        )
+        for port, unit in ports:
+            wiring.connect(m, port.commands, unit.commands)
+            wiring.connect(m, unit.tokens, port.tokens)
+            wiring.connect(m, unit.status, port.status)
+        wiring.connect(m, sequencer.vector_lookahead, self.vector.lookahead)
+        for unit in (self.load, self.store):
+            m.d.comb += [unit.mem_base.eq(control.run.mem_base), unit.mem_size.eq(control.run.mem_size)]
+        m.d.comb += [
+            self.array.clear.eq(control.run.start),
+            sequencer.tested.eq(self.vector.tested),
+            sequencer.test_value.eq(self.vector.test_value),
+            control.mark.eq(self.vector.mark),
+            control.mark_layer.eq(self.vector.mark_layer),
+            control.damaged.eq(self.load.damaged),
+        ]
+
+    def events(self, report: Report) -> dict[str, ValueLike]:
+        """The counters' events of the units by name."""
+        load, array, vector, store = self.load, self.array, self.vector, self.store
+        load_waits, array_waits, vector_waits, store_waits = report.waiting
+        return {
+            "array_busy": array.status.busy,
+            "array_active": array.active,
+            "array_stall_am": array.stall_am,
+            "array_stall_vector": array.stall_vector,
+            "array_stall_weights": array.stall_weights,
+            "array_wait": array_waits,
+            "vector_busy": vector.status.busy,
+            "vector_active": vector.active,
+            "vector_stall_am": 0,  # its accesses go first
+            "vector_stall_array": vector.stall_array,
+            "vector_wait": vector_waits,
+            "load_busy": load.status.busy,
+            "load_beats": load.beat,
+            "load_stall_bus": load.stall_bus,
+            "load_stall_am": load.stall_am,
+            "load_wait": load_waits,
+            "store_busy": store.status.busy,
+            "store_beats": store.beat,
+            "store_stall_bus": store.stall_bus,
+            "store_stall_am": store.stall_am,
+            "store_wait": store_waits,
+            "decode_active": load.decoding,
+            "decode_hidden": load.decoding & (array.active | vector.active),
+        }
 
 
 class VerilogTop(wiring.Component):

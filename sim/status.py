@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tosaic.errors import DeviceError
+from tosaic.errors import DeviceError, MachineFault
 from tosaic.hw.csr_map import REGISTER
 from tosaic.hw.isa import INSTRUCTION_BYTES, Error, IllegalInstruction, Unit, decode
 from tosaic.hw.nnr_streams import DecodeError
@@ -14,6 +14,7 @@ def device_error(registers: Mapping[str, int], code: bytes) -> DeviceError:
     error = REGISTER["ERROR"]
     reason = Error(error.field("code").extract(registers["ERROR"]))
     unit = Unit(error.field("unit").extract(registers["ERROR"]))
+    fault = MachineFault(reason.name, unit.name, registers["PC"])
     text = f"{reason.name} in {unit.name} at program counter {registers['PC']} ({_instruction(code, registers['PC'])})"
     if reason == Error.DECODE:
         damaged = REGISTER["DECODE_ERROR"]
@@ -21,8 +22,10 @@ def device_error(registers: Mapping[str, int], code: bytes) -> DeviceError:
             damaged.field(name).extract(registers["DECODE_ERROR"]) for name in ("code", "stream", "tensor")
         )
         text += f": {DecodeError(why).name} in stream {stream} at bit {registers['DECODE_POSITION']}"
-        return DeviceError(text, tensor_number=number)
-    return DeviceError(f"{text}; {standing(registers, code)}" if reason == Error.WATCHDOG else text)
+        return DeviceError(text, tensor_number=number, fault=fault)
+    if reason == Error.WATCHDOG:
+        text += f"; {standing(registers, code)}"
+    return DeviceError(text, fault=fault)
 
 
 def standing(registers: Mapping[str, int], code: bytes) -> str:

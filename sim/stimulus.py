@@ -384,11 +384,12 @@ def _micro_program(assembler: Assembler, rng: np.random.Generator, output: int) 
     assembler.emit(Opcode.VECTOR_STREAM, stream=STORE_STREAM, address=output, element=element)
     _dims(assembler, STORE_STREAM, [(_between(rng, 1, 5), _between(rng, 0, 60)) for _ in range(STREAM_DIMS)])
     assembler.emit(Opcode.VECTOR_PARAM, address=PARAMETER_ADDRESS, bias=1, scale=1)
-    assembler.emit(Opcode.VECTOR_TABLE, address=_between(rng, 0, 4000), entries=int(rng.choice([256, 512])))
+    address, entries = _between(rng, 0, 4000), int(rng.choice([256, 512]))
+    assembler.emit(Opcode.VECTOR_TABLE, address=address, entries=entries)
     uops = _between(rng, 1, assembler.config.vector_uops)
     body_start, body_end = sorted((_between(rng, 0, uops), _between(rng, 0, uops)))
     repeats, vectors = _between(rng, 1, 4), _between(rng, 1, 50)
-    takes = _micro_ops(assembler, rng, uops)
+    takes = _micro_ops(assembler, rng, uops, entries)
     if takes >= 0:
         turns = repeats if body_start <= takes < body_end else 1
         _feed(assembler, rng, vectors * turns)
@@ -405,8 +406,8 @@ def _micro_program(assembler: Assembler, rng: np.random.Generator, output: int) 
     )
 
 
-def _micro_ops(assembler: Assembler, rng: np.random.Generator, uops: int) -> int:
-    """Random micro-ops; returns the index of the one that takes vectors of the array, or -1."""
+def _micro_ops(assembler: Assembler, rng: np.random.Generator, uops: int, entries: int) -> int:
+    """Random micro-ops on a table of `entries`; returns the index of the one that takes vectors of the array, or -1."""
     takes = _between(rng, -1, uops - 1)
     written: list[int] = []
     for index in range(uops):
@@ -415,6 +416,8 @@ def _micro_ops(assembler: Assembler, rng: np.random.Generator, uops: int) -> int
         a = Source.ARRAY if index == takes else Source(rng.choice(sources))
         b = Source(rng.choice([s for s in sources if s != Source.LOAD or a != Source.LOAD]))
         op = Op(_between(rng, 0, len(Op) - 1))
+        if op == Op.TABLE16 and entries < 512:
+            op = Op.TABLE8
         to_memory = int(index == uops - 1 or _between(rng, 0, 3) == 0)
         destination = _between(rng, 0, assembler.config.vector_registers - 1)
         assembler.emit(

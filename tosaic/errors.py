@@ -1,5 +1,7 @@
 """The exceptions users meet; everything Tosaic raises on purpose derives from `Error`."""
 
+import dataclasses
+
 
 class Error(Exception):
     """Base of every error that Tosaic raises on purpose.
@@ -40,12 +42,24 @@ class MismatchError(Error):
     exit_code = 3
 
 
+@dataclasses.dataclass(frozen=True)
+class MachineFault:
+    """Why a machine stopped: the names of its isa.Error and isa.Unit, and the byte offset in the program of the
+    instruction at fault. The emulator's code is PROGRAM where a program only runs, if at all, when its units run side
+    by side."""
+
+    code: str
+    unit: str
+    program_counter: int
+
+
 class DeviceError(Error):
     """The accelerator stopped with a fault or did not finish in time. `tensor_number`: of the compressed weights that
-    are damaged, in the program's list."""
+    are damaged, in the program's list. `fault`: None if the machine named none."""
 
-    def __init__(self, message: str, *, tensor_number: int | None = None):
+    def __init__(self, message: str, *, tensor_number: int | None = None, fault: MachineFault | None = None):
         super().__init__(message)
         self.tensor_number = tensor_number
+        self.fault = fault
 
     exit_code = 4

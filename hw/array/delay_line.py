@@ -10,14 +10,21 @@ from .layouts import OPERAND_BITS, group_count
 
 
 class DelayLine(wiring.Component):
-    """Two circular memories with one vector per word and group: one for group 1, one for the groups behind it.
+    """Two circular memories with one vector per word and group: one for group 1, one for the groups above it.
 
-    Group 0 is the new `vector`. Group g is group g - 1 of a whole turn of its memory ago; when `paired`, group 1 is
-    `second` of a turn ago and group g > 1 is group g - 2.
+    Group 0 is the new `vector`. Group g is group g - 1 of one turn of its memory ago. When `paired`, group 1 is
+    `second` of one turn ago, and group g > 1 is group g - 2. An advance takes two cycles, and one may begin in every
+    cycle if successive pointers differ.
 
-    Cycle 0: `read` at `read_pointer_1` (group 1) and `read_pointer`. Cycle 1: `delayed` has groups 1, 2, ...; zero
-    unless the memory's bit of `filled` says that it has been filled; `write` stores `vector`, `second` and groups at
-    the pointers of cycle 0. An advance may begin in every cycle if successive pointers differ.
+    Ports:
+        read (1, in): cycle 0 of an advance.
+        read_pointer_1, read_pointer (0..line_pixels-1, in): cycle 0: the places of group 1, and of the groups above.
+        write (1, in): cycle 1: the new vector and its groups are stored.
+        write_pointer_1, write_pointer (0..line_pixels-1, in): cycle 1: the pointers of cycle 0.
+        paired (1, in): cycle 1: `second` belongs to the advance.
+        vector, second (9 W, in): cycle 1: the new vector, and that of the next image row.
+        filled (2, in): cycle 1: a bit per memory: it holds vectors of this GO; else its groups are zero.
+        delayed (9 W per group, out): cycle 1: the vectors of groups 1, 2, ...
     """
 
     def __init__(self, config: Config):
@@ -41,7 +48,7 @@ class DelayLine(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         vector_bits, groups = len(self.vector), self._groups
         if groups == 1:

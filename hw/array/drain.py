@@ -11,12 +11,14 @@ from .accumulate import ACCUMULATOR_BITS
 
 
 class Drain(wiring.Component):
-    """A FIFO whose places are reserved when a vector's slot is issued, so that the grid never has to wait.
+    """A FIFO whose places are reserved when a vector's slot is issued, so that the PE array never has to wait.
 
-    room: a place is free; reserve: it is taken by a vector that will come.
-    write, vector: a reserved vector comes.
-    accumulators: vectors in order.
-    empty: nothing is reserved.
+    Ports:
+        room (1, out): a place is free.
+        reserve (1, in): it is taken by a vector that will come. Only with `room`.
+        write (1, in), vector (32 W, in): a reserved vector comes.
+        accumulators (accumulators, out): vectors in order.
+        empty (1, out): nothing is reserved.
     """
 
     def __init__(self, config: Config):
@@ -32,10 +34,10 @@ class Drain(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.vectors = vectors = fifo.SyncFIFOBuffered(width=len(self.vector), depth=self._depth)
-        # `reserve` is late in its cycle: so the sums are not made with it, and `room` has a register.
+        # Off the critical path: `reserve` arrives late, so it only enables the counter, and `room` has a register.
         reserved, full, sent = Signal(range(self._depth + 1)), Signal(), Signal()
         m.d.comb += [
             self.room.eq(~full),

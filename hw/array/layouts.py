@@ -1,11 +1,12 @@
-"""What travels inside the array unit: jobs (a GO and its configuration), slots (one advance of the array)."""
+"""What travels inside the array unit: jobs (a GO and its configuration) and slots (one advance of the array)."""
 
-from amaranth.hdl import signed, unsigned
+from amaranth.hdl import signed
 from amaranth.lib import data
 from amaranth.utils import bits_for
 
 from ..config import Config
-from ..isa import FIELDS, Opcode
+from ..isa import Opcode
+from ..layouts import fields, shapes
 
 OPERAND_BITS = 9
 """int8 or uint8 minus its zero point."""
@@ -13,13 +14,6 @@ COLUMN_BITS = 26
 """Signed byte position in an image row (xb)."""
 LINE_BITS = 18
 """Signed image row (iy)."""
-
-
-def fields(opcode: Opcode) -> data.StructLayout:
-    """The operands of `opcode` alone."""
-    return data.StructLayout(
-        {f.name: signed(f.bits) if f.signed else unsigned(f.bits) for f in FIELDS[opcode]}
-    )
 
 
 def group_count(config: Config) -> int:
@@ -32,7 +26,7 @@ def possible_groups(config: Config, row: int) -> list[int]:
     return sorted({min(row // size, config.line_groups - 1) for size in range(1, config.rows + 1)})
 
 
-class Job(data.StructLayout):
+class ArrayJob(data.StructLayout):
     """A GO of either kind with the configuration it was given under. `count` is `pixels` or `advances`."""
 
     def __init__(self) -> None:
@@ -43,29 +37,28 @@ class Job(data.StructLayout):
                 "kernel": fields(Opcode.ARRAY_KERNEL),
                 "depthwise": fields(Opcode.ARRAY_DEPTHWISE),
                 "is_depthwise": 1,
-                "weights": 20,
-                "count": 24,
-                "accumulate": 1,
-                "drain": 1,
-                "group_rows": 6,
-                "more_blocks": 16,
-                "streamed": 1,
+                "count": fields(Opcode.ARRAY_GO)["pixels"].shape,
+                **shapes(Opcode.ARRAY_GO, "weights", "accumulate", "drain", "more_blocks", "streamed"),
+                **shapes(Opcode.ARRAY_DEPTHWISE_GO, "group_rows"),
             }
         )
 
 
-class Control(data.StructLayout):
-    """What a slot does in the grid.
+class SlotControl(data.StructLayout):
+    """What a slot does in the PE array.
 
-    `depthwise`: the mode. `mac`: row 0 multiplies this slot's weights (output stationary). `start`: first
-    byte of a word: row i takes its word i slots after row 0. `clear`: first product of a tile. `load`:
-    weights enter the rows (depthwise), and `row` gets delay group `group`. `stream`: a vector enters the
-    delay line at `pointer` (group 1: `pointer_1`), `paired` with that of the next image row; `filled` bits say that
-    group 1, and those behind it, hold a vector of this GO. `deliver`: with this slot row `row` finishes a vector.
+    - `depthwise`: the mode.
+    - `mac`: row 0 multiplies this slot's weights (output stationary).
+    - `start`: first byte of a word; row i takes its word i slots after row 0.
+    - `clear`: first product of a tile.
+    - `load`: weights enter the rows (depthwise), and `row` gets delay group `group`.
+    - `stream`: a vector enters the delay line at `pointer` (group 1: at `pointer_1`).
+    - `paired`: with it comes the vector of the next image row.
+    - `filled`: bit 0: group 1 holds a vector of this GO; bit 1: the groups above it do.
+    - `deliver`: with this slot row `row` finishes a vector.
     """
 
     def __init__(self, config: Config):
-        groups = group_count(config)
         super().__init__(
             {
                 "depthwise": 1,
@@ -76,7 +69,7 @@ class Control(data.StructLayout):
                 "stream": 1,
                 "deliver": 1,
                 "row": bits_for(config.rows - 1),
-                "group": bits_for(groups - 1),
+                "group": bits_for(group_count(config) - 1),
                 "paired": 1,
                 "pointer_1": bits_for(config.line_pixels - 1),
                 "pointer": bits_for(config.line_pixels - 1),
@@ -85,9 +78,15 @@ class Control(data.StructLayout):
         )
 
 
-class Operands(data.StructLayout):
-    """How a slot's bytes become operands: bytes low <= j < high count, when `inside` (of the pair's second word: when
-    `second_inside`)."""
+_BYTES = shapes(Opcode.ARRAY_INPUT, "input_zp", "weight_zp", "unsigned_input")
+
+
+class OperandFormat(data.StructLayout):
+    """How a slot's bytes become operands.
+
+    - `low`, `high`: bytes low <= j < high count, the others are zero.
+    - `inside`: the word has such bytes; `second_inside`: the pair's second word has.
+    """
 
     def __init__(self, config: Config):
         super().__init__(
@@ -96,32 +95,34 @@ class Operands(data.StructLayout):
                 "second_inside": 1,
                 "low": bits_for(config.columns),
                 "high": bits_for(config.columns),
-                "input_zp": signed(9),
-                "weight_zp": signed(9),
-                "unsigned_input": 1,
+                **_BYTES,
             }
         )
 
 
 class Slot(data.StructLayout):
-    """A slot as the walker emits it: place in the image, address as `base` + `column`
-    (the pair's second word: + `pitch`), the image's bounds."""
+    """A slot as the address generator emits it.
+
+    - `last`: the last one of its job.
+    - `read`: it reads a word of the image.
+    - `column`, `line`: the word's place in the image. Its address is `base` + `column`.
+    - `pitch`: the pair's second word lies this many bytes further.
+    - `row_bytes`, `height`: the image's bounds.
+    - `read_weights`: it reads word `weights` of the weight memory, which waits for its load if `streamed`.
+    """
 
     def __init__(self, config: Config):
         super().__init__(
             {
-                "control": Control(config),
+                "control": SlotControl(config),
                 "last": 1,
                 "read": 1,
                 "column": signed(COLUMN_BITS),
                 "line": signed(LINE_BITS),
                 "base": bits_for(config.am_bytes - 1),
                 "pitch": bits_for(config.am_bytes - 1),
-                "row_bytes": 24,
-                "height": 16,
-                "input_zp": signed(9),
-                "weight_zp": signed(9),
-                "unsigned_input": 1,
+                **shapes(Opcode.ARRAY_INPUT, "row_bytes", "height"),
+                **_BYTES,
                 "read_weights": 1,
                 "weights": bits_for(config.wm_words - 1),
                 "streamed": 1,

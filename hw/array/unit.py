@@ -7,30 +7,31 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from ..config import Config
 from ..interfaces import AmPairRead, Command, Status, Tokens, WmRead, accumulators
 from ..isa import Error
+from .address_generator import AddressGenerator
+from .commands import ArrayCommands
 from .drain import Drain
-from .fetch import Fetch
-from .front import Front
-from .grid import Grid
-from .issue import Issue
-from .walker import Walker
+from .operand_fetch import OperandFetch
+from .pe_array import PeArray
+from .slot_issue import SlotIssue
 
 
 class ArrayUnit(wiring.Component):
     """Rows x columns multipliers in both modes of docs/architecture.md.
 
-    Walker, issue, fetch, grid and drain are one pipeline of slots. Only issue waits (for an AM grant, or for
-    room to drain); what it has issued runs through without a halt.
+    Address generator, issue, fetch, PE array and drain are one pipeline of slots. Only issue waits (for a grant of the
+    activation memory, room to drain, or streamed weights); what it has issued runs through without a halt.
 
-    commands: instructions ARRAY_*.
-    am, wm: activation and weight memory. A word entirely outside the image, or of a pixel that is not there,
-    is not read.
-    accumulators: vectors of finished sums.
-    tokens: semaphores. A SIGNAL fires when the GOs before it have made their last read.
-    status: `busy` until the last vector is taken; error ILLEGAL for a GO whose counts are zero or out of
-    range.
-    streamed_word: a streamed word of weights is written in this cycle. clear: there is none any more.
-    active: a slot that computes is issued. stall_am: one waits for a grant. stall_vector: one waits for room.
-    stall_weights: one waits for a streamed word of weights.
+    Ports:
+        commands (Command, in): instructions ARRAY_*.
+        am (AmPairRead, out), wm (WmRead, out): activation and weight memory. A word that lies outside the image is not
+            read.
+        accumulators (accumulators, out): vectors of finished sums.
+        tokens (Tokens, out): semaphores. A SIGNAL fires when the GOs before it have made their last read.
+        status (Status, out): `busy` until the last vector is taken; error ILLEGAL for an illegal GO or opcode.
+        streamed_word (1, in): a streamed word of weights is written in this cycle.
+        clear (1, in): there is no streamed word any more.
+        active (1, out): a slot that computes is issued.
+        stall_am, stall_vector, stall_weights (1, out): a slot waits for a grant, for room, for streamed weights.
     """
 
     def __init__(self, config: Config):
@@ -52,65 +53,66 @@ class ArrayUnit(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.front = front = Front(self._config)
-        m.submodules.walker = walker = Walker(self._config)
-        m.submodules.issue = issue = Issue(self._config)
-        m.submodules.fetch = fetch = Fetch(self._config)
-        m.submodules.grid = grid = Grid(self._config)
+        m.submodules.commands = commands = ArrayCommands(self._config)
+        m.submodules.addresses = addresses = AddressGenerator(self._config)
+        m.submodules.issue = issue = SlotIssue(self._config)
+        m.submodules.fetch = fetch = OperandFetch(self._config)
+        m.submodules.pe_array = pe_array = PeArray(self._config)
         m.submodules.drain = drain = Drain(self._config)
-        connect(m, front.jobs, walker.jobs)
-        connect(m, walker.slots, issue.slots)
-        connect(m, flipped(self.commands), front.commands)
-        connect(m, flipped(self.tokens), front.tokens)
+        connect(m, flipped(self.commands), commands.commands)
+        connect(m, flipped(self.tokens), commands.tokens)
+        connect(m, commands.jobs, addresses.jobs)
+        connect(m, addresses.slots, issue.slots)
+        connect(m, issue.am, flipped(self.am))
+        connect(m, issue.wm, flipped(self.wm))
         connect(m, flipped(self.accumulators), drain.accumulators)
-        # Streamed words written and not read; a word is there for reads from the cycle after its write on.
-        # `weights_taken` is late in its cycle: so the sums are not made with it. there: words != 0.
-        words, there = Signal(range(self._config.wm_words + 1)), Signal()
-        with m.If(self.clear):
-            m.d.sync += [words.eq(0), there.eq(0)]
-        with m.Elif(self.streamed_word ^ issue.weights_taken):
-            m.d.sync += [
-                words.eq(Mux(self.streamed_word, words + 1, words - 1)),
-                there.eq(self.streamed_word | (words != 1)),
-            ]
         m.d.comb += [
-            issue.weights_there.eq(there),
-            self.stall_weights.eq(issue.held_by_weights),
-            self.am.prepare.eq(issue.am_prepare),
-            self.am.request.eq(issue.am_request),
-            self.am.address.eq(issue.am_address),
-            self.am.paired.eq(issue.am_paired),
-            self.am.second.eq(issue.am_second),
-            issue.am_grant.eq(self.am.grant),
-            self.wm.enable.eq(issue.wm_enable),
-            self.wm.address.eq(issue.wm_address),
+            commands.finished.eq(issue.issued & issue.last),
             issue.room.eq(drain.room),
-            front.finished.eq(issue.issued & issue.last),
+            issue.weights_there.eq(self._streamed_weights(m, issue.weights_taken)),
             fetch.issued.eq(issue.issued),
             fetch.control.eq(issue.control),
-            fetch.operands.eq(issue.operands),
+            fetch.format.eq(issue.format),
             fetch.am_data.eq(self.am.data),
             fetch.am_second_data.eq(self.am.second_data),
             fetch.wm_data.eq(self.wm.data),
-            grid.valid.eq(fetch.valid),
-            grid.control.eq(fetch.out_control),
-            grid.vectors.eq(fetch.vectors),
-            grid.weights.eq(fetch.weights),
+            pe_array.valid.eq(fetch.valid),
+            pe_array.control.eq(fetch.out_control),
+            pe_array.vectors.eq(fetch.vectors),
+            pe_array.weights.eq(fetch.weights),
             drain.reserve.eq(issue.issued & issue.control.deliver),
-            drain.write.eq(grid.delivered),
-            drain.vector.eq(grid.accumulators),
+            drain.write.eq(pe_array.delivered),
+            drain.vector.eq(pe_array.accumulators),
             self.active.eq(issue.issued & (issue.control.mac | issue.control.stream)),
             self.stall_am.eq(issue.held_by_am),
             self.stall_vector.eq(issue.held_by_room),
-            self.status.busy.eq(front.busy | issue.waiting | fetch.waiting | grid.waiting | ~drain.empty),
+            self.stall_weights.eq(issue.held_by_weights),
+            self.status.busy.eq(
+                commands.busy | issue.waiting | fetch.waiting | pe_array.waiting | ~drain.empty
+            ),
             self.status.progress.eq(
                 issue.issued
                 | (self.commands.valid & self.commands.ready)
                 | (self.accumulators.valid & self.accumulators.ready)
             ),
-            self.status.error.eq(front.fault),
-            self.status.code.eq(Mux(front.fault, Error.ILLEGAL, Error.NONE)),
+            self.status.error.eq(commands.fault),
+            self.status.code.eq(Mux(commands.fault, Error.ILLEGAL, Error.NONE)),
         ]
         return m
+
+    def _streamed_weights(self, m: Module, taken: Signal) -> Signal:
+        """Whether there are streamed words that were written and not yet `taken`; a word counts from the cycle after
+        its write on."""
+        # Off the critical path: `taken` arrives late. So it only enables the counter, and `there` (words != 0) is a
+        # register of its own.
+        words, there = Signal(range(self._config.wm_words + 1)), Signal()
+        with m.If(self.clear):
+            m.d.sync += [words.eq(0), there.eq(0)]
+        with m.Elif(self.streamed_word ^ taken):
+            m.d.sync += [
+                words.eq(Mux(self.streamed_word, words + 1, words - 1)),
+                there.eq(self.streamed_word | (words != 1)),
+            ]
+        return there

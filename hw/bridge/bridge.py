@@ -19,12 +19,12 @@ class Bridge(wiring.Component):
     """One request at a time: checks it, executes it, answers (`protocol` says how).
 
     Ports:
-        `received`, `received_byte`: bytes from the line, each for one cycle.
-        `line`: bytes to the line.
-        `registers`: AXI4-Lite manager to the control port.
-        `memory`: bytes of the board's memory.
-        `reset`: the machine and whatever serves `memory` are to be reset; RESET_CYCLES long.
-        `answered`: a request was answered in this cycle, for a lamp.
+        received (1, in), received_byte (8, in): one cycle: a byte from the line.
+        line (stream of 8, out): bytes to the line.
+        registers (AxiLite, out): to the control port.
+        memory (BytePort, out): bytes of the board's memory.
+        reset (1, out): RESET_CYCLES long: the machine and whatever serves `memory` are to be reset.
+        answered (1, out): one cycle: a request was answered; for a lamp.
     """
 
     def __init__(self, identity: Identity):
@@ -42,184 +42,211 @@ class Bridge(wiring.Component):
                 "answered": Out(1),
             }
         )
+        data_bytes = identity.data_bytes
+        self.deframer, self.framer = Deframer(data_bytes), Framer()
+        # The request: what it is, whether its numbers fit, how its sequence number relates to the current one.
+        self.is_write, self.is_read, self.fits = Signal(), Signal(), Signal()
+        self.repeated, self.follows = Signal(), Signal()
+        self.greeted, self.current = Signal(), Signal(8)
+        # How far it is: bytes done of `count`, the next one's address, the register that they are part of.
+        self.done_bytes = Signal(range(max(data_bytes, IDENTITY_BYTES) + 1))
+        self.count = Signal.like(self.done_bytes)
+        self.at_end = Signal()
+        self.address, self.off_map = Signal(32), Signal()
+        self.word, self.in_word = Signal(32), Signal(range(REGISTER_BYTES))
+        # How it ended, and how the current write ended, for its repetition.
+        self.status, self.current_status = Signal(Status), Signal(Status)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        data_bytes = self.identity.data_bytes
-        m.submodules.deframer = deframer = Deframer(data_bytes)
-        m.submodules.framer = framer = Framer()
-        wiring.connect(m, framer.line, wiring.flipped(self.line))
-        header = deframer.header
-        rom = Array(Const(byte, 8) for byte in self.identity.to_bytes())
+        m.submodules.deframer, m.submodules.framer = self.deframer, self.framer
+        wiring.connect(m, self.framer.line, wiring.flipped(self.line))
         registers, port = self.registers, self.memory
-
-        current = Signal(8)
-        greeted = Signal()
-        status = Signal(Status)
-        current_status = Signal(Status)  # How the current write ended, for its repetition.
-        is_write, is_read, fits, repeated, follows = Signal(), Signal(), Signal(), Signal(), Signal()
-        done_bytes = Signal(range(max(data_bytes, IDENTITY_BYTES) + 1))
-        count = Signal.like(done_bytes)
-        word = Signal(32)
-        address = Signal(32)
-        in_word = Signal(range(REGISTER_BYTES))
-        aligned = Signal()
-        off_map = Signal()
-        timer = Signal(range(RESET_CYCLES), init=RESET_CYCLES - 1)
-        at_end = Signal()
-
         m.d.comb += [
-            deframer.valid.eq(self.received),
-            deframer.byte.eq(self.received_byte),
-            deframer.index.eq(done_bytes),
-            repeated.eq(greeted & (header.sequence == current)),
-            follows.eq(greeted & (header.sequence == (current + 1)[:8])),
-            aligned.eq((header.count[:2] == 0) & (header.address[:2] == 0)),
-            at_end.eq(done_bytes == count),
-            in_word.eq(done_bytes),
-            off_map.eq(address[len(registers.araddr) :] != 0),
-            registers.awaddr.eq(address),
-            registers.araddr.eq(address),
-            registers.wdata.eq(word),
+            self.deframer.valid.eq(self.received),
+            self.deframer.byte.eq(self.received_byte),
+            self.deframer.index.eq(self.done_bytes),
+            self.at_end.eq(self.done_bytes == self.count),
+            self.in_word.eq(self.done_bytes),
+            self.off_map.eq(self.address[len(registers.araddr) :] != 0),
+            registers.awaddr.eq(self.address),
+            registers.araddr.eq(self.address),
+            registers.wdata.eq(self.word),
             registers.wstrb.eq(-1),
-            port.address.eq(address),
-            port.write_data.eq(deframer.value),
+            port.address.eq(self.address),
+            port.write_data.eq(self.deframer.value),
+        ]
+        self._classify(m)
+        m.d.sync += self.reset.eq(0)
+        with m.FSM():
+            self._listen(m)
+            self._write(m)
+            self._answer(m)
+        return m
+
+    def _classify(self, m: Module) -> None:
+        """What the request is, as far as its header says."""
+        header, data_bytes = self.deframer.header, self.identity.data_bytes
+        aligned = Signal()
+        m.d.comb += [
+            self.repeated.eq(self.greeted & (header.sequence == self.current)),
+            self.follows.eq(self.greeted & (header.sequence == (self.current + 1)[:8])),
+            aligned.eq((header.count[:2] == 0) & (header.address[:2] == 0)),
         ]
         with m.Switch(header.operation):
             with m.Case(Operation.READ_REGISTERS):
-                m.d.comb += [is_read.eq(1), fits.eq(aligned & (header.count <= data_bytes))]
+                m.d.comb += [self.is_read.eq(1), self.fits.eq(aligned & (header.count <= data_bytes))]
             with m.Case(Operation.READ_MEMORY):
-                m.d.comb += [is_read.eq(1), fits.eq(header.count <= data_bytes)]
+                m.d.comb += [self.is_read.eq(1), self.fits.eq(header.count <= data_bytes)]
             with m.Case(Operation.WRITE_REGISTERS):
-                m.d.comb += [is_write.eq(1), fits.eq(aligned & (header.count == deframer.data_length))]
-            with m.Case(Operation.WRITE_MEMORY, Operation.RESET):
-                m.d.comb += [is_write.eq(1), fits.eq(header.count == deframer.data_length)]
-
-        m.d.sync += self.reset.eq(0)
-        with m.FSM():
-            with m.State("LISTEN"):
-                m.d.comb += deframer.listen.eq(1)
-                m.d.sync += [done_bytes.eq(0), address.eq(header.address), count.eq(header.count)]
-                with m.If(deframer.frame):
-                    m.next = "JUDGE"
-            with m.State("JUDGE"):
-                m.d.sync += status.eq(Status.OK)
-                m.next = "SEQUENCE"
-                with m.If(header.operation == Operation.HELLO):
-                    m.d.sync += [
-                        greeted.eq(1),
-                        current.eq(header.sequence),
-                        current_status.eq(Status.OK),
-                        count.eq(IDENTITY_BYTES),
-                    ]
-                with m.Elif(~(repeated | follows)):
-                    m.d.sync += [status.eq(Status.OUT_OF_SEQUENCE), count.eq(0)]
-                with m.Else():
-                    m.d.sync += current.eq(header.sequence)
-                    with m.If(~((is_read | is_write) & fits)):
-                        m.d.sync += [status.eq(Status.BAD_REQUEST), current_status.eq(Status.BAD_REQUEST)]
-                        m.d.sync += count.eq(0)
-                    with m.Elif(is_write & repeated):
-                        m.d.sync += status.eq(current_status)
-                    with m.Elif(is_write):
-                        m.next = "WRITE"
-            with m.State("WRITE"):
-                # The buffer's value, a cycle after its index, is there in WRITE_BYTE.
-                m.next = "WRITE_BYTE"
-                with m.If(header.operation == Operation.RESET):
-                    m.next = "RESET"
-                with m.Elif(at_end):
-                    m.next = "WRITTEN"
-            with m.State("RESET"):
-                m.d.sync += self.reset.eq(1)
-                m.d.sync += timer.eq(timer - 1)
-                with m.If(timer == 0):
-                    m.next = "WRITTEN"
-            with m.State("WRITE_BYTE"):
-                with m.If(header.operation == Operation.WRITE_MEMORY):
-                    m.d.comb += [port.request.eq(1), port.write.eq(1)]
-                    with m.If(port.done):
-                        m.d.sync += [done_bytes.eq(done_bytes + 1), address.eq(address + 1)]
-                        m.next = "WRITE"
-                        with m.If(port.error):
-                            m.d.sync += status.eq(Status.MEMORY_ERROR)
-                            m.next = "WRITTEN"
-                with m.Elif(off_map):
-                    m.d.sync += status.eq(Status.REGISTER_ERROR)
-                    m.next = "WRITTEN"
-                with m.Else():
-                    m.d.sync += [word.eq(word >> 8 | deframer.value << 24), done_bytes.eq(done_bytes + 1)]
-                    m.next = "WRITE"
-                    with m.If(in_word == REGISTER_BYTES - 1):
-                        m.d.sync += [registers.awvalid.eq(1), registers.wvalid.eq(1)]
-                        m.next = "WRITE_REGISTER"
-            with m.State("WRITE_REGISTER"):
-                m.d.comb += registers.bready.eq(1)
-                with m.If(registers.awready):
-                    m.d.sync += registers.awvalid.eq(0)
-                with m.If(registers.wready):
-                    m.d.sync += registers.wvalid.eq(0)
-                with m.If(registers.bvalid):
-                    m.d.sync += address.eq(address + REGISTER_BYTES)
-                    m.next = "WRITE"
-                    with m.If(registers.bresp != RESP_OKAY):
-                        m.d.sync += status.eq(Status.REGISTER_ERROR)
-                        m.next = "WRITTEN"
-            with m.State("WRITTEN"):
-                m.d.sync += [current_status.eq(status), count.eq(0)]
-                m.next = "SEQUENCE"
-
-            with m.State("SEQUENCE"):
-                m.d.comb += [framer.content.valid.eq(1), framer.content.payload.eq(header.sequence)]
-                m.d.sync += done_bytes.eq(0)
-                with m.If(framer.content.ready):
-                    m.next = "READ"
-            with m.State("READ"):
-                with m.If(at_end | is_write | (status != Status.OK)):
-                    m.next = "STATUS"
-                with m.Elif(header.operation == Operation.HELLO):
-                    m.d.sync += word.eq(rom[done_bytes[: (IDENTITY_BYTES - 1).bit_length()]])
-                    m.next = "SEND"
-                with m.Elif(header.operation == Operation.READ_MEMORY):
-                    m.d.comb += port.request.eq(1)
-                    m.d.sync += word.eq(port.read_data)
-                    with m.If(port.done):
-                        m.d.sync += address.eq(address + 1)
-                        m.next = "SEND"
-                        with m.If(port.error):
-                            m.d.sync += status.eq(Status.MEMORY_ERROR)
-                            m.next = "STATUS"
-                with m.Elif((in_word == 0) & off_map):
-                    m.d.sync += status.eq(Status.REGISTER_ERROR)
-                    m.next = "STATUS"
-                with m.Elif(in_word == 0):
-                    m.d.sync += registers.arvalid.eq(1)
-                    m.next = "READ_REGISTER"
-                with m.Else():
-                    m.d.sync += word.eq(word >> 8)
-                    m.next = "SEND"
-            with m.State("READ_REGISTER"):
-                m.d.comb += registers.rready.eq(1)
-                with m.If(registers.arready):
-                    m.d.sync += registers.arvalid.eq(0)
-                with m.If(registers.rvalid):
-                    m.d.sync += [word.eq(registers.rdata), address.eq(address + REGISTER_BYTES)]
-                    m.next = "SEND"
-                    with m.If(registers.rresp != RESP_OKAY):
-                        m.d.sync += status.eq(Status.REGISTER_ERROR)
-                        m.next = "STATUS"
-            with m.State("SEND"):
-                m.d.comb += [framer.content.valid.eq(1), framer.content.payload.eq(word[:8])]
-                with m.If(framer.content.ready):
-                    m.d.sync += done_bytes.eq(done_bytes + 1)
-                    m.next = "READ"
-            with m.State("STATUS"):
                 m.d.comb += [
-                    framer.content.valid.eq(1),
-                    framer.content.payload.eq(status),
-                    framer.last.eq(1),
+                    self.is_write.eq(1),
+                    self.fits.eq(aligned & (header.count == self.deframer.data_length)),
                 ]
-                with m.If(framer.content.ready):
-                    m.d.comb += self.answered.eq(1)
-                    m.next = "LISTEN"
-        return m
+            with m.Case(Operation.WRITE_MEMORY, Operation.RESET):
+                m.d.comb += [self.is_write.eq(1), self.fits.eq(header.count == self.deframer.data_length)]
+
+    def _listen(self, m: Module) -> None:
+        """States from a request's arrival to the decision what to do with it."""
+        header = self.deframer.header
+        with m.State("LISTEN"):
+            m.d.comb += self.deframer.listen.eq(1)
+            m.d.sync += [self.done_bytes.eq(0), self.address.eq(header.address), self.count.eq(header.count)]
+            with m.If(self.deframer.frame):
+                m.next = "JUDGE"
+        with m.State("JUDGE"):
+            m.d.sync += self.status.eq(Status.OK)
+            m.next = "SEQUENCE"
+            with m.If(header.operation == Operation.HELLO):
+                m.d.sync += [
+                    self.greeted.eq(1),
+                    self.current.eq(header.sequence),
+                    self.current_status.eq(Status.OK),
+                    self.count.eq(IDENTITY_BYTES),
+                ]
+            with m.Elif(~(self.repeated | self.follows)):
+                m.d.sync += [self.status.eq(Status.OUT_OF_SEQUENCE), self.count.eq(0)]
+            with m.Else():
+                m.d.sync += self.current.eq(header.sequence)
+                with m.If(~((self.is_read | self.is_write) & self.fits)):
+                    m.d.sync += [
+                        self.status.eq(Status.BAD_REQUEST),
+                        self.current_status.eq(Status.BAD_REQUEST),
+                    ]
+                    m.d.sync += self.count.eq(0)
+                with m.Elif(self.is_write & self.repeated):
+                    m.d.sync += self.status.eq(self.current_status)
+                with m.Elif(self.is_write):
+                    m.next = "WRITE"
+
+    def _write(self, m: Module) -> None:
+        """States of a write: byte by byte, registers when four bytes are there."""
+        header, registers, port = self.deframer.header, self.registers, self.memory
+        timer = Signal(range(RESET_CYCLES), init=RESET_CYCLES - 1)
+        with m.State("WRITE"):
+            # The buffer's value, a cycle after its index, is there in WRITE_BYTE.
+            m.next = "WRITE_BYTE"
+            with m.If(header.operation == Operation.RESET):
+                m.next = "RESET"
+            with m.Elif(self.at_end):
+                m.next = "WRITTEN"
+        with m.State("RESET"):
+            m.d.sync += self.reset.eq(1)
+            m.d.sync += timer.eq(timer - 1)
+            with m.If(timer == 0):
+                m.next = "WRITTEN"
+        with m.State("WRITE_BYTE"):
+            with m.If(header.operation == Operation.WRITE_MEMORY):
+                m.d.comb += [port.request.eq(1), port.write.eq(1)]
+                with m.If(port.done):
+                    m.d.sync += [self.done_bytes.eq(self.done_bytes + 1), self.address.eq(self.address + 1)]
+                    m.next = "WRITE"
+                    with m.If(port.error):
+                        m.d.sync += self.status.eq(Status.MEMORY_ERROR)
+                        m.next = "WRITTEN"
+            with m.Elif(self.off_map):
+                m.d.sync += self.status.eq(Status.REGISTER_ERROR)
+                m.next = "WRITTEN"
+            with m.Else():
+                m.d.sync += [
+                    self.word.eq(self.word >> 8 | self.deframer.value << 24),
+                    self.done_bytes.eq(self.done_bytes + 1),
+                ]
+                m.next = "WRITE"
+                with m.If(self.in_word == REGISTER_BYTES - 1):
+                    m.d.sync += [registers.awvalid.eq(1), registers.wvalid.eq(1)]
+                    m.next = "WRITE_REGISTER"
+        with m.State("WRITE_REGISTER"):
+            m.d.comb += registers.bready.eq(1)
+            with m.If(registers.awready):
+                m.d.sync += registers.awvalid.eq(0)
+            with m.If(registers.wready):
+                m.d.sync += registers.wvalid.eq(0)
+            with m.If(registers.bvalid):
+                m.d.sync += self.address.eq(self.address + REGISTER_BYTES)
+                m.next = "WRITE"
+                with m.If(registers.bresp != RESP_OKAY):
+                    m.d.sync += self.status.eq(Status.REGISTER_ERROR)
+                    m.next = "WRITTEN"
+        with m.State("WRITTEN"):
+            m.d.sync += [self.current_status.eq(self.status), self.count.eq(0)]
+            m.next = "SEQUENCE"
+
+    def _answer(self, m: Module) -> None:
+        """States of the answer: sequence number, data of a read byte by byte, status."""
+        header, registers, port = self.deframer.header, self.registers, self.memory
+        content = self.framer.content
+        rom = Array(Const(byte, 8) for byte in self.identity.to_bytes())
+        with m.State("SEQUENCE"):
+            m.d.comb += [content.valid.eq(1), content.payload.eq(header.sequence)]
+            m.d.sync += self.done_bytes.eq(0)
+            with m.If(content.ready):
+                m.next = "READ"
+        with m.State("READ"):
+            with m.If(self.at_end | self.is_write | (self.status != Status.OK)):
+                m.next = "STATUS"
+            with m.Elif(header.operation == Operation.HELLO):
+                m.d.sync += self.word.eq(rom[self.done_bytes[: (IDENTITY_BYTES - 1).bit_length()]])
+                m.next = "SEND"
+            with m.Elif(header.operation == Operation.READ_MEMORY):
+                m.d.comb += port.request.eq(1)
+                m.d.sync += self.word.eq(port.read_data)
+                with m.If(port.done):
+                    m.d.sync += self.address.eq(self.address + 1)
+                    m.next = "SEND"
+                    with m.If(port.error):
+                        m.d.sync += self.status.eq(Status.MEMORY_ERROR)
+                        m.next = "STATUS"
+            with m.Elif((self.in_word == 0) & self.off_map):
+                m.d.sync += self.status.eq(Status.REGISTER_ERROR)
+                m.next = "STATUS"
+            with m.Elif(self.in_word == 0):
+                m.d.sync += registers.arvalid.eq(1)
+                m.next = "READ_REGISTER"
+            with m.Else():
+                m.d.sync += self.word.eq(self.word >> 8)
+                m.next = "SEND"
+        with m.State("READ_REGISTER"):
+            m.d.comb += registers.rready.eq(1)
+            with m.If(registers.arready):
+                m.d.sync += registers.arvalid.eq(0)
+            with m.If(registers.rvalid):
+                m.d.sync += [self.word.eq(registers.rdata), self.address.eq(self.address + REGISTER_BYTES)]
+                m.next = "SEND"
+                with m.If(registers.rresp != RESP_OKAY):
+                    m.d.sync += self.status.eq(Status.REGISTER_ERROR)
+                    m.next = "STATUS"
+        with m.State("SEND"):
+            m.d.comb += [content.valid.eq(1), content.payload.eq(self.word[:8])]
+            with m.If(content.ready):
+                m.d.sync += self.done_bytes.eq(self.done_bytes + 1)
+                m.next = "READ"
+        with m.State("STATUS"):
+            m.d.comb += [
+                content.valid.eq(1),
+                content.payload.eq(self.status),
+                self.framer.last.eq(1),
+            ]
+            with m.If(content.ready):
+                m.d.comb += self.answered.eq(1)
+                m.next = "LISTEN"

@@ -16,12 +16,14 @@ class Deframer(wiring.Component):
     """The last request that came whole.
 
     Ports:
-        `valid`, `byte`: a byte from the line, for one cycle.
-        `frame`: a frame with a right CRC ended, for one cycle. From the next cycle on `header`, `data_length` and the
-            buffer are its own, as long as `listen` is low.
-        `listen`: while low, bytes are lost; a frame that lost bytes is dropped.
-        `data_length`: bytes between header and CRC.
-        `index`, `value`: a data byte of the buffer, one cycle after its index.
+        valid (1, in), byte (8, in): one cycle: a byte from the line.
+        listen (1, in): while low, bytes are lost; a frame that lost bytes is dropped.
+        frame (1, out): one cycle: a frame with a right CRC ended. From the next cycle on, as long as `listen` is low,
+            `header`, `data_length` and the buffer are its own.
+        header (Header, out): the request's header.
+        data_length (0..data_bytes, out): bytes between header and CRC.
+        index (0..data_bytes-1, in): place in the buffer of data bytes.
+        value (8, out): the byte there, one cycle after its index.
     """
 
     def __init__(self, data_bytes: int):

@@ -12,8 +12,9 @@ class Framer(wiring.Component):
     """Sends frames.
 
     Ports:
-        `content`: the bytes of a frame; one with `last` ends it. The next frame may follow at once.
-        `line`: what goes on the line.
+        content (stream of 8, in): the bytes of a frame. The next frame may follow at once.
+        last (1, in): the byte offered ends its frame.
+        line (stream of 8, out): what goes on the line.
     """
 
     content: In(stream.Signature(8))

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 MIN_BIT_CYCLES = 4
 MAX_BAUD_ERROR = 0.02
-"""Both ends together may be 5 % apart at the middle of the tenth bit; this leaves the other end its share."""
+"""The two ends may be 5 % apart in total at the middle of the tenth bit; this leaves the other end its share."""
 
 
 def bit_cycles(clock_hz: float, baud: int) -> int:
@@ -35,8 +35,8 @@ class UartReceiver(wiring.Component):
     """Bytes from a line, `cycles` clock cycles per bit.
 
     Ports:
-        `pin`: the line, asynchronous; idle is 1.
-        `valid`, `data`: a byte, for one cycle. A byte without its stop bit is dropped.
+        pin (1, in): the line, asynchronous; idle is 1.
+        valid (1, out), data (8, out): one cycle: a byte. A byte without its stop bit is dropped.
     """
 
     def __init__(self, cycles: int):
@@ -52,7 +52,7 @@ class UartReceiver(wiring.Component):
         left = Signal(range(11))
         m.d.sync += self.valid.eq(0)
         with m.If(left == 0):
-            # The start bit is looked at once more in its middle, so that a short spike is none.
+            # The start bit is sampled again in its middle, so that a short spike is not taken for one.
             with m.If(~line):
                 m.d.sync += [left.eq(10), timer.eq(self.cycles // 2 - 1)]
         with m.Elif(timer != 0):
@@ -72,9 +72,9 @@ class UartTransmitter(wiring.Component):
     """Bytes to a line, `cycles` clock cycles per bit.
 
     Ports:
-        `data`: bytes to send.
-        `pin`: the line; idle is 1.
-        `busy`: a byte is on the line.
+        data (stream of 8, in): bytes to send.
+        pin (1, out): the line; idle is 1.
+        busy (1, out): a byte is on the line.
     """
 
     def __init__(self, cycles: int):

@@ -1,6 +1,6 @@
 """The control port: registers, counters, marks and the interrupt."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -23,7 +23,8 @@ class Control(wiring.Component):
         `run`: orders to the machine and its report. `start` is passed on only while the machine is idle.
         `events`: what the units do in this cycle, for the counters.
         `damaged`: the stream behind an error DECODE.
-        `mark`, `mark_layer`: a layer ends in this cycle.
+        `mark`: a layer ends in this cycle.
+        `mark_layer`: its number.
         `irq`: level; high while an enabled interrupt is pending.
     """
 
@@ -45,84 +46,110 @@ class Control(wiring.Component):
         m = Module()
         m.submodules.axi_lite = axi_lite = AxiLiteSubordinate()
         m.submodules.bank = bank = RegisterBank(REGISTERS)
-        m.submodules.counters = counters = Counters()
-        m.submodules.marks = marks = Marks()
-        run, report = self.run, self.run.report
         wiring.connect(m, wiring.flipped(self.axi), axi_lite.axi)
         wiring.connect(m, axi_lite.bus, bank.bus)
-
-        control, status, error = (REGISTER[name] for name in ("CONTROL", "STATUS", "ERROR"))
-        idle = Signal()
         m.d.comb += [
-            idle.eq(~(report.running | report.error | report.resetting | run.start | run.soft_reset)),
             bank.id_value.eq(ID_VALUE),
             bank.version_value.eq(VERSION_VALUE),
             bank.isa_hash_value.eq(ISA_HASH),
             bank.config_hash_value.eq(self.config.hash),
+        ]
+        self._orders(m, bank)
+        self._report(m, bank)
+        self._count(m, bank)
+        self._interrupt(m, bank)
+        return m
+
+    def _orders(self, m: Module, bank: RegisterBank) -> None:
+        """What the host wants of the machine."""
+        run, report = self.run, self.run.report
+        control, status = REGISTER["CONTROL"], REGISTER["STATUS"]
+        idle = Signal()
+        m.d.comb += [
+            idle.eq(~(report.running | report.error | report.resetting | run.start | run.soft_reset)),
+            bank.status_value[status.field("idle").lsb].eq(idle),
             run.program_address.eq(bank.program_address_stored),
             run.program_bytes.eq(bank.program_bytes_stored),
             run.mem_base.eq(bank.mem_base_stored),
             run.mem_size.eq(bank.mem_size_stored),
             run.watchdog_cycles.eq(bank.watchdog_stored),
-            bank.status_value[status.field("idle").lsb].eq(idle),
-            bank.error_value[error.field("code").lsb :][:4].eq(report.code),
-            bank.error_value[error.field("unit").lsb :][:3].eq(report.unit),
-            bank.pc_value.eq(report.pc),
-            bank.decode_position_value.eq(self.damaged.position),
         ]
         # From registers: everything in the machine hears of them.
         m.d.sync += [
             run.start.eq(bank.control_written[control.field("start").lsb] & idle),
             run.soft_reset.eq(bank.control_written[control.field("soft_reset").lsb]),
         ]
-        # What the units do is shown as of the cycle before, for it comes at the end of long paths.
-        units = Signal.like(bank.units_value)
-        m.d.sync += [
-            units[0:4].eq(report.busy),
-            units[8:12].eq(report.waiting),
-            units[16:20].eq(report.queued),
-        ]
+
+    def _report(self, m: Module, bank: RegisterBank) -> None:
+        """What the host sees of the machine."""
+        report = self.run.report
+        status, units = REGISTER["STATUS"], REGISTER["UNITS"]
+        for level in ("running", "done", "error", "resetting"):
+            m.d.comb += bank.status_value[status.field(level).lsb].eq(report[level])
         m.d.comb += [
-            bank.units_value.eq(units),
+            _part(bank.error_value, "ERROR", "code").eq(report.code),
+            _part(bank.error_value, "ERROR", "unit").eq(report.unit),
+            bank.pc_value.eq(report.pc),
             Cat(bank.load_pc_value, bank.array_pc_value, bank.vector_pc_value, bank.store_pc_value).eq(
                 report.unit_pcs.as_value()
             ),
+            _part(bank.decode_error_value, "DECODE_ERROR", "code").eq(self.damaged.code),
+            _part(bank.decode_error_value, "DECODE_ERROR", "stream").eq(self.damaged.stream),
+            _part(bank.decode_error_value, "DECODE_ERROR", "tensor").eq(self.damaged.tensor),
+            bank.decode_position_value.eq(self.damaged.position),
         ]
-        for name in ("code", "stream", "tensor"):
-            field = REGISTER["DECODE_ERROR"].field(name)
-            m.d.comb += bank.decode_error_value[field.lsb :][: field.bits].eq(self.damaged[name])
-        for level in ("running", "done", "error", "resetting"):
-            m.d.comb += bank.status_value[status.field(level).lsb].eq(report[level])
+        # What the units do is shown as of the cycle before, for it comes at the end of long paths.
+        shown = Signal.like(bank.units_value)
+        m.d.comb += bank.units_value.eq(shown)
+        for bit, unit in enumerate(("load", "array", "vector", "store")):
+            m.d.sync += [
+                shown[units.field(f"{unit}_busy").lsb].eq(report.busy[bit]),
+                shown[units.field(f"{unit}_waiting").lsb].eq(report.waiting[bit]),
+                shown[units.field(f"{unit}_queued").lsb].eq(report.queued[bit]),
+            ]
 
+    def _count(self, m: Module, bank: RegisterBank) -> None:
+        """Counters and layer marks; a start or a soft reset clears both."""
+        m.submodules.counters = counters = Counters()
+        m.submodules.marks = marks = Marks()
+        run, report = self.run, self.run.report
         m.d.comb += [
             counters.running.eq(report.running),
             counters.clear.eq(run.start | run.soft_reset),
             counters.events.eq(self.events),
+            counters.read.eq(bank.bus.read),
+            counters.index.eq(bank.bus.read_address),
             Cat(bank.cycles_value, bank.cycles_high_value).eq(counters.cycles),
+            *(bank.value(name).eq(counters.count) for name, _ in COUNTERS),
             marks.mark.eq(self.mark & report.running),
             marks.mark_layer.eq(self.mark_layer),
-            marks.cycle.eq(counters.cycles[:32]),
+            marks.cycle.eq(counters.cycles),
             marks.clear.eq(run.start | run.soft_reset),
             marks.index.eq(bank.mark_index_stored),
             bank.mark_count_value.eq(marks.count),
             bank.mark_layer_value.eq(marks.layer),
             bank.mark_cycle_value.eq(marks.shown_cycle),
         ]
-        m.d.comb += [counters.read.eq(bank.bus.read), counters.index.eq(bank.bus.read_address)]
-        for name, _ in COUNTERS:
-            m.d.comb += getattr(bank, f"{name.lower()}_value").eq(counters.count)
 
+    def _interrupt(self, m: Module, bank: RegisterBank) -> None:
+        """Pending from the end of a run until the host clears it."""
+        run, report = self.run, self.run.report
         ended = Cat(report.done, report.error)
-        ended_before = Signal(2)
-        pending = Signal(2)
+        ended_before, pending = Signal(2), Signal(2)
         m.d.sync += [
             ended_before.eq(ended),
             pending.eq(pending & ~bank.irq_written[:2] | ended & ~ended_before),
         ]
         with m.If(run.soft_reset):
             m.d.sync += pending.eq(0)
+        enable = REGISTER["CONTROL"].field("irq_enable").lsb
         m.d.comb += [
             bank.irq_value.eq(pending),
-            self.irq.eq(pending.any() & bank.control_stored[control.field("irq_enable").lsb]),
+            self.irq.eq(pending.any() & bank.control_stored[enable]),
         ]
-        return m
+
+
+def _part(value: Signal, register: str, name: str) -> Value:
+    """The field called `name` of a register's value."""
+    field = REGISTER[register].field(name)
+    return value[field.lsb :][: field.bits]

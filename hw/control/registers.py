@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from ..csr_map import Access, Register
 from .axi_lite import RegisterBus
 
+_STORED = (Access.RW, Access.SET)
 _HARDWARE = (Access.RO, Access.W1C)
 _COMMAND = (Access.PULSE, Access.W1C)
 
@@ -21,7 +22,7 @@ class RegisterBank(wiring.Component):
             only.
         `<register>_value`, 32 bits, for every register with fields the hardware sets (RO, W1C): what they
         read as.
-        `<register>_stored`, 32 bits, for every register with RW fields: what was written, `reset` before.
+        `<register>_stored`, 32 bits, for every register with RW or SET fields: what was written, `reset` before.
         `<register>_written`, 32 bits, for every register with PULSE or W1C fields: the bits written as 1 in
         this cycle.
     """
@@ -41,11 +42,23 @@ class RegisterBank(wiring.Component):
             name = register.name.lower()
             if register.mask(*_HARDWARE):
                 members[f"{name}_value"] = In(32)
-            if rw := register.mask(Access.RW):
-                members[f"{name}_stored"] = Out(32, init=(register.reset or 0) & rw)
+            if stored := register.mask(*_STORED):
+                members[f"{name}_stored"] = Out(32, init=(register.reset or 0) & stored)
             if register.mask(*_COMMAND):
                 members[f"{name}_written"] = Out(32)
         super().__init__(members)
+
+    def value(self, register: str) -> Signal:
+        """The port `<register>_value`."""
+        return getattr(self, f"{register.lower()}_value")
+
+    def stored(self, register: str) -> Signal:
+        """The port `<register>_stored`."""
+        return getattr(self, f"{register.lower()}_stored")
+
+    def written(self, register: str) -> Signal:
+        """The port `<register>_written`."""
+        return getattr(self, f"{register.lower()}_written")
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -67,24 +80,34 @@ class RegisterBank(wiring.Component):
         m.d.comb += bus.write_error.eq(1)
         with m.Switch(bus.write_address):
             for register in self.registers:
-                if not register.mask(Access.RW, *_COMMAND):
+                if not register.mask(*_STORED, *_COMMAND):
                     continue
-                name = register.name.lower()
                 with m.Case(register.offset >> 2):
                     m.d.comb += bus.write_error.eq(0)
                     with m.If(bus.write):
-                        if mask := register.mask(Access.RW):
-                            stored = getattr(self, f"{name}_stored")
-                            m.d.sync += stored.eq((stored & ~strobed | written_bits) & mask)
-                        if mask := register.mask(*_COMMAND):
-                            m.d.comb += getattr(self, f"{name}_written").eq(written_bits & mask)
+                        self._write(m, register, strobed, written_bits)
         return m
 
+    def _write(self, m: Module, register: Register, strobed: Signal, written_bits: Signal) -> None:
+        """What a write does whose bytes with `strobed` bits are `written_bits`, and 0 elsewhere."""
+        if register.mask(*_STORED):
+            stored = self.stored(register.name)
+            kept = (stored & ~strobed | written_bits) & register.mask(Access.RW)
+            with m.If(~self._locked(register)):
+                m.d.sync += stored.eq(kept | (stored | written_bits) & register.mask(Access.SET))
+        if mask := register.mask(*_COMMAND):
+            m.d.comb += self.written(register.name).eq(written_bits & mask)
+
+    def _locked(self, register: Register) -> Value:
+        if not register.lock:
+            return Const(0, 1)
+        lock = next(other for other in self.registers if other.name == "LOCK")
+        return self.lock_stored[lock.field(register.lock).lsb]
+
     def _read(self, register: Register) -> Value:
-        name = register.name.lower()
         value: Value = Const(0, 32)
         if mask := register.mask(*_HARDWARE):
-            value = value | getattr(self, f"{name}_value") & mask
-        if register.mask(Access.RW):
-            value = value | getattr(self, f"{name}_stored")
+            value = value | self.value(register.name) & mask
+        if register.mask(*_STORED):
+            value = value | self.stored(register.name)
         return value

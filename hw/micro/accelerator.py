@@ -34,10 +34,13 @@ class MicroSystem(wiring.Component):
     """Everything around the core: firmware, its way to the RAM, the host's, the registers.
 
     Ports:
-        `bus`: the core's memory accesses; `core_runs`: while low, the core is to be in reset.
-        `registers`, `memory`: the host's, see HostPort.
+        `bus`: the core's memory accesses.
+        `core_runs`: while low, the core is to be in reset.
+        `registers`: the host's, see HostPort.
+        `memory`: the host's, see HostPort.
         `ram`: RAM of RAM_BYTES, which no reset may clear.
-        `irq`: the interrupt line; `running`: STATUS.running.
+        `irq`: the interrupt line.
+        `running`: STATUS.running.
     """
 
     bus: In(CoreBus())
@@ -57,9 +60,27 @@ class MicroSystem(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        bus, ram = self.bus, self.ram
         m.submodules.host = host = HostPort(self.regions)
         m.submodules.status = status = Status()
+        wiring.connect(m, host.registers, wiring.flipped(self.registers))
+        wiring.connect(m, host.memory, wiring.flipped(self.memory))
+        self._serve_core(m, status)
+        self._share_ram(m, host)
+        m.d.comb += [
+            status.write_control.eq(host.write_control),
+            status.write_irq.eq(host.write_irq),
+            status.write_lock.eq(host.write_lock),
+            status.write_data.eq(host.write_data),
+            host.up.eq(status.up),
+            host.held.eq(Cat(status.control, status.status, status.irq_pending, status.cycles, status.lock)),
+            self.core_runs.eq(status.core_runs),
+            self.irq.eq(status.irq),
+            self.running.eq(status.running),
+        ]
+        return m
+
+    def _serve_core(self, m: Module, status: Status) -> None:
+        """The core's reads, of the firmware, the RAM and the hardware's registers, and its signals to the hardware."""
         m.submodules.rom = rom = memory.Memory(
             shape=unsigned(8 * WORD_BYTES),
             depth=ROM_BYTES // WORD_BYTES,
@@ -68,30 +89,35 @@ class MicroSystem(wiring.Component):
                 for place in range(0, len(self.firmware), WORD_BYTES)
             ],
         )
-        code = rom.read_port()
-        wiring.connect(m, host.registers, wiring.flipped(self.registers))
-        wiring.connect(m, host.memory, wiring.flipped(self.memory))
-
-        in_ram, in_port = Signal(), Signal()
+        code, bus = rom.read_port(), self.bus
         was_ram, was_port = Signal(), Signal()
-        port_value, events = Signal(32), Signal(32)
-        signals = Signal(32)
-        core_ram = Signal()
+        port_value, events, signals = Signal(32), Signal(32), Signal(32)
+        assert (PORT_EVENTS, PORT_CYCLES) == (0, WORD_BYTES)
         m.d.comb += [
-            in_ram.eq(bus.address[_RAM_BIT]),
-            in_port.eq(bus.address[_PORT_BIT]),
-            core_ram.eq((bus.read | bus.write) & in_ram),
-            host.free.eq(~core_ram),
-            host.ram.data.eq(ram.data),
             code.addr.eq(bus.address[2:]),
-            bus.read_data.eq(Mux(was_ram, ram.data, Mux(was_port, port_value, code.data))),
+            bus.read_data.eq(Mux(was_ram, self.ram.data, Mux(was_port, port_value, code.data))),
+            events.eq(Mux(status.running, EVENT_RUN, 0) | Mux(status.cold, EVENT_COLD, 0)),
+            status.ready.eq((signals & SIGNAL_READY) != 0),
+            status.done.eq((signals & SIGNAL_DONE) != 0),
+            status.failed.eq((signals & SIGNAL_FAILED) != 0),
         ]
         m.d.sync += [
-            was_ram.eq(in_ram),
-            was_port.eq(in_port),
+            was_ram.eq(bus.address[_RAM_BIT]),
+            was_port.eq(bus.address[_PORT_BIT]),
             port_value.eq(Mux(bus.address[2], status.cycles[:32], events)),
         ]
-        assert (PORT_EVENTS, PORT_CYCLES) == (0, WORD_BYTES)
+        with m.If(bus.write & bus.address[_PORT_BIT]):
+            m.d.comb += signals.eq(bus.write_data)
+
+    def _share_ram(self, m: Module, host: HostPort) -> None:
+        """The core goes first; the host has the cycles that it leaves."""
+        bus, ram = self.bus, self.ram
+        core_ram = Signal()
+        m.d.comb += [
+            core_ram.eq((bus.read | bus.write) & bus.address[_RAM_BIT]),
+            host.free.eq(~core_ram),
+            host.ram.data.eq(ram.data),
+        ]
         with m.If(core_ram):
             m.d.comb += [
                 ram.enable.eq(1),
@@ -108,24 +134,6 @@ class MicroSystem(wiring.Component):
                 ram.write_data.eq(host.ram.write_data),
                 ram.mask.eq(host.ram.mask),
             ]
-
-        with m.If(bus.write & in_port):
-            m.d.comb += signals.eq(bus.write_data)
-        m.d.comb += [
-            events.eq(Mux(status.running, EVENT_RUN, 0) | Mux(status.cold, EVENT_COLD, 0)),
-            status.ready.eq((signals & SIGNAL_READY) != 0),
-            status.done.eq((signals & SIGNAL_DONE) != 0),
-            status.failed.eq((signals & SIGNAL_FAILED) != 0),
-            status.write_control.eq(host.write_control),
-            status.write_irq.eq(host.write_irq),
-            status.write_data.eq(host.write_data),
-            host.up.eq(status.up),
-            host.held.eq(Cat(status.control, status.status, status.irq_pending, status.cycles)),
-            self.core_runs.eq(status.core_runs),
-            self.irq.eq(status.irq),
-            self.running.eq(status.running),
-        ]
-        return m
 
 
 class MicroAccelerator(wiring.Component):

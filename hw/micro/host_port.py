@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..bridge.byte_port import BytePort
-from ..csr_map import REGISTER, REGISTERS, RESP_OKAY, RESP_SLVERR, Access
+from ..csr_map import REGISTER, REGISTERS, RESP_OKAY, RESP_SLVERR, Access, Register
 from ..interfaces import AxiLite
 from .memory_map import RAM_BYTES, REGISTERS_BYTES, MemoryMap
 from .ram_port import WORD_BYTES, RamPort
@@ -22,7 +22,8 @@ class HostPort(wiring.Component):
         `registers`: AXI4-Lite. Accesses wait until the firmware is `up`; else a read answers 2 cycles after its address
             was accepted, a write one cycle after address and data were, together.
         `memory`: bytes of the external memory.
-        `held`: the values of status.HELD; `write_control`, `write_irq`, `write_data`: a write to one of them.
+        `held`: the values of status.HELD; `write_control`, `write_irq`, `write_lock`, `write_data`: a write to one of
+            them.
         `ram`: the access of this cycle; it is taken if `free`.
     """
 
@@ -36,6 +37,7 @@ class HostPort(wiring.Component):
                 "held": In(32 * len(HELD)),
                 "write_control": Out(1),
                 "write_irq": Out(1),
+                "write_lock": Out(1),
                 "write_data": Out(8),
                 "ram": Out(RamPort()),
                 "free": In(1),
@@ -47,29 +49,30 @@ class HostPort(wiring.Component):
         base, size = self.regions.window_base, self.regions.window_bytes
         return (address[_ADDRESS_BITS:] == base >> _ADDRESS_BITS) & (address[:_ADDRESS_BITS] < size)
 
+    def _locked(self, register: Register) -> Value:
+        """Whether LOCK keeps the register as it is."""
+        if not register.lock:
+            return Const(0, 1)
+        return self.held.word_select(HELD.index("LOCK"), 32)[REGISTER["LOCK"].field(register.lock).lsb]
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
         registers, memory, ram = self.registers, self.memory, self.ram
-        read, write, access, reading = Signal(), Signal(), Signal(), Signal()
+        write, read, access, reading = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             write.eq(registers.awvalid & registers.wvalid & ~registers.bvalid & self.up),
             read.eq(registers.arvalid & ~registers.rvalid & ~reading & self.up),
             access.eq(memory.request & ~memory.done & ~write & ~read),
         ]
-
-        # A register's word is found by its offset.
-        offset, mask = Signal(len(registers.araddr)), Signal(32)
-        known, kept = Signal(), Signal()
+        offset = Signal(len(registers.araddr))
         m.d.comb += offset.eq(Mux(write, registers.awaddr, registers.araddr))
-        with m.Switch(offset[2:]):
-            for register in REGISTERS:
-                with m.Case(register.offset >> 2):
-                    written = register.mask(Access.RW, Access.PULSE, Access.W1C)
-                    m.d.comb += known.eq(~write | bool(written))
-                    if written and register.name not in HELD:
-                        m.d.comb += [kept.eq(1), mask.eq(written)]
+        known, kept, mask = self._find(m, offset, write)
+        inside = Signal()
         m.d.comb += [
+            inside.eq(self._inside(memory.address)),
+            ram.write.eq(write | (access & memory.write)),
             ram.write_data.eq(Mux(write, registers.wdata & mask, memory.write_data.replicate(WORD_BYTES))),
+            # A register's word is found by its offset.
             ram.address.eq(
                 Mux(
                     write | read,
@@ -77,24 +80,40 @@ class HostPort(wiring.Component):
                     memory.address[2:_ADDRESS_BITS],
                 )
             ),
-            ram.write.eq(write | (access & memory.write)),
         ]
-        inside = Signal()
-        m.d.comb += inside.eq(self._inside(memory.address))
         with m.If(write):
             m.d.comb += [ram.enable.eq(kept), ram.mask.eq(registers.wstrb)]
         with m.Elif(read):
             m.d.comb += ram.enable.eq(1)
         with m.Else():
             m.d.comb += [ram.enable.eq(access & inside), ram.mask.eq(1 << memory.address[:2])]
+        self._answer_writes(m, write, offset, known)
+        self._answer_reads(m, read & ~write, reading, offset, known)
+        self._answer_bytes(m, access, inside)
+        return m
 
-        # Writes.
+    def _find(self, m: Module, offset: Signal, write: Signal) -> tuple[Signal, Signal, Signal]:
+        """Of the register at `offset`: whether there is one (for a write: one that is written); whether its word in the
+        RAM takes what is written; and which bits do."""
+        known, kept, mask = Signal(), Signal(), Signal(32)
+        with m.Switch(offset[2:]):
+            for register in REGISTERS:
+                with m.Case(register.offset >> 2):
+                    written = register.mask(Access.RW, Access.PULSE, Access.W1C, Access.SET)
+                    m.d.comb += known.eq(~write | bool(written))
+                    if written and register.name not in HELD:
+                        m.d.comb += [kept.eq(~self._locked(register)), mask.eq(written)]
+        return known, kept, mask
+
+    def _answer_writes(self, m: Module, write: Signal, offset: Signal, known: Signal) -> None:
+        registers = self.registers
         m.d.comb += [
             registers.awready.eq(write & self.free),
             registers.wready.eq(write & self.free),
             self.write_data.eq(registers.wdata),
         ]
-        for name, strobe in (("CONTROL", self.write_control), ("IRQ", self.write_irq)):
+        strobes = {"CONTROL": self.write_control, "IRQ": self.write_irq, "LOCK": self.write_lock}
+        for name, strobe in strobes.items():
             number = REGISTER[name].offset >> 2
             m.d.comb += strobe.eq(write & self.free & registers.wstrb[0] & (offset[2:] == number))
         with m.If(write & self.free):
@@ -102,9 +121,10 @@ class HostPort(wiring.Component):
         with m.Elif(registers.bready):
             m.d.sync += registers.bvalid.eq(0)
 
-        # Reads: a held register's value is there at once, the RAM's word in the cycle `reading`.
-        from_ram = Signal()
-        m.d.comb += registers.arready.eq(read & ~write & self.free)
+    def _answer_reads(self, m: Module, read: Value, reading: Signal, offset: Signal, known: Signal) -> None:
+        """A held register's value is there at once, the RAM's word in the cycle `reading`."""
+        registers, from_ram = self.registers, Signal()
+        m.d.comb += registers.arready.eq(read & self.free)
         with m.If(registers.arready):
             m.d.sync += [
                 reading.eq(1),
@@ -118,16 +138,16 @@ class HostPort(wiring.Component):
         with m.If(reading):
             m.d.sync += [reading.eq(0), registers.rvalid.eq(1)]
             with m.If(from_ram):
-                m.d.sync += registers.rdata.eq(ram.data)
+                m.d.sync += registers.rdata.eq(self.ram.data)
         with m.Elif(registers.rready):
             m.d.sync += registers.rvalid.eq(0)
 
-        # Bytes of memory: answered in the cycle after the RAM's.
-        lane = Signal(2)
+    def _answer_bytes(self, m: Module, access: Signal, inside: Signal) -> None:
+        """A byte of memory is there in the cycle after the RAM's."""
+        memory, lane = self.memory, Signal(2)
         m.d.sync += [
             memory.done.eq(access & self.free),
             memory.error.eq(~inside),
             lane.eq(memory.address[:2]),
         ]
-        m.d.comb += memory.read_data.eq(ram.data.word_select(lane, 8))
-        return m
+        m.d.comb += memory.read_data.eq(self.ram.data.word_select(lane, 8))

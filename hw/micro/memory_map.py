@@ -17,8 +17,8 @@ PORT_BASE = 0x2000_0000
 """The hardware's own registers, below."""
 REGISTERS_BYTES = 1024
 """The end of the RAM: the register file that the host sees, one word at each offset of `csr_map`. The host reads and
-writes it there without the firmware; CONTROL, STATUS, IRQ, CYCLES and CYCLES_HIGH are the hardware's, their words in
-the RAM mean nothing. The host's accesses wait until the firmware is READY."""
+writes it there without the firmware; CONTROL, STATUS, IRQ, CYCLES, CYCLES_HIGH and LOCK are the hardware's, their words
+in the RAM mean nothing. The host's accesses wait until the firmware is READY."""
 
 PORT_EVENTS = 0x0
 """Offset from PORT_BASE; reads as EVENT_* bits, takes SIGNAL_* bits."""

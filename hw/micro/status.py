@@ -9,16 +9,16 @@ from ..csr_map import REGISTER
 POWER_UP_CYCLES = 64
 """iCE40's block RAM cannot be read for 3 us after configuration."""
 CYCLES_BITS = 48
-HELD = ("CONTROL", "STATUS", "IRQ", "CYCLES", "CYCLES_HIGH")
+HELD = ("CONTROL", "STATUS", "IRQ", "CYCLES", "CYCLES_HIGH", "LOCK")
 """The registers of this block."""
 
 
 class Status(wiring.Component):
-    """CONTROL, STATUS, IRQ and CYCLES; the core's reset.
+    """CONTROL, STATUS, IRQ, CYCLES and LOCK; the core's reset.
 
     Ports:
-        `write_control`, `write_irq`, `write_data`: the host writes the register's lowest byte.
-        `control`, `status`, `irq_pending`, `cycles`: the registers' values; `cycles` is both CYCLES registers.
+        `write_control`, `write_irq`, `write_lock`, `write_data`: the host writes the register's lowest byte.
+        `control`, `status`, `irq_pending`, `cycles`, `lock`: the registers' values; `cycles` is both CYCLES registers.
         `irq`: the interrupt line.
         `ready`, `done`, `failed`: the firmware says so (SIGNAL_*).
         `running`, `cold`: what it is told (EVENT_*).
@@ -28,11 +28,13 @@ class Status(wiring.Component):
 
     write_control: In(1)
     write_irq: In(1)
+    write_lock: In(1)
     write_data: In(8)
     control: Out(32)
     status: Out(32)
     irq_pending: Out(32)
     cycles: Out(64)
+    lock: Out(32)
     irq: Out(1)
     ready: In(1)
     done: In(1)
@@ -49,6 +51,9 @@ class Status(wiring.Component):
         done, failed, irq_enable = Signal(), Signal(), Signal()
         irq_done, irq_error = Signal(), Signal()
         start, soft_reset = Signal(), Signal()
+
+        locks = Signal(max(field.lsb for field in REGISTER["LOCK"].fields) + 1)
+        m.d.comb += self.lock.eq(locks)
 
         def bit(register: str, field: str) -> int:
             return REGISTER[register].field(field).lsb
@@ -86,6 +91,8 @@ class Status(wiring.Component):
             ]
         with m.If(self.write_control):
             m.d.sync += irq_enable.eq(self.write_data[bit("CONTROL", "irq_enable")])
+        with m.If(self.write_lock):
+            m.d.sync += locks.eq(locks | self.write_data)
         with m.If(start & self.up & ~self.running & ~failed):
             m.d.sync += [self.running.eq(1), done.eq(0), cycles.eq(0)]
         with m.If(self.running & self.done):

@@ -7,14 +7,13 @@ from amaranth.lib.wiring import In, Out
 from ..config import Config
 from ..interfaces import AxiRead
 
-_ADDRESS = ("arid", "araddr", "arlen", "arsize", "arburst")
-
 
 class ReadArbiter(wiring.Component):
     """Two requesters, one bus; bursts take turns.
 
     Ports:
-        `load`, `fetch`: the requesters, each with a constant `arid` of its own.
+        `load`: LOAD's reads.
+        `fetch`: the program's reads; each requester has a constant `arid` of its own.
         `fetch_low`: `fetch` goes first, whoever's turn it is.
         `bus`: the manager. Its address channel comes from registers (one cycle later); a request that was
             made stays.
@@ -51,10 +50,13 @@ class ReadArbiter(wiring.Component):
         with m.If(free):
             m.d.sync += bus.arvalid.eq(fetch.arvalid | load.arvalid)
             with m.If(fetch.arvalid | load.arvalid):
-                m.d.sync += fetch_was_last.eq(pick_fetch)
                 m.d.sync += [
-                    getattr(bus, name).eq(Mux(pick_fetch, getattr(fetch, name), getattr(load, name)))
-                    for name in _ADDRESS
+                    fetch_was_last.eq(pick_fetch),
+                    bus.arid.eq(Mux(pick_fetch, fetch.arid, load.arid)),
+                    bus.araddr.eq(Mux(pick_fetch, fetch.araddr, load.araddr)),
+                    bus.arlen.eq(Mux(pick_fetch, fetch.arlen, load.arlen)),
+                    bus.arsize.eq(Mux(pick_fetch, fetch.arsize, load.arsize)),
+                    bus.arburst.eq(Mux(pick_fetch, fetch.arburst, load.arburst)),
                 ]
 
         to_fetch = Signal()
@@ -66,6 +68,9 @@ class ReadArbiter(wiring.Component):
         ]
         for requester in (load, fetch):
             m.d.comb += [
-                getattr(requester, name).eq(getattr(bus, name)) for name in ("rid", "rdata", "rresp", "rlast")
+                requester.rid.eq(bus.rid),
+                requester.rdata.eq(bus.rdata),
+                requester.rresp.eq(bus.rresp),
+                requester.rlast.eq(bus.rlast),
             ]
         return m

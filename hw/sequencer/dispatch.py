@@ -1,21 +1,17 @@
 """The sequencer's state machine: start, dispatch, branches, end, and the first error."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
 
 from ..config import Config
-from ..isa import INSTRUCTION_BYTES, ISA_HASH, Condition, Error, Opcode, Unit, layout
-from .decode import Decoder
-from .faults import Fault
+from ..isa import INSTRUCTION_BYTES, Condition, Error, Opcode, Unit, layout
+from .classify import OFFSET_BITS, Action, Classifier, byte_offset
+from .faults import CODE_BITS, UNIT_BITS, Fault
 from .fetch import Fetched
 from .queue import INDEX_BITS, Dispatched
 
-_MEMBERS = ("load", "array", "vector", "store")
-
-
-_OFFSET_BITS = exact_log2(INSTRUCTION_BYTES)
+ADDRESS_BITS = 32
 
 
 class State(enum.Enum, shape=3):
@@ -35,21 +31,26 @@ class Dispatch(wiring.Component):
         `bad_range`: the program does not lie in the memory window: the run ends at once in MEMORY_RANGE.
         `program`: the instructions; only `instructions` of them are taken.
         `load`, `array`, `vector`, `store`: to the queues.
-        `fault`: a unit's or the watchdog's fault in the cycle before; `fault_pc` is that unit's program counter then.
+        `fault`: a unit's or the watchdog's fault in the cycle before.
+        `fault_pc`: that unit's program counter then.
         `quiet`: queues are empty, units idle, nothing is outstanding.
         `flag`: what the last VECTOR_TEST found, looked at while `quiet`.
-        `jump`: a branch is taken in this cycle: the program goes on at instruction `target`, with which `remaining`
-            instructions are left; `program` starts anew from there.
-        `running`, `done`, `error`: levels. `done` is set by END, cleared by `start`.
+        `jump`: a branch is taken in this cycle: `program` starts anew from `target`.
+        `target`: the index of the instruction at which the program goes on.
+        `remaining`: instructions from there to the program's end.
+        `running`: a program runs.
         `dispatching`: running, and neither at END nor at a BRANCH.
-        `starving`: waits for the program. `queue_full`: waits for room in a queue.
+        `done`: END was executed; cleared by `start`.
+        `error`: the run ended in an error; until reset.
+        `starving`: waits for the program.
+        `queue_full`: waits for room in a queue.
         `progress`: an instruction was dispatched or executed.
         `code`, `unit`: of the first error, isa.Error and isa.Unit.
         `pc`: byte offset of the instruction dispatched last; after an error, of the instruction it belongs to
             (PROGRAM_END: the end of the program).
 
-    All that depends on an instruction's bits alone is decided when it comes from the program, so that what happens
-    with it is a matter of few bits.
+    Timing: an instruction is classified in the cycle in which it is taken from the program, and executed or put into a
+    queue in the next one or later, of which only few bits decide.
     """
 
     def __init__(self, config: Config):
@@ -60,9 +61,12 @@ class Dispatch(wiring.Component):
                 "instructions": In(INDEX_BITS),
                 "bad_range": In(1),
                 "program": In(stream.Signature(Fetched)),
-                **{name: Out(stream.Signature(Dispatched)) for name in _MEMBERS},
+                "load": Out(stream.Signature(Dispatched)),
+                "array": Out(stream.Signature(Dispatched)),
+                "vector": Out(stream.Signature(Dispatched)),
+                "store": Out(stream.Signature(Dispatched)),
                 "fault": In(Fault),
-                "fault_pc": In(32),
+                "fault_pc": In(ADDRESS_BITS),
                 "quiet": In(1),
                 "flag": In(1),
                 "jump": Out(1),
@@ -75,163 +79,158 @@ class Dispatch(wiring.Component):
                 "starving": Out(1),
                 "queue_full": Out(1),
                 "progress": Out(1),
-                "code": Out(4),
-                "unit": Out(3),
-                "pc": Out(32),
+                "code": Out(CODE_BITS),
+                "unit": Out(UNIT_BITS),
+                "pc": Out(ADDRESS_BITS),
             }
         )
+        self._state = Signal(State)
+        self._count = Signal(INDEX_BITS)
+        """Instructions in the program."""
+        self._taken = Signal(INDEX_BITS)
+        """Index of the instruction that is taken from the program next."""
+        self._more = Signal()
+        """There is one: _taken != _count."""
+        self._held = Signal()
+        """An instruction was taken and is not done with: `_instruction` of index `_index`, with its `_action`."""
+        self._instruction = Signal(8 * INSTRUCTION_BYTES)
+        self._index = Signal(INDEX_BITS)
+        self._action = Signal(Action)
+        self._done_with = Signal()
+        """It is, in this cycle."""
+        self._condition = Signal(Condition)
+        """Of the BRANCH that is waited at."""
+        self._found = Signal(Error)
+        """An error of the program in this cycle."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.decoder = decoder = Decoder()
-        state = Signal(State)
-        queues = {Unit[name.upper()]: getattr(self, name) for name in _MEMBERS}
-
-        # Stage 1: the instruction, and what is to be done with it, in registers.
-        count = Signal(INDEX_BITS)
-        accepted = Signal(INDEX_BITS)
-        more = Signal()  # accepted != count
-        held = Signal()
-        current = Signal(Fetched)
-        index = Signal(INDEX_BITS)
-        accept = Signal()
-        done_with = Signal()
-        running = Signal()
-        offered = self.program.payload
+        self._take(m)
+        self._hand_over(m)
+        with m.Switch(self._state):
+            with m.Case(State.RUN):
+                self._run(m)
+            with m.Case(State.BRANCH):
+                self._branch(m)
+            with m.Case(State.FINISH):
+                with m.If(self.quiet):
+                    m.d.sync += [self._state.eq(State.IDLE), self.done.eq(1)]
+            with m.Case(State.IDLE):
+                self._idle(m)
+        self._stop_at_errors(m)
         m.d.comb += [
-            running.eq(state == State.RUN),
-            decoder.instruction.eq(offered.instruction),
-            self.program.ready.eq(running & (~held | done_with) & more),
-            accept.eq(self.program.valid & self.program.ready),
-            self.starving.eq(running & ~held & more),
+            self.running.eq(
+                (self._state == State.RUN) | (self._state == State.BRANCH) | (self._state == State.FINISH)
+            ),
+            self.dispatching.eq(self._state == State.RUN),
+            self.error.eq(self._state == State.ERROR),
         ]
-        opcode = decoder.instruction[:8]
-        begin = data.View(layout(Opcode.BEGIN), decoder.instruction)
-        branch = data.View(layout(Opcode.BRANCH), decoder.instruction)
-        wrong = Signal(Error)
-        with m.If(offered.bus_error):
-            m.d.comb += wrong.eq(Error.BUS_READ)
-        with m.Elif(~decoder.legal | ((accepted == 0) & (opcode != Opcode.BEGIN))):
-            m.d.comb += wrong.eq(Error.ILLEGAL)
-        with m.Elif((opcode == Opcode.BEGIN) & (begin.isa_hash != ISA_HASH)):
-            m.d.comb += wrong.eq(Error.ISA_MISMATCH)
-        with m.Elif((opcode == Opcode.BEGIN) & (begin.config_hash != self.config.hash)):
-            m.d.comb += wrong.eq(Error.CONFIG_MISMATCH)
-        with m.Elif(
-            (opcode == Opcode.BRANCH)
-            & (branch.target[:_OFFSET_BITS].any() | (branch.target[_OFFSET_BITS:] >= count))
-        ):
-            m.d.comb += wrong.eq(Error.ILLEGAL)
+        return m
 
-        # What is held is wrong, for a queue, or one of these.
-        fails = Signal(Error)
-        to_queue = Signal(len(queues))
-        passes = Signal()
-        ends = Signal()
-        branches = Signal()
-        with m.If(done_with):
-            m.d.sync += held.eq(0)
+    def _take(self, m: Module) -> None:
+        """Takes the next instruction when the one before is done with."""
+        m.submodules.classifier = classifier = Classifier(self.config)
+        accept = Signal()
+        m.d.comb += [
+            classifier.fetched.eq(self.program.payload),
+            classifier.is_first.eq(self._taken == 0),
+            classifier.count.eq(self._count),
+            self.program.ready.eq(self.dispatching & (~self._held | self._done_with) & self._more),
+            accept.eq(self.program.valid & self.program.ready),
+            self.starving.eq(self.dispatching & ~self._held & self._more),
+            self.progress.eq(self._done_with | accept),
+        ]
+        with m.If(self._done_with):
+            m.d.sync += self._held.eq(0)
         with m.If(accept):
-            right = wrong == Error.NONE
             m.d.sync += [
-                held.eq(1),
-                current.eq(offered),
-                fails.eq(wrong),
-                to_queue.eq(Cat(right & (opcode[4:] == unit) for unit in queues)),
-                passes.eq(right & (opcode[4:] == Unit.SEQUENCER)),
-                ends.eq(right & (opcode == Opcode.END)),
-                branches.eq(right & (opcode == Opcode.BRANCH)),
-                index.eq(accepted),
-                accepted.eq(accepted + 1),
-                more.eq(accepted + 1 != count),
+                self._held.eq(1),
+                self._instruction.eq(self.program.payload.instruction),
+                self._action.eq(classifier.action),
+                self._index.eq(self._taken),
+                self._taken.eq(self._taken + 1),
+                self._more.eq(self._taken + 1 != self._count),
             ]
 
-        # Stage 2: execute or dispatch.
-        here = Cat(Const(0, 4), index)
-        held_branch = data.View(layout(Opcode.BRANCH), current.instruction)
-        condition = Signal(Condition)
-        taken = Signal()
-        m.d.comb += self.remaining.eq(count - self.target)
-        with m.Switch(condition):
-            with m.Case(Condition.ALWAYS):
-                m.d.comb += taken.eq(1)
-            with m.Case(Condition.IF_CLEAR):
-                m.d.comb += taken.eq(~self.flag)
-            with m.Case(Condition.IF_SET):
-                m.d.comb += taken.eq(self.flag)
-        found = Signal(Error)
-        taken_by = Signal(len(queues))
-        for bit, queue in enumerate(queues.values()):
+    def _hand_over(self, m: Module) -> None:
+        """Offers the held instruction to its queue; the sequencer's own are done with at once."""
+        to_queue = self._action.to_queue
+        taken_by = Signal(len(to_queue))
+        for bit, queue in enumerate((self.load, self.array, self.vector, self.store)):
             m.d.comb += [
-                queue.payload.instruction.eq(current.instruction),
-                queue.payload.index.eq(index),
-                queue.valid.eq(running & held & to_queue[bit]),
+                queue.payload.instruction.eq(self._instruction),
+                queue.payload.index.eq(self._index),
+                queue.valid.eq(self.dispatching & self._held & to_queue[bit]),
                 taken_by[bit].eq(to_queue[bit] & queue.ready),
             ]
         m.d.comb += [
-            done_with.eq(running & held & (passes | taken_by.any())),
-            self.queue_full.eq(running & held & to_queue.any() & ~taken_by.any()),
+            self._done_with.eq(self.dispatching & self._held & (self._action.passes | taken_by.any())),
+            self.queue_full.eq(self.dispatching & self._held & to_queue.any() & ~taken_by.any()),
         ]
 
-        with m.Switch(state):
-            with m.Case(State.RUN):
-                with m.If(held):
-                    m.d.comb += found.eq(fails)
-                    with m.If(ends):
-                        m.d.sync += state.eq(State.FINISH)
-                    with m.If(branches):
-                        m.d.sync += [
-                            state.eq(State.BRANCH),
-                            condition.eq(held_branch.condition),
-                            self.target.eq(held_branch.target[_OFFSET_BITS:]),
-                        ]
-                with m.Elif(~more):
-                    m.d.comb += found.eq(Error.PROGRAM_END)
-                with m.If(done_with):
-                    m.d.sync += self.pc.eq(here)
-            with m.Case(State.BRANCH), m.If(self.quiet):
-                m.d.sync += state.eq(State.RUN)
-                with m.If(taken):
-                    m.d.comb += self.jump.eq(1)
-                    m.d.sync += [accepted.eq(self.target), more.eq(1), held.eq(0)]
-            with m.Case(State.FINISH), m.If(self.quiet):
-                m.d.sync += [state.eq(State.IDLE), self.done.eq(1)]
-            with m.Case(State.IDLE):
-                m.d.sync += held.eq(0)
-                with m.If(self.start):
-                    m.d.sync += [
-                        state.eq(State.RUN),
-                        self.done.eq(0),
-                        self.pc.eq(0),
-                        count.eq(self.instructions),
-                        accepted.eq(0),
-                        more.eq(self.instructions != 0),
-                    ]
-                    with m.If(self.bad_range):
-                        m.d.sync += [state.eq(State.ERROR), self.code.eq(Error.MEMORY_RANGE)]
+    def _run(self, m: Module) -> None:
+        with m.If(self._held):
+            branch = data.View(layout(Opcode.BRANCH), self._instruction)
+            m.d.comb += self._found.eq(self._action.wrong)
+            with m.If(self._action.ends):
+                m.d.sync += self._state.eq(State.FINISH)
+            with m.If(self._action.branches):
+                m.d.sync += [
+                    self._state.eq(State.BRANCH),
+                    self._condition.eq(branch.condition),
+                    self.target.eq(branch.target[OFFSET_BITS:]),
+                ]
+        with m.Elif(~self._more):
+            m.d.comb += self._found.eq(Error.PROGRAM_END)
+        with m.If(self._done_with):
+            m.d.sync += self.pc.eq(byte_offset(self._index))
 
-        with m.If(found != Error.NONE):
+    def _branch(self, m: Module) -> None:
+        m.d.comb += self.remaining.eq(self._count - self.target)
+        is_taken = Signal()
+        with m.Switch(self._condition):
+            with m.Case(Condition.ALWAYS):
+                m.d.comb += is_taken.eq(1)
+            with m.Case(Condition.IF_CLEAR):
+                m.d.comb += is_taken.eq(~self.flag)
+            with m.Case(Condition.IF_SET):
+                m.d.comb += is_taken.eq(self.flag)
+        with m.If(self.quiet):
+            m.d.sync += self._state.eq(State.RUN)
+            with m.If(is_taken):
+                m.d.comb += self.jump.eq(1)
+                m.d.sync += [self._taken.eq(self.target), self._more.eq(1), self._held.eq(0)]
+
+    def _idle(self, m: Module) -> None:
+        m.d.sync += self._held.eq(0)
+        with m.If(self.start):
             m.d.sync += [
-                state.eq(State.ERROR),
-                self.code.eq(found),
-                self.unit.eq(Unit.SEQUENCER),
-                self.pc.eq(Mux(held, here, Cat(Const(0, 4), count))),
+                self._state.eq(State.RUN),
+                self.done.eq(0),
+                self.pc.eq(0),
+                self._count.eq(self.instructions),
+                self._taken.eq(0),
+                self._more.eq(self.instructions != 0),
             ]
-        # A unit's fault belongs to an earlier instruction than the one being dispatched, so it wins, over what was
-        # found in the cycle before, too.
+            with m.If(self.bad_range):
+                m.d.sync += [self._state.eq(State.ERROR), self.code.eq(Error.MEMORY_RANGE)]
+
+    def _stop_at_errors(self, m: Module) -> None:
+        """The first error stays. A unit's fault belongs to an earlier instruction than the one being dispatched, so it
+        wins over the program's, also over that of the cycle before."""
         just_found = Signal()
-        m.d.sync += just_found.eq(found != Error.NONE)
+        m.d.sync += just_found.eq(self._found != Error.NONE)
+        with m.If(self._found != Error.NONE):
+            m.d.sync += [
+                self._state.eq(State.ERROR),
+                self.code.eq(self._found),
+                self.unit.eq(Unit.SEQUENCER),
+                self.pc.eq(byte_offset(Mux(self._held, self._index, self._count))),
+            ]
         with m.If((self.running | just_found) & self.fault.valid):
             m.d.sync += [
-                state.eq(State.ERROR),
+                self._state.eq(State.ERROR),
                 self.code.eq(self.fault.code),
                 self.unit.eq(self.fault.unit),
                 self.pc.eq(self.fault_pc),
             ]
-        m.d.comb += [
-            self.running.eq((state == State.RUN) | (state == State.BRANCH) | (state == State.FINISH)),
-            self.dispatching.eq(running),
-            self.error.eq(state == State.ERROR),
-            self.progress.eq(done_with | accept),
-        ]
-        return m

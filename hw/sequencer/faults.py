@@ -7,7 +7,9 @@ from amaranth.lib.wiring import In, Out
 from ..interfaces import Status
 from ..isa import Error, Unit
 
-Fault = data.StructLayout({"valid": 1, "code": 4, "unit": 3})
+CODE_BITS, UNIT_BITS = 4, 3
+"""Of isa.Error and isa.Unit, as the register ERROR has them."""
+Fault = data.StructLayout({"valid": 1, "code": CODE_BITS, "unit": UNIT_BITS})
 """A fault in this cycle: isa.Error and isa.Unit."""
 _UNITS = (Unit.LOAD, Unit.ARRAY, Unit.VECTOR, Unit.STORE)
 

@@ -1,6 +1,6 @@
 """Reads the program from external memory, ahead of its execution."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
@@ -36,6 +36,7 @@ class Fetch(wiring.Component):
     def __init__(self, config: Config):
         self.config = config
         self._entry_bytes = max(INSTRUCTION_BYTES, config.word_bytes)
+        self._depth = FETCH_AHEAD_INSTRUCTIONS * INSTRUCTION_BYTES // self._entry_bytes
         if self._entry_bytes * 4 > FETCH_BURST_BYTES:
             raise ValueError(
                 f"columns must be at most {FETCH_BURST_BYTES // 4} (fetch bursts), not {config.columns}"
@@ -56,32 +57,48 @@ class Fetch(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        entry_bytes, word_bytes, axi = self._entry_bytes, self.config.word_bytes, self.axi
-        per_entry = entry_bytes // INSTRUCTION_BYTES
-        entry_beats = entry_bytes // word_bytes
-        burst_entries = FETCH_BURST_BYTES // entry_bytes
-        depth = FETCH_AHEAD_INSTRUCTIONS * INSTRUCTION_BYTES // entry_bytes
-        entry_bits = exact_log2(entry_bytes)
-        # Where in its entry the first instruction is.
-        first_part = self.address[exact_log2(INSTRUCTION_BYTES) : entry_bits]
-
-        # Requests: bursts of whole entries, as long as there is room for their data.
-        address = Signal(32)
-        entries_left = Signal(28)
-        room = Signal(range(depth + 1), init=depth)
-        to_boundary = Signal(range(burst_entries + 1))
-        ahead = Signal(range(burst_entries + 1))
-        entries = Signal(range(burst_entries + 1))
-        fits = Signal()
-        requests = Signal()
+        # Answers are put together to entries, which are taken apart to instructions.
+        m.submodules.entries = entries = ResetInserter(self.start)(
+            SyncFIFOBuffered(width=8 * self._entry_bytes + 1, depth=self._depth)
+        )
         popped = Signal()
-        outstanding = Signal(range(depth + 1))
+        m.d.comb += entries.r_en.eq(popped)
+        self._request(m, popped)
+        self._receive(m, entries)
+        self._take_apart(m, entries, popped)
+        # In a register, for the arbiter passes it on to LOAD.
+        m.d.sync += self.low.eq(entries.level < self._depth // 4)
+        with m.If(self.start):
+            m.d.sync += self.low.eq(1)
+        return m
+
+    @property
+    def _entry_bits(self) -> int:
+        return exact_log2(self._entry_bytes)
+
+    def _first_part(self) -> Value:
+        """Where in its entry the first instruction is."""
+        return self.address[exact_log2(INSTRUCTION_BYTES) : self._entry_bits]
+
+    def _request(self, m: Module, popped: Signal) -> None:
+        """Bursts of whole entries, as long as there is room for their data."""
+        axi, entry_bits = self.axi, self._entry_bits
+        burst_entries = FETCH_BURST_BYTES // self._entry_bytes
+        entry_beats = self._entry_bytes // self.config.word_bytes
+        address = Signal(len(self.address))
+        entries_left = Signal(len(self.instructions))
+        room = Signal(range(self._depth + 1), init=self._depth)
+        to_boundary, ahead, entries = (
+            Signal(range(burst_entries + 1), name=name) for name in ("to_boundary", "ahead", "entries")
+        )
+        fits, requests = Signal(), Signal()
+        outstanding = Signal(range(self._depth + 1))
         m.d.comb += [
             to_boundary.eq(burst_entries - address[entry_bits : exact_log2(FETCH_BURST_BYTES)]),
             ahead.eq(Mux(entries_left < to_boundary, entries_left, to_boundary)),
             requests.eq(~self.stop & ~axi.arvalid & fits),
             axi.arid.eq(AXI_ID),
-            axi.arsize.eq(exact_log2(word_bytes)),
+            axi.arsize.eq(exact_log2(self.config.word_bytes)),
             axi.arburst.eq(AXI_INCR),
             self.idle.eq(outstanding == 0),
         ]
@@ -103,60 +120,57 @@ class Fetch(wiring.Component):
             room.eq(room - Mux(requests, entries, 0) + popped),
             outstanding.eq(outstanding + requests - (axi.rvalid & axi.rlast)),
         ]
+        with m.If(self.start):
+            per_entry = self._entry_bytes // INSTRUCTION_BYTES
+            last_part = self.instructions + self._first_part() + (per_entry - 1)
+            m.d.sync += [
+                address.eq(Cat(Const(0, entry_bits), self.address[entry_bits:])),
+                entries_left.eq(last_part >> exact_log2(per_entry)),
+                room.eq(self._depth),
+                fits.eq(0),
+            ]
 
-        # Answers: beats are put together to entries.
-        m.submodules.entries = fifo = ResetInserter(self.start)(
-            SyncFIFOBuffered(width=8 * entry_bytes + 1, depth=depth)
-        )
+    def _receive(self, m: Module, entries: SyncFIFOBuffered) -> None:
+        """Beats are put together to entries."""
+        axi, word_bytes = self.axi, self.config.word_bytes
+        entry_beats = self._entry_bytes // word_bytes
         bad = axi.rresp != 0
         m.d.comb += [axi.rready.eq(1), self.beat.eq(axi.rvalid)]
         if entry_beats == 1:
-            m.d.comb += [fifo.w_en.eq(axi.rvalid), fifo.w_data.eq(Cat(axi.rdata, bad))]
-        else:
-            earlier = Signal(8 * (entry_bytes - word_bytes))
-            earlier_bad = Signal()
-            index = Signal(range(entry_beats))
-            m.d.comb += [
-                fifo.w_en.eq(axi.rvalid & (index == entry_beats - 1)),
-                fifo.w_data.eq(Cat(earlier, axi.rdata, earlier_bad | bad)),
-            ]
-            with m.If(axi.rvalid):
-                m.d.sync += [
-                    index.eq(index + 1),
-                    earlier.eq(Cat(earlier, axi.rdata)[8 * word_bytes :]),
-                    earlier_bad.eq((earlier_bad | bad) & (index != entry_beats - 1)),
-                ]
-
-        # Entries are taken apart to instructions.
+            m.d.comb += [entries.w_en.eq(axi.rvalid), entries.w_data.eq(Cat(axi.rdata, bad))]
+            return
+        earlier = Signal(8 * (self._entry_bytes - word_bytes))
+        earlier_bad = Signal()
+        index = Signal(range(entry_beats))
         m.d.comb += [
-            self.out.valid.eq(fifo.r_rdy),
-            self.out.payload.bus_error.eq(fifo.r_data[-1]),
-            fifo.r_en.eq(popped),
+            entries.w_en.eq(axi.rvalid & (index == entry_beats - 1)),
+            entries.w_data.eq(Cat(earlier, axi.rdata, earlier_bad | bad)),
+        ]
+        with m.If(axi.rvalid):
+            m.d.sync += [
+                index.eq(index + 1),
+                earlier.eq(Cat(earlier, axi.rdata)[8 * word_bytes :]),
+                earlier_bad.eq((earlier_bad | bad) & (index != entry_beats - 1)),
+            ]
+
+    def _take_apart(self, m: Module, entries: SyncFIFOBuffered, popped: Signal) -> None:
+        """An entry's instructions follow each other; with the last one it is `popped`."""
+        per_entry = self._entry_bytes // INSTRUCTION_BYTES
+        out, moves = self.out, Signal()
+        m.d.comb += [
+            out.valid.eq(entries.r_rdy),
+            out.payload.bus_error.eq(entries.r_data[-1]),
+            moves.eq(out.valid & out.ready),
         ]
         if per_entry == 1:
-            m.d.comb += [
-                self.out.payload.instruction.eq(fifo.r_data[:-1]),
-                popped.eq(self.out.valid & self.out.ready),
-            ]
-        else:
-            part = Signal(range(per_entry))
-            m.d.comb += [
-                self.out.payload.instruction.eq(fifo.r_data[:-1].word_select(part, 8 * INSTRUCTION_BYTES)),
-                popped.eq(self.out.valid & self.out.ready & (part == per_entry - 1)),
-            ]
-            with m.If(self.out.valid & self.out.ready):
-                m.d.sync += part.eq(part + 1)
-            with m.If(self.start):
-                m.d.sync += part.eq(first_part)
-
-        # In a register, for the arbiter passes it on to LOAD.
-        m.d.sync += self.low.eq(fifo.level < depth // 4)
+            m.d.comb += [out.payload.instruction.eq(entries.r_data[:-1]), popped.eq(moves)]
+            return
+        part = Signal(range(per_entry))
+        m.d.comb += [
+            out.payload.instruction.eq(entries.r_data[:-1].word_select(part, 8 * INSTRUCTION_BYTES)),
+            popped.eq(moves & (part == per_entry - 1)),
+        ]
+        with m.If(moves):
+            m.d.sync += part.eq(part + 1)
         with m.If(self.start):
-            m.d.sync += [
-                self.low.eq(1),
-                address.eq(Cat(Const(0, entry_bits), self.address[entry_bits:])),
-                entries_left.eq((self.instructions + first_part + (per_entry - 1)) >> exact_log2(per_entry)),
-                room.eq(depth),
-                fits.eq(0),
-            ]
-        return m
+            m.d.sync += part.eq(self._first_part())

@@ -7,13 +7,29 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..interfaces import Command, Lookahead
-from ..isa import FIELDS, Unit
+from ..isa import FIELDS, Opcode, Unit
 
 INDEX_BITS = 24
 """Programs have at most 2**24 instructions."""
 _HEADER_BITS = 16
-_OPERATION_BITS = 4
+OPERATION_BITS = 4
 """Of the opcode, whose other bits are the unit."""
+
+_LOAD_SETUP = (Opcode.LOAD_PITCH, Opcode.LOAD_TENSOR, Opcode.LOAD_STREAMS)
+
+
+def never_at_fault(unit: Unit, config: Config) -> tuple[Opcode, ...]:
+    """Instructions that `unit` takes while an earlier one is executed, and in which it finds no fault: a WAIT, and what
+    only sets up its next jobs. Without a decoder LOAD_TENSOR and LOAD_STREAMS are faults themselves."""
+    wait = Opcode[f"{unit.name}_WAIT"]
+    match unit:
+        case Unit.LOAD:
+            return (wait, *(_LOAD_SETUP if config.cabac_engines else _LOAD_SETUP[:1]))
+        case Unit.STORE:
+            return (wait, Opcode.STORE_PITCH)
+        case _:
+            return (wait,)
+
 
 Dispatched = data.StructLayout({"instruction": 128, "index": INDEX_BITS})
 """An instruction and its place in the program."""
@@ -27,7 +43,7 @@ class CommandQueue(wiring.Component):
         `commands`: the same for the unit; the check byte has been checked and is zero.
         `lookahead`: the instruction behind, of a queue that `looks_ahead`.
         `at_head`: what the unit does in this cycle concerns the instruction at the head (a WAIT that waits),
-            not the last one taken.
+            not the last one taken that may be at fault.
         `index`: the index of that instruction in the cycle before.
         `empty`: nothing is queued, nor on its way through the queue.
 
@@ -54,7 +70,7 @@ class CommandQueue(wiring.Component):
         fields_bits = max(
             sum(field.bits for field in fields) for code, fields in FIELDS.items() if code.unit == self.unit
         )
-        kept_bits = _OPERATION_BITS + fields_bits
+        kept_bits = OPERATION_BITS + fields_bits
         m.submodules.fifo = fifo = SyncFIFOBuffered(
             width=kept_bits + INDEX_BITS, depth=self.config.queue_commands
         )
@@ -78,7 +94,7 @@ class CommandQueue(wiring.Component):
         m.d.comb += [
             fifo.w_data.eq(
                 Cat(
-                    instruction[:_OPERATION_BITS],
+                    instruction[:OPERATION_BITS],
                     instruction[_HEADER_BITS : _HEADER_BITS + fields_bits],
                     self.dispatched.payload.index,
                 )
@@ -90,15 +106,17 @@ class CommandQueue(wiring.Component):
             fifo.r_en.eq(moves),
         ]
         m.d.sync += self.index.eq(Mux(self.at_head & head_valid, head_index, taken_index))
-        with m.If(self.commands.valid & self.commands.ready):
+        # A unit has one instruction at a time in which it may find a fault: what it takes meanwhile does not count.
+        innocent = [opcode & ((1 << OPERATION_BITS) - 1) for opcode in never_at_fault(self.unit, self.config)]
+        with m.If(self.commands.valid & self.commands.ready & ~head[:OPERATION_BITS].matches(*innocent)):
             m.d.sync += taken_index.eq(head_index)
         return m
 
     def _command(self, kept: Value, kept_bits: int) -> Value:
         """The instruction of which these bits were kept."""
         return Cat(
-            kept[:_OPERATION_BITS],
-            Const(self.unit, 8 - _OPERATION_BITS),
+            kept[:OPERATION_BITS],
+            Const(self.unit, 8 - OPERATION_BITS),
             Const(0, 8),
-            kept[_OPERATION_BITS:kept_bits],
+            kept[OPERATION_BITS:kept_bits],
         )

@@ -1,6 +1,6 @@
 """The sequencer: from a program in memory to commands in the units' queues, and back to one report."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,7 +8,8 @@ from ..config import Config
 from ..control.run import Report
 from ..interfaces import AxiRead, Command, Lookahead, Status, Tokens
 from ..isa import INSTRUCTION_BYTES, Unit
-from .dispatch import Dispatch
+from .classify import OFFSET_BITS, byte_offset
+from .dispatch import ADDRESS_BITS, Dispatch
 from .faults import Fault, Faults
 from .fetch import Fetch
 from .queue import INDEX_BITS, CommandQueue
@@ -31,18 +32,23 @@ class Sequencer(wiring.Component):
     """Runs programs.
 
     Ports:
-        `axi`: reads of the program; `fetch_low`: they should be preferred now; `fetch_beat`: a beat arrived.
+        `axi`: reads of the program.
+        `fetch_low`: they should be preferred now.
+        `fetch_beat`: a beat of the program arrived.
+        `fetch_idle`: no read is outstanding.
+        `fetch_wait`: the program is waited for.
+        `queue_wait`: room in a queue is waited for.
         `load`, `array`, `vector`, `store`: the units.
-        `fetch_wait`: the program is waited for; `queue_wait`: room in a queue is.
         `start`: run the program; accepted when neither running nor in error.
         `program_address`, `program_bytes`: where it lies, relative to `mem_base`. A program outside the
             window, or one whose bus address is not a multiple of 32, ends in MEMORY_RANGE with the sequencer
             as unit. At most 2**28 bytes.
         `mem_base`, `mem_size`: the memory window.
         `watchdog_cycles`: 0 switches the watchdog off.
-        `tested`, `test_value`: what a VECTOR_TEST found, for the branches behind it. A run begins with 0.
+        `vector_lookahead`: the instruction behind the one that VECTOR is offered.
+        `tested`: a VECTOR_TEST is executed in this cycle.
+        `test_value`: what it found, for the branches behind it. A run begins with 0.
         `halt`: fetch nothing more (a reset is coming).
-        `fetch_idle`: no read is outstanding.
         `report`: state and first error; stays until the next start or reset. `resetting` is left 0.
     """
 
@@ -58,10 +64,10 @@ class Sequencer(wiring.Component):
                 "queue_wait": Out(1),
                 **{name: Out(UnitPort()) for name in UNITS},
                 "start": In(1),
-                "program_address": In(32),
-                "program_bytes": In(32),
-                "mem_base": In(32),
-                "mem_size": In(32),
+                "program_address": In(ADDRESS_BITS),
+                "program_bytes": In(ADDRESS_BITS),
+                "mem_base": In(ADDRESS_BITS),
+                "mem_size": In(ADDRESS_BITS),
                 "watchdog_cycles": In(32),
                 "vector_lookahead": Out(Lookahead()),
                 "tested": In(1),
@@ -73,115 +79,121 @@ class Sequencer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        config, report = self.config, self.report
-        m.submodules.fetch = fetch = Fetch(config)
-        m.submodules.dispatch = dispatch = Dispatch(config)
-        m.submodules.semaphores = semaphores = Semaphores(config)
+        m.submodules.fetch = fetch = Fetch(self.config)
+        m.submodules.dispatch = dispatch = Dispatch(self.config)
+        m.submodules.semaphores = semaphores = Semaphores(self.config)
         m.submodules.watchdog = watchdog = Watchdog()
         m.submodules.faults = faults = Faults()
-        queues = {
-            name: CommandQueue(Unit[name.upper()], config, looks_ahead=name == "vector") for name in UNITS
-        }
-        wiring.connect(m, queues["vector"].lookahead, wiring.flipped(self.vector_lookahead))
-        units = {name: getattr(self, name) for name in UNITS}
-
-        start = Signal()
-        address = Signal(32)
-        program_end = Signal(33)
-        bad_range = Signal()
-        base = Signal(32)
-        flag = Signal()
-        with m.If(start):
-            # The host may set the registers for the next run.
-            m.d.sync += [base.eq(address), flag.eq(0)]
-        with m.Elif(self.tested):
-            m.d.sync += flag.eq(self.test_value)
+        wiring.connect(m, wiring.flipped(self.axi), fetch.axi)
+        wiring.connect(m, fetch.out, dispatch.program)
+        start = self._begin(m, fetch, dispatch)
+        m.d.comb += semaphores.clear.eq(start)
+        self._connect_units(m, dispatch, semaphores, faults)
+        self._wait_for_quiet(m, dispatch, fetch)
+        self._report_faults(m, dispatch, faults)
         m.d.comb += [
-            start.eq(self.start & ~report.running & ~report.error),
-            address.eq(self.mem_base + self.program_address),
-            program_end.eq(self.program_address + self.program_bytes),
-            bad_range.eq(
-                (program_end > self.mem_size)
-                | (address % _ADDRESS_ALIGNMENT != 0)
-                | (self.program_bytes >> (INDEX_BITS + 4) != 0)
-            ),
-            fetch.start.eq(start | dispatch.jump),
-            fetch.address.eq(Mux(start, address, base + Cat(Const(0, 4), dispatch.target))),
-            fetch.instructions.eq(
-                Mux(
-                    start,
-                    Mux(bad_range, 0, self.program_bytes // INSTRUCTION_BYTES),
-                    dispatch.remaining,
-                )
-            ),
-            dispatch.flag.eq(flag),
-            fetch.stop.eq(self.halt | ~dispatch.dispatching),
             self.fetch_low.eq(fetch.low),
             self.fetch_beat.eq(fetch.beat),
             self.fetch_idle.eq(fetch.idle),
             self.fetch_wait.eq(dispatch.starving),
             self.queue_wait.eq(dispatch.queue_full),
-            dispatch.start.eq(start),
-            dispatch.instructions.eq(self.program_bytes // INSTRUCTION_BYTES),
-            dispatch.bad_range.eq(bad_range),
-            semaphores.clear.eq(start),
-        ]
-        wiring.connect(m, wiring.flipped(self.axi), fetch.axi)
-        wiring.connect(m, fetch.out, dispatch.program)
-
-        for bit, name in enumerate(UNITS):
-            queue, unit = queues[name], units[name]
-            m.submodules[f"{name}_queue"] = queue
-            wiring.connect(m, getattr(dispatch, name), queue.dispatched)
-            wiring.connect(m, queue.commands, wiring.flipped(unit.commands))
-            wiring.connect(m, wiring.flipped(unit.tokens), getattr(semaphores, name))
-            wiring.connect(m, wiring.flipped(unit.status), getattr(faults, name))
-            m.d.comb += [
-                # VECTOR finds faults before it takes an instruction, the others after.
-                queue.at_head.eq(unit.tokens.wait | (unit.status.error if name == "vector" else 0)),
-                report.busy[bit].eq(unit.status.busy),
-                report.queued[bit].eq(~queue.empty),
-                report.unit_pcs[bit].eq(Cat(Const(0, 4), queue.index)),
-            ]
-
-        # A unit has one cycle from taking a command to showing busy, so two quiet cycles are waited for; they are known
-        # when they are over, for a unit's `busy` comes late in its cycle.
-        quiet = Signal()
-        quiet_before = Signal()
-        m.d.sync += [
-            quiet.eq(~(report.busy.any() | report.queued.any()) & fetch.idle),
-            quiet_before.eq(quiet),
-        ]
-
-        # A fault is reported in the cycle after it: from a unit's queue through its checks to all that stops would be
-        # the longest path of the machine. The same holds for what keeps the watchdog quiet.
-        fault = Signal(Fault)
-        progress = Signal()
-        # By number of isa.Unit: where the units were in the cycle of the fault; the sequencer itself stays at the
-        # instruction it would dispatch next.
-        pcs = Array([dispatch.pc, *(report.unit_pcs[bit] for bit in range(len(UNITS)))])
-        m.d.comb += [
-            dispatch.quiet.eq(quiet & quiet_before),
-            watchdog.running.eq(dispatch.running),
-            watchdog.progress.eq(progress),
-            watchdog.limit_cycles.eq(self.watchdog_cycles),
             faults.waiting.eq(semaphores.waiting),
             faults.starving.eq(dispatch.starving),
             faults.watchdog.eq(watchdog.fired),
+            watchdog.running.eq(dispatch.running),
+            watchdog.limit_cycles.eq(self.watchdog_cycles),
+            self.report.running.eq(dispatch.running),
+            self.report.done.eq(dispatch.done),
+            self.report.error.eq(dispatch.error),
+            self.report.code.eq(dispatch.code),
+            self.report.unit.eq(dispatch.unit),
+            self.report.pc.eq(dispatch.pc),
+            self.report.waiting.eq(semaphores.waiting),
+        ]
+        # In a register, as the faults are: what moves is known late in the cycle.
+        moves = [unit.status.progress for unit in self._units().values()]
+        m.d.sync += watchdog.progress.eq(dispatch.progress | fetch.beat | Cat(moves).any())
+        return m
+
+    def _units(self) -> dict[str, wiring.PureInterface]:
+        """The ports of the units by name, in the order of every bit mask."""
+        return {"load": self.load, "array": self.array, "vector": self.vector, "store": self.store}
+
+    def _begin(self, m: Module, fetch: Fetch, dispatch: Dispatch) -> Signal:
+        """Lets a program begin, or go on behind a branch; high in the cycle in which one begins."""
+        start, bad_range, flag = Signal(), Signal(), Signal()
+        address = Signal(ADDRESS_BITS)
+        base = Signal(
+            ADDRESS_BITS
+        )  # the program's, while it runs: the host may set the registers for the next run
+        program_end = Signal(ADDRESS_BITS + 1)
+        instructions = self.program_bytes // INSTRUCTION_BYTES
+        with m.If(start):
+            m.d.sync += [base.eq(address), flag.eq(0)]
+        with m.Elif(self.tested):
+            m.d.sync += flag.eq(self.test_value)
+        m.d.comb += [
+            start.eq(self.start & ~dispatch.running & ~dispatch.error),
+            address.eq(self.mem_base + self.program_address),
+            program_end.eq(self.program_address + self.program_bytes),
+            bad_range.eq(
+                (program_end > self.mem_size)
+                | (address % _ADDRESS_ALIGNMENT != 0)
+                | (self.program_bytes >> (INDEX_BITS + OFFSET_BITS) != 0)
+            ),
+            fetch.start.eq(start | dispatch.jump),
+            fetch.address.eq(Mux(start, address, base + byte_offset(dispatch.target))),
+            fetch.instructions.eq(Mux(start, Mux(bad_range, 0, instructions), dispatch.remaining)),
+            fetch.stop.eq(self.halt | ~dispatch.dispatching),
+            dispatch.start.eq(start),
+            dispatch.instructions.eq(instructions),
+            dispatch.bad_range.eq(bad_range),
+            dispatch.flag.eq(flag),
+        ]
+        return start
+
+    def _connect_units(self, m: Module, dispatch: Dispatch, semaphores: Semaphores, faults: Faults) -> None:
+        outputs = (dispatch.load, dispatch.array, dispatch.vector, dispatch.store)
+        tokens = (semaphores.load, semaphores.array, semaphores.vector, semaphores.store)
+        statuses = (faults.load, faults.array, faults.vector, faults.store)
+        report = self.report
+        for bit, (name, unit) in enumerate(self._units().items()):
+            is_vector = name == "vector"
+            queue = CommandQueue(Unit[name.upper()], self.config, looks_ahead=is_vector)
+            m.submodules[f"{name}_queue"] = queue
+            wiring.connect(m, outputs[bit], queue.dispatched)
+            wiring.connect(m, queue.commands, wiring.flipped(unit.commands))
+            wiring.connect(m, wiring.flipped(unit.tokens), tokens[bit])
+            wiring.connect(m, wiring.flipped(unit.status), statuses[bit])
+            if is_vector:
+                wiring.connect(m, queue.lookahead, wiring.flipped(self.vector_lookahead))
+            m.d.comb += [
+                # VECTOR finds faults before it takes an instruction; the others after, whatever waits behind it.
+                queue.at_head.eq(Mux(unit.status.error, int(is_vector), unit.tokens.wait)),
+                report.busy[bit].eq(unit.status.busy),
+                report.queued[bit].eq(~queue.empty),
+                report.unit_pcs[bit].eq(byte_offset(queue.index)),
+            ]
+
+    def _wait_for_quiet(self, m: Module, dispatch: Dispatch, fetch: Fetch) -> None:
+        """A unit has one cycle from taking a command to showing busy, so two quiet cycles are waited for. They are
+        known when they are over, for a unit's `busy` comes late in its cycle."""
+        quiet, quiet_before = Signal(), Signal()
+        m.d.sync += [
+            quiet.eq(~(self.report.busy.any() | self.report.queued.any()) & fetch.idle),
+            quiet_before.eq(quiet),
+        ]
+        m.d.comb += dispatch.quiet.eq(quiet & quiet_before)
+
+    def _report_faults(self, m: Module, dispatch: Dispatch, faults: Faults) -> None:
+        """A fault is reported in the cycle after it: from a unit's queue through its checks to all that stops would be
+        the longest path of the machine."""
+        fault = Signal(Fault)
+        m.d.sync += fault.eq(faults.fault)
+        # By number of isa.Unit: where the units were in the cycle of the fault; the sequencer itself stays at the
+        # instruction it would dispatch next.
+        pcs = Array([dispatch.pc, *(self.report.unit_pcs[bit] for bit in range(len(UNITS)))])
+        m.d.comb += [
             dispatch.fault.eq(fault),
             dispatch.fault_pc.eq(pcs[Mux(fault.unit > Unit.STORE, 0, fault.unit)]),
-            report.running.eq(dispatch.running),
-            report.done.eq(dispatch.done),
-            report.error.eq(dispatch.error),
-            report.code.eq(dispatch.code),
-            report.unit.eq(dispatch.unit),
-            report.pc.eq(dispatch.pc),
-            report.waiting.eq(semaphores.waiting),
         ]
-        m.d.sync += [
-            fault.eq(faults.fault),
-            progress.eq(
-                dispatch.progress | fetch.beat | Cat(unit.status.progress for unit in units.values()).any()
-            ),
-        ]
-        return m

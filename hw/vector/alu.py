@@ -1,21 +1,36 @@
 """One lane's arithmetic, stages 1 to 8: from the operands to the result."""
 
+import dataclasses
+
 from amaranth.hdl import C, Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
+from ..isa import Opcode
+from ..layouts import shapes
 from .addend import make_addend
 from .extend import sign_extend
 from .lane_control import LaneControl
+from .layouts import TABLE_ENTRIES
 from .multiplier import CHUNK_BITS, FACTOR_BITS, PRODUCT_BITS, partial_sums
 from .shifter import shift_right
 
 
-class Alu(wiring.Component):
-    """`result` (stage 9) of the operands `a` and `b` (stage 3) under `control`; see isa.Op for the operations.
+@dataclasses.dataclass(frozen=True)
+class Factors:
+    """Stage 4 of a lane: x, what it is multiplied with, b, and what the product is shifted by."""
 
-    Every operation is y = (x * factor >> shift) + addend + carry + out_zp with x = a - a_zp + bias, where a factor, an
+    x: Signal
+    factor: Signal
+    b: Signal
+    amount: Signal
+
+
+class Alu(wiring.Component):
+    """The operations of isa.Op.
+
+    Every one is y = (x * factor >> shift) + addend + carry + out_zp with x = a - a_zp + bias, where a factor, an
     addend, or both are 0:
 
     - factor: the multiplier (RESCALE), the low 32 bits of b (MUL), 2**b (LSL), 1 (ADD, SUB, ASR, LSR).
@@ -23,8 +38,14 @@ class Alu(wiring.Component):
     - carry: the rounding. Double rounding adds or subtracts 2**30 before the shift; that reaches the result only where
       all bits from 30 on to the last but one that is shifted out are ones, or zeros: then the carry is certain.
 
-    `bias` (stage 1), `multiplier` and `shift` (stage 2) are the lane's parameters. `table_entry` asks for the entry in
-    stage 4; `table_low` and `table_high` bring it in stage 5.
+    Ports:
+        control (LaneControl, in): what to do.
+        a, b (vector_bits, in): stage 3: the operands.
+        bias (32, in): stage 1: the lane's.
+        multiplier (32, in), shift (VECTOR_UOP.shift, in): stage 2: the lane's.
+        table_entry (0..TABLE_ENTRIES-1, out): stage 4: the entry to read.
+        table_low, table_high (16, in): stage 5: the entry.
+        result (vector_bits, out): stage 9: the result.
     """
 
     def __init__(self, config: Config):
@@ -35,9 +56,11 @@ class Alu(wiring.Component):
                 "a": In(signed(config.vector_bits)),
                 "b": In(signed(config.vector_bits)),
                 "bias": In(signed(32)),
-                "multiplier": In(signed(32)),
-                "shift": In(6),
-                "table_entry": Out(9),
+                **{
+                    name: In(shape)
+                    for name, shape in shapes(Opcode.VECTOR_UOP, "multiplier", "shift").items()
+                },
+                "table_entry": Out(range(TABLE_ENTRIES)),
                 "table_low": In(signed(16)),
                 "table_high": In(signed(16)),
                 "result": Out(signed(config.vector_bits)),
@@ -46,131 +69,120 @@ class Alu(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        control, bits = self.control, self.config.vector_bits
+        s4 = self._factors(m)
+        q, carry = self._product(m, s4)
+        addend = self._addend(m, s4)
+        # Stage 7: y. The lowest place makes the carry.
+        y = Signal(signed(self.config.vector_bits), name="s8_y", reset_less=True)
+        m.d.sync += y.eq((Cat(C(1, 1), q) + Cat(carry, addend))[1 : len(y) + 1])
+        self._limit(m, y)
+        return m
 
-        def register(shape: object, name: str) -> Signal:
-            return Signal(shape, name=name, reset_less=True)
-
-        # Stage 1 and 2: parameters.
-        bias = register(signed(32), "s2_bias")
-        offset = register(signed(33), "s3_offset")
-        multiplier = register(signed(32), "s3_multiplier")
-        s3_shift = register(6, "s3_shift")
+    def _factors(self, m: Module) -> Factors:
+        """Stages 1 to 3: parameters; x, and what to multiply it with and to shift it by."""
+        control, bits, b = self.control, self.config.vector_bits, self.b
+        bias, offset = Signal(signed(32), reset_less=True), Signal(signed(33), reset_less=True)
+        multiplier, shift = Signal(signed(32), reset_less=True), Signal(6, reset_less=True)
         m.d.sync += bias.eq(Mux(control.s1_bias, self.bias, 0))
         m.d.sync += offset.eq(bias - control.s2_a_zp)
-        m.d.sync += s3_shift.eq(Mux(control.s2_per_channel, self.shift, control.s2_shift))
+        m.d.sync += shift.eq(Mux(control.s2_per_channel, self.shift, control.s2_shift))
         with m.If(control.s2_rescale):
             m.d.sync += multiplier.eq(Mux(control.s2_per_channel, self.multiplier, control.s2_multiplier))
         with m.Else():
             m.d.sync += multiplier.eq(0)
 
-        # Stage 3: x, and what to multiply it with and to shift it by.
-        x = register(signed(bits), "s4_x")
-        s4_b = register(signed(bits), "s4_b")
-        factor = register(signed(FACTOR_BITS), "s4_factor")
-        s4_amount = register(6, "s4_amount")
+        s4 = Factors(
+            x=Signal(signed(bits), name="s4_x", reset_less=True),
+            factor=Signal(signed(FACTOR_BITS), name="s4_factor", reset_less=True),
+            b=Signal(signed(bits), name="s4_b", reset_less=True),
+            amount=Signal(6, name="s4_amount", reset_less=True),
+        )
         # 2**b in two digits: one of four, one of eight.
         lows, highs = Signal(4), Signal(8)
-        with m.If(control.s3_factor_power & ~self.b[5]):
-            m.d.comb += lows.eq(C(1, 4) << self.b[:2])
-        m.d.comb += highs.eq(C(1, 8) << self.b[2:5])
+        with m.If(control.s3.power & ~b[5]):
+            m.d.comb += lows.eq(C(1, 4) << b[:2])
+        m.d.comb += highs.eq(C(1, 8) << b[2:5])
         power = Cat(high & low for high in highs for low in lows)
+        low = multiplier.as_unsigned() | power | (b[:32] & control.s3.b.replicate(32))
         m.d.sync += [
-            x.eq(self.a + offset),
-            factor.eq(
-                Cat(
-                    multiplier.as_unsigned() | power | (self.b[:32] & control.s3_factor_b.replicate(32)),
-                    multiplier[-1] | (self.b[31] & control.s3_factor_b),
-                ).as_signed()
-            ),
-            s4_b.eq(self.b),
-            s4_amount.eq(Mux(control.s3_shift_b, self.b[:6], s3_shift)),
+            s4.x.eq(self.a + offset),
+            s4.factor.eq(Cat(low, multiplier[-1] | (b[31] & control.s3.b)).as_signed()),
+            s4.b.eq(b),
+            s4.amount.eq(Mux(control.s3.shift_b, b[:6], shift)),
         ]
-        with m.If(control.s3_factor_one):
-            m.d.sync += factor.eq(1)
-        with m.If(control.s3_unsigned32):
-            m.d.sync += x[32:].eq(0)
-        with m.If(control.s3_b_ones):
-            m.d.sync += s4_b.eq(-1)
+        with m.If(control.s3.one):
+            m.d.sync += s4.factor.eq(1)
+        with m.If(control.s3.unsigned32):
+            m.d.sync += s4.x[32:].eq(0)
+        with m.If(control.s3.b_ones):
+            m.d.sync += s4.b.eq(-1)
+        return s4
 
-        # Stage 4: product, table entry, addend.
-        parts = partial_sums(x, factor)
-        s5_low, *s5_parts = (register(part.shape(), f"s5_part_{i}") for i, part in enumerate(parts))
-        s5_addend = register(bits, "s5_addend")
-        s5_amount = register(6, "s5_amount")
-        s5_fraction = register(7, "s5_fraction")
-        s5_negative = register(1, "s5_negative")
-        m.d.comb += self.table_entry.eq(
-            Mux(control.s4_table8, Cat(x[:7], ~x[7], C(0, 1)), Cat(x[7:15], ~x[15]))
-        )
-        m.d.sync += [register.eq(part) for register, part in zip((s5_low, *s5_parts), parts, strict=True)]
-        m.d.sync += [s5_amount.eq(s4_amount), s5_fraction.eq(x[:7]), s5_negative.eq(x[-1])]
-        make_addend(m, s5_addend, control, x, s4_b)
-
-        # Stage 5: p; the addend, inverted or a table's entry.
-        p = register(signed(PRODUCT_BITS), "s6_p")
-        s6_addend = register(signed(bits), "s6_addend")
-        s6_amount = register(6, "s6_amount")
-        negative = register(1, "s6_negative")
-        fraction = register(7, "s6_fraction")
-        slope = register(signed(17), "s6_slope")
-        entry = Signal(signed(24))
-        with m.If(control.s5_table16):
-            m.d.comb += entry.eq(Cat(C(0, 7), self.table_low).as_signed())
-        with m.Elif(control.s5_table8):
-            m.d.comb += entry.eq(self.table_low)
+    def _product(self, m: Module, s4: Factors) -> tuple[Signal, Signal]:
+        """Stages 4 to 6: the shifted product, or what lies between two entries of the table; the carry. Of stage 7."""
+        control, bits, x = self.control, self.config.vector_bits, s4.x
+        parts = partial_sums(x, s4.factor)
+        sums = [Signal(part.shape(), name=f"s5_part_{i}", reset_less=True) for i, part in enumerate(parts)]
+        s5_amount, s6_amount = Signal(6, reset_less=True), Signal(6, reset_less=True)
+        s5_negative, s6_negative = Signal(reset_less=True), Signal(reset_less=True)
+        s5_fraction, s6_fraction = Signal(7, reset_less=True), Signal(7, reset_less=True)
+        product, slope = Signal(signed(PRODUCT_BITS), reset_less=True), Signal(signed(17), reset_less=True)
+        m.d.sync += [register.eq(part) for register, part in zip(sums, parts, strict=True)]
         m.d.sync += [
-            p.eq(Cat(s5_low, (s5_parts[0] + s5_parts[1])[: PRODUCT_BITS - CHUNK_BITS])),
-            s6_addend.eq((s5_addend ^ control.s5_invert.replicate(bits)) | sign_extend(entry, bits)),
+            s5_amount.eq(s4.amount),
+            s5_negative.eq(x[-1]),
+            s5_fraction.eq(x[:7]),
+            product.eq(Cat(sums[0], (sums[1] + sums[2])[: PRODUCT_BITS - CHUNK_BITS])),
+            slope.eq(Mux(control.s5.table16, self.table_high - self.table_low, 0)),
             s6_amount.eq(s5_amount),
-            negative.eq(s5_negative),
-            fraction.eq(s5_fraction),
-            slope.eq(Mux(control.s5_table16, self.table_high - self.table_low, 0)),
+            s6_negative.eq(s5_negative),
+            s6_fraction.eq(s5_fraction),
         ]
-
-        # Stage 6: the shift; between two entries of the table; the addend with the zero point.
-        q = register(bits, "s7_q")
-        addend = register(signed(bits), "s7_addend")
-        carry = register(1, "s7_carry")
-        shifted, guard, filled = shift_right(m, p, s6_amount, bits, ~negative)
-        nudged = control.s6_double_round & s6_amount[5] & filled
+        q, carry = Signal(bits, reset_less=True), Signal(reset_less=True)
+        shifted, guard, filled = shift_right(m, product, s6_amount, bits, ~s6_negative)
+        nudged = control.s6.double_round & s6_amount[5] & filled
         m.d.sync += [
-            q.eq(shifted | sign_extend(slope * fraction, bits)),
-            addend.eq(s6_addend + control.s6_out_zp),
+            q.eq(shifted | sign_extend(slope * s6_fraction, bits)),
             carry.eq(
-                (control.s6_round & Mux(nudged, ~negative, guard))
-                | control.s6_one
-                | (control.s6_abs & negative)
+                (control.s6.round & Mux(nudged, ~s6_negative, guard))
+                | control.s6.one
+                | (control.s6.abs & s6_negative)
             ),
         ]
+        return q, carry
 
-        # Stage 7: y. The lowest place makes the carry.
-        y = register(signed(bits), "s8_y")
-        m.d.sync += y.eq((Cat(C(1, 1), q) + Cat(carry, addend))[1 : bits + 1])
+    def _addend(self, m: Module, s4: Factors) -> Signal:
+        """Stages 4 to 6: the addend, inverted, or a table's entry; with the zero point. Of stage 7."""
+        control, bits = self.control, self.config.vector_bits
+        s5_addend = Signal(bits, reset_less=True)
+        s6_addend, s7_addend = Signal(signed(bits), reset_less=True), Signal(signed(bits), reset_less=True)
+        short, long = Cat(s4.x[:7], ~s4.x[7], C(0, 1)), Cat(s4.x[7:15], ~s4.x[15])
+        m.d.comb += self.table_entry.eq(Mux(control.s4.table8, short, long))
+        make_addend(m, s5_addend, control.s4, s4.x, s4.b)
+        entry = Signal(signed(24))
+        with m.If(control.s5.table16):
+            m.d.comb += entry.eq(Cat(C(0, 7), self.table_low).as_signed())
+        with m.Elif(control.s5.table8):
+            m.d.comb += entry.eq(self.table_low)
+        inverted = s5_addend ^ control.s5.invert.replicate(bits)
+        m.d.sync += [
+            s6_addend.eq(inverted | sign_extend(entry, bits)),
+            s7_addend.eq(s6_addend + control.s6_out_zp),
+        ]
+        return s7_addend
 
-        # Stage 8: clamp, wrap. What does not fit in 32 bits is beyond the limit of its sign.
-        result = register(signed(bits), "s9_result")
+    def _limit(self, m: Module, y: Signal) -> None:
+        """Stage 8: clamp, wrap. What does not fit in 32 bits is beyond the limit of its sign."""
+        control, bits = self.control, self.config.vector_bits
+        result = Signal(signed(bits), name="s9_result", reset_less=True)
         low, high = y[:32].as_signed() < control.s8_low, y[:32].as_signed() > control.s8_high
-        wide = Signal()
-        below, above = Signal(), Signal()
+        wide, below, above = Signal(), Signal(), Signal()
         m.d.comb += [
             wide.eq(y[31:] != y[31].replicate(bits - 31)),
             below.eq(control.s8_clamp & Mux(wide, y[-1], low)),
             above.eq(control.s8_clamp & Mux(wide, ~y[-1], high)),
+            self.result.eq(result),
         ]
         limited = Mux(below, control.s8_low[:32], Mux(above, control.s8_high[:32], y[:32]))
-        m.d.sync += result.eq(
-            Cat(
-                limited,
-                Mux(
-                    below | above | control.s8_wrap32,
-                    limited[-1].replicate(bits - 32),
-                    y[32:],
-                ),
-            )
-        )
-        m.d.comb += self.result.eq(result)
-        return m
-
-
-__all__ = ["Alu"]
+        extended = below | above | control.s8_wrap32
+        m.d.sync += result.eq(Cat(limited, Mux(extended, limited[-1].replicate(bits - 32), y[32:])))

@@ -1,4 +1,4 @@
-"""Which fields of the vector unit's commands are illegal."""
+"""Which fields of the vector unit's commands are illegal: a rule per command, each of (its fields, configuration)."""
 
 from amaranth.hdl import Cat, Value, ValueCastable
 
@@ -11,8 +11,7 @@ def illegal_uop(uop: ValueCastable, config: Config) -> Value:
     faults = [uop.index >= config.vector_uops, uop.op > max(Op), uop.b_source == Source.ARRAY.value]
     faults.append((uop.a_source == Source.LOAD.value) & (uop.b_source == Source.LOAD.value))
     faults.append(~uop.to_memory & (uop.destination >= config.vector_registers))
-    for letter in ("a", "b"):
-        source, index = uop[f"{letter}_source"], uop[f"{letter}_index"]
+    for source, index in ((uop.a_source, uop.a_index), (uop.b_source, uop.b_index)):
         faults.append(source > max(Source))
         faults.append((source == Source.LOAD.value) & (index >= STORE_STREAM))
         faults.append((source == Source.REGISTER.value) & (index >= config.vector_registers))
@@ -29,17 +28,17 @@ def illegal_stream(stream: ValueCastable, config: Config) -> Value:
     return stream.element > max(element for element in Element if element.bytes <= config.columns)
 
 
-def illegal_dims(dims: ValueCastable) -> Value:
+def illegal_dims(dims: ValueCastable, config: Config) -> Value:
     """VECTOR_DIMS: pair out of range, no turns."""
     return Cat(dims.pair >= STREAM_DIMS // 2, dims.count_low == 0, dims.count_high == 0).any()
 
 
-def illegal_table(table: ValueCastable) -> Value:
+def illegal_table(table: ValueCastable, config: Config) -> Value:
     """VECTOR_TABLE: neither 256 nor 512 entries."""
     return (table.entries != 256) & (table.entries != 512)
 
 
-def illegal_offsets(offsets: ValueCastable) -> Value:
+def illegal_offsets(offsets: ValueCastable, config: Config) -> Value:
     """VECTOR_OFFSETS: none, or more than there is room for."""
     return (offsets.count == 0) | (offsets.count > OFFSETS_MAX)
 
@@ -56,14 +55,3 @@ def illegal_go(go: ValueCastable, config: Config) -> Value:
         go.body_start > go.body_end,
         go.body_end > go.uops,
     ).any()
-
-
-__all__ = [
-    "illegal_bounds",
-    "illegal_dims",
-    "illegal_go",
-    "illegal_offsets",
-    "illegal_stream",
-    "illegal_table",
-    "illegal_uop",
-]

@@ -1,38 +1,30 @@
 """The vector unit's command queue: checks each command and hands it to who executes it."""
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..interfaces import Command, Lookahead, Tokens
-from ..isa import Error, Opcode, layout
+from ..isa import INSTRUCTION_BYTES, Error, Opcode, Unit, layout
 from . import checks
 
-_STARTS = {
-    Opcode.VECTOR_UOP: "write_uop",
-    Opcode.VECTOR_BOUNDS: "write_bounds",
-    Opcode.VECTOR_STREAM: "set_stream",
-    Opcode.VECTOR_DIMS: "set_dims",
-    Opcode.VECTOR_PARAM: "start_params",
-    Opcode.VECTOR_TABLE: "start_table",
-    Opcode.VECTOR_GO: "start_go",
-    Opcode.VECTOR_MARK: "mark",
-    Opcode.VECTOR_OFFSETS: "start_offsets",
-    Opcode.VECTOR_TEST: "start_test",
-}
 
-
-class Commands(wiring.Component):
+class VectorCommands(wiring.Component):
     """Takes one command per cycle. What it is, and whether it is legal, is known from registers.
 
-    - `complete`: all that was started is complete. Every command but VECTOR_WAIT waits for it.
-    - `streams_illegal`: a GO would be illegal with the streams as they are set up; not yet `streams_settled`: a GO
-      waits.
-    - `word`: the command at the head; one of the outputs named after what is to be done with it is high in the cycle
-      in which it is taken.
-    - `taken`: a command is taken in this cycle.
-    - `error`, `code`: the command of the cycle before was illegal; nothing is taken from then on until reset.
+    Ports:
+        commands (Command, in), lookahead (Lookahead, in): the unit's queue, and the command that comes after.
+        tokens (Tokens, out): the semaphores.
+        complete (1, in): all that was started is complete. Every command but VECTOR_WAIT waits for it.
+        streams_illegal (1, in): a GO would be illegal with the streams as they are set up.
+        streams_settled (1, in): `streams_illegal` is right; a GO waits for it.
+        missing (1, in): a GO would be illegal, for it uses what was not set up (see Definitions).
+        word (128, out): the command at the head.
+        taken (1, out): it is taken in this cycle.
+        write_uop, write_bounds, set_stream, set_dims, start_params, start_table, start_go, mark, start_offsets,
+            start_test (1, out): it is taken in this cycle, and this is what it asks for.
+        error (1, out), code (4, out): the command of the cycle before was illegal; nothing is taken until reset.
     """
 
     def __init__(self, config: Config):
@@ -45,62 +37,34 @@ class Commands(wiring.Component):
                 "complete": In(1),
                 "streams_illegal": In(1),
                 "streams_settled": In(1),
-                "word": Out(128),
+                "missing": In(1),
+                "word": Out(8 * INSTRUCTION_BYTES),
                 "taken": Out(1),
-                **{name: Out(1) for name in _STARTS.values()},
+                "write_uop": Out(1),
+                "write_bounds": Out(1),
+                "set_stream": Out(1),
+                "set_dims": Out(1),
+                "start_params": Out(1),
+                "start_table": Out(1),
+                "start_go": Out(1),
+                "mark": Out(1),
+                "start_offsets": Out(1),
+                "start_test": Out(1),
                 "error": Out(1),
                 "code": Out(4),
             }
         )
 
-    def _illegal(self, m: Module) -> Signal:
-        """Whether the command that comes to the head must not be executed, as far as its fields say."""
-        word = self.lookahead.following
-
-        def fields(opcode: Opcode) -> Value:
-            return layout(opcode)(word)
-
-        opcode, illegal = word[:8], Signal()
-        with m.Switch(opcode):
-            with m.Case(Opcode.VECTOR_UOP):
-                m.d.comb += illegal.eq(checks.illegal_uop(fields(Opcode.VECTOR_UOP), self.config))
-            with m.Case(Opcode.VECTOR_BOUNDS):
-                m.d.comb += illegal.eq(checks.illegal_bounds(fields(Opcode.VECTOR_BOUNDS), self.config))
-            with m.Case(Opcode.VECTOR_STREAM):
-                m.d.comb += illegal.eq(checks.illegal_stream(fields(Opcode.VECTOR_STREAM), self.config))
-            with m.Case(Opcode.VECTOR_DIMS):
-                m.d.comb += illegal.eq(checks.illegal_dims(fields(Opcode.VECTOR_DIMS)))
-            with m.Case(Opcode.VECTOR_TABLE):
-                m.d.comb += illegal.eq(checks.illegal_table(fields(Opcode.VECTOR_TABLE)))
-            with m.Case(Opcode.VECTOR_GO):
-                m.d.comb += illegal.eq(checks.illegal_go(fields(Opcode.VECTOR_GO), self.config))
-            with m.Case(Opcode.VECTOR_OFFSETS):
-                m.d.comb += illegal.eq(checks.illegal_offsets(fields(Opcode.VECTOR_OFFSETS)))
-            with m.Case(
-                Opcode.VECTOR_WAIT,
-                Opcode.VECTOR_SIGNAL,
-                Opcode.VECTOR_PARAM,
-                Opcode.VECTOR_MARK,
-                Opcode.VECTOR_TEST,
-            ):
-                pass
-            with m.Default():
-                m.d.comb += illegal.eq(1)
-        return illegal
-
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        halted = Signal()
-        valid = Signal()
+        halted, valid, may_go = Signal(), Signal(), Signal()
         token = layout(Opcode.VECTOR_WAIT)(self.word)
-        opcodes = [*_STARTS, Opcode.VECTOR_WAIT, Opcode.VECTOR_SIGNAL]
-        is_ = {member: Signal(name=f"is_{member.name.lower()}", reset_less=True) for member in opcodes}
-        illegal, may_go = Signal(reset_less=True), Signal()
+        opcodes = [opcode for opcode in Opcode if opcode.unit == Unit.VECTOR]
+        is_ = {opcode: Signal(name=f"is_{opcode.name.lower()}", reset_less=True) for opcode in opcodes}
+        illegal = Signal(reset_less=True)
         with m.If(self.lookahead.moves):
             m.d.sync += illegal.eq(self._illegal(m))
-            m.d.sync += [
-                flag.eq(self.lookahead.following[:8] == member.value) for member, flag in is_.items()
-            ]
+            m.d.sync += [flag.eq(self.lookahead.following[:8] == opcode) for opcode, flag in is_.items()]
         m.d.comb += [
             self.word.eq(self.commands.payload),
             valid.eq(self.commands.valid & ~halted),
@@ -110,23 +74,50 @@ class Commands(wiring.Component):
             self.tokens.signal_count.eq(token.count),
             self.code.eq(Error.ILLEGAL.value),
             self.taken.eq(self.commands.ready & valid),
+            may_go.eq(self.complete & (self.streams_settled | ~is_[Opcode.VECTOR_GO])),
         ]
         m.d.sync += self.error.eq(0)
-        m.d.comb += may_go.eq(self.complete & (self.streams_settled | ~is_[Opcode.VECTOR_GO]))
         with m.If(valid & is_[Opcode.VECTOR_WAIT]):
             m.d.comb += [self.tokens.wait.eq(1), self.commands.ready.eq(self.tokens.ok)]
         with m.Elif(valid & may_go):
-            with m.If(illegal | (is_[Opcode.VECTOR_GO] & self.streams_illegal)):
+            with m.If(illegal | (is_[Opcode.VECTOR_GO] & (self.streams_illegal | self.missing))):
                 m.d.sync += [self.error.eq(1), halted.eq(1)]
             with m.Else():
                 is_signal = is_[Opcode.VECTOR_SIGNAL]
                 m.d.comb += [
                     self.commands.ready.eq(~(is_signal & self.tokens.signal_full)),
                     self.tokens.signal.eq(is_signal & ~self.tokens.signal_full),
+                    self.write_uop.eq(is_[Opcode.VECTOR_UOP]),
+                    self.write_bounds.eq(is_[Opcode.VECTOR_BOUNDS]),
+                    self.set_stream.eq(is_[Opcode.VECTOR_STREAM]),
+                    self.set_dims.eq(is_[Opcode.VECTOR_DIMS]),
+                    self.start_params.eq(is_[Opcode.VECTOR_PARAM]),
+                    self.start_table.eq(is_[Opcode.VECTOR_TABLE]),
+                    self.start_go.eq(is_[Opcode.VECTOR_GO]),
+                    self.mark.eq(is_[Opcode.VECTOR_MARK]),
+                    self.start_offsets.eq(is_[Opcode.VECTOR_OFFSETS]),
+                    self.start_test.eq(is_[Opcode.VECTOR_TEST]),
                 ]
-                for member, name in _STARTS.items():
-                    m.d.comb += getattr(self, name).eq(is_[member])
         return m
 
-
-__all__ = ["Commands"]
+    def _illegal(self, m: Module) -> Signal:
+        """Whether the command that comes to the head must not be executed, as far as its fields say."""
+        word, illegal = self.lookahead.following, Signal()
+        rules = {
+            Opcode.VECTOR_UOP: checks.illegal_uop,
+            Opcode.VECTOR_BOUNDS: checks.illegal_bounds,
+            Opcode.VECTOR_STREAM: checks.illegal_stream,
+            Opcode.VECTOR_DIMS: checks.illegal_dims,
+            Opcode.VECTOR_TABLE: checks.illegal_table,
+            Opcode.VECTOR_GO: checks.illegal_go,
+            Opcode.VECTOR_OFFSETS: checks.illegal_offsets,
+        }
+        with m.Switch(word[:8]):
+            for opcode, rule in rules.items():
+                with m.Case(opcode):
+                    m.d.comb += illegal.eq(rule(layout(opcode)(word), self.config))
+            with m.Case(*(opcode for opcode in Opcode if opcode.unit == Unit.VECTOR and opcode not in rules)):
+                pass
+            with m.Default():
+                m.d.comb += illegal.eq(1)
+        return illegal

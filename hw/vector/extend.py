@@ -10,6 +10,3 @@ def sign_extend(value: ValueLike, bits: int) -> Value:
     bit; the operands of a sum are extended as a whole, and synthesis drops the zero.
     """
     return (Value.cast(value).as_signed() + C(0, signed(bits)))[:bits].as_signed()
-
-
-__all__ = ["sign_extend"]

@@ -2,73 +2,58 @@
 
 from amaranth.hdl import Module, signed
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..config import Config
 from .alu import Alu
+from .element import LoadedElement
 from .lane_control import LaneControl
 from .operands import Operands
-from .params import Parameters
-from .table import Table, table_words
-
-
-def drive_control(m: Module, control: object, signature: wiring.Signature, source: object) -> None:
-    """Drives every signal of `control` from `source`."""
-    for name in signature.members:
-        m.d.comb += getattr(control, name).eq(getattr(source, name))
+from .params import Parameters, ParameterWrite
+from .table import Table, TableWrite
 
 
 class Lane(wiring.Component):
-    """`result` (stage 9) of what `control` and the operands say; see Operands, Alu, Parameters, Table for the ports."""
+    """W of them make up the vector unit.
+
+    Ports:
+        control (LaneControl, in): what to do.
+        loaded (LoadedElement, in): stage 2: the lane's element of the loaded word.
+        splat (vector_bits, in): stage 2: element 0, extended.
+        accumulator (32, in): stage 2: the array's output for this lane.
+        write_parameters (ParameterWrite, in): the lane's bias, multiplier and shift.
+        write_table (TableWrite, in): the lane's table.
+        result (vector_bits, out): stage 9: the result.
+    """
 
     def __init__(self, config: Config):
         self.config = config
         super().__init__(
             {
                 "control": In(LaneControl(config)),
-                "bytes8": In(8),
-                "bytes16": In(16),
-                "bytes32": In(32),
-                "bytes64": In(config.vector_bits),
+                "loaded": In(LoadedElement(config)),
                 "splat": In(config.vector_bits),
                 "accumulator": In(signed(32)),
-                "write_bias": In(1),
-                "write_multiplier": In(1),
-                "write_shift": In(1),
-                "parameter_word": In(32),
-                "parameter_byte": In(8),
-                "write_table": In(1),
-                "table_word_address": In(range(table_words(config))),
-                "table_word": In(8 * config.columns),
+                "write_parameters": In(ParameterWrite()),
+                "write_table": In(TableWrite(config)),
                 "result": Out(signed(config.vector_bits)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        signature = LaneControl(self.config)
         m.submodules.operands = operands = Operands(self.config)
         m.submodules.parameters = parameters = Parameters()
         m.submodules.table = table = Table(self.config)
         m.submodules.alu = alu = Alu(self.config)
-        drive_control(m, operands.control, signature, self.control)
-        drive_control(m, alu.control, signature, self.control)
+        connect(m, flipped(self.control), operands.control, alu.control)
+        connect(m, flipped(self.loaded), operands.loaded)
+        connect(m, flipped(self.write_parameters), parameters.write)
+        connect(m, flipped(self.write_table), table.write)
         m.d.comb += [
-            operands.bytes8.eq(self.bytes8),
-            operands.bytes16.eq(self.bytes16),
-            operands.bytes32.eq(self.bytes32),
-            operands.bytes64.eq(self.bytes64),
             operands.splat.eq(self.splat),
             operands.accumulator.eq(self.accumulator),
             operands.result.eq(alu.result),
-            parameters.write_bias.eq(self.write_bias),
-            parameters.write_multiplier.eq(self.write_multiplier),
-            parameters.write_shift.eq(self.write_shift),
-            parameters.word.eq(self.parameter_word),
-            parameters.byte.eq(self.parameter_byte),
-            table.write.eq(self.write_table),
-            table.word_address.eq(self.table_word_address),
-            table.word.eq(self.table_word),
             table.read.eq(self.control.s4_table),
             table.entry.eq(alu.table_entry),
             alu.a.eq(operands.a),
@@ -81,6 +66,3 @@ class Lane(wiring.Component):
             self.result.eq(alu.result),
         ]
         return m
-
-
-__all__ = ["Lane", "drive_control"]

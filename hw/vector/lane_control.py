@@ -1,88 +1,87 @@
 """What the pipeline tells every lane."""
 
-from amaranth.hdl import signed
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 
 from ..config import Config
+from ..isa import Opcode
+from ..layouts import shapes
+from .element import ElementFormat
 from .registers import register_address_bits
+
+
+def _flags(*names: str) -> dict[str, int]:
+    return dict.fromkeys(names, 1)
+
+
+SelectFlags = data.StructLayout(
+    _flags("a_register", "a_load", "a_array", "b_register", "b_load", "splat") | {"element": ElementFormat}
+)
+"""Stage 2: which sources the operands come from; with no flag from the scalar. `splat`: loads take element 0."""
+FactorFlags = data.StructLayout(_flags("one", "b", "power", "shift_b", "unsigned32", "b_ones"))
+"""Stage 3: the factor of x is 1, b or 2**b; `shift_b`: the shift is b; `unsigned32`: x is cut to 32 bits; `b_ones`: b
+counts as -1."""
+AddendFlags = data.StructLayout(
+    _flags("x", "own", "both", "abs", "choose", "choose_less", "few", "zeros", "equal", "greater", "table8")
+)
+"""Stage 4: what is added to the product, see `addend`; `table8`: the table's index has 8 bits."""
+TableFlags = data.StructLayout(_flags("invert", "table8", "table16"))
+"""Stage 5: the addend is inverted; an entry of the table is added, of one kind or the other."""
+RoundFlags = data.StructLayout(_flags("round", "double_round", "one", "abs"))
+"""Stage 6: the carry into the sum: a rounding; 1; 1 if x is negative."""
 
 
 class LaneControl(wiring.Signature):
     """Driven by the pipeline, the same for every lane. A name begins with the stage (cycles after the issue) in which
     it holds. Nothing waits: lanes compute in every cycle, and what was not issued is not written. Operations come
     decoded, a flag for each thing that a stage does or does not do: with all of a stage's flags low, nothing is added.
+
+    Ports:
+        s1_a_enable, s1_b_enable (1, out): the register file is read at `s1_a_address`, `s1_b_address`.
+        s1_bias (1, out): the lane's bias is added to a.
+        s2 (SelectFlags, out), s3 (FactorFlags, out), s4 (AddendFlags, out), s5 (TableFlags, out), s6 (RoundFlags, out):
+            what the stage does.
+        s2_a_scalar, s2_b_scalar (VECTOR_BOUNDS.immediate, out): operands that are the same in all lanes.
+        s2_a_zp (VECTOR_UOP.a_zp, out): subtracted from a.
+        s2_rescale, s2_per_channel (1, out): x is scaled by `s2_multiplier`, or by the lane's own.
+        s2_shift (VECTOR_UOP.shift, out): shift of the product, or the lane's own.
+        s4_table (1, out): the table is read.
+        s6_out_zp (VECTOR_UOP.out_zp, out): added to the result.
+        s8_clamp (1, out): the result is clamped to `s8_low`..`s8_high`.
+        s8_wrap32 (1, out): the result is sign-extended from 32 bits.
+        s9_write (1, out), s9_address (register address, out): the result goes to a register.
     """
 
     def __init__(self, config: Config):
         address = register_address_bits(config)
+        uop = shapes(Opcode.VECTOR_UOP, "a_zp", "out_zp", "multiplier", "shift")
+        bounds = shapes(Opcode.VECTOR_BOUNDS, "low", "high", "immediate")
         super().__init__(
             {
-                # Register file; the bias.
                 "s1_a_enable": Out(1),
                 "s1_b_enable": Out(1),
                 "s1_a_address": Out(address),
                 "s1_b_address": Out(address),
                 "s1_bias": Out(1),
-                # Operands: the sum of what is chosen. Elements of 2 bytes and more, of 4 and more, of 8.
-                "s2_a_register": Out(1),
-                "s2_a_load": Out(1),
-                "s2_a_array": Out(1),
-                "s2_a_scalar": Out(signed(32)),
-                "s2_b_register": Out(1),
-                "s2_b_load": Out(1),
-                "s2_b_scalar": Out(signed(32)),
-                "s2_wide2": Out(1),
-                "s2_wide4": Out(1),
-                "s2_wide8": Out(1),
-                "s2_signed": Out(1),
-                "s2_splat": Out(1),
-                # Zero point, multiplier and shift.
-                "s2_a_zp": Out(signed(18)),
+                "s2": Out(SelectFlags),
+                "s2_a_scalar": Out(bounds["immediate"]),
+                "s2_b_scalar": Out(bounds["immediate"]),
+                "s2_a_zp": Out(uop["a_zp"]),
                 "s2_rescale": Out(1),
                 "s2_per_channel": Out(1),
-                "s2_multiplier": Out(signed(32)),
-                "s2_shift": Out(6),
-                # x, and the factor that it is multiplied with: none is 0.
-                "s3_factor_one": Out(1),
-                "s3_factor_b": Out(1),
-                "s3_factor_power": Out(1),
-                "s3_shift_b": Out(1),
-                "s3_unsigned32": Out(1),
-                "s3_b_ones": Out(1),
-                # Product; addend: ((x & both) ^ own) & b ^ (x & x), or a number of a few bits; table.
-                "s4_x": Out(1),
-                "s4_own": Out(1),
-                "s4_both": Out(1),
-                "s4_abs": Out(1),
-                "s4_choose": Out(1),
-                "s4_choose_less": Out(1),
-                "s4_few": Out(1),
-                "s4_zeros": Out(1),
-                "s4_equal": Out(1),
-                "s4_greater": Out(1),
+                "s2_multiplier": Out(uop["multiplier"]),
+                "s2_shift": Out(uop["shift"]),
+                "s3": Out(FactorFlags),
+                "s4": Out(AddendFlags),
                 "s4_table": Out(1),
-                "s4_table8": Out(1),
-                # Sum of the products, or the table's entry.
-                "s5_invert": Out(1),
-                "s5_table8": Out(1),
-                "s5_table16": Out(1),
-                # Shift; addend and zero point; what is carried into the sum.
-                "s6_out_zp": Out(signed(18)),
-                "s6_round": Out(1),
-                "s6_double_round": Out(1),
-                "s6_one": Out(1),
-                "s6_abs": Out(1),
-                # Limits.
+                "s5": Out(TableFlags),
+                "s6": Out(RoundFlags),
+                "s6_out_zp": Out(uop["out_zp"]),
                 "s8_clamp": Out(1),
                 "s8_wrap32": Out(1),
-                "s8_low": Out(signed(32)),
-                "s8_high": Out(signed(32)),
-                # Destination.
+                "s8_low": Out(bounds["low"]),
+                "s8_high": Out(bounds["high"]),
                 "s9_write": Out(1),
                 "s9_address": Out(address),
             }
         )
-
-
-__all__ = ["LaneControl"]

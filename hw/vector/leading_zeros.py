@@ -17,6 +17,3 @@ def _tree(value: Value) -> tuple[Value, Value]:
     low_zero, low = _tree(value[:half])
     high_zero, high = _tree(value[half:])
     return high_zero & low_zero, Cat(Mux(high_zero, low, high), high_zero)
-
-
-__all__ = ["leading_zeros"]

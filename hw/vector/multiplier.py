@@ -37,6 +37,3 @@ def partial_sums(x: Value, factor: Value) -> tuple[Value, Value, Value]:
 
 def _signed(value: Value) -> Value:
     return value if value.shape().signed else Cat(value, C(0, 1)).as_signed()
-
-
-__all__ = ["CHUNK_BITS", "FACTOR_BITS", "PRODUCT_BITS", "partial_sums"]

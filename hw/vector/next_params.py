@@ -5,15 +5,22 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from .fetch import BIAS_WORDS, MULTIPLIER_WORDS, SHIFT_WORDS
+from ..isa import Opcode, layout
+from .layouts import ParameterBlock
+from .parameter_fetch import BIAS_WORDS, MULTIPLIER_WORDS, SHIFT_WORDS
 
 
 class NextParams(wiring.Component):
-    """Remembers where parameters end, and has the next ones fetched when the walker pauses.
+    """Remembers where parameters end, and has the next ones fetched when the loop counter pauses.
 
-    - `set` with `address`, `bias`, `scale`: a VECTOR_PARAM is taken.
-    - `paused`: the walker is between two batches. `quiet`: nothing of the one before is under way, and no fetch is.
-    - `start`: fetch from `next_address` what `next_bias` and `next_scale` say. `resume`: it is there, go on.
+    Ports:
+        set (1, in), params (VECTOR_PARAM, in): a VECTOR_PARAM is taken.
+        paused (1, in): the loop counter is between two batches.
+        quiet (1, in): nothing of the batch before is under way, and no fetch is.
+        start (1, out): fetch `block`.
+        block (ParameterBlock, out): as many parameters, and of the same kinds, as the last ones, which they follow in
+            memory.
+        resume (1, out): they are there, the next batch may begin.
     """
 
     def __init__(self, config: Config):
@@ -21,15 +28,11 @@ class NextParams(wiring.Component):
         super().__init__(
             {
                 "set": In(1),
-                "address": In(24),
-                "bias": In(1),
-                "scale": In(1),
+                "params": In(layout(Opcode.VECTOR_PARAM)),
                 "paused": In(1),
                 "quiet": In(1),
                 "start": Out(1),
-                "next_address": Out(24),
-                "next_bias": Out(1),
-                "next_scale": Out(1),
+                "block": Out(ParameterBlock),
                 "resume": Out(1),
             }
         )
@@ -39,27 +42,26 @@ class NextParams(wiring.Component):
         columns = self.config.columns
         started = Signal()
         size = Signal(range(columns * (BIAS_WORDS + MULTIPLIER_WORDS + SHIFT_WORDS) + 1))
-        address = Signal(24)  # of the last ones
+        last = Signal(ParameterBlock)
         m.d.comb += [
             size.eq(
-                Mux(self.next_bias, columns * BIAS_WORDS, 0)
-                + Mux(self.next_scale, columns * (MULTIPLIER_WORDS + SHIFT_WORDS), 0)
+                Mux(last.bias, columns * BIAS_WORDS, 0)
+                + Mux(last.scale, columns * (MULTIPLIER_WORDS + SHIFT_WORDS), 0)
             ),
-            self.next_address.eq(address + size),
+            self.block.address.eq(last.address + size),
+            self.block.bias.eq(last.bias),
+            self.block.scale.eq(last.scale),
             self.start.eq(self.paused & self.quiet & ~started),
             self.resume.eq(self.paused & self.quiet & started),
         ]
         with m.If(self.set):
             m.d.sync += [
-                address.eq(self.address),
-                self.next_bias.eq(self.bias),
-                self.next_scale.eq(self.scale),
+                last.address.eq(self.params.address),
+                last.bias.eq(self.params.bias),
+                last.scale.eq(self.params.scale),
             ]
         with m.Elif(self.start):
-            m.d.sync += [address.eq(self.next_address), started.eq(1)]
+            m.d.sync += [last.address.eq(self.block.address), started.eq(1)]
         with m.Elif(self.resume):
             m.d.sync += started.eq(0)
         return m
-
-
-__all__ = ["NextParams"]

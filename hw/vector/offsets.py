@@ -6,22 +6,24 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from ..isa import OFFSETS_MAX
+from ..isa import OFFSETS_MAX, Opcode, width
 from ..memory.words import NO_COLLISION_LOGIC
 
-OFFSET_BITS = 24
+OFFSET_BITS = width(Opcode.VECTOR_STREAM, "address")
 
 
 class Offsets(wiring.Component):
-    """`OFFSETS_MAX` offsets, written a memory word (W/4 of them, 32 bits each, of which 24 count) at a time.
-
-    - `write` stores `word` at `word_address`.
-    - `last_turn`: the last offset of a round; after it comes number 0 again.
-    - `idle`: a round may begin in the next cycle: `offset` is number 0 then. Not in the cycle of a `write`; `last_turn`
-      holds.
-    - `step`: from the next cycle on `offset` is the next one. Not while `idle`.
-
+    """`OFFSETS_MAX` offsets, written a memory word (W/4 of them, 32 bits each, of which OFFSET_BITS count) at a time.
     The memory is read one offset ahead: its word is chosen from in the cycle before `offset` takes it.
+
+    Ports:
+        write (1, in): store `word` at `word_address`.
+        word_address (0..words-1, in), word (8 W, in): what to store where.
+        last_turn (0..OFFSETS_MAX-1, in): number of a round's last offset; after it comes number 0 again. Holds while
+            `idle`.
+        idle (1, in): a round may begin in the next cycle: `offset` is number 0 then. Not in the cycle of a `write`.
+        step (1, in): from the next cycle on `offset` is the next one. Not while `idle`.
+        offset (OFFSET_BITS, out): the current offset.
     """
 
     def __init__(self, config: Config):
@@ -58,7 +60,7 @@ class Offsets(wiring.Component):
         with m.If(self.write & (self.word_address == 0)):
             m.d.sync += first.eq(self.word[:OFFSET_BITS])
 
-        # The offset that the memory gives, and the one behind it.
+        # The number of the offset that the memory gives, and the one that follows it.
         ahead = Signal(range(OFFSETS_MAX))
         present, following = Signal.like(ahead), Signal.like(ahead)
         place_bits = (self.entries - 1).bit_length()
@@ -81,6 +83,3 @@ class Offsets(wiring.Component):
                 self.offset.eq(Mux(self.idle, first, given)),
             ]
         return m
-
-
-__all__ = ["Offsets"]

@@ -17,8 +17,12 @@ def register_address_bits(config: Config) -> int:
 class RegisterFile(wiring.Component):
     """`vector_registers` x `vector_slots` values of `vector_bits`.
 
-    - `X_enable` reads `X_address`; `X` (a or b) holds the value in the next cycle and until the next read.
-    - `write` stores `value` at `address`; reads in the next cycle or later see it.
+    Ports:
+        a_enable (1, in), a_address (register address, in): read a value.
+        a (signed vector_bits, out): the value read, from the next cycle on until the next read.
+        b_enable (1, in), b_address (register address, in), b (signed vector_bits, out): the same once more.
+        write (1, in): store `value` at `address`; reads in the next cycle or later see it.
+        address (register address, in), value (signed vector_bits, in): what to store where.
     """
 
     def __init__(self, config: Config):
@@ -57,6 +61,3 @@ class RegisterFile(wiring.Component):
             write.data.eq(self.value),
         ]
         return m
-
-
-__all__ = ["RegisterFile", "register_address_bits"]

@@ -34,6 +34,3 @@ def shift_right(
         value, guard = stage, last
     assert guard is not None
     return value, guard, filled
-
-
-__all__ = ["shift_right"]

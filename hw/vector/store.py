@@ -6,16 +6,25 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..interfaces import AmWrite
-from ..isa import Element
+from ..isa import Element, Opcode, layout
+from ..layouts import shapes
 from .extend import sign_extend
+
+SIZES = {size: [element.value for element in Element if element.bytes == size] for size in (1, 2, 4, 8)}
+"""Element types by their bytes."""
 
 
 class Store(wiring.Component):
-    """- `pack`: the `results` (W times vector_bits) are to be stored. The write is prepared in the next cycle.
-    - `element`: type of the store stream; `address` and `last` (dimension 0 at its last turn) its address generator,
-      which must step with `step`.
-    - `configure`: `lanes` and `tail_lanes` of a GO, held from the next cycle on; at least two cycles before a `pack`.
-    - `write`: the activation memory's write port.
+    """Lanes' results in the store stream's element type, W bytes at a time.
+
+    Ports:
+        configure (1, in), go (VECTOR_GO, in): a GO begins; at least two cycles before a `pack`.
+        pack (1, in): `results` are to be stored. The write is prepared in the next cycle.
+        results (W vector_bits, in): the lanes'.
+        element (Element, in), address (VECTOR_STREAM.address, in): the store stream's.
+        last (1, in): its dimension 0 is at its last turn.
+        step (1, out): the store stream steps.
+        write (AmWrite, out): the activation memory's write port.
     """
 
     def __init__(self, config: Config):
@@ -23,12 +32,11 @@ class Store(wiring.Component):
         super().__init__(
             {
                 "configure": In(1),
-                "lanes": In(6),
-                "tail_lanes": In(6),
+                "go": In(layout(Opcode.VECTOR_GO)),
                 "pack": In(1),
                 "results": In(config.vector_bits * config.columns),
                 "element": In(Element),
-                "address": In(24),
+                **{name: In(shape) for name, shape in shapes(Opcode.VECTOR_STREAM, "address").items()},
                 "last": In(1),
                 "step": Out(1),
                 "write": Out(AmWrite(config)),
@@ -39,18 +47,18 @@ class Store(wiring.Component):
         m = Module()
         width, bits = self.config.columns, self.config.vector_bits
         configured = Signal()
-        lane_counts = {kind: Signal(6, name=f"{kind}_lanes") for kind in ("full", "tail")}
-        masks = {kind: Signal(width, name=f"{kind}_mask") for kind in ("full", "tail")}
+        lanes, tail_lanes = Signal.like(self.go.lanes), Signal.like(self.go.tail_lanes)
+        mask, tail_mask = Signal(width), Signal(width)
         m.d.sync += configured.eq(self.configure)
         with m.If(self.configure):
-            m.d.sync += [lane_counts["full"].eq(self.lanes), lane_counts["tail"].eq(self.tail_lanes)]
-        with m.If(configured):
-            for kind in ("full", "tail"):
-                with m.Switch(self.element):
-                    for size, elements in SIZES.items():
-                        with m.Case(*elements):
-                            mask = Cat(byte // size < lane_counts[kind] for byte in range(width))
-                            m.d.sync += masks[kind].eq(mask)
+            m.d.sync += [lanes.eq(self.go.lanes), tail_lanes.eq(self.go.tail_lanes)]
+        with m.If(configured), m.Switch(self.element):
+            for size, elements in SIZES.items():
+                with m.Case(*elements):
+                    m.d.sync += [
+                        mask.eq(Cat(byte // size < lanes for byte in range(width))),
+                        tail_mask.eq(Cat(byte // size < tail_lanes for byte in range(width))),
+                    ]
 
         packed = Signal(8 * width, reset_less=True)
         requested = Signal()
@@ -58,10 +66,10 @@ class Store(wiring.Component):
         with m.If(self.pack), m.Switch(self.element):
             for size, elements in SIZES.items():
                 with m.Case(*elements):
-                    lanes = (self.results[bits * i :][:bits] for i in range(width // size))
+                    results = (self.results[bits * i :][:bits] for i in range(width // size))
                     stored = (
-                        lane[: 8 * size] if 8 * size <= bits else sign_extend(lane, 8 * size)
-                        for lane in lanes
+                        result[: 8 * size] if 8 * size <= bits else sign_extend(result, 8 * size)
+                        for result in results
                     )
                     m.d.sync += packed.eq(Cat(stored))
         m.d.sync += self.write.request.eq(requested)
@@ -70,12 +78,6 @@ class Store(wiring.Component):
             self.write.prepare.eq(1),
             self.write.address.eq(self.address),
             self.write.data.eq(packed),
-            self.write.mask.eq(Mux(self.last, masks["tail"], masks["full"])),
+            self.write.mask.eq(Mux(self.last, tail_mask, mask)),
         ]
         return m
-
-
-SIZES = {size: [element.value for element in Element if element.bytes == size] for size in (1, 2, 4, 8)}
-"""Element types by their bytes."""
-
-__all__ = ["Store"]

@@ -1,77 +1,93 @@
-"""Addresses of one memory stream: six nested dimensions and an offset, additions only."""
+"""The address generator of one memory stream: six nested dimensions and an offset, additions only."""
 
-from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..isa import STREAM_DIMS
+from ..isa import STREAM_DIMS, Element, Opcode, layout, width
 from ..one_hot import any_of, only_if
+
+TURN_BITS = width(Opcode.VECTOR_DIMS, "count_low")
+ADDRESS_BITS = width(Opcode.VECTOR_STREAM, "address")
 
 
 class StreamAddress(wiring.Component):
     """Walks `address = start + sum(index_d * stride_d) + offset`, dimension 0 fastest, and starts over after the last
-    turn.
+    turn. The walk is one step ahead of `address`, so that the offset's addition has a cycle of its own.
 
-    The walk is one step ahead of `address`, so that the offset's addition has a cycle of its own.
-
-    Configuration (held until replaced):
-    - `set_start`: `start` is the address of the first vector (bytes).
-    - `set_dims`: the dimensions 2*`pair` and 2*`pair` + 1 get `turns_low`, `stride_low` and `turns_high`,
-      `stride_high`: turns after the first one, strides in bytes. No dimension has any after reset.
+    Configuration, held until replaced; dimensions have one turn after reset:
+        set_stream (1, in), stream (VECTOR_STREAM, in): a VECTOR_STREAM, taken if it is for this `number`.
+        set_dims (1, in), dims (VECTOR_DIMS, in): a VECTOR_DIMS, taken if it is for this `number`.
+        element (Element, out), splat (1, out), indexed (1, out): as configured.
 
     Walk:
-    - `restart`: from the second cycle after on `address` is the one of index 0 in every dimension; wins over `step`
-      and keeps `address`. It may last; what is configured meanwhile counts if one more cycle of it follows.
-    - `step`: from the next cycle on `address` is the next one. Not in the cycle after a `restart`.
-    - `last`: dimension 0 is at its last turn.
+        restart (1, in): from the second cycle after on `address` is the one of index 0 in every dimension; wins over
+            `step` and keeps `address`. It may last; what is configured meanwhile counts if one more cycle of it
+            follows.
+        step (1, in): from the next cycle on `address` is the next one. Not in the cycle after a `restart`.
+        address (ADDRESS_BITS, out): the address.
+        last (1, out): dimension 0 is at its last turn.
 
     Offset:
-    - `last_turn`: the last turn of dimension 1, as configured.
-    - `next_offset`: from the next cycle on `offset` must be that of the next turn of dimension 1, after the last turn
-      that of the first. In the cycle after a `restart` it must be that of turn 0.
+        last_turn (TURN_BITS, out): number of the last turn of dimension 1, as configured.
+        next_offset (1, out): from the next cycle on `offset` must be that of the next turn of dimension 1, after the
+            last turn that of the first.
+        offset (ADDRESS_BITS, in): added to the address. In the cycle after a `restart` it must be that of turn 0.
     """
 
-    set_start: In(1)
-    start: In(24)
-    set_dims: In(1)
-    pair: In(2)
-    turns_low: In(16)
-    stride_low: In(signed(24))
-    turns_high: In(16)
-    stride_high: In(signed(24))
-    restart: In(1)
-    step: In(1)
-    address: Out(24)
-    last: Out(1)
-    last_turn: Out(16)
-    next_offset: Out(1)
-    offset: In(24)
+    def __init__(self, number: int):
+        self.number = number
+        super().__init__(
+            {
+                "set_stream": In(1),
+                "stream": In(layout(Opcode.VECTOR_STREAM)),
+                "set_dims": In(1),
+                "dims": In(layout(Opcode.VECTOR_DIMS)),
+                "element": Out(Element),
+                "splat": Out(1),
+                "indexed": Out(1),
+                "restart": In(1),
+                "step": In(1),
+                "address": Out(ADDRESS_BITS),
+                "last": Out(1),
+                "last_turn": Out(TURN_BITS),
+                "next_offset": Out(1),
+                "offset": In(ADDRESS_BITS),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        start = Signal(24)
+        start = Signal(ADDRESS_BITS)
         # Turns left after the current one, and whether there are any.
-        turns = [Signal(16, name=f"turns_{d}") for d in range(STREAM_DIMS)]
+        turns = [Signal(TURN_BITS, name=f"turns_{d}") for d in range(STREAM_DIMS)]
         several = [Signal(name=f"several_{d}") for d in range(STREAM_DIMS)]
-        strides = [Signal(24, name=f"stride_{d}") for d in range(STREAM_DIMS)]
-        left = [Signal(16, name=f"left_{d}") for d in range(STREAM_DIMS)]
+        strides = [Signal(ADDRESS_BITS, name=f"stride_{d}") for d in range(STREAM_DIMS)]
+        left = [Signal(TURN_BITS, name=f"left_{d}") for d in range(STREAM_DIMS)]
         more = [Signal(name=f"more_{d}") for d in range(STREAM_DIMS)]
         # Address with index 0 in every dimension below d; that of dimension 0 is the address one step ahead.
-        bases = [Signal(24, name=f"base_{d}") for d in range(STREAM_DIMS)]
+        bases = [Signal(ADDRESS_BITS, name=f"base_{d}") for d in range(STREAM_DIMS)]
 
-        with m.If(self.set_start):
-            m.d.sync += start.eq(self.start)
-        with m.If(self.set_dims):
+        with m.If(self.set_stream & (self.stream.stream == self.number)):
+            m.d.sync += [
+                start.eq(self.stream.address),
+                self.element.eq(self.stream.element),
+                self.splat.eq(self.stream.splat),
+                self.indexed.eq(self.stream.indexed),
+            ]
+        dims, turns_low, turns_high = self.dims, Signal(TURN_BITS), Signal(TURN_BITS)
+        m.d.comb += [turns_low.eq(dims.count_low - 1), turns_high.eq(dims.count_high - 1)]
+        with m.If(self.set_dims & (dims.stream == self.number)):
             for pair in range(STREAM_DIMS // 2):
                 low, high = 2 * pair, 2 * pair + 1
-                with m.If(self.pair == pair):
+                with m.If(dims.pair == pair):
                     m.d.sync += [
-                        turns[low].eq(self.turns_low),
-                        turns[high].eq(self.turns_high),
-                        several[low].eq(self.turns_low != 0),
-                        several[high].eq(self.turns_high != 0),
-                        strides[low].eq(self.stride_low),
-                        strides[high].eq(self.stride_high),
+                        turns[low].eq(turns_low),
+                        turns[high].eq(turns_high),
+                        several[low].eq(turns_low != 0),
+                        several[high].eq(turns_high != 0),
+                        strides[low].eq(dims.stride_low),
+                        strides[high].eq(dims.stride_high),
                     ]
 
         restarted = Signal()
@@ -91,7 +107,7 @@ class StreamAddress(wiring.Component):
         for d in range(STREAM_DIMS):
             m.d.comb += moves[d].eq(more[d] & ~Cat(more[:d]).any() & ~self.restart)
         m.d.comb += ended.eq(self.restart | ~Cat(more).any())
-        base, stride, following = Signal(24), Signal(24), Signal(24)
+        base, stride, following = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
         m.d.comb += [
             base.eq(any_of(map(only_if, [*moves, ended], [*bases, start]))),
             stride.eq(any_of(map(only_if, moves, strides))),
@@ -106,6 +122,3 @@ class StreamAddress(wiring.Component):
             with m.Elif(advance & moves[d]):
                 m.d.sync += [left[d].eq(left[d] - 1), more[d].eq(left[d] != 1)]
         return m
-
-
-__all__ = ["StreamAddress"]

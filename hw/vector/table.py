@@ -7,31 +7,39 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..memory.words import NO_COLLISION_LOGIC
+from .layouts import TABLE_ENTRIES, table_words
 
-TABLE_ENTRIES = 512
 
+class TableWrite(wiring.Signature):
+    """A write of a lane's table.
 
-def table_words(config: Config) -> int:
-    """Memory words that a full table fills."""
-    return TABLE_ENTRIES * 4 // config.columns
+    Ports:
+        enable (1, out): store the W/4 entries of `word` at word `address`.
+        address (0..table_words-1, out), word (8 W, out): what to store where.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__(
+            {"enable": Out(1), "address": Out(range(table_words(config))), "word": Out(8 * config.columns)}
+        )
 
 
 class Table(wiring.Component):
-    """512 entries of 32 bits, written a memory word (W bytes) at a time.
+    """TABLE_ENTRIES entries of 32 bits, written a memory word (W bytes) at a time.
 
-    - `write` stores `word` (W/4 entries) at `word_address`.
-    - `read` looks up `entry`; `low` and `high` (signed halves) hold it in the next cycle and until the next read.
+    Ports:
+        write (TableWrite, in): a word to store.
+        read (1, in), entry (0..TABLE_ENTRIES-1, in): look up this entry.
+        low, high (16, out): its halves, from the next cycle on until the next read.
     """
 
     def __init__(self, config: Config):
         self.config = config
         super().__init__(
             {
-                "write": In(1),
-                "word_address": In(range(table_words(config))),
-                "word": In(8 * config.columns),
+                "write": In(TableWrite(config)),
                 "read": In(1),
-                "entry": In(9),
+                "entry": In(range(TABLE_ENTRIES)),
                 "low": Out(signed(16)),
                 "high": Out(signed(16)),
             }
@@ -57,13 +65,10 @@ class Table(wiring.Component):
         m.d.comb += [
             read.en.eq(self.read),
             read.addr.eq(self.entry[place_bits:]),
-            write.en.eq(self.write),
-            write.addr.eq(self.word_address),
-            write.data.eq(self.word),
+            write.en.eq(self.write.enable),
+            write.addr.eq(self.write.address),
+            write.data.eq(self.write.word),
             self.low.eq(value[:16]),
             self.high.eq(value[16:]),
         ]
         return m
-
-
-__all__ = ["TABLE_ENTRIES", "Table", "table_words"]

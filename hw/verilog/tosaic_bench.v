@@ -34,6 +34,14 @@ module tosaic_bench;
   reg [1:0] m_rid = 0, m_bid = 0;
   reg [8*WORD_BYTES-1:0] m_rdata = 0;
 
+  // External memory and the bursts under way.
+  reg [7:0] memory [0:MEMORY_BYTES-1];
+  reg reading = 0, writing = 0;
+  reg [31:0] read_at = 0, write_at = 0;
+  reg [7:0] beats_left = 0;
+  reg [1:0] read_id = 0, write_id = 0;
+  integer latency, wait_cycles = 0, lane;
+
   tosaic dut (
     .clk(clk), .rst(rst), .irq(irq),
     .s_axil_awaddr(awaddr), .s_axil_awprot(3'd0), .s_axil_awvalid(awvalid), .s_axil_awready(awready),
@@ -51,13 +59,6 @@ module tosaic_bench;
   );
 
   // External memory: one read burst and one write burst at a time.
-  reg [7:0] memory [0:MEMORY_BYTES-1];
-  reg reading = 0, writing = 0;
-  reg [31:0] read_at = 0, write_at = 0;
-  reg [7:0] beats_left = 0;
-  reg [1:0] read_id = 0, write_id = 0;
-  integer latency, wait_cycles = 0, lane;
-
   always @(posedge clk) begin
     if (m_rvalid && m_rready) m_rvalid <= 0;
     if (!reading && m_arvalid) begin

@@ -13,6 +13,10 @@ class ControlBridge(wiring.Component):
     """One Wishbone cycle, one AXI4-Lite transaction; an answer other than OKAY is `err`.
 
     A cycle that its master gives up is brought to its end on the AXI side before the next one begins.
+
+    Ports:
+        wishbone (WishboneControl, in): from the SoC.
+        axi (AxiLite, out): to the control port.
     """
 
     wishbone: In(WishboneControl())

@@ -18,6 +18,10 @@ class MemoryBridge(wiring.Component):
 
     A write burst begins when its first beat is there, so that a read never waits for an accelerator that is not ready
     to write. The bus is held (`cyc`) from a burst's first beat to its last.
+
+    Ports:
+        read (AxiRead, in), write (AxiWrite, in): from the accelerator.
+        wishbone (WishboneMemory, out): to the memory.
     """
 
     def __init__(self, config: Config):
@@ -83,7 +87,7 @@ class MemoryBridge(wiring.Component):
                 with m.If(write.bready):
                     m.next = "IDLE"
             with m.State("READ"):
-                # A beat is asked for when there is a place for it.
+                # A beat is asked for when the register behind `read.rdata` takes it.
                 m.d.comb += [bus.cyc.eq(1), bus.stb.eq(~read.rvalid | read.rready)]
                 with m.If(ended & (left == 0)):
                     m.next = "LAST"

@@ -8,6 +8,7 @@ from ..config import Config
 
 
 def _members(data_bits: int, address_bits: int) -> dict[str, wiring.Member]:
+    """The signals of Wishbone B4, by their names there; `adr` counts words."""
     return {
         "cyc": Out(1),
         "stb": Out(1),
@@ -29,8 +30,12 @@ class WishboneControl(wiring.Signature):
 
 
 class WishboneMemory(wiring.Signature):
-    """As wide as the accelerator's bus, 4 GiB. Classic cycles, marked as incrementing bursts (`cti` 2, 7 with the last
-    beat, `bte` 0) for those who care."""
+    """As wide as the accelerator's bus, 4 GiB. Classic cycles, marked as incrementing bursts for memories that use it.
+
+    Ports beside those of Wishbone:
+        cti (3, out): CTI_INCREMENTING, CTI_END with the last beat.
+        bte (2, out): 0, linear.
+    """
 
     def __init__(self, config: Config):
         width = config.word_bytes

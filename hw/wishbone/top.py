@@ -18,9 +18,9 @@ class WishboneAccelerator(wiring.Component):
     """One accelerator.
 
     Ports:
-        `control`: the registers of `csr_map`, at word addresses.
-        `memory`: master to the memory that programs and tensors lie in.
-        `irq`: interrupt, level.
+        control (WishboneControl, in): the registers of `csr_map`, at word addresses.
+        memory (WishboneMemory, out): to the memory that programs and tensors lie in.
+        irq (1, out): interrupt, level.
     """
 
     def __init__(self, config: Config):

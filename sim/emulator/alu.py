@@ -10,8 +10,6 @@ import numpy as np
 
 from tosaic.hw.isa import Instruction, Op
 
-from .faults import Fault
-
 PRODUCT_LIMIT = 1 << 63
 
 
@@ -113,7 +111,7 @@ def _operate(uop: Instruction, x: Value, b: Value, parameters: Parameters) -> Va
             entry = parameters.table[((x.lanes + 32768) >> 7) & 511]
             low, high = _low_half(entry), entry >> 16
             return Value((low << 7) + (high - low) * (x.lanes & 127), 1 << 24)
-    raise Fault(None, f"micro-op {uop.index} has the unknown operation {uop.op}")
+    raise AssertionError(f"unknown operation {uop.op}")
 
 
 def _multiply(uop: Instruction, x: Value, b: Value) -> Value:

@@ -25,29 +25,20 @@ class Array:
     def __init__(self, state: State):
         self._state = state
         self._setup: dict[str, Instruction] = {}
-        self._accumulators = np.zeros((state.config.rows, state.config.columns), np.int32)
+        self._accumulators: np.ndarray | None = None
+        """int32 [rows, W] that the last ARRAY_GO left; None: there was none."""
 
     def configure(self, instruction: Instruction) -> None:
         """Take the configuration that the following GOs use."""
-        if instruction.opcode == Opcode.ARRAY_INPUT:
-            _check_operands(instruction)
         self._setup[_SETUP[instruction.opcode]] = instruction
 
     def go(self, go: Instruction) -> None:
         """Execute ARRAY_GO."""
         kernel = self._get("kernel")
         rows, columns = self._state.config.rows, self._state.config.columns
-        if not go.pixels or not kernel.ky_count or not kernel.run_count or not kernel.chunks:
-            raise Fault(Error.ILLEGAL, "pixels, ky_count, run_count and chunks must be at least 1")
-        if go.pixels > rows and (go.accumulate or not go.drain):
-            raise Fault(
-                None,
-                f"{go.pixels} pixels are more than one tile of {rows}, which needs drain without accumulate",
-            )
-        if go.more_blocks and (go.pixels > rows or go.accumulate or not go.drain):
-            raise Fault(
-                Error.ILLEGAL, "several blocks need one tile of pixels, with drain and without accumulate"
-            )
+        self._check_go(go, kernel)
+        if self._accumulators is None:
+            self._accumulators = np.zeros((rows, columns), np.int32)
         ky, run, chunk = (
             axis.ravel()
             for axis in np.meshgrid(
@@ -86,10 +77,31 @@ class Array:
             tail = sums[(len(sums) - 1) // rows * rows :]
             self._accumulators[: len(tail)] = tail
 
+    def _check_go(self, go: Instruction, kernel: Instruction) -> None:
+        """Fault ILLEGAL where the hardware finds ARRAY_GO, or what is set up for it, wrong."""
+        rows = self._state.config.rows
+        self._check_operands()
+        if not go.pixels or not kernel.ky_count or not kernel.run_count or not kernel.chunks:
+            raise Fault(Error.ILLEGAL, "pixels, ky_count, run_count and chunks must be at least 1")
+        if go.pixels > rows and (go.accumulate or not go.drain):
+            raise Fault(
+                Error.ILLEGAL,
+                f"{go.pixels} pixels are more than one tile of {rows}, which needs drain without accumulate",
+            )
+        if go.more_blocks and (go.pixels > rows or go.accumulate or not go.drain):
+            raise Fault(
+                Error.ILLEGAL, "several blocks need one tile of pixels, with drain and without accumulate"
+            )
+        if go.accumulate and self._accumulators is None:
+            raise Fault(Error.ILLEGAL, "no ARRAY_GO came before it whose sums it could go on from")
+
     def depthwise_go(self, go: Instruction) -> None:
         """Execute ARRAY_DEPTHWISE_GO."""
         depthwise = self._get("depthwise")
         config = self._state.config
+        self._check_operands()
+        if not depthwise.line or not depthwise.x_stride or not depthwise.y_stride:
+            raise Fault(Error.ILLEGAL, "line, x_stride and y_stride must be at least 1")
         if not 2 <= depthwise.delay <= config.line_pixels:
             raise Fault(Error.ILLEGAL, f"delay {depthwise.delay} must be in 2..{config.line_pixels}")
         if not go.group_rows or not go.advances:
@@ -123,6 +135,21 @@ class Array:
                 sums[inside] += stream[source[inside]] * tap
         self._send(sums.astype(np.int64).astype(np.int32))
 
+    def _check_operands(self) -> None:
+        """The image has pixels, and operands minus their zero points fit the multipliers' 9 bits."""
+        source, window = self._get("input"), self._get("window")
+        if not window.width:
+            raise Fault(Error.ILLEGAL, "ARRAY_WINDOW.width must be at least 1")
+        low, high = (0, 255) if source.unsigned_input else (-128, 128)
+        if not low <= source.input_zp <= high:
+            raise Fault(
+                Error.ILLEGAL, f"input_zp {source.input_zp} must be in {low}..{high} for operands of 9 bits"
+            )
+        if not -128 <= source.weight_zp <= 128:
+            raise Fault(
+                Error.ILLEGAL, f"weight_zp {source.weight_zp} must be in -128..128 for operands of 9 bits"
+            )
+
     def _check_pairs(self, depthwise: Instruction, go: Instruction) -> None:
         """The two words of a pair are read together: aligned, one an even and one an odd word of the memory."""
         source, window, word_bytes = self._get("input"), self._get("window"), self._state.config.word_bytes
@@ -145,7 +172,7 @@ class Array:
         try:
             return self._setup[name]
         except KeyError:
-            raise Fault(None, f"no ARRAY_{name.upper()} came before it") from None
+            raise Fault(Error.ILLEGAL, f"no ARRAY_{name.upper()} came before it") from None
 
     def _take_streamed(self, go: Instruction, count: int) -> None:
         """The words of a streamed GO, each when it is read first, are those of the streamed loads, in their order."""
@@ -178,8 +205,6 @@ class Array:
     ) -> np.ndarray:
         """float64 [pixels, steps, W]: the input operands of every step, masked and minus their zero point."""
         source, window = self._get("input"), self._get("window")
-        if not window.width:
-            raise Fault(Error.ILLEGAL, "ARRAY_WINDOW.width must be at least 1")
         columns = self._state.config.columns
         py, px = np.divmod(pixels, window.width)
         address = source.address + py * window.y_step_bytes + px * window.x_step
@@ -201,12 +226,3 @@ class Array:
             parts = addresses[partial][:, None] + lanes
             self._state.hazards.read(AM, np.unique(np.concatenate([whole.ravel(), parts[inside]])))
         return operands
-
-
-def _check_operands(source: Instruction) -> None:
-    """Operands minus their zero points must fit the multipliers' 9 bits."""
-    low, high = (0, 255) if source.unsigned_input else (-128, 128)
-    if not low <= source.input_zp <= high:
-        raise Fault(None, f"input_zp {source.input_zp} must be in {low}..{high} for operands of 9 bits")
-    if not -128 <= source.weight_zp <= 128:
-        raise Fault(None, f"weight_zp {source.weight_zp} must be in -128..128 for operands of 9 bits")

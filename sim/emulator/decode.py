@@ -109,7 +109,7 @@ def _write(state: State, go: Instruction, weights: np.ndarray) -> None:
         state.hazards.read(MEMORY, go.memory_address + np.arange(go.row_bytes))
         state.hazards.write(WM if go.space else AM, go.local_address + np.arange(weights.size))
     if not go.space:
-        state.am.write_rows(go.local_address, 0, weights.view(np.uint8)[None])
+        state.am.write_rows(np.array([go.local_address]), weights.view(np.uint8)[None])
         return
     words = weights.reshape(-1, state.config.word_bytes)
     start = go.local_address // state.config.word_bytes

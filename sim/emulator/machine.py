@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tosaic.errors import DeviceError
+from tosaic.errors import DeviceError, MachineFault
 from tosaic.hw.config import Config
 from tosaic.hw.isa import (
     INSTRUCTION_BYTES,
@@ -110,7 +110,8 @@ class _Execution:
         if address < 0 or size_bytes < 0 or address + size_bytes > len(memory):
             raise DeviceError(
                 f"{Error.MEMORY_RANGE.name}: the program's bytes {address}..{address + size_bytes - 1} "
-                f"leave the {len(memory)} bytes of external memory"
+                f"leave the {len(memory)} bytes of external memory",
+                fault=MachineFault(Error.MEMORY_RANGE.name, Unit.SEQUENCER.name, 0),
             )
         # Copied first: nothing says that a program may not lie where its results go.
         code = memory[address : address + size_bytes].tobytes()
@@ -122,16 +123,16 @@ class _Execution:
             instruction = decoded.get(offset) or _decoded(code, offset)
             decoded[offset] = instruction
             if not offset and instruction.opcode != Opcode.BEGIN:
-                raise _error(Error.ILLEGAL, offset, instruction, "a program's first instruction is BEGIN")
+                fault = Fault(Error.ILLEGAL, "a program's first instruction is BEGIN")
+                raise _error(fault, offset, instruction, Unit.SEQUENCER)
             if len(trace.instructions) >= limit:
-                raise _error(
-                    None, offset, instruction, f"not at its end after {limit} instructions: an endless loop?"
-                )
+                reason = f"not at its end after {limit} instructions: an endless loop?"
+                raise _error(Fault(None, reason), offset, instruction)
             self._offset += INSTRUCTION_BYTES
             try:
                 self._execute(instruction, offset)
             except Fault as fault:
-                raise _error(fault.code, offset, instruction, str(fault), fault.tensor_number) from None
+                raise _error(fault, offset, instruction) from None
             if self._jumped:
                 trace.jumps[len(trace.instructions)] = self._offset // INSTRUCTION_BYTES
                 self._jumped = False
@@ -247,21 +248,24 @@ class _Execution:
 def _decoded(code: bytes, offset: int) -> Instruction:
     raw = code[offset : offset + INSTRUCTION_BYTES]
     if len(raw) < INSTRUCTION_BYTES:
-        raise _error(Error.PROGRAM_END, offset, None, f"{len(code)} bytes of program have no END")
+        raise _error(Fault(Error.PROGRAM_END, f"{len(code)} bytes of program have no END"), offset, None)
     try:
         return decode(raw)
     except IllegalInstruction as error:
-        raise _error(Error.ILLEGAL, offset, None, str(error)) from None
+        raise _error(Fault(Error.ILLEGAL, str(error)), offset, None) from None
 
 
 def _error(
-    code: Error | None,
-    offset: int,
-    instruction: Instruction | None,
-    reason: str,
-    tensor_number: int | None = None,
+    fault: Fault, offset: int, instruction: Instruction | None, unit: Unit | None = None
 ) -> DeviceError:
-    name = code.name if code else "PROGRAM"
+    """What the user sees of a fault at byte `offset`. It is found by `unit`, or by the one that executes the
+    instruction; by the sequencer where there is none."""
+    name = fault.code.name if fault.code else "PROGRAM"
     text = f" ({instruction})" if instruction else ""
-    place = f"{name} at program counter {offset}{text}"
-    return DeviceError(f"{place}: {reason}", tensor_number=tensor_number)
+    if unit is None:
+        unit = instruction.opcode.unit if instruction else Unit.SEQUENCER
+    return DeviceError(
+        f"{name} at program counter {offset}{text}: {fault}",
+        tensor_number=fault.tensor_number,
+        fault=MachineFault(name, unit.name, offset),
+    )

@@ -33,17 +33,16 @@ class ActivationMemory:
         self._bytes[addresses & (self.size_bytes - 1)] = data
         self._mirror()
 
-    def read_rows(self, address: int, pitch: int, rows: int, row_bytes: int) -> np.ndarray:
-        """uint8 [rows, row_bytes]."""
-        starts = (address + pitch * np.arange(rows)) & (self.size_bytes - 1)
+    def read_rows(self, rows: np.ndarray, row_bytes: int) -> np.ndarray:
+        """uint8 [n, row_bytes] of rows that begin at the addresses `rows` [n]."""
+        starts = rows & (self.size_bytes - 1)
         if starts.max() + row_bytes <= self.size_bytes:
             return np.lib.stride_tricks.sliding_window_view(self._bytes, row_bytes)[starts]
         return self._bytes[(starts[:, None] + np.arange(row_bytes)) & (self.size_bytes - 1)]
 
-    def write_rows(self, address: int, pitch: int, data: np.ndarray) -> None:
+    def write_rows(self, rows: np.ndarray, data: np.ndarray) -> None:
         """The reverse of `read_rows`; where rows overlap, the later one stays."""
-        for row, content in enumerate(data):
-            start = (address + row * pitch) & (self.size_bytes - 1)
+        for start, content in zip((rows & (self.size_bytes - 1)).tolist(), data, strict=True):
             if start + len(content) <= self.size_bytes:
                 self._bytes[start : start + len(content)] = content
             else:

@@ -8,34 +8,26 @@ from .faults import Fault
 from .hazards import AM, MEMORY, WM
 from .state import State
 
+MEMORY_ADDRESSES = 1 << 32
+LOCAL_ADDRESSES = 1 << 24
+"""Row addresses wrap."""
+
 
 def load(state: State, go: Instruction, pitch: Instruction | None) -> None:
     """Execute LOAD_GO with the pitches of the last LOAD_PITCH."""
-    memory_pitch, local_pitch = _pitches(go, pitch)
-    data = _memory_rows(state, go, memory_pitch)
+    if go.streamed and go.space == Space.AM:
+        raise Fault(Error.ILLEGAL, "only loads to the weight memory are streamed")
+    memory_rows, local_rows = _rows(state, go, pitch, to_wm=go.space == Space.WM)
     if state.hazards:
-        state.hazards.read(MEMORY, _addresses(go, go.memory_address, memory_pitch))
-        local = _addresses(go, go.local_address, local_pitch)
-        state.hazards.write(AM if go.space == Space.AM else WM, local)
+        state.hazards.read(MEMORY, _bytes(memory_rows, go))
+        state.hazards.write(AM if go.space == Space.AM else WM, _bytes(local_rows, go))
+    data = _memory_view(state, go, memory_rows)
     if go.space == Space.AM:
-        if go.streamed:
-            raise Fault(Error.ILLEGAL, "only loads to the weight memory are streamed")
-        state.am.write_rows(go.local_address, local_pitch, data)
+        state.am.write_rows(local_rows, data)
         return
     word = state.config.word_bytes
-    fields = {
-        "memory_address": go.memory_address,
-        "local_address": go.local_address,
-        "row_bytes": go.row_bytes,
-    }
-    if go.rows > 1:
-        fields |= {"memory_pitch": memory_pitch, "local_pitch": local_pitch}
-    for name, value in fields.items():
-        if value % word:
-            raise Fault(Error.ILLEGAL, f"{name} {value} must be a multiple of {word} for the weight memory")
-    words = data.reshape(go.rows, -1, word).view(np.int8)
-    for row, content in enumerate(words):
-        start = (go.local_address + row * local_pitch) // word
+    words = np.ascontiguousarray(data).reshape(go.rows, -1, word).view(np.int8)
+    for start, content in zip(local_rows // word, words, strict=True):
         places = (start + np.arange(len(content))) % state.config.wm_words
         state.wm[places] = content
         if go.streamed:
@@ -44,35 +36,58 @@ def load(state: State, go: Instruction, pitch: Instruction | None) -> None:
 
 def store(state: State, go: Instruction, pitch: Instruction | None) -> None:
     """Execute STORE_GO with the pitches of the last STORE_PITCH."""
-    memory_pitch, local_pitch = _pitches(go, pitch)
-    target = _memory_rows(state, go, memory_pitch)
+    memory_rows, local_rows = _rows(state, go, pitch, to_wm=False)
     if state.hazards:
-        state.hazards.read(AM, _addresses(go, go.local_address, local_pitch))
-        state.hazards.write(MEMORY, _addresses(go, go.memory_address, memory_pitch))
-    data = state.am.read_rows(go.local_address, local_pitch, go.rows, go.row_bytes)
-    for row in range(go.rows):
-        target[row] = data[row]
+        state.hazards.read(AM, _bytes(local_rows, go))
+        state.hazards.write(MEMORY, _bytes(memory_rows, go))
+    data = state.am.read_rows(local_rows, go.row_bytes)
+    for start, content in zip(memory_rows.tolist(), data, strict=True):
+        state.memory[start : start + go.row_bytes] = content
 
 
-def _pitches(go: Instruction, pitch: Instruction | None) -> tuple[int, int]:
-    return (pitch.memory_pitch, pitch.local_pitch) if pitch else (0, 0)
-
-
-def _addresses(go: Instruction, address: int, pitch: int) -> np.ndarray:
-    return (address + pitch * np.arange(go.rows)[:, None] + np.arange(go.row_bytes)).ravel()
-
-
-def _memory_rows(state: State, go: Instruction, memory_pitch: int) -> np.ndarray:
-    """A writable view [rows, row_bytes] of external memory."""
+def _rows(
+    state: State, go: Instruction, pitch: Instruction | None, *, to_wm: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """int64 [rows] each: where the rows begin in external and in on-chip memory. The first row that is wrong says with
+    which error; the hardware looks at one after the other."""
     if not go.rows or not go.row_bytes:
         raise Fault(Error.ILLEGAL, f"rows ({go.rows}) and row_bytes ({go.row_bytes}) must be at least 1")
-    size = len(state.memory)
-    end = go.memory_address + (go.rows - 1) * memory_pitch + go.row_bytes
-    if end > size:
-        raise Fault(
-            Error.MEMORY_RANGE,
-            f"bytes {go.memory_address}..{end - 1} leave the {size} bytes of external memory",
-        )
-    return np.lib.stride_tricks.as_strided(
-        state.memory[go.memory_address :], (go.rows, go.row_bytes), (memory_pitch, 1)
-    )
+    number = np.arange(go.rows, dtype=np.int64)
+    memory_pitch, local_pitch = (pitch.memory_pitch, pitch.local_pitch) if pitch else (0, 0)
+    memory_rows = (go.memory_address + number * memory_pitch) % MEMORY_ADDRESSES
+    local_rows = (go.local_address + number * local_pitch) % LOCAL_ADDRESSES
+    word, size = state.config.word_bytes, len(state.memory)
+    misaligned = (memory_rows | local_rows | go.row_bytes) % word != 0 if to_wm else np.zeros(go.rows, bool)
+    outside = memory_rows + go.row_bytes > size
+    wrong = np.flatnonzero(misaligned | outside)
+    if not len(wrong):
+        return memory_rows, local_rows
+    row = wrong[0]
+    if misaligned[row]:
+        _misaligned(int(row), int(memory_rows[row]), int(local_rows[row]), go, word)
+    first, last = memory_rows[row], memory_rows[row] + go.row_bytes - 1
+    raise Fault(Error.MEMORY_RANGE, f"bytes {first}..{last} leave the {size} bytes of external memory")
+
+
+def _misaligned(row: int, memory_address: int, local_address: int, go: Instruction, word: int) -> None:
+    fields = {
+        "memory_address": memory_address,
+        "local_address": local_address,
+        "row_bytes": go.row_bytes,
+    }
+    for name, value in fields.items():
+        if value % word:
+            place = f" of row {row}" if row else ""
+            raise Fault(
+                Error.ILLEGAL, f"{name} {value}{place} must be a multiple of {word} for the weight memory"
+            )
+
+
+def _bytes(rows: np.ndarray, go: Instruction) -> np.ndarray:
+    """The addresses of all bytes of rows that begin there."""
+    return (rows[:, None] + np.arange(go.row_bytes)).ravel()
+
+
+def _memory_view(state: State, go: Instruction, rows: np.ndarray) -> np.ndarray:
+    """uint8 [rows, row_bytes] of external memory."""
+    return np.lib.stride_tricks.sliding_window_view(state.memory, go.row_bytes)[rows]

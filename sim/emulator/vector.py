@@ -9,6 +9,7 @@ from tosaic.hw.isa import OFFSETS_MAX, STORE_STREAM, Element, Error, Instruction
 from .alu import Parameters, Value, micro_op, wrap
 from .faults import Fault
 from .hazards import AM
+from .micro_ops import BIAS, BIG_TABLE, SCALE, TABLE, check_index, check_uop, needs_bounds, uses
 from .state import State
 from .streams import ELEMENT_BOUNDS, ELEMENT_DTYPES, Stream
 
@@ -26,6 +27,9 @@ class Vector:
         self._state = state
         self._uops: dict[int, Instruction] = {}
         self._bounds: dict[int, Instruction] = {}
+        self._used: set[str] = set()
+        """What a micro-op that was written uses: see `uses`. It must be `_loaded` before the next GO."""
+        self._loaded: set[str] = set()
         self._streams = [Stream() for _ in range(STORE_STREAM + 1)]
         self._offsets = np.zeros(0, np.int64)
         self._parameters = Parameters.empty(config.columns)
@@ -40,8 +44,11 @@ class Vector:
         """Take the configuration that the following GOs use."""
         match instruction.opcode:
             case Opcode.VECTOR_UOP:
+                check_uop(instruction, self._state.config)
                 self._uops[instruction.index] = instruction
+                self._used |= uses(instruction)
             case Opcode.VECTOR_BOUNDS:
+                check_index(instruction, self._state.config)
                 self._bounds[instruction.index] = instruction
             case Opcode.VECTOR_STREAM:
                 if instruction.element not in list(Element):
@@ -65,6 +72,7 @@ class Vector:
                 if instruction.entries not in (256, 512):
                     raise Fault(Error.ILLEGAL, f"a table has 256 or 512 entries, not {instruction.entries}")
                 raw = self._read(instruction.address, 4 * instruction.entries)
+                self._loaded |= {BIG_TABLE, TABLE} if instruction.entries == 512 else {TABLE}
                 self._parameters.table[: instruction.entries] = raw.view("<i4")
             case Opcode.VECTOR_OFFSETS:
                 if not 1 <= instruction.count <= OFFSETS_MAX:
@@ -74,6 +82,7 @@ class Vector:
 
     def _load_parameters(self, instruction: Instruction) -> None:
         self._params_end, self._params = instruction.address, instruction
+        self._loaded |= {name for name in (BIAS, SCALE) if instruction.fields[name]}
         self._load_next_parameters()
 
     def _load_next_parameters(self) -> None:
@@ -98,6 +107,8 @@ class Vector:
 
     def go(self, go: Instruction) -> None:
         """Execute VECTOR_GO."""
+        self._check_fields(go)
+        self._check_set_up(go)
         _Run(
             self._state,
             go,
@@ -108,6 +119,36 @@ class Vector:
             self._parameters,
             self._registers,
         ).execute(self._load_next_parameters)
+
+    def _check_fields(self, go: Instruction) -> None:
+        """Fault ILLEGAL where the GO's fields, or the streams, are wrong."""
+        config = self._state.config
+        rules = {
+            f"slots must be in 1..{config.vector_slots}": 1 <= go.slots <= config.vector_slots,
+            f"uops must be in 1..{config.vector_uops}": 1 <= go.uops <= config.vector_uops,
+            "body_start <= body_end <= uops must hold": go.body_start <= go.body_end <= go.uops,
+            "vectors and repeats must be at least 1": go.vectors and go.repeats,
+        }
+        indexed = [stream for stream in self._streams if stream.indexed]
+        rules["only one stream may be indexed"] = len(indexed) <= 1
+        there = len(self._offsets)
+        rules[
+            f"dimension 1 of the indexed stream must have at most as many turns as there are offsets, {there}"
+        ] = all(stream.counts[1] <= there for stream in indexed)
+        for rule, holds in rules.items():
+            if not holds:
+                raise Fault(Error.ILLEGAL, rule)
+
+    def _check_set_up(self, go: Instruction) -> None:
+        """Fault ILLEGAL where the GO would execute what this program has not set up."""
+        for index in range(go.uops):
+            uop = self._uops.get(index)
+            if uop is None:
+                raise Fault(Error.ILLEGAL, f"micro-op {index} was never written")
+            if index not in self._bounds and needs_bounds(uop):
+                raise Fault(Error.ILLEGAL, f"micro-op {index} needs a VECTOR_BOUNDS, which was never written")
+        if missing := self._used - self._loaded:
+            raise Fault(Error.ILLEGAL, f"a micro-op uses {min(missing)}, which was never loaded")
 
 
 class _Run:
@@ -127,7 +168,6 @@ class _Run:
         self._state, self._go = state, go
         self._streams, self._offsets = streams, offsets
         self._parameters, self._registers = parameters, registers
-        self._check(uops)
         self._program = [uops[index] for index in range(go.uops)]
         self._bounds = bounds
         body = range(go.body_start, go.body_end)
@@ -145,33 +185,6 @@ class _Run:
             state.hazards.taken(vectors)
         self._stores: list[tuple[np.ndarray, np.ndarray]] = []
         """(access numbers [n], bytes [n, W]) of stores; written at the end, no load of a GO may read them."""
-
-    def _check(self, uops: dict[int, Instruction]) -> None:
-        go, config = self._go, self._state.config
-        element = self._streams[STORE_STREAM].element
-        rules = {
-            f"slots must be in 1..{config.vector_slots}": 1 <= go.slots <= config.vector_slots,
-            f"uops must be in 1..{config.vector_uops}": 1 <= go.uops <= config.vector_uops,
-            "body_start <= body_end <= uops must hold": go.body_start <= go.body_end <= go.uops,
-            "vectors and repeats must be at least 1": go.vectors and go.repeats,
-        }
-        indexed = [stream for stream in self._streams if stream.indexed]
-        rules["only one stream may be indexed"] = len(indexed) <= 1
-        there = len(self._offsets)
-        rules[
-            f"dimension 1 of the indexed stream must have at most as many turns as there are offsets, {there}"
-        ] = all(stream.counts[1] <= there for stream in indexed)
-        for rule, holds in rules.items():
-            if not holds:
-                raise Fault(Error.ILLEGAL, rule)
-        missing = [index for index in range(go.uops) if index not in uops]
-        if missing:
-            raise Fault(None, f"micro-op {missing[0]} was never written")
-        if any(uops[index].to_memory for index in range(go.uops)):
-            lanes = config.columns // element.bytes
-            if not (1 <= go.lanes <= lanes and go.tail_lanes <= lanes):
-                stored = f"{go.lanes} and {go.tail_lanes} lanes of {element.name}"
-                raise Fault(None, f"stores {stored}; a word holds {lanes}")
 
     def execute(self, next_parameters: Callable[[], None]) -> None:
         """All batches; `next_parameters` before each but the first, if the GO says so."""
@@ -233,7 +246,7 @@ class _Run:
                     return _constant(bounds.immediate if bounds else 0)
                 case Source.ITERATION:
                     return _constant(turn)
-            raise Fault(Error.ILLEGAL, f"micro-op {uop.index} has the unknown source {source}")
+            raise AssertionError(f"unknown source {source}")
 
         for index, turn in self._sequence:
             uop = self._program[index]
@@ -256,7 +269,7 @@ class _Run:
         addresses = stream.addresses(numbers, self._offsets)
         if self._state.hazards:
             # What lanes that are not stored get from memory does not matter.
-            lanes_used = 1 if stream.splat else max(self._go.lanes, self._go.tail_lanes)
+            lanes_used = 1 if stream.splat else max(self._lanes())
             used = np.arange(min(lanes_used * stream.element.bytes, columns))
             self._state.hazards.read(AM, (addresses[..., None] + used).ravel())
         data = self._state.am.read_words(addresses).view(ELEMENT_DTYPES[stream.element])
@@ -276,20 +289,26 @@ class _Run:
         stored = np.ascontiguousarray(lanes[..., : columns // dtype.itemsize].astype(dtype))
         self._stores.append((numbers.reshape(-1), stored.view(np.uint8).reshape(-1, columns)))
 
+    def _lanes(self) -> tuple[int, int]:
+        """Lanes stored, and at the last turn of dimension 0: no more than a word holds."""
+        there = self._state.config.columns // self._streams[STORE_STREAM].element.bytes
+        return min(self._go.lanes, there), min(self._go.tail_lanes, there)
+
     def _write_stores(self) -> None:
         if not self._stores:
             return
-        stream, go = self._streams[STORE_STREAM], self._go
+        stream = self._streams[STORE_STREAM]
         numbers = np.concatenate([n for n, _ in self._stores])
         data = np.concatenate([d for _, d in self._stores])
         if (np.diff(numbers) < 0).any():
             order = np.argsort(numbers)
             numbers, data = numbers[order], data[order]
-        width = max(go.lanes, go.tail_lanes) * stream.element.bytes
+        lanes, tail_lanes = self._lanes()
+        width = max(lanes, tail_lanes) * stream.element.bytes
         addresses = stream.addresses(numbers, self._offsets)[:, None] + np.arange(width)
         data = data[:, :width]
-        if go.tail_lanes != go.lanes:
-            stored = np.where(stream.at_last_turn(numbers), go.tail_lanes, go.lanes) * stream.element.bytes
+        if tail_lanes != lanes:
+            stored = np.where(stream.at_last_turn(numbers), tail_lanes, lanes) * stream.element.bytes
             kept = np.arange(width) < stored[:, None]
             addresses, data = addresses[kept], data[kept]
         if self._state.hazards:
@@ -306,15 +325,9 @@ def _streams_used(uop: Instruction) -> list[int | str]:
     used: list[int | str] = []
     for source, index in ((uop.a_source, uop.a_index), (uop.b_source, uop.b_index)):
         if source == Source.LOAD:
-            if index >= STORE_STREAM:
-                raise Fault(Error.ILLEGAL, f"micro-op {uop.index} loads from stream {index}; there are 0..2")
             used.append(index)
         elif source == Source.ARRAY:
             used.append(ARRAY)
-    if uop.b_source == Source.ARRAY:
-        raise Fault(Error.ILLEGAL, f"micro-op {uop.index} takes B from the array, which only A can")
-    if uop.a_source == uop.b_source == Source.LOAD:
-        raise Fault(Error.ILLEGAL, f"micro-op {uop.index} loads both A and B")
     if uop.to_memory:
         used.append(STORE_STREAM)
     return used

@@ -60,7 +60,7 @@ async def unmapped_addresses_answer_an_error(dut):
 async def read_only_registers_refuse_writes(dut):
     machine = await fresh(dut, 3)
     for register in REGISTERS:
-        if register.mask(Access.RW, Access.PULSE, Access.W1C) == 0:
+        if register.mask(Access.RW, Access.PULSE, Access.W1C, Access.SET) == 0:
             before, _ = await machine.read_at(register.offset)
             assert await machine.write_at(register.offset, b"\xff" * 4) == AxiResp.SLVERR, register.name
             if register.reset is not None:

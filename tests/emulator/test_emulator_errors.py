@@ -156,8 +156,6 @@ def test_several_tiles_without_drain_or_with_accumulate(fields):
         ({"body_end": 2}, "body_start <= body_end <= uops must hold"),
         ({"vectors": 0}, "vectors and repeats must be at least 1"),
         ({"repeats": 0}, "vectors and repeats must be at least 1"),
-        ({"lanes": 9}, "stores 9 and 8 lanes of INT8; a word holds 8"),
-        ({"tail_lanes": 9}, "stores 8 and 9 lanes of INT8; a word holds 8"),
     ],
 )
 def test_vector_go_out_of_range(changes, rule):
@@ -176,11 +174,68 @@ def test_vector_go_out_of_range(changes, rule):
     ],
 )
 def test_micro_op_that_does_not_exist(uop, rule):
-    assert message((Opcode.VECTOR_UOP, {"index": 0} | uop), (Opcode.VECTOR_GO, GO)).endswith(rule)
+    text = message((Opcode.VECTOR_UOP, {"index": 0} | uop), (Opcode.VECTOR_GO, GO))
+    assert text.startswith("ILLEGAL at program counter 16 (VECTOR_UOP ")
+    assert text.endswith(rule)
 
 
-def test_micro_op_that_was_never_written():
-    assert message((Opcode.VECTOR_GO, GO)).endswith("micro-op 0 was never written")
+@pytest.mark.parametrize(
+    ("commands", "reason"),
+    [
+        ([], "micro-op 0 was never written"),
+        ([(Opcode.VECTOR_UOP, {"index": 1})], "micro-op 0 was never written"),
+        ([(Opcode.VECTOR_UOP, {"clamp": 1})], "micro-op 0 needs a VECTOR_BOUNDS, which was never written"),
+        (
+            [(Opcode.VECTOR_UOP, {"b_source": Source.IMMEDIATE}), (Opcode.VECTOR_BOUNDS, {"index": 1})],
+            "micro-op 0 needs a VECTOR_BOUNDS, which was never written",
+        ),
+        ([(Opcode.VECTOR_UOP, {"bias": 1})], "a micro-op uses bias, which was never loaded"),
+        (
+            [
+                (Opcode.VECTOR_PARAM, {"bias": 1}),
+                (Opcode.VECTOR_UOP, {"op": Op.RESCALE, "per_channel": 1}),
+            ],
+            "a micro-op uses scale, which was never loaded",
+        ),
+        (
+            [(Opcode.VECTOR_UOP, {"op": Op.TABLE8})],
+            "a micro-op uses table of 256 entries, which was never loaded",
+        ),
+        (
+            [(Opcode.VECTOR_TABLE, {"entries": 256}), (Opcode.VECTOR_UOP, {"op": Op.TABLE16})],
+            "a micro-op uses table of 512 entries, which was never loaded",
+        ),
+    ],
+)
+def test_what_a_program_has_not_set_up(commands, reason):
+    text = message(*commands, (Opcode.VECTOR_GO, GO))
+    assert text.startswith(f"ILLEGAL at program counter {16 + 16 * len(commands)} (VECTOR_GO ")
+    assert text.endswith(reason)
+
+
+def test_sums_that_no_go_left():
+    text = message(*array_go(1)[:3], (Opcode.ARRAY_GO, {"pixels": 1, "accumulate": 1}))
+    assert text.startswith("ILLEGAL at program counter 64 (ARRAY_GO ")
+    assert text.endswith("no ARRAY_GO came before it whose sums it could go on from")
+
+
+def test_lanes_beyond_a_word_do_not_exist():
+    """As many as a word holds are stored: 8 bytes."""
+    store = (Opcode.VECTOR_UOP, {"index": 0, "to_memory": 1})
+    assert run(store, (Opcode.VECTOR_GO, GO | {"lanes": 9, "tail_lanes": 63})).cycles > 0
+
+
+def test_a_row_before_the_one_that_is_wrong():
+    """The pitch wraps: row 1 lies one byte before row 0."""
+    back = (Opcode.LOAD_PITCH, {"memory_pitch": 0xFFFFFFFF, "local_pitch": 8})
+    assert run(back, (Opcode.LOAD_GO, {"memory_address": 8, "row_bytes": 4, "rows": 2})).cycles > 0
+    text = message(back, (Opcode.LOAD_GO, {"memory_address": 0, "row_bytes": 4, "rows": 2}))
+    assert text.endswith("bytes 4294967295..4294967298 leave the 8192 bytes of external memory")
+    # Row 1 is misaligned, row 2 outside: rows are looked at in their order.
+    pitch = (Opcode.LOAD_PITCH, {"memory_pitch": 4092, "local_pitch": 8})
+    text = message(pitch, (Opcode.LOAD_GO, {"space": 1, "row_bytes": 8, "rows": 4}))
+    assert text.startswith("ILLEGAL at program counter 32 ")
+    assert text.endswith("memory_address 4092 of row 1 must be a multiple of 8 for the weight memory")
 
 
 @pytest.mark.parametrize("entries", [0, 255, 513])
@@ -199,7 +254,9 @@ def test_table_of_another_size(entries):
     ],
 )
 def test_zero_points_that_overflow_the_operands(fields, rule):
-    assert message((Opcode.ARRAY_INPUT, fields)).endswith(f"{rule} for operands of 9 bits")
+    text = message((Opcode.ARRAY_INPUT, fields), *array_go(1)[1:])
+    assert text.startswith("ILLEGAL at program counter 64 (ARRAY_GO ")
+    assert text.endswith(f"{rule} for operands of 9 bits")
 
 
 def test_go_without_configuration():

@@ -11,6 +11,7 @@ static struct {
 static struct {
     const u32 *input, *window, *kernel, *depthwise; /* the last instructions of these */
     u32 active;                                     /* a GO is under way */
+    u32 has_sums;                                   /* an ARRAY_GO left sums to go on from */
     u32 weights;                                    /* WM word: the first one of the block */
     u32 blocks, pixels;                             /* left, this one included */
     s32 x, xb, iy;                                  /* the pixel in its row, its xb and iy */
@@ -142,14 +143,29 @@ static s32 *queue_place(void)
     return accumulators.vectors[place >= QUEUE_VECTORS ? place - QUEUE_VECTORS : place];
 }
 
+static u32 is_byte_or_128(s32 zero_point)
+{
+    return zero_point >= -128 && zero_point <= 128;
+}
+
+/* Whether both modes' set-up is there, and operands minus their zero points have 9 bits, as the array's multipliers. */
+static u32 is_legal_image(void)
+{
+    s32 zero_point = ARRAY_INPUT_input_zp(array.input);
+    return array.input != no_instruction && ARRAY_WINDOW_width(array.window) &&
+           (ARRAY_INPUT_unsigned_input(array.input) ? zero_point >= 0 : is_byte_or_128(zero_point)) &&
+           is_byte_or_128(ARRAY_INPUT_weight_zp(array.input));
+}
+
 static u32 array_go(const u32 *go, u32 pc)
 {
     u32 pixels = ARRAY_GO_pixels(go), drain = ARRAY_GO_drain(go), accumulate = ARRAY_GO_accumulate(go);
     if (!array.active) {
         u32 is_plain = drain && !accumulate;
-        if (!pixels || !steps() || !ARRAY_WINDOW_width(array.window) || (pixels > ROWS && !is_plain) ||
-            (ARRAY_GO_more_blocks(go) && (pixels > ROWS || !is_plain)))
+        if (!pixels || !steps() || !is_legal_image() || (pixels > ROWS && !is_plain) ||
+            (ARRAY_GO_more_blocks(go) && (pixels > ROWS || !is_plain)) || (accumulate && !array.has_sums))
             fail(ERROR_ILLEGAL, UNIT_ARRAY, pc);
+        array.has_sums = 1;
         array.blocks = ARRAY_GO_more_blocks(go) + 1;
         array.weights = ARRAY_GO_weights(go);
         array.pixels = 0;
@@ -244,7 +260,7 @@ static u32 is_legal_depthwise(const u32 *go)
     u32 delay = ARRAY_DEPTHWISE_delay(depthwise), group_rows = ARRAY_DEPTHWISE_GO_group_rows(go);
     u32 legal = delay >= 2 && delay <= LINE_PIXELS && ARRAY_DEPTHWISE_line(depthwise) &&
                 ARRAY_DEPTHWISE_x_stride(depthwise) && ARRAY_DEPTHWISE_y_stride(depthwise) && group_rows &&
-                ARRAY_DEPTHWISE_GO_advances(go) && ARRAY_WINDOW_width(array.window);
+                ARRAY_DEPTHWISE_GO_advances(go) && is_legal_image();
     if (ARRAY_DEPTHWISE_paired(depthwise))
         legal = legal && !((ARRAY_INPUT_address(array.input) | ARRAY_WINDOW_x_step(array.window)) & (W - 1)) &&
                 (ARRAY_WINDOW_y_step_bytes(array.window) & (4 * W - 1)) == 2 * W && delay >= group_rows + 2;

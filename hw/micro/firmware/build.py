@@ -11,15 +11,22 @@ from tosaic.hw.config import Config
 from ..memory_map import ROM_BASE, ROM_BYTES, MemoryMap
 from ..packages import find_package
 from .header import machine_header
+from .stack import StackError, deepest_path, functions
 
 SOURCES = pathlib.Path(__file__).parent
 PACKAGE = "ziglang"
 STACK_BYTES = 640
-"""What the deepest calls take: VECTOR, that waits for the array while the array computes."""
+"""What is left for the stack; a build whose deepest calls take more fails."""
+START = "serve"
+"""The function that never returns, with the stack pointer at the top."""
+AGAIN = {"let_move": 2}
+"""Functions that may be under way more than once: VECTOR, that waits for the array, lets all units but itself move."""
 
 _MACHINE = ["-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+c+zmmul"]
 _LANGUAGE = ["-std=gnu11", "-ffreestanding", "-fno-strict-aliasing", "-fwrapv", "-fno-sanitize=all"]
-_CODE = ["-Os", "-nostdlib", "-Wall", "-Wextra", "-Werror"]
+_CODE = ["-Os", "-Wall", "-Wextra", "-Werror", "-Wno-unused-command-line-argument"]
+
+_LINK = ["-Wl,-T,layout.ld"]
 
 _LAYOUT = """\
 ENTRY(_start)
@@ -46,7 +53,7 @@ class FirmwareError(Exception):
 def build_firmware(config: Config) -> bytes:
     """What the core's block RAM holds from ROM_BASE on: code and constants, whole words, at most ROM_BYTES.
 
-    PackageMissing where the compiler is not installed; FirmwareError where code or data do not fit. The compiler
+    PackageMissing where the compiler is not installed; FirmwareError where code, data or stack do not fit. The compiler
     caches what it compiled.
     """
     find_package(PACKAGE)
@@ -67,10 +74,34 @@ def build_firmware(config: Config) -> bytes:
         (path / "layout.ld").write_text(layout)
         # The compiler's cache may take a machine.h of another folder for this one: the command must differ, too.
         sources = ["-I.", f"-DDIGEST=0x{digest}", str(SOURCES / "firmware.c")]
-        _zig(path, "cc", *_MACHINE, *_LANGUAGE, *_CODE, *sources, "-Wl,-T,layout.ld", "-o", "firmware.elf")
+        _zig(path, "cc", *_MACHINE, *_LANGUAGE, *_CODE, "-S", *sources, "-o", "firmware.s")
+        _check_stack((path / "firmware.s").read_text())
+        _zig(
+            path,
+            "cc",
+            *_MACHINE,
+            "-nostdlib",
+            "firmware.s",
+            f"-DDIGEST=0x{digest}",
+            *_LINK,
+            "-o",
+            "firmware.elf",
+        )
         _zig(path, "objcopy", "-O", "binary", "-j", ".text", "firmware.elf", "firmware.bin")
         image = (path / "firmware.bin").read_bytes()
     return image + bytes(-len(image) % 4)
+
+
+def _check_stack(assembly: str) -> None:
+    """FirmwareError where the deepest calls take more than STACK_BYTES: nothing watches the stack when it runs."""
+    try:
+        size_bytes, path = deepest_path(functions(assembly, but="_start"), START, AGAIN)
+    except StackError as error:
+        raise FirmwareError(str(error)) from None
+    if size_bytes > STACK_BYTES:
+        raise FirmwareError(
+            f"the firmware's deepest calls take {size_bytes} bytes of stack, more than {STACK_BYTES}: {', '.join(path)}"
+        )
 
 
 def _zig(folder: pathlib.Path, *arguments: str) -> None:

@@ -8,11 +8,15 @@ struct stream {
     u8 element, splat, indexed;
 };
 
+/* What a micro-op may use beside itself. */
+enum { USES_BIAS = 1, USES_SCALE = 2, USES_TABLE = 4, USES_BIG_TABLE = 8 };
+
 static struct {
     const u32 *params; /* the last one */
     instruction_number uops[VECTOR_UOPS], bounds[VECTOR_UOPS]; /* in the program; 0: not written */
     struct stream streams[STORE_STREAM + 1];
     u32 params_end; /* the address behind the parameters loaded last */
+    u32 used, loaded; /* bits: what the micro-ops written so far use, and what was loaded */
     u32 offsets_count;
     s32 bias[W], multiplier[W];
     u8 shift[W];
@@ -274,8 +278,8 @@ static void store_lanes(const u32 *go, const s64 *lanes)
     u32 address = stream_address(s), bytes = element_bytes(s->element);
     u32 stored = s->index[0] == s->turns[0] ? VECTOR_GO_tail_lanes(go) : VECTOR_GO_lanes(go);
     next_access(s);
-    if (stored > W)
-        stored = W;
+    if (stored > W / bytes) /* what a word holds */
+        stored = W / bytes;
     for (const s64 *end = lanes + stored; lanes != end; lanes++) {
         const u8 *from = (const u8 *)lanes; /* of a little endian number */
         for (const u8 *last = from + bytes; from != last; from++)
@@ -348,6 +352,19 @@ static u32 is_legal_go(const u32 *go)
            VECTOR_GO_repeats(go) && VECTOR_GO_body_start(go) <= end && end <= uops && indexed <= 1;
 }
 
+/* Whether the program has written all that the GO would execute. */
+static u32 is_set_up(const u32 *go)
+{
+    for (u32 number = 0; number < VECTOR_GO_uops(go); number++) {
+        const u32 *i = instruction(vector.uops[number]);
+        u32 needs_bounds = VECTOR_UOP_clamp(i) || VECTOR_UOP_a_source(i) == SOURCE_IMMEDIATE ||
+                           VECTOR_UOP_b_source(i) == SOURCE_IMMEDIATE;
+        if (!vector.uops[number] || (needs_bounds && !vector.bounds[number]))
+            return 0;
+    }
+    return !(vector.used & ~vector.loaded);
+}
+
 static void vector_go(const u32 *go)
 {
     u32 start = VECTOR_GO_body_start(go), end = VECTOR_GO_body_end(go), slots = VECTOR_GO_slots(go);
@@ -375,6 +392,16 @@ static u32 is_legal_operand(u32 source, u32 index)
            !(source == SOURCE_REGISTER && index >= VECTOR_REGISTERS);
 }
 
+static u32 uses(const u32 *i)
+{
+    u32 op = VECTOR_UOP_op(i), used = VECTOR_UOP_bias(i) ? USES_BIAS : 0;
+    if (op == OP_RESCALE && VECTOR_UOP_per_channel(i))
+        used |= USES_SCALE;
+    if (op == OP_TABLE8 || op == OP_TABLE16)
+        used |= op == OP_TABLE8 ? USES_TABLE : USES_BIG_TABLE;
+    return used;
+}
+
 static u32 is_legal_uop(const u32 *i)
 {
     u32 a_source = VECTOR_UOP_a_source(i), b_source = VECTOR_UOP_b_source(i);
@@ -391,8 +418,10 @@ static u32 vector_step(const u32 *i, u32 pc)
     switch (opcode(i)) {
     case VECTOR_UOP:
         legal = is_legal_uop(i);
-        if (legal)
+        if (legal) {
             vector.uops[VECTOR_UOP_index(i)] = pc / 16;
+            vector.used |= uses(i);
+        }
         break;
     case VECTOR_BOUNDS:
         legal = VECTOR_BOUNDS_index(i) < VECTOR_UOPS;
@@ -419,15 +448,17 @@ static u32 vector_step(const u32 *i, u32 pc)
     case VECTOR_PARAM:
         vector.params = i;
         vector.params_end = VECTOR_PARAM_address(i);
+        vector.loaded |= (VECTOR_PARAM_bias(i) ? USES_BIAS : 0) | (VECTOR_PARAM_scale(i) ? USES_SCALE : 0);
         load_params();
         break;
     case VECTOR_TABLE:
         legal = VECTOR_TABLE_entries(i) == 256 || VECTOR_TABLE_entries(i) == 512;
+        vector.loaded |= VECTOR_TABLE_entries(i) == 512 ? USES_TABLE | USES_BIG_TABLE : USES_TABLE;
         for (u32 k = 0; legal && k < VECTOR_TABLE_entries(i); k++)
             vector.table[k] = am_word(VECTOR_TABLE_address(i) + 4 * k);
         break;
     case VECTOR_GO:
-        legal = is_legal_go(i);
+        legal = is_legal_go(i) && is_set_up(i);
         if (legal)
             vector_go(i);
         break;

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from amaranth.hdl import ResetInserter, Signal
 from control_bench import LiteManager, simulate
 
 from tosaic.hw.config import CONFIGS
@@ -55,13 +56,45 @@ def test_reset_values_and_identity(stall):
     simulate(dut, script)
 
 
+@pytest.mark.parametrize("name", ["MEM_BASE", "MEM_SIZE"])
+def test_locked_registers_ignore_writes_until_the_reset(name):
+    control, reset = Control(CONFIG), Signal()
+    dut = ResetInserter(reset)(control)
+    manager = LiteManager(control.axi, 0.3)
+
+    async def script(ctx):
+        await manager.write(ctx, "LOCK", 0)
+        await manager.write(ctx, name, 0x12345678)
+        await manager.write(ctx, "LOCK", 0xFFFFFFFF)
+        assert await manager.read(ctx, "LOCK") == 1
+        for value in (0xFFFFFFFF, 0, 0x1000):
+            await manager.write(ctx, name, value)
+            assert await manager.read(ctx, name) == 0x12345678
+        # Neither a write of 0 nor a soft reset unlocks; other registers go on.
+        await manager.write(ctx, "LOCK", 0)
+        await manager.write(ctx, "CONTROL", REGISTER["CONTROL"].field("soft_reset").mask)
+        await manager.write(ctx, name, 0)
+        assert await manager.read(ctx, "LOCK") == 1 and await manager.read(ctx, name) == 0x12345678
+        await manager.write(ctx, "PROGRAM_ADDRESS", 64)
+        assert await manager.read(ctx, "PROGRAM_ADDRESS") == 64
+        ctx.set(reset, 1)
+        await ctx.tick()
+        ctx.set(reset, 0)
+        await manager.write(ctx, name, 0x20)
+        assert await manager.read(ctx, "LOCK") == 0 and await manager.read(ctx, name) == 0x20
+
+    simulate(dut, script)
+
+
 def test_random_accesses_against_a_dictionary():
     dut = Control(CONFIG)
     rng = random.Random(5)
     manager = LiteManager(dut.axi, 0.4)
     stored = {r.offset: r.reset & r.mask(Access.RW) for r in REGISTERS if r.mask(Access.RW)}
     known = {register.offset: register for register in REGISTERS}
-    writable = {r.offset for r in REGISTERS if r.mask(Access.RW, Access.PULSE, Access.W1C)}
+    writable = {r.offset for r in REGISTERS if r.mask(Access.RW, Access.PULSE, Access.W1C, Access.SET)}
+    # LOCK is in a test of its own.
+    known.pop(REGISTER["LOCK"].offset)
 
     async def script(ctx):
         for _ in range(400):

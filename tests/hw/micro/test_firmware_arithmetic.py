@@ -27,6 +27,7 @@ def compare(x: int, b: int, first: dict[str, int], second: dict[str, int], bound
         assembler.emit(Opcode.VECTOR_STREAM, stream=stream, address=address, element=Element.INT32, splat=1)
         assembler.emit(Opcode.VECTOR_DIMS, stream=stream, pair=0, count_low=3, stride_low=4, count_high=1)
     assembler.emit(Opcode.VECTOR_PARAM, address=12, bias=1, scale=1)
+    assembler.emit(Opcode.VECTOR_TABLE, address=64, entries=512)  # of zeros
     assembler.emit(Opcode.VECTOR_UOP, index=0, a_source=Source.LOAD, **first)
     load_b = {"b_source": Source.LOAD, "b_index": 1}
     assembler.emit(Opcode.VECTOR_UOP, index=1, a_source=Source.REGISTER, destination=1, **load_b, **second)

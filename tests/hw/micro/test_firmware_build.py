@@ -1,6 +1,9 @@
 """The firmware for the core: it fits, and what does not fit is refused."""
 
 import dataclasses
+import importlib.metadata
+import pathlib
+import tomllib
 
 import pytest
 
@@ -29,6 +32,24 @@ def test_too_small_a_ram(monkeypatch):
     monkeypatch.setattr(build, "STACK_BYTES", 4096)
     with pytest.raises(FirmwareError, match="variables and stack do not fit into the RAM"):
         build_firmware(CONFIGS["nano"])
+
+
+def test_too_small_a_stack(monkeypatch):
+    """The deepest calls: VECTOR waits for the array, which computes meanwhile."""
+    monkeypatch.setattr(build, "STACK_BYTES", 64)
+    with pytest.raises(
+        FirmwareError,
+        match=r"^the firmware's deepest calls take \d+ bytes of stack, more than 64: serve, let_move, vector_step, "
+        r"execute, fetch, let_move, array_step, pixel_sums$",
+    ):
+        build_firmware(CONFIGS["nano"])
+
+
+def test_the_compiler_is_pinned():
+    """The release that compiles here is the one that users get."""
+    project = tomllib.loads((pathlib.Path(__file__).parents[3] / "pyproject.toml").read_text())
+    boards = project["project"]["optional-dependencies"]["boards"]
+    assert f"ziglang=={importlib.metadata.version('ziglang')}" in boards
 
 
 def test_no_decoder_for_compressed_weights():

@@ -5,6 +5,7 @@ import random
 
 import numpy as np
 import pytest
+from hostile_programs import EMULATOR_SECONDS, OutOfTime, mutant, time_limit
 from native_runs import fault_of_emulator, fault_of_firmware, firmware
 
 from tosaic.hw.config import CONFIGS
@@ -215,3 +216,49 @@ def test_damaged_programs(kind):
             assert found == emulated, (seed, damage)
         else:
             assert found is not None, (seed, damage, emulated)
+
+
+@pytest.mark.parametrize("group", range(4))
+def test_mutated_programs(group):
+    """Where the emulator names an error of the machine, the firmware does; both take the program in its order."""
+    compared = 0
+    for number in range(20 * group, 20 * group + 20):
+        program = mutant(number)
+        place = (program.program_address, program.program_bytes)
+        try:
+            with time_limit(EMULATOR_SECONDS):
+                emulated = fault_of_emulator(CONFIG, program.memory, *place)
+        except OutOfTime:
+            continue
+        if emulated is not None and emulated[0] in Error.__members__ and emulated[0] != "WATCHDOG":
+            assert fault_of_firmware(CONFIG, program.memory, *place) == emulated, number
+            compared += 1
+    assert compared >= 3
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        [(Opcode.VECTOR_GO, GO)],
+        [(Opcode.VECTOR_UOP, {"clamp": 1}), (Opcode.VECTOR_GO, GO)],
+        [(Opcode.VECTOR_UOP, {"bias": 1}), (Opcode.VECTOR_GO, GO)],
+        [(Opcode.VECTOR_UOP, {"op": Op.RESCALE, "per_channel": 1}), (Opcode.VECTOR_GO, GO)],
+        [
+            (Opcode.VECTOR_TABLE, {"entries": 256}),
+            (Opcode.VECTOR_UOP, {"op": Op.TABLE16}),
+            (Opcode.VECTOR_GO, GO),
+        ],
+        [*ARRAY_SETUP[1:], (Opcode.ARRAY_GO, {"pixels": 1, "drain": 1})],
+        [*ARRAY_SETUP, (Opcode.ARRAY_GO, {"pixels": 1, "accumulate": 1})],
+        [
+            (Opcode.ARRAY_INPUT, {"unsigned_input": 1, "input_zp": -1}),
+            *ARRAY_SETUP[1:],
+            (Opcode.ARRAY_GO, {"pixels": 1, "drain": 1}),
+        ],
+    ],
+)
+def test_what_a_program_has_not_set_up(commands):
+    memory, size = image(commands)
+    expected = ("ILLEGAL", 16 * len(commands))
+    assert fault_of_emulator(CONFIG, memory, PROGRAM_ADDRESS, size) == expected
+    assert fault_of_firmware(CONFIG, memory, PROGRAM_ADDRESS, size) == expected

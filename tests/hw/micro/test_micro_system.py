@@ -238,6 +238,38 @@ def test_registers_are_words_of_the_ram():
     bench.run(host)
 
 
+def test_the_window_can_be_locked():
+    bench = Bench()
+
+    @with_firmware_up
+    async def host(bench):
+        names = [register.name for register in REGISTERS if register.lock == "memory"]
+        assert names == ["MEM_BASE", "MEM_SIZE"]
+        for name in names:
+            await bench.put(name, 0x11223344)
+        await bench.put("LOCK", 0xFF)
+        assert await bench.value("LOCK") == 1
+        await bench.put("LOCK", 0)
+        assert await bench.value("LOCK") == 1
+        for name in names:
+            assert await bench.write(REGISTER[name].offset, 0) == RESP_OKAY
+            assert await bench.value(name) == 0x11223344
+        await bench.put("CONTROL", REGISTER["CONTROL"].field("soft_reset").mask)
+        await bench.tick(POWER_UP_CYCLES)
+        await bench.signal(SIGNAL_READY)
+        assert await bench.value("LOCK") == 1
+        bench.ctx.set(bench.reset, 1)
+        await bench.tick()
+        bench.ctx.set(bench.reset, 0)
+        await bench.tick(POWER_UP_CYCLES)
+        await bench.signal(SIGNAL_READY)
+        assert await bench.value("LOCK") == 0
+        await bench.put("MEM_BASE", 0x55)
+        assert await bench.value("MEM_BASE") == 0x55
+
+    bench.run(host)
+
+
 def test_offsets_of_no_register():
     bench = Bench()
     there = {register.offset for register in REGISTERS}

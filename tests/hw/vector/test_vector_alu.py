@@ -13,8 +13,6 @@ from vector_reference import operation, wrap
 from tosaic.compiler.ir import DType
 from tosaic.hw.isa import Instruction, Op
 from tosaic.hw.vector.alu import Alu
-from tosaic.hw.vector.lane import drive_control
-from tosaic.hw.vector.lane_control import LaneControl
 from tosaic.hw.vector.pipeline import Pipeline
 from tosaic.sim.emulator.alu import Parameters, Value, micro_op
 from tosaic.sim.golden import evaluate_operator
@@ -36,7 +34,7 @@ class ControlledAlu(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.alu, m.submodules.pipeline = self.alu, self.pipeline
-        drive_control(m, self.alu.control, LaneControl(TINY), self.pipeline.control)
+        wiring.connect(m, self.pipeline.control, self.alu.control)
         return m
 
 
@@ -58,14 +56,14 @@ class AluBench:
     async def _compute(self, ctx, micro_op, rows, limits, table) -> list[int]:
         alu, pipeline, results = self.top.alu, self.top.pipeline, []
         ctx.set(pipeline.issue, 1)
-        ctx.set(pipeline.fields.bias, micro_op.bias)
-        ctx.set(pipeline.out_zp, micro_op.out_zp)
-        ctx.set(pipeline.limits.low, limits[0])
-        ctx.set(pipeline.limits.high, limits[1])
+        ctx.set(pipeline.issued.fields.bias, micro_op.bias)
+        ctx.set(pipeline.out_zp.data, micro_op.out_zp)
+        ctx.set(pipeline.limits.data.low, limits[0])
+        ctx.set(pipeline.limits.data.high, limits[1])
         for name in ("op", "per_channel", "round", "shift", "a_zp", "multiplier"):
-            ctx.set(getattr(pipeline.arithmetic, name), getattr(micro_op, name))
+            ctx.set(pipeline.arithmetic.data[name], getattr(micro_op, name))
         for name in ("clamp", "wrap32"):
-            ctx.set(getattr(pipeline.finish, name), getattr(micro_op, name))
+            ctx.set(pipeline.finish.data[name], getattr(micro_op, name))
         rows = [dict(zip(("a", "b", "bias", "multiplier", "shift"), row, strict=True)) for row in rows]
         for cycle in range(len(rows) + STAGES):
             for name, stage in ROW.items():

@@ -8,7 +8,7 @@ from job_bench import JobBench
 
 from tosaic.hw.vector.stream_address import StreamAddress
 
-STREAM = StreamAddress()
+STREAM = StreamAddress(2)
 BENCH = JobBench(STREAM)
 OFFSETS = [(i * 0x9E3779) % (1 << 24) for i in range(4)]
 
@@ -20,21 +20,23 @@ def walk_of(
 
     async def job(ctx) -> list[tuple[int, int]]:
         stream, seen = STREAM, []
-        ctx.set(stream.set_start, 1)
-        ctx.set(stream.start, start)
+        ctx.set(stream.set_stream, 1)
+        ctx.set(stream.stream.stream, 2)
+        ctx.set(stream.stream.address, start)
         for pair in range(3):
             (count_low, stride_low), (count_high, stride_high) = turns[2 * pair : 2 * pair + 2]
             ctx.set(stream.set_dims, 1)
             for name, value in {
+                "stream": 2,
                 "pair": pair,
-                "turns_low": count_low - 1,
+                "count_low": count_low,
                 "stride_low": stride_low,
-                "turns_high": count_high - 1,
+                "count_high": count_high,
                 "stride_high": stride_high,
             }.items():
-                ctx.set(getattr(stream, name), value)
+                ctx.set(stream.dims[name], value)
             await ctx.tick()
-            ctx.set(stream.set_start, 0)
+            ctx.set(stream.set_stream, 0)
         ctx.set(stream.set_dims, 0)
         for _ in range(2):
             # A walk begun is forgotten by a restart, which also wins over a step.

@@ -4,7 +4,7 @@ import random
 
 import pytest
 from vector_bench import run_unit
-from vector_programs import TINY, bounds, dims, go, random_go, stream, uop
+from vector_programs import TINY, bounds, dims, go, random_go, set_up, stream, uop
 from vector_reference import Reference
 
 from tosaic.hw.config import get_config
@@ -22,7 +22,7 @@ def compare(config, seed: int, programs: int, stalls: bool, indexed: int | None 
     memory = bytearray(dice.randbytes(config.am_bytes))
     if indexed is not None:
         memory[: 4 * OFFSETS_MAX] = random_offsets(dice, config)
-    commands, vectors = [], 0
+    commands, vectors = set_up(config.vector_uops), 0
     # Registers have no defined content at the start: all zero here, as the reference has them.
     for number in range(programs):
         program, taken = random_go(dice, config, indexed)

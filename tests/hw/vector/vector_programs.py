@@ -36,6 +36,12 @@ def bounds(index: int, low: int = 0, high: int = 0, immediate: int = 0) -> Instr
     return make(Opcode.VECTOR_BOUNDS, index=index, low=low, high=high, immediate=immediate)
 
 
+def set_up(uops: int) -> list[Instruction]:
+    """All that a GO may need beside its micro-ops: bounds for each, parameters, a whole table; from address 0 on."""
+    parameters = make(Opcode.VECTOR_PARAM, address=0, bias=1, scale=1)
+    return [*map(bounds, range(uops)), parameters, make(Opcode.VECTOR_TABLE, address=0, entries=512)]
+
+
 def stream(
     number: int, address: int, element: Element = Element.INT8, splat: int = 0, indexed: int = 0
 ) -> Instruction:
@@ -165,4 +171,4 @@ def random_go(
     return [*commands, run], run.vectors * (outside + inside * run.repeats)
 
 
-__all__ = ["TINY", "bounds", "dims", "go", "offsets", "random_go", "random_value", "stream", "uop"]
+__all__ = ["TINY", "bounds", "dims", "go", "offsets", "random_go", "random_value", "set_up", "stream", "uop"]

@@ -120,6 +120,22 @@ def bench_arguments(folder, program, before):
     ]
 
 
+def test_the_bench_declares_before_it_uses(folder):
+    """Some simulators refuse the use of a wire before its declaration, Icarus warns of it."""
+    text = re.sub(r'//.*|"[^"]*"', "", (folder / "tosaic_bench.v").read_text())
+    declarations = re.findall(r"^  (?:reg|wire|integer)\b\s*(?:\[[^]]*\])?([^;]*);", text, re.MULTILINE)
+    names = {
+        re.match(r"\w+", part.strip())[0]
+        for declaration in declarations
+        for part in re.sub(r"\[[^]]*\]", "", declaration).split(",")
+    }
+    assert {"reading", "writing", "clk", "m_rdata", "limit"} <= names
+    for name in names:
+        first = re.search(rf"(?<![.\w]){name}\b", text)
+        line = text[text.rfind("\n", 0, first.start()) + 1 : first.end()]
+        assert re.match(r"  (reg|wire|integer)\b", line), line
+
+
 def result(folder):
     words = (line.split("//")[0].split() for line in (folder / "result.hex").read_text().splitlines())
     return np.array([int(word, 16) for line in words for word in line if word[0] != "@"], np.uint8)
@@ -137,7 +153,7 @@ def test_icarus_and_verilator_give_the_same_memory(folder, case):
             + ["-f", "tosaic.f", "tosaic_bench.v"],
             folder,
         )
-        assert build.returncode == 0, build.stderr
+        assert (build.returncode, build.stderr) == (0, "")
         done = run(["vvp", "bench", *arguments], folder)
     else:
         defined = [f"-G{name}={value}" for name, value in parameters.items()]

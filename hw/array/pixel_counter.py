@@ -1,4 +1,4 @@
-"""Walks output pixels in raster order by additions."""
+"""The loop counters of the output pixels, in raster order; addresses by additions."""
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
@@ -6,12 +6,17 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..isa import Opcode
-from .layouts import COLUMN_BITS, LINE_BITS, fields
+from ..layouts import fields
+from .layouts import COLUMN_BITS, LINE_BITS
 
 
 class Pixel(data.StructLayout):
-    """Where a pixel's window begins: `column` (xb0), `line` (iy0), `base` (AM address minus `column`), and
-    the pixels `left` in its pixel row, this one included (`wrap`: it is the last one)."""
+    """Where a pixel's window begins.
+
+    - `column`, `line`: byte position in the image row (xb0), and the row (iy0).
+    - `base`: AM address minus `column`.
+    - `left`: pixels left in its pixel row, with this one; `wrap`: it is the last one.
+    """
 
     def __init__(self, config: Config):
         address_bits = (config.am_bytes - 1).bit_length()
@@ -20,20 +25,24 @@ class Pixel(data.StructLayout):
                 "column": signed(COLUMN_BITS),
                 "line": signed(LINE_BITS),
                 "base": address_bits,
-                "left": 16,
+                "left": fields(Opcode.ARRAY_WINDOW)["width"].shape,
                 "wrap": 1,
             }
         )
 
 
-class Pixels(wiring.Component):
+class PixelCounter(wiring.Component):
     """The current pixel, with a mark to go back to (every step of a tile walks the tile's pixels again).
 
-    load: begin at pixel 0 (taken at the clock edge) of `first_input` and `first_window`.
-    window: the configuration held while running.
-    set_mark: mark the current pixel.
-    advance: the slot is taken; `move` to the next pixel, or `go_back` to the mark.
-    pixel: the current pixel.
+    Ports:
+        load (1, in): pixel 0 of `first_input` and `first_window` is next.
+        first_input (ARRAY_INPUT, in), first_window (ARRAY_WINDOW, in): configuration to begin with.
+        window (ARRAY_WINDOW, in): the configuration, held while running.
+        advance (1, in): the slot is taken; `move` and `go_back` count with it.
+        move (1, in): the next pixel follows.
+        set_mark (1, in): mark the current pixel.
+        go_back (1, in): the marked pixel follows.
+        pixel (Pixel, out): the current pixel.
     """
 
     def __init__(self, config: Config):
@@ -52,7 +61,7 @@ class Pixels(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         window, first = self.window, self.first_window
         pixel, mark = (Signal(Pixel(self._config), reset_less=True, name=n) for n in ("current", "mark"))

@@ -1,4 +1,4 @@
-"""Walks the steps of a tile: kernel rows, runs of bytes, chunks of W bytes."""
+"""The loop counters of a kernel: rows, runs of bytes, chunks of W bytes."""
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -6,18 +6,21 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..isa import Opcode
-from .layouts import COLUMN_BITS, LINE_BITS, fields
+from ..layouts import fields
+from .layouts import COLUMN_BITS, LINE_BITS
 
 
-class Steps(wiring.Component):
-    """Offsets of the current step.
+class KernelCounter(wiring.Component):
+    """Counts the steps of a tile, and gives what a step adds to the place of a pixel.
 
-    load: begin at step 0 (taken at the clock edge).
-    kernel: the configuration held while running.
-    advance: go to the next step; after the last one to step 0. Not in the three cycles after `load` or `advance`.
-    last: this is the last step (from the second cycle of the step on).
-    column, line, base: what the step adds to a pixel's byte position, image row and (address - byte
-    position).
+    Ports:
+        load (1, in): step 0 is next.
+        kernel (ARRAY_KERNEL, in): the configuration, held while running.
+        advance (1, in): the next step, after the last one step 0. Not in the three cycles after `load` or `advance`.
+        last (1, out): this is the last step; from the second cycle of the step on.
+        column (signed COLUMN_BITS, out): what the step adds to the byte position in the row.
+        line (LINE_BITS, out): what it adds to the image row.
+        base (address bits, out): what it adds to the address beyond `column`.
     """
 
     def __init__(self, config: Config):
@@ -35,19 +38,23 @@ class Steps(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         kernel = self.kernel
-        # Counted from 1. A step has at least four slots: what follows from the counters has registers of its own.
-        ky, run = Signal(13, reset_less=True), Signal(13, reset_less=True)
-        chunk = Signal(16, reset_less=True)
-        column, run_column, next_run_column = (
-            Signal(signed(COLUMN_BITS), reset_less=True, name=name)
-            for name in ("step_column", "run_column", "next_run_column")
+        # Counted from 1. A step has at least four slots, so that what follows from the counters may be a cycle late.
+        ky, run = (
+            Signal.like(kernel.ky_count, reset_less=True),
+            Signal.like(kernel.run_count, reset_less=True),
         )
+        chunk = Signal.like(kernel.chunks, reset_less=True)
+        column = Signal.like(self.column, reset_less=True)
+        run_column = Signal.like(self.column, reset_less=True)
+        next_run_column = Signal.like(self.column, reset_less=True)
         line, base = Signal.like(self.line, reset_less=True), Signal.like(self.base, reset_less=True)
         last_ky, last_run, last_chunk = (
-            Signal(reset_less=True, name=name) for name in ("last_ky", "last_run", "last_chunk")
+            Signal(reset_less=True),
+            Signal(reset_less=True),
+            Signal(reset_less=True),
         )
         m.d.sync += [
             last_ky.eq(ky == kernel.ky_count),
@@ -75,6 +82,6 @@ class Steps(wiring.Component):
                         base.eq(Mux(last_ky, 0, base + kernel.ky_step_bytes)),
                     ]
         with m.If(self.load):
-            m.d.sync += [register.eq(1) for register in (ky, run, chunk)]
-            m.d.sync += [register.eq(0) for register in (run_column, column, line, base)]
+            m.d.sync += [ky.eq(1), run.eq(1), chunk.eq(1)]
+            m.d.sync += [run_column.eq(0), column.eq(0), line.eq(0), base.eq(0)]
         return m

@@ -1,4 +1,4 @@
-"""One row of cells."""
+"""One row of processing elements."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
@@ -6,23 +6,25 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from .accumulate import ACCUMULATOR_BITS
-from .cell import Cell
 from .layouts import OPERAND_BITS
+from .processing_element import ProcessingElement
 
 
-class Row(wiring.Component):
-    """W cells.
+class PeRow(wiring.Component):
+    """W processing elements. After a slot its operands are registered (by OperandSelect), multiplied and added, one
+    cycle each. Output stationary: products are added up. Depthwise: they are added to the sums of the row above.
 
-    In three cycles after a slot: its operands are registered (by OperandSelect), multiplied, added.
-    Output stationary: products are added up. Depthwise: they are added to the sums of the row above.
-
-    valid, depthwise: the slot. operands: the row's, one cycle later.
-    shift: `weights`, `mac` (they are to be used) and `clear` (drop the old accumulators) come in from the row
-        above; the `out_` ports lead to the row below.
-    deliver: one cycle after the slot: its sums are to appear in `passed`.
-    above: `passed` of the row above.
-    passed: W int32 sums, three cycles after the slot. Depthwise: they stay until the next slot's. Output stationary:
-        zero but in the cycle in which they are delivered.
+    Ports:
+        valid, depthwise (1, in): a slot, and its mode.
+        operands (9 W, in): the row's, one cycle after the slot.
+        shift (1, in): `weights`, `mac` and `clear` come in from the row above.
+        weights (9 W, in), mac (1, in): the next weights, and whether they are to be used.
+        clear (1, in): drop the old sums.
+        out_weights (9 W, out), out_mac, out_clear (1, out): what came in at the last `shift`, for the row below.
+        deliver (1, in): one cycle after a slot: its sums are to appear in `passed`.
+        above (32 W, in): `passed` of the row above.
+        passed (32 W, out): the sums, three cycles after the slot. Depthwise: they stay until the next slot's. Output
+            stationary: zero but in the cycle in which they are delivered.
     """
 
     def __init__(self, config: Config):
@@ -46,7 +48,7 @@ class Row(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         weights = Signal(len(self.weights), reset_less=True)
         m.d.comb += self.out_weights.eq(weights)
@@ -57,7 +59,8 @@ class Row(wiring.Component):
                 self.out_clear.eq(self.clear),
             ]
 
-        fresh, chained = Signal(), Signal()  # `chained` is the mode, also between slots
+        fresh = Signal()
+        chained = Signal()  # the mode, also between slots
         m.d.sync += fresh.eq(self.valid)
         with m.If(self.valid):
             m.d.sync += chained.eq(self.depthwise)
@@ -69,16 +72,16 @@ class Row(wiring.Component):
         ]
         passed = []
         for c in range(self._columns):
-            m.submodules[f"cell_{c}"] = cell = Cell()
+            m.submodules[f"pe_{c}"] = pe = ProcessingElement()
             m.d.comb += [
-                cell.multiply.eq(fresh),
-                cell.operand.eq(self.operands.word_select(c, OPERAND_BITS)),
-                cell.weight.eq(weights.word_select(c, OPERAND_BITS)),
-                cell.add.eq(add),
-                cell.keep.eq(keep),
-                cell.hide.eq(hide),
-                cell.above.eq(self.above.word_select(c, ACCUMULATOR_BITS)),
+                pe.multiply.eq(fresh),
+                pe.operand.eq(self.operands.word_select(c, OPERAND_BITS)),
+                pe.weight.eq(weights.word_select(c, OPERAND_BITS)),
+                pe.add.eq(add),
+                pe.keep.eq(keep),
+                pe.hide.eq(hide),
+                pe.above.eq(self.above.word_select(c, ACCUMULATOR_BITS)),
             ]
-            passed.append(cell.passed)
+            passed.append(pe.passed)
         m.d.comb += self.passed.eq(Cat(passed))
         return m

@@ -5,16 +5,17 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..isa import Opcode
-from .layouts import fields
+from ..layouts import fields
 
 
-class Positions(wiring.Component):
-    """Counts advances t and tells the outputs' t = skip + y*line + x apart.
+class OutputCounter(wiring.Component):
+    """Counts vectors t and finds the outputs: t = skip + line * y_stride * y + x_stride * x.
 
-    load: begin with `first` as configuration (taken at the clock edge).
-    first: configuration to begin with; running: the same, held while running.
-    advance: t goes on.
-    output: advance t is an output (combinational, before `advance`).
+    Ports:
+        load (1, in), first (ARRAY_DEPTHWISE, in): t = 0 is next, under the configuration `first`.
+        running (ARRAY_DEPTHWISE, in): the configuration, held while running.
+        advance (1, in): t goes on.
+        output (1, out): vector t ends in an output; combinational.
     """
 
     def __init__(self) -> None:
@@ -23,14 +24,21 @@ class Positions(wiring.Component):
             {"load": In(1), "first": In(layout), "running": In(layout), "advance": In(1), "output": Out(1)}
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         running, first = self.running, self.first
-        # All count down to 1. A bit beside each tells where it stands, so that no comparison is on the way.
-        skip, skipped = Signal(24, reset_less=True), Signal(reset_less=True)
-        column, line_end, short_line = Signal(16, reset_less=True), Signal(), Signal()
-        x_wait, x_left, x_some = Signal(6, reset_less=True), Signal(16, reset_less=True), Signal()
-        y_wait, y_left, y_some = Signal(6, reset_less=True), Signal(16, reset_less=True), Signal()
+        # All count down to 1. A bit beside each tells where it stands, so that no comparison is on the critical path.
+        skip, skipped = Signal.like(first.skip, reset_less=True), Signal(reset_less=True)
+        column, line_end, short_line = Signal.like(first.line, reset_less=True), Signal(), Signal()
+        x_wait, x_left = (
+            Signal.like(first.x_stride, reset_less=True),
+            Signal.like(first.out_width, reset_less=True),
+        )
+        y_wait, y_left = (
+            Signal.like(first.y_stride, reset_less=True),
+            Signal.like(first.out_height, reset_less=True),
+        )
+        x_some, y_some = Signal(), Signal()
         x_due, y_due, any_x = Signal(), Signal(), Signal()
         m.d.comb += [
             x_due.eq(x_wait == 1),

@@ -10,9 +10,17 @@ from .layouts import OPERAND_BITS
 PRODUCT_BITS = 2 * OPERAND_BITS
 
 
-class Cell(wiring.Component):
-    """multiply: the product of `operand` and `weight` is taken. add: a cycle later, it is added to the own sum (`keep`)
-    or to `above`. passed: the new sum, in the cycle after `add`; zero in the cycle after `hide`.
+class ProcessingElement(wiring.Component):
+    """A product in one cycle, the sum in the next.
+
+    Ports:
+        multiply (1, in): the product of `operand` and `weight` is registered.
+        operand, weight (signed 9, in): the factors.
+        add (1, in): a cycle after `multiply`: the product is added.
+        keep (1, in): with `add`: to the own sum, else to `above`.
+        above (32, in): sum of the element above.
+        hide (1, in): `passed` is zero in the next cycle.
+        passed (32, out): the new sum, from the cycle after `add` on.
     """
 
     multiply: In(1)

@@ -1,0 +1,154 @@
+"""Turns jobs into slots: what the array reads and does in each of its advances."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import bits_for
+
+from ..config import Config
+from .delivery_counter import DeliveryCounter
+from .dense_counter import DenseCounter
+from .depthwise_counter import DepthwiseCounter
+from .kernel_counter import KernelCounter
+from .layouts import ArrayJob, Slot
+from .pixel_counter import PixelCounter
+
+
+class AddressGenerator(wiring.Component):
+    """One slot per advance, without a pause between jobs.
+
+    Output stationary (`DenseCounter`): a step is W slots, weight word j of the step in slot j, the read of row i in
+    slot i. The last slot of a tile delivers row 0, the following ones the other rows, whatever else they do; with no
+    job to follow, empty slots carry the rows below row 0 to their end (`DeliveryCounter`). With `more_blocks` the tile
+    comes again, with the weights that follow.
+
+    Depthwise (`DepthwiseCounter`): `rows` slots load the weights, and one vector per slot streams past them.
+
+    Ports:
+        jobs (stream of ArrayJob, in): GOs in order; one is taken together with the last slot of the one before.
+        slots (stream of Slot, out): slots in order.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {"jobs": In(stream.Signature(ArrayJob())), "slots": Out(stream.Signature(Slot(config)))}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.dense = dense = DenseCounter(self._config)
+        m.submodules.depthwise = depthwise = DepthwiseCounter(self._config)
+        m.submodules.deliveries = deliveries = DeliveryCounter(self._config)
+        m.submodules.pixels = PixelCounter(self._config)
+        m.submodules.kernel = KernelCounter(self._config)
+        job, first = Signal(ArrayJob(), reset_less=True), self.jobs.payload
+        active, last, begin, advance = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            dense.running.eq(active & ~job.is_depthwise),
+            depthwise.running.eq(active & job.is_depthwise),
+            last.eq(Mux(job.is_depthwise, depthwise.last, dense.last)),
+            self.slots.valid.eq(active | deliveries.flushing),
+            advance.eq(self.slots.valid & self.slots.ready),
+            # A depthwise job uses every row at once: the rows must have finished what came before.
+            self.jobs.ready.eq(
+                (~self.slots.valid | (advance & (~active | last)))
+                & (~first.is_depthwise | Mux(active, job.is_depthwise, deliveries.flushed))
+            ),
+            # Off the critical path: the counters load whatever is offered, also when no job is taken. The handshake of
+            # `jobs` comes late and would have to enable hundreds of registers; without a job their values are unused.
+            begin.eq(~active | (advance & last)),
+        ]
+        with m.If(begin):
+            m.d.sync += job.eq(first)
+        with m.If(self.jobs.valid & self.jobs.ready):
+            m.d.sync += active.eq(1)
+        with m.Elif(advance & last):
+            m.d.sync += active.eq(0)
+        for counter in (dense, depthwise):
+            m.d.comb += [
+                counter.load.eq(begin),
+                counter.first.eq(first),
+                counter.job.eq(job),
+                counter.advance.eq(advance),
+            ]
+        m.d.comb += [
+            deliveries.advance.eq(advance),
+            deliveries.mac.eq(dense.running),
+            deliveries.drain.eq(dense.tile_end & job.drain),
+            deliveries.tile_rows.eq(dense.tile_rows),
+            self.slots.payload.last.eq(active & last),
+        ]
+        self._count(m, job, begin, advance)
+        self._walk_image(m, job, begin, advance)
+        self._control(m, job)
+        return m
+
+    def _count(self, m: Module, job: data.View, begin: Signal, advance: Signal) -> None:
+        """What is left of the job, and its place in the weight memory."""
+        dense, depthwise, first = m.submodules.dense, m.submodules.depthwise, self.jobs.payload
+        left = Signal.like(job.count, reset_less=True)  # output stationary: pixels from this tile on
+        weights = Signal(bits_for(self._config.wm_words - 1), reset_less=True)
+        with m.If(advance & (depthwise.stream | dense.tile_done)):
+            m.d.sync += left.eq(left - Mux(job.is_depthwise, 1, self._config.rows))
+        with m.If(advance & (dense.running | depthwise.load_weights)):
+            m.d.sync += weights.eq(Mux(dense.tile_done, job.weights, weights + 1))
+        with m.If(begin):
+            m.d.sync += [left.eq(first.count), weights.eq(first.weights)]
+        slot = self.slots.payload
+        m.d.comb += [
+            dense.left.eq(left),
+            depthwise.left.eq(left),
+            slot.read_weights.eq(dense.running | depthwise.load_weights),
+            slot.weights.eq(weights),
+            slot.streamed.eq(dense.fresh),
+        ]
+
+    def _walk_image(self, m: Module, job: data.View, begin: Signal, advance: Signal) -> None:
+        """The word of the image that a slot reads: the pixel's place and the step's offset."""
+        dense, depthwise, first = m.submodules.dense, m.submodules.depthwise, self.jobs.payload
+        pixels, kernel, slot = m.submodules.pixels, m.submodules.kernel, self.slots.payload
+        m.d.comb += [
+            pixels.load.eq(begin),
+            pixels.first_input.eq(first.input),
+            pixels.first_window.eq(first.window),
+            pixels.window.eq(job.window),
+            pixels.advance.eq(advance),
+            pixels.move.eq(depthwise.stream | dense.move),
+            pixels.set_mark.eq(dense.tile_begin),
+            pixels.go_back.eq(dense.go_back),
+            kernel.load.eq(begin),
+            kernel.kernel.eq(job.kernel),
+            kernel.advance.eq(advance & dense.step_end),
+            dense.last_step.eq(kernel.last),
+            slot.read.eq(depthwise.stream | dense.read),
+            slot.column.eq(pixels.pixel.column + kernel.column),
+            slot.line.eq(pixels.pixel.line + kernel.line),
+            slot.base.eq(pixels.pixel.base + kernel.base),
+            slot.pitch.eq(job.window.y_step_bytes >> 1),
+            slot.row_bytes.eq(job.input.row_bytes),
+            slot.height.eq(job.input.height),
+            slot.input_zp.eq(job.input.input_zp),
+            slot.weight_zp.eq(job.input.weight_zp),
+            slot.unsigned_input.eq(job.input.unsigned_input),
+        ]
+
+    def _control(self, m: Module, job: data.View) -> None:
+        """What a slot does in the PE array."""
+        dense, depthwise, deliveries = m.submodules.dense, m.submodules.depthwise, m.submodules.deliveries
+        control = self.slots.payload.control
+        m.d.comb += [
+            control.depthwise.eq(depthwise.running),
+            control.mac.eq(dense.running),
+            control.start.eq(dense.start),
+            control.clear.eq(dense.running & dense.tile_begin & ~job.accumulate),
+            control.load.eq(depthwise.load_weights),
+            control.stream.eq(depthwise.stream),
+            control.deliver.eq(deliveries.deliver | depthwise.output),
+            control.group.eq(depthwise.group),
+            control.paired.eq(depthwise.stream & job.depthwise.paired),
+            control.pointer_1.eq(depthwise.pointer_1),
+            control.pointer.eq(depthwise.pointer),
+            control.filled.eq(depthwise.filled),
+            control.row.eq(Mux(depthwise.running, depthwise.row, deliveries.row)),
+        ]

@@ -1,0 +1,106 @@
+"""The rows and columns of processing elements."""
+
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from .accumulate import ACCUMULATOR_BITS
+from .layouts import OPERAND_BITS, SlotControl, group_count
+from .operand_select import OperandSelect
+from .pe_row import PeRow
+
+LATENCY = 4
+"""Cycles from a slot to the vector it delivers."""
+
+
+class PeArray(wiring.Component):
+    """Rows of processing elements; weights move down one row per slot.
+
+    Ports:
+        valid (1, in), control (SlotControl, in): a slot, and what it does.
+        vectors (9 W per group, in), weights (9 W, in): its operands.
+        delivered (1, out), accumulators (32 W, out): finished sums, LATENCY cycles after their slot.
+        waiting (1, out): a slot that delivers is on its way.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        vector_bits = OPERAND_BITS * config.columns
+        super().__init__(
+            {
+                "valid": In(1),
+                "control": In(SlotControl(config)),
+                "vectors": In(vector_bits * group_count(config)),
+                "weights": In(vector_bits),
+                "delivered": Out(1),
+                "accumulators": Out(ACCUMULATOR_BITS * config.columns),
+                "waiting": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        control, shift = self.control, Signal()
+        m.d.comb += shift.eq(self.valid & (~control.depthwise | control.load))
+        loading = self.valid & control.depthwise & control.load
+        m.submodules.select = select = OperandSelect(self._config)
+        m.d.comb += [
+            select.valid.eq(self.valid),
+            select.depthwise.eq(control.depthwise),
+            select.shift.eq(shift),
+            select.start.eq(control.start),
+            select.vectors.eq(self.vectors),
+            select.group.eq(control.group),
+            select.set_group.eq(Cat(loading & (control.row == row) for row in range(self._config.rows))),
+        ]
+        # A row's sum is complete three cycles after its slot, and stays for one cycle.
+        deliver = [self.valid & control.deliver]
+        depthwise = [control.depthwise]
+        for cycle in range(1, LATENCY):
+            deliver.append(Signal(name=f"deliver_{cycle}"))
+            depthwise.append(Signal(name=f"depthwise_{cycle}", reset_less=True))
+            m.d.sync += [deliver[cycle].eq(deliver[cycle - 1]), depthwise[cycle].eq(depthwise[cycle - 1])]
+        m.d.sync += self.delivered.eq(deliver[-1])
+        m.d.comb += self.waiting.eq(Cat(*deliver[1:], self.delivered).any())
+
+        rows = self._rows(m, shift, deliver[1])
+        # Output stationary, at most one row passes on sums other than zero. Depthwise, all do: the last row's count.
+        others = reduce(or_, (row.passed for row in rows[:-1]), Const(0, len(self.accumulators)))
+        caught = Signal(len(self.accumulators), reset_less=True)
+        with m.If(deliver[-1]):
+            m.d.sync += caught.eq(Mux(depthwise[-1], 0, others) | rows[-1].passed)
+        m.d.comb += self.accumulators.eq(caught)
+        return m
+
+    def _rows(self, m: Module, shift: Signal, deliver: Signal) -> list[PeRow]:
+        """The rows, each below the one before it."""
+        control, rows = self.control, [PeRow(self._config) for _ in range(self._config.rows)]
+        row_1 = Signal.like(control.row, reset_less=True)
+        m.d.sync += row_1.eq(control.row)
+        operands = m.submodules.select.operands
+        for index, row in enumerate(rows):
+            m.submodules[f"row_{index}"] = row
+            m.d.comb += [
+                row.valid.eq(self.valid),
+                row.depthwise.eq(control.depthwise),
+                row.shift.eq(shift),
+                row.operands.eq(operands.word_select(index, len(self.weights))),
+                row.deliver.eq(deliver & (row_1 == index)),
+            ]
+        m.d.comb += [
+            rows[0].weights.eq(self.weights),
+            rows[0].mac.eq(control.mac),
+            rows[0].clear.eq(control.clear),
+        ]
+        for above, row in zip(rows[:-1], rows[1:], strict=True):
+            m.d.comb += [
+                row.weights.eq(above.out_weights),
+                row.mac.eq(above.out_mac),
+                row.clear.eq(above.out_clear),
+                row.above.eq(above.passed),
+            ]
+        return rows

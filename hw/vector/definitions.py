@@ -1,0 +1,88 @@
+"""What a program has set up of its micro-program, so that nothing an earlier program left is executed."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..isa import Op, Opcode, Source, layout
+
+TABLE_OPS = {Op.TABLE8: 256, Op.TABLE16: 512}
+"""Entries of the lookup table that an operation looks up."""
+
+
+class Definitions(wiring.Component):
+    """Finds a VECTOR_GO that would execute what was not written since the reset.
+
+    Ports:
+        `word`: the command at the head of the queue.
+        `write_uop`, `write_bounds`, `start_params`, `start_table`: it is this one, and is taken in this cycle.
+        `missing`: the command at the head, if it is a VECTOR_GO, uses something that is not there: one of its
+            micro-ops; the VECTOR_BOUNDS of one that clamps or has an immediate; or, of any micro-op written so far,
+            the biases, the multipliers and shifts, or the table.
+    """
+
+    word: In(128)
+    write_uop: In(1)
+    write_bounds: In(1)
+    start_params: In(1)
+    start_table: In(1)
+    missing: Out(1)
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__()
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.d.comb += self.missing.eq(self._micro_program(m) | self._parameters(m))
+        return m
+
+    def _micro_program(self, m: Module) -> Signal:
+        """Whether a micro-op of the GO, or the bounds of one, are missing."""
+        uop, bounds = layout(Opcode.VECTOR_UOP)(self.word), layout(Opcode.VECTOR_BOUNDS)(self.word)
+        go = layout(Opcode.VECTOR_GO)(self.word)
+        uops = range(self.config.vector_uops)
+        written, bounded, needs_bounds = (
+            Signal(len(uops), name=name) for name in ("written", "bounded", "needs_bounds")
+        )
+        immediate = Source.IMMEDIATE.value
+        for index in uops:
+            with m.If(self.write_uop & (uop.index == index)):
+                m.d.sync += [
+                    written[index].eq(1),
+                    needs_bounds[index].eq(
+                        uop.clamp | (uop.a_source == immediate) | (uop.b_source == immediate)
+                    ),
+                ]
+            with m.If(self.write_bounds & (bounds.index == index)):
+                m.d.sync += bounded[index].eq(1)
+        incomplete = Signal(len(uops))
+        m.d.comb += incomplete.eq(~written | (needs_bounds & ~bounded))
+        missing = Signal(name="missing_uop")
+        m.d.comb += missing.eq(Cat(incomplete[index] & (go.uops > index) for index in uops).any())
+        return missing
+
+    def _parameters(self, m: Module) -> Signal:
+        """Whether a micro-op uses parameters or a table, and there are none."""
+        uop, params = layout(Opcode.VECTOR_UOP)(self.word), layout(Opcode.VECTOR_PARAM)(self.word)
+        table = layout(Opcode.VECTOR_TABLE)(self.word)
+        kinds = [
+            (uop.bias, self.start_params & params.bias),
+            ((uop.op == Op.RESCALE.value) & uop.per_channel, self.start_params & params.scale),
+            *(
+                (uop.op == op.value, self.start_table & (table.entries >= entries))
+                for op, entries in TABLE_OPS.items()
+            ),
+        ]
+        used, there = Signal(len(kinds)), Signal(len(kinds))
+        m.d.sync += [
+            used.eq(used | (Cat(uses for uses, _ in kinds) & self.write_uop.replicate(len(kinds)))),
+            there.eq(there | Cat(loads for _, loads in kinds)),
+        ]
+        missing = Signal(name="missing_parameters")
+        m.d.comb += missing.eq((used & ~there).any())
+        return missing
+
+
+__all__ = ["TABLE_OPS", "Definitions"]

@@ -1,0 +1,95 @@
+"""The loops of a VECTOR_GO: batches, repetitions of the body, micro-ops, slots."""
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..isa import Opcode, layout
+from .layouts import Place
+
+
+class LoopCounter(wiring.Component):
+    """Names the micro-op and the slot to run, one after the other.
+
+    Ports:
+        start (1, in), go (VECTOR_GO, in): a GO begins; its first place is there in the next cycle. Not while `running`.
+        running (1, out): `place` is one to run.
+        place (Place, out): the place.
+        advance (1, in): the next place follows.
+        paused (1, out): between two batches of a GO with `next_params`: not `running` until `resume`.
+        resume (1, in): the next batch begins.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__(
+            {
+                "start": In(1),
+                "go": In(layout(Opcode.VECTOR_GO)),
+                "running": Out(1),
+                "place": Out(Place(config)),
+                "advance": In(1),
+                "paused": Out(1),
+                "resume": In(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        place, given = self.place, self.go
+        slots, uops, pauses = Signal.like(given.slots), Signal.like(given.uops), Signal()
+        body_start, body_end = Signal.like(given.body_start), Signal.like(given.body_end)
+        # Vectors of the batches after this one, repetitions after this one.
+        vectors_left, repeats_left = Signal.like(given.vectors), Signal.like(given.repeats)
+        repeats = Signal.like(given.repeats)
+
+        def take_batch(vectors: Value, limit: Value) -> list:
+            rest = vectors - limit  # one subtraction for rest and comparison
+            last = vectors < limit
+            return [place.count.eq(Mux(last, vectors, limit)), vectors_left.eq(Mux(last, 0, rest))]
+
+        more_repeats = Mux(given.body_start == given.body_end, 0, given.repeats - 1)
+        following = Signal(range(self.config.vector_uops + 1))
+        m.d.comb += following.eq(place.index + 1)
+
+        with m.If(self.start):
+            m.d.sync += [
+                slots.eq(given.slots),
+                body_start.eq(given.body_start),
+                body_end.eq(given.body_end),
+                uops.eq(given.uops),
+                pauses.eq(given.next_params),
+                repeats.eq(more_repeats),
+                repeats_left.eq(more_repeats),
+                self.running.eq(1),
+                place.index.eq(0),
+                place.slot.eq(0),
+                place.iteration.eq(0),
+                *take_batch(given.vectors, given.slots),
+            ]
+        with m.Elif(self.paused):
+            with m.If(self.resume):
+                m.d.sync += [self.paused.eq(0), self.running.eq(1)]
+        with m.Elif(self.running & self.advance):
+            m.d.sync += place.slot.eq(place.slot + 1)
+            with m.If(place.slot + 1 == place.count):
+                m.d.sync += [place.slot.eq(0), place.index.eq(following)]
+                with m.If((following == body_end) & (repeats_left != 0)):
+                    m.d.sync += [
+                        place.index.eq(body_start),
+                        place.iteration.eq(place.iteration + 1),
+                        repeats_left.eq(repeats_left - 1),
+                    ]
+                with m.Elif(following == uops):
+                    m.d.sync += [
+                        place.index.eq(0),
+                        place.iteration.eq(0),
+                        repeats_left.eq(repeats),
+                        self.running.eq((vectors_left != 0) & ~pauses),
+                        self.paused.eq((vectors_left != 0) & pauses),
+                        *take_batch(vectors_left, slots),
+                    ]
+                with m.Elif(following == body_end):
+                    m.d.sync += place.iteration.eq(0)
+        return m

@@ -1,0 +1,59 @@
+"""What a VECTOR_UOP may be, and what it needs beside itself."""
+
+from tosaic.hw.config import Config
+from tosaic.hw.isa import STORE_STREAM, Error, Instruction, Op, Source
+
+from .faults import Fault
+
+BIAS, SCALE = "bias", "scale"
+"""What VECTOR_PARAM loads: the names of its fields."""
+TABLE, BIG_TABLE = "table of 256 entries", "table of 512 entries"
+
+
+def check_index(instruction: Instruction, config: Config) -> None:
+    """Fault ILLEGAL unless there is a micro-op of this number."""
+    if instruction.index >= config.vector_uops:
+        raise Fault(
+            Error.ILLEGAL, f"there are micro-ops 0..{config.vector_uops - 1}, not {instruction.index}"
+        )
+
+
+def check_uop(uop: Instruction, config: Config) -> None:
+    """Fault ILLEGAL where the hardware finds the fields of a VECTOR_UOP wrong."""
+    check_index(uop, config)
+    if uop.op not in list(Op):
+        raise Fault(Error.ILLEGAL, f"micro-op {uop.index} has the unknown operation {uop.op}")
+    _check_source(uop, uop.a_source, uop.a_index, config)
+    _check_source(uop, uop.b_source, uop.b_index, config)
+    if uop.b_source == Source.ARRAY:
+        raise Fault(Error.ILLEGAL, f"micro-op {uop.index} takes B from the array, which only A can")
+    if uop.a_source == uop.b_source == Source.LOAD:
+        raise Fault(Error.ILLEGAL, f"micro-op {uop.index} loads both A and B")
+    if not uop.to_memory and uop.destination >= config.vector_registers:
+        raise Fault(Error.ILLEGAL, f"micro-op {uop.index} writes register {uop.destination}")
+
+
+def _check_source(uop: Instruction, source: int, index: int, config: Config) -> None:
+    if source not in list(Source):
+        raise Fault(Error.ILLEGAL, f"micro-op {uop.index} has the unknown source {source}")
+    if source == Source.LOAD and index >= STORE_STREAM:
+        raise Fault(Error.ILLEGAL, f"micro-op {uop.index} loads from stream {index}; there are 0..2")
+    if source == Source.REGISTER and index >= config.vector_registers:
+        raise Fault(Error.ILLEGAL, f"micro-op {uop.index} reads register {index}")
+
+
+def needs_bounds(uop: Instruction) -> bool:
+    """Whether it takes something out of VECTOR_BOUNDS."""
+    return bool(uop.clamp) or Source.IMMEDIATE in (uop.a_source, uop.b_source)
+
+
+def uses(uop: Instruction) -> set[str]:
+    """Which of BIAS, SCALE, TABLE and BIG_TABLE must be loaded before it is executed."""
+    used = set()
+    if uop.bias:
+        used.add(BIAS)
+    if uop.op == Op.RESCALE and uop.per_channel:
+        used.add(SCALE)
+    if uop.op in (Op.TABLE8, Op.TABLE16):
+        used.add(TABLE if uop.op == Op.TABLE8 else BIG_TABLE)
+    return used
