@@ -56,7 +56,7 @@ class DelayLine(wiring.Component):
         read_1 = Signal(vector_bits)
         read_others = [Signal(vector_bits, name=f"read_{g}") for g in range(2, groups)]
         first = Mux(self.paired, self.second, self.vector)
-        # Group g is written with group g - 1, or with group g - 2 of a pair; each with its `filled`.
+        # Group g stores what group g - 1 holds, or g - 2 of a pair; zero where that group's memory is not filled.
         known = [
             (self.vector, 1),
             (read_1, self.filled[0]),

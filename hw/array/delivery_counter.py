@@ -8,7 +8,7 @@ from ..config import Config
 
 
 class DeliveryCounter(wiring.Component):
-    """Row i is i slots behind row 0: row 0 delivers in the last slot of a tile, row i in the i-th slot after it.
+    """Row i does what row 0 did i slots ago: row 0 delivers in a tile's last slot, row i in the i-th slot after it.
 
     Ports:
         advance (1, in): a slot is taken.
@@ -17,8 +17,8 @@ class DeliveryCounter(wiring.Component):
         tile_rows (0..rows, in): rows that deliver, at least 1.
         deliver (1, out): in this slot row `row` delivers.
         row (0..rows-1, out): the row that delivers.
-        flushing (1, out): rows are not through; without a job empty slots must come.
-        flushed (1, out): they are through when the next slot is taken, or before.
+        flushing (1, out): some rows are not through; empty slots must come if there is no job.
+        flushed (1, out): all rows are through when the next slot is taken, or before.
     """
 
     def __init__(self, config: Config):

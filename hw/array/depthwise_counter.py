@@ -65,7 +65,7 @@ class DepthwiseCounter(wiring.Component):
         ]
         self._load_weights(m)
         self._stream(m)
-        # The pair's second rows are one kernel row nearer in the chain.
+        # A pair's second row is one kernel row nearer in the chain, so its turn is shorter by `group_rows`.
         end = self.first.depthwise.delay - 1
         nearer = Mux(self.first.depthwise.paired, self.first.group_rows, 0)
         filled = [self._circle(m, self.pointer_1, end - nearer), self._circle(m, self.pointer, end)]

@@ -57,7 +57,7 @@ class OperandFetch(wiring.Component):
             formats.append(Signal(OperandFormat(self._config), reset_less=True, name=f"format_{cycle}"))
             m.d.sync += formats[cycle].eq(formats[cycle - 1])
 
-        # Cycle 2 to 3: a register behind the activation memory; the masks are made beside it.
+        # Cycle 2 to 3: the activation memory's words are registered, and the masks are made of the bounds.
         am_data, second_data = (
             Signal.like(self.am_data, reset_less=True, name=n) for n in ("first_3", "second_3")
         )
@@ -71,7 +71,7 @@ class OperandFetch(wiring.Component):
             second_mask.eq(Cat(byte & formats[2].second_inside for byte in within)),
         ]
 
-        # Cycle 3 to 4: operands. Cycle 4 to 5: with what the delay line gives.
+        # Cycle 3 to 4: bytes become operands. Cycle 4 to 5: the delay line adds its vectors.
         vector = self._operands(m, am_data, mask, formats[3], "vector_4")
         second = self._operands(m, second_data, second_mask, formats[3], "second_4")
         weights = self._weights(m, formats[3])

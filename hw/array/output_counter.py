@@ -27,7 +27,8 @@ class OutputCounter(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         running, first = self.running, self.first
-        # All count down to 1. A bit beside each tells where it stands, so that no comparison is on the critical path.
+        # Off the critical path: the counters count down to 1, and a flag of each tells where it stands without a
+        # comparison.
         skip, skipped = Signal.like(first.skip, reset_less=True), Signal(reset_less=True)
         column, line_end, short_line = Signal.like(first.line, reset_less=True), Signal(), Signal()
         x_wait, x_left = (

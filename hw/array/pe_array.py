@@ -68,7 +68,8 @@ class PeArray(wiring.Component):
         m.d.comb += self.waiting.eq(Cat(*deliver[1:], self.delivered).any())
 
         rows = self._rows(m, shift, deliver[1])
-        # Output stationary, at most one row passes on sums other than zero. Depthwise, all do: the last row's count.
+        # Output stationary: at most one row passes on sums other than zero. Depthwise: all rows do, and the last row's
+        # sums are the result.
         others = reduce(or_, (row.passed for row in rows[:-1]), Const(0, len(self.accumulators)))
         caught = Signal(len(self.accumulators), reset_less=True)
         with m.If(deliver[-1]):

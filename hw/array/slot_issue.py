@@ -33,7 +33,7 @@ class SlotIssue(wiring.Component):
     memory's read, C makes it.
 
     A slot is issued when its read is granted, if it delivers a vector, there is `room` for that, and, if its weights
-    are streamed, they are there. A word that lies outside the image altogether is not read.
+    are streamed, they are there. A word of which no byte is in the image is not read.
 
     Ports:
         slots (stream of Slot, in): from the address generator.
@@ -85,7 +85,7 @@ class SlotIssue(wiring.Component):
             m.d.sync += [a_valid.eq(slots.valid), a.eq(slots.payload)]
             m.d.sync += [b_valid.eq(a_valid), b.eq(self._locate(m, a))]
 
-        # Off the critical path: a grant arrives late. The spare register keeps it from everything before stage C.
+        # Off the critical path: a grant arrives late. The spare register keeps it from all that is before stage C.
         with m.If(slots.ready):
             m.d.sync += spare.eq(b)
         m.d.comb += following.eq(Mux(spare_valid, spare, b))
@@ -138,7 +138,7 @@ class SlotIssue(wiring.Component):
             located.format.second_inside.eq(
                 across & slot.control.paired & (slot.line >= -1) & (slot.line + 1 < slot.height)
             ),
-            # Bytes before the image row, and bytes before its end; both within 0..W.
+            # The number of bytes before the image row, and of bytes before its end; both are within 0..W.
             located.format.low.eq(
                 Mux(slot.column >= 0, 0, Mux(slot.column > -word_bytes, -slot.column, word_bytes))
             ),

@@ -105,8 +105,8 @@ class ArrayUnit(wiring.Component):
     def _streamed_weights(self, m: Module, taken: Signal) -> Signal:
         """Whether there are streamed words that were written and not yet `taken`; a word counts from the cycle after
         its write on."""
-        # Off the critical path: `taken` arrives late. So it only enables the counter, and `there` (words != 0) is a
-        # register of its own.
+        # Off the critical path: `taken` arrives late, so it only enables the counter, and `there` (words != 0) is a
+        # register.
         words, there = Signal(range(self._config.wm_words + 1)), Signal()
         with m.If(self.clear):
             m.d.sync += [words.eq(0), there.eq(0)]

@@ -72,7 +72,7 @@ class Alu(wiring.Component):
         s4 = self._factors(m)
         q, carry = self._product(m, s4)
         addend = self._addend(m, s4)
-        # Stage 7: y. The lowest place makes the carry.
+        # Stage 7: y. A place below the lowest one adds 1 and `carry`: this carries into the sum.
         y = Signal(signed(self.config.vector_bits), name="s8_y", reset_less=True)
         m.d.sync += y.eq((Cat(C(1, 1), q) + Cat(carry, addend))[1 : len(y) + 1])
         self._limit(m, y)
@@ -97,7 +97,7 @@ class Alu(wiring.Component):
             b=Signal(signed(bits), name="s4_b", reset_less=True),
             amount=Signal(6, name="s4_amount", reset_less=True),
         )
-        # 2**b in two digits: one of four, one of eight.
+        # 2**b is the product of a one-hot number of four bits and one of eight.
         lows, highs = Signal(4), Signal(8)
         with m.If(control.s3.power & ~b[5]):
             m.d.comb += lows.eq(C(1, 4) << b[:2])

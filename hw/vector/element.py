@@ -28,9 +28,9 @@ class Elements(wiring.Component):
     """Extends the element of one of four sizes. Combinational.
 
     Ports:
-        loaded (LoadedElement, in): it at each size.
+        loaded (LoadedElement, in): the element at each size.
         format (ElementFormat, in): its size and sign.
-        element (vector_bits, out): it, extended.
+        element (vector_bits, out): the element, extended.
     """
 
     def __init__(self, config: Config):

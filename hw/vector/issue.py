@@ -17,13 +17,13 @@ class Issuer(wiring.Component):
 
     Ports:
         running (1, in), next_place (Place, in): the loop counter's place.
-        advance (1, out): it is taken.
+        advance (1, out): `next_place` is taken.
         fields (IssueFields, in): the micro-op at `place`, read by `advance` from the program (one cycle later).
         array_valid (1, in), array_ready (1, out): handshake of the accumulators' stream.
         issue (1, out): the slot at `place` goes.
         load (1, out): it reads the activation memory, whose reads for this unit are always granted.
         place (Place, out): the place to issue.
-        busy (1, out): there is one.
+        busy (1, out): there is a place to issue.
         stall_array (1, out): nothing is issued for want of a vector of the array.
     """
 

@@ -10,6 +10,9 @@ from .lane import Lane
 from .lane_control import LaneControl
 from .layouts import FetchedWord
 
+PARAMETER_BYTES = 4
+"""Bytes of a lane's bias, and of its multiplier, in the activation memory."""
+
 
 class Lanes(wiring.Component):
     """All inputs come from far away and go to every lane: they are registered before they reach the lanes.
@@ -39,8 +42,7 @@ class Lanes(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         width, bits = self.config.columns, self.config.vector_bits
-        words_per_parameter = 4
-        lanes_per_word = width // words_per_parameter
+        lanes_per_word = width // PARAMETER_BYTES
         control = LaneControl(self.config).create(path=("control",))
         received = flipped(self.control).signature.flatten(self.control)
         for (_, _, source), (_, _, register) in zip(
@@ -51,7 +53,7 @@ class Lanes(wiring.Component):
         fetched = Signal(FetchedWord(self.config))
         m.d.sync += [loaded.eq(self.loaded), fetched.eq(self.fetched)]
 
-        # Accumulators arrive with the issue, loads three cycles later.
+        # Accumulators arrive with the issue, loads three cycles later: the accumulators wait.
         taken, accumulators = self.take_accumulators, self.accumulators
         for stage in range(4):
             held = Signal(32 * width, name=f"s{stage}_accumulators", reset_less=True)
@@ -61,7 +63,7 @@ class Lanes(wiring.Component):
             m.d.sync += took.eq(taken)
             taken, accumulators = took, held
 
-        # Element 0, for the lanes that all take it.
+        # A splat: element 0 goes to all lanes.
         m.submodules.first = first = Elements(self.config)
         splat = Signal(bits, reset_less=True)
         self._spread(m, first.loaded, self.loaded, 0)

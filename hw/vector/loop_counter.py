@@ -40,12 +40,12 @@ class LoopCounter(wiring.Component):
         place, given = self.place, self.go
         slots, uops, pauses = Signal.like(given.slots), Signal.like(given.uops), Signal()
         body_start, body_end = Signal.like(given.body_start), Signal.like(given.body_end)
-        # Vectors of the batches after this one, repetitions after this one.
+        # What follows this batch, and what follows this repetition.
         vectors_left, repeats_left = Signal.like(given.vectors), Signal.like(given.repeats)
         repeats = Signal.like(given.repeats)
 
         def take_batch(vectors: Value, limit: Value) -> list:
-            rest = vectors - limit  # one subtraction for rest and comparison
+            rest = vectors - limit  # the comparison below shares this subtraction
             last = vectors < limit
             return [place.count.eq(Mux(last, vectors, limit)), vectors_left.eq(Mux(last, 0, rest))]
 

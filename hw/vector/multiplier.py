@@ -22,7 +22,7 @@ def partial_sums(x: Value, factor: Value) -> tuple[Value, Value, Value]:
 
     pair = 2 * CHUNK_BITS
     crossed = product(0, 1)[:pair]
-    # `crossed` is signed: where it is negative, the bits above it take off what its own bits are too much.
+    # `crossed` is signed: where it is negative, its sign in the bits above it belongs to the sum as well.
     sign = crossed[-1].replicate(PRODUCT_BITS - CHUNK_BITS - pair)
     outer = Cat(product(0, 0)[:pair], product(1, 1)[: PRODUCT_BITS - pair])
     inner = Cat(crossed, product(2, 1)[: PRODUCT_BITS - CHUNK_BITS - pair])

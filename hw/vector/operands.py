@@ -52,7 +52,7 @@ class Operands(wiring.Component):
             registers.value.eq(self.result),
         ]
 
-        # Lanes that have no element of its size may get anything.
+        # A lane for which the word has no element of this size may get any value: its result is not stored.
         bits, flags = self.config.vector_bits, control.s2
         m.submodules.elements = elements = Elements(self.config)
         connect(m, flipped(self.loaded), elements.loaded)
@@ -62,7 +62,7 @@ class Operands(wiring.Component):
             loaded.eq(Mux(flags.splat, self.splat, elements.element)),
         ]
 
-        # One of the sources at most; the others count as zero.
+        # At most one source is chosen; the others count as zero.
         a, b = (
             Signal(signed(bits), name="s3_a", reset_less=True),
             Signal(signed(bits), name="s3_b", reset_less=True),

@@ -102,7 +102,7 @@ class ParameterFetch(wiring.Component):
             m.d.sync += arriving[stage].eq(arriving[stage - 1] if stage else read)
         m.d.comb += self.fetched.eq(arriving[-1])
         lingering = Cat((what.offsets, what.test) for what in (read, *arriving[:-1])).any()
-        # A register, because all commands wait for it: it is high from the cycle after a start on.
+        # Off the critical path: all commands wait for `busy`. So it is a register, high from the cycle after a start.
         starts = self.start_table | self.start_offsets | self.start_test
         begins = starts | (self.start_params & (self.block.bias | self.block.scale))
         begun = starts | self.start_params

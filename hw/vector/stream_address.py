@@ -102,7 +102,7 @@ class StreamAddress(wiring.Component):
             m.d.sync += [self.address.eq(bases[0] + self.offset), self.last.eq(~more[0])]
 
         # The lowest dimension with turns left moves on; those below it begin again at its new address. When there is
-        # none, all begin again at the start: the sum of one source and one stride, or none.
+        # none, all begin again at the start. So one sum of a base and a stride does for all dimensions.
         moves, ended = [Signal(name=f"moves_{d}") for d in range(STREAM_DIMS)], Signal()
         for d in range(STREAM_DIMS):
             m.d.comb += moves[d].eq(more[d] & ~Cat(more[:d]).any() & ~self.restart)

@@ -52,7 +52,7 @@ class Table(wiring.Component):
             shape=width, depth=table_words(self.config), init=[], attrs=NO_COLLISION_LOGIC
         )
         read, write = memory.read_port(), memory.write_port()
-        # Which entry of the word: chosen after the read.
+        # The memory gives a word of several entries; one of them is chosen after the read.
         place_bits = (width // 32).bit_length() - 1
         place = Signal(place_bits)
         with m.If(self.read):

@@ -107,7 +107,7 @@ class VectorUnit(wiring.Component):
             program.write_bounds.eq(commands.write_bounds),
             program.bounds.eq(commands.word),
             next_params.quiet.eq(quiet),
-            # A write in this cycle is seen by every read from the next one on: complete enough for the next command.
+            # A write in this cycle is seen by every read from the next one on: the next command need not wait for it.
             commands.complete.eq(~loops.running & ~loops.paused & quiet),
             self.status.busy.eq(~commands.complete | self.write.request | commands.taken),
             self.status.progress.eq(issuer.issue | fetch.busy | ~pipeline.empty | commands.taken),

@@ -87,7 +87,7 @@ class MemoryBridge(wiring.Component):
                 with m.If(write.bready):
                     m.next = "IDLE"
             with m.State("READ"):
-                # A beat is asked for when the register behind `read.rdata` takes it.
+                # A beat is asked for when the register of `read.rdata` can take it.
                 m.d.comb += [bus.cyc.eq(1), bus.stb.eq(~read.rvalid | read.rready)]
                 with m.If(ended & (left == 0)):
                     m.next = "LAST"

@@ -32,7 +32,7 @@ class WishboneControl(wiring.Signature):
 class WishboneMemory(wiring.Signature):
     """As wide as the accelerator's bus, 4 GiB. Classic cycles, marked as incrementing bursts for memories that use it.
 
-    Ports beside those of Wishbone:
+    Ports, with those of Wishbone:
         cti (3, out): CTI_INCREMENTING, CTI_END with the last beat.
         bte (2, out): 0, linear.
     """
