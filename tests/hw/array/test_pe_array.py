@@ -7,7 +7,7 @@ from array_programs import SHALLOW, SQUARE, TINY
 from component_bench import run, set_fields
 
 from tosaic.hw.array.delay_line import DelayLine
-from tosaic.hw.array.drain import MINIMUM_DEPTH, Drain
+from tosaic.hw.array.drain import Drain
 from tosaic.hw.array.layouts import OPERAND_BITS, group_count
 from tosaic.hw.array.operand_fetch import LATENCY, OperandFetch
 from tosaic.hw.array.operand_select import OperandSelect
@@ -197,7 +197,7 @@ def test_delay_line(paired):
 def test_drain():
     """In order; `room` while places are left; a reserved place is freed when its vector leaves."""
     dut, dice = Drain(SQUARE), random.Random(6)
-    depth = max(SQUARE.rows, MINIMUM_DEPTH)
+    depth = 16  # more than rows
 
     async def process(ctx):
         reserved, sent, number, got = 0, [], 0, []
