@@ -37,19 +37,26 @@ class LaneControl(wiring.Signature):
     decoded, a flag for each thing that a stage does or does not do: with all of a stage's flags low, nothing is added.
 
     Ports:
-        s1_a_enable, s1_b_enable (1, out): the register file is read at `s1_a_address`, `s1_b_address`.
+        s1_a_enable, s1_b_enable (1, out): the register file's port a or b reads.
+        s1_a_address, s1_b_address (register address, out): the register it reads.
         s1_bias (1, out): the lane's bias is added to a.
-        s2 (SelectFlags, out), s3 (FactorFlags, out), s4 (AddendFlags, out), s5 (TableFlags, out), s6 (RoundFlags, out):
-            what the stage does.
-        s2_a_scalar, s2_b_scalar (VECTOR_BOUNDS.immediate, out): operands that are the same in all lanes.
+        s2 (SelectFlags, out): where the operands come from.
+        s2_a_scalar, s2_b_scalar (VECTOR_BOUNDS.immediate, out): operands that are the same in all lanes, or 0.
         s2_a_zp (VECTOR_UOP.a_zp, out): subtracted from a.
-        s2_rescale, s2_per_channel (1, out): x is scaled by `s2_multiplier`, or by the lane's own.
-        s2_shift (VECTOR_UOP.shift, out): shift of the product, or the lane's own.
+        s2_rescale (1, out): x is multiplied with a multiplier.
+        s2_per_channel (1, out): multiplier and shift are the lane's own; else `s2_multiplier` and `s2_shift`.
+        s2_multiplier (VECTOR_UOP.multiplier, out): multiplier of all lanes.
+        s2_shift (VECTOR_UOP.shift, out): shift of all lanes.
+        s3 (FactorFlags, out): what x is multiplied with and shifted by.
+        s4 (AddendFlags, out): what is added.
         s4_table (1, out): the table is read.
+        s5 (TableFlags, out): whether an entry of the table is added.
+        s6 (RoundFlags, out): the carry into the sum.
         s6_out_zp (VECTOR_UOP.out_zp, out): added to the result.
         s8_clamp (1, out): the result is clamped to `s8_low`..`s8_high`.
         s8_wrap32 (1, out): the result is sign-extended from 32 bits.
-        s9_write (1, out), s9_address (register address, out): the result goes to a register.
+        s8_low (VECTOR_BOUNDS.low, out), s8_high (VECTOR_BOUNDS.high, out): the limits.
+        s9_write (1, out), s9_address (register address, out): the result goes to this register.
     """
 
     def __init__(self, config: Config):
