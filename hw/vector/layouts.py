@@ -7,7 +7,7 @@ from ..isa import Opcode
 from ..layouts import shapes
 
 
-class Select(enum.Enum, shape=2):
+class Select(enum.Enum, shape=2):  # type: ignore[call-arg]
     """Where a lane's operand comes from. A SCALAR is the same in all lanes."""
 
     SCALAR = 0
