@@ -15,8 +15,12 @@ import pytest
 
 def pytest_addoption(parser):
     group = parser.getgroup("processor seconds")
-    group.addoption("--cpu-durations", metavar="FILE", help="append the processor seconds of each test to FILE")
-    group.addoption("--cpu-top", metavar="N", type=int, default=0, help="print the N tests that took the most")
+    group.addoption(
+        "--cpu-durations", metavar="FILE", help="append the processor seconds of each test to FILE"
+    )
+    group.addoption(
+        "--cpu-top", metavar="N", type=int, default=0, help="print the N tests that took the most"
+    )
 
 
 def pytest_configure(config):
@@ -73,6 +77,8 @@ class ProcessorSeconds:
         if not self.top:
             return
         totals = sorted(((sum(each.values()), test) for test, each in self.seconds.items()), reverse=True)
-        terminalreporter.section(f"processor seconds: {sum(total for total, _ in totals):.0f} in {len(totals)} tests")
+        terminalreporter.section(
+            f"processor seconds: {sum(total for total, _ in totals):.0f} in {len(totals)} tests"
+        )
         for total, test in totals[: self.top]:
             terminalreporter.line(f"{total:8.2f} {test}")
