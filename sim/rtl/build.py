@@ -120,7 +120,7 @@ def _units(
         if path not in slow:
             min(groups, key=lambda group: sum(each.stat().st_size for each in group)).append(path)
     groups[-1].append(harness)
-    units = []
+    units: list[tuple[pathlib.Path, tuple[str, ...]]] = []
     together = [*((group, FAST_FLAGS) for group in groups), ([*slow, *runtime], SLOW_FLAGS)]
     for number, (group, flags) in enumerate(together):
         unit = folder / f"unit{number}.cc"
