@@ -26,7 +26,9 @@ def pytest_configure(config):
 class Contexts:
     def __init__(self, file: str):
         self.coverage = coverage.Coverage(
-            data_file=str(Path(file).absolute()), config_file=False, source=[str(ROOT / name) for name in FOLDERS]
+            data_file=str(Path(file).absolute()),
+            config_file=False,
+            source=[str(ROOT / name) for name in FOLDERS],
         )
         self.coverage.start()
 
