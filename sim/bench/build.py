@@ -27,8 +27,7 @@ VERILATOR_ARGUMENTS = (
     *("-O3", "--x-assign", "unique", "--x-initial", "unique", "--no-assert", "--no-timing"),
     # Verilog that Amaranth writes is not meant to be read.
     *("-Wno-lint", "-Wno-ALWNEVER", "-Wno-fatal"),
-    # Sources are put together in two, one per processor: each includes the same headers, which take the most time.
-    *("--output-split", "20000", "--output-groups", "2"),
+    *("--output-split", "20000"),
 )
 PORTS = "`verilator_config\n" + "".join(
     f'public_flat_rw -module "{TOP}" -var "{name}"\n' for name in ("s_axil_*", "m_axi_*", "clk", "rst", "irq")
