@@ -1,12 +1,12 @@
-# `make demo` runs the digits network through the Verilated RTL; `make test` runs the test suite.
-# Both make .venv and install what they need from PyPI.
+# `make demo` runs the digits network through the Verilated RTL; `make check`, `make test` and `make nightly` run tests
+# (docs/testing.md says which). All make .venv and install what they need from PyPI.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test conformance conformance-fp nightly lint typecheck docs clean
+.PHONY: demo check test conformance conformance-fp nightly lint typecheck docs clean
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -20,8 +20,19 @@ $(VENV)/installed-dev: $(VENV)/installed
 demo: $(VENV)/installed
 	$(BIN)/tosaic demo
 
+PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+# Every test that is not marked `nightly`.
 test: $(VENV)/installed-dev
-	PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup tests
+	$(PYTEST) tests
+
+# For every change: lint, types, and the tests that fail on most changes for the least time (docs/testing.md). No
+# simulator is built.
+CHECKED := tests/test_import_rules.py tests/ir tests/compiler \
+	$(addprefix tests/golden/test_golden_,evaluator.py floats.py conversion.py convolution.py pooling_resize.py)
+DEAR := $(addprefix --ignore=tests/compiler/test_,image_boxes.py split_pool.py compiled_indexed.py)
+check: lint typecheck
+	$(PYTEST) $(CHECKED) $(DEAR) -k "not rtl and not reference_model and not shared_models"
 
 # TOSA's conformance suites of integers and of floats: generated (byte-identical every time), expected outputs from the
 # reference model, then run. The empty gdb keeps the model from making a backtrace of each of its errors, 2 s a time.
@@ -55,8 +66,9 @@ conformance: $(SUITE)/generated
 conformance-fp: $(SUITE_FP)/generated
 	$(BIN)/tosaic conformance $(SUITE_FP)/suite --bake --on golden -j $(JOBS) --junit $(SUITE_FP)/golden.xml
 
-# What takes hours: every configuration through other tools, and every board through the open flow.
+# What takes hours: the nightly tests, every configuration through other tools, and every board through the open flow.
 nightly: $(VENV)/installed-dev
+	$(PYTEST) tests -m nightly || [ $$? -eq 5 ] # 5: no test is marked
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/verilog_tools.py -o build/verilog
 	for board in ulx3s-85f ulx3s-45f ecpix5-85f arty-a7-35t arty-a7-100t pynq-z2 kv260; do \
 		$(BIN)/tosaic build $$board -o build/boards/$$board || exit 1; done
