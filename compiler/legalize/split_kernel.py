@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.hw.config import Config
+from tosaic.hw.isa import Opcode, largest
 
-_MAX_TAPS = (1 << 13) - 1
+_MAX_TAPS = largest(Opcode.ARRAY_KERNEL, "ky_count")
 """Kernel rows, or columns, that one ARRAY_KERNEL walks over; also its largest step between rows."""
 _MAX_RUN_STEP = (1 << 23) - 1
 

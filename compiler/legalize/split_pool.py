@@ -9,8 +9,9 @@ from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.machine import ELEMENT, reciprocal_scale
 from tosaic.hw.config import Config
+from tosaic.hw.isa import Opcode, largest
 
-_MAX_TAPS = (1 << 16) - 1
+_MAX_TAPS = largest(Opcode.VECTOR_GO, "repeats")
 """Elements of a window that one VECTOR_GO repeats over."""
 
 
