@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     import urllib.parse
     from collections.abc import Mapping
 
+    from tosaic.driver.arguments import NodeArg
     from tosaic.driver.device import Device
     from tosaic.driver.encodings import dequantize, quantize
-    from tosaic.driver.session import NodeArg, Session, run
+    from tosaic.driver.session import Session, run
     from tosaic.driver.transports import Transport
     from tosaic.errors import (
         DeviceError,
@@ -42,7 +43,7 @@ _HOMES = {
     "ModelError": "tosaic.errors",
     "ModelWarning": "tosaic.errors",
     "NnrError": "tosaic.nnr.errors",
-    "NodeArg": "tosaic.driver.session",
+    "NodeArg": "tosaic.driver.arguments",
     "Session": "tosaic.driver.session",
     "UnpredictableError": "tosaic.errors",
     "UnsupportedError": "tosaic.errors",

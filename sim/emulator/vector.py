@@ -109,16 +109,7 @@ class Vector:
         """Execute VECTOR_GO."""
         self._check_fields(go)
         self._check_set_up(go)
-        _Run(
-            self._state,
-            go,
-            self._uops,
-            self._bounds,
-            self._streams,
-            self._offsets,
-            self._parameters,
-            self._registers,
-        ).execute(self._load_next_parameters)
+        _Run(self, go).execute(self._load_next_parameters)
 
     def _check_fields(self, go: Instruction) -> None:
         """Fault ILLEGAL where the GO's fields, or the streams, are wrong."""
@@ -154,22 +145,12 @@ class Vector:
 class _Run:
     """One VECTOR_GO."""
 
-    def __init__(
-        self,
-        state: State,
-        go: Instruction,
-        uops: dict[int, Instruction],
-        bounds: dict[int, Instruction],
-        streams: list[Stream],
-        offsets: np.ndarray,
-        parameters: Parameters,
-        registers: np.ndarray,
-    ):
-        self._state, self._go = state, go
-        self._streams, self._offsets = streams, offsets
-        self._parameters, self._registers = parameters, registers
-        self._program = [uops[index] for index in range(go.uops)]
-        self._bounds = bounds
+    def __init__(self, vector: Vector, go: Instruction):
+        self._state, self._go = vector._state, go
+        self._streams, self._offsets = vector._streams, vector._offsets
+        self._parameters, self._registers = vector._parameters, vector._registers
+        self._program = [vector._uops[index] for index in range(go.uops)]
+        self._bounds = vector._bounds
         body = range(go.body_start, go.body_end)
         self._sequence = [(index, 0) for index in range(go.body_start)]
         self._sequence += [(index, turn) for turn in range(go.repeats) for index in body]
@@ -180,9 +161,9 @@ class _Run:
             for stream in _streams_used(self._program[index]):
                 self._accesses[stream] = self._accesses.get(stream, 0) + 1
         vectors = self._accesses.get(ARRAY, 0) * go.vectors
-        self._array = state.accumulator_queue.pop(vectors)
-        if state.hazards:
-            state.hazards.taken(vectors)
+        self._array = vector._state.accumulator_queue.pop(vectors)
+        if vector._state.hazards:
+            vector._state.hazards.taken(vectors)
         self._stores: list[tuple[np.ndarray, np.ndarray]] = []
         """(access numbers [n], bytes [n, W]) of stores; written at the end, no load of a GO may read them."""
 

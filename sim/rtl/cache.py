@@ -72,8 +72,7 @@ def cached(kind: str, name: str, key: str, suffix: str, make: Callable[[pathlib.
 def make_cache_directory() -> pathlib.Path:
     """The cache's directory, made if it is not there; Error when that is impossible."""
     with _named_errors():
-        cache_directory().parent.mkdir(parents=True, exist_ok=True)
-        cache_directory().mkdir(mode=0o700, exist_ok=True)
+        cache_directory().mkdir(mode=0o700, parents=True, exist_ok=True)
     return cache_directory()
 
 

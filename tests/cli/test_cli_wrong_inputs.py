@@ -245,8 +245,8 @@ def test_tensors_too_large_for_external_memory(refused, here):
         build.output(build.add("CLAMP", [x], min_val=-1, max_val=1, nan_mode="PROPAGATE"))
     write_tosa(build.finish(), here / "large.tosa")
     assert refused("compile", "large.tosa", "-o", "x.tsc") == (
-        "tensor 'd' int8[32768, 32768] does not fit the 4 GiB of external memory that instructions address; "
-        "split the network"
+        "tensor 'clamp_0' int8[32768, 32768] does not fit the 4 GiB of external memory that instructions address, "
+        "beside 0 bytes of constants and 5368709120 bytes of tensors; split the network"
     )
 
 
