@@ -16,7 +16,7 @@ from .walker import Walker
 
 
 class ArrayUnit(wiring.Component):
-    """Rows x columns multipliers in both modes of docs/architecture.md.
+    """Rows x columns multipliers in both modes of docs/timing.md.
 
     Walker, issue, fetch, grid and drain are one pipeline of slots. Only issue waits (for an AM grant, or for
     room to drain); what it has issued runs through without a halt.

@@ -25,7 +25,7 @@ STREAMS = STORE_STREAM + 1
 
 
 class VectorUnit(wiring.Component):
-    """Executes the VECTOR commands of isa.py; docs/architecture.md says what they mean.
+    """Executes the VECTOR commands of isa.py; docs/timing.md says what they mean.
 
     - `commands`: instructions in program order; `lookahead`: the one behind.
     - `accumulators`: vectors out of the array.
