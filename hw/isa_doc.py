@@ -81,7 +81,7 @@ def isa_markdown() -> str:
     lines = [
         "# Instructions",
         "",
-        "Generated from `hw/isa.py`; do not edit. `architecture.md` says what the instructions do.",
+        "Generated from `hw/isa.py`; do not edit. `timing.md` says what the instructions do.",
         "",
         f"An instruction has {isa.INSTRUCTION_BYTES} bytes, little endian: bits 7:0 are the opcode, bits",
         f"15:8 a check byte that makes the XOR of all its bytes 0x{isa.CHECK_XOR:02X}. Bits that no field",

@@ -16,7 +16,7 @@ from .slot_issue import SlotIssue
 
 
 class ArrayUnit(wiring.Component):
-    """Rows x columns multipliers in both modes of docs/architecture.md.
+    """Rows x columns multipliers in both modes of docs/timing.md.
 
     Address generator, issue, fetch, PE array and drain are one pipeline of slots. Only issue waits (for a grant of the
     activation memory, room to drain, or streamed weights); what it has issued runs through without a halt.

@@ -25,7 +25,7 @@ LIMITS = {"vector_registers": 8, "vector_slots": 16, "vector_uops": 16}
 
 
 class VectorUnit(wiring.Component):
-    """Executes the VECTOR commands of isa.py; docs/architecture.md says what they mean.
+    """Executes the VECTOR commands of isa.py; docs/timing.md says what they mean.
 
     Ports:
         commands (Command, in), lookahead (Lookahead, in): instructions in program order, and the one that comes next.

@@ -2,7 +2,7 @@
 
 Only the instructions matter, never the data. Of the waits for a bank of the activation memory those of
 ARRAY and LOAD for VECTOR, and of STORE for both, are counted, a tile or a burst at a time. The pipeline depths are
-constants in timing_parts.py; all else follows docs/architecture.md.
+constants in timing_parts.py; all else follows docs/timing.md.
 """
 
 import collections

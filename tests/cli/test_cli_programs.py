@@ -6,8 +6,10 @@ import zlib
 import numpy as np
 import pytest
 
+from tosaic.compiler.explain import explain
+from tosaic.compiler.ir import read_tosa
 from tosaic.compiler.program import MAGIC
-from tosaic.hw.config import CONFIGS
+from tosaic.hw.config import CONFIGS, get_config
 from tosaic.hw.isa import ISA_HASH
 
 ON = ("--on", "emulator")
@@ -40,6 +42,21 @@ def test_compile_then_run(tosaic, here):
     assert direct.out == stored.out
     assert (here / "a" / "scores.npy").read_bytes() == (here / "b" / "scores.npy").read_bytes()
     assert tosaic("run", "tiny.tsc", "-i", "x.npy", "--config", "small", *ON).out == direct.out
+
+
+def test_compile_explains(tosaic, here):
+    shown = tosaic("compile", "tiny.tosa", "--explain", "--config", "small")
+    assert (shown.code, shown.err) == (0, "")
+    lines = explain(read_tosa(here / "tiny.tosa"), get_config("small"))
+    assert shown.out == "".join(f"{line}\n" for line in lines)
+    both = tosaic("compile", "tiny.tosa", "--explain", "-o", "tiny.tsc", "--config", "small")
+    assert both.out.startswith(shown.out + "tiny.tsc: 3 layers, 6,400 MACs, ")
+    assert (here / "tiny.tsc").is_file()
+
+
+def test_compile_wants_a_file_or_an_explanation(tosaic):
+    assert tosaic("compile", "tiny.tosa").code == 2
+    assert tosaic("compile", "tiny.tosa", "--explain", "-O2").code == 2
 
 
 def test_another_configuration(refused, program):

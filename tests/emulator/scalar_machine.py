@@ -1,4 +1,4 @@
-"""docs/architecture.md in scalar loops over Python integers: slow and independent of the emulator."""
+"""docs/timing.md in scalar loops over Python integers: slow and independent of the emulator."""
 
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Element, Instruction, Op, Opcode, Source, decode

@@ -1,4 +1,4 @@
-"""`tosaic compile`: a model to a program file."""
+"""`tosaic compile`: a model to a program file, or to a text that shows it in every stage of the compiler."""
 
 import pathlib
 from typing import Annotated
@@ -8,7 +8,10 @@ import typer
 from tosaic.cli import options
 from tosaic.cli.files import check_file, writing_whole
 from tosaic.cli.progress import progress_bar
-from tosaic.driver.session import Session
+from tosaic.compiler.explain import explain as explain_graph
+from tosaic.compiler.ir import Graph
+from tosaic.driver.models import open_model
+from tosaic.driver.session import Session, find_config
 from tosaic.errors import InputError
 
 
@@ -20,18 +23,49 @@ def compile_(
         ),
     ],
     output: Annotated[
-        pathlib.Path, typer.Option("-o", "--output", metavar="FILE.tsc", help="The program file.")
-    ],
+        pathlib.Path | None, typer.Option("-o", "--output", metavar="FILE.tsc", help="The program file.")
+    ] = None,
     config: options.Config = "base",
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print the network in every stage of the compiler.")
+    ] = False,
     compress: options.Compress = None,
     drop_dead_channels: options.DropDeadChannels = False,
     shape: options.Shape = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Compile a model for a configuration."""
+    if output is None and not explain:
+        raise typer.BadParameter("give -o FILE.tsc, or --explain, or both")
+    if explain and (compress is not None or drop_dead_channels):
+        raise typer.BadParameter("--explain shows the stages without -O2 and --compress: leave them out")
     if model.endswith(".tsc"):
         raise InputError(f"{model} is a compiled program already: run it, or give the .tosa model")
     check_file(output, ".tsc")
+    if explain:
+        _explain(model, config, shape)
+    if output is not None:
+        _write(model, output, config, shape, compress=compress, drop_dead_channels=drop_dead_channels)
+
+
+def _explain(model: str, config: str, shape: list[str] | None) -> None:
+    """Prints the network in every stage."""
+    graph = open_model(model, options.bindings(shape))
+    assert isinstance(graph, Graph)
+    for line in explain_graph(graph, find_config(config)):
+        print(line)
+
+
+def _write(
+    model: str,
+    output: pathlib.Path,
+    config: str,
+    shape: list[str] | None,
+    *,
+    compress: str | None,
+    drop_dead_channels: bool,
+) -> None:
+    """Compiles, writes the program file and prints its sizes."""
     with progress_bar(f"open {model}") as progress:
         # The emulator needs no device: this compiles and checks, and runs nothing.
         program = Session(

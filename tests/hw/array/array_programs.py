@@ -99,7 +99,7 @@ def depthwise(
     channels: int,
     block: int,
 ) -> list[Instruction]:
-    """A depthwise convolution of one block of W channels, set up as docs/architecture.md says. `kernel`,
+    """A depthwise convolution of one block of W channels, set up as docs/timing.md says. `kernel`,
     `size` and `strides` are (y, x); `pads` top, bottom, left, right."""
     (kernel_height, kernel_width), (height, width) = kernel, size
     top, bottom, left, right = pads

@@ -1,4 +1,4 @@
-"""The array's two modes as docs/architecture.md states them, one scalar at a time."""
+"""The array's two modes as docs/timing.md states them, one scalar at a time."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""The vector unit as docs/architecture.md and isa.py put it: one slot after the other, one lane after the other."""
+"""The vector unit as docs/timing.md and isa.py put it: one slot after the other, one lane after the other."""
 
 import itertools
 

@@ -1,0 +1,40 @@
+"""docs/compiler.md shows what the compiler's own tools print."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+from tensor_walk import MODEL, ROOT
+
+from tosaic.compiler.explain import explain
+from tosaic.compiler.ir import read_tosa
+from tosaic.hw.config import get_config
+
+PAGE = (ROOT / "docs" / "compiler.md").read_text()
+
+
+def test_the_network_is_shown_as_explain_prints_it() -> None:
+    """Lines in the order of the text; `...` stands for what is left out, whole lines or the end of one."""
+    text = list(explain(read_tosa(MODEL), get_config("base")))
+    shown = [
+        line for block in re.findall(r"^```text\n(.*?)^```", PAGE, re.M | re.S) for line in block.splitlines()
+    ]
+    assert len(shown) > 70
+    position = 0
+    for line in shown:
+        if line != "...":
+            wanted = line.removesuffix("...").rstrip()
+            assert any(found.startswith(wanted) for found in text[position:]), line
+            position += next(i for i, found in enumerate(text[position:]) if found.startswith(wanted)) + 1
+
+
+def test_the_walk_is_the_one_that_a_trace_finds() -> None:
+    """In a process of its own: what other tests have cached would not be visited."""
+    script = pathlib.Path(__file__).with_name("tensor_walk.py")
+    printed = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True).stdout
+    *visited, figures = printed.splitlines()
+    section = PAGE[PAGE.index("## The walk of a tensor") :]
+    assert re.findall(r"^\d+\. `([^`]+)`", section, re.M) == visited
+    assert "70 to 90 files" in section
+    assert 70 <= int(figures.split()[-3]) <= 90

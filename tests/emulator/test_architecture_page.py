@@ -1,0 +1,29 @@
+"""docs/architecture.md shows the timeline that the emulator predicts."""
+
+import pathlib
+import re
+
+import numpy as np
+from timing_diagram import diagram
+
+import tosaic
+
+ROOT = pathlib.Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+
+
+def test_the_timing_diagram_is_that_of_a_run() -> None:
+    session = tosaic.Session(ROOT / "examples" / "digits" / "digits_tiny.tosa", "emulator", "base")
+    session.run({"image": np.zeros((1, 8, 8, 1), np.int8)})
+    (shown,) = re.findall(r"^```text\n(.*?)^```", PAGE, re.M | re.S)
+    assert shown.splitlines() == diagram(session.timeline(), session.stats["cycles"])
+
+
+def test_the_cycles_of_the_first_tile_are_those_of_the_run() -> None:
+    session = tosaic.Session(ROOT / "examples" / "digits" / "digits_tiny.tosa", "emulator", "base")
+    session.run({"image": np.zeros((1, 8, 8, 1), np.int8)})
+    first, second = [piece for piece in session.timeline() if piece.unit == "ARRAY"][:2]
+    drain = next(piece for piece in session.timeline() if piece.unit == "VECTOR")
+    assert (first.start, first.end - 1, drain.end - 1, second.start) == (139, 186, 212, 235)
+    for text in ("129 + 3 + 1 + 6 = 139", "in cycle 186", "197 to 212", "in 225", "in cycle 235"):
+        assert text in PAGE
