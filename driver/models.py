@@ -1,19 +1,24 @@
-"""Opens what users hand in: a TOSA file, a model to import, or a compiled program."""
+"""What users hand in, made ready to run: a TOSA file, a model to import or a compiled program is opened, and then
+compiled for the accelerator or checked for golden."""
 
 import contextlib
+import dataclasses
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from tosaic.compiler.build import compile_graph
 from tosaic.compiler.importers import IMPORTED_SUFFIXES, import_model, is_imported, survey_model
 from tosaic.compiler.importers.foreign_formats import is_saved_model, refusal
 from tosaic.compiler.importers.survey import SourceOperator
-from tosaic.compiler.ir import Graph, read_tosa
+from tosaic.compiler.ir import Graph, read_tosa, validate
 from tosaic.compiler.ir.file_builder import IDENTIFIER
 from tosaic.compiler.ir.flatbuffer import Reader
 from tosaic.compiler.program import Program
+from tosaic.driver.arguments import NodeArg, argument
 from tosaic.driver.encodings import Encodings, encodings_of
 from tosaic.driver.quantize.encoded_models import import_encoded
 from tosaic.errors import InputError, ModelError, UnsupportedError
+from tosaic.hw.config import Config, get_config
 
 OWN_SUFFIXES = (".tosa", ".tsc")
 
@@ -113,3 +118,106 @@ def _file_named(path: pathlib.Path) -> Iterator[None]:
             raise
         error.args = (f"{path}: {text}",)
         raise
+
+
+# --- ready to run
+
+DEFAULT_CONFIG = "base"
+Progress = Callable[[str, int, int], None]
+"""Told (what, done, total) while long work goes on."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CompileOptions:
+    """How a graph is compiled, see `compile_graph`."""
+
+    optimize: bool = True
+    drop_dead_channels: bool = False
+    keep_layers: bool = False
+    compress: str | None = None
+    progress: Progress | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded:
+    """A model that can run."""
+
+    graph: Graph | None
+    """None for a compiled program."""
+    program: Program | None
+    """None on golden."""
+    config: Config
+    inputs: list[NodeArg]
+    outputs: list[NodeArg]
+
+
+def find_config(config: str | Config) -> Config:
+    """A configuration by name; InputError lists the names there are."""
+    if isinstance(config, Config):
+        return config
+    try:
+        return get_config(config)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def load(
+    opened: Graph | Program, encodings: Encodings, config: Config | None, golden: bool, how: CompileOptions
+) -> Loaded:
+    """The model for a configuration (None: a program's own, or the default one), for golden or for the accelerator.
+
+    Raises InputError where the options contradict each other or the target, and what `compile_graph` raises."""
+    if how.drop_dead_channels and how.keep_layers:
+        raise InputError(
+            "layers cannot be compared with golden when dead channels are removed: leave out one of them"
+        )
+    if golden:
+        return _for_golden(opened, encodings, config or get_config(DEFAULT_CONFIG))
+    if isinstance(opened, Program):
+        program = _compiled_before(opened, config, how)
+    else:
+        program = _compiled(opened, config or get_config(DEFAULT_CONFIG), how)
+    return Loaded(
+        opened if isinstance(opened, Graph) else None,
+        program,
+        program.config,
+        [argument(port, encodings) for port in program.inputs],
+        [argument(port, encodings) for port in program.outputs],
+    )
+
+
+def _for_golden(opened: Graph | Program, encodings: Encodings, config: Config) -> Loaded:
+    if isinstance(opened, Program):
+        raise InputError(
+            "a compiled program cannot run on golden, which needs the graph: give the .tosa file"
+        )
+    validate(opened)
+    inputs, outputs = (
+        [argument(opened.tensors[name], encodings) for name in names]
+        for names in (opened.inputs, opened.outputs)
+    )
+    return Loaded(opened, None, config, inputs, outputs)
+
+
+def _compiled_before(program: Program, config: Config | None, how: CompileOptions) -> Program:
+    if config is not None and program.config.hash != config.hash:
+        raise InputError(
+            f"the program was compiled for configuration {program.config.name}, not {config.name}: "
+            f"compile the model for {config.name}, or do not name a configuration"
+        )
+    if how.compress is not None:
+        raise InputError("a compiled program cannot be compressed: compile the model again with it")
+    return program
+
+
+def _compiled(graph: Graph, config: Config, how: CompileOptions) -> Program:
+    progress = how.progress
+    return compile_graph(
+        graph,
+        config,
+        optimize=how.optimize,
+        drop_dead_channels=how.drop_dead_channels,
+        keep_layers=how.keep_layers,
+        compress=how.compress,
+        on_layer=(lambda name, i, n: progress(f"compile {name}", i, n)) if progress else None,
+    )

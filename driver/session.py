@@ -17,8 +17,7 @@ from tosaic.sim.result import RunResult, Slice
 from .arguments import NodeArg, checked_inputs
 from .check import blame, compare
 from .device import Device
-from .loading import CompileOptions, Progress, find_config, load
-from .models import open_with_encodings
+from .models import CompileOptions, Progress, find_config, load, open_with_encodings
 from .statistics import statistics_of
 from .targets import DEVICE, Runner, RunOptions, find_target, make_runner, naming_weights
 
