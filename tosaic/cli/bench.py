@@ -17,6 +17,7 @@ def bench(
         list[pathlib.Path] | None,
         typer.Argument(help="Models; without any, the bundled digits networks.", show_default=False),
     ] = None,
+    *,
     config: Annotated[
         list[str] | None, typer.Option("--config", help="Configuration (default: base); may be repeated.")
     ] = None,

@@ -22,6 +22,7 @@ def compile_(
             help="A .tosa model, or one to import: .onnx, .mlmodel, .nnr, NNEF folder or archive."
         ),
     ],
+    *,
     output: Annotated[
         pathlib.Path | None, typer.Option("-o", "--output", metavar="FILE.tsc", help="The program file.")
     ] = None,

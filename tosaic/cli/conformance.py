@@ -18,6 +18,7 @@ from tosaic.errors import InputError
 
 def conformance(
     directory: Annotated[pathlib.Path, typer.Argument(help="Folder of a generated suite, or a part of it.")],
+    *,
     on: options.On = "emulator",
     config: options.Config = "base",
     jobs: Annotated[int, typer.Option("-j", "--jobs", metavar="N", min=1, help="Tests at a time.")] = 1,

@@ -34,6 +34,7 @@ Model = Annotated[
 @app.command("encode")
 def encode(
     model: Model,
+    *,
     output: Annotated[
         pathlib.Path,
         typer.Option(

@@ -33,6 +33,7 @@ class Activations(enum.StrEnum):
 
 def quantize(
     source: Annotated[str, typer.Argument(metavar="IN", help="A float model: .tosa, .onnx, ...")],
+    *,
     calibration: Annotated[
         pathlib.Path,
         typer.Option(

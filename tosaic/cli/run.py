@@ -22,6 +22,7 @@ def run(
             help="A .tosa model, one to import (.onnx, .mlmodel, .tflite, NNEF, .nnr), or a .tsc program."
         ),
     ],
+    *,
     inputs: Annotated[list[str] | None, typer.Option("-i", "--input", metavar="NAME=FILE.npy")] = None,
     output: Annotated[
         pathlib.Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write NAME.npy files.")

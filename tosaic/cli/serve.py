@@ -49,6 +49,7 @@ def serve(
             help="A device's URI: serial:///dev/ttyUSB1, uio:///dev/uio0, virtual://ulx3s-85f, sim://small.",
         ),
     ],
+    *,
     host: Annotated[
         str, typer.Option("--host", help="Address to listen on; without --tls-cert nothing is encrypted.")
     ] = "127.0.0.1",
