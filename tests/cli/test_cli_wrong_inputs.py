@@ -373,7 +373,10 @@ def test_verbose_adds_the_traceback(tosaic):
     ("arguments", "message"),
     [
         (["run"], "Missing argument '{model}'; see `tosaic run --help`"),
-        (["compile", "tiny.tosa"], "Missing option '-o' / '--output'; see `tosaic compile --help`"),
+        (
+            ["compile", "tiny.tosa"],
+            "Invalid value: give -o FILE.tsc, or --explain, or both; see `tosaic compile --help`",
+        ),
         (
             ["run", "tiny.tosa", "--layers"],
             "Invalid value: --layers compares with golden: give --check too; see `tosaic run --help`",
