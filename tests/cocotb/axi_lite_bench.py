@@ -11,7 +11,7 @@ from tosaic.hw.isa import ISA_HASH
 from tosaic.sim.bench.machine import Machine
 from tosaic.sim.bench.memory import GuardedMemory
 
-UNMAPPED = (0x03C, 0x054, 0x0BC, 0x0D0, 0x800, 0xFFC)
+UNMAPPED = (0x03C, 0x058, 0x0BC, 0x0D0, 0x800, 0xFFC)
 
 
 async def fresh(dut, seed=0, window=None):
