@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, GraphBuilder, Operator
-from tosaic.compiler.ir.building import FoldingBuilder
+from tosaic.compiler.ir.building import FoldingBuilder, LateConstant
 
 
 class Rewriting(FoldingBuilder):
@@ -23,6 +23,19 @@ class Rewriting(FoldingBuilder):
     def operators(self) -> list[Operator]:
         """The new operators, in order."""
         return self.build.operators
+
+    def op(
+        self,
+        name: str,
+        *operands: str | LateConstant,
+        dtype: DType | None = None,
+        output: str | None = None,
+        **attributes: Any,
+    ) -> str:
+        """A layout operator, which keeps the type of what it moves; that may be one that TOSA does not move."""
+        moved = operands[0]
+        kept = self.dtype(moved) if isinstance(moved, str) else moved.dtype
+        return super().op(name, *operands, dtype=dtype or kept, output=output, **attributes)
 
     def zeros(self, count: int, dtype: DType) -> str:
         return self.constant(np.zeros(count, np.int64), dtype)
