@@ -11,7 +11,7 @@ from tosaic.hw.array.slot_issue import SlotIssue
 from tosaic.hw.isa import Instruction, Opcode, encode, make
 
 CONFIGURATION = [
-    make(Opcode.ARRAY_INPUT, address=8, row_bytes=64, height=8, input_zp=-3, weight_zp=2, unsigned_input=1),
+    make(Opcode.ARRAY_INPUT, address=8, row_bytes=64, height=8, input_zp=-3, weight_zp=2, unsigned_input=0),
     make(Opcode.ARRAY_WINDOW, x_start=-1, x_step=1, y_start=0, y_step=1, y_step_bytes=8, width=8),
     make(Opcode.ARRAY_KERNEL, ky_count=1, ky_step=1, ky_step_bytes=8, run_count=1, run_step=1, chunks=1),
 ]
