@@ -25,6 +25,7 @@ class Fuser:
     def __init__(self, graph: Graph, config: Config, *, fuse: bool = True, digits: bool = False):
         self.graph, self.config, self.fuse, self.digits = graph, config, fuse, digits
         self.apart: set[str] = set()
+        self._weights: dict[int, int] = {}
         self.producer = {name: i for i, op in enumerate(graph.operators) for name in op.outputs}
         self.consumers: dict[str, list[int]] = {}
         for i, op in enumerate(graph.operators):
@@ -180,18 +181,32 @@ class Fuser:
         same = self._shape(producer) == self._shape(consumer)
         return KIND.get(producer.op) is Kind.ELEMENTWISE and index not in assigned and same
 
-    def _weight(self, index: int) -> float:
+    def _weight(self, index: int) -> int:
         """How much work an operand's chain starts with: the heaviest convolution becomes the layer's base."""
-        operator = self.graph.operators[index]
-        while KIND.get(operator.op) is Kind.ELEMENTWISE:
-            wide = [name for name in operator.inputs if self.graph.tensors[name].dtype is DType.INT48]
-            sources = [self.producer[name] for name in wide or operator.inputs if name in self.producer]
-            if len(sources) != 1:
-                return 0
-            operator = self.graph.operators[sources[0]]
-        if KIND.get(operator.op) is not Kind.ARRAY:
-            return 0
-        return math.prod(self.graph.tensors[operator.inputs[1]].shape[:-1])
+        chain: list[int] = []
+        weight = None
+        while weight is None:
+            weight = self._weights.get(index)
+            if weight is None:
+                chain.append(index)
+                operator = self.graph.operators[index]
+                source = self._chain_source(operator)
+                if source is not None:
+                    index = source
+                elif KIND.get(operator.op) is Kind.ARRAY:
+                    weight = math.prod(self.graph.tensors[operator.inputs[1]].shape[:-1])
+                else:
+                    weight = 0
+        self._weights |= dict.fromkeys(chain, weight)
+        return weight
+
+    def _chain_source(self, operator: Operator) -> int | None:
+        """The one operator that an elementwise operator continues; None where there is none, or several."""
+        if KIND.get(operator.op) is not Kind.ELEMENTWISE:
+            return None
+        wide = [name for name in operator.inputs if self.graph.tensors[name].dtype is DType.INT48]
+        sources = [self.producer[name] for name in wide or operator.inputs if name in self.producer]
+        return sources[0] if len(sources) == 1 else None
 
     # --- building
 
