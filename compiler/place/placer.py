@@ -47,17 +47,30 @@ class Placer:
         self.ports: dict[str, PlacedPort] = {}
         self.pitches: dict[str, int] = {}
         """Bytes from row to row of images whose rows are apart when they are resident."""
-        self.last_use: dict[str, int] = {}
-        """Storage name -> the last layer that reads it."""
+        self._resident: dict[str, Placement] = {}
+        """Those of `placements` that are in activation memory."""
+        self._dying: dict[int, list[str]] = {}
+        """Layer -> storage names that nothing reads after it."""
         self.pending_free: list[list[int]] = []
         self._borrowed: set[str] = set()
         """Resident tensors of the graph around this one, which go on living there."""
+
+    def set_last_uses(self, last_use: dict[str, int]) -> None:
+        """Tells the last layer that reads each tensor, by storage name."""
+        for name, layer in last_use.items():
+            self._dying.setdefault(layer, []).append(name)
+
+    def _place(self, name: str, placement: Placement) -> None:
+        self.placements[name] = placement
+        self._resident.pop(name, None)
+        if placement.resident:
+            self._resident[name] = placement
 
     # --- external memory
 
     def adopt(self, name: str, placement: Placement) -> None:
         """An input of the graph that the graph around it has placed."""
-        self.placements[name] = placement
+        self._place(name, placement)
         if placement.resident:
             self._borrowed.add(name)
 
@@ -66,14 +79,14 @@ class Placer:
         size = self.tensors.size_bytes(name)
         address = self.memories.external.reserve(size, self.tensors[name])
         self.ports[name] = PlacedPort(name, address, size)
-        self.placements[self.tensors.storage[name]] = Placement(address, size)
+        self._place(self.tensors.storage[name], Placement(address, size))
         return self.placements[self.tensors.storage[name]]
 
     def external_copy(self, name: str) -> PlacedPort:
         """A place in external memory for a tensor that stays resident."""
         here = self.placements[self.tensors.storage[name]]
         self.external(name)
-        self.placements[self.tensors.storage[name]] = here
+        self._place(self.tensors.storage[name], here)
         return self.ports[name]
 
     def output_port(self, name: str) -> PlacedPort:
@@ -94,7 +107,7 @@ class Placer:
             if tensor.data is None:
                 raise AssertionError(f"tensor {name} is read before it is written")
             address = self.memories.external.add_constant(tensor.data.astype(tensor.dtype.numpy))
-            self.placements[name] = Placement(address, self.tensors.size_bytes(name))
+            self._place(name, Placement(address, self.tensors.size_bytes(name)))
         return self.placements[name]
 
     # --- activation memory
@@ -118,7 +131,7 @@ class Placer:
         if address is None:
             self.memories.crowded = True
             return None
-        self.placements[name] = resident(address, placement.bytes)
+        self._place(name, resident(address, placement.bytes))
         return Copy(placement.address, self.placements[name].address, placement.bytes)
 
     def bring_by_rows(self, name: str) -> Arrival | None:
@@ -130,7 +143,7 @@ class Placer:
         address = self.allocate(size)
         if address is None:
             return None
-        self.placements[name] = resident(address, placement.bytes, self.pitches.get(name, 0))
+        self._place(name, resident(address, placement.bytes, self.pitches.get(name, 0)))
         rows = math.prod(self.tensors.shape(name)[:2])
         return Arrival(placement, placement.bytes // rows, rows)
 
@@ -154,7 +167,7 @@ class Placer:
                 address = self.allocate(size)
             if address is not None and self.arena.largest_gap_bytes() >= reserve:
                 output = self.tensors.storage[name]
-                self.placements[output] = resident(address, dense_bytes, self.pitches.get(name, 0))
+                self._place(output, resident(address, dense_bytes, self.pitches.get(name, 0)))
                 return
             if address is not None:
                 self.arena.free(address)
@@ -172,12 +185,9 @@ class Placer:
     def _allocate_apart(self, size_bytes: int) -> int | None:
         """A block in another bank than the tensors that are there, if there is plenty of memory: units that read or
         write both at a time do not wait for each other."""
-        others = [(p.address.offset, p.address.offset + p.bytes) for p in self._resident().values()]
+        others = [(p.address.offset, p.address.offset + p.bytes) for p in self._resident.values()]
         address = self.arena.allocate_apart(size_bytes, self.config.am_bank_bytes, others)
         return self.allocate(size_bytes) if address is None else address
-
-    def _resident(self) -> dict[str, Placement]:
-        return {name: placement for name, placement in self.placements.items() if placement.resident}
 
     # --- life times
 
@@ -190,24 +200,24 @@ class Placer:
     def free_after(self, index: int, temporary: list[int]) -> None:
         """Frees what dies with this layer. Buffers of the layer itself stay some layers longer, unless memory runs
         short, so that the parameters of the next ones are fetched into other memory while this one computes."""
-        names = {placement.address.offset: name for name, placement in self._resident().items()}
+        names = {placement.address.offset: name for name, placement in self._resident.items()}
         blocks = {block: names.get(block[0], "parameters and buffers") for block in self.arena.used()}
         self.memories.history.note(blocks)
         self.pending_free.append(temporary)
         if len(self.pending_free) > _LINGER_LAYERS:
             for address in self.pending_free.pop(0):
                 self.arena.free(address)
-        for name, last in list(self.last_use.items()):
-            if last == index and name in self.placements and self.placements[name].resident:
+        for name in self._dying.get(index, ()):
+            if name in self._resident:
                 self._release(name)
 
     def close(self) -> None:
         """Frees all that the graph has in activation memory."""
         self.release_pending()
-        for name in self._resident():
+        for name in list(self._resident):
             self._release(name)
 
     def _release(self, name: str) -> None:
         if name not in self._borrowed:
-            self.arena.free(self.placements[name].address.offset)
-            del self.placements[name]
+            self.arena.free(self.placements.pop(name).address.offset)
+            del self._resident[name]

@@ -18,6 +18,9 @@ class Tensors:
     def __init__(self, graph: Graph, config: Config):
         self.graph, self.config = graph, config
         self.storage = storage_names(graph)
+        self._sharing: dict[str, list[str]] = {}
+        for name, root in self.storage.items():
+            self._sharing.setdefault(root, []).append(name)
 
     def __getitem__(self, name: str) -> Tensor:
         return self.graph.tensors[name]
@@ -45,6 +48,10 @@ class Tensors:
                 f"use a larger configuration than {self.config.name!r}"
             )
         return math.prod(tensor.shape) * element_bytes
+
+    def sharing(self, name: str) -> list[str]:
+        """The tensors that share the bytes of a tensor, itself among them."""
+        return self._sharing[self.storage[name]]
 
     def stored(self, names: list[str]) -> list[str]:
         """The storage names of some tensors, each once, in order."""

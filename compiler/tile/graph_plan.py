@@ -53,7 +53,7 @@ class GraphPlanner:
         renaming = {i for i, op in enumerate(graph.operators) if KIND.get(op.op) is Kind.RENAMING}
         fuser = Fuser(graph, context.config, fuse=context.optimize, digits=context.digits)
         self.layers = fuser.layers(renaming | self.views.folded)
-        self.placer.last_use = self._last_uses()
+        self.placer.set_last_uses(self._last_uses())
         if not keep and not nested:
             self.placer.pitches = paired_pitches(self.tensors, self.layers)
         self._layer_planner = LayerPlanner(self.placer, Packer(self.placer, context.coder), self.views)
@@ -101,8 +101,7 @@ class GraphPlanner:
         """The model's name for a tensor: normalisation may have made it under another one."""
         if name in self.names:
             return name
-        storage = self.tensors.storage
-        same = (other for other, root in storage.items() if root == storage[name])
+        same = self.tensors.sharing(name)
         # After several unary operators the RESHAPE makes only the last result; the others keep their bytes.
         return next((other for other in same if other in self.names), name.removesuffix("'"))
 

@@ -45,8 +45,8 @@ def _pairs(tensors: Tensors, layer: Layer, base: Operator) -> bool:
 
 def _windows_only(tensors: Tensors, name: str) -> bool:
     """Whether nobody reads a tensor but windows that slide over it, under its own name."""
-    graph, storage = tensors.graph, tensors.storage
-    if name in graph.outputs or [other for other, root in storage.items() if root == storage[name]] != [name]:
+    graph = tensors.graph
+    if name in graph.outputs or tensors.sharing(name) != [name]:
         return False
     return all(
         KIND[reader.op] in WINDOWED and reader.inputs[0] == name and reader.inputs.count(name) == 1

@@ -158,7 +158,16 @@ def test_icarus_and_verilator_give_the_same_memory(folder, case):
     else:
         defined = [f"-G{name}={value}" for name, value in parameters.items()]
         lint = run(
-            ["verilator", "--lint-only", "--timing", "-Wno-lint", "--top-module", "tosaic_bench", *defined]
+            [
+                "verilator",
+                "--lint-only",
+                "--timing",
+                "-Wno-lint",
+                "-Wno-TIMESCALEMOD",
+                "--top-module",
+                "tosaic_bench",
+                *defined,
+            ]
             + ["-f", "tosaic.f", "tosaic_bench.v"],
             folder,
         )
