@@ -100,16 +100,16 @@ def test_every_command_takes_carried_models(tmp_path, monkeypatch, capsys) -> No
         for model in (carried, decoded):
             codes = [
                 call(monkeypatch, "check", tmp_path / model),
-                call(monkeypatch, "compile", tmp_path / model, "-o", tmp_path / "p.tprog"),
+                call(monkeypatch, "compile", tmp_path / model, "-o", tmp_path / "p.tsc"),
                 call(
                     monkeypatch,
                     *("quantize", tmp_path / model, "-c", tmp_path / samples, "-o", tmp_path / "q.tosa"),
                 ),
-                call(monkeypatch, "compile", tmp_path / "q.tosa", "-o", tmp_path / "p.tprog"),
+                call(monkeypatch, "compile", tmp_path / "q.tosa", "-o", tmp_path / "p.tsc"),
             ]
             # Floats are for the quantizer; its integers compile.
             assert codes == [1, 1, 0, 0]
-            told.append(((tmp_path / "q.tosa").read_bytes(), (tmp_path / "p.tprog").read_bytes()))
+            told.append(((tmp_path / "q.tosa").read_bytes(), (tmp_path / "p.tsc").read_bytes()))
             assert "quantize the model to int8 first" in capsys.readouterr().err
         assert told[0] == told[1]
 
@@ -155,9 +155,9 @@ def test_a_quantized_model_with_nnr_filters_compiles_as_the_decoded_one(tmp_path
     onnx.save(carried, tmp_path / "c.onnx")
     for name in ("m", "c"):
         assert call(monkeypatch, "check", tmp_path / f"{name}.onnx") == 0
-        output = ("-o", tmp_path / f"{name}.tprog")
+        output = ("-o", tmp_path / f"{name}.tsc")
         assert call(monkeypatch, "compile", tmp_path / f"{name}.onnx", *output) == 0
-    assert (tmp_path / "m.tprog").read_bytes() == (tmp_path / "c.tprog").read_bytes()
+    assert (tmp_path / "m.tsc").read_bytes() == (tmp_path / "c.tsc").read_bytes()
 
 
 @pytest.mark.parametrize("kind", ["onnx", "nnef"])
