@@ -1,6 +1,7 @@
 """Emits work for the units, leaving out configuration that is already in place."""
 
 import dataclasses
+from collections.abc import Callable
 
 from tosaic.compiler.emit.commands import Blocks, Command, Label, Work, command
 from tosaic.compiler.emit.vector_go import VectorGo
@@ -115,26 +116,12 @@ class Emitter:
 
     def gather(self, copies: RowCopies) -> None:
         """Copies rows of external memory to activation memory."""
-        commands = [
-            item
-            for rows in copies.rows
-            for item in (
-                command(Opcode.LOAD_PITCH, memory_pitch=rows.memory_pitch, local_pitch=rows.am_pitch),
-                _load_go(rows),
-            )
-        ]
+        commands = _with_pitches(Opcode.LOAD_PITCH, _load_go, copies.rows)
         self.add(Work(Unit.LOAD, commands, reads=[copies.memory], writes=[copies.am]))
 
     def scatter(self, copies: RowCopies) -> None:
         """Copies rows of activation memory to external memory."""
-        commands = [
-            item
-            for rows in copies.rows
-            for item in (
-                command(Opcode.STORE_PITCH, memory_pitch=rows.memory_pitch, local_pitch=rows.am_pitch),
-                _store_go(rows),
-            )
-        ]
+        commands = _with_pitches(Opcode.STORE_PITCH, _store_go, copies.rows)
         self.add(Work(Unit.STORE, commands, reads=[copies.am], writes=[copies.memory]))
 
     # --- weights
@@ -238,6 +225,15 @@ class Emitter:
     def mark(self, layer: int) -> None:
         """Tells the host that a layer is complete."""
         self.add(Work(Unit.VECTOR, [command(Opcode.VECTOR_MARK, layer=layer)]))
+
+
+def _with_pitches(pitch: Opcode, go: Callable[[Rows], Command], transfers: list[Rows]) -> list[Command]:
+    """The GO of each transfer, after its pitches."""
+    commands = []
+    for rows in transfers:
+        commands.append(command(pitch, memory_pitch=rows.memory_pitch, local_pitch=rows.am_pitch))
+        commands.append(go(rows))
+    return commands
 
 
 def _load_go(rows: Rows) -> Command:

@@ -102,14 +102,30 @@ def run(
         outputs = session.run(values, check=check, strict=strict)
     _print_outputs(session, outputs)
     if output is not None:
-        for name, value in outputs.items():
-            file = output / f"{name.replace('/', '_')}.npy"
-            with writing_whole(file) as scratch:
-                np.save(scratch, value)
+        _write_outputs(output, outputs)
     _print_figures(session, compressed=compress is not None)
     if check:
         compared = f"{len(session.kept)} layers and " if session.kept else ""
         print(f"bit-exact: {compared}{len(outputs)} outputs equal golden")
+    _write_measurements(session, model, stats, report, trace)
+
+
+def _write_outputs(folder: pathlib.Path, outputs: dict[str, np.ndarray]) -> None:
+    """One NAME.npy file for each output."""
+    for name, value in outputs.items():
+        file = folder / f"{name.replace('/', '_')}.npy"
+        with writing_whole(file) as scratch:
+            np.save(scratch, value)
+
+
+def _write_measurements(
+    session: Session,
+    model: str,
+    stats: pathlib.Path | None,
+    report: pathlib.Path | None,
+    trace: pathlib.Path | None,
+) -> None:
+    """The files of the run's measurements that were asked for."""
     if stats is not None:
         with writing_whole(stats) as scratch:
             scratch.write_text(json.dumps(session.stats, indent=1) + "\n")
