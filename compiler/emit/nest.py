@@ -70,7 +70,7 @@ def pieces(
     streams: int,
     max_slots: int,
 ) -> Iterator[Piece]:
-    """The VECTOR_GOs that cover the nest (`outer` slowest first) of so many streams."""
+    """The VECTOR_GOs that cover the nest (`outer` slowest first) of `streams` streams."""
     axes = list(outer)
     if along is not None:
         if along.count > 1 and tail != lanes and reduced:

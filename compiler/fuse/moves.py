@@ -126,7 +126,8 @@ def moved(move: Move, source: np.ndarray) -> np.ndarray:
 
 
 def blocks(shape: tuple[int, ...], limit_elements: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """(first element, sizes) of boxes of at most so many elements, contiguous in a dense tensor, that cover it."""
+    """(first element, sizes) of boxes that cover a dense tensor, contiguous in it, of at most
+    `limit_elements` elements each."""
     rest = _dense(shape)
     depth = next((i for i, size in enumerate(rest) if size <= limit_elements), 0)
     if not shape:

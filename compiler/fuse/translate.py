@@ -51,7 +51,7 @@ class PerChannel:
     shifts: np.ndarray
 
     def repeated(self, times: int) -> "PerChannel":
-        """For channels so many times over."""
+        """For channels that come `times` times."""
         return PerChannel(np.tile(self.multipliers, times), np.tile(self.shifts, times))
 
 

@@ -50,7 +50,7 @@ class ImageBoxes:
     """`ic` in bytes."""
     channels: int
     step: int
-    """Boxes end at multiples of so many channels."""
+    """Boxes end at multiples of this many channels."""
     channel_bytes: int = 1
     """Bytes of an input element."""
     multiplier: int | None = None
@@ -96,7 +96,7 @@ class ImageBoxes:
         return whole and w.view.pitch <= 2 * w.iw * w.ic
 
     def _source_rows(self, rows: int) -> int:
-        """Most input rows that a box of so many rows needs."""
+        """Most input rows that a box of `rows` rows needs."""
         w = self.window
         if w.oh > 1000 * rows:
             return min(w.ih, (rows - 1) * w.sy + (w.kh - 1) * w.dy + 1)

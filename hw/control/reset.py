@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 SETTLE_CYCLES = 8
 """From `stop` to a trustworthy `bus_idle`."""
 DRAIN_LIMIT_CYCLES = 65536
-"""After so many cycles the bus is given up."""
+"""Cycles after which the bus is given up."""
 
 
 class SoftReset(wiring.Component):

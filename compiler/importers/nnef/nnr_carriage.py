@@ -45,7 +45,7 @@ def read_dat(data: bytes, name: str) -> np.ndarray:
 
 
 def is_carried(start: bytes, size_bytes: int) -> bool:
-    """Whether a `.dat` file of so many bytes holds an NNR bitstream (A.4); its first 132 bytes tell."""
+    """Whether a `.dat` file of `size_bytes` bytes holds an NNR bitstream (A.4); its first 132 bytes tell."""
     if start[:2] != MAGIC:
         return start.startswith(_STREAM_START)
     if len(start) < HEADER_BYTES:
