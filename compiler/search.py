@@ -3,13 +3,12 @@
 import dataclasses
 from collections.abc import Iterator
 
-from tosaic.compiler.ir import Graph, Tensor
+from tosaic.compiler.ir import Graph
 from tosaic.compiler.legalize.passes import FUSED_PASSES, PASSES, legalize
-from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.compression import WeightCoder
 from tosaic.compiler.place.placer import Memories, PlacedPort
-from tosaic.compiler.program import LayerInfo, Port
+from tosaic.compiler.program import LayerInfo
 from tosaic.compiler.tile.cost import predicted_cycles
 from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
 from tosaic.compiler.tile.work import GraphPlan
@@ -34,27 +33,14 @@ class Choices:
 
 
 @dataclasses.dataclass(frozen=True)
-class BoundaryPort:
-    """A tensor of the program's boundary: its address is known when the image is laid out."""
-
-    tensor: Tensor
-    address: Address
-    bytes: int
-
-    def port(self, base: dict[Region, int]) -> Port:
-        address = base[self.address.region] + self.address.offset
-        return Port(self.tensor.name, tuple(self.tensor.shape), self.tensor.dtype, address, self.bytes)
-
-
-@dataclasses.dataclass(frozen=True)
 class ProgramPlan:
     """Everything that is decided about a program before its instructions are made."""
 
     main: GraphPlan
     memories: Memories
-    inputs: list[BoundaryPort]
-    outputs: list[BoundaryPort]
-    kept: list[BoundaryPort]
+    inputs: list[PlacedPort]
+    outputs: list[PlacedPort]
+    kept: list[PlacedPort]
     layers: list[LayerInfo]
     cycles: int
     """Predicted from what the layers compute and transfer."""
@@ -113,16 +99,16 @@ def _plan(graph: Graph, names: set[str], choices: Choices, digits: bool, residen
         planner.placer.external(name)
     main = planner.plan()
 
-    def boundary(port: PlacedPort, name: str) -> BoundaryPort:
-        return BoundaryPort(dataclasses.replace(graph.tensors[name], name=name), port.address, port.bytes)
-
     placer = planner.placer
     return ProgramPlan(
         main,
         memories,
-        inputs=[boundary(placer.ports[name], name) for name in graph.inputs],
-        outputs=[boundary(placer.output_port(name), name) for name in graph.outputs],
-        kept=[boundary(placer.ports[name], planner.shown(name)) for name in planner.kept],
+        inputs=[placer.ports[name] for name in graph.inputs],
+        outputs=[placer.output_port(name) for name in graph.outputs],
+        kept=[
+            dataclasses.replace(placer.ports[name], tensor=graph.tensors[planner.shown(name)])
+            for name in planner.kept
+        ],
         layers=context.infos,
         cycles=predicted_cycles(main, config),
     )

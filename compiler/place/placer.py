@@ -4,12 +4,14 @@ import dataclasses
 import itertools
 import math
 
+from tosaic.compiler.ir import Tensor
 from tosaic.compiler.memory_history import MemoryHistory
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.placement import Arrival, Copy, Placement, resident
 from tosaic.compiler.place.tensors import Tensors
+from tosaic.compiler.program import Port
 
 _LINGER_LAYERS = 6
 """Layers for which a layer's parameters keep their memory after it, see `free_after`."""
@@ -32,9 +34,14 @@ class Memories:
 class PlacedPort:
     """A tensor of the program's boundary, before the image is laid out."""
 
-    tensor: str
+    tensor: Tensor
     address: Address
     bytes: int
+
+    def port(self, base: dict[Region, int]) -> Port:
+        """The port, where the regions of external memory begin at `base`."""
+        address = base[self.address.region] + self.address.offset
+        return Port(self.tensor.name, tuple(self.tensor.shape), self.tensor.dtype, address, self.bytes)
 
 
 class Placer:
@@ -78,7 +85,7 @@ class Placer:
         """A tensor of the graph's boundary, or one that is spilled, in external memory."""
         size = self.tensors.size_bytes(name)
         address = self.memories.external.reserve(size, self.tensors[name])
-        self.ports[name] = PlacedPort(name, address, size)
+        self.ports[name] = PlacedPort(self.tensors[name], address, size)
         self._place(self.tensors.storage[name], Placement(address, size))
         return self.placements[self.tensors.storage[name]]
 
@@ -94,11 +101,11 @@ class Placer:
         tensor, storage = self.tensors[name], self.tensors.storage
         if tensor.data is not None:
             address = self.memories.external.add_constant(tensor.data.astype(tensor.dtype.numpy))
-            return PlacedPort(name, address, self.tensors.size_bytes(name))
+            return PlacedPort(tensor, address, self.tensors.size_bytes(name))
         known = self.ports.get(name) or self.ports.get(storage[name])
         if known is None:
             known = next(port for key, port in self.ports.items() if storage[key] == storage[name])
-        return dataclasses.replace(known, tensor=name)
+        return dataclasses.replace(known, tensor=tensor)
 
     def locate(self, name: str) -> Placement:
         """Where a tensor is; a constant is put into external memory."""
