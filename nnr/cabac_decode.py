@@ -16,11 +16,11 @@ DONE, TRUNCATED, PREFIX_TOO_LONG, LEVEL_TOO_LARGE = 0, 1, 2, 3
 
 
 @helper
-def decode_decision(data, state0, state1, tables, context, interval, offset, position):
+def decode_decision(data, states, tables, context, interval, offset, position):
     """DecodeDecision (11.2.4.3.2): the bin, then the engine's three registers."""
     rlps, step0, step1, shifts, _ = tables
-    s0 = state0[context]
-    s1 = state1[context]
+    s0 = states[2 * context]
+    s1 = states[2 * context + 1]
     p = 16 * s0 + s1
     # Arithmetic shift first, then abs: p = -1 selects column 1, p = +1 column 0 (E-02).
     lps = rlps[(interval & 0xE0) + abs(p >> 7)]
@@ -31,8 +31,8 @@ def decode_decision(data, state0, state1, tables, context, interval, offset, pos
     offset -= interval & less
     interval ^= (interval ^ lps) & less
     sign = 2 * value - 1
-    state0[context] = s0 + sign * step0[16 + (sign * s0 >> 3)]
-    state1[context] = s1 + sign * step1[16 + (sign * s1 >> 7)]
+    states[2 * context] = s0 + sign * step0[16 + (sign * s0 >> 3)]
+    states[2 * context + 1] = s1 + sign * step1[16 + (sign * s1 >> 7)]
     shift = shifts[interval]
     byte = position >> 3
     bits = ((data[byte] << 8) | data[byte + 1]) >> (16 - shift - (position & 7))
@@ -57,15 +57,16 @@ def decode_bypass(data, count, interval, offset, position):
 
 
 @kernel
-def decode_levels(
-    data, end, count, unary_length, dependent, state0, state1, tables, registers, levels, positions
-):
-    """quant_tensor() (11.1.2.4): fill `levels[:count]`; `end` is the payload's length in bits.
+def decode_levels(data, unary_length, states, tables, registers, levels, positions):
+    """quant_tensor() (11.1.2.4): fill `levels`.
 
-    positions: the bit position behind each level, if not of length 0.
-    registers: range, offset, position, read and written. Returns a status and the index of the level it is about.
+    registers: range, offset, position (read and written), whether the quantization is dependent, and the payload's
+    length in bits. positions: the bit position behind each level, if not of length 0. Returns a status and the index
+    of the level it is about.
     """
     interval, offset, position = registers[0], registers[1], registers[2]
+    dependent, end = registers[3], registers[4]
+    count = len(levels)
     next_state = tables[4]
     prefix = GREATER + 2 * unary_length
     neighbour = 0
@@ -73,19 +74,19 @@ def decode_levels(
     note = len(positions) > 0
     for index in range(count):
         value, interval, offset, position = decode_decision(
-            data, state0, state1, tables, SIG + 3 * state + neighbour, interval, offset, position
+            data, states, tables, SIG + 3 * state + neighbour, interval, offset, position
         )
         level = 0
         if value:
             negative, interval, offset, position = decode_decision(
-                data, state0, state1, tables, SIGN + neighbour, interval, offset, position
+                data, states, tables, SIGN + neighbour, interval, offset, position
             )
             level = 1
             flag = 0
             greater = 1
             while greater and flag < unary_length:
                 greater, interval, offset, position = decode_decision(
-                    data, state0, state1, tables, GREATER + 2 * flag + negative, interval, offset, position
+                    data, states, tables, GREATER + 2 * flag + negative, interval, offset, position
                 )
                 level += greater
                 flag += 1
@@ -97,7 +98,7 @@ def decode_levels(
                     if bits == PREFIX_CONTEXTS:
                         return (TRUNCATED if position > end else PREFIX_TOO_LONG), index
                     more, interval, offset, position = decode_decision(
-                        data, state0, state1, tables, prefix + bits, interval, offset, position
+                        data, states, tables, prefix + bits, interval, offset, position
                     )
                     if more:
                         level += 1 << bits

@@ -9,6 +9,8 @@ from tosaic.nnr import jit
 # abs_level_greater_x2. Neighbour: 0 zero, 1 positive, 2 negative (E-11).
 SIG, SIGN, GREATER = 0, 24, 27
 INT32_MAX = 2**31 - 1
+# Each context variable has a fast and a slow state (11.2.3), which lie side by side.
+STATES_OF_CONTEXT = 2
 
 
 def context_count(unary_length: int) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tosaic.nnr import jit
-from tosaic.nnr.cabac_tables import context_count, tables
+from tosaic.nnr.cabac_tables import STATES_OF_CONTEXT, context_count, tables
 from tosaic.nnr.errors import NnrError
 
 # Every context-coded bin takes at least 2 off a range of 256..510 before the next bit is read, so a payload bit
@@ -71,8 +71,8 @@ def decode(
         coded, offset, position = cabac_decode.decode_bypass(data, 1, interval, offset, position)
         dq_flag = bool(coded)
 
-    contexts = context_count(unary_length)
-    registers = jit.ints((interval, offset, position))
+    states = jit.zeros(STATES_OF_CONTEXT * context_count(unary_length))
+    registers = jit.ints((interval, offset, position, int(dq_flag), end))
     try:
         # Memory that is not written is not taken: a count that lies costs nothing.
         levels = np.empty(count, np.int32)
@@ -80,17 +80,7 @@ def decode(
     except MemoryError:
         raise NnrError(f"NNR tensor of {count} levels does not fit the memory") from None
     status, index = cabac_decode.decode_levels(
-        data,
-        end,
-        count,
-        unary_length,
-        int(dq_flag),
-        jit.zeros(contexts),
-        jit.zeros(contexts),
-        tables(),
-        registers,
-        levels,
-        positions,
+        data, unary_length, states, tables(), registers, levels, positions
     )
     if status == cabac_decode.PREFIX_TOO_LONG:
         raise NnrError(
@@ -108,7 +98,7 @@ def decode(
 
 def _check_termination(data: bytes, length_bytes: int, registers: Sequence[int]) -> None:
     """terminating_one_bit, the stop bit, nesting_zero_bit, and nothing after them (11.2.4.3.5, E-08)."""
-    interval, offset, position = (int(register) for register in registers)
+    interval, offset, position = (int(register) for register in registers[:3])
     if position > 8 * length_bytes:
         raise NnrError(f"NNR payload of {length_bytes} bytes is truncated: it ends in its last level")
     if offset < interval - 2:
@@ -158,14 +148,12 @@ def encode_any(
         queue += bits
     out = jit.octets(b"", flat.size // 2 + 1024)
     low, queue, length = cabac_encode.write_queue(low, queue, out, 0)
-    registers = jit.ints((low, 510, queue, length, 0, 0))
-    contexts = context_count(unary_length)
-    state0, state1 = jit.zeros(contexts), jit.zeros(contexts)
+    registers = jit.ints((low, 510, queue, length, 0, 0, 0))
+    states = jit.zeros(STATES_OF_CONTEXT * context_count(unary_length))
     source = flat if jit.COMPILED else flat.tolist()
-    index = 0
     while True:
         index = cabac_encode.encode_levels(
-            source, index, unary_length, int(bool(dq_flag)), state0, state1, tables(), registers, out
+            source, unary_length, int(bool(dq_flag)), states, tables(), registers, out
         )
         if index < 0:
             _raise_uncodable(flat, -1 - index, bool(dq_flag))

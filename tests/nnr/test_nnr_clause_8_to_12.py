@@ -336,17 +336,17 @@ def test_clause_11_2_4_3_2_2_line_97_state_transition() -> None:
     assert max(abs(s) for s, _ in reached) <= 121
     assert max(abs(s) for _, s in reached) <= 1923
     # The codec's own step, bin by bin, on streams that draw a context to both ends.
-    state0, state1 = jit.zeros(1), jit.zeros(1)
+    both = jit.zeros(2)
     noise = np.random.default_rng(2).bytes(2000)
     data = jit.octets(bytes(40) + b"\x7f" * 400 + noise, 2500)
     interval, offset, position, values = 510, 0, 9, []
     while position < 8 * 2400:
-        before = (int(state0[0]), int(state1[0]))
+        before = (int(both[0]), int(both[1]))
         value, interval, offset, position = cabac_decode.decode_decision(
-            data, state0, state1, tables(), 0, interval, offset, position
+            data, both, tables(), 0, interval, offset, position
         )
         sign = 2 * value - 1
-        assert (state0[0], state1[0]) == (
+        assert (both[0], both[1]) == (
             before[0] + sign * (TRANSITION[16 + (sign * before[0] >> 3)] >> 5),
             before[1] + sign * (TRANSITION[16 + (sign * before[1] >> 7)] >> 4),
         )

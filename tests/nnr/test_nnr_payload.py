@@ -216,15 +216,16 @@ def test_first_offset() -> None:
 def ones_after(prefix: list[tuple[int, int]]) -> bytes:
     """A payload of one level with the bins of `prefix` (context, value), then anything."""
     from tosaic.nnr import cabac_encode, jit
-    from tosaic.nnr.cabac_tables import context_count, tables
+    from tosaic.nnr.cabac_tables import STATES_OF_CONTEXT, context_count, tables
 
-    state0, state1 = jit.zeros(context_count(1)), jit.zeros(context_count(1))
+    states = jit.zeros(STATES_OF_CONTEXT * context_count(1))
     out = jit.octets(b"", 4096)
     low, interval, queue, length = 0, 510, 1, 0
     for context, value in prefix:
-        low, interval, queue, length = cabac_encode.encode_decision(
-            state0, state1, tables(), context, value, low, interval, queue, out, length
+        low, interval, queue = cabac_encode.encode_decision(
+            states, tables(), context, value, low, interval, queue
         )
+        low, queue, length = cabac_encode.write_queue(low, queue, out, length)
     return coded._finish(out, jit.ints((low, interval, queue, length))) + bytes(16)
 
 
@@ -258,17 +259,19 @@ def test_levels_past_int32() -> None:
 def coded_level(sign: int, remainder: int) -> bytes:
     """One level of 30 prefix ones, cabac_unary_length 1, coded without the encoder's own range check."""
     from tosaic.nnr import cabac_encode, jit
-    from tosaic.nnr.cabac_tables import context_count, tables
+    from tosaic.nnr.cabac_tables import STATES_OF_CONTEXT, context_count, tables
 
-    state0, state1 = jit.zeros(context_count(1)), jit.zeros(context_count(1))
+    states = jit.zeros(STATES_OF_CONTEXT * context_count(1))
     out = jit.octets(b"", 4096)
     low, interval, queue, length = 0, 510, 1, 0
     bins = [(0, 1), (24, sign), (27 + sign, 1)] + [(29 + j, 1) for j in range(30)] + [(59, 0)]
     for context, value in bins:
-        low, interval, queue, length = cabac_encode.encode_decision(
-            state0, state1, tables(), context, value, low, interval, queue, out, length
+        low, interval, queue = cabac_encode.encode_decision(
+            states, tables(), context, value, low, interval, queue
         )
-    low, queue, length = cabac_encode.encode_bypass(30, remainder, low, interval, queue, out, length)
+        low, queue, length = cabac_encode.write_queue(low, queue, out, length)
+    low = (low << 30) + interval * remainder
+    low, queue, length = cabac_encode.write_queue(low, queue + 30, out, length)
     return coded._finish(out, jit.ints((low, interval, queue, length)))
 
 
