@@ -17,7 +17,7 @@ from fuzz_runner import Tally, long_run  # noqa: E402 (the paths come first)
 
 
 def one_round(count: int, seed: int, traced: bool) -> Tally:
-    """So many damaged files."""
+    """Damage `count` files and import them."""
     return run_mutations(count, seed, traced)
 
 

@@ -20,7 +20,7 @@ SAMPLES = make_samples()
 
 
 def one_round(count: int, seed: int, traced: bool) -> Tally:
-    """So many damaged models."""
+    """Damage `count` models and import each."""
     with tempfile.TemporaryDirectory() as folder:
         return run_mutations(count, seed, SAMPLES, pathlib.Path(folder), traced)
 

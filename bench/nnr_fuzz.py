@@ -18,7 +18,7 @@ from nnr_mutations import make_samples, run_mutations  # noqa: E402
 
 
 def one_round(count: int, seed: int, traced: bool) -> Tally:
-    """So many damaged inputs; the samples are made anew each time."""
+    """Damage `count` streams and decode each; the streams are made anew each time."""
     return run_mutations(count, seed, make_samples(seed))
 
 

@@ -18,7 +18,7 @@ from onnx_mutations import run_mutations  # noqa: E402
 
 
 def one_round(count: int, seed: int, traced: bool) -> Tally:
-    """So many damaged models."""
+    """Damage `count` models and import each."""
     return run_mutations(count, seed, traced)
 
 

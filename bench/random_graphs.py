@@ -28,7 +28,7 @@ _SLOW_SECONDS = 10
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument("--graphs", type=int, default=None, help="stop after so many graphs")
+    parser.add_argument("--graphs", type=int, default=None, help="stop after this number of graphs")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first graph")
     parser.add_argument("--on", default="emulator", help="targets, by commas")

@@ -25,7 +25,7 @@ _DEVIATION = 40
 _INPUT_ZP, _ZP = -1, -128
 """Zero points of the image and, behind ReLU, of activations."""
 _SUM_SCALE_BITS = 20
-"""The residual add's operands are scaled up by so many bits, as TFLite does."""
+"""The residual add shifts its operands left by this number of bits first, as TFLite does."""
 
 
 @dataclasses.dataclass(frozen=True)

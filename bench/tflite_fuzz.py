@@ -18,7 +18,7 @@ from tflite_models import run_mutations  # noqa: E402
 
 
 def one_round(count: int, seed: int, traced: bool) -> Tally:
-    """So many damaged models."""
+    """Damage `count` models and import each."""
     with tempfile.TemporaryDirectory() as folder:
         return run_mutations(count, seed, pathlib.Path(folder), traced)
 

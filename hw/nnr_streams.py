@@ -74,7 +74,7 @@ def interleave(
 
 
 def block_words(lengths: Sequence[int], word_bytes: int) -> int:
-    """Words of the block of streams of so many bytes, tag words included."""
+    """Words of the block of the streams whose lengths in bytes are given, tag words included."""
     words = sum(-(-length // word_bytes) for length in lengths)
     return words if len(lengths) == 1 else words + -(-words // (8 * word_bytes // TAG_BITS))
 

@@ -68,7 +68,7 @@ def convolution_3d(new: Rewriting) -> bool:
 
 
 def _images(new: Rewriting, data: str, before: int, behind: int, zero_point: int) -> str:
-    """The data with so many images more, or less, before and behind."""
+    """The data with `before` and `behind` more images at its ends, or fewer where a number is negative."""
     n, depth, *image = new.shape(data)
     if before < 0 or behind < 0:
         start, stop = max(0, -before), depth - max(0, -behind)
@@ -79,7 +79,7 @@ def _images(new: Rewriting, data: str, before: int, behind: int, zero_point: int
 
 
 def _every(new: Rewriting, data: str, group: int, inside: int, counts: tuple[int, int]) -> str:
-    """[N * outputs, H, W, C] of the images `inside` so many groups of `stride` images, from `group`."""
+    """[N * outputs, H, W, C] of image number `inside` of each group of `stride` images, from group number `group` on."""
     outputs, stride = counts
     n, depth, ih, iw, ic = new.shape(data)
     groups = depth // stride

@@ -36,7 +36,7 @@ class _Axis:
         return first < self.outputs and first * self.stride < origin + self.extent
 
     def groups(self, largest: int) -> list[tuple[int, int]]:
-        """(first tap, taps) of groups of at most so many taps that hold all taps which meet the image."""
+        """(first tap, taps) of groups of at most `largest` taps, which together hold every tap that meets the image."""
         useful = [tap for tap in range(self.taps) if self.meets(tap)] or [0]
         found = []
         while useful:

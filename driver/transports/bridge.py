@@ -16,7 +16,7 @@ ANSWER_SECONDS = (0.25, 0.5, 1.0, 2.0, 4.0, 4.0)
 hold bytes back for up to 16 ms, and a simulated board on a busy computer may be slow."""
 TRIES = len(ANSWER_SECONDS)
 BABBLE_BYTES = 1 << 14
-"""So many bytes without an answer among them, far more than an answer has, end a try."""
+"""A try ends when this number of bytes, far more than an answer has, came without an answer among them."""
 DRAIN_READS = 100
 
 
