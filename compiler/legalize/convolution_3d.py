@@ -79,7 +79,7 @@ def _images(new: Rewriting, data: str, before: int, behind: int, zero_point: int
 
 
 def _every(new: Rewriting, data: str, group: int, inside: int, counts: tuple[int, int]) -> str:
-    """[N * outputs, H, W, C] of image number `inside` of each group of `stride` images, from group number `group` on."""
+    """[N * outputs, H, W, C] of image number `inside` of each group of `stride` images, from `group` on."""
     outputs, stride = counts
     n, depth, ih, iw, ic = new.shape(data)
     groups = depth // stride

@@ -10,8 +10,8 @@ from .case import Case
 def choose(cases: list[Case], operators: list[str], sample: int | None, seed: int) -> list[Case]:
     """The tests of some operators (all, when the list is empty), or a sample of them; in the suite's order.
 
-    A sample takes the same number of tests from every operator, or all where an operator has fewer, and within an operator from every
-    mode and kind of error; the seed decides which. InputError for an operator that the suite does not test.
+    A sample takes the same number of tests from every operator, or all where an operator has fewer, and within an
+    operator from every mode and kind of error; the seed decides which. InputError for an operator that the suite does not test.
     """
     known = sorted({case.operator for case in cases})
     for name in operators:

@@ -36,7 +36,7 @@ class Allowance:
         self._counted: dict[int, weakref.ref[np.ndarray]] = {}
 
     def decoded(self, array: np.ndarray, encoded_bytes: int) -> np.ndarray:
-        """Count `array`, which `encoded_bytes` of the file have become, and give room for it. Each byte gives room once."""
+        """Count `array`, which `encoded_bytes` of the file have become, and give room for it, each byte once."""
         if encoded_bytes <= self._encoded_bytes:
             self._encoded_bytes -= encoded_bytes
             self.limit_bytes += STORED_FACTOR * max(array.nbytes - encoded_bytes, 0)
