@@ -11,7 +11,8 @@ def choose(cases: list[Case], operators: list[str], sample: int | None, seed: in
     """The tests of some operators (all, when the list is empty), or a sample of them; in the suite's order.
 
     A sample takes the same number of tests from every operator, or all where an operator has fewer, and within an
-    operator from every mode and kind of error; the seed decides which. InputError for an operator that the suite does not test.
+    operator from every mode and kind of error; the seed decides which. InputError for an operator that the suite does
+    not test.
     """
     known = sorted({case.operator for case in cases})
     for name in operators:
