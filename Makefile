@@ -69,6 +69,7 @@ conformance-fp: $(SUITE_FP)/generated
 # What takes hours: the nightly tests, every configuration through other tools, and every board through the open flow.
 nightly: $(VENV)/installed-dev
 	$(PYTEST) tests -m nightly || [ $$? -eq 5 ] # 5: no test is marked
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/random_configs.py --configs 200 --on emulator,sim
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/verilog_tools.py -o build/verilog
 	for board in ulx3s-85f ulx3s-45f ecpix5-85f arty-a7-35t arty-a7-100t pynq-z2 kv260; do \
 		$(BIN)/tosaic build $$board -o build/boards/$$board || exit 1; done

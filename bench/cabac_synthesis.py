@@ -17,7 +17,7 @@ from amaranth.back import verilog
 
 from tosaic.hw.cabac import CabacDecoder
 from tosaic.hw.cabac.engine import Engine
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 
 PARTS = {"engine": Engine, "decoder": CabacDecoder}
 

@@ -19,7 +19,8 @@ from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import Graph, read_tosa
 from tosaic.compiler.program import Program
 from tosaic.driver.session import Session
-from tosaic.hw.config import Config, get_config
+from tosaic.hw.config import Config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode
 from tosaic.sim.program import decode_program
 

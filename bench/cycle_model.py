@@ -14,7 +14,8 @@ import pathlib
 from collections.abc import Callable
 
 from tosaic.compiler.ir import Graph, read_tosa
-from tosaic.hw.config import Config, get_config
+from tosaic.hw.config import Config
+from tosaic.hw.config_text import get_config
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,7 +26,7 @@ from tosaic.compiler.build import compile_graph  # noqa: E402
 from tosaic.compiler.ir import Graph, read_tosa  # noqa: E402
 from tosaic.driver.session import Session  # noqa: E402
 from tosaic.errors import Error  # noqa: E402
-from tosaic.hw.config import get_config  # noqa: E402
+from tosaic.hw.config_text import get_config  # noqa: E402
 
 CONFIGS = ("base", "small", "nano")
 MODES: tuple[dict[str, bool], ...] = ({}, {"optimize": False}, {"keep_layers": True}, {})

@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.top import VERILOG_NAME, VerilogTop
 from tosaic.hw.verilog import convert, convert_text
 

@@ -5,7 +5,7 @@ import itertools
 from amaranth.hdl import Elaboratable, Module
 from amaranth.lib import io
 
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.micro.core import MODULE, core_verilog
 from tosaic.hw.micro.firmware.build import build_firmware
 

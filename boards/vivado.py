@@ -1,6 +1,6 @@
 """Tcl for Vivado, run by whoever has it: `vivado -mode batch -source build.tcl` in the folder of the files."""
 
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.csr_map import VERSION_VALUE
 
 from .board import Board, Family

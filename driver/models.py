@@ -18,7 +18,8 @@ from tosaic.driver.arguments import NodeArg, argument
 from tosaic.driver.encodings import Encodings, encodings_of
 from tosaic.driver.quantize.encoded_models import import_encoded
 from tosaic.errors import InputError, ModelError, UnsupportedError
-from tosaic.hw.config import Config, get_config
+from tosaic.hw.config import Config
+from tosaic.hw.config_text import get_config
 
 OWN_SUFFIXES = (".tosa", ".tsc")
 

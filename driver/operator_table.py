@@ -14,7 +14,8 @@ from tosaic.compiler.ir.validate import MAX_ELEMENTS, MAX_NESTING
 from tosaic.compiler.legalize.normalise import RENAMING
 from tosaic.compiler.operator_support import describe
 from tosaic.errors import ModelError, UnsupportedError
-from tosaic.hw.config import Config, get_config
+from tosaic.hw.config import Config
+from tosaic.hw.config_text import get_config
 from tosaic.sim.golden import evaluate
 
 _PAGE = """# Operators

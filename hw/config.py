@@ -3,11 +3,14 @@
 import dataclasses
 import hashlib
 import json
+import re
+
+from .legal import faults
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Sizes of one accelerator.
+    """Sizes of one accelerator. ValueError with every reason why there is no such machine (legal.py).
 
     ``columns`` (W) is at once the number of array columns, of vector lanes, and of bytes in a memory word and in
     a bus beat: one word read feeds a row for W cycles, one word of weights feeds W columns for one cycle.
@@ -43,25 +46,19 @@ class Config:
     """Weight decoders side by side: 1, 2 or 4; 0: programs with compressed weights do not run."""
 
     def __post_init__(self) -> None:
-        for field, value in dataclasses.asdict(self).items():
-            least = 0 if field == "cabac_engines" else 1
-            if field != "name" and (not isinstance(value, int) or value < least):
-                raise ValueError(f"{field} must be a positive integer, not {value!r}")
-        for field in ("columns", "am_bytes", "am_banks", "wm_bytes", "vector_slots", "vector_registers"):
-            value = getattr(self, field)
-            if value & (value - 1):
-                raise ValueError(f"{field} must be a power of two, not {value}")
-        if self.columns < 4:
-            raise ValueError(f"columns must be at least 4, not {self.columns}")
-        if self.rows > self.columns:
-            raise ValueError(f"rows must be at most columns ({self.columns}), not {self.rows}")
-        if self.cabac_engines not in (0, 1, 2, 4):
-            raise ValueError(f"cabac_engines must be 0, 1, 2 or 4, not {self.cabac_engines}")
-        if self.vector_slots < self.vector_latency_cycles:
-            raise ValueError(
-                f"vector_slots must be at least vector_latency_cycles ({self.vector_latency_cycles}), "
-                f"not {self.vector_slots}"
-            )
+        problems = faults(self.sizes)
+        if problems:
+            raise ValueError("; ".join(problems))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Every field but the name."""
+        return {field: value for field, value in dataclasses.asdict(self).items() if field != "name"}
+
+    @property
+    def identifier(self) -> str:
+        """The name where only letters, digits and underscores may stand: base,rows=8 is base_rows_8."""
+        return re.sub(r"\W", "_", self.name)
 
     @property
     def macs_per_cycle(self) -> int:
@@ -83,10 +80,8 @@ class Config:
     @property
     def hash(self) -> int:
         """32 bits that differ between configurations; in a CSR and in every program."""
-        sizes = {k: v for k, v in dataclasses.asdict(self).items() if k != "name"}
-        return int.from_bytes(
-            hashlib.sha256(json.dumps(sizes, sort_keys=True).encode()).digest()[:4], "little"
-        )
+        text = json.dumps(self.sizes, sort_keys=True)
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
 
 
 CONFIGS: dict[str, Config] = {
@@ -113,11 +108,3 @@ CONFIGS: dict[str, Config] = {
         ),
     )
 }
-
-
-def get_config(name: str) -> Config:
-    """The configuration called ``name``; ValueError lists the names there are."""
-    try:
-        return CONFIGS[name]
-    except KeyError:
-        raise ValueError(f"no configuration is called {name!r}; there are {', '.join(CONFIGS)}") from None

@@ -24,3 +24,7 @@ row. They outnumber the cycles from a slot's issue to the exit of its vector, so
 
 AXI_INCR = 1
 """AXI burst type."""
+
+VECTOR_LATENCY_CYCLES = 10
+"""Stages of the vector unit's pipeline: cycles from the issue of a slot that writes a register to the issue of one that
+reads it."""

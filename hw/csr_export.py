@@ -94,7 +94,7 @@ def csr_svd(config: Config) -> str:
     lines = [
         '<?xml version="1.0" encoding="utf-8"?>',
         '<device schemaVersion="1.3" xmlns:xs="http://www.w3.org/2001/XMLSchema-instance">',
-        f"  <name>tosaic_{config.name}</name>",
+        f"  <name>tosaic_{config.identifier}</name>",
         f"  <version>{_version()}</version>",
         f"  <description>Tosaic NPU, configuration {config.name}</description>",
         "  <addressUnitBits>8</addressUnitBits>",

@@ -9,7 +9,7 @@ from tosaic.boards.board import Board, Implementation
 from tosaic.boards.catalogue import known_boards
 from tosaic.driver.transports import BridgeTransport, Transport
 from tosaic.errors import InputError
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.micro.packages import PackageMissing, package_versions
 from tosaic.sim.board import BoardRtl, BoardSimulator, VirtualLine
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from tosaic.driver.schemes import SCHEMES, Opener, register_scheme
 from tosaic.errors import InputError
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 
 from .base import Transport
 from .bridge import BridgeTransport

@@ -15,14 +15,6 @@ BEAT_BITS = exact_log2(BURST_BEATS)
 """Number of a beat in its burst."""
 
 
-def check_config(config: Config) -> None:
-    """ValueError unless a block of BURST_BEATS beats divides 4 KiB."""
-    if BURST_BEATS * config.word_bytes > 4096:
-        raise ValueError(
-            f"columns must be at most {4096 // BURST_BEATS} for the bursts' sake, not {config.columns}"
-        )
-
-
 class SignalTokens(data.Struct):
     """What a SIGNAL gives: `count` tokens to `semaphore`."""
 
@@ -114,7 +106,6 @@ class BurstSplitter(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        check_config(config)
         self.config = config
         super().__init__(
             {

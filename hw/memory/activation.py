@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In
 from amaranth.utils import exact_log2
 
 from ..config import Config
-from ..interfaces import LOCAL_ADDRESS_BITS, AmPairRead, AmRead, AmWrite
+from ..interfaces import AmPairRead, AmRead, AmWrite
 from ..one_hot import any_of, only_if
 from .words import NO_COLLISION_LOGIC
 
@@ -70,16 +70,6 @@ class ActivationMemory(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        if config.am_bank_bytes < 4 * config.word_bytes:
-            raise ValueError(
-                f"am_bytes / am_banks must be at least 4 words of {config.word_bytes} bytes, "
-                f"not {config.am_bank_bytes}"
-            )
-        if config.am_bytes > 1 << LOCAL_ADDRESS_BITS:
-            raise ValueError(
-                f"am_bytes must be at most {1 << LOCAL_ADDRESS_BITS} ({LOCAL_ADDRESS_BITS} address bits), "
-                f"not {config.am_bytes}"
-            )
         self.config = config
         super().__init__(
             {

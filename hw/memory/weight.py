@@ -20,10 +20,6 @@ class WeightMemory(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        if config.wm_words < 2:
-            raise ValueError(
-                f"wm_bytes must hold at least 2 words of {config.columns} bytes, not {config.wm_bytes}"
-            )
         self.config = config
         super().__init__({"read": In(WmRead(config)), "write": In(WmWrite(config))})
 

@@ -37,10 +37,6 @@ class Fetch(wiring.Component):
         self.config = config
         self._entry_bytes = max(INSTRUCTION_BYTES, config.word_bytes)
         self._depth = FETCH_AHEAD_INSTRUCTIONS * INSTRUCTION_BYTES // self._entry_bytes
-        if self._entry_bytes * 4 > FETCH_BURST_BYTES:
-            raise ValueError(
-                f"columns must be at most {FETCH_BURST_BYTES // 4} (fetch bursts), not {config.columns}"
-            )
         super().__init__(
             {
                 "axi": Out(AxiRead(config)),

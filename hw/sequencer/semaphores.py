@@ -28,8 +28,6 @@ class Semaphores(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        if config.semaphores > 16:
-            raise ValueError(f"semaphores must be at most 16 (a field of 4 bits), not {config.semaphores}")
         self.config = config
         super().__init__(
             {

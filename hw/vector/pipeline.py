@@ -13,8 +13,6 @@ from .lane_control import AddendFlags, FactorFlags, LaneControl, RoundFlags, Sel
 from .layouts import Arithmetic, Finish, IssueFields, Limits, Place, Select
 from .program import TableRead
 
-LATENCY_CYCLES = 10
-"""Cycles from the issue of a slot that writes a register to the issue of one that reads it."""
 STORE_STAGE = 11
 """Stage in which a slot's write is prepared; it is made in the next cycle."""
 UNSIGNED = [element for element in Element if element.name.startswith("U")]

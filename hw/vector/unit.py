@@ -15,12 +15,11 @@ from .lanes import Lanes
 from .loop_counter import LoopCounter
 from .next_params import NextParams
 from .parameter_fetch import ParameterFetch
-from .pipeline import LATENCY_CYCLES, Pipeline
+from .pipeline import Pipeline
 from .program import Program
 from .store import Store
 from .streams import Streams
 
-LIMITS = {"vector_registers": 8, "vector_slots": 16, "vector_uops": 16}
 """What the instructions' fields can name."""
 
 
@@ -40,19 +39,6 @@ class VectorUnit(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        if config.vector_latency_cycles < LATENCY_CYCLES:
-            raise ValueError(
-                f"vector_latency_cycles must be at least {LATENCY_CYCLES}, not {config.vector_latency_cycles}"
-            )
-        if not 36 <= config.vector_bits <= 51:
-            raise ValueError(f"vector_bits must be in 36..51, not {config.vector_bits}")
-        for name, value in (
-            ("vector_registers", config.vector_registers),
-            ("vector_slots", config.vector_slots),
-            ("vector_uops", config.vector_uops),
-        ):
-            if value > LIMITS[name]:
-                raise ValueError(f"{name} must be at most {LIMITS[name]}, not {value}")
         self.config = config
         super().__init__(
             {

@@ -12,7 +12,7 @@ from tosaic.boards.catalogue import BOARDS, get_board
 from tosaic.boards.clocks import PllSetting, ecp5_setting, xilinx_setting
 from tosaic.boards.project import make_project, write_project
 from tosaic.hw.bridge.uart import bit_cycles
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 
 
 @pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)

@@ -9,7 +9,8 @@ import pytest
 from tosaic.compiler.explain import explain
 from tosaic.compiler.ir import read_tosa
 from tosaic.compiler.program import MAGIC
-from tosaic.hw.config import CONFIGS, get_config
+from tosaic.hw.config import CONFIGS
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import ISA_HASH
 
 ON = ("--on", "emulator")

@@ -40,6 +40,23 @@ def test_check_of_a_model_that_runs(tosaic, config):
     assert all(row.startswith("ok ") for row in rows)
 
 
+def test_sizes_of_the_configuration(tosaic, refused, here):
+    (here / "mine.toml").write_text('base = "small"\nrows = 3\n')
+    for chosen in (
+        ("--config", "small", "--set", "rows=3"),
+        ("--config", "mine.toml"),
+        ("--config", "small,rows=3"),
+    ):
+        outcome = tosaic("check", "tiny.tosa", *chosen)
+        assert outcome.out.splitlines()[-1].endswith(" operators run on small,rows=3")
+    outcome = tosaic(
+        "run", "tiny.tosa", "--random", "1", "--on", "emulator", "--check", "--set", "am_bytes=64K"
+    )
+    assert outcome.code == 0
+    assert "on base,am_bytes=65536 (emulator)" in outcome.out
+    assert refused("run", "tiny.tosa", "--set", "rows=20") == "rows must be at most columns (16), not 20"
+
+
 def test_check_of_a_model_that_does_not(tosaic, here):
     build = GraphBuilder()
     x = build.add(

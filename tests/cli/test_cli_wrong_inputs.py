@@ -251,7 +251,10 @@ def test_tensors_too_large_for_external_memory(refused, here):
 
 
 def test_unknown_configuration(refused):
-    message = "no configuration is called 'huge'; there are nano, small, base, large"
+    message = (
+        "no configuration is called 'huge'; there are nano, small, base, large, each of which takes other sizes "
+        "(base,rows=8), and TOML files"
+    )
     for verb in ("run", "check"):
         assert refused(verb, "tiny.tosa", "--config", "huge") == message
     assert refused("verilog", "-o", "out", "--config", "huge") == message

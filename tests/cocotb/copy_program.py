@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode, Space
 from tosaic.sim.assembler import Assembler
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tosaic.errors import DeviceError
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode, Space
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.bench import run_in_cocotb

@@ -8,7 +8,7 @@ import pytest
 import tosaic
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import read_tosa
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.sim.bench import run_in_cocotb
 from tosaic.sim.golden import evaluate
 

@@ -5,7 +5,8 @@ from layer_graphs import feeds
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import Graph
-from tosaic.hw.config import Config, get_config
+from tosaic.hw.config import Config
+from tosaic.hw.config_text import get_config
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.golden import evaluate
 

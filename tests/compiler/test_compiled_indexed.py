@@ -12,7 +12,7 @@ from layer_graphs import LayerBuilder
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
 from tosaic.errors import UnsupportedError
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode
 from tosaic.sim.golden import evaluate
 from tosaic.sim.rtl import RtlSimulator

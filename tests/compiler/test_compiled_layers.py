@@ -8,7 +8,8 @@ from layer_graphs import LayerBuilder, feeds
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, Graph
-from tosaic.hw.config import CONFIGS, Config, get_config
+from tosaic.hw.config import CONFIGS, Config
+from tosaic.hw.config_text import get_config
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.golden import evaluate
 

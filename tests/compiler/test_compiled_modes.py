@@ -8,7 +8,7 @@ from layer_graphs import LayerBuilder, feeds
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.golden import evaluate
 

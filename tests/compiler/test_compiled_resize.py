@@ -10,7 +10,7 @@ from indexed_graphs import assert_equal_to_golden, resize_graph
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
 from tosaic.errors import UnsupportedError
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 
 SMALL_MEMORY = dataclasses.replace(get_config("nano"), am_bytes=1 << 11)
 NEAREST_TYPES = (DType.INT8, DType.INT16)

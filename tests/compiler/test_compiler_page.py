@@ -9,7 +9,7 @@ from tensor_walk import MODEL, ROOT
 
 from tosaic.compiler.explain import explain
 from tosaic.compiler.ir import read_tosa
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 
 PAGE = (ROOT / "docs" / "compiler.md").read_text()
 

@@ -14,7 +14,7 @@ from tosaic.compiler.ir import DType
 from tosaic.compiler.place.compression import GROUP_BYTES, WeightCoder
 from tosaic.compiler.program import Program
 from tosaic.errors import InputError, ModelError, UnsupportedError
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode
 from tosaic.nnr import decode_tensor
 from tosaic.sim.program import decode_program

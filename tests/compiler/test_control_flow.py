@@ -11,7 +11,7 @@ from tosaic.compiler.ir import DType
 from tosaic.driver.session import Session
 from tosaic.driver.targets import make_runner
 from tosaic.errors import DeviceError
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Condition, Opcode, decode, encode, make
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.golden import evaluate

@@ -10,7 +10,7 @@ from layer_graphs import LayerBuilder
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.fuse.fuser import Fuser
 from tosaic.compiler.ir import DType
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 
 EDGES = [-(1 << 31), (1 << 31) - 1, -1, 0, 127, 128, -128, -129, 32767, 32768, -32769, 1 << 23, 0x7F7F7F7F]
 

@@ -4,7 +4,7 @@ import pathlib
 
 from tosaic.compiler.explain import explain
 from tosaic.compiler.ir import read_tosa
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 
 TINY = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits_tiny.tosa"
 

@@ -8,7 +8,7 @@ from tosaic.compiler.build import compile_graph
 from tosaic.compiler.emit import graph_emission
 from tosaic.compiler.ir import DType, Graph
 from tosaic.errors import UnsupportedError
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import FieldRangeError, Opcode, make
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from layer_graphs import LayerBuilder
 
 from tosaic.compiler.ir import DType, Graph
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 
 TINY = dataclasses.replace(get_config("small"), name="tiny", am_bytes=1 << 10, wm_bytes=1 << 10)
 

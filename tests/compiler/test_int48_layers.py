@@ -9,7 +9,7 @@ from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
 from tosaic.driver.session import Session
 from tosaic.errors import UnsupportedError
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.sim.golden import evaluate
 
 OPERATORS = {

@@ -13,7 +13,7 @@ from runtime_graphs import convolution, plane
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
 from tosaic.errors import UnsupportedError
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 
 BASE, NANO = get_config("base"), get_config("nano")
 TINY = dataclasses.replace(BASE, am_bytes=8 << 10, am_banks=1, wm_bytes=16 << 10)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from layer_graphs import LayerBuilder, feeds
 
 from tosaic.compiler.ir import DType
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 
 TINY = dataclasses.replace(get_config("small"), name="tiny", am_bytes=1 << 10, wm_bytes=1 << 10)
 TYPES = {

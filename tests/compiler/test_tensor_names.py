@@ -7,7 +7,7 @@ from layer_graphs import LayerBuilder
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, Graph
 from tosaic.driver.session import Session
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 
 NAMES = ("parameters", "window of x", "operand 0: x", "operand 1: x", "y'", "")
 

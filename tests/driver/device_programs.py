@@ -7,7 +7,7 @@ import numpy as np
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import read_tosa
 from tosaic.compiler.program import Program
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Condition, Opcode, Space
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.golden import evaluate

@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import OFFSETS_MAX, STORE_STREAM, Element, Op, Opcode, Source, Space
 from tosaic.sim.assembler import Assembler
 

@@ -32,7 +32,7 @@ from tosaic.driver.transports.wire import (
     receive_message,
     send_message,
 )
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.csr_map import REGISTER
 
 pytestmark = pytest.mark.xdist_group("nano")

@@ -11,7 +11,7 @@ from tosaic.compiler.program import Program
 from tosaic.driver.session import Session
 from tosaic.driver.targets import make_runner, naming_weights
 from tosaic.errors import DeviceError, InputError
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode
 from tosaic.sim.program import decode_program
 

@@ -10,7 +10,7 @@ from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import read_tosa
 from tosaic.driver.targets import make_runner
 from tosaic.errors import DeviceError
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, decode, encode, make
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"

@@ -10,7 +10,7 @@ from device_programs import check_run, endless, loading, storing, stuck, tiny
 import tosaic
 from tosaic.driver.transports import RtlTransport
 from tosaic.driver.transports import identify as identify_module
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Error
 
 MODEL = Path(__file__).parents[2] / "examples" / "digits" / "digits_tiny.tosa"

@@ -9,7 +9,7 @@ from tosaic.compiler.ir.examples import Example, examples, inputs_of
 from tosaic.compiler.ir.operators import OPERATORS
 from tosaic.driver.operator_table import accelerator_verdict, operators_markdown
 from tosaic.driver.session import Session
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.sim.golden import evaluate
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

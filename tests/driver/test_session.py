@@ -7,7 +7,7 @@ import pytest
 
 import tosaic
 from tosaic.compiler.ir import DType, GraphBuilder, read_tosa
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.sim.golden import evaluate
 
 TINY = Path(__file__).parents[2] / "examples" / "digits" / "digits_tiny.tosa"

@@ -10,7 +10,7 @@ from device_programs import check_run, loading, tiny
 import tosaic
 from tosaic.driver.transports import RtlTransport, UioTransport
 from tosaic.driver.transports.uio import REGISTER_BYTES
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.csr_map import REGISTER, REGISTERS, Access
 
 pytestmark = pytest.mark.xdist_group("nano")

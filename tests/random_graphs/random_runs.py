@@ -10,7 +10,7 @@ from tosaic.compiler.build import compile_graph
 from tosaic.driver.check import compare
 from tosaic.driver.session import Session
 from tosaic.errors import UnsupportedError
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.sim.golden import evaluate
 
 

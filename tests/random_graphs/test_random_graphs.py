@@ -5,6 +5,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from random_configs import random_config
 from random_graph import RandomGraph
 from random_growth import GROWTHS, random_graph, random_graphs
 from random_runs import Tally, run_random
@@ -25,6 +26,15 @@ def test_every_integer_operator_grows() -> None:
     wanted = {name for name, spec in OPERATORS.items() if spec.is_integer and "1.0" in spec.versions}
     others = {"CONST", "CONST_SHAPE", "CUSTOM", "VARIABLE", "VARIABLE_READ", "VARIABLE_WRITE"}
     assert set(GROWTHS) == wanted - others
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_random_configurations(number: int) -> None:
+    """`make nightly` has 200, on the RTL as well."""
+    config = random_config(random.Random(number))
+    tally = Tally()
+    run_random(seeded(number), number, ("emulator",), config.name, tally)
+    assert tally.graphs == 1
 
 
 @settings(

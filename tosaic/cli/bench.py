@@ -21,6 +21,7 @@ def bench(
     config: Annotated[
         list[str] | None, typer.Option("--config", help="Configuration (default: base); may be repeated.")
     ] = None,
+    sizes: options.Set = None,
     on: Annotated[
         str, typer.Option("--on", metavar="TARGET", help="sim (Verilated RTL) or emulator.")
     ] = "sim",
@@ -53,8 +54,9 @@ def bench(
     check_file(csv)
     check_file(plot)
     chosen = models or _bundled()
+    configs = [options.sized(name, sizes) for name in config or ["base"]]
     bandwidths: list[int | None] = [*memory_bandwidth] if memory_bandwidth else [None]
-    work = [(m, c, b) for c in config or ["base"] for b in bandwidths for m in chosen]
+    work = [(m, c, b) for c in configs for b in bandwidths for m in chosen]
     rows = []
     with progress_bar("bench") as progress:
         for done, (model, name, bandwidth) in enumerate(work):

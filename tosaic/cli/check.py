@@ -22,6 +22,7 @@ def check(
         ),
     ],
     config: options.Config = "base",
+    sizes: options.Set = None,
     shape: options.Shape = None,
     verbose: options.Verbose = False,
 ) -> None:
@@ -35,13 +36,14 @@ def check(
         raise typer.Exit(1)
     if not isinstance(graph, Graph):
         raise InputError(f"{model} is a compiled program: everything in it runs")
-    verdicts = check_support(graph, find_config(config))
+    chosen = find_config(options.sized(config, sizes))
+    verdicts = check_support(graph, chosen)
     for verdict in verdicts:
         result = graph.tensors[verdict.operator.outputs[0]]
         reason = verdict.reason.removeprefix(f"{verdict.operator}: ")
         print(f"{'ok ' if verdict.runs else 'NO '} {verdict.operator.name:32} {str(result):48} {reason}")
     missing = sum(not verdict.runs for verdict in verdicts)
-    print(f"{len(verdicts) - missing} of {len(verdicts)} operators run on {config}")
+    print(f"{len(verdicts) - missing} of {len(verdicts)} operators run on {chosen.name}")
     if missing:
         raise typer.Exit(1)
 

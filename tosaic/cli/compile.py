@@ -27,6 +27,7 @@ def compile_(
         pathlib.Path | None, typer.Option("-o", "--output", metavar="FILE.tsc", help="The program file.")
     ] = None,
     config: options.Config = "base",
+    sizes: options.Set = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the network in every stage of the compiler.")
     ] = False,
@@ -36,6 +37,7 @@ def compile_(
     verbose: options.Verbose = False,
 ) -> None:
     """Compile a model for a configuration."""
+    config = options.sized(config, sizes)
     if output is None and not explain:
         raise typer.BadParameter("give -o FILE.tsc, or --explain, or both")
     if explain and (compress is not None or drop_dead_channels):

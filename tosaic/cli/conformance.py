@@ -21,6 +21,7 @@ def conformance(
     *,
     on: options.On = "emulator",
     config: options.Config = "base",
+    sizes: options.Set = None,
     jobs: Annotated[int, typer.Option("-j", "--jobs", metavar="N", min=1, help="Tests at a time.")] = 1,
     junit: Annotated[
         pathlib.Path | None, typer.Option("--junit", metavar="FILE.xml", help="Write results for CI servers.")
@@ -58,7 +59,7 @@ def conformance(
 ) -> None:
     """Run a conformance suite, compare bit for bit, count verdicts per operator. Exit 1 unless every test passes."""
     find_target(on)
-    find_config(config)
+    config = find_config(options.sized(config, sizes)).name
     check_file(junit)
     check_file(markdown)
     known = suite.find_cases(directory)

@@ -21,6 +21,7 @@ def demo(
     images: Annotated[int, typer.Option("--images", help="How many test images.")] = 24,
     on: options.On = "sim",
     config: options.Config = "base",
+    sizes: options.Set = None,
     report: Annotated[pathlib.Path, typer.Option("--report", metavar="FILE.html")] = pathlib.Path(
         "report.html"
     ),
@@ -40,7 +41,7 @@ def demo(
     if not 1 <= images <= len(inputs):
         raise typer.BadParameter(f"--images must be in 1..{len(inputs)}, not {images}")
     with importlib.resources.as_file(folder / "digits.tosa") as path, progress_bar("open digits") as progress:
-        session = Session(path, on, config, progress=progress)
+        session = Session(path, on, options.sized(config, sizes), progress=progress)
         results = []
         for index in range(images):
             progress(f"image {index + 1} on {on}", index, images)
@@ -58,7 +59,7 @@ def demo(
     stats = results[-1][2]
     console.print(f"accuracy {right}/{images} = {right / images:.1%} on the held-out images shown")
     console.print(
-        f"{stats['cycles']:,} cycles per image on {config} ({on}), {stats['macs']:,} MACs, utilization "
+        f"{stats['cycles']:,} cycles per image on {session.config.name} ({on}), {stats['macs']:,} MACs, utilization "
         f"{stats['mac_utilization']:.1%}, {stats['dram_read_bytes']:,} bytes read; memory "
         f"{stats['memory_bandwidth']} B/cycle, latency {stats['memory_latency']} cycles"
     )

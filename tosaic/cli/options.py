@@ -6,10 +6,23 @@ import typer
 
 from tosaic.errors import InputError
 
-Config = Annotated[str, typer.Option("--config", help="Configuration; `tosaic configs` lists them.")]
+Config = Annotated[
+    str,
+    typer.Option(
+        "--config", help="Configuration: a name that `tosaic configs` lists, or a TOML file of sizes."
+    ),
+]
 ConfigOrProgram = Annotated[
     str | None,
     typer.Option("--config", help="Configuration (default: base, or what a .tsc file was compiled for)."),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="FIELD=SIZE",
+        help="Another size of the configuration, as rows=8 or am_bytes=512K; may be repeated.",
+    ),
 ]
 On = Annotated[
     str,
@@ -55,6 +68,11 @@ Shape = Annotated[
         help="Of an imported model: size of a symbolic dimension (batch=1), or an input's shape (x=1,3,224,224).",
     ),
 ]
+
+
+def sized(config: str, sizes: list[str] | None) -> str:
+    """The configuration with the sizes of `--set` options, as `find_config` takes it."""
+    return ",".join([config, *(sizes or ())])
 
 
 def bindings(texts: list[str] | None) -> dict[str, int | list[int]]:

@@ -29,6 +29,7 @@ def run(
     ] = None,
     on: options.On = "sim",
     config: options.ConfigOrProgram = None,
+    sizes: options.Set = None,
     check: Annotated[
         bool, typer.Option("--check", help="Compare every output with golden; exit 3 on a mismatch.")
     ] = False,
@@ -86,7 +87,7 @@ def run(
         session = Session(
             model,
             on,
-            config,
+            options.sized(config or "base", sizes) if sizes else config,
             memory_bandwidth=memory_bandwidth,
             memory_latency=memory_latency,
             max_cycles=max_cycles,

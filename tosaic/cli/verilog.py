@@ -14,6 +14,7 @@ from tosaic.driver.session import find_config
 def verilog(
     output: Annotated[pathlib.Path, typer.Option("-o", "--output", metavar="DIR")],
     config: options.Config = "base",
+    sizes: options.Set = None,
     board: Annotated[
         str | None,
         typer.Option(
@@ -26,7 +27,7 @@ def verilog(
     if board is not None:
         _board_verilog(board, output)
         return
-    chosen = find_config(config)
+    chosen = find_config(options.sized(config, sizes))
     from tosaic.hw.verilog import write_folder
 
     make_folder(output)

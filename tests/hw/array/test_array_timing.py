@@ -6,7 +6,8 @@ import pytest
 from array_bench import run_unit
 from array_programs import SQUARE, TINY, depthwise
 
-from tosaic.hw.config import Config, get_config
+from tosaic.hw.config import Config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Instruction, Opcode, make
 
 LATENCY_CYCLES = 16

@@ -7,7 +7,8 @@ from array_bench import Run, run_unit
 from array_programs import SHALLOW, SINGLE, SQUARE, TINY, memories, program
 from array_reference import Reference
 
-from tosaic.hw.config import Config, get_config
+from tosaic.hw.config import Config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Instruction, Opcode, make
 
 

@@ -14,11 +14,6 @@ def levels_of(seed, count, largest=100, zeros=0.0):
     return np.where(rng.random(count) < zeros, 0, values)
 
 
-def test_number_of_engines_is_checked():
-    with pytest.raises(ValueError, match="^cabac_engines must be 0, 1, 2 or 4, not 3$"):
-        config_of(4, engines=3)
-
-
 @pytest.mark.parametrize("unary_length", [0, 1, 10, UNARY_MAX])
 def test_unary_lengths(unary_length):
     tensor = code(levels_of(1, 24, 30), unary_length=unary_length, number=1234)

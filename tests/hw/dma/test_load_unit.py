@@ -22,7 +22,6 @@ from dma_models import (
     wait,
 )
 
-from tosaic.hw.config import Config
 from tosaic.hw.dma import LoadUnit
 from tosaic.hw.isa import Error, Opcode, Space, encode
 
@@ -67,12 +66,6 @@ def check(bench_, program):
     assert_same(bench_.local.am, expected.am)
     assert_same(bench_.local.wm, expected.wm)
     return bench_
-
-
-def test_constructor_error():
-    wide = Config("wide", rows=1, columns=256, am_bytes=1 << 16, am_banks=4, wm_bytes=1 << 16, line_pixels=8)
-    with pytest.raises(ValueError, match="columns must be at most 128 for the bursts' sake, not 256$"):
-        LoadUnit(wide)
 
 
 @pytest.mark.parametrize("columns", [4, 16])

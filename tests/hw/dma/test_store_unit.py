@@ -19,7 +19,6 @@ from dma_models import (
     wait,
 )
 
-from tosaic.hw.config import Config
 from tosaic.hw.dma import StoreUnit
 from tosaic.hw.isa import Error, Opcode
 
@@ -53,12 +52,6 @@ def check(bench_, program):
     assert_same(bench_.axi.memory.bytes, expected)
     assert_same(bench_.local.am, content(AM_BYTES, 6))
     return bench_
-
-
-def test_constructor_error():
-    wide = Config("wide", rows=1, columns=256, am_bytes=1 << 16, am_banks=4, wm_bytes=1 << 16, line_pixels=8)
-    with pytest.raises(ValueError, match="columns must be at most 128 for the bursts' sake, not 256$"):
-        StoreUnit(wide)
 
 
 @pytest.mark.parametrize("columns", [4, 16])

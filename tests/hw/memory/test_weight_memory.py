@@ -19,11 +19,6 @@ def tiny(columns=8, wm_bytes=128):
     )
 
 
-def test_constructor_error():
-    with pytest.raises(ValueError, match="wm_bytes must hold at least 2 words of 8 bytes, not 8$"):
-        WeightMemory(tiny(wm_bytes=8))
-
-
 def test_matches_a_list_of_words_under_random_traffic():
     config, random_ = tiny(), random.Random(3)
     dut, words = WeightMemory(config), [0] * config.wm_words

@@ -10,11 +10,6 @@ from tosaic.hw.sequencer import UNITS
 from tosaic.hw.sequencer.semaphores import Semaphores
 
 
-def test_constructor():
-    with pytest.raises(ValueError, match=r"^semaphores must be at most 16 \(a field of 4 bits\), not 17$"):
-        Semaphores(config_of(8, semaphores=17))
-
-
 class _Bench:
     """Units that wait until they get what they asked for, and the sums of what was signalled and got."""
 

@@ -7,7 +7,7 @@ from vector_bench import run_unit
 from vector_programs import TINY, bounds, dims, go, random_go, set_up, stream, uop
 from vector_reference import Reference
 
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import OFFSETS_MAX, STORE_STREAM, Element, Op, Opcode, Source, make
 
 

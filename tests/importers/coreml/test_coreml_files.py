@@ -280,7 +280,7 @@ def test_labels_stay_with_a_compiled_program(tmp_path):
     from tosaic.compiler.build import compile_graph
     from tosaic.compiler.ir import GraphBuilder
     from tosaic.compiler.program import Program
-    from tosaic.hw.config import get_config
+    from tosaic.hw.config_text import get_config
 
     build = GraphBuilder("labelled")
     x = build.input("x", (1, 4), DType.INT8)

@@ -1,0 +1,103 @@
+"""Which sizes make a machine: one predicate, whose reasons name the size and what bounds it.
+
+RTL, compiler, emulator, boards and tests work for every configuration without a fault here; none of them checks sizes.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .constants import BURST_BEATS, FETCH_BURST_BYTES, VECTOR_LATENCY_CYCLES
+from .isa import Opcode, largest
+
+POWERS_OF_TWO = ("columns", "am_bytes", "am_banks", "wm_bytes", "vector_slots", "vector_registers")
+LEAST_COLUMNS = 4
+LEAST_BANK_WORDS = 4
+"""Words of a bank of the activation memory. A port's W bytes touch two of them."""
+FETCH_BEATS = 4
+"""Beats of a burst that fetches the program."""
+PAGE_BYTES = 4096
+"""AXI: no burst crosses a multiple of this."""
+ENGINES = (0, 1, 2, 4)
+LEAST_SEMAPHORES = 12
+"""One for each ordered pair of the four units."""
+LEAST_UOPS = 8
+LEAST_REGISTERS = 4
+"""With fewer micro-operations or registers some operators of TOSA do not fit one micro-program."""
+LEAST_QUEUE_COMMANDS = 4
+VECTOR_BITS = range(36, 52)
+"""Bits of a vector lane: below, an accumulator and its bias overflow; above, the multiplier has no partial product."""
+
+
+def faults(sizes: Mapping[str, Any]) -> list[str]:
+    """Why a machine of these sizes (the fields of `Config` without its name) cannot be; empty when it can."""
+    found = list(_numbers(sizes))
+    # Bounds on sizes that are no numbers say nothing.
+    return found or [*_powers(sizes), *_array(sizes), *_memories(sizes), *_vector(sizes), *_control(sizes)]
+
+
+def _numbers(sizes: Mapping[str, Any]) -> Iterator[str]:
+    for field, value in sizes.items():
+        least = 0 if field == "cabac_engines" else 1
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            yield f"{field} must be a positive integer, not {value!r}"
+
+
+def _powers(sizes: Mapping[str, int]) -> Iterator[str]:
+    for field in POWERS_OF_TWO:
+        if sizes[field] & (sizes[field] - 1):
+            yield f"{field} must be a power of two, not {sizes[field]}"
+
+
+def _array(sizes: Mapping[str, int]) -> Iterator[str]:
+    most_columns = min(FETCH_BURST_BYTES // FETCH_BEATS, PAGE_BYTES // BURST_BEATS)
+    yield from _within(sizes, "columns", LEAST_COLUMNS, most_columns, "a beat of the bus")
+    if sizes["rows"] > sizes["columns"]:
+        yield f"rows must be at most columns ({sizes['columns']}), not {sizes['rows']}"
+    delay = largest(Opcode.ARRAY_DEPTHWISE, "delay")
+    yield from _within(sizes, "line_pixels", 2, delay, "ARRAY_DEPTHWISE.delay")
+
+
+def _memories(sizes: Mapping[str, int]) -> Iterator[str]:
+    addressed = largest(Opcode.LOAD_GO, "local_address") + 1
+    least_bank = LEAST_BANK_WORDS * sizes["columns"]
+    if sizes["am_bytes"] // sizes["am_banks"] < least_bank:
+        yield (
+            f"am_bytes / am_banks must be at least {LEAST_BANK_WORDS} words of {sizes['columns']} bytes, "
+            f"not {sizes['am_bytes'] // sizes['am_banks']}"
+        )
+    yield from _within(sizes, "am_bytes", least_bank, addressed, "LOAD_GO.local_address")
+    words = largest(Opcode.ARRAY_GO, "weights") + 1
+    most_weights = min(addressed, words * sizes["columns"])
+    yield from _within(sizes, "wm_bytes", 2 * sizes["columns"] ** 2, most_weights, "ARRAY_GO.weights")
+
+
+def _vector(sizes: Mapping[str, int]) -> Iterator[str]:
+    registers = largest(Opcode.VECTOR_UOP, "destination") + 1
+    yield from _within(sizes, "vector_registers", LEAST_REGISTERS, registers, "VECTOR_UOP.destination")
+    slots = 1 << (largest(Opcode.VECTOR_GO, "slots").bit_length() - 1)
+    yield from _within(sizes, "vector_slots", 1, slots, "VECTOR_GO.slots")
+    yield from _within(
+        sizes, "vector_uops", LEAST_UOPS, largest(Opcode.VECTOR_UOP, "index") + 1, "VECTOR_UOP.index"
+    )
+    yield from _within(sizes, "vector_bits", VECTOR_BITS.start, VECTOR_BITS.stop - 1, "the lanes' multiplier")
+    latency = sizes["vector_latency_cycles"]
+    if latency < VECTOR_LATENCY_CYCLES:
+        yield f"vector_latency_cycles must be at least {VECTOR_LATENCY_CYCLES}, not {latency}"
+    if sizes["vector_slots"] < latency:
+        yield f"vector_slots must be at least vector_latency_cycles ({latency}), not {sizes['vector_slots']}"
+
+
+def _control(sizes: Mapping[str, int]) -> Iterator[str]:
+    counters = largest(Opcode.LOAD_WAIT, "semaphore") + 1
+    yield from _within(sizes, "semaphores", LEAST_SEMAPHORES, counters, "LOAD_WAIT.semaphore")
+    if sizes["queue_commands"] < LEAST_QUEUE_COMMANDS:
+        yield f"queue_commands must be at least {LEAST_QUEUE_COMMANDS}, not {sizes['queue_commands']}"
+    if sizes["cabac_engines"] not in ENGINES:
+        yield f"cabac_engines must be 0, 1, 2 or 4, not {sizes['cabac_engines']}"
+
+
+def _within(sizes: Mapping[str, int], field: str, least: int, most: int, bound: str) -> Iterator[str]:
+    if sizes[field] < least:
+        yield f"{field} must be at least {least}, not {sizes[field]}"
+    if sizes[field] > most:
+        yield f"{field} must be at most {most} ({bound}), not {sizes[field]}"
