@@ -431,6 +431,9 @@ class Instruction:
         except KeyError:
             raise AttributeError(f"{self.opcode.name} has no field {name}") from None
 
+    def __deepcopy__(self, memo: object) -> "Instruction":
+        return self  # Nobody changes an instruction.
+
     def __str__(self) -> str:
         return " ".join([self.opcode.name, *(f"{k}={v}" for k, v in self.fields.items())])
 

@@ -36,6 +36,10 @@ class UnpredictableError(Error):
     """The inputs break one of TOSA's REQUIRE conditions: the specification leaves the outputs open."""
 
 
+class UnsafeProgramError(Error):
+    """A program may do wrong on some path or with some timing: `tosaic verify` names the instruction."""
+
+
 class MismatchError(Error):
     """Two targets computed different integers for the same tensor."""
 

@@ -63,7 +63,7 @@ class Hazards:
         self._unit = instruction.opcode.unit
         if instruction.opcode == Opcode.BRANCH:
             # All units are idle before it is decided, and begin nothing before that.
-            self._knows[:] = self._number
+            self.settle()
         elif instruction.opcode in _SIGNALS:
             clock = self._knows[self._unit].copy()
             clock[self._unit] = self._number
@@ -72,6 +72,10 @@ class Hazards:
             known = self._knows[self._unit]
             for _ in range(min(instruction.count, len(self._tokens[instruction.semaphore]))):
                 np.maximum(known, self._tokens[instruction.semaphore].popleft(), out=known)
+
+    def settle(self) -> None:
+        """All units are idle: whatever comes, comes after everything so far."""
+        self._knows[:] = self._number
 
     def sent(self, vectors: int) -> None:
         """The ARRAY GO sends this many vectors to VECTOR."""

@@ -9,8 +9,8 @@ import collections
 
 from tosaic.errors import DeviceError, MachineFault
 from tosaic.hw.isa import INSTRUCTION_BYTES, Error, IllegalInstruction, Instruction, Opcode, Unit, decode
+from tosaic.sim.emulator.execution import SEMAPHORE_MAX, Execution
 from tosaic.sim.emulator.faults import Fault
-from tosaic.sim.emulator.machine import SEMAPHORE_MAX, _Execution
 from tosaic.sim.emulator.trace import Trace
 
 OK = "OK"
@@ -20,7 +20,7 @@ UNORDERED = "UNORDERED"
 """A run in which an access depends on time: anything may come of it."""
 
 
-class SideBySide(_Execution):
+class SideBySide(Execution):
     """One run of one program."""
 
     def ends(self, code: bytes, limit: int) -> set[MachineFault | str]:

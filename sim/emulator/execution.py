@@ -1,0 +1,222 @@
+"""One run of a program: instructions in program order, each of which a unit executes."""
+
+from tosaic.errors import DeviceError, MachineFault
+from tosaic.hw.isa import (
+    INSTRUCTION_BYTES,
+    ISA_HASH,
+    Condition,
+    Error,
+    IllegalInstruction,
+    Instruction,
+    Opcode,
+    Unit,
+    decode,
+)
+
+from .array import Array
+from .decode import decode as decode_weights
+from .faults import Fault
+from .state import State
+from .trace import Trace
+from .transfer import load, store
+from .vector import Vector
+
+SEMAPHORE_MAX = 4095
+
+
+class Execution:
+    """One run of one program."""
+
+    def __init__(self, state: State):
+        self._state, self._config = state, state.config
+        self._array = Array(state)
+        self._vector = Vector(state)
+        self._pitches: dict[Unit, Instruction] = {}
+        self._coding: dict[Opcode, Instruction] = {}
+        """The last LOAD_TENSOR and LOAD_STREAMS."""
+        self._trace = Trace(0)
+        self._semaphores = [0] * state.config.semaphores
+        self._offset = 0
+        """Program counter."""
+        self._jumped = False
+        self._program_bytes = 0
+        self._code = b""
+        self._decoded: dict[int, Instruction] = {}
+        """Instructions of the program that were reached, by their offset."""
+        self._done = False
+
+    def run(self, address: int, size_bytes: int, limit: int) -> Trace:
+        """Execute to END; returns what was executed."""
+        self._open(address, size_bytes)
+        while not self._done:
+            self._step(limit)
+        return self._trace
+
+    def _open(self, address: int, size_bytes: int) -> None:
+        memory = self._state.memory
+        if address < 0 or size_bytes < 0 or address + size_bytes > len(memory):
+            raise DeviceError(
+                f"{Error.MEMORY_RANGE.name}: the program's bytes {address}..{address + size_bytes - 1} "
+                f"leave the {len(memory)} bytes of external memory",
+                fault=MachineFault(Error.MEMORY_RANGE.name, Unit.SEQUENCER.name, 0),
+            )
+        # Copied first: nothing says that a program may not lie where its results go.
+        self._code = memory[address : address + size_bytes].tobytes()
+        self._program_bytes = size_bytes
+        self._trace = Trace(size_bytes // INSTRUCTION_BYTES)
+
+    def _step(self, limit: int) -> Instruction:
+        """Execute the next instruction; DeviceError where it is wrong, or where `limit` were executed."""
+        trace, offset = self._trace, self._offset
+        instruction = self._decoded.get(offset) or _decoded(self._code, offset)
+        self._decoded[offset] = instruction
+        if not offset and instruction.opcode != Opcode.BEGIN:
+            fault = Fault(Error.ILLEGAL, "a program's first instruction is BEGIN")
+            raise _error(fault, offset, instruction, Unit.SEQUENCER)
+        if len(trace.instructions) >= limit:
+            reason = f"not at its end after {limit} instructions: an endless loop?"
+            raise _error(Fault(None, reason), offset, instruction)
+        self._offset += INSTRUCTION_BYTES
+        try:
+            self._execute(instruction, offset)
+        except Fault as fault:
+            raise _error(fault, offset, instruction) from None
+        if self._jumped:
+            trace.jumps[len(trace.instructions)] = self._offset // INSTRUCTION_BYTES
+            self._jumped = False
+        trace.instructions.append(instruction)
+        return instruction
+
+    def _execute(self, instruction: Instruction, offset: int) -> None:
+        if self._state.hazards:
+            self._state.hazards.begin(instruction, offset)
+        match instruction.opcode:
+            case Opcode.BEGIN:
+                self._begin(instruction)
+            case Opcode.END:
+                self._end()
+            case Opcode.BRANCH:
+                self._branch(instruction)
+            case Opcode.NOP | Opcode.VECTOR_MARK:
+                pass
+            case Opcode.LOAD_WAIT | Opcode.ARRAY_WAIT | Opcode.VECTOR_WAIT | Opcode.STORE_WAIT:
+                self._wait(instruction)
+            case Opcode.LOAD_SIGNAL | Opcode.ARRAY_SIGNAL | Opcode.VECTOR_SIGNAL | Opcode.STORE_SIGNAL:
+                self._signal(instruction)
+            case Opcode.LOAD_PITCH | Opcode.STORE_PITCH:
+                self._pitches[instruction.opcode.unit] = instruction
+            case Opcode.LOAD_GO:
+                load(self._state, instruction, self._pitches.get(Unit.LOAD))
+            case Opcode.LOAD_TENSOR | Opcode.LOAD_STREAMS:
+                if not self._config.cabac_engines:
+                    raise Fault(
+                        Error.ILLEGAL,
+                        f"configuration {self._config.name} has no decoder for compressed weights",
+                    )
+                self._coding[instruction.opcode] = instruction
+            case Opcode.LOAD_DECODE:
+                self._trace.decode_cycles.append(decode_weights(self._state, instruction, self._coding))
+            case Opcode.STORE_GO:
+                store(self._state, instruction, self._pitches.get(Unit.STORE))
+            case Opcode.ARRAY_GO:
+                self._array.go(instruction)
+            case Opcode.ARRAY_DEPTHWISE_GO:
+                self._array.depthwise_go(instruction)
+            case Opcode.VECTOR_GO:
+                self._vector.go(instruction)
+            case _ if instruction.opcode.unit == Unit.ARRAY:
+                self._array.configure(instruction)
+            case _:
+                self._vector.configure(instruction)
+
+    def _begin(self, begin: Instruction) -> None:
+        if begin.isa_hash != ISA_HASH:
+            raise Fault(
+                Error.ISA_MISMATCH,
+                f"the machine's instruction set is 0x{ISA_HASH:08x}; compile the program again",
+            )
+        if begin.config_hash != self._config.hash:
+            raise Fault(
+                Error.CONFIG_MISMATCH,
+                f"the machine is configuration {self._config.name} (0x{self._config.hash:08x}); "
+                "compile the program for it",
+            )
+
+    def _branch(self, branch: Instruction) -> None:
+        self._check_branch(branch)
+        taken = {
+            Condition.ALWAYS: True,
+            Condition.IF_CLEAR: not self._vector.flag,
+            Condition.IF_SET: self._vector.flag,
+            Condition.NEVER: False,
+        }
+        if taken[Condition(branch.condition)]:
+            self._offset, self._jumped = branch.target, True
+
+    def _check_branch(self, branch: Instruction) -> None:
+        last = self._program_bytes // INSTRUCTION_BYTES * INSTRUCTION_BYTES - INSTRUCTION_BYTES
+        if branch.target % INSTRUCTION_BYTES or branch.target > last:
+            raise Fault(
+                Error.ILLEGAL, f"the target must be a multiple of {INSTRUCTION_BYTES} and at most {last}"
+            )
+        self._require_idle()
+
+    def _end(self) -> None:
+        self._require_idle()
+        self._done = True
+
+    def _require_idle(self) -> None:
+        """The sequencer waits for the array here, which would wait for somebody to take its vectors."""
+        left = self._state.accumulator_queue.vectors
+        if left:
+            raise Fault(
+                None,
+                f"{left} vectors of the array were never taken by a VECTOR_GO: the array would wait forever",
+            )
+
+    def _semaphore(self, instruction: Instruction) -> int:
+        if instruction.semaphore >= len(self._semaphores):
+            raise Fault(Error.ILLEGAL, f"there are {len(self._semaphores)} semaphores")
+        return instruction.semaphore
+
+    def _signal(self, signal: Instruction) -> None:
+        semaphore = self._semaphore(signal)
+        self._semaphores[semaphore] += signal.count
+        if self._semaphores[semaphore] > SEMAPHORE_MAX:
+            raise Fault(None, f"semaphore {semaphore} counts to {SEMAPHORE_MAX} only")
+
+    def _wait(self, wait: Instruction) -> None:
+        semaphore = self._semaphore(wait)
+        if self._semaphores[semaphore] < wait.count:
+            raise Fault(
+                None,
+                f"semaphore {semaphore} is {self._semaphores[semaphore]} and no earlier SIGNAL raises it to "
+                f"{wait.count}: deadlock in program order",
+            )
+        self._semaphores[semaphore] -= wait.count
+
+
+def _decoded(code: bytes, offset: int) -> Instruction:
+    raw = code[offset : offset + INSTRUCTION_BYTES]
+    if len(raw) < INSTRUCTION_BYTES:
+        raise _error(Fault(Error.PROGRAM_END, f"{len(code)} bytes of program have no END"), offset, None)
+    try:
+        return decode(raw)
+    except IllegalInstruction as error:
+        raise _error(Fault(Error.ILLEGAL, str(error)), offset, None) from None
+
+
+def _error(
+    fault: Fault, offset: int, instruction: Instruction | None, unit: Unit | None = None
+) -> DeviceError:
+    """What the user sees of a fault at byte `offset`. It is found by `unit`, or by the one that executes the
+    instruction; by the sequencer where there is none."""
+    name = fault.code.name if fault.code else "PROGRAM"
+    text = f" ({instruction})" if instruction else ""
+    if unit is None:
+        unit = instruction.opcode.unit if instruction else Unit.SEQUENCER
+    return DeviceError(
+        f"{name} at program counter {offset}{text}: {fault}",
+        tensor_number=fault.tensor_number,
+        fault=MachineFault(name, unit.name, offset),
+    )

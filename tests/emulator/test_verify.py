@@ -1,0 +1,143 @@
+"""`verify`: every path of a program is checked, and a program with any token or set-up taken out is refused."""
+
+import numpy as np
+import pytest
+
+from tosaic.compiler.build import compile_graph
+from tosaic.compiler.ir import DType, Graph
+from tosaic.compiler.ir.building import GraphBuilder
+from tosaic.errors import DeviceError
+from tosaic.hw.config import CONFIGS
+from tosaic.hw.isa import INSTRUCTION_BYTES, Condition, Opcode, Source, decode, encode, make
+from tosaic.sim.assembler import Assembler
+from tosaic.sim.emulator.verify import Verified, verify
+
+CONFIG = CONFIGS["nano"]
+MEMORY_BYTES = 8192
+
+
+def check(*instructions: tuple[Opcode, dict[str, int]]) -> Verified:
+    assembler = Assembler(CONFIG)
+    for opcode, fields in instructions:
+        assembler.emit(opcode, **fields)
+    memory = np.zeros(MEMORY_BYTES, np.uint8)
+    return verify(CONFIG, memory, 0, assembler.place(memory, 0))
+
+
+def load(memory: int, local: int) -> tuple[Opcode, dict[str, int]]:
+    fields = {"memory_address": memory, "space": 0, "local_address": local, "row_bytes": 16, "rows": 1}
+    return Opcode.LOAD_GO, fields
+
+
+def store(memory: int, local: int) -> tuple[Opcode, dict[str, int]]:
+    return Opcode.STORE_GO, {"memory_address": memory, "local_address": local, "row_bytes": 16, "rows": 1}
+
+
+def branch(number: int, condition: Condition) -> tuple[Opcode, dict[str, int]]:
+    """To instruction `number`, counted from BEGIN."""
+    return Opcode.BRANCH, {"target": INSTRUCTION_BYTES * number, "condition": condition}
+
+
+SIGNAL = (Opcode.LOAD_SIGNAL, {"semaphore": 2, "count": 1})
+WAIT = (Opcode.STORE_WAIT, {"semaphore": 2, "count": 1})
+OUTSIDE = load(MEMORY_BYTES, 0)
+
+
+def small_network() -> Graph:
+    build = GraphBuilder()
+    x = build.input("x", (1, 6, 6, 4), DType.INT8)
+    pooled = build.add(
+        "MAX_POOL2D", [x], kernel=[2, 2], stride=[2, 2], pad=[0, 0, 0, 0], nan_mode="PROPAGATE"
+    )
+    build.output(build.add("CLAMP", [pooled], min_val=-5, max_val=9, nan_mode="PROPAGATE"))
+    return build.finish()
+
+
+def test_a_program_without_branches_is_one_piece() -> None:
+    assert check(load(64, 0), SIGNAL, WAIT, store(128, 0)) == Verified(6, 1, ())
+
+
+def test_accesses_without_a_token_between_them() -> None:
+    with pytest.raises(
+        DeviceError, match=r"STORE_GO .* reads byte 0 of the activation memory.* no token orders"
+    ):
+        check(load(64, 0), store(128, 0))
+
+
+def test_tokens_left_over() -> None:
+    with pytest.raises(
+        DeviceError, match=r"END\): semaphore 2 is 1 here, and must be 0: tokens are left over"
+    ):
+        check(load(64, 0), SIGNAL)
+
+
+@pytest.mark.parametrize("condition", [Condition.IF_CLEAR, Condition.IF_SET])
+def test_both_ways_of_a_branch_are_followed(condition: Condition) -> None:
+    """The emulator takes one of them only: the flag is 0."""
+    with pytest.raises(DeviceError, match=r"^MEMORY_RANGE at program counter 32 "):
+        check(branch(3, condition), OUTSIDE)
+    assert check(branch(3, condition), load(64, 0)) == Verified(5, 3, ())
+
+
+def test_what_no_path_reaches_is_not_checked() -> None:
+    assert check(branch(3, Condition.ALWAYS), OUTSIDE).pieces == 2
+    with pytest.raises(DeviceError, match="MEMORY_RANGE"):
+        check(branch(3, Condition.NEVER), OUTSIDE)
+
+
+def test_a_loop_is_left_when_it_brings_nothing_new() -> None:
+    assert check(load(64, 0), branch(1, Condition.IF_SET)).pieces == 3
+
+
+def test_a_loop_is_followed_with_the_set_up_that_it_leaves() -> None:
+    """The first turn copies rows without a pitch between them; the second has one that leaves the memory."""
+    pitch = (Opcode.LOAD_PITCH, {"memory_pitch": MEMORY_BYTES, "local_pitch": 16})
+    opcode, fields = load(64, 0)
+    harmless = (Opcode.LOAD_PITCH, {"memory_pitch": 16, "local_pitch": 16})
+    with pytest.raises(DeviceError, match=r"^MEMORY_RANGE at program counter 32 "):
+        check(harmless, (opcode, {**fields, "rows": 2}), pitch, branch(2, Condition.IF_SET))
+
+
+def test_tokens_must_not_pass_a_branch() -> None:
+    with pytest.raises(DeviceError, match="BRANCH .*semaphore 2 is 1 here"):
+        check(load(64, 0), SIGNAL, branch(4, Condition.NEVER), WAIT, store(128, 0))
+
+
+def test_units_that_wait_for_each_other() -> None:
+    """In order the vectors are there; side by side the array fills their queue and never gets to its SIGNAL."""
+    go = {"vectors": 100, "slots": 8, "repeats": 1, "uops": 1, "lanes": 4, "tail_lanes": 4}
+    array = [
+        (Opcode.ARRAY_INPUT, {"row_bytes": 8, "height": 1}),
+        (Opcode.ARRAY_WINDOW, {"width": 1}),
+        (Opcode.ARRAY_KERNEL, {"ky_count": 1, "run_count": 1, "chunks": 1}),
+        (Opcode.ARRAY_GO, {"pixels": 100, "drain": 1}),
+        (Opcode.ARRAY_SIGNAL, {"semaphore": 0, "count": 1}),
+    ]
+    take = [(Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.ARRAY}), (Opcode.VECTOR_GO, go)]
+    with pytest.raises(
+        DeviceError, match=r"^WATCHDOG before program counter \d+: the units wait for each other: "
+    ):
+        check(*array, (Opcode.VECTOR_WAIT, {"semaphore": 0, "count": 1}), *take)
+    assert check(*array, *take, (Opcode.VECTOR_WAIT, {"semaphore": 0, "count": 1})).pieces == 1
+
+
+def test_compiled_programs_are_in_order() -> None:
+    program = compile_graph(small_network(), CONFIG)
+    done = verify(CONFIG, program.memory(), program.program_address, program.program_bytes)
+    assert (done.pieces, done.data_dependent) == (1, ())
+
+
+def test_every_token_and_every_set_up_counts() -> None:
+    """With any WAIT or SIGNAL taken out, the program is refused; the set-up of a micro-operation likewise."""
+    program = compile_graph(small_network(), CONFIG)
+    needed = {"WAIT", "SIGNAL", "UOP"}
+    taken_out = 0
+    for offset in range(0, program.program_bytes, INSTRUCTION_BYTES):
+        memory = program.memory()
+        place = slice(program.program_address + offset, program.program_address + offset + INSTRUCTION_BYTES)
+        if decode(memory[place].tobytes()).opcode.name.rpartition("_")[2] in needed:
+            memory[place] = np.frombuffer(encode(make(Opcode.NOP)), np.uint8)
+            taken_out += 1
+            with pytest.raises(DeviceError):
+                verify(CONFIG, memory, program.program_address, program.program_bytes)
+    assert taken_out >= 7
