@@ -1,17 +1,19 @@
 """Compiled programs: compile and run; damaged files and those of other machines."""
 
+import dataclasses
 import json
 import zlib
 
 import numpy as np
 import pytest
 
+from tosaic.compiler.build import compile_graph
 from tosaic.compiler.explain import explain
 from tosaic.compiler.ir import read_tosa
 from tosaic.compiler.program import MAGIC
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.config_text import get_config
-from tosaic.hw.isa import ISA_HASH
+from tosaic.hw.isa import ISA_HASH, Opcode, encode, make
 
 ON = ("--on", "emulator")
 
@@ -58,6 +60,25 @@ def test_compile_explains(tosaic, here):
 def test_compile_wants_a_file_or_an_explanation(tosaic):
     assert tosaic("compile", "tiny.tosa").code == 2
     assert tosaic("compile", "tiny.tosa", "--explain", "-O2").code == 2
+
+
+def test_verify(tosaic, program):
+    outcome = tosaic("verify", "tiny.tsc")
+    assert outcome.code == 0
+    assert outcome.out.startswith("tiny.tsc: ")
+    assert outcome.out.endswith(" instructions in 1 pieces between branches: nothing is wrong\n")
+    assert tosaic("verify", "tiny.tosa", "--set", "rows=8").code == 0
+
+
+def test_verify_names_the_instruction_at_fault(refused, here):
+    program = compile_graph(read_tosa(here / "tiny.tosa"), get_config("nano"))
+    image = bytearray(program.image)
+    last = program.program_address + program.program_bytes - 16
+    image[last : last + 16] = encode(make(Opcode.LOAD_SIGNAL, semaphore=0, count=1))
+    dataclasses.replace(program, image=bytes(image)).save("endless.tsc")
+    assert refused("verify", "endless.tsc").startswith(
+        f"endless.tsc: PROGRAM_END at program counter {program.program_bytes}"
+    )
 
 
 def test_another_configuration(refused, program):

@@ -8,6 +8,7 @@ from tosaic.compiler.ir import Graph
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
 from tosaic.sim.emulator import Emulator
+from tosaic.sim.emulator.verify import verify
 from tosaic.sim.golden import evaluate
 
 
@@ -22,6 +23,7 @@ def assert_equal_to_golden(
     """`values` are the graph's inputs, random ones if there are none; `options` are the compiler's."""
     config = get_config(config) if isinstance(config, str) else config
     program, values = compile_graph(graph, config, **options), values or feeds(graph, 1)
+    verify(config, program.memory(), program.program_address, program.program_bytes)
     memory = program.memory()
     for port in program.inputs:
         port.write(memory, values[port.name])
