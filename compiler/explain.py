@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from tosaic.compiler.emit.commands import Block, Command
 from tosaic.compiler.emit.graph_emission import emit
 from tosaic.compiler.ir import Graph, validate
-from tosaic.compiler.legalize.passes import FUSED_PASSES, legalize
+from tosaic.compiler.legalize.passes import legalize
 from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.placement import Buffer, BufferKey, Placement
 from tosaic.compiler.schedule.image import sequence
@@ -30,7 +30,7 @@ def explain(graph: Graph, config: Config) -> Iterator[str]:
     yield from _heading("the model")
     yield from _operators(graph)
     after: list[tuple[str, Graph]] = []
-    legalize(graph, config, FUSED_PASSES, lambda name, rewritten: after.append((name, rewritten)))
+    legalize(graph, config, lambda name, rewritten: after.append((name, rewritten)))
     before = list(_operators(graph))
     for name, rewritten in after:
         yield from _heading(f"1 legalize: {name}")

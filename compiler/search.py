@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from tosaic.compiler.ir import Graph
-from tosaic.compiler.legalize.passes import FUSED_PASSES, PASSES, legalize
+from tosaic.compiler.legalize.passes import legalize
 from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.compression import WeightCoder
 from tosaic.compiler.place.placer import Memories, PlacedPort
@@ -49,11 +49,12 @@ class ProgramPlan:
 def plans(graph: Graph, choices: Choices) -> Iterator[ProgramPlan]:
     """The plans of a legal integer graph that fit, the best first.
 
-    Ways to fuse come in a fixed order: the later ones are for what does not fit otherwise. For each of them the plans
-    of all residencies are compared. Raises UnsupportedError where none fits."""
+    First those in which int32 tensors between layers may lie as digits: the others are for what does not fit otherwise.
+    Of each the plans of all residencies are compared. Raises UnsupportedError where none fits."""
     problem: OutOfMemory | None = None
-    for passes, digits in _ways(choices):
-        prepared = legalize(graph, choices.config, passes)
+    prepared = legalize(graph, choices.config)
+    # Digits need whole pixels in memory: in a small one they may be what does not fit.
+    for digits in (True, False) if choices.optimize and not choices.keep_layers else (False,):
         found = []
         for residency in RESIDENCY:
             try:
@@ -69,14 +70,6 @@ def plans(graph: Graph, choices: Choices) -> Iterator[ProgramPlan]:
         raise UnsupportedError(
             f"{problem}; use a configuration with more activation memory than {choices.config.name!r}"
         )
-
-
-def _ways(choices: Choices) -> Iterator[tuple]:
-    """(passes, whether int32 tensors may lie as digits). Digits need whole pixels in memory: in a small one they may be
-    what does not fit. What only fits as part of a layer is split where the layer cannot be made so."""
-    for passes in (FUSED_PASSES, PASSES) if choices.optimize else (PASSES,):
-        for digits in (True, False) if choices.optimize and not choices.keep_layers else (False,):
-            yield passes, digits
 
 
 def ranked(found: list[ProgramPlan]) -> list[ProgramPlan]:

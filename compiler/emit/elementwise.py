@@ -1,14 +1,12 @@
-"""Emits elementwise layers and reductions (clauses 2.4 to 2.10, 2.13)."""
+"""Emits elementwise layers (clauses 2.4 to 2.8, 2.10, 2.13)."""
 
 from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.nest import Axis, merge
 from tosaic.compiler.emit.nest_go import Nest, emit_nest
 from tosaic.compiler.fuse.moves import blocks
-from tosaic.compiler.machine import KIND, Kind
 from tosaic.compiler.place.placement import BufferKey, Role
 from tosaic.compiler.place.strides import dense_strides, operand_span, operand_strides
 from tosaic.compiler.tile.elementwise import ElementwisePlan, Shape, box_limit, channel_tile
-from tosaic.errors import UnsupportedError
 
 
 def emit_elementwise(emission: LayerEmission, plan: ElementwisePlan) -> None:
@@ -18,8 +16,6 @@ def emit_elementwise(emission: LayerEmission, plan: ElementwisePlan) -> None:
             _emit_stripes(emission, plan.elements)
         case Shape.BOXES:
             _emit_boxes(emission, plan.elements)
-        case Shape.WHOLE:
-            _emit_whole(emission)
 
 
 def _sizes(emission: LayerEmission) -> tuple[int, ...]:
@@ -94,46 +90,3 @@ def _emit_per_channel(
             keep_axes=True,
         )
         emit_nest(emission.emitter, nest)
-
-
-def _emit_whole(emission: LayerEmission) -> None:
-    """A reduction."""
-    layer, tensors, sizes = emission.layer, emission.tensors, _sizes(emission)
-    addresses = []
-    for load in layer.program.loads:
-        key = BufferKey(Role.OPERAND, tensors.storage[load.tensor])
-        addresses.append(emission.fetch(key, 0, tensors.elements(load.tensor) * load.element.bytes))
-    total_bytes = tensors.elements(layer.output) * sizes[-1]
-    out = emission.target(0, total_bytes)
-    axes, reduced = _reduction_axes(emission, sizes)
-    nest = Nest(layer.program, axes, [*addresses, out], sizes, reduced, table=emission.take_table())
-    emit_nest(emission.emitter, nest)
-    emission.finish(out, 0, total_bytes)
-
-
-def _reduction_axes(emission: LayerEmission, sizes: tuple[int, ...]) -> tuple[list[Axis], list[Axis]]:
-    """(axes of the output slowest first, reduced axes fastest first)."""
-    layer, tensors = emission.layer, emission.tensors
-    argmax = layer.base is not None and KIND[layer.base.op] is Kind.ARGMAX
-    reductions = [op for op in layer.operators if KIND[op.op] in (Kind.REDUCTION, Kind.ARGMAX)]
-    shape = tensors.shape(reductions[0].inputs[0])
-    over = sorted({operator.attributes["axis"] for operator in reductions}, reverse=True)
-
-    def with_axis(result: tuple[int, ...]) -> tuple[int, ...]:
-        # ARGMAX's result has no such axis; with one of length 1 it is like any reduction's.
-        return (*result[: over[0]], 1, *result[over[0] :]) if argmax else result
-
-    target = with_axis(tensors.shape(layer.output))
-    out = dense_strides(target, sizes[-1])
-    columns = []
-    for stream, (load, size) in enumerate(zip(layer.program.loads, sizes, strict=False)):
-        # Operands of the body meet the elements before the reduction, those of the epilogue its result.
-        in_body = stream < layer.program.body_loads
-        own = tensors.shape(load.tensor) if in_body else with_axis(tensors.shape(load.tensor))
-        wanted = shape if in_body else target
-        if len(own) != len(wanted):
-            raise UnsupportedError(f"{layer.root}: operands of different rank in a reduction")
-        columns.append(operand_strides(own, wanted, size))
-    per_axis = [(*(column[i] for column in columns), out[i]) for i in range(len(shape))]
-    reduced = [Axis(shape[axis], (*per_axis[axis][:-1], 0)) for axis in over]
-    return [Axis(target[i], per_axis[i]) for i in range(len(shape)) if i not in over], reduced

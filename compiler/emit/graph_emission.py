@@ -10,10 +10,12 @@ from tosaic.compiler.emit.gather_scatter import GatherScatterEmission
 from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.layout_copy import CopyEmission
 from tosaic.compiler.emit.pool import emit_pool
+from tosaic.compiler.emit.reduction import ReductionEmission
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.tile.elementwise import ElementwisePlan
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan
 from tosaic.compiler.tile.layout_copy import LayoutCopy
+from tosaic.compiler.tile.reduction import ReductionPlan
 from tosaic.compiler.tile.work import (
     ArrayBody,
     ChoiceWork,
@@ -87,6 +89,8 @@ def _emit_layer(emitter: Emitter, work: LayerWork) -> None:
             emit_pool(emission, work.body)
         case ElementwisePlan():
             emit_elementwise(emission, work.body)
+        case ReductionPlan():
+            ReductionEmission(emission, work.body).emit()
         case LayoutCopy():
             CopyEmission(emitter, work.body).emit()
         case GatherScatterPlan():

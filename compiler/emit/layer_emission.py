@@ -114,6 +114,10 @@ class LayerEmission:
         for name, arrival in self.work.arrivals.items():
             self._arrive(name, arrival.rows * (self.placement(name).pitch or arrival.row_bytes))
 
+    def scratch(self, key: BufferKey) -> int:
+        """AM address of a buffer that only VECTOR uses, where nothing needs to take turns."""
+        return self.work.buffers[key].addresses[0]
+
     # --- the result
 
     def target(self, start: int, stop: int) -> int:

@@ -81,3 +81,18 @@ def clamped(value: Value, low: int, high: int, uses: int) -> Node:
         value.clamp = (low, high)
         return value
     return Node(Op.MOV, value, clamp=(low, high))
+
+
+def substituted(value: Value, old: Value, new: Value) -> Value:
+    """A copy of an expression that has `new` where `old` is."""
+    copies: dict[int, Value] = {id(old): new}
+
+    def copy(part: Value) -> Value:
+        if id(part) not in copies:
+            copies[id(part)] = part
+            if isinstance(part, Node):
+                b = None if part.b is None else copy(part.b)
+                copies[id(part)] = dataclasses.replace(part, a=copy(part.a), b=b)
+        return copies[id(part)]
+
+    return copy(value)

@@ -3,6 +3,7 @@
 import dataclasses
 
 from tosaic.compiler.fuse.microprogram import MicroProgram
+from tosaic.compiler.fuse.reduced_axis import ReducedAxis
 from tosaic.compiler.fuse.translate import PerChannel
 from tosaic.compiler.ir import Operator
 
@@ -17,6 +18,8 @@ class Layer:
     program: MicroProgram
     per_channel: PerChannel | None
     table: str | None
+    reduction: ReducedAxis | None = None
+    """What is reduced, if the base is a reduction or ARGMAX."""
 
     @property
     def output(self) -> str:

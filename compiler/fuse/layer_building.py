@@ -1,13 +1,13 @@
 """Builds one layer of given operators: the expression that they compute, and its micro-program."""
 
 import dataclasses
-import math
 
 from tosaic.compiler.fuse.digits import joined
 from tosaic.compiler.fuse.expression import Immediate, Load, Node, Value
 from tosaic.compiler.fuse.fold import constant_scalar
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.microprogram import MicroProgram, TooComplex, assemble
+from tosaic.compiler.fuse.reduced_axis import reduced_axis
 from tosaic.compiler.fuse.reductions import reduced_value
 from tosaic.compiler.fuse.translate import Translator
 from tosaic.compiler.fuse.windows import array_value
@@ -15,9 +15,7 @@ from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.machine import ELEMENT, KIND, WINDOWED, Kind
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
-from tosaic.hw.isa import Op, Opcode, largest
-
-_MAX_REPEATS = largest(Opcode.VECTOR_GO, "repeats")
+from tosaic.hw.isa import Op
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,8 +53,15 @@ class LayerBuilding:
         if target.dtype not in ELEMENT:
             raise UnsupportedError(f"{members.root}: the accelerator does not store {target}")
         program = assemble(self._values[output], self.config, store_digits=output in self.apart)
+        reduction = reduced_axis(graph, self.config, members.operators, self._values[output], program)
         layer = Layer(
-            members.operators, members.base, members.root, program, translator.per_channel, translator.table
+            members.operators,
+            members.base,
+            members.root,
+            program,
+            translator.per_channel,
+            translator.table,
+            reduction,
         )
         self._check(layer, program)
         return layer
@@ -120,14 +125,5 @@ class LayerBuilding:
         loads = program.loads[program.body_loads :]
         if kind in WINDOWED and any(self.graph.tensors[load.tensor].shape != shape for load in loads):
             raise TooComplex("a broadcast operand after a window")
-        repeated = {
-            operator.attributes["axis"]: self.graph.tensors[operator.inputs[0]].shape[
-                operator.attributes["axis"]
-            ]
-            for operator in layer.operators
-            if KIND[operator.op] is Kind.REDUCTION
-        }
-        if len(repeated) > 1 and math.prod(repeated.values()) > _MAX_REPEATS:
-            raise TooComplex("a reduction over several axes that repeats too often")
         if layer.per_channel is not None and kind not in (None, Kind.ARRAY):
             raise TooComplex("a per-channel RESCALE after a reduction")

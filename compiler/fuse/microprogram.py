@@ -6,9 +6,10 @@ from tosaic.compiler.fuse.digits import digits_of
 from tosaic.compiler.fuse.expression import ArrayResult, Immediate, Iteration, Load, Node, Reduced, Value
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
-from tosaic.hw.isa import Instruction, Op, Opcode, Source, make
+from tosaic.hw.isa import Instruction, Op, Opcode, Source, make, width
 
 LOAD_STREAMS = 3
+_IMMEDIATE_BITS = width(Opcode.VECTOR_BOUNDS, "immediate") - 1
 _COMMUTATIVE = (Op.ADD, Op.MAX, Op.MIN, Op.AND, Op.OR, Op.XOR, Op.EQ)
 
 
@@ -135,6 +136,12 @@ class _Assembler:
             )
         self.count += 1
 
+    def start(self, value: int, register: int) -> None:
+        """Sets a running value; one that is wider than an immediate is rounded up."""
+        spare = max(0, max(value, ~value).bit_length() - _IMMEDIATE_BITS)
+        node = Node(Op.RESCALE, Immediate(0), multiplier=1 << spare) if spare else Node(Op.MOV, Immediate(0))
+        self.emit(node, Immediate(-(-value >> spare)), None, register)
+
     def into_register(self, value: Value) -> Node:
         """A MOV of a leaf, for when an instruction cannot take it directly."""
         move, register = Node(Op.MOV, value), self.take()
@@ -219,7 +226,7 @@ def assemble(root: Value, config: Config, *, store_digits: bool = False) -> Micr
     if reductions:
         reduced = reductions[0]
         running = assembler.take()
-        assembler.emit(Node(Op.MOV, Immediate(0)), Immediate(reduced.start), None, running)
+        assembler.start(reduced.start, running)
         body_start = assembler.count
         body: list[Node | Reduced] = []
         _postorder(reduced.term, set(), body)

@@ -92,6 +92,12 @@ class Translator:
     def _binary(self, operator: Operator, op: Op) -> Value:
         a, b = self.operand(operator.inputs[0]), self.operand(operator.inputs[1])
         wrap32 = op in (Op.ADD, Op.SUB) and self._target(operator) is DType.INT32
+        if op in (Op.MAX, Op.MIN):
+            for value, bound, name in ((a, b, operator.inputs[0]), (b, a, operator.inputs[1])):
+                if isinstance(bound, Immediate):
+                    low = bound.value if op is Op.MAX else DType.INT32.min
+                    high = bound.value if op is Op.MIN else DType.INT32.max
+                    return clamped(value, low, high, self.uses(name))
         if op is Op.ADD:
             fused = self._into_rescale(operator, a, b, wrap32)
             if fused is not None:

@@ -1,6 +1,5 @@
 """Operators that need more on-chip memory than a configuration has, as graphs of smaller ones with the same results."""
 
-import functools
 from collections.abc import Callable
 
 from tosaic.compiler.ir import Graph
@@ -16,24 +15,20 @@ _RULES: dict[str, Callable[[Rewriting, Config], bool]] = {
     "CONV2D": split_kernel,
     "DEPTHWISE_CONV2D": split_kernel,
     "MATMUL": split_matmul,
-    "ARGMAX": split_reduction,
     "AVG_POOL2D": split_pool,
     "MAX_POOL2D": split_pool,
+    **dict.fromkeys(operators_of(Kind.REDUCTION, Kind.ARGMAX), split_reduction),
 }
 
 
-def split_oversize(graph: Graph, config: Config, *, fused: bool = False) -> Graph:
-    """A graph with the same outputs; operators that fit stay as they are, with `fused` also those that fit as part of a
-    layer. The argument is unchanged."""
+def split_oversize(graph: Graph, config: Config) -> Graph:
+    """A graph with the same outputs; operators that fit stay as they are. The argument is unchanged."""
     graph = graph.copy()
-    rules = _RULES | dict.fromkeys(
-        operators_of(Kind.REDUCTION), functools.partial(split_reduction, fused=fused)
-    )
     waiting, done = list(reversed(graph.operators)), []
     while waiting:
         operator = waiting.pop()
         rewriting = Rewriting(graph, operator)
-        rule = rules.get(operator.op)
+        rule = _RULES.get(operator.op)
         if rule is not None and rule(rewriting, config):
             waiting += reversed(rewriting.operators)
         else:

@@ -25,26 +25,16 @@ PASSES = (
     Pass("split what exceeds the memory", lambda graph, config: split_oversize(graph, config)),
     Pass("fold what these left", lambda graph, config: normalise(graph)),
 )
-FUSED_PASSES = (
-    *PASSES[:2],
-    Pass(
-        "split what exceeds the memory even inside a layer",
-        lambda graph, config: split_oversize(graph, config, fused=True),
-    ),
-    PASSES[3],
-)
-"""For a compilation that fuses: operators may stay that only fit as part of a layer."""
 
 
 def legalize(
     graph: Graph,
     config: Config,
-    passes: tuple[Pass, ...] = PASSES,
     on_pass: Callable[[str, Graph], None] | None = None,
 ) -> Graph:
-    """Runs the passes, and verifies the graph after each one; `on_pass` is told its name and the graph. Graphs that its
+    """Runs all passes, and verifies the graph after each one; `on_pass` is told its name and the graph. Graphs that its
     control flow runs are left for later: what they can become depends on the place they are run from."""
-    for step in passes:
+    for step in PASSES:
         graph = step.run(graph, config)
         verify(graph, after=step.name)
         if on_pass is not None:

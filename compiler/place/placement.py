@@ -42,6 +42,7 @@ class Role(enum.Enum):
     WINDOW = "the image that a convolution or pool slides over"
     RESULT = "the layer's result"
     PARAMETERS = "per-channel parameters that do not stay on chip for the whole layer"
+    PARTIALS = "partial results of a reduction"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +56,7 @@ class BufferKey:
 
 
 PARAMETERS = BufferKey(Role.PARAMETERS)
+PARTIALS = BufferKey(Role.PARTIALS)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,13 +3,13 @@
 Good enough to compare plans of one graph: it leaves out latencies, and what the units of neighbouring layers wait for
 each other. The emulator predicts the cycles of a program."""
 
-from tosaic.compiler.machine import KIND, Kind
 from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.placement import Role
 from tosaic.compiler.tile.convolution import box_work
 from tosaic.compiler.tile.elementwise import ElementwisePlan
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan
 from tosaic.compiler.tile.layout_copy import LayoutCopy
+from tosaic.compiler.tile.reduction import ReductionPlan
 from tosaic.compiler.tile.work import ArrayBody, GraphPlan, LayerWork, PoolBody
 from tosaic.hw.config import Config
 
@@ -50,9 +50,9 @@ def _compute_cycles(work: LayerWork, config: Config) -> int:
     elements = tensors.elements(layer.output)
     if isinstance(body, PoolBody):
         return elements * body.cut.window.kh * body.cut.window.kw // lanes
+    if isinstance(body, ReductionPlan):
+        return body.cycles
     if isinstance(body, ElementwisePlan):
-        if layer.base is not None and KIND[layer.base.op] in (Kind.REDUCTION, Kind.ARGMAX):
-            elements = tensors.elements(layer.base.inputs[0])
         return elements * max(1, layer.program.uops) // lanes
     return elements
 
@@ -67,7 +67,7 @@ def _bus_bytes(work: LayerWork, config: Config) -> int:
     for key, buffer in work.buffers.items():
         if key.role in (Role.WINDOW, Role.PARAMETERS):
             moved += boxes * buffer.size_bytes
-        else:
+        elif key.role is not Role.PARTIALS:
             moved += work.placements[key.tensor].bytes
     if isinstance(body, ArrayBody):
         layout = body.plan.layout

@@ -1,5 +1,5 @@
-"""Elementwise layers and reductions: stripes of elements, or boxes of the result, whose tensors fit the activation
-memory (clauses 2.4 to 2.10, 2.13)."""
+"""Elementwise layers: stripes of elements, or boxes of the result, whose tensors fit the activation memory
+(clauses 2.4 to 2.8, 2.10, 2.13)."""
 
 import dataclasses
 import enum
@@ -22,12 +22,11 @@ class Shape(enum.Enum):
 
     STRIPES = "ranges of elements: every operand has the result's shape"
     BOXES = "boxes of the result: operands are broadcast, or parameters go by channels"
-    WHOLE = "all at once: elements are reduced"
 
 
 @dataclasses.dataclass(frozen=True)
 class ElementwisePlan:
-    """How an elementwise layer or a reduction is cut: at most `elements` elements of the result at a time."""
+    """How an elementwise layer is cut: at most `elements` elements of the result at a time."""
 
     shape: Shape
     elements: int
@@ -35,8 +34,6 @@ class ElementwisePlan:
 
 def shape_of(tensors: Tensors, layer: Layer) -> Shape:
     """How a layer is walked."""
-    if layer.base is not None:
-        return Shape.WHOLE
     same = all(tensors.shape(load.tensor) == tensors.shape(layer.output) for load in layer.program.loads)
     return Shape.STRIPES if same and layer.per_channel is None else Shape.BOXES
 
@@ -77,8 +74,6 @@ def plan_elementwise(
     output = tensors.storage[layer.output]
     keys = {name: BufferKey(Role.RESULT if name == output else Role.OPERAND, name) for name in external}
     wholes = {keys[name]: placer.placements[name].bytes for name in external}
-    if shape is Shape.WHOLE:
-        return ElementwisePlan(shape, elements), allocate_buffers(placer.arena, wholes)
 
     def sizes_of(count: int) -> Sizes:
         return {key: min(whole, count * (whole // elements)) for key, whole in wholes.items()}

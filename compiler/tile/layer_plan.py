@@ -25,6 +25,7 @@ from tosaic.compiler.tile.gather_scatter import GatherScatterPlan, GatherScatter
 from tosaic.compiler.tile.layout_copy import BlockLimits, LayoutCopy, plan_copy
 from tosaic.compiler.tile.packer import Packer
 from tosaic.compiler.tile.pool import pool_boxes
+from tosaic.compiler.tile.reduction import plan_reduction
 from tosaic.compiler.tile.views import Views
 from tosaic.compiler.tile.window_tiles import WindowLayer, WindowTiler
 from tosaic.compiler.tile.work import ArrayBody, Body, LayerWork, Parameters, PoolBody, TablePlace
@@ -207,6 +208,8 @@ class _Pass:
         output = self.tensors.storage[self.layer.output]
         external = [name for name in [*self.reads, output] if not self.placer.placements[name].resident]
         param_bytes = params.tile_bytes if params.source is not None else 0
+        if self.layer.reduction is not None:
+            return plan_reduction(self.placer, self.layer, external)
         if self.window is None:
             return plan_elementwise(self.placer, self.layer, external, param_bytes)
         plan = self.convolution

@@ -16,6 +16,7 @@ from tosaic.compiler.tile.elementwise import ElementwisePlan
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan
 from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes
 from tosaic.compiler.tile.layout_copy import LayoutCopy
+from tosaic.compiler.tile.reduction import ReductionPlan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +60,7 @@ class PoolBody:
     extent: Extent
 
 
-Body = ArrayBody | PoolBody | ElementwisePlan | LayoutCopy | GatherScatterPlan
+Body = ArrayBody | PoolBody | ElementwisePlan | ReductionPlan | LayoutCopy | GatherScatterPlan
 
 
 @dataclasses.dataclass(frozen=True)

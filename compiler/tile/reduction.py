@@ -1,0 +1,223 @@
+"""Reductions: boxes of the elements that fit the activation memory, and the passes that reduce a box (clause 2.9).
+
+A box is a range of the axes before the reduced one, or a stretch of the reduced axis. A pass leaves P partial results
+for each element of the result (see `fuse/reductions.py`), where P is chosen by the predicted cycles.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator
+
+from tosaic.compiler.fuse.layer import Layer
+from tosaic.compiler.fuse.moves import blocks
+from tosaic.compiler.fuse.reduced_axis import ReducedAxis
+from tosaic.compiler.fuse.reductions import index_bits
+from tosaic.compiler.place.arena import OutOfMemory
+from tosaic.compiler.place.buffers import Buffers, Sizes, allocate_buffers
+from tosaic.compiler.place.placement import PARTIALS, BufferKey, Role
+from tosaic.compiler.place.placer import Placer
+from tosaic.compiler.place.strides import operand_span
+from tosaic.compiler.place.tensors import Tensors
+from tosaic.hw.config import Config
+from tosaic.hw.isa import Opcode, largest, width
+
+MAX_REPEATS = 1 << (width(Opcode.VECTOR_GO, "repeats") - 1)
+"""Repetitions of one GO: the largest power of two that the field holds."""
+_GO_CYCLES = 40
+"""Cycles of a GO beside its batches: its configuration, and the pipeline that fills and runs empty."""
+_BATCH_UOPS = 2
+"""Micro-operations of a batch outside the body: the running value's start, and the store."""
+_MOST_PARTIALS = 1 << 12
+
+
+@dataclasses.dataclass(frozen=True)
+class ReducedBox:
+    """Elements [low, low + counts) of the axes before the reduced one, and [start, stop) of that."""
+
+    low: tuple[int, ...]
+    counts: tuple[int, ...]
+    start: int
+    stop: int
+
+
+@dataclasses.dataclass(frozen=True)
+class ReductionPlan:
+    """How a reduction runs."""
+
+    partials: tuple[int, ...]
+    """Partial results for each element of the result after each pass but the last: powers of two, falling."""
+    outer_elements: int
+    """Most elements of the axes before the reduced one in a box."""
+    along: int
+    """Most elements of the reduced axis in a box: all of them, or a multiple of `partials[0]`."""
+    cycles: int
+    """What VECTOR is predicted to take."""
+
+    def boxes(self, reduced: ReducedAxis) -> Iterator[ReducedBox]:
+        """The boxes in the order in which they run: those of one stretch of the result follow each other."""
+        for low, counts in blocks(reduced.outer, self.outer_elements):
+            for start in range(0, reduced.extent, self.along):
+                yield ReducedBox(low, counts, start, min(start + self.along, reduced.extent))
+
+
+def partial_bytes(reduced: ReducedAxis, partials: int, outer_elements: int) -> int:
+    """Bytes of the partial results of a box."""
+    return partials * outer_elements * math.prod(reduced.inner) * reduced.computation.partial.bytes
+
+
+def spans(
+    reduced: ReducedAxis, box: ReducedBox, sizes: tuple[int, ...]
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Bytes [start, stop) of each operand that a box needs: those of the body, and those of what comes after it and of
+    the result. `sizes` are the bytes of an element of each, the result last."""
+    body, after, inner = [], [], reduced.inner
+    none = (0,) * len(inner)
+    for (_, shape), size in zip(reduced.body, sizes, strict=False):
+        low, counts = (*box.low, box.start, *none), (*box.counts, box.stop - box.start, *inner)
+        body.append(operand_span(shape, low, counts, size))
+    for shape, size in zip(
+        (*(shape for _, shape in reduced.after), reduced.target), sizes[len(reduced.body) :], strict=True
+    ):
+        after.append(operand_span(shape, (*box.low, 0, *none), (*box.counts, 1, *inner), size))
+    return body, after
+
+
+def plan_reduction(placer: Placer, layer: Layer, external: list[str]) -> tuple[ReductionPlan, Buffers]:
+    """The largest boxes that fit beside what is resident; `external` are the storage names of what is not."""
+    reduced, tensors = layer.reduction, placer.tensors
+    assert reduced is not None
+    sizes = element_sizes(tensors, layer)
+    placer.release_pending()
+    outer, extent = math.prod(reduced.outer), reduced.extent
+    step, along = outer, extent
+    if external:
+        # Pieces of an eighth of the memory: one is fetched while another is in use.
+        row_bytes = sum(stop - start for start, stop in spans(reduced, _first_box(reduced, 1, extent), sizes)[0])
+        step = min(outer, max(1, placer.config.am_bytes // 8 // max(1, row_bytes)))
+        if row_bytes > placer.config.am_bytes // 4:
+            along = max(1, extent * (placer.config.am_bytes // 8) // row_bytes)
+    while True:
+        plan = _passes(layer, placer.config, sizes, step, along)
+        wanted = _buffer_sizes(tensors, layer, plan, external)
+        try:
+            return plan, allocate_buffers(placer.arena, wanted)
+        except OutOfMemory:
+            if step > 1:
+                step = -(-step // 2)
+            elif along > 1 and external:
+                along = -(-along // 2)
+            else:
+                raise
+
+
+def element_sizes(tensors: Tensors, layer: Layer) -> tuple[int, ...]:
+    """Bytes of an element of each operand, the result last."""
+    return (*(load.element.bytes for load in layer.program.loads), tensors.element(layer.output).bytes)
+
+
+def _first_box(reduced: ReducedAxis, outer_elements: int, along: int) -> ReducedBox:
+    """The first box, which is as large as any."""
+    low, counts = next(blocks(reduced.outer, outer_elements))
+    return ReducedBox(low, counts, 0, min(along, reduced.extent))
+
+
+def _buffer_sizes(tensors: Tensors, layer: Layer, plan: ReductionPlan, external: list[str]) -> Sizes:
+    reduced, sizes = layer.reduction, element_sizes(tensors, layer)
+    assert reduced is not None
+    box = _first_box(reduced, plan.outer_elements, plan.along)
+    body, after = spans(reduced, box, sizes)
+    wanted: Sizes = {}
+    for stream, (load, (start, stop)) in enumerate(zip(layer.program.loads, [*body, *after], strict=False)):
+        name = tensors.storage[load.tensor]
+        if name in external:
+            wanted[BufferKey(Role.OPERAND, name, stream)] = stop - start
+    output = tensors.storage[layer.output]
+    if output in external:
+        wanted[BufferKey(Role.RESULT, output)] = after[-1][1] - after[-1][0]
+    if plan.partials:
+        outer = math.prod(box.counts)
+        wanted[PARTIALS] = sum(partial_bytes(reduced, count, outer) for count in plan.partials)
+    return wanted
+
+
+# --- passes
+
+
+def _passes(layer: Layer, config: Config, sizes: tuple[int, ...], outer: int, along: int) -> ReductionPlan:
+    """The passes with the fewest predicted cycles for boxes of `outer` elements times at most `along` ones."""
+    reduced = layer.reduction
+    assert reduced is not None
+    computation, extent = reduced.computation, reduced.extent
+    inner, whole = math.prod(reduced.inner), along == extent
+    partial = computation.partial.bytes
+    body = layer.program.body_end - layer.program.body_start
+
+    def counts(least: int, most: int) -> list[int]:
+        powers = [1 << n for n in range(_MOST_PARTIALS.bit_length())]
+        return [n for n in powers if n == least or least < n <= most // 2]
+
+    @functools.cache
+    def rest(before: int) -> tuple[int, tuple[int, ...]]:
+        """(cycles, partial results) of the passes that are left after one that leaves `before` of them."""
+        uops = 2 if computation.argmax else 1
+        last = _Pass(before, 1, inner, uops, config.columns // max(partial, *sizes[len(reduced.body) :]))
+        best: tuple[int, tuple[int, ...]] = (last.cycles(outer, config), ())
+        for count in counts(1, before):
+            if count < before and computation.fits(index_bits(extent, count)):
+                middle = _Pass(before, count, inner, uops, config.columns // partial)
+                cycles, then = rest(count)
+                best = min(best, (middle.cycles(outer, config) + cycles, (count, *then)))
+        return best
+
+    most_repeats = MAX_REPEATS
+    candidates: list[tuple[int, tuple[int, ...]]] = []
+    if whole and extent <= most_repeats:
+        one = _Pass(extent, 1, inner, body, config.columns // max(sizes))
+        candidates.append((one.cycles(outer, config), ()))
+    for count in counts(1, along):
+        if computation.fits(index_bits(extent, count)) and -(-along // count) <= most_repeats:
+            lanes = config.columns // max(partial, *sizes[: len(reduced.body)])
+            first = _Pass(along, count, inner, body, lanes)
+            cycles, then = rest(count)
+            candidates.append((first.cycles(outer, config) + cycles, (count, *then)))
+    cycles, partials = min(candidates)
+    if partials and not whole:
+        along = max(partials[0], along // partials[0] * partials[0])
+    boxes = -(-math.prod(reduced.outer) // outer) * -(-extent // along)
+    return ReductionPlan(partials, outer, along, boxes * cycles)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pass:
+    """A pass over `extent` elements of the axis and `inner` of those behind it, that leaves `partials` results."""
+
+    extent: int
+    partials: int
+    inner: int
+    uops: int
+    """In the body."""
+    lanes: int
+
+    def cycles(self, outer: int, config: Config) -> int:
+        """Of one pass over boxes of `outer` elements of the axes before."""
+        repeats, rest = divmod(self.extent, self.partials)
+        total = self._go(self.partials * self.inner, repeats, outer, config)
+        return total + (self._go(rest * self.inner, 1, outer, config) if rest else 0)
+
+    def _go(self, row: int, repeats: int, outer: int, config: Config) -> int:
+        """Of a GO over rows of `row` results that follow each other, and one more for the last, shorter vectors."""
+        vectors, tail = divmod(row, max(1, self.lanes))
+        return sum(
+            _GO_CYCLES + (repeats * self.uops + _BATCH_UOPS) * _slots(count, outer, config)
+            for count in (vectors, min(tail, 1))
+            if count
+        )
+
+
+def _slots(vectors: int, outer: int, config: Config) -> int:
+    """Cycles of one micro-operation on all batches: a batch is turns of the longer one of two axes, and takes at least
+    the latency."""
+    turns, others = max(vectors, outer), min(vectors, outer)
+    whole, rest = divmod(turns, config.vector_slots)
+    return others * (whole * config.vector_slots + (max(rest, config.vector_latency_cycles) if rest else 0))
