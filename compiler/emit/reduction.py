@@ -35,8 +35,6 @@ class ReductionEmission:
         assert reduced is not None
         self.reduced, self.config = reduced, emission.config
         self.sizes = element_sizes(emission.tensors, emission.layer)
-        self.bits = [index_bits(reduced.extent, count) for count in (*plan.partials, 1)]
-        """Bits of the index that ARGMAX counts in each pass."""
 
     def emit(self) -> None:
         """All boxes."""
@@ -91,13 +89,13 @@ class ReductionEmission:
         repeats, rest = divmod(box.stop - box.start, partials)
         before = box.start // partials
         if repeats and not before:
-            program = first_pass(computation, self.config, self.bits[0])
+            program = first_pass(computation, self.config, self._bits(0))
             self._pass(program, box, repeats, partials, [*body, place])
         elif repeats:
-            program = continuing_pass(computation, self.config, self.bits[0], before)
+            program = continuing_pass(computation, self.config, self._bits(0), before)
             self._pass(program, box, repeats, partials, [*body, place, place])
         if rest:
-            program = continuing_pass(computation, self.config, self.bits[0], before + repeats)
+            program = continuing_pass(computation, self.config, self._bits(0), before + repeats)
             left = [stream.moved(axis, repeats * partials) for stream in body]
             self._pass(program, box, 1, rest, [*left, place, place])
 
@@ -114,7 +112,9 @@ class ReductionEmission:
 
     def _bits(self, number: int) -> int:
         """Bits of the index that ARGMAX counts after a pass: every later pass adds those of its repetitions."""
-        return self.bits[0] + (self.plan.partials[0] // (*self.plan.partials, 1)[number]).bit_length() - 1
+        first = self.plan.partials[0]
+        later = first // (*self.plan.partials, 1)[number]
+        return index_bits(self.reduced.extent, first) + later.bit_length() - 1
 
     def _pass(
         self, program: MicroProgram, box: ReducedBox, repeats: int, results: int, streams: list[_Stream]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 from tosaic.compiler.fuse.expression import Load, Value
 from tosaic.compiler.fuse.microprogram import MicroProgram, TooComplex
@@ -71,7 +72,7 @@ def reduced_axis(
         # ARGMAX's result has no such axis; with one of length 1 it is like any reduction's.
         return (*shape[:first], 1, *shape[first if computation.argmax else last :])
 
-    def operands(loads: list[Load], change) -> tuple[tuple[Load, Shape], ...]:
+    def operands(loads: list[Load], change: Callable[[Shape], Shape]) -> tuple[tuple[Load, Shape], ...]:
         return tuple((load, change(graph.tensors[load.tensor].shape)) for load in loads)
 
     count = program.body_loads

@@ -1,4 +1,4 @@
-"""Reductions whose result for one element of the axes before does not fit the activation memory, as reductions of pieces.
+"""Reductions whose rows behind the reduced axis do not fit the activation memory, as reductions of pieces of them.
 
 A tensor is [outer, axis, inner] to a reduction. The machine reduces it stretch by stretch along outer and axis
 (`tile/reduction.py`), so only `inner` is cut here. The pieces' results are joined.
@@ -23,9 +23,11 @@ def split_reduction(new: Rewriting, config: Config) -> bool:
     axis = operator.attributes["axis"]
     outer, extent = math.prod(source.shape[:axis]), source.shape[axis]
     inner = math.prod(source.shape[axis + 1 :])
-    # A layer has three operands in memory, a result and partial results.
     limit = max(1, config.am_bytes // 8 // _ELEMENT_BYTES)
     if inner <= limit or math.prod(source.shape) <= 2 * limit:
+        return False
+    # An element of the axis, a result and a partial result fit at once even if the next reduction stays apart.
+    if inner <= 2 * limit and _inner_of_layer(new) <= limit:
         return False
     data = new.reshape(operator.inputs[0], (outer, extent, inner))
     parts = []
@@ -38,3 +40,17 @@ def split_reduction(new: Rewriting, config: Config) -> bool:
     whole = new.add("CONCAT", parts, (outer, inner), target.dtype, axis=1)
     new.reshape(whole, target.shape, target.name)
     return True
+
+
+def _inner_of_layer(new: Rewriting) -> int:
+    """Elements behind the axes that the layer reduces: a reduction of the next axis joins it."""
+    graph, operator = new.graph, new.operator
+    rest = graph.tensors[operator.outputs[0]].shape[operator.attributes["axis"] + 1 :]
+    while rest:
+        readers = graph.consumers(operator.outputs[0])
+        if [reader.op for reader in readers] != [operator.op] or operator.outputs[0] in graph.outputs:
+            break
+        if readers[0].attributes["axis"] != operator.attributes["axis"] + 1:
+            break
+        operator, rest = readers[0], rest[1:]
+    return math.prod(rest)

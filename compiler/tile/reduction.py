@@ -20,7 +20,7 @@ from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.place.strides import operand_span
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.hw.config import Config
-from tosaic.hw.isa import Opcode, largest, width
+from tosaic.hw.isa import Opcode, width
 
 MAX_REPEATS = 1 << (width(Opcode.VECTOR_GO, "repeats") - 1)
 """Repetitions of one GO: the largest power of two that the field holds."""
@@ -88,12 +88,13 @@ def plan_reduction(placer: Placer, layer: Layer, external: list[str]) -> tuple[R
     reduced, tensors = layer.reduction, placer.tensors
     assert reduced is not None
     sizes = element_sizes(tensors, layer)
-    placer.release_pending()
     outer, extent = math.prod(reduced.outer), reduced.extent
     step, along = outer, extent
     if external:
         # Pieces of an eighth of the memory: one is fetched while another is in use.
-        row_bytes = sum(stop - start for start, stop in spans(reduced, _first_box(reduced, 1, extent), sizes)[0])
+        row_bytes = sum(
+            stop - start for start, stop in spans(reduced, _first_box(reduced, 1, extent), sizes)[0]
+        )
         step = min(outer, max(1, placer.config.am_bytes // 8 // max(1, row_bytes)))
         if row_bytes > placer.config.am_bytes // 4:
             along = max(1, extent * (placer.config.am_bytes // 8) // row_bytes)
@@ -103,7 +104,9 @@ def plan_reduction(placer: Placer, layer: Layer, external: list[str]) -> tuple[R
         try:
             return plan, allocate_buffers(placer.arena, wanted)
         except OutOfMemory:
-            if step > 1:
+            if placer.pending_free:
+                placer.release_pending()
+            elif step > 1:
                 step = -(-step // 2)
             elif along > 1 and external:
                 along = -(-along // 2)
@@ -146,46 +149,47 @@ def _buffer_sizes(tensors: Tensors, layer: Layer, plan: ReductionPlan, external:
 
 def _passes(layer: Layer, config: Config, sizes: tuple[int, ...], outer: int, along: int) -> ReductionPlan:
     """The passes with the fewest predicted cycles for boxes of `outer` elements times at most `along` ones."""
-    reduced = layer.reduction
+    reduced, program = layer.reduction, layer.program
     assert reduced is not None
-    computation, extent = reduced.computation, reduced.extent
-    inner, whole = math.prod(reduced.inner), along == extent
-    partial = computation.partial.bytes
-    body = layer.program.body_end - layer.program.body_start
+    bits_fit, extent, inner = reduced.computation.fits, reduced.extent, math.prod(reduced.inner)
+    partial, body = reduced.computation.partial.bytes, len(reduced.body)
+    again = 2 if reduced.computation.argmax else 1
 
-    def counts(least: int, most: int) -> list[int]:
-        powers = [1 << n for n in range(_MOST_PARTIALS.bit_length())]
-        return [n for n in powers if n == least or least < n <= most // 2]
+    def cycles(before: int, after: int, uops: int, element_bytes: int) -> int:
+        step = _Pass(before, after, inner, uops, max(1, config.columns // element_bytes))
+        return step.cycles(outer, config)
 
     @functools.cache
     def rest(before: int) -> tuple[int, tuple[int, ...]]:
         """(cycles, partial results) of the passes that are left after one that leaves `before` of them."""
-        uops = 2 if computation.argmax else 1
-        last = _Pass(before, 1, inner, uops, config.columns // max(partial, *sizes[len(reduced.body) :]))
-        best: tuple[int, tuple[int, ...]] = (last.cycles(outer, config), ())
-        for count in counts(1, before):
-            if count < before and computation.fits(index_bits(extent, count)):
-                middle = _Pass(before, count, inner, uops, config.columns // partial)
-                cycles, then = rest(count)
-                best = min(best, (middle.cycles(outer, config) + cycles, (count, *then)))
-        return best
+        found: list[tuple[int, tuple[int, ...]]] = [
+            (cycles(before, 1, again, max(partial, *sizes[body:])), ())
+        ]
+        for count in _counts(before):
+            if bits_fit(index_bits(extent, count)):
+                later, then = rest(count)
+                found.append((cycles(before, count, again, partial) + later, (count, *then)))
+        return min(found)
 
-    most_repeats = MAX_REPEATS
+    uops = program.body_end - program.body_start
     candidates: list[tuple[int, tuple[int, ...]]] = []
-    if whole and extent <= most_repeats:
-        one = _Pass(extent, 1, inner, body, config.columns // max(sizes))
-        candidates.append((one.cycles(outer, config), ()))
-    for count in counts(1, along):
-        if computation.fits(index_bits(extent, count)) and -(-along // count) <= most_repeats:
-            lanes = config.columns // max(partial, *sizes[: len(reduced.body)])
-            first = _Pass(along, count, inner, body, lanes)
-            cycles, then = rest(count)
-            candidates.append((first.cycles(outer, config) + cycles, (count, *then)))
-    cycles, partials = min(candidates)
-    if partials and not whole:
+    if along == extent <= MAX_REPEATS:
+        candidates.append((cycles(extent, 1, uops, max(sizes)), ()))
+    for count in _counts(along) or [1]:
+        if bits_fit(index_bits(extent, count)) and along // count <= MAX_REPEATS:
+            later, then = rest(count)
+            first = cycles(along, count, uops, max(partial, *sizes[:body]))
+            candidates.append((first + later, (count, *then)))
+    total, partials = min(candidates)
+    if partials and along < extent:
         along = max(partials[0], along // partials[0] * partials[0])
     boxes = -(-math.prod(reduced.outer) // outer) * -(-extent // along)
-    return ReductionPlan(partials, outer, along, boxes * cycles)
+    return ReductionPlan(partials, outer, along, boxes * total)
+
+
+def _counts(before: int) -> list[int]:
+    """How many partial results may be left of `before` elements."""
+    return [1 << n for n in range(_MOST_PARTIALS.bit_length()) if 2 << n <= before]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,6 +24,8 @@ _ELEMENTWISE = {
     "CUSTOM",
 }
 """CUSTOM is a marker of an encoding (`encoding_marker`)."""
+_PER_AXIS = {"PAD": ("padding",), "SLICE": ("start", "size"), "TILE": ("multiples",)}
+"""Operands that have the same count of numbers for each axis, by operator."""
 Pending = tuple[str, tuple[int, ...]]
 
 
@@ -116,7 +118,7 @@ class _TransposeSinking:
         """Computes `op` on the sources of its transposed inputs, where it can; its result is pending then."""
         if op.op in _ELEMENTWISE:
             data = _data_inputs(op)
-        elif op.op in ("CONCAT", "PAD") or op.op.startswith("REDUCE_"):
+        elif op.op in ("CONCAT", "REVERSE", *_PER_AXIS) or op.op.startswith("REDUCE_"):
             data = len(op.inputs) if op.op == "CONCAT" else 1
         else:
             return False
@@ -130,10 +132,12 @@ class _TransposeSinking:
         attributes = dict(op.attributes)
         if "axis" in attributes:
             attributes["axis"] = int(perms[attributes["axis"]])
-        if op.op == "PAD":
-            amounts = self.new.tensors[op.inputs[1]].data
-            assert amounts is not None
-            inputs[1] = self._constant(amounts.reshape(-1, 2)[inverse].reshape(-1), DType.SHAPE)
+        for operand in _PER_AXIS.get(op.op, ()):
+            position = OPERATORS[op.op].operand_index(operand)
+            numbers = self.new.tensors[op.inputs[position]].data
+            assert numbers is not None
+            moved = numbers.reshape(rank, -1)[inverse].reshape(-1)
+            inputs[position] = self._constant(moved, DType.SHAPE)
         output = self.new.tensors[op.outputs[0]]
         self.count += 1
         inner = f"layout_{self.count}"
