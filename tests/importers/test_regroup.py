@@ -44,5 +44,8 @@ def test_what_is_moved_and_what_is_not():
     # NHWC as NCHW: pixels are neighbours in both, channels and rows only in one.
     assert regroup((2, 4, 5, 3), (0, 3, 1, 2), (2, 3, 20)) == ((2, 20, 3), (0, 2, 1))
     assert regroup((2, 4, 5, 3), (0, 3, 1, 2), (2, 12, 5)) is None
-    assert regroup((2, 4, 5, 3), (0, 3, 1, 2), (2, 1, 3, 4, 5)) == ((1, 2, 4, 5, 3), (1, 0, 4, 2, 3))
+    assert regroup((2, 4, 5, 3), (0, 3, 1, 2), (2, 1, 3, 4, 5)) == ((2, 1, 4, 5, 3), (0, 1, 4, 2, 3))
+    # Rows that a TILE repeats one by one: (2, 3, 4, 1, 5) becomes (2, 3, 4, 2, 5) and then (2, 3, 8, 5).
+    assert regroup((2, 4, 5, 3), (0, 3, 1, 2), (2, 3, 4, 1, 5)) == ((2, 4, 1, 5, 3), (0, 4, 1, 2, 3))
+    assert regroup((2, 4, 2, 5, 3), (0, 4, 1, 2, 3), (2, 3, 8, 5)) == ((2, 8, 5, 3), (0, 3, 1, 2))
     assert regroup((2, 1, 1, 3), (0, 3, 1, 2), (2, 3)) == ((2, 3), (0, 1))

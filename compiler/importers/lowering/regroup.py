@@ -14,13 +14,14 @@ def regroup(source: Shape, perms: Sequence[int], target: Shape) -> tuple[Shape, 
     groups = _groups(turned, target)
     if groups is None:
         return None
-    places = []
+    places: list[int] = []
     for old, _ in groups:
         wide = [perms[axis] for axis in old if turned[axis] != 1]
         between = range(wide[0], wide[-1] + 1) if wide else range(0)
         if wide != sorted(wide) or any(source[axis] != 1 and axis not in wide for axis in between):
             return None
-        places.append(wide[0] if wide else -1)
+        # An axis of one stays behind the axis in front of it, where a TILE may make it longer and join them.
+        places.append(wide[0] if wide else places[-1] if places else -1)
     order = sorted(range(len(groups)), key=lambda g: (places[g], g))
     shape: list[int] = []
     position: dict[int, int] = {}
