@@ -17,7 +17,7 @@ from tosaic.compiler.place.placer import Memories, Placer
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.tile.reduction import plan_reduction
 from tosaic.driver.session import Session
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.sim.golden import evaluate
 
 BASE = get_config("base")
