@@ -9,9 +9,12 @@ from tosaic.compiler.emit.emitter import Emitter
 from tosaic.compiler.emit.gather_scatter import GatherScatterEmission
 from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.layout_copy import CopyEmission
+from tosaic.compiler.emit.nest_go import emit_move
 from tosaic.compiler.emit.pool import emit_pool
 from tosaic.compiler.emit.reduction import ReductionEmission
+from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.external import ExternalMemory
+from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.tile.elementwise import ElementwisePlan
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan
 from tosaic.compiler.tile.layout_copy import LayoutCopy
@@ -114,6 +117,8 @@ def _emit_loop(emitter: Emitter, work: LoopWork) -> None:
     _copy_all(emitter, work.hand_over)
     emitter.branch(Condition.ALWAYS, head)
     emitter.place(leave)
+    for copy in work.results:
+        emitter.copy(copy)
 
 
 def _emit_choice(emitter: Emitter, work: ChoiceWork) -> None:
@@ -132,8 +137,12 @@ def _emit_choice(emitter: Emitter, work: ChoiceWork) -> None:
 def _copy_all(emitter: Emitter, copies: list[CopyThrough]) -> None:
     for copy in copies:
         source = copy.source
-        if source.resident:
-            emitter.store(source.address.offset, copy.target, source.bytes)
+        inside = (source.resident, copy.target.region is Region.ACTIVATION)
+        if all(inside):
+            emit_move(emitter, source.address.offset, copy.target.offset, source.bytes)
+            continue
+        if any(inside):
+            emitter.copy(Copy(source.address, copy.target, source.bytes))
             continue
         for start in range(0, source.bytes, copy.buffer_bytes):
             count = min(copy.buffer_bytes, source.bytes - start)

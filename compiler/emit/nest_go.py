@@ -6,7 +6,7 @@ import math
 from tosaic.compiler.emit.emitter import Emitter
 from tosaic.compiler.emit.nest import Axis, Piece, merge, pieces, split_lanes
 from tosaic.compiler.emit.vector_go import Access, Dim, Entries, ParamUse, VectorGo
-from tosaic.compiler.fuse.expression import Immediate, Node
+from tosaic.compiler.fuse.expression import Immediate, Load, Node
 from tosaic.compiler.fuse.microprogram import MicroProgram, assemble
 from tosaic.compiler.place.address import Span, activation_span
 from tosaic.hw.config import Config
@@ -48,6 +48,12 @@ def emit_nest(emitter: Emitter, nest: Nest) -> None:
     for piece in pieces(outer, along, lanes, tail, nest.reduced, len(nest.sizes), slots):
         emitter.vector(_go(nest, piece, splats, table))
         table = None
+
+
+def emit_move(emitter: Emitter, source: int, target: int, size_bytes: int) -> None:
+    """Copies bytes from one activation-memory address to another; the two ranges do not overlap."""
+    program = assemble(Load("", Element.INT8), emitter.config)
+    emit_nest(emitter, Nest(program, [Axis(size_bytes, (1, 1))], [source, target], (1, 1)))
 
 
 def filling(value: int, config: Config) -> MicroProgram:

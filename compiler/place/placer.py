@@ -189,6 +189,16 @@ class Placer:
             address = self.arena.allocate(size_bytes, high=high)
         return address
 
+    def hold(self, name: str) -> Placement:
+        """Places a tensor that a loop changes turn by turn: resident if there is enough memory."""
+        size = self.tensors.size_bytes(name)
+        address = self.allocate(size) if size <= self.limit_bytes else None
+        if address is None:
+            self.memories.crowded = True
+            return self.external(name)
+        self._place(self.tensors.storage[name], resident(address, size))
+        return self.placements[self.tensors.storage[name]]
+
     def _allocate_apart(self, size_bytes: int) -> int | None:
         """A block in another bank than the tensors that are there, if there is plenty of memory: units that read or
         write both at a time do not wait for each other."""

@@ -1,6 +1,7 @@
 """COND_IF and WHILE_LOOP: plans of their graphs, and the copies between them (clauses 2.16.1 and 2.16.2).
 
-What goes round a loop, and what a branch results in, lies at fixed places in external memory.
+What goes round a loop lies at fixed places, in activation memory where it fits. What a branch results in lies at fixed
+places in external memory.
 """
 
 import typing
@@ -11,9 +12,9 @@ import numpy as np
 from tosaic.compiler.ir import Graph, Operator, Tensor
 from tosaic.compiler.legalize.normalise import storage_names
 from tosaic.compiler.legalize.passes import legalize
-from tosaic.compiler.place.address import Address
+from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import OutOfMemory
-from tosaic.compiler.place.placement import Placement
+from tosaic.compiler.place.placement import Copy, Placement
 from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.tile.work import BranchWork, ChoiceWork, CopyThrough, FlagTest, GraphPlan, LoopWork
 
@@ -31,10 +32,13 @@ class NestedPlanner(typing.Protocol):
 
 
 class ControlFlowPlanner:
-    """Plans control-flow operators of a graph. `enter` makes the planner of a nested one."""
+    """Plans control-flow operators of a graph. `enter` makes the planner of a nested one; `leaves` tells whether a result
+    is wanted in external memory."""
 
-    def __init__(self, placer: Placer, enter: Callable[[Graph], NestedPlanner]):
-        self.placer, self.enter = placer, enter
+    def __init__(
+        self, placer: Placer, enter: Callable[[Graph], NestedPlanner], leaves: Callable[[str], bool]
+    ):
+        self.placer, self.enter, self.leaves = placer, enter, leaves
         self.graph, self.storage = placer.tensors.graph, placer.tensors.storage
 
     def plan(self, operator: Operator) -> LoopWork | ChoiceWork:
@@ -55,7 +59,7 @@ class ControlFlowPlanner:
         ]
         places, entry = [], []
         for name, output in zip(operator.inputs, operator.outputs, strict=True):
-            place = self.placer.external(output)
+            place = self.placer.hold(output)
             entry.append(self._copy(self._located(name), place.address))
             places.append(place)
         tested = self._nested(condition, constants, places)
@@ -66,7 +70,12 @@ class ControlFlowPlanner:
         body_plan = turn.plan()
         hand_over = self._hand_over([turn.result(i) for i in range(len(places))], places)
         turn.placer.close()
-        return LoopWork(operator, entry, condition_plan, test, body_plan, hand_over)
+        results = [
+            Copy(place.address, self.placer.external_copy(name).address, place.bytes)
+            for name, place in zip(operator.outputs, places, strict=True)
+            if place.resident and self.leaves(name)
+        ]
+        return LoopWork(operator, entry, condition_plan, test, body_plan, hand_over, results)
 
     def _choice(self, operator: Operator) -> ChoiceWork:
         subgraphs, (flag, *inputs) = self.graph.subgraphs, operator.inputs
@@ -119,8 +128,8 @@ class ControlFlowPlanner:
         return copies + [self._copy(result, place.address) for result, place in moves]
 
     def _copy(self, source: Placement, target: Address) -> CopyThrough:
-        """Copies a tensor to external memory."""
-        if source.resident:
+        """Copies a tensor to another place."""
+        if source.resident or target.region is Region.ACTIVATION:
             return CopyThrough(source, target)
         size = source.bytes
         # Pieces below a sixteenth of the memory cost more commands than they are worth.

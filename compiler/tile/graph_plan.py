@@ -79,19 +79,19 @@ class GraphPlanner:
     def _work(self, index: int, layer: Layer) -> tuple[LayerWork | LoopWork | ChoiceWork, int]:
         if KIND[layer.root.op] is Kind.CONTROL_FLOW:
             self.placer.release_pending()
-            work = ControlFlowPlanner(self.placer, self._nested).plan(layer.root)
+            work = ControlFlowPlanner(self.placer, self._nested, self._wanted_outside).plan(layer.root)
             self.placer.free_after(index, [])
             return work, 0
-        wanted_outside = self.keep or self._leaves(self.tensors.storage[layer.output])
-        planned = self._layer_planner.plan(layer, wanted_outside=wanted_outside)
+        planned = self._layer_planner.plan(layer, wanted_outside=self._wanted_outside(layer.output))
         self.placer.free_after(index, planned.temporary)
         return planned.work, planned.macs
 
     def _nested(self, graph: Graph) -> "GraphPlanner":
         return GraphPlanner(graph, set(), self.context, nested=True)
 
-    def _leaves(self, output: str) -> bool:
-        return not self.nested and any(self.tensors.storage[name] == output for name in self.graph.outputs)
+    def _wanted_outside(self, name: str) -> bool:
+        output, storage = self.tensors.storage[name], self.tensors.storage
+        return self.keep or (not self.nested and any(storage[other] == output for other in self.graph.outputs))
 
     def result(self, index: int) -> Placement:
         """Where an output of the graph is."""
@@ -110,7 +110,8 @@ class GraphPlanner:
         for index, layer in enumerate(self.layers):
             for name in [*self.views.reads(layer), *self.views.packed_weights(layer)]:
                 last[name] = index
-            last.setdefault(self.tensors.storage[layer.output], index)
+            for name in layer.root.outputs:
+                last.setdefault(self.tensors.storage[name], index)
         if self.nested:
             last |= {self.tensors.storage[name]: len(self.layers) for name in self.graph.outputs}
         return last

@@ -90,7 +90,8 @@ class LayerWork:
 
 @dataclasses.dataclass(frozen=True)
 class CopyThrough:
-    """A whole tensor to external memory: straight from activation memory, or piece by piece through a buffer."""
+    """A whole tensor to another place: straight where one side is activation memory, else piece by piece through a
+    buffer."""
 
     source: Placement
     target: Address
@@ -108,7 +109,7 @@ class FlagTest:
 
 @dataclasses.dataclass(frozen=True)
 class LoopWork:
-    """WHILE_LOOP. What goes round lies at fixed places in external memory."""
+    """WHILE_LOOP. What goes round lies at fixed places."""
 
     operator: Operator
     entry: list[CopyThrough]
@@ -116,6 +117,8 @@ class LoopWork:
     test: FlagTest
     body: "GraphPlan"
     hand_over: list[CopyThrough]
+    results: list[Copy]
+    """Of what stays in activation memory but is wanted outside."""
 
 
 @dataclasses.dataclass(frozen=True)
