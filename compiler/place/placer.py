@@ -61,6 +61,8 @@ class Placer:
         self.pending_free: list[list[int]] = []
         self._borrowed: set[str] = set()
         """Resident tensors of the graph around this one, which go on living there."""
+        self.taken_over: dict[str, Placement] = {}
+        """Resident places of the graph around this one that results may take, by storage name."""
 
     def set_last_uses(self, last_use: dict[str, int]) -> None:
         """Tells the last layer that reads each tensor, by storage name."""
@@ -154,6 +156,10 @@ class Placer:
         rows = math.prod(self.tensors.shape(name)[:2])
         return Arrival(placement, placement.bytes // rows, rows)
 
+    def take_over(self, name: str) -> None:
+        """Places a layer's result where the graph around this one will look for it."""
+        self.adopt(self.tensors.storage[name], self.taken_over[self.tensors.storage[name]])
+
     def _resident_bytes(self, name: str, dense_bytes: int) -> int:
         """Bytes a tensor takes in activation memory."""
         if name not in self.pitches:
@@ -162,6 +168,8 @@ class Placer:
 
     def place_output(self, name: str, reads: list[str]) -> None:
         """Places a layer's result: resident if there is enough memory for it and for what the layer streams."""
+        if self.tensors.storage[name] in self.taken_over and self.tensors.storage[name] in self.placements:
+            return
         dense_bytes = self.tensors.size_bytes(name)
         size = self._resident_bytes(name, dense_bytes)
         streamed = sum(self.placements[read].bytes for read in reads if not self.placements[read].resident)

@@ -27,6 +27,9 @@ class NestedPlanner(typing.Protocol):
     def plan(self) -> GraphPlan:
         """Plans its layers."""
 
+    def take_over(self, places: list[Placement]) -> None:
+        """Results may lie at these places, one for each, where they are resident."""
+
     def result(self, index: int) -> Placement:
         """Where an output is, until `placer.close()`."""
 
@@ -67,6 +70,7 @@ class ControlFlowPlanner:
         test = self._test(tested.result(0))
         tested.placer.close()
         turn = self._nested(body, constants, places)
+        turn.take_over(places)
         body_plan = turn.plan()
         hand_over = self._hand_over([turn.result(i) for i in range(len(places))], places)
         turn.placer.close()

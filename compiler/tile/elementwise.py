@@ -7,6 +7,7 @@ import math
 
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import blocks
+from tosaic.compiler.machine import KIND, Kind
 from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.buffers import Buffers, Sizes, allocate_buffers
 from tosaic.compiler.place.placement import PARAMETERS, BufferKey, Role
@@ -36,6 +37,16 @@ def shape_of(tensors: Tensors, layer: Layer) -> Shape:
     """How a layer is walked."""
     same = all(tensors.shape(load.tensor) == tensors.shape(layer.output) for load in layer.program.loads)
     return Shape.STRIPES if same and layer.per_channel is None else Shape.BOXES
+
+
+def writes_behind_reads(tensors: Tensors, layer: Layer, names: list[str]) -> bool:
+    """Whether the result may lie on the operands of some storage names: every element is read before it is written."""
+    if KIND[layer.root.op] is not Kind.ELEMENTWISE or layer.base is not None:
+        return False
+    element_bytes = tensors.element(layer.output).bytes
+    loads = [load for load in layer.program.loads if tensors.storage[load.tensor] in names]
+    dense = all(load.element.bytes == element_bytes and not load.digits for load in loads)
+    return dense and not layer.program.stores_digits and shape_of(tensors, layer) is Shape.STRIPES
 
 
 def check_lanes(tensors: Tensors, layer: Layer) -> None:

@@ -12,6 +12,7 @@ from tosaic.compiler.place.placer import Memories, Placer
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.program import LayerInfo
 from tosaic.compiler.tile.control_flow import ControlFlowPlanner
+from tosaic.compiler.tile.elementwise import writes_behind_reads
 from tosaic.compiler.tile.layer_plan import LayerPlanner
 from tosaic.compiler.tile.packer import Packer
 from tosaic.compiler.tile.row_pairs import paired_pitches
@@ -53,7 +54,8 @@ class GraphPlanner:
         renaming = {i for i, op in enumerate(graph.operators) if KIND.get(op.op) is Kind.RENAMING}
         fuser = Fuser(graph, context.config, fuse=context.optimize, digits=context.digits)
         self.layers = fuser.layers(renaming | self.views.folded)
-        self.placer.set_last_uses(self._last_uses())
+        self._last = self._last_uses()
+        self.placer.set_last_uses(self._last)
         if not keep and not nested:
             self.placer.pitches = paired_pitches(self.tensors, self.layers)
         self._layer_planner = LayerPlanner(self.placer, Packer(self.placer, context.coder), self.views)
@@ -82,16 +84,37 @@ class GraphPlanner:
             work = ControlFlowPlanner(self.placer, self._nested, self._wanted_outside).plan(layer.root)
             self.placer.free_after(index, [])
             return work, 0
+        if self._takes_over(index, layer):
+            self.placer.take_over(layer.output)
         planned = self._layer_planner.plan(layer, wanted_outside=self._wanted_outside(layer.output))
         self.placer.free_after(index, planned.temporary)
         return planned.work, planned.macs
+
+    def _takes_over(self, index: int, layer: Layer) -> bool:
+        """Whether a layer's result may lie where a loop hands it over already: over an argument that nothing reads any
+        more, or that the layer reads itself, element by element, before it writes there."""
+        target = self.placer.taken_over.get(self.tensors.storage[layer.output])
+        if target is None:
+            return False
+        readers = [name for name, place in self.placer.placements.items() if place == target]
+        last = max((self._last.get(name, -1) for name in readers), default=-1)
+        return last < index or (last == index and writes_behind_reads(self.tensors, layer, readers))
 
     def _nested(self, graph: Graph) -> "GraphPlanner":
         return GraphPlanner(graph, set(), self.context, nested=True)
 
     def _wanted_outside(self, name: str) -> bool:
         output, storage = self.tensors.storage[name], self.tensors.storage
-        return self.keep or (not self.nested and any(storage[other] == output for other in self.graph.outputs))
+        return self.keep or (
+            not self.nested and any(storage[other] == output for other in self.graph.outputs)
+        )
+
+    def take_over(self, places: list[Placement]) -> None:
+        """Results may lie at these places, one for each, where they are resident."""
+        storage = [self.tensors.storage[name] for name in self.graph.outputs]
+        for name, place in zip(storage, places, strict=True):
+            if place.resident and storage.count(name) == 1:
+                self.placer.taken_over[name] = place
 
     def result(self, index: int) -> Placement:
         """Where an output of the graph is."""
