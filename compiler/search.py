@@ -49,23 +49,20 @@ class ProgramPlan:
 def plans(graph: Graph, choices: Choices) -> Iterator[ProgramPlan]:
     """The plans of a legal integer graph that fit, the best first.
 
-    First those in which int32 tensors between layers may lie as digits: the others are for what does not fit otherwise.
-    Of each the plans of all residencies are compared. Raises UnsupportedError where none fits."""
+    The plans of all residencies are compared. Raises UnsupportedError where none fits."""
     problem: OutOfMemory | None = None
     prepared = legalize(graph, choices.config)
-    # Digits need whole pixels in memory: in a small one they may be what does not fit.
-    for digits in (True, False) if choices.optimize and not choices.keep_layers else (False,):
-        found = []
-        for residency in RESIDENCY:
-            try:
-                found.append(_plan(prepared, set(graph.tensors), choices, digits, residency))
-            except OutOfMemory as error:
-                problem = error
-                continue
-            if not found[-1].memories.crowded:
-                # With less residency everything is at least as far away.
-                break
-        yield from ranked(found)
+    found = []
+    for residency in RESIDENCY:
+        try:
+            found.append(_plan(prepared, set(graph.tensors), choices, residency))
+        except OutOfMemory as error:
+            problem = error
+            continue
+        if not found[-1].memories.crowded:
+            # With less residency everything is at least as far away.
+            break
+    yield from ranked(found)
     if problem is not None:
         raise UnsupportedError(
             f"{problem}; use a configuration with more activation memory than {choices.config.name!r}"
@@ -83,10 +80,10 @@ def ranked(found: list[ProgramPlan]) -> list[ProgramPlan]:
     return order
 
 
-def _plan(graph: Graph, names: set[str], choices: Choices, digits: bool, residency: float) -> ProgramPlan:
+def _plan(graph: Graph, names: set[str], choices: Choices, residency: float) -> ProgramPlan:
     config = choices.config
     memories = Memories(Arena(config.am_bytes, config.columns), int(config.am_bytes * residency))
-    context = PlanContext(config, memories, choices.optimize, digits, choices.coder)
+    context = PlanContext(config, memories, choices.optimize, choices.coder)
     planner = GraphPlanner(graph, names, context, keep=choices.keep_layers)
     for name in graph.inputs:
         planner.placer.external(name)

@@ -1,10 +1,11 @@
 """Choice by flags of which one at most is high: AND and OR, where a multiplexer would decode a number first."""
 
+import enum
 import functools
 import operator
 from collections.abc import Iterable
 
-from amaranth.hdl import Value
+from amaranth.hdl import Cat, Value
 
 
 def only_if(flag: Value, value: Value) -> Value:
@@ -17,4 +18,9 @@ def any_of(values: Iterable[Value]) -> Value:
     return functools.reduce(operator.or_, values)
 
 
-__all__ = ["any_of", "only_if"]
+def one_of(value: Value, *members: enum.IntEnum) -> Value:
+    """Whether `value` is one of the members."""
+    return Cat(value == member.value for member in members).any()
+
+
+__all__ = ["any_of", "one_of", "only_if"]

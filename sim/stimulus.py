@@ -253,15 +253,15 @@ def _streamed(assembler: Assembler, rng: np.random.Generator) -> None:
         operation = {"op": Op.RESCALE if scaled else Op.MOV, "per_channel": scaled}
         assembler.emit(Opcode.VECTOR_UOP, index=0, a_source=Source.ARRAY, to_memory=1, bias=1, **operation)
         element = _element(assembler, rng)
-        address = OUTPUT_ADDRESS + stored * columns
+        address, vector_bytes = OUTPUT_ADDRESS + stored, columns * element.bytes
         assembler.emit(Opcode.VECTOR_STREAM, stream=STORE_STREAM, address=address, element=element)
-        _dims(assembler, STORE_STREAM, [(pixels, blocks * columns), (blocks, columns)])
-        lanes = {"lanes": columns // element.bytes, "tail_lanes": columns // element.bytes}
+        _dims(assembler, STORE_STREAM, [(pixels, blocks * vector_bytes), (blocks, vector_bytes)])
+        lanes = {"lanes": columns, "tail_lanes": columns}
         vectors, slots = pixels * blocks, pixels if blocks > 1 else min(pixels, config.vector_slots)
         assembler.emit(
             Opcode.VECTOR_GO, vectors=vectors, slots=slots, repeats=1, uops=1, next_params=blocks > 1, **lanes
         )
-        stored += vectors
+        stored += vectors * vector_bytes
     _store_outputs(assembler)
 
 
@@ -370,17 +370,14 @@ def _element(assembler: Assembler, rng: np.random.Generator) -> Element:
 
 def _micro_program(assembler: Assembler, rng: np.random.Generator, output: int) -> None:
     """One VECTOR_GO that stores to output..output+OUTPUT_BYTES/2."""
-    columns = assembler.config.columns
-    lanes = columns
+    # Only the lanes of a GO have defined results, so its last turns store no more of them.
+    lanes = _between(rng, 1, assembler.config.columns)
     for stream in range(STORE_STREAM):
         element, splat = _element(assembler, rng), _between(rng, 0, 1)
-        if not splat:
-            lanes = min(lanes, columns // element.bytes)
         address = _between(rng, OUTPUT_ADDRESS // 2 - 500, OUTPUT_ADDRESS // 2 + 500)
         assembler.emit(Opcode.VECTOR_STREAM, stream=stream, address=address, element=element, splat=splat)
         _dims(assembler, stream, [(_between(rng, 1, 5), _between(rng, -60, 60)) for _ in range(STREAM_DIMS)])
     element = _element(assembler, rng)
-    lanes = min(lanes, columns // element.bytes)
     assembler.emit(Opcode.VECTOR_STREAM, stream=STORE_STREAM, address=output, element=element)
     _dims(assembler, STORE_STREAM, [(_between(rng, 1, 5), _between(rng, 0, 60)) for _ in range(STREAM_DIMS)])
     assembler.emit(Opcode.VECTOR_PARAM, address=PARAMETER_ADDRESS, bias=1, scale=1)
@@ -401,7 +398,7 @@ def _micro_program(assembler: Assembler, rng: np.random.Generator, output: int) 
         body_start=body_start,
         body_end=body_end,
         uops=uops,
-        lanes=_between(rng, 1, lanes),
+        lanes=lanes,
         tail_lanes=_between(rng, 1, lanes),
     )
 
@@ -474,10 +471,10 @@ def _indexed(assembler: Assembler, rng: np.random.Generator) -> None:
         assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.ASR, a_source=Source.LOAD, b_source=Source.IMMEDIATE)
         assembler.emit(Opcode.VECTOR_BOUNDS, index=0, immediate=21)
         assembler.emit(Opcode.VECTOR_UOP, index=1, op=Op.MOV, a_source=Source.REGISTER, to_memory=1)
-        lanes = columns // 4
+        lanes = _between(rng, 1, columns)
         for stream, address in ((0, _between(rng, 0, 4000)), (STORE_STREAM, offsets)):
             assembler.emit(Opcode.VECTOR_STREAM, stream=stream, address=address, element=Element.INT32)
-            _dims(assembler, stream, [(-(-rows // lanes), columns)])
+            _dims(assembler, stream, [(-(-rows // lanes), 4 * lanes)])
         fields = {"slots": assembler.config.vector_slots, "repeats": 1}
         vectors, tail = -(-rows // lanes), (rows - 1) % lanes + 1
         assembler.emit(Opcode.VECTOR_GO, vectors=vectors, uops=2, lanes=lanes, tail_lanes=tail, **fields)

@@ -7,14 +7,13 @@ from tosaic.compiler.emit.array_go import ArrayGo, emit_array
 from tosaic.compiler.emit.box_transfers import BoxPlace, BoxSource, BoxTransfers
 from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.layout_copy import CopyEmission
-from tosaic.compiler.emit.pixel_runs import PixelRun, pixel_runs
 from tosaic.compiler.emit.vector_go import Access, Dim, VectorGo
 from tosaic.compiler.fuse.expression import Load
-from tosaic.compiler.place.weights import Blob
+from tosaic.compiler.place.weights import MAX_COUNT, Blob
 from tosaic.compiler.tile.convolution import Tile
 from tosaic.compiler.tile.image_boxes import Box
 from tosaic.compiler.tile.work import ArrayBody
-from tosaic.hw.isa import STORE_STREAM
+from tosaic.hw.isa import STORE_STREAM, Element
 
 _STEPS_AHEAD = 3
 """Packed steps that are on their way to weight memory while the array works on another one."""
@@ -52,9 +51,14 @@ class BoxOnArray:
     loads: list[tuple[Load, BoxPlace]]
     target: BoxPlace
 
-    @property
-    def places(self) -> list[BoxPlace]:
-        return [self.target, *(place for _, place in self.loads)]
+
+def _pixels(box: Box, element: Element, place: BoxPlace, channel: int) -> Access:
+    """A walk over all pixels of a box, from a channel on."""
+    dims: tuple[Dim, ...] = (Dim(box.columns, place.pixel_bytes), Dim(box.rows, place.row_bytes))
+    count, linear = box.rows * box.columns, box.rows == 1 or place.row_bytes == box.columns * place.pixel_bytes
+    if linear and count <= MAX_COUNT:
+        dims = (Dim(count, place.pixel_bytes),)
+    return Access(place.address + channel * element.bytes, element, dims)
 
 
 class ConvolutionEmission:
@@ -91,29 +95,29 @@ class ConvolutionEmission:
         group = self.emitter.weights(tile.group_address, tile.group_bytes)
         weights = (group.address + (tile.address - tile.group_address)) % self.config.wm_bytes
         emit_array(self.emitter, self.plan, ArrayGo(tile, weights, placed.source))
-        for run in pixel_runs(placed.box, self.layer.program, placed.places, self.config.vector_slots):
-            channel = tile.blob.first - placed.box.c0
-            self.emitter.vector(
-                VectorGo(
-                    self.layer.program,
-                    self._streams(placed, run, channel),
-                    vectors=run.count,
-                    slots=run.slots,
-                    lanes=tile.blob.channels,
-                    tail_lanes=tile.blob.channels,
-                    reads=[place.span for _, place in placed.loads],
-                    writes=[placed.target.span],
-                    consumes_array=True,
-                    params=self.emission.params_of(number) if run.first else None,
-                    table=self.emission.take_table(),
-                )
+        self.emitter.vector(
+            VectorGo(
+                self.layer.program,
+                self._streams(placed, tile.blob.first - placed.box.c0),
+                vectors=placed.box.rows * placed.box.columns,
+                slots=self.config.vector_slots,
+                lanes=tile.blob.channels,
+                tail_lanes=tile.blob.channels,
+                reads=[place.span for _, place in placed.loads],
+                writes=[placed.target.span],
+                consumes_array=True,
+                params=self.emission.params_of(number),
+                table=self.emission.take_table(),
             )
+        )
 
-    def _streams(self, placed: BoxOnArray, run: PixelRun, channel: int) -> dict[int, Access]:
+    def _streams(self, placed: BoxOnArray, channel: int) -> dict[int, Access]:
+        """From a channel of the box on."""
         streams = {
-            stream: run.read(load, place, channel) for stream, (load, place) in enumerate(placed.loads)
+            stream: _pixels(placed.box, load.element, place, channel)
+            for stream, (load, place) in enumerate(placed.loads)
         }
-        streams[STORE_STREAM] = run.write(self.element, placed.target, channel)
+        streams[STORE_STREAM] = _pixels(placed.box, self.element, placed.target, channel)
         return streams
 
     # --- many tiles by one command
@@ -123,7 +127,6 @@ class ConvolutionEmission:
         tiles, config = self.plan.tiles, self.config
         # A piece of the weight memory is read while others are filled.
         count = max(1, config.wm_bytes // 4 // self.plan.layout.blob_bytes)
-        (run,) = pixel_runs(placed.box, self.layer.program, placed.places, config.vector_slots)
         for start in range(0, len(tiles), count):
             piece = tiles[start : start + count]
             size = sum(tile.bytes for tile in piece)
@@ -134,11 +137,9 @@ class ConvolutionEmission:
             whole = sum(tile.blob.channels == piece[0].blob.channels for tile in piece)
             for index, blocks in ((0, whole), (whole, len(piece) - whole)):
                 if blocks:
-                    self._emit_blocks(placed, run, piece[index].blob, first_tile + start + index, blocks)
+                    self._emit_blocks(placed, piece[index].blob, first_tile + start + index, blocks)
 
-    def _emit_blocks(
-        self, placed: BoxOnArray, run: PixelRun, blob: Blob, first_tile: int, blocks: int
-    ) -> None:
+    def _emit_blocks(self, placed: BoxOnArray, blob: Blob, first_tile: int, blocks: int) -> None:
         """The vector GO of `blocks` tiles."""
 
         def with_blocks(access: Access) -> Access:
@@ -146,13 +147,14 @@ class ConvolutionEmission:
             dims = (*access.dims, Dim(len(self.plan.tiles), blob.channels * access.element.bytes))
             return dataclasses.replace(access, dims=dims)
 
-        streams = self._streams(placed, run, blob.first - placed.box.c0)
+        streams = self._streams(placed, blob.first - placed.box.c0)
+        pixels = placed.box.rows * placed.box.columns
         self.emitter.vector(
             VectorGo(
                 self.layer.program,
                 {number: with_blocks(access) for number, access in streams.items()},
-                vectors=run.count * blocks,
-                slots=run.count,
+                vectors=pixels * blocks,
+                slots=pixels,
                 lanes=blob.channels,
                 tail_lanes=blob.channels,
                 reads=[place.span for _, place in placed.loads],

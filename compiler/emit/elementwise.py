@@ -6,7 +6,7 @@ from tosaic.compiler.emit.nest_go import Nest, emit_nest
 from tosaic.compiler.fuse.moves import blocks
 from tosaic.compiler.place.placement import BufferKey, Role
 from tosaic.compiler.place.strides import dense_strides, operand_span, operand_strides
-from tosaic.compiler.tile.elementwise import ElementwisePlan, Shape, box_limit, channel_tile
+from tosaic.compiler.tile.elementwise import ElementwisePlan, Shape, box_limit
 
 
 def emit_elementwise(emission: LayerEmission, plan: ElementwisePlan) -> None:
@@ -49,7 +49,7 @@ def _emit_boxes(emission: LayerEmission, limit_elements: int) -> None:
     columns.append(dense_strides(target, sizes[-1]))
     tile, boxes = 1, list(blocks(target, limit_elements))
     if layer.per_channel is not None:
-        tile = channel_tile(tensors, layer)
+        tile = emission.config.columns
         # Boxes that use the same parameters follow each other.
         boxes = sorted(blocks(target, box_limit(limit_elements, tile)), key=lambda box: box[0][-1])
     for low, counts in boxes:
@@ -76,9 +76,9 @@ def _emit_per_channel(
     """A per-channel RESCALE without a convolution: one pass per group of channels along the last axis."""
     sizes = _sizes(emission)
     rows, along = merge(axes[:-1]), axes[-1]
-    lanes = max(1, emission.config.columns // max(sizes))
-    for number, first in enumerate(range(0, along.count, lanes)):
-        group = Axis(min(lanes, along.count - first), along.strides)
+    columns = emission.config.columns
+    for number, first in enumerate(range(0, along.count, columns)):
+        group = Axis(min(columns, along.count - first), along.strides)
         moved = [a + first * stride for a, stride in zip(addresses, along.strides, strict=True)]
         nest = Nest(
             emission.layer.program,

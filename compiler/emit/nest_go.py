@@ -37,7 +37,7 @@ class Nest:
 
 def emit_nest(emitter: Emitter, nest: Nest) -> None:
     """The GOs of a nest; the table goes with the first."""
-    lanes = emitter.config.columns // max(nest.sizes)
+    lanes = emitter.config.columns
     merged = nest.axes if nest.keep_axes else merge(nest.axes)
     outer, along, tail = split_lanes(merged, nest.sizes, lanes)
     splats = (False,) * len(nest.sizes)

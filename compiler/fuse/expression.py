@@ -12,13 +12,6 @@ class Load:
 
     tensor: str
     element: Element
-    digits: bool = False
-    """The INT32 elements lie as bytes apart, see `digits.py`: every read gives the next digit of all lanes."""
-
-    @property
-    def lane_bytes(self) -> int:
-        """Bytes that a lane reads in one access."""
-        return 1 if self.digits else self.element.bytes
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,12 +3,11 @@
 import dataclasses
 import math
 
-from tosaic.compiler.fuse.digits import products, slots_per_channel
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.layer_building import LayerBuilding, Members
 from tosaic.compiler.fuse.microprogram import TooComplex
 from tosaic.compiler.ir import DType, Graph, Operator
-from tosaic.compiler.machine import BASES, ELEMENT, KIND, Kind
+from tosaic.compiler.machine import BASES, KIND, Kind
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
 
@@ -20,11 +19,10 @@ class _Group:
 
 
 class Fuser:
-    """Decides which operators share a layer; with `digits` also which int32 tensors between them lie as digits."""
+    """Decides which operators share a layer."""
 
-    def __init__(self, graph: Graph, config: Config, *, fuse: bool = True, digits: bool = False):
-        self.graph, self.config, self.fuse, self.digits = graph, config, fuse, digits
-        self.apart: set[str] = set()
+    def __init__(self, graph: Graph, config: Config, *, fuse: bool = True):
+        self.graph, self.config, self.fuse = graph, config, fuse
         self._weights: dict[int, int] = {}
         self.producer = {name: i for i, op in enumerate(graph.operators) for name in op.outputs}
         self.consumers: dict[str, list[int]] = {}
@@ -41,49 +39,7 @@ class Fuser:
             group = self._grow(index, assigned)
             assigned |= group.operators
             groups.append((index, group))
-        layers = [self._layer(root, group) for root, group in reversed(groups)]
-        return self._with_digits(layers, groups[::-1]) if self.digits else layers
-
-    def _with_digits(self, layers: list[Layer], groups: list[tuple[int, _Group]]) -> list[Layer]:
-        """The layers, with the bytes of int32 tensors between them apart where the array gains by it."""
-        home = {index: place for place, (_, group) in enumerate(groups) for index in group.operators}
-        layers = list(layers)
-        for place, layer in enumerate(layers):
-            name = layer.output
-            readers = {home.get(index) for index in self.consumers.get(name, [])}
-            if self.graph.tensors[name].dtype is not DType.INT32 or name in self.graph.outputs:
-                continue
-            concerned = {place: layer}
-            for reader in readers:
-                if reader is not None and name in (load.tensor for load in layers[reader].program.loads):
-                    concerned[reader] = layers[reader]
-            if len(concerned) < 1 + max(1, len(readers)):
-                continue
-            before = [self._slots(member) for member in concerned.values()]
-            if None in before:
-                continue
-            self.apart.add(name)
-            try:
-                changed = {index: self._layer(*groups[index]) for index in concerned}
-            except TooComplex:
-                self.apart.discard(name)
-                continue
-            after = [self._slots(member) for member in changed.values()]
-            if sum(slots or 0 for slots in after) < sum(slots or 0 for slots in before):
-                for index, member in changed.items():
-                    layers[index] = member
-            else:
-                self.apart.discard(name)
-        return layers
-
-    def _slots(self, layer: Layer) -> float | None:
-        """Slots per pixel batch and channel of a layer on the array in dense mode, None for others."""
-        terms = products(self.graph, layer.base) if layer.base is not None else None
-        if terms is None:
-            return None
-        stored = 1 if layer.program.stores_digits else ELEMENT[self.graph.tensors[layer.output].dtype].bytes
-        lane_bytes = max(stored, layer.program.load_element_bytes())
-        return slots_per_channel(self.config, terms, layer.program.uops, lane_bytes)
+        return [self._layer(root, group) for root, group in reversed(groups)]
 
     # --- growing
 
@@ -224,7 +180,7 @@ class Fuser:
             operators[group.base] if group.base is not None else None,
             operators[root],
         )
-        building = LayerBuilding(self.graph, self.config, members, frozenset(self.apart))
+        building = LayerBuilding(self.graph, self.config, members)
         try:
             return building.build(share=False)
         except TooComplex:

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-from tosaic.compiler.fuse.digits import joined
 from tosaic.compiler.fuse.expression import Immediate, Load, Node, Value
 from tosaic.compiler.fuse.fold import constant_scalar
 from tosaic.compiler.fuse.layer import Layer
@@ -31,10 +30,10 @@ class Members:
 
 
 class LayerBuilding:
-    """A layer on its way. `apart` are the int32 tensors that lie in memory as digits."""
+    """A layer on its way."""
 
-    def __init__(self, graph: Graph, config: Config, members: Members, apart: frozenset[str]):
-        self.graph, self.config, self.members, self.apart = graph, config, members, apart
+    def __init__(self, graph: Graph, config: Config, members: Members):
+        self.graph, self.config, self.members = graph, config, members
         self._share = False
         self._values: dict[str, Value] = {}
 
@@ -52,7 +51,7 @@ class LayerBuilding:
         target = graph.tensors[output]
         if target.dtype not in ELEMENT:
             raise UnsupportedError(f"{members.root}: the accelerator does not store {target}")
-        program = assemble(self._values[output], self.config, store_digits=output in self.apart)
+        program = assemble(self._values[output], self.config)
         reduction = reduced_axis(graph, self.config, members.operators, self._values[output], program)
         layer = Layer(
             members.operators,
@@ -98,15 +97,12 @@ class LayerBuilding:
         scalar = constant_scalar(self.graph, name)
         if scalar is not None:
             return Immediate(scalar)
-        if self._share and self._uses(name) > 1 and name not in self.apart:
+        if self._share and self._uses(name) > 1:
             values[name] = Node(Op.MOV, self._loaded(name))
             return values[name]
         return self._loaded(name)
 
     def _loaded(self, name: str) -> Value:
-        if name in self.apart:
-            self._values[name] = joined(name)
-            return self._values[name]
         tensor = self.graph.tensors[name]
         if tensor.dtype not in ELEMENT:
             raise UnsupportedError(f"{self.members.root}: the vector unit does not read {tensor}")

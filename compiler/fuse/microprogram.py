@@ -2,11 +2,10 @@
 
 import dataclasses
 
-from tosaic.compiler.fuse.digits import digits_of
 from tosaic.compiler.fuse.expression import ArrayResult, Immediate, Iteration, Load, Node, Reduced, Value
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
-from tosaic.hw.isa import Instruction, Op, Opcode, Source, make, width
+from tosaic.hw.isa import Element, Instruction, Op, Opcode, Source, make, width
 
 LOAD_STREAMS = 3
 _IMMEDIATE_BITS = width(Opcode.VECTOR_BOUNDS, "immediate") - 1
@@ -33,8 +32,6 @@ class MicroProgram:
     per_channel: bool
     average: int | None
     """Place in `instructions` of the RESCALE that divides by a pool's window, see `averaged`."""
-    stores_digits: bool = False
-    """The INT32 result goes to memory as bytes apart, see `digits.py`."""
 
     def averaged(self, multiplier: int, shift: int) -> "MicroProgram":
         """This program with the dividing RESCALE set."""
@@ -45,12 +42,19 @@ class MicroProgram:
         instructions[self.average] = make(Opcode.VECTOR_UOP, **fields)
         return dataclasses.replace(self, instructions=instructions)
 
-    def load_element_bytes(self) -> int:
-        return max((load.lane_bytes for load in self.loads), default=1)
+    def widest_bytes(self, stored: Element) -> int:
+        """Bytes of the widest element in memory, if the result is one of type `stored`."""
+        return max([stored.bytes, *(load.element.bytes for load in self.loads)])
 
-    def has_digits(self) -> bool:
-        """Whether a stream reads or writes the digits of int32 elements."""
-        return self.stores_digits or any(load.digits for load in self.loads)
+    def beats(self, stored: Element) -> int:
+        """Cycles of the vector unit for a vector of all lanes whose result is of type `stored`: a micro-operation takes
+        one for each word of its widest elements."""
+        return sum(self._beats(uop, stored) for uop in self.instructions if uop.opcode is Opcode.VECTOR_UOP)
+
+    def _beats(self, uop: Instruction, stored: Element) -> int:
+        operands = ((uop.a_source, uop.a_index), (uop.b_source, uop.b_index))
+        loads = [self.loads[index].element.bytes for source, index in operands if source == Source.LOAD]
+        return max([stored.bytes if uop.to_memory else 1, *loads])
 
 
 class _Assembler:
@@ -65,8 +69,6 @@ class _Assembler:
 
     def stream(self, load: Load) -> int:
         # Every read of a load stream moves it on, so each operand that is loaded has a stream of its own.
-        if load.digits and load in self.loads:
-            return self.loads.index(load)
         if len(self.loads) == LOAD_STREAMS:
             raise TooComplex(f"more than {LOAD_STREAMS} operands in memory")
         self.loads.append(load)
@@ -208,17 +210,15 @@ def _count_uses(roots: list[Value]) -> dict[int, int]:
     return uses
 
 
-def assemble(root: Value, config: Config, *, store_digits: bool = False) -> MicroProgram:
+def assemble(root: Value, config: Config) -> MicroProgram:
     """The micro-program that stores `root`; TooComplex when it does not fit the vector unit."""
     if not isinstance(root, Node):
         root = Node(Op.MOV, root)
-    stored = digits_of(root) if store_digits else [root]
-    uses = _count_uses(list(stored))
+    uses = _count_uses([root])
     assembler = _Assembler(config, uses)
     order: list[Node | Reduced] = []
     seen: set[int] = set()
-    for result in stored:
-        _postorder(result, seen, order)
+    _postorder(root, seen, order)
     reductions = [value for value in order if isinstance(value, Reduced)]
     if len(reductions) > 1:
         raise TooComplex("more than one reduction")
@@ -242,7 +242,7 @@ def assemble(root: Value, config: Config, *, store_digits: bool = False) -> Micr
         assembler.register[id(reduced)] = running
     nodes = [value for value in order if isinstance(value, Node)]
     for node in nodes:
-        assembler.evaluate(node, to_memory=any(node is store for store in stored))
+        assembler.evaluate(node, to_memory=node is root)
     return MicroProgram(
         instructions=assembler.instructions,
         uops=assembler.count,
@@ -253,5 +253,4 @@ def assemble(root: Value, config: Config, *, store_digits: bool = False) -> Micr
         bias=any(node.bias for node in nodes),
         per_channel=any(node.per_channel for node in nodes),
         average=assembler.average,
-        stores_digits=store_digits,
     )

@@ -84,12 +84,6 @@ def _tiles(layout: WeightLayout, address: Address, limit_bytes: int) -> list[Til
     return tiles
 
 
-def tile_columns(tensors: Tensors, layer: Layer) -> int:
-    """Output channels per tile: what one W-byte store or load of the micro-program can take."""
-    stored = 1 if layer.program.stores_digits else tensors.element(layer.output).bytes
-    return tensors.config.columns // max(stored, layer.program.load_element_bytes())
-
-
 def plan_convolution(tensors: Tensors, layer: Layer, window: Window, packer: Packer) -> ConvolutionPlan:
     """Chooses the mapping; `packer` plans the weights' form in external memory.
 
@@ -103,23 +97,16 @@ def plan_convolution(tensors: Tensors, layer: Layer, window: Window, packer: Pac
         for name in (("A_zp", "B_zp") if matrices else ("input_zp", "weight_zp"))
     )
     bias = np.zeros(1, np.int32) if matrices else graph.operand_value(operator, "bias").reshape(-1)
-    columns = tile_columns(tensors, layer)
-    if columns < 1:
-        raise UnsupportedError(
-            f"{operator}: {tensors[layer.output]} has elements wider than a word of this configuration"
-        )
     weight, output = tensors[operator.inputs[1]], tensors[operator.outputs[0]]
     if not matrices:
         window = window.simplified()
     macs = math.prod(weight.shape) * (window.oh * window.ow if matrices else window.n * window.oh * window.ow)
-    groups, pixels = None, 1
-    # Sums that lie as digits keep those of a pixel together.
-    if not layer.program.has_digits():
-        groups = group_pixels(graph, operator, window, columns, weight_zp, config)
+    pixels = 1
+    groups = group_pixels(graph, operator, window, config.columns, weight_zp, config)
     if groups is not None:
         window, pixels, layout = groups.window, groups.pixels, groups.layout
     else:
-        layout = weight_layout(graph, operator, window, columns, weight_zp, config)
+        layout = weight_layout(graph, operator, window, config.columns, weight_zp, config)
     _check_blob(operator, weight, layout, config)
     if groups is not None:
         packed = packer.constant(groups.weights, layout, groups.pack)
@@ -191,13 +178,11 @@ def box_work(plan: ConvolutionPlan, config: Config, rows: int, columns: int) -> 
     return BoxWork(words * passes, layout.bytes if layout.bytes > config.wm_bytes else 0)
 
 
-def works_in_blocks(
-    plan: ConvolutionPlan, layer: Layer, cut: ImageBoxes, extent: Extent, config: Config
-) -> bool:
+def works_in_blocks(plan: ConvolutionPlan, cut: ImageBoxes, extent: Extent, config: Config) -> bool:
     """Whether the layer is one box whose weights are streamed: the array follows them word by word as they come, and
     one command does many output channels."""
     boxes = list(cut.boxes(extent))
-    return _streams(plan, extent) and len(boxes) == 1 and _fits_blocks(plan, layer, boxes[0], config)
+    return _streams(plan, extent) and len(boxes) == 1 and _fits_blocks(plan, boxes[0], config)
 
 
 def _streams(plan: ConvolutionPlan, extent: Extent) -> bool:
@@ -215,12 +200,11 @@ def _streams(plan: ConvolutionPlan, extent: Extent) -> bool:
     )
 
 
-def _fits_blocks(plan: ConvolutionPlan, layer: Layer, box: Box, config: Config) -> bool:
+def _fits_blocks(plan: ConvolutionPlan, box: Box, config: Config) -> bool:
     """Whether the weights of a layer that is one box are used once each, by one tile of pixels."""
     pixels, first = box.rows * box.columns, plan.tiles[0].blob
     return (
-        not layer.program.has_digits()
-        and plan.window.n == 1
+        plan.window.n == 1
         and pixels <= min(config.rows, config.vector_slots)
         and len(plan.tiles) <= MAX_COUNT
         and all(tile.blob.input_offset == first.input_offset for tile in plan.tiles)

@@ -44,16 +44,13 @@ def _compute_cycles(work: LayerWork, config: Config) -> int:
             for count, rows in ((whole, extent.rows), (1, rest))
             if rows
         )
-    lanes = max(
-        1, config.columns // max(tensors.element(layer.output).bytes, layer.program.load_element_bytes())
-    )
-    elements = tensors.elements(layer.output)
+    elements, beats = tensors.elements(layer.output), layer.program.beats(tensors.element(layer.output))
     if isinstance(body, PoolBody):
-        return elements * body.cut.window.kh * body.cut.window.kw // lanes
+        return elements * body.cut.window.kh * body.cut.window.kw // config.columns
     if isinstance(body, ReductionPlan):
         return body.cycles
     if isinstance(body, ElementwisePlan):
-        return elements * max(1, layer.program.uops) // lanes
+        return elements * beats // config.columns
     return elements
 
 

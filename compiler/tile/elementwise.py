@@ -51,17 +51,11 @@ def writes_behind_reads(tensors: Tensors, layer: Layer, names: list[str]) -> boo
 
 def check_lanes(tensors: Tensors, layer: Layer) -> None:
     """UnsupportedError where an element of the layer is wider than a word."""
-    widest = max(tensors.element(layer.output).bytes, layer.program.load_element_bytes())
+    widest = layer.program.widest_bytes(tensors.element(layer.output))
     if widest > tensors.config.columns:
         raise UnsupportedError(
             f"{layer.root}: elements of {widest} bytes on a {tensors.config.columns}-byte machine"
         )
-
-
-def channel_tile(tensors: Tensors, layer: Layer) -> int:
-    """Channels that share a block of parameters in a per-channel layer without a convolution: one vector's."""
-    widest = max(tensors.element(layer.output).bytes, layer.program.load_element_bytes())
-    return max(1, tensors.config.columns // widest)
 
 
 def box_limit(limit_elements: int, tile: int) -> int:
@@ -75,7 +69,6 @@ def plan_elementwise(
     """Stripes or boxes for tensors that are not resident (`external`, storage names). `param_bytes`: bytes of the
     parameters for a tile of channels, when they are brought in box by box; else 0."""
     tensors = placer.tensors
-    check_lanes(tensors, layer)
     elements, shape = tensors.elements(layer.output), shape_of(tensors, layer)
     if not external and not param_bytes:
         return ElementwisePlan(shape, elements), {}
@@ -108,7 +101,7 @@ def _boxes(
     while True:
         sizes = _box_sizes(placer.tensors, layer, limit, external)
         if param_bytes:
-            tile = channel_tile(placer.tensors, layer)
+            tile = placer.config.columns
             channels = min(placer.tensors.shape(layer.output)[-1], box_limit(limit, tile))
             sizes[PARAMETERS] = -(-channels // tile) * param_bytes
         try:
@@ -123,7 +116,7 @@ def _box_sizes(tensors: Tensors, layer: Layer, limit_elements: int, external: li
     """What boxes of at most `limit_elements` elements need in memory; the result last."""
     output = tensors.storage[layer.output]
     if layer.per_channel is not None:
-        limit_elements = box_limit(limit_elements, channel_tile(tensors, layer))
+        limit_elements = box_limit(limit_elements, tensors.config.columns)
     # The first box is as large as any.
     low, counts = next(blocks(tensors.shape(layer.output), limit_elements))
     sizes: Sizes = {}

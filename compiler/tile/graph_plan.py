@@ -28,8 +28,6 @@ class PlanContext:
     config: Config
     memories: Memories
     optimize: bool
-    digits: bool = False
-    """int32 tensors between array layers may lie as digits, see `fuse/digits.py`."""
     coder: WeightCoder | None = None
     """Codes constant weights."""
     infos: list[LayerInfo] = dataclasses.field(default_factory=list)
@@ -52,7 +50,7 @@ class GraphPlanner:
         self.kept: list[str] = []
         """Outputs of layers that stay in external memory."""
         renaming = {i for i, op in enumerate(graph.operators) if KIND.get(op.op) is Kind.RENAMING}
-        fuser = Fuser(graph, context.config, fuse=context.optimize, digits=context.digits)
+        fuser = Fuser(graph, context.config, fuse=context.optimize)
         self.layers = fuser.layers(renaming | self.views.folded)
         self._last = self._last_uses()
         self.placer.set_last_uses(self._last)

@@ -7,7 +7,6 @@ from tosaic.compiler.fuse.indexed import plan_indexed
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import plan_move
 from tosaic.compiler.machine import KIND, WINDOWED, Kind
-from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.buffers import Buffers, addresses_of
 from tosaic.compiler.place.geometry import Window, window_of
 from tosaic.compiler.place.params import ParamBlock, pack_params, pack_table
@@ -20,7 +19,7 @@ from tosaic.compiler.tile.convolution import (
     plan_convolution,
     works_in_blocks,
 )
-from tosaic.compiler.tile.elementwise import channel_tile, plan_elementwise
+from tosaic.compiler.tile.elementwise import check_lanes, plan_elementwise
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan, GatherScatterPlanner
 from tosaic.compiler.tile.layout_copy import BlockLimits, LayoutCopy, plan_copy
 from tosaic.compiler.tile.packer import Packer
@@ -120,6 +119,7 @@ class _Pass:
 
     def plan(self, wanted_outside: bool) -> PlannedLayer:
         layer, base = self.layer, self.layer.base
+        check_lanes(self.tensors, layer)
         if base is not None and KIND[base.op] in WINDOWED:
             self._arriving()
             self.window = window_of(self.tensors.graph, base, self.planner.views.view(base))
@@ -172,7 +172,7 @@ class _Pass:
             return pack_params(plan.channels, plan.tile_channels, columns, bias, scales)
         if layer.per_channel is not None:
             channels = self.tensors.shape(layer.output)[-1]
-            return pack_params(channels, channel_tile(self.tensors, layer), columns, None, layer.per_channel)
+            return pack_params(channels, columns, columns, None, layer.per_channel)
         return ParamBlock(b"", 0, False, False)
 
     def _placed(self, block: ParamBlock) -> Parameters:
@@ -224,11 +224,7 @@ class _Pass:
             extent = dataclasses.replace(extent, rows=min(extent.rows, self._rows_while_arriving(cut.window)))
         if plan is None:
             return PoolBody(cut, extent), buffers
-        if self.layer.program.has_digits() and extent.channels < plan.channels:
-            raise OutOfMemory(
-                f"{self.layer.root}: a pixel with all its channels does not fit the activation memory"
-            )
-        in_blocks = works_in_blocks(plan, self.layer, cut, extent, self.config)
+        in_blocks = works_in_blocks(plan, cut, extent, self.config)
         return ArrayBody(plan, cut, extent, in_blocks), buffers
 
     def _rows_while_arriving(self, window: Window) -> int:

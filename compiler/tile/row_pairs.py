@@ -7,7 +7,6 @@ from tosaic.compiler.place.geometry import View, window_of
 from tosaic.compiler.place.strides import dense_strides
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.place.weights import fits_pairs, odd_pitch
-from tosaic.compiler.tile.convolution import tile_columns
 
 
 def paired_pitches(tensors: Tensors, layers: list[Layer]) -> dict[str, int]:
@@ -28,15 +27,15 @@ def paired_pitches(tensors: Tensors, layers: list[Layer]) -> dict[str, int]:
         made = maker.base is not None and KIND[maker.base.op] is Kind.ARRAY if maker is not None else None
         if made is None:
             made = name in tensors.graph.inputs
-        if made and pitch != row_bytes and _pairs(tensors, layer, base) and _windows_only(tensors, name):
+        if made and pitch != row_bytes and _pairs(tensors, base) and _windows_only(tensors, name):
             pitches[name] = pitch
     return pitches
 
 
-def _pairs(tensors: Tensors, layer: Layer, base: Operator) -> bool:
+def _pairs(tensors: Tensors, base: Operator) -> bool:
     """Whether a depthwise layer takes two rows of its input at once."""
     name, config = base.inputs[0], tensors.config
-    if tensors[name].dtype is not DType.INT8 or tile_columns(tensors, layer) != config.columns:
+    if tensors[name].dtype is not DType.INT8:
         return False
     strides = dense_strides(tensors.shape(name), 1)
     window = window_of(tensors.graph, base, View(name, 0, strides[1], strides[0]))

@@ -1,4 +1,4 @@
-"""The element of a loaded word that a lane takes."""
+"""The elements of a loaded word, spread over the lanes."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -10,52 +10,44 @@ ElementFormat = data.StructLayout({"wide2": 1, "wide4": 1, "wide8": 1, "signed":
 """An element has 2 bytes or more, 4 or more, 8; it is signed."""
 
 
-class LoadedElement(wiring.Signature):
-    """A lane's element of the loaded word at each size, 0 where the word has none.
-
-    Ports:
-        bytes8 (8, out), bytes16 (16, out), bytes32 (32, out): elements of 1, 2, 4 bytes.
-        bytes64 (vector_bits, out): elements of 8 bytes: the low vector_bits.
-    """
-
-    def __init__(self, config: Config):
-        super().__init__(
-            {"bytes8": Out(8), "bytes16": Out(16), "bytes32": Out(32), "bytes64": Out(config.vector_bits)}
-        )
-
-
 class Elements(wiring.Component):
-    """Extends the element of one of four sizes. Combinational.
+    """Extends the elements of the first `lanes` lanes, each as if the word were that of its lane's beat. Combinational.
+
+    Lanes whose wide elements lie in the same place of a word share them; the narrower the elements, the fewer do.
 
     Ports:
-        loaded (LoadedElement, in): the element at each size.
-        format (ElementFormat, in): its size and sign.
-        element (vector_bits, out): the element, extended.
+        word (8 W, in): the loaded word.
+        format (ElementFormat, in): size and sign of its elements.
+        elements (lanes x vector_bits, out): the lanes' elements, extended.
     """
 
-    def __init__(self, config: Config):
+    def __init__(self, config: Config, lanes: int):
+        self.config, self.lanes = config, lanes
         super().__init__(
             {
-                "loaded": In(LoadedElement(config)),
+                "word": In(8 * config.columns),
                 "format": In(ElementFormat),
-                "element": Out(config.vector_bits),
+                "elements": Out(data.ArrayLayout(config.vector_bits, lanes)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        wide2, wide4, loaded = self.format.wide2, self.format.wide4, self.loaded
-        top = Mux(wide4, loaded.bytes32[-1], Mux(wide2, loaded.bytes16[-1], loaded.bytes8[-1]))
-        low = Mux(wide4, loaded.bytes32, Mux(wide2, loaded.bytes16, loaded.bytes8))
-        fill = Signal()
-        narrow = Cat(
-            low[:8],
-            Mux(wide2, low[8:16], fill.replicate(8)),
-            Mux(wide4, low[16:32], fill.replicate(16)),
-            fill.replicate(len(self.element) - 32),
-        )
-        m.d.comb += [
-            fill.eq(self.format.signed & top),
-            self.element.eq(Mux(self.format.wide8, loaded.bytes64, narrow)),
-        ]
+        width, bits = self.config.columns, self.config.vector_bits
+        chosen = [self.word[64 * i :][:bits] for i in range(width // 8)]
+        wider = {1: self.format.wide2, 2: self.format.wide4, 4: self.format.wide8}
+        for size in (4, 2, 1):
+            following = []
+            for i in range(min(width // size, self.lanes)):
+                element = self.word[8 * size * i :][: 8 * size]
+                fill = Signal(name=f"fill_{size}_{i}")
+                extended = Cat(element, fill.replicate(bits - 8 * size))
+                m.d.comb += fill.eq(self.format.signed & element[-1])
+                target = Signal(bits, name=f"element_{size}_{i}")
+                m.d.comb += target.eq(
+                    Mux(wider[size], chosen[i % len(chosen)], extended) if chosen else extended
+                )
+                following.append(target)
+            chosen = following
+        m.d.comb += [self.elements[i].eq(element) for i, element in enumerate(chosen)]
         return m

@@ -9,18 +9,19 @@ from .layouts import IssueFields, Place
 
 
 class Issuer(wiring.Component):
-    """Holds the place the loop counter named last and issues it.
+    """Holds the place the loop counter named last and issues it, beat by beat.
 
-    A slot waits for its vector of the array, and, if it reads a register, until fewer slots than the batch has were
-    issued in the last `vector_latency_cycles` - 1 cycles: then the same slot of the micro-op before it, and all before
-    that, are old enough.
+    A slot's first beat waits for its vector of the array, and, if it reads a register, until fewer slots than the batch
+    has had their last beat in the last `vector_latency_cycles` - 1 cycles: then the same slot of the micro-op before it,
+    and all before that, are old enough. The other beats follow at once.
 
     Ports:
         running (1, in), next_place (Place, in): the loop counter's place.
         advance (1, out): `next_place` is taken.
         fields (IssueFields, in): the micro-op at `place`, read by `advance` from the program (one cycle later).
+        first (1, in), more (1, in): the beat to issue is the slot's first one; another one follows.
         array_valid (1, in), array_ready (1, out): handshake of the accumulators' stream.
-        issue (1, out): the slot at `place` goes.
+        issue (1, out): a beat of the slot at `place` goes.
         load (1, out): it reads the activation memory, whose reads for this unit are always granted.
         place (Place, out): the place to issue.
         busy (1, out): there is a place to issue.
@@ -35,6 +36,8 @@ class Issuer(wiring.Component):
                 "next_place": In(Place(config)),
                 "advance": Out(1),
                 "fields": In(IssueFields),
+                "first": In(1),
+                "more": In(1),
                 "array_valid": In(1),
                 "array_ready": Out(1),
                 "issue": Out(1),
@@ -47,23 +50,26 @@ class Issuer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.d.comb += self.advance.eq(~self.busy | self.issue)
+        m.d.comb += self.advance.eq(~self.busy | (self.issue & ~self.more))
         with m.If(self.advance):
             m.d.sync += self.busy.eq(self.running)
         with m.If(self.advance & self.running):
             m.d.sync += self.place.eq(self.next_place)
 
-        # Slots issued in the last latency - 1 cycles, as a history and as a number.
+        # Slots issued to their end in the last latency - 1 cycles, as a history and as a number.
+        ended = Signal()
+        m.d.comb += ended.eq(self.issue & ~self.more)
         history = Signal(self.config.vector_latency_cycles - 1)
         young = Signal(range(self.config.vector_latency_cycles))
-        m.d.sync += [history.eq(Cat(self.issue, history)), young.eq(young + self.issue - history[-1])]
+        m.d.sync += [history.eq(Cat(ended, history)), young.eq(young + ended - history[-1])]
 
-        old_enough = ~self.fields.registers | (young < self.place.count)
-        array_there = ~self.fields.array | self.array_valid
+        takes = self.fields.array & self.first
+        old_enough = ~self.fields.registers | ~self.first | (young < self.place.count)
+        array_there = ~takes | self.array_valid
         m.d.comb += [
             self.issue.eq(self.busy & old_enough & array_there),
             self.load.eq(self.issue & self.fields.load),
-            self.array_ready.eq(self.issue & self.fields.array),
+            self.array_ready.eq(self.issue & takes),
             self.stall_array.eq(self.busy & old_enough & ~array_there),
         ]
         return m

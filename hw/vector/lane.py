@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..config import Config
 from .alu import Alu
-from .element import LoadedElement
 from .lane_control import LaneControl
 from .operands import Operands
 from .params import Parameters, ParameterWrite
@@ -18,7 +17,8 @@ class Lane(wiring.Component):
 
     Ports:
         control (LaneControl, in): what to do.
-        loaded (LoadedElement, in): stage 2: the lane's element of the loaded word.
+        selected (1, in): stage 9: the lane belongs to the beat.
+        element (vector_bits, in): stage 2: the lane's element of the loaded word, extended.
         splat (vector_bits, in): stage 2: element 0, extended.
         accumulator (32, in): stage 2: the array's output for this lane.
         write_parameters (ParameterWrite, in): the lane's bias, multiplier and shift.
@@ -31,7 +31,8 @@ class Lane(wiring.Component):
         super().__init__(
             {
                 "control": In(LaneControl(config)),
-                "loaded": In(LoadedElement(config)),
+                "selected": In(1),
+                "element": In(config.vector_bits),
                 "splat": In(config.vector_bits),
                 "accumulator": In(signed(32)),
                 "write_parameters": In(ParameterWrite()),
@@ -47,10 +48,11 @@ class Lane(wiring.Component):
         m.submodules.table = table = Table(self.config)
         m.submodules.alu = alu = Alu(self.config)
         connect(m, flipped(self.control), operands.control, alu.control)
-        connect(m, flipped(self.loaded), operands.loaded)
         connect(m, flipped(self.write_parameters), parameters.write)
         connect(m, flipped(self.write_table), table.write)
         m.d.comb += [
+            operands.selected.eq(self.selected),
+            operands.element.eq(self.element),
             operands.splat.eq(self.splat),
             operands.accumulator.eq(self.accumulator),
             operands.result.eq(alu.result),

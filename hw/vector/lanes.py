@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..config import Config
-from .element import Elements, LoadedElement
+from .element import Elements
 from .lane import Lane
 from .lane_control import LaneControl
 from .layouts import FetchedWord
@@ -21,6 +21,7 @@ class Lanes(wiring.Component):
         control (LaneControl, in): the pipeline's.
         loaded (8 W, in): a word of the activation memory: of a load in stage 2, or what `fetched` says.
         fetched (FetchedWord, in): which parameters, or word of the table, `loaded` is.
+        selected (W, in): stage 9: the lanes of this beat; only they write a register.
         take_accumulators (1, in): `accumulators` belong to the slot that is issued.
         accumulators (32 W, in): a vector of the array.
         results (W vector_bits, out): stage 10: the lanes' results.
@@ -33,6 +34,7 @@ class Lanes(wiring.Component):
                 "control": In(LaneControl(config)),
                 "loaded": In(8 * config.columns),
                 "fetched": In(FetchedWord(config)),
+                "selected": In(config.columns),
                 "take_accumulators": In(1),
                 "accumulators": In(32 * config.columns),
                 "results": Out(config.vector_bits * config.columns),
@@ -51,7 +53,8 @@ class Lanes(wiring.Component):
             m.d.sync += register.eq(source)
         loaded = Signal(8 * width, reset_less=True)
         fetched = Signal(FetchedWord(self.config))
-        m.d.sync += [loaded.eq(self.loaded), fetched.eq(self.fetched)]
+        selected = Signal(width, reset_less=True)
+        m.d.sync += [loaded.eq(self.loaded), fetched.eq(self.fetched), selected.eq(self.selected)]
 
         # Accumulators arrive with the issue, loads three cycles later: the accumulators wait.
         taken, accumulators = self.take_accumulators, self.accumulators
@@ -64,18 +67,24 @@ class Lanes(wiring.Component):
             taken, accumulators = took, held
 
         # A splat: element 0 goes to all lanes.
-        m.submodules.first = first = Elements(self.config)
+        m.submodules.first = first = Elements(self.config, 1)
+        m.submodules.elements = elements = Elements(self.config, width)
         splat = Signal(bits, reset_less=True)
-        self._spread(m, first.loaded, self.loaded, 0)
-        m.d.comb += first.format.eq(self.control.s2.element)
-        m.d.sync += splat.eq(first.element)
+        m.d.comb += [
+            first.word.eq(self.loaded),
+            first.format.eq(self.control.s2.element),
+            elements.word.eq(loaded),
+            elements.format.eq(control.s2.element),
+        ]
+        m.d.sync += splat.eq(first.elements[0])
         results = []
         for i in range(width):
             m.submodules[f"lane_{i}"] = lane = Lane(self.config)
             connect(m, control, lane.control)
-            self._spread(m, lane.loaded, loaded, i)
             here = fetched.word == i // lanes_per_word
             m.d.comb += [
+                lane.selected.eq(selected[i]),
+                lane.element.eq(elements.elements[i]),
                 lane.splat.eq(splat),
                 lane.accumulator.eq(accumulators[32 * i :][:32]),
                 lane.write_parameters.bias.eq(fetched.bias & here),
@@ -90,12 +99,3 @@ class Lanes(wiring.Component):
             results.append(lane.result)
         m.d.comb += self.results.eq(Cat(results))
         return m
-
-    def _spread(self, m: Module, lane: LoadedElement, word: Signal, i: int) -> None:
-        """Element `i` of a word at each size."""
-        m.d.comb += [
-            lane.bytes8.eq(word[8 * i :][:8]),
-            lane.bytes16.eq(word[16 * i :][:16]),
-            lane.bytes32.eq(word[32 * i :][:32]),
-            lane.bytes64.eq(word[64 * i :][: self.config.vector_bits]),
-        ]

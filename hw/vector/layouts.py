@@ -34,6 +34,7 @@ IssueFields = data.StructLayout(
         **shapes(Opcode.VECTOR_STREAM, "stream"),
         "array": 1,  # takes a vector of the array
         "registers": 1,  # reads a register
+        "store": 1,  # its result goes to memory
         "bias": 1,  # adds the lanes' biases to A
     }
 )

@@ -1,12 +1,11 @@
-"""One lane's operands: element of the loaded bytes, register, accumulator or scalar."""
+"""One lane's operands: loaded element, register, accumulator or scalar."""
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..one_hot import only_if
-from .element import Elements, LoadedElement
 from .extend import sign_extend
 from .lane_control import LaneControl
 from .registers import RegisterFile
@@ -17,7 +16,8 @@ class Operands(wiring.Component):
 
     Ports:
         control (LaneControl, in): what to do.
-        loaded (LoadedElement, in): stage 2: the lane's element of the loaded word.
+        selected (1, in): stage 9: the lane belongs to the beat, and may write a register.
+        element (vector_bits, in): stage 2: the lane's element of the loaded word, extended.
         splat (vector_bits, in): stage 2: element 0, extended.
         accumulator (32, in): stage 2: the array's output for this lane.
         result (vector_bits, in): stage 9: what is written to the register.
@@ -29,7 +29,8 @@ class Operands(wiring.Component):
         super().__init__(
             {
                 "control": In(LaneControl(config)),
-                "loaded": In(LoadedElement(config)),
+                "selected": In(1),
+                "element": In(config.vector_bits),
                 "splat": In(config.vector_bits),
                 "accumulator": In(signed(32)),
                 "result": In(signed(config.vector_bits)),
@@ -47,20 +48,15 @@ class Operands(wiring.Component):
             registers.a_address.eq(control.s1_a_address),
             registers.b_enable.eq(control.s1_b_enable),
             registers.b_address.eq(control.s1_b_address),
-            registers.write.eq(control.s9_write),
+            registers.write.eq(control.s9_write & self.selected),
             registers.address.eq(control.s9_address),
             registers.value.eq(self.result),
         ]
 
-        # A lane for which the word has no element of this size may get any value: its result is not stored.
+        # A lane of another beat gets any value: its result goes nowhere.
         bits, flags = self.config.vector_bits, control.s2
-        m.submodules.elements = elements = Elements(self.config)
-        connect(m, flipped(self.loaded), elements.loaded)
         loaded = Signal(bits)
-        m.d.comb += [
-            elements.format.eq(flags.element),
-            loaded.eq(Mux(flags.splat, self.splat, elements.element)),
-        ]
+        m.d.comb += loaded.eq(Mux(flags.splat, self.splat, self.element))
 
         # At most one source is chosen; the others count as zero.
         a, b = (

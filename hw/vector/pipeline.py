@@ -1,7 +1,5 @@
 """The control pipeline: follows every issued slot from the issue to its write."""
 
-import enum
-
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -9,6 +7,8 @@ from amaranth.lib.wiring import In, Out
 from ..config import Config
 from ..isa import Element, Op, Opcode
 from ..layouts import shapes
+from ..one_hot import one_of
+from .beats import Group, members
 from .lane_control import AddendFlags, FactorFlags, LaneControl, RoundFlags, SelectFlags, TableFlags
 from .layouts import Arithmetic, Finish, IssueFields, Limits, Place, Select
 from .program import TableRead
@@ -16,11 +16,6 @@ from .program import TableRead
 STORE_STAGE = 11
 """Stage in which a slot's write is prepared; it is made in the next cycle."""
 UNSIGNED = [element for element in Element if element.name.startswith("U")]
-
-
-def one_of(value: Value, *members: enum.IntEnum) -> Value:
-    """Whether `value` is one of the members."""
-    return Cat(value == member.value for member in members).any()
 
 
 def at_least(value: Value, size: int) -> Value:
@@ -36,10 +31,24 @@ def register_address(config: Config, slot: Value, register: Value) -> Value:
 
 
 class IssuedSlot(data.StructLayout):
-    """What is issued: a slot of a micro-op, and the `element` type and `splat` of the load stream that it reads."""
+    """What is issued: a beat of a slot of a micro-op, and the `element` type and `splat` of the load stream that it
+    reads. The beat is that of the lanes `group`, the slot's last one if `ends`."""
 
     def __init__(self, config: Config):
-        super().__init__({"fields": IssueFields, "place": Place(config), "element": Element, "splat": 1})
+        super().__init__(
+            {
+                "fields": IssueFields,
+                "place": Place(config),
+                "element": Element,
+                "splat": 1,
+                "group": Group,
+                "ends": 1,
+            }
+        )
+
+
+PackedBeat = data.StructLayout({"group": Group, "ends": 1})
+"""A beat whose results are stored: its lanes, and whether it is its slot's last one."""
 
 
 class Pipeline(wiring.Component):
@@ -47,10 +56,11 @@ class Pipeline(wiring.Component):
     lanes do everything a cycle later than they are told: their inputs have registers.
 
     Ports:
-        issue (1, in), issued (IssuedSlot, in): a slot is issued.
+        issue (1, in), issued (IssuedSlot, in): a beat of a slot is issued.
         immediate, arithmetic, out_zp, finish, limits (TableRead, out): tables of the program, read on the way.
         control (LaneControl, out): to the lanes.
-        pack (1, out): stage 10: results go to memory.
+        selected (W, out): stage 9: the lanes of the beat; the others write no register.
+        pack (1, out), packed (PackedBeat, out): stage 10: results of these lanes go to memory.
         empty (1, out): there is nothing between the issue and the write, which may be made in this cycle. A command
             that needs everything complete may start.
     """
@@ -67,7 +77,9 @@ class Pipeline(wiring.Component):
                 "finish": Out(TableRead(config, Finish)),
                 "limits": Out(TableRead(config, Limits)),
                 "control": Out(LaneControl(config)),
+                "selected": Out(config.columns),
                 "pack": Out(1),
+                "packed": Out(PackedBeat),
                 "empty": Out(1),
             }
         )
@@ -77,17 +89,24 @@ class Pipeline(wiring.Component):
         # Data that hold only where `valid` need no reset.
         issued = Signal(IssuedSlot(self.config), name="s0_issued")
         valid, index, slot = [Signal(name="s0_valid")], [issued.place.index], [issued.place.slot]
+        beat = [Signal(PackedBeat, name="s0_beat")]
+        m.d.comb += [beat[0].group.eq(issued.group), beat[0].ends.eq(issued.ends)]
         m.d.sync += [valid[0].eq(self.issue), issued.eq(self.issued)]
         for stage in range(1, STORE_STAGE):
             valid.append(Signal(name=f"s{stage}_valid"))
             index.append(Signal.like(index[0], name=f"s{stage}_index", reset_less=True))
             slot.append(Signal.like(slot[0], name=f"s{stage}_slot", reset_less=True))
-            m.d.sync += valid[stage].eq(valid[stage - 1])
+            beat.append(Signal(PackedBeat, name=f"s{stage}_beat", reset_less=True))
+            m.d.sync += [valid[stage].eq(valid[stage - 1]), beat[stage].eq(beat[stage - 1])]
             with m.If(valid[stage - 1]):
                 m.d.sync += [index[stage].eq(index[stage - 1]), slot[stage].eq(slot[stage - 1])]
         moving = Signal()
         m.d.sync += moving.eq(Cat(self.issue, *valid).any())
-        m.d.comb += self.empty.eq(~moving)
+        m.d.comb += [
+            self.empty.eq(~moving),
+            self.selected.eq(members(beat[9].group, self.config.columns)),
+            self.packed.eq(beat[10]),
+        ]
 
         # A table that is read in a stage gives its value in the next one.
         reads = [

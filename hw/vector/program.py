@@ -78,6 +78,7 @@ class Program(wiring.Component):
             issue.stream.eq(Mux(a == Source.LOAD.value, uop.a_index, uop.b_index)),
             issue.array.eq(a == Source.ARRAY.value),
             issue.bias.eq(uop.bias),
+            issue.store.eq(uop.to_memory),
             issue.registers.eq((a == Source.REGISTER.value) | (b == Source.REGISTER.value)),
             *(arithmetic[field].eq(uop[field]) for field in Arithmetic.members),
             *(finish[field].eq(uop[field]) for field in Finish.members),

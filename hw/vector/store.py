@@ -1,6 +1,6 @@
 """Packs the lanes' results into bytes and writes them."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,22 +8,45 @@ from ..config import Config
 from ..interfaces import AmWrite
 from ..isa import Element, Opcode, layout
 from ..layouts import shapes
+from .beats import LOG2_BYTES, Group, members
 from .extend import sign_extend
+from .pipeline import PackedBeat
 
 SIZES = {size: [element.value for element in Element if element.bytes == size] for size in (1, 2, 4, 8)}
 """Element types by their bytes."""
 
 
+class StoredLanes:
+    """The lanes below a limit: `whole` words of a vector, and these bytes (`part`) of the next one."""
+
+    def __init__(self, name: str, limit: Signal, width: int):
+        self.limit, self.whole = Signal.like(limit, name=name), Signal.like(limit, name=f"{name}_whole")
+        self.part = Signal(width, name=f"{name}_part")
+
+    def configure(self, size: int) -> list:
+        """Takes the limit, in elements of `size` bytes."""
+        width, limit = len(self.part), self.limit
+        lanes = width // size
+        part = (byte // size < limit % lanes for byte in range(width))
+        return [self.whole.eq(limit // lanes), self.part.eq(Cat(part))]
+
+    def bytes_of(self, word: Signal) -> Value:
+        """A bit per byte of word number `word` of a vector: it is below the limit."""
+        width = len(self.part)
+        return (word < self.whole).replicate(width) | ((word == self.whole).replicate(width) & self.part)
+
+
 class Store(wiring.Component):
-    """Lanes' results in the store stream's element type, W bytes at a time.
+    """Lanes' results in the store stream's element type, W bytes at a time, beat by beat.
 
     Ports:
         configure (1, in), go (VECTOR_GO, in): a GO begins; at least two cycles before a `pack`.
-        pack (1, in): `results` are to be stored. The write is prepared in the next cycle.
+        pack (1, in), packed (PackedBeat, in): `results` of these lanes are to be stored. The write is prepared in the
+            next cycle.
         results (W vector_bits, in): the lanes'.
         element (Element, in), address (VECTOR_STREAM.address, in): the store stream's.
         last (1, in): its dimension 0 is at its last turn.
-        step (1, out): the store stream steps.
+        step, next_word (1, out): the store stream steps; goes on to the next word of a vector.
         write (AmWrite, out): the activation memory's write port.
     """
 
@@ -34,50 +57,74 @@ class Store(wiring.Component):
                 "configure": In(1),
                 "go": In(layout(Opcode.VECTOR_GO)),
                 "pack": In(1),
+                "packed": In(PackedBeat),
                 "results": In(config.vector_bits * config.columns),
                 "element": In(Element),
                 **{name: In(shape) for name, shape in shapes(Opcode.VECTOR_STREAM, "address").items()},
                 "last": In(1),
                 "step": Out(1),
+                "next_word": Out(1),
                 "write": Out(AmWrite(config)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        width, bits = self.config.columns, self.config.vector_bits
+        width = self.config.columns
         configured = Signal()
-        lanes, tail_lanes = Signal.like(self.go.lanes), Signal.like(self.go.tail_lanes)
-        mask, tail_mask = Signal(width), Signal(width)
+        lanes, tail = (
+            StoredLanes("lanes", self.go.lanes, width),
+            StoredLanes("tail_lanes", self.go.tail_lanes, width),
+        )
         m.d.sync += configured.eq(self.configure)
         with m.If(self.configure):
-            m.d.sync += [lanes.eq(self.go.lanes), tail_lanes.eq(self.go.tail_lanes)]
-        with m.If(configured), m.Switch(self.element):
-            for size, elements in SIZES.items():
-                with m.Case(*elements):
-                    m.d.sync += [
-                        mask.eq(Cat(byte // size < lanes for byte in range(width))),
-                        tail_mask.eq(Cat(byte // size < tail_lanes for byte in range(width))),
-                    ]
+            m.d.sync += [lanes.limit.eq(self.go.lanes), tail.limit.eq(self.go.tail_lanes)]
 
-        packed = Signal(8 * width, reset_less=True)
-        requested = Signal()
-        m.d.sync += requested.eq(self.pack)
-        with m.If(self.pack), m.Switch(self.element):
-            for size, elements in SIZES.items():
-                with m.Case(*elements):
-                    results = (self.results[bits * i :][:bits] for i in range(width // size))
-                    stored = (
-                        result[: 8 * size] if 8 * size <= bits else sign_extend(result, 8 * size)
-                        for result in results
-                    )
-                    m.d.sync += packed.eq(Cat(stored))
-        m.d.sync += self.write.request.eq(requested)
+        # The first known bits of the group's number say which word of the vector it is, the others which part of it.
+        group, sizes = self.packed.group, {size: log2 for log2, size in enumerate(SIZES) if size <= width}
+        word, part = Signal(LOG2_BYTES), Signal(Group)
+        packed, requested = Signal(8 * width, reset_less=True), Signal()
+        with m.Switch(self.element):
+            for size, log2 in sizes.items():
+                with m.Case(*SIZES[size]):
+                    m.d.comb += [
+                        word.eq(group.position >> LOG2_BYTES - log2),
+                        part.position.eq(group.position << log2),
+                        part.known.eq(group.known << log2),
+                    ]
+                    with m.If(configured):
+                        m.d.sync += [*lanes.configure(size), *tail.configure(size)]
+                    with m.If(self.pack):
+                        m.d.sync += packed.eq(Array(self._words(size))[word])
+        below, below_tail = Signal(width, reset_less=True), Signal(width, reset_less=True)
+        ends, next_word = Signal(), Signal()
+        with m.If(self.pack):
+            m.d.sync += [
+                below.eq(lanes.bytes_of(word) & members(part, width)),
+                below_tail.eq(tail.bytes_of(word) & members(part, width)),
+            ]
+        m.d.sync += [
+            requested.eq(self.pack),
+            ends.eq(self.pack & self.packed.ends),
+            next_word.eq(self.pack & ~self.packed.ends & (part.position | ~part.known).all()),
+            self.write.request.eq(requested),
+        ]
         m.d.comb += [
-            self.step.eq(requested),
+            self.step.eq(ends),
+            self.next_word.eq(next_word),
             self.write.prepare.eq(1),
             self.write.address.eq(self.address),
             self.write.data.eq(packed),
-            self.write.mask.eq(Mux(self.last, tail_mask, mask)),
+            self.write.mask.eq(Mux(self.last, below_tail, below)),
         ]
         return m
+
+    def _words(self, size: int) -> list[Value]:
+        """The words of a vector whose elements have `size` bytes."""
+        width, bits = self.config.columns, self.config.vector_bits
+        results = [self.results[bits * i :][:bits] for i in range(width)]
+        stored = [
+            result[: 8 * size] if 8 * size <= bits else sign_extend(result, 8 * size) for result in results
+        ]
+        lanes = width // size
+        return [Cat(stored[first : first + lanes]) for first in range(0, width, lanes)]

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from ..isa import STREAM_DIMS, Element, Opcode, layout, width
 from ..one_hot import any_of, only_if
@@ -25,6 +26,7 @@ class StreamAddress(wiring.Component):
             `step` and keeps `address`. It may last; what is configured meanwhile counts if one more cycle of it
             follows.
         step (1, in): from the next cycle on `address` is the next one. Not in the cycle after a `restart`.
+        next_word (1, in): from the next cycle on `address` is a word further, until the next `step`. Not with one.
         address (ADDRESS_BITS, out): the address.
         last (1, out): dimension 0 is at its last turn.
 
@@ -35,8 +37,8 @@ class StreamAddress(wiring.Component):
         offset (ADDRESS_BITS, in): added to the address. In the cycle after a `restart` it must be that of turn 0.
     """
 
-    def __init__(self, number: int):
-        self.number = number
+    def __init__(self, number: int, word_bytes: int):
+        self.number, self.word_bytes = number, word_bytes
         super().__init__(
             {
                 "set_stream": In(1),
@@ -48,6 +50,7 @@ class StreamAddress(wiring.Component):
                 "indexed": Out(1),
                 "restart": In(1),
                 "step": In(1),
+                "next_word": In(1),
                 "address": Out(ADDRESS_BITS),
                 "last": Out(1),
                 "last_turn": Out(TURN_BITS),
@@ -100,6 +103,9 @@ class StreamAddress(wiring.Component):
         ]
         with m.If(advance):
             m.d.sync += [self.address.eq(bases[0] + self.offset), self.last.eq(~more[0])]
+        with m.Elif(self.next_word):
+            word = self.address[exact_log2(self.word_bytes) :]
+            m.d.sync += word.eq(word + 1)
 
         # The lowest dimension with turns left moves on; those below it begin again at its new address. When there is
         # none, all begin again at the start. So one sum of a base and a stride does for all dimensions.

@@ -1,11 +1,12 @@
 """The vector unit's memory streams: their configuration, their addresses, the offsets of the indexed one."""
 
-from amaranth.hdl import Array, Cat, Module, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..isa import INSTRUCTION_BYTES, OFFSETS_MAX, STORE_STREAM, Element, Opcode, layout
+from .beats import StreamSizes, log2_bytes
 from .layouts import IssueFields, table_words
 from .offsets import Offsets
 from .stream_address import ADDRESS_BITS, TURN_BITS, StreamAddress
@@ -24,11 +25,13 @@ class Streams(wiring.Component):
         idle (1, in): no GO is running. The cycle in which one is taken is the last one.
         write_offsets (1, in), offsets_word (0..table_words-1, in): `data` are the offsets of this word.
         data (8 W, in): a word of the activation memory.
-        load (1, in), load_stream (VECTOR_STREAM.stream, in): this load stream steps.
+        load, load_next_word (1, in), load_stream (VECTOR_STREAM.stream, in): this load stream steps; goes on to the
+            next word of a vector.
         load_address (ADDRESS_BITS, out), load_element (Element, out), load_splat (1, out): of this load stream.
-        store (1, in): the store stream steps.
+        store, store_next_word (1, in): the store stream steps; goes on to the next word of a vector.
         store_address (ADDRESS_BITS, out), store_element (Element, out), store_last (1, out): the store stream's;
             `store_last`: dimension 0 is at its last turn.
+        sizes (StreamSizes, out): all streams'.
     """
 
     def __init__(self, config: Config):
@@ -46,20 +49,23 @@ class Streams(wiring.Component):
                 "offsets_word": In(range(table_words(config))),
                 "data": In(8 * config.columns),
                 "load": In(1),
+                "load_next_word": In(1),
                 "load_stream": In(IssueFields["stream"].shape),
                 "load_address": Out(ADDRESS_BITS),
                 "load_element": Out(Element),
                 "load_splat": Out(1),
                 "store": In(1),
+                "store_next_word": In(1),
                 "store_address": Out(ADDRESS_BITS),
                 "store_element": Out(Element),
                 "store_last": Out(1),
+                "sizes": Out(StreamSizes),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        streams = [StreamAddress(number) for number in range(STREAMS)]
+        streams = [StreamAddress(number, self.config.columns) for number in range(STREAMS)]
         for number, stream in enumerate(streams):
             m.submodules[f"stream_{number}"] = stream
             m.d.comb += [
@@ -68,10 +74,14 @@ class Streams(wiring.Component):
                 stream.set_dims.eq(self.set_dims),
                 stream.dims.eq(self.word),
                 stream.restart.eq(self.idle),
-                stream.step.eq(
-                    self.store if number == STORE_STREAM else self.load & (self.load_stream == number)
-                ),
             ]
+            if number != STORE_STREAM:
+                chosen = self.load_stream == number
+                m.d.comb += [
+                    stream.step.eq(self.load & chosen),
+                    stream.next_word.eq(self.load_next_word & chosen),
+                    self.sizes[number].eq(Mux(stream.splat, 0, log2_bytes(stream.element))),
+                ]
         store = streams[STORE_STREAM]
         m.d.comb += [
             self.load_address.eq(
@@ -79,6 +89,9 @@ class Streams(wiring.Component):
             ),
             self.load_element.eq(Array(stream.element for stream in streams)[self.load_stream]),
             self.load_splat.eq(Array(stream.splat for stream in streams)[self.load_stream]),
+            store.step.eq(self.store),
+            self.sizes[STORE_STREAM].eq(log2_bytes(store.element)),
+            store.next_word.eq(self.store_next_word),
             self.store_address.eq(store.address),
             self.store_element.eq(store.element),
             self.store_last.eq(store.last),

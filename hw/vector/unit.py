@@ -8,6 +8,7 @@ from ..config import Config
 from ..interfaces import AmRead, AmWrite, Command, Lookahead, Status, Tokens, accumulators
 from ..isa import Opcode, layout
 from ..layouts import shapes
+from .beats import Beats
 from .commands import VectorCommands
 from .definitions import Definitions
 from .issue import Issuer
@@ -34,7 +35,7 @@ class VectorUnit(wiring.Component):
         status (Status, out): to sequencer and counters; after an error the unit stops until reset.
         mark (1, out), mark_layer (VECTOR_MARK.layer, out): one cycle: all before this VECTOR_MARK is complete.
         tested, test_value (1, out): one cycle: the byte of a VECTOR_TEST is there, and whether it is other than 0.
-        active (1, out): a slot of a micro-op is issued in this cycle.
+        active (1, out): a beat of a micro-op's slot is issued in this cycle.
         stall_array (1, out): the one at the head waits for a vector of the array.
     """
 
@@ -65,6 +66,7 @@ class VectorUnit(wiring.Component):
         m.submodules.definitions = definitions = Definitions(config)
         m.submodules.program = program = Program(config)
         m.submodules.loops = loops = LoopCounter(config)
+        m.submodules.beats = Beats(config)
         m.submodules.issuer = issuer = Issuer(config)
         m.submodules.pipeline = pipeline = Pipeline(config)
         m.submodules.fetch = fetch = ParameterFetch(config)
@@ -131,7 +133,15 @@ class VectorUnit(wiring.Component):
         """Loops, issue, pipeline."""
         commands, loops, program = m.submodules.commands, m.submodules.loops, m.submodules.program
         issuer, pipeline, streams = m.submodules.issuer, m.submodules.pipeline, m.submodules.streams
+        beats = m.submodules.beats
         m.d.comb += [
+            beats.configure.eq(commands.start_go),
+            beats.lanes.eq(layout(Opcode.VECTOR_GO)(commands.word).lanes),
+            beats.sizes.eq(streams.sizes),
+            beats.fields.eq(program.issue.data),
+            beats.issue.eq(issuer.issue),
+            issuer.first.eq(beats.first),
+            issuer.more.eq(beats.more),
             loops.start.eq(commands.start_go),
             loops.go.eq(commands.word),
             loops.advance.eq(issuer.advance),
@@ -148,6 +158,8 @@ class VectorUnit(wiring.Component):
             pipeline.issued.place.eq(issuer.place),
             pipeline.issued.element.eq(streams.load_element),
             pipeline.issued.splat.eq(streams.load_splat),
+            pipeline.issued.group.eq(beats.group),
+            pipeline.issued.ends.eq(~beats.more),
         ]
         connect(m, pipeline.immediate, program.immediate)
         connect(m, pipeline.arithmetic, program.arithmetic)
@@ -172,21 +184,25 @@ class VectorUnit(wiring.Component):
             streams.write_offsets.eq(fetch.fetched.offsets),
             streams.offsets_word.eq(fetch.fetched.word),
             streams.data.eq(self.read.data),
-            streams.load.eq(issuer.load),
+            streams.load.eq(issuer.load & ~m.submodules.beats.more),
+            streams.load_next_word.eq(issuer.load & m.submodules.beats.next_word),
             streams.load_stream.eq(issuer.fields.stream),
             self.read.prepare.eq(1),
             self.read.address.eq(Mux(fetch.busy, fetch.read_address, streams.load_address)),
             lanes.loaded.eq(self.read.data),
             lanes.fetched.eq(fetch.fetched),
+            lanes.selected.eq(m.submodules.pipeline.selected),
             lanes.take_accumulators.eq(issuer.array_ready),
             lanes.accumulators.eq(self.accumulators.payload),
             store.configure.eq(commands.start_go),
             store.go.eq(commands.word),
             store.pack.eq(m.submodules.pipeline.pack),
+            store.packed.eq(m.submodules.pipeline.packed),
             store.results.eq(lanes.results),
             store.element.eq(streams.store_element),
             store.address.eq(streams.store_address),
             store.last.eq(streams.store_last),
             streams.store.eq(store.step),
+            streams.store_next_word.eq(store.next_word),
         ]
         connect(m, store.write, flipped(self.write))

@@ -1,9 +1,13 @@
-"""What a VECTOR_UOP may be, and what it needs beside itself."""
+"""What a VECTOR_UOP may be, what it needs beside itself, and how many beats its slots take."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from tosaic.hw.config import Config
 from tosaic.hw.isa import STORE_STREAM, Error, Instruction, Op, Source
 
 from .faults import Fault
+from .streams import Stream
 
 BIAS, SCALE = "bias", "scale"
 """What VECTOR_PARAM loads: the names of its fields."""
@@ -40,6 +44,29 @@ def _check_source(uop: Instruction, source: int, index: int, config: Config) -> 
         raise Fault(Error.ILLEGAL, f"micro-op {uop.index} loads from stream {index}; there are 0..2")
     if source == Source.REGISTER and index >= config.vector_registers:
         raise Fault(Error.ILLEGAL, f"micro-op {uop.index} reads register {index}")
+
+
+class Beats(NamedTuple):
+    """The beats of a slot, and how many lanes, from lane 0 on, have one."""
+
+    count: int
+    lanes: int
+
+
+def beats_of(uop: Instruction, go: Instruction, streams: Sequence[Stream], columns: int) -> Beats:
+    """A slot takes a beat for each word of its widest elements, up to the last lane of the GO."""
+    loads = (uop.a_source, uop.a_index), (uop.b_source, uop.b_index)
+    sizes = [streams[i].element.bytes for source, i in loads if source == Source.LOAD and not streams[i].splat]
+    if uop.to_memory:
+        sizes.append(streams[STORE_STREAM].element.bytes)
+    per_beat = columns // max(sizes, default=1)
+    count = -(-lanes_of(go, columns) // per_beat)
+    return Beats(count, count * per_beat)
+
+
+def lanes_of(go: Instruction, columns: int) -> int:
+    """The lanes of a GO's vectors: none, or more than there are, count as all."""
+    return go.lanes if 1 <= go.lanes <= columns else columns
 
 
 def needs_bounds(uop: Instruction) -> bool:

@@ -1,4 +1,4 @@
-"""Timing of VECTOR: one slot per cycle; a slot that reads a register waits for the slots before it."""
+"""Timing of VECTOR: one beat per cycle; a slot that reads a register waits for the slots before it."""
 
 import functools
 from collections.abc import Iterator, Sequence
@@ -8,6 +8,7 @@ from tosaic.hw.isa import STORE_STREAM, Instruction, Opcode, Source, Unit
 
 from ..result import Slice
 from .events import Process
+from .micro_ops import beats_of
 from .streams import Stream
 from .timing_parts import (
     OFFSETS_END_CYCLES,
@@ -88,6 +89,9 @@ class VectorUnit:
         timeline, latency = self._fabric.timeline, self._fabric.config.vector_latency_cycles
         started = timeline.now
         uops = [self._uops[index] for index in range(go.uops)]
+        columns = self._fabric.config.columns
+        beats_per_slot = {uop.index: beats_of(uop, go, self._streams, columns).count for uop in uops}
+        # Cycles in which the slots of the last micro-op had their last beat.
         issues: Sequence[int] = ()
         accesses = [0] * (STORE_STREAM + 1)
         following = timeline.now + VECTOR_START_CYCLES
@@ -98,7 +102,7 @@ class VectorUnit:
             for uop in _sequence(go, uops):
                 # Slot k waits for the slot issued `slots` issues before it.
                 ready = issues[len(issues) - slots :] if _reads_register(uop) else ()
-                stream = _loads(uop)
+                stream, beats = _loads(uop), beats_per_slot[uop.index]
                 if uop.a_source == Source.ARRAY:
                     times = []
                     for slot in range(slots):
@@ -106,27 +110,28 @@ class VectorUnit:
                             following = max(following, ready[slot] + latency)
                         taken = yield from self._fifo.take(following)
                         self._fabric.counters["vector_stall_array"] += taken - following
-                        times.append(taken)
-                        following = taken + 1
+                        times.append(taken + beats - 1)
+                        following = taken + beats
                     issues = times
-                elif ready and not isinstance(ready, range):
+                elif ready and not (isinstance(ready, range) and ready.step <= beats):
                     times = []
                     for slot in range(slots):
                         following = max(following, ready[slot] + latency)
-                        times.append(following)
-                        following += 1
+                        times.append(following + beats - 1)
+                        following += beats
                     issues = times
                 else:
                     if ready:
                         following = max(following, ready[0] + latency)
-                    issues = range(following, following + slots)
-                    following += slots
+                    issues = range(following + beats - 1, following + slots * beats, beats)
+                    following += slots * beats
                 if stream is not None:
-                    self._record(self._reads, stream, accesses, issues, 0)
+                    self._record(self._reads, stream, accesses, issues, beats, 0)
                 if uop.to_memory:
-                    self._record(self._writes, STORE_STREAM, accesses, issues, VECTOR_WRITE_CYCLES)
+                    self._record(self._writes, STORE_STREAM, accesses, issues, beats, VECTOR_WRITE_CYCLES)
             yield max(following - 2 * latency, timeline.now)
-        self._fabric.counters["vector_active"] += go.vectors * sum(1 for _ in _sequence(go, uops))
+        slot_beats = sum(beats_per_slot[uop.index] for uop in _sequence(go, uops))
+        self._fabric.counters["vector_active"] += go.vectors * slot_beats
         name = "drain" if any(uop.a_source == Source.ARRAY for uop in uops) else "elementwise"
         self._fabric.slices.append(Slice("VECTOR", name, started, following))
         yield max(started, timeline.now)
@@ -138,12 +143,14 @@ class VectorUnit:
         stream: int,
         accesses: list[int],
         issues: Sequence[int],
+        beats: int,
         delay_cycles: int,
     ) -> None:
-        """A batch's accesses; all are taken to go to the first one's bank."""
+        """A batch's accesses, `beats` up to each of `issues`; all are taken to go to the first one's bank."""
         bank = told[0].bank(self._streams[stream].address_of(accesses[stream]))
-        dense = issues[-1] - issues[0] == len(issues) - 1
-        ranges = [(issues[0], issues[-1] + 1)] if dense else [(cycle, cycle + 1) for cycle in issues]
+        first = issues[0] - beats + 1
+        dense = issues[-1] - first == len(issues) * beats - 1
+        ranges = [(first, issues[-1] + 1)] if dense else [(last - beats + 1, last + 1) for last in issues]
         for start, end in ranges:
             for used in told:
                 used.record(start + delay_cycles, end + delay_cycles, bank)

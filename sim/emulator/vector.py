@@ -9,7 +9,18 @@ from tosaic.hw.isa import OFFSETS_MAX, STORE_STREAM, Element, Error, Instruction
 from .alu import Parameters, Value, micro_op, wrap
 from .faults import Fault
 from .hazards import AM
-from .micro_ops import BIAS, BIG_TABLE, SCALE, TABLE, check_index, check_uop, needs_bounds, uses
+from .micro_ops import (
+    BIAS,
+    BIG_TABLE,
+    SCALE,
+    TABLE,
+    beats_of,
+    check_index,
+    check_uop,
+    lanes_of,
+    needs_bounds,
+    uses,
+)
 from .state import State
 from .streams import ELEMENT_BOUNDS, ELEMENT_DTYPES, Stream
 
@@ -151,6 +162,9 @@ class _Run:
         self._parameters, self._registers = vector._parameters, vector._registers
         self._program = [vector._uops[index] for index in range(go.uops)]
         self._bounds = vector._bounds
+        columns = self._state.config.columns
+        self._lanes = [beats_of(uop, go, self._streams, columns).lanes for uop in self._program]
+        """Lanes of each micro-op that write a register or memory."""
         body = range(go.body_start, go.body_end)
         self._sequence = [(index, 0) for index in range(go.body_start)]
         self._sequence += [(index, turn) for turn in range(go.repeats) for index in body]
@@ -164,8 +178,9 @@ class _Run:
         self._array = vector._state.accumulator_queue.pop(vectors)
         if vector._state.hazards:
             vector._state.hazards.taken(vectors)
-        self._stores: list[tuple[np.ndarray, np.ndarray]] = []
-        """(access numbers [n], bytes [n, W]) of stores; written at the end, no load of a GO may read them."""
+        self._stores: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        """(access numbers [n], bytes [n, those of W elements], lanes stored at the last turn of dimension 0 [n]) of
+        stores; written at the end, no load of a GO may read them."""
 
     def execute(self, next_parameters: Callable[[], None]) -> None:
         """All batches; `next_parameters` before each but the first, if the GO says so."""
@@ -237,8 +252,10 @@ class _Run:
             limits = (bounds.low, bounds.high) if bounds else (0, 0)
             y = micro_op(uop, limits, a, b, self._parameters, self._state.config.vector_bits)
             if uop.to_memory:
-                self._store(accesses(STORE_STREAM), np.broadcast_to(y.lanes, shape))
+                self._store(accesses(STORE_STREAM), np.broadcast_to(y.lanes, shape), self._lanes[index])
             else:
+                if self._lanes[index] < columns:
+                    y = _first_lanes(y, self._lanes[index], registers[uop.destination], shape)
                 registers[uop.destination] = y
                 changed.add(uop.destination)
         for register in changed:
@@ -250,51 +267,50 @@ class _Run:
         addresses = stream.addresses(numbers, self._offsets)
         if self._state.hazards:
             # What lanes that are not stored get from memory does not matter.
-            lanes_used = 1 if stream.splat else max(self._lanes())
-            used = np.arange(min(lanes_used * stream.element.bytes, columns))
+            lanes_used = 1 if stream.splat else lanes_of(self._go, columns)
+            used = np.arange(lanes_used * stream.element.bytes)
             self._state.hazards.read(AM, (addresses[..., None] + used).ravel())
-        data = self._state.am.read_words(addresses).view(ELEMENT_DTYPES[stream.element])
-        bound = ELEMENT_BOUNDS[stream.element]
+        words = 1 if stream.splat else stream.element.bytes
+        starts = addresses[..., None] + columns * np.arange(words)
+        data = self._state.am.read_words(starts).reshape(*numbers.shape, words * columns)
+        lanes = data.view(ELEMENT_DTYPES[stream.element]).astype(np.int64)
         if stream.splat:
-            lanes = np.repeat(data[..., :1].astype(np.int64), columns, axis=-1)
-        elif data.shape[-1] == columns:
-            lanes = data.astype(np.int64)
-        else:
-            lanes = np.zeros((*numbers.shape, columns), np.int64)
-            lanes[..., : data.shape[-1]] = data
-        return wrap(Value(lanes, bound), self._state.config.vector_bits)
+            lanes = np.repeat(lanes[..., :1], columns, axis=-1)
+        value = Value(lanes, ELEMENT_BOUNDS[stream.element])
+        return wrap(value, self._state.config.vector_bits)
 
-    def _store(self, numbers: np.ndarray, lanes: np.ndarray) -> None:
-        columns = self._state.config.columns
+    def _store(self, numbers: np.ndarray, lanes: np.ndarray, lanes_stored: int) -> None:
         dtype = ELEMENT_DTYPES[self._streams[STORE_STREAM].element]
-        stored = np.ascontiguousarray(lanes[..., : columns // dtype.itemsize].astype(dtype))
-        self._stores.append((numbers.reshape(-1), stored.view(np.uint8).reshape(-1, columns)))
-
-    def _lanes(self) -> tuple[int, int]:
-        """Lanes stored, and at the last turn of dimension 0: no more than a word holds."""
-        there = self._state.config.columns // self._streams[STORE_STREAM].element.bytes
-        return min(self._go.lanes, there), min(self._go.tail_lanes, there)
+        stored = np.ascontiguousarray(lanes.astype(dtype)).view(np.uint8)
+        tail_lanes = np.full(numbers.size, min(self._go.tail_lanes, lanes_stored))
+        self._stores.append((numbers.reshape(-1), stored.reshape(numbers.size, -1), tail_lanes))
 
     def _write_stores(self) -> None:
         if not self._stores:
             return
         stream = self._streams[STORE_STREAM]
-        numbers = np.concatenate([n for n, _ in self._stores])
-        data = np.concatenate([d for _, d in self._stores])
+        numbers, data, tail_lanes = map(np.concatenate, zip(*self._stores, strict=True))
         if (np.diff(numbers) < 0).any():
             order = np.argsort(numbers)
-            numbers, data = numbers[order], data[order]
-        lanes, tail_lanes = self._lanes()
-        width = max(lanes, tail_lanes) * stream.element.bytes
+            numbers, data, tail_lanes = numbers[order], data[order], tail_lanes[order]
+        lanes = min(self._go.lanes, self._state.config.columns)
+        width = max(lanes, tail_lanes.max()) * stream.element.bytes
         addresses = stream.addresses(numbers, self._offsets)[:, None] + np.arange(width)
         data = data[:, :width]
-        if tail_lanes != lanes:
+        if (tail_lanes != lanes).any():
             stored = np.where(stream.at_last_turn(numbers), tail_lanes, lanes) * stream.element.bytes
             kept = np.arange(width) < stored[:, None]
             addresses, data = addresses[kept], data[kept]
         if self._state.hazards:
             self._state.hazards.write(AM, addresses.ravel())
         self._state.am.write(addresses, data)
+
+
+def _first_lanes(value: Value, lanes: int, before: Value, shape: tuple[int, ...]) -> Value:
+    """The first `lanes` lanes of a value, and the others of what was there before."""
+    merged = np.broadcast_to(before.lanes, shape).copy()
+    merged[..., :lanes] = np.broadcast_to(value.lanes, shape)[..., :lanes]
+    return Value(merged, max(value.bound, before.bound))
 
 
 def _constant(number: int) -> Value:

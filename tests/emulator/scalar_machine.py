@@ -204,11 +204,9 @@ class ScalarMachine:
                 address, _ = self.next_address(index)
                 is_signed = element not in (Element.UINT8, Element.UINT16)
                 size = element.bytes
-                lanes = [self.word(address + size * i, size, is_signed) for i in range(columns // size)]
+                lanes = [self.word(address + size * i, size, is_signed) for i in range(columns)]
                 lanes = [signed(lane, self.config.vector_bits) for lane in lanes]
-                if self.streams[index]["splat"]:
-                    return lanes[:1] * columns
-                return lanes + [0] * (columns - len(lanes))
+                return lanes[:1] * columns if self.streams[index]["splat"] else lanes
         return [0] * columns
 
     def vector_go(self, go):
@@ -231,6 +229,7 @@ class ScalarMachine:
         a = self.source(uop.a_source, uop.a_index, uop, slot, turn)
         b = self.source(uop.b_source, uop.b_index, uop, slot, turn)
         y = [self.lane(uop, lane, a[lane], b[lane]) for lane in range(self.config.columns)]
+        # The results beyond the GO's lanes are not defined: these programs do not store them.
         if not uop.to_memory:
             self.registers[uop.destination][slot] = y
             return
@@ -259,7 +258,8 @@ class ScalarMachine:
             case Op.SUB:
                 return x - b
             case Op.MUL:
-                return signed(x * b + (1 << (uop.shift - 1)), 64) >> uop.shift if uop.shift else x * b
+                product = signed(x * signed(b, 32), 64)
+                return (product + (1 << (uop.shift - 1))) >> uop.shift if uop.shift else product
             case Op.RESCALE:
                 multiplier = self.multiplier[lane] if uop.per_channel else uop.multiplier
                 shift = self.shift[lane] if uop.per_channel else uop.shift

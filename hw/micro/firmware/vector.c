@@ -45,9 +45,14 @@ static void next_access(struct stream *s)
     }
 }
 
+static u32 element_log2_bytes(u32 element)
+{
+    return (element + (element == ELEMENT_INT48)) >> 1;
+}
+
 static u32 element_bytes(u32 element)
 {
-    return 1 << ((element + (element == ELEMENT_INT48)) >> 1);
+    return 1 << element_log2_bytes(element);
 }
 
 static void load_params(void)
@@ -210,17 +215,17 @@ __attribute__((noinline)) static s64 operate(s64 a, s64 b, u32 c)
     return uop.wrap32 ? (s32)y : y;
 }
 
+/* The largest element has 8 bytes, but where W is 4 there are none of these. */
+enum { LANE_BYTES_MAX = W < 8 ? 4 : 8, LANE_WORDS_MAX = W * LANE_BYTES_MAX / 4 };
+
 static void load_lanes(s64 *lanes, struct stream *s)
 {
-    u32 address = stream_address(s), bytes = element_bytes(s->element), element = s->element, words[WORDS + 1]; /* INT48 is not of W = 4 */
+    u32 address = stream_address(s), bytes = element_bytes(s->element), element = s->element, words[LANE_WORDS_MAX];
     next_access(s);
-    for (u32 k = 0; k < WORDS; k++)
+    for (u32 k = 0; k < (s->splat ? LANE_BYTES_MAX : W * bytes) / 4; k++)
         words[k] = am_word(address + 4 * k);
-    const u8 *from = (const u8 *)words, *end = from + W;
+    const u8 *from = (const u8 *)words;
     for (u32 c = 0; c < W; c++) {
-        lanes[c] = 0;
-        if (from == end) /* a word has fewer elements than lanes */
-            continue;
         switch (element) {
         case ELEMENT_INT8:
             lanes[c] = *(const s8 *)from;
@@ -272,14 +277,31 @@ static void fetch(s64 *lanes, u32 source, u32 index, u32 slot)
     }
 }
 
-static void store_lanes(const u32 *go, const s64 *lanes)
+/* The lanes of a micro-op that write: of its widest elements a beat has a word, and no beat begins behind the GO's
+ * lanes. */
+static u32 lanes_in_beats(const u32 *go, const u32 *i)
+{
+    u32 log2_bytes = VECTOR_UOP_to_memory(i) ? element_log2_bytes(vector.streams[STORE_STREAM].element) : 0;
+    u32 lanes = VECTOR_GO_lanes(go), per_beat;
+    const struct stream *s = 0;
+    if (VECTOR_UOP_a_source(i) == SOURCE_LOAD)
+        s = &vector.streams[VECTOR_UOP_a_index(i)];
+    else if (VECTOR_UOP_b_source(i) == SOURCE_LOAD)
+        s = &vector.streams[VECTOR_UOP_b_index(i)];
+    if (s && !s->splat && element_log2_bytes(s->element) > log2_bytes)
+        log2_bytes = element_log2_bytes(s->element);
+    per_beat = W >> log2_bytes;
+    return lanes - 1 < W ? (lanes + per_beat - 1) & -per_beat : W;
+}
+
+static void store_lanes(const u32 *go, const s64 *lanes, u32 most)
 {
     struct stream *s = &vector.streams[STORE_STREAM];
     u32 address = stream_address(s), bytes = element_bytes(s->element);
     u32 stored = s->index[0] == s->turns[0] ? VECTOR_GO_tail_lanes(go) : VECTOR_GO_lanes(go);
     next_access(s);
-    if (stored > W / bytes) /* what a word holds */
-        stored = W / bytes;
+    if (stored > most)
+        stored = most;
     for (const s64 *end = lanes + stored; lanes != end; lanes++) {
         const u8 *from = (const u8 *)lanes; /* of a little endian number */
         for (const u8 *last = from + bytes; from != last; from++)
@@ -304,7 +326,7 @@ static const u32 *instruction(u32 number)
 __attribute__((noinline)) static void execute(const u32 *go, u32 number, u32 slots, u32 turn)
 {
     const u32 *i = instruction(vector.uops[number]), *bounds = instruction(vector.bounds[number]);
-    u32 store = VECTOR_UOP_to_memory(i);
+    u32 store = VECTOR_UOP_to_memory(i), lanes = lanes_in_beats(go, i);
     s64 a[W], b[W];
     uop.op = VECTOR_UOP_op(i);
     uop.bias = VECTOR_UOP_bias(i);
@@ -328,11 +350,11 @@ __attribute__((noinline)) static void execute(const u32 *go, u32 number, u32 slo
         for (; c < W; c++)
             a[c] = operate(a[c], b[c], c);
         if (store)
-            store_lanes(go, a);
+            store_lanes(go, a, lanes);
         else {
             u16 *high = vector.register_high[VECTOR_UOP_destination(i)][slot];
             u32 *low = vector.register_low[VECTOR_UOP_destination(i)][slot];
-            for (c = 0; c < W; c++) {
+            for (c = 0; c < lanes; c++) {
                 high[c] = (u64)a[c] >> 32;
                 low[c] = a[c];
             }

@@ -151,10 +151,7 @@ def random_go(
         entries = dice.choice([256, 512])
         commands.append(make(Opcode.VECTOR_TABLE, address=dice.randrange(half // 2), entries=entries))
     body = sorted(dice.randint(0, uops) for _ in range(2))
-    element = next(
-        c for c in commands if c.opcode == Opcode.VECTOR_STREAM and c.stream == STORE_STREAM
-    ).element
-    lanes = max(config.columns // Element(element).bytes, 1)
+    lanes = config.columns + 1  # more than there are count as all
     run = go(
         dice.choice([1, dice.randint(1, 20), dice.randint(1, 60)]),
         uops,
@@ -162,7 +159,7 @@ def random_go(
         repeats=dice.randint(1, 4),
         body_start=body[0],
         body_end=body[1],
-        lanes=dice.randint(1, lanes),
+        lanes=dice.randint(0, lanes),
         tail_lanes=dice.randint(0, lanes),
         next_params=int(dice.random() < 0.4),
     )

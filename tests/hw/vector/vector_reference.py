@@ -186,8 +186,20 @@ class Reference:
         bits = self.config.vector_bits
         if stream.splat:
             return [wrap(self.read(address, size, signed), bits)] * lanes
-        elements = [wrap(self.read(address + size * i, size, signed), bits) for i in range(lanes // size)]
-        return elements + [0] * (lanes - len(elements))
+        return [wrap(self.read(address + size * i, size, signed), bits) for i in range(lanes)]
+
+    def lanes_in_beats(self, uop: Instruction, go: Instruction) -> int:
+        """The lanes of the groups that have a beat."""
+        sizes, columns = [1], self.config.columns
+        for source, index in ((uop.a_source, uop.a_index), (uop.b_source, uop.b_index)):
+            if source == Source.LOAD and not self.streams[index].splat:
+                sizes.append(self.streams[index].element.bytes)
+        if uop.to_memory:
+            sizes.append(self.streams[STORE_STREAM].element.bytes)
+        group, lanes = columns // max(sizes), 0
+        while lanes < (go.lanes if 1 <= go.lanes <= columns else columns):
+            lanes += group
+        return lanes
 
     def run(self, uop: Instruction, bounds: Instruction, slot: int, turn: int, go: Instruction) -> None:
         a = self.operand(uop.a_source, uop.a_index, bounds, slot, turn)
@@ -203,12 +215,14 @@ class Reference:
                 y = bounds.low if y < bounds.low else min(y, bounds.high)
             result.append(wrap(y, 32) if uop.wrap32 else y)
         if not uop.to_memory:
-            self.registers[uop.destination][slot] = result
+            done = self.lanes_in_beats(uop, go)
+            before = self.registers[uop.destination][slot]
+            self.registers[uop.destination][slot] = result[:done] + before[done:]
             return
         stream = self.streams[STORE_STREAM]
         address, last = stream.step(self.offsets)
         size = stream.element.bytes
-        for i in range(min(go.tail_lanes if last else go.lanes, self.config.columns // size)):
+        for i in range(min(go.tail_lanes if last else go.lanes, self.lanes_in_beats(uop, go))):
             for byte in range(size):
                 place = (address + size * i + byte) % self.config.am_bytes
                 self.memory[place] = result[i] >> (8 * byte) & 255

@@ -1,0 +1,118 @@
+"""The beats of a slot: a micro-op that loads or stores wide elements is issued once per word of its widest ones."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..isa import STORE_STREAM, Element, Opcode
+from ..layouts import shapes
+from ..one_hot import one_of
+from .layouts import IssueFields
+
+LOG2_BYTES = max(element.bytes for element in Element).bit_length() - 1
+"""Of the widest element."""
+StreamSizes = data.ArrayLayout(range(LOG2_BYTES + 1), STORE_STREAM + 1)
+"""log2 of the bytes of each stream's elements; 0 where element 0 goes to all lanes."""
+
+Group = data.StructLayout({"position": LOG2_BYTES, "known": LOG2_BYTES})
+"""A group of lanes: those whose number begins with the bits of `position` that are `known`, the top ones first. With
+none known it is all lanes, with one a half of them, and so on."""
+
+
+def log2_bytes(element: Value) -> Value:
+    """log2 of the bytes of an element."""
+    return Cat(
+        one_of(element, *(member for member in Element if (member.bytes.bit_length() - 1) >> bit & 1))
+        for bit in range(LOG2_BYTES.bit_length())
+    )
+
+
+def group_of(number: Value, log2: Value) -> tuple[Value, Value]:
+    """(`position`, `known`) of group `number` of 2**log2 groups."""
+    positions = Array(number << LOG2_BYTES - known for known in range(LOG2_BYTES + 1))
+    knowns = Array((1 << LOG2_BYTES) - (1 << LOG2_BYTES - known) for known in range(LOG2_BYTES + 1))
+    return positions[log2], knowns[log2]
+
+
+def members(group: data.View, lanes: int) -> Value:
+    """A bit per lane: it is in the group."""
+    bits = (lanes - 1).bit_length()
+    tops = (i << LOG2_BYTES >> bits for i in range(lanes))
+    return Cat(((group.position ^ top) & group.known) == 0 for top in tops)
+
+
+class Beats(wiring.Component):
+    """Counts the beats of the slot to be issued. The 2**n groups of lanes are as many as the widest element has bytes.
+
+    Ports:
+        configure (1, in), lanes (VECTOR_GO.lanes, in): a GO begins; at least one cycle before its first slot. Groups
+            beyond these lanes have no beat.
+        sizes (StreamSizes, in): the streams'.
+        fields (IssueFields, in): the micro-op.
+        issue (1, in): a beat is issued.
+        first (1, out), more (1, out): the beat is the slot's first one; another one follows.
+        next_word (1, out): the load stream's next word belongs to the next beat.
+        group (Group, out): the beat's lanes.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        super().__init__(
+            {
+                "configure": In(1),
+                **{name: In(shape) for name, shape in shapes(Opcode.VECTOR_GO, "lanes").items()},
+                "sizes": In(StreamSizes),
+                "fields": In(IssueFields),
+                "issue": In(1),
+                "first": Out(1),
+                "more": Out(1),
+                "next_word": Out(1),
+                "group": Out(Group),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        lane_bits = (self.config.columns - 1).bit_length()
+        fields, sizes, store = self.fields, self.sizes, self.sizes[STORE_STREAM]
+        number, before = Signal(LOG2_BYTES), Signal(len(self.lanes))
+        m.d.comb += before.eq(self.lanes - 1)
+        # Whether another beat follows, by the number of groups: compared beside the program's read.
+        follows = [Signal(name=f"more_of_{1 << log2}") for log2 in range(LOG2_BYTES + 1)]
+        for log2 in range(1, LOG2_BYTES + 1):
+            last = Signal(log2, name=f"last_of_{1 << log2}")
+            with m.If(self.configure):
+                group = before >> max(lane_bits - log2, 0)
+                m.d.sync += last.eq(Mux(before >= self.config.columns, -1, group))
+            m.d.comb += follows[log2].eq(number < last)
+        # The words of narrower loads serve several beats; those of which the last bits of the number are ones are last.
+        ends, low = [], Array(number[:bits].all() for bits in range(LOG2_BYTES + 1))
+        for stream in range(STORE_STREAM):
+            gap, end = Signal(range(LOG2_BYTES + 1)), Signal(name=f"end_{stream}")
+            m.d.comb += [
+                gap.eq(Mux(store > sizes[stream], store - sizes[stream], 0)),
+                end.eq(~fields.store | low[gap]),
+            ]
+            ends.append(end)
+        log2 = Signal(range(LOG2_BYTES + 1))
+        # Each stream's own: which one it is comes late, from the program's read.
+        follows_of = [Signal(name=f"follows_{stream}") for stream in range(STORE_STREAM + 1)]
+        m.d.comb += [follow.eq(Array(follows)[sizes[stream]]) for stream, follow in enumerate(follows_of)]
+        load_size = Mux(fields.load, Array(sizes[stream] for stream in range(STORE_STREAM))[fields.stream], 0)
+        store_size = Mux(fields.store, store, 0)
+        position, known = group_of(number, log2)
+        m.d.comb += [
+            self.first.eq(number == 0),
+            self.more.eq(
+                (fields.load & Array(follows_of[:STORE_STREAM])[fields.stream])
+                | (fields.store & follows_of[STORE_STREAM])
+            ),
+            self.next_word.eq(self.more & Array(ends)[fields.stream]),
+            log2.eq(Mux(store_size > load_size, store_size, load_size)),
+            self.group.position.eq(position),
+            self.group.known.eq(known),
+        ]
+        with m.If(self.issue):
+            m.d.sync += number.eq(Mux(self.more, number + 1, 0))
+        return m
