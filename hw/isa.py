@@ -17,6 +17,8 @@ import typing
 INSTRUCTION_BYTES = 16
 PAYLOAD_BITS = 112
 CHECK_XOR = 0xA5
+MEANING = 2
+"""Raised when instructions mean something else than before and no field shows it: it is part of ISA_HASH."""
 
 
 class Unit(enum.IntEnum):
@@ -374,8 +376,8 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         _u("body_start", 5, "micro-ops before it run once at the start of a batch"),
         _u("body_end", 5, "micro-ops from it on run once at the end of a batch"),
         _u("uops", 5, "micro-ops in all, 1..vector_uops"),
-        _u("lanes", 6, "lanes stored; of more than a word holds, those that it holds"),
-        _u("tail_lanes", 6, "lanes stored when the store stream's dim 0 is at its last turn"),
+        _u("lanes", 6, "lanes that have beats and are stored; 0 (none stored) and more than W: beats for all"),
+        _u("tail_lanes", 6, "lanes stored, of those with beats, when the store stream's dim 0 is at its last turn"),
         _flag(
             "next_params",
             "every batch but the first begins with a VECTOR_PARAM of what follows the last one's",
@@ -532,7 +534,7 @@ def layout(opcode: Opcode) -> typing.Any:
 
 
 def _describe() -> str:
-    lines = [f"{INSTRUCTION_BYTES} {CHECK_XOR}"]
+    lines = [f"{INSTRUCTION_BYTES} {CHECK_XOR} {MEANING}"]
     for opcode, fields in FIELDS.items():
         lines.append(
             f"{opcode.name} {int(opcode)} " + " ".join(f"{f.name}:{f.bits}:{f.signed}" for f in fields)

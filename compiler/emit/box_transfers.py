@@ -115,11 +115,9 @@ class BoxTransfers:
         return self._place(output, box, element_bytes, address)
 
     def finish(self, element_bytes: int, box: Box, place: BoxPlace) -> None:
-        """Sends a finished box to external memory, if the output lives there."""
-        if self.emission.resident(self.emission.work.output):
-            return
+        """Sends a finished box to external memory, if the output lives there or is wanted there, too."""
         stored = self.cut.stored(box, element_bytes).merged()
-        if stored.dims:
-            self.emission.finish_box(place.address, stored)
-        else:
+        if not stored.dims:
             self.emission.finish(place.address, stored.start, stored.end)
+        elif not self.emission.resident(self.emission.work.output):
+            self.emission.finish_box(place.address, stored)

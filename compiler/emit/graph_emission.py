@@ -99,8 +99,7 @@ def _emit_layer(emitter: Emitter, work: LayerWork) -> None:
         case GatherScatterPlan():
             GatherScatterEmission(emitter, work.body).emit()
     emission.arrive_fully()
-    if work.result is not None:
-        emitter.copy(work.result)
+    emission.finish_fully()
 
 
 # --- control flow

@@ -5,7 +5,7 @@ import itertools
 from tosaic.compiler.emit.emitter import Emitter, RowCopies, Rows
 from tosaic.compiler.emit.vector_go import Entries, ParamUse
 from tosaic.compiler.place.address import Address, activation_span
-from tosaic.compiler.place.placement import PARAMETERS, BufferKey, Placement, Role
+from tosaic.compiler.place.placement import PARAMETERS, BufferKey, Copy, Placement, Role
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.tile.work import LayerWork
 from tosaic.hw.isa import Opcode, largest
@@ -23,6 +23,8 @@ class LayerEmission:
         self._loaded_rows = dict.fromkeys(work.arrivals, 0)
         """Rows of arriving tensors that are there, or on their way."""
         self._table = work.table
+        self._sent_bytes = 0
+        """Of a resident result that is wanted outside: what is on its way there."""
         self._params_here: tuple[int, int] | None = None
         self._params_address = work.params.address
 
@@ -129,10 +131,20 @@ class LayerEmission:
         return self._next(BufferKey(Role.RESULT, output), stop - start)
 
     def finish(self, address: int, start: int, stop: int) -> None:
-        """Sends a finished stripe of the result to external memory, if that is where it lives."""
-        placement = self.placement(self.work.output)
+        """Sends a finished stripe of the result to external memory, if it lives there or is wanted there, too."""
+        placement, wanted = self.placement(self.work.output), self.work.result
         if not placement.resident:
             self.emitter.store(address, placement.address + start, stop - start)
+        elif wanted is not None and start == self._sent_bytes and not placement.pitch:
+            self.emitter.store(address, wanted.target + start, stop - start)
+            self._sent_bytes = stop
+
+    def finish_fully(self) -> None:
+        """Sends what is left of a result that is wanted outside."""
+        wanted, sent = self.work.result, self._sent_bytes
+        if wanted is not None and sent < wanted.size_bytes:
+            rest = Copy(wanted.source + sent, wanted.target + sent, wanted.size_bytes - sent)
+            self.emitter.copy(rest)
 
     def finish_box(self, address: int, box: StoredBox) -> None:
         """Sends a finished box of the result, dense at `address`, to external memory."""

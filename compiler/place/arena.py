@@ -2,6 +2,9 @@
 
 from tosaic.errors import UnsupportedError
 
+_ROOM = 7 / 16
+"""Least share of the memory in one piece beside a block in a bank of its own: a half, but for parameters."""
+
 
 class OutOfMemory(UnsupportedError):
     """The activation memory cannot hold what a layer needs at the current residency."""
@@ -43,7 +46,7 @@ class Arena:
         return start
 
     def allocate_apart(self, size_bytes: int, bank_bytes: int, others: list[tuple[int, int]]) -> int | None:
-        """The first free block in banks that hold none of `others`, (start, end); None where that would leave no half
+        """The first free block in banks that hold none of `others`, (start, end); None where that would leave less than _ROOM
         of the memory in one piece."""
         size_bytes = -(-max(size_bytes, 1) // self.alignment) * self.alignment
         taken = {bank for start, end in others for bank in range(start // bank_bytes, -(-end // bank_bytes))}
@@ -54,7 +57,7 @@ class Arena:
                 if block[1] > end or not taken.isdisjoint(banks):
                     continue
                 self._used.append(block)
-                if self.largest_gap_bytes() >= self.size_bytes // 2:
+                if self.largest_gap_bytes() >= _ROOM * self.size_bytes:
                     return start
                 self._used.pop()
         return None

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 
 from tosaic.compiler.fuse.indexed import plan_indexed
 from tosaic.compiler.fuse.layer import Layer
@@ -116,6 +117,7 @@ class _Pass:
         self.temporary: list[int] = []
         self.window: Window | None = None
         self.convolution: ConvolutionPlan | None = None
+        self.result: Copy | None = None
 
     def plan(self, wanted_outside: bool) -> PlannedLayer:
         layer, base = self.layer, self.layer.base
@@ -132,6 +134,7 @@ class _Pass:
             copy = self.placer.bring(name)
             self.preloads += [copy] if copy is not None else []
         self.placer.place_output(layer.output, self.reads)
+        self.result = self.planner.result(layer, wanted_outside)
         body, buffers = self._tiled(params)
         work = LayerWork(
             self.tensors,
@@ -139,7 +142,7 @@ class _Pass:
             body,
             self.planner.placements(layer, self.reads),
             self.preloads,
-            self.planner.result(layer, wanted_outside),
+            self.result,
             buffers,
             self.arrivals,
             params,
@@ -222,10 +225,24 @@ class _Pass:
         extent, buffers = WindowTiler(self.placer, wanted).choose(work)
         if self.arrivals and not buffers:
             extent = dataclasses.replace(extent, rows=min(extent.rows, self._rows_while_arriving(cut.window)))
+        elif plan is not None and self.result is not None and not buffers:
+            rows = self._rows_while_leaving(plan, self.result.size_bytes)
+            extent = dataclasses.replace(extent, rows=min(extent.rows, rows))
         if plan is None:
             return PoolBody(cut, extent), buffers
         in_blocks = works_in_blocks(plan, cut, extent, self.config)
         return ArrayBody(plan, cut, extent, in_blocks), buffers
+
+    def _rows_while_leaving(self, plan: ConvolutionPlan, result_bytes: int) -> int:
+        """Output rows per box, so that much of a result leaves while the rest is computed; one box where its parts would
+        leave rows of the array empty, fill the delay line anew, or fetch the weights twice."""
+        window = plan.window
+        weights_stay = sum(tile.bytes for tile in plan.tiles) <= self.config.wm_bytes // 2
+        if plan.layout.depthwise or not weights_stay:
+            return window.oh
+        pieces = min(_MOST_PIECES, max(1, result_bytes // window.n // _PIECE_BYTES))
+        rows_of_full_tiles = self.config.rows // math.gcd(self.config.rows, window.ow)
+        return -(-window.oh // pieces // rows_of_full_tiles) * rows_of_full_tiles
 
     def _rows_while_arriving(self, window: Window) -> int:
         """Output rows per box, so that a box's input is a few KiB; one box if the weights would come twice."""

@@ -1,23 +1,26 @@
 """The elements of a loaded word, spread over the lanes."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
+from ..one_hot import only_if
 
-ElementFormat = data.StructLayout({"wide2": 1, "wide4": 1, "wide8": 1, "signed": 1})
-"""An element has 2 bytes or more, 4 or more, 8; it is signed."""
+ElementFormat = data.StructLayout({"bytes1": 1, "bytes2": 1, "bytes4": 1, "bytes8": 1, "signed": 1})
+"""Elements have 1, 2, 4 or 8 bytes, and a sign. With no size at all every element is 0."""
 
 
 class Elements(wiring.Component):
     """Extends the elements of the first `lanes` lanes, each as if the word were that of its lane's beat. Combinational.
 
-    Lanes whose wide elements lie in the same place of a word share them; the narrower the elements, the fewer do.
+    Lanes whose wide elements lie in the same place of a word share them. All is AND and OR, and the sizes exclude each
+    other, so that what follows in the lanes joins it.
 
     Ports:
         word (8 W, in): the loaded word.
         format (ElementFormat, in): size and sign of its elements.
+        splat (vector_bits, in): what every lane gets besides; 0 unless the format has no size.
         elements (lanes x vector_bits, out): the lanes' elements, extended.
     """
 
@@ -27,27 +30,46 @@ class Elements(wiring.Component):
             {
                 "word": In(8 * config.columns),
                 "format": In(ElementFormat),
+                "splat": In(config.vector_bits),
                 "elements": Out(data.ArrayLayout(config.vector_bits, lanes)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        width, bits = self.config.columns, self.config.vector_bits
-        chosen = [self.word[64 * i :][:bits] for i in range(width // 8)]
-        wider = {1: self.format.wide2, 2: self.format.wide4, 4: self.format.wide8}
-        for size in (4, 2, 1):
-            following = []
-            for i in range(min(width // size, self.lanes)):
-                element = self.word[8 * size * i :][: 8 * size]
-                fill = Signal(name=f"fill_{size}_{i}")
-                extended = Cat(element, fill.replicate(bits - 8 * size))
-                m.d.comb += fill.eq(self.format.signed & element[-1])
-                target = Signal(bits, name=f"element_{size}_{i}")
-                m.d.comb += target.eq(
-                    Mux(wider[size], chosen[i % len(chosen)], extended) if chosen else extended
+        word, flags = self.word, self.format
+        # The bits that only elements of the size, and wider ones, fill: for each place in the word.
+        high8 = self._places(m, 8, slice(32, self.config.vector_bits), [self.splat])
+        wide8 = self._places(m, 8, slice(0, 32), [self.splat])
+        wide4 = self._places(m, 4, slice(0, 32), wide8)
+        wide2 = self._places(m, 2, slice(0, 16), wide4)
+        wide1 = self._places(m, 1, slice(0, 8), wide2)
+        for i in range(self.lanes):
+            # The sign of an element fills the bits above it.
+            fills, fill = {}, 0
+            for size, flag in ((1, flags.bytes1), (2, flags.bytes2), (4, flags.bytes4)):
+                sign = word[8 * size * i % len(word) :][: 8 * size][-1]
+                filled = Signal(name=f"fill_{size}_{i}")
+                m.d.comb += filled.eq((flags.signed & flag & sign) | fill)
+                fills[size] = fill = filled
+            m.d.comb += self.elements[i].eq(
+                Cat(
+                    wide1[i % len(wide1)],
+                    wide2[i % len(wide2)][8:] | fills[1].replicate(8),
+                    wide4[i % len(wide4)][16:] | fills[2].replicate(16),
+                    high8[i % len(high8)] | fills[4].replicate(len(high8[0])),
                 )
-                following.append(target)
-            chosen = following
-        m.d.comb += [self.elements[i].eq(element) for i, element in enumerate(chosen)]
+            )
         return m
+
+    def _places(self, m: Module, size: int, bits: slice, wider: list) -> list:
+        """These bits of each of the word's elements of `size` bytes, or else of what is wider in its place."""
+        found = []
+        for i in range(min(self.config.columns // size, self.lanes)):
+            place = Signal(bits.stop - bits.start, name=f"bytes{size}_{i}_{bits.start}")
+            element = self.word[8 * size * i :][: 8 * size][bits]
+            other = wider[i % len(wider)]
+            other = other[bits] if len(other) >= bits.stop else other[: len(place)]
+            m.d.comb += place.eq(only_if(self.format[f"bytes{size}"], element) | other)
+            found.append(place)
+        return found or [value[bits] for value in wider]

@@ -19,7 +19,6 @@ class Lane(wiring.Component):
         control (LaneControl, in): what to do.
         selected (1, in): stage 9: the lane belongs to the beat.
         element (vector_bits, in): stage 2: the lane's element of the loaded word, extended.
-        splat (vector_bits, in): stage 2: element 0, extended.
         accumulator (32, in): stage 2: the array's output for this lane.
         write_parameters (ParameterWrite, in): the lane's bias, multiplier and shift.
         write_table (TableWrite, in): the lane's table.
@@ -33,7 +32,6 @@ class Lane(wiring.Component):
                 "control": In(LaneControl(config)),
                 "selected": In(1),
                 "element": In(config.vector_bits),
-                "splat": In(config.vector_bits),
                 "accumulator": In(signed(32)),
                 "write_parameters": In(ParameterWrite()),
                 "write_table": In(TableWrite(config)),
@@ -53,7 +51,6 @@ class Lane(wiring.Component):
         m.d.comb += [
             operands.selected.eq(self.selected),
             operands.element.eq(self.element),
-            operands.splat.eq(self.splat),
             operands.accumulator.eq(self.accumulator),
             operands.result.eq(alu.result),
             table.read.eq(self.control.s4_table),

@@ -5,7 +5,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..config import Config
-from .element import Elements
+from ..one_hot import only_if
+from .element import ElementFormat, Elements
 from .lane import Lane
 from .lane_control import LaneControl
 from .layouts import FetchedWord
@@ -66,17 +67,21 @@ class Lanes(wiring.Component):
             m.d.sync += took.eq(taken)
             taken, accumulators = took, held
 
-        # A splat: element 0 goes to all lanes.
+        # A splat: element 0 goes to all lanes, whose own elements are then without a size.
         m.submodules.first = first = Elements(self.config, 1)
         m.submodules.elements = elements = Elements(self.config, width)
-        splat = Signal(bits, reset_less=True)
+        splat, format = Signal(bits, reset_less=True), Signal(ElementFormat, reset_less=True)
         m.d.comb += [
             first.word.eq(self.loaded),
             first.format.eq(self.control.s2.element),
             elements.word.eq(loaded),
-            elements.format.eq(control.s2.element),
+            elements.format.eq(format),
+            elements.splat.eq(splat),
         ]
-        m.d.sync += splat.eq(first.elements[0])
+        m.d.sync += [
+            splat.eq(only_if(self.control.s2.splat, first.elements[0])),
+            format.eq(only_if(~self.control.s2.splat, self.control.s2.element.as_value())),
+        ]
         results = []
         for i in range(width):
             m.submodules[f"lane_{i}"] = lane = Lane(self.config)
@@ -85,7 +90,6 @@ class Lanes(wiring.Component):
             m.d.comb += [
                 lane.selected.eq(selected[i]),
                 lane.element.eq(elements.elements[i]),
-                lane.splat.eq(splat),
                 lane.accumulator.eq(accumulators[32 * i :][:32]),
                 lane.write_parameters.bias.eq(fetched.bias & here),
                 lane.write_parameters.multiplier.eq(fetched.multiplier & here),

@@ -1,6 +1,6 @@
 """One lane's operands: loaded element, register, accumulator or scalar."""
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -18,7 +18,6 @@ class Operands(wiring.Component):
         control (LaneControl, in): what to do.
         selected (1, in): stage 9: the lane belongs to the beat, and may write a register.
         element (vector_bits, in): stage 2: the lane's element of the loaded word, extended.
-        splat (vector_bits, in): stage 2: element 0, extended.
         accumulator (32, in): stage 2: the array's output for this lane.
         result (vector_bits, in): stage 9: what is written to the register.
         a, b (vector_bits, out): stage 3: the operands.
@@ -31,7 +30,6 @@ class Operands(wiring.Component):
                 "control": In(LaneControl(config)),
                 "selected": In(1),
                 "element": In(config.vector_bits),
-                "splat": In(config.vector_bits),
                 "accumulator": In(signed(32)),
                 "result": In(signed(config.vector_bits)),
                 "a": Out(signed(config.vector_bits)),
@@ -55,8 +53,6 @@ class Operands(wiring.Component):
 
         # A lane of another beat gets any value: its result goes nowhere.
         bits, flags = self.config.vector_bits, control.s2
-        loaded = Signal(bits)
-        m.d.comb += loaded.eq(Mux(flags.splat, self.splat, self.element))
 
         # At most one source is chosen; the others count as zero.
         a, b = (
@@ -66,13 +62,13 @@ class Operands(wiring.Component):
         m.d.sync += [
             a.eq(
                 only_if(flags.a_register, registers.a)
-                | only_if(flags.a_load, loaded)
+                | only_if(flags.a_load, self.element)
                 | only_if(flags.a_array, sign_extend(self.accumulator, bits))
                 | sign_extend(control.s2_a_scalar, bits).as_unsigned()
             ),
             b.eq(
                 only_if(flags.b_register, registers.b)
-                | only_if(flags.b_load, loaded)
+                | only_if(flags.b_load, self.element)
                 | sign_extend(control.s2_b_scalar, bits).as_unsigned()
             ),
         ]

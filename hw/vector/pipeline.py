@@ -18,9 +18,9 @@ STORE_STAGE = 11
 UNSIGNED = [element for element in Element if element.name.startswith("U")]
 
 
-def at_least(value: Value, size: int) -> Value:
-    """Whether elements of type `value` have `size` bytes or more."""
-    return one_of(value, *(element for element in Element if element.bytes >= size))
+def of_size(value: Value, size: int) -> Value:
+    """Whether elements of type `value` have `size` bytes."""
+    return one_of(value, *(element for element in Element if element.bytes == size))
 
 
 def register_address(config: Config, slot: Value, register: Value) -> Value:
@@ -149,9 +149,7 @@ class Pipeline(wiring.Component):
                 s2.b_load.eq(b.select == Select.LOAD),
                 s2.splat.eq(s1.splat),
                 s2.element.signed.eq(~one_of(s1.element, *UNSIGNED)),
-                s2.element.wide2.eq(at_least(s1.element, 2)),
-                s2.element.wide4.eq(at_least(s1.element, 4)),
-                s2.element.wide8.eq(at_least(s1.element, 8)),
+                *(s2.element[f"bytes{size}"].eq(of_size(s1.element, size)) for size in (1, 2, 4, 8)),
                 iteration.eq(s1.place.iteration),
                 a_immediate.eq(a.immediate),
                 a_iteration.eq(a.iteration),

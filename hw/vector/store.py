@@ -1,6 +1,6 @@
 """Packs the lanes' results into bytes and writes them."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -84,6 +84,7 @@ class Store(wiring.Component):
         group, sizes = self.packed.group, {size: log2 for log2, size in enumerate(SIZES) if size <= width}
         word, part = Signal(LOG2_BYTES), Signal(Group)
         packed, requested = Signal(8 * width, reset_less=True), Signal()
+        selected = self._selected(m)
         with m.Switch(self.element):
             for size, log2 in sizes.items():
                 with m.Case(*SIZES[size]):
@@ -95,7 +96,7 @@ class Store(wiring.Component):
                     with m.If(configured):
                         m.d.sync += [*lanes.configure(size), *tail.configure(size)]
                     with m.If(self.pack):
-                        m.d.sync += packed.eq(Array(self._words(size))[word])
+                        m.d.sync += packed.eq(self._word(size, selected[size]))
         below, below_tail = Signal(width, reset_less=True), Signal(width, reset_less=True)
         ends, next_word = Signal(), Signal()
         with m.If(self.pack):
@@ -119,12 +120,30 @@ class Store(wiring.Component):
         ]
         return m
 
-    def _words(self, size: int) -> list[Value]:
-        """The words of a vector whose elements have `size` bytes."""
+    def _selected(self, m: Module) -> dict[int, list[Value]]:
+        """For elements of each size the results of a word's lanes: half as many as for those of half the size, one half
+        or the other."""
         width, bits = self.config.columns, self.config.vector_bits
         results = [self.results[bits * i :][:bits] for i in range(width)]
-        stored = [
+        found = {1: results}
+        for size, upper in ((2, -1), (4, -2), (8, -3)):
+            if size > width:
+                break
+            half = len(results) // 2
+            results = [
+                Mux(self.packed.group.position[upper], above, below)
+                for below, above in zip(results[:half], results[half:], strict=True)
+            ]
+            for i, result in enumerate(results):
+                target = Signal(bits, name=f"bytes{size}_{i}")
+                m.d.comb += target.eq(result)
+                results[i] = target
+            found[size] = results
+        return found
+
+    def _word(self, size: int, results: list[Value]) -> Value:
+        """A word of elements of `size` bytes."""
+        bits = self.config.vector_bits
+        return Cat(
             result[: 8 * size] if 8 * size <= bits else sign_extend(result, 8 * size) for result in results
-        ]
-        lanes = width // size
-        return [Cat(stored[first : first + lanes]) for first in range(0, width, lanes)]
+        )

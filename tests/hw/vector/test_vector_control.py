@@ -1,8 +1,11 @@
 """VECTOR's loops, issue, fetches and store against what isa.py says of them."""
 
+import itertools
 import random
 
 import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.sim import Simulator
 from job_bench import JobBench
 from vector_programs import TINY
 
@@ -10,6 +13,7 @@ from tosaic.hw.config import Config
 from tosaic.hw.constants import VECTOR_LATENCY_CYCLES
 from tosaic.hw.interfaces import VECTOR_READ_LATENCY
 from tosaic.hw.isa import Element, Opcode, encode, make
+from tosaic.hw.vector.beats import LOG2_BYTES, Beats, Group, members
 from tosaic.hw.vector.issue import Issuer
 from tosaic.hw.vector.loop_counter import LoopCounter
 from tosaic.hw.vector.next_params import NextParams
@@ -73,12 +77,12 @@ def test_loops_of_a_go(loops, next_params):
 
 
 def test_issue_waits_for_registers_and_for_the_array():
-    """A slot that reads a register comes at least VECTOR_LATENCY_CYCLES after the same slot of the micro-op before."""
+    """A slot that reads a register begins at least VECTOR_LATENCY_CYCLES after its last beat of the micro-op before."""
     dut, dice = Issuer(TINY), random.Random(5)
     slots = 3
 
     async def job(ctx):
-        stalls, issued, number = 0, [], 0
+        stalls, issued, number, beat = 0, [], 0, 0
         for cycle in range(400):
             index, slot = divmod(number, slots)
             ctx.set(dut.running, 1)
@@ -90,20 +94,23 @@ def test_issue_waits_for_registers_and_for_the_array():
             ctx.set(dut.fields.array, place % 3 == 0)
             there = dice.random() < 0.5
             ctx.set(dut.array_valid, there)
-            assert ctx.get(dut.array_ready) == (ctx.get(dut.issue) and place % 3 == 0)
+            beats = 1 + place % 5 // 2
+            ctx.set(dut.first, beat == 0)
+            ctx.set(dut.more, beat < beats - 1)
+            assert ctx.get(dut.array_ready) == (ctx.get(dut.issue) and place % 3 == 0 and beat == 0)
             stalls += ctx.get(dut.stall_array)
             assert not (ctx.get(dut.stall_array) and (there or ctx.get(dut.issue)))
             if ctx.get(dut.issue):
-                assert there or place % 3
+                assert there or place % 3 or beat
                 before = [when for when, where in issued if where == (place - 1, ctx.get(dut.place.slot))]
-                if place % 2 and before:
+                if place % 2 and before and beat == 0:
                     assert cycle - before[-1] >= VECTOR_LATENCY_CYCLES
                 issued.append((cycle, (place, ctx.get(dut.place.slot))))
+                beat = (beat + 1) % beats
             number += ctx.get(dut.advance)
             await ctx.tick()
-        assert [where for _, where in issued] == [
-            (i // slots % TINY.vector_uops, i % slots) for i in range(len(issued))
-        ]
+        slots_issued = [where for where, _ in itertools.groupby(where for _, where in issued)]
+        assert slots_issued == [(i // slots % TINY.vector_uops, i % slots) for i in range(len(slots_issued))]
         return stalls > 10 and len(issued) > 60
 
     assert JobBench(dut).run(job)
@@ -185,12 +192,85 @@ def test_next_params_follow_the_last_ones(bias, scale, words):
     assert JobBench(dut).run(job) == [(1000 + i * step, bias, scale) for i in (1, 2, 3)]
 
 
+def lanes_of_group(config: Config, log2: int, number: int) -> range:
+    """Of group `number` of 2**log2 groups."""
+    size = config.columns >> log2
+    return range(number * size, number * size + size)
+
+
+def set_group(ctx, group, log2: int, number: int) -> None:
+    ctx.set(group.position, number << LOG2_BYTES - log2)
+    ctx.set(group.known, (1 << LOG2_BYTES) - (1 << LOG2_BYTES - log2))
+
+
+@pytest.mark.parametrize("config", [TINY, WIDE], ids=lambda config: config.name)
+def test_members_of_a_group(config):
+    m = Module()
+    group, lanes = Signal(Group), Signal(config.columns)
+    m.d.comb += lanes.eq(members(group, config.columns))
+
+    async def bench(ctx):
+        for log2 in range((config.columns - 1).bit_length() + 1):
+            for number in range(1 << log2):
+                set_group(ctx, group, log2, number)
+                assert ctx.get(lanes) == sum(1 << lane for lane in lanes_of_group(config, log2, number))
+
+    simulator = Simulator(m)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+@pytest.mark.parametrize("lanes", [0, 1, 2, 3, 5, 8, 9, 63])
+@pytest.mark.parametrize("sizes", [(0, 3), (1, 2), (2, 1), (3, 0), (2, 2), (0, 0)])
+@pytest.mark.parametrize("used", ["load", "store", "both"])
+def test_beats_of_a_slot(lanes, sizes, used):
+    """A beat per word of the widest elements up to the last of the lanes; narrower ones have a word for several."""
+    dut = Beats(WIDE)
+    load, store = sizes
+    widest = max(load * (used != "store"), store * (used != "load"))
+    worked = lanes if 1 <= lanes <= WIDE.columns else WIDE.columns
+    beats = [number for number in range(1 << widest) if lanes_of_group(WIDE, widest, number).start < worked]
+
+    async def job(ctx):
+        ctx.set(dut.lanes, lanes)
+        ctx.set(dut.configure, 1)
+        await ctx.tick()
+        ctx.set(dut.configure, 0)
+        for stream, size in enumerate((0, load, 0, store)):
+            ctx.set(dut.sizes[stream], size)
+        ctx.set(dut.fields.load, used != "store")
+        ctx.set(dut.fields.stream, 1)
+        ctx.set(dut.fields.store, used != "load")
+        for _ in range(2):
+            for number in beats:
+                ctx.set(dut.issue, 0)
+                await ctx.tick()
+                last = number == beats[-1]
+                assert (ctx.get(dut.first), ctx.get(dut.more)) == (number == 0, not last)
+                if used != "store":
+                    starts_word = [lanes_of_group(WIDE, widest, n).start << load for n in (number, number + 1)]
+                    new_word = starts_word[0] // WIDE.columns != starts_word[1] // WIDE.columns
+                    assert ctx.get(dut.next_word) == (new_word and not last)
+                position, known = ctx.get(dut.group.position), ctx.get(dut.group.known)
+                assert (position, known) == (number << 3 - widest, 8 - (1 << 3 - widest))
+                ctx.set(dut.issue, 1)
+                await ctx.tick()
+
+    JobBench(dut).run(job)
+
+
 @pytest.mark.parametrize("element", [element for element in Element if element.bytes <= WIDE.columns])
-def test_store_packs_results_and_masks_lanes(element):
+def test_store_packs_the_results_of_a_group_and_masks_lanes(element):
     """`lanes` lanes, `tail_lanes` at the last turn of dimension 0; bytes of the element's size."""
     dut, dice = Store(WIDE), random.Random(element)
-    bits, size = WIDE.vector_bits, element.bytes
-    results = [dice.randrange(1 << bits) for _ in range(WIDE.columns)]
+    bits, size, width = WIDE.vector_bits, element.bytes, WIDE.columns
+    results = [dice.randrange(1 << bits) for _ in range(width)]
+    groups = [(log2, number) for log2 in range(size.bit_length() - 1, 4) for number in range(1 << log2)]
+
+    def extended(value: int) -> int:
+        return (value - (1 << bits) if value >> bits - 1 else value) % (1 << 8 * size)
+
+    vector = sum(extended(result) << 8 * size * i for i, result in enumerate(results))
 
     async def job(ctx):
         ctx.set(dut.element, element)
@@ -199,25 +279,27 @@ def test_store_packs_results_and_masks_lanes(element):
         await ctx.tick()
         ctx.set(dut.configure, 0)
         await ctx.tick().repeat(2)
-        seen = []
-        for last in (0, 1):
+        for (log2, number), (last, limit) in itertools.product(groups, enumerate((4, 3))):
+            lanes = lanes_of_group(WIDE, log2, number)
+            word, end = lanes.start * size // width, lanes.stop * size
+            ends = dice.randrange(2)
             ctx.set(dut.pack, 1)
+            set_group(ctx, dut.packed.group, log2, number)
+            ctx.set(dut.packed.ends, ends)
             ctx.set(dut.results, sum(result << bits * i for i, result in enumerate(results)))
             await ctx.tick()
             ctx.set(dut.pack, 0)
             ctx.set(dut.results, 0)
             ctx.set(dut.last, last)
             ctx.set(dut.address, 40 + last)
-            assert ctx.get(dut.step) and not ctx.get(dut.write.request)
-            write = dut.write
-            seen.append((ctx.get(write.address), ctx.get(write.data), ctx.get(write.mask)))
+            assert ctx.get(dut.step) == ends
+            assert ctx.get(dut.next_word) == (not ends and end % width == 0)
+            assert not ctx.get(dut.write.request)
+            stored = range(lanes.start * size, min(lanes.stop, limit) * size)
+            assert ctx.get(dut.write.address) == 40 + last
+            assert ctx.get(dut.write.data) == (vector >> 8 * width * word) % (1 << 8 * width)
+            assert ctx.get(dut.write.mask) == sum(1 << byte - word * width for byte in stored)
             await ctx.tick()
             assert ctx.get(dut.write.request) and not ctx.get(dut.step)
-        return seen
 
-    def extended(value: int) -> int:
-        return (value - (1 << bits) if value >> bits - 1 else value) % (1 << 8 * size)
-
-    data = sum(extended(result) << 8 * size * i for i, result in enumerate(results[: WIDE.columns // size]))
-    masks = [(1 << min(lanes * size, WIDE.columns)) - 1 for lanes in (4, 3)]
-    assert JobBench(dut).run(job) == [(40, data, masks[0]), (41, data, masks[1])]
+    JobBench(dut).run(job)

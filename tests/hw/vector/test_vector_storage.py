@@ -191,13 +191,8 @@ def test_program_gives_each_stage_what_it_needs():
         issue, arithmetic, finish = dut.issue.data, dut.arithmetic.data, dut.finish.data
         assert ctx.get(issue.a.select) == Select.LOAD
         assert ctx.get(issue.b.select) == Select.REGISTER
-        assert [ctx.get(issue[name]) for name in ("load", "stream", "array", "registers", "bias")] == [
-            1,
-            2,
-            0,
-            1,
-            1,
-        ]
+        flags = {"load": 1, "stream": 2, "array": 0, "registers": 1, "bias": 1, "store": 0}
+        assert {name: ctx.get(issue[name]) for name in flags} == flags
         assert ctx.get(issue.b.register) == 5
         assert [ctx.get(arithmetic[name]) for name in ("op", "shift", "a_zp")] == [Op.SUB, 9, -7]
         assert [ctx.get(finish[name]) for name in ("clamp", "wrap32", "to_memory", "destination")] == [

@@ -2,13 +2,15 @@
 
 import itertools
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_bench import JobBench
 
 from tosaic.hw.vector.stream_address import StreamAddress
 
-STREAM = StreamAddress(2)
+WORD_BYTES = 16
+STREAM = StreamAddress(2, WORD_BYTES)
 BENCH = JobBench(STREAM)
 OFFSETS = [(i * 0x9E3779) % (1 << 24) for i in range(4)]
 
@@ -97,3 +99,36 @@ def test_after_the_last_turn_it_starts_over():
     turns = [(2, 1), (2, 10), *[(1, 0)] * 4]
     seen = walk_of(5, turns, [True] * 6)
     assert seen == [(5, 0), (6, 1), (15, 0), (16, 1), (5, 0), (6, 1)]
+
+
+@pytest.mark.parametrize("address", [5, (1 << 24) - 20])
+def test_words_of_a_vector_follow_each_other(address):
+    """A step goes on from the vector's first word; addresses wrap."""
+
+    async def job(ctx) -> list[int]:
+        ctx.set(STREAM.set_stream, 1)
+        ctx.set(STREAM.stream.stream, 2)
+        ctx.set(STREAM.stream.address, address)
+        ctx.set(STREAM.set_dims, 1)
+        ctx.set(STREAM.dims.stream, 2)
+        ctx.set(STREAM.dims.count_low, 2)
+        ctx.set(STREAM.dims.stride_low, 100)
+        ctx.set(STREAM.dims.count_high, 1)
+        ctx.set(STREAM.restart, 1)
+        await ctx.tick().repeat(2)
+        ctx.set(STREAM.set_stream, 0)
+        ctx.set(STREAM.set_dims, 0)
+        ctx.set(STREAM.restart, 0)
+        await ctx.tick()
+        seen = []
+        for next_word in (1, 1, 0, 1):
+            seen.append(ctx.get(STREAM.address))
+            ctx.set(STREAM.next_word, next_word)
+            ctx.set(STREAM.step, not next_word)
+            await ctx.tick()
+        ctx.set(STREAM.next_word, 0)
+        seen.append(ctx.get(STREAM.address))
+        return seen
+
+    expected = [address + offset for offset in (0, 16, 32, 100, 116)]
+    assert BENCH.run(job) == [value % (1 << 24) for value in expected]

@@ -61,6 +61,35 @@ def test_dependent_micro_ops(slots):
     assert end == issues[-1] + STORE_STAGE + 2
 
 
+@pytest.mark.parametrize("slots", [1, 2, 5, 16])
+@pytest.mark.parametrize("beats", [(4, 1), (1, 4), (4, 2), (2, 2)])
+def test_wide_elements_take_a_beat_per_word(slots, beats):
+    """A slot takes as many cycles as beats; one that reads a register waits for the last beat of what it depends on."""
+    elements = {1: Element.INT8, 2: Element.INT16, 4: Element.INT32}
+    program = [uop(0, Op.MOV, LOAD, destination=1), bounds(0), uop(1, Op.MOV, R1, to_memory=1), bounds(1)]
+    wide = [stream(0, 0, elements[beats[0]]), stream(3, 4096, elements[beats[1]])]
+    commands = [*program, *streams(), *wide, go(slots, 2, slots), signal()]
+    run = run_unit(TINY, commands, bytearray(TINY.am_bytes))
+    issues, clock, ready = [], run.taken[-2] + FIRST_ISSUE_CYCLES, []
+    for count, last_beats in zip(beats, ([], ready), strict=True):
+        for slot in range(slots):
+            clock = max(clock, last_beats[slot] + LATENCY) if last_beats else clock
+            issues += range(clock, clock + count)
+            clock += count
+            if last_beats is not ready:
+                ready.append(clock - 1)
+    assert run.issues == issues
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 3, 4])
+def test_beats_end_with_the_lanes(lanes):
+    program = [uop(0, Op.MOV, ARRAY, to_memory=1), bounds(0), *streams(), stream(3, 4096, Element.INT32)]
+    commands = [*program, go(5, lanes=lanes, tail_lanes=lanes), signal()]
+    run = run_unit(TINY, commands, bytearray(TINY.am_bytes), [[1, 2, 3, 4]] * 5)
+    first = run.taken[-2] + FIRST_ISSUE_CYCLES
+    assert run.issues == list(range(first, first + 5 * lanes))
+
+
 def test_stalls_do_not_shorten_the_distance():
     """Whatever the stalls, slot s of a micro-op comes `latency` cycles after slot s of the one it depends on."""
     slots = 10
