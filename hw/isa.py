@@ -376,8 +376,14 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         _u("body_start", 5, "micro-ops before it run once at the start of a batch"),
         _u("body_end", 5, "micro-ops from it on run once at the end of a batch"),
         _u("uops", 5, "micro-ops in all, 1..vector_uops"),
-        _u("lanes", 6, "lanes that have beats and are stored; 0 (none stored) and more than W: beats for all"),
-        _u("tail_lanes", 6, "lanes stored, of those with beats, when the store stream's dim 0 is at its last turn"),
+        _u(
+            "lanes", 6, "lanes that have beats and are stored; 0 (none stored) and more than W: beats for all"
+        ),
+        _u(
+            "tail_lanes",
+            6,
+            "lanes stored, of those with beats, when the store stream's dim 0 is at its last turn",
+        ),
         _flag(
             "next_params",
             "every batch but the first begins with a VECTOR_PARAM of what follows the last one's",

@@ -55,7 +55,10 @@ class BoxOnArray:
 def _pixels(box: Box, element: Element, place: BoxPlace, channel: int) -> Access:
     """A walk over all pixels of a box, from a channel on."""
     dims: tuple[Dim, ...] = (Dim(box.columns, place.pixel_bytes), Dim(box.rows, place.row_bytes))
-    count, linear = box.rows * box.columns, box.rows == 1 or place.row_bytes == box.columns * place.pixel_bytes
+    count, linear = (
+        box.rows * box.columns,
+        box.rows == 1 or place.row_bytes == box.columns * place.pixel_bytes,
+    )
     if linear and count <= MAX_COUNT:
         dims = (Dim(count, place.pixel_bytes),)
     return Access(place.address + channel * element.bytes, element, dims)

@@ -46,8 +46,8 @@ class Arena:
         return start
 
     def allocate_apart(self, size_bytes: int, bank_bytes: int, others: list[tuple[int, int]]) -> int | None:
-        """The first free block in banks that hold none of `others`, (start, end); None where that would leave less than _ROOM
-        of the memory in one piece."""
+        """The first free block in banks that hold none of `others`, (start, end); None where that would leave
+        less than _ROOM of the memory in one piece."""
         size_bytes = -(-max(size_bytes, 1) // self.alignment) * self.alignment
         taken = {bank for start, end in others for bank in range(start // bank_bytes, -(-end // bank_bytes))}
         for first, end in self.gaps():

@@ -234,8 +234,8 @@ class _Pass:
         return ArrayBody(plan, cut, extent, in_blocks), buffers
 
     def _rows_while_leaving(self, plan: ConvolutionPlan, result_bytes: int) -> int:
-        """Output rows per box, so that much of a result leaves while the rest is computed; one box where its parts would
-        leave rows of the array empty, fill the delay line anew, or fetch the weights twice."""
+        """Output rows per box, so that much of a result leaves while the rest is computed; one box where its parts
+        would leave rows of the array empty, fill the delay line anew, or fetch the weights twice."""
         window = plan.window
         weights_stay = sum(tile.bytes for tile in plan.tiles) <= self.config.wm_bytes // 2
         if plan.layout.depthwise or not weights_stay:

@@ -12,8 +12,8 @@ class Issuer(wiring.Component):
     """Holds the place the loop counter named last and issues it, beat by beat.
 
     A slot's first beat waits for its vector of the array, and, if it reads a register, until fewer slots than the batch
-    has had their last beat in the last `vector_latency_cycles` - 1 cycles: then the same slot of the micro-op before it,
-    and all before that, are old enough. The other beats follow at once.
+    has had their last beat in the last `vector_latency_cycles` - 1 cycles: then the same slot of the micro-op before
+    it, and all before that, are old enough. The other beats follow at once.
 
     Ports:
         running (1, in), next_place (Place, in): the loop counter's place.

@@ -1,7 +1,7 @@
 """What a VECTOR_UOP may be, what it needs beside itself, and how many beats its slots take."""
 
+import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tosaic.hw.config import Config
 from tosaic.hw.isa import STORE_STREAM, Error, Instruction, Op, Source
@@ -46,22 +46,25 @@ def _check_source(uop: Instruction, source: int, index: int, config: Config) -> 
         raise Fault(Error.ILLEGAL, f"micro-op {uop.index} reads register {index}")
 
 
-class Beats(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class SlotBeats:
     """The beats of a slot, and how many lanes, from lane 0 on, have one."""
 
     count: int
     lanes: int
 
 
-def beats_of(uop: Instruction, go: Instruction, streams: Sequence[Stream], columns: int) -> Beats:
+def beats_of(uop: Instruction, go: Instruction, streams: Sequence[Stream], columns: int) -> SlotBeats:
     """A slot takes a beat for each word of its widest elements, up to the last lane of the GO."""
     loads = (uop.a_source, uop.a_index), (uop.b_source, uop.b_index)
-    sizes = [streams[i].element.bytes for source, i in loads if source == Source.LOAD and not streams[i].splat]
+    sizes = [
+        streams[i].element.bytes for source, i in loads if source == Source.LOAD and not streams[i].splat
+    ]
     if uop.to_memory:
         sizes.append(streams[STORE_STREAM].element.bytes)
     per_beat = columns // max(sizes, default=1)
     count = -(-lanes_of(go, columns) // per_beat)
-    return Beats(count, count * per_beat)
+    return SlotBeats(count, count * per_beat)
 
 
 def lanes_of(go: Instruction, columns: int) -> int:

@@ -90,7 +90,9 @@ def convolution(shape, channels, dtype):
 @pytest.mark.parametrize("dtype", [DType.INT16, DType.INT32])
 def test_wide_results_cost_what_narrow_ones_do(shape, channels, dtype):
     """The beats of a vector hide behind the array's steps, and weights are fetched once."""
-    assert cycles(convolution(shape, channels, dtype)) <= 1.1 * cycles(convolution(shape, channels, DType.INT8))
+    assert cycles(convolution(shape, channels, dtype)) <= 1.1 * cycles(
+        convolution(shape, channels, DType.INT8)
+    )
 
 
 def test_a_chain_of_wide_operators_uses_all_lanes():
