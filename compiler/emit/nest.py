@@ -42,6 +42,12 @@ def merge(axes: list[Axis]) -> list[Axis]:
     return out
 
 
+def even_lanes(count: int, columns: int) -> int:
+    """Lanes of each vector so that the fewest vectors that hold `count` elements are as long as each other: the last one
+    then has no beats for lanes that it has not, and in a reduction no GO of its own."""
+    return -(-count // -(-count // columns))
+
+
 def split_lanes(axes: list[Axis], sizes: tuple[int, ...], lanes: int) -> tuple[list[Axis], Axis | None, int]:
     """(outer axes, axis of vectors along the lanes or None, lanes of the last vector).
 

@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 from tosaic.compiler.emit.emitter import Emitter
-from tosaic.compiler.emit.nest import Axis, Piece, merge, pieces, split_lanes
+from tosaic.compiler.emit.nest import Axis, Piece, even_lanes, merge, pieces, split_lanes
 from tosaic.compiler.emit.vector_go import Access, Dim, Entries, ParamUse, VectorGo
 from tosaic.compiler.fuse.expression import Immediate, Load, Node
 from tosaic.compiler.fuse.microprogram import MicroProgram, assemble
@@ -37,8 +37,8 @@ class Nest:
 
 def emit_nest(emitter: Emitter, nest: Nest) -> None:
     """The GOs of a nest; the table goes with the first."""
-    lanes = emitter.config.columns
     merged = nest.axes if nest.keep_axes else merge(nest.axes)
+    lanes = even_lanes(merged[-1].count, emitter.config.columns) if merged else 1
     outer, along, tail = split_lanes(merged, nest.sizes, lanes)
     splats = (False,) * len(nest.sizes)
     if merged and along is not None and nest.splats:
