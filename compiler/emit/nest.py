@@ -43,8 +43,8 @@ def merge(axes: list[Axis]) -> list[Axis]:
 
 
 def even_lanes(count: int, columns: int) -> int:
-    """Lanes of each vector so that the fewest vectors that hold `count` elements are as long as each other: the last one
-    then has no beats for lanes that it has not, and in a reduction no GO of its own."""
+    """Lanes of each vector so that the fewest vectors that hold `count` elements are as long as each other: the last
+    one then has no beats for lanes that it has not, and in a reduction no GO of its own."""
     return -(-count // -(-count // columns))
 
 

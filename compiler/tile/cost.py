@@ -3,13 +3,13 @@
 Good enough to compare plans of one graph: it leaves out latencies, and what the units of neighbouring layers wait for
 each other. The emulator predicts the cycles of a program."""
 
-from tosaic.compiler.machine import KIND, Kind
 from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.placement import Role
 from tosaic.compiler.tile.convolution import box_work
 from tosaic.compiler.tile.elementwise import ElementwisePlan
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan
 from tosaic.compiler.tile.layout_copy import LayoutCopy
+from tosaic.compiler.tile.reduction import ReductionPlan
 from tosaic.compiler.tile.work import ArrayBody, GraphPlan, LayerWork, PoolBody
 from tosaic.hw.config import Config
 
@@ -47,9 +47,9 @@ def _compute_cycles(work: LayerWork, config: Config) -> int:
     elements, beats = tensors.elements(layer.output), layer.program.beats(tensors.element(layer.output))
     if isinstance(body, PoolBody):
         return elements * body.cut.window.kh * body.cut.window.kw * beats // config.columns
+    if isinstance(body, ReductionPlan):
+        return body.cycles
     if isinstance(body, ElementwisePlan):
-        if layer.base is not None and KIND[layer.base.op] in (Kind.REDUCTION, Kind.ARGMAX):
-            elements = tensors.elements(layer.base.inputs[0])
         return elements * beats // config.columns
     return elements
 

@@ -45,8 +45,8 @@ def writes_behind_reads(tensors: Tensors, layer: Layer, names: list[str]) -> boo
         return False
     element_bytes = tensors.element(layer.output).bytes
     loads = [load for load in layer.program.loads if tensors.storage[load.tensor] in names]
-    dense = all(load.element.bytes == element_bytes and not load.digits for load in loads)
-    return dense and not layer.program.stores_digits and shape_of(tensors, layer) is Shape.STRIPES
+    dense = all(load.element.bytes == element_bytes for load in loads)
+    return dense and shape_of(tensors, layer) is Shape.STRIPES
 
 
 def check_lanes(tensors: Tensors, layer: Layer) -> None:

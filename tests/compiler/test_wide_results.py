@@ -9,7 +9,7 @@ from layer_graphs import LayerBuilder
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, Graph
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 from tosaic.sim.emulator import Emulator
 
 EDGES = [-(1 << 31), (1 << 31) - 1, -1, 0, 127, 128, -128, -129, 32767, 32768, -32769, 1 << 23, 0x7F7F7F7F]

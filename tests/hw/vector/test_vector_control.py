@@ -10,9 +10,9 @@ from job_bench import JobBench
 from vector_programs import TINY
 
 from tosaic.hw.config import Config
+from tosaic.hw.constants import VECTOR_LATENCY_CYCLES
 from tosaic.hw.interfaces import VECTOR_READ_LATENCY
 from tosaic.hw.isa import Element, Opcode, encode, make
-from tosaic.hw.vector import LATENCY_CYCLES
 from tosaic.hw.vector.beats import LOG2_BYTES, Beats, Group, members
 from tosaic.hw.vector.issue import Issuer
 from tosaic.hw.vector.loop_counter import LoopCounter
@@ -77,7 +77,7 @@ def test_loops_of_a_go(loops, next_params):
 
 
 def test_issue_waits_for_registers_and_for_the_array():
-    """A slot that reads a register begins at least LATENCY_CYCLES after its last beat of the micro-op before."""
+    """A slot that reads a register begins at least VECTOR_LATENCY_CYCLES after its last beat of the micro-op before."""
     dut, dice = Issuer(TINY), random.Random(5)
     slots = 3
 
@@ -104,7 +104,7 @@ def test_issue_waits_for_registers_and_for_the_array():
                 assert there or place % 3 or beat
                 before = [when for when, where in issued if where == (place - 1, ctx.get(dut.place.slot))]
                 if place % 2 and before and beat == 0:
-                    assert cycle - before[-1] >= LATENCY_CYCLES
+                    assert cycle - before[-1] >= VECTOR_LATENCY_CYCLES
                 issued.append((cycle, (place, ctx.get(dut.place.slot))))
                 beat = (beat + 1) % beats
             number += ctx.get(dut.advance)
