@@ -64,7 +64,7 @@ def _bus_bytes(work: LayerWork, config: Config) -> int:
     for key, buffer in work.buffers.items():
         if key.role in (Role.WINDOW, Role.PARAMETERS):
             moved += boxes * buffer.size_bytes
-        else:
+        elif key.role is not Role.PARTIALS:
             moved += work.placements[key.tensor].bytes
     if isinstance(body, ArrayBody):
         layout = body.plan.layout
