@@ -5,6 +5,7 @@ import dataclasses
 from tosaic.compiler.emit.box_transfers import BoxSource
 from tosaic.compiler.emit.commands import Command, command
 from tosaic.compiler.emit.emitter import Emitter
+from tosaic.compiler.place.depthwise_stream import depthwise_stream
 from tosaic.compiler.place.weights import fits_pairs
 from tosaic.compiler.tile.convolution import ConvolutionPlan, Tile
 from tosaic.hw.config import Config
@@ -28,21 +29,23 @@ def emit_array(emitter: Emitter, plan: ConvolutionPlan, go: ArrayGo) -> None:
     """The GO with its configuration. Steps that are never taken are zero: they might not fit their fields."""
     window, config = go.source.window, emitter.config
     x_start = -window.left * window.ic + go.tile.blob.input_offset - go.source.channel
-    address = go.source.address - window.top * window.view.pitch + x_start
-    setup = [
-        command(
-            Opcode.ARRAY_INPUT,
-            address=_wrapped(address, config),
-            row_bytes=window.iw * window.ic,
-            height=window.ih,
-            input_zp=plan.input_zp,
-            weight_zp=plan.weight_zp,
-            unsigned_input=0,
-        )
-    ]
-    more, command_go = (_depthwise if plan.layout.depthwise else _dense)(plan, go, x_start, config)
+    setup, command_go = (_depthwise if plan.layout.depthwise else _dense)(plan, go, x_start, config)
     wm = emitter.ring.spans(go.weights, go.blocks * go.tile.bytes)
-    emitter.array([*setup, *more], command_go, go.source.span, wm, streamed=go.streamed)
+    emitter.array(setup, command_go, go.source.span, wm, streamed=go.streamed)
+
+
+def _input(plan: ConvolutionPlan, go: ArrayGo, x_start: int, y_start: int, config: Config) -> Command:
+    """The image, and where its first window begins."""
+    window = go.source.window
+    return command(
+        Opcode.ARRAY_INPUT,
+        address=_wrapped(go.source.address + y_start * window.view.pitch + x_start, config),
+        row_bytes=window.iw * window.ic,
+        height=window.ih,
+        input_zp=plan.input_zp,
+        weight_zp=plan.weight_zp,
+        unsigned_input=0,
+    )
 
 
 def _wrapped(step: int, config: Config) -> int:
@@ -57,6 +60,7 @@ def _dense(plan: ConvolutionPlan, go: ArrayGo, x_start: int, config: Config) -> 
     y_step = window.sy if window.oh > 1 else 0
     dy = window.dy if window.kh > 1 else 0
     setup = [
+        _input(plan, go, x_start, -window.top, config),
         command(
             Opcode.ARRAY_WINDOW,
             x_start=x_start,
@@ -91,38 +95,38 @@ def _depthwise(
     plan: ConvolutionPlan, go: ArrayGo, x_start: int, config: Config
 ) -> tuple[list[Command], Command]:
     window = go.source.window
-    pitch, line = window.view.pitch, (window.ow - 1) * window.sx + window.kw
+    pitch = window.view.pitch
     # Rows 2i and 2i + 1 enter together when a pixel's words are an even and an odd one.
     together = 2 if _pairs(go.source, x_start, config) else 1
-    skip = (window.kh - 1) // together * line + config.rows - 1
-    y_stride = window.sy // together
+    stream = depthwise_stream(window, together, config)
+    y_start = stream.left_out - window.top
     setup = [
+        _input(plan, go, x_start, y_start, config),
         command(
             Opcode.ARRAY_WINDOW,
             x_start=x_start,
             x_step=window.ic,
-            y_start=-window.top,
+            y_start=y_start,
             y_step=together,
             y_step_bytes=together * pitch,
-            width=line,
+            width=stream.line,
         ),
         command(
             Opcode.ARRAY_DEPTHWISE,
-            delay=line + together * window.kw if window.kh > 1 else 2,
-            skip=skip,
-            line=line,
+            delay=stream.line + together * window.kw if window.kh > 1 else 2,
+            skip=stream.skip,
+            line=stream.line,
             out_width=window.ow,
             out_height=window.oh,
             x_stride=window.sx,
-            y_stride=y_stride,
+            y_stride=window.sy // together,
             paired=together == 2,
         ),
     ]
-    advances = skip + (window.oh - 1) * y_stride * line + (window.ow - 1) * window.sx + 1
     return setup, command(
         Opcode.ARRAY_DEPTHWISE_GO,
         weights=go.weights // config.columns,
-        advances=advances,
+        advances=stream.advances,
         group_rows=window.kw,
     )
 

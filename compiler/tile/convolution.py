@@ -9,6 +9,7 @@ import numpy as np
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.ir import DType, Operator, Tensor
 from tosaic.compiler.place.address import Address
+from tosaic.compiler.place.depthwise_stream import depthwise_stream
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.pixel_groups import group_pixels
 from tosaic.compiler.place.tensors import Tensors
@@ -182,9 +183,8 @@ def box_work(plan: ConvolutionPlan, config: Config, rows: int, columns: int) -> 
     """The work of all channels of `rows` times `columns` pixels of output."""
     layout, window = plan.layout, plan.window
     if layout.depthwise:
-        lines = (rows - 1) * window.sy + window.kh
-        line = (columns - 1) * window.sx + window.kw
-        return BoxWork(len(layout.blobs) * (lines * line + 2 * config.rows), 0)
+        stream = depthwise_stream(dataclasses.replace(window, oh=rows, ow=columns), 1, config)
+        return BoxWork(len(layout.blobs) * (stream.advances + config.rows), 0)
     words = len(layout.blobs) * layout.blob_bytes // config.columns
     passes = -(-rows * columns // config.rows)
     # Weights that do not stay come again for every box.
