@@ -128,6 +128,8 @@ def _depthwise(
         weights=go.weights // config.columns,
         advances=stream.advances,
         group_rows=window.kw,
+        accumulate=0,
+        drain=1,
     )
 
 

@@ -19,7 +19,7 @@ class DepthwiseStream:
     left_out: int
     """Rows above the image that are left out."""
     skip: int
-    """Before the first output."""
+    """Before the first sum begins."""
     advances: int
 
 
@@ -27,9 +27,9 @@ def depthwise_stream(window: Window, together: int, config: Config) -> Depthwise
     """The stream of all outputs of `window`, with `together` image rows (1 or 2) in an advance."""
     line = _line(window)
     left_out = max(0, min(window.top, window.kh - 1)) // together * together
-    skip = (window.kh - 1 - left_out) // together * line + config.rows - 1
+    skip = (window.kh - 1 - left_out) // together * line
     last_output = (window.oh - 1) * window.sy // together * line + (window.ow - 1) * window.sx
-    return DepthwiseStream(line, left_out, skip, skip + last_output + 1)
+    return DepthwiseStream(line, left_out, skip, skip + last_output + config.rows)
 
 
 def _line(window: Window) -> int:
