@@ -49,9 +49,9 @@ def faults(sizes: Mapping[str, Any]) -> list[str]:
 
 def _numbers(sizes: Mapping[str, Any]) -> Iterator[str]:
     for field, value in sizes.items():
-        least = 0 if field in OPTIONAL else 1
+        least, also = (0, " or 0") if field in OPTIONAL else (1, "")
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            yield f"{field} must be a positive integer, not {value!r}"
+            yield f"{field} must be a positive integer{also}, not {value!r}"
 
 
 def _powers(sizes: Mapping[str, int]) -> Iterator[str]:

@@ -26,8 +26,9 @@ class DepthwiseStream:
 def depthwise_stream(window: Window, together: int, config: Config) -> DepthwiseStream:
     """The stream of all outputs of `window`, with `together` image rows (1 or 2) in an advance."""
     line = _line(window)
-    left_out = max(0, min(window.top, window.kh - 1)) // together * together
-    skip = (window.kh - 1 - left_out) // together * line
+    above = window.reach_rows - 1
+    left_out = max(0, min(window.top, above)) // together * together
+    skip = (above - left_out) // together * line
     last_output = (window.oh - 1) * window.sy // together * line + (window.ow - 1) * window.sx
     return DepthwiseStream(line, left_out, skip, skip + last_output + config.rows)
 
@@ -35,5 +36,5 @@ def depthwise_stream(window: Window, together: int, config: Config) -> Depthwise
 def _line(window: Window) -> int:
     """Pixels of an image row and its padding, without what the next row's padding stands for."""
     last = (window.ow - 1) * window.sx
-    whole, left = last + window.kw, max(window.left, 0)
+    whole, left = last + window.reach_columns, max(window.left, 0)
     return min(whole, max(last + 1, whole - left, window.iw + left))
