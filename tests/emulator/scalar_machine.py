@@ -121,7 +121,8 @@ class ScalarMachine:
         place = -1
         for oy in range(depthwise.out_height):
             for ox in range(depthwise.out_width):
-                t = depthwise.skip + config.rows - 1 + oy * depthwise.y_stride * depthwise.line + ox * depthwise.x_stride
+                t = oy * depthwise.y_stride * depthwise.line + ox * depthwise.x_stride
+                t += depthwise.skip + config.rows - 1
                 place = (place + 1) % max(1, config.partial_sums)
                 sums = [*self.partial_sums[place]] if go.accumulate else [0] * config.columns
                 for r in range(config.rows):
