@@ -5,6 +5,7 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
+from ..memory.words import NO_COLLISION_LOGIC
 from .accumulate import ACCUMULATOR_BITS
 
 
@@ -39,7 +40,9 @@ class PartialSums(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.places = places = memory.Memory(shape=len(self.sums), depth=self._depth, init=[])
+        m.submodules.places = places = memory.Memory(
+            shape=len(self.sums), depth=self._depth, init=[], attrs=NO_COLLISION_LOGIC
+        )
         read, write = places.read_port(), places.write_port()
         m.d.comb += [read.en.eq(self.read), write.en.eq(self.write), write.data.eq(self.sums)]
         for port, restart, step in (
