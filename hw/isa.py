@@ -270,7 +270,11 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
     ),
     Opcode.ARRAY_DEPTHWISE: (
         _u("delay", 12, "vectors between the delay line's groups, at least 2, at most line_pixels"),
-        _u("skip", 24, "advances before the sum of output position 0 enters row 0; it leaves rows - 1 advances later"),
+        _u(
+            "skip",
+            24,
+            "advances before the sum of output position 0 enters row 0; it leaves rows - 1 advances later",
+        ),
         _u("line", 16, "advances per output line"),
         _u("out_width", 16, "outputs per line"),
         _u("out_height", 16, "lines with outputs"),

@@ -71,7 +71,9 @@ def depthwise_slots(config: Config, job: dict, shape: dict) -> list[dict]:
             | dict(load=number < rows, weights=job["weights"] + number if number < rows else None)
             | dict(stream=t >= 0, place=(xb, line, address % config.am_bytes) if t >= 0 else NO_PLACE)
             | dict(deliver=min(number, rows - 1) if t in outputs and job["drain"] else None)
-            | dict(keep=t in outputs and not job["drain"], resume=t + rows - 1 in outputs and job["accumulate"])
+            | dict(
+                keep=t in outputs and not job["drain"], resume=t + rows - 1 in outputs and job["accumulate"]
+            )
         )
         if number < rows:
             slots[-1] |= dict(row=number, group=min(number // job["group_rows"], config.line_groups - 1))
