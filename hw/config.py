@@ -30,7 +30,10 @@ class Config:
     line_pixels: int
     """Longest delay line of the depthwise mode, in W-byte vectors."""
     line_groups: int = 5
-    """Image rows the depthwise mode holds: the tallest depthwise kernel."""
+    """Image rows the depthwise mode holds: the tallest part of a depthwise kernel that one GO works on."""
+    partial_sums: int = 0
+    """Vectors of sums that depthwise GOs hand on to the next GO, for kernels of more taps than rows. A power of two;
+    0: none, and no GO may do so."""
     vector_slots: int = 16
     """Vectors per batch of the vector unit."""
     vector_registers: int = 8
@@ -98,13 +101,34 @@ CONFIGS: dict[str, Config] = {
             cabac_engines=0,
         ),
         Config(
-            "small", rows=8, columns=8, am_bytes=128 << 10, am_banks=4, wm_bytes=64 << 10, line_pixels=128
+            "small",
+            rows=8,
+            columns=8,
+            am_bytes=128 << 10,
+            am_banks=4,
+            wm_bytes=64 << 10,
+            line_pixels=128,
+            partial_sums=512,
         ),
         Config(
-            "base", rows=16, columns=16, am_bytes=256 << 10, am_banks=4, wm_bytes=128 << 10, line_pixels=256
+            "base",
+            rows=16,
+            columns=16,
+            am_bytes=256 << 10,
+            am_banks=4,
+            wm_bytes=128 << 10,
+            line_pixels=256,
+            partial_sums=512,
         ),
         Config(
-            "large", rows=32, columns=32, am_bytes=512 << 10, am_banks=4, wm_bytes=256 << 10, line_pixels=256
+            "large",
+            rows=32,
+            columns=32,
+            am_bytes=512 << 10,
+            am_banks=4,
+            wm_bytes=256 << 10,
+            line_pixels=256,
+            partial_sums=512,
         ),
     )
 }

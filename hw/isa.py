@@ -272,7 +272,11 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
     ),
     Opcode.ARRAY_DEPTHWISE: (
         _u("delay", 12, "vectors between the delay line's groups, at least 2, at most line_pixels"),
-        _u("skip", 24, "advances before output position 0"),
+        _u(
+            "skip",
+            24,
+            "advances before the sum of output position 0 enters row 0; it leaves rows - 1 advances later",
+        ),
         _u("line", 16, "advances per output line"),
         _u("out_width", 16, "outputs per line"),
         _u("out_height", 16, "lines with outputs"),
@@ -305,6 +309,8 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         _u("weights", 20, "WM word of the taps; `rows` words, the last row's first"),
         _u("advances", 24, "steps of the chain; one input vector each"),
         _u("group_rows", 6, "rows per delay group: row r uses group min(r // group_rows, line_groups - 1)"),
+        _u("accumulate", 1, "output n begins with partial sum n, else with 0"),
+        _u("drain", 1, "send the outputs to the vector unit, else output n becomes partial sum n"),
     ),
     Opcode.VECTOR_WAIT: _WAIT,
     Opcode.VECTOR_SIGNAL: _SIGNAL,

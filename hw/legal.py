@@ -9,7 +9,15 @@ from typing import Any
 from .constants import BURST_BEATS, FETCH_BURST_BYTES, VECTOR_LATENCY_CYCLES
 from .isa import Opcode, largest
 
-POWERS_OF_TWO = ("columns", "am_bytes", "am_banks", "wm_bytes", "vector_slots", "vector_registers")
+POWERS_OF_TWO = (
+    "columns",
+    "am_bytes",
+    "am_banks",
+    "wm_bytes",
+    "vector_slots",
+    "vector_registers",
+    "partial_sums",
+)
 LEAST_COLUMNS = 4
 LEAST_BANK_WORDS = 4
 """Words of a bank of the activation memory. A port's W bytes touch two of them."""
@@ -17,6 +25,10 @@ FETCH_BEATS = 4
 """Beats of a burst that fetches the program."""
 PAGE_BYTES = 4096
 """AXI: no burst crosses a multiple of this."""
+OPTIONAL = ("cabac_engines", "partial_sums")
+"""Sizes of parts that a machine may be without: 0."""
+LEAST_ROWS_OF_PARTIAL_SUMS = 4
+"""While the weights of the next GO enter the rows, the last partial sum is written."""
 ENGINES = (0, 1, 2, 4)
 LEAST_SEMAPHORES = 12
 """One for each ordered pair of the four units."""
@@ -37,9 +49,9 @@ def faults(sizes: Mapping[str, Any]) -> list[str]:
 
 def _numbers(sizes: Mapping[str, Any]) -> Iterator[str]:
     for field, value in sizes.items():
-        least = 0 if field == "cabac_engines" else 1
+        least, also = (0, " or 0") if field in OPTIONAL else (1, "")
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            yield f"{field} must be a positive integer, not {value!r}"
+            yield f"{field} must be a positive integer{also}, not {value!r}"
 
 
 def _powers(sizes: Mapping[str, int]) -> Iterator[str]:
@@ -53,6 +65,8 @@ def _array(sizes: Mapping[str, int]) -> Iterator[str]:
     yield from _within(sizes, "columns", LEAST_COLUMNS, most_columns, "a beat of the bus")
     if sizes["rows"] > sizes["columns"]:
         yield f"rows must be at most columns ({sizes['columns']}), not {sizes['rows']}"
+    if sizes["partial_sums"] and sizes["rows"] < LEAST_ROWS_OF_PARTIAL_SUMS:
+        yield f"partial_sums must be 0 with fewer than {LEAST_ROWS_OF_PARTIAL_SUMS} rows, not {sizes['partial_sums']}"
     delay = largest(Opcode.ARRAY_DEPTHWISE, "delay")
     yield from _within(sizes, "line_pixels", 2, delay, "ARRAY_DEPTHWISE.delay")
 

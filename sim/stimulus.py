@@ -285,7 +285,7 @@ def _depthwise(assembler: Assembler, rng: np.random.Generator) -> None:
     out_width = (line - kernel_width) // stride["x_stride"] + 1
     out_height = (lines - kernel_height) // stride["y_stride"] + 1
     lines_before = (kernel_height - 1) // (1 + paired)
-    skip = lines_before * line + config.rows - 1
+    skip = lines_before * line
     last = (out_height - 1) * stride["y_stride"] * line + (out_width - 1) * stride["x_stride"]
     pitch = image_width * x_step
     if paired:
@@ -313,8 +313,10 @@ def _depthwise(assembler: Assembler, rng: np.random.Generator) -> None:
     assembler.emit(
         Opcode.ARRAY_DEPTHWISE_GO,
         weights=_between(rng, 0, 50),
-        advances=skip + last + 1,
+        advances=skip + config.rows - 1 + last + 1,
         group_rows=kernel_width,
+        accumulate=0,
+        drain=1,
     )
     _drain(assembler, rng, out_width * out_height, 0)
     _store_outputs(assembler)

@@ -1,11 +1,14 @@
 """One GO of the array with its configuration."""
 
 import dataclasses
+from collections.abc import Iterator
 
 from tosaic.compiler.emit.box_transfers import BoxSource
 from tosaic.compiler.emit.commands import Command, command
 from tosaic.compiler.emit.emitter import Emitter
-from tosaic.compiler.place.weights import fits_pairs
+from tosaic.compiler.place.depthwise_stream import depthwise_stream
+from tosaic.compiler.place.geometry import Window
+from tosaic.compiler.place.tap_passes import fits_pairs
 from tosaic.compiler.tile.convolution import ConvolutionPlan, Tile
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, largest
@@ -25,24 +28,31 @@ class ArrayGo:
 
 
 def emit_array(emitter: Emitter, plan: ConvolutionPlan, go: ArrayGo) -> None:
-    """The GO with its configuration. Steps that are never taken are zero: they might not fit their fields."""
-    window, config = go.source.window, emitter.config
-    x_start = -window.left * window.ic + go.tile.blob.input_offset - go.source.channel
-    address = go.source.address - window.top * window.view.pitch + x_start
-    setup = [
-        command(
-            Opcode.ARRAY_INPUT,
-            address=_wrapped(address, config),
-            row_bytes=window.iw * window.ic,
-            height=window.ih,
-            input_zp=plan.input_zp,
-            weight_zp=plan.weight_zp,
-            unsigned_input=0,
-        )
-    ]
-    more, command_go = (_depthwise if plan.layout.depthwise else _dense)(plan, go, x_start, config)
+    """The GO, or GOs, with their configuration. Steps that are never taken are zero: they might not fit their
+    fields."""
     wm = emitter.ring.spans(go.weights, go.blocks * go.tile.bytes)
-    emitter.array([*setup, *more], command_go, go.source.span, wm, streamed=go.streamed)
+    goes = _depthwise if plan.layout.depthwise else _dense
+    for setup, command_go in goes(plan, go, emitter.config):
+        emitter.array(setup, command_go, go.source.span, wm, streamed=go.streamed)
+
+
+def _input(plan: ConvolutionPlan, go: ArrayGo, y_start: int, x_start: int, config: Config) -> Command:
+    """The image, and where its first window begins."""
+    window = go.source.window
+    return command(
+        Opcode.ARRAY_INPUT,
+        address=_wrapped(go.source.address + y_start * window.view.pitch + x_start, config),
+        row_bytes=window.iw * window.ic,
+        height=window.ih,
+        input_zp=plan.input_zp,
+        weight_zp=plan.weight_zp,
+        unsigned_input=0,
+    )
+
+
+def _x_start(go: ArrayGo, column: int) -> int:
+    """Place of the tile's first channel of a pixel in the image's row."""
+    return column * go.source.window.ic + go.tile.blob.input_offset - go.source.channel
 
 
 def _wrapped(step: int, config: Config) -> int:
@@ -50,13 +60,14 @@ def _wrapped(step: int, config: Config) -> int:
     return step if abs(step) <= largest(Opcode.ARRAY_WINDOW, "y_step_bytes") else step % config.am_bytes
 
 
-def _dense(plan: ConvolutionPlan, go: ArrayGo, x_start: int, config: Config) -> tuple[list[Command], Command]:
+def _dense(plan: ConvolutionPlan, go: ArrayGo, config: Config) -> Iterator[tuple[list[Command], Command]]:
     window = go.source.window
-    pitch = window.view.pitch
+    pitch, x_start = window.view.pitch, _x_start(go, -window.left)
     x_step = window.sx * window.ic if window.ow > 1 else 0
     y_step = window.sy if window.oh > 1 else 0
     dy = window.dy if window.kh > 1 else 0
     setup = [
+        _input(plan, go, -window.top, x_start, config),
         command(
             Opcode.ARRAY_WINDOW,
             x_start=x_start,
@@ -76,60 +87,70 @@ def _dense(plan: ConvolutionPlan, go: ArrayGo, x_start: int, config: Config) -> 
             chunks=go.tile.blob.chunks or plan.layout.chunks,
         ),
     ]
-    return setup, command(
-        Opcode.ARRAY_GO,
-        weights=go.weights // config.columns,
-        pixels=window.oh * window.ow,
-        accumulate=0,
-        drain=1,
-        more_blocks=go.blocks - 1,
-        streamed=go.streamed,
+    yield (
+        setup,
+        command(
+            Opcode.ARRAY_GO,
+            weights=go.weights // config.columns,
+            pixels=window.oh * window.ow,
+            accumulate=0,
+            drain=1,
+            more_blocks=go.blocks - 1,
+            streamed=go.streamed,
+        ),
     )
 
 
-def _depthwise(
-    plan: ConvolutionPlan, go: ArrayGo, x_start: int, config: Config
-) -> tuple[list[Command], Command]:
-    window = go.source.window
-    pitch, line = window.view.pitch, (window.ow - 1) * window.sx + window.kw
-    # Rows 2i and 2i + 1 enter together when a pixel's words are an even and an odd one.
-    together = 2 if _pairs(go.source, x_start, config) else 1
-    skip = (window.kh - 1) // together * line + config.rows - 1
-    y_stride = window.sy // together
-    setup = [
-        command(
-            Opcode.ARRAY_WINDOW,
-            x_start=x_start,
-            x_step=window.ic,
-            y_start=-window.top,
-            y_step=together,
-            y_step_bytes=together * pitch,
-            width=line,
-        ),
-        command(
-            Opcode.ARRAY_DEPTHWISE,
-            delay=line + together * window.kw if window.kh > 1 else 2,
-            skip=skip,
-            line=line,
-            out_width=window.ow,
-            out_height=window.oh,
-            x_stride=window.sx,
-            y_stride=y_stride,
-            paired=together == 2,
-        ),
-    ]
-    advances = skip + (window.oh - 1) * y_stride * line + (window.ow - 1) * window.sx + 1
-    return setup, command(
-        Opcode.ARRAY_DEPTHWISE_GO,
-        weights=go.weights // config.columns,
-        advances=advances,
-        group_rows=window.kw,
-    )
+def _depthwise(plan: ConvolutionPlan, go: ArrayGo, config: Config) -> Iterator[tuple[list[Command], Command]]:
+    passes, pitch = plan.layout.passes, go.source.window.view.pitch
+    for number, taps in enumerate(passes):
+        window = taps.window(go.source.window)
+        row, column = taps.origin(go.source.window)
+        x_start = _x_start(go, column)
+        # Rows 2i and 2i + 1 enter together when a pixel's words are an even and an odd one.
+        together = (
+            2 if taps.y.step == 1 and _pairs(window, go.source.address + x_start + row * pitch, config) else 1
+        )
+        stream = depthwise_stream(window, together, config)
+        y_start, y_step = row + stream.left_out * taps.y.step, taps.y.step * together
+        setup = [
+            _input(plan, go, y_start, x_start, config),
+            command(
+                Opcode.ARRAY_WINDOW,
+                x_start=x_start,
+                x_step=taps.x.step * window.ic,
+                y_start=y_start,
+                y_step=y_step,
+                y_step_bytes=y_step * pitch,
+                width=stream.line,
+            ),
+            command(
+                Opcode.ARRAY_DEPTHWISE,
+                delay=window.dy * stream.line + together * window.reach_columns if window.kh > 1 else 2,
+                skip=stream.skip,
+                line=stream.line,
+                out_width=window.ow,
+                out_height=window.oh,
+                x_stride=window.sx,
+                y_stride=window.sy // together,
+                paired=together == 2,
+            ),
+        ]
+        yield (
+            setup,
+            command(
+                Opcode.ARRAY_DEPTHWISE_GO,
+                weights=(go.weights // config.columns + number * config.rows) % config.wm_words,
+                advances=stream.advances,
+                group_rows=window.reach_columns,
+                accumulate=number > 0,
+                drain=number == len(passes) - 1,
+            ),
+        )
 
 
-def _pairs(source: BoxSource, x_start: int, config: Config) -> bool:
-    """Whether the depthwise mode takes two rows of this image per advance."""
-    window, word_bytes = source.window, config.word_bytes
-    pitch = window.view.pitch
-    aligned = (source.address - window.top * pitch + x_start) % word_bytes == 0
-    return aligned and pitch % (2 * word_bytes) == word_bytes and fits_pairs(window, config)
+def _pairs(window: Window, address: int, config: Config) -> bool:
+    """Whether the depthwise mode takes two rows of this image, whose first pixel is at `address`, per advance."""
+    aligned = address % config.word_bytes == 0
+    odd = window.view.pitch % (2 * config.word_bytes) == config.word_bytes
+    return aligned and odd and fits_pairs(window, config)

@@ -38,6 +38,16 @@ class Window:
     left: int
     view: View
 
+    @property
+    def reach_rows(self) -> int:
+        """Image rows from the first to the last kernel row."""
+        return (self.kh - 1) * self.dy + 1
+
+    @property
+    def reach_columns(self) -> int:
+        """Pixels from the first to the last kernel column."""
+        return (self.kw - 1) * self.dx + 1
+
     def input_rows(self, oy0: int, oy1: int) -> tuple[int, int]:
         """Input rows [lo, hi) inside the image that output rows [oy0, oy1) need."""
         low = max(0, min(self.ih, oy0 * self.sy - self.top))

@@ -74,7 +74,7 @@ def group_pixels(
         for tile in tiles
     ]
     move = Move(shape, (Part(name, (0, 0), shape, 0, (shape[1], 1)),))
-    layout = WeightLayout(move, blobs, shape[1], False, 1, max(tile.chunks for tile in tiles))
+    layout = WeightLayout(move, blobs, shape[1], 1, max(tile.chunks for tile in tiles))
     pack = functools.partial(_packed, kernel, window, tiles, weight_zp, config)
     return PixelGroups(wide, best, name, pack, layout)
 

@@ -200,7 +200,7 @@ class Placer:
     def hold(self, name: str) -> Placement:
         """Places a tensor that a loop changes turn by turn: resident if there is enough memory."""
         size = self.tensors.size_bytes(name)
-        address = self.allocate(size) if size <= self.limit_bytes else None
+        address = self.allocate(size, high=True) if size <= self.limit_bytes else None
         if address is None:
             self.memories.crowded = True
             return self.external(name)

@@ -5,11 +5,13 @@ word behind the tile's channels are left as they are: nobody stores what they co
 """
 
 import dataclasses
+import itertools
 import math
 
 from tosaic.compiler.fuse.moves import Move, Part
 from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.place.geometry import Window
+from tosaic.compiler.place.tap_passes import TapPass, output_limits, tap_passes
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, largest
 
@@ -37,8 +39,6 @@ class WeightLayout:
     blobs: list[Blob]
     """Those of one image; `batched` weights repeat them for each."""
     blob_bytes: int
-    depthwise: bool
-    """For the depthwise mode of the array."""
     run_count: int
     chunks: int
     batched: bool = False
@@ -48,6 +48,15 @@ class WeightLayout:
     """Output channels per input channel of a depthwise convolution; None: each one needs all input channels."""
     column_limit: int = MAX_COUNT
     """Most output columns that the array takes at a time."""
+    output_limit: int = MAX_COUNT * MAX_COUNT
+    """Most outputs of a channel that it takes at a time."""
+    passes: tuple[TapPass, ...] = ()
+    """The GOs of the depthwise mode."""
+
+    @property
+    def depthwise(self) -> bool:
+        """For the depthwise mode of the array."""
+        return bool(self.passes)
 
     @property
     def bytes(self) -> int:
@@ -67,8 +76,9 @@ def weight_layout(
         oc, kh, kw, ic = shape
         strides = (0, kh * kw * ic, _run_bytes(window), 1)
         return _dense(name, window, (1, oc), strides, columns, weight_zp, config)
-    if _fits_depthwise(window, shape[3], config):
-        return _tap_stationary(name, window, columns, weight_zp, config)
+    passes = tap_passes(window, config) if shape[3] == 1 else []
+    if passes:
+        return _tap_stationary(name, window, passes, columns, weight_zp, config)
     return _diagonal(name, window, shape[3], columns, weight_zp, config)
 
 
@@ -111,7 +121,6 @@ def _dense(
         Move((n, tiles, rows, depth, width), tuple(parts)),
         [Blob(first, min(columns, oc - first), 0) for first in range(0, oc, columns)],
         rows * depth * width,
-        False,
         runs,
         chunks,
         batched=n > 1,
@@ -139,44 +148,7 @@ def _diagonal(
     blobs = [Blob(first, min(columns, oc - first), first // multiplier) for first in range(0, oc, columns)]
     size = taps * width * width
     move = Move(shape, tuple(parts))
-    return WeightLayout(move, blobs, size, False, window.kw, 1, multiplier=multiplier)
-
-
-_NARROWEST_COLUMNS = 16
-"""Where the delay line is too short for fewer output columns than this, depthwise mode reads too much twice."""
-
-
-def _depthwise_columns(window: Window, config: Config) -> int:
-    """Most output columns for which an image row fits the delay line, and its fields."""
-    line = MAX_COUNT if window.kh == 1 else config.line_pixels - window.kw
-    return max(0, (line - window.kw) // window.sx + 1)
-
-
-def _fits_depthwise(window: Window, multiplier: int, config: Config) -> bool:
-    return (
-        multiplier == 1
-        and window.kh * window.kw <= config.rows
-        and window.kh <= config.line_groups
-        and (window.dy == 1 or window.kh == 1)
-        and (window.dx == 1 or window.kw == 1)
-        and max(window.sx, window.sy) < 64
-        and _depthwise_columns(window, config) >= min(window.ow, _NARROWEST_COLUMNS)
-    )
-
-
-def fits_pairs(window: Window, config: Config) -> bool:
-    """Whether the depthwise mode can take a channel's image rows two at a time: with an even stride no output begins
-    between them, and an odd kernel ends with a first row. Pixels are whole words."""
-    line = (window.ow - 1) * window.sx + window.kw
-    return (
-        _fits_depthwise(window, 1, config)
-        and window.kh % 2 == 1
-        and window.kh > 1
-        and window.sy % 2 == 0
-        and window.iw > 1
-        and window.ic % config.word_bytes == 0
-        and line + 2 * window.kw <= config.line_pixels
-    )
+    return WeightLayout(move, blobs, size, window.kw, 1, multiplier=multiplier)
 
 
 def odd_pitch(row_bytes: int, config: Config) -> int:
@@ -185,31 +157,42 @@ def odd_pitch(row_bytes: int, config: Config) -> int:
     return (words + 1 - words % 2) * config.word_bytes
 
 
-def _tap_stationary(name: str, window: Window, columns: int, weight_zp: int, config: Config) -> WeightLayout:
-    """One word per array row, the last row's first: tap (ky, kx) in row (KH-1-ky)*KW + kx."""
-    c, kh, kw = window.ic, window.kh, window.kw
-    tiles, rest = -(-c // columns), c % columns
-    unused = config.rows - kh * kw
-    shape = (tiles, config.rows, config.columns)
+def _tap_stationary(
+    name: str, window: Window, passes: list[TapPass], columns: int, weight_zp: int, config: Config
+) -> WeightLayout:
+    """For each GO one word per array row, the last row's first: tap (y, x) of a GO is in row
+    (KH - 1 - y) * KW + x, with the KH and KW that it sees."""
+    c, tiles, rest = window.ic, -(-window.ic // columns), window.ic % columns
+    shape = (tiles, len(passes) * config.rows, config.columns)
     parts = []
-    if unused:
-        parts.append(Part(None, (0, 0, 0), (tiles, unused, config.columns), fill=weight_zp))
-    for ky in range(kh):
-        row, offset = unused + ky * kw, (ky * kw + kw - 1) * c
-        if tiles > (rest > 0):
-            count = (tiles - (rest > 0), kw, columns)
-            parts.append(Part(name, (0, row, 0), count, offset, (columns, -c, 1)))
-        if rest:
-            low = (tiles - 1, row, 0)
-            parts.append(Part(name, low, (1, kw, rest), offset + c - rest, (columns, -c, 1)))
+    for number, taps in enumerate(passes):
+        seen, start = taps.window(window), number * config.rows
+        # Between the columns of a dilated kernel there are rows without a tap.
+        unused = config.rows - (seen.kh * seen.kw if seen.dx == 1 else 0)
+        if unused:
+            parts.append(Part(None, (0, start, 0), (tiles, unused, config.columns), fill=weight_zp))
+        run = seen.kw if seen.dx == 1 else 1
+        for y, x in itertools.product(range(seen.kh), range(0, seen.kw, run)):
+            last = x + run - 1
+            word = start + config.rows - 1 - (seen.kh - 1 - y) * seen.reach_columns - last * seen.dx
+            ky, kx = taps.y.first + y * taps.y.step, taps.x.first + last * taps.x.step
+            offset, step = (ky * window.kw + kx) * c, -taps.x.step * c
+            if tiles > (rest > 0):
+                count = (tiles - (rest > 0), run, columns)
+                parts.append(Part(name, (0, word, 0), count, offset, (columns, step, 1)))
+            if rest:
+                low, count = (tiles - 1, word, 0), (1, run, rest)
+                parts.append(Part(name, low, count, offset + c - rest, (columns, step, 1)))
     blobs = [Blob(first, min(columns, c - first), first) for first in range(0, c, columns)]
+    column_limit, output_limit = output_limits(window, passes, config)
     return WeightLayout(
         Move(shape, tuple(parts)),
         blobs,
-        config.rows * config.columns,
-        True,
+        math.prod(shape[1:]),
         1,
         1,
         multiplier=1,
-        column_limit=_depthwise_columns(window, config),
+        column_limit=column_limit,
+        output_limit=output_limit,
+        passes=tuple(passes),
     )

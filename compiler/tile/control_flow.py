@@ -35,8 +35,8 @@ class NestedPlanner(typing.Protocol):
 
 
 class ControlFlowPlanner:
-    """Plans control-flow operators of a graph. `enter` makes the planner of a nested one; `leaves` tells whether a result
-    is wanted in external memory."""
+    """Plans control-flow operators of a graph. `enter` makes the planner of a nested one; `leaves` tells whether a
+    result is wanted in external memory."""
 
     def __init__(
         self, placer: Placer, enter: Callable[[Graph], NestedPlanner], leaves: Callable[[str], bool]

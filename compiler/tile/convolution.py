@@ -11,12 +11,12 @@ from tosaic.compiler.ir import DType, Operator, Tensor
 from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.pixel_groups import group_pixels
+from tosaic.compiler.place.tap_passes import pairs_rows, stream_cycles
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.place.weights import (
     MAX_COUNT,
     Blob,
     WeightLayout,
-    fits_pairs,
     odd_pitch,
     weight_layout,
 )
@@ -145,13 +145,14 @@ def _check_blob(operator: Operator, weight: Tensor, layout: WeightLayout, config
 def convolution_boxes(plan: ConvolutionPlan, config: Config) -> ImageBoxes:
     """How the plan's output may be cut."""
     step, layout, window = plan.tile_channels, plan.layout, plan.window
-    paired = layout.depthwise and step == config.columns and fits_pairs(window, config)
+    paired = step == config.columns and pairs_rows(window, layout.passes, config)
     return ImageBoxes(
         window,
         plan.channels,
         step,
         multiplier=layout.multiplier,
         column_limit=layout.column_limit,
+        output_limit=layout.output_limit,
         stripe_pitch=odd_pitch(window.iw * window.ic, config) if paired else 0,
     )
 
@@ -169,9 +170,8 @@ def box_work(plan: ConvolutionPlan, config: Config, rows: int, columns: int) -> 
     """The work of all channels of `rows` times `columns` pixels of output."""
     layout, window = plan.layout, plan.window
     if layout.depthwise:
-        lines = (rows - 1) * window.sy + window.kh
-        line = (columns - 1) * window.sx + window.kw
-        return BoxWork(len(layout.blobs) * (lines * line + 2 * config.rows), 0)
+        box = dataclasses.replace(window, oh=rows, ow=columns)
+        return BoxWork(len(layout.blobs) * stream_cycles(box, layout.passes, config), 0)
     words = len(layout.blobs) * layout.blob_bytes // config.columns
     passes = -(-rows * columns // config.rows)
     # Weights that do not stay come again for every box.

@@ -57,6 +57,8 @@ class ImageBoxes:
     """Output channels that share an input channel; None: each one needs all input channels."""
     column_limit: int = MAX_COUNT
     """Most columns the array takes at a time."""
+    output_limit: int = MAX_COUNT * MAX_COUNT
+    """Most rows times columns."""
     stripe_pitch: int = 0
     """Bytes from row to row of an input that is fetched as whole image rows; 0: as they are in the storage."""
 
@@ -71,6 +73,7 @@ class ImageBoxes:
         # The image rows of a box are counted in 16 bits.
         if w.ih > MAX_COUNT:
             rows = max(1, min(rows, (MAX_COUNT - (w.kh - 1) * w.dy) // w.sy))
+        rows = max(1, min(rows, self.output_limit // columns))
         return Extent(rows, columns, self.channels)
 
     def boxes(self, extent: Extent) -> Iterator[Box]:

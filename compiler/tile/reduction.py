@@ -178,7 +178,7 @@ def _passes(layer: Layer, config: Config, sizes: tuple[int, ...], outer: int, al
     for count in _counts(along) or [1]:
         if bits_fit(index_bits(extent, count)) and along // count <= MAX_REPEATS:
             later, then = rest(count)
-            first = cycles(along, count, uops, max([partial, *sizes[:body]]))
+            first = cycles(along, count, uops, max((partial, *sizes[:body])))
             candidates.append((first + later, (count, *then)))
     total, partials = min(candidates)
     if partials and along < extent:

@@ -5,8 +5,9 @@ from tosaic.compiler.ir import DType, Operator
 from tosaic.compiler.machine import KIND, WINDOWED, Kind
 from tosaic.compiler.place.geometry import View, window_of
 from tosaic.compiler.place.strides import dense_strides
+from tosaic.compiler.place.tap_passes import pairs_rows, tap_passes
 from tosaic.compiler.place.tensors import Tensors
-from tosaic.compiler.place.weights import fits_pairs, odd_pitch
+from tosaic.compiler.place.weights import odd_pitch
 
 
 def paired_pitches(tensors: Tensors, layers: list[Layer]) -> dict[str, int]:
@@ -39,7 +40,8 @@ def _pairs(tensors: Tensors, base: Operator) -> bool:
         return False
     strides = dense_strides(tensors.shape(name), 1)
     window = window_of(tensors.graph, base, View(name, 0, strides[1], strides[0]))
-    return tensors.shape(base.inputs[1])[3] == 1 and fits_pairs(window, config)
+    single = tensors.shape(base.inputs[1])[3] == 1
+    return single and pairs_rows(window, tap_passes(window, config), config)
 
 
 def _windows_only(tensors: Tensors, name: str) -> bool:

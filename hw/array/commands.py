@@ -120,6 +120,8 @@ class ArrayCommands(wiring.Component):
                     job.weights.eq(go.weights),
                     job.count.eq(go.advances),
                     job.group_rows.eq(go.group_rows),
+                    job.accumulate.eq(go.accumulate),
+                    job.drain.eq(go.drain),
                     job.more_blocks.eq(0),
                     job.streamed.eq(0),
                 ]
@@ -182,6 +184,7 @@ class ArrayCommands(wiring.Component):
                 & job.depthwise.x_stride.any()
                 & job.depthwise.y_stride.any()
                 & job.group_rows.any()
+                & (plain | bool(config.partial_sums))
                 & (~job.depthwise.paired | pairs)
             ),
             # Operands minus their zero points fit the multipliers: 0..255 of bytes without a sign, else -128..128.

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
 
 from ..config import Config
+from ..memory.words import NO_COLLISION_LOGIC
 from .layouts import OPERAND_BITS, group_count
 
 
@@ -78,7 +79,12 @@ class DelayLine(wiring.Component):
         ):
             if not vectors:
                 continue
-            lines = memory.Memory(shape=vector_bits * len(vectors), depth=self._config.line_pixels, init=[])
+            lines = memory.Memory(
+                shape=vector_bits * len(vectors),
+                depth=self._config.line_pixels,
+                init=[],
+                attrs=NO_COLLISION_LOGIC,
+            )
             m.submodules[name] = lines
             write, read = lines.write_port(), lines.read_port()
             m.d.comb += [

@@ -13,7 +13,7 @@ from .output_counter import OutputCounter
 
 class DepthwiseCounter(wiring.Component):
     """`rows` slots load the weights, row by row. The vectors begin with the first of these slots when no weight can be
-    late for an output (skip - (rows - 1) >= rows), and otherwise as many slots later as it takes.
+    late for an output (skip >= rows), and otherwise as many slots later as it takes.
 
     Ports:
         load (1, in), first (ArrayJob, in): a job may begin in the next cycle, `first` if it is taken.
@@ -26,7 +26,8 @@ class DepthwiseCounter(wiring.Component):
         stream (1, out): the slot streams a vector.
         pointer_1, pointer (0..line_pixels-1, out): its place in the delay line's memories: group 1, groups above.
         filled (2, out): a bit per memory: its pointer has been around.
-        output (1, out): the slot finishes a vector.
+        begin (1, out): a sum that will be an output enters row 0 in this slot.
+        output (1, out): the slot finishes such a sum, in the last row.
         last (1, out): last slot of the job.
     """
 
@@ -48,6 +49,7 @@ class DepthwiseCounter(wiring.Component):
                 "pointer_1": Out(pointer),
                 "pointer": Out(pointer),
                 "filled": Out(2),
+                "begin": Out(1),
                 "output": Out(1),
                 "last": Out(1),
             }
@@ -61,8 +63,9 @@ class DepthwiseCounter(wiring.Component):
             outputs.first.eq(self.first.depthwise),
             outputs.running.eq(self.job.depthwise),
             outputs.advance.eq(self.advance & self.stream),
-            self.output.eq(self.stream & outputs.output),
+            self.begin.eq(self.stream & outputs.output),
         ]
+        self._finish(m)
         self._load_weights(m)
         self._stream(m)
         # A pair's second row is one kernel row nearer in the chain, so its turn is shorter by `group_rows`.
@@ -71,6 +74,16 @@ class DepthwiseCounter(wiring.Component):
         filled = [self._circle(m, self.pointer_1, end - nearer), self._circle(m, self.pointer, end)]
         m.d.comb += self.filled.eq(Cat(filled))
         return m
+
+    def _finish(self, m: Module) -> None:
+        """A sum is in the last row `rows` - 1 vectors after it was in row 0."""
+        on_their_way = Signal(self._config.rows - 1)
+        passing = Cat(self.begin, on_their_way)
+        m.d.comb += self.output.eq(self.stream & passing[-1])
+        with m.If(self.advance & self.stream):
+            m.d.sync += on_their_way.eq(passing)
+        with m.If(self.load):
+            m.d.sync += on_their_way.eq(0)
 
     def _load_weights(self, m: Module) -> None:
         """Rows in order, and their delay groups: `group_rows` rows each, the last group takes the rest."""
@@ -105,8 +118,8 @@ class DepthwiseCounter(wiring.Component):
             m.d.sync += last_left.eq(self.left == 2)
         with m.If(self.load):
             m.d.sync += [
-                wait.eq(Mux(skip <= rows - 1, rows, 2 * rows - 1 - skip)),
-                arriving.eq(skip >= 2 * rows - 1),
+                wait.eq(rows - skip),
+                arriving.eq(skip >= rows),
                 last_left.eq(self.first.count == 1),
             ]
 

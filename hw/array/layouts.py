@@ -55,7 +55,9 @@ class SlotControl(data.StructLayout):
     - `stream`: a vector enters the delay line at `pointer` (group 1: at `pointer_1`).
     - `paired`: with it comes the vector of the next image row.
     - `filled`: bit 0: group 1 holds a vector of this GO; bit 1: the groups above it do.
-    - `deliver`: with this slot row `row` finishes a vector.
+    - `deliver`: with this slot row `row` finishes a vector that goes to the vector unit.
+    - `keep`: with this slot the last row finishes a partial sum (depthwise).
+    - `resume`: with this slot a sum enters row 0 that begins with a partial sum (depthwise).
     """
 
     def __init__(self, config: Config):
@@ -68,6 +70,8 @@ class SlotControl(data.StructLayout):
                 "load": 1,
                 "stream": 1,
                 "deliver": 1,
+                "keep": 1,
+                "resume": 1,
                 "row": bits_for(config.rows - 1),
                 "group": bits_for(group_count(config) - 1),
                 "paired": 1,

@@ -1,4 +1,4 @@
-"""Which advances of the depthwise mode end in an output."""
+"""In which advances of the depthwise mode the sum of an output begins."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -15,7 +15,7 @@ class OutputCounter(wiring.Component):
         load (1, in), first (ARRAY_DEPTHWISE, in): t = 0 is next, under the configuration `first`.
         running (ARRAY_DEPTHWISE, in): the configuration, held while running.
         advance (1, in): t goes on.
-        output (1, out): vector t ends in an output; combinational.
+        output (1, out): the sum of an output enters row 0 with vector t; combinational.
     """
 
     def __init__(self) -> None:

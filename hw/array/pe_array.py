@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,6 +11,7 @@ from ..config import Config
 from .accumulate import ACCUMULATOR_BITS
 from .layouts import OPERAND_BITS, SlotControl, group_count
 from .operand_select import OperandSelect
+from .partial_sums import PartialSums
 from .pe_row import PeRow
 
 LATENCY = 4
@@ -65,6 +66,7 @@ class PeArray(wiring.Component):
             depthwise.append(Signal(name=f"depthwise_{cycle}", reset_less=True))
             m.d.sync += [deliver[cycle].eq(deliver[cycle - 1]), depthwise[cycle].eq(depthwise[cycle - 1])]
         m.d.sync += self.delivered.eq(deliver[-1])
+        keep = _delayed(m, self.valid & control.keep, "keep", LATENCY - 1)
         m.d.comb += self.waiting.eq(Cat(*deliver[1:], self.delivered).any())
 
         rows = self._rows(m, shift, deliver[1])
@@ -72,9 +74,19 @@ class PeArray(wiring.Component):
         # sums are the result.
         others = reduce(or_, (row.passed for row in rows[:-1]), Const(0, len(self.accumulators)))
         caught = Signal(len(self.accumulators), reset_less=True)
-        with m.If(deliver[-1]):
+        with m.If(deliver[-1] | keep):
             m.d.sync += caught.eq(Mux(depthwise[-1], 0, others) | rows[-1].passed)
         m.d.comb += self.accumulators.eq(caught)
+        if self._config.partial_sums:
+            m.submodules.partial_sums = partial_sums = PartialSums(self._config)
+            m.d.sync += partial_sums.write.eq(keep)
+            m.d.comb += [
+                partial_sums.restart_reads.eq(loading),
+                partial_sums.read.eq(self.valid & control.resume),
+                rows[0].above.eq(partial_sums.vector),
+                partial_sums.restart_writes.eq(_delayed(m, loading, "loading", LATENCY)),
+                partial_sums.sums.eq(caught),
+            ]
         return m
 
     def _rows(self, m: Module, shift: Signal, deliver: Signal) -> list[PeRow]:
@@ -105,3 +117,12 @@ class PeArray(wiring.Component):
                 row.above.eq(above.passed),
             ]
         return rows
+
+
+def _delayed(m: Module, signal: Value, name: str, cycles: int) -> Value:
+    """What `signal` was so many cycles ago."""
+    for cycle in range(1, cycles + 1):
+        register = Signal(name=f"{name}_{cycle}")
+        m.d.sync += register.eq(signal)
+        signal = register
+    return signal

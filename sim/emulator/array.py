@@ -27,6 +27,8 @@ class Array:
         self._setup: dict[str, Instruction] = {}
         self._accumulators: np.ndarray | None = None
         """int32 [rows, W] that the last ARRAY_GO left; None: there was none."""
+        self._partial_sums = np.zeros((state.config.partial_sums, state.config.columns), np.int32)
+        """What depthwise GOs hand on."""
 
     def configure(self, instruction: Instruction) -> None:
         """Take the configuration that the following GOs use."""
@@ -106,6 +108,8 @@ class Array:
             raise Fault(Error.ILLEGAL, f"delay {depthwise.delay} must be in 2..{config.line_pixels}")
         if not go.group_rows or not go.advances:
             raise Fault(Error.ILLEGAL, "group_rows and advances must be at least 1")
+        if (go.accumulate or not go.drain) and not config.partial_sums:
+            raise Fault(Error.ILLEGAL, f"{config.name!r} has no partial sums to accumulate or to keep")
         if depthwise.paired:
             self._check_pairs(depthwise, go)
         # Step 1 is the pair's second row.
@@ -116,7 +120,7 @@ class Array:
         taps = self._weights(go.weights, config.rows)[::-1]
         y = depthwise.line * depthwise.y_stride * np.arange(depthwise.out_height)
         x = depthwise.x_stride * np.arange(depthwise.out_width)
-        positions = (depthwise.skip + y[:, None] + x).ravel()
+        positions = (depthwise.skip + config.rows - 1 + y[:, None] + x).ravel()
         positions = positions[positions < go.advances]
         sums = np.zeros((len(positions), config.columns))
         for row, tap in enumerate(taps):
@@ -133,7 +137,14 @@ class Array:
                 sums += stream[source] * tap
             else:
                 sums[inside] += stream[source[inside]] * tap
-        self._send(sums.astype(np.int64).astype(np.int32))
+        result = sums.astype(np.int64).astype(np.int32)
+        places = np.arange(len(result)) % max(1, config.partial_sums)
+        if go.accumulate:
+            result += self._partial_sums[places]
+        if go.drain:
+            self._send(result)
+        else:
+            self._partial_sums[places] = result
 
     def _check_operands(self) -> None:
         """The image has pixels, and operands minus their zero points fit the multipliers' 9 bits."""

@@ -159,11 +159,11 @@ class ArrayUnit:
     def _lines(self, go: Instruction, depthwise: Instruction) -> Iterator[Part]:
         rows = self._fabric.config.rows
         # The taps load in `rows` slots; the stream begins as early as no tap can be late for an output.
-        wait = rows if depthwise.skip < rows else max(2 * rows - 1 - depthwise.skip, 0)
+        wait = max(rows - depthwise.skip, 0)
         walked, end = 0, wait + go.advances
         source, window = self._setup[Opcode.ARRAY_INPUT], self._setup[Opcode.ARRAY_WINDOW]
-        for y in range(depthwise.out_height):
-            first = wait + depthwise.skip + y * depthwise.line * depthwise.y_stride + 1
+        for y in range(depthwise.out_height if go.drain else 0):
+            first = wait + depthwise.skip + rows - 1 + y * depthwise.line * depthwise.y_stride + 1
             if first > end:
                 break
             address = source.address + y * depthwise.y_stride * window.y_step_bytes

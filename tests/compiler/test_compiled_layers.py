@@ -58,6 +58,10 @@ DEPTHWISE = {
     "multiplier 2": dict(shape=(1, 6, 5, 9), channels=2, kernel=(3, 3), pad=(1, 1, 1, 1), input_zp=2),
     "multiplier 3 over tiles": dict(shape=(1, 4, 5, 11), channels=3, kernel=(2, 2), input_zp=2),
     "5x5": dict(shape=(1, 8, 8, 19), channels=1, kernel=(5, 5), pad=(2, 2, 2, 2), input_zp=-3),
+    "7x7": dict(shape=(1, 9, 8, 19), channels=1, kernel=(7, 7), pad=(3, 3, 3, 3), input_zp=-3),
+    "5x5 stride 2": dict(
+        shape=(1, 9, 9, 32), channels=1, kernel=(5, 5), stride=(2, 2), pad=(2, 2, 2, 2), input_zp=5
+    ),
     "5x3": dict(shape=(1, 8, 8, 19), channels=1, kernel=(5, 3), pad=(2, 2, 1, 1), input_zp=-3),
     "1-D": dict(shape=(1, 30, 1, 40), channels=1, kernel=(10, 1), input_zp=-3),
     "dilated": dict(

@@ -1,4 +1,4 @@
-"""What goes round a WHILE_LOOP: where it lies, and that a turn reads what the turn before left, whoever writes first."""
+"""What goes round a WHILE_LOOP: where it lies, and that a turn reads what the turn before left."""
 
 import numpy as np
 from control_graphs import Control, finished, plus
@@ -30,7 +30,7 @@ def check(graph, values, config="base"):
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_body_reads_the_state_of_the_turn_before(data):
-    """Bodies that swap, repeat, drop and combine the state: results may lie on arguments only where nobody reads these."""
+    """Bodies that swap, repeat, drop and combine the state: a result lies on no argument that is read later."""
     size = data.draw(st.integers(1, 4))
     build = Control()
     turns = build.input("turns", (), DType.INT32)

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 from emulation import assert_equal_to_golden
 from hypothesis import given, settings
@@ -134,6 +135,20 @@ def test_sums_over_two_axes(axes):
     assert len(Fuser(graph, BASE).layers(set())) == (1 if abs(axes[0] - axes[1]) == 1 else 2)
     for config in (TINY, BASE):
         assert_equal_to_golden(graph, config, check_hazards=True)
+
+
+@pytest.mark.parametrize("op, dtype", [("REDUCE_SUM", DType.INT32), ("ARGMAX", DType.INT8)])
+def test_elements_that_are_all_one_constant_are_not_loaded(op, dtype):
+    build = LayerBuilder(1)
+    same = build.constant(np.full((3, 300), 5), dtype)
+    more = {"nan_mode": "PROPAGATE"} if op == "ARGMAX" else {}
+    x = build.add(op, [same], axis=1, **more)
+    build.output(build.add("ADD", [x, build.input("y", build.graph.tensors[x].shape, DType.INT32)]))
+    graph = build.finish()
+    (layer,) = Fuser(graph, BASE).layers(set())
+    assert layer.reduction.body == ()
+    for config in (TINY, BASE):
+        assert_equal_to_golden(graph, config)
 
 
 def test_a_mean_over_an_image_is_one_layer_though_its_rows_are_long():

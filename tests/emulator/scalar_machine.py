@@ -15,6 +15,7 @@ class ScalarMachine:
         self.am, self.wm = bytearray(config.am_bytes), bytearray(config.wm_bytes)
         self.setup: dict[Opcode, Instruction] = {}
         self.accumulators = [[0] * config.columns for _ in range(config.rows)]
+        self.partial_sums = [[0] * config.columns for _ in range(config.partial_sums)]
         self.queue: list[list[int]] = []
         self.uops: dict[int, Instruction] = {}
         self.bounds: dict[int, Instruction] = {}
@@ -117,10 +118,13 @@ class ScalarMachine:
         ]
         if saved:
             self.setup[Opcode.ARRAY_KERNEL] = saved
+        place = -1
         for oy in range(depthwise.out_height):
             for ox in range(depthwise.out_width):
-                t = depthwise.skip + oy * depthwise.y_stride * depthwise.line + ox * depthwise.x_stride
-                sums = [0] * config.columns
+                t = oy * depthwise.y_stride * depthwise.line + ox * depthwise.x_stride
+                t += depthwise.skip + config.rows - 1
+                place = (place + 1) % max(1, config.partial_sums)
+                sums = [*self.partial_sums[place]] if go.accumulate else [0] * config.columns
                 for r in range(config.rows):
                     group = min(r // go.group_rows, config.line_groups - 1)
                     source, stream = t - (config.rows - 1 - r) - group * depthwise.delay, streams[0]
@@ -130,7 +134,11 @@ class ScalarMachine:
                         source += late * go.group_rows
                     for c in range(config.columns if source >= 0 else 0):
                         sums[c] += self.weight(go.weights + config.rows - 1 - r, c) * stream[source][c]
-                self.queue.append([signed(s, 32) for s in sums])
+                sums = [signed(s, 32) for s in sums]
+                if go.drain:
+                    self.queue.append(sums)
+                else:
+                    self.partial_sums[place] = sums
 
     # Vector unit
 

@@ -22,6 +22,7 @@ def random_config(dice: random.Random) -> Config:
             "wm_bytes": 1 << dice.randint(11, 16),
             "line_pixels": dice.randint(2, 200),
             "line_groups": dice.randint(1, 7),
+            "partial_sums": dice.choice((0, 8, 64)),
             "vector_registers": dice.choice((4, 8)),
             "vector_uops": dice.randint(8, 16),
             "queue_commands": dice.choice((4, 5, 8, 20, 32)),

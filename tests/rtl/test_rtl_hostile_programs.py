@@ -142,7 +142,7 @@ UNDEFINED = {
     "input": [*ARRAY_SETUP[1:], (Opcode.ARRAY_GO, {"pixels": 1, "drain": 1})],
     "window": [ARRAY_SETUP[0], ARRAY_SETUP[2], (Opcode.ARRAY_GO, {"pixels": 1, "drain": 1})],
     "kernel": [*ARRAY_SETUP[:2], (Opcode.ARRAY_GO, {"pixels": 1, "drain": 1})],
-    "depthwise": [*ARRAY_SETUP, (Opcode.ARRAY_DEPTHWISE_GO, {"advances": 1, "group_rows": 1})],
+    "depthwise": [*ARRAY_SETUP, (Opcode.ARRAY_DEPTHWISE_GO, {"advances": 1, "group_rows": 1, "drain": 1})],
     "sums": [*ARRAY_SETUP, (Opcode.ARRAY_GO, {"pixels": 1, "accumulate": 1})],
 }
 

@@ -260,7 +260,8 @@ static u32 is_legal_depthwise(const u32 *go)
     u32 delay = ARRAY_DEPTHWISE_delay(depthwise), group_rows = ARRAY_DEPTHWISE_GO_group_rows(go);
     u32 legal = delay >= 2 && delay <= LINE_PIXELS && ARRAY_DEPTHWISE_line(depthwise) &&
                 ARRAY_DEPTHWISE_x_stride(depthwise) && ARRAY_DEPTHWISE_y_stride(depthwise) && group_rows &&
-                ARRAY_DEPTHWISE_GO_advances(go) && is_legal_image();
+                ARRAY_DEPTHWISE_GO_advances(go) && ARRAY_DEPTHWISE_GO_drain(go) &&
+                !ARRAY_DEPTHWISE_GO_accumulate(go) && is_legal_image();
     if (ARRAY_DEPTHWISE_paired(depthwise))
         legal = legal && !((ARRAY_INPUT_address(array.input) | ARRAY_WINDOW_x_step(array.window)) & (W - 1)) &&
                 (ARRAY_WINDOW_y_step_bytes(array.window) & (4 * W - 1)) == 2 * W && delay >= group_rows + 2;
@@ -275,7 +276,7 @@ static u32 depthwise_go(const u32 *go, u32 pc)
         if (!is_legal_depthwise(go))
             fail(ERROR_ILLEGAL, UNIT_ARRAY, pc);
         array.out_x = array.out_y = 0;
-        array.position = array.x = ARRAY_DEPTHWISE_skip(depthwise);
+        array.position = array.x = ARRAY_DEPTHWISE_skip(depthwise) + ROWS - 1;
         array.iy = 0;
     }
     for (; array.out_y < ARRAY_DEPTHWISE_out_height(depthwise); array.out_y++, array.out_x = 0) {

@@ -74,6 +74,10 @@ def _check(config: Config) -> None:
         raise ValueError(f"the firmware has 16 semaphores, not {config.semaphores}")
     if config.cabac_engines:
         raise ValueError("the firmware does not decode compressed weights: cabac_engines must be 0")
+    if config.partial_sums:
+        raise ValueError(
+            "the firmware hands no sums from one depthwise GO to the next: partial_sums must be 0"
+        )
     for unit in (Unit.ARRAY, Unit.VECTOR, Unit.STORE):
         for name in ("WAIT", "SIGNAL"):
             ours, load = Opcode[f"{unit.name}_{name}"], Opcode[f"LOAD_{name}"]

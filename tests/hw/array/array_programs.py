@@ -6,10 +6,20 @@ from tosaic.hw.config import Config
 from tosaic.hw.isa import Instruction, Opcode, make
 
 TINY = Config("tiny", rows=3, columns=4, am_bytes=4096, am_banks=2, wm_bytes=4096, line_pixels=16)
-SQUARE = Config("square", rows=4, columns=4, am_bytes=4096, am_banks=2, wm_bytes=4096, line_pixels=24)
+SQUARE = Config(
+    "square", rows=4, columns=4, am_bytes=4096, am_banks=2, wm_bytes=4096, line_pixels=24, partial_sums=8
+)
 SINGLE = Config("single", rows=1, columns=4, am_bytes=4096, am_banks=2, wm_bytes=4096, line_pixels=4)
 SHALLOW = Config(
-    "shallow", rows=8, columns=8, am_bytes=4096, am_banks=2, wm_bytes=4096, line_pixels=32, line_groups=2
+    "shallow",
+    rows=8,
+    columns=8,
+    am_bytes=4096,
+    am_banks=2,
+    wm_bytes=4096,
+    line_pixels=32,
+    line_groups=2,
+    partial_sums=64,
 )
 
 
@@ -108,7 +118,7 @@ def depthwise(
     out_width = (line - kernel_width) // strides[1] + 1
     row_bytes, rows = width * channels, config.rows
     start = block * config.columns - left * channels
-    skip = (kernel_height - 1) * line + rows - 1 + (kernel_width - 1 if rows < kernel_width else 0)
+    skip = (kernel_height - 1) * line + (kernel_width - 1 if rows < kernel_width else 0)
     last = (out_height - 1) * strides[0] * line + (out_width - 1) * strides[1]
     commands = [
         image(
@@ -142,10 +152,18 @@ def depthwise(
     go = make(
         Opcode.ARRAY_DEPTHWISE_GO,
         weights=dice.randrange(config.wm_words),
-        advances=skip + last + 1,
+        advances=skip + rows + last,
         group_rows=kernel_width,
+        **handing_on(dice, config),
     )
     return [*commands, go]
+
+
+def handing_on(dice: random.Random, config: Config) -> dict[str, int]:
+    """Whether a depthwise GO begins with partial sums, and whether it makes some."""
+    if not config.partial_sums or dice.random() < 0.4:
+        return {"accumulate": 0, "drain": 1}
+    return {"accumulate": dice.randint(0, 1), "drain": dice.randint(0, 1)}
 
 
 def paired_depthwise(dice: random.Random, config: Config) -> list[Instruction]:
@@ -157,7 +175,7 @@ def paired_depthwise(dice: random.Random, config: Config) -> list[Instruction]:
     line = width + dice.randint(0, 2)
     top, left = dice.randint(0, 2), dice.randint(0, 1)
     kernel_height = dice.choice([1, 3, 5])
-    skip = kernel_height // 2 * line + config.rows - 1
+    skip = kernel_height // 2 * line
     strides = dice.randint(1, 2), dice.randint(1, 3)
     out_height, out_width = dice.randint(1, 3), (line - 1) // strides[1] + 1
     delay = max(line + 2 * kernel_width, kernel_width + 2)
@@ -192,12 +210,13 @@ def paired_depthwise(dice: random.Random, config: Config) -> list[Instruction]:
         ),
     ]
     dice.shuffle(commands)
-    advances = skip + (out_height - 1) * strides[0] * line + (out_width - 1) * strides[1] + 1
+    advances = skip + config.rows + (out_height - 1) * strides[0] * line + (out_width - 1) * strides[1]
     go = make(
         Opcode.ARRAY_DEPTHWISE_GO,
         weights=dice.randrange(config.wm_words),
         advances=advances,
         group_rows=kernel_width,
+        **handing_on(dice, config),
     )
     return [*commands, go]
 
@@ -244,6 +263,7 @@ def depthwise_go(dice: random.Random, config: Config) -> list[Instruction]:
         )
     )
     fields = {"weights": dice.randrange(config.wm_words), "group_rows": dice.randint(1, config.rows)}
+    fields |= handing_on(dice, config)
     return [*commands, make(Opcode.ARRAY_DEPTHWISE_GO, **fields, advances=dice.randint(config.rows, 50))]
 
 

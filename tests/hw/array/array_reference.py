@@ -27,6 +27,7 @@ class Reference:
         self.signals: list[tuple[int, int, int, int]] = []
         self.configuration: dict[Opcode, Instruction] = {}
         self.accumulators = [[0] * config.columns for _ in range(config.rows)]
+        self.partial_sums: dict[int, list[int]] = {}
 
     def execute(self, instruction: Instruction) -> None:
         match instruction.opcode:
@@ -123,14 +124,13 @@ class Reference:
             if len(self.reads) > before:
                 self.reads[before:] = [address % self.config.am_bytes]
         positions = [
-            shape.skip + shape.y_stride * oy * shape.line + shape.x_stride * ox
+            shape.skip + rows - 1 + shape.y_stride * oy * shape.line + shape.x_stride * ox
             for oy in range(shape.out_height)
             for ox in range(shape.out_width)
         ]
-        for t in positions:
-            if t >= go.advances:
-                continue
-            sums = [0] * columns
+        for place, t in enumerate(t for t in positions if t < go.advances):
+            place %= max(1, self.config.partial_sums)
+            sums = list(self.partial_sums.get(place, [0] * columns)) if go.accumulate else [0] * columns
             for row in range(rows):
                 group = min(row // go.group_rows, self.config.line_groups - 1)
                 source, stream = t - (rows - 1 - row) - group * shape.delay, streams[0]
@@ -142,4 +142,8 @@ class Reference:
                 if source >= 0:
                     for c in range(columns):
                         sums[c] += taps[row][c] * stream[source][c]
-            self.vectors.append([wrap32(value) for value in sums])
+            sums = [wrap32(value) for value in sums]
+            if go.drain:
+                self.vectors.append(sums)
+            else:
+                self.partial_sums[place] = sums

@@ -56,9 +56,9 @@ def dense_slots(config: Config, job: dict) -> list[dict]:
 def depthwise_slots(config: Config, job: dict, shape: dict) -> list[dict]:
     """Weights of every row, and vectors as soon as no weight can be late for an output."""
     rows, skip = config.rows, shape["skip"]
-    wait = 0 if skip >= 2 * rows - 1 else min(2 * rows - 1 - skip, rows)
+    wait = max(rows - skip, 0)
     outputs = {
-        skip + y * shape["y_stride"] * shape["line"] + x * shape["x_stride"]
+        skip + rows - 1 + y * shape["y_stride"] * shape["line"] + x * shape["x_stride"]
         for y in range(shape["out_height"])
         for x in range(shape["out_width"])
     }
@@ -70,7 +70,10 @@ def depthwise_slots(config: Config, job: dict, shape: dict) -> list[dict]:
             dict(mac=0, start=0, clear=0, streamed=0, last=t == job["count"] - 1)
             | dict(load=number < rows, weights=job["weights"] + number if number < rows else None)
             | dict(stream=t >= 0, place=(xb, line, address % config.am_bytes) if t >= 0 else NO_PLACE)
-            | dict(deliver=min(number, rows - 1) if t in outputs else None)
+            | dict(deliver=min(number, rows - 1) if t in outputs and job["drain"] else None)
+            | dict(
+                keep=t in outputs and not job["drain"], resume=t + rows - 1 in outputs and job["accumulate"]
+            )
         )
         if number < rows:
             slots[-1] |= dict(row=number, group=min(number // job["group_rows"], config.line_groups - 1))
@@ -96,6 +99,8 @@ def check(ctx, slot, expected: dict, number: int) -> None:
     assert ctx.get(control.deliver) == (expected["deliver"] is not None), number
     if expected["deliver"] is not None:
         assert ctx.get(control.row) == expected["deliver"], number
+    assert ctx.get(control.keep) == expected.get("keep", 0), number
+    assert ctx.get(control.resume) == expected.get("resume", 0), number
     if "row" in expected:
         assert ctx.get(control.row) == expected["row"], number
         assert ctx.get(control.group) == expected["group"], number
@@ -135,6 +140,7 @@ def slots_of(config: Config, jobs: list[tuple[dict, dict | None]]) -> None:
 
 
 DENSE = dict(accumulate=0, drain=1, more_blocks=0, streamed=0, group_rows=0)
+KEPT = DENSE | dict(group_rows=2, drain=0)
 DEPTHWISE = dict(line=5, out_width=3, out_height=2, x_stride=1, y_stride=2, paired=0)
 
 
@@ -149,6 +155,8 @@ def test_jobs_of_both_modes(config):
             (DENSE | dict(count=rows, weights=3, more_blocks=2), None),
             (DENSE | dict(count=9, weights=7, group_rows=1), DEPTHWISE | dict(delay=4, skip=0)),
             (DENSE | dict(count=20, weights=0, group_rows=2), DEPTHWISE | dict(delay=3, skip=2 * rows)),
+            (KEPT | dict(count=40, weights=8), DEPTHWISE | dict(delay=3, skip=1)),
+            (KEPT | dict(count=40, weights=2, accumulate=1, drain=1), DEPTHWISE | dict(delay=3, skip=4)),
             (DENSE | dict(count=1, weights=5), None),
         ],
     )

@@ -4,7 +4,7 @@ import random
 
 import pytest
 from array_bench import run_unit
-from array_programs import SQUARE, memories, program
+from array_programs import SQUARE, TINY, memories, program
 from array_reference import Reference
 
 from tosaic.hw.isa import Error, Opcode, make
@@ -14,10 +14,10 @@ FIELDS = {
     Opcode.ARRAY_WINDOW: dict(x_start=0, x_step=1, y_start=0, y_step=1, y_step_bytes=8, width=8),
     Opcode.ARRAY_KERNEL: dict(ky_count=1, ky_step=1, ky_step_bytes=8, run_count=1, run_step=1, chunks=1),
     Opcode.ARRAY_DEPTHWISE: dict(
-        delay=9, skip=3, line=8, out_width=8, out_height=2, x_stride=1, y_stride=1, paired=0
+        delay=9, skip=0, line=8, out_width=8, out_height=2, x_stride=1, y_stride=1, paired=0
     ),
     Opcode.ARRAY_GO: dict(weights=0, pixels=4, accumulate=0, drain=1),
-    Opcode.ARRAY_DEPTHWISE_GO: dict(weights=0, advances=20, group_rows=1),
+    Opcode.ARRAY_DEPTHWISE_GO: dict(weights=0, advances=20, group_rows=1, accumulate=0, drain=1),
 }
 CONFIGURATION = list(FIELDS)[:4]
 
@@ -59,6 +59,13 @@ def test_illegal_go(go, changed, values):
     assert run.errors == [Error.ILLEGAL]
     assert run.signals == [(2, 3, 0, 0)]
     assert len(run.vectors) == (4 if go == Opcode.ARRAY_GO else 16)
+
+
+@pytest.mark.parametrize("values", [{"accumulate": 1}, {"drain": 0}])
+def test_partial_sums_are_refused_where_there_are_none(values):
+    am, wm = memories(TINY, random.Random(1))
+    go = Opcode.ARRAY_DEPTHWISE_GO
+    assert run_unit(TINY, commands(go, go, **values), am, wm).errors == [Error.ILLEGAL]
 
 
 @pytest.mark.parametrize("go", [Opcode.ARRAY_GO, Opcode.ARRAY_DEPTHWISE_GO])

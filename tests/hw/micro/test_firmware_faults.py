@@ -95,9 +95,18 @@ def test_the_error_is_the_emulators(instructions, hashes):
 
 
 @pytest.mark.parametrize("changes", [{"delay": 1}, {"delay": 129}, {"paired": 1, "delay": 3}])
-@pytest.mark.parametrize("go", [{"advances": 1, "group_rows": 2}])
-def test_depthwise_fields(changes, go):
+def test_depthwise_fields(changes):
+    _is_illegal(changes, {})
+
+
+@pytest.mark.parametrize("go", [{"drain": 0}, {"accumulate": 1}])
+def test_partial_sums_are_refused_where_there_are_none(go):
+    _is_illegal({}, go)
+
+
+def _is_illegal(changes, go):
     depthwise = (Opcode.ARRAY_DEPTHWISE, DEPTHWISE | changes)
+    go = {"advances": 1, "group_rows": 2, "drain": 1} | go
     memory, size = image([*ARRAY_SETUP, depthwise, (Opcode.ARRAY_DEPTHWISE_GO, go)])
     emulated = fault_of_emulator(CONFIG, memory, PROGRAM_ADDRESS, size)
     assert emulated == ("ILLEGAL", 80)
