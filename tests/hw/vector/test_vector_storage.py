@@ -24,29 +24,40 @@ def signed(value: int, bits: int) -> int:
     return (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
 
 
-@pytest.mark.parametrize("size", [1, 2, 4, 8])
+@pytest.mark.parametrize(
+    ("config", "size"), [(TINY, 1), (TINY, 2), (TINY, 4), (WIDE, 1), (WIDE, 4), (WIDE, 8)]
+)
 @pytest.mark.parametrize("is_signed", [0, 1])
-def test_elements_are_extended_from_their_size(size, is_signed):
-    dut, dice = Elements(TINY), random.Random(size)
-    bits = TINY.vector_bits
+def test_elements_are_extended_from_their_size(config, size, is_signed):
+    """Lane i gets element i of its beat, which begins at each multiple of the elements that a word holds."""
+    lanes, bits = config.columns, config.vector_bits
+    dut, dice = Elements(config, lanes), random.Random(size)
 
     async def job(ctx):
-        for _ in range(50):
-            word = dice.choice([0, (1 << 64) - 1, dice.randrange(1 << 64)])
-            for port, count in (
-                (dut.loaded.bytes8, 8),
-                (dut.loaded.bytes16, 16),
-                (dut.loaded.bytes32, 32),
-                (dut.loaded.bytes64, bits),
-            ):
-                ctx.set(port, word % (1 << count))
-            ctx.set(dut.format.wide2, size >= 2)
-            ctx.set(dut.format.wide4, size >= 4)
-            ctx.set(dut.format.wide8, size >= 8)
-            ctx.set(dut.format.signed, is_signed)
-            value = word % (1 << 8 * size)
-            expected = signed(value, 8 * size) if is_signed else value
-            assert ctx.get(dut.element) == expected % (1 << bits)
+        for other in (1, 2, 4, 8):
+            ctx.set(dut.format[f"bytes{other}"], other == size)
+        ctx.set(dut.format.signed, is_signed)
+        for _ in range(30):
+            word = dice.choice([0, (1 << 8 * lanes) - 1, dice.randrange(1 << 8 * lanes)])
+            ctx.set(dut.word, word)
+            for lane in range(lanes):
+                value = word >> 8 * size * (lane % (lanes // size)) & ((1 << 8 * size) - 1)
+                expected = signed(value, 8 * size) if is_signed else value
+                assert ctx.get(dut.elements[lane]) == expected % (1 << bits)
+
+    simulator = Simulator(dut)
+    simulator.add_testbench(job)
+    simulator.run()
+
+
+def test_every_lane_gets_the_splat_value_where_the_format_has_no_size():
+    dut = Elements(WIDE, WIDE.columns)
+    value = 0x8123456789AB
+
+    async def job(ctx):
+        ctx.set(dut.word, (1 << 64) - 1)
+        ctx.set(dut.splat, value)
+        assert [ctx.get(dut.elements[lane]) for lane in range(WIDE.columns)] == [value] * WIDE.columns
 
     simulator = Simulator(dut)
     simulator.add_testbench(job)

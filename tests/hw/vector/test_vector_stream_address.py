@@ -111,13 +111,16 @@ def test_words_of_a_vector_follow_each_other(address):
         ctx.set(STREAM.stream.address, address)
         ctx.set(STREAM.set_dims, 1)
         ctx.set(STREAM.dims.stream, 2)
-        ctx.set(STREAM.dims.count_low, 2)
         ctx.set(STREAM.dims.stride_low, 100)
         ctx.set(STREAM.dims.count_high, 1)
         ctx.set(STREAM.restart, 1)
-        await ctx.tick().repeat(2)
+        for pair, count in enumerate((2, 1, 1)):
+            ctx.set(STREAM.dims.pair, pair)
+            ctx.set(STREAM.dims.count_low, count)
+            await ctx.tick()
         ctx.set(STREAM.set_stream, 0)
         ctx.set(STREAM.set_dims, 0)
+        await ctx.tick()
         ctx.set(STREAM.restart, 0)
         await ctx.tick()
         seen = []
