@@ -8,7 +8,7 @@ from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.legalize.normalise import normalise
 from tosaic.driver.session import Session
-from tosaic.hw.config import get_config
+from tosaic.hw.config_text import get_config
 
 
 def connected(b: LayerBuilder, x: str, channels: int) -> str:
