@@ -16,7 +16,7 @@ from tosaic.compiler.ir.flatbuffer import Reader
 from tosaic.compiler.program import Program
 from tosaic.driver.arguments import NodeArg, argument
 from tosaic.driver.encodings import Encodings, encodings_of
-from tosaic.driver.quantize.encoded_models import import_encoded
+from tosaic.driver.quantize.kept_models import open_encoded
 from tosaic.errors import InputError, ModelError, UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
@@ -62,11 +62,10 @@ def _encoded(
     if path.suffix != ".onnx" or not path.is_file():
         return None
     try:
-        found = import_encoded(path, shapes)
+        return open_encoded(path, shapes)
     except UnsupportedError:
         # An operator without an integer form; or without a TOSA form at all, which the import tells in full.
         return None
-    return (found.graph, {**found.inputs, **found.outputs}) if found else None
 
 
 def _opened(path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None) -> Graph | Program:

@@ -11,6 +11,8 @@ from tosaic.compiler.quantizer.encoding import Encoding, Integers
 from tosaic.errors import UnsupportedError
 
 _PRODUCT_BITS = 30
+_NEARLY = 1.01
+"""A bound may move by a hundredth: two calibrations of one network differ by as much in deep layers."""
 _ROOM, _TIGHT = 1.25, 2.0
 """Factors hold 1.25 times what was seen; a headroom of less than 2 more is not worth two operators."""
 
@@ -129,7 +131,7 @@ def product(emission: Emission, op: Operator) -> Integers:
         constant = Encoding(DType.INT16, largest / DType.INT16.max)
         factor = emission.held(emission.low.constant(constant.quantize(value), DType.INT16), constant)
         return _product(emission, op, _factor(emission, a), factor)
-    source = emission.wide(a)
+    source = _saturating(emission, op, emission.wide(a), line)
     if source.bounded and not (source.uniform and line.size == 1 and line[0] > 0):
         if not ({source.low, source.high} <= {0.0, -math.inf, math.inf} and np.all(line > 0)):
             source = emission.within_bounds(source)
@@ -146,6 +148,16 @@ def product(emission: Emission, op: Operator) -> Integers:
     )
 
 
+def _saturating(emission: Emission, op: Operator, source: Integers, line: np.ndarray) -> Integers:
+    """Without an upper bound, if no result was seen above the least one of the channels: there the reader saturates."""
+    if line.size == 1 or not source.high < math.inf or not np.all(line > 0):
+        return source
+    seen = emission.plan.statistics.range_seen(op.outputs[0])[1]
+    if not 0 < seen <= source.high * float(line.min()) * _NEARLY:
+        return source
+    return dataclasses.replace(source, high=math.inf, encoding=None)
+
+
 def _with_signs(emission: Emission, source: Integers, line: np.ndarray) -> Integers:
     wide = emission.as_int32(source)
     signs = emission.line(np.sign(line), wide.tensor)
@@ -160,13 +172,7 @@ def _factor(emission: Emission, name: str) -> Integers:
     reach, room = float(found.bound * found.scale.max()), _ROOM * max(emission.plan.largest(name), 1e-30)
     if reach <= _TIGHT * room:
         return found
-    if not found.uniform or reach > 2.0**12 * room:
-        return emission.activation(name, DType.INT16)
-    wide = emission.as_int32(found)
-    limit = np.ceil(room / float(wide.scale))
-    tensor = emission.emit("MINIMUM", wide.tensor, emission.line(limit, wide.tensor))
-    tensor = emission.emit("MAXIMUM", tensor, emission.line(-limit, wide.tensor))
-    return dataclasses.replace(wide, tensor=tensor, bound=float(limit), encoding=None)
+    return emission.activation(name, DType.INT16)
 
 
 def _product(emission: Emission, op: Operator, a: Integers, b: Integers) -> Integers:
@@ -191,10 +197,7 @@ def reduce_sum(emission: Emission, op: Operator) -> Integers:
     source = emission.settled(op.inputs[0])
     if axis == len(shape) - 1:
         source = emission.as_uniform(source)
-    source = emission.as_int32(source)
-    if source.bound * shape[axis] >= 2**30:
-        wanted = float(source.bound * shape[axis] * source.scale.max() / 2**30)
-        source = emission.as_int32(source, wanted)
+    source = emission.as_summands(source, shape[axis])
     tensor = emission.emit("REDUCE_SUM", source.tensor, axis=axis)
     return dataclasses.replace(source, tensor=tensor, bound=source.bound * shape[axis])
 

@@ -18,7 +18,10 @@ from tosaic.errors import UnsupportedError
 HEADROOM_BITS = 27
 """int32 tensors between layers are at most 2^27 for any input, so that sums of several fit."""
 _LARGEST_RESCALED = 2.0**29
+_LARGEST_SUM = 2.0**30
 _LOOSE = 2.0**10
+_COARSER = 1.0
+"""Steps at least this much larger than those of the tensor in memory are made from that."""
 
 Natural = Callable[["Emission", Operator], Integers]
 Move = Callable[["Emission", Operator, Encoding], str]
@@ -81,12 +84,16 @@ class Emission:
                 return dataclasses.replace(inner, tensor=self.low.reshape(inner.tensor, self.shape(tensor)))
         if op is not None and op.op in MOVES or self.data(tensor) is not None:
             return self.activation(tensor, DType.INT16)
-        return self.natural(tensor)
+        found = self.natural(tensor)
+        if found.dtype is DType.INT32 and self.plan.narrows(tensor):
+            return self.activation(tensor, DType.INT16)
+        return found
 
     def settled(self, tensor: str) -> Integers:
         """`wide`, without bounds to apply, and with no more headroom than a few bits over what was seen."""
         found = self.wide(tensor)
-        if found.bound * found.scale.max() > _LOOSE * max(self.plan.largest(tensor), 1e-30):
+        reach = found.bound * found.scale.max() if found.encoding is None else 0.0
+        if reach and reach > _LOOSE * max(self.plan.largest(tensor), 1e-30):
             return self.activation(tensor, DType.INT16)
         return self.within_bounds(found)
 
@@ -143,6 +150,14 @@ class Emission:
         bound = math.ceil(source.bound * float(source.scale.max()) / scale) + 1
         return Integers(self.convert(source, encoding), DType.INT32, np.array(scale), 0, bound)
 
+    def as_summands(self, source: Integers, count: int) -> Integers:
+        """int32 of which `count` may be added up; 8-bit and 16-bit integers as they are."""
+        narrow = source.dtype in (DType.INT8, DType.INT16) and source.uniform
+        found = self.as_int32(source, float(source.scale) if narrow else None)
+        if found.bound * count < _LARGEST_SUM:
+            return found
+        return self.as_int32(found, float(found.bound * count * found.scale.max() / _LARGEST_SUM))
+
     def as_uniform(self, source: Integers) -> Integers:
         """Integers with one scale for the whole tensor."""
         if source.uniform:
@@ -154,8 +169,9 @@ class Emission:
         if not source.bounded:
             return source
         plain = dataclasses.replace(source, low=-math.inf, high=math.inf, encoding=None)
-        if plain.dtype is not DType.INT32:
-            plain = self.as_int32(plain)
+        if plain.dtype is not DType.INT32 or not plain.uniform:
+            # Bounds of one element join the layer that computes the values; a line along the channels would not.
+            plain = self.as_uniform(self.as_int32(plain))
         for bound, op in ((source.low, "MAXIMUM"), (source.high, "MINIMUM")):
             if abs(bound) < math.inf:
                 limits = np.clip(np.rint(bound / plain.scale), -(2.0**31), 2.0**31 - 1)
@@ -185,6 +201,10 @@ class Emission:
         if own is not None and own != encoding:
             return self.convert(self.held(self.request(tensor, own), own), encoding)
         op = self.plan.producers[tensor]
+        if self.plan.held(tensor) and encoding.dtype is DType.INT8 and op.op not in MOVES:
+            held = self.plan.encoding(tensor)
+            if held.dtype is DType.INT8 and encoding != held and encoding.scale >= _COARSER * held.scale:
+                return self.convert(self.activation(tensor), encoding)
         if op.op in MOVE:
             return MOVE[op.op](self, op, encoding)
         if self.plan.functions.is_table(tensor) and encoding.dtype is DType.INT8:
@@ -193,6 +213,10 @@ class Emission:
                 held = Encoding(DType.INT8, float(source.scale), source.zero_point)
                 entries = int8_table(lambda x: self.plan.functions(tensor, x), held, encoding)
                 return self.emit("TABLE", source.tensor, self.low.constant(entries, DType.INT8))
+        if self.plan.narrows(tensor) and not self.plan.held(tensor):
+            stored = self.plan.encoding(tensor, DType.INT16)
+            if encoding != stored:
+                return self.convert(self.activation(tensor, DType.INT16), encoding)
         return self.convert(self.natural(tensor), encoding)
 
     def _natural(self, tensor: str) -> Integers:
@@ -237,6 +261,8 @@ class Emission:
         )
         if target is DType.INT32 and source.bounded:
             return self.convert(self.within_bounds(source), encoding)
+        if target is DType.INT32 and source.zero_point == 0 and np.all(ratio == 1) and not same:
+            return self.emit("CAST", source.tensor, dtype=DType.INT32)
         result = source.tensor if same else self._rescaled(source, ratio, encoding)
         first = max(target.min, min(target.max, round(lowest) if lowest > target.min else target.min))
         last = min(target.max, max(target.min, round(highest) if highest < target.max else target.max))

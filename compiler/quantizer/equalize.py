@@ -7,6 +7,7 @@ stays.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,8 +22,14 @@ from tosaic.compiler.quantizer.plan import REORDERING
 _EXPONENTS = (0.25, 0.5, 0.75, 1.0)
 _GAIN = 10 ** (1.5 / 10)
 """Less than 1.5 dB of an operand's noise is not worth other scales."""
+_DEAR_GAIN = 10 ** (6 / 10)
+"""Less than 6 dB is not worth a layer more: see `_is_free`."""
+_MANY_PRODUCTS = 256
+"""Where each element is multiplied this often, a layer more to prepare it takes a quarter of the products' time."""
 _FLOOR = 2.0**-14
 _WEIGHT_LEVELS = 127
+_UNBOUNDED = 1e30
+"""The largest number of a float type is no bound."""
 
 
 def equalize(graph: Graph, statistics: Statistics, activations: DType = DType.INT8) -> bool:
@@ -61,7 +68,12 @@ def _equalize_input(
         labels = origin.labels[(0,) * (rank - 1)]
         if np.any(origin.labels != labels) or not _may_scale(graph, origin.source, readers):
             continue
-        factors = _best_factors(seen, by_channel, readers, labels, levels)
+        products = sum(weight.size for weight in weights if weight is not None) / len(labels)
+        parts = {op.op for op in graph.operators if origin.source in op.outputs} & {"CONCAT", "SLICE"}
+        free = (products >= _MANY_PRODUCTS and not parts) or _is_free(graph, origin.source, readers)
+        gain = _GAIN if free else _DEAR_GAIN
+        bound = _upper_bound(graph, origin.source)
+        factors = _best_factors(seen, by_channel, readers, labels, _Limits(levels, gain, bound))
         if factors is None:
             return False
         _divide(
@@ -84,10 +96,57 @@ def _by_channel(op: Operator, weight: np.ndarray) -> np.ndarray:
     return wide.reshape(wide.shape[0], -1, wide.shape[-1])
 
 
+@dataclass(frozen=True)
+class _Limits:
+    """What factors must achieve and observe."""
+
+    levels: float
+    """Steps of an activation."""
+    gain: float
+    """By how much the noise must fall."""
+    bound: float
+    """What all channels are cut off at; infinite if nothing is."""
+
+
+def _upper_bound(graph: Graph, tensor: str) -> float:
+    """What a CLAMP cuts a tensor off at."""
+    op = graph.producer(tensor)
+    while op is not None and op.op in ("RESHAPE", "IDENTITY"):
+        op = graph.producer(op.inputs[0])
+    found = float(op.attributes["max_val"]) if op is not None and op.op == "CLAMP" else math.inf
+    return found if 0 < found < _UNBOUNDED else math.inf
+
+
+def _is_free(graph: Graph, source: str, readers: Sequence[Operator]) -> bool:
+    """Whether a division by channel joins the one that scales a convolution's sums: a layer scales by channel once.
+
+    Not behind a curve or a sum, and not for a tensor that others read as it is.
+    """
+    if source in graph.outputs:
+        return False
+    index, name = graph.index(), source
+    leading = [op for op in index.consumers(source) if op.op not in MACS or op not in readers]
+    if len(leading) > 1 or (leading and len(index.consumers(source)) > 1):
+        return False
+    while (op := index.producer(name)) is not None:
+        if op.op in (*MACS, "MATMUL"):
+            return True
+        if op.op == "CLAMP" and op.attributes["min_val"] != 0:
+            return False
+        if op.op not in ("CLAMP", "RESHAPE", "IDENTITY") or len(index.consumers(op.inputs[0])) > 1:
+            return False
+        name = op.inputs[0]
+    return False
+
+
 def _best_factors(
-    seen: Channels, weights: list[np.ndarray], readers: Sequence[Operator], labels: np.ndarray, levels: float
+    seen: Channels,
+    weights: list[np.ndarray],
+    readers: Sequence[Operator],
+    labels: np.ndarray,
+    limits: "_Limits",
 ) -> np.ndarray | None:
-    """Factors for the origin's channels with the least noise; None if none is better than no factors."""
+    """Factors for the origin's channels with the least noise; None unless it falls by the wanted gain."""
     count = int(labels.max()) + 1
     largest = _pooled(seen.largest, labels, count)
     strength = np.zeros(count)
@@ -97,14 +156,16 @@ def _best_factors(
 
     def noise(factors: np.ndarray) -> float:
         return sum(
-            _noise(seen, weight, op.op == "DEPTHWISE_CONV2D", factors[labels], levels)
+            _noise(seen, weight, op.op == "DEPTHWISE_CONV2D", factors[labels], limits.levels)
             for weight, op in zip(weights, readers, strict=True)
         )
 
-    best, least = None, noise(np.ones(count)) / _GAIN
+    best, least = None, noise(np.ones(count)) / limits.gain
     for exponent in _EXPONENTS:
         factors = _floored(largest) ** exponent / _floored(strength) ** (1 - exponent)
         factors = _rounded(factors)
+        # Behind the division all channels saturate at one number: none of them below its bound.
+        factors = np.maximum(factors, factors.max() * np.minimum(largest / limits.bound, 1.0))
         found = noise(factors)
         if found < least:
             best, least = factors, found

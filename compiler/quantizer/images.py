@@ -8,14 +8,17 @@ from tosaic.compiler.ir import DType, Operator
 from tosaic.compiler.quantizer.emission import Emission, natural
 from tosaic.compiler.quantizer.encoding import Encoding, Integers
 
+_MANY = 8
+"""The mean of this many 8-bit activations has 1.5 bits more than they have: their own rounding hardly counts."""
+
 
 @natural("AVG_POOL2D")
 def average_pool(emission: Emission, op: Operator) -> Integers:
     """One window over the whole image is a sum; others are averages of int16, which keep fractions of int8."""
-    batch, height, width, channels = emission.shape(op.inputs[0])
+    _, height, width, _ = emission.shape(op.inputs[0])
     kernel, pad = op.attributes["kernel"], op.attributes["pad"]
     if list(kernel) == [height, width] and not any(pad):
-        return _global_average(emission, op, batch, height * width, channels)
+        return _global_average(emission, op)
     source = emission.wide(op.inputs[0])
     if source.encoding is not None and source.dtype is DType.INT8:
         fine = Encoding(DType.INT16, source.encoding.scale / 64)
@@ -28,10 +31,11 @@ def average_pool(emission: Emission, op: Operator) -> Integers:
     return dataclasses.replace(held, tensor=tensor, encoding=None)
 
 
-def _global_average(emission: Emission, op: Operator, batch: int, count: int, channels: int) -> Integers:
-    source = emission.as_int32(emission.settled(op.inputs[0]))
-    if source.bound * count >= 2**30:
-        source = emission.as_int32(source, float(source.bound * count * source.scale.max() / 2**30))
+def _global_average(emission: Emission, op: Operator) -> Integers:
+    batch, height, width, channels = emission.shape(op.inputs[0])
+    count = height * width
+    found = emission.activation(op.inputs[0]) if count >= _MANY else emission.settled(op.inputs[0])
+    source = emission.as_summands(found, count)
     flat = emission.low.reshape(source.tensor, (batch, count, channels))
     sums = emission.low.reshape(emission.emit("REDUCE_SUM", flat, axis=1), emission.shape(op.outputs[0]))
     return Integers(sums, DType.INT32, source.scale / count, 0, source.bound * count)

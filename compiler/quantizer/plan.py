@@ -1,18 +1,22 @@
 """What is decided before anything is emitted: who shares an encoding, which tensors are held as activations."""
 
+import math
+
 import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator
 from tosaic.compiler.quantizer.calibration import Statistics
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.encoding import Encoding, asymmetric, symmetric
-from tosaic.compiler.quantizer.functions import UnaryFunctions, is_real
+from tosaic.compiler.quantizer.functions import UnaryFunctions, data_operands, is_real
 from tosaic.compiler.quantizer.weight_grids import WeightGrid
 
 REORDERING = ("RESHAPE", "TRANSPOSE", "REVERSE", "TILE", "PAD", "IDENTITY", "MAX_POOL2D", "GATHER")
 """Their result has the elements of their first input: both share one encoding."""
 MOVES = (*REORDERING, "SLICE", "CONCAT", "SCATTER")
 """Operators that only pick elements, whatever the encoding."""
+_WIDENED = 1.5
+"""Parts of a CONCAT share its encoding, SLICEs that of their source, where no range becomes half as wide again."""
 _MARGIN = 1.25
 """int16 tensors between layers hold this much more than was seen."""
 _OUTPUT_ROOM = 1.1
@@ -37,7 +41,7 @@ class Plan:
         correct_bias: bool = True,
     ) -> None:
         self.graph, self.statistics, self.activations, self.method = graph, statistics, activations, method
-        self.forced, self.correct_bias = forced or {}, correct_bias
+        self.forced, self.correct_bias = dict(forced or {}), correct_bias
         for name, tensor in graph.tensors.items():
             if tensor.data is not None and tensor.dtype.is_float and tensor.data.size:
                 statistics.low[name], statistics.high[name] = (
@@ -48,10 +52,14 @@ class Plan:
         self.producers = {name: op for op in graph.operators for name in op.outputs}
         self.weight_grids: dict[str, WeightGrid] = {}
         """The model's own integers of constant weights."""
+        self._keep_grids()
         self._parents: dict[str, str] = {}
         for op in graph.operators:
             if op.op in REORDERING and is_real(graph, op.inputs[0]):
                 self._join(op.inputs[0], op.outputs[0])
+        self.readers = self._find_readers()
+        if not self.forced:
+            self._join_parts()
         self._members: dict[str, list[str]] = {}
         for name in graph.tensors:
             if is_real(graph, name):
@@ -60,6 +68,22 @@ class Plan:
         self._held |= {self._group(name) for name in graph.inputs if is_real(graph, name)}
         self._held |= {self._group(name) for name in self.forced}
         self._encodings: dict[tuple[str, DType], Encoding] = {}
+
+    def narrows(self, tensor: str) -> bool:
+        """Whether int16 does for a tensor between layers, which goes through memory since several operators read it.
+
+        Sums over the last axis stay in int32, as does what a reciprocal or a root reads: they need ratios, not steps.
+        """
+        readers = self.readers.get(tensor, set())
+        if (
+            self.activations is not DType.INT8
+            or len(readers) < 2
+            or self.graph.tensors[tensor].shape[-1:] == (1,)
+        ):
+            return False
+        low, high = self.statistics.range_seen(tensor)
+        factor = low > 0 and any(self.functions.root(name) == tensor for name in readers)
+        return high > low and not factor
 
     def held(self, tensor: str) -> bool:
         """Whether a tensor is in memory as an activation anyway, since a convolution or MATMUL reads it."""
@@ -110,6 +134,56 @@ class Plan:
             return -errors.sum(1) * means
         taps = errors.shape[1] // len(seen.mean)
         return -errors @ np.tile(seen.mean, taps)
+
+    def _keep_grids(self) -> None:
+        """What bounds leave of encoded integers stays on their grid: max(q, zero point) for a Relu."""
+        markers = {name for op in self.graph.operators if op.op == "CUSTOM" for name in op.inputs}
+        for op in self.graph.operators:
+            source, result = op.inputs[0] if op.inputs else "", op.outputs[0]
+            if op.op == "CLAMP" and source in self.forced and result not in markers:
+                self.forced.setdefault(result, self.forced[source])
+
+    def _find_readers(self) -> dict[str, set[str]]:
+        """The results that are computed from each tensor: a function's only at its end, and behind RESHAPEs."""
+        found: dict[str, set[str]] = {}
+        needed = set(self.graph.outputs)
+        for op in reversed(self.graph.operators):
+            for name in op.outputs:
+                if name not in needed:
+                    continue
+                table = self.functions.is_table(name)
+                sources = [self.functions.root(name)] if table else data_operands(op)
+                needed.update(sources)
+                same = op.op in ("RESHAPE", "IDENTITY")
+                for source in sources:
+                    found.setdefault(source, set()).update(found.get(name, ()) if same else {name})
+        return found
+
+    def _join_parts(self) -> None:
+        """Lets CONCATs and SLICEs move integers as they are, where that costs little precision."""
+        graph = self.graph
+        moved = {name for op in graph.operators if op.op in MOVES for name in op.inputs}
+        used = {name for op in graph.operators if op.op not in MOVES for name in data_operands(op)}
+        used.update(graph.outputs, graph.inputs)
+        ranges: dict[str, tuple[float, float]] = {}
+        finest: dict[str, float] = {}
+        for name in moved.union(*(op.outputs for op in graph.operators if op.op in MOVES)):
+            group, (low, high) = self._group(name), self.statistics.range(name)
+            known = ranges.get(group, (0.0, 0.0))
+            ranges[group] = (min(low, known[0]), max(high, known[1]))
+            if name in used:
+                finest[group] = min(high - low, finest.get(group, math.inf))
+        for op in graph.operators:
+            parts = op.inputs if op.op == "CONCAT" else op.inputs[:1] if op.op == "SLICE" else []
+            for part in parts:
+                a, b = self._group(part), self._group(op.outputs[0])
+                if a == b or not is_real(graph, part):
+                    continue
+                union = min(ranges[a][0], ranges[b][0]), max(ranges[a][1], ranges[b][1])
+                least = min(finest.get(a, math.inf), finest.get(b, math.inf))
+                if union[1] - union[0] <= _WIDENED * least:
+                    self._join(a, b)
+                    ranges[a], finest[a] = union, least
 
     def _read_by_macs(self) -> list[str]:
         found = []

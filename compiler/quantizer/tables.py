@@ -19,6 +19,8 @@ _TOLERANCE = 2.0**-13
 _EXTENSION, _RATIO_EXTENSION = 1.0, 8.0
 _WIDEST_RATIO = 2.0**24
 _HALF = 32768
+_FINEST = 2.0**-27
+"""A step inside less than this part of the range is as good as one at a point: int32 inputs resolve no more."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,10 @@ def pieces(function: Function, low: float, high: float) -> list[TableSegment]:
     else:
         low, high = _extended(function, low, high)
         low, high = _trimmed(function, low, high)
+        largest = max(-low, high)
+        if low < high and _error(function, -largest, largest, relative) <= _TOLERANCE:
+            # Nothing needs to be subtracted from the input.
+            low, high = -largest, largest
     found = [(low, high)]
     while len(found) < _PIECES and low > 0:
         worst = max(found, key=lambda span: _error(function, span[0], span[1], relative))
@@ -102,17 +108,20 @@ def _extended(function: Function, low: float, high: float) -> tuple[float, float
 
 def _trimmed(function: Function, low: float, high: float) -> tuple[float, float]:
     """The part of low..high outside of which the function is as at the part's edge: inputs saturate there."""
-    points = np.linspace(low, high, 4097)
-    values = function(points)
-    span = float(values.max() - values.min())
-    if span == 0:
-        return low, high
-    first = np.flatnonzero(np.abs(values - values[0]) > span * 2.0**-17)
-    last = np.flatnonzero(np.abs(values - values[-1]) > span * 2.0**-17)
-    start, end = int(max(first[0] - 1, 0)), int(min(last[-1] + 1, len(points) - 1))
-    if start >= end or (points[end] - points[start]) > 0.75 * (high - low):
-        return low, high
-    return _trimmed(function, float(points[start]), float(points[end]))
+    finest = (high - low) * _FINEST
+    while high - low > finest:
+        points = np.linspace(low, high, 4097)
+        values = function(points)
+        span = float(values.max() - values.min())
+        if span == 0:
+            break
+        first = np.flatnonzero(np.abs(values - values[0]) > span * 2.0**-17)
+        last = np.flatnonzero(np.abs(values - values[-1]) > span * 2.0**-17)
+        start, end = int(max(first[0] - 1, 0)), int(min(last[-1] + 1, len(points) - 1))
+        if start >= end or (points[end] - points[start]) > 0.75 * (high - low):
+            break
+        low, high = float(points[start]), float(points[end])
+    return low, high
 
 
 def _grid(low: float, high: float) -> np.ndarray:

@@ -7,6 +7,7 @@ import numpy as np
 _TOLERANCE = 2e-3
 _LOWEST, _HIGHEST = -128, 127
 _LARGEST = _HIGHEST - _LOWEST
+_SAMPLE = 16
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,18 @@ def weight_grid(channels: np.ndarray) -> WeightGrid | None:
 
     Any grid that holds all values exactly gives the same products. The zero point is 0 where that is possible.
     """
-    found = [_grid(row) for row in channels.astype(np.float64)]
+    rows = channels.astype(np.float64)
+    largest = np.abs(rows).max(1)
+    symmetric = _on_grid(rows, np.where(largest > 0, largest, 1.0), _HIGHEST) & (largest > 0)
+    quick = [
+        (size / _HIGHEST, -_HIGHEST, _HIGHEST) if whole else _grid(row)
+        for row, size, whole in zip(rows, largest.tolist(), symmetric, strict=True)
+    ]
+    return _shared(quick) or _shared([_grid(row) for row in rows])
+
+
+def _shared(found: list[tuple[float, int, int] | None]) -> WeightGrid | None:
+    """One zero point for the grids of all channels."""
     if any(grid is None for grid in found):
         return None
     grids = [grid for grid in found if grid is not None]
@@ -38,9 +50,17 @@ def _grid(row: np.ndarray) -> tuple[float, int, int] | None:
     largest = float(np.abs(row).max())
     if largest == 0:
         return 1.0, 0, 0
-    for steps in range(1, _LARGEST + 1):
-        scaled = row * (steps / largest)
-        if np.abs(scaled - np.rint(scaled)).max() < _TOLERANCE:
-            low, high = int(np.rint(scaled.min())), int(np.rint(scaled.max()))
+    # Few elements rule most numbers of steps out.
+    numbers = np.arange(1, _LARGEST + 1)
+    tried = np.broadcast_to(row[:_SAMPLE], (len(numbers), min(_SAMPLE, row.size)))
+    for steps in numbers[_on_grid(tried, largest, numbers)].tolist():
+        if _on_grid(row[None], largest, steps)[0]:
+            low, high = int(np.rint(row.min() * steps / largest)), int(np.rint(row.max() * steps / largest))
             return (largest / steps, min(low, 0), max(high, 0)) if high - low <= _LARGEST else None
     return None
+
+
+def _on_grid(rows: np.ndarray, largest: np.ndarray | float, steps: np.ndarray | int) -> np.ndarray:
+    """For each row whether its elements are whole where its largest magnitude is `steps`."""
+    scaled = rows * np.reshape(steps / np.asarray(largest), (-1, 1))
+    return np.asarray(np.abs(scaled - np.rint(scaled)).max(1) < _TOLERANCE)

@@ -4,21 +4,15 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from tosaic.compiler.importers.lowering.encoding_marker import marked
 from tosaic.compiler.ir import DType, Graph
-from tosaic.compiler.ir.building import remove_dead
 from tosaic.compiler.quantizer import Encoding, Plan, Quantized, canonical, rewrite
 from tosaic.compiler.quantizer.canonical import MACS, channels_of
 from tosaic.compiler.quantizer.plan import REORDERING
 from tosaic.compiler.quantizer.weight_grids import weight_grid
-from tosaic.errors import UnsupportedError
 
-from .quantization import calibrate, evaluate_constant
-
-_PROBES = 12
-_SPREADS = (1.0, 0.5, 0.2)
+from .probes import ProbedStatistics
+from .quantization import evaluate_constant
 
 
 def import_encoded(
@@ -43,7 +37,7 @@ def encode(graph: Graph) -> Quantized | None:
         return None
     kinds = {encoding.dtype for encoding in forced.values()}
     activations = DType.INT16 if kinds == {DType.INT16} else DType.INT8
-    plan = Plan(work, _probed(work, forced), activations, forced=forced, correct_bias=False)
+    plan = Plan(work, ProbedStatistics(work, forced), activations, forced=forced, correct_bias=False)
     for op in work.operators:
         weight = work.tensors[op.inputs[1]].data if op.op in MACS else None
         grid = weight_grid(channels_of(weight, op.op)) if weight is not None else None
@@ -95,36 +89,3 @@ def _moved(graph: Graph, name: str, forced: dict[str, Encoding]) -> Encoding | N
             return None
         name = op.inputs[0]
     return forced[name]
-
-
-def _probed(graph: Graph, forced: Mapping[str, Encoding]) -> Any:
-    """Statistics of what lies between encoded tensors, for random values of these: nothing else is known of them."""
-    probe = graph.copy()
-    cut = [op for op in probe.operators if marked(op) is not None]
-    probe.operators = [op for op in probe.operators if marked(op) is None]
-    inner = [op.outputs[0] for op in cut]
-    probe.inputs = [*graph.inputs, *inner]
-    probe.outputs = list(dict.fromkeys([*graph.outputs, *(op.inputs[0] for op in cut)]))
-    remove_dead(probe)
-    random = np.random.default_rng(0)
-    samples = []
-    for number in range(_PROBES):
-        sample = {}
-        for name in probe.inputs:
-            tensor = probe.tensors[name]
-            encoding = forced.get(name)
-            if encoding is None:
-                if tensor.dtype.is_float:
-                    raise UnsupportedError(f"input {tensor} is read without an encoding")
-                sample[name] = np.zeros(tensor.shape, tensor.dtype.numpy)
-                continue
-            low, high = (float(encoding.dequantize(q)) for q in (encoding.dtype.min, encoding.dtype.max))
-            spread = _SPREADS[number % len(_SPREADS)]
-            values = random.normal((low + high) / 2, (high - low) / 4, tensor.shape) * spread
-            sample[name] = np.clip(values, low, high).astype(tensor.dtype.numpy)
-        samples.append(sample)
-    statistics = calibrate(probe, samples)
-    for name, encoding in forced.items():
-        statistics.low[name] = float(encoding.dequantize(encoding.dtype.min))
-        statistics.high[name] = float(encoding.dequantize(encoding.dtype.max))
-    return statistics

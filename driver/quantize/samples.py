@@ -117,6 +117,8 @@ def _runs(graph: Graph, name: str, arrays: Mapping[str, np.ndarray]) -> Iterator
         raise InputError(f"the calibration data for input {name!r} has values that are not finite")
     if array.shape[1:] == shape and array.ndim == len(shape) + 1:
         pass
+    elif not shape and array.ndim and array.size == len(array):
+        array = array.reshape(-1)
     elif shape and shape[0] == 1 and array.shape[1:] == shape[1:]:
         array = array[:, None]
     elif shape and array.shape[1:] == shape[1:] and len(array):
@@ -125,9 +127,10 @@ def _runs(graph: Graph, name: str, arrays: Mapping[str, np.ndarray]) -> Iterator
     else:
         raise InputError(
             f"the calibration data for input {tensor} has shape {list(array.shape)}; wanted is "
-            f"[samples, {', '.join(map(str, shape[1:]))}]"
+            f"[{', '.join(['samples', *map(str, shape[1:])])}]"
         )
     if not len(array):
         raise InputError(f"the calibration data for input {name!r} has no samples")
     for sample in array:
-        yield np.ascontiguousarray(sample).astype(tensor.dtype.numpy)
+        # A rank of 0 stays one: ascontiguousarray would make it 1.
+        yield np.array(sample, tensor.dtype.numpy, order="C")

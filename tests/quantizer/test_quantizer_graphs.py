@@ -159,3 +159,13 @@ def test_inputs_keep_names_that_the_quantizer_would_give():
     graph = low.finish(low.op("TANH", low.add(x, low.times(y, 0.5))))
     quantization = quantize_graph(graph, samples(graph))
     assert quantization.graph.inputs == ["rescale_0", "constant_0"]
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 1)])
+def test_a_scalar_input_is_calibrated(shape):
+    low = Floats()
+    graph = low.finish(low.mul(low.input("x", (4, 6)), low.reshape(low.input("gain", ()), (1, 1))))
+    arrays = {"x": samples(graph, 3)["x"], "gain": np.array([0.5, -1, 2], np.float32).reshape(shape)}
+    quantization = quantize_graph(graph, arrays)
+    assert quantization.graph.tensors["gain"].shape == () and worst_db(quantization) > 35
+    run_everywhere(quantization)

@@ -8,7 +8,7 @@ from onnx.reference import ReferenceEvaluator
 
 from tosaic import Session
 from tosaic.compiler.ir import DType
-from tosaic.driver.quantize import import_encoded
+from tosaic.driver.quantize import import_encoded, probes
 from tosaic.sim.golden import evaluate
 
 
@@ -94,8 +94,36 @@ def attention(p):
     return p.model([1, 6, 16], p.pair(p.node("MatMul", weights, x), 0.015, 0))
 
 
+def trained_unfused(p):
+    """Quantization-aware training of modules that are not fused: the Relu has no pair of its own."""
+    x = p.pair("x", 0.03, -10)
+    x = p.pair(p.node("Conv", x, p.weight((8, 3, 3, 3)), pads=[1] * 4), 0.07, -15)
+    x = p.node("Relu", x)
+    return p.model([1, 3, 8, 8], p.pair(p.node("Conv", x, p.weight((4, 8, 1, 1))), 0.06, 3))
+
+
+def test_a_relu_behind_a_pair_keeps_its_grid():
+    """max(q, zero point): no integer is rounded anew."""
+    graph = import_encoded(trained_unfused(Pairs())).graph
+    assert [op.op for op in graph.operators if op.op not in ("TRANSPOSE", "CONV2D")] == [
+        "RESCALE",
+        "CLAMP",
+        "RESCALE",
+    ]
+    (clamp,) = (op for op in graph.operators if op.op == "CLAMP")
+    assert (clamp.attributes["min_val"], clamp.attributes["max_val"]) == (-15, 127)
+
+
+def test_nothing_between_pairs_is_computed_to_open_a_model(monkeypatch):
+    """A network of convolutions needs no ranges but those of its pairs."""
+    monkeypatch.setattr(probes, "evaluate", None)
+    assert import_encoded(convolutions(Pairs())).graph.inputs == ["x"]
+
+
 @pytest.mark.parametrize("kind", ["int8", "uint8"])
-@pytest.mark.parametrize(("network", "steps"), [(convolutions, 1), (products, 1), (attention, 3)])
+@pytest.mark.parametrize(
+    ("network", "steps"), [(convolutions, 1), (products, 1), (trained_unfused, 1), (attention, 3)]
+)
 def test_integers_are_those_of_the_model(network, steps, kind):
     """ONNX rounds ties to even, TOSA upwards: one step after another. Softmax and norms are approximations."""
     model = network(Pairs(kind))

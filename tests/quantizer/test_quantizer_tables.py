@@ -80,3 +80,9 @@ def test_pieces_are_precise_over_wide_ranges(low, high, power):
         base, following = int(piece.entries[entry]), int(piece.entries[entry + 1])
         value = (base * INTERPOLATION + (following - base) * part) * piece.scale / INTERPOLATION
         assert value == pytest.approx(x**power, rel=0.02 if high / low > 1e5 else 0.002)
+
+
+def test_a_step_at_a_point_ends():
+    """The part where it happens gets smaller and smaller, down to what floats hold."""
+    (found,) = pieces(lambda x: (x > 1e-300).astype(float), -1.0, 1.0)
+    assert found.high - found.low < 2.0**-20 and found.entries[0] == 0 and found.entries[-1] == 32767

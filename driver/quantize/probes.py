@@ -1,0 +1,80 @@
+"""What lies between encoded tensors, found by random probes of the operators between them."""
+
+import zlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from tosaic.compiler.ir import Graph
+from tosaic.compiler.quantizer import Encoding, Statistics
+from tosaic.errors import UnsupportedError
+from tosaic.sim.golden import evaluate
+
+_PROBES = 12
+_SPREADS = (1.0, 0.5, 0.2)
+
+
+class ProbedStatistics(Statistics):
+    """Statistics of the tensors that somebody asks for; nothing else is computed.
+
+    An encoded tensor may take any value of its encoding. What is computed from such tensors is tried on random values
+    of these, since the model tells nothing else: only the operators back to the nearest encoded tensors run.
+    """
+
+    def __init__(self, graph: Graph, encodings: Mapping[str, Encoding]) -> None:
+        super().__init__()
+        self._graph, self._encodings, self._index = graph, encodings, graph.index()
+        for name, encoding in encodings.items():
+            self.low[name] = float(encoding.dequantize(encoding.dtype.min))
+            self.high[name] = float(encoding.dequantize(encoding.dtype.max))
+
+    def range_seen(self, name: str) -> tuple[float, float]:
+        """The least and the largest element."""
+        if name not in self.low:
+            self._probe(name)
+        return super().range_seen(name)
+
+    def range(self, name: str, method: str = "minmax") -> tuple[float, float]:
+        """The range to encode; 0 is inside."""
+        low, high = self.range_seen(name)
+        return min(low, 0.0), max(high, 0.0)
+
+    def largest(self, name: str) -> float:
+        """Largest magnitude of a tensor."""
+        return max(map(abs, self.range_seen(name)))
+
+    def _probe(self, name: str) -> None:
+        part, sources = self._between(name)
+        for number in range(_PROBES):
+            sample = {source: self._random(source, number) for source in sources}
+            self.observe(evaluate(part, sample, keep=True), {})
+
+    def _between(self, name: str) -> tuple[Graph, list[str]]:
+        """The operators that lead from encoded tensors and inputs to a tensor, and these tensors."""
+        needed, sources, pending = set[int](), dict[str, None](), [name]
+        while pending:
+            tensor = pending.pop()
+            op = self._index.producer(tensor)
+            if self._graph.tensors[tensor].data is not None or tensor in sources:
+                continue
+            if op is None or tensor in self._encodings:
+                sources[tensor] = None
+            elif id(op) not in needed:
+                needed.add(id(op))
+                pending += op.inputs
+        operators = [op for op in self._graph.operators if id(op) in needed]
+        part = Graph(self._graph.name, list(sources), [name], self._graph.tensors, operators)
+        return part, list(sources)
+
+    def _random(self, name: str, number: int) -> np.ndarray:
+        """Values of an encoded tensor, the same whoever asks; zeros for integers."""
+        tensor, encoding = self._graph.tensors[name], self._encodings.get(name)
+        if encoding is None:
+            if tensor.dtype.is_float:
+                raise UnsupportedError(f"input {tensor} is read without an encoding")
+            return np.zeros(tensor.shape, tensor.dtype.numpy)
+        low, high = self.low[name], self.high[name]
+        random = np.random.default_rng([zlib.crc32(name.encode()), number])
+        spread = _SPREADS[number % len(_SPREADS)] * (high - low) / 4
+        values = random.standard_normal(tensor.shape, np.float32) * np.float32(spread) + (low + high) / 2
+        return np.clip(values, low, high).astype(tensor.dtype.numpy)
