@@ -73,7 +73,9 @@ def bias_of(node: TfliteNode, index: int, channels: int) -> str | None:
     return low.constant(data.astype(np.int64).reshape(channels), wide)
 
 
-def accumulated(node: TfliteNode, sums: str, bias: int, multipliers: Sequence[Multiplier]) -> str:
+def accumulated(
+    node: TfliteNode, sums: str, bias: int, multipliers: Sequence[Multiplier], rounding: str = "DOUBLE_ROUND"
+) -> str:
     """Sums to the result's grid; 16-bit inputs with a 32-bit bias are summed in 32 bits by TFLite."""
     result = node.result()
     if node.low.dtype(sums) is DType.INT48 and node.has(bias) and node.value(bias).kind == "INT32":
@@ -90,7 +92,7 @@ def accumulated(node: TfliteNode, sums: str, bias: int, multipliers: Sequence[Mu
             rounding_mode="SINGLE_ROUND",
             per_channel=False,
         )
-    y = rescale(node, sums, multipliers, node.result_type(), 0, result.zero_point)
+    y = rescale(node, sums, multipliers, node.result_type(), 0, result.zero_point, rounding)
     return fused(node, y)
 
 
@@ -151,7 +153,7 @@ def fully_connected(node: TfliteNode) -> str:
     x = low.reshape(node.x(), (rows, 1, 1, depth))
     kernel = low.reshape(weight, (outputs, 1, 1, depth))
     sums = convolve(low, x, kernel, bias, pixel, 1, zero_points(node))
-    return low.reshape(accumulated(node, sums, 2, multipliers), shape)
+    return low.reshape(accumulated(node, sums, 2, multipliers, "SINGLE_ROUND"), shape)
 
 
 @handles("TRANSPOSE_CONV")

@@ -41,10 +41,11 @@ def rescale(
     dtype: DType,
     input_zero: int = 0,
     output_zero: int = 0,
+    rounding: str = "DOUBLE_ROUND",
 ) -> str:
     """MultiplyByQuantizedMultiplier: (x - input_zero) times a multiplier, or one for each index of the last axis.
 
-    Two roundings, as TFLite's reference kernels round; the sum with `output_zero` saturates.
+    Two roundings, as most of TFLite's reference kernels round; the sum with `output_zero` saturates.
     """
     low = node.low
     shifts = [_BITS - exponent for _, exponent in multipliers]
@@ -63,7 +64,7 @@ def rescale(
         low.constant([output_zero], dtype),
         dtype=dtype,
         scale32=True,
-        rounding_mode="DOUBLE_ROUND",
+        rounding_mode=rounding,
         per_channel=len(multipliers) > 1,
     )
 
