@@ -24,6 +24,10 @@ TYPES = {
 }
 
 
+OPTIMIZED = ("ELU",)
+"""Operators that LiteRT 2.3 has no reference kernel of; the optimized one looks up the same table."""
+
+
 @dataclasses.dataclass
 class Tensor:
     """A tensor of a case: an input of the graph, or a constant (`data`), or the operator's result."""
@@ -110,11 +114,10 @@ def feeds_of(case: Case, random: np.random.Generator) -> list[np.ndarray]:
     return feeds
 
 
-def reference(data: bytes, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """What LiteRT's reference kernels make of it."""
-    interpreter = Interpreter(
-        model_content=data, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1
-    )
+def reference(data: bytes, feeds: Sequence[np.ndarray], optimized: bool = False) -> list[np.ndarray]:
+    """What LiteRT's reference kernels make of it, or its optimized ones."""
+    kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if optimized else OpResolverType.BUILTIN_REF
+    interpreter = Interpreter(model_content=data, experimental_op_resolver_type=kernels, num_threads=1)
     interpreter.allocate_tensors()
     for details, feed in zip(interpreter.get_input_details(), feeds, strict=True):
         interpreter.set_tensor(details["index"], feed)
@@ -132,7 +135,7 @@ def bits(array: np.ndarray) -> np.ndarray:
 def both(case: Case, feeds: Sequence[np.ndarray], folder: pathlib.Path) -> list[tuple[np.ndarray, np.ndarray]]:
     """Ours and LiteRT's results of a case."""
     data = model_of(case)
-    wanted = reference(data, feeds)
+    wanted = reference(data, feeds, case.kind in OPTIMIZED)
     path = folder / "case.tflite"
     path.write_bytes(data)
     graph = import_model(path)
@@ -332,7 +335,8 @@ _pool("MAX_POOL_2D")
 
 
 def _reduction(kind: str) -> None:
-    @case(kind, "int8", "uint8", "int16")
+    # LiteRT 2.3's reference kernel of SUM takes int8 and int16 for uint8.
+    @case(kind, *(("uint8",) if kind == "SUM" else ("int8", "uint8", "int16")))
     def make(random: np.random.Generator, dtype: str) -> Case:
         shape = shape_of(random, int(random.integers(2, 5)), 7)
         axes = sorted(int(a) for a in random.choice(len(shape), int(random.integers(1, len(shape))), replace=False))
@@ -392,7 +396,7 @@ def _prelu(random: np.random.Generator, dtype: str) -> Case:
 
 @case("SOFTMAX", "int8", "uint8")
 def _softmax(random: np.random.Generator, dtype: str) -> Case:
-    shape = [int(random.integers(1, 4)), int(random.choice([1, 2, 3, 10, 100, 1000]))]
+    shape = [int(random.integers(1, 4)), int(random.choice([1, 2, 3, 10, 100, 400]))]
     out = {"scales": np.float32(1 / 256), "zero_points": -128 if dtype == "int8" else 0}
     first = encoding(random, dtype, float(np.exp(random.uniform(np.log(0.0005), np.log(1.0)))))
     return Case("SOFTMAX", "SoftmaxOptions", {"beta": float(random.choice([1.0, 0.5, 2.0]))}, [Tensor(shape, dtype, **first)], [Tensor(shape, dtype, **out)])

@@ -79,21 +79,26 @@ def accumulated(
     """Sums to the result's grid; 16-bit inputs with a 32-bit bias are summed in 32 bits by TFLite."""
     result = node.result()
     if node.low.dtype(sums) is DType.INT48 and node.has(bias) and node.value(bias).kind == "INT32":
-        unit = node.low
-        sums = unit.op(
-            "RESCALE",
-            sums,
-            unit.constant([1 << 14], DType.INT16),
-            unit.constant([14], DType.INT8),
-            unit.zero_point(sums),
-            unit.constant([0], DType.INT32),
-            dtype=DType.INT32,
-            scale32=False,
-            rounding_mode="SINGLE_ROUND",
-            per_channel=False,
-        )
+        sums = _in_32_bits(node, sums)
     y = rescale(node, sums, multipliers, node.result_type(), 0, result.zero_point, rounding)
     return fused(node, y)
+
+
+def _in_32_bits(node: TfliteNode, sums: str) -> str:
+    """48-bit sums as int32, saturated."""
+    low = node.low
+    return low.op(
+        "RESCALE",
+        sums,
+        low.constant([1 << 14], DType.INT16),
+        low.constant([14], DType.INT8),
+        low.zero_point(sums),
+        low.constant([0], DType.INT32),
+        dtype=DType.INT32,
+        scale32=False,
+        rounding_mode="SINGLE_ROUND",
+        per_channel=False,
+    )
 
 
 @handles("CONV_2D", "CONV_3D")
@@ -153,7 +158,24 @@ def fully_connected(node: TfliteNode) -> str:
     x = low.reshape(node.x(), (rows, 1, 1, depth))
     kernel = low.reshape(weight, (outputs, 1, 1, depth))
     sums = convolve(low, x, kernel, bias, pixel, 1, zero_points(node))
+    if low.dtype(sums) is DType.INT48:
+        # TFLite multiplies by all 31 bits. What saturates at 32 bits must saturate in the result as well.
+        if any(exponent < -15 for _, exponent in multipliers) and not _fits_32_bits(node):
+            node.unsupported("sums that need more than 32 bits", "quantize it to int8, or give it less inputs")
+        sums = _in_32_bits(node, sums)
     return low.reshape(accumulated(node, sums, 2, multipliers, "SINGLE_ROUND"), shape)
+
+
+def _fits_32_bits(node: TfliteNode) -> bool:
+    """Whether no input of 16 bits makes a sum beyond 32 bits."""
+    low, weight = node.low, node.low.data(node.x(1))
+    if weight is None:
+        return False
+    largest = np.abs(weight.astype(np.int64)).reshape(weight.shape[0], -1).sum(1) << 15
+    bias = low.data(node.x(2)) if node.has(2) else None
+    if bias is not None:
+        largest = largest + np.abs(bias.astype(np.int64)).reshape(-1)
+    return bool((largest < 1 << 31).all())
 
 
 @handles("TRANSPOSE_CONV")

@@ -25,8 +25,6 @@ Curve = Callable[[TfliteNode, np.ndarray], np.ndarray]
 """The results of int8 inputs, given as q - zero point; not saturated, without the result's zero point."""
 _FIXED_BITS = 4
 """Integer bits of the argument of logistic and tanh."""
-_TABLE_STEP = 1 << 7
-"""Distance of a 16-bit table's entries."""
 _LUT_ENTRIES = 513
 
 
@@ -59,27 +57,24 @@ def _single(values: np.ndarray) -> np.ndarray:
 
 
 def _wide_table(node: TfliteNode, function: Callable[[np.ndarray], np.ndarray]) -> str:
-    """513 values; where the curve bends between two, both entries share the error of the middle."""
+    """LUTPopulate of int16: 513 values; a curve that bends between two shares the error of the middle among them."""
     low, value, result = node.low, node.value(), node.result()
     least, most = RANGES["INT16"]
-    positions = np.arange(_LUT_ENTRIES) * _TABLE_STEP + least
-    step = value.scale * _TABLE_STEP
-    # The interpreter steps through reals from the lowest one on.
     lowest, highest = (np.float32(bound - value.zero_point) * value.scale for bound in (least, most))
     out_low, out_high = (np.float32(bound - result.zero_point) * result.scale for bound in (least, most))
     step = (highest - lowest) / np.float32(_LUT_ENTRIES - 1)
-    half_step = step / np.float32(2)
-    inverse = np.float32(1 << 16) / (out_high - out_low + result.scale)
-    at = lowest + np.arange(_LUT_ENTRIES).astype(np.float32) * step
-    exact, next_, middle = (_single(function(x.astype(np.float64))) for x in (at, at + step, at + half_step))
-    sample = round_half_away(exact * inverse)
-    between = round_half_away((next_ * inverse + sample.astype(np.float32)) / np.float32(2))
-    bias = round_half_away((between - round_half_away(middle * inverse)) / np.float32(2))
-    entries = np.append((sample - bias)[:-1], round_half_away(_single(function(np.float64(highest))) * inverse))
-    del positions
+    inverse = np.float32(1 << 16) / (out_high - out_low)
+    count = np.arange(_LUT_ENTRIES).astype(np.float32)
+    here, following = lowest + count * step, lowest + (count + 1) * step
+    exact, after, middle = (
+        _single(function(x.astype(np.float64))) * inverse for x in (here, following, here + step / np.float32(2))
+    )
+    sample = _single(round_half_away(exact))
+    error = _single(round_half_away((after + sample) / np.float32(2))) - _single(round_half_away(middle))
+    entries = sample - _single(round_half_away(error / np.float32(2)))
+    entries[-1] = round_half_away(_single(function(np.float64(highest))) * inverse)
     data = low.constant(np.clip(entries, least, most).astype(np.int64), DType.INT16)
-    wide = low.op("TABLE", node.x(), data)
-    return _shifted(node, wide)
+    return _shifted(node, low.op("TABLE", node.x(), data))
 
 
 def _shifted(node: TfliteNode, wide: str) -> str:

@@ -65,8 +65,9 @@ def concatenation(node: TfliteNode) -> str:
             node.unsupported(
                 f"input {value.name!r} has another encoding than the result", "give all parts the result's encoding"
             )
-        parts.append(part)
-    y = low.concat(parts, node.axis(node.option("Axis")))
+        if 0 not in low.shape(part):
+            parts.append(part)
+    y = low.concat(parts or [node.x()], node.axis(node.option("Axis")))
     return y if node.is_quantized else activated(node, y)
 
 
@@ -98,8 +99,10 @@ def split(node: TfliteNode) -> list[str]:
     sizes = [whole // count] * count if node.kind == "SPLIT" else node.integers(1)
     if -1 in sizes:
         sizes[sizes.index(-1)] = whole - sum(sizes) - 1
-    if sum(sizes) != whole or len(sizes) != count or min(sizes) < 1:
+    if sum(sizes) != whole or len(sizes) != count or min(sizes) < 0:
         node.unsupported(f"parts of {sizes} of an axis of {whole}", "change the sizes")
+    if low.data(node.x(data)) is None:
+        _check_not_empty(node, sizes)
     starts = np.cumsum([0, *sizes])
     return [low.slice_axis(node.x(data), axis, int(s), n) for s, n in zip(starts, sizes, strict=False)]
 

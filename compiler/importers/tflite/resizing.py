@@ -5,10 +5,12 @@ import numpy as np
 from tosaic.compiler.importers.lowering.resize import Filter, filter_matrix, mix, pick
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.registry import handles
+from tosaic.compiler.importers.tflite.values import OFFSET
 from tosaic.compiler.ir import DType
 
 _FRACTION_BITS = 10
 """TFLite's integer kernel counts positions in 1/1024."""
+_MOST_BITS = 32
 _MOST_SCALE = 1 << 11
 """RESIZE's largest scale of level 8K."""
 
@@ -69,6 +71,10 @@ def _integers(node: TfliteNode) -> str:
     ]
     if node.value().kind != "INT16" and all(axis.is_exact for axis in axes):
         return _resized(node, axes)
+    element_bits = 16 if node.value().kind == "INT16" else 8
+    bits = sum(axis.weight_bits for axis in axes) + 1
+    if element_bits + bits > _MOST_BITS:
+        node.unsupported("16-bit elements and positions of so many bits", "resize by a whole factor, or in int8")
     x = low.cast(node.x(), DType.INT32)
     for number, axis in enumerate(axes, 1):
         # One more bit in front of the last rounding: see `_rounded`.
@@ -76,11 +82,10 @@ def _integers(node: TfliteNode) -> str:
         lower, upper = low.take(x, number, axis.lower), low.take(x, number, axis.upper)
         line = [1] * low.rank(x)
         line[number] = len(axis.lower)
-        weight = axis.position - (axis.lower << _FRACTION_BITS)
-        near = low.constant(((1 << _FRACTION_BITS) - weight).reshape(line) * factor, DType.INT32)
-        far = low.constant(weight.reshape(line) * factor, DType.INT32)
+        near = low.constant(((1 << axis.weight_bits) - axis.weight).reshape(line) * factor, DType.INT32)
+        far = low.constant(axis.weight.reshape(line) * factor, DType.INT32)
         x = low.add(low.mul(lower, near), low.mul(upper, far))
-    return _rounded(node, x, 2 * _FRACTION_BITS + 1)
+    return _rounded(node, x, bits)
 
 
 class _FixedAxis:
@@ -98,6 +103,11 @@ class _FixedAxis:
         raised = self.position + one - 1
         self.lower = np.maximum(divided, 0)
         self.upper = np.minimum(np.where(raised >= 0, raised // one, 0), size - 1)
+        weight = self.position - (self.lower << _FRACTION_BITS)
+        shared = int(np.gcd.reduce(np.append(weight, one)))
+        self.weight = weight // shared
+        """The upper element's part, of 2^weight_bits."""
+        self.weight_bits = (one // shared).bit_length() - 1
         common = np.gcd(over, under) if over else under
         self.under, self.over = int(under // common), int(over // common)
         exact = step * under == one * over and (not half or step % 2 == 0)
@@ -128,8 +138,12 @@ def _resized(node: TfliteNode, axes: "list[_FixedAxis]") -> str:
 
 
 def _rounded(node: TfliteNode, wide: str, bits: int) -> str:
-    """wide / 2^bits, ties away from zero. `wide` is even: the first of RESCALE's two roundings then only breaks ties."""
+    """wide / 2^bits, ties away from zero, which is upward for unsigned integers.
+
+    `wide` is even: the first of RESCALE's two roundings then only breaks ties.
+    """
     low, dtype = node.low, node.result_type()
+    upward = node.value().kind in OFFSET
     return low.op(
         "RESCALE",
         wide,
@@ -139,6 +153,6 @@ def _rounded(node: TfliteNode, wide: str, bits: int) -> str:
         low.constant([0], dtype),
         dtype=dtype,
         scale32=True,
-        rounding_mode="DOUBLE_ROUND",
+        rounding_mode="SINGLE_ROUND" if upward else "DOUBLE_ROUND",
         per_channel=False,
     )
