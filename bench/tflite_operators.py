@@ -1,6 +1,6 @@
 """Random TFLite models of one operator against LiteRT's reference kernels, bit for bit.
 
-    python bench/tflite_operators.py --count 200 --seed 1 [--only ADD CONV_2D]
+python bench/tflite_operators.py --count 200 --seed 1 [--only ADD CONV_2D]
 """
 
 import argparse
@@ -50,11 +50,16 @@ def _judge(name, make, dtype, arguments, folder) -> int:
             most = max(
                 most,
                 *(
-                    int(np.abs(a.astype(np.int64) - b.astype(np.int64)).max()) if a.shape == b.shape else 999999
+                    int(np.abs(a.astype(np.int64) - b.astype(np.int64)).max())
+                    if a.shape == b.shape
+                    else 999999
                     for a, b in pairs
                 ),
             )
-    print(f"{name:24} {dtype:8} equal {equal:4} differ {differing:4} (by {most}) refused {refused:4} {told}", flush=True)
+    print(
+        f"{name:24} {dtype:8} equal {equal:4} differ {differing:4} (by {most}) refused {refused:4} {told}",
+        flush=True,
+    )
     return differing
 
 

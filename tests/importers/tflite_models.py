@@ -162,7 +162,7 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
 
 
 def run_mutations(count: int, seed: int, folder: pathlib.Path, traced: bool = False) -> Tally:
-    """Imports damaged models; the converter takes about a second for each that looks whole."""
+    """Imports damaged models."""
     chance, tally = random.Random(seed), Tally()
     samples = {"dense": dense_model(), "tiled": tiled_model([2, 3])}
     path = folder / "damaged.tflite"

@@ -161,7 +161,9 @@ def fully_connected(node: TfliteNode) -> str:
     if low.dtype(sums) is DType.INT48:
         # TFLite multiplies by all 31 bits. What saturates at 32 bits must saturate in the result as well.
         if any(exponent < -15 for _, exponent in multipliers) and not _fits_32_bits(node):
-            node.unsupported("sums that need more than 32 bits", "quantize it to int8, or give it less inputs")
+            node.unsupported(
+                "sums that need more than 32 bits", "quantize it to int8, or give it less inputs"
+            )
         sums = _in_32_bits(node, sums)
     return low.reshape(accumulated(node, sums, 2, multipliers, "SINGLE_ROUND"), shape)
 
@@ -227,6 +229,8 @@ def _as_convolution(node: TfliteNode) -> TfliteNode:
 def _cut(node: TfliteNode, size: int, wanted: int, kernel: int, stride: int) -> AxisWindow:
     """What the result lacks of all windows: SAME cuts half of the rest in front."""
     whole = AxisWindow(kernel, stride)
-    total = max((size - 1) * stride + kernel - wanted, 0) if node.choice("Padding", "Padding") == "SAME" else 0
+    total = (
+        max((size - 1) * stride + kernel - wanted, 0) if node.choice("Padding", "Padding") == "SAME" else 0
+    )
     before = total // 2
     return replace(whole, before=before, after=(size - 1) * stride + kernel - wanted - before)

@@ -18,7 +18,7 @@ from tosaic.compiler.importers.tflite.multipliers import (
 )
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.registry import HANDLERS, Handler, handles
-from tosaic.compiler.importers.tflite.values import OFFSET, RANGES, TfliteValue
+from tosaic.compiler.importers.tflite.values import RANGES, TfliteValue
 from tosaic.compiler.ir import DType
 
 Curve = Callable[[TfliteNode, np.ndarray], np.ndarray]
@@ -67,7 +67,8 @@ def _wide_table(node: TfliteNode, function: Callable[[np.ndarray], np.ndarray]) 
     count = np.arange(_LUT_ENTRIES).astype(np.float32)
     here, following = lowest + count * step, lowest + (count + 1) * step
     exact, after, middle = (
-        _single(function(x.astype(np.float64))) * inverse for x in (here, following, here + step / np.float32(2))
+        _single(function(x.astype(np.float64))) * inverse
+        for x in (here, following, here + step / np.float32(2))
     )
     sample = _single(round_half_away(exact))
     error = _single(round_half_away((after + sample) / np.float32(2))) - _single(round_half_away(middle))
@@ -125,7 +126,9 @@ def _fixed(
     multiplier = (math.floor(fraction * (1 << 31) + 0.5), left_shift)
     radius = fixed_point.input_radius(_FIXED_BITS, left_shift)
     inner = np.where(np.abs(x) < radius, x, 0)
-    y = fixed_point.divided_by_power(function(fixed_point.multiplied(inner, multiplier), _FIXED_BITS), 31 - bits)
+    y = fixed_point.divided_by_power(
+        function(fixed_point.multiplied(inner, multiplier), _FIXED_BITS), 31 - bits
+    )
     return y, x, radius
 
 
@@ -163,7 +166,12 @@ def _on_grid(node: TfliteNode, results: np.ndarray, scale: float, zero_point: in
 
 # --- rectifiers -------------------------------------------------------------------------------------------------
 
-_BOUNDS = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}
+_BOUNDS = {
+    "RELU": (0.0, math.inf),
+    "RELU6": (0.0, 6.0),
+    "RELU_N1_TO_1": (-1.0, 1.0),
+    "RELU_0_TO_1": (0.0, 1.0),
+}
 
 
 @handles(*_BOUNDS)
@@ -174,13 +182,13 @@ def relu(node: TfliteNode) -> str:
         least, most = _BOUNDS[node.kind]
         if low.dtype(x).is_float:
             return low.clamp(x, least, most)
-        return activations.relu(low, x) if node.kind == "RELU" else node.unsupported("integers", "use float32")
+        return (
+            activations.relu(low, x) if node.kind == "RELU" else node.unsupported("integers", "use float32")
+        )
     value, result = node.value(), node.result()
     ratio = float(value.scale / result.scale)
     if (value.scale, value.zero_point) != (result.scale, result.zero_point):
-        x = rescale(
-            node, x, [quantized_multiplier(ratio)], low.dtype(x), value.zero_point, result.zero_point
-        )
+        x = rescale(node, x, [quantized_multiplier(ratio)], low.dtype(x), value.zero_point, result.zero_point)
     bounds = activation_range(node, node.kind)
     return x if bounds == RANGES[result.kind] else low.clamp(x, *bounds)
 
@@ -203,9 +211,7 @@ def _two_slopes(node: TfliteNode, positive: float, negative: float) -> str:
     up, down = _signed_multiplier(positive), _signed_multiplier(negative)
     if value.kind != "INT16":
         x = centred(value)
-        return table(
-            node, np.where(x >= 0, fixed_point.multiplied(x, up), fixed_point.multiplied(x, down))
-        )
+        return table(node, np.where(x >= 0, fixed_point.multiplied(x, up), fixed_point.multiplied(x, down)))
     if down[0] < 0:
         node.unsupported("a negative slope", "use a positive one, or int8")
     low, wide = node.low, widened(node, value)
@@ -304,7 +310,8 @@ def gelu(node: TfliteNode) -> str:
 
 
 HANDLERS["ELU"] = _real_curve(
-    lambda node, x: activations.elu(node.low, x, 1.0), lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x)
+    lambda node, x: activations.elu(node.low, x, 1.0),
+    lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x),
 )
 HANDLERS["EXP"] = _real_curve(lambda node, x: node.low.op("EXP", x), np.exp)
 

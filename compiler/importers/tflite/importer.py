@@ -38,6 +38,7 @@ from tosaic.compiler.importers.tflite.source_graph import (
 from tosaic.compiler.importers.tflite.values import OFFSET, STORAGE, TfliteValue
 from tosaic.compiler.importers.tflite.variables import Variables
 from tosaic.compiler.ir import DType, Graph, validate
+from tosaic.compiler.ir.building import rename_tensors
 from tosaic.errors import InputError, ModelError, UnsupportedError
 
 _HANDLER_MODULES = (
@@ -56,7 +57,6 @@ _HANDLER_MODULES = (
     softmax,
     type_conversion,
 )
-_UNKNOWN = "reads a tensor of unknown shape"
 Shapes = Mapping[str, int | Sequence[int]]
 Values = dict[int, TfliteValue]
 """The tensors of one subgraph that are computed, by index."""
@@ -88,7 +88,8 @@ class TfliteImporter:
         self.shapes = self._bound(shapes)
         # Tensors of unknown shape (only in a survey that keeps going), and the operator that is to blame.
         self.lost: dict[int, str] = {}
-        self.nodes = 0
+        # What the source calls the tensors of the graph under construction.
+        self.names: dict[str, str] = {}
 
     def run(self) -> Graph:
         """The finished TOSA graph; of a survey that met operators without a TOSA form, the unfinished one."""
@@ -108,8 +109,19 @@ class TfliteImporter:
         states, following = self.variables.finish()
         result = cancel_transposes(self.low.graph, outputs + following)
         result.states = states
+        self._name_tensors(result)
         validate(result)
         return result
+
+    def _name_tensors(self, graph: Graph) -> None:
+        """Results keep the source's names, as far as they are still there and no other tensor has them."""
+        made = {name for op in graph.operators for name in op.outputs}
+        taken, names = set(graph.tensors), {}
+        for tensor, name in self.names.items():
+            if tensor in made and tensor not in graph.outputs and name not in taken:
+                names[tensor] = name
+                taken.add(name)
+        rename_tensors(graph, names)
 
     # --- inputs and outputs ---------------------------------------------------------------------------------
 
@@ -219,7 +231,9 @@ class TfliteImporter:
             raise ModelError(f"subgraph {index} of {len(self.model.subgraphs)} is called")
         graph = self.model.subgraphs[index]
         if len(inputs) != len(graph.inputs):
-            raise ModelError(f"subgraph {graph.name!r} of {len(graph.inputs)} inputs is called with {len(inputs)}")
+            raise ModelError(
+                f"subgraph {graph.name!r} of {len(graph.inputs)} inputs is called with {len(inputs)}"
+            )
         values: Values = dict(zip(graph.inputs, inputs, strict=True))
         for operator in graph.operators:
             self.execute(graph, operator, values)
@@ -237,13 +251,12 @@ class TfliteImporter:
                 made.name = f"{node.name}:{made.name}"
         for index, tensor, result in zip(operator.outputs, outputs, results, strict=True):
             values[index] = TfliteValue(result, tensor.kind, tensor.name, tensor.quantization)
+            self.names.setdefault(result, tensor.name)
 
     def _value(self, graph: TfliteSubgraph, index: int, values: Values) -> TfliteValue:
         if index not in values:
             tensor = graph.tensors[index]
-            values[index] = TfliteValue(
-                self._constant(tensor), tensor.kind, tensor.name, tensor.quantization
-            )
+            values[index] = TfliteValue(self._constant(tensor), tensor.kind, tensor.name, tensor.quantization)
         return values[index]
 
     def _constant(self, tensor: TfliteTensor) -> str:
@@ -268,7 +281,9 @@ class TfliteImporter:
             elif node.kind in HANDLERS:
                 results = HANDLERS[node.kind](node)
             else:
-                node.unsupported("the operator has no TOSA form", "replace it, or compute it outside of the model")
+                node.unsupported(
+                    "the operator has no TOSA form", "replace it, or compute it outside of the model"
+                )
         except TooLargeError as error:
             raise UnsupportedError(f"{node}: {error}") from None
         except ModelError as error:

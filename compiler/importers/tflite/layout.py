@@ -23,7 +23,8 @@ def reshape(node: TfliteNode) -> str:
         wanted[wanted.index(-1)] = count // max(rest, 1)
     if math.prod(wanted) != count:
         node.unsupported(
-            f"the shape {wanted} for {count} elements", "bind the inputs' shapes with --shape as the model expects them"
+            f"the shape {wanted} for {count} elements",
+            "bind the inputs' shapes with --shape as the model expects them",
         )
     return node.low.reshape(node.x(), wanted)
 
@@ -63,7 +64,8 @@ def concatenation(node: TfliteNode) -> str:
         result = node.result()
         if value.is_quantized and (value.scale, value.zero_point) != (result.scale, result.zero_point):
             node.unsupported(
-                f"input {value.name!r} has another encoding than the result", "give all parts the result's encoding"
+                f"input {value.name!r} has another encoding than the result",
+                "give all parts the result's encoding",
             )
         if 0 not in low.shape(part):
             parts.append(part)
@@ -281,7 +283,9 @@ def space_to_batch(node: TfliteNode) -> str:
         outer, inner = math.prod(shape[1:axis]), math.prod(shape[axis + 1 :])
         split = low.reshape(padded, (shape[0], outer, shape[axis] // block, block, inner))
         moved = low.transpose(split, (3, 0, 1, 2, 4))
-        padded = low.reshape(moved, (block * shape[0], *shape[1:axis], shape[axis] // block, *shape[axis + 1 :]))
+        padded = low.reshape(
+            moved, (block * shape[0], *shape[1:axis], shape[axis] // block, *shape[axis + 1 :])
+        )
     return _batch_order(node, padded, blocks, to_batch=True)
 
 

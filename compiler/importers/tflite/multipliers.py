@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.values import RANGES, TfliteValue
 from tosaic.compiler.ir import DType

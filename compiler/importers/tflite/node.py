@@ -40,7 +40,9 @@ class TfliteNode(SourceNode):
         """The first inputs, with types and shapes, and the options."""
         given = [value for value in self.inputs[:_SHOWN_INPUTS] if value is not None]
         tensors = ", ".join(
-            f"{v.name!r} {v.kind.lower()}{list(self.low.shape(v.tensor))}" for v in given if v.tensor in self.low.graph.tensors
+            f"{v.name!r} {v.kind.lower()}{list(self.low.shape(v.tensor))}"
+            for v in given
+            if v.tensor in self.low.graph.tensors
         )
         options = self.described_options()
         return f" ({'; '.join(filter(None, (tensors, options)))})"
@@ -148,7 +150,7 @@ class TfliteNode(SourceNode):
         return STORAGE[kind]
 
     def real(self, index: int = 0) -> str:
-        """An input as reals: floats as they are, the weights of a model with float activations as what they stand for."""
+        """An input as reals: floats as they are, integers as what they stand for."""
         low, value = self.low, self.value(index)
         if low.dtype(value.tensor).is_float or not value.is_quantized:
             return value.tensor

@@ -43,7 +43,16 @@ _NUMPY = {
 }
 _PLACEHOLDER_CODE = 127
 """The older field of an operator code has 8 bits: larger codes stand in the newer field."""
-_DAMAGE = (IndexError, ValueError, TypeError, OverflowError, AttributeError, KeyError, struct.error, UnicodeDecodeError)
+_DAMAGE = (
+    IndexError,
+    ValueError,
+    TypeError,
+    OverflowError,
+    AttributeError,
+    KeyError,
+    struct.error,
+    UnicodeDecodeError,
+)
 
 
 @functools.cache
@@ -52,7 +61,9 @@ def schema() -> ModuleType:
     try:
         return importlib.import_module("tflite")
     except ImportError:
-        raise UnsupportedError("TFLite models need the package tflite: pip install 'tosaic[tflite]'") from None
+        raise UnsupportedError(
+            "TFLite models need the package tflite: pip install 'tosaic[tflite]'"
+        ) from None
 
 
 @functools.cache
@@ -69,19 +80,25 @@ def read_model(path: pathlib.Path, allowance: Allowance | None = None) -> Tflite
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     if len(data) < 8 or data[4:8] != IDENTIFIER:
-        raise ModelError(f"{path.name} is not a TFLite model: its file identifier is not {IDENTIFIER.decode()}")
+        raise ModelError(
+            f"{path.name} is not a TFLite model: its file identifier is not {IDENTIFIER.decode()}"
+        )
     tflite = schema()
     try:
         return _Reader(tflite.Model.GetRootAsModel(data, 0), data, allowance or Allowance(len(data))).model()
     except _DAMAGE as error:
         reason = " ".join(str(error).split())[:120] or type(error).__name__
-        raise ModelError(f"{path.name} is a damaged TFLite model: {reason}; export or copy it again") from None
+        raise ModelError(
+            f"{path.name} is a damaged TFLite model: {reason}; export or copy it again"
+        ) from None
 
 
 class _Reader:
     def __init__(self, root: Any, data: bytes, allowance: Allowance) -> None:
         self.root, self.data, self.allowance = root, data, allowance
-        self.kinds = [self._operator_kind(root.OperatorCodes(i)) for i in self._count(root.OperatorCodesLength())]
+        self.kinds = [
+            self._operator_kind(root.OperatorCodes(i)) for i in self._count(root.OperatorCodesLength())
+        ]
         self.buffers: dict[int, np.ndarray] = {}
 
     def model(self) -> TfliteModel:

@@ -53,13 +53,19 @@ def _scaled_sum(node: TfliteNode, axes: list[int], keep: bool, count: int) -> st
     value, result = node.value(), node.result()
     same = (value.scale, value.zero_point) == (result.scale, result.zero_point)
     if node.kind == "SUM" and same:
-        node.unsupported("a sum on the grid of its terms, which wraps in TFLite's kernel", "quantize the model again")
+        node.unsupported(
+            "a sum on the grid of its terms, which wraps in TFLite's kernel", "quantize the model again"
+        )
     significand, exponent = quantized_multiplier(float(value.scale) / float(result.scale))
     if count > 1:
         shift = min(count.bit_length() - 1, 32, 31 + exponent)
         significand, exponent = (significand << shift) // count, exponent - shift
-    total = node.low.reduce("SUM", widened(node, value), axes, keep)
-    return rescale(node, total, [(significand, exponent)], node.result_type(), 0, result.zero_point)
+    total, low = widened(node, value), node.low
+    # Axis by axis: joining axes would move the 32-bit elements.
+    for axis in axes:
+        total = low.op("REDUCE_SUM", total, axis=axis)
+    y = rescale(node, total, [(significand, exponent)], node.result_type(), 0, result.zero_point)
+    return y if keep else low.reshape(y, [n for i, n in enumerate(node.shape()) if i not in axes])
 
 
 @handles("ARG_MAX", "ARG_MIN")

@@ -57,7 +57,9 @@ def resize_bilinear(node: TfliteNode) -> str:
         low.make_room((4, count), np.float64)
         shift = 0.5 if half else 0.0
         positions = (np.arange(count) + shift) * (over / under) - shift
-        matrix = filter_matrix(low, np.clip(positions, 0, size - 1), size, under / over if over else 1.0, Filter("linear"))
+        matrix = filter_matrix(
+            low, np.clip(positions, 0, size - 1), size, under / over if over else 1.0, Filter("linear")
+        )
         x = mix(low, x, axis, matrix)
     return x
 
@@ -74,7 +76,9 @@ def _integers(node: TfliteNode) -> str:
     element_bits = 16 if node.value().kind == "INT16" else 8
     bits = sum(axis.weight_bits for axis in axes) + 1
     if element_bits + bits > _MOST_BITS:
-        node.unsupported("16-bit elements and positions of so many bits", "resize by a whole factor, or in int8")
+        node.unsupported(
+            "16-bit elements and positions of so many bits", "resize by a whole factor, or in int8"
+        )
     x = low.cast(node.x(), DType.INT32)
     for number, axis in enumerate(axes, 1):
         # One more bit in front of the last rounding: see `_rounded`.

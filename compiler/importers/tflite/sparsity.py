@@ -1,4 +1,4 @@
-"""Sparse constants: values at the leaves of a tree whose levels are dense or compressed (TFLite's SparsityParameters)."""
+"""Sparse constants: values at the leaves of a tree of dense and compressed levels (TFLite's SparsityParameters)."""
 
 import math
 from collections.abc import Sequence

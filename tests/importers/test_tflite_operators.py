@@ -1,0 +1,58 @@
+"""Each operator on random shapes, options and encodings: bit for bit what LiteRT's reference kernels give."""
+
+import numpy as np
+import pytest
+from tflite_operators import CASES, Case, Tensor, both, feeds_of, model_of, reference
+
+_EACH = 3
+_SEED = 7
+
+
+@pytest.mark.parametrize(("name", "dtype"), [(n, d) for n, (_, dtypes) in CASES.items() for d in dtypes])
+def test_equal_to_the_reference_kernel(name: str, dtype: str, tmp_path) -> None:
+    for number in range(_EACH):
+        random = np.random.default_rng([_SEED, number])
+        made = CASES[name][0](random, dtype)
+        for found, wanted in both(made, feeds_of(made, random), tmp_path):
+            np.testing.assert_array_equal(found, wanted, f"case {number}: {made.fields}")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_reals_saturate(dtype: str, tmp_path) -> None:
+    """Arm's converter wraps what lies outside of the grid."""
+    scale, zero = 0.08453, {"int8": -123, "uint8": 5, "int16": 0}[dtype]
+    x = np.array([[-0.465, -1e6, -3.0, 0.0, 0.5, 7.0, 30.0, 1e6]], np.float32)
+    case = Case("QUANTIZE", "", {}, [Tensor([1, 8], "float32")], [Tensor([1, 8], dtype, scale, zero)])
+    ((found, wanted),) = both(case, [x], tmp_path)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_sum_of_int8_is_that_of_uint8(tmp_path) -> None:
+    """LiteRT 2.3's reference kernel reads int8 as uint8, so that its result for uint8 is the oracle."""
+    random = np.random.default_rng(3)
+    x = random.integers(0, 256, (3, 7)).astype(np.uint8)
+    axis = Tensor([1], "int32", data=[1])
+    unsigned = Case(
+        "SUM",
+        "ReducerOptions",
+        {},
+        [Tensor([3, 7], "uint8", 0.1, 130), axis],
+        [Tensor([3], "uint8", 0.3, 90)],
+    )
+    signed = Case(
+        "SUM", "ReducerOptions", {}, [Tensor([3, 7], "int8", 0.1, 2), axis], [Tensor([3], "int8", 0.3, -38)]
+    )
+    (wanted,) = reference(model_of(unsigned), [x])
+    ((found, _),) = both(signed, [(x.astype(int) - 128).astype(np.int8)], tmp_path)
+    np.testing.assert_array_equal(found.astype(int) + 128, wanted)
+
+
+def test_resizing_uint8_is_a_step_off_at_most(tmp_path) -> None:
+    """TFLite resizes uint8 in floats; ours is the fixed point of its int8 kernel."""
+    make = CASES["RESIZE_BILINEAR"][0]
+    for number in range(8):
+        random = np.random.default_rng([_SEED, number])
+        made = make(random, "uint8")
+        for found, wanted in both(made, feeds_of(made, random), tmp_path):
+            apart = np.abs(found.view(np.uint8).astype(int) - wanted.view(np.uint8).astype(int))
+            assert apart.max() <= 1
