@@ -145,9 +145,9 @@ def floor_division(node: TfliteNode) -> str:
     a, b = low.aligned(node.x(0), node.x(1))
     if node.is_float:
         return floor_divide(low, a, b)[which]
-    known = low.data(a), low.data(b)
-    if known[0] is not None and known[1] is not None and (known[1] != 0).all():
-        return low.constant((np.floor_divide if which == 0 else np.mod)(*known), low.dtype(a))
+    over, under = low.data(a), low.data(b)
+    if over is not None and under is not None and (under != 0).all():
+        return low.constant(over // under if which == 0 else over % under, low.dtype(a))
     quotient = low.binary("INTDIV", a, b)
     rest = low.sub(a, low.mul(quotient, b))
     zero = low.scalar(0, rest)

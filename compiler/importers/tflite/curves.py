@@ -73,7 +73,7 @@ def _wide_table(node: TfliteNode, function: Callable[[np.ndarray], np.ndarray]) 
     sample = _single(round_half_away(exact))
     error = _single(round_half_away((after + sample) / np.float32(2))) - _single(round_half_away(middle))
     entries = sample - _single(round_half_away(error / np.float32(2)))
-    entries[-1] = round_half_away(_single(function(np.float64(highest))) * inverse)
+    entries[-1] = round_half_away(_single(function(np.array(highest, np.float64))) * inverse)
     data = low.constant(np.clip(entries, least, most).astype(np.int64), DType.INT16)
     return _shifted(node, low.op("TABLE", node.x(), data))
 

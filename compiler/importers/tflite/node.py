@@ -49,24 +49,14 @@ class TfliteNode(SourceNode):
 
     def described_options(self) -> str:
         """The options that are numbers, with their names."""
-        if self.operator.options is None:
-            return ""
-        table, told = self.operator.options, []
-        for name in vars(type(table)):
-            if name[0].isupper() and not name.startswith("GetRoot") and "Identifier" not in name:
-                getter = getattr(table, name)
-                if getter.__code__.co_argcount == 1:
-                    value = getter()
-                    if isinstance(value, bool | int | float) and not name.endswith(("IsNone", "Length")):
-                        told.append(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}")
-        return " ".join(told)
+        numbers = {k: v for k, v in self.operator.options.items() if isinstance(v, bool | int | float)}
+        return " ".join(f"{name}={value:g}" for name, value in numbers.items())
 
     # --- options --------------------------------------------------------------------------------------------
 
     def option(self, name: str, default: Any = 0) -> Any:
         """A field of the options; `default` of a file that has no options, or not this one."""
-        getter = getattr(self.operator.options, name, None)
-        return default if getter is None else getter()
+        return self.operator.options.get(name, default)
 
     def choice(self, name: str, enumeration: str) -> str:
         """The name of an option's value."""
@@ -75,9 +65,7 @@ class TfliteNode(SourceNode):
 
     def integers_option(self, name: str) -> list[int]:
         """An option that is a vector of integers."""
-        if self.option(f"{name}Length") == 0:
-            return []
-        return [int(value) for value in self.option(f"{name}AsNumpy")]
+        return list(self.option(name, ()))
 
     # --- inputs ---------------------------------------------------------------------------------------------
 

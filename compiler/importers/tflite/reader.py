@@ -5,7 +5,7 @@ A damaged file ends in a ModelError: the accessors trust their offsets, so whate
 
 import functools
 import importlib
-import math
+import inspect
 import pathlib
 import struct
 from types import ModuleType
@@ -71,6 +71,16 @@ def names_of(enumeration: str) -> dict[int, str]:
     """The names of an enumeration's values."""
     members = vars(getattr(schema(), enumeration))
     return {value: name for name, value in members.items() if not name.startswith("_")}
+
+
+@functools.cache
+def _fields(union: str) -> tuple[str, ...]:
+    """The fields of an options table, by its accessors; of a vector there are four."""
+    accessors = {name: value for name, value in vars(getattr(schema(), union)).items() if name[0].isupper()}
+    vectors = [name.removesuffix("AsNumpy") for name in accessors if name.endswith("AsNumpy")]
+    derived = {f"{name}{end}" for name in vectors for end in ("", "AsNumpy", "Length", "IsNone")}
+    plain = [name for name, value in accessors.items() if inspect.isfunction(value) and name != "Init"]
+    return (*(name for name in plain if name not in derived), *vectors)
 
 
 def read_model(path: pathlib.Path, allowance: Allowance | None = None) -> TfliteModel:
@@ -146,13 +156,14 @@ class _Reader:
         return tuple(int(value) for value in getattr(table, f"{field}AsNumpy")())
 
     def _operator(self, operator: Any) -> TfliteOperator:
-        options = None
+        options: dict[str, Any] = {}
         for field in ("BuiltinOptions", "BuiltinOptions2"):
             union = names_of(field).get(getattr(operator, f"{field}Type")(), "NONE")
             table = getattr(operator, field)()
             if union != "NONE" and table is not None:
-                options = getattr(schema(), union)()
-                options.Init(table.Bytes, table.Pos)
+                found = getattr(schema(), union)()
+                found.Init(table.Bytes, table.Pos)
+                options |= {name: self._option(found, name) for name in _fields(union)}
         count = self._count(operator.CustomOptionsLength())
         custom = operator.CustomOptionsAsNumpy().tobytes() if len(count) else b""
         index = operator.OpcodeIndex()
@@ -162,6 +173,10 @@ class _Reader:
         return TfliteOperator(
             kind, self._integers(operator, "Inputs"), self._integers(operator, "Outputs"), options, custom
         )
+
+    def _option(self, table: Any, name: str) -> Any:
+        """A field of an operator's options: a number, bytes, or a tuple of integers."""
+        return self._integers(table, name) if hasattr(table, f"{name}Length") else getattr(table, name)()
 
     # --- tensors --------------------------------------------------------------------------------------------
 
@@ -201,18 +216,18 @@ class _Reader:
 
     def _value(self, tensor: Any, kind: str, shape: tuple[int, ...]) -> tuple[np.ndarray | None, int]:
         """The value of a constant tensor and the bytes that it takes in the file; (None, 0) if it is computed."""
-        raw = self._buffer(tensor.Buffer())
-        if raw.size == 0 and math.prod(shape):
+        raw, count = self._buffer(tensor.Buffer()), int(np.prod(shape, dtype=np.int64))
+        if raw.size == 0 and count:
             return None, 0
         if tensor.Sparsity() is not None:
             values = dense(raw.view(_NUMPY[kind]), tensor.Sparsity(), shape, self.allowance)
             return self.allowance.decoded(values, raw.nbytes), raw.nbytes
         if kind in ("INT4", "UINT4", "INT2"):
-            values = self.allowance.decoded(_unpacked(raw, kind, math.prod(shape)).reshape(shape), raw.nbytes)
+            values = self.allowance.decoded(_unpacked(raw, kind, count).reshape(shape), raw.nbytes)
             return values, raw.nbytes
         if kind not in _NUMPY:
             return None, 0
-        return raw.view(_NUMPY[kind])[: math.prod(shape)].reshape(shape), raw.nbytes
+        return raw.view(_NUMPY[kind])[:count].reshape(shape), raw.nbytes
 
     def _buffer(self, index: int) -> np.ndarray:
         """The bytes of a buffer; those of large files lie behind the flatbuffer."""

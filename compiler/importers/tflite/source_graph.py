@@ -50,12 +50,12 @@ class TfliteTensor:
 
 @dataclass(frozen=True)
 class TfliteOperator:
-    """An operator: tensors by their index, -1 for an omitted one. `options` are read by the schema's own accessors."""
+    """An operator: tensors by their index, -1 for an omitted one. `options` have the schema's names (`StrideW`)."""
 
     kind: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    options: Any = None
+    options: dict[str, Any] = field(default_factory=dict)
     custom_options: bytes = b""
 
 
@@ -76,4 +76,3 @@ class TfliteModel:
 
     subgraphs: list[TfliteSubgraph]
     file_bytes: int
-    labels: list[str] = field(default_factory=list)

@@ -1,7 +1,6 @@
 """Sparse constants: values at the leaves of a tree of dense and compressed levels (TFLite's SparsityParameters)."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ _SPARSE_CSR = 1
 _INDEX_VECTORS = {1: "Int32Vector", 2: "Uint16Vector", 3: "Uint8Vector"}
 
 
-def dense(values: np.ndarray, sparsity: Any, shape: Sequence[int], allowance: Allowance) -> np.ndarray:
+def dense(values: np.ndarray, sparsity: Any, shape: tuple[int, ...], allowance: Allowance) -> np.ndarray:
     """The tensor of `shape` with `values` in their places and zeros elsewhere."""
     order = [int(axis) for axis in sparsity.TraversalOrderAsNumpy()]
     blocks = [int(axis) for axis in sparsity.BlockMapAsNumpy()] if sparsity.BlockMapLength() else []
@@ -23,7 +22,8 @@ def dense(values: np.ndarray, sparsity: Any, shape: Sequence[int], allowance: Al
         blocks[axis - len(shape)]: levels[i].DenseSize() for i, axis in enumerate(order) if axis >= len(shape)
     }
     # Of each node of the current level: its place in the tree, and its coordinate on each axis seen so far.
-    nodes, coordinates = np.zeros(1, np.int64), {}
+    nodes = np.zeros(1, np.int64)
+    coordinates: dict[int, np.ndarray] = {}
     for level, axis in zip(levels, order, strict=True):
         nodes, parents, inner = _children(level, nodes, math.prod(shape))
         coordinates = {known: column[parents] for known, column in coordinates.items()}

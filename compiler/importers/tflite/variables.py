@@ -1,6 +1,5 @@
 """What a model remembers from run to run: resource variables, and tensors that operators change (`is_variable`)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,7 +110,7 @@ class Variables:
 
     # --- result ---------------------------------------------------------------------------------------------
 
-    def finish(self) -> tuple[dict[str, State], Sequence[tuple[str, str]]]:
+    def finish(self) -> tuple[dict[str, State], list[tuple[str, str]]]:
         """The graph's states by input, and pairs of output name and tensor of what they become."""
         states, following = {}, []
         for variable in self._variables.values():
