@@ -5,6 +5,6 @@ In comes a .tflite file, out comes a graph. `reader` makes a `source_graph` of t
 handlers (registered with `handles`) build the TOSA operators. May import `lowering` and the IR.
 """
 
-from tosaic.compiler.importers.tflite.importer import import_tflite
+from tosaic.compiler.importers.tflite.importer import import_tflite, import_tflite_integers
 
-__all__ = ["import_tflite"]
+__all__ = ["import_tflite", "import_tflite_integers"]

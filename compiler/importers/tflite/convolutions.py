@@ -223,7 +223,7 @@ def transposed_convolution(node: TfliteNode) -> str:
 def _as_convolution(node: TfliteNode) -> TfliteNode:
     """The operator with the inputs of a convolution: x, weights, bias."""
     inputs = [node.value(2), node.value(1), node.inputs[3] if node.has(3) else None]
-    return TfliteNode(node.low, node.operator, inputs, node.outputs)
+    return TfliteNode(node.low, node.operator, inputs, node.outputs, node.name)
 
 
 def _cut(node: TfliteNode, size: int, wanted: int, kernel: int, stride: int) -> AxisWindow:

@@ -25,8 +25,9 @@ from tosaic.compiler.importers.tflite import (
     softmax,
     type_conversion,
 )
+from tosaic.compiler.importers.tflite.borders import Encodings, encodings_of, with_integer_borders
 from tosaic.compiler.importers.tflite.control import ControlFlow
-from tosaic.compiler.importers.tflite.node import TfliteNode
+from tosaic.compiler.importers.tflite.node import TfliteNode, name_of, short_name
 from tosaic.compiler.importers.tflite.reader import read_model
 from tosaic.compiler.importers.tflite.registry import HANDLERS
 from tosaic.compiler.importers.tflite.source_graph import (
@@ -69,12 +70,26 @@ def import_tflite(path: pathlib.Path, shapes: Shapes | None = None, survey: Surv
     the file's `shape` says, as in TFLite's interpreter; `shapes` binds inputs whole. What the model remembers is in
     the graph's `states`. Raises InputError, ModelError or UnsupportedError.
     """
+    allowance = _allowance(path)
+    return TfliteImporter(read_model(path, allowance), allowance, shapes or {}, survey or Survey()).run()
+
+
+def import_tflite_integers(path: pathlib.Path, shapes: Shapes | None = None) -> tuple[Graph, Encodings]:
+    """As `import_tflite`, but float inputs and outputs on the way to and from integers are these integers.
+
+    Returns the graph, and what the integers of its inputs and outputs stand for.
+    """
+    allowance = _allowance(path)
+    model = with_integer_borders(read_model(path, allowance))
+    graph = TfliteImporter(model, allowance, shapes or {}, Survey()).run()
+    return graph, encodings_of(model.subgraphs[0])
+
+
+def _allowance(path: pathlib.Path) -> Allowance:
     try:
-        size = path.stat().st_size
+        return Allowance(path.stat().st_size)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    allowance = Allowance(size)
-    return TfliteImporter(read_model(path, allowance), allowance, shapes or {}, survey or Survey()).run()
 
 
 class TfliteImporter:
@@ -118,6 +133,7 @@ class TfliteImporter:
         made = {name for op in graph.operators for name in op.outputs}
         taken, names = set(graph.tensors), {}
         for tensor, name in self.names.items():
+            name = short_name(name)
             if tensor in made and tensor not in graph.outputs and name not in taken:
                 names[tensor] = name
                 taken.add(name)
@@ -196,7 +212,7 @@ class TfliteImporter:
 
     def _surveyed(self, graph: TfliteSubgraph, operator: TfliteOperator, values: Values) -> None:
         """An operator of the model's own subgraph; what is inside it counts as its own."""
-        name = graph.tensors[operator.outputs[0]].name if operator.outputs else operator.kind
+        name = name_of(graph, operator)
         lost = next((index for index in operator.inputs if index in self.lost), None)
         if lost is not None:
             reason = f"reads {graph.tensors[lost].name!r}, of unknown shape after {self.lost[lost]}"
@@ -243,7 +259,7 @@ class TfliteImporter:
         """One operator: reads its inputs, and writes its outputs into `values`."""
         inputs = [self._value(graph, i, values) if i >= 0 else None for i in operator.inputs]
         outputs = [graph.tensors[i] for i in operator.outputs]
-        node = TfliteNode(self.low, operator, inputs, outputs)
+        node = TfliteNode(self.low, operator, inputs, outputs, name_of(graph, operator))
         first = len(self.low.graph.operators)
         results = self._handled(node)
         for made in self.low.graph.operators[first:]:

@@ -7,11 +7,22 @@ import numpy as np
 
 from tosaic.compiler.importers.lowering import Lowering, SourceNode
 from tosaic.compiler.importers.tflite.reader import names_of
-from tosaic.compiler.importers.tflite.source_graph import TfliteOperator, TfliteTensor
+from tosaic.compiler.importers.tflite.source_graph import TfliteOperator, TfliteSubgraph, TfliteTensor
 from tosaic.compiler.importers.tflite.values import OFFSET, STORAGE, TfliteValue
 from tosaic.compiler.ir import DType
 
 _SHOWN_INPUTS = 3
+
+
+def short_name(name: str) -> str:
+    """A tensor's name in the model: the converter strings those of all operators together that it has joined."""
+    return name.split(";", 1)[0]
+
+
+def name_of(graph: TfliteSubgraph, operator: TfliteOperator) -> str:
+    """TFLite's operators have no names: that of the first result, or of the first input where there is none."""
+    tensors = [index for index in (*operator.outputs, *operator.inputs) if index >= 0]
+    return short_name(graph.tensors[tensors[0]].name) if tensors else operator.kind
 
 
 class TfliteNode(SourceNode):
@@ -23,15 +34,11 @@ class TfliteNode(SourceNode):
         operator: TfliteOperator,
         inputs: Sequence[TfliteValue | None],
         outputs: Sequence[TfliteTensor],
+        name: str,
     ) -> None:
         super().__init__(low)
-        self.operator, self.kind = operator, operator.kind
+        self.operator, self.kind, self.name = operator, operator.kind, name
         self.inputs, self.outputs = list(inputs), list(outputs)
-
-    @property
-    def name(self) -> str:
-        """TFLite's operators have no names: that of the first result."""
-        return self.outputs[0].name if self.outputs else self.kind
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}"

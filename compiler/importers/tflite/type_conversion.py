@@ -16,7 +16,9 @@ def quantize(node: TfliteNode) -> str:
     if result.kind not in RANGES:
         node.unsupported(f"{result.kind.lower()} for reals", "quantize to int8, uint8 or int16")
     if node.is_quantized:
-        value = node.value()
+        value, same = node.value(), node.low.dtype(node.x()) is node.result_type()
+        if same and (value.scale, value.zero_point) == (result.scale, result.zero_point):
+            return node.x()
         multiplier = quantized_multiplier(float(value.scale) / float(result.scale))
         return rescale(node, node.x(), [multiplier], node.result_type(), value.zero_point, result.zero_point)
     if result.quantization is None:
@@ -31,7 +33,8 @@ def quantize(node: TfliteNode) -> str:
 @handles("DEQUANTIZE")
 def dequantize(node: TfliteNode) -> str:
     """Integers to reals; constants, also those of half precision, become float32 at import."""
-    return node.real()
+    # Of a model with integers at its borders the result may be the integers themselves.
+    return node.real() if node.outputs[0].kind in ("FLOAT32", "FLOAT16") else node.x()
 
 
 @handles("DENSIFY")
