@@ -8,10 +8,12 @@ import importlib
 import inspect
 import pathlib
 import struct
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+from flatbuffers import number_types
 
 from tosaic.compiler.importers.lowering.allowance import Allowance
 from tosaic.compiler.importers.tflite.source_graph import (
@@ -41,8 +43,8 @@ _NUMPY = {
     "INT64": np.int64,
     "BOOL": np.bool_,
 }
-_PLACEHOLDER_CODE = 127
-"""The older field of an operator code has 8 bits: larger codes stand in the newer field."""
+_BUILTIN_CODE_OFFSET = 10
+"""Where an operator code's table tells of its newer field; the older one has 8 bits."""
 _DAMAGE = (
     IndexError,
     ValueError,
@@ -124,8 +126,10 @@ class _Reader:
         return range(length)
 
     def _operator_kind(self, code: Any) -> str:
-        deprecated = code.DeprecatedBuiltinCode()
-        number = max(code.BuiltinCode(), deprecated) if deprecated < _PLACEHOLDER_CODE else code.BuiltinCode()
+        # The package's accessor of the newer field gives the older one for small codes, which some writers leave 0.
+        at = code._tab.Offset(_BUILTIN_CODE_OFFSET)
+        newer = code._tab.Get(number_types.Int32Flags, at + code._tab.Pos) if at else 0
+        number = max(int(newer), code.DeprecatedBuiltinCode())
         kind = names_of("BuiltinOperator").get(number, f"builtin operator {number}")
         if kind != "CUSTOM":
             return kind
@@ -133,6 +137,7 @@ class _Reader:
 
     def _subgraph(self, graph: Any) -> TfliteSubgraph:
         tensors = [self._tensor(graph.Tensors(i), i) for i in self._count(graph.TensorsLength())]
+        tensors = [self._unblocked(graph.Tensors(i), tensor, tensors) for i, tensor in enumerate(tensors)]
         operators = [self._operator(graph.Operators(i)) for i in self._count(graph.OperatorsLength())]
         name = (graph.Name() or b"").decode()
         found = TfliteSubgraph(
@@ -196,6 +201,26 @@ class _Reader:
             encoded,
             bool(tensor.IsVariable()),
         )
+
+    def _unblocked(self, source: Any, tensor: TfliteTensor, tensors: list[TfliteTensor]) -> TfliteTensor:
+        """Weights with a scale for each block of a row, in a tensor of their own, as reals."""
+        found = source.Quantization()
+        if (
+            found is None
+            or names_of("QuantizationDetails").get(found.DetailsType()) != "BlockwiseQuantization"
+        ):
+            return tensor
+        details = schema().BlockwiseQuantization()
+        details.Init(found.Details().Bytes, found.Details().Pos)
+        scales, size = tensors[details.Scales()].data, details.BlockSize()
+        if tensor.data is None or scales is None:
+            raise ValueError(f"tensor {tensor.name!r} has blocks without values or scales")
+        zeros = tensors[details.ZeroPoints()].data if details.ZeroPoints() > 0 else None
+        whole = tensor.data.astype(np.float32).reshape(*scales.shape, size)
+        if zeros is not None:
+            whole = whole - zeros.reshape(scales.shape)[..., None].astype(np.float32)
+        reals = (whole * scales.astype(np.float32)[..., None]).reshape(tensor.shape)
+        return replace(tensor, kind="FLOAT32", quantization=None, data=self.allowance.hold(reals))
 
     def _quantization(self, found: Any) -> Quantization | None:
         if found is None or not found.ScaleLength():
