@@ -45,6 +45,9 @@ _NUMPY = {
 }
 _BUILTIN_CODE_OFFSET = 10
 """Where an operator code's table tells of its newer field; the older one has 8 bits."""
+_BLOCKWISE, _BLOCKWISE_OFFSETS = 2, (4, 6, 8)
+"""The union's number of weights with a scale for each block, and where the table has scales, zero points and size:
+the package's schema is older."""
 _DAMAGE = (
     IndexError,
     ValueError,
@@ -205,17 +208,16 @@ class _Reader:
     def _unblocked(self, source: Any, tensor: TfliteTensor, tensors: list[TfliteTensor]) -> TfliteTensor:
         """Weights with a scale for each block of a row, in a tensor of their own, as reals."""
         found = source.Quantization()
-        if (
-            found is None
-            or names_of("QuantizationDetails").get(found.DetailsType()) != "BlockwiseQuantization"
-        ):
+        if found is None or found.DetailsType() != _BLOCKWISE:
             return tensor
-        details = schema().BlockwiseQuantization()
-        details.Init(found.Details().Bytes, found.Details().Pos)
-        scales, size = tensors[details.Scales()].data, details.BlockSize()
+        details = found.Details()
+        places = [details.Offset(offset) for offset in _BLOCKWISE_OFFSETS]
+        fields = [details.Get(number_types.Int32Flags, at + details.Pos) if at else 0 for at in places]
+        scale_tensor, zero_tensor, size = map(int, fields)
+        scales = tensors[scale_tensor].data
         if tensor.data is None or scales is None:
             raise ValueError(f"tensor {tensor.name!r} has blocks without values or scales")
-        zeros = tensors[details.ZeroPoints()].data if details.ZeroPoints() > 0 else None
+        zeros = tensors[zero_tensor].data if zero_tensor > 0 else None
         whole = tensor.data.astype(np.float32).reshape(*scales.shape, size)
         if zeros is not None:
             whole = whole - zeros.reshape(scales.shape)[..., None].astype(np.float32)
