@@ -50,6 +50,8 @@ class Case:
     inputs: list[Tensor]
     outputs: list[Tensor]
     spread: float = 1.0
+    every: Any = None
+    """The input, where it is no random one."""
 
 
 def model_of(case: Case) -> bytes:
@@ -96,7 +98,9 @@ def model_of(case: Case) -> bytes:
 
 def feeds_of(case: Case, random: np.random.Generator) -> list[np.ndarray]:
     """Random values of the inputs: integers of the whole range, now and then of a small one or at its ends."""
-    feeds = []
+    feeds: list[np.ndarray] = []
+    if case.every is not None:
+        return [np.asarray(case.every, case.inputs[0].dtype)]
     for tensor in case.inputs:
         if tensor.data is not None:
             continue
@@ -450,6 +454,20 @@ _unary("LOG", "int8", "int16", positive=False)
 _unary("ABS", "int8", options="AbsOptions")
 _unary("RSQRT", "int8", positive=True)
 _unary("QUANTIZE", "int8", "uint8", "int16", options="QuantizeOptions")
+
+
+def _every_value(kind: str) -> None:
+    @case(f"{kind} of all values", "int16")
+    def make(random: np.random.Generator, dtype: str) -> Case:
+        plain = 2.0 ** -int(random.integers(11, 13))
+        scale = plain if random.random() < 0.3 else float(random.uniform(0.5, 8) / 2**15)
+        every = np.arange(-(1 << 15), 1 << 15).reshape(1, -1)
+        x, y = (Tensor(every.shape, dtype, np.float32(s), 0) for s in (scale, 2**-15))
+        return Case(kind, "", {}, [x], [y], every=every)
+
+
+_every_value("LOGISTIC")
+_every_value("TANH")
 
 
 @case("PRELU", "int8", "uint8")

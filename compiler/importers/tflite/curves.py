@@ -8,7 +8,7 @@ import numpy as np
 
 from tosaic.compiler.importers.lowering import Lowering, activations
 from tosaic.compiler.importers.lowering.rounding import sign
-from tosaic.compiler.importers.tflite import fixed_point
+from tosaic.compiler.importers.tflite import fixed_point, wide_curves
 from tosaic.compiler.importers.tflite.multipliers import (
     activation_range,
     quantized_multiplier,
@@ -58,7 +58,7 @@ def _single(values: np.ndarray) -> np.ndarray:
 
 def _wide_table(node: TfliteNode, function: Callable[[np.ndarray], np.ndarray]) -> str:
     """LUTPopulate of int16: 513 values; a curve that bends between two shares the error of the middle among them."""
-    low, value, result = node.low, node.value(), node.result()
+    value, result = node.value(), node.result()
     least, most = RANGES["INT16"]
     lowest, highest = (np.float32(bound - value.zero_point) * value.scale for bound in (least, most))
     out_low, out_high = (np.float32(bound - result.zero_point) * result.scale for bound in (least, most))
@@ -74,25 +74,7 @@ def _wide_table(node: TfliteNode, function: Callable[[np.ndarray], np.ndarray]) 
     error = _single(round_half_away((after + sample) / np.float32(2))) - _single(round_half_away(middle))
     entries = sample - _single(round_half_away(error / np.float32(2)))
     entries[-1] = round_half_away(_single(function(np.array(highest, np.float64))) * inverse)
-    data = low.constant(np.clip(entries, least, most).astype(np.int64), DType.INT16)
-    return _shifted(node, low.op("TABLE", node.x(), data))
-
-
-def _shifted(node: TfliteNode, wide: str) -> str:
-    """The table's 7 bits of fraction rounded away, ties upward."""
-    low = node.low
-    return low.op(
-        "RESCALE",
-        wide,
-        low.constant([1 << 30], DType.INT32),
-        low.constant([37], DType.INT8),
-        low.constant([0], DType.INT32),
-        low.constant([0], DType.INT16),
-        dtype=DType.INT16,
-        scale32=True,
-        rounding_mode="SINGLE_ROUND",
-        per_channel=False,
-    )
+    return wide_curves.rounded_table(node, np.clip(entries, least, most).astype(np.int64))
 
 
 def refuse_int16(node: TfliteNode) -> None:
@@ -120,7 +102,6 @@ def _fixed(
     node: TfliteNode, function: Callable[[np.ndarray, int], np.ndarray], bits: int
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """The results of a gemmlowp function, its arguments, and from where on the kernel saturates."""
-    refuse_int16(node)
     x = centred(node.value())
     fraction, left_shift = math.frexp(float(node.value().scale) * 2.0 ** (31 - _FIXED_BITS))
     multiplier = (math.floor(fraction * (1 << 31) + 0.5), left_shift)
@@ -137,6 +118,8 @@ def logistic(node: TfliteNode) -> str:
     """1 / (1 + exp(-x)); of int8 with scale 1/256 and the lowest zero point, as the kernel assumes."""
     if not node.is_quantized:
         return node.low.op("SIGMOID", node.x())
+    if node.value().kind == "INT16":
+        return wide_curves.looked_up(node, wide_curves.logistic(node))
     y, x, radius = _fixed(node, fixed_point.logistic, 8)
     saturated = np.where(x <= -radius, 0, np.where(x >= radius, 255, y))
     return _on_grid(node, saturated, 1 / 256, -128)
@@ -147,6 +130,8 @@ def tanh(node: TfliteNode) -> str:
     """The hyperbolic tangent; of int8 with scale 1/128 and zero point 0, as the kernel assumes."""
     if not node.is_quantized:
         return node.low.op("TANH", node.x())
+    if node.value().kind == "INT16":
+        return wide_curves.looked_up(node, wide_curves.tanh(node))
     y, x, radius = _fixed(node, fixed_point.tanh, 7)
     saturated = np.where(x <= -radius, -128, np.where(x >= radius, 127, y))
     return _on_grid(node, saturated, 1 / 128, 0)
