@@ -487,11 +487,17 @@ def _prelu(random: np.random.Generator, dtype: str) -> Case:
     )
 
 
-@case("SOFTMAX", "int8", "uint8")
+@case("SOFTMAX", "int8", "uint8", "int16")
 def _softmax(random: np.random.Generator, dtype: str) -> Case:
     shape = [int(random.integers(1, 4)), int(random.choice([1, 2, 3, 10, 100, 400]))]
     out = {"scales": np.float32(1 / 256), "zero_points": -128 if dtype == "int8" else 0}
-    first = encoding(random, dtype, float(np.exp(random.uniform(np.log(0.0005), np.log(1.0)))))
+    if dtype == "int16":
+        out = {"scales": np.float32(2**-15), "zero_points": 0}
+    first = encoding(
+        random,
+        dtype,
+        float(np.exp(random.uniform(np.log(0.0005), np.log(1.0)))) / (256 if dtype == "int16" else 1),
+    )
     return Case(
         "SOFTMAX",
         "SoftmaxOptions",

@@ -25,7 +25,6 @@ Curve = Callable[[TfliteNode, np.ndarray], np.ndarray]
 """The results of int8 inputs, given as q - zero point; not saturated, without the result's zero point."""
 _FIXED_BITS = 4
 """Integer bits of the argument of logistic and tanh."""
-_LUT_ENTRIES = 513
 
 
 def table(node: TfliteNode, results: np.ndarray) -> str:
@@ -46,7 +45,8 @@ def real_table(node: TfliteNode, function: Callable[[np.ndarray], np.ndarray]) -
     """TFLite's LUTPopulate: a function of reals, at 256 values (int8) or at 513 with lines between them (int16)."""
     value, result = node.value(), node.result()
     if value.kind == "INT16":
-        return _wide_table(node, function)
+        encodings = (float(v.scale) for v in (value, result))
+        return wide_curves.rounded_table(node, wide_curves.populated(function, *encodings))
     reals = value.scale * centred(value).astype(np.float32)
     scaled = _single(function(reals.astype(np.float64))) * (np.float32(1) / result.scale)
     return table(node, round_half_away(scaled).astype(np.int64))
@@ -54,27 +54,6 @@ def real_table(node: TfliteNode, function: Callable[[np.ndarray], np.ndarray]) -
 
 def _single(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float32)
-
-
-def _wide_table(node: TfliteNode, function: Callable[[np.ndarray], np.ndarray]) -> str:
-    """LUTPopulate of int16: 513 values; a curve that bends between two shares the error of the middle among them."""
-    value, result = node.value(), node.result()
-    least, most = RANGES["INT16"]
-    lowest, highest = (np.float32(bound - value.zero_point) * value.scale for bound in (least, most))
-    out_low, out_high = (np.float32(bound - result.zero_point) * result.scale for bound in (least, most))
-    step = (highest - lowest) / np.float32(_LUT_ENTRIES - 1)
-    inverse = np.float32(1 << 16) / (out_high - out_low)
-    count = np.arange(_LUT_ENTRIES).astype(np.float32)
-    here, following = lowest + count * step, lowest + (count + 1) * step
-    exact, after, middle = (
-        _single(function(x.astype(np.float64))) * inverse
-        for x in (here, following, here + step / np.float32(2))
-    )
-    sample = _single(round_half_away(exact))
-    error = _single(round_half_away((after + sample) / np.float32(2))) - _single(round_half_away(middle))
-    entries = sample - _single(round_half_away(error / np.float32(2)))
-    entries[-1] = round_half_away(_single(function(np.array(highest, np.float64))) * inverse)
-    return wide_curves.rounded_table(node, np.clip(entries, least, most).astype(np.int64))
 
 
 def refuse_int16(node: TfliteNode) -> None:

@@ -5,9 +5,10 @@ import numpy as np
 from tosaic.compiler.importers.lowering.statistics import log_softmax as lower_log_softmax
 from tosaic.compiler.importers.lowering.statistics import softmax as lower_softmax
 from tosaic.compiler.importers.tflite import fixed_point
-from tosaic.compiler.importers.tflite.multipliers import quantized_multiplier, widened
+from tosaic.compiler.importers.tflite.multipliers import quantized_multiplier, rescale, widened
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.registry import handles
+from tosaic.compiler.importers.tflite.wide_curves import populated, rounded_table
 from tosaic.compiler.ir import DType
 
 _DIFFERENCE_BITS = 5
@@ -20,6 +21,8 @@ _48_OVER_17, _MINUS_32_OVER_17 = 1515870810, -1010580540
 _ONE = 1 << 29
 """1 with two integer bits."""
 _MOST_SHIFT = 31
+_EXP_REACH, _STEPS, _HIGHEST = 10.0, (1 << 16) - 1, DType.INT16.max
+"""Of the 16-bit kernel's table of exponentials: its reach, and the steps between the lowest and the highest integer."""
 _MANY = 1 << 9
 """Elements of a row from which on the result's shift may be larger."""
 
@@ -30,12 +33,7 @@ def softmax(node: TfliteNode) -> str:
     beta = node.option("Beta", 1.0)
     if not node.is_quantized:
         return lower_softmax(node.low, node.low.times(node.x(), beta), [len(node.shape()) - 1])
-    if node.value().kind == "INT16":
-        node.unsupported(
-            "16-bit activations: TFLite's kernel interpolates where TOSA's TABLE has no points",
-            "quantize this operator to int8, or leave it in float32",
-        )
-    return _integers(node, beta)
+    return _wide(node, beta) if node.value().kind == "INT16" else _integers(node, beta)
 
 
 @handles("LOG_SOFTMAX")
@@ -148,3 +146,25 @@ def _reciprocal(node: TfliteNode, half_denominator: str) -> str:
         rest = low.sub(low.scalar(_ONE, x), _high_product(node, x, half_denominator))
         x = low.add(x, low.mul(_high_product(node, x, rest), low.scalar(4, x)))
     return x
+
+
+def _wide(node: TfliteNode, beta: float) -> str:
+    """16-bit integers: the exponential and the reciprocal from tables with lines between their points."""
+    low, axis = node.low, [len(node.shape()) - 1]
+    x = low.cast(node.x(), DType.INT32)
+    difference = low.sub(x, low.reduce("MAX", x, axis))
+    # The table reaches from -10 to 0.
+    ratio = float(node.value().scale) * float(beta) / (_EXP_REACH / _STEPS)
+    steps = rescale(node, difference, [quantized_multiplier(ratio)], DType.INT32)
+    places = low.maximum(low.plus(steps, _HIGHEST), low.scalar(DType.INT16.min, steps))
+    exponential = populated(np.exp, _EXP_REACH / _STEPS, 2 / _STEPS, _HIGHEST)
+    powers = low.cast(rounded_table(node, exponential, low.cast(places, DType.INT16)), DType.INT32)
+    total = low.reduce("SUM", powers, axis)
+    zeros = low.op("CLZ", total)
+    normal = _shifted(node, low.binary("LOGICAL_LEFT_SHIFT", total, low.plus(zeros, -1)), 14)
+    place = low.minimum(low.plus(normal, -(_HIGHEST + 1) * 3), low.scalar(_HIGHEST, normal))
+    inverse = populated(lambda v: 1 / (1 + v), 1 / _STEPS, 2 / _STEPS, DType.INT16.min)
+    reciprocal = low.cast(rounded_table(node, inverse, low.cast(place, DType.INT16)), DType.INT32)
+    distance = low.sub(low.scalar(31, zeros), zeros)
+    y = low.binary("ARITHMETIC_RIGHT_SHIFT", low.mul(powers, reciprocal), distance, round=True)
+    return low.cast(low.minimum(y, low.scalar(_HIGHEST, y)), DType.INT16)

@@ -1,7 +1,10 @@
 """Functions of 16-bit integers: a TABLE where its lines meet TFLite's kernel everywhere, else element by element."""
 
+from collections.abc import Callable
+
 import numpy as np
 
+from tosaic.compiler.importers.tflite.multipliers import round_half_away
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.ir import DType
 
@@ -36,6 +39,37 @@ def _interpolated(entries: np.ndarray) -> np.ndarray:
     place, fraction = np.divmod(np.arange(_VALUES), 1 << _STEP_BITS)
     wide = (entries[place] << _STEP_BITS) + (entries[place + 1] - entries[place]) * fraction
     return (wide + (1 << (_STEP_BITS - 1))) >> _STEP_BITS
+
+
+def populated(
+    function: Callable[[np.ndarray], np.ndarray],
+    scale: float,
+    out_scale: float,
+    zero: int = 0,
+    out_zero: int = 0,
+) -> np.ndarray:
+    """LUTPopulate: 513 values of a function; a curve that bends between two shares the error of the middle among them.
+
+    In float32, as the interpreter computes it.
+    """
+    single = np.float32
+    least, most = DType.INT16.min, DType.INT16.max
+    lowest, highest = (single(scale) * single(bound - zero) for bound in (least, most))
+    out_low, out_high = (single(out_scale) * single(bound - out_zero) for bound in (least, most))
+    step = (highest - lowest) / single(_VALUES >> _STEP_BITS)
+    inverse = single(_VALUES) / (out_high - out_low)
+
+    def at(x: np.ndarray) -> np.ndarray:
+        return function(x.astype(np.float64)).astype(single) * inverse
+
+    count = np.arange((_VALUES >> _STEP_BITS) + 1).astype(single)
+    here = lowest + count * step
+    sample = round_half_away(at(here)).astype(single)
+    halves = round_half_away((at(lowest + (count + 1) * step) + sample) / single(2)).astype(single)
+    error = halves - round_half_away(at(here + step / single(2))).astype(single)
+    entries = sample - round_half_away(error / single(2))
+    entries[-1] = round_half_away(at(np.array(highest)))
+    return np.clip(entries, least, most).astype(np.int64)
 
 
 def rounded_table(node: TfliteNode, entries: np.ndarray, x: str = "") -> str:
