@@ -2,7 +2,11 @@
 
 import numpy as np
 import pytest
-from tflite_operators import CASES, Case, Tensor, both, feeds_of, model_of, reference
+from tflite_operators import CASES, Case, Tensor, bits, both, feeds_of, model_of, reference
+
+import tosaic
+from tosaic.compiler.importers import import_model
+from tosaic.sim.golden import evaluate
 
 _EACH = 3
 _SEED = 7
@@ -56,3 +60,43 @@ def test_resizing_uint8_is_a_step_off_at_most(tmp_path) -> None:
         for found, wanted in both(made, feeds_of(made, random), tmp_path):
             apart = np.abs(found.view(np.uint8).astype(int) - wanted.view(np.uint8).astype(int))
             assert apart.max() <= 1
+
+
+def _leaky_island(dtype: str) -> bytes:
+    """DEQUANTIZE, LEAKY_RELU in floats, QUANTIZE: what quantizers leave of an operator that they do not quantize."""
+    zero = 128 if dtype == "uint8" else 0
+    given, real = Tensor([2, 300], dtype, 0.07, zero - 20), Tensor([2, 300], "float32")
+    made = Tensor([2, 300], dtype, 0.05, zero - 60)
+    leaky = Case("LEAKY_RELU", "LeakyReluOptions", {"alpha": 0.2}, [], [real])
+    return model_of(Case("DEQUANTIZE", "", {}, [given], [real]), leaky, Case("QUANTIZE", "", {}, [], [made]))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_floats_between_integers_are_a_table(dtype: str, tmp_path) -> None:
+    path, data = tmp_path / "island.tflite", _leaky_island(dtype)
+    path.write_bytes(data)
+    graph = import_model(path)
+    assert [op.op for op in graph.operators if op.op != "RESCALE"] == ["TABLE"]
+    x = np.arange(600).reshape(2, 300).astype(dtype)
+    (wanted,) = reference(data, [x])
+    np.testing.assert_array_equal(evaluate(graph, {graph.inputs[0]: bits(x)})[graph.outputs[0]], bits(wanted))
+
+
+def test_integers_at_float_borders(tmp_path) -> None:
+    """A model with float inputs and outputs runs on the accelerator, and tells their encodings."""
+    path = tmp_path / "borders.tflite"
+    real, held = Tensor([1, 40], "float32"), Tensor([1, 40], "int8", 0.1, 3)
+    relu = Case("RELU", "", {}, [], [Tensor([1, 40], "int8", 0.05, -128)])
+    path.write_bytes(
+        model_of(Case("QUANTIZE", "", {}, [real], [held]), relu, Case("DEQUANTIZE", "", {}, [], [real]))
+    )
+    session = tosaic.Session(path, target="emulator")
+    encodings = [
+        (a.type.name, a.encoding.scale, a.encoding.zero_point) for a in (*session.inputs, *session.outputs)
+    ]
+    assert encodings == [("INT8", float(np.float32(0.1)), 3), ("INT8", float(np.float32(0.05)), -128)]
+    x = np.random.default_rng(2).normal(0, 5, (1, 40)).astype(np.float32)
+    (wanted,) = reference(path.read_bytes(), [x])
+    found = session.run({session.inputs[0].name: session.inputs[0].encoding.quantize(x)}, check=True)
+    real_result = session.outputs[0].encoding.dequantize(found[session.outputs[0].name]).astype(np.float32)
+    np.testing.assert_array_equal(real_result, wanted)

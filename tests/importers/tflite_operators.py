@@ -54,46 +54,65 @@ class Case:
     """The input, where it is no random one."""
 
 
-def model_of(case: Case) -> bytes:
-    """The flatbuffer of a model of this one operator."""
-    tensors, buffers = [], [schema.BufferT()]
-    for index, tensor in enumerate([*case.inputs, *case.outputs]):
-        made = schema.TensorT()
-        made.shape, made.type, made.name = list(tensor.shape), TYPES[tensor.dtype], f"t{index}".encode()
-        if tensor.scales is not None:
-            made.quantization = schema.QuantizationParametersT()
-            scales = np.atleast_1d(np.float32(tensor.scales))
-            made.quantization.scale = scales.tolist()
-            made.quantization.zeroPoint = np.broadcast_to(tensor.zero_points, scales.shape).tolist()
-            made.quantization.quantizedDimension = tensor.axis
-        made.buffer = 0
-        if tensor.data is not None:
-            buffer = schema.BufferT()
-            buffer.data = np.frombuffer(np.asarray(tensor.data).astype(tensor.dtype).tobytes(), np.uint8)
-            made.buffer = len(buffers)
-            buffers.append(buffer)
-        tensors.append(made)
-    code = schema.OperatorCodeT()
-    code.builtinCode = getattr(schema.BuiltinOperator, case.kind)
-    code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), 1
+def model_of(case: Case, *following: Case) -> bytes:
+    """The flatbuffer of a model of this operator, and of others that read the result of the one before first."""
+    tensors: list[schema.TensorT] = []
+    buffers, codes, operators, inputs = [schema.BufferT()], [], [], []
+    for number, each in enumerate((case, *following)):
+        first = [len(tensors) - 1] if number else []
+        start = len(tensors)
+        for tensor in each.inputs:
+            if tensor.data is None:
+                inputs.append(len(tensors))
+            tensors.append(_packed(tensor, len(tensors), buffers))
+        reads = [*first, *range(start, len(tensors))]
+        writes = list(range(len(tensors), len(tensors) + len(each.outputs)))
+        tensors += [
+            _packed(tensor, index, buffers) for index, tensor in zip(writes, each.outputs, strict=True)
+        ]
+        operators.append(_operator(each, number, reads, writes))
+        code = schema.OperatorCodeT()
+        code.builtinCode = getattr(schema.BuiltinOperator, each.kind)
+        code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), 1
+        codes.append(code)
+    graph = schema.SubGraphT()
+    graph.tensors, graph.operators, graph.name = tensors, operators, b"main"
+    graph.inputs, graph.outputs = inputs, operators[-1].outputs
+    model = schema.ModelT()
+    model.version, model.operatorCodes, model.subgraphs, model.buffers = 3, codes, [graph], buffers
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def _packed(tensor: Tensor, index: int, buffers: list[schema.BufferT]) -> schema.TensorT:
+    made = schema.TensorT()
+    made.shape, made.type, made.name = list(tensor.shape), TYPES[tensor.dtype], f"t{index}".encode()
+    if tensor.scales is not None:
+        made.quantization = schema.QuantizationParametersT()
+        scales = np.atleast_1d(np.float32(tensor.scales))
+        made.quantization.scale = scales.tolist()
+        made.quantization.zeroPoint = np.broadcast_to(tensor.zero_points, scales.shape).tolist()
+        made.quantization.quantizedDimension = tensor.axis
+    made.buffer = 0
+    if tensor.data is not None:
+        buffer = schema.BufferT()
+        buffer.data = np.frombuffer(np.asarray(tensor.data).astype(tensor.dtype).tobytes(), np.uint8)
+        made.buffer = len(buffers)
+        buffers.append(buffer)
+    return made
+
+
+def _operator(case: Case, code: int, reads: list[int], writes: list[int]) -> schema.OperatorT:
     operator = schema.OperatorT()
-    operator.inputs = list(range(len(case.inputs)))
-    operator.outputs = list(range(len(case.inputs), len(tensors)))
+    operator.opcodeIndex, operator.inputs, operator.outputs = code, reads, writes
     if case.options:
         operator.builtinOptionsType = getattr(schema.BuiltinOptions, case.options)
         operator.builtinOptions = getattr(schema, f"{case.options}T")()
         for name, value in case.fields.items():
             assert hasattr(operator.builtinOptions, name), name
             setattr(operator.builtinOptions, name, value)
-    graph = schema.SubGraphT()
-    graph.tensors, graph.operators, graph.name = tensors, [operator], b"main"
-    graph.inputs = [i for i, t in enumerate(case.inputs) if t.data is None]
-    graph.outputs = operator.outputs
-    model = schema.ModelT()
-    model.version, model.operatorCodes, model.subgraphs, model.buffers = 3, [code], [graph], buffers
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(model.Pack(builder), b"TFL3")
-    return bytes(builder.Output())
+    return operator
 
 
 def feeds_of(case: Case, random: np.random.Generator) -> list[np.ndarray]:

@@ -45,8 +45,8 @@ def real_table(node: TfliteNode, function: Callable[[np.ndarray], np.ndarray]) -
     """TFLite's LUTPopulate: a function of reals, at 256 values (int8) or at 513 with lines between them (int16)."""
     value, result = node.value(), node.result()
     if value.kind == "INT16":
-        encodings = (float(v.scale) for v in (value, result))
-        return wide_curves.rounded_table(node, wide_curves.populated(function, *encodings))
+        entries = wide_curves.populated(function, float(value.scale), float(result.scale))
+        return wide_curves.rounded_table(node, entries)
     reals = value.scale * centred(value).astype(np.float32)
     scaled = _single(function(reals.astype(np.float64))) * (np.float32(1) / result.scale)
     return table(node, round_half_away(scaled).astype(np.int64))
