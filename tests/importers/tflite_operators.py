@@ -38,6 +38,7 @@ class Tensor:
     zero_points: Any = 0
     data: Any = None
     axis: int = 0
+    variable: bool = False
 
 
 @dataclasses.dataclass
@@ -47,7 +48,7 @@ class Case:
     kind: str
     options: str
     fields: dict[str, Any]
-    inputs: list[Tensor]
+    inputs: list[Tensor | None]
     outputs: list[Tensor]
     spread: float = 1.0
     every: Any = None
@@ -60,12 +61,15 @@ def model_of(case: Case, *following: Case) -> bytes:
     buffers, codes, operators, inputs = [schema.BufferT()], [], [], []
     for number, each in enumerate((case, *following)):
         first = [len(tensors) - 1] if number else []
-        start = len(tensors)
+        reads = list(first)
         for tensor in each.inputs:
-            if tensor.data is None:
+            if tensor is None:
+                reads.append(-1)
+                continue
+            reads.append(len(tensors))
+            if tensor.data is None and not tensor.variable:
                 inputs.append(len(tensors))
             tensors.append(_packed(tensor, len(tensors), buffers))
-        reads = [*first, *range(start, len(tensors))]
         writes = list(range(len(tensors), len(tensors) + len(each.outputs)))
         tensors += [
             _packed(tensor, index, buffers) for index, tensor in zip(writes, each.outputs, strict=True)
@@ -94,7 +98,7 @@ def _packed(tensor: Tensor, index: int, buffers: list[schema.BufferT]) -> schema
         made.quantization.scale = scales.tolist()
         made.quantization.zeroPoint = np.broadcast_to(tensor.zero_points, scales.shape).tolist()
         made.quantization.quantizedDimension = tensor.axis
-    made.buffer = 0
+    made.buffer, made.isVariable = 0, tensor.variable
     if tensor.data is not None:
         buffer = schema.BufferT()
         buffer.data = np.frombuffer(np.asarray(tensor.data).astype(tensor.dtype).tobytes(), np.uint8)
@@ -119,9 +123,9 @@ def feeds_of(case: Case, random: np.random.Generator) -> list[np.ndarray]:
     """Random values of the inputs: integers of the whole range, now and then of a small one or at its ends."""
     feeds: list[np.ndarray] = []
     if case.every is not None:
-        return [np.asarray(case.every, case.inputs[0].dtype)]
+        return [np.asarray(case.every, "int16")]
     for tensor in case.inputs:
-        if tensor.data is not None:
+        if tensor is None or tensor.data is not None or tensor.variable:
             continue
         if tensor.dtype == "float32":
             feeds.append((random.normal(0, case.spread, tensor.shape)).astype(np.float32))

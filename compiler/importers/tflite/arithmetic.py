@@ -30,14 +30,18 @@ _UNIT = 1 << 30
 def activated(node: TfliteNode, x: str) -> str:
     """The fused activation of reals or plain integers."""
     low, name = node.low, node.choice("FusedActivationFunction", "ActivationFunctionType")
+    if low.dtype(x).is_float or name == "NONE":
+        return fused_reals(node, x)
+    if name != "RELU":
+        node.unsupported(f"{name} of integers", "use float32")
+    return activations.relu(low, x)
+
+
+def fused_reals(node: TfliteNode, x: str) -> str:
+    """The fused activation of reals."""
+    low, name = node.low, node.choice("FusedActivationFunction", "ActivationFunctionType")
     if name == "NONE":
         return x
-    if not low.dtype(x).is_float:
-        return (
-            activations.relu(low, x)
-            if name == "RELU"
-            else node.unsupported(f"{name} of integers", "use float32")
-        )
     if name == "TANH":
         return low.op("TANH", x)
     bounds = {"RELU": (0.0, float("inf")), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}

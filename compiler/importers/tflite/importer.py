@@ -20,6 +20,7 @@ from tosaic.compiler.importers.tflite import (
     layout,
     matrices,
     pools,
+    recurrent,
     reductions,
     resizing,
     softmax,
@@ -53,6 +54,7 @@ _HANDLER_MODULES = (
     layout,
     matrices,
     pools,
+    recurrent,
     reductions,
     resizing,
     softmax,
@@ -262,6 +264,8 @@ class TfliteImporter:
         node = TfliteNode(self.low, operator, inputs, outputs, name_of(graph, operator))
         first = len(self.low.graph.operators)
         results = self._handled(node)
+        for changed, left in node.changes.items():
+            self.variables.change(node.x(changed), left)
         for made in self.low.graph.operators[first:]:
             if ":" not in made.name:
                 made.name = f"{node.name}:{made.name}"

@@ -39,6 +39,8 @@ class TfliteNode(SourceNode):
         super().__init__(low)
         self.operator, self.kind, self.name = operator, operator.kind, name
         self.inputs, self.outputs = list(inputs), list(outputs)
+        self.changes: dict[int, str] = {}
+        """What the operator leaves in inputs that it changes, by their index; a handler sets it."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}"
