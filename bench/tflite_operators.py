@@ -1,4 +1,4 @@
-"""Random TFLite models of one operator against LiteRT's reference kernels, bit for bit.
+"""Random TFLite models of one operator against LiteRT's reference kernels: integers bit for bit, reals to float32.
 
 python bench/tflite_operators.py --count 200 --seed 1 [--only ADD CONV_2D]
 """
@@ -12,7 +12,8 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "importers"))
 
-from tflite_operators import CASES, both, feeds_of  # noqa: E402 (the path comes first)
+from tflite_moves import MOVES  # noqa: E402 (the path comes first)
+from tflite_operators import CASES, agree, both, feeds_of  # noqa: E402
 
 
 def main() -> int:
@@ -24,7 +25,7 @@ def main() -> int:
     arguments = parser.parse_args()
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
-        for name, (make, dtypes) in CASES.items():
+        for name, (make, dtypes) in (CASES | MOVES).items():
             if arguments.only and name not in arguments.only:
                 continue
             for dtype in dtypes:
@@ -44,7 +45,7 @@ def _judge(name, make, dtype, arguments, folder) -> int:
             refused += 1
             told = f"{type(error).__name__}: {str(error).splitlines()[0][:160]}"
             continue
-        same = all(a.shape == b.shape and np.array_equal(a, b) for a, b in pairs)
+        same = all(agree(a, b) for a, b in pairs)
         equal, differing = equal + same, differing + (not same)
         if not same:
             most = max(

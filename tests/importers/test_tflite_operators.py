@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tflite_moves import MOVES
 from tflite_operators import CASES, Case, Tensor, bits, both, feeds_of, model_of, reference
 
 import tosaic
@@ -19,6 +20,21 @@ def test_equal_to_the_reference_kernel(name: str, dtype: str, tmp_path) -> None:
         made = CASES[name][0](random, dtype)
         for found, wanted in both(made, feeds_of(made, random), tmp_path):
             np.testing.assert_array_equal(found, wanted, f"case {number}: {made.fields}")
+
+
+@pytest.mark.parametrize(("name", "dtype"), [(n, d) for n, (_, dtypes) in MOVES.items() for d in dtypes])
+def test_equal_to_the_interpreter(name: str, dtype: str, tmp_path) -> None:
+    for number in range(_EACH):
+        random = np.random.default_rng([_SEED, number])
+        made = MOVES[name][0](random, dtype)
+        for found, wanted in both(made, feeds_of(made, random), tmp_path):
+            assert found.shape == wanted.shape
+            if found.dtype.kind == "f":
+                np.testing.assert_allclose(
+                    found, wanted, atol=3e-5, rtol=3e-6, err_msg=f"case {number}: {made}"
+                )
+            else:
+                np.testing.assert_array_equal(found, wanted, f"case {number}: {made}")
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])

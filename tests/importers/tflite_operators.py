@@ -24,8 +24,11 @@ TYPES = {
 }
 
 
-OPTIMIZED = ("ELU",)
-"""Operators that LiteRT 2.3 has no reference kernel of; the optimized one looks up the same table."""
+OPTIMIZED = ("ELU", "CEIL", "ROUND")
+"""Operators that LiteRT 2.3 has no reference kernel of; the optimized one is the same."""
+
+VERSIONS = {"BROADCAST_TO": 2}
+"""First versions of operators that LiteRT runs, where they are not 1."""
 
 
 @dataclasses.dataclass
@@ -77,7 +80,7 @@ def model_of(case: Case, *following: Case) -> bytes:
         operators.append(_operator(each, number, reads, writes))
         code = schema.OperatorCodeT()
         code.builtinCode = getattr(schema.BuiltinOperator, each.kind)
-        code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), 1
+        code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), VERSIONS.get(each.kind, 1)
         codes.append(code)
     graph = schema.SubGraphT()
     graph.tensors, graph.operators, graph.name = tensors, operators, b"main"
@@ -150,6 +153,14 @@ def reference(data: bytes, feeds: Sequence[np.ndarray], optimized: bool = False)
         interpreter.set_tensor(details["index"], feed)
     interpreter.invoke()
     return [interpreter.get_tensor(details["index"]) for details in interpreter.get_output_details()]
+
+
+def agree(found: np.ndarray, wanted: np.ndarray) -> bool:
+    """Whether two results are equal; reals to what float32 leaves."""
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        return False
+    exact = found.dtype.kind != "f"
+    return np.array_equal(found, wanted) if exact else bool(np.allclose(found, wanted, atol=3e-5, rtol=3e-6))
 
 
 def bits(array: np.ndarray) -> np.ndarray:
