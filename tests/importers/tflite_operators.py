@@ -202,7 +202,9 @@ def case(name: str, *dtypes: str) -> Callable[[Make], Make]:
 
 def encoding(random: np.random.Generator, dtype: str, scale: float | None = None) -> dict[str, Any]:
     """A random scale and zero point."""
-    scale = scale or float(np.exp(random.uniform(np.log(0.004), np.log(0.3))))
+    scale = scale or float(np.exp(random.uniform(np.log(0.004), np.log(0.3)))) / (
+        128 if dtype == "int16" else 1
+    )
     zero = 0 if dtype == "int16" else int(random.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1))
     return {"scales": np.float32(scale), "zero_points": zero}
 

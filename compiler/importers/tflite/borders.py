@@ -31,10 +31,10 @@ def with_integer_borders(model: TfliteModel) -> TfliteModel:
     tensors = list(main.tensors)
     for index in main.inputs:
         readers = [o for o in main.operators if index in o.inputs]
-        if readers and index not in main.outputs and all(o.kind == "QUANTIZE" for o in readers):
+        if readers and index not in main.outputs and all(o.kind == "QUANTIZE" and o.outputs for o in readers):
             _encode(tensors, index, [main.tensors[o.outputs[0]] for o in readers])
     for index in main.outputs:
-        makers = [o for o in main.operators if index in o.outputs and o.kind == "DEQUANTIZE"]
+        makers = [o for o in main.operators if index in o.outputs and o.inputs and o.kind == "DEQUANTIZE"]
         if makers and not any(index in o.inputs for o in main.operators):
             _encode(tensors, index, [main.tensors[o.inputs[0]] for o in makers])
     return replace(model, subgraphs=[replace(main, tensors=tensors), *model.subgraphs[1:]])

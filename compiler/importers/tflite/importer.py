@@ -315,6 +315,10 @@ class TfliteImporter:
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             raise ModelError(f"{node}: its inputs and options do not fit together ({reason})") from error
         results = results if isinstance(results, list) else [results]
+        if len(results) != len(node.outputs):
+            raise ModelError(
+                f"{node}: it has {len(node.outputs)} results, where the operator gives {len(results)}"
+            )
         for index, result in enumerate(results):
             if result in self.low.graph.tensors and self.low.dtype(result) is not node.result_type(index):
                 node.unsupported(

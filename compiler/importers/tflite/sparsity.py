@@ -49,8 +49,7 @@ def _children(level: Any, nodes: np.ndarray, limit: int) -> tuple[np.ndarray, np
         inner = np.tile(np.arange(size), len(nodes))
         parents = np.repeat(np.arange(len(nodes)), size)
         return nodes[parents] * size + inner, parents, inner
-    segments = _vector(level.ArraySegments(), level.ArraySegmentsType())
-    indices = _vector(level.ArrayIndices(), level.ArrayIndicesType())
+    segments, indices = indices_of(level)
     counts = segments[nodes + 1] - segments[nodes]
     if (counts < 0).any() or counts.sum() > len(indices):
         raise ValueError("the segments of a sparse tensor go backwards")
@@ -58,6 +57,14 @@ def _children(level: Any, nodes: np.ndarray, limit: int) -> tuple[np.ndarray, np
     first = np.cumsum(counts) - counts
     children = segments[nodes][parents] + np.arange(len(parents)) - first[parents]
     return children, parents, indices[children]
+
+
+def indices_of(level: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Where each node's children begin and end, and their coordinates."""
+    return (
+        _vector(level.ArraySegments(), level.ArraySegmentsType()),
+        _vector(level.ArrayIndices(), level.ArrayIndicesType()),
+    )
 
 
 def _vector(table: Any, kind: int) -> np.ndarray:
