@@ -150,7 +150,7 @@ def fully_connected(node: TfliteNode) -> str:
     weights = node.value(1)
     assert weights.quantization is not None
     if weights.quantization.scales.size == 1:
-        product = np.float64(node.value().scale * weights.scale)
+        product = float(node.value().scale) * float(weights.scale)
         multipliers = [quantized_multiplier(float(product) / float(node.result().scale))]
     else:
         multipliers = channel_multipliers(node)
