@@ -1,4 +1,4 @@
-"""Damaged TFLite models against the importer and, behind it, Arm's converter in a process of its own.
+"""Damaged TFLite models against the importer.
 
     python bench/tflite_fuzz.py --minutes 10 --seed 1 [--traced]
 

@@ -14,6 +14,7 @@ from tosaic.compiler.ir import Graph, read_tosa, validate
 from tosaic.compiler.ir.file_builder import IDENTIFIER
 from tosaic.compiler.ir.flatbuffer import Reader
 from tosaic.compiler.program import Program
+from tosaic.compiler.quantizer import Encoding
 from tosaic.driver.arguments import NodeArg, argument
 from tosaic.driver.encodings import Encodings, encodings_of
 from tosaic.driver.quantize.kept_models import open_encoded
@@ -43,7 +44,8 @@ def open_with_encodings(
     """As `open_model`, with the encodings of inputs and outputs, where integers stand for reals.
 
     A .tosa or .tsc file may have them in a file of its own. An ONNX model whose float inputs and outputs pass
-    through QuantizeLinear and DequantizeLinear becomes integers from the first to the last of these.
+    through QuantizeLinear and DequantizeLinear becomes integers from the first to the last of these, and so does a
+    TFLite model between QUANTIZE and DEQUANTIZE.
     """
     if isinstance(source, Graph | Program):
         return source, {}
@@ -58,7 +60,12 @@ def open_with_encodings(
 def _encoded(
     path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None
 ) -> tuple[Graph, Encodings] | None:
-    """The integers of an ONNX model that brings its encodings; None for any other model."""
+    """The integers of a model that brings its encodings; None for any other model."""
+    if path.suffix == ".tflite" and path.is_file():
+        from tosaic.compiler.importers.tflite import import_tflite_integers
+
+        graph, held = import_tflite_integers(path, shapes)
+        return graph, {name: Encoding(*encoding) for name, encoding in held.items()}
     if path.suffix != ".onnx" or not path.is_file():
         return None
     try:

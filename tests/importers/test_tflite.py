@@ -1,9 +1,11 @@
-"""TFLite models through the public converter: names, numbers, and damaged files."""
+"""TFLite models: names, shapes, complaints, damaged files, and a second opinion."""
 
+import sys
 import tracemalloc
 
 import numpy as np
 import pytest
+from arm_converter import converted
 from tflite_models import (
     BIAS,
     IN_SCALE,
@@ -18,7 +20,8 @@ from tflite_models import (
     tiled_model,
 )
 
-from tosaic.compiler.importers import import_model
+from tosaic.compiler.importers import import_model, survey_model
+from tosaic.compiler.importers.tflite.reader import schema
 from tosaic.errors import Error, InputError, ModelError, UnsupportedError
 from tosaic.sim.golden import evaluate
 
@@ -40,6 +43,24 @@ def test_another_batch(tmp_path) -> None:
     path.write_bytes(dense_model())
     with pytest.raises(InputError, match="image=2,12"):
         import_model(path, {"batch": 1})
+
+
+def test_another_shape(tmp_path) -> None:
+    path = tmp_path / "dense.tflite"
+    path.write_bytes(dense_model())
+    graph = import_model(path, {"image": (3, 12)})
+    assert graph.tensors["scores"].shape == (3, 5)
+    x = np.tile(np.arange(12, dtype=np.int8), (3, 1))
+    wanted = evaluate(import_model(path), {"image": x[:2]})["scores"]
+    np.testing.assert_array_equal(evaluate(graph, {"image": x})["scores"][:2], wanted)
+
+
+def test_survey_and_names(tmp_path) -> None:
+    path = tmp_path / "dense.tflite"
+    path.write_bytes(dense_model())
+    operators, graph = survey_model(path)
+    assert [(o.kind, o.name, o.form) for o in operators] == [("FULLY_CONNECTED", "scores", "composite")]
+    assert graph is not None and {op.name.split(":")[0] for op in graph.operators} == {"scores"}
 
 
 def test_damaged_files(tmp_path) -> None:
@@ -71,9 +92,21 @@ def test_small_file_that_asks_for_much(tmp_path) -> None:
     assert peak < 256 << 20
 
 
-def test_missing_converter(tmp_path, monkeypatch) -> None:
+def test_missing_package(tmp_path, monkeypatch) -> None:
     path = tmp_path / "dense.tflite"
     path.write_bytes(dense_model())
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "tflite", None)
+    schema.cache_clear()
     with pytest.raises(UnsupportedError, match=r"pip install 'tosaic\[tflite\]'"):
         import_model(path)
+
+
+def test_second_opinion(tmp_path) -> None:
+    path = tmp_path / "dense.tflite"
+    path.write_bytes(dense_model())
+    ours, arms = import_model(path), converted(path, {"image": [2, 12]})
+    for seed in range(4):
+        x = np.random.default_rng(seed).integers(-128, 128, (2, 12)).astype(np.int8)
+        found, wanted = evaluate(ours, {"image": x})["scores"], evaluate(arms, {arms.inputs[0]: x})
+        # Arm rounds the sums of dense layers twice.
+        assert np.abs(found.astype(int) - wanted[arms.outputs[0]]).max() <= 1

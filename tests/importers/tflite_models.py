@@ -8,8 +8,10 @@ import flatbuffers
 import numpy as np
 import tflite
 from fuzz_runner import Tally, allowed_bytes
+from tflite_graphs import streaming_model
 
 from tosaic.compiler.importers import import_model
+from tosaic.compiler.importers.tflite import import_tflite_integers
 
 IN_SCALE, WEIGHT_SCALE, OUT_SCALE, IN_ZERO, OUT_ZERO = 0.05, 0.02, 0.11, -7, 12
 RANDOM = np.random.default_rng(3)
@@ -162,14 +164,15 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
 
 
 def run_mutations(count: int, seed: int, folder: pathlib.Path, traced: bool = False) -> Tally:
-    """Imports damaged models; the converter takes about a second for each that looks whole."""
+    """Imports damaged models."""
     chance, tally = random.Random(seed), Tally()
-    samples = {"dense": dense_model(), "tiled": tiled_model([2, 3])}
+    samples = {"dense": dense_model(), "streaming": streaming_model(), "tiled": tiled_model([2, 3])}
     path = folder / "damaged.tflite"
     for number in range(count):
         kind = chance.choice(sorted(samples))
         data = damaged(samples[kind], chance)
         path.write_bytes(data)
         allowed = allowed_bytes(len(data)) if traced else None
-        tally.attempt(kind, str(number), functools.partial(import_model, path), allowed=allowed)
+        importer = chance.choice([import_model, import_tflite_integers])
+        tally.attempt(kind, str(number), functools.partial(importer, path), allowed=allowed)
     return tally

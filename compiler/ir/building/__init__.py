@@ -14,7 +14,8 @@ This folder may import the rest of the IR and nothing else of the compiler. The 
   if the operator is added. Subclasses put policies into `constant`, `make_room` and `op`.
 - `fold(op, operands, attributes, dtype)` is the one constant folder: value and type of a result, or None.
 - `fold_constants(graph, evaluate)`, `drop_identities(graph)`, `remove_dead(graph)` clean a whole graph in place;
-  `add_constant(graph, stem, values, dtype)`, `fresh_name(graph, stem)`, `rename_tensor(graph, old, new)` edit one.
+  `add_constant(graph, stem, values, dtype)`, `fresh_name(graph, stem)`, `rename_tensor(graph, old, new)` edit one;
+  `rename_tensors(graph, names)` renames many in one walk.
 """
 
 from tosaic.compiler.ir.building.cleaning import (
@@ -24,6 +25,7 @@ from tosaic.compiler.ir.building.cleaning import (
     fold_constants,
     remove_dead,
     rename_tensor,
+    rename_tensors,
 )
 from tosaic.compiler.ir.building.folding import fold
 from tosaic.compiler.ir.building.folding_builder import FoldingBuilder, LateConstant, sizes
@@ -42,5 +44,6 @@ __all__ = [
     "fresh_name",
     "remove_dead",
     "rename_tensor",
+    "rename_tensors",
     "sizes",
 ]

@@ -1,6 +1,6 @@
 """Cleaning a whole graph in place: constants folded, identities dropped, what no output needs removed."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -60,14 +60,20 @@ def drop_identities(graph: Graph) -> None:
 
 def rename_tensor(graph: Graph, old: str, new: str) -> None:
     """Gives a tensor another name, which none has, everywhere in the graph."""
-    tensor = graph.tensors.pop(old)
-    tensor.name = new
-    graph.tensors[new] = tensor
+    rename_tensors(graph, {old: new})
+
+
+def rename_tensors(graph: Graph, names: Mapping[str, str]) -> None:
+    """Gives tensors other names, which none has and which differ, in one walk over the graph."""
+    for old, new in names.items():
+        tensor = graph.tensors.pop(old)
+        tensor.name = new
+        graph.tensors[new] = tensor
     for op in graph.operators:
-        op.inputs = [new if name == old else name for name in op.inputs]
-        op.outputs = [new if name == old else name for name in op.outputs]
-    graph.inputs = [new if name == old else name for name in graph.inputs]
-    graph.outputs = [new if name == old else name for name in graph.outputs]
+        op.inputs = [names.get(name, name) for name in op.inputs]
+        op.outputs = [names.get(name, name) for name in op.outputs]
+    graph.inputs = [names.get(name, name) for name in graph.inputs]
+    graph.outputs = [names.get(name, name) for name in graph.outputs]
 
 
 def remove_dead(graph: Graph) -> None:

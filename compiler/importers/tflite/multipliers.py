@@ -1,0 +1,136 @@
+"""TFLite's fixed-point multipliers, and TOSA's RESCALE that computes the same."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tosaic.compiler.importers.tflite.node import TfliteNode
+from tosaic.compiler.importers.tflite.values import RANGES, TfliteValue
+from tosaic.compiler.ir import DType
+
+Multiplier = tuple[int, int]
+"""Significand of 31 bits and exponent: significand * 2^(exponent - 31)."""
+
+_BITS = 31
+_LEAST_EXPONENT = -31
+_LEAST_SHIFT, _MOST_SHIFT = 2, 62
+"""RESCALE's."""
+_SHORT_BITS = 15
+"""Significand of the multiplier for sums of 48 bits."""
+_SHORT_LARGEST = 0x7FFF0000
+"""Multipliers from here on would round up to more than 15 bits."""
+
+
+def quantized_multiplier(real: float) -> Multiplier:
+    """TFLite's QuantizeMultiplier: a positive real as a significand of 31 bits and an exponent."""
+    if real == 0:
+        return 0, 0
+    fraction, exponent = math.frexp(real)
+    significand = math.floor(fraction * (1 << _BITS) + 0.5)
+    if significand == 1 << _BITS:
+        significand, exponent = significand // 2, exponent + 1
+    return (0, 0) if exponent < _LEAST_EXPONENT else (significand, exponent)
+
+
+def rescale(
+    node: TfliteNode,
+    x: str,
+    multipliers: Sequence[Multiplier],
+    dtype: DType,
+    input_zero: int = 0,
+    output_zero: int = 0,
+    rounding: str = "DOUBLE_ROUND",
+) -> str:
+    """MultiplyByQuantizedMultiplier: (x - input_zero) times a multiplier, or one for each index of the last axis.
+
+    Two roundings, as most of TFLite's reference kernels round; the sum with `output_zero` saturates.
+    """
+    low = node.low
+    shifts = [_BITS - exponent for _, exponent in multipliers]
+    if not all(_LEAST_SHIFT <= shift <= _MOST_SHIFT for shift in shifts):
+        node.unsupported(
+            f"a ratio of scales of 2^{_BITS - min(shifts)}", "quantize the model again: its scales do not fit"
+        )
+    if low.dtype(x) is DType.INT48:
+        return _rescale_wide(node, x, multipliers, dtype, output_zero)
+    return low.op(
+        "RESCALE",
+        x,
+        low.constant([significand for significand, _ in multipliers], DType.INT32),
+        low.constant(shifts, DType.INT8),
+        low.zero_point(x, input_zero),
+        low.constant([output_zero], dtype),
+        dtype=dtype,
+        scale32=True,
+        rounding_mode=rounding,
+        per_channel=len(multipliers) > 1,
+    )
+
+
+def _rescale_wide(
+    node: TfliteNode, x: str, multipliers: Sequence[Multiplier], dtype: DType, output_zero: int
+) -> str:
+    """Of 48-bit sums: TFLite keeps 15 bits of the significand, and rounds once."""
+    low, short = node.low, []
+    for significand, exponent in multipliers:
+        reduced = (significand + (1 << 15)) >> 16 if significand < _SHORT_LARGEST else (1 << _SHORT_BITS) - 1
+        short.append((reduced, _SHORT_BITS - exponent))
+    if not all(_LEAST_SHIFT <= shift <= _MOST_SHIFT for _, shift in short):
+        node.unsupported("a ratio of scales above 2^13", "quantize the model again: its scales do not fit")
+    return low.op(
+        "RESCALE",
+        x,
+        low.constant([significand for significand, _ in short], DType.INT16),
+        low.constant([shift for _, shift in short], DType.INT8),
+        low.zero_point(x),
+        low.constant([output_zero], dtype),
+        dtype=dtype,
+        scale32=False,
+        rounding_mode="SINGLE_ROUND",
+        per_channel=len(short) > 1,
+    )
+
+
+def widened(node: TfliteNode, value: TfliteValue, left_shift: int = 0) -> str:
+    """(q - zero point) * 2^left_shift as int32, exactly."""
+    return rescale(node, value.tensor, [(1 << 30, 1 + left_shift)], DType.INT32, value.zero_point)
+
+
+def activation_range(node: TfliteNode, function: str) -> tuple[int, int]:
+    """The range of the result that a fused activation leaves, as the result is held (CalculateActivationRange)."""
+    result = node.result()
+    low, high = RANGES[result.kind]
+    bounds = {
+        "NONE": (None, None),
+        "RELU": (0.0, None),
+        "RELU6": (0.0, 6.0),
+        "RELU_N1_TO_1": (-1.0, 1.0),
+    }
+    if function not in bounds:
+        node.unsupported(f"the fused activation {function}", "write it as an operator of its own")
+    least, most = bounds[function]
+    if least is not None:
+        low = max(low, quantized_real(result, least))
+    if most is not None:
+        high = min(high, quantized_real(result, most))
+    return low, high
+
+
+def quantized_real(value: TfliteValue, real: float) -> int:
+    """The integer that stands for a real, not saturated: ties go away from zero, the quotient is a float32."""
+    return value.zero_point + int(round_half_away(np.float32(real) / value.scale))
+
+
+def round_half_away(x: np.ndarray | np.floating) -> np.ndarray:
+    """C's round."""
+    return np.copysign(np.floor(np.abs(np.float64(x)) + 0.5), x)
+
+
+def fused(node: TfliteNode, x: str) -> str:
+    """The fused activation of a quantized result: a CLAMP, unless it leaves the type's whole range."""
+    name = node.choice("FusedActivationFunction", "ActivationFunctionType")
+    bounds = activation_range(node, name)
+    if bounds == RANGES[node.result().kind]:
+        return x
+    return node.low.clamp(x, *bounds)

@@ -1,0 +1,140 @@
+"""Recurrent layers, unrolled in time; what they remember stays from run to run, as in TFLite's interpreter."""
+
+import numpy as np
+
+from tosaic.compiler.importers.lowering.matrix import matmul
+from tosaic.compiler.importers.lowering.recurrent import Step, stacked, unroll
+from tosaic.compiler.importers.tflite.arithmetic import fused_reals
+from tosaic.compiler.importers.tflite.multipliers import quantized_multiplier, rescale
+from tosaic.compiler.importers.tflite.node import TfliteNode
+from tosaic.compiler.importers.tflite.registry import handles
+from tosaic.compiler.ir import DType
+
+# Inputs of an LSTM: four gates (input, forget, cell, output) of each kind of weights.
+_INPUT, _RECURRENT, _PEEPHOLE, _BIAS = 1, 5, 9, 12
+_PROJECTION, _PROJECTION_BIAS, _OUTPUT_STATE, _CELL_STATE, _LAYER_NORM = 16, 17, 18, 19, 20
+
+
+@handles("UNIDIRECTIONAL_SEQUENCE_LSTM")
+def lstm(node: TfliteNode) -> str:
+    """[batch, time, features] (or time first): four gates, of which the input's may be 1 - forget."""
+    low = node.low
+    if node.is_quantized:
+        node.unsupported("TFLite's integer kernel of it", "leave the layer in float32, and quantize it here")
+    if any(node.has(index) for index in range(_LAYER_NORM, _LAYER_NORM + 4)):
+        node.unsupported("layer normalization inside of the gates", "write it as operators")
+    first = bool(node.option("TimeMajor", False))
+    x = node.x() if first else low.transpose(node.x(), (1, 0, 2))
+    gates = [gate for gate in range(4) if node.has(_INPUT + gate)]
+    parts = {gate: matmul(low, x, low.transpose(node.real(_INPUT + gate), (1, 0))) for gate in gates}
+    for gate in gates:
+        if node.has(_BIAS + gate):
+            parts[gate] = low.add(parts[gate], node.real(_BIAS + gate))
+    sizes = [low.shape(parts[gate])[2] for gate in gates]
+    joined = low.concat([parts[gate] for gate in gates], 2)
+    outputs, (h, c) = unroll(
+        low, joined, [node.x(_OUTPUT_STATE), node.x(_CELL_STATE)], _lstm_step(node, gates, sizes)
+    )
+    node.changes = {_OUTPUT_STATE: h, _CELL_STATE: c}
+    y = stacked(low, outputs)
+    return y if first else low.transpose(y, (1, 0, 2))
+
+
+def _lstm_step(node: TfliteNode, gates: list[int], sizes: list[int]) -> Step:
+    low = node.low
+    recurrent = {gate: low.transpose(node.real(_RECURRENT + gate), (1, 0)) for gate in gates}
+
+    def clipped(x: str, option: str) -> str:
+        limit = float(node.option(option, 0.0))
+        return low.clamp(x, -limit, limit) if limit > 0 else x
+
+    def peephole(gate: int, x: str, cell: str) -> str:
+        index = _PEEPHOLE + (0, 1, -1, 2)[gate]
+        return low.add(x, low.mul(node.real(index), cell)) if gate != 2 and node.has(index) else x
+
+    def step(x_t: str, states: list[str]) -> list[str]:
+        h, c = states
+        starts = np.cumsum([0, *sizes])
+        sums = {
+            gate: low.add(low.slice_axis(x_t, 1, int(start), size), matmul(low, h, recurrent[gate]))
+            for gate, start, size in zip(gates, starts, sizes, strict=False)
+        }
+        forget = low.op("SIGMOID", peephole(1, sums[1], c))
+        written = (
+            low.op("SIGMOID", peephole(0, sums[0], c))
+            if 0 in sums
+            else low.sub(low.scalar(1, forget), forget)
+        )
+        c = low.add(low.mul(forget, c), low.mul(written, fused_reals(node, sums[2])))
+        c = clipped(c, "CellClip")
+        y = low.mul(low.op("SIGMOID", peephole(3, sums[3], c)), fused_reals(node, c))
+        if node.has(_PROJECTION):
+            y = matmul(low, y, low.transpose(node.real(_PROJECTION), (1, 0)))
+            y = low.add(y, node.real(_PROJECTION_BIAS)) if node.has(_PROJECTION_BIAS) else y
+            y = clipped(y, "ProjClip")
+        return [y, c]
+
+    return step
+
+
+@handles("UNIDIRECTIONAL_SEQUENCE_RNN", "RNN")
+def rnn(node: TfliteNode) -> str:
+    """x, input weights, recurrent weights, bias, state: activation(x W' + h R' + b)."""
+    low = node.low
+    if node.is_quantized:
+        node.unsupported("quantized integers", "leave the layer in float32, and quantize it here")
+    single = node.kind == "RNN"
+    first = single or bool(node.option("TimeMajor", False))
+    x = low.reshape(node.x(), (1, *node.shape())) if single else node.x()
+    x = x if first else low.transpose(x, (1, 0, 2))
+    inner = low.add(matmul(low, x, low.transpose(node.real(1), (1, 0))), node.real(3))
+    recurrent = low.transpose(node.real(2), (1, 0))
+
+    def step(x_t: str, states: list[str]) -> list[str]:
+        return [fused_reals(node, low.add(x_t, matmul(low, states[0], recurrent)))]
+
+    outputs, (h,) = unroll(low, inner, [node.x(4)], step)
+    node.changes = {4: h}
+    if single:
+        return outputs[0]
+    y = stacked(low, outputs)
+    return y if first else low.transpose(y, (1, 0, 2))
+
+
+@handles("SVDF")
+def svdf(node: TfliteNode) -> str:
+    """x, feature weights [F, C], time weights [F, memory], bias, state [N, F * memory]: filters over time."""
+    low, rank = node.low, node.option("Rank", 1)
+    (batch, _), (filters, _), memory = node.shape(), node.shape(1), node.shape(2)[1]
+    if node.is_quantized:
+        feature = _integer_feature(node)
+        weights = low.cast(node.x(2), DType.INT32)
+    else:
+        feature = matmul(low, node.x(), low.transpose(node.real(1), (1, 0)))
+        weights = node.real(2)
+    held = low.reshape(node.x(4), (batch, filters, memory))
+    kept = [low.slice_axis(held, 2, 1, memory - 1)] if memory > 1 else []
+    held = low.concat([*kept, low.reshape(feature, (batch, filters, 1))], 2)
+    node.changes = {4: low.reshape(held, (batch, filters * memory))}
+    wide = low.cast(held, DType.INT32) if node.is_quantized else held
+    sums = low.reduce("SUM", low.mul(wide, low.reshape(weights, (1, filters, memory))), [2], keep=False)
+    units = filters // rank
+    sums = low.reduce("SUM", low.reshape(sums, (batch, units, rank)), [2], keep=False)
+    if not node.is_quantized:
+        y = low.add(sums, node.real(3)) if node.has(3) else sums
+        return fused_reals(node, y)
+    y = low.add(sums, node.x(3)) if node.has(3) else sums
+    state, weight, result = node.value(4), node.value(2), node.result()
+    ratio = float(state.scale) * float(weight.scale) / float(result.scale)
+    # The kernel takes no notice of the fused activation.
+    return rescale(node, y, [quantized_multiplier(ratio)], node.result_type(), 0, result.zero_point)
+
+
+def _integer_feature(node: TfliteNode) -> str:
+    """The newest column of the state: 16 bits."""
+    low, value, weight, state = node.low, node.value(), node.value(1), node.value(4)
+    if low.dtype(state.tensor) is not DType.INT16:
+        node.unsupported(f"a state of {state.kind.lower()}", "quantize the model again, with a 16-bit state")
+    product = matmul(low, node.x(), low.transpose(node.x(1), (1, 0)), (value.zero_point, weight.zero_point))
+    ratio = float(value.scale) * float(weight.scale) / float(state.scale)
+    return rescale(node, product, [quantized_multiplier(ratio)], DType.INT16)

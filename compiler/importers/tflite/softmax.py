@@ -1,0 +1,170 @@
+"""Softmax: of reals by the shared lowering, of int8 in gemmlowp's fixed point, step by step as TFLite's kernel."""
+
+import numpy as np
+
+from tosaic.compiler.importers.lowering.statistics import log_softmax as lower_log_softmax
+from tosaic.compiler.importers.lowering.statistics import softmax as lower_softmax
+from tosaic.compiler.importers.tflite import fixed_point
+from tosaic.compiler.importers.tflite.multipliers import quantized_multiplier, rescale, widened
+from tosaic.compiler.importers.tflite.node import TfliteNode
+from tosaic.compiler.importers.tflite.registry import handles
+from tosaic.compiler.importers.tflite.wide_curves import populated, rounded_table
+from tosaic.compiler.ir import DType
+
+_DIFFERENCE_BITS = 5
+"""Integer bits of the scaled difference to the largest element."""
+_SUM_BITS = 12
+"""Integer bits of the sum of exponentials."""
+_TABLE_STEP = 1 << 7
+_ENTRIES, _ORIGIN = 513, 256
+_48_OVER_17, _MINUS_32_OVER_17 = 1515870810, -1010580540
+_ONE = 1 << 29
+"""1 with two integer bits."""
+_MOST_SHIFT = 31
+_EXP_REACH, _STEPS, _HIGHEST = 10.0, (1 << 16) - 1, DType.INT16.max
+"""Of the 16-bit kernel's table of exponentials: its reach, and the steps between the lowest and the highest integer."""
+_MANY = 1 << 9
+"""Elements of a row from which on the result's shift may be larger."""
+
+
+@handles("SOFTMAX")
+def softmax(node: TfliteNode) -> str:
+    """Over the last axis."""
+    beta = node.option("Beta", 1.0)
+    if not node.is_quantized:
+        return lower_softmax(node.low, node.low.times(node.x(), beta), [len(node.shape()) - 1])
+    return _wide(node, beta) if node.value().kind == "INT16" else _integers(node, beta)
+
+
+@handles("LOG_SOFTMAX")
+def log_softmax(node: TfliteNode) -> str:
+    """The logarithm of softmax, of reals."""
+    if node.is_quantized:
+        node.unsupported("TFLite's integer kernel of it", "leave it in float32")
+    return lower_log_softmax(node.low, node.x(), [len(node.shape()) - 1])
+
+
+def _exponentials(node: TfliteNode, beta: float) -> np.ndarray:
+    """exp(scale * d) for the differences d from -255 to 0, with no integer bits; 0 below what the kernel looks at."""
+    scale = min(
+        float(beta) * float(node.value().scale) * (1 << (31 - _DIFFERENCE_BITS)), float((1 << 31) - 1)
+    )
+    significand, left_shift = quantized_multiplier(scale)
+    differences = np.arange(-255, 1)
+    radius = fixed_point.input_radius(_DIFFERENCE_BITS, left_shift)
+    inside = np.maximum(differences, -radius)
+    arguments = fixed_point.doubling_high_product(inside << max(left_shift, 0), significand)
+    powers = fixed_point.exp_of_negative(arguments, _DIFFERENCE_BITS)
+    return np.where(differences >= -radius, powers, 0)
+
+
+def _integers(node: TfliteNode, beta: float) -> str:
+    low = node.low
+    axis = [len(node.shape()) - 1]
+    x = widened(node, node.value())
+    difference = low.sub(x, low.reduce("MAX", x, axis))
+    powers = _looked_up(node, difference, _exponentials(node, beta))
+    total = low.reduce("SUM", _shifted(node, powers, _SUM_BITS), axis)
+    zeros = low.op("CLZ", total)
+    half_denominator = low.binary("LOGICAL_LEFT_SHIFT", total, low.plus(zeros, -1))
+    reciprocal = _reciprocal(node, half_denominator)
+    # The reciprocal has one bit less than TFLite's, which is doubled.
+    product = _high_product(node, powers, reciprocal, 30)
+    bits = 16 if node.result().kind == "INT16" else 8
+    distance = low.sub(low.scalar(_SUM_BITS + 31 - bits, zeros), zeros)
+    if node.shape()[-1] >= _MANY:
+        # The sum may be so large that nothing is left of the product.
+        lost = low.greater(distance, low.scalar(_MOST_SHIFT, distance))
+        product = low.select(lost, low.scalar(0, product), product)
+        distance = low.minimum(distance, low.scalar(_MOST_SHIFT, distance))
+    y = low.binary("ARITHMETIC_RIGHT_SHIFT", product, distance, round=True)
+    dtype = node.result_type()
+    return low.op(
+        "RESCALE",
+        y,
+        low.constant([1 << 30], DType.INT32),
+        low.constant([30], DType.INT8),
+        low.constant([0], DType.INT32),
+        low.constant([dtype.min], dtype),
+        dtype=dtype,
+        scale32=True,
+        rounding_mode="SINGLE_ROUND",
+        per_channel=False,
+    )
+
+
+def _looked_up(node: TfliteNode, difference: str, values: np.ndarray) -> str:
+    """31-bit values by differences from -255 to 0, from tables of 15, 8 and 8 bits.
+
+    A table multiplies by 128; its slopes must fit 16 bits, so that no part has more than 15.
+    """
+    low = node.low
+    places = low.op(
+        "RESCALE",
+        difference,
+        low.constant([1 << 30], DType.INT32),
+        low.constant([23], DType.INT8),
+        low.constant([0], DType.INT32),
+        low.constant([0], DType.INT16),
+        dtype=DType.INT16,
+        scale32=True,
+        rounding_mode="SINGLE_ROUND",
+        per_channel=False,
+    )
+    parts = []
+    for shift, mask in ((16, (1 << 15) - 1), (8, 255), (0, 255)):
+        entries = np.zeros(_ENTRIES, np.int64)
+        entries[_ORIGIN - len(values) + 1 : _ORIGIN + 1] = (values >> shift) & mask
+        wide = low.op("TABLE", places, low.constant(entries, DType.INT16), dtype=DType.INT32)
+        step = shift - 7
+        if step > 0:
+            parts.append(low.binary("LOGICAL_LEFT_SHIFT", wide, low.scalar(step, wide)))
+        else:
+            parts.append(_shifted(node, wide, -step))
+    return low.add(low.add(parts[0], parts[1]), parts[2])
+
+
+def _shifted(node: TfliteNode, x: str, bits: int) -> str:
+    """x / 2^bits, ties upward."""
+    return node.low.binary("ARITHMETIC_RIGHT_SHIFT", x, node.low.scalar(bits, x), round=True)
+
+
+def _high_product(node: TfliteNode, a: str, b: str, shift: int = 31) -> str:
+    """a * b / 2^shift, ties upward."""
+    low = node.low
+    return low.op("MUL", *low.aligned(a, b), low.constant([shift], DType.INT8))
+
+
+def _reciprocal(node: TfliteNode, half_denominator: str) -> str:
+    """2^29 / half_denominator with two integer bits, by three steps of Newton's."""
+    low = node.low
+    x = low.add(
+        _high_product(node, half_denominator, low.scalar(_MINUS_32_OVER_17, half_denominator)),
+        low.scalar(_48_OVER_17, half_denominator),
+    )
+    for _ in range(3):
+        rest = low.sub(low.scalar(_ONE, x), _high_product(node, x, half_denominator))
+        x = low.add(x, low.mul(_high_product(node, x, rest), low.scalar(4, x)))
+    return x
+
+
+def _wide(node: TfliteNode, beta: float) -> str:
+    """16-bit integers: the exponential and the reciprocal from tables with lines between their points."""
+    low, axis = node.low, [len(node.shape()) - 1]
+    x = low.cast(node.x(), DType.INT32)
+    difference = low.sub(x, low.reduce("MAX", x, axis))
+    # The table reaches from -10 to 0.
+    ratio = float(node.value().scale) * float(beta) / (_EXP_REACH / _STEPS)
+    steps = rescale(node, difference, [quantized_multiplier(ratio)], DType.INT32)
+    places = low.maximum(low.plus(steps, _HIGHEST), low.scalar(DType.INT16.min, steps))
+    exponential = populated(np.exp, _EXP_REACH / _STEPS, 2 / _STEPS, _HIGHEST)
+    powers = low.cast(rounded_table(node, exponential, low.cast(places, DType.INT16)), DType.INT32)
+    total = low.reduce("SUM", powers, axis)
+    zeros = low.op("CLZ", total)
+    normal = _shifted(node, low.binary("LOGICAL_LEFT_SHIFT", total, low.plus(zeros, -1)), 14)
+    place = low.minimum(low.plus(normal, -(_HIGHEST + 1) * 3), low.scalar(_HIGHEST, normal))
+    inverse = populated(lambda v: 1 / (1 + v), 1 / _STEPS, 2 / _STEPS, DType.INT16.min)
+    reciprocal = low.cast(rounded_table(node, inverse, low.cast(place, DType.INT16)), DType.INT32)
+    distance = low.sub(low.scalar(31, zeros), zeros)
+    y = low.binary("ARITHMETIC_RIGHT_SHIFT", low.mul(powers, reciprocal), distance, round=True)
+    return low.cast(low.minimum(y, low.scalar(_HIGHEST, y)), DType.INT16)
