@@ -14,6 +14,7 @@ from tosaic.compiler.ir import Graph, read_tosa, validate
 from tosaic.compiler.ir.file_builder import IDENTIFIER
 from tosaic.compiler.ir.flatbuffer import Reader
 from tosaic.compiler.program import Program
+from tosaic.compiler.quantizer import Quantized
 from tosaic.driver.arguments import NodeArg, argument
 from tosaic.driver.encodings import Encodings, encodings_of
 from tosaic.driver.quantize.encoded_models import import_encoded
@@ -38,7 +39,8 @@ def open_model(
 
 
 def open_with_encodings(
-    source: "str | pathlib.Path | Graph | Program", shapes: Mapping[str, int | Sequence[int]] | None = None
+    source: "str | pathlib.Path | Graph | Program | Quantized",
+    shapes: Mapping[str, int | Sequence[int]] | None = None
 ) -> tuple[Graph | Program, Encodings]:
     """As `open_model`, with the encodings of inputs and outputs, where integers stand for reals.
 
@@ -47,6 +49,8 @@ def open_with_encodings(
     """
     if isinstance(source, Graph | Program):
         return source, {}
+    if isinstance(source, Quantized):
+        return source.graph, {**source.inputs, **source.outputs}
     path = pathlib.Path(source)
     if is_imported(path):
         with _file_named(path):

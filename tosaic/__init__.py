@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tosaic.driver.arguments import NodeArg
     from tosaic.driver.device import Device
     from tosaic.driver.encodings import dequantize, quantize
+    from tosaic.driver.pytorch import from_torch
     from tosaic.driver.session import Session, run
     from tosaic.driver.transports import Transport
     from tosaic.errors import (
@@ -48,6 +49,7 @@ _HOMES = {
     "UnpredictableError": "tosaic.errors",
     "UnsupportedError": "tosaic.errors",
     "dequantize": "tosaic.driver.encodings",
+    "from_torch": "tosaic.driver.pytorch",
     "quantize": "tosaic.driver.encodings",
     "run": "tosaic.driver.session",
 }
@@ -69,6 +71,7 @@ __all__ = [
     "UnpredictableError",
     "UnsupportedError",
     "dequantize",
+    "from_torch",
     "quantize",
     "run",
 ]
