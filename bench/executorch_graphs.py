@@ -255,7 +255,9 @@ def run_file(arguments: tuple[pathlib.Path, pathlib.Path, int, int | None]) -> s
         records.with_suffix(".done").touch()
     found = read_records(records)
     graphs = sum(len(record["graphs"]) for record in found)
-    return f"{file.parent.name}/{file.name}: {len(found)} tests, {graphs} graphs" + ("" if ran else f", {code!r}")
+    return f"{file.parent.name}/{file.name}: {len(found)} tests, {graphs} graphs" + (
+        "" if ran else f", {code!r}"
+    )
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from tosaic.compiler.quantizer import Quantized
 from tosaic.driver.arguments import NodeArg, argument
 from tosaic.driver.encodings import Encodings, encodings_of
 from tosaic.driver.quantize.encoded_models import import_encoded
+from tosaic.driver.quantize.torch_modules import import_quantized
 from tosaic.errors import InputError, ModelError, UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
@@ -40,12 +41,12 @@ def open_model(
 
 def open_with_encodings(
     source: "str | pathlib.Path | Graph | Program | Quantized",
-    shapes: Mapping[str, int | Sequence[int]] | None = None
+    shapes: Mapping[str, int | Sequence[int]] | None = None,
 ) -> tuple[Graph | Program, Encodings]:
     """As `open_model`, with the encodings of inputs and outputs, where integers stand for reals.
 
-    A .tosa or .tsc file may have them in a file of its own. An ONNX model whose float inputs and outputs pass
-    through QuantizeLinear and DequantizeLinear becomes integers from the first to the last of these.
+    A .tosa or .tsc file may have them in a file of its own. An ONNX model (or a PyTorch program) whose float inputs and
+    outputs pass through a quantize and a dequantize operator becomes integers from the first to the last of these.
     """
     if isinstance(source, Graph | Program):
         return source, {}
@@ -62,11 +63,11 @@ def open_with_encodings(
 def _encoded(
     path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None
 ) -> tuple[Graph, Encodings] | None:
-    """The integers of an ONNX model that brings its encodings; None for any other model."""
-    if path.suffix != ".onnx" or not path.is_file():
+    """The integers of an ONNX or PyTorch model that brings its encodings; None for any other model."""
+    if path.suffix not in (".onnx", ".pt2") or not path.is_file():
         return None
     try:
-        found = import_encoded(path, shapes)
+        found = import_encoded(path, shapes) if path.suffix == ".onnx" else import_quantized(path)
     except UnsupportedError:
         # An operator without an integer form; or without a TOSA form at all, which the import tells in full.
         return None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tosaic.driver.arguments import NodeArg
     from tosaic.driver.device import Device
     from tosaic.driver.encodings import dequantize, quantize
-    from tosaic.driver.pytorch import from_torch
+    from tosaic.driver.from_torch import from_torch
     from tosaic.driver.session import Session, run
     from tosaic.driver.transports import Transport
     from tosaic.errors import (
@@ -49,7 +49,7 @@ _HOMES = {
     "UnpredictableError": "tosaic.errors",
     "UnsupportedError": "tosaic.errors",
     "dequantize": "tosaic.driver.encodings",
-    "from_torch": "tosaic.driver.pytorch",
+    "from_torch": "tosaic.driver.from_torch",
     "quantize": "tosaic.driver.encodings",
     "run": "tosaic.driver.session",
 }

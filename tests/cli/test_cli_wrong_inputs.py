@@ -127,7 +127,10 @@ def test_truncated_model(refused, here):
     )
 
 
-TORCH = "is a PyTorch file, which has no importer; export the model with torch.onnx.export and give the .onnx file"
+TORCH = (
+    "is a PyTorch file of weights or of Python objects, which has no importer; write the model with "
+    "torch.export.save(torch.export.export(module, inputs), FILE.pt2) and give the .pt2 file, or use tosaic.from_torch"
+)
 KERAS = (
     "is a Keras model, which has no importer; convert it with tf.lite.TFLiteConverter.from_keras_model and give the "
     ".tflite file"
@@ -147,7 +150,6 @@ WEIGHTS = "is a file of weights without a network, which has no importer; export
     ("name", "said"),
     [
         ("m.pt", TORCH),
-        ("m.pt2", TORCH),
         ("m.pth", TORCH),
         ("m.keras", KERAS),
         ("m.H5", KERAS),

@@ -86,6 +86,11 @@ def inputs_of(program: Any) -> list[Port]:
     return [_port(node.name, node) for node in input_nodes(program)]
 
 
+def inputs_of_graph(module: Any) -> list[Port]:
+    """The inputs of an exported graph module, such as PT2E prepares."""
+    return [_port(node.name, node) for node in module.graph.nodes if node.op == "placeholder"]
+
+
 def outputs_of(program: Any) -> list[Port]:
     """The outputs: a single one is `output`, those of a tuple `output_0`, ..., those of a dictionary have its keys."""
     nodes = {node.name: node for node in program.graph.nodes}
@@ -93,7 +98,9 @@ def outputs_of(program: Any) -> list[Port]:
     names = _output_names(program.call_spec.out_spec, len(results))
     for name, result in zip(names, results, strict=True):
         if not isinstance(result, str):
-            raise UnsupportedError(f"output {name!r} is the constant {result!r}; leave it out of what forward() returns")
+            raise UnsupportedError(
+                f"output {name!r} is the constant {result!r}; leave it out of what forward() returns"
+            )
     return [_port(name, nodes[result]) for name, result in zip(names, results, strict=True)]
 
 
@@ -128,7 +135,9 @@ def _held(dtype: Any) -> Any:
     if dtype in (torch.bfloat16, torch.float16, torch.float64):
         raise UnsupportedError(f"the module computes in {dtype}; convert it with .float() first")
     if dtype.is_complex:
-        raise UnsupportedError(f"the module computes in {dtype}, TOSA has no complex numbers; use a pair of reals")
+        raise UnsupportedError(
+            f"the module computes in {dtype}, TOSA has no complex numbers; use a pair of reals"
+        )
     return dtype
 
 
@@ -146,4 +155,6 @@ def _key(entry: Any) -> Any:
     for field in ("key", "idx", "name"):
         if hasattr(entry, field):
             return getattr(entry, field)
-    raise InputError(f"forward() returns a structure with the unknown part {entry!r}; return a tuple or dictionary")
+    raise InputError(
+        f"forward() returns a structure with the unknown part {entry!r}; return a tuple or dictionary"
+    )

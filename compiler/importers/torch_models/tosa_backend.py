@@ -79,8 +79,9 @@ def _uses_int16(program: Any) -> bool:
 def _partitioner(spec: Any) -> Any:
     """ExecuTorch's partitioner, which remembers why it leaves nodes out."""
     _, arm = load_executorch()
+    base: Any = arm.tosa.partitioner.TOSAPartitioner
 
-    class Partitioner(arm.tosa.partitioner.TOSAPartitioner):
+    class Partitioner(base):
         reasons: dict[str, str] = {}
 
         def _tag_module(self, module: Any, program: Any, reporter: Any, *rest: Any) -> Any:
@@ -140,7 +141,9 @@ def _operator(node: Any) -> str:
 def _shape(node: Any) -> str:
     value = node.meta.get("val")
     values = value if isinstance(value, list | tuple) else [value]
-    return ", ".join(f"{str(v.dtype).removeprefix('torch.')}{list(v.shape)}" for v in values if hasattr(v, "shape"))
+    return ", ".join(
+        f"{str(v.dtype).removeprefix('torch.')}{list(v.shape)}" for v in values if hasattr(v, "shape")
+    )
 
 
 def _place(node: Any) -> str:
@@ -162,7 +165,9 @@ def _name_inputs(lowered: Lowered, delegate: Any, edge: Any, sources: list[Port]
         encoded = _operator(argument) == _QUANTIZE
         name = known[(argument.args[0] if encoded else argument).name]
         if name in named:
-            raise UnsupportedError(f"input {name!r} enters the integer graph in two encodings; use road='onnx'")
+            raise UnsupportedError(
+                f"input {name!r} enters the integer graph in two encodings; use road='onnx'"
+            )
         if encoded:
             lowered.inputs[name] = _pair(argument)
         named.append(name)
@@ -179,7 +184,9 @@ def _name_outputs(lowered: Lowered, delegate: Any, edge: Any, results: list[Port
         if _operator(value) == _DEQUANTIZE:
             source, lowered.outputs[port.name] = value.args[0], _pair(value)
         if _operator(source) != "getitem" or source.args[0] is not delegate:
-            raise UnsupportedError(f"output {port.name!r} is an input as it is; leave it out of what forward() returns")
+            raise UnsupportedError(
+                f"output {port.name!r} is an input as it is; leave it out of what forward() returns"
+            )
         tensor = tensors[source.args[1]]
         if tensor not in graph.outputs or tensor in graph.inputs:
             raise UnsupportedError(

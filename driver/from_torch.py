@@ -4,14 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tosaic.compiler.importers.torch_models.program import inputs_of, outputs_of
+from tosaic.driver.quantize.torch_modules import DEFAULT_ROAD, quantize_module
 from tosaic.driver.session import Session
+from tosaic.driver.torch_session import TorchSession
 from tosaic.errors import InputError
 
-from .quantized import quantize_module
-from .session import TorchSession
-
-DEFAULT_ROAD = "onnx"
-"""By the figures of docs/pytorch.md."""
 VALUES = ("floats", "integers")
 
 

@@ -1,5 +1,6 @@
 """From a PyTorch module to an integer graph with its encodings, by one of two roads."""
 
+import pathlib
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -7,14 +8,24 @@ from typing import Any
 from tosaic.compiler.importers.torch_models import tosa_backend
 from tosaic.compiler.importers.torch_models.onnx_road import onnx_of
 from tosaic.compiler.importers.torch_models.packages import load_executorch, load_pt2e, load_torch
-from tosaic.compiler.importers.torch_models.program import export, input_nodes, inputs_of, is_quantized
+from tosaic.compiler.importers.torch_models.program import (
+    export,
+    input_nodes,
+    inputs_of,
+    inputs_of_graph,
+    is_quantized,
+    read_program,
+)
 from tosaic.compiler.quantizer import Encoding, Quantized
-from tosaic.driver.quantize import import_encoded, quantize_graph
 from tosaic.errors import InputError, UnsupportedError
 
-from .calibration import samples_of, stacked
+from .encoded_models import import_encoded
+from .quantization import quantize_graph
+from .torch_samples import samples_of, stacked
 
 ROADS = ("onnx", "executorch")
+DEFAULT_ROAD = "onnx"
+"""By the figures of docs/pytorch.md."""
 ACTIVATIONS = ("int8", "int16")
 
 
@@ -64,6 +75,12 @@ def integers_of(program: Any, road: str) -> Quantized:
     return Quantized(lowered.graph, inputs, outputs, {})
 
 
+def import_quantized(path: pathlib.Path) -> Quantized | None:
+    """The integers of a .pt2 file that holds PT2E's pairs of quantize and dequantize; None for any other program."""
+    program = read_program(path)
+    return integers_of(program, DEFAULT_ROAD) if is_quantized(program) else None
+
+
 def _is_prepared(module: Any) -> bool:
     """Whether PT2E's observers or fake quantizers are in the module."""
     torch = load_torch()
@@ -81,8 +98,8 @@ def _converted(module: Any, calibration: Any) -> Any:
         pt2e.move_exported_model_to_eval(module)
         if calibration is not None:
             with torch.no_grad():
-                for sample in calibration:
-                    module(*([sample] if isinstance(sample, torch.Tensor) else sample))
+                for sample in samples_of(inputs_of_graph(module), calibration, ()):
+                    module(*map(torch.from_numpy, sample))
         return pt2e.quantize_pt2e.convert_pt2e(module)
 
 
@@ -102,12 +119,12 @@ def _quantized_by_executorch(program: Any, samples: list[Any], int16: bool) -> A
         try:
             prepared = pt2e.quantize_pt2e.prepare_pt2e(program.module(check_guards=False), quantizer)
             for sample in samples:
-                prepared(*(torch.from_numpy(value) for value in sample))
+                prepared(*map(torch.from_numpy, sample))
             converted = pt2e.quantize_pt2e.convert_pt2e(prepared)
         except Exception as error:  # whatever its annotators and passes raise
             said = " ".join(str(error).split())[:400]
             raise UnsupportedError(
                 f"ExecuTorch cannot quantize the program ({type(error).__name__}: {said}); use road='onnx'"
             ) from error
-    example = tuple(torch.zeros(tuple(node.meta["val"].shape), dtype=node.meta["val"].dtype) for node in input_nodes(program))
-    return export(converted, example)
+    values = [node.meta["val"] for node in input_nodes(program)]
+    return export(converted, [torch.zeros(tuple(value.shape), dtype=value.dtype) for value in values])

@@ -8,10 +8,9 @@ import numpy as np
 from tosaic.compiler.importers.torch_models.program import Port
 from tosaic.compiler.quantizer import Quantized
 from tosaic.driver.arguments import NodeArg
+from tosaic.driver.quantize.torch_samples import array_of
 from tosaic.driver.session import Session
 from tosaic.errors import InputError
-
-from .calibration import array_of
 
 
 class TorchSession(Session):
@@ -54,6 +53,7 @@ def _entering(argument: NodeArg, value: np.ndarray) -> np.ndarray:
     held = value.astype(argument.numpy)
     if value.dtype.kind in "iu" and not np.array_equal(held, value):
         raise InputError(
-            f"input {argument.name!r} has values beyond {argument.numpy}, which the machine computes in; give smaller ones"
+            f"input {argument.name!r} has values beyond {argument.numpy}, the machine's type; "
+            "give smaller ones"
         )
     return held

@@ -45,7 +45,9 @@ def samples_of(ports: Sequence[Port], calibration: Any, example: Sequence[Any]) 
 
 def stacked(ports: Sequence[Port], samples: Iterable[Sample]) -> dict[str, np.ndarray]:
     """All samples of each input as one array, runs along a new first axis."""
-    return {port.name: np.stack(values) for port, values in zip(ports, zip(*samples, strict=True), strict=True)}
+    return {
+        port.name: np.stack(values) for port, values in zip(ports, zip(*samples, strict=True), strict=True)
+    }
 
 
 def array_of(value: Any) -> np.ndarray:
@@ -81,7 +83,9 @@ def _by_name(ports: Sequence[Port], arrays: Mapping[str, Any]) -> list[Sample]:
     names = [port.name for port in ports]
     for name in arrays:
         if name not in names:
-            raise InputError(f"the calibration data has an array {name!r}; the module's inputs are {', '.join(names)}")
+            raise InputError(
+                f"the calibration data has an array {name!r}; the module's inputs are {', '.join(names)}"
+            )
     runs = []
     for port in ports:
         if port.name not in arrays:
