@@ -5,8 +5,9 @@ import sys
 import numpy as np
 import pytest
 import torch
-import tosaic
 from torch_modules import Classifier, Counter, Sorted, Tokens, classifier
+
+import tosaic
 
 ROADS = pytest.mark.parametrize("road", ["onnx", "executorch"])
 
@@ -122,7 +123,9 @@ def test_an_operator_that_stays_in_floats_is_named():
 
 
 def test_a_changed_buffer_is_refused():
-    with pytest.raises(tosaic.UnsupportedError, match="the module changes 'total' when it runs; make it an input"):
+    with pytest.raises(
+        tosaic.UnsupportedError, match="the module changes 'total' when it runs; make it an input"
+    ):
         tosaic.from_torch(Counter(), torch.ones(4), torch.rand(8, 4), target="golden")
 
 
@@ -158,5 +161,7 @@ def test_without_calibration_data_a_warning():
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxscript", None)
-    with pytest.raises(tosaic.UnsupportedError, match=r"need the package onnxscript: pip install 'tosaic\[torch\]'"):
+    with pytest.raises(
+        tosaic.UnsupportedError, match=r"need the package onnxscript: pip install 'tosaic\[torch\]'"
+    ):
         tosaic.from_torch(Classifier(), torch.randn(1, 2, 8, 8), torch.randn(4, 2, 8, 8), target="golden")
