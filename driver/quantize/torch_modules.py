@@ -114,6 +114,7 @@ def _quantized_by_executorch(program: Any, samples: list[Any], int16: bool) -> A
         else arm.quantizer.get_symmetric_quantization_config(is_per_channel=True)
     )
     quantizer.set_global(chosen)
+    program = _without_composites(program)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:
@@ -128,3 +129,12 @@ def _quantized_by_executorch(program: Any, samples: list[Any], int16: bool) -> A
             ) from error
     values = [node.meta["val"] for node in input_nodes(program)]
     return export(converted, [torch.zeros(tuple(value.shape), dtype=value.dtype) for value in values])
+
+
+def _without_composites(program: Any) -> Any:
+    """The program with RMSNorm as its parts: ExecuTorch 1.5's quantizer leaves the whole in floats."""
+    torch = load_torch()
+    composite = torch.ops.aten.rms_norm.default
+    if not any(node.target is composite for node in program.graph.nodes):
+        return program
+    return program.run_decompositions({composite: torch.export.default_decompositions()[composite]})

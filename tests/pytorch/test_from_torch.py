@@ -50,22 +50,43 @@ def test_integers_on_request(road):
     assert np.array_equal(reals, floats.run({"image": image})["logits"])
 
 
-@ROADS
-def test_int64_tokens_and_indices(road):
+def tokens():
+    """Tokens of a sentence, and samples of them."""
     torch.manual_seed(0)
-    module, tokens = Tokens().eval(), torch.randint(0, 16, (1, 6))
-    samples = [(torch.randint(0, 16, (1, 6)),) for _ in range(8)]
-    session = tosaic.from_torch(module, tokens, samples, road=road, target="golden")
-    got = session.run({"tokens": tokens})
-    wanted = module(tokens)
+    return torch.randint(0, 16, (1, 6)), [(torch.randint(0, 16, (1, 6)),) for _ in range(8)]
+
+
+def test_int64_tokens_and_indices():
+    sentence, samples = tokens()
+    module = Tokens(choosing=True).eval()
+    session = tosaic.from_torch(module, sentence, samples, target="golden")
+    got = session.run({"tokens": sentence})
     assert [(name, each.dtype.name) for name, each in got.items()] == [
         ("output_0", "float32"),
         ("output_1", "int64"),
     ]
-    assert decibels(wanted[0].detach().numpy(), got["output_0"]) > 25
+    assert decibels(module(sentence)[0].detach().numpy(), got["output_0"]) > 25
     assert np.array_equal(got["output_1"], got["output_0"].argmax(-1))
     with pytest.raises(tosaic.InputError, match="'tokens' has values beyond int32"):
-        session.run({"tokens": tokens + 2**40})
+        session.run({"tokens": sentence + 2**40})
+
+
+def test_int64_tokens_through_executorch():
+    sentence, samples = tokens()
+    module = Tokens(choosing=False).eval()
+    session = tosaic.from_torch(module, sentence, samples, road="executorch", target="golden")
+    got = session.run({"tokens": sentence})
+    assert decibels(module(sentence).detach().numpy(), got["output"]) > 25
+
+
+def test_executorch_says_why_argmax_stays_in_floats():
+    sentence, samples = tokens()
+    with pytest.raises(tosaic.UnsupportedError) as raised:
+        tosaic.from_torch(Tokens(choosing=True), sentence, samples, road="executorch", target="golden")
+    assert str(raised.value).startswith(
+        "argmax 'aten_argmax_default' int64[1, 6] is not lowered to integers by ExecuTorch: TOSA ARGMAX produces int32 "
+        "but aten.argmax returns int64."
+    )
 
 
 def prepared(training):
@@ -118,7 +139,9 @@ def test_an_operator_that_stays_in_floats_is_named():
     with pytest.raises(tosaic.UnsupportedError) as raised:
         tosaic.from_torch(Sorted(), torch.randn(2, 6), torch.randn(8, 6), road="executorch", target="golden")
     said = str(raised.value)
-    assert said.startswith("aten.sort 'aten_sort_default' float32[2, 6]")
+    assert said.startswith(
+        "sort 'aten_sort_default' float32[2, 6], int64[2, 6] is not lowered to integers by ExecuTorch: "
+    )
     assert said.endswith("use road='onnx', or compute it outside the module")
 
 

@@ -19,15 +19,16 @@ class Classifier(nn.Module):
 
 
 class Tokens(nn.Module):
-    """An embedding, which takes int64 tokens, and a choice, which gives int64 indices."""
+    """An embedding, which takes int64 tokens, and a choice, which may give int64 indices."""
 
-    def __init__(self):
+    def __init__(self, choosing):
         super().__init__()
+        self.choosing = choosing
         self.table, self.head = nn.Embedding(16, 8), nn.Linear(8, 5)
 
     def forward(self, tokens):
         scores = self.head(self.table(tokens))
-        return scores, scores.argmax(-1)
+        return (scores, scores.argmax(-1)) if self.choosing else scores
 
 
 class Counter(nn.Module):

@@ -15,6 +15,7 @@ from tosaic.errors import ModelWarning, UnsupportedError
 
 _BACKEND = "TOSABackend"
 _QUANTIZE, _DEQUANTIZE = "quantize_per_tensor", "dequantize_per_tensor"
+_CASTS = ("_to_dim_order_copy", "_to_copy")
 _WAY_OUT = "use road='onnx', or compute it outside the module"
 
 
@@ -104,7 +105,8 @@ def _only_delegate(edge: Any, partitioner: Any) -> Any:
         elif not _is_boundary(node, edge):
             islands.append(node)
     if islands:
-        node = islands[0]
+        # The pairs around an operator that stayed in floats are its consequence.
+        node = next((each for each in islands if _operator(each) not in (_QUANTIZE, _DEQUANTIZE)), islands[0])
         why = partitioner.reasons.get(node.name)
         more = f" ({len(islands) - 1} more like it)" if len(islands) > 1 else ""
         raise UnsupportedError(
@@ -120,12 +122,24 @@ def _only_delegate(edge: Any, partitioner: Any) -> Any:
 
 
 def _is_boundary(node: Any, edge: Any) -> bool:
-    """Whether a node encodes an input or decodes an output: that is done where reals enter and leave."""
+    """Whether a node encodes an input or decodes an output, or casts one from int64 to int32 or back.
+
+    The session does that where values enter and leave.
+    """
     operator = _operator(node)
-    if operator == _QUANTIZE:
-        return node.args[0].name in edge.graph_signature.user_inputs
+    if operator not in (_QUANTIZE, _DEQUANTIZE) and not _is_index_cast(node):
+        return False
+    if node.args[0].name in edge.graph_signature.user_inputs:
+        return operator != _DEQUANTIZE
     users = {user.op for user in node.users}
-    return operator == _DEQUANTIZE and _operator(node.args[0]) == "getitem" and users == {"output"}
+    return operator != _QUANTIZE and _operator(node.args[0]) == "getitem" and users == {"output"}
+
+
+def _is_index_cast(node: Any) -> bool:
+    """Whether a node changes int64 to int32 or back, and nothing else."""
+    if _operator(node).split(".")[-1] not in _CASTS:
+        return False
+    return {str(each.meta["val"].dtype) for each in (node, node.args[0])} <= {"torch.int32", "torch.int64"}
 
 
 def _operator(node: Any) -> str:
@@ -163,7 +177,7 @@ def _name_inputs(lowered: Lowered, delegate: Any, edge: Any, sources: list[Port]
     named = []
     for tensor, argument in zip(list(graph.inputs), delegate.args[1:], strict=True):
         encoded = _operator(argument) == _QUANTIZE
-        name = known[(argument.args[0] if encoded else argument).name]
+        name = known[(argument if argument.op == "placeholder" else argument.args[0]).name]
         if name in named:
             raise UnsupportedError(
                 f"input {name!r} enters the integer graph in two encodings; use road='onnx'"
@@ -183,6 +197,8 @@ def _name_outputs(lowered: Lowered, delegate: Any, edge: Any, results: list[Port
         source = value
         if _operator(value) == _DEQUANTIZE:
             source, lowered.outputs[port.name] = value.args[0], _pair(value)
+        elif value.op == "call_function" and _is_index_cast(value):
+            source = value.args[0]
         if _operator(source) != "getitem" or source.args[0] is not delegate:
             raise UnsupportedError(
                 f"output {port.name!r} is an input as it is; leave it out of what forward() returns"
