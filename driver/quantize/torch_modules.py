@@ -1,5 +1,6 @@
 """From a PyTorch module to an integer graph with its encodings, by one of two roads."""
 
+import copy
 import pathlib
 import warnings
 from collections.abc import Sequence
@@ -91,8 +92,9 @@ def _is_prepared(module: Any) -> bool:
 
 
 def _converted(module: Any, calibration: Any) -> Any:
-    """A prepared module, converted; if calibration data is given, its observers see it first."""
+    """A copy of a prepared module, converted; if calibration data is given, its observers see it first."""
     pt2e, torch = load_pt2e(), load_torch()
+    module = copy.deepcopy(module)  # to convert changes a module in place
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pt2e.move_exported_model_to_eval(module)
@@ -114,7 +116,6 @@ def _quantized_by_executorch(program: Any, samples: list[Any], int16: bool) -> A
         else arm.quantizer.get_symmetric_quantization_config(is_per_channel=True)
     )
     quantizer.set_global(chosen)
-    program = _without_composites(program)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         try:
@@ -129,12 +130,3 @@ def _quantized_by_executorch(program: Any, samples: list[Any], int16: bool) -> A
             ) from error
     values = [node.meta["val"] for node in input_nodes(program)]
     return export(converted, [torch.zeros(tuple(value.shape), dtype=value.dtype) for value in values])
-
-
-def _without_composites(program: Any) -> Any:
-    """The program with RMSNorm as its parts: ExecuTorch 1.5's quantizer leaves the whole in floats."""
-    torch = load_torch()
-    composite = torch.ops.aten.rms_norm.default
-    if not any(node.target is composite for node in program.graph.nodes):
-        return program
-    return program.run_decompositions({composite: torch.export.default_decompositions()[composite]})
