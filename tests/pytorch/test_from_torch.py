@@ -89,13 +89,13 @@ def test_executorch_says_why_argmax_stays_in_floats():
     )
 
 
-def prepared(training):
+def prepared(training, normalized=True):
     """The classifier, prepared by PT2E with ExecuTorch's quantizer; its example and samples."""
     from executorch.backends.arm.quantizer import TOSAQuantizer, get_symmetric_quantization_config
     from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
     from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e, prepare_qat_pt2e
 
-    module, image, calibration = classifier()
+    module, image, calibration = classifier(normalized)
     quantizer = TOSAQuantizer(TosaCompileSpec("TOSA-1.0+INT"))
     quantizer.set_global(get_symmetric_quantization_config(is_per_channel=True, is_qat=training))
     module = module if training else module.eval()
@@ -105,7 +105,8 @@ def prepared(training):
 
 @ROADS
 def test_a_module_trained_with_fake_quantizers(road):
-    module, image, calibration = prepared(training=True)
+    # ExecuTorch 1.5 leaves the batch normalization of such a module in floats, and is refused.
+    module, image, calibration = prepared(training=True, normalized=road == "onnx")
     optimizer = torch.optim.SGD(module.parameters(), 0.01)
     for batch in calibration.split(1)[:3]:
         optimizer.zero_grad()
@@ -113,9 +114,10 @@ def test_a_module_trained_with_fake_quantizers(road):
         optimizer.step()
     session = tosaic.from_torch(module, image, road=road, target="golden")
     logits = session.run({"image": image})["logits"]
+    from torchao.quantization.pt2e import move_exported_model_to_eval
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
-    wanted = convert_pt2e(module)(image)["logits"].numpy()
+    wanted = convert_pt2e(move_exported_model_to_eval(module))(image)["logits"].detach().numpy()
     step = session.outputs[0].encoding.scale
     assert np.abs(logits - wanted).max() <= 2 * step
 

@@ -46,7 +46,7 @@ def test_float_program(tosaic):
 def test_quantized_and_compiled(tosaic):
     code, said, error = tosaic("quantize", "net.pt2", "-c", "calib.npz", "-o", "net.tosa")
     assert code == 0, error
-    assert "output logits int8[1, 4]" in said
+    assert "output 'logits' int8[1, 4]: real =" in said
     code, _, error = tosaic("compile", "net.tosa", "-o", "net.tsc", "--config", "nano")
     assert code == 0, error
 

@@ -7,9 +7,12 @@ from torch import nn
 class Classifier(nn.Module):
     """A convolution, a residual and a linear layer; the input has a name, the output a key."""
 
-    def __init__(self):
+    def __init__(self, normalized=True):
         super().__init__()
-        self.first, self.norm = nn.Conv2d(2, 6, 3, padding=1), nn.BatchNorm2d(6)
+        self.first, self.norm = (
+            nn.Conv2d(2, 6, 3, padding=1),
+            nn.BatchNorm2d(6) if normalized else nn.Identity(),
+        )
         self.second, self.head = nn.Conv2d(6, 6, 3, padding=1), nn.Linear(6, 4)
 
     def forward(self, image):
@@ -54,7 +57,7 @@ class Sorted(nn.Module):
         return self.after(torch.sort(self.before(x), dim=-1)[0])
 
 
-def classifier():
+def classifier(normalized=True):
     """The classifier with fixed weights, an image and 16 images to calibrate with."""
     torch.manual_seed(0)
-    return Classifier(), torch.randn(1, 2, 8, 8), torch.randn(16, 2, 8, 8)
+    return Classifier(normalized), torch.randn(1, 2, 8, 8), torch.randn(16, 2, 8, 8)
