@@ -175,7 +175,7 @@ def test_formats_without_an_importer(refused, here, name, said):
 
 def test_suffix_that_nobody_knows(refused, tosaic, here):
     (here / "m.xyz").write_bytes(bytes(100))
-    known = ".onnx, .nnr, .tflite, .mlmodel, .mlpackage, .mlmodelc, .nnef, .tar"
+    known = ".onnx, .nnr, .tflite, .pt2, .mlmodel, .mlpackage, .mlmodelc, .nnef, .tar"
     assert refused("check", "m.xyz").startswith(
         f"m.xyz: there is no importer for .xyz; known: .tosa, .tsc, {known}"
     )
