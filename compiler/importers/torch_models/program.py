@@ -59,7 +59,13 @@ def read_program(path: pathlib.Path) -> Any:
 
 def check_program(program: Any) -> None:
     """UnsupportedError for what neither road keeps: state that a run changes, and shapes that are open."""
-    signature = program.graph_signature
+    if any(
+        getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in program.graph.nodes
+    ):
+        # torch.export keeps operators such as add_ as they are; what they change is known once they are functions.
+        signature = program.run_decompositions({}).graph_signature
+    else:
+        signature = program.graph_signature
     for changed in (signature.buffers_to_mutate, signature.user_inputs_to_mutate):
         for name in changed.values():
             raise UnsupportedError(
