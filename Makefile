@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo check test conformance conformance-fp nightly lint typecheck docs clean
+.PHONY: demo check test test-torch conformance conformance-fp executorch nightly lint typecheck docs clean
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -25,6 +25,17 @@ PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python -m
 # Every test that is not marked `nightly`.
 test: $(VENV)/installed-dev
 	$(PYTEST) tests
+
+# The tests of PyTorch's roads, with the extra `torch`: PyPI's torch for Linux brings CUDA, several gigabytes, so they are
+# not in `make test` unless torch is installed. Give a CPU build by TORCH='torch==2.13.0+cpu --find-links FOLDER'.
+TORCH ?= torch
+$(VENV)/installed-torch: $(VENV)/installed-dev
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[torch]'
+	@touch $@
+
+test-torch: $(VENV)/installed-torch
+	$(PYTEST) tests/pytorch
 
 # For every change: lint, types, and the tests of import rules, IR, compiler and golden model that build no simulator and
 # take little time (docs/testing.md).
@@ -66,8 +77,19 @@ conformance: $(SUITE)/generated
 conformance-fp: $(SUITE_FP)/generated
 	$(BIN)/tosaic conformance $(SUITE_FP)/suite --bake --on golden -j $(JOBS) --junit $(SUITE_FP)/golden.xml
 
+# The integer graphs that ExecuTorch's own Arm tests write, collected once, against Arm's reference model: docs/executorch.md.
+# Some of the models' tests want these packages; a test whose packages are missing is listed with that reason.
+EXECUTORCH := PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/executorch
+executorch: $(VENV)/installed-torch
+	$(BIN)/python -m pip install -q --disable-pip-version-check torchvision torchaudio timm transformers diffusers
+	$(EXECUTORCH)_graphs.py -j $(JOBS)
+	$(EXECUTORCH)_run.py --on golden -j $(JOBS)
+	$(EXECUTORCH)_run.py --on emulator -j $(JOBS)
+	$(EXECUTORCH)_run.py --on sim --sample 400 -j $(JOBS)
+
 # What takes hours: the nightly tests, every configuration through other tools, and every board through the open flow.
 nightly: $(VENV)/installed-dev
+	$(MAKE) test-torch
 	$(PYTEST) tests -m nightly || [ $$? -eq 5 ] # 5: no test is marked
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/random_configs.py --configs 200 --on emulator,sim
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/verilog_tools.py -o build/verilog

@@ -14,10 +14,11 @@ from tosaic.compiler.ir import Graph, read_tosa, validate
 from tosaic.compiler.ir.file_builder import IDENTIFIER
 from tosaic.compiler.ir.flatbuffer import Reader
 from tosaic.compiler.program import Program
-from tosaic.compiler.quantizer import Encoding
+from tosaic.compiler.quantizer import Encoding, Quantized
 from tosaic.driver.arguments import NodeArg, argument
 from tosaic.driver.encodings import Encodings, encodings_of
 from tosaic.driver.quantize.kept_models import open_encoded
+from tosaic.driver.quantize.torch_modules import import_quantized
 from tosaic.errors import InputError, ModelError, UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
@@ -39,16 +40,19 @@ def open_model(
 
 
 def open_with_encodings(
-    source: "str | pathlib.Path | Graph | Program", shapes: Mapping[str, int | Sequence[int]] | None = None
+    source: "str | pathlib.Path | Graph | Program | Quantized",
+    shapes: Mapping[str, int | Sequence[int]] | None = None,
 ) -> tuple[Graph | Program, Encodings]:
     """As `open_model`, with the encodings of inputs and outputs, where integers stand for reals.
 
-    A .tosa or .tsc file may have them in a file of its own. An ONNX model whose float inputs and outputs pass
-    through QuantizeLinear and DequantizeLinear becomes integers from the first to the last of these, and so does a
-    TFLite model between QUANTIZE and DEQUANTIZE.
+    A .tosa or .tsc file may have them in a file of its own. An ONNX model or a PyTorch program whose float inputs and
+    outputs pass through a quantize and a dequantize operator becomes integers from the first to the last of these, and
+    so does a TFLite model between QUANTIZE and DEQUANTIZE.
     """
     if isinstance(source, Graph | Program):
         return source, {}
+    if isinstance(source, Quantized):
+        return source.graph, {**source.inputs, **source.outputs}
     path = pathlib.Path(source)
     if is_imported(path):
         with _file_named(path):
@@ -61,18 +65,21 @@ def _encoded(
     path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None
 ) -> tuple[Graph, Encodings] | None:
     """The integers of a model that brings its encodings; None for any other model."""
-    if path.suffix == ".tflite" and path.is_file():
+    if path.suffix not in (".onnx", ".pt2", ".tflite") or not path.is_file():
+        return None
+    if path.suffix == ".tflite":
         from tosaic.compiler.importers.tflite import import_tflite_integers
 
         graph, held = import_tflite_integers(path, shapes)
         return graph, {name: Encoding(*encoding) for name, encoding in held.items()}
-    if path.suffix != ".onnx" or not path.is_file():
-        return None
     try:
-        return open_encoded(path, shapes)
+        if path.suffix == ".onnx":
+            return open_encoded(path, shapes)
+        found = import_quantized(path)
     except UnsupportedError:
         # An operator without an integer form; or without a TOSA form at all, which the import tells in full.
         return None
+    return (found.graph, {**found.inputs, **found.outputs}) if found else None
 
 
 def _opened(path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None) -> Graph | Program:

@@ -10,6 +10,7 @@ import numpy as np
 
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.program import Program
+from tosaic.compiler.quantizer import Quantized
 from tosaic.errors import InputError, MismatchError
 from tosaic.hw.config import Config
 from tosaic.sim.result import RunResult, Slice
@@ -27,8 +28,8 @@ __all__ = ["NodeArg", "Progress", "Session", "find_config", "run"]
 class Session:
     """A model compiled for a configuration and loaded on a target.
 
-    `model` is a path (`.tosa`, a compiled `.tsc`, or a model that `tosaic import` takes), a `Graph` or a
-    `Program`; `target` one of golden, emulator, sim
+    `model` is a path (`.tosa`, a compiled `.tsc`, or a model that `tosaic import` takes), a `Graph`, a
+    `Quantized` graph with its encodings, or a `Program`; `target` one of golden, emulator, sim
     (Verilated RTL in process) and cocotb, the URI of a device (docs/driver.md) or an open `Device`, which several
     sessions may share. `config` is a name or a `Config`; without it what the device has or a program was compiled for,
     else "base". `memory_bandwidth` is in bytes per cycle (default: the bus width), `memory_latency` in cycles (default:
@@ -43,7 +44,7 @@ class Session:
 
     def __init__(
         self,
-        model: str | pathlib.Path | Graph | Program,
+        model: str | pathlib.Path | Graph | Program | Quantized,
         target: "str | Device" = "sim",
         config: str | Config | None = None,
         *,

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tosaic.driver.arguments import NodeArg
     from tosaic.driver.device import Device
     from tosaic.driver.encodings import dequantize, quantize
+    from tosaic.driver.from_torch import from_torch
+    from tosaic.driver.report import write_report
     from tosaic.driver.session import Session, run
     from tosaic.driver.transports import Transport
     from tosaic.errors import (
@@ -48,8 +50,10 @@ _HOMES = {
     "UnpredictableError": "tosaic.errors",
     "UnsupportedError": "tosaic.errors",
     "dequantize": "tosaic.driver.encodings",
+    "from_torch": "tosaic.driver.from_torch",
     "quantize": "tosaic.driver.encodings",
     "run": "tosaic.driver.session",
+    "write_report": "tosaic.driver.report",
 }
 """The module that defines each public name."""
 _PACKAGES = ("boards", "compiler", "driver", "errors", "hw", "nnr", "sim")
@@ -69,8 +73,10 @@ __all__ = [
     "UnpredictableError",
     "UnsupportedError",
     "dequantize",
+    "from_torch",
     "quantize",
     "run",
+    "write_report",
 ]
 
 

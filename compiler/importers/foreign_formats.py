@@ -3,7 +3,12 @@
 import pathlib
 
 _EXPORT = "export the network with its weights to ONNX"
-_TORCH = "a PyTorch file", "export the model with torch.onnx.export and give the .onnx file"
+_TORCH = (
+    "a PyTorch file of weights or of Python objects",
+    "write the model with torch.export.save(torch.export.export(module, inputs), FILE.pt2) and give the .pt2 file, "
+    "or use tosaic.from_torch",
+)
+_EXECUTORCH = "a program of ExecuTorch's runtime", "give the exported program that it was made from, as .pt2"
 _KERAS = "a Keras model", "convert it with tf.lite.TFLiteConverter.from_keras_model and give the .tflite file"
 _SAVED_MODEL = (
     "a TensorFlow model",
@@ -15,7 +20,8 @@ _MLIR = (
     "write the TOSA dialect as .tosa with the pass tosa-serialize of tosa-tools, or export the model to ONNX or TFLite",
 )
 _ROADS = {
-    **dict.fromkeys((".pt", ".pth", ".pt2", ".pte"), _TORCH),
+    **dict.fromkeys((".pt", ".pth"), _TORCH),
+    ".pte": _EXECUTORCH,
     **dict.fromkeys((".keras", ".h5", ".hdf5"), _KERAS),
     **dict.fromkeys((".pb", ".pbtxt"), _SAVED_MODEL),
     **dict.fromkeys((".safetensors", ".ckpt", ".gguf", ".npz"), _WEIGHTS),

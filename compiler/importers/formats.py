@@ -14,6 +14,7 @@ _SUFFIXES = {
     ".onnx": "onnx",
     ".nnr": "nnr",
     ".tflite": "tflite",
+    ".pt2": "torch",
     **dict.fromkeys((".mlmodel", ".mlpackage", ".mlmodelc"), "coreml"),
     **dict.fromkeys((".nnef", ".tar", ".tgz", ".tbz2", ".txz", ".gz", ".bz2", ".xz"), "nnef"),
 }
@@ -75,6 +76,10 @@ def _import(path: pathlib.Path, shapes: Shapes | None, survey: Survey) -> Graph:
         from tosaic.compiler.importers.tflite import import_tflite
 
         return import_tflite(path, shapes, survey)
+    if kind == "torch":
+        from tosaic.compiler.importers.torch_models.onnx_road import import_torch
+
+        return import_torch(path, shapes, survey)
     if kind == "coreml":
         from tosaic.compiler.importers.coreml import import_coreml
 

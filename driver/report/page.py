@@ -19,7 +19,7 @@ from .timeline import TIMELINE_SCRIPT, timeline_data
 from .units import counter_table, unit_bars
 
 
-def write_report(path: pathlib.Path, title: str, session: Session) -> None:
+def write_report(path: str | pathlib.Path, title: str, session: Session) -> None:
     """Writes the page about the session's last run."""
     stats, config, timeline = session.stats, session.config, session.timeline()
     blocks = session.program.memory_blocks if session.program else []
@@ -44,7 +44,7 @@ def write_report(path: pathlib.Path, title: str, session: Session) -> None:
         f"<!doctype html><html lang=en><meta charset=utf-8><title>Tosaic: {html.escape(title)}</title>"
         f"<style>{STYLE}</style>{''.join(parts)}</html>\n"
     )
-    with replacing(path) as scratch:
+    with replacing(pathlib.Path(path)) as scratch:
         scratch.write_text(text)
 
 

@@ -127,7 +127,10 @@ def test_truncated_model(refused, here):
     )
 
 
-TORCH = "is a PyTorch file, which has no importer; export the model with torch.onnx.export and give the .onnx file"
+TORCH = (
+    "is a PyTorch file of weights or of Python objects, which has no importer; write the model with "
+    "torch.export.save(torch.export.export(module, inputs), FILE.pt2) and give the .pt2 file, or use tosaic.from_torch"
+)
 KERAS = (
     "is a Keras model, which has no importer; convert it with tf.lite.TFLiteConverter.from_keras_model and give the "
     ".tflite file"
@@ -147,7 +150,6 @@ WEIGHTS = "is a file of weights without a network, which has no importer; export
     ("name", "said"),
     [
         ("m.pt", TORCH),
-        ("m.pt2", TORCH),
         ("m.pth", TORCH),
         ("m.keras", KERAS),
         ("m.H5", KERAS),
@@ -173,7 +175,7 @@ def test_formats_without_an_importer(refused, here, name, said):
 
 def test_suffix_that_nobody_knows(refused, tosaic, here):
     (here / "m.xyz").write_bytes(bytes(100))
-    known = ".onnx, .nnr, .tflite, .mlmodel, .mlpackage, .mlmodelc, .nnef, .tar"
+    known = ".onnx, .nnr, .tflite, .pt2, .mlmodel, .mlpackage, .mlmodelc, .nnef, .tar"
     assert refused("check", "m.xyz").startswith(
         f"m.xyz: there is no importer for .xyz; known: .tosa, .tsc, {known}"
     )

@@ -1,0 +1,264 @@
+"""Collects the TOSA graphs that ExecuTorch's own Arm tests write, as a suite that `tosaic conformance` runs.
+
+`python bench/executorch_graphs.py -o build/executorch` runs the tests of the wheel whose names hold `tosa_INT`, with
+this module's plugin. Each integer graph that a test hands to the reference model is stored with its inputs under the
+test's name. Tests that have a record are not run again, so an interrupted run goes on where it stopped.
+"""
+
+import argparse
+import contextlib
+import gc
+import hashlib
+import importlib.util
+import json
+import multiprocessing
+import os
+import pathlib
+import re
+import signal
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+SELECTED = "tosa_INT"
+FOLDERS = ("ops", "models")
+LONGEST_NAME = 120
+"""Of a folder: file systems take up to 255 bytes."""
+
+
+# --- inside pytest
+
+
+class Collector:
+    """Stores what the running test hands to the reference model."""
+
+    def __init__(self, suite: pathlib.Path):
+        self.suite = suite
+        self.test, self.group = "", ""
+        self.stored: list[str] = []
+        self.seen: set[str] = set()
+
+    def start(self, item: pytest.Item) -> None:
+        """The test whose graphs follow."""
+        self.test, self.group = item.name, item.path.stem.removeprefix("test_")
+        self.stored, self.seen = [], set()
+
+    def store(self, graph: bytes, extensions: Sequence[str], inputs: Sequence[np.ndarray]) -> None:
+        """One graph with its inputs; the same once more is not stored again."""
+        content = hashlib.sha256(graph + b"".join(each.tobytes() for each in inputs)).hexdigest()
+        if content in self.seen:
+            return
+        name = folder_name(self.test) + (f".{len(self.seen)}" if self.seen else "")
+        self.seen.add(content)
+        folder = self.suite / self.group / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "test.tosa").write_bytes(graph)
+        for index, value in enumerate(inputs):
+            np.save(folder / f"input_{index}.npy", value)
+        sources, results = boundary(graph)
+        description = description_of(self.group, extensions, sources, results)
+        (folder / "desc.json").write_text(json.dumps(description, indent=1))
+        self.stored.append(name)
+
+
+def folder_name(test: str) -> str:
+    """A test's name without what makes trouble in a path; two names never become one."""
+    plain = re.sub(r"[^\w.=,+\[\]-]", "_", test)
+    if plain == test and len(plain) <= LONGEST_NAME:
+        return plain
+    return f"{plain[:LONGEST_NAME]}-{hashlib.sha256(test.encode()).hexdigest()[:8]}"
+
+
+def boundary(graph: bytes) -> tuple[list[str], list[str]]:
+    """Names of a TOSA graph's inputs and outputs, by the serializer's own reader."""
+    from tosa.TosaGraph import TosaGraph
+
+    block = TosaGraph.GetRootAsTosaGraph(graph, 0).Regions(0).Blocks(0)
+    return (
+        [block.Inputs(index).decode() for index in range(block.InputsLength())],
+        [block.Outputs(index).decode() for index in range(block.OutputsLength())],
+    )
+
+
+def description_of(
+    group: str, extensions: Sequence[str], sources: Sequence[str], results: Sequence[str]
+) -> dict[str, Any]:
+    """A test's desc.json, as TOSA's conformance suite has it and the reference model reads it."""
+    return {
+        "tosa_file": "test.tosa",
+        "ifm_name": list(sources),
+        "ifm_file": [f"input_{index}.npy" for index in range(len(sources))],
+        "ofm_name": list(results),
+        "ofm_file": [f"output_{index}.npy" for index in range(len(results))],
+        "expected_failure": False,
+        "test_details": {"operator": group},
+        "test_requirements": {"extensions_required": list(extensions)},
+        "meta": {"compliance": {"tensors": {name: {"mode": "EXACT"} for name in results}}},
+    }
+
+
+class Plugin:
+    """Pytest's hooks around one file of tests."""
+
+    def __init__(self, suite: pathlib.Path, records: pathlib.Path, seconds: int, per_function: int | None):
+        self.collector = Collector(suite)
+        self.records, self.seconds, self.per_function = records, seconds, per_function
+        self.skipped = 0
+        """Tests that are left for a later run."""
+
+    def pytest_configure(self) -> None:
+        """Puts the collector in front of the reference model."""
+        from executorch.backends.arm.test import runner_utils
+
+        run, collector = runner_utils.run_tosa_graph, self.collector
+
+        def run_stored(graph: Any, specification: Any, inputs: Any, output_node: Any) -> Any:
+            if specification.support_integer() and not specification.support_float():
+                arrays = [runner_utils.torch_tensor_to_numpy(tensor) for tensor in inputs]
+                collector.store(bytes(graph), sorted(specification.extensions), arrays)
+            return run(graph, specification, inputs, output_node)
+
+        runner_utils.run_tosa_graph = run_stored
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Leaves out tests that have a record, and of a function's parameters those beyond the limit."""
+        known = {record["test"] for record in read_records(self.records)}
+        counts: dict[str, int] = {}
+        chosen = []
+        for item in (item for item in items if SELECTED in item.name):
+            function = item.name.split("[")[0]
+            counts[function] = counts.get(function, 0) + 1
+            if self.per_function is not None and counts[function] > self.per_function:
+                self.skipped += 1
+            elif item.name not in known:
+                chosen.append(item)
+        items[:] = chosen
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        """Tells the collector the test, and ends the test at its time limit."""
+        self.collector.start(item)
+
+        def stop(*_: object) -> None:
+            raise TimeoutError(f"more than {self.seconds} s")
+
+        signal.signal(signal.SIGALRM, stop)
+        signal.alarm(self.seconds)
+        try:
+            return (yield)
+        finally:
+            signal.alarm(0)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo) -> Iterator[Any]:
+        """One line of JSON per test: what came of it and which graphs were stored."""
+        report = yield
+        if report.when == "call" or report.when == "setup" and report.outcome != "passed":
+            reason = call.excinfo.exconly() if call.excinfo is not None else ""
+            line = {
+                "test": item.name,
+                "outcome": report.outcome,
+                "expected": bool(getattr(report, "wasxfail", "")),
+                "graphs": self.collector.stored if report.when == "call" else [],
+                "reason": " ".join(reason.split())[:300],
+            }
+            with self.records.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+        return report
+
+
+def read_records(path: pathlib.Path) -> list[dict[str, Any]]:
+    """What came of the tests of a file so far."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+
+# --- the command
+
+
+def main() -> None:
+    """Runs every file of tests that has not been run, `--jobs` at a time."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("build/executorch"))
+    parser.add_argument("-j", "--jobs", type=int, default=2)
+    parser.add_argument("--seconds", type=int, default=900, help="time limit of one test")
+    parser.add_argument("--only", default="", help="regular expression: files of tests to run")
+    parser.add_argument("--per-function", type=int, help="at most so many parameters of each test function")
+    options = parser.parse_args()
+    output = options.output.resolve()
+    for name in ("records", "suite"):
+        (output / name).mkdir(parents=True, exist_ok=True)
+    found = [file for file in test_files() if re.search(options.only, str(file))]
+    wanted = [file for file in found if not records_of(output, file).with_suffix(".done").is_file()]
+    print(f"{len(found)} files of tests, {len(wanted)} to run")
+    preload()
+    arguments = [(file, output, options.seconds, options.per_function) for file in wanted]
+    with multiprocessing.get_context("fork").Pool(options.jobs, maxtasksperchild=1) as pool:
+        for line in pool.imap_unordered(run_file, arguments, chunksize=1):
+            print(line, flush=True)
+
+
+def preload() -> None:
+    """Imports once what takes 20 seconds, for the processes that are forked from this one."""
+    import torch
+
+    torch.set_num_threads(1)
+    with contextlib.suppress(ImportError, OSError, RuntimeError):
+        # PyPI's torchvision is built for CUDA; beside a CPU build of torch its import needs these operators' names.
+        library = torch.library.Library("torchvision", "DEF")
+        for name in ("nms", "qnms"):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        KEPT.append(library)
+    from executorch.backends.arm.test.tester import test_pipeline  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
+
+
+KEPT: list[Any] = []
+"""Libraries of operators, which live as long as they are referred to."""
+
+
+def records_of(folder: pathlib.Path, tests: pathlib.Path) -> pathlib.Path:
+    """Where the records of a file of tests are."""
+    return folder / "records" / f"{tests.parent.name}-{tests.stem}.jsonl"
+
+
+def test_files() -> list[pathlib.Path]:
+    """The files of the wheel's tests that have a test of an integer graph."""
+    package = importlib.util.find_spec("executorch")
+    if package is None or not package.submodule_search_locations:
+        raise SystemExit("the package executorch is not installed: pip install 'tosaic[torch]'")
+    root = pathlib.Path(package.submodule_search_locations[0]) / "backends" / "arm" / "test"
+    return [
+        file
+        for folder in FOLDERS
+        for file in sorted((root / folder).rglob("test_*.py"))
+        if SELECTED in file.read_text()
+    ]
+
+
+def run_file(arguments: tuple[pathlib.Path, pathlib.Path, int, int | None]) -> str:
+    """Runs the chosen tests of a file, in a process of its own; one line on what came of them."""
+    file, output, seconds, per_function = arguments
+    records = records_of(output, file)
+    plugin = Plugin(output / "suite", records, seconds, per_function)
+    options = ["-p", "no:tosaic", "-p", "no:cacheprovider", "-q", "--tb=short", "-W", "ignore"]
+    with records.with_suffix(".log").open("w") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+        os.chdir(output)
+        code = pytest.main(["-c", os.devnull, "--rootdir", str(file.parent), *options, str(file)], [plugin])
+    ran = code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+    if ran and not plugin.skipped:
+        records.with_suffix(".done").touch()
+    found = read_records(records)
+    graphs = sum(len(record["graphs"]) for record in found)
+    return f"{file.parent.name}/{file.name}: {len(found)} tests, {graphs} graphs" + (
+        "" if ran else f", {code!r}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""`tosaic.from_torch`: both roads, what goes in and comes out, and what is refused."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch_modules import Classifier, Counter, Sorted, Tokens, classifier
+
+import tosaic
+
+ROADS = pytest.mark.parametrize("road", ["onnx", "executorch"])
+
+
+def decibels(wanted, got):
+    """Signal to quantization noise ratio."""
+    return 10 * np.log10((wanted**2).sum() / ((got - wanted) ** 2).sum())
+
+
+@ROADS
+@pytest.mark.parametrize(("activations", "least"), [("int8", 30), ("int16", 40)])
+def test_floats_in_floats_out(road, activations, least):
+    module, image, calibration = classifier()
+    session = tosaic.from_torch(
+        module, image, calibration, road=road, activations=activations, target="emulator", config="nano"
+    )
+    assert module.training  # the module's own mode came back
+    assert [(each.name, each.type.name.lower(), each.shape) for each in session.inputs] == [
+        ("image", activations, (1, 2, 8, 8))
+    ]
+    got = session.run({"image": image}, check=True)
+    with torch.no_grad():
+        wanted = module.eval()(image)["logits"].numpy()
+    assert list(got) == ["logits"]
+    assert got["logits"].dtype == np.float32
+    assert decibels(wanted, got["logits"]) > least
+    assert session.stats["cycles"] > 0
+
+
+@ROADS
+def test_integers_on_request(road):
+    module, image, calibration = classifier()
+    options = {"road": road, "target": "golden"}
+    floats = tosaic.from_torch(module, image, calibration, **options)
+    integers = tosaic.from_torch(module, image, calibration, values="integers", **options)
+    encoding = integers.inputs[0].encoding
+    got = integers.run({"image": encoding.quantize(image.numpy())})["logits"]
+    assert got.dtype == np.int8
+    reals = integers.outputs[0].encoding.dequantize(got).astype(np.float32)
+    assert np.array_equal(reals, floats.run({"image": image})["logits"])
+
+
+def tokens():
+    """Tokens of a sentence, and samples of them."""
+    torch.manual_seed(0)
+    return torch.randint(0, 16, (1, 6)), [(torch.randint(0, 16, (1, 6)),) for _ in range(8)]
+
+
+def test_int64_tokens_and_indices():
+    sentence, samples = tokens()
+    module = Tokens(choosing=True).eval()
+    session = tosaic.from_torch(module, sentence, samples, target="golden")
+    got = session.run({"tokens": sentence})
+    assert [(name, each.dtype.name) for name, each in got.items()] == [
+        ("output_0", "float32"),
+        ("output_1", "int64"),
+    ]
+    assert decibels(module(sentence)[0].detach().numpy(), got["output_0"]) > 25
+    assert np.array_equal(got["output_1"], got["output_0"].argmax(-1))
+    with pytest.raises(tosaic.InputError, match="'tokens' has values beyond int32"):
+        session.run({"tokens": sentence + 2**40})
+
+
+def test_int64_tokens_through_executorch():
+    sentence, samples = tokens()
+    module = Tokens(choosing=False).eval()
+    session = tosaic.from_torch(module, sentence, samples, road="executorch", target="golden")
+    got = session.run({"tokens": sentence})
+    assert decibels(module(sentence).detach().numpy(), got["output"]) > 25
+
+
+def test_executorch_says_why_argmax_stays_in_floats():
+    sentence, samples = tokens()
+    with pytest.raises(tosaic.UnsupportedError) as raised:
+        tosaic.from_torch(Tokens(choosing=True), sentence, samples, road="executorch", target="golden")
+    assert str(raised.value).startswith(
+        "argmax 'aten_argmax_default' int64[1, 6] is not lowered to integers by ExecuTorch: TOSA ARGMAX produces int32 "
+        "but aten.argmax returns int64."
+    )
+
+
+def prepared(training, normalized=True):
+    """The classifier, prepared by PT2E with ExecuTorch's quantizer; its example and samples."""
+    from executorch.backends.arm.quantizer import TOSAQuantizer, get_symmetric_quantization_config
+    from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
+    from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e, prepare_qat_pt2e
+
+    module, image, calibration = classifier(normalized)
+    quantizer = TOSAQuantizer(TosaCompileSpec("TOSA-1.0+INT"))
+    quantizer.set_global(get_symmetric_quantization_config(is_per_channel=True, is_qat=training))
+    module = module if training else module.eval()
+    exported = torch.export.export(module, (image,)).module(check_guards=False)
+    return (prepare_qat_pt2e if training else prepare_pt2e)(exported, quantizer), image, calibration
+
+
+@ROADS
+def test_a_module_trained_with_fake_quantizers(road):
+    # ExecuTorch 1.5 leaves the batch normalization of such a module in floats, and is refused.
+    module, image, calibration = prepared(training=True, normalized=road == "onnx")
+    optimizer = torch.optim.SGD(module.parameters(), 0.01)
+    for batch in calibration.split(1)[:3]:
+        optimizer.zero_grad()
+        module(batch)["logits"].square().sum().backward()
+        optimizer.step()
+    session = tosaic.from_torch(module, image, road=road, target="golden")
+    logits = session.run({"image": image})["logits"]
+    from torchao.quantization.pt2e import move_exported_model_to_eval
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
+
+    wanted = convert_pt2e(move_exported_model_to_eval(module))(image)["logits"].detach().numpy()
+    step = session.outputs[0].encoding.scale
+    assert np.abs(logits - wanted).max() <= 2 * step
+
+
+@ROADS
+def test_a_converted_module_keeps_its_encodings(road):
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
+
+    module, image, calibration = prepared(training=False)
+    for batch in calibration.split(1):
+        module(batch)
+    converted = convert_pt2e(module)
+    session = tosaic.from_torch(converted, image, road=road, target="golden")
+    wanted = converted(image)["logits"].detach().numpy()
+    step = session.outputs[0].encoding.scale
+    assert np.abs(session.run({"image": image})["logits"] - wanted).max() <= 2 * step
+
+
+def test_an_operator_that_stays_in_floats_is_named():
+    torch.manual_seed(0)
+    with pytest.raises(tosaic.UnsupportedError) as raised:
+        tosaic.from_torch(Sorted(), torch.randn(2, 6), torch.randn(8, 6), road="executorch", target="golden")
+    said = str(raised.value)
+    assert said.startswith(
+        "sort 'aten_sort_default' float32[2, 6], int64[2, 6] is not lowered to integers by ExecuTorch: "
+    )
+    assert said.endswith("use road='onnx', or compute it outside the module")
+
+
+def test_a_changed_buffer_is_refused():
+    with pytest.raises(
+        tosaic.UnsupportedError, match="the module changes 'total' when it runs; make it an input"
+    ):
+        tosaic.from_torch(Counter(), torch.ones(4), torch.rand(8, 4), target="golden")
+
+
+def test_what_cannot_be_exported_is_refused():
+    class Branching(torch.nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else -x
+
+    with pytest.raises(tosaic.UnsupportedError, match="torch.export cannot export Branching"):
+        tosaic.from_torch(Branching(), torch.ones(4), torch.rand(8, 4), target="golden")
+
+
+@pytest.mark.parametrize(
+    ("calibration", "said"),
+    [
+        (torch.randn(4, 3, 8, 8), r"input 'image' has shape \[3, 8, 8\]"),
+        ({"picture": torch.randn(4, 2, 8, 8)}, "the module's inputs are image"),
+        ([], "the calibration data has no samples"),
+        ([(torch.randn(1, 2, 8, 8), torch.zeros(1))], "has 2 tensors, the module takes 1: image"),
+    ],
+)
+def test_calibration_data_that_does_not_fit(calibration, said):
+    module, image, _ = classifier()
+    with pytest.raises(tosaic.InputError, match=said):
+        tosaic.from_torch(module, image, calibration, target="golden")
+
+
+def test_without_calibration_data_a_warning():
+    module, image, _ = classifier()
+    with pytest.warns(tosaic.ModelWarning, match="the ranges are those of the example inputs"):
+        tosaic.from_torch(module, image, target="golden")
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(
+        tosaic.UnsupportedError, match=r"need the package onnxscript: pip install 'tosaic\[torch\]'"
+    ):
+        tosaic.from_torch(Classifier(), torch.randn(1, 2, 8, 8), torch.randn(4, 2, 8, 8), target="golden")

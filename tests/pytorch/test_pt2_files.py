@@ -1,0 +1,89 @@
+"""Programs of torch.export.save on the command line, and in README's script."""
+
+import pathlib
+import re
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch_modules import classifier
+
+from tosaic.cli import app
+
+README = pathlib.Path(__file__).parents[2] / "README.md"
+
+
+@pytest.fixture
+def tosaic(tmp_path, monkeypatch, capsys):
+    """A function tosaic(*arguments) -> (exit code, stdout, stderr), in a folder with net.pt2, x.npy and calib.npz."""
+    monkeypatch.chdir(tmp_path)
+    module, image, calibration = classifier()
+    torch.export.save(torch.export.export(module.eval(), (image,)), "net.pt2")
+    np.save("x.npy", image.numpy())
+    np.savez("calib.npz", image=calibration.numpy())
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["tosaic", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            app.main()
+        output = capsys.readouterr()
+        return ended.value.code, output.out, output.err
+
+    call.wanted = module(image)["logits"].detach().numpy()
+    return call
+
+
+def test_float_program(tosaic):
+    code, said, _ = tosaic("check", "net.pt2")
+    assert code == 1  # floats, which the accelerator has not
+    assert "operators in the source" in said
+    code, said, error = tosaic("run", "net.pt2", "--on", "golden", "-i", "image=x.npy", "-o", "out")
+    assert (code, error) == (0, "")
+    assert np.allclose(np.load("out/logits.npy"), tosaic.wanted, atol=1e-5)
+
+
+def test_quantized_and_compiled(tosaic):
+    code, said, error = tosaic("quantize", "net.pt2", "-c", "calib.npz", "-o", "net.tosa")
+    assert code == 0, error
+    assert "output 'logits' int8[1, 4]: real =" in said
+    code, _, error = tosaic("compile", "net.tosa", "-o", "net.tsc", "--config", "nano")
+    assert code == 0, error
+
+
+def test_converted_program_runs_in_integers(tosaic):
+    from executorch.backends.arm.quantizer import TOSAQuantizer, get_symmetric_quantization_config
+    from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    module, image, calibration = classifier()
+    quantizer = TOSAQuantizer(TosaCompileSpec("TOSA-1.0+INT"))
+    quantizer.set_global(get_symmetric_quantization_config(is_per_channel=True))
+    prepared = prepare_pt2e(
+        torch.export.export(module.eval(), (image,)).module(check_guards=False), quantizer
+    )
+    for batch in calibration.split(1):
+        prepared(batch)
+    torch.export.save(torch.export.export(convert_pt2e(prepared), (image,)), "int8.pt2")
+    arguments = ("run", "int8.pt2", "--on", "emulator", "--random", "1", "--check")
+    code, said, error = tosaic(*arguments)
+    assert (code, error) == (0, "")
+    assert "int8[1, 4]" in said
+
+
+def test_pt2_is_not_what_it_says(tosaic):
+    pathlib.Path("bad.pt2").write_bytes(b"PK\x03\x04 no archive")
+    code, _, error = tosaic("run", "bad.pt2", "--random", "1")
+    assert code == 1
+    assert "bad.pt2: is not a program that torch.export.save wrote" in error
+
+
+def test_readme_from_module_to_cycles_and_report(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    script = next(
+        part for part in re.findall(r"```python\n(.*?)```", README.read_text(), re.S) if "from_torch" in part
+    )
+    assert len([line for line in script.splitlines() if line]) <= 5
+    exec(compile(script, "README.md", "exec"), {})
+    assert re.search(r"\d+ cycles", capsys.readouterr().out)
+    assert "<html" in pathlib.Path("report.html").read_text()
