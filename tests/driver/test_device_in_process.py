@@ -220,7 +220,7 @@ def test_reset_while_a_program_runs(transport, device, program):
         ),
         (
             "sim://tiny",
-            r"^sim://tiny: no configuration is called 'tiny'; there are nano, small, base, large$",
+            r"^sim://tiny: no configuration is called 'tiny'; there are nano, small, base, large, ",
         ),
         ("virtual://x", r"^there is no virtual board 'x'; there are ulx3s-85f, "),
     ],
