@@ -1,5 +1,6 @@
 """Makes plans of a program and orders them by predicted cycles."""
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator
 
@@ -52,8 +53,8 @@ def plans(graph: Graph, choices: Choices) -> Iterator[ProgramPlan]:
     The plans of all residencies are compared. Raises UnsupportedError where none fits."""
     problem: OutOfMemory | None = None
     prepared = legalize(graph, choices.config)
-    found = []
-    for residency in RESIDENCY:
+    found, residencies = [], iter(RESIDENCY)
+    for residency in residencies:
         try:
             found.append(_plan(prepared, set(graph.tensors), choices, residency))
         except OutOfMemory as error:
@@ -63,6 +64,10 @@ def plans(graph: Graph, choices: Choices) -> Iterator[ProgramPlan]:
             # With less residency everything is at least as far away.
             break
     yield from ranked(found)
+    for residency in residencies:
+        # Asked for where fields of an instruction overflow: with other places, other instructions are made.
+        with contextlib.suppress(OutOfMemory):
+            yield _plan(prepared, set(graph.tensors), choices, residency)
     if problem is not None:
         raise UnsupportedError(
             f"{problem}; use a configuration with more activation memory than {choices.config.name!r}"

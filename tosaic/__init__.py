@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tosaic.driver.device import Device
     from tosaic.driver.encodings import dequantize, quantize
     from tosaic.driver.from_torch import from_torch
-    from tosaic.driver.report import write_report
+    from tosaic.driver.report.page import write_report
     from tosaic.driver.session import Session, run
     from tosaic.driver.transports import Transport
     from tosaic.errors import (
@@ -53,7 +53,7 @@ _HOMES = {
     "from_torch": "tosaic.driver.from_torch",
     "quantize": "tosaic.driver.encodings",
     "run": "tosaic.driver.session",
-    "write_report": "tosaic.driver.report",
+    "write_report": "tosaic.driver.report.page",
 }
 """The module that defines each public name."""
 _PACKAGES = ("boards", "compiler", "driver", "errors", "hw", "nnr", "sim")

@@ -15,7 +15,6 @@ from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.place.strides import operand_span
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.tile.largest_fit import largest_fit
-from tosaic.errors import UnsupportedError
 
 
 class Shape(enum.Enum):
@@ -49,13 +48,10 @@ def writes_behind_reads(tensors: Tensors, layer: Layer, names: list[str]) -> boo
     return dense and shape_of(tensors, layer) is Shape.STRIPES
 
 
-def check_lanes(tensors: Tensors, layer: Layer) -> None:
-    """UnsupportedError where an element of the layer is wider than a word."""
-    widest = layer.program.widest_bytes(tensors.element(layer.output))
-    if widest > tensors.config.columns:
-        raise UnsupportedError(
-            f"{layer.root}: elements of {widest} bytes on a {tensors.config.columns}-byte machine"
-        )
+def check_elements(tensors: Tensors, layer: Layer) -> None:
+    """UnsupportedError where an element of a tensor that the layer reads or writes is wider than a word."""
+    for name in (*(load.tensor for load in layer.program.loads), layer.output):
+        tensors.size_bytes(name)
 
 
 def box_limit(limit_elements: int, tile: int) -> int:

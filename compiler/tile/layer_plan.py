@@ -20,7 +20,7 @@ from tosaic.compiler.tile.convolution import (
     plan_convolution,
     works_in_blocks,
 )
-from tosaic.compiler.tile.elementwise import check_lanes, plan_elementwise
+from tosaic.compiler.tile.elementwise import check_elements, plan_elementwise
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan, GatherScatterPlanner
 from tosaic.compiler.tile.layout_copy import BlockLimits, LayoutCopy, plan_copy
 from tosaic.compiler.tile.packer import Packer
@@ -121,7 +121,7 @@ class _Pass:
 
     def plan(self, wanted_outside: bool) -> PlannedLayer:
         layer, base = self.layer, self.layer.base
-        check_lanes(self.tensors, layer)
+        check_elements(self.tensors, layer)
         if base is not None and KIND[base.op] in WINDOWED:
             self._arriving()
             self.window = window_of(self.tensors.graph, base, self.planner.views.view(base))

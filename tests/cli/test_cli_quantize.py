@@ -99,10 +99,6 @@ def test_a_file_of_encodings_that_belongs_to_another_model_is_ignored(tosaic, he
             'tensor "matmul_0\'2" fp32[1, 1, 1, 3] overflows in product:MATMUL_0: the calibration data for '
             "input 'x' goes up to 3e+38; give samples such as the model will see",
         ),
-        (
-            ("net.onnx", "-c", "large.npz"),
-            "the calibration data for input 'x' goes up to 1e+30; give samples such as the model will see",
-        ),
         (("tiny.tosa", "-c", "calib.npz"), "computes no floats: it is quantized already"),
     ],
 )
@@ -117,7 +113,6 @@ def test_refusals(tosaic, here, classifier, arguments, message):
     np.savez("many.npz", x=x, labels=[0, 1, 2, 0, 1])
     np.savez("zero.npz", x=0 * x)
     np.savez("huge.npz", x=np.float32(3e38) * x)
-    np.savez("large.npz", x=np.float32(1e30) * x)
     shape = ("--shape", "N=1") if arguments[0] == "net.onnx" else ()
     outcome = tosaic("quantize", *arguments, "-o", "out.tosa", *shape)
     assert outcome.code == 1

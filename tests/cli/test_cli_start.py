@@ -85,7 +85,7 @@ def test_completion_script(tosaic):
     assert "--install-completion" in tosaic("--help").out
 
 
-@pytest.mark.parametrize(("words", "found"), [("tosaic ver", "verilog"), ("tosaic run --re", "--report")])
+@pytest.mark.parametrize(("words", "found"), [("tosaic veril", "verilog"), ("tosaic run --re", "--report")])
 def test_completion(words, found):
     variables = {"_TOSAIC_COMPLETE": "complete_bash", "COMP_WORDS": words}
     place = str(len(words.split()) - 1)

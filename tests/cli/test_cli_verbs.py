@@ -41,14 +41,14 @@ def test_check_of_a_model_that_runs(tosaic, config):
 
 
 def test_sizes_of_the_configuration(tosaic, refused, here):
-    (here / "mine.toml").write_text('base = "small"\nrows = 3\n')
+    (here / "mine.toml").write_text('base = "small"\nrows = 5\n')
     for chosen in (
-        ("--config", "small", "--set", "rows=3"),
+        ("--config", "small", "--set", "rows=5"),
         ("--config", "mine.toml"),
-        ("--config", "small,rows=3"),
+        ("--config", "small,rows=5"),
     ):
         outcome = tosaic("check", "tiny.tosa", *chosen)
-        assert outcome.out.splitlines()[-1].endswith(" operators run on small,rows=3")
+        assert outcome.out.splitlines()[-1].endswith(" operators run on small,rows=5")
     outcome = tosaic(
         "run", "tiny.tosa", "--random", "1", "--on", "emulator", "--check", "--set", "am_bytes=64K"
     )

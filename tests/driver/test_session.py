@@ -145,7 +145,8 @@ def test_wrong_sessions(tmp_path):
         "jtag://fpga: there is no transport 'jtag'; there are serial, sim, tcp, tcps, uio, virtual: "
     )
     assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, config="huge")) == (
-        "no configuration is called 'huge'; there are nano, small, base, large"
+        "no configuration is called 'huge'; there are nano, small, base, large, each of which takes other sizes "
+        "(base,rows=8), and TOML files"
     )
     assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, memory_bandwidth=0)) == (
         "memory bandwidth must be at least 1 byte per cycle, not 0"

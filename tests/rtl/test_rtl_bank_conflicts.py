@@ -20,11 +20,11 @@ def test_a_block_apart_from_others():
 
 def test_no_block_apart_that_leaves_the_memory_in_pieces():
     arena = Arena(4 * BANK, 16)
-    first = arena.allocate(100)
+    first = arena.allocate(300)
     arena.allocate(BANK, high=True)
-    # Between bank 1 and what lies at the end one bank would be left.
-    assert arena.allocate_apart(BANK, BANK, [(first, first + 100)]) is None
-    assert arena.gaps() == [(112, 3 * BANK)]
+    # Before bank 2, less than 7/16 of the memory would be left in one piece.
+    assert arena.allocate_apart(BANK, BANK, [(first, first + 300)]) is None
+    assert arena.gaps() == [(304, 3 * BANK)]
     # All banks hold something else.
     assert arena.allocate_apart(16, BANK, [(0, 4 * BANK)]) is None
 

@@ -20,7 +20,7 @@ def config_of(columns):
         columns=columns,
         am_bytes=4096,
         am_banks=4,
-        wm_bytes=1024,
+        wm_bytes=2048,
         line_pixels=8,
         line_groups=1,
     )
