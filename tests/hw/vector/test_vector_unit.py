@@ -40,7 +40,12 @@ def compare(config, seed: int, programs: int, stalls: bool, indexed: int | None 
     assert not differing, f"{len(differing)} bytes differ, first at {differing[0]:#x}"
 
 
-@pytest.mark.parametrize("seed", range(12))
+def first_of(seeds: range, count: int) -> list:
+    """`count` of the seeds for every change, the others for the nightly run."""
+    return [*seeds[:count], *(pytest.param(seed, marks=pytest.mark.nightly) for seed in seeds[count:])]
+
+
+@pytest.mark.parametrize("seed", first_of(range(12), 6))
 def test_random_programs_with_stalls(seed):
     compare(TINY, seed, 3, stalls=True)
 
@@ -76,11 +81,11 @@ def test_int48_elements():
         assert int.from_bytes(memory[1024 + 8 * i :][:8], "little", signed=True) == wrapped
 
 
+@pytest.mark.parametrize("seed", first_of(range(300, 303), 1))
 @pytest.mark.parametrize("stalls", [False, True])
 @pytest.mark.parametrize("indexed", range(STORE_STREAM + 1))
-def test_random_programs_with_an_indexed_stream(indexed, stalls):
-    for seed in range(300, 303):
-        compare(TINY, seed + 10 * indexed, 3, stalls, indexed)
+def test_random_programs_with_an_indexed_stream(indexed, stalls, seed):
+    compare(TINY, seed + 10 * indexed, 3, stalls, indexed)
 
 
 def test_random_programs_with_an_indexed_stream_small():
