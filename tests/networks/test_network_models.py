@@ -81,7 +81,17 @@ def test_cycles_at_half_the_bandwidth(model):
     assert cycles[0] == cycles[1] <= LIMITS_CYCLES[model]
 
 
-@pytest.mark.parametrize("config", [on(config) for config in CONFIGS])
+# `large` is two minutes of compilation, for the widths that `base` has, doubled.
+NIGHTLY_CONFIGS = ("large",)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        *(on(config) for config in CONFIGS if config not in NIGHTLY_CONFIGS),
+        *(pytest.param(config, marks=pytest.mark.nightly) for config in NIGHTLY_CONFIGS),
+    ],
+)
 @pytest.mark.parametrize("name", ["digits", "digits_tiny"])
 def test_digits_on_the_rtl(name, config):
     rtl = Session(DIGITS / f"{name}.tosa", "sim", config)
