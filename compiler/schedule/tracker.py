@@ -1,10 +1,15 @@
 """Finds which work must wait for which: read/write conflicts between units on memory intervals."""
 
+import bisect
+
 from tosaic.compiler.emit.commands import Work
 from tosaic.compiler.place.address import Region, Span
 from tosaic.compiler.schedule.intervals import Intervals
 from tosaic.compiler.schedule.items import Item
 from tosaic.hw.isa import Unit
+
+_HOLDING = {Unit.VECTOR, Unit.STORE}
+"""Units that wait for the array's vectors, or for a unit that does."""
 
 
 class Tracker:
@@ -15,6 +20,8 @@ class Tracker:
         self.items: list[Item] = []
         self._by_unit: dict[Unit, list[Item]] = {unit: [] for unit in Unit}
         self._synced: dict[tuple[Unit, Unit], int] = {}
+        self._held_loads: list[int] = []
+        """Numbers of the loads that wait for VECTOR or STORE."""
         self._read = {(region, unit): Intervals() for region in Region for unit in Unit}
         self._written = {(region, unit): Intervals() for region in Region for unit in Unit}
 
@@ -25,11 +32,16 @@ class Tracker:
             loaded = self._written[span.region, Unit.LOAD].latest(span.start, span.end)
             item.behind_load = max(item.behind_load, loaded)
             self._record(span, item, writes=False)
-        for producer, index in sorted(self._needs(work).items()):
+        needs = self._needs(work)
+        if work.streams:
+            needs[Unit.LOAD] = max(needs.get(Unit.LOAD, -1), self._last_held_load(item.behind_load))
+        for producer, index in sorted(needs.items()):
             if index > self._synced.get((producer, work.unit), -1):
                 self._synced[producer, work.unit] = index
                 item.waits[producer] = index
                 self._by_unit[producer][index].signals.append(work.unit)
+        if work.unit is Unit.LOAD and _HOLDING & item.waits.keys():
+            self._held_loads.append(item.index)
         for span in work.reads:
             self._record(span, item, writes=False)
         for span in work.writes:
@@ -37,6 +49,16 @@ class Tracker:
         self._by_unit[work.unit].append(item)
         self.items.append(item)
         return item
+
+    def _last_held_load(self, limit: int) -> int:
+        """The last load up to number `limit` that waits for a unit behind the array; -1 if there is none.
+
+        The last vectors of an array GO leave the array in slots of the next one, so a GO that waits for streamed words
+        holds them back. If LOAD waits for VECTOR to take these vectors before it brings the words, nobody goes on. An
+        array that waits for a token lets its vectors go.
+        """
+        place = bisect.bisect_right(self._held_loads, limit)
+        return self._held_loads[place - 1] if place else -1
 
     def _needs(self, work: Work) -> dict[Unit, int]:
         """Per other unit the last item that must be complete first."""
