@@ -51,7 +51,7 @@ def main() -> None:
     )
     parser.add_argument("--config", default="base")
     parser.add_argument("-j", "--jobs", type=int, default=2)
-    parser.add_argument("--sample", type=int, help="so many graphs, drawn evenly from all files of tests")
+    parser.add_argument("--sample", type=int, help="number of graphs, drawn evenly from all files of tests")
     parser.add_argument("--seconds", type=float, default=600.0, help="time limit of one graph")
     parser.add_argument("--again", action="store_true", help="run again what did not pass")
     options = parser.parse_args()

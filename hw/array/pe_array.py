@@ -120,7 +120,7 @@ class PeArray(wiring.Component):
 
 
 def _delayed(m: Module, signal: Value, name: str, cycles: int) -> Value:
-    """What `signal` was so many cycles ago."""
+    """What `signal` was `cycles` cycles ago."""
     for cycle in range(1, cycles + 1):
         register = Signal(name=f"{name}_{cycle}")
         m.d.sync += register.eq(signal)

@@ -99,7 +99,7 @@ def long_run(
     """The command line of a long run: rounds of `one_round(inputs, seed, traced)` until time or inputs are used up."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument("--inputs", type=int, help="stop after so many, instead of after minutes")
+    parser.add_argument("--inputs", type=int, help="stop after this number, instead of after minutes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--memory", type=int, default=memory_gib, help="limit of the address space in GiB")
     parser.add_argument("--traced", action="store_true", help="measure the memory of each input; slower")

@@ -75,7 +75,7 @@ def rescale(input, multiplier, shift, input_zp, output_zp, scale32, double_round
 
 
 def logical_shift(value, amount, bits, left):  # clauses 2.5.8 and 2.5.9: 0 to 31 for every type
-    """The shifted bit pattern as a signed number of so many bits."""
+    """The shifted bit pattern as a signed number of the given bits."""
     pattern = int(value) & ((1 << bits) - 1)
     shifted = (pattern << amount if left else pattern >> amount) & ((1 << bits) - 1)
     return shifted - (1 << bits) if shifted >> (bits - 1) else shifted

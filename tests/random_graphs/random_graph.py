@@ -49,14 +49,14 @@ class RandomGraph(GraphBuilder):
     # --- choices
 
     def chance(self, percent: int) -> bool:
-        """Yes in so many cases of a hundred; hypothesis shrinks towards no."""
+        """Yes in that number of cases of a hundred; hypothesis shrinks towards no."""
         return self.draw(0, 99) >= 100 - percent
 
     def pick(self, choices: Sequence[T]) -> T:
         return choices[self.draw(0, len(choices) - 1)]
 
     def sizes(self, rank: int, most: int = MAX_ELEMENTS) -> tuple[int, ...]:
-        """A shape of at most so many elements."""
+        """A shape of at most the given number of elements."""
         shape: list[int] = []
         for _ in range(rank):
             room = most // math.prod(shape)
@@ -145,7 +145,7 @@ class RandomGraph(GraphBuilder):
         return self.within(self.source(shape, self.pick(dtypes)), bounds)
 
     def refold(self, count: int, rank: int) -> tuple[int, ...] | None:
-        """A shape of a rank with so many elements; None for a scalar of several."""
+        """A shape of a rank with the given number of elements; None for a scalar of several."""
         if rank == 0:
             return () if count == 1 else None
         shape = []

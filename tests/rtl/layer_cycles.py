@@ -7,7 +7,7 @@ from tosaic.driver.session import Session
 
 LARGEST_ERROR = 0.03
 FEW_CYCLES = 4
-"""Off by so many is never too much: a short layer's error is that of its neighbour's end."""
+"""An error of this number of cycles is never too much: a short layer's error is that of its neighbour's end."""
 LARGEST_COUNTER_ERROR = 0.05
 FEW_COUNTS = 40
 """Likewise of a counter over a whole run."""

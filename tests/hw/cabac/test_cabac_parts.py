@@ -176,7 +176,7 @@ def test_contexts_against_a_dictionary():
 
 
 def block_jobs(config, tensors, words):
-    """Jobs of a BlockDecoder for tensors whose blocks have so many words."""
+    """Jobs of a BlockDecoder for tensors whose blocks have the given numbers of words."""
     return [
         {
             "tensor": {
