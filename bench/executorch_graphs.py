@@ -184,7 +184,9 @@ def main() -> None:
     parser.add_argument("-j", "--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=int, default=900, help="time limit of one test")
     parser.add_argument("--only", default="", help="regular expression: files of tests to run")
-    parser.add_argument("--per-function", type=int, help="at most this number of parameter sets of each test function")
+    parser.add_argument(
+        "--per-function", type=int, help="at most this number of parameter sets of each test function"
+    )
     options = parser.parse_args()
     output = options.output.resolve()
     for name in ("records", "suite"):
