@@ -23,7 +23,14 @@ def sidecar(model: str | pathlib.Path) -> pathlib.Path:
 def write_encodings(
     path: pathlib.Path, inputs: Mapping[str, Encoding], outputs: Mapping[str, Encoding]
 ) -> None:
-    """Writes {"inputs": {name: {"dtype", "scale", "zero_point"}}, "outputs": ...}."""
+    """Writes `encodings_text` to a file."""
+    text = encodings_text(inputs, outputs)
+    with replacing(path) as scratch:
+        scratch.write_text(text)
+
+
+def encodings_text(inputs: Mapping[str, Encoding], outputs: Mapping[str, Encoding]) -> str:
+    """JSON text: {"inputs": {name: {"dtype", "scale", "zero_point"}}, "outputs": ...}."""
     sides = {"inputs": inputs, "outputs": outputs}
     text = {
         side: {
@@ -32,8 +39,7 @@ def write_encodings(
         }
         for side, encodings in sides.items()
     }
-    with replacing(path) as scratch:
-        scratch.write_text(json.dumps(text, indent=1) + "\n")
+    return json.dumps(text, indent=1) + "\n"
 
 
 def encodings_of(model: str | pathlib.Path) -> Encodings:
@@ -46,7 +52,15 @@ def read_encodings(path: pathlib.Path) -> Encodings:
     if not path.is_file():
         return {}
     try:
-        sides = json.loads(path.read_text())
+        return parse_encodings(path.read_text(), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+
+
+def parse_encodings(text: str, origin: str) -> Encodings:
+    """Encodings out of the JSON text of such a file; InputError, which names `origin`, for a damaged one."""
+    try:
+        sides = json.loads(text)
         return {
             name: Encoding(
                 DType[str(found["dtype"]).upper()], float(found["scale"]), int(found["zero_point"])
@@ -54,9 +68,9 @@ def read_encodings(path: pathlib.Path) -> Encodings:
             for side in ("inputs", "outputs")
             for name, found in sides[side].items()
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
-            f"{path}: is no file of encodings ({type(error).__name__}: {error}); write it again by tosaic quantize"
+            f"{origin}: is no file of encodings ({type(error).__name__}: {error}); write it again by tosaic quantize"
         ) from None
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.importers import IMPORTED_SUFFIXES, import_model, is_imported, survey_model
 from tosaic.compiler.importers.foreign_formats import is_saved_model, refusal
+from tosaic.compiler.importers.nnr_models import import_nnr_integers
 from tosaic.compiler.importers.survey import SourceOperator
 from tosaic.compiler.ir import Graph, read_tosa, validate
 from tosaic.compiler.ir.file_builder import IDENTIFIER
@@ -16,7 +17,7 @@ from tosaic.compiler.ir.flatbuffer import Reader
 from tosaic.compiler.program import Program
 from tosaic.compiler.quantizer import Encoding, Quantized
 from tosaic.driver.arguments import NodeArg, argument
-from tosaic.driver.encodings import Encodings, encodings_of
+from tosaic.driver.encodings import Encodings, encodings_of, parse_encodings
 from tosaic.driver.quantize.kept_models import open_encoded
 from tosaic.driver.quantize.torch_modules import import_quantized
 from tosaic.errors import InputError, ModelError, UnsupportedError
@@ -65,8 +66,11 @@ def _encoded(
     path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None
 ) -> tuple[Graph, Encodings] | None:
     """The integers of a model that brings its encodings; None for any other model."""
-    if path.suffix not in (".onnx", ".pt2", ".tflite") or not path.is_file():
+    if path.suffix not in (".nnr", ".onnx", ".pt2", ".tflite") or not path.is_file():
         return None
+    if path.suffix == ".nnr":
+        carried = import_nnr_integers(path)
+        return (carried[0], parse_encodings(carried[1], str(path))) if carried else None
     if path.suffix == ".tflite":
         from tosaic.compiler.importers.tflite import import_tflite_integers
 

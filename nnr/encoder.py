@@ -143,10 +143,11 @@ def encode_model(
     topology: TopologyUnit | None = None,
     quantization: QuantizationUnit | None = None,
     dimensions_known: bool = False,
+    of_network: bool = False,
 ) -> bytes:
     """A bitstream: NNR_STR, NNR_MPS, topology and quantization if given, one data unit per tensor, in order.
 
-    With a topology, `settings_in_network` hold.
+    With a topology, and where the tensors are a network's without it, `settings_in_network` hold.
     """
     flags = NNR_QCB if settings.method == "codebook" else NNR_QSU
     # sparsification_flag says that it was applied; how well the network does at other thresholds nobody measured.
@@ -158,7 +159,7 @@ def encode_model(
         encode_unit(
             name,
             values,
-            settings_in_network(values, settings) if topology else settings,
+            settings_in_network(values, settings) if topology or of_network else settings,
             dimensions_known=dimensions_known,
         )
         for name, values in tensors.items()

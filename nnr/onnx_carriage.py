@@ -10,6 +10,7 @@ import numpy as np
 from tosaic.nnr.bitstream import Bitstream, CodedTensor, read_bitstream
 from tosaic.nnr.encoder import Settings, encodable, encode_model, encode_unit
 from tosaic.nnr.errors import NnrError, NnrWarning
+from tosaic.nnr.onnx_tensors import model_tensors
 from tosaic.nnr.payload import PayloadType
 from tosaic.nnr.unit_reader import unit_bytes
 from tosaic.nnr.unit_writer import compression_for, write_unit
@@ -53,10 +54,11 @@ def load(path: pathlib.Path, *, external: bool = True) -> Any:
 
 
 def encode_onnx(model: Any, settings: Settings) -> bytes:
-    """A ModelProto as one bitstream: initializers as data units, quantization annotations in NNR_QNT (as a GraphProto
-    with nothing else), the rest in NNR_TPL (B.3).
+    """A ModelProto as one bitstream: its `model_tensors` as data units, quantization annotations in NNR_QNT (as a
+    GraphProto with nothing else), the rest in NNR_TPL (B.3).
 
-    Initializers that no payload type holds (int64, float16, ...) stay in the topology.
+    Integers of 64 bits are coded where int32 holds them, and are of their own type again when decoded. Tensors that no
+    payload type holds (float16, strings, ...) stay in the topology.
     """
     onnx = load_onnx_package()
     topology = onnx.ModelProto()
@@ -65,11 +67,11 @@ def encode_onnx(model: Any, settings: Settings) -> bytes:
     annotations.quantization_annotation.extend(topology.graph.quantization_annotation)
     topology.graph.ClearField("quantization_annotation")
     tensors = {}
-    for initializer in topology.graph.initializer:
-        values = onnx.numpy_helper.to_array(initializer)
+    for name, tensor in model_tensors(topology).items():
+        values = _narrowed(onnx.numpy_helper.to_array(tensor))
         if encodable(values, dimensions_known=True):
-            tensors[initializer.name] = values
-            _clear(initializer)
+            tensors[name] = values
+            _clear(tensor)
     text = topology.SerializeToString(deterministic=True)
     unit = TopologyUnit(StorageFormat.ONNX, text, compression_for(text))
     quantization = None
@@ -77,6 +79,15 @@ def encode_onnx(model: Any, settings: Settings) -> bytes:
         text = annotations.SerializeToString(deterministic=True)
         quantization = QuantizationUnit(StorageFormat.ONNX, text, compression_for(text))
     return encode_model(tensors, settings, topology=unit, quantization=quantization, dimensions_known=True)
+
+
+def _narrowed(values: np.ndarray) -> np.ndarray:
+    """Wide integers as int32 if that holds them: shapes and axes mostly."""
+    limits = np.iinfo(np.int32)
+    wide = values.dtype in (np.int64, np.uint64, np.uint32)
+    if wide and values.size and limits.min <= int(values.min()) <= int(values.max()) <= limits.max:
+        return values.astype(np.int32)
+    return values
 
 
 def decode_onnx(data: bytes) -> Any:
@@ -87,9 +98,9 @@ def decode_onnx(data: bytes) -> Any:
 def carried_model(found: Bitstream) -> Any:
     """The ModelProto that a bitstream carries, its tensors decoded.
 
-    A tensor is an initializer of the topology, or becomes one if it is only named as a node's input (B.3), of the
-    shape that its unit or the topology states. Raises NnrError without an ONNX topology, if names or shapes disagree,
-    and on damage.
+    A tensor is one of the topology's `model_tensors`, or becomes an initializer if it is only named as a node's input
+    (B.3), of the shape that its unit or the topology states. Raises NnrError without an ONNX topology, if names or
+    shapes disagree, and on damage.
     """
     onnx = load_onnx_package()
     if found.topology is None or found.topology.storage_format is not StorageFormat.ONNX:
@@ -100,28 +111,29 @@ def carried_model(found: Bitstream) -> Any:
             raise NnrError("the NNR bitstream's topology is ONNX, its quantization information is not")
         told = _parsed(onnx.GraphProto(), found.quantization.data, "quantization information is not of ONNX")
         model.graph.quantization_annotation.extend(told.quantization_annotation)
-    initializers = {initializer.name: initializer for initializer in model.graph.initializer}
+    held = model_tensors(model)
     for tensor in found.tensors:
         for name in tensor.unit.ref_ids:
-            if name not in initializers:
-                initializers[name] = _new_initializer(model.graph, name, tensor)
-            _fill(initializers[name], tensor.decode(tuple(initializers[name].dims)))
-    for name, initializer in initializers.items():
-        filled = {field.name for field, _ in initializer.ListFields()}
-        if math.prod(initializer.dims) and not filled & set(_DATA_FIELDS):
+            if name not in held:
+                held[name] = _new_initializer(model.graph, name, tensor)
+            _fill(name, held[name], tensor.decode(tuple(held[name].dims)))
+    for name, kept in held.items():
+        filled = {field.name for field, _ in kept.ListFields()}
+        if math.prod(kept.dims) and not filled & set(_DATA_FIELDS):
             raise NnrError(f"the NNR bitstream has no tensor {name!r}, an initializer of its ONNX topology")
     return model
 
 
 def stated_shapes(topology: bytes) -> dict[str, tuple[int, ...]]:
-    """Shapes by name of what an ONNX topology calls an initializer, or an input or value of known shape."""
-    graph = _parsed(load_onnx_package().ModelProto(), topology, "topology is not an ONNX model").graph
+    """Shapes by name of an ONNX topology's `model_tensors`, inputs and values of known shape."""
+    model = _parsed(load_onnx_package().ModelProto(), topology, "topology is not an ONNX model")
+    graph = model.graph
     shapes = {}
     for info in (*graph.value_info, *graph.input):
         sizes = info.type.tensor_type.shape.dim
         if all(size.HasField("dim_value") for size in sizes):
             shapes[info.name] = tuple(size.dim_value for size in sizes)
-    return shapes | {initializer.name: tuple(initializer.dims) for initializer in graph.initializer}
+    return shapes | {name: tuple(tensor.dims) for name, tensor in model_tensors(model).items()}
 
 
 def _new_initializer(graph: Any, name: str, tensor: CodedTensor) -> Any:
@@ -169,7 +181,7 @@ def _parsed(message: Any, data: bytes, wrong: str) -> Any:
 
 
 def carry(model: Any, settings: Settings) -> Any:
-    """A copy of a ModelProto whose float32 initializers of two dimensions and more hold NNR units in raw_data (B.4).
+    """A copy of a ModelProto whose float32 tensors of two dimensions and more hold NNR units in raw_data (B.4).
 
     Settings must keep to B.4: uniform or dependent quantization and cabac_unary_length 10, which are inferred.
     """
@@ -180,23 +192,23 @@ def carry(model: Any, settings: Settings) -> Any:
         )
     carried = onnx.ModelProto()
     carried.CopyFrom(model)
-    for initializer in carried.graph.initializer:
-        values = onnx.numpy_helper.to_array(initializer)
+    for name, tensor in model_tensors(carried).items():
+        values = onnx.numpy_helper.to_array(tensor)
         # B.4 has no exact payload: what `settings_in_network` would keep exactly stays as it is.
         if values.dtype != np.float32 or values.ndim < 2 or not np.isfinite(values).all():
             continue
-        unit = encode_unit(initializer.name, values, settings)
+        unit = encode_unit(name, values, settings)
         if unit.payload_type != PayloadType.FLOAT32:
             continue
         bare = type(unit)(unit.payload_type, unit.ref_ids, unit.payload)
-        _clear(initializer)
-        initializer.data_type = ISO_IEC_15938_17
-        initializer.raw_data = write_unit(bare)
+        _clear(tensor)
+        tensor.data_type = ISO_IEC_15938_17
+        tensor.raw_data = write_unit(bare)
     return carried
 
 
 def uncarry(model: Any, folder: pathlib.Path | None = None) -> Any:
-    """A copy of a ModelProto with its NNR initializers decoded to float32.
+    """A copy of a ModelProto with its NNR tensors decoded to float32.
 
     folder: where external data lies (keys location, offset, length); None refuses it. Raises NnrError on paths out
     of the folder and on units other than one NNR_NDU of NNR_PT_FLOAT32 without dimensions and unary length.
@@ -204,21 +216,28 @@ def uncarry(model: Any, folder: pathlib.Path | None = None) -> Any:
     onnx = load_onnx_package()
     plain = onnx.ModelProto()
     plain.CopyFrom(model)
-    for initializer in plain.graph.initializer:
-        if initializer.data_type == ISO_IEC_15938_17:
-            values = _carried_tensor(onnx, initializer, folder).decode(tuple(initializer.dims))
-            _clear(initializer)
-            initializer.data_type = onnx.TensorProto.FLOAT
-            _fill(initializer, values)
+    for name, tensor in carrying_tensors(plain).items():
+        values = _carried_tensor(onnx, name, tensor, folder).decode(tuple(tensor.dims))
+        _clear(tensor)
+        tensor.data_type = onnx.TensorProto.FLOAT
+        _fill(name, tensor, values)
     return plain
 
 
-def initializers(model: Any, folder: pathlib.Path) -> dict[str, np.ndarray]:
-    """The initializers' values by name; external data lies in `folder`."""
+def carrying_tensors(model: Any) -> dict[str, Any]:
+    """The `model_tensors` of a ModelProto that hold an NNR unit (B.4)."""
+    return {
+        name: tensor for name, tensor in model_tensors(model).items() if tensor.data_type == ISO_IEC_15938_17
+    }
+
+
+def values_of_tensors(model: Any, folder: pathlib.Path) -> dict[str, np.ndarray]:
+    """The values of the `model_tensors` by name; external data lies in `folder`."""
     onnx = load_onnx_package()
     try:
         return {
-            tensor.name: onnx.numpy_helper.to_array(tensor, str(folder)) for tensor in model.graph.initializer
+            name: onnx.numpy_helper.to_array(tensor, str(folder))
+            for name, tensor in model_tensors(model).items()
         }
     except (OSError, ValueError, TypeError) as error:
         raise NnrError(f"an ONNX initializer cannot be read: {str(error).splitlines()[0]}") from None
@@ -227,17 +246,15 @@ def initializers(model: Any, folder: pathlib.Path) -> dict[str, np.ndarray]:
 def carried_tensors(
     model: Any, folder: pathlib.Path | None = None
 ) -> list[tuple[CodedTensor, tuple[int, ...]]]:
-    """The NNR tensors in a ModelProto's initializers (B.4), not decoded, each with its shape; as `uncarry` else."""
+    """The NNR tensors in a ModelProto (B.4), not decoded, each with its shape; as `uncarry` else."""
     onnx = load_onnx_package()
     return [
-        (_carried_tensor(onnx, initializer, folder), tuple(initializer.dims))
-        for initializer in model.graph.initializer
-        if initializer.data_type == ISO_IEC_15938_17
+        (_carried_tensor(onnx, name, tensor, folder), tuple(tensor.dims))
+        for name, tensor in carrying_tensors(model).items()
     ]
 
 
-def _carried_tensor(onnx: Any, initializer: Any, folder: pathlib.Path | None) -> CodedTensor:
-    name = initializer.name
+def _carried_tensor(onnx: Any, name: str, initializer: Any, folder: pathlib.Path | None) -> CodedTensor:
     data = initializer.raw_data
     if initializer.data_location == onnx.TensorProto.EXTERNAL:
         data = _external(initializer, folder)
@@ -296,7 +313,7 @@ def _clear(initializer: Any) -> None:
     initializer.ClearField("data_location")
 
 
-def _fill(initializer: Any, values: np.ndarray) -> None:
+def _fill(name: str, initializer: Any, values: np.ndarray) -> None:
     """Store values in the TensorProto's own type; raises NnrError when shape or type cannot hold them."""
     known = load_onnx_package().helper.get_all_tensor_dtypes()
     dtype: np.dtype[Any] = np.dtype(object)
@@ -304,13 +321,9 @@ def _fill(initializer: Any, values: np.ndarray) -> None:
         dtype = np.dtype(load_onnx_package().helper.tensor_dtype_to_np_dtype(initializer.data_type))
     if dtype.kind not in "biuf" and dtype.name != "bfloat16":
         # Strings and complex numbers no payload has; of four bits two items would share a byte.
-        raise NnrError(
-            f"NNR tensor {initializer.name!r} cannot have ONNX's data_type {initializer.data_type}"
-        )
+        raise NnrError(f"NNR tensor {name!r} cannot have ONNX's data_type {initializer.data_type}")
     if tuple(initializer.dims) != values.shape:
-        raise NnrError(
-            f"NNR tensor {initializer.name!r} has shape {values.shape}, ONNX says {tuple(initializer.dims)}"
-        )
+        raise NnrError(f"NNR tensor {name!r} has shape {values.shape}, ONNX says {tuple(initializer.dims)}")
     if dtype.kind in "iu" and values.dtype.kind == "f":
         # Integers that were quantized (`Settings.integer_step`) come back as floats.
         limits = np.iinfo(dtype)
@@ -318,5 +331,5 @@ def _fill(initializer: Any, values: np.ndarray) -> None:
     with np.errstate(invalid="ignore"):
         stored = values.astype(dtype)
     if dtype.kind in "biu" and not np.array_equal(stored, values):
-        raise NnrError(f"NNR tensor {initializer.name!r} has values outside {dtype}")
+        raise NnrError(f"NNR tensor {name!r} has values outside {dtype}")
     initializer.raw_data = np.ascontiguousarray(stored).astype(dtype.newbyteorder("<")).tobytes()

@@ -181,7 +181,7 @@ class _Reader:
             return DataUnit(payload=payload, **read_data_unit_header(header))
         if unit_type in (UnitType.TPL, UnitType.QNT):
             storage_format, compression = read_stored_header(header)
-            if storage_format > StorageFormat.ONNX:
+            if storage_format not in list(StorageFormat):
                 warnings.warn(
                     f"{origin} has the reserved storage format {storage_format}; skipped",
                     NnrWarning,

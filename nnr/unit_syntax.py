@@ -49,7 +49,7 @@ def read_stored_payload(
     if compression is Compression.DFL:
         data = inflate(payload, origin)
         data = data[:-1] if data.endswith(b"\0") else data
-    elif storage_format is StorageFormat.ONNX:
+    elif storage_format is not StorageFormat.NNEF:
         data = payload[:-1] if payload.endswith(b"\0") else payload
     else:
         data, terminator, rest = payload.partition(b"\0")

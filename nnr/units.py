@@ -17,10 +17,14 @@ class UnitType(enum.IntEnum):
 
 
 class StorageFormat(enum.IntEnum):
-    """topology_storage_format and quantization_storage_format."""
+    """topology_storage_format and quantization_storage_format.
+
+    TOSA is this project's: the text leaves 128 to 255 to users, and gives TOSA no number.
+    """
 
     NNEF = 0
     ONNX = 1
+    TOSA = 128
 
 
 class Compression(enum.IntEnum):

@@ -1,9 +1,11 @@
 """NNR bitstreams that carry a network: its topology goes to the importer of its own format (annexes A and B)."""
 
+import contextlib
 import pathlib
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from tosaic.compiler.importers.nnr_tosa import carried_encodings, carried_graph
 from tosaic.compiler.importers.survey import Survey
 from tosaic.compiler.ir import Graph
 from tosaic.errors import InputError, ModelError, UnsupportedError
@@ -18,13 +20,26 @@ def import_nnr(path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | N
     Raises NnrError on a damaged bitstream, UnsupportedError on one without a topology, and what the importer of the
     topology's format raises.
     """
+    with _named(path):
+        return _import(path, read_bitstream(path.read_bytes()), shapes, survey)
+
+
+def import_nnr_integers(path: pathlib.Path) -> tuple[Graph, str] | None:
+    """The TOSA graph that a bitstream carries and the JSON text of its inputs' and outputs' scales; None if it carries
+    another topology or no scales. Raises NnrError on a damaged bitstream."""
+    with _named(path):
+        found = read_bitstream(path.read_bytes())
+        encodings = carried_encodings(found)
+        return (carried_graph(found), encodings) if encodings else None
+
+
+@contextlib.contextmanager
+def _named(path: pathlib.Path) -> Iterator[None]:
+    """Errors tell the file."""
     try:
-        data = path.read_bytes()
+        yield
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    try:
-        found = read_bitstream(data)
-        return _import(path, found, shapes, survey)
     except NnrError as error:
         raise NnrError(f"{path}: {error}") from None
 
@@ -34,10 +49,11 @@ def _import(
 ) -> Graph:
     if found.topology is None:
         raise UnsupportedError(
-            f"{path}: the NNR bitstream holds {len(found.tensors)} tensors and no network; encode an .onnx model or an "
-            "NNEF folder, whose topology NNR carries (it has no carriage for TOSA), or take the tensors out with "
-            "`tosaic nnr decode`"
+            f"{path}: the NNR bitstream holds {len(found.tensors)} tensors and no network; encode the model instead of "
+            "its tensors, or take them out with `tosaic nnr decode`"
         )
+    if found.topology.storage_format is StorageFormat.TOSA:
+        return carried_graph(found)
     if found.topology.storage_format is StorageFormat.ONNX:
         from tosaic.compiler.importers.onnx_models import import_onnx
         from tosaic.nnr.onnx_carriage import carried_model
@@ -73,6 +89,9 @@ def stated_shapes(found: Bitstream) -> dict[str, tuple[int, ...]]:
         from tosaic.nnr.onnx_carriage import stated_shapes as onnx_shapes
 
         return onnx_shapes(found.topology.data)
+    if found.topology.storage_format is StorageFormat.TOSA:
+        # Its units signal theirs: `encode_tosa` codes no tensor that they cannot.
+        return {}
     from tosaic.compiler.importers.nnef.document import expand_document
 
     # Labels are compared without regard to case.

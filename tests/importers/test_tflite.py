@@ -1,5 +1,6 @@
 """TFLite models: names, shapes, complaints, damaged files, and a second opinion."""
 
+import dataclasses
 import sys
 import tracemalloc
 
@@ -20,9 +21,11 @@ from tflite_models import (
     tiled_model,
 )
 
+from tosaic.cli import app
 from tosaic.compiler.importers import import_model, survey_model
 from tosaic.compiler.importers.tflite.reader import schema
 from tosaic.errors import Error, InputError, ModelError, UnsupportedError
+from tosaic.nnr import read_bitstream
 from tosaic.sim.golden import evaluate
 
 
@@ -36,6 +39,27 @@ def test_dense_layer(tmp_path) -> None:
     scaled = sums * (np.float64(np.float32(IN_SCALE)) * np.float32(WEIGHT_SCALE) / np.float32(OUT_SCALE))
     wanted = np.clip(np.rint(scaled) + OUT_ZERO, OUT_ZERO, 127)
     np.testing.assert_array_equal(evaluate(graph, {"image": x})["scores"], wanted)
+
+
+def test_a_bitstream_of_a_tflite_model_is_the_model(tmp_path, monkeypatch) -> None:
+    """`tosaic nnr encode` of a .tflite file makes a stream that imports to the same graph."""
+    path, stream = tmp_path / "dense.tflite", tmp_path / "dense.nnr"
+    path.write_bytes(dense_model())
+    monkeypatch.setattr("sys.argv", ["tosaic", "nnr", "encode", str(path), "-o", str(stream)])
+    with pytest.raises(SystemExit) as stop:
+        app.main()
+    assert not stop.value.code
+    assert len(read_bitstream(stream.read_bytes()).tensors) > 0
+    graph, back = import_model(path), import_model(stream)
+    assert (back.inputs, back.outputs) == (graph.inputs, graph.outputs)
+    # Labels number an operator in the file it was read from.
+    labelled = [
+        dataclasses.replace(op, name=other.name)
+        for op, other in zip(back.operators, graph.operators, strict=True)
+    ]
+    assert labelled == graph.operators
+    for name, tensor in graph.tensors.items():
+        assert tensor.data is None or np.array_equal(back.tensors[name].data, tensor.data)
 
 
 def test_another_batch(tmp_path) -> None:

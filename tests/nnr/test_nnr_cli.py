@@ -1,5 +1,6 @@
 """`tosaic nnr encode`, `decode`, `inspect`: through the entry point, with its exit codes."""
 
+import json
 import os
 import pathlib
 import tarfile
@@ -12,7 +13,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tosaic.cli import app
 from tosaic.compiler.importers.nnef import nnr_carriage
+from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.ir.tosa_file import read_tosa
+from tosaic.compiler.quantizer import Encoding
+from tosaic.driver.encodings import sidecar, write_encodings
+from tosaic.driver.models import open_with_encodings
 from tosaic.driver.session import Session
 from tosaic.nnr import read_bitstream, write_units
 from tosaic.nnr.units import DataUnit, StartUnit, StorageFormat, TopologyUnit
@@ -61,7 +66,7 @@ def test_errors_are_one_line(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyP
     for arguments, message in (
         (
             ("encode", tmp_path / "w.txt", "-o", tmp_path / "x.nnr"),
-            "not a .onnx, .tosa or .npz file, nor an NNEF",
+            "not a model (.tosa, .onnx, ",
         ),
         (
             ("encode", tmp_path / "w.npz", "-o", tmp_path / "x.nnr", "--method", "best"),
@@ -148,7 +153,7 @@ def test_what_a_bitstream_needs_to_run(tmp_path, monkeypatch, capsys) -> None:
     cut = (tmp_path / "m.nnr").read_bytes()[:-40]
     (tmp_path / "cut.nnr").write_bytes(cut)
     for file, message in (
-        ("w.nnr", "holds 1 tensors and no network; encode an .onnx model or an NNEF folder"),
+        ("w.nnr", "holds 1 tensors and no network; encode the model instead of its tensors"),
         ("cut.nnr", "has nnr_unit_size"),
         ("none.nnr", "there is no such file"),
     ):
@@ -234,13 +239,51 @@ def test_nnef_folders_and_archives(tmp_path, monkeypatch, capsys) -> None:
         ).read_bytes()
 
 
-def test_tosa_tensors_come_with_a_warning(tmp_path, monkeypatch, capsys) -> None:
+def test_a_tosa_network_runs_from_its_bitstream(tmp_path, monkeypatch, capsys) -> None:
     model = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits_tiny.tosa"
-    assert run(monkeypatch, "encode", model, "-o", tmp_path / "m.nnr", "--cabac-unary-length", 1) == 0
-    assert "tosaic: warning: NNR has no carriage for TOSA networks" in capsys.readouterr().err
+    stream = tmp_path / "m.nnr"
+    assert run(monkeypatch, "encode", model, "-o", stream, "--cabac-unary-length", 1) == 0
     graph = read_tosa(model)
-    for tensor in read_bitstream((tmp_path / "m.nnr").read_bytes()).tensors:
+    tensors = read_bitstream(stream.read_bytes()).tensors
+    assert len(tensors) > 2
+    for tensor in tensors:
         assert np.array_equal(tensor.decode(), graph.tensors[tensor.name].data)
+    assert stream.stat().st_size < model.stat().st_size
+    assert run(monkeypatch, "decode", stream, "-o", tmp_path / "back.tosa") == 0
+    same_constants(read_tosa(tmp_path / "back.tosa"), graph)
+    capsys.readouterr()
+    printed = []
+    for source in (model, stream):
+        assert call(monkeypatch, "run", source, "--random", 3, "--on", "golden") == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+
+
+def same_constants(found: Graph, expected: Graph) -> None:
+    assert found.inputs == expected.inputs
+    for name, tensor in expected.tensors.items():
+        assert found.tensors[name].dtype is tensor.dtype
+        assert (tensor.data is None) == (found.tensors[name].data is None)
+        assert tensor.data is None or np.array_equal(found.tensors[name].data, tensor.data)
+
+
+def test_scales_go_with_a_quantized_network(tmp_path, monkeypatch) -> None:
+    """What `tosaic quantize` writes beside its .tosa file is in the bitstream, and comes out of it."""
+    model = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits_tiny.tosa"
+    graph, source, stream = read_tosa(model), tmp_path / "m.tosa", tmp_path / "m.nnr"
+    source.write_bytes(model.read_bytes())
+    inputs, outputs = (
+        {name: Encoding(DType.INT8, scale, -3) for name in names}
+        for names, scale in ((graph.inputs, 0.25), (graph.outputs, 0.5))
+    )
+    write_encodings(sidecar(source), inputs, outputs)
+    assert run(monkeypatch, "encode", source, "-o", stream) == 0
+    assert run(monkeypatch, "decode", stream, "-o", tmp_path / "back.tosa") == 0
+    assert json.loads((tmp_path / "back.quant.json").read_text()) == json.loads(sidecar(source).read_text())
+    assert open_with_encodings(stream)[1] == inputs | outputs
+    values = {name: np.full(graph.tensors[name].shape, 7, np.int8) for name in graph.inputs}
+    for name, result in Session(source, "golden").run(values).items():
+        assert np.array_equal(Session(stream, "golden").run(values)[name], result)
 
 
 @pytest.mark.parametrize("model", MODELS[:2], ids=lambda path: path.parent.name)

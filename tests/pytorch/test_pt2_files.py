@@ -7,9 +7,11 @@ import sys
 import numpy as np
 import pytest
 import torch
-from torch_modules import classifier
+from torch_modules import Classifier, classifier
 
+from tosaic import nnr
 from tosaic.cli import app
+from tosaic.nnr.tensor_files import read_state_dict
 
 README = pathlib.Path(__file__).parents[2] / "README.md"
 
@@ -87,3 +89,29 @@ def test_readme_from_module_to_cycles_and_report(tmp_path, monkeypatch, capsys):
     exec(compile(script, "README.md", "exec"), {})
     assert re.search(r"\d+ cycles", capsys.readouterr().out)
     assert "<html" in pathlib.Path("report.html").read_text()
+
+
+def test_weights_of_a_state_dict_in_an_nnr_bitstream(tmp_path) -> None:
+    """.pt files of tensors are read without running code; others are refused with the way out."""
+    module = Classifier()
+    path = tmp_path / "w.pt"
+    expected = {name: tensor.detach().numpy() for name, tensor in module.state_dict().items()}
+    for held in (module.state_dict(), {"epoch": 3, "state_dict": module.state_dict()}):
+        torch.save(held, path)
+        found = nnr.decode(nnr.encode(read_state_dict(path)))
+        assert found.keys() == expected.keys()
+        assert all(np.array_equal(found[name], values) for name, values in expected.items())
+    torch.save({"half": torch.tensor([1.0, -2.5], dtype=torch.bfloat16)}, path)
+    assert read_state_dict(path)["half"].tolist() == [1.0, -2.5]
+    for held, message in (
+        (module, "holds Python objects, which may run code; write it as torch.save"),
+        ({"epoch": 3}, "holds no state_dict, a dictionary of tensors"),
+        (torch.ones(2), "holds no state_dict"),
+        ({"a": torch.ones(2).to_sparse()}, "tensor 'a' of torch.float32 has no NumPy form"),
+    ):
+        torch.save(held, path)
+        with pytest.raises(nnr.NnrError, match=message):
+            read_state_dict(path)
+    path.write_bytes(b"abc")
+    with pytest.raises(nnr.NnrError, match=r"w\.pt"):
+        read_state_dict(path)

@@ -12,10 +12,17 @@ import typer
 from tosaic.cli import options
 from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.cli.nnr_listing import print_tensors, print_units
+from tosaic.compiler.importers import IMPORTED_SUFFIXES
 from tosaic.compiler.importers.nnr_models import stated_shapes
+from tosaic.compiler.ir import Graph, write_tosa
+from tosaic.driver.encodings import encodings_text, sidecar
+from tosaic.driver.models import open_with_encodings
 from tosaic.errors import Error, InputError
-from tosaic.nnr import Bitstream, CodedTensor, NnrError, read_bitstream
-from tosaic.nnr.encoder import METHODS, Settings, encodable, encode_model
+from tosaic.nnr import Bitstream, CodedTensor, NnrError, NnrWarning, read_bitstream
+from tosaic.nnr.arrays import as_codable
+from tosaic.nnr.encoder import METHODS, Settings, encode_model
+from tosaic.nnr.onnx_tensors import model_tensors
+from tosaic.nnr.tensor_files import READERS
 from tosaic.nnr.units import StorageFormat
 
 app = typer.Typer(
@@ -24,10 +31,12 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 # What `decode` writes that is no folder.
-FILE_SUFFIXES = (".npz", ".onnx")
+FILE_SUFFIXES = (".npz", ".onnx", ".tosa")
 Model = Annotated[
     pathlib.Path,
-    typer.Argument(help="A .onnx or .tosa file, an NNEF folder or archive, or a .npz of tensors."),
+    typer.Argument(
+        help="A .onnx, .tosa or .tflite model, an NNEF folder or archive; or weights: .npz, .safetensors, .pt, .pth."
+    ),
 ]
 
 
@@ -82,14 +91,12 @@ def encode(
         _encode_onnx(model, output, settings, low_rank)
     elif _is_nnef(model):
         _encode_nnef(model, output, settings)
+    elif model.suffix in READERS:
+        tensors = READERS[model.suffix](model)
+        codable = {name: as_codable(name, values) for name, values in tensors.items()}
+        _write(output, encode_model(codable, settings, of_network=model.suffix != ".npz"))
     else:
-        _write(output, encode_model(_tensors(model), settings))
-    if model.suffix == ".tosa":
-        warnings.warn(
-            f"NNR has no carriage for TOSA networks: {output} holds the tensors only; encode the .onnx model or the "
-            "NNEF folder for a bitstream that runs",
-            stacklevel=1,
-        )
+        _write(output, _encode_as_tosa(model, settings))
 
 
 def _encode_onnx(model: pathlib.Path, output: pathlib.Path, settings: Settings, low_rank: float) -> None:
@@ -102,16 +109,37 @@ def _encode_onnx(model: pathlib.Path, output: pathlib.Path, settings: Settings, 
         print(f"{len(factored)} layers factored{': ' if factored else ''}{', '.join(factored)}")
     if output.suffix == ".onnx":
         check_file(output)
-        data = onnx_carriage.carry(loaded, settings).SerializeToString()
+        carried = onnx_carriage.carry(loaded, settings)
+        data = carried.SerializeToString()
         with writing_whole(output) as scratch:
             scratch.write_bytes(data)
-        print(f"{output}: an ONNX model with NNR tensors, {len(data):,} bytes")
+        count = len(onnx_carriage.carrying_tensors(carried))
+        print(f"{output}: an ONNX model with {count} NNR tensors, {len(data):,} bytes")
+        _warn_if_none(output, count, "a tensor of an ONNX model must be float32 of two dimensions or more")
     else:
         _write(output, onnx_carriage.encode_onnx(loaded, settings))
 
 
+def _encode_as_tosa(model: pathlib.Path, settings: Settings) -> bytes:
+    """A model of any other format as the TOSA graph that it stands for, with the scales of its inputs and outputs."""
+    from tosaic.compiler.importers.nnr_tosa import encode_tosa
+
+    if model.suffix not in (".tosa", *IMPORTED_SUFFIXES) or model.suffix == ".nnr":
+        raise InputError(
+            f"{model}: not a model (.tosa, {', '.join(IMPORTED_SUFFIXES)}), nor a file of weights "
+            f"({', '.join(READERS)})"
+        )
+    graph, encodings = open_with_encodings(model)
+    assert isinstance(graph, Graph)
+    inputs, outputs = (
+        {name: encodings[name] for name in names if name in encodings}
+        for names in (graph.inputs, graph.outputs)
+    )
+    return encode_tosa(graph, settings, encodings_text(inputs, outputs) if encodings else "")
+
+
 def _is_nnef(model: pathlib.Path) -> bool:
-    if model.suffix in (".npz", ".tosa", ".nnr"):
+    if model.suffix in (".tosa", ".nnr", *READERS):
         return False
     try:
         return model.is_dir() or model.name == "graph.nnef" or tarfile.is_tarfile(model)
@@ -134,25 +162,14 @@ def _write(output: pathlib.Path, data: bytes) -> None:
     check_file(output)
     with writing_whole(output) as scratch:
         scratch.write_bytes(data)
-    print(f"{output}: {len(read_bitstream(data).tensors)} tensors, {len(data):,} bytes")
+    count = len(read_bitstream(data).tensors)
+    print(f"{output}: {count} tensors, {len(data):,} bytes")
+    _warn_if_none(output, count, "NNR codes float32 and integers of up to 32 bits")
 
 
-def _tensors(model: pathlib.Path) -> dict[str, np.ndarray]:
-    """Tensors of a .npz, or the constants of a .tosa that a data unit holds; their network is not carried."""
-    if model.suffix == ".npz":
-        try:
-            with np.load(model, allow_pickle=False) as archive:
-                # A .npz file may have the other byte order.
-                return {name: array.astype(array.dtype.newbyteorder("=")) for name, array in archive.items()}
-        except (OSError, ValueError) as error:
-            raise InputError(f"cannot read {model}: {error}") from None
-    if model.suffix != ".tosa":
-        raise InputError(f"{model}: not a .onnx, .tosa or .npz file, nor an NNEF folder or archive")
-    from tosaic.compiler.ir.tosa_file import read_tosa
-
-    graph = read_tosa(model)
-    constants = {name: tensor.data for name, tensor in graph.tensors.items() if tensor.data is not None}
-    return {name: values for name, values in constants.items() if encodable(values)}
+def _warn_if_none(output: pathlib.Path, count: int, rule: str) -> None:
+    if not count:
+        warnings.warn(f"{output}: no tensor of the model was coded; {rule}", NnrWarning, stacklevel=1)
 
 
 @app.command("decode")
@@ -167,7 +184,9 @@ def decode(
     output: Annotated[
         pathlib.Path,
         typer.Option(
-            "-o", "--output", help="FILE.onnx or an NNEF folder, as the topology is; FILE.npz for any."
+            "-o",
+            "--output",
+            help="FILE.onnx, FILE.tosa or an NNEF folder, as the topology is; FILE.npz for any.",
         ),
     ],
     verbose: options.Verbose = False,
@@ -198,35 +217,51 @@ def _decode_bitstream(source: pathlib.Path, output: pathlib.Path) -> int:
         data = onnx_carriage.carried_model(found).SerializeToString()
         with writing_whole(output) as scratch:
             scratch.write_bytes(data)
+    elif output.suffix == ".tosa":
+        _write_tosa(found, output)
     elif found.topology and found.topology.storage_format is StorageFormat.NNEF:
         from tosaic.compiler.importers.nnef import nnr_carriage
 
         with writing(output):
             nnr_carriage.write_carried_model(found, output, stated_shapes(found))
     else:
-        raise InputError(f"{source} carries no NNEF topology: name a .npz file, or .onnx if it carries ONNX")
+        raise InputError(
+            f"{source} carries no NNEF topology: name a .npz file, or .onnx or .tosa if it carries that"
+        )
     return len(found.tensors)
+
+
+def _write_tosa(found: Bitstream, output: pathlib.Path) -> None:
+    """The TOSA file that a bitstream carries, and beside it the scales of its inputs and outputs, if there."""
+    from tosaic.compiler.importers.nnr_tosa import carried_encodings, carried_graph
+
+    data, encodings = write_tosa(carried_graph(found)), carried_encodings(found)
+    with writing_whole(output) as scratch:
+        scratch.write_bytes(data)
+    if encodings:
+        with writing_whole(sidecar(output)) as scratch:
+            scratch.write_text(encodings)
 
 
 def _decode_carried_onnx(source: pathlib.Path, output: pathlib.Path) -> int:
     from tosaic.nnr import onnx_carriage
 
-    if output.suffix not in FILE_SUFFIXES:
+    if output.suffix not in (".npz", ".onnx"):
         raise InputError(f"{source} is an ONNX model: name an .onnx file, or .npz for its tensors")
     # Not `load`: external data may be NNR, of which onnx knows nothing.
     plain = onnx_carriage.uncarry(onnx_carriage.load(source, external=False), source.parent)
     if output.suffix == ".npz":
-        _write_npz(output, onnx_carriage.initializers(plain, source.parent))
+        _write_npz(output, onnx_carriage.values_of_tensors(plain, source.parent))
     else:
         with writing_whole(output) as scratch:
             scratch.write_bytes(plain.SerializeToString())
-    return len(plain.graph.initializer)
+    return len(model_tensors(plain))
 
 
 def _decode_carried_nnef(source: pathlib.Path, output: pathlib.Path) -> int:
     from tosaic.compiler.importers.nnef import nnr_carriage
 
-    if output.suffix == ".onnx":
+    if output.suffix in (".onnx", ".tosa"):
         raise InputError(f"{source} is an NNEF model: name a folder, or a .npz file for its tensors")
     graph, quantization, tensors = nnr_carriage.read_model(source)
     if output.suffix == ".npz":

@@ -12,7 +12,7 @@ from tosaic.compiler.importers.onnx_models.contributed import expand_contributed
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.errors import InputError, ModelError, UnsupportedError
 from tosaic.nnr.errors import NnrError
-from tosaic.nnr.onnx_carriage import ISO_IEC_15938_17, uncarry
+from tosaic.nnr.onnx_carriage import carrying_tensors, uncarry
 
 OLDEST_OPSET = 7
 LARGEST_ELEMENTS = 1 << 28
@@ -108,9 +108,9 @@ def _load(onnx: Any, path: pathlib.Path) -> Any:
 
 
 def _without_nnr(onnx: Any, model: Any, path: pathlib.Path | None) -> Any:
-    """The model with its NNR-coded initializers decoded (NNR, annex B.4), if it has any; external ones from beside
+    """The model with its NNR-coded tensors decoded (NNR, annex B.4), if it has any; external ones from beside
     `path`."""
-    if any(tensor.data_type == ISO_IEC_15938_17 for tensor in model.graph.initializer):
+    if carrying_tensors(model):
         return uncarry(model, path.parent if path else None)
     return model
 
