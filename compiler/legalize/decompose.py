@@ -7,6 +7,7 @@ from tosaic.compiler.legalize.integer_division import divide
 from tosaic.compiler.legalize.planes import convolution_of_planes, matrix_product_of_planes
 from tosaic.compiler.legalize.resize import resize
 from tosaic.compiler.legalize.rewriting import Rewriting
+from tosaic.compiler.legalize.run_time_parameters import take_parameters_as_operands
 from tosaic.compiler.legalize.transposed_convolution import transpose_convolution
 
 CONVOLUTIONS = ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D")
@@ -30,6 +31,8 @@ def decompose(graph: Graph) -> Graph:
 
 def _rewrite(new: Rewriting) -> bool:
     graph, operator = new.graph, new.operator
+    if take_parameters_as_operands(new):
+        return True
     if operator.op == "COND_IF":
         return inline_branches(new)
     if operator.op == "RESIZE":

@@ -129,7 +129,7 @@ class GraphPlanner:
     def _last_uses(self) -> dict[str, int]:
         last: dict[str, int] = {}
         for index, layer in enumerate(self.layers):
-            for name in [*self.views.reads(layer), *self.views.packed_weights(layer)]:
+            for name in [*self.views.reads(layer), *self.views.parameters(layer)]:
                 last[name] = index
             for name in layer.root.outputs:
                 last.setdefault(self.tensors.storage[name], index)

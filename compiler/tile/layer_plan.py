@@ -29,7 +29,6 @@ from tosaic.compiler.tile.reduction import plan_reduction
 from tosaic.compiler.tile.views import Views
 from tosaic.compiler.tile.window_tiles import WindowLayer, WindowTiler
 from tosaic.compiler.tile.work import ArrayBody, Body, LayerWork, Parameters, PoolBody, TablePlace
-from tosaic.errors import UnsupportedError
 
 _PIECE_BYTES = 4096
 """Least input bytes of a box of a layer whose input arrives while it runs."""
@@ -196,12 +195,15 @@ class _Pass:
             return None
         values = self.tensors.graph.const(name)
         if values is None:
-            raise UnsupportedError(
-                f"{self.layer.root}: the table {self.tensors[name]} is computed at run time"
-            )
-        data, entries = pack_table(values)
-        source = self.placer.memories.external.add_constant(data)
-        copy = self.placer.temporary(source, len(data), self.temporary)
+            # Computed at run time, as entries already.
+            place, entries = self.placer.locate(self.tensors.storage[name]), self.tensors.shape(name)[0]
+            if place.resident:
+                return TablePlace(place.address.offset, entries)
+            source, size_bytes = place.address, place.bytes
+        else:
+            data, entries = pack_table(values)
+            source, size_bytes = self.placer.memories.external.add_constant(data), len(data)
+        copy = self.placer.temporary(source, size_bytes, self.temporary)
         self.preloads.append(copy)
         return TablePlace(copy.target.offset, entries)
 

@@ -76,9 +76,9 @@ class Views:
             names[0] = self.view(layer.base).storage
         return list(dict.fromkeys(names))
 
-    def packed_weights(self, layer: Layer) -> list[str]:
-        """Storage names of the weights that the machine packs for a layer."""
-        if layer.base is None or KIND[layer.base.op] is not Kind.ARRAY:
-            return []
-        name = layer.base.inputs[1]
-        return [self.tensors.storage[name]] if self.tensors[name].data is None else []
+    def parameters(self, layer: Layer) -> list[str]:
+        """Storage names of what a layer reads before it runs: weights that the machine packs, a computed table."""
+        names = [] if layer.table is None else [layer.table]
+        if layer.base is not None and KIND[layer.base.op] is Kind.ARRAY:
+            names.append(layer.base.inputs[1])
+        return [self.tensors.storage[name] for name in names if self.tensors[name].data is None]
