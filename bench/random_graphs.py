@@ -33,23 +33,26 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first graph")
     parser.add_argument("--on", default="emulator", help="targets, by commas")
     parser.add_argument("--config", default="base")
+    parser.add_argument(
+        "--run-time", action="store_true", help="half of the parameters are inputs (EXT-DYNAMIC)"
+    )
     chosen = parser.parse_args()
     tally, wrong, number = Tally(), 0, chosen.first
     limit = time.monotonic() + 60 * chosen.minutes
     while time.monotonic() < limit and number - chosen.first != chosen.graphs:
         seed, started = chosen.seed * 1_000_000 + number, time.process_time()
         again = f"--seed {chosen.seed} --first {number} --graphs 1 --on {chosen.on} --config {chosen.config}"
+        again += " --run-time" * chosen.run_time
         try:
             g = random_graph(random.Random(seed).randint)
+            if chosen.run_time:
+                g.free_parameters()
             targets = tuple(chosen.on.split(","))
             run_random(g, seed, targets, chosen.config, tally, **_MODES[number % len(_MODES)])
         except (
             Exception
         ) as error:  # What goes wrong with one graph must not hide what goes wrong with others.
             wrong += 1
-            again = (
-                f"--seed {chosen.seed} --first {number} --graphs 1 --on {chosen.on} --config {chosen.config}"
-            )
             print(
                 f"WRONG ({again}): {type(error).__name__}: {' '.join(str(error).split())[:600]}", flush=True
             )

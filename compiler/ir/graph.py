@@ -78,8 +78,7 @@ class Graph:
     def operand_value(self, op: Operator, operand_name: str) -> np.ndarray:
         """Value of a constant operand.
 
-        Raises ModelError if the operand is missing and UnsupportedError if it is not a constant (TOSA's
-        EXT-DYNAMIC).
+        Raises ModelError if the operand is missing and UnsupportedError if it is not a constant.
         """
         name = self.operand(op, operand_name)
         if name is None:
@@ -88,7 +87,7 @@ class Graph:
         if value is None:
             raise UnsupportedError(
                 f"{op}: operand {operand_name} ({self.tensor(name)}) is computed at run time; "
-                "only constants are supported there (TOSA's EXT-DYNAMIC is not)"
+                "only constants are supported there"
             )
         return value
 

@@ -22,8 +22,7 @@ def validate(graph: Graph) -> None:
     """Checks names, types, shapes and every operator's rules, in the branches too.
 
     Raises ModelError at the first rule broken; the message names the operator, its tensors, the rule and its
-    clause. UnsupportedError where TOSA allows what Tosaic does not do (parameters computed at run time,
-    int64). Operators must be in topological order.
+    clause. UnsupportedError where TOSA allows what Tosaic does not do (int64). Operators must be in topological order.
     """
     for part in graph.walk():
         check_names(part)

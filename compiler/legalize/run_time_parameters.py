@@ -1,6 +1,6 @@
 """Parameters that are computed at run time (TOSA's EXT-DYNAMIC), by operators whose parameters are constants.
 
-Instructions hold zero points, multipliers and shifts as numbers, so a parameter that is not known before the run becomes
+Instructions hold zero points, multipliers and shifts as numbers, so a parameter that is computed at run time becomes
 an operand of an operator of its own. Every rewrite is an identity of integers. A zero point that TOSA wants to be zero
 for the operand's type is zero here, too. Only a TABLE keeps its run-time operand, as the vector unit's entries.
 """
@@ -123,9 +123,7 @@ def _sums_of_products(new: Rewriting) -> None:
     no_bias = [new.zeros(1, dtype)] * len(bias)
 
     def sums(operands: list[str], zero_points: list[str], output: str | None = None) -> str:
-        return new.op(
-            operator.op, *operands, *zero_points, dtype=dtype, output=output, **operator.attributes
-        )
+        return new.op(operator.op, *operands, *zero_points, dtype=dtype, output=output, **operator.attributes)
 
     terms = []
     if weight_zp is not None:
@@ -175,7 +173,12 @@ def _average(new: Rewriting) -> None:
         data = _cast(new, centered, DType.INT16)
     zeros = [new.zeros(1, DType.INT16)] * 2
     average = new.op(
-        operator.op, data, *zeros, dtype=DType.INT16, output=None if is_int8 else output, **operator.attributes
+        operator.op,
+        data,
+        *zeros,
+        dtype=DType.INT16,
+        output=None if is_int8 else output,
+        **operator.attributes,
     )
     if is_int8:
         value = _cast(new, average, DType.INT32)
@@ -308,9 +311,7 @@ def _scaled(new: Rewriting, value: str, multiplier: str, shift: str, *, double_r
         rounded=True,
     )
     far = _binary(new, "ADD", far, _product(new, last, at_split, DType.INT32))
-    near = _shifted(
-        new, below, _binary(new, "MINIMUM", shift, _number(new, _SPLIT - 1, shift)), rounded=True
-    )
+    near = _shifted(new, below, _binary(new, "MINIMUM", shift, _number(new, _SPLIT - 1, shift)), rounded=True)
     is_far = new.op("GREATER", shift, _number(new, _SPLIT - 1, shift), dtype=DType.BOOL)
     return new.op("SELECT", is_far, far, near, dtype=DType.INT32)
 

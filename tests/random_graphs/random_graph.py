@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, GraphBuilder
+from tosaic.compiler.ir import OPERATORS, DType, GraphBuilder
 
 Draw = Callable[[int, int], int]
 """A random integer, both ends included: hypothesis' choice or a random number generator's."""
@@ -45,6 +45,8 @@ class RandomGraph(GraphBuilder):
         self.distinct: set[str] = set()
         """Index inputs whose rows must not repeat a value (SCATTER)."""
         self.live: list[str] = []
+        self.given: dict[str, np.ndarray] = {}
+        """Values of the inputs that were constants, see `free_parameters`."""
 
     # --- choices
 
@@ -214,11 +216,25 @@ class RandomGraph(GraphBuilder):
                 if name not in read or self.chance(20):
                     self.output(name)
 
+    def free_parameters(self) -> None:
+        """Makes half of the operators' parameters inputs (EXT-DYNAMIC), which are fed what the constants were."""
+        graph = self.graph
+        for operator in graph.operators:
+            for operand, name in zip(OPERATORS[operator.op].operands, operator.inputs, strict=False):
+                tensor = graph.tensors[name]
+                free = operand.constant and tensor.data is not None and tensor.dtype is not DType.SHAPE
+                if free and name not in graph.outputs and self.chance(50):
+                    self.given[name], tensor.data = tensor.data, None
+                    graph.inputs.append(name)
+
     def feeds(self, seed: int) -> dict[str, np.ndarray]:
         """Values of the graph inputs within their bounds."""
         self.random = np.random.default_rng(seed)
         values = {}
         for name in self.graph.inputs:
+            if name in self.given:
+                values[name] = self.given[name]
+                continue
             shape, dtype, (low, high) = self.extent(name), self.dtype(name), self.bounds[name]
             if name in self.distinct:
                 rows = [self.random.permutation(high - low + 1)[: shape[1]] + low for _ in range(shape[0])]

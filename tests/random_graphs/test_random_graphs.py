@@ -51,6 +51,15 @@ def test_random_graphs_on_the_emulator(g: RandomGraph, seed: int, optimize: bool
     event("rejected" if tally.rejected else "ran")
 
 
+def test_parameters_computed_at_run_time() -> None:
+    tally = Tally()
+    for seed in range(20):
+        g = seeded(seed)
+        g.free_parameters()
+        run_random(g, seed, ("emulator",), "small", tally, optimize=bool(seed % 2))
+    assert tally.rejected_share <= MOST_REJECTED, tally.rejected.most_common()
+
+
 def test_most_graphs_run() -> None:
     tally = Tally()
     for seed in range(150):

@@ -150,7 +150,7 @@ class OpView:
         if value is None:
             raise UnsupportedError(
                 f"{self.op}: operand {operand} ({self.tensor(operand)}) is computed at run time; only "
-                "constants are supported there (TOSA's EXT-DYNAMIC and EXT-SHAPE are not)"
+                "constants are supported there (TOSA's EXT-SHAPE is not)"
             )
         return [int(item) for item in value.reshape(-1)]
 
