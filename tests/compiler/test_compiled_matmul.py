@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from layer_graphs import LayerBuilder
 from runtime_graphs import attention, product
 
-from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
-from tosaic.errors import UnsupportedError
 from tosaic.hw.config_text import get_config
 
 BASE, NANO = get_config("base"), get_config("nano")
@@ -91,13 +89,3 @@ def test_attention(config):
 )
 def test_random_products(shape, a_zp, b_zp, tail, config):
     check(product(*shape, a_zp=a_zp, b_zp=b_zp, tail=tail), config)
-
-
-def test_a_zero_point_from_an_input_is_refused_by_name():
-    build = LayerBuilder(6)
-    a, b = build.input("a", (1, 4, 4), DType.INT8), build.input("b", (1, 4, 4), DType.INT8)
-    build.output(
-        build.add("MATMUL", [a, b, build.zero_point(DType.INT8, 0), build.input("zp", (1,), DType.INT8)])
-    )
-    with pytest.raises(UnsupportedError, match=r"MATMUL.*operand B_zp .*'zp'.* is computed at run time"):
-        compile_graph(build.finish(), BASE)

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from layer_graphs import LayerBuilder
 from runtime_graphs import convolution, plane
 
-from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
-from tosaic.errors import UnsupportedError
 from tosaic.hw.config_text import get_config
 
 BASE, NANO = get_config("base"), get_config("nano")
@@ -200,15 +198,3 @@ def random_convolutions(draw):
 @given(case=random_convolutions(), config=st.sampled_from([NANO, BASE, TINY]))
 def test_random_convolutions(case, config):
     check(convolution(**case), config)
-
-
-def test_a_zero_point_from_an_input_is_refused_by_name():
-    build = LayerBuilder(6)
-    x, w = build.input("x", (1, 4, 4, 3), DType.INT8), build.input("w", (5, 3, 3, 3), DType.INT8)
-    bias = build.random_constant((5,), DType.INT32, -500, 500)
-    zero_points = [build.zero_point(DType.INT8, 1), build.input("zp", (1,), DType.INT8)]
-    build.output(
-        build.add("CONV2D", [x, w, bias, *zero_points], acc_type=DType.INT32, local_bound=False, **plane())
-    )
-    with pytest.raises(UnsupportedError, match=r"CONV2D.*operand weight_zp .*'zp'.* is computed at run time"):
-        compile_graph(build.finish(), BASE)
