@@ -1,12 +1,12 @@
 """Emits elementwise layers (clauses 2.4 to 2.8, 2.10, 2.13)."""
 
 from tosaic.compiler.emit.layer_emission import LayerEmission
-from tosaic.compiler.emit.nest import Axis, merge
 from tosaic.compiler.emit.nest_go import Nest, emit_nest
 from tosaic.compiler.fuse.moves import blocks
 from tosaic.compiler.place.placement import BufferKey, Role
 from tosaic.compiler.place.strides import dense_strides, operand_span, operand_strides
 from tosaic.compiler.tile.elementwise import ElementwisePlan, Shape, box_limit
+from tosaic.compiler.tile.loops import Axis, merge
 
 
 def emit_elementwise(emission: LayerEmission, plan: ElementwisePlan) -> None:

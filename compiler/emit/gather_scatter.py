@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from tosaic.compiler.emit.emitter import Emitter, RowCopies, Rows
 from tosaic.compiler.emit.layer_emission import MAX_ROWS
-from tosaic.compiler.emit.nest import Axis
 from tosaic.compiler.emit.nest_go import Nest, emit_nest, filling
 from tosaic.compiler.emit.table_offsets import TableOffsets
 from tosaic.compiler.emit.table_part import ListBlock, TablePart
@@ -18,6 +17,7 @@ from tosaic.compiler.fuse.microprogram import assemble
 from tosaic.compiler.place.address import Address, activation_span
 from tosaic.compiler.place.placement import Placement
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan
+from tosaic.compiler.tile.loops import Axis
 from tosaic.hw.isa import STORE_STREAM, Element, Op
 
 

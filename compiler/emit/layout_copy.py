@@ -5,13 +5,15 @@ import math
 
 from tosaic.compiler.emit.emitter import Emitter, RowCopies, Rows
 from tosaic.compiler.emit.layer_emission import MAX_ROWS
-from tosaic.compiler.emit.nest import Axis
 from tosaic.compiler.emit.nest_go import Nest, emit_nest, filling
+from tosaic.compiler.emit.turn import emit_turn
 from tosaic.compiler.fuse.expression import Load
 from tosaic.compiler.fuse.microprogram import assemble
 from tosaic.compiler.fuse.moves import Part, blocks
 from tosaic.compiler.place.address import Address, Region, Span, activation_span
-from tosaic.compiler.tile.layout_copy import LayoutCopy
+from tosaic.compiler.tile.layout_copy import LayoutCopy, copy_axes
+from tosaic.compiler.tile.loops import Axis
+from tosaic.compiler.tile.turn import turn_of
 from tosaic.hw.isa import Element
 
 _FETCH_BYTES = 4096
@@ -122,8 +124,12 @@ class CopyEmission:
         else:
             assert self.copy.buffers.gathered is not None
             source, steps = self._gather(part, place.address, self.copy.buffers.gathered)
-        pairs = zip(steps, self._strides, strict=True)
-        axes = [Axis(*axis) for axis in zip(part.counts, pairs, strict=True)]
+        axes = copy_axes(self.copy.move, part, steps, self.size)
+        scratch = self.copy.buffers.scratch
+        turn = turn_of(axes, self.size, self.emitter.config) if scratch is not None else None
+        if turn is not None and scratch is not None and scratch.size_bytes >= turn.place_bytes:
+            emit_turn(self.emitter, turn, scratch, source, target)
+            return
         # Elements are copied byte by byte, so that contiguous ones fill whole vectors whatever their type is.
         axes.append(Axis(self.size, (1, 1)))
         program = assemble(Load(name, Element.INT8), self.emitter.config)

@@ -3,18 +3,11 @@
 import dataclasses
 from collections.abc import Iterator
 
+from tosaic.compiler.tile.loops import Axis
 from tosaic.hw.isa import STREAM_DIMS, Opcode, width
 
 MAX_COUNT = 1 << (width(Opcode.VECTOR_DIMS, "count_low") - 1)
 """Turns of an axis: the largest power of two that the field holds, so that longer axes are cut into even pieces."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Axis:
-    """One loop: its length, and for every stream (loads first, the store last) its stride in bytes."""
-
-    count: int
-    strides: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,19 +20,6 @@ class Piece:
     vectors: int
     lanes: int
     tail_lanes: int
-
-
-def merge(axes: list[Axis]) -> list[Axis]:
-    """Joins neighbours (slowest first) that every stream walks as one; drops axes of length 1."""
-    out: list[Axis] = []
-    for axis in axes:
-        if axis.count == 1:
-            continue
-        if out and all(o == i * axis.count for o, i in zip(out[-1].strides, axis.strides, strict=True)):
-            out[-1] = Axis(out[-1].count * axis.count, axis.strides)
-        else:
-            out.append(axis)
-    return out
 
 
 def even_lanes(count: int, columns: int) -> int:

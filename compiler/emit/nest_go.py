@@ -4,11 +4,12 @@ import dataclasses
 import math
 
 from tosaic.compiler.emit.emitter import Emitter
-from tosaic.compiler.emit.nest import Axis, Piece, even_lanes, merge, pieces, split_lanes
+from tosaic.compiler.emit.nest import Piece, even_lanes, pieces, split_lanes
 from tosaic.compiler.emit.vector_go import Access, Dim, Entries, ParamUse, VectorGo
 from tosaic.compiler.fuse.expression import Immediate, Load, Node
 from tosaic.compiler.fuse.microprogram import MicroProgram, assemble
 from tosaic.compiler.place.address import Span, activation_span
+from tosaic.compiler.tile.loops import Axis, merge
 from tosaic.hw.config import Config
 from tosaic.hw.isa import STORE_STREAM, Element, Op
 
@@ -26,7 +27,7 @@ class Nest:
     addresses: list[int]
     sizes: tuple[int, ...]
     reduced: list[Axis] = dataclasses.field(default_factory=list)
-    """Loops over which the body repeats, fastest first."""
+    """Loops over which the body repeats, fastest first; without a body those that the reads of a shared stream make."""
     params: ParamUse | None = None
     table: Entries | None = None
     keep_axes: bool = False
@@ -65,28 +66,28 @@ def _go(nest: Nest, piece: Piece, splats: tuple[bool, ...], table: Entries | Non
     streams: dict[int, Access] = {}
     reads: list[Span] = []
     writes: list[Span] = []
-    reduced, last_stream = nest.reduced, len(nest.addresses) - 1
+    program, reduced, last_stream = nest.program, nest.reduced, len(nest.addresses) - 1
     for stream, (address, size) in enumerate(zip(nest.addresses, nest.sizes, strict=True)):
         store = stream == last_stream
         start = address + piece.offsets[stream]
         # The store and the operands of the epilogue are walked once per batch, not over the reduced axes.
-        once = store or stream >= nest.program.body_loads
+        once = store or stream >= program.body_loads
         axes = (piece.axes[0], *piece.axes[1 + len(reduced) :]) if reduced and once else piece.axes
         dims = tuple(Dim(axis.count, axis.strides[stream]) for axis in axes)
-        element = _STORE_ELEMENT[size] if store else nest.program.loads[stream].element
+        element = _STORE_ELEMENT[size] if store else program.loads[stream].element
         access = Access(start, element, dims, splat=not store and splats[stream])
         streams[STORE_STREAM if store else stream] = access
         low = start + sum(min(0, (d.count - 1) * d.stride) for d in dims)
         high = start + sum(max(0, (d.count - 1) * d.stride) for d in dims) + piece.lanes * size
         (writes if store else reads).append(activation_span(max(0, low), high))
     return VectorGo(
-        nest.program,
+        program,
         streams,
         vectors=piece.vectors,
         slots=piece.slots,
         lanes=piece.lanes,
         tail_lanes=piece.tail_lanes,
-        repeats=math.prod(axis.count for axis in reduced),
+        repeats=math.prod(axis.count for axis in reduced) if program.body_end > program.body_start else 1,
         reads=reads,
         writes=writes,
         params=nest.params,

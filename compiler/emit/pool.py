@@ -8,10 +8,10 @@ import dataclasses
 
 from tosaic.compiler.emit.box_transfers import BoxPlace, BoxSource, BoxTransfers
 from tosaic.compiler.emit.layer_emission import LayerEmission
-from tosaic.compiler.emit.nest import Axis
 from tosaic.compiler.emit.nest_go import Nest, emit_nest
 from tosaic.compiler.machine import reciprocal_scale
 from tosaic.compiler.tile.image_boxes import Box
+from tosaic.compiler.tile.loops import Axis
 from tosaic.compiler.tile.work import PoolBody
 
 

@@ -5,12 +5,12 @@ import itertools
 import math
 
 from tosaic.compiler.emit.layer_emission import LayerEmission
-from tosaic.compiler.emit.nest import Axis
 from tosaic.compiler.emit.nest_go import Nest, emit_nest
 from tosaic.compiler.fuse.microprogram import MicroProgram
 from tosaic.compiler.fuse.reductions import continuing_pass, first_pass, index_bits, last_pass, middle_pass
 from tosaic.compiler.place.placement import PARTIALS, BufferKey, Role
 from tosaic.compiler.place.strides import dense_strides, operand_strides
+from tosaic.compiler.tile.loops import Axis
 from tosaic.compiler.tile.reduction import ReducedBox, ReductionPlan, element_sizes, partial_bytes, spans
 
 

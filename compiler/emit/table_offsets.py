@@ -3,7 +3,6 @@
 import numpy as np
 
 from tosaic.compiler.emit.emitter import Emitter
-from tosaic.compiler.emit.nest import Axis
 from tosaic.compiler.emit.nest_go import Nest, emit_nest
 from tosaic.compiler.emit.table_part import ListBlock, TablePart
 from tosaic.compiler.emit.vector_go import Entries
@@ -12,6 +11,7 @@ from tosaic.compiler.fuse.microprogram import assemble
 from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.placement import Buffer
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan
+from tosaic.compiler.tile.loops import Axis
 from tosaic.hw.isa import Element, Op
 
 OFFSET_BYTES = 4

@@ -12,6 +12,8 @@ class Load:
 
     tensor: str
     element: Element
+    shared: bool = False
+    """Equal operands take turns on one stream: each reads what follows the one before."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,11 +3,17 @@
 import dataclasses
 import math
 
-from tosaic.compiler.fuse.moves import Move
+from tosaic.compiler.fuse.moves import Move, Part
 from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.placement import Placement
 from tosaic.compiler.place.placer import Placer
+from tosaic.compiler.place.strides import dense_strides
+from tosaic.compiler.tile.loops import Axis
+from tosaic.compiler.tile.turn import Scratch, turn_of
+
+_SCRATCH_SHARE = 32
+"""A buffer between the passes of a turned copy takes at most this part of the memory."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,9 +27,13 @@ class CopyBuffers:
     """Where sources lie that are fetched whole, by their place in external memory."""
     gathered: int | None
     """Holds the part of a source that a block needs; None: no source is fetched in parts."""
+    scratch: Scratch | None = None
+    """For copies that turn a tensor."""
 
     def addresses(self) -> list[int]:
-        return [*self.whole.values(), *self.targets, *([] if self.gathered is None else [self.gathered])]
+        scratch = () if self.scratch is None else self.scratch.addresses
+        gathered = [] if self.gathered is None else [self.gathered]
+        return [*self.whole.values(), *self.targets, *gathered, *scratch]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +83,7 @@ def plan_copy(
         while elements >= smallest:
             buffers = _allocate(placer, elements, element_bytes, copies, external, whole)
             if buffers is not None:
+                buffers = dataclasses.replace(buffers, scratch=_scratch(placer, move, element_bytes))
                 return LayoutCopy(move, sources, target, buffers, element_bytes)
             if elements == smallest:
                 break
@@ -101,3 +112,30 @@ def _allocate(
         gathered=taken[copies] if gather else None,
         whole=dict(zip(external, taken[copies:], strict=True)) if whole else {},
     )
+
+
+def copy_axes(move: Move, part: Part, source_strides: list[int], element_bytes: int) -> list[Axis]:
+    """The loops of a part of a copy, byte strides of a source and of the dense result; element by element."""
+    pairs = zip(source_strides, dense_strides(move.shape, element_bytes), strict=True)
+    return [Axis(*axis) for axis in zip(part.counts, pairs, strict=True)]
+
+
+def _scratch(placer: Placer, move: Move, element_bytes: int) -> Scratch | None:
+    """Two buffers for parts that are better turned; None where there are none, or there is no room."""
+    sizes = []
+    for part in move.parts:
+        if part.source is not None:
+            steps = [stride * element_bytes for stride in part.strides]
+            turn = turn_of(copy_axes(move, part, steps, element_bytes), element_bytes, placer.config)
+            sizes += [turn.bytes] if turn is not None else []
+    if not sizes:
+        return None
+    size = min(max(sizes), placer.config.am_bytes // _SCRATCH_SHARE)
+    first = placer.allocate(size, high=True)
+    second = placer.allocate(size, high=True)
+    if first is not None and second is not None:
+        return Scratch((first, second), size)
+    for address in (first, second):
+        if address is not None:
+            placer.arena.free(address)
+    return None
