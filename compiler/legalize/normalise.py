@@ -3,6 +3,7 @@
 import numpy as np
 
 from tosaic.compiler.ir import Graph, Operator, Tensor
+from tosaic.compiler.legalize.raised_reshapes import raise_reshapes
 from tosaic.compiler.legalize.reshapes import sink_reshapes
 
 RENAMING = ("RESHAPE", "IDENTITY")
@@ -27,6 +28,7 @@ def normalise(graph: Graph) -> Graph:
             kept.append(operator)
     graph.operators = _live(graph, kept)
     sink_reshapes(graph)
+    raise_reshapes(graph)
     return graph
 
 

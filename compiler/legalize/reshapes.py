@@ -38,7 +38,7 @@ class _Sinking:
             self.pending[operator.outputs[0]] = (self._source(operator.inputs[0]), operator)
             return
         if kind is Kind.ELEMENTWISE:
-            names = [name for name in operator.inputs[: _data_operands(operator)] if name in self.pending]
+            names = [name for name in operator.inputs[: data_operands(operator)] if name in self.pending]
             moving = next((name for name in names if self._sinks(operator, name)), None)
             if moving is not None:
                 self._move(operator, moving)
@@ -82,7 +82,7 @@ class _Sinking:
             return False
         tensors, source = self.graph.tensors, self.pending[name][0]
         shape, inner = tensors[operator.outputs[0]].shape, tensors[source].shape
-        data = operator.inputs[: _data_operands(operator)]
+        data = operator.inputs[: data_operands(operator)]
         if len(data) > 1 and self.origins.get(source) not in BASES:
             # Another operand may come from an operator that is a better neighbour.
             return False
@@ -107,7 +107,7 @@ class _Sinking:
         graph, (source, reshape) = self.graph, self.pending[name]
         result = graph.tensors[operator.outputs[0]]
         inner = graph.tensors[source].shape
-        count = _data_operands(operator)
+        count = data_operands(operator)
         new = FoldingBuilder(GraphBuilder.replacing(graph, operator))
         operands = []
         for operand in operator.inputs[:count]:
@@ -131,6 +131,6 @@ class _Sinking:
         self.pending[result.name] = (early.name, reshape)
 
 
-def _data_operands(operator: Operator) -> int:
+def data_operands(operator: Operator) -> int:
     """Number of leading operands that are broadcast to the result; zero points and tables are none."""
     return sum(operand.ranks != (1, 1) for operand in OPERATORS[operator.op].operands)
