@@ -51,10 +51,18 @@ class MicroProgram:
         one for each word of its widest elements."""
         return sum(self._beats(uop, stored) for uop in self.instructions if uop.opcode is Opcode.VECTOR_UOP)
 
+    def body_bytes(self) -> tuple[int, ...]:
+        """Bytes of the widest element that each micro-operation of the body loads; 1 where it loads none."""
+        uops = [uop for uop in self.instructions if uop.opcode is Opcode.VECTOR_UOP]
+        return tuple(max([1, *self._loaded(uop)]) for uop in uops[self.body_start : self.body_end])
+
     def _beats(self, uop: Instruction, stored: Element) -> int:
+        return max([stored.bytes if uop.to_memory else 1, *self._loaded(uop)])
+
+    def _loaded(self, uop: Instruction) -> list[int]:
+        """Bytes of the elements that a micro-operation loads."""
         operands = ((uop.a_source, uop.a_index), (uop.b_source, uop.b_index))
-        loads = [self.loads[index].element.bytes for source, index in operands if source == Source.LOAD]
-        return max([stored.bytes if uop.to_memory else 1, *loads])
+        return [self.loads[index].element.bytes for source, index in operands if source == Source.LOAD]
 
 
 class _Assembler:

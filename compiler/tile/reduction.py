@@ -26,8 +26,8 @@ MAX_REPEATS = 1 << (width(Opcode.VECTOR_GO, "repeats") - 1)
 """Repetitions of one GO: the largest power of two that the field holds."""
 _GO_CYCLES = 40
 """Cycles of a GO beside its batches: its configuration, and the pipeline that fills and runs empty."""
-_BATCH_UOPS = 2
-"""Micro-operations of a batch outside the body: the running value's start, and the store."""
+_START_UOPS = 1
+"""Micro-operations before the body: the running value's start."""
 _MOST_PARTIALS = 1 << 12
 
 
@@ -152,33 +152,30 @@ def _passes(layer: Layer, config: Config, sizes: tuple[int, ...], outer: int, al
     reduced, program = layer.reduction, layer.program
     assert reduced is not None
     bits_fit, extent, inner = reduced.computation.fits, reduced.extent, math.prod(reduced.inner)
-    partial, body = reduced.computation.partial.bytes, len(reduced.body)
-    again = 2 if reduced.computation.argmax else 1
+    partial, result = reduced.computation.partial.bytes, max(sizes[len(reduced.body) :])
+    again = (partial, 1) if reduced.computation.argmax else (partial,)
 
-    def cycles(before: int, after: int, uops: int, element_bytes: int) -> int:
-        step = _Pass(before, after, inner, uops, max(1, config.columns // element_bytes))
-        return step.cycles(outer, config)
+    def cycles(before: int, after: int, body: tuple[int, ...], stored_bytes: int) -> int:
+        return _Pass(before, after, inner, body, stored_bytes).cycles(outer, config)
 
     @functools.cache
     def rest(before: int) -> tuple[int, tuple[int, ...]]:
         """(cycles, partial results) of the passes that are left after one that leaves `before` of them."""
-        found: list[tuple[int, tuple[int, ...]]] = [
-            (cycles(before, 1, again, max(partial, *sizes[body:])), ())
-        ]
+        found: list[tuple[int, tuple[int, ...]]] = [(cycles(before, 1, again, result), ())]
         for count in _counts(before):
             if bits_fit(index_bits(extent, count)):
                 later, then = rest(count)
                 found.append((cycles(before, count, again, partial) + later, (count, *then)))
         return min(found)
 
-    uops = program.body_end - program.body_start
+    body = program.body_bytes()
     candidates: list[tuple[int, tuple[int, ...]]] = []
     if along == extent <= MAX_REPEATS:
-        candidates.append((cycles(extent, 1, uops, max(sizes)), ()))
+        candidates.append((cycles(extent, 1, body, result), ()))
     for count in _counts(along) or [1]:
         if bits_fit(index_bits(extent, count)) and along // count <= MAX_REPEATS:
             later, then = rest(count)
-            first = cycles(along, count, uops, max((partial, *sizes[:body])))
+            first = cycles(along, count, body, partial)
             candidates.append((first + later, (count, *then)))
     total, partials = min(candidates)
     if partials and along < extent:
@@ -199,9 +196,10 @@ class _Pass:
     extent: int
     partials: int
     inner: int
-    uops: int
-    """In the body."""
-    lanes: int
+    body: tuple[int, ...]
+    """Bytes of the widest element that each micro-operation of the body loads."""
+    stored_bytes: int
+    """Of an element of the results."""
 
     def cycles(self, outer: int, config: Config) -> int:
         """Of one pass over boxes of `outer` elements of the axes before."""
@@ -211,12 +209,18 @@ class _Pass:
 
     def _go(self, row: int, repeats: int, outer: int, config: Config) -> int:
         """Of a GO over rows of `row` results that follow each other, and one more for the last, shorter vectors."""
-        vectors, tail = divmod(row, max(1, self.lanes))
+        width = config.columns
+        vectors, tail = divmod(row, width)
         return sum(
-            _GO_CYCLES + (repeats * self.uops + _BATCH_UOPS) * _slots(count, outer, config)
-            for count in (vectors, min(tail, 1))
+            _GO_CYCLES + self._beats(repeats, lanes, width) * _slots(count, outer, config)
+            for count, lanes in ((vectors, width), (min(tail, 1), tail))
             if count
         )
+
+    def _beats(self, repeats: int, lanes: int, width: int) -> int:
+        """Of one vector of `lanes` lanes on a machine of `width` ones."""
+        loading = sum(-(-lanes * size // width) for size in self.body)
+        return _START_UOPS + repeats * loading - (-lanes * self.stored_bytes // width)
 
 
 def _slots(vectors: int, outer: int, config: Config) -> int:
