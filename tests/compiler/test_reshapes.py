@@ -145,3 +145,65 @@ def test_a_chain_of_reshapes_ends_in_one():
 
     assert kept_operators(form) == ["CONV2D", "ABS", "RESCALE", "RESHAPE"]
     assert_equal_to_golden(graph_of(form), "base")
+
+
+# --- RESHAPEs behind operators whose operands are in memory
+
+
+def residual(b: LayerBuilder) -> str:
+    """A linear layer's result and an input that has another shape: the input's RESCALE is part of the layer."""
+    x, y = b.input("x", (6, 1, 1, 24), DType.INT8), b.input("y", (1, 6, 16), DType.INT8)
+    wide = b.rescale(connected(b, x, 16), DType.INT32, per_channel=True)
+    folded = b.add("RESHAPE", [wide, b.shape((1, 6, 16))])
+    return b.rescale(b.add("ADD", [b.rescale(y, DType.INT32), folded]), DType.INT16)
+
+
+def centred(b: LayerBuilder) -> str:
+    """What is read several times is stored: mean and difference are each computed on the way in."""
+    x = b.input("x", (6, 1, 1, 24), DType.INT8)
+    x = b.add(
+        "RESHAPE", [b.rescale(connected(b, x, 16), DType.INT16, per_channel=True), b.shape((1, 6, 16))]
+    )
+    mean = b.rescale(b.add("REDUCE_SUM", [b.add("CAST", [x], dtype=DType.INT32)], axis=2), DType.INT32)
+    return b.rescale(b.add("SUB", [b.rescale(x, DType.INT32), mean]), DType.INT16)
+
+
+def of_chains(b: LayerBuilder) -> str:
+    """A chain of operators goes behind the RESHAPE one after the other; a constant of one element goes with it."""
+    x, y = b.input("x", (2, 3, 16), DType.INT32), b.input("y", (6, 16), DType.INT32)
+    x = b.add("ABS", [b.add("SUB", [x, b.constant([[[7]]], DType.INT32)])])
+    flat = b.add("RESHAPE", [x, b.shape((6, 16))])
+    return b.add("REDUCE_MAX", [b.add("ADD", [flat, y])], axis=1, nan_mode="PROPAGATE")
+
+
+RAISED = {
+    residual: ["CONV2D"],
+    centred: ["CONV2D", "REDUCE_SUM", "RESCALE"],
+    of_chains: ["REDUCE_MAX"],
+}
+
+
+@pytest.mark.parametrize("form", RAISED, ids=lambda form: form.__name__)
+@pytest.mark.parametrize("config", ["base", "nano"])
+def test_a_reshape_does_not_part_an_operator_from_its_reader(form, config):
+    assert_equal_to_golden(graph_of(form), config)
+    assert layer_operators(graph_of(form)) == RAISED[form]
+
+
+def test_channels_of_another_axis_keep_the_reshape_behind_them():
+    def form(b: LayerBuilder) -> str:
+        x = b.rescale(b.input("x", (6, 16), DType.INT8), DType.INT32, per_channel=True)
+        return b.add("ABS", [b.add("RESHAPE", [x, b.shape((12, 8))])])
+
+    assert kept_operators(form) == ["RESCALE", "ABS", "RESHAPE"]
+    assert_equal_to_golden(graph_of(form), "base")
+
+
+def test_an_operand_of_fewer_elements_keeps_the_reshape_behind_it():
+    def form(b: LayerBuilder) -> str:
+        x, y = b.input("x", (2, 3, 16), DType.INT32), b.input("y", (1, 3, 16), DType.INT32)
+        flat = b.add("RESHAPE", [b.add("ADD", [x, y]), b.shape((6, 16))])
+        return b.add("REDUCE_SUM", [flat], axis=1)
+
+    assert kept_operators(form) == ["ADD", "RESHAPE", "REDUCE_SUM"]
+    assert_equal_to_golden(graph_of(form), "base")
