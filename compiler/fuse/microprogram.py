@@ -76,7 +76,7 @@ class _Assembler:
         self.count = 0
 
     def stream(self, load: Load) -> int:
-        # Every read of a load stream moves it on, so each operand that is loaded has a stream of its own, unless that is
+        # Every read of a load stream moves it on, so each operand has a stream of its own, unless that is
         # what it wants.
         if load.shared and load in self.loads:
             return self.loads.index(load)

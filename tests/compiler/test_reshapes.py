@@ -161,9 +161,7 @@ def residual(b: LayerBuilder) -> str:
 def centred(b: LayerBuilder) -> str:
     """What is read several times is stored: mean and difference are each computed on the way in."""
     x = b.input("x", (6, 1, 1, 24), DType.INT8)
-    x = b.add(
-        "RESHAPE", [b.rescale(connected(b, x, 16), DType.INT16, per_channel=True), b.shape((1, 6, 16))]
-    )
+    x = b.add("RESHAPE", [b.rescale(connected(b, x, 16), DType.INT16, per_channel=True), b.shape((1, 6, 16))])
     mean = b.rescale(b.add("REDUCE_SUM", [b.add("CAST", [x], dtype=DType.INT32)], axis=2), DType.INT32)
     return b.rescale(b.add("SUB", [b.rescale(x, DType.INT32), mean]), DType.INT16)
 

@@ -1,4 +1,4 @@
-"""Transposes that interleave lines: every order of axes gives golden's integers, and the passes are the predicted ones."""
+"""Transposes that interleave lines: every order of axes gives golden's integers, by the predicted passes."""
 
 import dataclasses
 import math
@@ -39,7 +39,12 @@ def plane(lines, line, element_bytes=1):
         (64, 256, 1, (4, 4)),
         (16, 256, 1, (4, 4)),
         (8, 256, 1, (4, 2)),
-        (9, 256, 1, (3,)),  # three times, where eight lines at a time would take the last one with seven others
+        (
+            9,
+            256,
+            1,
+            (3,),
+        ),  # three times, where eight lines at a time would take the last one with seven others
         (4, 256, 1, (4,)),
         # Three lines become one with an unused byte behind every third: an image whose channels were planes.
         (3, 256, 1, (3,)),
