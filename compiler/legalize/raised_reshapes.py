@@ -1,6 +1,6 @@
 """Moves RESHAPEs before the elementwise operators that make what they rename, where these join no layer before them.
 
-An elementwise operator joins the layer of what it reads or of what reads it. Where its operand is stored anyway, because
+An elementwise operator joins the layer of what it reads or of what reads it. Where its operand is stored anyway because
 others read it too or because it is an input, a RESHAPE behind it would leave it a layer of its own.
 """
 
