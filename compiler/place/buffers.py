@@ -1,7 +1,7 @@
 """Buffers of activation memory for what does not stay there."""
 
 from tosaic.compiler.place.arena import Arena, OutOfMemory
-from tosaic.compiler.place.placement import Buffer, BufferKey
+from tosaic.compiler.place.placement import Buffer, BufferKey, Role
 
 Sizes = dict[BufferKey, int]
 """Bytes of each buffer of a layer."""
@@ -9,12 +9,16 @@ Buffers = dict[BufferKey, Buffer]
 
 
 def allocate_buffers(arena: Arena, sizes: Sizes) -> Buffers:
-    """Buffers of the given sizes, double where that fits. OutOfMemory where they do not even fit once."""
+    """Buffers of the given sizes, double where that fits. OutOfMemory where they do not even fit once.
+
+    The image that a window slides over and the other buffers lie at opposite ends of the memory: the array reads a bank
+    in every cycle, and STORE would wait for it."""
     for copies in (2, 1):
         taken: list[int] = []
         buffers: Buffers = {}
         for key, size in sizes.items():
-            addresses = [arena.allocate(size, high=True) for _ in range(copies)]
+            slid = key.role is Role.WINDOW
+            addresses = [arena.allocate(size, high=not slid) for _ in range(copies)]
             found = [address for address in addresses if address is not None]
             taken += found
             if len(found) < copies:

@@ -1,0 +1,35 @@
+"""Where the buffers of a layer lie that goes through them."""
+
+import pytest
+
+from tosaic.compiler.place.arena import Arena, OutOfMemory
+from tosaic.compiler.place.buffers import allocate_buffers, try_buffers
+from tosaic.compiler.place.placement import BufferKey, Role
+
+SIZES = {BufferKey(Role.WINDOW, "image"): 64, BufferKey(Role.RESULT, "sums"): 96}
+
+
+def test_the_image_is_far_from_the_result():
+    """The array reads the image's bank in every cycle, and STORE would wait for it."""
+    found = allocate_buffers(Arena(1024, 16), SIZES)
+    assert {key.role: buffer.addresses for key, buffer in found.items()} == {
+        Role.WINDOW: (0, 64),
+        Role.RESULT: (928, 832),
+    }
+
+
+def test_buffers_are_single_where_they_do_not_fit_twice():
+    found = allocate_buffers(Arena(256, 16), SIZES)
+    assert {key.role: buffer.addresses for key, buffer in found.items()} == {
+        Role.WINDOW: (0,),
+        Role.RESULT: (160,),
+    }
+    assert try_buffers(Arena(256, 16), SIZES) is False
+
+
+def test_nothing_stays_allocated_where_buffers_do_not_fit():
+    arena = Arena(128, 16)
+    with pytest.raises(OutOfMemory, match="160 bytes of buffers do not fit 128 free bytes"):
+        allocate_buffers(arena, SIZES)
+    assert arena.used() == []
+    assert try_buffers(arena, SIZES) is None
