@@ -2,11 +2,12 @@
 
 import dataclasses
 
-from tosaic.compiler.emit.layer_emission import LayerEmission
+from tosaic.compiler.emit.layer_emission import ImageColumns, ImageStrips, LayerEmission
 from tosaic.compiler.place.address import Span, activation_span
 from tosaic.compiler.place.geometry import View, Window
 from tosaic.compiler.place.placement import BufferKey, Role
 from tosaic.compiler.place.stored_box import StoredBox
+from tosaic.compiler.tile.im2col import im2col_window
 from tosaic.compiler.tile.image_boxes import Box, Extent, ImageBoxes
 
 NOWHERE = activation_span(0, 0)
@@ -51,6 +52,8 @@ class BoxTransfers:
         w, cut = self.cut.window, self.cut
         key = BufferKey(Role.WINDOW, w.view.storage)
         low, high = w.input_rows(box.oy0, box.oy1)
+        if cut.im2col_zp is not None:
+            return self._by_columns(key, box, cut.im2col_zp)
         columns, channels, pitch = (0, w.iw), (0, w.ic), w.view.pitch
         start = w.view.offset + box.image * w.view.image_bytes + low * pitch
         resident, contiguous = self.emission.resident(w.view.storage), cut.contiguous(self.extent)
@@ -84,6 +87,25 @@ class BoxTransfers:
         )
         span = activation_span(address, address + size) if size else NOWHERE
         return BoxSource(restricted, address, span, channels[0])
+
+    def _by_columns(self, key: BufferKey, box: Box, zero_point: int) -> BoxSource:
+        """Fetches the input of each output column of a box by itself, see `im2col.py`."""
+        w = self.cut.window
+        low, high = w.input_rows(box.oy0, box.oy1)
+        origin = w.view.offset + box.image * w.view.image_bytes + low * w.view.pitch
+        found = []
+        for ox in range(box.ox0, box.ox1):
+            start = ox * w.sx - w.left
+            first, last = (max(0, min(column, w.iw)) for column in (start, start + w.kw))
+            skipped, inside = (first - start) * w.ic, (last - first) * w.ic
+            found.append(ImageColumns(origin + first * w.ic, skipped, inside))
+        run, size = w.kw * w.ic, (high - low) * box.columns * w.kw * w.ic
+        source = ImageStrips(found, high - low, w.view.pitch, run, zero_point)
+        address = self.emission.fetch_strips(key, source) if size else 0
+        # A strip without rows is outside the image everywhere.
+        window = im2col_window(dataclasses.replace(w, oh=box.rows), max(high - low, 1), box.columns)
+        window = dataclasses.replace(window, ih=box.columns if size else 0, left=w.top - box.oy0 * w.sy + low)
+        return BoxSource(window, address, activation_span(address, address + size), 0)
 
     def _place(self, name: str, box: Box, element_bytes: int, address: int) -> BoxPlace:
         stored, placement = self.cut.stored(box, element_bytes), self.emission.placement(name)

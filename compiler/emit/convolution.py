@@ -52,9 +52,11 @@ class BoxOnArray:
     target: BoxPlace
 
 
-def _pixels(box: Box, element: Element, place: BoxPlace, channel: int) -> Access:
-    """A walk over all pixels of a box, from a channel on."""
+def _pixels(box: Box, element: Element, place: BoxPlace, channel: int, *, by_columns: bool) -> Access:
+    """A walk over all pixels of a box, from a channel on: row by row, or column by column."""
     dims: tuple[Dim, ...] = (Dim(box.columns, place.pixel_bytes), Dim(box.rows, place.row_bytes))
+    if by_columns:
+        return Access(place.address + channel * element.bytes, element, dims[::-1])
     count, linear = (
         box.rows * box.columns,
         box.rows == 1 or place.row_bytes == box.columns * place.pixel_bytes,
@@ -116,11 +118,14 @@ class ConvolutionEmission:
 
     def _streams(self, placed: BoxOnArray, channel: int) -> dict[int, Access]:
         """From a channel of the box on."""
+        by_columns = self.plan.im2col_columns > 0
         streams = {
-            stream: _pixels(placed.box, load.element, place, channel)
+            stream: _pixels(placed.box, load.element, place, channel, by_columns=by_columns)
             for stream, (load, place) in enumerate(placed.loads)
         }
-        streams[STORE_STREAM] = _pixels(placed.box, self.element, placed.target, channel)
+        streams[STORE_STREAM] = _pixels(
+            placed.box, self.element, placed.target, channel, by_columns=by_columns
+        )
         return streams
 
     # --- many tiles by one command

@@ -228,10 +228,14 @@ class Emitter:
 
 
 def _with_pitches(pitch: Opcode, go: Callable[[Rows], Command], transfers: list[Rows]) -> list[Command]:
-    """The GO of each transfer, after its pitches."""
-    commands = []
+    """The GO of each transfer, after its pitches where they are not those of the one before."""
+    commands: list[Command] = []
+    pitches: Command | None = None
     for rows in transfers:
-        commands.append(command(pitch, memory_pitch=rows.memory_pitch, local_pitch=rows.am_pitch))
+        wanted = command(pitch, memory_pitch=rows.memory_pitch, local_pitch=rows.am_pitch)
+        if wanted != pitches:
+            commands.append(wanted)
+        pitches = wanted
         commands.append(go(rows))
     return commands
 

@@ -1,6 +1,9 @@
 """One layer while it is emitted: brings pieces of its tensors in and sends finished ones out."""
 
+import dataclasses
 import itertools
+
+import numpy as np
 
 from tosaic.compiler.emit.emitter import Emitter, RowCopies, Rows
 from tosaic.compiler.emit.vector_go import Entries, ParamUse
@@ -13,6 +16,32 @@ from tosaic.hw.isa import Opcode, largest
 MAX_ROWS = largest(Opcode.LOAD_GO, "rows")
 
 
+@dataclasses.dataclass(frozen=True)
+class ImageColumns:
+    """The columns of an image under the kernel at one output column."""
+
+    start: int
+    """Byte of the tensor where they begin."""
+    skipped_bytes: int
+    """Of each row, left of the image."""
+    bytes: int
+    """Of each row, inside the image."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageStrips:
+    """For each output column a strip: the bytes under the kernel's columns, one image row behind the other."""
+
+    columns: list[ImageColumns]
+    rows: int
+    pitch: int
+    """Bytes from row to row of the image."""
+    row_bytes: int
+    """Of a row of a strip."""
+    zero_point: int
+    """What is outside the image."""
+
+
 class LayerEmission:
     """The tensors of one layer by storage name. Rows are counted in bytes of the dense tensor."""
 
@@ -23,6 +52,8 @@ class LayerEmission:
         self._loaded_rows = dict.fromkeys(work.arrivals, 0)
         """Rows of arriving tensors that are there, or on their way."""
         self._table = work.table
+        self._fillings: dict[int, Address] = {}
+        """By their bytes: constants that fill what is outside the image."""
         self._sent_bytes = 0
         """Of a resident result that is wanted outside: what is on its way there."""
         self._params_here: tuple[int, int] | None = None
@@ -83,6 +114,55 @@ class LayerEmission:
             )
         )
         return address
+
+    def fetch_strips(self, key: BufferKey, strips: ImageStrips) -> int:
+        """AM address of strips of an image that is not resident, one behind the other."""
+        size, run = strips.rows * strips.row_bytes, strips.row_bytes
+        base, address = self.placement(key.tensor).address, self._next(key, size * len(strips.columns))
+        whole, copies = [], []
+        for number, columns in enumerate(strips.columns):
+            place = address + number * size
+            if columns.bytes == run:
+                whole.append((columns.start, place))
+                continue
+            copies.append(Rows(self._filling(strips.zero_point, size), 0, place, 0, size, 1))
+            if columns.bytes:
+                copies.append(
+                    Rows(
+                        base + columns.start,
+                        strips.pitch,
+                        place + columns.skipped_bytes,
+                        run,
+                        columns.bytes,
+                        strips.rows,
+                    )
+                )
+        if len(whole) <= strips.rows:
+            copies += [
+                Rows(base + start, strips.pitch, place, run, run, strips.rows) for start, place in whole
+            ]
+        else:
+            # Fewer commands: one for each image row. Strips whose columns are inside follow each other.
+            start, place = whole[0]
+            step = whole[1][0] - start
+            copies += [
+                Rows(base + start + row * strips.pitch, step, place + row * run, size, run, len(whole))
+                for row in range(strips.rows)
+            ]
+        first = min(columns.start for columns in strips.columns)
+        last = max(columns.start + columns.bytes for columns in strips.columns)
+        memory = (base + first).span(last - first + (strips.rows - 1) * strips.pitch)
+        self.emitter.gather(
+            RowCopies(copies, memory, activation_span(address, address + size * len(strips.columns)))
+        )
+        return address
+
+    def _filling(self, value: int, size_bytes: int) -> Address:
+        """A constant of equal bytes."""
+        if size_bytes not in self._fillings:
+            data = np.full(size_bytes, value, np.int8)
+            self._fillings[size_bytes] = self.emitter.memory.add_constant(data)
+        return self._fillings[size_bytes]
 
     def fetch_box(self, key: BufferKey, box: StoredBox) -> int:
         """AM address of a box of a tensor that is not resident, densely."""

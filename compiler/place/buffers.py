@@ -8,16 +8,18 @@ Sizes = dict[BufferKey, int]
 Buffers = dict[BufferKey, Buffer]
 
 
-def allocate_buffers(arena: Arena, sizes: Sizes) -> Buffers:
-    """Buffers of the given sizes, double where that fits. OutOfMemory where they do not even fit once.
+def allocate_buffers(arena: Arena, sizes: Sizes, window_turns: int = 2) -> Buffers:
+    """Buffers of the given sizes, double where that fits, or `window_turns` of the image that a window slides over.
+    OutOfMemory where they do not even fit once.
 
-    The image that a window slides over and the other buffers lie at opposite ends of the memory: the array reads a bank
-    in every cycle, and STORE would wait for it."""
-    for copies in (2, 1):
+    That image and the other buffers lie at opposite ends of the memory: the array reads a bank in every cycle, and
+    STORE would wait for it."""
+    for turns in range(window_turns, 0, -1):
         taken: list[int] = []
         buffers: Buffers = {}
         for key, size in sizes.items():
             slid = key.role is Role.WINDOW
+            copies = turns if slid else min(turns, 2)
             addresses = [arena.allocate(size, high=not slid) for _ in range(copies)]
             found = [address for address in addresses if address is not None]
             taken += found

@@ -61,14 +61,14 @@ PARTIALS = BufferKey(Role.PARTIALS)
 
 @dataclasses.dataclass(frozen=True)
 class Buffer:
-    """One or two blocks of activation memory that take turns, for a tensor that does not stay on chip."""
+    """Blocks of activation memory that take turns, for a tensor that does not stay on chip: one or two as a rule."""
 
     addresses: tuple[int, ...]
     size_bytes: int
 
     @property
     def doubled(self) -> bool:
-        return len(self.addresses) == 2
+        return len(self.addresses) > 1
 
 
 @dataclasses.dataclass(frozen=True)

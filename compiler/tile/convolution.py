@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from tosaic.compiler.fuse.layer import Layer
-from tosaic.compiler.ir import DType, Operator, Tensor
+from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.geometry import Window
-from tosaic.compiler.place.pixel_groups import group_pixels
+from tosaic.compiler.place.pixel_groups import PixelGroups, group_pixels
 from tosaic.compiler.place.tap_passes import pairs_rows, stream_cycles
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.place.weights import (
@@ -20,6 +20,7 @@ from tosaic.compiler.place.weights import (
     odd_pitch,
     weight_layout,
 )
+from tosaic.compiler.tile.im2col import Im2col, array_cycles, best_columns, fits_fields, im2col_window
 from tosaic.compiler.tile.image_boxes import Box, Extent, ImageBoxes
 from tosaic.compiler.tile.packer import PackedWeights, Packer
 from tosaic.errors import UnsupportedError
@@ -58,6 +59,8 @@ class ConvolutionPlan:
     weight_zp: int
     bias: np.ndarray
     macs: int
+    im2col_columns: int = 0
+    """Output columns per box of a layer whose image comes in the form of `im2col.py`; 0: it does not."""
 
     def tiles_of(self, image: int) -> list[Tile]:
         if not self.layout.batched:
@@ -84,29 +87,25 @@ def _tiles(layout: WeightLayout, address: Address, limit_bytes: int) -> list[Til
     return tiles
 
 
-def plan_convolution(tensors: Tensors, layer: Layer, window: Window, packer: Packer) -> ConvolutionPlan:
-    """Chooses the mapping; `packer` plans the weights' form in external memory.
+def plan_convolution(
+    tensors: Tensors, layer: Layer, window: Window, packer: Packer, im2col: Im2col | None = None
+) -> ConvolutionPlan:
+    """Chooses the mapping, unless it is `im2col`; `packer` plans the weights' form in external memory.
 
     Raises UnsupportedError where the array cannot compute the layer."""
     graph, config, operator = tensors.graph, tensors.config, layer.base
     assert operator is not None
     _check_operands(tensors, layer, operator)
     matrices = operator.op == "MATMUL"
-    input_zp, weight_zp = (
-        int(graph.operand_value(operator, name).reshape(-1)[0])
-        for name in (("A_zp", "B_zp") if matrices else ("input_zp", "weight_zp"))
-    )
+    input_zp, weight_zp = zero_points(graph, operator)
     bias = np.zeros(1, np.int32) if matrices else graph.operand_value(operator, "bias").reshape(-1)
     weight, output = tensors[operator.inputs[1]], tensors[operator.outputs[0]]
-    if not matrices:
-        window = window.simplified()
     macs = math.prod(weight.shape) * (window.oh * window.ow if matrices else window.n * window.oh * window.ow)
-    pixels = 1
-    groups = group_pixels(graph, operator, window, config.columns, weight_zp, config)
-    if groups is not None:
-        window, pixels, layout = groups.window, groups.pixels, groups.layout
+    if im2col is not None:
+        mapping = Mapping(window, im2col.layout)
     else:
-        layout = weight_layout(graph, operator, window, config.columns, weight_zp, config)
+        mapping = choose_mapping(graph, config, operator, window, weight_zp)
+    window, layout, groups = mapping.window, mapping.layout, mapping.groups
     _check_blob(operator, weight, layout, config)
     if groups is not None:
         packed = packer.constant(groups.weights, layout, groups.pack)
@@ -116,10 +115,56 @@ def plan_convolution(tensors: Tensors, layer: Layer, window: Window, packer: Pac
         packed = packer.computed(weight.name, layout)
     group_bytes = packed.group_bytes or min(GROUP_BYTES, packed.step_bytes, config.wm_bytes // 4)
     tiles = _tiles(layout, packed.address, group_bytes)
+    pixels = groups.pixels if groups is not None else 1
     channels = output.shape[-1] * pixels
     if pixels > 1:
         bias = np.tile(np.broadcast_to(bias, output.shape[-1]), pixels)
-    return ConvolutionPlan(window, tiles, channels, pixels, layout, packed, input_zp, weight_zp, bias, macs)
+    columns = im2col.columns if im2col is not None else 0
+    return ConvolutionPlan(
+        window, tiles, channels, pixels, layout, packed, input_zp, weight_zp, bias, macs, columns
+    )
+
+
+def zero_points(graph: Graph, operator: Operator) -> tuple[int, int]:
+    """Of the image and of the weights."""
+    names = ("A_zp", "B_zp") if operator.op == "MATMUL" else ("input_zp", "weight_zp")
+    image, weight = (int(graph.operand_value(operator, name).reshape(-1)[0]) for name in names)
+    return image, weight
+
+
+@dataclasses.dataclass(frozen=True)
+class Mapping:
+    """What the array slides over, and with which weights."""
+
+    window: Window
+    layout: WeightLayout
+    groups: PixelGroups | None = None
+
+
+def choose_mapping(
+    graph: Graph, config: Config, operator: Operator, window: Window, weight_zp: int
+) -> Mapping:
+    """The mapping of an operator whose image lies as it is."""
+    if operator.op != "MATMUL":
+        window = window.simplified()
+    groups = group_pixels(graph, operator, window, config.columns, weight_zp, config)
+    if groups is not None:
+        return Mapping(groups.window, groups.layout, groups)
+    return Mapping(window, weight_layout(graph, operator, window, config.columns, weight_zp, config))
+
+
+def choose_im2col(graph: Graph, config: Config, operator: Operator, window: Window) -> Im2col | None:
+    """How a CONV2D whose image is in external memory runs by im2col along x; None where that takes no fewer cycles, or
+    cannot be."""
+    if operator.op != "CONV2D" or not fits_fields(window, config):
+        return None
+    _, weight_zp = zero_points(graph, operator)
+    shape = im2col_window(window, window.ih, 1)
+    layout = weight_layout(graph, operator, shape, config.columns, weight_zp, config)
+    found = best_columns(window, layout, config)
+    plain = choose_mapping(graph, config, operator, window, weight_zp)
+    pixels = plain.window.n * plain.window.oh * plain.window.ow
+    return found if found.cycles < array_cycles(plain.window, plain.layout, config, pixels) else None
 
 
 def _check_operands(tensors: Tensors, layer: Layer, operator: Operator) -> None:
@@ -151,9 +196,10 @@ def convolution_boxes(plan: ConvolutionPlan, config: Config) -> ImageBoxes:
         plan.channels,
         step,
         multiplier=layout.multiplier,
-        column_limit=layout.column_limit,
+        column_limit=plan.im2col_columns or layout.column_limit,
         output_limit=layout.output_limit,
         stripe_pitch=odd_pitch(window.iw * window.ic, config) if paired else 0,
+        im2col_zp=plan.input_zp if plan.im2col_columns else None,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.weights import MAX_COUNT
+from tosaic.compiler.tile.im2col import IM2COL_TURNS
 from tosaic.hw.isa import Opcode, largest
 
 _MAX_X_STEP = largest(Opcode.ARRAY_WINDOW, "x_step")
@@ -61,6 +62,13 @@ class ImageBoxes:
     """Most rows times columns."""
     stripe_pitch: int = 0
     """Bytes from row to row of an input that is fetched as whole image rows; 0: as they are in the storage."""
+    im2col_zp: int | None = None
+    """Zero point of an image of which the input of each output column is fetched by itself, see `im2col.py`."""
+
+    @property
+    def window_turns(self) -> int:
+        """Buffers of the input that take turns."""
+        return IM2COL_TURNS if self.im2col_zp is not None else 2
 
     def largest(self) -> Extent:
         """The largest box that the instructions' fields can express."""
@@ -110,6 +118,8 @@ class ImageBoxes:
         """Bytes of the largest input of a box."""
         w = self.window
         rows = self._source_rows(extent.rows)
+        if self.im2col_zp is not None:
+            return rows * extent.columns * w.kw * w.ic
         if self.contiguous(extent):
             if self.stripe_pitch:
                 return rows * self.stripe_pitch

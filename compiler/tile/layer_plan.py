@@ -7,6 +7,7 @@ import math
 from tosaic.compiler.fuse.indexed import plan_indexed
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import plan_move
+from tosaic.compiler.ir import Operator
 from tosaic.compiler.machine import KIND, WINDOWED, Kind
 from tosaic.compiler.place.buffers import Buffers, addresses_of
 from tosaic.compiler.place.geometry import Window, window_of
@@ -16,6 +17,7 @@ from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.tile.convolution import (
     ConvolutionPlan,
     box_work,
+    choose_im2col,
     convolution_boxes,
     plan_convolution,
     works_in_blocks,
@@ -112,6 +114,8 @@ class _Pass:
         self.placer, self.tensors, self.config = planner.placer, planner.tensors, planner.config
         self.reads = planner.views.reads(layer)
         self.arrivals: dict[str, Arrival] = {}
+        self._left_outside: set[str] = set()
+        """Images of which boxes fetch the parts that they need, though they might fit."""
         self.preloads: list[Copy] = []
         self.temporary: list[int] = []
         self.window: Window | None = None
@@ -122,15 +126,11 @@ class _Pass:
         layer, base = self.layer, self.layer.base
         check_elements(self.tensors, layer)
         if base is not None and KIND[base.op] in WINDOWED:
-            self._arriving()
-            self.window = window_of(self.tensors.graph, base, self.planner.views.view(base))
-            if KIND[base.op] is Kind.ARRAY:
-                self.convolution = plan_convolution(self.tensors, layer, self.window, self.planner.packer)
-                self.temporary += self.convolution.weights.buffers()
+            self._windowed(base)
         params = self._placed(self._params())
         table = self._table()
         for name in self.reads:
-            copy = self.placer.bring(name)
+            copy = self.placer.bring(name) if name not in self._left_outside else None
             self.preloads += [copy] if copy is not None else []
         self.placer.place_output(layer.output, self.reads)
         self.result = self.planner.result(layer, wanted_outside)
@@ -150,19 +150,27 @@ class _Pass:
         macs = self.convolution.macs if self.convolution is not None else 0
         return PlannedLayer(work, self.temporary + addresses_of(buffers), macs)
 
-    def _arriving(self) -> None:
-        """Notes the image that a window slides over, if it comes from external memory now: the first rows are worked
-        on while the others come."""
-        base, program = self.layer.base, self.layer.program
-        assert base is not None
-        name = self.planner.views.view(base).storage
-        loads = program.loads[program.body_loads :]
-        image = len(self.tensors.shape(name)) == 4 and base.inputs[0] == name
-        if not image or any(self.tensors.storage[load.tensor] == name for load in loads):
-            return
-        arrival = self.placer.bring_by_rows(name)
-        if arrival is not None:
-            self.arrivals[name] = arrival
+    def _windowed(self, base: Operator) -> None:
+        """Finds the form of the image that a window slides over, and how a convolution maps to the array."""
+        views, graph = self.planner.views, self.tensors.graph
+        name = views.view(base).storage
+        loads = self.layer.program.loads[self.layer.program.body_loads :]
+        alone = not any(self.tensors.storage[load.tensor] == name for load in loads)
+        im2col = None
+        if alone and not self.placer.locate(name).resident:
+            im2col = choose_im2col(graph, self.config, base, window_of(graph, base, views.view(base)))
+        if im2col is not None:
+            self._left_outside.add(name)
+        elif alone and len(self.tensors.shape(name)) == 4 and base.inputs[0] == name:
+            # The first rows are worked on while the others come.
+            arrival = self.placer.bring_by_rows(name)
+            if arrival is not None:
+                self.arrivals[name] = arrival
+        self.window = window_of(graph, base, views.view(base))
+        if KIND[base.op] is Kind.ARRAY:
+            packer = self.planner.packer
+            self.convolution = plan_convolution(self.tensors, self.layer, self.window, packer, im2col)
+            self.temporary += self.convolution.weights.buffers()
 
     # --- parameters and table
 

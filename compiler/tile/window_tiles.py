@@ -66,7 +66,7 @@ class WindowTiler:
             if extent is not None:
                 if work is not None and not wanted.param_bytes and extent.channels == most.channels:
                     extent = self._better_rows(extent, work)
-                return extent, allocate_buffers(self.placer.arena, self._sizes(extent))
+                return extent, allocate_buffers(self.placer.arena, self._sizes(extent), self.cut.window_turns)
         raise OutOfMemory(
             f"{wanted.layer.root}: one pixel of {self.placer.tensors[wanted.layer.output]} and its inputs "
             "do not fit the activation memory"

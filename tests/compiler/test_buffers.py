@@ -33,3 +33,10 @@ def test_nothing_stays_allocated_where_buffers_do_not_fit():
         allocate_buffers(arena, SIZES)
     assert arena.used() == []
     assert try_buffers(arena, SIZES) is None
+
+
+def test_more_than_two_turns_of_the_image_where_they_fit():
+    found = allocate_buffers(Arena(1024, 16), SIZES, window_turns=4)
+    assert [len(buffer.addresses) for buffer in found.values()] == [4, 2]
+    found = allocate_buffers(Arena(400, 16), SIZES, window_turns=4)
+    assert [len(buffer.addresses) for buffer in found.values()] == [3, 2]

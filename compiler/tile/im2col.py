@@ -1,0 +1,95 @@
+"""Convolutions whose kernel rows leave much of each word empty: im2col along x.
+
+The array reads the bytes under a kernel row as whole words: those of a 3×3 kernel on 3 channels, 9 bytes, as a word of
+16. From an image in external memory LOAD can bring, for each output column, the bytes under the kernel's columns of
+every image row, one row behind the other. The bytes under all rows of the kernel then follow each other: 27 bytes, 2
+words in place of 3. To the array an output column is one long image row, and the kernel slides along it. Where the
+kernel's columns are outside the image, LOAD writes the zero point.
+
+Boxes are some output columns each, so that LOAD brings the next ones while the array computes.
+"""
+
+import dataclasses
+import math
+
+from tosaic.compiler.place.geometry import View, Window
+from tosaic.compiler.place.weights import MAX_COUNT, WeightLayout
+from tosaic.hw.config import Config
+from tosaic.hw.isa import Opcode, largest
+
+_BURST_CYCLES = 1.8
+"""Cycles from one short burst to the next: 32 are under way, and one is back 58 cycles after its issue where the memory
+has a latency of 50 cycles."""
+_FIRST_CYCLES = 100
+"""From the end of a box, whose buffer LOAD waits for, to the first byte of another one in its place."""
+_BOX_CYCLES = 10
+"""What LOAD loses from box to box: it waits for a token, and its first burst for others."""
+IM2COL_TURNS = 4
+"""Buffers of boxes that take turns."""
+_MOST_BOXES = 32
+_MOST_COLUMNS = 16
+"""Of a box: each takes a LOAD_GO, and a box must not fill LOAD's queue."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Im2col:
+    """A convolution by im2col along x."""
+
+    columns: int
+    """Output columns per box."""
+    layout: WeightLayout
+    cycles: int
+    """Predicted."""
+
+
+def im2col_window(window: Window, rows: int, columns: int) -> Window:
+    """What the array slides over for a box of `columns` output columns and all their rows, of which `rows` image rows
+    are there: each output column is an image row."""
+    run = window.kw * window.ic
+    return dataclasses.replace(
+        window,
+        n=1, ih=columns, iw=rows, ic=run, oh=columns, ow=window.oh, kh=1, kw=window.kh, sy=1, sx=window.sy, dy=1, dx=1,
+        top=0, left=window.top, view=View(window.view.storage, 0, rows * run, 0),
+    )  # fmt: skip
+
+
+def array_cycles(window: Window, layout: WeightLayout, config: Config, pixels: int) -> int:
+    """Cycles of all tiles for `pixels` pixels of output in a row or in several."""
+    chunks = sum(blob.chunks or layout.chunks for blob in layout.blobs)
+    return -(-pixels // config.rows) * window.kh * layout.run_count * chunks * config.columns
+
+
+def fits_fields(window: Window, config: Config) -> bool:
+    """Whether instructions can express the layer in this form."""
+    run = window.kw * window.ic
+    return (
+        (window.dy == 1 or window.kh == 1)
+        and (window.dx == 1 or window.kw == 1)
+        and max(window.oh, window.ow, window.ih) <= MAX_COUNT
+        and run * window.sy <= largest(Opcode.ARRAY_WINDOW, "x_step")
+        and window.ih * run <= min(largest(Opcode.ARRAY_INPUT, "row_bytes"), config.am_bytes // 4)
+        and -(-window.kh * run // config.columns) <= largest(Opcode.ARRAY_KERNEL, "chunks")
+    )
+
+
+def best_columns(window: Window, layout: WeightLayout, config: Config) -> Im2col:
+    """The boxes with the fewest predicted cycles, `layout` being that of the layer's `im2col_window`."""
+    widths = {-(-window.ow // boxes) for boxes in range(1, min(_MOST_BOXES, window.ow) + 1)}
+    widths = {width for width in widths if width <= _MOST_COLUMNS} or {_MOST_COLUMNS}
+    found = [
+        Im2col(width, layout, _overlapped(window, layout, config, width))
+        for width in sorted(widths, reverse=True)
+    ]
+    return min(found, key=lambda way: way.cycles)
+
+
+def _overlapped(window: Window, layout: WeightLayout, config: Config, columns: int) -> int:
+    """Cycles of boxes of `columns` columns: LOAD brings boxes ahead of the array, as long as there are buffers."""
+    shape = im2col_window(window, window.ih, columns)
+    burst = max(_BURST_CYCLES, 1 + window.kw * window.ic / config.columns)
+    loaded, done = 0.0, [0.0] * IM2COL_TURNS
+    for first in range(0, window.ow, columns):
+        count = min(columns, window.ow - first)
+        loaded = max(loaded + _BOX_CYCLES, done[-IM2COL_TURNS] + _FIRST_CYCLES) + count * window.ih * burst
+        done.append(max(done[-1], loaded) + array_cycles(shape, layout, config, count * window.oh))
+    return math.ceil(window.n * done[-1])
