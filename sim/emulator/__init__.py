@@ -1,5 +1,7 @@
 """The functional emulator: executes programs in program order with NumPy and predicts their cycles."""
 
+from .external_memory import ExternalMemory
+from .faults import Diverged
 from .machine import Emulator
 
-__all__ = ["Emulator"]
+__all__ = ["Diverged", "Emulator", "ExternalMemory"]

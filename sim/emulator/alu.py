@@ -131,19 +131,21 @@ def _rescale(uop: Instruction, x: Value, parameters: Parameters) -> Value:
     multiplier: int | np.ndarray = parameters.multiplier if uop.per_channel else uop.multiplier
     shift = np.asarray(parameters.shift if uop.per_channel else uop.shift, np.int64)
     product = x.lanes * multiplier
-    if uop.round and (shift > 31).any():
-        extra = np.where(shift > 31, 1 << 30, 0)
-        product += np.where(x.lanes >= 0, extra, -extra)
     half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
-    if x.bound * _magnitude(np.asarray(multiplier)) + (1 << 30) + int(half.max()) < PRODUCT_LIMIT:
-        product += half
+    largest, smallest = x.bound * _magnitude(np.asarray(multiplier)) + (1 << 30), int(shift.min())
+    fits = largest + int(half.max()) < PRODUCT_LIMIT
+    added = half if fits else np.zeros_like(half)
+    if uop.round and (shift > 31).any():
+        # 2**30 away from zero: first added to all, then taken from the negative ones twice.
+        extra = np.where(shift > 31, 1 << 30, 0)
+        added = added + extra
+        product -= (x.lanes >> 63) & (2 * extra)
+    product += added
+    if fits:
         product >>= shift
     else:
         product = _rounded(product, shift)
-    smallest = int(shift.min())
-    bound = (
-        x.bound * _magnitude(np.asarray(multiplier)) + (1 << max(smallest - 1, 0)) + (1 << 30) >> smallest
-    ) + 1
+    bound = (largest + (1 << max(smallest - 1, 0)) >> smallest) + 1
     return Value(product, min(bound, PRODUCT_LIMIT))
 
 

@@ -1,5 +1,7 @@
 """ARRAY: convolution and matrix products (ARRAY_GO), tap-stationary depthwise (ARRAY_DEPTHWISE_GO)."""
 
+import dataclasses
+
 import numpy as np
 
 from tosaic.hw.isa import Error, Instruction, Opcode
@@ -8,8 +10,12 @@ from .faults import Fault
 from .hazards import AM, WM
 from .state import State
 
-BLOCK_ELEMENTS = 1 << 21
-"""Input operands gathered at once: bounds the memory a large GO needs."""
+BLOCK_ELEMENTS = 1 << 19
+"""Input operands gathered at once: bounds the memory a large GO needs, and keeps most of it in the processor's cache."""
+DEPTHWISE_ELEMENTS = 1 << 16
+"""The same of a depthwise GO, for the samples of a batch that are computed together."""
+EXACT_FLOAT32 = 1 << 24
+"""Sums of integers are exact in float32 as long as none is larger."""
 
 _SETUP = {
     Opcode.ARRAY_INPUT: "input",
@@ -19,6 +25,25 @@ _SETUP = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class _Steps:
+    """The words that are read for each pixel: nested loops, the innermost last."""
+
+    counts: tuple[int, ...]
+    strides: tuple[int, ...]
+    """Bytes of the activation memory from one turn of each loop to the next."""
+    rows: np.ndarray
+    """Of every step: rows of the image behind the pixel's first one."""
+    row_bytes: np.ndarray
+    """Of every step: bytes of the row behind the pixel's first one."""
+
+    @property
+    def addresses(self) -> np.ndarray:
+        """Of every step: bytes of the activation memory behind the pixel's first one."""
+        turns = np.indices(self.counts).reshape(len(self.counts), -1)
+        return np.array(self.strides, np.int64) @ turns
+
+
 class Array:
     """Configuration, accumulators and execution of the array."""
 
@@ -26,8 +51,10 @@ class Array:
         self._state = state
         self._setup: dict[str, Instruction] = {}
         self._accumulators: np.ndarray | None = None
-        """int32 [rows, W] that the last ARRAY_GO left; None: there was none."""
-        self._partial_sums = np.zeros((state.config.partial_sums, state.config.columns), np.int32)
+        """int32 [samples, rows, W] that the last ARRAY_GO left; None: there was none."""
+        self._partial_sums = np.zeros(
+            (state.samples, state.config.partial_sums, state.config.columns), np.int32
+        )
         """What depthwise GOs hand on."""
 
     def configure(self, instruction: Instruction) -> None:
@@ -40,44 +67,28 @@ class Array:
         rows, columns = self._state.config.rows, self._state.config.columns
         self._check_go(go, kernel)
         if self._accumulators is None:
-            self._accumulators = np.zeros((rows, columns), np.int32)
-        ky, run, chunk = (
-            axis.ravel()
-            for axis in np.meshgrid(
-                np.arange(kernel.ky_count),
-                np.arange(kernel.run_count),
-                np.arange(kernel.chunks),
-                indexing="ij",
-            )
-        )
-        step_rows = ky * kernel.ky_step
-        step_bytes = run * kernel.run_step + chunk * columns
-        step_addresses = ky * kernel.ky_step_bytes + step_bytes
-        depth = len(ky) * columns
+            self._accumulators = np.zeros((self._state.samples, rows, columns), np.int32)
+        steps = _convolution_steps(kernel, columns)
+        depth = len(steps.rows) * columns
         if go.streamed:
             self._take_streamed(go, depth * (1 + go.more_blocks))
-        weights = self._weights(go.weights, depth, bool(go.streamed))
-        if go.more_blocks:
-            operands = self._gather(np.arange(go.pixels), step_rows, step_bytes, step_addresses)
-            operands = operands.reshape(go.pixels, depth)
-            for number in range(1 + go.more_blocks):
-                words = self._weights(go.weights + number * depth, depth, bool(go.streamed))
-                sums = (operands @ words).astype(np.int64).astype(np.int32)
-                self._send(sums)
-            self._accumulators[: len(sums)] = sums
-            return
-        block = max(BLOCK_ELEMENTS // depth // rows, 1) * rows
-        for first in range(0, go.pixels, block):
-            pixels = np.arange(first, min(first + block, go.pixels))
-            operands = self._gather(pixels, step_rows, step_bytes, step_addresses)
-            # Products are below 2**18, so that float64 sums of any depth that fits the memories are exact.
-            sums = (operands.reshape(len(pixels), depth) @ weights).astype(np.int64).astype(np.int32)
-            if go.accumulate:
-                sums += self._accumulators[: len(sums)]
-            if go.drain:
-                self._send(sums)
-            tail = sums[(len(sums) - 1) // rows * rows :]
-            self._accumulators[: len(tail)] = tail
+        blocks = [
+            self._weights(go.weights + number * depth, depth, bool(go.streamed))
+            for number in range(1 + go.more_blocks)
+        ]
+        dtype = self._exact_type(np.concatenate(blocks, axis=-1))
+        pixels = max(BLOCK_ELEMENTS // (depth * self._state.samples) // rows, 1) * rows
+        for first in range(0, go.pixels, pixels):
+            operands = self._gather(first, min(pixels, go.pixels - first), steps, dtype)
+            operands = operands.reshape(*operands.shape[:2], depth)
+            for weights in blocks:
+                sums = _products(operands, weights.astype(dtype))
+                if go.accumulate:
+                    sums += self._accumulators[:, : sums.shape[1]]
+                if go.drain:
+                    self._send(sums)
+            tail = sums[:, (sums.shape[1] - 1) // rows * rows :]
+            self._accumulators[:, : tail.shape[1]] = tail
 
     def _check_go(self, go: Instruction, kernel: Instruction) -> None:
         """Fault ILLEGAL where the hardware finds ARRAY_GO, or what is set up for it, wrong."""
@@ -113,38 +124,60 @@ class Array:
         if depthwise.paired:
             self._check_pairs(depthwise, go)
         # Step 1 is the pair's second row.
-        second = np.arange(1 + depthwise.paired)
-        pitch = self._get("window").y_step_bytes >> 1
-        streams = self._gather(np.arange(go.advances), second, 0 * second, pitch * second)
+        pitch, second = self._get("window").y_step_bytes >> 1, np.arange(1 + depthwise.paired)
+        steps = _Steps((len(second),), (pitch,), second, 0 * second)
         # Word k read from the weight memory ends in row rows-1-k.
-        taps = self._weights(go.weights, config.rows)[::-1]
+        taps = self._weights(go.weights, config.rows)[:, ::-1]
+        dtype = self._exact_type(taps)
         y = depthwise.line * depthwise.y_stride * np.arange(depthwise.out_height)
         x = depthwise.x_stride * np.arange(depthwise.out_width)
         positions = (depthwise.skip + config.rows - 1 + y[:, None] + x).ravel()
         positions = positions[positions < go.advances]
-        sums = np.zeros((len(positions), config.columns))
-        for row, tap in enumerate(taps):
-            if not tap.any():
-                continue
+        taps = taps.astype(dtype)
+        used = []
+        """(tap's row, stream, by how many pixels it lies behind), but of taps that are zero."""
+        for row in np.flatnonzero(taps.any(axis=(0, 2))).tolist():
             group = min(row // go.group_rows, config.line_groups - 1)
-            stream, delay = streams[:, 0, :], group * depthwise.delay
+            stream, delay = 0, group * depthwise.delay
             if depthwise.paired:
-                stream = streams[:, group % 2, :]
-                delay = (group + 1) // 2 * depthwise.delay - group % 2 * go.group_rows
-            source = positions - delay - (config.rows - 1 - row)
-            inside = source >= 0
-            if inside.all():
-                sums += stream[source] * tap
-            else:
-                sums[inside] += stream[source[inside]] * tap
-        result = sums.astype(np.int64).astype(np.int32)
-        places = np.arange(len(result)) % max(1, config.partial_sums)
+                stream, delay = group % 2, (group + 1) // 2 * depthwise.delay - group % 2 * go.group_rows
+            used.append((row, stream, delay + config.rows - 1 - row))
+        result = self._depthwise_sums(go.advances, steps, positions, taps, used)
+        places = np.arange(len(positions)) % max(1, config.partial_sums)
         if go.accumulate:
-            result += self._partial_sums[places]
+            result += self._partial_sums[:, places]
         if go.drain:
             self._send(result)
         else:
-            self._partial_sums[places] = result
+            self._partial_sums[:, places] = result
+
+    def _depthwise_sums(
+        self,
+        advances: int,
+        steps: _Steps,
+        positions: np.ndarray,
+        taps: np.ndarray,
+        used: list[tuple[int, int, int]],
+    ) -> np.ndarray:
+        """int32 [samples, positions, W]: the sums of taps with the pixels that lie `behind` each position."""
+        columns = self._state.config.columns
+        streams = self._gather(0, advances, steps, taps.dtype)
+        # Nothing comes before the first pixel.
+        front = max((behind for _, _, behind in used), default=0)
+        result = np.zeros((len(streams), len(positions), columns), np.int32)
+        group = max(DEPTHWISE_ELEMENTS // (advances * columns), 1)
+        for first in range(0, len(streams), group):
+            own = streams[first : first + group]
+            padded = np.zeros((len(steps.rows), len(own), front + advances, columns), taps.dtype)
+            padded[:, :, front:] = np.moveaxis(own, 2, 0)
+            sums = np.zeros((len(own), len(positions), columns), taps.dtype)
+            product = np.empty_like(sums)
+            for row, stream, behind in used:
+                np.take(padded[stream], positions + (front - behind), axis=1, out=product, mode="clip")
+                product *= (taps if len(taps) == 1 else taps[first : first + group])[:, row, None]
+                sums += product
+            result[first : first + group] = _integers(sums)
+        return result
 
     def _check_operands(self) -> None:
         """The image has pixels, and operands minus their zero points fit the multipliers' 9 bits."""
@@ -177,7 +210,7 @@ class Array:
     def _send(self, vectors: np.ndarray) -> None:
         self._state.accumulator_queue.push(vectors)
         if self._state.hazards:
-            self._state.hazards.sent(len(vectors))
+            self._state.hazards.sent(vectors.shape[1])
 
     def _get(self, name: str) -> Instruction:
         try:
@@ -193,47 +226,111 @@ class Array:
                 None,
                 f"reads {count} streamed words of weights; earlier loads bring {len(there)}: deadlock in program order",
             )
-        for number in range(count):
-            word = there.popleft()
-            if word != (go.weights + number) % words:
-                raise Fault(
-                    None,
-                    f"reads word {(go.weights + number) % words} of the weight memory, when the next streamed one is "
-                    f"{word}: nothing orders the two",
-                )
+        taken = np.array([there.popleft() for _ in range(count)])
+        wanted = (go.weights + np.arange(count)) % words
+        if (taken != wanted).any():
+            first = np.flatnonzero(taken != wanted)[0]
+            raise Fault(
+                None,
+                f"reads word {wanted[first]} of the weight memory, when the next streamed one is "
+                f"{taken[first]}: nothing orders the two",
+            )
 
     def _weights(self, word: int, count: int, streamed: bool = False) -> np.ndarray:
-        """float64 [count, W]: weights minus their zero point."""
+        """int16 [1 or samples, count, W]: weights minus their zero point."""
         if self._state.hazards:
             columns = self._state.config.columns
             places = word * columns + np.arange(count * columns)
             self._state.hazards.read(WM, places, ordered=streamed)
-        words = self._state.wm[(word + np.arange(count)) % self._state.config.wm_words]
-        return words.astype(np.float64) - self._get("input").weight_zp
+        words = self._state.wm.read((word + np.arange(count)) % self._state.config.wm_words)
+        return words.astype(np.int16) - np.int16(self._get("input").weight_zp)
 
-    def _gather(
-        self, pixels: np.ndarray, step_rows: np.ndarray, step_bytes: np.ndarray, step_addresses: np.ndarray
-    ) -> np.ndarray:
-        """float64 [pixels, steps, W]: the input operands of every step, masked and minus their zero point."""
+    def _exact_type(self, weights: np.ndarray) -> np.dtype:
+        """The float type in which sums of operands times [1 or samples, count, W] weights are exact, in any order.
+
+        Products are below 2**18, so that float64 sums of any depth that fits the memories are."""
+        source = self._get("input")
+        low, high = (0, 255) if source.unsigned_input else (-128, 127)
+        largest = max(abs(low - source.input_zp), abs(high - source.input_zp))
+        bound = largest * int(np.abs(weights).sum(axis=1, dtype=np.int64).max(initial=0))
+        return np.dtype(np.float32 if bound <= EXACT_FLOAT32 else np.float64)
+
+    def _gather(self, first: int, count: int, steps: _Steps, dtype: np.dtype) -> np.ndarray:
+        """[samples, count, steps, W]: the input operands of every step of pixels from `first` on, masked and minus their
+        zero point."""
         source, window = self._get("input"), self._get("window")
         columns = self._state.config.columns
-        py, px = np.divmod(pixels, window.width)
+        py, px = np.divmod(np.arange(first, first + count), window.width)
+        data = self._nested(first, count, steps)
         address = source.address + py * window.y_step_bytes + px * window.x_step
-        addresses = address[:, None] + step_addresses
-        data = self._state.am.read_words(addresses)
-        operands = (data if source.unsigned_input else data.view(np.int8)).astype(np.float64)
+        if data is None or self._state.hazards:
+            addresses = address[:, None] + steps.addresses
+            data = self._state.am.read_words(addresses[None])
+        operands = (data if source.unsigned_input else data.view(np.int8)).astype(dtype, order="C")
+        operands = operands.reshape(self._state.samples, -1, len(steps.rows), columns)
+        if operands.shape[1] > count:
+            operands = operands[:, first % window.width :][:, :count]
         if source.input_zp:
             operands -= source.input_zp
-        iy = (window.y_start + py * window.y_step)[:, None] + step_rows
-        xb = (window.x_start + px * window.x_step)[:, None] + step_bytes
+        iy = (window.y_start + py * window.y_step)[:, None] + steps.rows
+        xb = (window.x_start + px * window.x_step)[:, None] + steps.row_bytes
         row_inside = (iy >= 0) & (iy < source.height)
         partial = ~(row_inside & (xb >= 0) & (xb + columns <= source.row_bytes))
         byte = xb[partial][:, None] + np.arange(columns)
         inside = row_inside[partial][:, None] & (byte >= 0) & (byte < source.row_bytes)
-        operands[partial] *= inside
+        if len(inside):
+            for own in operands:
+                own[partial] *= inside
         if self._state.hazards:
             lanes = np.arange(columns)
             whole = np.unique(addresses[~partial])[:, None] + lanes
             parts = addresses[partial][:, None] + lanes
             self._state.hazards.read(AM, np.unique(np.concatenate([whole.ravel(), parts[inside]])))
         return operands
+
+    def _nested(self, first: int, count: int, steps: _Steps) -> np.ndarray | None:
+        """uint8 [samples, image rows, pixels of a row, *step counts, W]: the words of all steps of pixels from `first` on,
+        whole rows of them where there are several, as a view. None where that would be far too much."""
+        source, window, am = self._get("input"), self._get("window"), self._state.am
+        row, last_row = first // window.width, (first + count - 1) // window.width
+        start, pixels = (0, window.width) if last_row > row else (first % window.width, count)
+        rows = last_row - row + 1
+        if rows * pixels > 2 * count:
+            return None
+        counts = (rows, pixels, *steps.counts, am.word_bytes)
+        strides = (window.y_step_bytes, window.x_step, *steps.strides, 1)
+        reaches = [(n - 1) * stride for n, stride in zip(counts, strides, strict=True)]
+        low = sum(min(reach, 0) for reach in reaches)
+        span_bytes = sum(map(abs, reaches)) + 1
+        if span_bytes > am.size_bytes:
+            return None
+        address = source.address + row * window.y_step_bytes + start * window.x_step
+        span = am.read(address + low, span_bytes)
+        return np.lib.stride_tricks.as_strided(
+            span[:, -low:], (len(span), *counts), (span.strides[0], *strides), writeable=False
+        )
+
+
+def _convolution_steps(kernel: Instruction, columns: int) -> _Steps:
+    """Kernel rows, runs of each and chunks of W channels of each."""
+    counts = kernel.ky_count, kernel.run_count, kernel.chunks
+    ky, run, chunk = np.indices(counts).reshape(3, -1)
+    return _Steps(
+        counts,
+        (kernel.ky_step_bytes, kernel.run_step, columns),
+        ky * kernel.ky_step,
+        run * kernel.run_step + chunk * columns,
+    )
+
+
+def _products(operands: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """int32 [samples, pixels, W] of exact floats [samples, pixels, depth] and [1 or samples, depth, W]."""
+    if len(weights) > 1:
+        return _integers(operands @ weights)
+    samples, pixels, depth = operands.shape
+    return _integers(operands.reshape(-1, depth) @ weights[0]).reshape(samples, pixels, -1)
+
+
+def _integers(sums: np.ndarray) -> np.ndarray:
+    """int32 of exact floats, which wrap."""
+    return sums.astype(np.int32) if sums.dtype == np.float32 else sums.astype(np.int64).astype(np.int32)

@@ -11,7 +11,7 @@ from tosaic.nnr import levels as codec
 from ..cabac_timing import block_cycles
 from .faults import Fault
 from .hazards import AM, MEMORY, WM
-from .state import State
+from .state import State, agreed
 
 
 def decode(state: State, go: Instruction, setup: dict[Opcode, Instruction]) -> int:
@@ -31,9 +31,8 @@ def decode(state: State, go: Instruction, setup: dict[Opcode, Instruction]) -> i
             Error.MEMORY_RANGE,
             f"bytes {go.memory_address}..{end - 1} leave the {len(state.memory)} bytes of external memory",
         )
-    levels, dependent = _levels(
-        state.memory[go.memory_address : end].tobytes(), lengths, go.weights, tensor, word_bytes
-    )
+    block = agreed(state.memory.read(go.memory_address, go.row_bytes)).tobytes()
+    levels, dependent = _levels(block, lengths, go.weights, tensor, word_bytes)
     low, high = (-8, 7) if tensor.int4 else (-128, 127)
     weights = np.zeros(-(-go.weights // word_bytes) * word_bytes, np.int8)
     for own, slices in zip(levels, stream_levels(go.weights, count, word_bytes), strict=True):
@@ -109,8 +108,8 @@ def _write(state: State, go: Instruction, weights: np.ndarray) -> None:
         state.hazards.read(MEMORY, go.memory_address + np.arange(go.row_bytes))
         state.hazards.write(WM if go.space else AM, go.local_address + np.arange(weights.size))
     if not go.space:
-        state.am.write_rows(np.array([go.local_address]), weights.view(np.uint8)[None])
+        state.am.write_rows(np.array([go.local_address]), weights.view(np.uint8)[None, None])
         return
-    words = weights.reshape(-1, state.config.word_bytes)
+    words = weights.reshape(1, -1, state.config.word_bytes)
     start = go.local_address // state.config.word_bytes
-    state.wm[(start + np.arange(len(words))) % state.config.wm_words] = words
+    state.wm.write((start + np.arange(words.shape[1])) % state.config.wm_words, words)

@@ -16,7 +16,7 @@ from tosaic.hw.isa import (
 from .array import Array
 from .decode import decode as decode_weights
 from .faults import Fault
-from .state import State
+from .state import State, agreed
 from .trace import Trace
 from .transfer import load, store
 from .vector import Vector
@@ -61,7 +61,7 @@ class Execution:
                 fault=MachineFault(Error.MEMORY_RANGE.name, Unit.SEQUENCER.name, 0),
             )
         # Copied first: nothing says that a program may not lie where its results go.
-        self._code = memory[address : address + size_bytes].tobytes()
+        self._code = agreed(memory.read(address, size_bytes)).tobytes() if size_bytes else b""
         self._program_bytes = size_bytes
         self._trace = Trace(size_bytes // INSTRUCTION_BYTES)
 

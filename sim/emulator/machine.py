@@ -9,9 +9,11 @@ from tosaic.hw.isa import Error
 from ..program import count_macs
 from ..result import RunResult
 from .execution import Execution
+from .external_memory import ExternalMemory
 from .hazards import Hazards
 from .state import State
 from .timing import Deadlock, predict
+from .trace import Trace
 
 INSTRUCTIONS_MAX = 20_000_000
 """Instructions of a run, unless told otherwise: a loop that does not end must not hold up the host forever."""
@@ -48,9 +50,9 @@ class Emulator:
         image = np.frombuffer(memory, np.uint8) if isinstance(memory, bytearray) else memory
         if image.dtype != np.uint8 or image.ndim != 1 or not image.flags.writeable:
             raise DeviceError("external memory must be a writable one-dimensional uint8 array")
-        hazards = Hazards(self.config, image.size) if self._check_hazards else None
-        execution = Execution(State(self.config, image, hazards))
-        trace = execution.run(program_address, program_bytes, max_cycles or INSTRUCTIONS_MAX)
+        trace = self.execute(
+            ExternalMemory.of(image), program_address, program_bytes, max_instructions=max_cycles
+        )
         try:
             timeline = predict(self.config, trace, program_address, bandwidth_bytes, latency_cycles)
         except Deadlock as deadlock:
@@ -68,3 +70,19 @@ class Emulator:
             slices=timeline.slices,
             macs=count_macs(self.config, trace.instructions),
         )
+
+    def execute(
+        self,
+        memory: ExternalMemory,
+        program_address: int,
+        program_bytes: int,
+        *,
+        max_instructions: int | None = None,
+    ) -> Trace:
+        """Execute the program for all samples of `memory` at once, without predicting cycles; what was executed.
+
+        Raises DeviceError as `run` does, and Diverged where the samples part ways: the memory is then of no use.
+        """
+        hazards = Hazards(self.config, len(memory)) if self._check_hazards else None
+        execution = Execution(State(self.config, memory, hazards))
+        return execution.run(program_address, program_bytes, max_instructions or INSTRUCTIONS_MAX)

@@ -1,97 +1,172 @@
-"""The machine's storage, and the exception its units raise."""
+"""The on-chip storage of the machine, for each sample of a batch, and the connections of its units."""
 
 import collections
+from collections.abc import Iterator
 
 import numpy as np
 
 from tosaic.hw.config import Config
 
-from .faults import Fault
+from .external_memory import ExternalMemory
+from .faults import Diverged, Fault
 from .hazards import Hazards
 
 
 class ActivationMemory:
-    """Byte-addressed memory whose addresses wrap; every read is of `word_bytes` bytes from any address."""
+    """Byte-addressed memory whose addresses wrap; a read of a word is of `word_bytes` bytes from any address.
 
-    def __init__(self, size_bytes: int, word_bytes: int):
+    Each sample has its own contents. Addresses have one row for each sample, or a single one for all.
+    """
+
+    def __init__(self, samples: int, size_bytes: int, word_bytes: int):
         self.size_bytes = size_bytes
         self.word_bytes = word_bytes
         # The first word is repeated behind the last byte so that no read of a word has to wrap.
-        self._bytes = np.zeros(size_bytes + word_bytes, np.uint8)
-        self._words = np.lib.stride_tricks.sliding_window_view(self._bytes, word_bytes)
+        self._bytes = np.zeros((samples, size_bytes + word_bytes), np.uint8)
 
     def read_words(self, addresses: np.ndarray) -> np.ndarray:
-        """uint8 [..., word_bytes] of int64 addresses [...]."""
-        return self._words[addresses & (self.size_bytes - 1)]
+        """uint8 [samples, ..., word_bytes] of int64 addresses [1 or samples, ...]."""
+        result = np.empty((len(self._bytes), *addresses.shape[1:]), _item(self.word_bytes))
+        for sample, (words, starts) in enumerate(self._items(addresses, self.word_bytes)):
+            result[sample] = words[starts]
+        return result[..., None].view(np.uint8)
 
     def read(self, address: int, count: int) -> np.ndarray:
-        """`count` bytes from `address` on."""
-        return self._bytes[(address + np.arange(count)) & (self.size_bytes - 1)]
+        """uint8 [samples, count] from `address` on, each sample's in one piece; a view where they do not wrap."""
+        start = address & (self.size_bytes - 1)
+        if start + count <= self._bytes.shape[1]:
+            return self._bytes[:, start : start + count]
+        return np.take(self._bytes, (start + np.arange(count)) & (self.size_bytes - 1), axis=1)
 
     def write(self, addresses: np.ndarray, data: np.ndarray) -> None:
-        """Scatter bytes; where addresses repeat, the last one in C order stays."""
-        self._bytes[addresses & (self.size_bytes - 1)] = data
+        """Scatter uint8 [samples, n, bytes] to where addresses [1 or samples, n] begin; where they overlap, the last one
+        stays."""
+        width = data.shape[-1]
+        if not width or not addresses.size:
+            return
+        if (addresses & (self.size_bytes - 1)).max() + width <= self.size_bytes:
+            content = np.ascontiguousarray(data).view(_item(width))[..., 0]
+            for own, (items, starts) in zip(content, self._items(addresses, width), strict=True):
+                items[starts] = own
+        else:
+            places = (addresses[..., None] + np.arange(width)) & (self.size_bytes - 1)
+            for own, content, starts in zip(self._bytes, data, _each(places, len(data)), strict=True):
+                own[starts] = content
         self._mirror()
 
     def read_rows(self, rows: np.ndarray, row_bytes: int) -> np.ndarray:
-        """uint8 [n, row_bytes] of rows that begin at the addresses `rows` [n]."""
-        starts = rows & (self.size_bytes - 1)
-        if starts.max() + row_bytes <= self.size_bytes:
-            return np.lib.stride_tricks.sliding_window_view(self._bytes, row_bytes)[starts]
-        return self._bytes[(starts[:, None] + np.arange(row_bytes)) & (self.size_bytes - 1)]
+        """uint8 [samples, n, row_bytes] of rows that begin at the addresses `rows` [n]."""
+        return np.stack([self.read(start, row_bytes) for start in rows.tolist()], axis=1)
 
     def write_rows(self, rows: np.ndarray, data: np.ndarray) -> None:
-        """The reverse of `read_rows`; where rows overlap, the later one stays."""
-        for start, content in zip((rows & (self.size_bytes - 1)).tolist(), data, strict=True):
-            if start + len(content) <= self.size_bytes:
-                self._bytes[start : start + len(content)] = content
+        """Place uint8 [1 or samples, n, row_bytes]; where rows overlap, the later one stays."""
+        size, row_bytes = self.size_bytes, data.shape[-1]
+        for start, content in zip((rows & (size - 1)).tolist(), data.swapaxes(0, 1), strict=True):
+            if start + row_bytes <= size:
+                self._bytes[:, start : start + row_bytes] = content
             else:
-                self._bytes[(start + np.arange(len(content))) & (self.size_bytes - 1)] = content
+                self._bytes[:, (start + np.arange(row_bytes)) & (size - 1)] = content
         self._mirror()
 
+    def _items(self, addresses: np.ndarray, width: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """For each sample: an item of `width` bytes from every address on, and the wrapped `addresses`."""
+        size, pitch = self._bytes.shape[1], self._bytes.strides[0]
+        items = np.ndarray((len(self._bytes), size - width + 1), _item(width), self._bytes, 0, (pitch, 1))
+        return zip(items, _each(addresses & (self.size_bytes - 1), len(items)), strict=True)
+
     def _mirror(self) -> None:
-        self._bytes[self.size_bytes :] = self._bytes[: self.word_bytes]
+        self._bytes[:, self.size_bytes :] = self._bytes[:, : self.word_bytes]
+
+
+def _item(width: int) -> np.dtype:
+    """What NumPy moves `width` bytes at once as."""
+    return np.dtype((np.void, width))
+
+
+def _each(values: np.ndarray, samples: int) -> np.ndarray:
+    """One row of [1 or samples, ...] for each sample."""
+    return np.broadcast_to(values, (samples, *values.shape[1:]))
+
+
+class WeightMemory:
+    """Words of weights, kept once where they are the same for all samples of a batch."""
+
+    def __init__(self, samples: int, words: int, columns: int):
+        self._samples = samples
+        self._common = np.zeros((words, columns), np.int8)
+        self._own: np.ndarray | None = None
+        """int8 [samples, words, columns]; None until one is needed."""
+        self._differs = np.zeros(words, bool)
+        """Words that are in `_own`."""
+
+    def write(self, places: np.ndarray, words: np.ndarray) -> None:
+        """Place int8 [1 or samples, n, columns]."""
+        self._differs[places] = len(words) > 1
+        if len(words) == 1:
+            self._common[places] = words[0]
+            return
+        if self._own is None:
+            self._own = np.zeros((self._samples, *self._common.shape), np.int8)
+        self._own[:, places] = words
+
+    def read(self, places: np.ndarray) -> np.ndarray:
+        """int8 [1 or samples, n, columns]."""
+        common, differs = self._common[places][None], self._differs[places]
+        if self._own is None or not differs.any():
+            return common
+        return np.where(differs[:, None], self._own[:, places], common)
 
 
 class AccumulatorQueue:
-    """Vectors of W int32 on their way from the array to the vector unit."""
+    """Vectors of W int32 on their way from the array to the vector unit, of every sample."""
 
-    def __init__(self, columns: int):
-        self._columns = columns
+    def __init__(self, samples: int, columns: int):
+        self._empty = np.zeros((samples, 0, columns), np.int32)
         self._blocks: collections.deque[np.ndarray] = collections.deque()
         self.vectors = 0
 
     def push(self, block: np.ndarray) -> None:
-        """Append int32 [vectors, W]."""
-        if len(block):
+        """Append int32 [samples, vectors, W]."""
+        if block.shape[1]:
             self._blocks.append(block)
-            self.vectors += len(block)
+            self.vectors += block.shape[1]
 
     def pop(self, count: int) -> np.ndarray:
-        """The next int32 [count, W]; Fault when there are fewer: the vector unit would wait forever."""
+        """The next int32 [samples, count, W]; Fault when there are fewer: the vector unit would wait forever."""
         if count > self.vectors:
             raise Fault(None, f"takes {count} vectors out of the array, which has sent {self.vectors}")
         self.vectors -= count
         taken = []
         while count:
             block = self._blocks.popleft()
-            if len(block) > count:
-                self._blocks.appendleft(block[count:])
-                block = block[:count]
+            if block.shape[1] > count:
+                self._blocks.appendleft(block[:, count:])
+                block = block[:, :count]
             taken.append(block)
-            count -= len(block)
-        return np.concatenate(taken) if taken else np.zeros((0, self._columns), np.int32)
+            count -= block.shape[1]
+        if len(taken) == 1:
+            return taken[0]
+        return np.concatenate(taken, axis=1) if taken else self._empty
 
 
 class State:
     """Memories and connections shared by the units."""
 
-    def __init__(self, config: Config, memory: np.ndarray, hazards: Hazards | None = None):
+    def __init__(self, config: Config, memory: ExternalMemory, hazards: Hazards | None = None):
         self.config = config
+        self.samples = samples = memory.samples
         self.memory = memory
         self.hazards = hazards
-        self.am = ActivationMemory(config.am_bytes, config.columns)
-        self.wm = np.zeros((config.wm_words, config.columns), np.int8)
-        self.accumulator_queue = AccumulatorQueue(config.columns)
+        self.am = ActivationMemory(samples, config.am_bytes, config.columns)
+        self.wm = WeightMemory(samples, config.wm_words, config.columns)
+        self.accumulator_queue = AccumulatorQueue(samples, config.columns)
         self.streamed_words: collections.deque[int] = collections.deque()
         """Weight memory words of `streamed` loads that no `streamed` ARRAY_GO has read yet."""
+
+
+def agreed(values: np.ndarray) -> np.ndarray:
+    """What [samples, ...] holds for all samples alike; Diverged where they differ."""
+    same = (values == values[:1]).reshape(len(values), -1).all(axis=1)
+    if not same.all():
+        raise Diverged(same)
+    return values[0]

@@ -49,7 +49,8 @@ class Stream:
             self.strides[dim : dim + 2] = [instruction.stride_low, instruction.stride_high]
 
     def addresses(self, accesses: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Byte addresses (before wrapping) of accesses, which are numbered from the GO's start; `offsets` int64 [n]."""
+        """Byte addresses (before wrapping), [1 or samples, ...], of accesses [...], which are numbered from the GO's start;
+        `offsets` int64 [samples, n]."""
         result = np.full(accesses.shape, self.address, np.int64)
         rest = accesses
         for count, stride in zip(self.counts, self.strides, strict=True):
@@ -58,8 +59,8 @@ class Stream:
                 if stride:
                     result += index * stride
         if self.indexed:
-            result += offsets[accesses // self.counts[0] % self.counts[1]]
-        return result
+            return result + offsets[:, accesses // self.counts[0] % self.counts[1]]
+        return result[None]
 
     def address_of(self, access: int) -> int:
         """Byte address (before wrapping, without offset) of one access."""

@@ -21,15 +21,15 @@ def load(state: State, go: Instruction, pitch: Instruction | None) -> None:
     if state.hazards:
         state.hazards.read(MEMORY, _bytes(memory_rows, go))
         state.hazards.write(AM if go.space == Space.AM else WM, _bytes(local_rows, go))
-    data = _memory_view(state, go, memory_rows)
+    data = state.memory.read_rows(memory_rows, go.row_bytes)
     if go.space == Space.AM:
         state.am.write_rows(local_rows, data)
         return
     word = state.config.word_bytes
-    words = np.ascontiguousarray(data).reshape(go.rows, -1, word).view(np.int8)
-    for start, content in zip(local_rows // word, words, strict=True):
-        places = (start + np.arange(len(content))) % state.config.wm_words
-        state.wm[places] = content
+    words = np.ascontiguousarray(data).reshape(len(data), go.rows, -1, word).view(np.int8)
+    for row, start in enumerate(local_rows // word):
+        places = (start + np.arange(words.shape[2])) % state.config.wm_words
+        state.wm.write(places, words[:, row])
         if go.streamed:
             state.streamed_words.extend(places.tolist())
 
@@ -40,9 +40,7 @@ def store(state: State, go: Instruction, pitch: Instruction | None) -> None:
     if state.hazards:
         state.hazards.read(AM, _bytes(local_rows, go))
         state.hazards.write(MEMORY, _bytes(memory_rows, go))
-    data = state.am.read_rows(local_rows, go.row_bytes)
-    for start, content in zip(memory_rows.tolist(), data, strict=True):
-        state.memory[start : start + go.row_bytes] = content
+    state.memory.write_rows(memory_rows, state.am.read_rows(local_rows, go.row_bytes))
 
 
 def _rows(
@@ -87,7 +85,3 @@ def _bytes(rows: np.ndarray, go: Instruction) -> np.ndarray:
     """The addresses of all bytes of rows that begin there."""
     return (rows[:, None] + np.arange(go.row_bytes)).ravel()
 
-
-def _memory_view(state: State, go: Instruction, rows: np.ndarray) -> np.ndarray:
-    """uint8 [rows, row_bytes] of external memory."""
-    return np.lib.stride_tricks.sliding_window_view(state.memory, go.row_bytes)[rows]

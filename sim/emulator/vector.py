@@ -21,11 +21,13 @@ from .micro_ops import (
     needs_bounds,
     uses,
 )
-from .state import State
+from .state import State, agreed
 from .streams import ELEMENT_BOUNDS, ELEMENT_DTYPES, Stream
 
 GROUP_LANES = 1 << 15
 """Lanes computed at once: intermediate results then stay in the processor's cache."""
+FEW_STRETCHES = 4
+"""Stores of alternating widths are written width by width, where they do not overlap."""
 ARRAY = "array"
 """The stream of vectors out of the array, beside the memory streams 0..3."""
 
@@ -42,14 +44,16 @@ class Vector:
         """What a micro-op that was written uses: see `uses`. It must be `_loaded` before the next GO."""
         self._loaded: set[str] = set()
         self._streams = [Stream() for _ in range(STORE_STREAM + 1)]
-        self._offsets = np.zeros(0, np.int64)
+        self._offsets = np.zeros((1, 0), np.int64)
         self._parameters = Parameters.empty(config.columns)
         self._params: Instruction | None = None
         """The last VECTOR_PARAM; `_params_end` is the address behind the parameters loaded last."""
         self._params_end = 0
         self.flag = False
         """What the last VECTOR_TEST found."""
-        self._registers = np.zeros((config.vector_registers, config.vector_slots, config.columns), np.int64)
+        self._registers = np.zeros(
+            (config.vector_registers, state.samples, config.vector_slots, config.columns), np.int64
+        )
 
     def configure(self, instruction: Instruction) -> None:
         """Take the configuration that the following GOs use."""
@@ -78,17 +82,17 @@ class Vector:
             case Opcode.VECTOR_PARAM:
                 self._load_parameters(instruction)
             case Opcode.VECTOR_TEST:
-                self.flag = bool(self._read(instruction.address, 1)[0])
+                self.flag = bool(agreed(self._read(instruction.address, 1) != 0)[0])
             case Opcode.VECTOR_TABLE:
                 if instruction.entries not in (256, 512):
                     raise Fault(Error.ILLEGAL, f"a table has 256 or 512 entries, not {instruction.entries}")
-                raw = self._read(instruction.address, 4 * instruction.entries)
+                raw = self._common(instruction.address, 4 * instruction.entries)
                 self._loaded |= {BIG_TABLE, TABLE} if instruction.entries == 512 else {TABLE}
                 self._parameters.table[: instruction.entries] = raw.view("<i4")
             case Opcode.VECTOR_OFFSETS:
                 if not 1 <= instruction.count <= OFFSETS_MAX:
                     raise Fault(Error.ILLEGAL, f"there are 1..{OFFSETS_MAX} offsets, not {instruction.count}")
-                raw = self._read(instruction.address, 4 * instruction.count)
+                raw = np.ascontiguousarray(self._read(instruction.address, 4 * instruction.count))
                 self._offsets = raw.view("<i4").astype(np.int64)
 
     def _load_parameters(self, instruction: Instruction) -> None:
@@ -104,14 +108,19 @@ class Vector:
         columns, address = self._state.config.columns, self._params_end
         self._params_end += columns * (4 * instruction.bias + 5 * instruction.scale)
         if instruction.bias:
-            self._parameters.bias = self._read(address, 4 * columns).view("<i4").astype(np.int64)
+            self._parameters.bias = self._common(address, 4 * columns).view("<i4").astype(np.int64)
             address += 4 * columns
         if instruction.scale:
-            raw = self._read(address, 5 * columns)
+            raw = self._common(address, 5 * columns)
             self._parameters.multiplier = raw[: 4 * columns].view("<i4").astype(np.int64)
             self._parameters.shift = (raw[4 * columns :] & 63).astype(np.int64)
 
+    def _common(self, address: int, size: int) -> np.ndarray:
+        """uint8 [size] of the activation memory, which must be the same for all samples."""
+        return agreed(self._read(address, size)).copy()
+
     def _read(self, address: int, size: int) -> np.ndarray:
+        """uint8 [samples, size]."""
         if self._state.hazards:
             self._state.hazards.read(AM, address + np.arange(size))
         return self._state.am.read(address, size)
@@ -133,7 +142,7 @@ class Vector:
         }
         indexed = [stream for stream in self._streams if stream.indexed]
         rules["only one stream may be indexed"] = len(indexed) <= 1
-        there = len(self._offsets)
+        there = self._offsets.shape[1]
         rules[
             f"dimension 1 of the indexed stream must have at most as many turns as there are offsets, {there}"
         ] = all(stream.counts[1] <= there for stream in indexed)
@@ -179,14 +188,14 @@ class _Run:
         if vector._state.hazards:
             vector._state.hazards.taken(vectors)
         self._stores: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        """(access numbers [n], bytes [n, those of W elements], lanes stored at the last turn of dimension 0 [n]) of
+        """(access numbers [n], bytes [samples, n, those of W elements], lanes stored at the last turn of dimension 0 [n]) of
         stores; written at the end, no load of a GO may read them."""
 
     def execute(self, next_parameters: Callable[[], None]) -> None:
         """All batches; `next_parameters` before each but the first, if the GO says so."""
         go, columns = self._go, self._state.config.columns
         batches, tail = divmod(go.vectors, go.slots)
-        group = 1 if self._carries_registers() else max(GROUP_LANES // (go.slots * columns), 1)
+        group = 1 if self._carries_registers() else max(GROUP_LANES // (go.slots * columns * self._state.samples), 1)
         if go.next_params:
             group = 1
         for first in range(0, batches, group):
@@ -213,9 +222,9 @@ class _Run:
     def _run_batches(self, first: int, batches: int, slots: int) -> None:
         """Batches first..first+batches-1, of `slots` slots each, all micro-ops."""
         columns = self._state.config.columns
-        shape = (batches, slots, columns)
+        shape = (self._state.samples, batches, slots, columns)
         limit = 1 << (self._state.config.vector_bits - 1)
-        registers = [Value(content[None], limit) for content in self._registers[:, :slots].copy()]
+        registers = [Value(content[:, None, :slots], limit) for content in self._registers]
         changed: set[int] = set()
         position = dict.fromkeys(self._accesses, 0)
         before = first * self._go.slots
@@ -236,7 +245,7 @@ class _Run:
                 case Source.LOAD:
                     return self._load(index, accesses(index))
                 case Source.ARRAY:
-                    return Value(self._array[accesses(ARRAY)].astype(np.int64), 1 << 31)
+                    return Value(self._array[:, accesses(ARRAY)].astype(np.int64), 1 << 31)
                 case Source.IMMEDIATE:
                     bounds = self._bounds.get(uop.index)
                     return _constant(bounds.immediate if bounds else 0)
@@ -258,8 +267,10 @@ class _Run:
                     y = _first_lanes(y, self._lanes[index], registers[uop.destination], shape)
                 registers[uop.destination] = y
                 changed.add(uop.destination)
-        for register in changed:
-            self._registers[register, :slots] = np.broadcast_to(registers[register].lanes, shape)[-1]
+        # What stays may be a view of what changes.
+        last = {number: np.broadcast_to(registers[number].lanes, shape)[:, -1].copy() for number in changed}
+        for number, lanes in last.items():
+            self._registers[number, :, :slots] = lanes
 
     def _load(self, index: int, numbers: np.ndarray) -> Value:
         stream = self._streams[index]
@@ -272,7 +283,7 @@ class _Run:
             self._state.hazards.read(AM, (addresses[..., None] + used).ravel())
         words = 1 if stream.splat else stream.element.bytes
         starts = addresses[..., None] + columns * np.arange(words)
-        data = self._state.am.read_words(starts).reshape(*numbers.shape, words * columns)
+        data = self._state.am.read_words(starts).reshape(-1, *numbers.shape, words * columns)
         lanes = data.view(ELEMENT_DTYPES[stream.element]).astype(np.int64)
         if stream.splat:
             lanes = np.repeat(lanes[..., :1], columns, axis=-1)
@@ -283,27 +294,42 @@ class _Run:
         dtype = ELEMENT_DTYPES[self._streams[STORE_STREAM].element]
         stored = np.ascontiguousarray(lanes.astype(dtype)).view(np.uint8)
         tail_lanes = np.full(numbers.size, min(self._go.tail_lanes, lanes_stored))
-        self._stores.append((numbers.reshape(-1), stored.reshape(numbers.size, -1), tail_lanes))
+        stored = stored.reshape(self._state.samples, numbers.size, -1)
+        self._stores.append((numbers.reshape(-1), stored, tail_lanes))
 
     def _write_stores(self) -> None:
         if not self._stores:
             return
         stream = self._streams[STORE_STREAM]
-        numbers, data, tail_lanes = map(np.concatenate, zip(*self._stores, strict=True))
+        parts = tuple(zip(*self._stores, strict=True))
+        numbers, tail_lanes = np.concatenate(parts[0]), np.concatenate(parts[2])
+        data = parts[1][0] if len(self._stores) == 1 else np.concatenate(parts[1], axis=1)
         if (np.diff(numbers) < 0).any():
             order = np.argsort(numbers)
-            numbers, data, tail_lanes = numbers[order], data[order], tail_lanes[order]
+            numbers, data, tail_lanes = numbers[order], data[:, order], tail_lanes[order]
         lanes = min(self._go.lanes, self._state.config.columns)
-        width = max(lanes, tail_lanes.max()) * stream.element.bytes
-        addresses = stream.addresses(numbers, self._offsets)[:, None] + np.arange(width)
-        data = data[:, :width]
-        if (tail_lanes != lanes).any():
-            stored = np.where(stream.at_last_turn(numbers), tail_lanes, lanes) * stream.element.bytes
-            kept = np.arange(width) < stored[:, None]
-            addresses, data = addresses[kept], data[kept]
+        starts = stream.addresses(numbers, self._offsets)
+        stored = np.where(stream.at_last_turn(numbers), tail_lanes, lanes) * stream.element.bytes
         if self._state.hazards:
-            self._state.hazards.write(AM, addresses.ravel())
-        self._state.am.write(addresses, data)
+            places = starts[0, :, None] + np.arange(stored.max())
+            self._state.hazards.write(AM, places[np.arange(stored.max()) < stored[:, None]])
+        # Stretches of stores of one width: what overlaps must be written in its order.
+        ends = [*(np.flatnonzero(np.diff(stored)) + 1), len(stored)]
+        if len(ends) > FEW_STRETCHES and _apart(starts, int(stored.max())):
+            for width in np.unique(stored):
+                own = stored == width
+                self._state.am.write(starts[:, own], data[:, own, :width])
+            return
+        first = 0
+        for end in ends:
+            width = stored[first]
+            self._state.am.write(starts[:, first:end], data[:, first:end, :width])
+            first = end
+
+
+def _apart(starts: np.ndarray, width: int) -> bool:
+    """Whether no two stores of up to `width` bytes from `starts` on [1 or samples, n] overlap."""
+    return bool((np.diff(np.sort(starts, axis=1), axis=1) >= width).all())
 
 
 def _first_lanes(value: Value, lanes: int, before: Value, shape: tuple[int, ...]) -> Value:

@@ -18,6 +18,7 @@ from tosaic.hw.config import Config
 from tosaic.hw.isa import Condition, Error, Instruction, Opcode, make
 
 from .execution import Execution
+from .external_memory import ExternalMemory
 from .faults import Fault
 from .hazards import Hazards
 from .state import State
@@ -62,7 +63,7 @@ def verify(config: Config, memory: np.ndarray, program_address: int, program_byt
     No path is longer than INSTRUCTIONS_MAX instructions, nor all of them together.
     """
     hazards = Hazards(config, memory.size)
-    walk = _Walk(State(config, memory, hazards))
+    walk = _Walk(State(config, ExternalMemory.of(memory), hazards))
     walk._open(program_address, program_bytes)
     waiting, seen, dependent, total = [walk], {walk.signature()}, set[int](), 0
     while waiting:

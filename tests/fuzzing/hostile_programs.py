@@ -21,6 +21,7 @@ from tosaic.errors import MachineFault
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.isa import FIELDS, INSTRUCTION_BYTES, Field, Instruction, decode, encode
 from tosaic.sim.emulator import Emulator
+from tosaic.sim.emulator.external_memory import ExternalMemory
 from tosaic.sim.emulator.state import State
 from tosaic.sim.rtl import RtlSimulator
 from tosaic.sim.stimulus import KINDS, Stimulus, random_program
@@ -152,7 +153,7 @@ def _compare(program: Stimulus, emulated: MachineFault | str, simulated: Machine
     if waits and isinstance(emulated, MachineFault) and emulated.code == "PROGRAM":
         return ENDLESS
     start, end = program.program_address, program.program_address + program.program_bytes
-    execution = SideBySide(State(CONFIG, program.memory.copy()))
+    execution = SideBySide(State(CONFIG, ExternalMemory.of(program.memory.copy())))
     possible = execution.ends(program.memory[start:end].tobytes(), INSTRUCTIONS_MAX)
     if possible == {UNORDERED}:
         return GIVEN_UP
