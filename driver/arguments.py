@@ -39,6 +39,24 @@ def argument(tensor: Tensor | Port, encodings: Encodings) -> NodeArg:
     return NodeArg(tensor.name, tuple(tensor.shape), tensor.dtype, encoding)
 
 
+def checked_samples(
+    arguments: list[NodeArg], inputs: Mapping[str, np.ndarray], state: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Arrays of samples along the first axis, each sample as its argument; what is in `state` is the same for each,
+    unless it is given. InputError names the input that is wrong."""
+    arrays = {name: np.asarray(values) for name, values in inputs.items()}
+    counts = {name: len(values) if values.ndim else 0 for name, values in arrays.items()}
+    if len(set(counts.values())) != 1 or not min(counts.values()):
+        listed = ", ".join(f"{count} of {name!r}" for name, count in counts.items()) or "none"
+        raise InputError(
+            f"a batch has samples along the first axis of each input, at least one and equally many: there are {listed}"
+        )
+    checked_inputs(arguments, {**state, **{name: values[0] for name, values in arrays.items()}})
+    count = next(iter(counts.values()))
+    same = {name: np.broadcast_to(value, (count, *value.shape)) for name, value in state.items()}
+    return {**same, **arrays}
+
+
 def checked_inputs(arguments: list[NodeArg], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The inputs, each with the shape and type of its argument; InputError names the one that is wrong."""
     names = [each.name for each in arguments]

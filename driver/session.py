@@ -15,7 +15,8 @@ from tosaic.errors import InputError, MismatchError
 from tosaic.hw.config import Config
 from tosaic.sim.result import RunResult, Slice
 
-from .arguments import NodeArg, checked_inputs
+from .arguments import NodeArg, checked_inputs, checked_samples
+from .batches import batch_size, run_samples
 from .check import blame, compare
 from .device import Device
 from .models import CompileOptions, Progress, find_config, load, open_with_encodings
@@ -23,6 +24,9 @@ from .statistics import statistics_of
 from .targets import DEVICE, Runner, RunOptions, find_target, make_runner, naming_weights
 
 __all__ = ["NodeArg", "Progress", "Session", "find_config", "run"]
+
+
+_NO_GRAPH = "a compiled program cannot be checked, golden needs the graph: run the .tosa file instead"
 
 
 class Session:
@@ -113,9 +117,7 @@ class Session:
         What the model remembers (`self.state`) is carried from run to run, and need not be given.
         """
         if (check or strict) and self.graph is None:
-            raise InputError(
-                "a compiled program cannot be checked, golden needs the graph: run the .tosa file instead"
-            )
+            raise InputError(_NO_GRAPH)
         values = checked_inputs(self.inputs, {**self.state, **inputs})
         started = time.perf_counter()
         if strict:
@@ -127,7 +129,7 @@ class Session:
         seconds = time.perf_counter() - started
         bit_exact = None
         if check:
-            self._check(values, outputs)
+            self._check(values, {**self.kept, **outputs})
             bit_exact = True
         if self.graph is not None:
             self.state = {name: outputs[state.output] for name, state in self.graph.states.items()}
@@ -141,6 +143,38 @@ class Session:
             "dead_channels_removed": self._removed,
         }
         return outputs
+
+    def run_batch(
+        self,
+        inputs: Mapping[str, np.ndarray],
+        *,
+        check: bool = False,
+        progress: Progress | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Runs the network for many samples: {input name: [samples, ...]} to {output name: [samples, ...]}.
+
+        The emulator computes many samples at once and predicts no cycles; other targets take one after the other.
+        What a model remembers is `self.state` for every sample, and stays it. `check` and errors are those of `run`;
+        `progress(what, done, total)` is called between samples. `self.stats` stays that of the last `run`.
+        """
+        if check and self.graph is None:
+            raise InputError(_NO_GRAPH)
+        values = checked_samples(self.inputs, inputs, self.state)
+        count, size, parts = len(next(iter(values.values()))), 1, []
+        if self.target == "emulator":
+            assert self.program is not None
+            size = batch_size(self.program)
+        for first in range(0, count, size):
+            if progress is not None:
+                progress("run", first, count)
+            own = {name: array[first : first + size] for name, array in values.items()}
+            parts.append(self._execute_samples(own))
+            for number in range(len(next(iter(own.values()))) if check else 0):
+                sample = {name: array[number] for name, array in own.items()}
+                self._check(sample, {name: array[number] for name, array in parts[-1].items()})
+        if progress is not None:
+            progress("run", count, count)
+        return {port.name: np.concatenate([part[port.name] for part in parts]) for port in self.outputs}
 
     def __repr__(self) -> str:
         """One line: model, target, configuration, and name, type and shape of every input and output."""
@@ -199,11 +233,27 @@ class Session:
         self.kept = {port.name: port.read(memory) for port in program.kept}
         return {port.name: port.read(memory) for port in program.outputs}, result
 
-    def _check(self, values: dict[str, np.ndarray], outputs: dict[str, np.ndarray]) -> None:
+    def _execute_samples(self, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outputs [samples, ...]; those of the emulator with what was kept of layers, too."""
+        if self.target == "emulator":
+            assert self.program is not None
+            run = naming_weights(self.program, run_samples)
+            return run(self.program, values, self._options.max_cycles)
+        samples = [
+            dict(zip(values, arrays, strict=True)) for arrays in zip(*values.values(), strict=True)
+        ]
+        if self.target == "golden":
+            outputs = [self._golden(sample, keep=False) for sample in samples]
+        else:
+            outputs = [self._execute(sample)[0] for sample in samples]
+        return {name: np.stack([each[name] for each in outputs]) for name in outputs[0]}
+
+    def _check(self, values: dict[str, np.ndarray], tensors: dict[str, np.ndarray]) -> None:
+        """MismatchError unless golden has the same outputs, and the same tensors inside where there are some."""
         assert self.graph is not None
-        golden = self._golden(values, keep=bool(self.kept))
+        golden = self._golden(values, keep=len(tensors) > len(self.outputs))
         try:
-            compare(self.graph, {**self.kept, **outputs}, golden)
+            compare(self.graph, tensors, golden)
         except MismatchError as mismatch:
             raise blame(self.graph, values, mismatch) from None
 

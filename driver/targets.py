@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,7 @@ MEMORY_LATENCY_CYCLES = 50
 """Unless told otherwise."""
 Runner = Callable[[np.ndarray], RunResult]
 """Runs a program on a memory window, which it changes in place."""
+P, R = ParamSpec("P"), TypeVar("R")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,12 +149,12 @@ def make_runner(target: str | Device, program: Program, options: RunOptions | No
     return runner(program, options)
 
 
-def naming_weights(program: Program, execute: Runner) -> Runner:
+def naming_weights(program: Program, execute: Callable[P, R]) -> Callable[P, R]:
     """`execute` with the damaged tensor's name in the DeviceError, where compressed weights are damaged."""
 
-    def run(window: np.ndarray) -> RunResult:
+    def run(*arguments: P.args, **named: P.kwargs) -> R:
         try:
-            return execute(window)
+            return execute(*arguments, **named)
         except DeviceError as error:
             number = error.tensor_number
             if number is None or number >= len(program.weights):

@@ -1,5 +1,7 @@
 """One run of a program: instructions in program order, each of which a unit executes."""
 
+import functools
+
 from tosaic.errors import DeviceError, MachineFault
 from tosaic.hw.isa import (
     INSTRUCTION_BYTES,
@@ -22,6 +24,8 @@ from .transfer import load, store
 from .vector import Vector
 
 SEMAPHORE_MAX = 4095
+_decode = functools.lru_cache(1 << 16)(decode)
+"""Most instructions of a program are executed again: in a loop, or in the next run."""
 
 
 class Execution:
@@ -201,7 +205,7 @@ def _decoded(code: bytes, offset: int) -> Instruction:
     if len(raw) < INSTRUCTION_BYTES:
         raise _error(Fault(Error.PROGRAM_END, f"{len(code)} bytes of program have no END"), offset, None)
     try:
-        return decode(raw)
+        return _decode(raw)
     except IllegalInstruction as error:
         raise _error(Fault(Error.ILLEGAL, str(error)), offset, None) from None
 

@@ -1,5 +1,7 @@
 """The emulator: executes a program and predicts its cycles."""
 
+from typing import Any
+
 import numpy as np
 
 from tosaic.errors import DeviceError
@@ -12,7 +14,7 @@ from .execution import Execution
 from .external_memory import ExternalMemory
 from .hazards import Hazards
 from .state import State
-from .timing import Deadlock, predict
+from .timing import Deadlock, Prediction, predict
 from .trace import Trace
 
 INSTRUCTIONS_MAX = 20_000_000
@@ -28,6 +30,8 @@ class Emulator:
     def __init__(self, config: Config, *, check_hazards: bool = False):
         self.config = config
         self._check_hazards = check_hazards
+        self._predicted: tuple[Any, Prediction] | None = None
+        """The last run's cycles, and all that they depend on."""
 
     def run(
         self,
@@ -53,10 +57,8 @@ class Emulator:
         trace = self.execute(
             ExternalMemory.of(image), program_address, program_bytes, max_instructions=max_cycles
         )
-        try:
-            timeline = predict(self.config, trace, program_address, bandwidth_bytes, latency_cycles)
-        except Deadlock as deadlock:
-            raise DeviceError(f"{Error.WATCHDOG.name}: the units wait for each other: {deadlock}") from None
+        code = image[program_address : program_address + program_bytes].tobytes()
+        timeline = self._predict(code, trace, program_address, bandwidth_bytes, latency_cycles)
         if max_cycles is not None and timeline.cycles > max_cycles:
             raise DeviceError(
                 f"the program did not end in {max_cycles} cycles; by the cycle model it takes {timeline.cycles}"
@@ -70,6 +72,27 @@ class Emulator:
             slices=timeline.slices,
             macs=count_macs(self.config, trace.instructions),
         )
+
+    def _predict(
+        self,
+        code: bytes,
+        trace: Trace,
+        program_address: int,
+        bandwidth_bytes: int | None,
+        latency_cycles: int,
+    ) -> Prediction:
+        """The cycles of what was executed of the program `code`; they are the last run's where all that matters is, too."""
+        way = (len(trace.instructions), tuple(trace.jumps.items()), tuple(trace.decode_cycles))
+        key = (code, way, program_address, bandwidth_bytes, latency_cycles)
+        if self._predicted is None or self._predicted[0] != key:
+            try:
+                timeline = predict(self.config, trace, program_address, bandwidth_bytes, latency_cycles)
+            except Deadlock as deadlock:
+                raise DeviceError(
+                    f"{Error.WATCHDOG.name}: the units wait for each other: {deadlock}"
+                ) from None
+            self._predicted = (key, timeline)
+        return self._predicted[1]
 
     def execute(
         self,

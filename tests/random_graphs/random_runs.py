@@ -7,6 +7,8 @@ import numpy as np
 from random_graph import RandomGraph
 
 from tosaic.compiler.build import compile_graph
+from tosaic.compiler.program import Program
+from tosaic.driver.batches import run_samples
 from tosaic.driver.check import compare
 from tosaic.driver.session import Session
 from tosaic.errors import UnsupportedError
@@ -42,7 +44,8 @@ def run_random(
     optimize: bool = True,
     keep_layers: bool = False,
 ) -> None:
-    """MismatchError unless every target computes what golden does; an UnsupportedError is counted."""
+    """MismatchError unless every target, and the emulator on two samples at once, computes what golden does; an
+    UnsupportedError is counted."""
     feeds = g.feeds(seed)
     names = [operator.op for part in g.graph.walk() for operator in part.operators]
     golden = evaluate(g.graph, feeds, keep=True)
@@ -58,8 +61,18 @@ def run_random(
         outputs = session.run(feeds)
         compare(g.graph, {**session.kept, **outputs}, golden)
         results.append(outputs)
+    if feeds:
+        other = g.feeds(seed + 1)
+        _run_two(g, program, {name: np.stack([value, other[name]]) for name, value in feeds.items()})
     for outputs in results[1:]:
         for name, value in outputs.items():
             np.testing.assert_array_equal(value, results[0][name], err_msg=name)
     tally.ran += 1
     tally.operators.update(names)
+
+
+def _run_two(g: RandomGraph, program: Program, feeds: dict[str, np.ndarray]) -> None:
+    found = run_samples(program, feeds)
+    for number in range(2):
+        golden = evaluate(g.graph, {name: values[number] for name, values in feeds.items()}, keep=True)
+        compare(g.graph, {name: values[number] for name, values in found.items()}, golden)
