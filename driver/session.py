@@ -239,9 +239,7 @@ class Session:
             assert self.program is not None
             run = naming_weights(self.program, run_samples)
             return run(self.program, values, self._options.max_cycles)
-        samples = [
-            dict(zip(values, arrays, strict=True)) for arrays in zip(*values.values(), strict=True)
-        ]
+        samples = [dict(zip(values, arrays, strict=True)) for arrays in zip(*values.values(), strict=True)]
         if self.target == "golden":
             outputs = [self._golden(sample, keep=False) for sample in samples]
         else:

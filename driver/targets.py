@@ -17,7 +17,8 @@ MEMORY_LATENCY_CYCLES = 50
 """Unless told otherwise."""
 Runner = Callable[[np.ndarray], RunResult]
 """Runs a program on a memory window, which it changes in place."""
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclasses.dataclass(frozen=True)

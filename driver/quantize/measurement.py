@@ -94,6 +94,11 @@ def measure(
     return Measurement(layers, outputs, len(quantization.samples), agreement, accuracy)
 
 
+def largest_elements(values: np.ndarray, classes: int) -> np.ndarray:
+    """The place of each row's largest element along the last axis."""
+    return values.reshape(-1, classes).argmax(1)
+
+
 def _classification(
     rows: Mapping[str, list[tuple[np.ndarray, np.ndarray]]],
     labels: np.ndarray | None,
@@ -106,7 +111,7 @@ def _classification(
             continue
         classes = pairs[0][0].shape[-1]
         wanted, got = (
-            np.concatenate([pair[side].reshape(-1, classes) for pair in pairs]).argmax(1) for side in (0, 1)
+            np.concatenate([largest_elements(pair[side], classes) for pair in pairs]) for side in (0, 1)
         )
         agreement[name] = float((wanted == got).mean())
         flat = None if labels is None else np.asarray(labels).reshape(-1)

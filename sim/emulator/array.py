@@ -11,7 +11,7 @@ from .hazards import AM, WM
 from .state import State
 
 BLOCK_ELEMENTS = 1 << 19
-"""Input operands gathered at once: bounds the memory a large GO needs, and keeps most of it in the processor's cache."""
+"""Input operands gathered at once: bounds the memory a large GO needs, and keeps most of it in the cache."""
 DEPTHWISE_ELEMENTS = 1 << 16
 """The same of a depthwise GO, for the samples of a batch that are computed together."""
 EXACT_FLOAT32 = 1 << 24
@@ -256,8 +256,8 @@ class Array:
         return np.dtype(np.float32 if bound <= EXACT_FLOAT32 else np.float64)
 
     def _gather(self, first: int, count: int, steps: _Steps, dtype: np.dtype) -> np.ndarray:
-        """[samples, count, steps, W]: the input operands of every step of pixels from `first` on, masked and minus their
-        zero point."""
+        """[samples, count, steps, W]: the input operands of every step of pixels from `first` on, masked and minus
+        their zero point."""
         source, window = self._get("input"), self._get("window")
         columns = self._state.config.columns
         py, px = np.divmod(np.arange(first, first + count), window.width)
@@ -289,8 +289,8 @@ class Array:
         return operands
 
     def _nested(self, first: int, count: int, steps: _Steps) -> np.ndarray | None:
-        """uint8 [samples, image rows, pixels of a row, *step counts, W]: the words of all steps of pixels from `first` on,
-        whole rows of them where there are several, as a view. None where that would be far too much."""
+        """uint8 [samples, image rows, pixels of a row, *step counts, W]: the words of all steps of pixels from `first`
+        on, whole rows of them where there are several, as a view. None where that would be far too much."""
         source, window, am = self._get("input"), self._get("window"), self._state.am
         row, last_row = first // window.width, (first + count - 1) // window.width
         start, pixels = (0, window.width) if last_row > row else (first % window.width, count)

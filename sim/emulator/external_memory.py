@@ -36,8 +36,8 @@ class ExternalMemory:
         self.write_rows(np.array([address]), data[:, None])
 
     def read_rows(self, rows: np.ndarray, row_bytes: int) -> np.ndarray:
-        """uint8 [samples, n, row_bytes] of rows that begin at the addresses `rows` [n]; [1, n, row_bytes] of bytes that are
-        the same for all samples."""
+        """uint8 [samples, n, row_bytes] of rows that begin at the addresses `rows` [n]; [1, n, row_bytes] of bytes
+        that are the same for all samples."""
         if not len(self._common) or rows.min() >= len(self._common):
             return _rows(self._windows, rows - len(self._common), row_bytes)
         if rows.max() + row_bytes <= len(self._common):

@@ -15,8 +15,10 @@ class Fault(Exception):
 
 
 class Diverged(Exception):
-    """The samples of a batch differ in what only one can be executed for: a branch, parameters. `as_first` (bool [samples])
-    tells which of them are as the first one; these and the others can each be executed as a batch from the start."""
+    """The samples of a batch differ in what only one can be executed for: a branch, parameters.
+
+    `as_first` (bool [samples]) tells which of them are as the first one; these and the others can each be executed as a
+    batch from the start."""
 
     def __init__(self, as_first: np.ndarray):
         super().__init__("the samples of the batch part ways")

@@ -81,7 +81,7 @@ class Emulator:
         bandwidth_bytes: int | None,
         latency_cycles: int,
     ) -> Prediction:
-        """The cycles of what was executed of the program `code`; they are the last run's where all that matters is, too."""
+        """The cycles of what was executed of the program `code`: the last run's, where all that matters is the same."""
         way = (len(trace.instructions), tuple(trace.jumps.items()), tuple(trace.decode_cycles))
         key = (code, way, program_address, bandwidth_bytes, latency_cycles)
         if self._predicted is None or self._predicted[0] != key:

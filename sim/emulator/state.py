@@ -39,8 +39,7 @@ class ActivationMemory:
         return np.take(self._bytes, (start + np.arange(count)) & (self.size_bytes - 1), axis=1)
 
     def write(self, addresses: np.ndarray, data: np.ndarray) -> None:
-        """Scatter uint8 [samples, n, bytes] to where addresses [1 or samples, n] begin; where they overlap, the last one
-        stays."""
+        """Scatter uint8 [samples, n, bytes] to addresses [1 or samples, n]; where they overlap, the last one stays."""
         width = data.shape[-1]
         if not width or not addresses.size:
             return
@@ -71,7 +70,8 @@ class ActivationMemory:
     def _items(self, addresses: np.ndarray, width: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """For each sample: an item of `width` bytes from every address on, and the wrapped `addresses`."""
         size, pitch = self._bytes.shape[1], self._bytes.strides[0]
-        items = np.ndarray((len(self._bytes), size - width + 1), _item(width), self._bytes, 0, (pitch, 1))
+        shape = (len(self._bytes), size - width + 1)
+        items: np.ndarray = np.ndarray(shape, _item(width), self._bytes.data, 0, (pitch, 1))
         return zip(items, _each(addresses & (self.size_bytes - 1), len(items)), strict=True)
 
     def _mirror(self) -> None:

@@ -49,8 +49,8 @@ class Stream:
             self.strides[dim : dim + 2] = [instruction.stride_low, instruction.stride_high]
 
     def addresses(self, accesses: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Byte addresses (before wrapping), [1 or samples, ...], of accesses [...], which are numbered from the GO's start;
-        `offsets` int64 [samples, n]."""
+        """Byte addresses (before wrapping), [1 or samples, ...], of accesses [...], which are numbered from the GO's
+        start; `offsets` int64 [samples, n]."""
         result = np.full(accesses.shape, self.address, np.int64)
         rest = accesses
         for count, stride in zip(self.counts, self.strides, strict=True):

@@ -84,4 +84,3 @@ def _misaligned(row: int, memory_address: int, local_address: int, go: Instructi
 def _bytes(rows: np.ndarray, go: Instruction) -> np.ndarray:
     """The addresses of all bytes of rows that begin there."""
     return (rows[:, None] + np.arange(go.row_bytes)).ravel()
-

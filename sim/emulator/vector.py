@@ -188,14 +188,18 @@ class _Run:
         if vector._state.hazards:
             vector._state.hazards.taken(vectors)
         self._stores: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        """(access numbers [n], bytes [samples, n, those of W elements], lanes stored at the last turn of dimension 0 [n]) of
-        stores; written at the end, no load of a GO may read them."""
+        """(access numbers [n], bytes [samples, n, those of W elements], lanes stored at the last turn of dimension 0
+        [n]) of stores; written at the end, no load of a GO may read them."""
 
     def execute(self, next_parameters: Callable[[], None]) -> None:
         """All batches; `next_parameters` before each but the first, if the GO says so."""
         go, columns = self._go, self._state.config.columns
         batches, tail = divmod(go.vectors, go.slots)
-        group = 1 if self._carries_registers() else max(GROUP_LANES // (go.slots * columns * self._state.samples), 1)
+        group = (
+            1
+            if self._carries_registers()
+            else max(GROUP_LANES // (go.slots * columns * self._state.samples), 1)
+        )
         if go.next_params:
             group = 1
         for first in range(0, batches, group):
