@@ -4,10 +4,14 @@ compiled for the accelerator or checked for golden."""
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.importers import IMPORTED_SUFFIXES, import_model, is_imported, survey_model
+from tosaic.compiler.importers.bindings import Bindings, Bound, bind_values
 from tosaic.compiler.importers.foreign_formats import is_saved_model, refusal
 from tosaic.compiler.importers.nnr_models import import_nnr_integers
 from tosaic.compiler.importers.survey import SourceOperator
@@ -27,22 +31,20 @@ from tosaic.hw.config_text import get_config
 OWN_SUFFIXES = (".tosa", ".tsc")
 
 
-def open_model(
-    source: "str | pathlib.Path | Graph | Program", shapes: Mapping[str, int | Sequence[int]] | None = None
-) -> Graph | Program:
+def open_model(source: "str | pathlib.Path | Graph | Program", bound: Bound = None) -> Graph | Program:
     """The graph or program in a file (`.tosa`, `.tsc`, or what has an importer), or the object itself.
 
-    `shapes` binds the open dimensions of an imported model, by dimension or by input.
+    `bound` tells sizes that an imported model leaves open, and inputs that always have one value.
 
     InputError when there is no such file, UnsupportedError for a format that has no importer, ModelError for a
     damaged file.
     """
-    return open_with_encodings(source, shapes)[0]
+    return open_with_encodings(source, bound)[0]
 
 
 def open_with_encodings(
     source: "str | pathlib.Path | Graph | Program | Quantized",
-    shapes: Mapping[str, int | Sequence[int]] | None = None,
+    bound: Bound = None,
 ) -> tuple[Graph | Program, Encodings]:
     """As `open_model`, with the encodings of inputs and outputs, where integers stand for reals.
 
@@ -57,14 +59,12 @@ def open_with_encodings(
     path = pathlib.Path(source)
     if is_imported(path):
         with _file_named(path):
-            found = _encoded(path, shapes)
-            return found or (import_model(path, shapes), {})
-    return _opened(path, shapes), encodings_of(path)
+            found = _encoded(path, bound)
+            return found or (import_model(path, bound), {})
+    return _opened(path, bound), encodings_of(path)
 
 
-def _encoded(
-    path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None
-) -> tuple[Graph, Encodings] | None:
+def _encoded(path: pathlib.Path, bound: Bound) -> tuple[Graph, Encodings] | None:
     """The integers of a model that brings its encodings; None for any other model."""
     if path.suffix not in (".nnr", ".onnx", ".pt2", ".tflite") or not path.is_file():
         return None
@@ -74,11 +74,16 @@ def _encoded(
     if path.suffix == ".tflite":
         from tosaic.compiler.importers.tflite import import_tflite_integers
 
-        graph, held = import_tflite_integers(path, shapes)
-        return graph, {name: Encoding(*encoding) for name, encoding in held.items()}
+        bindings = Bindings.of(bound)
+        graph, held = import_tflite_integers(path, bindings.shapes)
+        encodings = {name: Encoding(*encoding) for name, encoding in held.items()}
+        bind_values(
+            graph, {name: _held(value, encodings.get(name)) for name, value in bindings.values.items()}
+        )
+        return graph, encodings
     try:
         if path.suffix == ".onnx":
-            return open_encoded(path, shapes)
+            return open_encoded(path, bound)
         found = import_quantized(path)
     except UnsupportedError:
         # An operator without an integer form; or without a TOSA form at all, which the import tells in full.
@@ -86,7 +91,12 @@ def _encoded(
     return (found.graph, {**found.inputs, **found.outputs}) if found else None
 
 
-def _opened(path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None) -> Graph | Program:
+def _held(value: Any, encoding: Encoding | None) -> Any:
+    """A bound value as integers, where these stand for reals."""
+    return value if encoding is None else encoding.quantize(np.asarray(value, np.float32))
+
+
+def _opened(path: pathlib.Path, bound: Bound) -> Graph | Program:
     if is_saved_model(path):
         raise UnsupportedError(refusal(path, (*OWN_SUFFIXES, *IMPORTED_SUFFIXES)))
     if not path.is_file():
@@ -98,10 +108,17 @@ def _opened(path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     if path.suffix not in OWN_SUFFIXES and Reader(data).identifier != IDENTIFIER:
         raise UnsupportedError(refusal(path, (*OWN_SUFFIXES, *IMPORTED_SUFFIXES)))
-    if shapes:
+    bindings = Bindings.of(bound)
+    if bindings.shapes:
         raise InputError(f"{path}: its shapes are static: leave --shape out")
+    if bindings.values and path.suffix == ".tsc":
+        raise InputError(f"{path}: it is compiled: leave --value out, or give it with the model")
     try:
-        return Program.load(data) if path.suffix == ".tsc" else read_tosa(data)
+        if path.suffix == ".tsc":
+            return Program.load(data)
+        graph = read_tosa(data)
+        bind_values(graph, bindings.values)
+        return graph
     except ModelError as error:
         way_out = "" if path.suffix == ".tsc" else "; export or copy the model again"
         raise ModelError(f"{path}: {error}{way_out}") from None
@@ -110,7 +127,7 @@ def _opened(path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None
 
 
 def survey_source(
-    source: str | pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None = None
+    source: str | pathlib.Path, bound: Bound = None
 ) -> tuple[list[SourceOperator], Graph | Program | None]:
     """What becomes of each operator of an imported model, and its graph when all of them have a TOSA form.
 
@@ -118,10 +135,10 @@ def survey_source(
     """
     path = pathlib.Path(source)
     if not is_imported(path):
-        return [], open_model(path, shapes)
+        return [], open_model(path, bound)
     with _file_named(path):
-        operators, graph = survey_model(path, shapes)
-        found = _encoded(path, shapes) if graph is not None else None
+        operators, graph = survey_model(path, bound)
+        found = _encoded(path, bound) if graph is not None else None
         return operators, found[0] if found else graph
 
 

@@ -3,11 +3,12 @@
 import dataclasses
 import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from tosaic.compiler.importers.bindings import Bindings, Shapes, Values
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.program import Program
 from tosaic.compiler.quantizer import Quantized
@@ -42,8 +43,9 @@ class Session:
     `compress="nnr"` stores weights compressed where that is smaller;
     the accelerator decodes them. `drop_dead_channels` removes channels that carry nothing before compiling; results
     stay the same, tensors inside become smaller. `shapes` binds what an imported model leaves open: a symbolic
-    dimension's name to its size, or an input's name to its whole shape. `progress(what, done, total)` is called while
-    the model is compiled. Raises `tosaic.Error` subclasses.
+    dimension's name to its size, or an input's name to its whole shape; `values` binds inputs that always have one
+    value: an input's name to a number, or to as many numbers as it has elements. `progress(what, done, total)` is
+    called while the model is compiled. Raises `tosaic.Error` subclasses.
     """
 
     def __init__(
@@ -60,7 +62,8 @@ class Session:
         keep_layers: bool = False,
         compress: str | None = None,
         progress: Progress | None = None,
-        shapes: Mapping[str, int | Sequence[int]] | None = None,
+        shapes: Shapes | None = None,
+        values: Values | None = None,
     ):
         self.model = str(model) if isinstance(model, str | pathlib.Path) else f"<{type(model).__name__}>"
         """The path that was given; the type of an object that has none."""
@@ -72,7 +75,7 @@ class Session:
         self._options = RunOptions(memory_bandwidth, memory_latency, max_cycles)
         self._kind.check(self.target, self._options)
         how = CompileOptions(optimize, drop_dead_channels, keep_layers, compress, progress)
-        opened, encodings = open_with_encodings(model, shapes)
+        opened, encodings = open_with_encodings(model, Bindings(shapes or {}, values or {}))
         if self.device is None and self._kind is DEVICE:
             self.device, self._owns_device = Device.open(self.target), True
         try:

@@ -1,14 +1,12 @@
 """Which file format has which importer."""
 
 import pathlib
-from collections.abc import Mapping, Sequence
 
+from tosaic.compiler.importers.bindings import Bindings, Bound, Shapes, bind_values
 from tosaic.compiler.importers.foreign_formats import is_saved_model, refusal
 from tosaic.compiler.importers.survey import SourceOperator, Survey
 from tosaic.compiler.ir import Graph
 from tosaic.errors import InputError, UnsupportedError
-
-Shapes = Mapping[str, int | Sequence[int]]
 
 _SUFFIXES = {
     ".onnx": "onnx",
@@ -34,29 +32,26 @@ def is_imported(path: pathlib.Path) -> bool:
     return format_of(path) is not None
 
 
-def import_model(path: str | pathlib.Path, shapes: Shapes | None = None) -> Graph:
+def import_model(path: str | pathlib.Path, bound: Bound = None) -> Graph:
     """The TOSA graph of the model in `path`; the format follows from the file's suffix.
 
-    `shapes` binds what the model leaves open: a symbolic dimension's name to its size, or an input's name to
-    its whole shape. InputError when the file cannot be read, ModelError for an illegal model, UnsupportedError
-    for a legal one that TOSA cannot express.
+    `bound` tells sizes that the model leaves open, and which inputs are constants. InputError when the file cannot be
+    read, ModelError for an illegal model, UnsupportedError for a legal one that TOSA cannot express.
     """
-    return _import(pathlib.Path(path), shapes, Survey())
+    return _import(pathlib.Path(path), bound, Survey())
 
 
-def survey_model(
-    path: str | pathlib.Path, shapes: Shapes | None = None
-) -> tuple[list[SourceOperator], Graph | None]:
+def survey_model(path: str | pathlib.Path, bound: Bound = None) -> tuple[list[SourceOperator], Graph | None]:
     """A verdict on each operator of the source model, in its order, and the graph when all have a TOSA form.
 
     Raises what `import_model` raises, but for operators without a TOSA form.
     """
     survey = Survey(keep_going=True)
-    graph = _import(pathlib.Path(path), shapes, survey)
+    graph = _import(pathlib.Path(path), bound, survey)
     return survey.operators, graph if survey.complete else None
 
 
-def _import(path: pathlib.Path, shapes: Shapes | None, survey: Survey) -> Graph:
+def _import(path: pathlib.Path, bound: Bound, survey: Survey) -> Graph:
     kind = format_of(path)
     if not path.is_file() and not (path.is_dir() and kind in ("nnef", "coreml")) and not is_saved_model(path):
         reason = "it is a directory" if path.is_dir() else "there is no such file"
@@ -67,7 +62,14 @@ def _import(path: pathlib.Path, shapes: Shapes | None, survey: Survey) -> Graph:
     if kind == "onnx":
         from tosaic.compiler.importers.onnx_models import import_onnx
 
-        return import_onnx(path, shapes, survey)
+        return import_onnx(path, bound, survey)
+    bindings = Bindings.of(bound)
+    graph = _other_than_onnx(kind, path, bindings.shapes, survey)
+    bind_values(graph, bindings.values)
+    return graph
+
+
+def _other_than_onnx(kind: str, path: pathlib.Path, shapes: Shapes, survey: Survey) -> Graph:
     if kind == "nnr":
         from tosaic.compiler.importers.nnr_models import import_nnr
 

@@ -1,9 +1,10 @@
 """Models that bring their own encodings (QuantizeLinear and DequantizeLinear in pairs), to integers."""
 
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from tosaic.compiler.importers.bindings import Bound
 from tosaic.compiler.importers.lowering.encoding_marker import marked
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.quantizer import Encoding, Plan, Quantized, canonical, rewrite
@@ -15,9 +16,7 @@ from .probes import ProbedStatistics
 from .quantization import evaluate_constant
 
 
-def import_encoded(
-    source: "str | pathlib.Path | Any", shapes: Mapping[str, int | Sequence[int]] | None = None
-) -> Quantized | None:
+def import_encoded(source: "str | pathlib.Path | Any", bound: Bound = None) -> Quantized | None:
     """The integers of an ONNX model whose float inputs and outputs are all encoded; None for any other model.
 
     Inputs and outputs are the integers inside the first and last pairs. UnsupportedError for an operator without an
@@ -25,7 +24,7 @@ def import_encoded(
     """
     from tosaic.compiler.importers.onnx_models import import_onnx_pairs
 
-    graph = import_onnx_pairs(source, shapes)
+    graph = import_onnx_pairs(source, bound)
     return None if graph is None else encode(graph)
 
 

@@ -6,9 +6,9 @@ import importlib.metadata
 import json
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
 
 from tosaic import compiler
+from tosaic.compiler.importers.bindings import Bindings, Bound
 from tosaic.compiler.ir import Graph, read_tosa, write_tosa
 from tosaic.driver.encodings import Encodings, read_encodings, write_encodings
 from tosaic.driver.quantize.encoded_models import import_encoded
@@ -25,18 +25,16 @@ class _Absent(Exception):
     """Nothing is kept under a key."""
 
 
-def open_encoded(
-    path: pathlib.Path, shapes: Mapping[str, int | Sequence[int]] | None = None
-) -> tuple[Graph, Encodings] | None:
+def open_encoded(path: pathlib.Path, bound: Bound = None) -> tuple[Graph, Encodings] | None:
     """As `import_encoded`: the graph, and the encodings of its inputs and outputs."""
     data = path.read_bytes()
-    key = None if _ELSEWHERE in data else _key(data, shapes)
+    key = None if _ELSEWHERE in data else _key(data, bound)
     name = re.sub(r"\W", "_", path.stem)
     if key is not None:
         with contextlib.suppress(_Absent, Error, OSError):
             graph, encodings = (cached(_KIND, name, key, suffix, _absent) for suffix in (_GRAPH, _ENCODINGS))
             return read_tosa(graph), read_encodings(encodings)
-    found = import_encoded(path, shapes)
+    found = import_encoded(path, bound)
     if found is None:
         return None
     if key is not None and not found.graph.labels:
@@ -61,10 +59,12 @@ def _absent(path: pathlib.Path) -> None:
     raise _Absent(path)
 
 
-def _key(data: bytes, shapes: Mapping[str, int | Sequence[int]] | None) -> str:
+def _key(data: bytes, bound: Bound) -> str:
     """A hash of the model and of all that reads it."""
     found = hashlib.sha256(data)
-    found.update(json.dumps(shapes, sort_keys=True, default=list).encode())
+    bindings = Bindings.of(bound)
+    for each in (bindings.shapes, bindings.values):
+        found.update(json.dumps(each, sort_keys=True, default=list).encode())
     for package in ("onnx", "numpy"):
         found.update(importlib.metadata.version(package).encode())
     root = pathlib.Path(compiler.__file__).parent

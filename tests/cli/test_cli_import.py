@@ -80,3 +80,24 @@ def test_damaged_file(tosaic, here):
     assert outcome.code == 1
     assert outcome.err.startswith("tosaic: error: bad.onnx is not an ONNX model")
     assert outcome.err.count("\n") == 1
+
+
+def test_an_input_is_bound_to_a_value(tosaic, here):
+    x, factor, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("x", "factor", "y")
+    )
+    nodes = [helper.make_node("Mul", ["x", "factor"], ["y"])]
+    graph = helper.make_graph(nodes, "scaled", [x, factor], [y])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "scaled.onnx"
+    )
+    outcome = tosaic("import", "scaled.onnx", "-o", "scaled.tosa", "--value", "factor=2,-3")
+    assert (outcome.code, outcome.err) == (0, "")
+    graph = read_tosa((here / "scaled.tosa").read_bytes())
+    assert graph.inputs == ["x"]
+    np.save("in.npy", np.array([5, 7], np.float32))
+    arguments = ("run", "scaled.tosa", "-i", "x=in.npy", "-o", "out", "--on", "golden")
+    assert tosaic(*arguments).code == 0
+    assert np.load("out/y.npy").tolist() == [10, -21]
+    outcome = tosaic("import", "scaled.onnx", "-o", "scaled.tosa", "--value", "factor=fast")
+    assert outcome.err == "tosaic: error: --value factor=fast: write NAME=NUMBER or NAME=NUMBER,NUMBER,...\n"

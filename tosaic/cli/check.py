@@ -24,13 +24,14 @@ def check(
     config: options.Config = "base",
     sizes: options.Set = None,
     shape: options.Shape = None,
+    value: options.Value = None,
     verbose: options.Verbose = False,
 ) -> None:
     """List every operator: runs on the accelerator, or does not and why. Exit 1 if any does not.
 
     Of an imported model, first its own operators: direct, composite or not representable in TOSA.
     """
-    source, graph = survey_source(model, options.bindings(shape))
+    source, graph = survey_source(model, options.bindings(shape, value))
     _print_source(source)
     if graph is None:
         raise typer.Exit(1)

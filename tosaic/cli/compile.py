@@ -9,6 +9,7 @@ from tosaic.cli import options
 from tosaic.cli.files import check_file, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.compiler.explain import explain as explain_graph
+from tosaic.compiler.importers.bindings import Bindings
 from tosaic.compiler.ir import Graph
 from tosaic.driver.models import open_model
 from tosaic.driver.session import Session, find_config
@@ -34,6 +35,7 @@ def compile_(
     compress: options.Compress = None,
     drop_dead_channels: options.DropDeadChannels = False,
     shape: options.Shape = None,
+    value: options.Value = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Compile a model for a configuration."""
@@ -45,15 +47,16 @@ def compile_(
     if model.endswith(".tsc"):
         raise InputError(f"{model} is a compiled program already: run it, or give the .tosa model")
     check_file(output, ".tsc")
+    bound = options.bindings(shape, value)
     if explain:
-        _explain(model, config, shape)
+        _explain(model, config, bound)
     if output is not None:
-        _write(model, output, config, shape, compress=compress, drop_dead_channels=drop_dead_channels)
+        _write(model, output, config, bound, compress=compress, drop_dead_channels=drop_dead_channels)
 
 
-def _explain(model: str, config: str, shape: list[str] | None) -> None:
+def _explain(model: str, config: str, bound: Bindings) -> None:
     """Prints the network in every stage."""
-    graph = open_model(model, options.bindings(shape))
+    graph = open_model(model, bound)
     assert isinstance(graph, Graph)
     for line in explain_graph(graph, find_config(config)):
         print(line)
@@ -63,7 +66,7 @@ def _write(
     model: str,
     output: pathlib.Path,
     config: str,
-    shape: list[str] | None,
+    bound: Bindings,
     *,
     compress: str | None,
     drop_dead_channels: bool,
@@ -78,7 +81,8 @@ def _write(
             drop_dead_channels=drop_dead_channels,
             compress=compress,
             progress=progress,
-            shapes=options.bindings(shape),
+            shapes=bound.shapes,
+            values=bound.values,
         ).program
     assert program is not None
     with writing_whole(output) as scratch:

@@ -8,6 +8,7 @@ import typer
 from tosaic.cli import options
 from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.compiler.importers import import_model, is_imported
+from tosaic.compiler.importers.bindings import Bindings
 from tosaic.compiler.ir import Graph, write_tosa
 from tosaic.driver.encodings import Encodings, sidecar, write_encodings
 from tosaic.driver.models import open_with_encodings
@@ -25,6 +26,7 @@ def import_(
         pathlib.Path, typer.Option("-o", "--output", metavar="OUT.tosa", help="The TOSA file.")
     ],
     shape: options.Shape = None,
+    value: options.Value = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Translate a model to TOSA, with its own element types: floats stay floats.
@@ -35,7 +37,7 @@ def import_(
     if pathlib.Path(source).suffix in (".tosa", ".tsc"):
         raise InputError(f"{source} needs no import; give a model of another format, such as .onnx")
     check_file(output, ".tosa")
-    graph, encodings = _imported(source, options.bindings(shape))
+    graph, encodings = _imported(source, options.bindings(shape, value))
     data = write_tosa(graph)
     with writing_whole(output) as scratch:
         scratch.write_bytes(data)
@@ -59,9 +61,9 @@ def import_(
         )
 
 
-def _imported(source: str, shapes: dict[str, int | list[int]]) -> tuple[Graph, Encodings]:
+def _imported(source: str, bound: Bindings) -> tuple[Graph, Encodings]:
     if not is_imported(pathlib.Path(source)):
-        return import_model(source, shapes), {}
-    graph, encodings = open_with_encodings(source, shapes)
+        return import_model(source, bound), {}
+    graph, encodings = open_with_encodings(source, bound)
     assert isinstance(graph, Graph)
     return graph, encodings

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from tosaic.compiler.importers.bindings import Bindings
 from tosaic.errors import InputError
 
 Config = Annotated[
@@ -68,6 +69,14 @@ Shape = Annotated[
         help="Of an imported model: size of a symbolic dimension (batch=1), or an input's shape (x=1,3,224,224).",
     ),
 ]
+Value = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--value",
+        metavar="NAME=NUMBERS",
+        help="An input that always has this value (sr=16000); it is a constant, and what only other values need goes.",
+    ),
+]
 
 
 def sized(config: str, sizes: list[str] | None) -> str:
@@ -75,7 +84,12 @@ def sized(config: str, sizes: list[str] | None) -> str:
     return ",".join([config, *(sizes or ())])
 
 
-def bindings(texts: list[str] | None) -> dict[str, int | list[int]]:
+def bindings(shapes: list[str] | None, values: list[str] | None) -> Bindings:
+    """What `--shape` and `--value` options bind."""
+    return Bindings(_shapes(shapes), _values(values))
+
+
+def _shapes(texts: list[str] | None) -> dict[str, int | list[int]]:
     """What `--shape` options bind: one number is a dimension, several are a shape."""
     found: dict[str, int | list[int]] = {}
     for text in texts or []:
@@ -88,3 +102,22 @@ def bindings(texts: list[str] | None) -> dict[str, int | list[int]]:
             raise InputError(f"--shape {text}: write NAME=SIZE or NAME=SIZE,SIZE,... with positive sizes")
         found[name] = numbers if "," in sizes else numbers[0]
     return found
+
+
+def _values(texts: list[str] | None) -> dict[str, list[float]]:
+    """What `--value` options bind."""
+    found: dict[str, list[float]] = {}
+    for text in texts or []:
+        name, _, numbers = text.rpartition("=")
+        try:
+            found[name] = [_number(number) for number in numbers.split(",")]
+        except ValueError:
+            name = ""
+        if not name:
+            raise InputError(f"--value {text}: write NAME=NUMBER or NAME=NUMBER,NUMBER,...")
+    return found
+
+
+def _number(text: str) -> float:
+    # An integer stays one: floats do not hold all of int64.
+    return int(text) if text.strip().lstrip("+-").isdigit() else float(text)

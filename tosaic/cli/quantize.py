@@ -62,6 +62,7 @@ def quantize(
         pathlib.Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report page.")
     ] = None,
     shape: options.Shape = None,
+    value: options.Value = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Quantize a model for the accelerator; print what it costs, layer by layer.
@@ -71,7 +72,7 @@ def quantize(
     check_file(output, ".tosa")
     check_file(report)
     arrays = load_samples(calibration)
-    graph = open_model(source, options.bindings(shape))
+    graph = open_model(source, options.bindings(shape, value))
     if not isinstance(graph, Graph):
         raise InputError(f"{source} is a compiled program; quantize the model it was made from")
     labels = arrays.pop("labels", None) if "labels" not in graph.inputs else None

@@ -68,6 +68,7 @@ def run(
     ] = None,
     compress: options.Compress = None,
     shape: options.Shape = None,
+    value: options.Value = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Run a model and print its outputs and measurements."""
@@ -83,6 +84,7 @@ def run(
     if compress is not None and on == "golden":
         raise typer.BadParameter("--compress is for the accelerator's programs: golden has none")
     make_folder(output)
+    bound = options.bindings(shape, value)
     with progress_bar(f"open {model}") as progress:
         session = Session(
             model,
@@ -96,7 +98,8 @@ def run(
             keep_layers=layers and check,
             compress=compress,
             progress=progress,
-            shapes=options.bindings(shape),
+            shapes=bound.shapes,
+            values=bound.values,
         )
         values = _inputs(session.inputs, inputs or [], random, session.state)
         progress(f"run on {on}", 0, 1)

@@ -19,6 +19,7 @@ def verify(
     config: options.ConfigOrProgram = None,
     sizes: options.Set = None,
     shape: options.Shape = None,
+    value: options.Value = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Check a program on every path, whatever its data: tokens, order of accesses, bounds, micro-operations.
@@ -27,7 +28,7 @@ def verify(
     """
     from tosaic.sim.emulator.verify import verify as check_program
 
-    opened = open_model(model, options.bindings(shape))
+    opened = open_model(model, options.bindings(shape, value))
     if isinstance(opened, Graph):
         program = compile_graph(opened, find_config(options.sized(config or DEFAULT_CONFIG, sizes)))
     else:

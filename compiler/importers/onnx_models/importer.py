@@ -1,11 +1,14 @@
 """From a checked ONNX model to a TOSA graph, node by node."""
 
+import math
 import pathlib
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tosaic.compiler.importers.bindings import Bound
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.allowance import MAX_LOOPED, MAX_TRIPS, Allowance, TooLargeError
 from tosaic.compiler.importers.lowering.layout_pass import cancel_transposes
@@ -29,7 +32,6 @@ from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.importers.onnx_models.placeholders import result_types
 from tosaic.compiler.importers.onnx_models.quantized_pairs import check_scale, join_pairs
 from tosaic.compiler.importers.onnx_models.reader import (
-    Shapes,
     node_label,
     opset_of,
     read_model,
@@ -59,20 +61,20 @@ _SHAPE_INPUTS = {"CenterCropPad": (1,), "AffineGrid": (1,)}
 
 
 def import_onnx(
-    source: "str | pathlib.Path | Any", shapes: Shapes | None = None, survey: Survey | None = None
+    source: "str | pathlib.Path | Any", bound: Bound = None, survey: Survey | None = None
 ) -> Graph:
     """The TOSA graph of an ONNX model (a path or a ModelProto); inputs and outputs keep their names.
 
     int64 tensors become int32. uint8 and uint16 inputs and outputs are int8 and int16 bit patterns, as in
-    `formats.import_model`. `shapes` binds open dimensions; `survey` is told of every node. Raises InputError,
-    ModelError or UnsupportedError.
+    `formats.import_model`. `bound` tells sizes of open dimensions and inputs that are constants; `survey` is told of
+    every node. Raises InputError, ModelError or UnsupportedError.
     """
-    return OnnxImporter(read_model(source, shapes), survey or Survey()).run()
+    return OnnxImporter(read_model(source, bound), survey or Survey()).run()
 
 
-def import_onnx_pairs(source: "str | pathlib.Path | Any", shapes: Shapes | None = None) -> Graph | None:
+def import_onnx_pairs(source: "str | pathlib.Path | Any", bound: Bound = None) -> Graph | None:
     """As `import_onnx`, with a marker for each pair of QuantizeLinear and DequantizeLinear; None if there is none."""
-    model = read_model(source, shapes)
+    model = read_model(source, bound)
     return OnnxImporter(model, Survey()).run() if join_pairs(model.graph) else None
 
 
@@ -284,11 +286,13 @@ class OnnxImporter:
     def _branch(self, graph: Any, inputs: Sequence[OnnxValue] = ()) -> list[OnnxValue]:
         """The outputs of a nested graph, whose nodes join this one; its names end with it."""
         outer = dict(self.values)
-        self.values.update(zip((value.name for value in graph.input), inputs, strict=True))
-        self._constants(graph)
-        self._nodes(graph.node)
-        results = [self.values[value.name] for value in graph.output]
-        self.values = outer
+        try:
+            self.values.update(zip((value.name for value in graph.input), inputs, strict=True))
+            self._constants(graph)
+            self._nodes(graph.node)
+            results = [self.values[value.name] for value in graph.output]
+        finally:
+            self.values = outer
         return [OnnxValue(v.name, v.kind, v.shape, v.data, v.tensor) for v in results]
 
     def _if(self, node: Any, condition: OnnxValue | None, attributes: dict[str, Any]) -> list[OnnxValue]:
@@ -296,17 +300,61 @@ class OnnxImporter:
         assert condition is not None
         if condition.data is not None:
             return self._branch(attributes["then_branch" if condition.data.reshape(-1)[0] else "else_branch"])
-        branches = [self._branch(attributes[name]) for name in ("then_branch", "else_branch")]
+        branches = self._possible_branches(node, condition, attributes)
+        if len(branches) == 1:
+            return branches[0]
         results = []
         for a, b in zip(*branches, strict=True):
             if a.shape != b.shape or a.kind != b.kind:
                 raise UnsupportedError(
                     f"{node_label(node)}: its branches give {a.kind}{list(a.shape)} and {b.kind}{list(b.shape)} for "
-                    "one output; TOSA's shapes are static: make them equal, or make the condition a constant"
+                    "one output; TOSA's shapes are static: make them equal, or make the condition a "
+                    f"constant{self._way_to_bind(condition)}"
                 )
             chosen = self.low.select(self.tensor(condition), self.tensor(a), self.tensor(b))
             results.append(OnnxValue("", a.kind, a.shape, None, chosen))
         return results
+
+    def _possible_branches(
+        self, node: Any, condition: OnnxValue, attributes: dict[str, Any]
+    ) -> list[list[OnnxValue]]:
+        """The results of each branch, but for one that contradicts the shapes: a run that took it would fail."""
+        found, errors = [], {}
+        for name in ("then_branch", "else_branch"):
+            first = len(self.low.graph.operators)
+            try:
+                found.append(self._branch(attributes[name]))
+            except ModelError as error:
+                del self.low.graph.operators[first:]
+                errors[name] = error
+            except UnsupportedError as error:
+                error.args = (f"{error}{self._way_to_bind(condition)}",)
+                raise
+        if not found:
+            raise next(iter(errors.values()))
+        for name, failed in errors.items():
+            warnings.warn(
+                f"{node_label(node)}: its {name} cannot run: {failed}; the other one is taken whatever the condition "
+                f"is{self._way_to_bind(condition)}",
+                stacklevel=2,
+            )
+        return found
+
+    def _way_to_bind(self, value: OnnxValue) -> str:
+        """How to make a value known: the inputs that it is computed from, if they are single numbers."""
+        index = self.low.graph.index()
+        found: set[str] = set()
+        waiting = [value.tensor]
+        while waiting:
+            name = waiting.pop()
+            producer = index.producer(name) if name else None
+            if name in self.low.graph.inputs:
+                found.add(name)
+            elif producer is not None:
+                waiting += producer.inputs
+        if not found or any(math.prod(self.low.graph.tensors[name].shape) > 1 for name in found):
+            return ""
+        return f"; bind it with {' '.join(f'--value {name}=NUMBER' for name in sorted(found))}"
 
     def _loop(self, node: Any, inputs: Sequence[OnnxValue | None], body: Any) -> list[OnnxValue]:
         """A loop whose number of trips is known is unrolled."""

@@ -35,6 +35,8 @@ def reshape(node: OnnxNode) -> OnnxValue:
         shape = [old[i] if size == 0 else size for i, size in enumerate(shape)]
     if -1 in shape:
         shape[shape.index(-1)] = math.prod(old) // -math.prod(shape)
+    if math.prod(shape) != math.prod(old):
+        raise ValueError(f"{list(old)} has {math.prod(old)} elements, {shape} has {math.prod(shape)}")
     return node.out_raw(node.low.reshape(node.raw(), shape))
 
 

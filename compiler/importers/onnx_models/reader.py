@@ -4,9 +4,10 @@ import math
 import pathlib
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tosaic.compiler.importers.bindings import Bindings, Bound, Shapes, Values, bound_array, check_names
 from tosaic.compiler.importers.onnx_models import package_process
 from tosaic.compiler.importers.onnx_models.contributed import expand_contributed
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
@@ -23,11 +24,10 @@ _POSITIVE = frozenset(
 _LARGEST_AXIS = 64
 """Of `axis` and `axes`, far above any rank in use."""
 DEFAULT_DOMAINS = ("", "ai.onnx")
-Shapes = Mapping[str, "int | Sequence[int]"]
 
 
-def read_model(source: "str | pathlib.Path | Any", shapes: Shapes | None = None) -> Any:
-    """A checked ModelProto with external data loaded, local functions expanded and static input shapes.
+def read_model(source: "str | pathlib.Path | Any", bound: Bound = None) -> Any:
+    """A checked ModelProto with external data loaded, local functions expanded, static input shapes and bound inputs.
 
     `source` is a path or a ModelProto, which is not changed.
     """
@@ -44,7 +44,9 @@ def read_model(source: "str | pathlib.Path | Any", shapes: Shapes | None = None)
         model = _without_functions(model)
     expand_contributed(model)
     check_graph(onnx, model.graph, opset_of(model), set())
-    bind_shapes(onnx, model, shapes or {})
+    bindings = Bindings.of(bound)
+    bind_shapes(onnx, model, bindings.shapes)
+    _bind_values(onnx, model.graph, bindings.values)
     _check_inference(onnx, model)
     return model
 
@@ -321,6 +323,21 @@ def bind_shapes(onnx: Any, model: Any, shapes: Shapes) -> None:
         raise InputError(f"--shape {sorted(unknown)[0]}: the model has no such open dimension or input")
     # What the file says of inner values may name the symbols: it is inferred again.
     del model.graph.value_info[:]
+
+
+def _bind_values(onnx: Any, graph: Any, values: Values) -> None:
+    """Makes inputs initializers."""
+    constants = {tensor.name for tensor in graph.initializer}
+    inputs = {value.name: value.type.tensor_type for value in graph.input if value.name not in constants}
+    check_names(values, list(inputs))
+    for name, value in values.items():
+        shape = [dimension.dim_value for dimension in inputs[name].shape.dim]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(inputs[name].elem_type)
+        array = bound_array(name, value, shape, dtype)
+        graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    kept = [value for value in graph.input if value.name not in values]
+    del graph.input[:]
+    graph.input.extend(kept)
 
 
 def _shape_list(sizes: int | Sequence[int]) -> list[int]:

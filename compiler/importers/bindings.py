@@ -1,0 +1,66 @@
+"""What a user binds of a model before it is imported: sizes that it leaves open, and inputs that always have one value.
+
+A bound input is a constant, so what only other values need is not lowered.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tosaic.compiler.ir import Graph
+from tosaic.errors import InputError
+
+Shapes = Mapping[str, int | Sequence[int]]
+"""A symbolic dimension's name to its size, or an input's name to its whole shape."""
+Values = Mapping[str, "float | Sequence[float] | np.ndarray"]
+"""By input: one number for every element, or as many numbers as it has elements."""
+
+
+@dataclass(frozen=True)
+class Bindings:
+    """Shapes and values. Where there are no values, the mapping of shapes alone says the same."""
+
+    shapes: Shapes = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, bound: "Bound") -> "Bindings":
+        """What a caller has given."""
+        return bound if isinstance(bound, Bindings) else cls(bound or {})
+
+
+Bound = Bindings | Shapes | None
+
+
+def bound_array(
+    name: str, value: "float | Sequence[float] | np.ndarray", shape: Sequence[int], dtype: np.dtype | type
+) -> np.ndarray:
+    """The elements of an input that is bound; InputError where there are too few or too many, or one does not fit."""
+    given = np.asarray(value)
+    if given.size not in (1, math.prod(shape)):
+        raise InputError(
+            f"--value {name}: {given.size} numbers for an input of shape {list(shape)}: give one, or {math.prod(shape)}"
+        )
+    with np.errstate(all="ignore"):
+        array = given.astype(dtype)
+    if array.dtype.kind != "f" and not np.array_equal(array.astype(np.float64), given.astype(np.float64)):
+        raise InputError(f"--value {name}: the input is {array.dtype.name}, which does not hold {value}")
+    return np.full(shape, array.reshape(-1)[0]) if array.size == 1 else array.reshape(shape)
+
+
+def check_names(values: Values, names: Sequence[str]) -> None:
+    """InputError for a value that is bound to no input."""
+    for name in values:
+        if name not in names:
+            raise InputError(f"--value {name}: the model has no such input; its inputs: {', '.join(names)}")
+
+
+def bind_values(graph: Graph, values: Values) -> None:
+    """Makes inputs of `graph` constants."""
+    check_names(values, graph.inputs)
+    for name, value in values.items():
+        tensor = graph.tensors[name]
+        tensor.data = bound_array(name, value, tensor.shape, tensor.dtype.numpy)
+        graph.inputs.remove(name)
