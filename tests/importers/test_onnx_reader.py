@@ -73,12 +73,10 @@ REJECTED = {
     ),
     "no opset": (model(RELU, opsets=()), ModelError, "opset_import does not name the default domain"),
     "opset too new": (model(RELU, opsets=[("", 99)]), UnsupportedError, "opset 99 cannot be imported: 7 to "),
-    "opset too old": (
-        model(
-            [node("BatchNormalization", ["x", "w", "w", "w", "w"], ["y"])], constants=[TWO], opsets=[("", 6)]
-        ),
+    "old opset that cannot be converted": (
+        model([node("Pad", ["x"], ["y"], paddings=[0, 0])], opsets=[("", 1)]),
         UnsupportedError,
-        "BatchNormalization of opset 6 differs from that of opset 7",
+        "opset 1 is older than 7, and the onnx package cannot convert the model: No Adapter From Version",
     ),
     "one domain twice": (
         model(RELU, opsets=[("", 17), ("", 16)]),
@@ -172,6 +170,35 @@ def test_initializer_of_wrong_length():
 
 
 X = np.array([-1, 2], np.float32)
+
+
+def opset_6(op, slope, x_shape, **attributes):
+    return model(
+        [node(op, ["x", "w"], ["y"], **attributes)],
+        inputs=[info("x", x_shape)],
+        outputs=[info("y", x_shape)],
+        constants=[("w", np.asarray(slope, np.float32))],
+        opsets=[("", 6)],
+    )
+
+
+IMAGE = np.arange(-18, 18, dtype=np.float32).reshape(1, 3, 3, 4)
+PER_CHANNEL = np.array([1, 2, 3], np.float32).reshape(3, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (opset_6("Add", [1, 2, 3], (1, 3, 3, 4), broadcast=1, axis=1), IMAGE + PER_CHANNEL),
+        (opset_6("PRelu", [1, 2, 3], (1, 3, 3, 4)), np.where(IMAGE < 0, IMAGE * PER_CHANNEL, IMAGE)),
+        (opset_6("PRelu", [2], (1, 3, 3, 4)), np.where(IMAGE < 0, IMAGE * 2, IMAGE)),
+    ],
+)
+def test_old_opsets_are_converted(given, wanted):
+    graph = import_onnx(given)
+    assert graph.inputs == ["x"]
+    assert np.array_equal(evaluate(graph, {"x": IMAGE})["y"], wanted)
+
 
 ACCEPTED = {
     "valid": (model(RELU), np.maximum(X, 0)),

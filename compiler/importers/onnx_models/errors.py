@@ -9,3 +9,8 @@ class RunTimeValueError(UnsupportedError):
     def __init__(self, message: str, tensor: str) -> None:
         super().__init__(message)
         self.tensor = tensor
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error that says something."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -28,12 +28,12 @@ from tosaic.compiler.importers.onnx_models import (
 from tosaic.compiler.importers.onnx_models.errors import RunTimeValueError
 from tosaic.compiler.importers.onnx_models.functions import expand
 from tosaic.compiler.importers.onnx_models.node import OnnxNode
+from tosaic.compiler.importers.onnx_models.opsets import opset_of
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.compiler.importers.onnx_models.placeholders import result_types
 from tosaic.compiler.importers.onnx_models.quantized_pairs import check_scale, join_pairs
 from tosaic.compiler.importers.onnx_models.reader import (
     node_label,
-    opset_of,
     read_model,
     stored_bytes,
 )

@@ -55,13 +55,18 @@ def inline_operator(model: Any, operator: str) -> Any:
     return _ask("inline_operator", model, operator=operator)
 
 
+def convert_version(model: Any, opset: int) -> Any:
+    """The ModelProto in the words of another opset."""
+    return _ask("convert_version", model, opset=opset)
+
+
 def start() -> None:
     """Starts the process ahead of the first question."""
     with _worker.lock:
         _worker.start()
 
 
-def _ask(operation: str, model: Any, **options: str) -> Any:
+def _ask(operation: str, model: Any, **options: str | int) -> Any:
     onnx = load_onnx_package()
     with _worker.lock:
         return onnx.ModelProto.FromString(_worker.ask(operation, model.SerializeToString(), options))
@@ -94,7 +99,7 @@ class _Worker:
             raise UnsupportedError(f"ONNX models need a process for the onnx package: {error}") from None
         return self.process
 
-    def ask(self, operation: str, data: bytes, options: dict[str, str]) -> bytes:
+    def ask(self, operation: str, data: bytes, options: dict[str, str | int]) -> bytes:
         """What the process answers. PackageRefusalError or PackageCrashError."""
         process, late = self.start(), threading.Event()
 
@@ -126,7 +131,7 @@ class _Worker:
         return answer
 
     def _exchange(
-        self, process: "subprocess.Popen[bytes]", operation: str, data: bytes, options: dict[str, str]
+        self, process: "subprocess.Popen[bytes]", operation: str, data: bytes, options: dict[str, str | int]
     ) -> tuple[str, bytes]:
         assert process.stdin is not None and process.stdout is not None
         asked = {

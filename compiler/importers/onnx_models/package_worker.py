@@ -21,6 +21,7 @@ except ImportError:  # a system without limits
 import onnx
 import onnx.inliner
 import onnx.shape_inference
+import onnx.version_converter
 
 _FREE_BYTES, _MODEL_FACTOR = 1 << 30, 32
 """Memory beyond what the process has at its start: 1 GiB and 32 times the model."""
@@ -52,9 +53,14 @@ def inline_operator(model: onnx.ModelProto, operator: str) -> onnx.ModelProto:
     )
 
 
+def convert_version(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
+    """The model in the words of another opset."""
+    return onnx.version_converter.convert_version(model, opset)
+
+
 _OPERATIONS: dict[str, Callable[..., onnx.ModelProto]] = {
     operation.__name__: operation
-    for operation in (check_types, infer_shapes, inline_local_functions, inline_operator)
+    for operation in (check_types, infer_shapes, inline_local_functions, inline_operator, convert_version)
 }
 
 

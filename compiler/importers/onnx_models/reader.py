@@ -10,12 +10,13 @@ from typing import Any
 from tosaic.compiler.importers.bindings import Bindings, Bound, Shapes, Values, bound_array, check_names
 from tosaic.compiler.importers.onnx_models import package_process
 from tosaic.compiler.importers.onnx_models.contributed import expand_contributed
+from tosaic.compiler.importers.onnx_models.errors import first_line
+from tosaic.compiler.importers.onnx_models.opsets import DEFAULT_DOMAINS, OLDEST_OPSET, opset_of, upgraded
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.errors import InputError, ModelError, UnsupportedError
 from tosaic.nnr.errors import NnrError
 from tosaic.nnr.onnx_carriage import carrying_tensors, uncarry
 
-OLDEST_OPSET = 7
 LARGEST_ELEMENTS = 1 << 28
 _POSITIVE = frozenset(
     "strides dilations kernel_shape group blocksize block_size num_outputs q_num_heads kv_num_heads hidden_size".split()
@@ -23,7 +24,6 @@ _POSITIVE = frozenset(
 """Attributes that are counts."""
 _LARGEST_AXIS = 64
 """Of `axis` and `axes`, far above any rank in use."""
-DEFAULT_DOMAINS = ("", "ai.onnx")
 
 
 def read_model(source: "str | pathlib.Path | Any", bound: Bound = None) -> Any:
@@ -47,6 +47,9 @@ def read_model(source: "str | pathlib.Path | Any", bound: Bound = None) -> Any:
     bindings = Bindings.of(bound)
     bind_shapes(onnx, model, bindings.shapes)
     _bind_values(onnx, model.graph, bindings.values)
+    if opset_of(model) < OLDEST_OPSET:
+        model = upgraded(onnx, model)
+        check_graph(onnx, model.graph, OLDEST_OPSET, set())
     _check_inference(onnx, model)
     return model
 
@@ -63,7 +66,7 @@ def _without_functions(model: Any) -> Any:
     try:
         expanded = package_process.inline_local_functions(skeleton)
     except package_process.PackageRefusalError as error:
-        raise ModelError(f"the local functions cannot be expanded: {_first_line(error)}") from None
+        raise ModelError(f"the local functions cannot be expanded: {first_line(error)}") from None
     except package_process.PackageCrashError as error:
         raise ModelError(f"the local functions are malformed: expanding them, {error}") from None
     del expanded.graph.initializer[:]
@@ -86,11 +89,6 @@ def _tensor_bytes(tensor: Any) -> int:
     stored = tensor.ByteSize()
     # What the dimensions say of a damaged tensor need not be there.
     return max(stored, min(4 * max(_elements(tensor.dims), 0), 32 * stored))
-
-
-def opset_of(model: Any) -> int:
-    """Version of the default domain's operators."""
-    return next(entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAINS)
 
 
 def _load(onnx: Any, path: pathlib.Path) -> Any:
@@ -185,14 +183,6 @@ def check_graph(onnx: Any, graph: Any, opset: int, outer: set[str]) -> None:
             raise ModelError(f"graph output {value.name!r} is produced by no node")
 
 
-def _unchanged(onnx: Any, schema: Any) -> bool:
-    """Whether an operator older than OLDEST_OPSET means the same there."""
-    try:
-        return onnx.defs.get_schema(schema.name, OLDEST_OPSET, "").since_version == schema.since_version
-    except Exception:
-        return False
-
-
 def node_label(node: Any) -> str:
     """An operator and its name, or its first output when it has none."""
     return f"{node.op_type} {(node.name or next(iter(node.output), ''))!r}"
@@ -228,11 +218,6 @@ def _check_node(onnx: Any, node: Any, opset: int) -> None:
         schema = onnx.defs.get_schema(node.op_type, opset, "")
     except Exception:
         raise ModelError(f"{label}: opset {opset} has no operator {node.op_type}") from None
-    if opset < OLDEST_OPSET and not _unchanged(onnx, schema):
-        raise UnsupportedError(
-            f"{label}: {node.op_type} of opset {opset} differs from that of opset {OLDEST_OPSET}, the oldest that is "
-            "imported; convert the model with onnx.version_converter"
-        )
     if schema.deprecated:
         raise ModelError(f"{label}: operator {node.op_type} is deprecated in opset {opset}")
     count = len(node.input)
@@ -365,7 +350,7 @@ def _check_inference(onnx: Any, model: Any) -> None:
     try:
         package_process.check_types(skeleton)
     except package_process.PackageRefusalError as error:
-        message = re.sub(r"^\[\w+\]\s*", "", _first_line(error))
+        message = re.sub(r"^\[\w+\]\s*", "", first_line(error))
         raise ModelError(f"types and shapes contradict each other: {message}") from None
     except package_process.PackageCrashError as error:
         where = "the model" if error.late else _first_crash(onnx, skeleton)
@@ -390,10 +375,6 @@ def _first_crash(onnx: Any, model: Any) -> str:
         else:
             good = count
     return node_label(model.graph.node[bad - 1]) if bad <= len(model.graph.node) else "the model"
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def add_defaults(onnx: Any, node: Any, opset: int) -> None:
