@@ -32,6 +32,10 @@ def pads(*amounts):
 
 
 CASES = {
+    "windows of padding only": ("Conv", [1, 1, 3, 1], weights(3, 1, 3, 1), {"pads": [3, 1, 2, 0], "strides": [2, 2]}),
+    "dilated windows of padding only": (
+        "Conv", [1, 2, 4, 1], weights(3, 2, 3, 1), {"pads": [0, 2, 2, 0], "strides": [2, 3], "dilations": [1, 2]},
+    ),
     "wrap repeats what a cut has left": ("Pad", [5, 6], pads(1, 2, 2, -1), {"mode": "wrap"}),
     "wrap more than once": ("Pad", [3], pads(4, 7), {"mode": "wrap"}),
     "reflect reaches what is cut": ("Pad", [5, 6], pads(1, 2, 2, -1), {"mode": "reflect"}),
@@ -67,3 +71,17 @@ def test_an_attribute_without_a_type():
     given.graph.node[0].attribute[0].ClearField("type")
     with pytest.raises(ModelError, match="'y': attribute 'auto_pad' must be of type"):
         import_onnx(given)
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+def test_a_declared_shape_without_the_window_in_the_padding(op):
+    """The package onnx infers 3 windows, the third of which would begin behind the last element."""
+    given = model(op, [1, 1, 5], {}, kernel_shape=[2], strides=[3], pads=[1, 1], ceil_mode=1)
+    del given.opset_import[:]
+    given.opset_import.append(helper.make_opsetid("", 18))
+    given.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1, 2]))
+    x = RANDOM.standard_normal((1, 1, 5)).astype(np.float32)
+    session = onnxruntime.InferenceSession(given.SerializeToString(), providers=["CPUExecutionProvider"])
+    wanted = session.run(None, {"x": x})[0]
+    assert wanted.shape == (1, 1, 2)
+    np.testing.assert_allclose(evaluate(import_onnx(given), {"x": x})["y"], wanted, rtol=1e-5, atol=1e-6)

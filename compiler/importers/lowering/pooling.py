@@ -16,10 +16,10 @@ Pool = Callable[[str, Sequence[AxisWindow]], str]
 
 def max_pool(low: Lowering, x: str, windows: Sequence[AxisWindow], ceil: bool = False) -> str:
     """The largest element of each window; padding takes no part."""
-    x, windows = fit(low, x, windows, ceil)
+    lowest = -math.inf if low.dtype(x).is_float else low.dtype(x).min
+    x, windows = fit(low, x, windows, ceil, lowest)
     if _plain(windows) and low.dtype(x) in (DType.INT8, DType.INT16, DType.FP16, DType.BF16, DType.FP32):
         return _by_planes(low, x, windows, lambda part, pair: _pool(low, "MAX_POOL2D", part, pair))
-    lowest = -math.inf if low.dtype(x).is_float else low.dtype(x).min
     return _by_axes(low, x, windows, "MAX", lowest)
 
 

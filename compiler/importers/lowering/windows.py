@@ -54,22 +54,31 @@ class AxisWindow:
 
 
 def cut_negative(
-    low: Lowering, x: str, windows: Sequence[AxisWindow], first: int = 1
+    low: Lowering, x: str, windows: Sequence[AxisWindow], padding: float = 0
 ) -> tuple[str, list[AxisWindow]]:
-    """Slices off what negative padding drops; axis `first` is the first spatial one."""
-    pads = [(0, 0)] * low.rank(x)
-    for i, window in enumerate(windows):
-        pads[first + i] = (min(window.before, 0), min(window.after, 0))
-    x = low.pad(x, pads)
-    return x, [replace(w, before=max(w.before, 0), after=max(w.after, 0)) for w in windows]
+    """Slices off what negative padding drops, on the axes from 1 on.
+
+    Where windows see nothing but padding of an axis, it becomes elements of the value `padding`, which are kept.
+    """
+    pads, rest = [(0, 0)] * low.rank(x), list(windows)
+    for axis, window in enumerate(windows, 1):
+        if low.shape(x)[axis] + min(window.before, 0) + min(window.after, 0) < 1:
+            around = [(0, 0)] * low.rank(x)
+            around[axis] = (max(window.before, 0), max(window.after, 0))
+            x = low.pad(x, around, padding)
+            window = replace(window, before=min(window.before, 0), after=min(window.after, 0))
+        pads[axis] = (min(window.before, 0), min(window.after, 0))
+        rest[axis - 1] = replace(window, before=max(window.before, 0), after=max(window.after, 0))
+    return low.pad(x, pads), rest
 
 
 def fit(
-    low: Lowering, x: str, windows: Sequence[AxisWindow], ceil: bool = False
+    low: Lowering, x: str, windows: Sequence[AxisWindow], ceil: bool = False, padding: float = 0
 ) -> tuple[str, list[AxisWindow]]:
     """x of shape [N, spatial..., C] and windows that TOSA takes: exact, and with no negative padding."""
     sizes = low.shape(x)[1:-1]
-    return cut_negative(low, x, [w.exact(size, ceil) for w, size in zip(windows, sizes, strict=True)])
+    exact = [w.exact(size, ceil) for w, size in zip(windows, sizes, strict=True)]
+    return cut_negative(low, x, exact, padding)
 
 
 def flat_pads(windows: Sequence[AxisWindow]) -> list[int]:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from tosaic.compiler.importers.onnx_models import package_process
 from tosaic.compiler.importers.onnx_models.errors import first_line
 from tosaic.errors import UnsupportedError
@@ -31,34 +29,55 @@ def upgraded(onnx: Any, model: Any) -> Any:
             older.graph.input.append(info)
     older.ir_version = min(older.ir_version, _INITIALIZERS_ARE_INPUTS)
     try:
-        newer = package_process.convert_version(older, OLDEST_OPSET)
+        _place_operands(onnx, older)
+        return package_process.convert_version(older, OLDEST_OPSET)
     except (package_process.PackageRefusalError, package_process.PackageCrashError) as error:
         raise UnsupportedError(
             f"opset {opset} is older than {OLDEST_OPSET}, and the onnx package cannot convert the model: "
             f"{first_line(error).rpartition('failed: ')[2]}; export it again with a newer opset"
         ) from None
-    _keep_channel_slopes(onnx, newer)
-    return newer
 
 
-def _keep_channel_slopes(onnx: Any, model: Any) -> None:
-    """PRelu's slopes were one per channel before opset 7, and since then broadcast from the last axis.
+def _place_operands(onnx: Any, model: Any) -> None:
+    """Gives second operands the axes of one element that broadcasting from the last axis needs.
 
-    The converter leaves them as they are.
+    Before opset 7 attribute `axis` said where an operand's axes stand in the first one, and PRelu's slopes stood at the
+    channels. The converter counts axes from the wrong end, and forgets PRelu.
     """
     nodes = list(model.graph.node)
-    if not any(node.op_type == "PRelu" for node in nodes):
+    if not any(_first_axis(node) is not None for node in nodes):
         return
-    inferred = package_process.infer_shapes(model).graph
-    known = {value.name: value for value in (*model.graph.input, *inferred.value_info)}
-    ranks = {name: len(value.type.tensor_type.shape.dim) for name, value in known.items()}
-    ranks |= {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
+    known = (*model.graph.input, *package_process.infer_shapes(model).graph.value_info)
+    ranks = {
+        value.name: len(value.type.tensor_type.shape.dim)
+        for value in known
+        if value.type.tensor_type.HasField("shape")
+    }
     del model.graph.node[:]
     for node in nodes:
-        if node.op_type == "PRelu" and ranks.get(node.input[1]) == 1 and ranks.get(node.input[0], 0) > 2:
-            sizes, slopes = f"{node.output[0]}/sizes", f"{node.output[0]}/slopes"
-            shape = np.array([-1, *[1] * (ranks[node.input[0]] - 2)])
-            model.graph.initializer.append(onnx.numpy_helper.from_array(shape, sizes))
-            model.graph.node.append(onnx.helper.make_node("Reshape", [node.input[1], sizes], [slopes]))
-            node.input[1] = slopes
+        axis = _first_axis(node)
+        if axis is not None:
+            if not {*node.input} <= ranks.keys():
+                raise UnsupportedError(
+                    f"{node.op_type} {node.output[0]!r}: broadcasting by 'axis' needs operands of known rank; "
+                    "export the model with opset 7 or newer"
+                )
+            rank, own = (ranks[name] for name in node.input)
+            behind = (axis if axis >= 0 else axis + rank) + own
+            if own and behind < rank:
+                placed, axes = f"{node.output[0]}/placed", range(own, own + rank - behind)
+                made = onnx.helper.make_node("Unsqueeze", [node.input[1]], [placed], axes=list(axes))
+                model.graph.node.append(made)
+                node.input[1] = placed
+            kept = [attribute for attribute in node.attribute if attribute.name != "axis"]
+            del node.attribute[:]
+            node.attribute.extend(kept)
         model.graph.node.append(node)
+
+
+def _first_axis(node: Any) -> int | None:
+    """The axis of the first operand at which the second one begins; None where it ends with the last one."""
+    if node.op_type == "PRelu":
+        return 1
+    given = {attribute.name: attribute.i for attribute in node.attribute}
+    return given.get("axis") if given.get("broadcast") else None

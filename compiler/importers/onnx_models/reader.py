@@ -347,6 +347,7 @@ def _check_inference(onnx: Any, model: Any) -> None:
     _drop_big_data(skeleton.graph)
     for node in skeleton.graph.node:
         add_defaults(onnx, node, opset_of(model))
+    skeleton.graph.input.extend(_hide_rounded_up(onnx, skeleton.graph))
     try:
         package_process.check_types(skeleton)
     except package_process.PackageRefusalError as error:
@@ -355,6 +356,26 @@ def _check_inference(onnx: Any, model: Any) -> None:
     except package_process.PackageCrashError as error:
         where = "the model" if error.late else _first_crash(onnx, skeleton)
         raise ModelError(f"{where} is malformed: inferring its types and shapes, {error}") from None
+
+
+def _hide_rounded_up(onnx: Any, graph: Any) -> list[Any]:
+    """Hides the sizes of pools that round up, behind a Reshape to the sizes that the returned inputs would tell.
+
+    The package counts a last window that begins in the padding, which ONNX leaves out.
+    """
+    nodes, inputs = list(graph.node), []
+    del graph.node[:]
+    for node in nodes:
+        graph.node.append(node)
+        for attribute in graph.node[-1].attribute:
+            if attribute.HasField("g"):
+                inputs += _hide_rounded_up(onnx, attribute.g)
+        if any(attribute.name == "ceil_mode" and attribute.i for attribute in node.attribute):
+            held, sizes = node.output[0], f"{node.output[0]}/sizes"
+            graph.node[-1].output[0] = f"{held}/rounded_up"
+            graph.node.append(onnx.helper.make_node("Reshape", [f"{held}/rounded_up", sizes], [held]))
+            inputs.append(onnx.helper.make_tensor_value_info(sizes, onnx.TensorProto.INT64, [None]))
+    return inputs
 
 
 def _first_crash(onnx: Any, model: Any) -> str:
