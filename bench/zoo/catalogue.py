@@ -13,7 +13,7 @@ LIST = pathlib.Path(__file__).with_name("networks.toml")
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """A network inside a wheel; `large` ones are run on golden only, unless they are asked for."""
+    """A network inside a wheel; `large` ones are run on golden only, unless they are asked for. `note` is for the page."""
 
     name: str
     wheel: str
@@ -26,6 +26,7 @@ class Network:
     held_out: int = 4
     target: str = "emulator"
     large: bool = False
+    note: str = ""
 
 
 def networks() -> list[Network]:

@@ -28,6 +28,8 @@ def _onnx_runtime(path: pathlib.Path, values: Mapping[str, int | float]) -> Call
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
+    # More would compute pairs of QuantizeLinear and DequantizeLinear in integers that saturate on some processors.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     session = onnxruntime.InferenceSession(str(path), options)
     outputs = [each.name for each in session.get_outputs()]
 

@@ -48,6 +48,9 @@ def page(networks: list[Network], records: dict[str, Record]) -> str:
     weak = [record for _, record in known if record.weakest]
     if weak:
         lines += ["## Where SQNR is lost", "", *(f"- {each.name}: {each.weakest}" for each in weak), ""]
+    notes = [f"- {each.name}: {each.note}" for each, _ in known if each.note]
+    if notes:
+        lines += ["## Notes", "", *notes, ""]
     partial = [record.name for _, record in known if record.partial]
     if partial:
         told = "Too large to run every time, compared in floats only (`python bench/zoo --large` runs them)"

@@ -29,9 +29,19 @@ FORMANTS_HZ = ((730, 1090, 2440), (270, 2290, 3010), (300, 870, 2240), (530, 184
 
 
 def speech(source: Source, samples: int, rate_hz: int = 16000) -> np.ndarray:
-    """Speech-like sound, -1 to 1: a voice of moving pitch through formants, hisses and pauses, over room noise."""
-    rng, parts, made = source.rng, [], 0
-    pitch_hz = rng.uniform(90, 240)
+    """Speech-like sound, -1 to 1: phrases of many voices and levels over room noise."""
+    phrases, made = [], 0
+    while made < samples:
+        phrase = _phrase(source.rng, int(source.rng.uniform(0.3, 0.8) * rate_hz), rate_hz)
+        phrases.append(phrase * 10 ** source.rng.uniform(-1.2, -0.1))
+        made += len(phrase)
+    sound = np.concatenate(phrases)[:samples]
+    return (sound + source.rng.normal(0, 10 ** source.rng.uniform(-4, -2.5), samples)).astype(np.float32)
+
+
+def _phrase(rng: np.random.Generator, samples: int, rate_hz: int) -> np.ndarray:
+    """A voice of moving pitch through formants, hisses and pauses; the loudest sample is 1."""
+    parts, made, pitch_hz = [], 0, rng.uniform(90, 240)
     while made < samples:
         kind, length = (
             rng.choice(["vowel", "vowel", "vowel", "hiss", "pause"]),
@@ -47,8 +57,7 @@ def speech(source: Source, samples: int, rate_hz: int = 16000) -> np.ndarray:
         parts.append(part * np.hanning(length) ** 0.3)
         made += length
     sound = np.concatenate(parts)[:samples]
-    sound *= 10 ** rng.uniform(-1.2, -0.1) / max(np.abs(sound).max(), 1e-6)
-    return (sound + rng.normal(0, 10 ** rng.uniform(-4, -2.5), samples)).astype(np.float32)
+    return sound / max(np.abs(sound).max(), 1e-6)
 
 
 def _vowel(rng: np.random.Generator, length: int, rate_hz: int, pitch_hz: float) -> np.ndarray:
