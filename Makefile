@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo check test test-torch conformance conformance-fp executorch nightly lint typecheck docs clean
+.PHONY: demo check test test-torch conformance conformance-fp executorch zoo nightly lint typecheck docs clean
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -87,9 +87,15 @@ executorch: $(VENV)/installed-torch
 	$(EXECUTORCH)_run.py --on emulator -j $(JOBS)
 	$(EXECUTORCH)_run.py --on sim --sample 400 -j $(JOBS)
 
+# Networks that PyPI wheels ship, each against its framework, quantized, and on the accelerator: docs/zoo.md. It fails when
+# a row is worse than the one that bench/zoo/records.jsonl keeps.
+zoo: $(VENV)/installed-dev
+	PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/zoo
+
 # What takes hours: the nightly tests, every configuration through other tools, and every board through the open flow.
 nightly: $(VENV)/installed-dev
 	$(MAKE) test-torch
+	$(MAKE) zoo
 	$(PYTEST) tests -m nightly || [ $$? -eq 5 ] # 5: no test is marked
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/random_configs.py --configs 200 --on emulator,sim
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/verilog_tools.py -o build/verilog

@@ -13,7 +13,10 @@ LIST = pathlib.Path(__file__).with_name("networks.toml")
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """A network inside a wheel; `large` ones are run on golden only, unless they are asked for. `note` is for the page."""
+    """A network inside a wheel; a `large` one runs on golden only, unless it is asked for. `note` is for the page.
+
+    The last axis of what `classifies` gives counts classes.
+    """
 
     name: str
     wheel: str
@@ -26,6 +29,7 @@ class Network:
     held_out: int = 4
     target: str = "emulator"
     large: bool = False
+    classifies: bool = False
     note: str = ""
 
 

@@ -40,7 +40,7 @@ class Record:
     weakest: str | None = None
     """Where SQNR falls most, when it is too low."""
     agreement: float | None = None
-    """Of the largest element along the last axis, where outputs have several."""
+    """Of the largest element along the last axis, of classifiers."""
     macs: int | None = None
     cycles: int | None = None
     utilization: float | None = None
@@ -91,7 +91,8 @@ def _fill(record: Record, network: Network, folder: pathlib.Path, large: bool) -
     measured = measure(dataclasses.replace(quantization, **held_out))
     rows = [run(each) for each in unseen]
     record.sqnr_db = _worst_db(quantization.canonical, measured, _named(graph, rows))
-    record.agreement = min(measured.agreement.values(), default=None)
+    if network.classifies:
+        record.agreement = min(measured.agreement.values())
     if record.sqnr_db < ENOUGH_DB:
         record.weakest = _weakest(quantization, measured)
         finer = quantize_graph(graph, _stacked(seen), activations="int16")
@@ -210,7 +211,8 @@ def _weakest(quantization: Quantization, measured: Measurement) -> str:
     for op in graph.operators:
         read = [decibels[name] for name in op.inputs if name in decibels]
         made = [decibels[name] for name in op.outputs if name in decibels]
-        if read and made and math.isfinite(min(read)):
+        # The factors of equalization change what each channel weighs.
+        if read and made and math.isfinite(min(read)) and not op.outputs[0].endswith("/even"):
             falls.append((min(read) - min(made), op, min(read), min(made)))
     if not falls:
         return "?"
