@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo check test test-torch conformance conformance-fp executorch zoo nightly lint typecheck docs clean
+.PHONY: demo check test test-torch prove conformance conformance-fp executorch zoo nightly lint typecheck docs clean
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -91,6 +91,13 @@ executorch: $(VENV)/installed-torch
 # a row is worse than the one that bench/zoo/records.jsonl keeps.
 zoo: $(VENV)/installed-dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/zoo
+
+# Properties of the RTL for all inputs, by SAT, and faults that the proofs must see: docs/proofs.md.
+prove: $(VENV)/installed-dev
+	mkdir -p build
+	rm -f build/proofs.jsonl
+	$(PYTEST) tests/proofs -m "" --cpu-durations build/proofs.jsonl
+	$(BIN)/python bench/proofs_page.py build/proofs.jsonl > docs/proofs.md
 
 # What takes hours: the nightly tests, every configuration through other tools, and every board through the open flow.
 nightly: $(VENV)/installed-dev

@@ -29,10 +29,12 @@ class SoftReset(wiring.Component):
         super().__init__(
             {"request": In(1), "bus_idle": In(1), "resetting": Out(1), "stop": Out(1), "reset": Out(1)}
         )
+        # The state, for the tests' proofs: cycles since the request.
+        self.cycles = Signal(range(drain_limit_cycles))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        cycles = Signal(range(self.drain_limit_cycles))
+        cycles = self.cycles
         idle, settled, given_up = Signal(), Signal(), Signal()
         m.d.comb += self.stop.eq(self.resetting)
         # Two registers lie between the count and the reset.

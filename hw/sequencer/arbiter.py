@@ -33,12 +33,14 @@ class ReadArbiter(wiring.Component):
                 "bus": Out(AxiRead(config)),
             }
         )
+        # The state, for the tests' proofs: whom the last burst is for.
+        self.fetch_was_last = Signal()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         load, fetch, bus = self.load, self.fetch, self.bus
 
-        fetch_was_last = Signal()
+        fetch_was_last = self.fetch_was_last
         pick_fetch = Signal()
         free = Signal()
         m.d.comb += [

@@ -50,6 +50,10 @@ class Fetch(wiring.Component):
                 "idle": Out(1),
             }
         )
+        # What is not requested yet: its first byte, and entries. The tests' proofs read it.
+        self.next_address, self.entries_left = Signal(32), Signal(28)
+        # A request that was found to fit, and its entries.
+        self.fits, self.entries = Signal(), Signal(range(FETCH_BURST_BYTES // self._entry_bytes + 1))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -81,13 +85,13 @@ class Fetch(wiring.Component):
         axi, entry_bits = self.axi, self._entry_bits
         burst_entries = FETCH_BURST_BYTES // self._entry_bytes
         entry_beats = self._entry_bytes // self.config.word_bytes
-        address = Signal(len(self.address))
-        entries_left = Signal(len(self.instructions))
+        address, entries_left = self.next_address, self.entries_left
+        entries, fits = self.entries, self.fits
         room = Signal(range(self._depth + 1), init=self._depth)
-        to_boundary, ahead, entries = (
-            Signal(range(burst_entries + 1), name=name) for name in ("to_boundary", "ahead", "entries")
+        to_boundary, ahead = (
+            Signal(range(burst_entries + 1), name=name) for name in ("to_boundary", "ahead")
         )
-        fits, requests = Signal(), Signal()
+        requests = Signal()
         outstanding = Signal(range(self._depth + 1))
         m.d.comb += [
             to_boundary.eq(burst_entries - address[entry_bits : exact_log2(FETCH_BURST_BYTES)]),

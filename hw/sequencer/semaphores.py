@@ -5,7 +5,7 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from ..interfaces import Tokens
+from ..interfaces import COUNT_BITS, Tokens
 from ..one_hot import any_of, only_if
 
 COUNTER_BITS = 12
@@ -39,15 +39,24 @@ class Semaphores(wiring.Component):
                 "waiting": Out(UNITS),
             }
         )
+        # The state, for the tests' proofs: the counters, and that they become zero; what each unit signalled and is not
+        # yet counted; whether a unit's comparison found enough tokens.
+        self.index_bits = max(config.semaphores - 1, 1).bit_length()
+        self.counters = memory.Memory(shape=COUNTER_BITS, depth=1 << self.index_bits, init=[])
+        self.signals, self.enough, self.clears = Signal(UNITS), Signal(UNITS), Signal()
+        self.signalled = [
+            (Signal(self.index_bits, name=f"semaphore{unit}"), Signal(COUNT_BITS, name=f"count{unit}"))
+            for unit in range(UNITS)
+        ]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         ports = (self.load, self.array, self.vector, self.store)
-        index_bits = max(self.config.semaphores - 1, 1).bit_length()
-        m.submodules.counters = counters = memory.Memory(shape=COUNTER_BITS, depth=1 << index_bits, init=[])
+        index_bits, signals, enough = self.index_bits, self.signals, self.enough
+        m.submodules.counters = counters = self.counters
         write, old = counters.write_port(), counters.read_port(domain="comb")
 
-        clears = Signal()
+        clears = self.clears
         cleared = Signal(index_bits)
         with m.If(self.clear):
             m.d.sync += clears.eq(1)
@@ -56,8 +65,6 @@ class Semaphores(wiring.Component):
         m.d.sync += cleared.eq(Mux(clears, cleared + 1, 0))
 
         # One grant or one signal per cycle, all of them from registers.
-        enough = Signal(UNITS)
-        signals = Signal(UNITS)
         grants, counts = _first(enough), _first(signals)
         granted = Signal()
         changes: list[tuple[Value, Value, Value]] = []  # bit of who makes it, semaphore, count
@@ -66,7 +73,7 @@ class Semaphores(wiring.Component):
             m.d.comb += [port.ok.eq(grants[unit]), self.waiting[unit].eq(port.wait & ~port.ok)]
             changes.append((grants[unit], port.semaphore, port.count))
 
-            semaphore, count = Signal(index_bits, name=f"semaphore{unit}"), Signal(8, name=f"count{unit}")
+            semaphore, count = self.signalled[unit]
             signalled = Signal(name=f"signalled{unit}")
             m.d.comb += [signalled.eq(counts[unit] & ~granted), port.signal_full.eq(signals[unit])]
             with m.If(~signals[unit]):

@@ -1,0 +1,168 @@
+"""What orders the units and moves their commands: semaphores, buffers, arbiters, registers, reset. By induction, so for
+every behaviour of what is around them and for runs of any length."""
+
+import pytest
+from amaranth.hdl import Assert, Assume, Module, Mux, Signal
+from proving import before, implies, prove_by_induction, stays_offered
+
+from tosaic.hw.config import CONFIGS
+from tosaic.hw.control.axi_lite import AxiLiteSubordinate
+from tosaic.hw.control.reset import SETTLE_CYCLES, SoftReset
+from tosaic.hw.sequencer.arbiter import ReadArbiter
+from tosaic.hw.sequencer.semaphores import COUNTER_BITS, UNITS, Semaphores
+from tosaic.hw.skid import SkidBuffer
+
+pytestmark = pytest.mark.nightly
+NANO = CONFIGS["nano"]
+
+
+def constant(m, signal):
+    """A free number that stays."""
+    began = Signal(name="began")
+    m.d.sync += began.eq(1)
+    m.d.comb += Assume(implies(began, signal == before(m, signal)))
+    return signal
+
+
+def test_tokens_are_never_negative_nor_lost(tmp_path):
+    """Of any one semaphore: what was signalled, minus what was granted, is its counter and what is not yet counted; and
+    no grant takes more than the counter has. Units keep to `Tokens`: a wait stays until it is granted, a signal comes
+    while there is room for it."""
+    m, dut = Module(), Semaphores(NANO)
+    m.submodules.dut = dut.elaborate(None)
+    dut._MustUse__used = True
+    which = constant(m, Signal(dut.index_bits, name="which"))
+    counter = dut.counters.read_port(domain="comb")
+    m.d.comb += counter.addr.eq(which)
+    ports = (dut.load, dut.array, dut.vector, dut.store)
+    given, taken = Signal(COUNTER_BITS + 4), Signal(COUNTER_BITS + 4)
+    inputs = [dut.clear, which]
+    for unit, port in enumerate(ports):
+        inputs += [port.wait, port.semaphore, port.count, port.signal, port.signal_semaphore, port.signal_count]
+        waited = before(m, port.wait & ~port.ok & ~dut.clear)
+        m.d.comb += [
+            Assume(port.semaphore < NANO.semaphores),
+            Assume(implies(port.signal, ~port.signal_full)),
+            Assume(implies(waited, port.wait & (port.semaphore == before(m, port.semaphore)))),
+            Assume(implies(waited, port.count == before(m, port.count))),
+        ]
+        here = port.semaphore[: dut.index_bits] == which
+        # What the comparison found is still there when it is granted.
+        m.d.comb += [
+            Assert(implies(dut.enough[unit], port.wait)),
+            Assert(implies(dut.enough[unit] & here, counter.data >= port.count)),
+            Assert(implies(port.ok & here, counter.data >= port.count)),
+        ]
+    signalled = [
+        Mux(port.signal & (port.signal_semaphore[: dut.index_bits] == which), port.signal_count, 0)
+        for port in ports
+    ]
+    granted = [Mux(port.ok & (port.semaphore[: dut.index_bits] == which), port.count, 0) for port in ports]
+    pending = [
+        Mux(dut.signals[unit] & (dut.signalled[unit][0] == which), dut.signalled[unit][1], 0)
+        for unit in range(UNITS)
+    ]
+    m.d.comb += [Assume(~dut.clear), Assert(~dut.clears)]
+    owed = Signal(COUNTER_BITS + 4)
+    m.d.comb += owed.eq(given - taken)
+    m.d.sync += [given.eq(given + sum(signalled)), taken.eq(taken + sum(granted))]
+    m.d.comb += [Assume(owed + sum(signalled) < (1 << COUNTER_BITS)), Assert(owed == counter.data + sum(pending))]
+    prove_by_induction(m, tmp_path, inputs, steps=1)
+
+
+def test_a_buffer_keeps_order(tmp_path):
+    """The payloads are numbered as they come; they leave in this order, none is lost or comes twice."""
+    m = Module()
+    m.submodules.dut = dut = SkidBuffer(8)
+    taken, left = Signal(8), Signal(8)
+    m.d.sync += [
+        taken.eq(taken + (dut.input.valid & dut.input.ready)),
+        left.eq(left + (dut.output.valid & dut.output.ready)),
+    ]
+    m.d.comb += [
+        Assume(dut.input.payload == taken),
+        Assert(implies(dut.output.valid, dut.output.payload == left)),
+        Assert(implies(dut.spare_valid, dut.output.valid & (dut.spare == (left + 1)[:8]))),
+        Assert((taken - left)[:8] == dut.output.valid + dut.spare_valid),
+    ]
+    stays_offered(m, dut.output.valid, dut.output.ready, dut.output.payload)
+    prove_by_induction(m, tmp_path, [dut.input.valid, dut.input.payload, dut.output.ready])
+
+
+def test_reads_take_turns(tmp_path):
+    """AXI's rule of the address channel; what is offered is a request that was taken; and a requester waits for at most
+    one burst of the other, unless the program's buffer runs low."""
+    m = Module()
+    m.submodules.dut = dut = ReadArbiter(NANO, fetch_id=1)
+    bus, load, fetch = dut.bus, dut.load, dut.fetch
+    fields = ("araddr", "arlen", "arid", "arsize", "arburst")
+    stays_offered(m, bus.arvalid, bus.arready, *(getattr(bus, field) for field in fields))
+    for requester in (load, fetch):
+        taken = before(m, requester.arvalid & requester.arready)
+        for field in fields:
+            m.d.comb += Assert(implies(taken, getattr(bus, field) == before(m, getattr(requester, field))))
+        m.d.comb += Assert(implies(taken, bus.arvalid))
+    any_taken = (load.arvalid & load.arready) | (fetch.arvalid & fetch.arready)
+    m.d.comb += [
+        Assert(~(load.arvalid & load.arready & fetch.arvalid & fetch.arready)),
+        # The bus has no request that nobody made.
+        Assert(implies(bus.arvalid & ~before(m, bus.arvalid & ~bus.arready), before(m, any_taken))),
+    ]
+    for waits, other in ((load, fetch), (fetch, load)):
+        other_was_last = dut.fetch_was_last if other is fetch else ~dut.fetch_was_last
+        passed = Signal()  # the other one was served while this one waited
+        with m.If(~waits.arvalid | waits.arready):
+            m.d.sync += passed.eq(0)
+        with m.Elif(other.arvalid & other.arready):
+            m.d.sync += passed.eq(1)
+        served_again = passed & waits.arvalid & other.arvalid & other.arready & ~dut.fetch_low
+        m.d.comb += [Assert(~served_again), Assert(implies(passed, other_was_last))]
+    inputs = [dut.fetch_low, bus.arready, bus.rid, bus.rvalid]
+    for requester in (load, fetch):
+        inputs += [requester.arvalid, requester.rready, *(getattr(requester, field) for field in fields)]
+    prove_by_induction(m, tmp_path, inputs)
+
+
+def test_every_register_access_is_answered_once(tmp_path):
+    """AXI4-Lite's rules of the answers, and as many answers as transactions, each after its own."""
+    m = Module()
+    m.submodules.dut = dut = AxiLiteSubordinate()
+    axi, bus = dut.axi, dut.bus
+    stays_offered(m, axi.bvalid, axi.bready, axi.bresp)
+    stays_offered(m, axi.rvalid, axi.rready, axi.rresp, axi.rdata)
+    addresses, words, reads = (Signal(2, name=name) for name in ("addresses", "words", "reads"))
+    m.d.sync += [
+        addresses.eq(addresses + (axi.awvalid & axi.awready) - bus.write),
+        words.eq(words + (axi.wvalid & axi.wready) - bus.write),
+        reads.eq(reads + (axi.arvalid & axi.arready) - (axi.rvalid & axi.rready)),
+    ]
+    m.d.comb += [
+        Assert((addresses <= 1) & (words <= 1) & (reads <= 1)),
+        Assert(axi.awready == (addresses == 0)),
+        Assert(axi.wready == (words == 0)),
+        Assert(implies(bus.write, (addresses == 1) & (words == 1) & ~axi.bvalid)),
+        Assert(implies(before(m, bus.write), axi.bvalid)),
+        Assert(axi.arready == (reads == 0)),
+        Assert(implies(axi.rvalid, reads == 1)),
+        Assert(implies(bus.read, reads == 1)),
+    ]
+    inputs = [axi.awaddr, axi.awvalid, axi.wdata, axi.wstrb, axi.wvalid, axi.bready, axi.araddr, axi.arvalid]
+    prove_by_induction(m, tmp_path, [*inputs, axi.rready, bus.write_error, bus.read_data, bus.read_error])
+
+
+def test_a_soft_reset_ends(tmp_path):
+    """Within its limit whatever the bus does; and before it only when nothing is outstanding."""
+    limit = 32
+    m = Module()
+    m.submodules.dut = dut = SoftReset(limit)
+    waited = Signal(range(limit + 1))
+    m.d.sync += waited.eq(Mux(dut.resetting & ~dut.reset, waited + 1, 0))
+    m.d.comb += [
+        Assert(waited < limit),
+        Assert(waited == dut.cycles),
+        Assert(implies(dut.reset, dut.resetting & (waited >= SETTLE_CYCLES - 1))),
+        Assert(implies(dut.reset & (waited < limit - 1), before(m, before(m, dut.bus_idle)))),
+        Assert(implies(dut.resetting, dut.stop)),
+        Assert(implies(before(m, dut.request & ~dut.resetting), dut.resetting)),
+    ]
+    prove_by_induction(m, tmp_path, [dut.request, dut.bus_idle])
