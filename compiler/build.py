@@ -16,7 +16,7 @@ from tosaic.compiler.legalize.dead_channels import remove_dead_channels
 from tosaic.compiler.legalize.integers import require_integers
 from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.place.compression import METHODS, WeightCoder
-from tosaic.compiler.program import Program
+from tosaic.compiler.program import Program, StatePort
 from tosaic.compiler.schedule.image import lay_out, sequence
 from tosaic.compiler.search import Choices, ProgramPlan, plans
 from tosaic.errors import InputError
@@ -74,6 +74,13 @@ def _program(plan: ProgramPlan, config: Config, graph: Graph, on_layer: OnLayer 
         inputs=[port.port(image.base) for port in plan.inputs],
         outputs=[port.port(image.base) for port in plan.outputs],
         kept=[port.port(image.base) for port in plan.kept],
+        states=[
+            StatePort(
+                **vars(port.port(image.base)),
+                initial_address=None if begun is None else image.base[begun.region] + begun.offset,
+            )
+            for port, begun in plan.states
+        ],
         layers=plan.layers,
         weights=plan.memories.external.stored_weights,
         labels=dict(graph.labels),

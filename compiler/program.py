@@ -53,6 +53,21 @@ class Port:
 
 
 @dataclasses.dataclass(frozen=True)
+class StatePort(Port):
+    """What a program remembers: a run reads it, and leaves there what the next one reads."""
+
+    initial_address: int | None
+    """Where the image has what it begins as; None: it begins as zeros."""
+
+    def initial(self, image: bytes) -> np.ndarray:
+        """What it begins as."""
+        if self.initial_address is None:
+            return np.zeros(self.shape, self.numpy)
+        raw = image[self.initial_address : self.initial_address + self.bytes]
+        return np.frombuffer(raw, self.numpy).reshape(self.shape).copy()
+
+
+@dataclasses.dataclass(frozen=True)
 class LayerInfo:
     """A step of the program, in order; VECTOR_MARK with this index tells when it is complete. Inside a loop it may be
     complete any number of times."""
@@ -94,6 +109,8 @@ class Program:
     weights: list[StoredWeights] = dataclasses.field(default_factory=list)
     kept: list[Port] = dataclasses.field(default_factory=list)
     """Intermediate tensors that the program leaves in memory (compiled with keep_layers)."""
+    states: list[StatePort] = dataclasses.field(default_factory=list)
+    """What lies in memory from run to run. A machine that has just been loaded is given what each begins as."""
     labels: dict[str, list[str | int]] = dataclasses.field(default_factory=dict)
     """Class labels by output, of a classifier."""
     memory_blocks: list[MemoryBlock] = dataclasses.field(default_factory=list)
@@ -135,6 +152,7 @@ class Program:
             "inputs": [port(p) for p in self.inputs],
             "outputs": [port(p) for p in self.outputs],
             "kept": [port(p) for p in self.kept],
+            "states": [port(p) | {"initial_address": p.initial_address} for p in self.states],
             "layers": [dataclasses.asdict(layer) for layer in self.layers],
             "labels": self.labels,
             "weights": [dataclasses.asdict(weights) for weights in self.weights],
@@ -202,6 +220,7 @@ def _from_header(header: dict, image: bytes) -> Program:
         inputs=_ports(header, "inputs"),
         outputs=outputs,
         kept=_ports(header, "kept"),
+        states=_states(header, len(image)),
         layers=[LayerInfo(**{**layer, "operators": tuple(layer["operators"])}) for layer in header["layers"]],
         labels=header["labels"],
         weights=[StoredWeights(**weights) for weights in header["weights"]],
@@ -222,3 +241,14 @@ def _ports(header: dict, field: str) -> list[Port]:
             )
         ports.append(port)
     return ports
+
+
+def _states(header: dict, image_bytes: int) -> list[StatePort]:
+    """The states of a checked header."""
+    states = []
+    for index, (made, port) in enumerate(zip(header["states"], _ports(header, "states"), strict=True)):
+        start = made["initial_address"]
+        if start is not None and start + port.bytes > image_bytes:
+            raise HeaderError(f"states[{index}].initial_address", f"must leave {port.bytes} bytes of the image")
+        states.append(StatePort(port.name, port.shape, port.dtype, port.address, port.bytes, start))
+    return states

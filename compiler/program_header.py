@@ -42,6 +42,11 @@ def check_boolean(value: Any, path: str) -> None:
         raise HeaderError(path, f"must be true or false, not {_shown(value)}")
 
 
+def check_nothing(value: Any, path: str) -> None:
+    if value is not None:
+        raise HeaderError(path, f"must be null, not {_shown(value)}")
+
+
 def one_of(*names: str) -> Check:
     """One of the names."""
 
@@ -127,15 +132,15 @@ _HASH = integer(0, (1 << 32) - 1)
 _INT64 = integer(0, (1 << 63) - 1)
 _TYPES = [dtype.name for dtype in DType if dtype.is_integer or dtype is DType.BOOL]
 
-_PORT = record(
-    {
-        "name": check_text,
-        "shape": list_of(integer(1, 1 << _ADDRESS_BITS), MAX_RANK),
-        "dtype": one_of(*_TYPES),
-        "address": _ADDRESS,
-        "bytes": _SIZE,
-    }
-)
+_PORT_FIELDS = {
+    "name": check_text,
+    "shape": list_of(integer(1, 1 << _ADDRESS_BITS), MAX_RANK),
+    "dtype": one_of(*_TYPES),
+    "address": _ADDRESS,
+    "bytes": _SIZE,
+}
+_PORT = record(_PORT_FIELDS)
+_STATE = record(_PORT_FIELDS | {"initial_address": either(check_nothing, _ADDRESS)})
 _LAYER = record(
     {
         "name": check_text,
@@ -159,6 +164,7 @@ HEADER = record(
         "inputs": list_of(_PORT),
         "outputs": list_of(_PORT),
         "kept": list_of(_PORT),
+        "states": list_of(_STATE),
         "layers": list_of(_LAYER),
         "labels": mapping(list_of(either(check_text, integer(-(1 << 63), (1 << 63) - 1)))),
         "weights": list_of(_WEIGHTS),

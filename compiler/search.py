@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.legalize.passes import legalize
+from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.compression import WeightCoder
 from tosaic.compiler.place.placer import Memories, PlacedPort
@@ -42,6 +43,8 @@ class ProgramPlan:
     inputs: list[PlacedPort]
     outputs: list[PlacedPort]
     kept: list[PlacedPort]
+    states: list[tuple[PlacedPort, Address | None]]
+    """What a run leaves for the next one, and the constant that it begins as unless that is zeros."""
     layers: list[LayerInfo]
     cycles: int
     """Predicted from what the layers compute and transfer."""
@@ -98,11 +101,17 @@ def _plan(graph: Graph, names: set[str], choices: Choices, residency: float) -> 
     return ProgramPlan(
         main,
         memories,
-        inputs=[placer.ports[name] for name in graph.inputs],
-        outputs=[placer.output_port(name) for name in graph.outputs],
+        inputs=[placer.ports[name] for name in graph.run_inputs],
+        outputs=[placer.output_port(name) for name in graph.run_outputs],
         kept=[
             dataclasses.replace(placer.ports[name], tensor=graph.tensors[planner.shown(name)])
             for name in planner.kept
+        ],
+        states=[
+            (port, memories.external.add_constant(state.initial.astype(port.tensor.dtype.numpy)))
+            if state.initial.any()
+            else (port, None)
+            for port, state in ((placer.ports[name], state) for name, state in graph.states.items())
         ],
         layers=context.infos,
         cycles=predicted_cycles(main, config),

@@ -30,7 +30,7 @@ def run_samples(
     count = len(next(iter(inputs.values())))
     image = np.frombuffer(program.image, np.uint8)
     memory = ExternalMemory(np.zeros((count, program.memory_bytes - len(image)), np.uint8), image)
-    for port in program.inputs:
+    for port in (*program.inputs, *program.states):
         memory.write(port.address, np.ascontiguousarray(inputs[port.name]).view(np.uint8).reshape(count, -1))
     try:
         Emulator(program.config).execute(

@@ -25,6 +25,8 @@ class Device:
         self._transport = transport
         self._report = Report(transport)
         self._loaded: Program | None = None
+        self._states: dict[int, bytes] = {}
+        """What the loaded program's states are in the machine's memory, by address."""
         self.name = transport.name
         self.identity = transport.identity
 
@@ -50,6 +52,9 @@ class Device:
 
     def run(self, program: Program, window: np.ndarray, max_cycles: int | None = None) -> RunResult:
         """Execute a program with the inputs in `window` (Program.memory), into which outputs and kept tensors go.
+
+        States are read from `window` and left there. They stay in the machine's memory, and are sent only where they
+        differ from what is there: after another program, another client or an error, or when somebody has set them.
 
         DeviceError with the machine's state in words when it stops with an error, is not at its end after `max_cycles`
         (None: no limit; the watchdog ends a hang), or does not answer. UnsupportedError when its memory is too small.
@@ -80,9 +85,11 @@ class Device:
         code = window[program.program_address : program.program_address + program.program_bytes].tobytes()
         self._transport.start(program.memory_bytes, program.program_address, program.program_bytes)
         self._wait(code, max_cycles)
-        for port in (*program.outputs, *program.kept):
+        for port in (*program.outputs, *program.kept, *program.states):
             raw = self._transport.read_memory(port.address, port.bytes)
             window[port.address : port.address + port.bytes] = np.frombuffer(raw, np.uint8)
+            if port in program.states:
+                self._states[port.address] = raw
         return self._report.result(program.config, code, self._transport.finish())
 
     def _check(self, program: Program) -> None:
@@ -107,10 +114,16 @@ class Device:
             self._loaded = None
             self._transport.write_memory(0, program.image)
             self._loaded = program
+            self._states = {}
         for port in program.inputs:
             self._transport.write_memory(
                 port.address, window[port.address : port.address + port.bytes].tobytes()
             )
+        for port in program.states:
+            wanted = window[port.address : port.address + port.bytes].tobytes()
+            # None of them is there any more while the program changes them.
+            if self._states.pop(port.address, None) != wanted:
+                self._transport.write_memory(port.address, wanted)
 
     def _wait(self, code: bytes, max_cycles: int | None) -> None:
         """Until the program's end."""

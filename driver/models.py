@@ -24,6 +24,7 @@ from tosaic.driver.arguments import NodeArg, argument
 from tosaic.driver.encodings import Encodings, encodings_of, parse_encodings
 from tosaic.driver.quantize.kept_models import open_encoded
 from tosaic.driver.quantize.torch_modules import import_quantized
+from tosaic.driver.state import SessionState
 from tosaic.errors import InputError, ModelError, UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
@@ -184,6 +185,7 @@ class Loaded:
     config: Config
     inputs: list[NodeArg]
     outputs: list[NodeArg]
+    state: SessionState
 
 
 def find_config(config: str | Config) -> Config:
@@ -218,6 +220,10 @@ def load(
         program.config,
         [argument(port, encodings) for port in program.inputs],
         [argument(port, encodings) for port in program.outputs],
+        SessionState(
+            [argument(port, encodings) for port in program.states],
+            {port.name: port.initial(program.image) for port in program.states},
+        ),
     )
 
 
@@ -227,11 +233,14 @@ def _for_golden(opened: Graph | Program, encodings: Encodings, config: Config) -
             "a compiled program cannot run on golden, which needs the graph: give the .tosa file"
         )
     validate(opened)
-    inputs, outputs = (
+    inputs, outputs, states = (
         [argument(opened.tensors[name], encodings) for name in names]
-        for names in (opened.inputs, opened.outputs)
+        for names in (opened.run_inputs, opened.run_outputs, opened.states)
     )
-    return Loaded(opened, None, config, inputs, outputs)
+    initial = {
+        each.name: opened.states[each.name].initial.astype(each.numpy).reshape(each.shape) for each in states
+    }
+    return Loaded(opened, None, config, inputs, outputs, SessionState(states, initial))
 
 
 def _compiled_before(program: Program, config: Config | None, how: CompileOptions) -> Program:

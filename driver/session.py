@@ -12,7 +12,7 @@ from tosaic.compiler.importers.bindings import Bindings, Shapes, Values
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.program import Program
 from tosaic.compiler.quantizer import Quantized
-from tosaic.errors import InputError, MismatchError
+from tosaic.errors import DeviceError, InputError, MismatchError
 from tosaic.hw.config import Config
 from tosaic.sim.result import RunResult, Slice
 
@@ -90,8 +90,8 @@ class Session:
         removed = drop_dead_channels and self.target != "golden"
         self._removed = None if isinstance(opened, Program) else removed
         self._runner: Runner | None = None
-        self.state = {name: state.initial for name, state in self.graph.states.items()} if self.graph else {}
-        """Inputs that the next run takes from here unless it is given them: what a model remembers, by name."""
+        self.state = loaded.state
+        """What the model remembers from run to run, by name: to read, to set and to `reset`."""
         holder = self.program or self.graph
         self.labels: dict[str, list[str | int]] = dict(holder.labels) if holder else {}
         """Class labels by output, of a classifier."""
@@ -117,25 +117,29 @@ class Session:
         MismatchError, naming the first differing element, unless everything is equal, or UnpredictableError where the
         specification does not define what these inputs give. `strict` raises that error before the run, whether or not
         the target and golden agree. `self.stats` tells of the run.
-        What the model remembers (`self.state`) is carried from run to run, and need not be given.
+        What the model remembers is in `self.state`. A DeviceError resets it with the machine; no other error changes it.
         """
         if (check or strict) and self.graph is None:
             raise InputError(_NO_GRAPH)
-        values = checked_inputs(self.inputs, {**self.state, **inputs})
+        values = checked_inputs(self.inputs, inputs) | dict(self.state)
         started = time.perf_counter()
         if strict:
             golden = self._golden(values, keep=False, strict=True)
+        left: dict[str, np.ndarray] = {}
         if self.target == "golden":
             outputs, result = golden if strict else self._golden(values, keep=False), None
+            assert self.graph is not None
+            left = {name: outputs.pop(state.output) for name, state in self.graph.states.items()}
         else:
-            outputs, result = self._execute(values)
+            outputs, left, result = self._execute(values)
         seconds = time.perf_counter() - started
         bit_exact = None
         if check:
-            self._check(values, {**self.kept, **outputs})
+            assert self.graph is not None
+            following = {self.graph.states[name].output: value for name, value in left.items()}
+            self._check(values, {**self.kept, **outputs, **following})
             bit_exact = True
-        if self.graph is not None:
-            self.state = {name: outputs[state.output] for name, state in self.graph.states.items()}
+        self.state.update(left)
         self.result, self._values = result, values
         self.stats = {
             **statistics_of(self.program, self.config, result),
@@ -162,7 +166,7 @@ class Session:
         """
         if check and self.graph is None:
             raise InputError(_NO_GRAPH)
-        values = checked_samples(self.inputs, inputs, self.state)
+        values = checked_samples([*self.inputs, *self.state.arguments], inputs, self.state)
         count, size, parts = len(next(iter(values.values()))), 1, []
         if self.target == "emulator":
             assert self.program is not None
@@ -209,7 +213,7 @@ class Session:
                 "emulator", self.program, dataclasses.replace(self._options, max_cycles=None)
             )
             memory = self.program.memory()
-            for port in self.program.inputs:
+            for port in (*self.program.inputs, *self.program.states):
                 port.write(memory, self._values[port.name])
             self.result = dataclasses.replace(self.result, slices=runner(memory).slices)
         return self.result.slices
@@ -224,17 +228,27 @@ class Session:
         assert self.graph is not None
         return evaluate(self.graph, values, keep=keep, strict=strict)
 
-    def _execute(self, values: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], RunResult]:
+    def _execute(
+        self, values: dict[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], RunResult]:
+        """Outputs, what the run leaves of the states, and measurements."""
         program = self.program
         assert program is not None
         if self._runner is None:
             self._runner = make_runner(self.device or self.target, program, self._options)
         memory = program.memory()
-        for port in program.inputs:
+        for port in (*program.inputs, *program.states):
             port.write(memory, values[port.name])
-        result = naming_weights(program, self._runner)(memory)
+        try:
+            result = naming_weights(program, self._runner)(memory)
+        except DeviceError:
+            self.state.reset()
+            raise
         self.kept = {port.name: port.read(memory) for port in program.kept}
-        return {port.name: port.read(memory) for port in program.outputs}, result
+        outputs, left = (
+            {port.name: port.read(memory) for port in ports} for ports in (program.outputs, program.states)
+        )
+        return outputs, left, result
 
     def _execute_samples(self, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outputs [samples, ...]; those of the emulator with what was kept of layers, too."""
@@ -252,7 +266,7 @@ class Session:
     def _check(self, values: dict[str, np.ndarray], tensors: dict[str, np.ndarray]) -> None:
         """MismatchError unless golden has the same outputs, and the same tensors inside where there are some."""
         assert self.graph is not None
-        golden = self._golden(values, keep=len(tensors) > len(self.outputs))
+        golden = self._golden(values, keep=self.program is not None and bool(self.program.kept))
         try:
             compare(self.graph, tensors, golden)
         except MismatchError as mismatch:

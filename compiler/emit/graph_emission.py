@@ -57,6 +57,7 @@ def _emit_graph(emitter: Emitter, plan: GraphPlan, on_layer: OnLayer | None = No
             on_layer(step.info.name, index, len(plan.steps))
         emit_step(emitter, step)
         emitter.mark(step.number)
+    _copy_all(emitter, plan.hand_over)
 
 
 def emit_step(emitter: Emitter, step: Step) -> None:
@@ -113,7 +114,6 @@ def _emit_loop(emitter: Emitter, work: LoopWork) -> None:
     _test(emitter, work.test)
     emitter.branch(Condition.IF_CLEAR, leave)
     _emit_graph(emitter, work.body)
-    _copy_all(emitter, work.hand_over)
     emitter.branch(Condition.ALWAYS, head)
     emitter.place(leave)
     for copy in work.results:

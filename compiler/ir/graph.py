@@ -16,7 +16,7 @@ from tosaic.errors import ModelError, UnsupportedError
 
 @dataclass(frozen=True)
 class State:
-    """What an input starts as, and the output of the run before that it takes from then on."""
+    """What a model remembers from run to run, and an input reads: what it starts as, and the output that a run leaves."""
 
     output: str
     initial: np.ndarray
@@ -29,7 +29,7 @@ class Graph:
     `operators` are in topological order. `version` is the (major, minor, patch) of the file it came from.
     `subgraphs` holds the branches by region name; every level of nesting shares the one dictionary of the
     outermost graph's reader, so that any operator finds its branches in its own graph. `states` are the inputs that
-    carry something from run to run, by name; TOSA files and compiled programs have no place for them.
+    carry something from run to run, by name: TOSA's variables, and what other formats have of the kind.
     """
 
     name: str
@@ -42,6 +42,17 @@ class Graph:
     states: dict[str, State] = field(default_factory=dict)
     labels: dict[str, list[str | int]] = field(default_factory=dict)
     """Class labels by output, of a classifier: what its elements stand for. Not in a .tosa file."""
+
+    @property
+    def run_inputs(self) -> list[str]:
+        """The inputs that a run is given: those that are no states."""
+        return [name for name in self.inputs if name not in self.states]
+
+    @property
+    def run_outputs(self) -> list[str]:
+        """The outputs that a run gives: those that are not left for the next run."""
+        left = {state.output for state in self.states.values()}
+        return [name for name in self.outputs if name not in left]
 
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`; ModelError if there is none."""

@@ -52,6 +52,7 @@ class Placer:
         self.memories, self.arena, self.limit_bytes = memories, memories.arena, memories.limit_bytes
         self.placements: dict[str, Placement] = {}
         self.ports: dict[str, PlacedPort] = {}
+        self._apart: dict[str, PlacedPort] = {}
         self.pitches: dict[str, int] = {}
         """Bytes from row to row of images whose rows are apart when they are resident."""
         self._resident: dict[str, Placement] = {}
@@ -61,6 +62,8 @@ class Placer:
         self.pending_free: list[list[int]] = []
         self._borrowed: set[str] = set()
         """Resident tensors of the graph around this one, which go on living there."""
+        self.homes: dict[str, Address] = {}
+        """Addresses that tensors have outside, if not any that is free, by storage name."""
         self.taken_over: dict[str, Placement] = {}
         """Resident places of the graph around this one that results may take, by storage name."""
 
@@ -86,7 +89,9 @@ class Placer:
     def external(self, name: str) -> Placement:
         """A tensor of the graph's boundary, or one that is spilled, in external memory."""
         size = self.tensors.size_bytes(name)
-        address = self.memories.external.reserve(size, self.tensors[name])
+        address = self.homes.get(self.tensors.storage[name])
+        if address is None:
+            address = self.memories.external.reserve(size, self.tensors[name])
         self.ports[name] = PlacedPort(self.tensors[name], address, size)
         self._place(self.tensors.storage[name], Placement(address, size))
         return self.placements[self.tensors.storage[name]]
@@ -98,13 +103,20 @@ class Placer:
         self._place(self.tensors.storage[name], here)
         return self.ports[name]
 
+    def show_apart(self, name: str) -> PlacedPort:
+        """A place of its own for an output that would lie where the tensor is that it is another name of."""
+        size = self.tensors.size_bytes(name)
+        address = self.memories.external.reserve(size, self.tensors[name])
+        self._apart[name] = PlacedPort(self.tensors[name], address, size)
+        return self._apart[name]
+
     def output_port(self, name: str) -> PlacedPort:
         """The port of a graph output; a constant or renamed tensor is copied where the host finds it."""
         tensor, storage = self.tensors[name], self.tensors.storage
         if tensor.data is not None:
             address = self.memories.external.add_constant(tensor.data.astype(tensor.dtype.numpy))
             return PlacedPort(tensor, address, self.tensors.size_bytes(name))
-        known = self.ports.get(name) or self.ports.get(storage[name])
+        known = self._apart.get(name) or self.ports.get(name) or self.ports.get(storage[name])
         if known is None:
             known = next(port for key, port in self.ports.items() if storage[key] == storage[name])
         return dataclasses.replace(known, tensor=tensor)

@@ -72,14 +72,14 @@ class ControlFlowPlanner:
         turn = self._nested(body, constants, places)
         turn.take_over(places)
         body_plan = turn.plan()
-        hand_over = self._hand_over([turn.result(i) for i in range(len(places))], places)
+        body_plan.hand_over = self.hand_over([turn.result(i) for i in range(len(places))], places)
         turn.placer.close()
         results = [
             Copy(place.address, self.placer.external_copy(name).address, place.bytes)
             for name, place in zip(operator.outputs, places, strict=True)
             if place.resident and self.leaves(name)
         ]
-        return LoopWork(operator, entry, condition_plan, test, body_plan, hand_over, results)
+        return LoopWork(operator, entry, condition_plan, test, body_plan, results)
 
     def _choice(self, operator: Operator) -> ChoiceWork:
         subgraphs, (flag, *inputs) = self.graph.subgraphs, operator.inputs
@@ -119,8 +119,8 @@ class ControlFlowPlanner:
 
     # --- data
 
-    def _hand_over(self, results: list[Placement], places: list[Placement]) -> list[CopyThrough]:
-        """The body's results become the next turn's arguments."""
+    def hand_over(self, results: list[Placement], places: list[Placement]) -> list[CopyThrough]:
+        """Results become the arguments of the next turn, or of the next run."""
         moves = [(result, place) for result, place in zip(results, places, strict=True) if result != place]
         copies = []
         # A result that is another argument must be read before that is overwritten.

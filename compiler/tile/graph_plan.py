@@ -16,6 +16,7 @@ from tosaic.compiler.tile.elementwise import writes_behind_reads
 from tosaic.compiler.tile.layer_plan import LayerPlanner
 from tosaic.compiler.tile.packer import Packer
 from tosaic.compiler.tile.row_pairs import paired_pitches
+from tosaic.compiler.tile.states import moves, plan_states, settle
 from tosaic.compiler.tile.views import Views
 from tosaic.compiler.tile.work import ChoiceWork, GraphPlan, LayerWork, LoopWork, Step
 from tosaic.hw.config import Config
@@ -53,6 +54,8 @@ class GraphPlanner:
         fuser = Fuser(graph, context.config, fuse=context.optimize)
         self.layers = fuser.layers(renaming | self.views.folded)
         self._last = self._last_uses()
+        self._states = plan_states(self.tensors, self.layers, self._last)
+        self._last |= dict.fromkeys(self._states.at_the_end.values(), len(self.layers))
         self.placer.set_last_uses(self._last)
         if not keep and not nested:
             self.placer.pitches = paired_pitches(self.tensors, self.layers)
@@ -63,6 +66,7 @@ class GraphPlanner:
 
         Raises OutOfMemory where a layer does not fit, UnsupportedError where one cannot run."""
         plan = GraphPlan()
+        settle(self.placer, self._states)
         for index, layer in enumerate(self.layers):
             work, macs = self._work(index, layer)
             name = self.shown(layer.output)
@@ -74,6 +78,8 @@ class GraphPlanner:
             if self.keep:
                 self.kept += [output for output in layer.root.outputs if self.shown(output) in self.names]
         self.placer.release_pending()
+        control_flow = ControlFlowPlanner(self.placer, self._nested, self._wanted_outside)
+        plan.hand_over = control_flow.hand_over(*moves(self.placer, self._states))
         return plan
 
     def _work(self, index: int, layer: Layer) -> tuple[LayerWork | LoopWork | ChoiceWork, int]:
@@ -104,7 +110,11 @@ class GraphPlanner:
     def _wanted_outside(self, name: str) -> bool:
         output, storage = self.tensors.storage[name], self.tensors.storage
         return self.keep or (
-            not self.nested and any(storage[other] == output for other in self.graph.outputs)
+            not self.nested
+            and (
+                output in self._states.in_place
+                or any(storage[other] == output for other in self.graph.run_outputs)
+            )
         )
 
     def take_over(self, places: list[Placement]) -> None:

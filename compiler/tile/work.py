@@ -116,7 +116,6 @@ class LoopWork:
     condition: "GraphPlan"
     test: FlagTest
     body: "GraphPlan"
-    hand_over: list[CopyThrough]
     results: list[Copy]
     """Of what stays in activation memory but is wanted outside."""
 
@@ -154,6 +153,8 @@ class GraphPlan:
     """The steps of one graph, in order."""
 
     steps: list[Step] = dataclasses.field(default_factory=list)
+    hand_over: list[CopyThrough] = dataclasses.field(default_factory=list)
+    """What becomes of results at the end: arguments of a loop's next turn, or states that the next run reads."""
 
     def walk(self) -> typing.Iterator[LayerWork]:
         """The work of all layers, those of nested graphs too."""

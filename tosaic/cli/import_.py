@@ -45,15 +45,17 @@ def import_(
         with writing(sidecar(output)):
             write_encodings(
                 sidecar(output),
-                {name: encodings[name] for name in graph.inputs if name in encodings},
-                {name: encodings[name] for name in graph.outputs if name in encodings},
+                {name: encodings[name] for name in graph.run_inputs if name in encodings},
+                {name: encodings[name] for name in graph.run_outputs if name in encodings},
             )
     print(f"{output}: {len(graph.operators)} operators, {len(data):,} bytes")
-    for side, names in (("input", graph.inputs), ("output", graph.outputs)):
+    for side, names in (
+        ("input", graph.run_inputs),
+        ("output", graph.run_outputs),
+        ("state", list(graph.states)),
+    ):
         for name in names:
             print(f"{side} {graph.tensors[name]}")
-    for name, state in graph.states.items():
-        print(f"state {name!r} is {state.output!r} of the run before; the file does not say so")
     for name, labels in graph.labels.items():
         # TOSA has no place for them.
         print(

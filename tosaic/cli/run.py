@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+from collections.abc import Collection
 from typing import Annotated
 
 import numpy as np
@@ -102,6 +103,8 @@ def run(
             values=bound.values,
         )
         values = _inputs(session.inputs, inputs or [], random, session.state)
+        for name in values.keys() & session.state.keys():
+            session.state[name] = values.pop(name)
         progress(f"run on {on}", 0, 1)
         outputs = session.run(values, check=check, strict=strict)
     _print_outputs(session, outputs)
@@ -182,11 +185,11 @@ def _print_figures(session: Session, *, compressed: bool) -> None:
 
 
 def _inputs(
-    wanted: list[NodeArg], given: list[str], seed: int | None, state: dict[str, np.ndarray]
+    wanted: list[NodeArg], given: list[str], seed: int | None, state: Collection[str]
 ) -> dict[str, np.ndarray]:
-    """Inputs from NAME=FILE.npy, the rest from what the model remembers, or at random when a seed is given."""
+    """Inputs, and what of the model's `state` is given, from NAME=FILE.npy; the inputs' rest at random when a seed is."""
     values: dict[str, np.ndarray] = {}
-    known = [argument.name for argument in wanted]
+    known = [*(argument.name for argument in wanted), *state]
     for text in given:
         name, separator, file = text.partition("=")
         if not separator:
@@ -200,7 +203,6 @@ def _inputs(
         if name in values:
             raise InputError(f"input {name!r} is given twice: give one -i {name}=FILE.npy")
         values[name] = _load(name, file)
-    values = state | values
     if seed is not None:
         generator = np.random.default_rng(seed)
         for argument in wanted:

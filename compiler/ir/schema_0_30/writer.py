@@ -19,6 +19,10 @@ _UNSIGNED = {DType.INT8: DType.UINT8, DType.INT16: DType.UINT16}
 
 def write(graph: Graph) -> bytes:
     """The bytes of a 0.30.0 file; UnsupportedError names the operator that 0.30 cannot express."""
+    if graph.states:
+        raise UnsupportedError(
+            f"TOSA 0.30 has no variables, and the graph remembers {next(iter(graph.states))!r}; write TOSA 1.0"
+        )
     builder = FileBuilder(graph)
     blocks = [_write_block(builder, graph, MAIN)]
     blocks += [_write_block(builder, subgraph, name) for name, subgraph in graph.subgraphs.items()]

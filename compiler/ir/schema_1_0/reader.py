@@ -1,6 +1,9 @@
 """Reads 1.0 and 1.1 files. The graph keeps their meaning unchanged."""
 
+import dataclasses
 from typing import Any
+
+import numpy as np
 
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.elements import decode
@@ -10,6 +13,7 @@ from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.operators import OPERATORS, Attribute
 from tosaic.compiler.ir.operators.common import AXIS, NAN_MODE
 from tosaic.compiler.ir.schema_1_0 import tables, to_ir_1_1
+from tosaic.compiler.ir.schema_1_0.variables import Variables
 from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.compiler.ir.topology import sort_operators
 from tosaic.errors import ModelError, UnsupportedError
@@ -20,7 +24,7 @@ _REGION_NAME, _REGION_BLOCKS = 0, 1
 _BLOCK_OPERATORS, _BLOCK_TENSORS, _BLOCK_INPUTS, _BLOCK_OUTPUTS, _BLOCK_SHAPES = 1, 2, 3, 4, 5
 _OP_OP, _OP_ATTRIBUTE_TYPE, _OP_ATTRIBUTE, _OP_INPUTS, _OP_OUTPUTS = 0, 1, 2, 3, 4
 _TENSOR_NAME, _TENSOR_SHAPE, _TENSOR_TYPE, _TENSOR_DATA, _TENSOR_VARIABLE, _TENSOR_UNRANKED = 0, 1, 2, 3, 4, 5
-_TENSOR_OFFSET = 7
+_TENSOR_VARIABLE_NAME, _TENSOR_OFFSET = 6, 7
 _SHAPE_NAME, _SHAPE_RANK, _SHAPE_DATA = 0, 1, 2
 
 _ATTRIBUTES_1_1 = (AXIS, NAN_MODE, Attribute("allow_broadcast", "bool"), Attribute("acc_type", "dtype"))
@@ -35,6 +39,7 @@ def read(root: FlatTable, version: tuple[int, ...]) -> Graph:
     if not regions:
         raise ModelError("malformed .tosa file: it has no region, so no graph")
     graphs: dict[str, Graph] = {}
+    variables = Variables()
     for region in regions:
         name = region.string(_REGION_NAME)
         blocks = region.tables(_REGION_BLOCKS, "block")
@@ -42,15 +47,27 @@ def read(root: FlatTable, version: tuple[int, ...]) -> Graph:
             raise UnsupportedError(f"region {name!r} has {len(blocks)} blocks; a region must be one block")
         if name in graphs:
             raise ModelError(f"malformed .tosa file: two regions are called {name!r}")
-        graphs[name] = _read_block(blocks[0], name, version)
-    return nest(graphs)
+        graphs[name] = _read_block(blocks[0], name, version, variables)
+    main = nest(graphs)
+    variables.become_states(main)
+    for graph in graphs.values():
+        sort_operators(graph)
+        to_ir_1_1.to_ir(graph)
+    return main
 
 
-def _read_block(block: FlatTable, name: str, version: tuple[int, ...]) -> Graph:
+def _read_block(block: FlatTable, name: str, version: tuple[int, ...], variables: Variables) -> Graph:
+    """The graph of a region's block; its operators are in the order of the file."""
     graph = Graph(name, block.strings(_BLOCK_INPUTS), block.strings(_BLOCK_OUTPUTS), version=version)
     data: Stored = {}
     for table in block.tables(_BLOCK_TENSORS, "tensor"):
-        declare(graph, _read_tensor(table), data, table.bytes(_TENSOR_DATA))
+        tensor, stored = _read_tensor(table), table.bytes(_TENSOR_DATA)
+        if table.bool(_TENSOR_VARIABLE):
+            variables.declare(
+                name, _begun(tensor, stored), table.string(_TENSOR_VARIABLE_NAME) or tensor.name
+            )
+        else:
+            declare(graph, tensor, data, stored)
     for table in block.tables(_BLOCK_SHAPES, "shape"):
         length = table.uint32(_SHAPE_RANK)
         if length > _MAX_RANK_IN_FILE:
@@ -63,9 +80,15 @@ def _read_block(block: FlatTable, name: str, version: tuple[int, ...]) -> Graph:
             define_constant(graph, op, data)
         else:
             graph.operators.append(op)
-    sort_operators(graph)
-    to_ir_1_1.to_ir(graph)
     return graph
+
+
+def _begun(tensor: Tensor, stored: memoryview | None) -> Tensor:
+    """A variable with the value that it begins as; zeros, where the file has none."""
+    if not stored:
+        return dataclasses.replace(tensor, data=np.zeros(tensor.shape, tensor.dtype.numpy))
+    data = decode(tensor.dtype, tensor.shape, stored, f"variable {tensor.name!r}")
+    return dataclasses.replace(tensor, data=data)
 
 
 def _read_tensor(table: FlatTable) -> Tensor:
@@ -81,8 +104,6 @@ def _read_tensor(table: FlatTable) -> Tensor:
         )
     if table.bool(_TENSOR_UNRANKED):
         raise UnsupportedError(f"tensor {name!r} has no rank; export the model with static shapes")
-    if table.bool(_TENSOR_VARIABLE):
-        raise UnsupportedError(f"tensor {name!r} is a variable (TOSA's EXT-VARIABLE), which is not supported")
     if table.uint64(_TENSOR_OFFSET) > 1:
         raise UnsupportedError(f"tensor {name!r} keeps its data outside the flatbuffer (a file over 2 GB)")
     shape = tuple(table.ints(_TENSOR_SHAPE))
@@ -101,12 +122,15 @@ def _read_operator(graph: Graph, table: FlatTable, index: int) -> Operator:
     op = tables.OPERATORS[number]
     label = f"{op}_{index}"
     spec = OPERATORS.get(op)
-    if (spec is None and op not in to_ir_1_1.OPERATORS) or (spec and spec.extension == "EXT-VARIABLE"):
+    if spec is None and op not in to_ir_1_1.OPERATORS:
         raise UnsupportedError(f"{label}: operator {op} is not supported")
     operator = Operator(op, table.strings(_OP_INPUTS), table.strings(_OP_OUTPUTS), {}, label)
     fields = tables.ATTRIBUTE_FIELDS.get(op, ())
     attributes = table.table(_OP_ATTRIBUTE, f"the attributes of {label}")
     union_type = table.byte(_OP_ATTRIBUTE_TYPE)
+    if op == "IDENTITY" and union_type in tables.VARIABLE_ATTRIBUTES:
+        operator.op = tables.OPERATORS[union_type]
+        return operator
     if attributes is None or union_type == 0:
         if fields:
             raise ModelError(f"{label}: its attributes ({', '.join(fields)}) are missing in the file")

@@ -40,6 +40,9 @@ ROW_GATHER MATMUL_T
 
 OPERATORS: tuple[str, ...] = tuple(_OPERATOR_NAMES.split())
 
+VARIABLE_ATTRIBUTES = tuple(OPERATORS.index(name) for name in ("VARIABLE_READ", "VARIABLE_WRITE"))
+"""Types of attributes by which Arm's tools tell the operators of variables, which they number as IDENTITY."""
+
 ENUMERATIONS: dict[str, tuple[str, ...]] = {
     "nan_mode": ("UNKNOWN", "PROPAGATE", "IGNORE"),
     "rounding_mode": ("UNKNOWN", "SINGLE_ROUND", "INEXACT_ROUND", "DOUBLE_ROUND"),

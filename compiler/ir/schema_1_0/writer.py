@@ -12,6 +12,7 @@ from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.operators import OPERATORS, Attribute, OpView
 from tosaic.compiler.ir.operators.spec import REQUIRED
 from tosaic.compiler.ir.schema_1_0 import tables
+from tosaic.compiler.ir.schema_1_0.variables import variables_of
 from tosaic.compiler.ir.tensors import Operator, Tensor
 from tosaic.errors import ModelError
 
@@ -29,26 +30,34 @@ def write(graph: Graph, version: tuple[int, ...]) -> bytes:
 
 
 def _write_region(builder: FileBuilder, graph: Graph, name: str) -> int:
+    variables = variables_of(graph)
     tensors = [t for t in graph.tensors.values() if t.dtype is not DType.SHAPE]
     shapes = [t for t in graph.tensors.values() if t.dtype is DType.SHAPE]
     operators = [
         Operator("CONST_SHAPE" if t.dtype is DType.SHAPE else "CONST", [], [t.name], {}, t.name)
         for t in graph.tensors.values()
         if t.data is not None
-    ] + graph.operators
+    ] + [*variables.reads, *graph.operators, *variables.writes]
     operator_list = builder.offsets([_write_operator(builder, graph, op) for op in operators])
-    tensor_list = builder.offsets([_write_tensor(builder, tensor) for tensor in tensors])
+    tensor_list = builder.offsets(
+        [_write_tensor(builder, tensor) for tensor in tensors]
+        + [_write_tensor(builder, tensor, name) for name, tensor in variables.tensors.items()]
+    )
     shape_list = builder.offsets([_write_shape(builder, tensor) for tensor in shapes])
-    inputs, outputs = builder.strings(graph.inputs), builder.strings(graph.outputs)
+    inputs, outputs = builder.strings(graph.run_inputs), builder.strings(graph.run_outputs)
     block = builder.table([builder.string(name), operator_list, tensor_list, inputs, outputs, shape_list])
     blocks = builder.offsets([block])
     return builder.table([builder.string(name), blocks])
 
 
-def _write_tensor(builder: FileBuilder, tensor: Tensor) -> int:
+def _write_tensor(builder: FileBuilder, tensor: Tensor, variable: str | None = None) -> int:
+    """A tensor, or what a file has of the variable of that name."""
     data = None if tensor.data is None else builder.data(encode(tensor.dtype, tensor.data))
     name, shape = builder.string(tensor.name), builder.ints(tensor.shape)
-    return builder.table([name, shape, ("uint32", _DTYPE_NUMBERS[tensor.dtype]), data])
+    fields: list[Any] = [name, shape, ("uint32", _DTYPE_NUMBERS[tensor.dtype]), data]
+    if variable is not None:
+        fields += [("bool", True), None, builder.string(variable)]
+    return builder.table(fields)
 
 
 def _write_shape(builder: FileBuilder, tensor: Tensor) -> int:
@@ -66,7 +75,8 @@ def _write_operator(builder: FileBuilder, graph: Graph, op: Operator) -> int:
     ]
     attributes = builder.table(fields)
     inputs, outputs = builder.strings(op.inputs), builder.strings(op.outputs)
-    return builder.table([("uint32", number), ("uint8", number), attributes, inputs, outputs])
+    kind = tables.OPERATORS.index("IDENTITY") if number in tables.VARIABLE_ATTRIBUTES else number
+    return builder.table([("uint32", kind), ("uint8", number), attributes, inputs, outputs])
 
 
 def _attribute_field(builder: FileBuilder, graph: Graph, op: Operator, attribute: Attribute) -> Any:
