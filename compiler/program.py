@@ -249,6 +249,8 @@ def _states(header: dict, image_bytes: int) -> list[StatePort]:
     for index, (made, port) in enumerate(zip(header["states"], _ports(header, "states"), strict=True)):
         start = made["initial_address"]
         if start is not None and start + port.bytes > image_bytes:
-            raise HeaderError(f"states[{index}].initial_address", f"must leave {port.bytes} bytes of the image")
+            raise HeaderError(
+                f"states[{index}].initial_address", f"must leave {port.bytes} bytes of the image"
+            )
         states.append(StatePort(port.name, port.shape, port.dtype, port.address, port.bytes, start))
     return states

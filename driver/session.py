@@ -117,7 +117,7 @@ class Session:
         MismatchError, naming the first differing element, unless everything is equal, or UnpredictableError where the
         specification does not define what these inputs give. `strict` raises that error before the run, whether or not
         the target and golden agree. `self.stats` tells of the run.
-        What the model remembers is in `self.state`. A DeviceError resets it with the machine; no other error changes it.
+        What the model remembers is in `self.state`. A DeviceError resets it with the machine, other errors leave it.
         """
         if (check or strict) and self.graph is None:
             raise InputError(_NO_GRAPH)

@@ -16,7 +16,7 @@ from tosaic.errors import ModelError, UnsupportedError
 
 @dataclass(frozen=True)
 class State:
-    """What a model remembers from run to run, and an input reads: what it starts as, and the output that a run leaves."""
+    """What a model remembers from run to run: what it starts as, and the output that is the input in the next run."""
 
     output: str
     initial: np.ndarray

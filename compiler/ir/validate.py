@@ -42,7 +42,9 @@ def check_operator(graph: Graph, op: Operator) -> None:
     if spec.versions == ("0.30",):
         raise ModelError(f"{op}: {op.op} exists in 0.30 files only; the reader lowers it to 1.0 operators")
     if spec.extension == "EXT-VARIABLE":
-        raise ModelError(f"{op}: a graph has `states` in the place of {op.op}; the reader of files makes them")
+        raise ModelError(
+            f"{op}: a graph has `states` in the place of {op.op}; the reader of files makes them"
+        )
     node = OpView(graph, op, spec)
     _check_count(node, spec.operands, op.inputs, "input")
     _check_count(node, spec.results, op.outputs, "output")

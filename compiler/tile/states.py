@@ -1,4 +1,4 @@
-"""What a program remembers from run to run: it lies at one place in external memory, which a run reads and then writes."""
+"""What a program remembers from run to run: it lies at one place in external memory, which a run reads, then writes."""
 
 import dataclasses
 

@@ -187,7 +187,7 @@ def _print_figures(session: Session, *, compressed: bool) -> None:
 def _inputs(
     wanted: list[NodeArg], given: list[str], seed: int | None, state: Collection[str]
 ) -> dict[str, np.ndarray]:
-    """Inputs, and what of the model's `state` is given, from NAME=FILE.npy; the inputs' rest at random when a seed is."""
+    """Inputs and states from NAME=FILE.npy; inputs that are not given at random, when there is a seed."""
     values: dict[str, np.ndarray] = {}
     known = [*(argument.name for argument in wanted), *state]
     for text in given:

@@ -1,9 +1,9 @@
 """TOSA's variables (EXT-VARIABLE) as states of a graph, and back.
 
 A file reads and writes a variable by operators, in their order. A graph has an input for it instead, which carries what
-the run before left, and an output that carries what this run leaves (`Graph.states`). Branches that read or write one get
-it as an argument and give it back. The operator of a file is VARIABLE_READ or VARIABLE_WRITE; Arm's tools call both
-IDENTITY and tell them by the type of their attributes, which is what is written here.
+the run before left, and an output that carries what this run leaves (`Graph.states`). If a branch reads or writes one,
+all branches get it as an argument and give it back. The operator of a file is VARIABLE_READ or VARIABLE_WRITE; Arm's
+tools call both IDENTITY and tell them by the type of their attributes, which is what is written here.
 """
 
 import dataclasses
