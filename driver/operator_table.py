@@ -40,7 +40,7 @@ _AFTER = """
 |---|---|
 | CONST, CONST_SHAPE | constants lie in the program's image; shapes and other parameters go into instructions |
 | CUSTOM | read, and refused by every target: its meaning is unknown |
-| {variables} | refused: EXT-VARIABLE |
+| {variables} | states, which lie in external memory from run to run (EXT-VARIABLE) |
 | {later} | TOSA 1.1; rewritten on reading as 1.0 operators, shape arithmetic is folded |
 
 ## Limits
