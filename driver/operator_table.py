@@ -48,8 +48,8 @@ _AFTER = """
 - Ranks up to {rank}, tensors of fewer than {elements:,} elements, control flow {nesting} deep (TOSA's level 8K).
   `int64` (EXT-INT64) is refused.
 - Parameters (zero points, multipliers, shifts, tables, the value of PAD) may be computed at run time (EXT-DYNAMIC):
-  they become operands of operators of their own, so a convolution takes up to three more, a RESCALE about fifteen
-  micro-operations. Shapes, and what else is of the type shape_t, are constants.
+  tables, and multipliers and shifts of RESCALE, are read from memory; the others become operands of operators of their
+  own, so that a convolution takes up to three more. Shapes, and what else is of the type shape_t, are constants.
 - Inputs, outputs and spilled tensors of one program: 4 GiB.
 """
 

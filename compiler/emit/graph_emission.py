@@ -85,6 +85,7 @@ def _emit_layer(emitter: Emitter, work: LayerWork) -> None:
         packing.begin()
     for copy in work.preloads:
         emitter.copy(copy)
+    _copy_all(emitter, work.scales)
     match work.body:
         case ArrayBody():
             assert packing is not None

@@ -4,7 +4,7 @@ import dataclasses
 
 from tosaic.compiler.fuse.microprogram import MicroProgram
 from tosaic.compiler.fuse.reduced_axis import ReducedAxis
-from tosaic.compiler.fuse.translate import PerChannel
+from tosaic.compiler.fuse.translate import PerChannel, RunTimeScales
 from tosaic.compiler.ir import Operator
 
 
@@ -16,7 +16,7 @@ class Layer:
     base: Operator | None
     root: Operator
     program: MicroProgram
-    per_channel: PerChannel | None
+    per_channel: PerChannel | RunTimeScales | None
     table: str | None
     reduction: ReducedAxis | None = None
     """What is reduced, if the base is a reduction or ARGMAX."""

@@ -28,6 +28,8 @@ _SIMPLE = {
 }
 
 
+_SCALES = ("multiplier", "shift")
+
 _Translation = Callable[["Translator", Operator], Value]
 _TRANSLATIONS: dict[str, _Translation] = {}
 """By operator; methods of the translator register here."""
@@ -55,6 +57,14 @@ class PerChannel:
         return PerChannel(np.tile(self.multipliers, times), np.tile(self.shifts, times))
 
 
+@dataclasses.dataclass(frozen=True)
+class RunTimeScales:
+    """Multipliers (int32) and shifts (int8) along the last axis that are computed at run time: names of tensors."""
+
+    multipliers: str
+    shifts: str
+
+
 class Translator:
     """Builds the expression of one layer. `operand` gives the value of a tensor (a node made before, a load, a
     constant), `uses` how often the layer reads it; `result` is the tensor that the layer stores."""
@@ -63,7 +73,7 @@ class Translator:
         self, graph: Graph, operand: Callable[[str], Value], uses: Callable[[str], int], result: str
     ):
         self.graph, self.operand, self.uses, self.result = graph, operand, uses, result
-        self.per_channel: PerChannel | None = None
+        self.per_channel: PerChannel | RunTimeScales | None = None
         self.table: str | None = None
 
     def translate(self, operator: Operator) -> Value:
@@ -136,14 +146,7 @@ class Translator:
                 value = Node(Op.AND, value, Immediate((1 << bits) - 1))
         node = Node(Op.RESCALE, value, a_zp=input_zp, round=attributes["rounding_mode"] == "DOUBLE_ROUND")
         self._absorb(node, operator.inputs[0])
-        multipliers = graph.operand_value(operator, "multiplier").reshape(-1).astype(np.int64)
-        shifts = graph.operand_value(operator, "shift").reshape(-1).astype(np.int64)
-        if (multipliers == multipliers[0]).all() and (shifts == shifts[0]).all():
-            node.multiplier, node.shift = int(multipliers[0]), int(shifts[0])
-        elif self.per_channel is not None:
-            raise UnsupportedError(f"{operator}: a second per-channel RESCALE in one layer")
-        else:
-            self.per_channel, node.per_channel = PerChannel(multipliers, shifts), True
+        self._scale(operator, node)
         if target.dtype in (DType.INT8, DType.INT16):
             bits = target.dtype.bits
             if attributes.get("output_unsigned"):
@@ -153,6 +156,23 @@ class Translator:
                 node.clamp = (target.dtype.min, target.dtype.max)
         node.out_zp = output_zp
         return node
+
+    def _scale(self, operator: Operator, node: Node) -> None:
+        """Gives a RESCALE its multiplier and shift, or says that each channel has its own."""
+        multiplier, shift = operator.inputs[1:3]
+        scales: PerChannel | RunTimeScales
+        if self.graph.const(multiplier) is None or self.graph.const(shift) is None:
+            scales = RunTimeScales(multiplier, shift)
+        else:
+            scales = PerChannel(
+                *(self.graph.operand_value(operator, name).reshape(-1).astype(np.int64) for name in _SCALES)
+            )
+            if all((values == values[0]).all() for values in (scales.multipliers, scales.shifts)):
+                node.multiplier, node.shift = int(scales.multipliers[0]), int(scales.shifts[0])
+                return
+        if self.per_channel is not None:
+            raise UnsupportedError(f"{operator}: a second per-channel RESCALE in one layer")
+        self.per_channel, node.per_channel = scales, True
 
     def _absorb(self, node: Node, name: str) -> None:
         """Accumulators and their bias come into the RESCALE that alone reads them directly."""

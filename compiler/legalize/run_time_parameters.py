@@ -2,7 +2,8 @@
 
 Instructions hold zero points, multipliers and shifts as numbers, so a parameter that is computed at run time becomes
 an operand of an operator of its own. Every rewrite is an identity of integers. A zero point that TOSA wants to be zero
-for the operand's type is zero here, too. Only a TABLE keeps its run-time operand, as the vector unit's entries.
+for the operand's type is zero here, too. Two operators keep what the vector unit reads from memory: TABLE its table, as
+entries of int32, and RESCALE multipliers of int32 and shifts, one per channel.
 """
 
 from collections.abc import Callable
@@ -14,8 +15,6 @@ from tosaic.compiler.legalize.rewriting import Rewriting
 
 _SPLIT = 16
 """A product of up to 63 bits is kept as its low 48 bits, and as what is above this number of bits."""
-_DOUBLE_ROUND_ABOVE = 31
-"""apply_scale_32 rounds twice where the shift is greater than this, at first by half of 2 to the power of this."""
 
 _Rewrite = Callable[[Rewriting], None]
 _REWRITES: dict[str, _Rewrite] = {}
@@ -37,15 +36,24 @@ def take_parameters_as_operands(new: Rewriting) -> bool:
     operator = new.operator
     if operator.op not in _REWRITES:
         return False
-    parameters = [
-        name
+    parameters = {
+        operand.name: name
         for operand, name in zip(OPERATORS[operator.op].operands, operator.inputs, strict=True)
         if operand.constant and new.graph.const(name) is None
-    ]
-    if not parameters or (operator.op == "TABLE" and new.dtype(parameters[0]) is DType.INT32):
+    }
+    if not parameters or _is_read_from_memory(new, parameters):
         return False
     _REWRITES[operator.op](new)
     return True
+
+
+def _is_read_from_memory(new: Rewriting, parameters: dict[str, str]) -> bool:
+    """Whether the vector unit takes the run-time parameters of an operator as they are."""
+    operator = new.operator
+    if operator.op == "TABLE":
+        return new.dtype(operator.inputs[1]) is DType.INT32
+    only_scales = operator.op == "RESCALE" and parameters.keys() <= {"multiplier", "shift"}
+    return only_scales and operator.attributes["per_channel"] and new.dtype(operator.inputs[1]) is DType.INT32
 
 
 # --- helpers: all arithmetic is that of int32 and int48 tensors, whatever TOSA allows
@@ -242,38 +250,72 @@ def _multiply(new: Rewriting) -> None:
 
 @_rewrites("RESCALE")
 def _rescale(new: Rewriting) -> None:
+    """Zero points first: what is left is rewritten again where its multiplier or shift is computed at run time."""
+    known = (new.graph.const(_operand(new, name)) is not None for name in ("input_zp", "output_zp"))
+    if all(known):
+        _scales_per_channel(new)
+    else:
+        _zero_points_apart(new)
+
+
+def _zero_points_apart(new: Rewriting) -> None:
     operator, attributes = new.operator, new.operator.attributes
-    data, output = operator.inputs[0], operator.outputs[0]
-    value = data if new.dtype(data) is DType.INT48 else _cast(new, data, DType.INT32)
-    unsigned = {"input_zp": attributes["input_unsigned"], "output_zp": attributes["output_unsigned"]}
-    if unsigned["input_zp"]:
-        value = _low_bits(new, value, new.dtype(data))
+    value, multiplier, shift, _, _ = operator.inputs
+    output = operator.outputs[0]
+    source, target = new.dtype(value), new.dtype(output)
     origins = {}
-    for name, is_unsigned in unsigned.items():
+    for name, is_unsigned in (
+        ("input_zp", attributes["input_unsigned"]),
+        ("output_zp", attributes["output_unsigned"]),
+    ):
         zero_point = _operand(new, name)
         dtype = new.dtype(zero_point)
         if dtype is DType.INT8 or is_unsigned:
-            origins[name] = _along(new, zero_point, data)
+            origins[name] = _along(new, zero_point, value)
             if is_unsigned:
                 origins[name] = _low_bits(new, origins[name], dtype)
     if "input_zp" in origins:
+        value = _cast(new, value, DType.INT32)
+        if attributes["input_unsigned"]:
+            value = _low_bits(new, value, source)
         value = _binary(new, "SUB", value, origins["input_zp"])
-    multiplier, shift = (_operand(new, name) for name in ("multiplier", "shift"))
-    if new.graph.const(multiplier) is None or new.graph.const(shift) is None:
-        is_double = attributes["rounding_mode"] == "DOUBLE_ROUND"
-        scales = (_along(new, parameter, data) for parameter in (multiplier, shift))
-        scaled = _scaled(new, value, *scales, double_round=is_double)
-    else:
-        how = {**attributes, "input_unsigned": False, "output_unsigned": False}
-        zeros = new.zeros(1, new.dtype(value)), new.zeros(1, DType.INT32)
-        scaled = new.op("RESCALE", value, multiplier, shift, *zeros, dtype=DType.INT32, **how)
+    zeros = new.zeros(1, new.dtype(value)), new.zeros(1, DType.INT32)
+    how = {**attributes, "input_unsigned": False, "output_unsigned": False}
+    scaled = new.op("RESCALE", value, multiplier, shift, *zeros, dtype=DType.INT32, **how)
     if "output_zp" in origins:
         scaled = _binary(new, "ADD", scaled, origins["output_zp"])
-    target = new.dtype(output)
-    if unsigned["output_zp"]:
+    if attributes["output_unsigned"]:
         _clamped_result(new, scaled, 0, (1 << target.bits) - 1)
     else:
         _clamped_result(new, scaled, target.min, target.max)
+
+
+def _scales_per_channel(new: Rewriting) -> None:
+    """A multiplier of int32 and a shift for each channel, in memory."""
+    operator, output = new.operator, new.operator.outputs[0]
+    data, multiplier, shift, *zero_points = operator.inputs
+    shape = new.shape(data) or (1,)
+    scales = [
+        _cast(
+            new,
+            _binary(new, "BITWISE_OR", _cast(new, name, DType.INT32), new.zeros(shape[-1], DType.INT32)),
+            dtype,
+        )
+        for name, dtype in ((multiplier, DType.INT32), (shift, DType.INT8))
+    ]
+    how = {**operator.attributes, "per_channel": True}
+    dtype, whole = new.dtype(output), bool(new.shape(data))
+    scaled = new.op(
+        "RESCALE",
+        new.reshape(data, shape),
+        *scales,
+        *zero_points,
+        dtype=dtype,
+        output=output if whole else None,
+        **how,
+    )
+    if not whole:
+        new.reshape(scaled, (), output)
 
 
 def _low_bits(new: Rewriting, value: str, dtype: DType) -> str:
@@ -281,18 +323,15 @@ def _low_bits(new: Rewriting, value: str, dtype: DType) -> str:
     return _binary(new, "BITWISE_AND", value, _number(new, (1 << dtype.bits) - 1, value))
 
 
-def _scaled(new: Rewriting, value: str, multiplier: str, shift: str, *, double_round: bool = False) -> str:
-    """value * multiplier / 2^shift rounded as apply_scale_32 does, int32. The product may have 63 bits, the vector unit
-    keeps 48: a shift below `_SPLIT` acts on the low ones, for then those above are copies of the sign, and any other
-    on the high ones."""
+def _scaled(new: Rewriting, value: str, multiplier: str, shift: str) -> str:
+    """value * multiplier / 2^shift, rounded, int32. The product may have 63 bits, and the vector unit keeps 48: a shift
+    below `_SPLIT` acts on the low ones, for then those above are copies of the sign, and any other on the high ones."""
     split, wide = _number(new, _SPLIT, value), DType.INT48
     low = _binary(new, "BITWISE_AND", value, _number(new, (1 << _SPLIT) - 1, value))
     low = _cast(new, low, DType.INT32)
     high = _shifted(new, value, split)
     carried = _shifted(new, _product(new, low, multiplier, wide), split)
     above = _binary(new, "ADD", _product(new, high, multiplier, wide), carried)
-    if double_round:
-        above = _binary(new, "ADD", above, _first_rounding(new, value, shift))
     below = _product(new, value, multiplier, wide)
     # What a shift by `_SPLIT` rounds by is not in `above`.
     last = _binary(
@@ -314,14 +353,3 @@ def _scaled(new: Rewriting, value: str, multiplier: str, shift: str, *, double_r
     near = _shifted(new, below, _binary(new, "MINIMUM", shift, _number(new, _SPLIT - 1, shift)), rounded=True)
     is_far = new.op("GREATER", shift, _number(new, _SPLIT - 1, shift), dtype=DType.BOOL)
     return new.op("SELECT", is_far, far, near, dtype=DType.INT32)
-
-
-def _first_rounding(new: Rewriting, value: str, shift: str) -> str:
-    """What DOUBLE_ROUND adds to a product above `_SPLIT` bits."""
-    half = 1 << (_DOUBLE_ROUND_ABOVE - 1 - _SPLIT)
-    is_positive = new.op("GREATER_EQUAL", value, _number(new, 0, value), dtype=DType.BOOL)
-    signed = new.op(
-        "SELECT", is_positive, _number(new, half, value), _number(new, -half, value), dtype=DType.INT32
-    )
-    twice = new.op("GREATER", shift, _number(new, _DOUBLE_ROUND_ABOVE, shift), dtype=DType.BOOL)
-    return _product(new, signed, _cast(new, twice, DType.INT32), DType.INT32)

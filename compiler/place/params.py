@@ -1,6 +1,7 @@
 """Per-channel parameters and tables as they lie in activation memory."""
 
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -33,6 +34,32 @@ def pack_params(
             parts.append(_lanes(np.broadcast_to(per_channel.shifts, channels)[start:stop], columns, "u1"))
     tile_bytes = columns * (4 * (bias is not None) + 5 * (per_channel is not None))
     return ParamBlock(b"".join(parts), tile_bytes, bias is not None, per_channel is not None)
+
+
+@dataclasses.dataclass(frozen=True)
+class ScalePlace:
+    """Where the multipliers and shifts of some neighbouring channels lie among a layer's parameters, in bytes."""
+
+    first: int
+    count: int
+    multipliers: int
+    shifts: int
+
+
+def scale_places(
+    lanes: int, tile_lanes: int, columns: int, channels: int, *, bias: bool
+) -> Iterator[ScalePlace]:
+    """The places of all multipliers and shifts in what `pack_params` makes for `lanes` lanes, which have the channels
+    again and again."""
+    before = 4 * columns * bias
+    tile_bytes = before + 5 * columns
+    for tile, start in enumerate(range(0, lanes, tile_lanes)):
+        place, lane, stop = tile * tile_bytes + before, start, min(start + tile_lanes, lanes)
+        while lane < stop:
+            first, in_tile = lane % channels, lane - start
+            count = min(stop - lane, channels - first)
+            yield ScalePlace(first, count, place + 4 * in_tile, place + 4 * columns + in_tile)
+            lane += count
 
 
 def _lanes(values: np.ndarray, columns: int, dtype: str) -> bytes:

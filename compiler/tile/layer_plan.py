@@ -4,15 +4,19 @@ import dataclasses
 import functools
 import math
 
+import numpy as np
+
 from tosaic.compiler.fuse.indexed import plan_indexed
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import plan_move
+from tosaic.compiler.fuse.translate import PerChannel, RunTimeScales
 from tosaic.compiler.ir import Operator
 from tosaic.compiler.machine import KIND, WINDOWED, Kind
+from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.buffers import Buffers, addresses_of
 from tosaic.compiler.place.geometry import Window, window_of
-from tosaic.compiler.place.params import ParamBlock, pack_params, pack_table
-from tosaic.compiler.place.placement import Arrival, Copy
+from tosaic.compiler.place.params import ParamBlock, pack_params, pack_table, scale_places
+from tosaic.compiler.place.placement import Arrival, Copy, Placement
 from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.tile.convolution import (
     ConvolutionPlan,
@@ -30,7 +34,15 @@ from tosaic.compiler.tile.pool import pool_boxes
 from tosaic.compiler.tile.reduction import plan_reduction
 from tosaic.compiler.tile.views import Views
 from tosaic.compiler.tile.window_tiles import WindowLayer, WindowTiler
-from tosaic.compiler.tile.work import ArrayBody, Body, LayerWork, Parameters, PoolBody, TablePlace
+from tosaic.compiler.tile.work import (
+    ArrayBody,
+    Body,
+    CopyThrough,
+    LayerWork,
+    Parameters,
+    PoolBody,
+    TablePlace,
+)
 
 _PIECE_BYTES = 4096
 """Least input bytes of a box of a layer whose input arrives while it runs."""
@@ -128,6 +140,7 @@ class _Pass:
         if base is not None and KIND[base.op] in WINDOWED:
             self._windowed(base)
         params = self._placed(self._params())
+        scales = self._scales(params)
         table = self._table()
         for name in self.reads:
             copy = self.placer.bring(name) if name not in self._left_outside else None
@@ -146,6 +159,7 @@ class _Pass:
             self.arrivals,
             params,
             table,
+            scales,
         )
         macs = self.convolution.macs if self.convolution is not None else 0
         return PlannedLayer(work, self.temporary + addresses_of(buffers), macs)
@@ -176,14 +190,34 @@ class _Pass:
 
     def _params(self) -> ParamBlock:
         layer, columns, plan = self.layer, self.config.columns, self.convolution
+        scales = layer.per_channel
+        if isinstance(scales, RunTimeScales):
+            scales = PerChannel(*np.zeros((2, self.tensors.shape(scales.shifts)[0]), np.int64))
         if plan is not None:
             bias = plan.bias if layer.program.bias else None
-            scales = layer.per_channel and layer.per_channel.repeated(plan.pixels)
+            scales = scales and scales.repeated(plan.pixels)
             return pack_params(plan.channels, plan.tile_channels, columns, bias, scales)
-        if layer.per_channel is not None:
+        if scales is not None:
             channels = self.tensors.shape(layer.output)[-1]
-            return pack_params(channels, columns, columns, None, layer.per_channel)
+            return pack_params(channels, columns, columns, None, scales)
         return ParamBlock(b"", 0, False, False)
+
+    def _scales(self, params: Parameters) -> list[CopyThrough]:
+        """Brings multipliers and shifts that are computed at run time to their places."""
+        scales, columns, plan = self.layer.per_channel, self.config.columns, self.convolution
+        if not isinstance(scales, RunTimeScales):
+            return []
+        (channels,) = self.tensors.shape(scales.shifts)
+        lanes, tile = (plan.channels, plan.tile_channels) if plan is not None else (channels, columns)
+        sources = [self.placer.locate(self.tensors.storage[name]) for name in dataclasses.astuple(scales)]
+        return [
+            CopyThrough(
+                Placement(source.address + size * place.first, size * place.count),
+                Address(Region.ACTIVATION, params.address + offset),
+            )
+            for place in scale_places(lanes, tile, columns, channels, bias=params.bias)
+            for source, size, offset in zip(sources, (4, 1), (place.multipliers, place.shifts), strict=True)
+        ]
 
     def _placed(self, block: ParamBlock) -> Parameters:
         """Brings parameters in, unless they take more than a quarter of the memory: then each box brings its own."""
@@ -191,7 +225,8 @@ class _Pass:
         if not block.data:
             return shown
         source = self.placer.memories.external.add_constant(block.data)
-        if len(block.data) > self.config.am_bytes // 4:
+        known = not isinstance(self.layer.per_channel, RunTimeScales)
+        if known and len(block.data) > self.config.am_bytes // 4:
             return dataclasses.replace(shown, source=source)
         copy = self.placer.temporary(source, len(block.data), self.temporary)
         self.preloads.append(copy)

@@ -3,6 +3,7 @@
 from tosaic.compiler.fuse.indexed import plan_indexed
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import move_sources
+from tosaic.compiler.fuse.translate import RunTimeScales
 from tosaic.compiler.ir import Operator
 from tosaic.compiler.machine import KIND, WINDOWED, Kind
 from tosaic.compiler.place.geometry import View
@@ -77,8 +78,10 @@ class Views:
         return list(dict.fromkeys(names))
 
     def parameters(self, layer: Layer) -> list[str]:
-        """Storage names of what a layer reads before it runs: weights that the machine packs, a computed table."""
+        """Storage names of what a layer reads before it runs: weights that the machine packs, a table, scales."""
         names = [] if layer.table is None else [layer.table]
+        if isinstance(layer.per_channel, RunTimeScales):
+            names += [layer.per_channel.multipliers, layer.per_channel.shifts]
         if layer.base is not None and KIND[layer.base.op] is Kind.ARRAY:
             names.append(layer.base.inputs[1])
         return [self.tensors.storage[name] for name in names if self.tensors[name].data is None]

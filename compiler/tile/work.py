@@ -64,6 +64,17 @@ Body = ArrayBody | PoolBody | ElementwisePlan | ReductionPlan | LayoutCopy | Gat
 
 
 @dataclasses.dataclass(frozen=True)
+class CopyThrough:
+    """A tensor, or some bytes of one, to another place: straight where one side is activation memory, else piece by
+    piece through a buffer."""
+
+    source: Placement
+    target: Address
+    buffer: int = 0
+    buffer_bytes: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
 class LayerWork:
     """One pass of the machine."""
 
@@ -81,22 +92,13 @@ class LayerWork:
     """Images of which the first rows are worked on while the others come, by storage name."""
     params: Parameters = Parameters(0, False, False)
     table: TablePlace | None = None
+    scales: list[CopyThrough] = dataclasses.field(default_factory=list)
+    """Brings multipliers and shifts that are computed at run time to their places among the parameters."""
 
     @property
     def output(self) -> str:
         """Storage name of the result."""
         return self.tensors.storage[self.layer.output]
-
-
-@dataclasses.dataclass(frozen=True)
-class CopyThrough:
-    """A whole tensor to another place: straight where one side is activation memory, else piece by piece through a
-    buffer."""
-
-    source: Placement
-    target: Address
-    buffer: int = 0
-    buffer_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
