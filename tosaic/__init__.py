@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tosaic.driver.arguments import NodeArg
     from tosaic.driver.device import Device
     from tosaic.driver.encodings import dequantize, quantize
+    from tosaic.driver.evaluate import Evaluation, evaluate
     from tosaic.driver.from_torch import from_torch
     from tosaic.driver.report.page import write_report
     from tosaic.driver.session import Session, run
@@ -40,6 +41,7 @@ _HOMES = {
     "Device": "tosaic.driver.device",
     "DeviceError": "tosaic.errors",
     "Error": "tosaic.errors",
+    "Evaluation": "tosaic.driver.evaluate.evaluation",
     "InputError": "tosaic.errors",
     "MismatchError": "tosaic.errors",
     "ModelError": "tosaic.errors",
@@ -50,6 +52,7 @@ _HOMES = {
     "UnpredictableError": "tosaic.errors",
     "UnsupportedError": "tosaic.errors",
     "dequantize": "tosaic.driver.encodings",
+    "evaluate": "tosaic.driver.evaluate.evaluation",
     "from_torch": "tosaic.driver.from_torch",
     "quantize": "tosaic.driver.encodings",
     "run": "tosaic.driver.session",
@@ -63,6 +66,7 @@ __all__ = [
     "Device",
     "DeviceError",
     "Error",
+    "Evaluation",
     "InputError",
     "MismatchError",
     "ModelError",
@@ -73,6 +77,7 @@ __all__ = [
     "UnpredictableError",
     "UnsupportedError",
     "dequantize",
+    "evaluate",
     "from_torch",
     "quantize",
     "run",

@@ -2,13 +2,15 @@
 
 from tosaic.driver.quantize.encoded_models import import_encoded
 from tosaic.driver.quantize.measurement import Difference, Measurement, measure
-from tosaic.driver.quantize.quantization import Quantization, quantize_graph
-from tosaic.driver.quantize.samples import load_samples
+from tosaic.driver.quantize.quantization import Quantization, check_floats, quantize_graph
+from tosaic.driver.quantize.samples import hold_out, load_samples
 
 __all__ = [
     "Difference",
     "Measurement",
     "Quantization",
+    "check_floats",
+    "hold_out",
     "import_encoded",
     "load_samples",
     "measure",

@@ -9,7 +9,7 @@ import numpy as np
 from tosaic.sim.golden import evaluate
 
 from .quantization import Progress, Quantization
-from .samples import check_labels, label_counts
+from .samples import check_labels, label_counts, split_samples
 
 
 @dataclass
@@ -47,22 +47,35 @@ class Measurement:
     layers: list[Difference]
     outputs: list[Difference]
     samples: int
+    held_out: bool
+    """The samples are none of the calibration's."""
     agreement: dict[str, float]
     """Share of rows whose largest element is the float graph's, by output; classifiers' outputs only."""
     accuracy: dict[str, tuple[float, float]]
     """Share of rows whose largest element is the label: (float, integers)."""
 
+    @property
+    def told_samples(self) -> str:
+        """Which samples these are, in words."""
+        return f"{self.samples:,} {'held-out' if self.held_out else 'calibration'} samples"
+
 
 def measure(
-    quantization: Quantization, labels: np.ndarray | None = None, progress: Progress | None = None
+    quantization: Quantization,
+    labels: np.ndarray | None = None,
+    progress: Progress | None = None,
+    held_out: Mapping[str, np.ndarray] | None = None,
 ) -> Measurement:
-    """Runs every calibration sample on golden in floats and in integers.
+    """Runs samples on golden in floats and in integers: those in `held_out`, arrays as the calibration's, or else the
+    calibration's own, on which a model looks better than it is.
 
     `labels` holds the class of each row, in the samples' order; InputError when there are too few or too many.
     """
+    source, arrays = quantization.source, held_out or quantization.calibration
+    samples = split_samples(source, arrays, calibration=False) if held_out else quantization.samples
     if labels is not None:
-        check_labels(quantization.source, quantization.calibration, labels)
-    counts = label_counts(quantization.source, quantization.calibration)
+        check_labels(source, arrays, labels)
+    counts = label_counts(source, arrays)
     result, graph = quantization.result, quantization.canonical
     producers = {name: op for op in graph.operators for name in op.outputs}
     differences: dict[str, Difference] = {}
@@ -72,9 +85,9 @@ def measure(
             text = f"{tensor.dtype.name.lower()}{list(tensor.shape)}"
             differences[name] = Difference(name, producers[name].op, text)
     rows: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in result.outputs}
-    for index, sample in enumerate(quantization.samples):
+    for index, sample in enumerate(samples):
         if progress is not None:
-            progress("compare", index, len(quantization.samples))
+            progress("compare", index, len(samples))
         floats = evaluate(graph, sample, keep=True)
         encoded = {
             name: result.inputs[name].quantize(value) if name in result.inputs else value
@@ -91,7 +104,7 @@ def measure(
     outputs = [differences[name] for name in result.outputs if name in differences]
     layers = [d for name, d in differences.items() if name not in result.outputs]
     agreement, accuracy = _classification(rows, labels, counts)
-    return Measurement(layers, outputs, len(quantization.samples), agreement, accuracy)
+    return Measurement(layers, outputs, len(samples), bool(held_out), agreement, accuracy)
 
 
 def largest_elements(values: np.ndarray, classes: int) -> np.ndarray:

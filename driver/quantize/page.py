@@ -24,7 +24,7 @@ def write_page(
     """Writes the page: outputs, encodings, and every layer's SQNR as a bar."""
     facts = {
         **settings,
-        "samples": f"{measurement.samples:,}",
+        "measured on": measurement.told_samples,
         "operators": f"{len(quantization.source.operators)} float, {len(quantization.graph.operators)} integer",
     }
     for difference in measurement.outputs:

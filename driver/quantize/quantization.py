@@ -72,12 +72,7 @@ def quantize_graph(
         raise InputError(f"there is no calibration method {method!r}; use one of {', '.join(METHODS)}")
     if activations not in ACTIVATIONS:
         raise InputError(f"activations cannot be {activations!r}; use one of {', '.join(ACTIVATIONS)}")
-    validate(graph)
-    computed = [*graph.inputs, *(name for op in graph.operators for name in op.outputs)]
-    if not any(graph.tensors[name].dtype.is_float for name in computed):
-        raise InputError(
-            f"graph {graph.name!r} computes no floats: it is quantized already, or has nothing to quantize"
-        )
+    check_floats(graph)
     samples = split_samples(graph, calibration)
     if labels is not None:
         check_labels(graph, calibration, labels)
@@ -95,6 +90,16 @@ def quantize_graph(
     except ScaleError as error:
         raise InputError(f"{error}: {_way_out(samples)}") from None
     return Quantization(graph, work, result, samples, calibration)
+
+
+def check_floats(graph: Graph) -> None:
+    """InputError unless a legal graph computes floats."""
+    validate(graph)
+    computed = [*graph.inputs, *(name for op in graph.operators for name in op.outputs)]
+    if not any(graph.tensors[name].dtype.is_float for name in computed):
+        raise InputError(
+            f"graph {graph.name!r} computes no floats: it is quantized already, or has nothing to quantize"
+        )
 
 
 def calibrate(

@@ -15,14 +15,14 @@ NAMELESS = ("", "arr_0")
 """Names of an array that was stored without one: in an .npy file, and by numpy.savez(FILE, array)."""
 
 
-def load_samples(path: str | pathlib.Path) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file, or of an .npy file under the name ""."""
+def load_samples(path: str | pathlib.Path, what: str = "calibration data") -> dict[str, np.ndarray]:
+    """The arrays of an .npz file, or of an .npy file under the name ""; `what` they are, for the error."""
     try:
         loaded = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(
-            f"{path}: cannot be read as calibration data: {reason}; write it by numpy.savez(FILE, INPUT=array)"
+            f"{path}: cannot be read as {what}: {reason}; write it by numpy.savez(FILE, INPUT=array)"
         ) from None
     if isinstance(loaded, np.ndarray):
         return {"": loaded}
@@ -30,14 +30,23 @@ def load_samples(path: str | pathlib.Path) -> dict[str, np.ndarray]:
         return {name: loaded[name] for name in loaded.files}
 
 
-def split_samples(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Samples:
+def split_samples(graph: Graph, arrays: Mapping[str, np.ndarray], *, calibration: bool = True) -> Samples:
     """One entry per run of `graph`, whose inputs have static shapes.
 
     An array holds samples along its first axis: [runs * N, ...] or [runs, N, ...] for an input [N, ...], or [samples,
     ...] without the batch axis if N is 1. A last run that is not full is filled up with the first samples. An array
     without a name (`NAMELESS`) belongs to the only input. InputError for missing inputs, names that are no input's,
-    shapes that do not fit, no samples, and float inputs that are all zero. A UserWarning names one input that is.
+    shapes that do not fit, no samples, and float inputs that are all zero, where ranges are to be learnt from them
+    (`calibration`). A UserWarning names one input that is.
     """
+    runs = _runs_by_input(graph, arrays)
+    if calibration:
+        _refuse_zeros(graph, runs)
+    return [dict(zip(runs, values, strict=True)) for values in zip(*runs.values(), strict=True)]
+
+
+def _runs_by_input(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, list[np.ndarray]]:
+    """What each run takes, by input; equally many for each."""
     if not graph.inputs:
         raise InputError(f"graph {graph.name!r} has no inputs: there is nothing to calibrate")
     named = _named(graph, arrays)
@@ -52,8 +61,7 @@ def split_samples(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Samples:
     if len(set(counts.values())) != 1:
         listed = ", ".join(f"{count} of {name!r}" for name, count in counts.items())
         raise InputError(f"the calibration data has different numbers of samples: {listed}")
-    _refuse_zeros(graph, runs)
-    return [dict(zip(runs, values, strict=True)) for values in zip(*runs.values(), strict=True)]
+    return runs
 
 
 def check_labels(graph: Graph, arrays: Mapping[str, np.ndarray], labels: np.ndarray) -> None:
@@ -74,18 +82,56 @@ def check_labels(graph: Graph, arrays: Mapping[str, np.ndarray], labels: np.ndar
 def label_counts(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
     """By output that has two classes or more along its last axis: the rows it gives for the samples in `arrays`."""
     first = graph.inputs[0]
-    shape, array = graph.tensors[first].shape, np.asarray(_named(graph, arrays)[first])
-    if array.ndim == len(shape) + 1:
-        runs, share = len(array), 1.0
-    else:
-        runs = -(-len(array) // shape[0])
-        share = len(array) / (runs * shape[0])
+    array = np.asarray(_named(graph, arrays)[first])
+    unit = _entries(graph, first, array)
+    runs = -(-len(array) // unit)
+    share = len(array) / (runs * unit)
     shapes = {name: graph.tensors[name].shape for name in graph.outputs}
     return {
         name: round(runs * math.prod(rows) * share)
         for name, (*rows, classes) in ((name, sizes) for name, sizes in shapes.items() if sizes)
         if classes >= 2
     }
+
+
+def hold_out(
+    graph: Graph, arrays: Mapping[str, np.ndarray], labels: np.ndarray | None, share: float
+) -> tuple[tuple[dict[str, np.ndarray], np.ndarray | None], ...]:
+    """Arrays as those of `split_samples` with their labels: what stays for the calibration, and what is kept out of it.
+
+    The last of every 1 / `share` runs is held out, so that samples in an order are spread; none where there are fewer.
+    InputError for what `split_samples` and `check_labels` refuse, and for a share that is none.
+    """
+    if not 0 <= share <= 0.5:
+        raise InputError(f"the share of samples that is held out must be in 0..0.5, not {share}")
+    runs = _runs_by_input(graph, arrays)
+    step = round(1 / share) if share else 0
+    if not step or len(next(iter(runs.values()))) < step:
+        return (dict(arrays), labels), ({}, None)
+    stay, out = dict[str, np.ndarray](), dict[str, np.ndarray]()
+    for name, given in _named(graph, arrays).items():
+        array = np.asarray(given)
+        unit = _entries(graph, name, array)
+        chosen = _is_held_out(len(array), len(array), unit, step)
+        stay[name], out[name] = array[~chosen], array[chosen]
+    if labels is None or not np.size(labels):
+        return (stay, labels), (out, labels)
+    check_labels(graph, arrays, labels)
+    flat = np.asarray(labels).reshape(-1)
+    # One label may be that of an entry, of one row in many of it, or of a whole run.
+    chosen = _is_held_out(flat.size, len(array), unit, step)
+    return (stay, flat[~chosen]), (out, flat[chosen])
+
+
+def _is_held_out(count: int, entries: int, unit: int, step: int) -> np.ndarray:
+    """Of `count` things that lie evenly along `entries` of an array: whether they belong to a run that is held out."""
+    return np.arange(count) * entries // count // unit % step == step - 1
+
+
+def _entries(graph: Graph, name: str, array: np.ndarray) -> int:
+    """How many entries along the array's first axis one run of the graph takes."""
+    shape = graph.tensors[name].shape
+    return 1 if array.ndim == len(shape) + 1 or not shape else shape[0]
 
 
 def _named(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -5,7 +5,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from tosaic.cli import app
 
@@ -59,3 +61,21 @@ def refused(tosaic):
         return rest[:-1]
 
     return call
+
+
+@pytest.fixture
+def classifier(here):
+    """net.onnx: three scores of x[N, 4]; calib.npz with 30 samples and labels."""
+    random = np.random.default_rng(2)
+    weight = random.standard_normal((4, 3)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["product"]), helper.make_node("Tanh", ["product"], ["y"])],
+        "classifier",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "net.onnx")
+    x = random.standard_normal((30, 4)).astype(np.float32)
+    np.savez("calib.npz", x=x, labels=(x @ weight).argmax(1))
+    return x, np.tanh(x @ weight)

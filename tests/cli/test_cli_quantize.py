@@ -11,30 +11,12 @@ import tosaic as api
 from tosaic.compiler.ir import DType, read_tosa
 
 
-@pytest.fixture
-def classifier(here):
-    """net.onnx: three scores of x[N, 4]; calib.npz with 30 samples and labels."""
-    random = np.random.default_rng(2)
-    weight = random.standard_normal((4, 3)).astype(np.float32)
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "w"], ["product"]), helper.make_node("Tanh", ["product"], ["y"])],
-        "classifier",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])],
-        [numpy_helper.from_array(weight, "w")],
-    )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "net.onnx")
-    x = random.standard_normal((30, 4)).astype(np.float32)
-    np.savez("calib.npz", x=x, labels=(x @ weight).argmax(1))
-    return x, np.tanh(x @ weight)
-
-
 def test_quantize_writes_model_encodings_and_report(tosaic, here, classifier):
     outcome = tosaic(
         "quantize", "net.onnx", "-c", "calib.npz", "-o", "net.tosa", "--shape", "N=1", "--report", "q.html"
     )
     assert (outcome.code, outcome.err) == (0, "")
-    assert "y: SQNR " in outcome.out and "same largest element in 100.00%, 30 samples" in outcome.out
+    assert "y: SQNR " in outcome.out and "same largest element in 100.00%, 6 held-out samples" in outcome.out
     assert "y: accuracy 100.00% in floats, 100.00% in integers" in outcome.out
     graph = read_tosa((here / "net.tosa").read_bytes())
     assert graph.tensors["x"].dtype is graph.tensors["y"].dtype is DType.INT8

@@ -14,7 +14,14 @@ from tosaic.cli.progress import progress_bar
 from tosaic.compiler.ir import Graph, write_tosa
 from tosaic.driver.encodings import sidecar, write_encodings
 from tosaic.driver.models import open_model
-from tosaic.driver.quantize import Measurement, load_samples, measure, quantize_graph
+from tosaic.driver.quantize import (
+    Measurement,
+    check_floats,
+    hold_out,
+    load_samples,
+    measure,
+    quantize_graph,
+)
 from tosaic.driver.quantize.page import decibels, write_page
 from tosaic.errors import InputError
 
@@ -58,6 +65,14 @@ def quantize(
     bias_correction: Annotated[
         bool, typer.Option(help="Take what rounded weights shift out of biases.")
     ] = True,
+    held_out: Annotated[
+        float,
+        typer.Option(
+            "--held-out",
+            metavar="SHARE",
+            help="Share of the samples to measure on, not to calibrate with; 0: measure on the calibration's.",
+        ),
+    ] = 0.2,
     report: Annotated[
         pathlib.Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report page.")
     ] = None,
@@ -76,6 +91,8 @@ def quantize(
     if not isinstance(graph, Graph):
         raise InputError(f"{source} is a compiled program; quantize the model it was made from")
     labels = arrays.pop("labels", None) if "labels" not in graph.inputs else None
+    check_floats(graph)
+    (arrays, labels), (test_arrays, test_labels) = hold_out(graph, arrays, labels, held_out)
     with progress_bar("quantize") as progress:
         found = quantize_graph(
             graph,
@@ -87,7 +104,7 @@ def quantize(
             labels=labels,
             progress=progress,
         )
-        measured = measure(found, labels, progress)
+        measured = measure(found, test_labels if test_arrays else labels, progress, test_arrays)
     data = write_tosa(found.graph)
     with writing_whole(output) as scratch:
         scratch.write_bytes(data)
@@ -116,6 +133,6 @@ def _print(measured: Measurement) -> None:
     for output in measured.outputs:
         share = measured.agreement.get(output.name)
         same = f", same largest element in {share:.2%}" if share is not None else ""
-        print(f"{output.name}: SQNR {decibels(output.sqnr_db)}{same}, {measured.samples} samples")
+        print(f"{output.name}: SQNR {decibels(output.sqnr_db)}{same}, {measured.told_samples}")
     for name, (before, after) in measured.accuracy.items():
         print(f"{name}: accuracy {before:.2%} in floats, {after:.2%} in integers")

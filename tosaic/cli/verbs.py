@@ -13,6 +13,7 @@ VERBS = {
     "verify": ("tosaic.cli.verify", "verify"),
     "import": ("tosaic.cli.import_", "import_"),
     "quantize": ("tosaic.cli.quantize", "quantize"),
+    "evaluate": ("tosaic.cli.evaluate", "evaluate"),
     "conformance": ("tosaic.cli.conformance", "conformance"),
     "operators": ("tosaic.cli.operators", "operators"),
     "configs": ("tosaic.cli.configs", "configs"),

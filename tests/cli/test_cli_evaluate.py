@@ -1,0 +1,116 @@
+"""`tosaic evaluate`: figures on data of one's own, files, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tosaic as api
+from tosaic.errors import InputError
+
+
+@pytest.fixture
+def quantized(tosaic, here, classifier):
+    """net.tosa of net.onnx, and test.npz: 200 samples that the calibration has not seen, with their classes."""
+    assert tosaic("quantize", "net.onnx", "-c", "calib.npz", "-o", "net.tosa", "--shape", "N=1").code == 0
+    random = np.random.default_rng(5)
+    with np.load("calib.npz") as calibration:
+        x, wanted = calibration["x"], classifier[1]
+        # The same weights, by the samples that are known.
+        weight = np.linalg.lstsq(x, np.arctanh(np.clip(wanted, -0.999999, 0.999999)), rcond=None)[0]
+    fresh = random.standard_normal((200, 4)).astype(np.float32) * 0.5
+    classes = (fresh @ weight).argmax(1)
+    np.savez("test.npz", x=fresh, labels=classes, other=(classes + 1) % 3)
+    return fresh, classes
+
+
+def test_figures_against_the_float_model_on_two_targets(tosaic, here, quantized):
+    np.savez("own.npz", x=quantized[0], labels=quantized[1])
+    outcome = tosaic(
+        *("evaluate", "net.tosa", "--data", "own.npz", "--against", "net.onnx", "--shape", "N=1"),
+        *("--on", "emulator", "--on", "golden", "--json", "e.json", "--report", "e.html"),
+    )
+    assert outcome.code != 0 and "shapes are static" in outcome.err
+    outcome = tosaic(
+        *("evaluate", "net.tosa", "--data", "own.npz", "--against", "net.onnx"),
+        *("--on", "emulator", "--on", "golden", "--json", "e.json", "--report", "e.html"),
+    )
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "200 samples against net.onnx (onnxruntime); float" in outcome.out
+    found = json.loads((here / "e.json").read_text())
+    emulator, golden = found["outputs"]
+    assert (emulator.pop("target"), golden.pop("target")) == ("emulator", "golden")
+    assert emulator == golden
+    assert emulator["sqnr_db"] > 25 and emulator["agreement"] > 0.95
+    assert found["float_accuracy"] == {"y": 1.0}
+    assert emulator["accuracy"] == emulator["agreement"]
+    page = (here / "e.html").read_text()
+    assert "agreement" in page and "http" not in page
+
+
+def test_labels_are_named(tosaic, here, quantized):
+    data = {"x": quantized[0], "other": (quantized[1] + 1) % 3}
+    np.savez("other.npz", **data)
+    outcome = tosaic("evaluate", "net.tosa", "-d", "other.npz", "--labels", "other", "--json", "e.json")
+    assert outcome.code == 0 and "agreement" not in outcome.out
+    (figures,) = json.loads((here / "e.json").read_text())["outputs"]
+    assert figures["accuracy"] < 0.05 and figures["sqnr_db"] is None
+    outcome = tosaic("evaluate", "net.tosa", "-d", "other.npz", "--labels", "classes")
+    assert outcome.code == 1
+    assert outcome.err == (
+        "tosaic: error: the data has no labels 'classes'; its arrays are 'x', 'other': name one of them with --labels\n"
+    )
+    outcome = tosaic("evaluate", "net.tosa", "-d", "other.npz")
+    assert outcome.code == 1 and "the data has an array 'other', the model has no such input" in outcome.err
+
+
+def test_integers_reals_and_a_function_give_the_same(here, quantized):
+    x, classes = quantized
+    source = api.Session("net.tosa", "golden").inputs[0].encoding
+    assert source is not None
+    by_reals = api.evaluate("net.tosa", {"x": x, "labels": classes})
+    integers = {"x": source.quantize(x), "labels": classes}
+    by_integers = api.evaluate("net.tosa", integers, against=lambda sample: {"y": sample["x"][:, :3]})
+    assert by_integers.outputs[0].accuracy == by_reals.outputs[0].accuracy
+    assert by_integers.outputs[0].agreement is not None and by_reals.outputs[0].agreement is None
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"y": np.zeros((3, 4), np.float32)}, "the data has an array 'y', the model has no such input"),
+        ({"x": np.zeros((3, 5), np.float32)}, r"shape \[3, 5\]; wanted is \[samples, 4\]"),
+        ({"x": np.zeros((0, 4), np.float32)}, "at least one: there are 0 of 'x'"),
+        ({"x": np.full((3, 4), np.nan, np.float32)}, "values that are not finite"),
+        ({"x": np.full((3, 4), 300)}, "values beyond int8, the model's type"),
+        (
+            {"x": np.zeros((3, 4), np.int8), "labels": np.zeros(3)},
+            "must be class numbers from 0 on, not float64",
+        ),
+        (
+            {"x": np.zeros((3, 4), np.int8), "labels": np.arange(2)},
+            "there are 2 labels, and as rows to label: 3 of",
+        ),
+        (
+            {"x": np.zeros((3, 4), np.int8), "labels": np.arange(1, 4)},
+            "label 3 is no class of output 'y', which has 3",
+        ),
+    ],
+)
+def test_data_that_does_not_fit(here, quantized, data, message):
+    with pytest.raises(InputError, match=message):
+        api.evaluate("net.tosa", data)
+
+
+def test_reals_for_a_model_without_scales(here):
+    with pytest.raises(
+        InputError, match=r"is float32, the model wants int8 and has no scale \(.quant.json\)"
+    ):
+        api.evaluate("tiny.tosa", {"image": np.zeros((2, 8, 8, 1), np.float32)})
+
+
+def test_a_float_model_of_other_outputs(here, quantized):
+    with pytest.raises(InputError, match=r"output 'y' has shape \[1, 3\], the float model's has \[2\]"):
+        api.evaluate("net.tosa", {"x": quantized[0]}, against=lambda sample: {"y": np.zeros(2)})
+    with pytest.raises(InputError, match="the float model has no output 'y'; its outputs are 'a', 'b'"):
+        api.evaluate("net.tosa", {"x": quantized[0]}, against=lambda sample: {"a": 1, "b": 2})

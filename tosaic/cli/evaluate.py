@@ -1,0 +1,98 @@
+"""`tosaic evaluate`: how good a model is on a data set."""
+
+import json
+import pathlib
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tosaic.cli import options
+from tosaic.cli.files import check_file, writing, writing_whole
+from tosaic.cli.progress import progress_bar
+from tosaic.driver.evaluate import Evaluation
+from tosaic.driver.evaluate import evaluate as run_evaluation
+from tosaic.driver.evaluate.page import shown, write_page
+from tosaic.driver.quantize import load_samples
+
+
+def evaluate(
+    model: Annotated[
+        str, typer.Argument(help="A model in integers: .tosa, .tsc, or one to import that is quantized.")
+    ],
+    *,
+    data: Annotated[
+        pathlib.Path,
+        typer.Option(
+            "-d", "--data", metavar="TEST.npz", help="Samples by input name along the first axis, and labels."
+        ),
+    ],
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            "--labels", metavar="NAME", help="The array of class numbers (default: `labels`, if it is there)."
+        ),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="FLOATMODEL",
+            help="The float model to compare with; .onnx, .tflite and .pt2 run in their frameworks.",
+        ),
+    ] = None,
+    on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--on",
+            metavar="TARGET",
+            help="Where it runs (default: emulator); may be repeated, as with golden.",
+        ),
+    ] = None,
+    config: options.ConfigOrProgram = None,
+    sizes: options.Set = None,
+    shape: options.Shape = None,
+    as_json: Annotated[
+        pathlib.Path | None, typer.Option("--json", metavar="FILE.json", help="Write all figures.")
+    ] = None,
+    report: Annotated[
+        pathlib.Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report page.")
+    ] = None,
+    verbose: options.Verbose = False,
+) -> None:
+    """Accuracy, agreement with a float model and SQNR of a model on data that it was not calibrated with."""
+    check_file(as_json)
+    check_file(report)
+    arrays = load_samples(data, "test data")
+    with progress_bar("evaluate") as progress:
+        found = run_evaluation(
+            model,
+            arrays,
+            labels=labels,
+            against=against,
+            target=on or ["emulator"],
+            config=options.sized(config or "base", sizes) if config or sizes else None,
+            shapes=options.bindings(shape),
+            progress=progress,
+        )
+    if as_json is not None:
+        with writing_whole(as_json) as scratch:
+            scratch.write_text(json.dumps(found.as_json(), indent=1) + "\n")
+    if report is not None:
+        with writing(report):
+            write_page(report, pathlib.Path(model).name, found)
+    _print(found)
+
+
+def _print(found: Evaluation) -> None:
+    table = Table(box=None, pad_edge=False)
+    rows = shown(found)
+    for place, title in enumerate(rows[0]):
+        table.add_column(title, overflow="fold", justify="left" if place < 2 else "right")
+    for row in rows[1:]:
+        table.add_row(*row)
+    Console(markup=False, highlight=False).print(table)
+    seconds = ", ".join(f"{name} {spent:.1f} s" for name, spent in found.seconds.items())
+    against = f" against {found.against}" if found.against else ""
+    print(f"{found.samples:,} samples{against}; {seconds}")
