@@ -54,9 +54,13 @@ class Lane:
         alu._MustUse__used = True
         connect(m, pipeline.control, alu.control)
         self.adds_bias = pipeline.issued.fields.bias
-        self.uop, self.finish = pipeline.arithmetic.data, pipeline.finish.data
+        self.uop, self.finish = Signal(pipeline.arithmetic.data.shape()), pipeline.finish.data
         self.out_zp, self.limits = pipeline.out_zp.data, pipeline.limits.data
-        m.d.comb += [pipeline.issue.eq(1), Assume(self.uop.op == op)]
+        m.d.comb += [
+            pipeline.issue.eq(1),
+            pipeline.arithmetic.data.eq(self.uop),
+            pipeline.arithmetic.data.op.eq(op),
+        ]
         self.per_channel = self.uop.per_channel & (op is Op.RESCALE)
         self.shift = Mux(self.per_channel, alu.shift, self.uop.shift)
         self.ports = [
@@ -265,7 +269,9 @@ class Number:
     def __mul__(self, other):
         ends = [x * y for x in self.range() for y in other.range()]
         name = f"product_{self.part}_{other.part}"
-        product = Signal(signed(max(end.bit_length() for end in ends) + 1), name=name)
+        # As wide as Amaranth makes it: `_signed` gives a part without a sign one more bit.
+        width = sum(part.bits + (not part.signed) for part in (self, other))
+        product = Signal(signed(width), name=name)
         self.products[self.part, other.part] = product, min(ends), max(ends)
         return product
 
