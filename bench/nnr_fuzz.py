@@ -2,8 +2,9 @@
 
     python bench/nnr_fuzz.py --inputs 1000000 --seed 1
 
-Payloads of every type, single units, bitstreams and both carriages are mutated and decoded. Each must end in values or
-in NnrError; a payload that is accepted must be what its values encode to. Needs numba and onnx.
+Payloads of every type, single units, bitstreams, dictionaries and the carriages of ONNX, NNEF and TOSA are mutated and
+decoded. Each must end in values or in NnrError; a payload that is accepted must be what its values encode to. With
+`--traced` the memory of each is measured too: 64 MiB and 8 times the input are allowed. Needs numba and onnx.
 """
 
 import pathlib
@@ -19,7 +20,7 @@ from nnr_mutations import make_samples, run_mutations  # noqa: E402
 
 def one_round(count: int, seed: int, traced: bool) -> Tally:
     """Damage `count` streams and decode each; the streams are made anew each time."""
-    return run_mutations(count, seed, make_samples(seed))
+    return run_mutations(count, seed, make_samples(seed), traced=traced)
 
 
 if __name__ == "__main__":

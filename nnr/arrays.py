@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tosaic.nnr.bitstream import read_bitstream
+from tosaic.nnr.bitstream import Bitstream, read_bitstream
 from tosaic.nnr.encoder import Settings, encode_model
 from tosaic.nnr.errors import NnrError
 
@@ -21,19 +21,29 @@ def encode(tensors: Mapping[str, ArrayLike], settings: Settings | None = None) -
 
 
 def decode(
-    data: bytes | bytearray | memoryview, shapes: Mapping[str, Sequence[int]] | None = None
+    data: bytes | bytearray | memoryview,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    *,
+    limit_bytes: int | None = None,
 ) -> dict[str, np.ndarray]:
     """The tensors of a bitstream by name: float32 and int32.
 
-    shapes: of tensors whose units signal none. Raises NnrError on damage, and if a name occurs twice.
+    shapes: of tensors whose units signal none. limit_bytes: of memory; None allows 64 MiB and 8 times the input.
+    Raises NnrError on damage, above the limit, and if a name occurs twice.
     """
-    found: dict[str, np.ndarray] = {}
-    for tensor in read_bitstream(bytes(data)).tensors:
+    return decode_all(read_bitstream(bytes(data), limit_bytes=limit_bytes), shapes)
+
+
+def decode_all(found: Bitstream, shapes: Mapping[str, Sequence[int]] | None = None) -> dict[str, np.ndarray]:
+    """As `decode`, of a bitstream that was read."""
+    arrays: dict[str, np.ndarray] = {}
+    budget = found.budget()
+    for tensor in found.tensors:
         for name in tensor.unit.ref_ids:
-            if name in found:
+            if name in arrays:
                 raise NnrError(f"the NNR bitstream has two tensors {name!r}")
-            found[name] = tensor.decode((shapes or {}).get(name))
-    return found
+            arrays[name] = tensor.decode_kept((shapes or {}).get(name), budget)
+    return arrays
 
 
 def as_codable(name: str, values: np.ndarray) -> np.ndarray:

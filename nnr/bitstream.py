@@ -1,12 +1,15 @@
 """The decoder of a whole bitstream (clause 5): parameter sets applied, outputs as soon as they are complete."""
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from tosaic.nnr.errors import NnrError, NnrWarning
+from tosaic.nnr.levels import MAX_LEVELS_PER_BIT
+from tosaic.nnr.memory import ITEM_BYTES, Budget, default_limit_bytes
 from tosaic.nnr.payload import PayloadType, decode_tensor
 from tosaic.nnr.unit_reader import read_units
 from tosaic.nnr.units import (
@@ -24,6 +27,11 @@ from tosaic.nnr.units import (
     TopologyUnit,
 )
 
+# A unit of five bytes is an object of hundreds; no network has as many tensors.
+MAX_UNITS = 1 << 16
+# A parsed topology, and the text it came from.
+PARSED_COPIES = 3
+
 
 @dataclass(frozen=True)
 class CodedTensor:
@@ -35,6 +43,8 @@ class CodedTensor:
     # The block scan of 7.4.2.4.2 has no syntax; such tensors are listed, never decoded by guess (E-40).
     block_scan: bool = False
     layer: LayerParameterSet | None = None
+    # Of memory for decoding; None follows from the payload's length.
+    limit_bytes: int | None = None
 
     @property
     def name(self) -> str:
@@ -46,6 +56,26 @@ class CodedTensor:
         """As signalled, or 10 (E-35)."""
         length = self.unit.cabac_unary_length
         return DEFAULT_CABAC_UNARY_LENGTH if length is None else length
+
+    def shape(self, dimensions: Sequence[int] | None = None) -> Sequence[int]:
+        """The signalled dimensions, or `dimensions` where none are signalled; NnrError without either."""
+        shape = dimensions if self.unit.tensor_dimensions is None else self.unit.tensor_dimensions
+        if shape is None:
+            raise NnrError(f"NNR tensor {self.name!r} signals no tensor_dimensions: they must be given")
+        return shape
+
+    def decode_kept(
+        self, dimensions: Sequence[int] | None, budget: Budget, kept_item_bytes: int = ITEM_BYTES
+    ) -> np.ndarray:
+        """As `decode`, of a tensor that is kept beside others, in `kept_item_bytes` per item.
+
+        Raises NnrError when they are above the memory limit together.
+        """
+        count = math.prod(self.shape(dimensions))
+        if count <= MAX_LEVELS_PER_BIT * 8 * len(self.unit.payload):
+            # Otherwise `decode` tells what is wrong.
+            budget.take(self.name, count, kept_item_bytes * count, len(self.unit.payload))
+        return self.decode(dimensions)
 
     def decode(self, dimensions: Sequence[int] | None = None) -> np.ndarray:
         """The tensor: int32 or float32 of the signalled dimensions, or of `dimensions` where none are signalled.
@@ -59,9 +89,7 @@ class CodedTensor:
             raise NnrError(
                 f"NNR tensor {self.name!r} is scanned in CTU blocks, which the text does not define"
             )
-        shape = dimensions if unit.tensor_dimensions is None else unit.tensor_dimensions
-        if shape is None:
-            raise NnrError(f"NNR tensor {self.name!r} signals no tensor_dimensions: they must be given")
+        shape = self.shape(dimensions)
         try:
             return decode_tensor(
                 unit.payload,
@@ -72,6 +100,7 @@ class CodedTensor:
                 quantization_parameter=self.quantization_parameter,
                 codebook=unit.codebook,
                 codebook_zero_offset=unit.codebook_zero_offset,
+                limit_bytes=self.limit_bytes,
             )
         except NnrError as error:
             raise NnrError(f"NNR tensor {self.name!r}: {error}") from None
@@ -158,14 +187,26 @@ class Bitstream:
     topology: TopologyUnit | None
     quantization: QuantizationUnit | None
     tensors: tuple[CodedTensor, ...]
+    limit_bytes: int
+
+    def budget(self) -> Budget:
+        """What the tensors may take together if they are all decoded and kept, beside the topology as it is parsed."""
+        topology_bytes = len(self.topology.data) if self.topology else 0
+        return Budget(max(self.limit_bytes - PARSED_COPIES * topology_bytes, 0))
 
 
-def read_bitstream(data: bytes, *, start_required: bool = True) -> Bitstream:
-    """Read all of a bitstream; raises NnrError on damage outside the payloads, which `CodedTensor.decode` judges."""
+def read_bitstream(data: bytes, *, start_required: bool = True, limit_bytes: int | None = None) -> Bitstream:
+    """Read all of a bitstream; raises NnrError on damage outside the payloads, which `CodedTensor.decode` judges.
+
+    limit_bytes: of memory for reading and decoding; None allows 64 MiB and 8 times the input.
+    """
+    allowed_bytes = default_limit_bytes(len(data)) if limit_bytes is None else limit_bytes
     units: list[Placed] = []
 
     def listed() -> Iterator[Placed]:
-        for placed in read_units(data, start_required=start_required):
+        for placed in read_units(data, start_required=start_required, limit_bytes=allowed_bytes):
+            if len(units) == MAX_UNITS:
+                raise NnrError(f"the NNR bitstream has more than {MAX_UNITS} units")
             units.append(placed)
             yield placed
 
@@ -176,5 +217,10 @@ def read_bitstream(data: bytes, *, start_required: bool = True) -> Bitstream:
         tuple(units),
         topologies[-1] if topologies else None,
         quantizations[-1] if quantizations else None,
-        tuple(output for output in outputs if isinstance(output, CodedTensor)),
+        tuple(
+            replace(output, limit_bytes=allowed_bytes)
+            for output in outputs
+            if isinstance(output, CodedTensor)
+        ),
+        allowed_bytes,
     )

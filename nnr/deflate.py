@@ -4,8 +4,9 @@ import zlib
 
 from tosaic.nnr.errors import NnrError
 
-# A topology of 64 MiB is far beyond any network's; a deflate bomb stops here.
-MAX_INFLATED_BYTES = 64 << 20
+# A topology without its tensors is far smaller; a deflate bomb stops here. While zlib's output is put together it takes
+# twice its length, and the parser takes more.
+MAX_INFLATED_BYTES = 16 << 20
 
 
 def inflate(data: bytes, origin: str, limit_bytes: int = MAX_INFLATED_BYTES) -> bytes:

@@ -8,6 +8,7 @@ import numpy as np
 from tosaic.nnr import jit
 from tosaic.nnr.cabac_tables import STATES_OF_CONTEXT, context_count, tables
 from tosaic.nnr.errors import NnrError
+from tosaic.nnr.memory import ITEM_BYTES, PAYLOAD_COPIES, default_limit_bytes
 
 # Every context-coded bin takes at least 2 off a range of 256..510 before the next bit is read, so a payload bit
 # holds at most 128 bins: a bound on memory that needs no trust in the signalled dimensions.
@@ -25,6 +26,24 @@ class DecodedLevels:
     qp: int
     dq_flag: bool
     positions: np.ndarray
+
+
+def check_memory(payload: bytes, count: int, limit_bytes: int | None) -> None:
+    """Raise NnrError when the values of `count` levels, which `payload` can hold, are above the memory limit.
+
+    limit_bytes: None is that of the payload's length (`memory.default_limit_bytes`).
+    """
+    if count > MAX_LEVELS_PER_BIT * 8 * len(payload):
+        # `decode` tells that it cannot.
+        return
+    allowed_bytes = default_limit_bytes(len(payload)) if limit_bytes is None else limit_bytes
+    needed_bytes = ITEM_BYTES * count + PAYLOAD_COPIES * len(payload)
+    if needed_bytes > allowed_bytes:
+        raise NnrError(
+            f"NNR payload of {len(payload)} bytes holds {count} levels, which take {needed_bytes >> 20} MiB; the "
+            f"memory limit is {allowed_bytes >> 20} MiB; `tosaic nnr decode --memory-limit`, limit_bytes in Python, "
+            "allows more"
+        )
 
 
 def check_unary_length(cabac_unary_length: int) -> None:

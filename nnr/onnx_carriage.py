@@ -3,6 +3,7 @@
 import math
 import pathlib
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from tosaic.nnr.bitstream import Bitstream, CodedTensor, read_bitstream
 from tosaic.nnr.encoder import Settings, encodable, encode_model, encode_unit
 from tosaic.nnr.errors import NnrError, NnrWarning
+from tosaic.nnr.memory import ITEM_BYTES, Budget, default_limit_bytes
 from tosaic.nnr.onnx_tensors import model_tensors
 from tosaic.nnr.payload import PayloadType
 from tosaic.nnr.unit_reader import unit_bytes
@@ -18,6 +20,11 @@ from tosaic.nnr.units import QuantizationUnit, StorageFormat, TopologyUnit, Unit
 
 # The draft adds ISO_IEC_15938_17 to TensorProto.DataType and gives it no number: this one is ours (E-47).
 ISO_IEC_15938_17 = 15938
+
+# TensorProto's INT64, DOUBLE and UINT64, of eight bytes.
+_WIDE_TYPES = (7, 11, 13)
+# protobuf copies the bytes that a field is given.
+KEPT_COPIES = 2
 
 # Where a TensorProto keeps its values.
 _DATA_FIELDS = (
@@ -111,12 +118,13 @@ def carried_model(found: Bitstream) -> Any:
             raise NnrError("the NNR bitstream's topology is ONNX, its quantization information is not")
         told = _parsed(onnx.GraphProto(), found.quantization.data, "quantization information is not of ONNX")
         model.graph.quantization_annotation.extend(told.quantization_annotation)
-    held = model_tensors(model)
+    held, budget = model_tensors(model), found.budget()
     for tensor in found.tensors:
         for name in tensor.unit.ref_ids:
             if name not in held:
                 held[name] = _new_initializer(model.graph, name, tensor)
-            _fill(name, held[name], tensor.decode(tuple(held[name].dims)))
+            shape = tuple(held[name].dims)
+            _fill(name, held[name], tensor.decode_kept(shape, budget, _item_bytes(held[name])))
     for name, kept in held.items():
         filled = {field.name for field, _ in kept.ListFields()}
         if math.prod(kept.dims) and not filled & set(_DATA_FIELDS):
@@ -207,17 +215,25 @@ def carry(model: Any, settings: Settings) -> Any:
     return carried
 
 
-def uncarry(model: Any, folder: pathlib.Path | None = None) -> Any:
+def uncarry(model: Any, folder: pathlib.Path | None = None, *, limit_bytes: int | None = None) -> Any:
     """A copy of a ModelProto with its NNR tensors decoded to float32.
 
-    folder: where external data lies (keys location, offset, length); None refuses it. Raises NnrError on paths out
+    folder: where external data lies (keys location, offset, length); None refuses it. limit_bytes: of memory; None
+    allows 64 MiB and 8 times the units. Raises NnrError on paths out
     of the folder and on units other than one NNR_NDU of NNR_PT_FLOAT32 without dimensions and unary length.
     """
     onnx = load_onnx_package()
     plain = onnx.ModelProto()
     plain.CopyFrom(model)
-    for name, tensor in carrying_tensors(plain).items():
-        values = _carried_tensor(onnx, name, tensor, folder).decode(tuple(tensor.dims))
+    carrying = carrying_tensors(plain)
+    coded = {name: _carried_tensor(onnx, name, tensor, folder) for name, tensor in carrying.items()}
+    payload_bytes = sum(len(tensor.unit.payload) for tensor in coded.values())
+    budget = Budget(default_limit_bytes(payload_bytes) if limit_bytes is None else limit_bytes)
+    for name, tensor in carrying.items():
+        shape = tuple(tensor.dims)
+        values = replace(coded[name], limit_bytes=limit_bytes).decode_kept(
+            shape, budget, KEPT_COPIES * ITEM_BYTES
+        )
         _clear(tensor)
         tensor.data_type = onnx.TensorProto.FLOAT
         _fill(name, tensor, values)
@@ -304,6 +320,11 @@ def _external(initializer: Any, folder: pathlib.Path | None) -> bytes:
             # NNR_STR may stand before the unit (E-29).
             length += unit_bytes(data, offset + length)
     return data[offset : offset + length]
+
+
+def _item_bytes(tensor: Any) -> int:
+    """What an item of a TensorProto takes while it is filled, whatever its type: the last copy is protobuf's."""
+    return KEPT_COPIES * (8 if tensor.data_type in _WIDE_TYPES else ITEM_BYTES)
 
 
 def _clear(initializer: Any) -> None:

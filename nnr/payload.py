@@ -10,6 +10,10 @@ import numpy as np
 
 from tosaic.nnr import levels as coded
 from tosaic.nnr.errors import NnrError, NnrWarning
+from tosaic.nnr.memory import ITEM_BYTES
+
+# Levels that are turned into values at a time: what that takes beside them stays small.
+CHUNK_ITEMS = 1 << 16
 
 
 class PayloadType(enum.IntEnum):
@@ -25,16 +29,18 @@ def decode_tensor(
     payload: bytes,
     shape: Sequence[int],
     *,
-    payload_type: str = "int32",
+    payload_type: str | PayloadType = "int32",
     cabac_unary_length: int = 10,
     qp_density: int = 2,
     quantization_parameter: int = 0,
     codebook: Sequence[float] | np.ndarray | None = None,
     codebook_zero_offset: int = 0,
+    limit_bytes: int | None = None,
 ) -> np.ndarray:
     """Decode one tensor (5.2.1 to 5.2.4); the payload must hold it and nothing else.
 
-    payload_type: "int32", "float32", "cb_float32" or "raw_float32". An empty shape is a scalar.
+    payload_type: a `PayloadType`, or its name in lower case. An empty shape is a scalar. limit_bytes: of memory; None
+    allows 64 MiB and 8 times the payload.
     Returns an array of `shape`: int32 for "int32", float32 for the others.
     Raises NnrError on a bad stream or on parameters outside their syntax elements' ranges.
     """
@@ -49,16 +55,19 @@ def decode_tensor(
             )
         return _shaped(np.frombuffer(payload, "<f4").astype(np.float32), dimensions)
     if kind is PayloadType.INT32:
+        coded.check_memory(payload, count, limit_bytes)
         return _shaped(coded.decode(payload, count, cabac_unary_length).levels, dimensions)
     if kind is PayloadType.CB_FLOAT32:
         if codebook is None:
             raise NnrError("a cb_float32 payload needs its codebook")
         table = np.asarray(codebook, np.float32).reshape(-1)
         check_codebook(table.size, codebook_zero_offset)
+        coded.check_memory(payload, count, limit_bytes)
         found = coded.decode(payload, count, cabac_unary_length, has_dq_flag=False)
         return _shaped(look_up(found.levels, table, codebook_zero_offset), dimensions)
     check_qp_density(qp_density)
     check_quantization_parameter(quantization_parameter)
+    coded.check_memory(payload, count, limit_bytes)
     found = coded.decode(payload, count, cabac_unary_length, qp_bits=6 + qp_density)
     return _shaped(dequantize(found.levels, found.qp + quantization_parameter, qp_density), dimensions)
 
@@ -105,8 +114,22 @@ def encode_codebook_tensor(
 
 
 def encode_raw_tensor(values: np.ndarray) -> bytes:
-    """A NNR_PT_RAW_FLOAT32 payload (5.2.4): float32, little endian, NaN payloads kept."""
-    return np.ascontiguousarray(values, "<f4").tobytes()
+    """A NNR_PT_RAW_FLOAT32 payload (5.2.4): float32, little endian, NaN payloads kept.
+
+    Raises NnrError if float32 does not hold a value exactly: lossless is what this payload is for.
+    """
+    given = np.asarray(values)
+    if given.dtype.kind not in "biuf":
+        raise NnrError(f"a raw_float32 payload holds numbers, not {given.dtype}")
+    with np.errstate(over="ignore", under="ignore"):
+        narrowed = given.astype("<f4")
+    if given.dtype.itemsize >= ITEM_BYTES and not np.array_equal(
+        narrowed, given, equal_nan=given.dtype.kind == "f"
+    ):
+        raise NnrError(
+            f"raw_float32 would round values of {given.dtype}; narrow them yourself: values.astype(numpy.float32)"
+        )
+    return narrowed.tobytes()
 
 
 def step_size(qp: int, qp_density: int) -> tuple[int, int]:
@@ -116,33 +139,47 @@ def step_size(qp: int, qp_density: int) -> tuple[int, int]:
 
 
 def dequantize(levels: np.ndarray, qp: int, qp_density: int) -> np.ndarray:
-    """QuantParam * stepSize, computed exactly and rounded once, to nearest even (E-20).
+    """QuantParam * stepSize, computed exactly and rounded once, to nearest even (E-20); in the memory of `levels`.
 
     Warns when float32 does not hold a product exactly, which the text forbids a bitstream to cause.
     """
     mul, exponent = step_size(qp, qp_density)
-    # int32 * 8 bits is exact in float64, and so is the power of two until far below float32's range.
-    with np.errstate(over="ignore", under="ignore"):
-        exact = np.ldexp(levels.astype(np.float64) * mul, exponent)
-        rounded = exact.astype(np.float32)
-    # What float64 itself cannot hold is 0 or infinite there and in float32 alike.
-    if not np.array_equal(rounded, exact) or ((exact == 0) & (levels != 0)).any() or np.isinf(exact).any():
+    values, inexact = levels.view(np.float32), False
+    for start in range(0, levels.size, CHUNK_ITEMS):
+        some = levels[start : start + CHUNK_ITEMS]
+        # int32 * 8 bits is exact in float64, and so is the power of two until far below float32's range.
+        with np.errstate(over="ignore", under="ignore"):
+            exact = np.ldexp(some.astype(np.float64) * mul, exponent)
+            rounded = exact.astype(np.float32)
+        # What float64 itself cannot hold is 0 or infinite there and in float32 alike.
+        lost = ((exact == 0) & (some != 0)).any() or np.isinf(exact).any()
+        inexact = inexact or bool(lost) or not np.array_equal(rounded, exact)
+        values[start : start + CHUNK_ITEMS] = rounded
+    if inexact:
         warnings.warn(f"NNR values of qp {qp} are rounded to float32 (5.2.2)", NnrWarning, stacklevel=3)
-    return rounded
+    return values
 
 
 def look_up(levels: np.ndarray, codebook: np.ndarray, codebook_zero_offset: int) -> np.ndarray:
-    """codebook[QuantParam + codebook_zero_offset] (5.2.3); an index outside the codebook is an error (E-19)."""
-    indices = levels.astype(np.int64) + codebook_zero_offset
-    wrong = np.flatnonzero((indices < 0) | (indices >= codebook.size))
-    if wrong.size:
-        first = int(wrong[0])
-        raise NnrError(f"NNR level {first} selects entry {indices[first]} of a codebook of {codebook.size}")
-    return codebook[indices] if codebook.size else np.empty(0, np.float32)
+    """codebook[QuantParam + codebook_zero_offset] (5.2.3), in the memory of `levels`; an index outside the codebook is
+    an error (E-19)."""
+    values = levels.view(np.float32)
+    for start in range(0, levels.size, CHUNK_ITEMS):
+        indices = levels[start : start + CHUNK_ITEMS].astype(np.int64) + codebook_zero_offset
+        wrong = np.flatnonzero((indices < 0) | (indices >= codebook.size))
+        if wrong.size:
+            first = int(wrong[0])
+            raise NnrError(
+                f"NNR level {start + first} selects entry {indices[first]} of a codebook of {codebook.size}"
+            )
+        values[start : start + CHUNK_ITEMS] = codebook[indices]
+    return values
 
 
-def payload_type_of(name: str) -> PayloadType:
-    """The payload type called "int32", "float32", "cb_float32" or "raw_float32"."""
+def payload_type_of(name: str | PayloadType) -> PayloadType:
+    """The payload type called "int32", "float32", "cb_float32" or "raw_float32"; a payload type is itself."""
+    if isinstance(name, PayloadType):
+        return name
     try:
         return PayloadType[name.upper()]
     except KeyError:

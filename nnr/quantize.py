@@ -48,6 +48,8 @@ def quantize_dependent(
     """
     from tosaic.nnr.trellis import search_trellis, trace_back
 
+    if not 0 <= rate_weight < float("inf"):
+        raise NnrError(f"the weight of the rate must not be negative, not {rate_weight}")
     scaled = _scaled(weights, qp, qp_density)
     _check_range(scaled, 2 * LARGEST_LEVEL)
     flat = scaled.reshape(-1)

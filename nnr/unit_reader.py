@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tosaic.nnr.bits import BitReader
 from tosaic.nnr.errors import NnrError, NnrWarning
+from tosaic.nnr.memory import default_limit_bytes
 from tosaic.nnr.unit_syntax import (
     MAX_TOTAL_MAP_ENTRIES,
     read_data_unit_header,
@@ -55,13 +56,18 @@ class _Parts:
     payloads: list[bytes] = field(default_factory=list)
 
 
-def read_units(data: bytes, *, start_required: bool = True) -> Iterator[Placed]:
+def read_units(
+    data: bytes, *, start_required: bool = True, limit_bytes: int | None = None
+) -> Iterator[Placed]:
     """Read a bitstream unit by unit; an aggregate comes before the units in it.
+
+    limit_bytes: of memory; None allows 64 MiB and 8 times the input. A quarter of it is for what is inflated.
 
     start_required: the first unit must be NNR_STR, which is so for a bitstream and not for one unit in an ONNX
     tensor (B.4). Warns (NnrWarning) about reserved units, which are skipped. Raises NnrError on damage.
     """
-    return _Reader(bytes(data)).sequence(start_required)
+    allowed_bytes = default_limit_bytes(len(data)) if limit_bytes is None else limit_bytes
+    return _Reader(bytes(data), allowed_bytes // 4).sequence(start_required)
 
 
 def unit_bytes(data: bytes, offset: int) -> int:
@@ -76,8 +82,9 @@ def _describe(unit_type: int, start: int) -> str:
 
 
 class _Reader:
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, inflated_limit_bytes: int) -> None:
         self._data = data
+        self._inflated_limit_bytes = inflated_limit_bytes
         # An aggregate header's meaning hangs on the last model parameter set (E-40).
         self._ctu_partition_flag = False
         self._map_entries = 0
@@ -189,7 +196,7 @@ class _Reader:
                 )
                 return SkippedUnit(unit_type, parts.header + payload)
             stored = StorageFormat(storage_format)
-            text = read_stored_payload(stored, compression, payload, origin)
+            text = read_stored_payload(stored, compression, payload, origin, self._inflated_limit_bytes)
             kind = TopologyUnit if unit_type == UnitType.TPL else QuantizationUnit
             return kind(stored, text, compression)
         if unit_type == UnitType.MPS:

@@ -22,7 +22,7 @@ from tosaic.nnr.units import (
 # Of one quantization_map(): a codebook has at most 65535 entries. The second limit is for a bitstream's maps together:
 # zlib makes a thousand bytes of one.
 MAX_MAP_ENTRIES = 1 << 16
-MAX_TOTAL_MAP_ENTRIES = 1 << 20
+MAX_TOTAL_MAP_ENTRIES = 1 << 17
 
 
 def read_stored_header(reader: BitReader) -> tuple[int, Compression]:
@@ -43,11 +43,11 @@ def read_compression(reader: BitReader) -> Compression:
 
 
 def read_stored_payload(
-    storage_format: StorageFormat, compression: Compression, payload: bytes, origin: str
+    storage_format: StorageFormat, compression: Compression, payload: bytes, origin: str, limit_bytes: int
 ) -> bytes:
     """topology_data_str or quantization_data_str, without its terminator (E-31)."""
     if compression is Compression.DFL:
-        data = inflate(payload, origin)
+        data = inflate(payload, origin, limit_bytes)
         data = data[:-1] if data.endswith(b"\0") else data
     elif storage_format is not StorageFormat.NNEF:
         data = payload[:-1] if payload.endswith(b"\0") else payload

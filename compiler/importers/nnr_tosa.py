@@ -59,6 +59,7 @@ def carried_graph(found: Bitstream) -> Graph:
         graph = read_tosa(found.topology.data)
     except Error as error:
         raise NnrError(f"the NNR bitstream's topology: {error}") from None
+    budget = found.budget()
     inputs = {
         _ref_id(graph, owner, name): (owner, owner.tensors[name])
         for owner in graph.walk()
@@ -69,7 +70,7 @@ def carried_graph(found: Bitstream) -> Graph:
             if name not in inputs:
                 raise NnrError(f"NNR tensor {name!r} is no input of the TOSA topology")
             owner, tensor = inputs.pop(name)
-            tensor.data = _in_type(name, tensor, coded.decode(tensor.shape))
+            tensor.data = _in_type(name, tensor, coded.decode_kept(tensor.shape, budget))
             owner.inputs.remove(tensor.name)
     return graph
 

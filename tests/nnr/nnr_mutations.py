@@ -14,10 +14,14 @@ import onnx
 from fuzz_runner import Tally
 from onnx import TensorProto, helper, numpy_helper
 
+from tosaic.compiler.importers import nnr_tosa
 from tosaic.compiler.importers.nnef import nnr_carriage
+from tosaic.compiler.ir import DType, Graph, Tensor
 from tosaic.nnr import (
     NnrError,
+    decode,
     decode_tensor,
+    encode,
     encode_codebook_tensor,
     encode_float_tensor,
     encode_raw_tensor,
@@ -31,6 +35,7 @@ from tosaic.nnr import (
 )
 from tosaic.nnr import levels as coded
 from tosaic.nnr.encoder import Settings
+from tosaic.nnr.memory import default_limit_bytes
 from tosaic.nnr.units import (
     NNR_QCB,
     NNR_QSU,
@@ -64,8 +69,11 @@ class Sample:
     attempt: Attempt
 
 
-def run_mutations(count: int, seed: int, samples: Sequence[Sample] | None = None) -> Tally:
-    """Mutate samples `count` times and decode; whatever is neither accepted nor refused is listed in `wrong`."""
+def run_mutations(
+    count: int, seed: int, samples: Sequence[Sample] | None = None, *, traced: bool = False
+) -> Tally:
+    """Mutate samples `count` times and decode; whatever is neither accepted nor refused is listed in `wrong`, and if
+    `traced` what takes more memory than the decoder's rule."""
     rng = np.random.default_rng(seed)
     corpus = list(samples or make_samples(seed))
     tally = Tally()
@@ -73,7 +81,11 @@ def run_mutations(count: int, seed: int, samples: Sequence[Sample] | None = None
         sample = corpus[int(rng.integers(len(corpus)))]
         data = mutated(sample.data, rng, corpus)
         tally.attempt(
-            sample.kind, f"{number}: {data.hex()[:400]}", functools.partial(_decoded, sample, data), NnrError
+            sample.kind,
+            f"{number}: {data.hex()[:400]}",
+            functools.partial(_decoded, sample, data),
+            NnrError,
+            default_limit_bytes(len(data)) if traced else None,
         )
     return tally
 
@@ -148,7 +160,7 @@ def payload_sample(rng: np.random.Generator) -> Sample:
     if kind == "raw_float32":
         return Sample(
             kind,
-            encode_raw_tensor(values),
+            encode_raw_tensor(values.astype(np.float32)),
             lambda data: decode_tensor(data, (count,), payload_type=kind) is not None,
         )
     if kind == "cb_float32":
@@ -197,7 +209,7 @@ def some_data_unit(rng: np.random.Generator) -> DataUnit:
         book = tuple(np.arange(40, dtype=np.float32).tolist())
         payload = encode_codebook_tensor(levels + 20, codebook_zero_offset=20)
         return DataUnit(2, names, payload, shape, None, book, 20)
-    return DataUnit(3, names, encode_raw_tensor(rng.normal(size=6)), shape)
+    return DataUnit(3, names, encode_raw_tensor(rng.normal(size=6).astype(np.float32)), shape)
 
 
 def some_units(rng: np.random.Generator) -> list[Unit]:
@@ -274,6 +286,12 @@ def small_onnx() -> onnx.ModelProto:
     return helper.make_model(graph)
 
 
+def small_tosa() -> Graph:
+    """An output that is a constant: what the carriage does to a graph does not depend on its operators."""
+    weights = np.arange(64, dtype=np.int8).reshape(8, 8)
+    return Graph("main", [], ["w"], {"w": Tensor("w", (8, 8), DType.INT8, weights)}, [])
+
+
 def carriage_samples(rng: np.random.Generator) -> list[Sample]:
     """Annexes A and B: `.dat` files, units inside ONNX tensors, ONNX models in bitstreams."""
     values = rng.normal(size=(3, 4)).astype(np.float32)
@@ -291,7 +309,12 @@ def carriage_samples(rng: np.random.Generator) -> list[Sample]:
     def decode_onnx(data: bytes) -> bool:
         return onnx_carriage.decode_onnx(data) is not None
 
+    def decode_tosa(data: bytes) -> bool:
+        return nnr_tosa.carried_graph(read_bitstream(data)) is not None
+
     return [
+        Sample("tosa model", nnr_tosa.encode_tosa(small_tosa(), Settings(), "{}"), decode_tosa),
+        Sample("arrays", encode({"w": values, "q": np.arange(9)}), lambda data: decode(data) is not None),
         Sample("dat", nnr_carriage.write_dat(values), read_dat),
         Sample("dat", nnr_carriage.write_carried("w", values, Settings("uniform")), read_dat),
         Sample("dat", nnr_carriage.write_carried("w", values, Settings())[128:], read_dat),

@@ -178,7 +178,7 @@ def test_clause_7_3_5_4_line_60_topology_data_str() -> None:
         (b"\x00\x81" + zlib.compress(b"a")[:-3], "is truncated"),
         (b"\x00\x81" + zlib.compress(b"a") + b"xx", "2 bytes follow the zlib stream"),
         (b"\x00\x81" + zlib.compress(b"a\0b"), "holds a 0x00"),
-        (b"\x00\x81" + zlib.compress(bytes(65 << 20)), "inflates to more than 67108864 bytes"),
+        (b"\x00\x81" + zlib.compress(bytes(65 << 20)), "inflates to more than 16[0-9]{6} bytes"),
     ):
         data = unit_bytes(3, body) if len(body) < 30000 else _long_unit(3, body)
         with pytest.raises(NnrError, match=message):
@@ -402,5 +402,5 @@ def test_quantization_maps_are_bounded() -> None:
         read(START + unit_bytes(2, body))
     most = zlib.compress(bytes(5 * 65_536))
     body = b"\x02\x81\x00" + len(most).to_bytes(4, "big") + most
-    with pytest.raises(NnrError, match="quantization maps have more than 1048576 entries"):
+    with pytest.raises(NnrError, match="quantization maps have more than 131072 entries"):
         read(START + unit_bytes(2, body) * 17)

@@ -29,6 +29,7 @@ def test_the_signatures() -> None:
         "quantization_parameter": 0,
         "codebook": None,
         "codebook_zero_offset": 0,
+        "limit_bytes": None,
     }
     assert {name: p.default for name, p in encode.parameters.items() if p.kind is p.KEYWORD_ONLY} == {
         "cabac_unary_length": 10,

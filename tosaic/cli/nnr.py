@@ -19,7 +19,7 @@ from tosaic.driver.encodings import encodings_text, sidecar
 from tosaic.driver.models import open_with_encodings
 from tosaic.errors import Error, InputError
 from tosaic.nnr import Bitstream, CodedTensor, NnrError, NnrWarning, read_bitstream
-from tosaic.nnr.arrays import as_codable
+from tosaic.nnr.arrays import as_codable, decode_all
 from tosaic.nnr.encoder import METHODS, Settings, encode_model
 from tosaic.nnr.onnx_tensors import model_tensors
 from tosaic.nnr.tensor_files import READERS
@@ -36,6 +36,14 @@ Model = Annotated[
     pathlib.Path,
     typer.Argument(
         help="A .onnx, .tosa or .tflite model, an NNEF folder or archive; or weights: .npz, .safetensors, .pt, .pth."
+    ),
+]
+
+
+MemoryLimit = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="MIB", help="MiB of memory for decoding; by default 64 and 8 times the file."
     ),
 ]
 
@@ -189,28 +197,26 @@ def decode(
             help="FILE.onnx, FILE.tosa or an NNEF folder, as the topology is; FILE.npz for any.",
         ),
     ],
+    memory_limit: MemoryLimit = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Decode a bitstream to the model it carries, or to its tensors."""
+    limit_bytes = memory_limit << 20 if memory_limit else None
     if output.suffix in FILE_SUFFIXES:
         check_file(output)
     if source.suffix == ".onnx":
-        count = _decode_carried_onnx(source, output)
+        count = _decode_carried_onnx(source, output, limit_bytes)
     elif _is_nnef(source):
         count = _decode_carried_nnef(source, output)
     else:
-        count = _decode_bitstream(source, output)
+        count = _decode_bitstream(source, output, limit_bytes)
     print(f"{output}: {count} tensors")
 
 
-def _decode_bitstream(source: pathlib.Path, output: pathlib.Path) -> int:
-    found = _read(source)
+def _decode_bitstream(source: pathlib.Path, output: pathlib.Path, limit_bytes: int | None) -> int:
+    found = _read(source, limit_bytes)
     if output.suffix == ".npz":
-        shapes = stated_shapes(found)
-        decoded = {
-            name: tensor.decode(shapes.get(name)) for tensor in found.tensors for name in tensor.unit.ref_ids
-        }
-        _write_npz(output, decoded)
+        _write_npz(output, decode_all(found, stated_shapes(found)))
     elif output.suffix == ".onnx":
         from tosaic.nnr import onnx_carriage
 
@@ -243,13 +249,14 @@ def _write_tosa(found: Bitstream, output: pathlib.Path) -> None:
             scratch.write_text(encodings)
 
 
-def _decode_carried_onnx(source: pathlib.Path, output: pathlib.Path) -> int:
+def _decode_carried_onnx(source: pathlib.Path, output: pathlib.Path, limit_bytes: int | None) -> int:
     from tosaic.nnr import onnx_carriage
 
     if output.suffix not in (".npz", ".onnx"):
         raise InputError(f"{source} is an ONNX model: name an .onnx file, or .npz for its tensors")
     # Not `load`: external data may be NNR, of which onnx knows nothing.
-    plain = onnx_carriage.uncarry(onnx_carriage.load(source, external=False), source.parent)
+    loaded = onnx_carriage.load(source, external=False)
+    plain = onnx_carriage.uncarry(loaded, source.parent, limit_bytes=limit_bytes)
     if output.suffix == ".npz":
         _write_npz(output, onnx_carriage.values_of_tensors(plain, source.parent))
     else:
@@ -286,6 +293,7 @@ def inspect(
             help="A bitstream; or an ONNX file, NNEF folder or archive whose tensors are NNR.",
         ),
     ],
+    memory_limit: MemoryLimit = None,
     verbose: options.Verbose = False,
 ) -> None:
     """List units and tensors: sizes, bits per weight, ratio to the plain values. Exit 1 if a tensor is damaged."""
@@ -295,7 +303,7 @@ def inspect(
         if not tensors:
             raise InputError(f"{source}: none of its tensors is NNR-coded")
     else:
-        found = _read(source)
+        found = _read(source, memory_limit << 20 if memory_limit else None)
         print_units(found)
         print()
         try:
@@ -320,9 +328,9 @@ def _carried_tensors(source: pathlib.Path) -> Sequence[tuple[CodedTensor, Sequen
     return nnr_carriage.carried_tensors(source)
 
 
-def _read(path: pathlib.Path) -> Bitstream:
+def _read(path: pathlib.Path, limit_bytes: int | None) -> Bitstream:
     try:
-        return read_bitstream(path.read_bytes())
+        return read_bitstream(path.read_bytes(), limit_bytes=limit_bytes)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     except NnrError as error:

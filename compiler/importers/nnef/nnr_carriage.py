@@ -19,6 +19,7 @@ from tosaic.compiler.importers.nnef.tensor_file import (
     write_tensor,
 )
 from tosaic.errors import ModelError
+from tosaic.nnr.arrays import decode_all
 from tosaic.nnr.bitstream import Bitstream, CodedTensor, read_bitstream
 from tosaic.nnr.encoder import Settings, encode_model, encode_unit, settings_in_network
 from tosaic.nnr.errors import NnrError, NnrWarning
@@ -239,9 +240,4 @@ def write_carried_model(
         if found.quantization.storage_format is not StorageFormat.NNEF:
             raise NnrError("the NNR bitstream's topology is NNEF, its quantization information is not")
         quantization = found.quantization.data.decode()
-    tensors = {
-        label: tensor.decode((shapes or {}).get(label))
-        for tensor in found.tensors
-        for label in tensor.unit.ref_ids
-    }
-    write_folder(folder, found.topology.data.decode(), quantization, tensors)
+    write_folder(folder, found.topology.data.decode(), quantization, decode_all(found, shapes))
