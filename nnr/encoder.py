@@ -1,6 +1,6 @@
 """Whole tensors to data units: the choice of payload type and quantizer."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,6 +27,8 @@ from tosaic.nnr.units import (
     Unit,
 )
 
+# Flags before the remainder: each has contexts of its own, which pays only where levels are that large and frequent.
+SEARCHED_UNARY_LENGTHS = (0, 1, 2, 3, 4, 6, 8, 10, 14, 20)
 METHODS = ("lossless", "uniform", "dependent", "codebook")
 INTEGER_TYPES = (np.int8, np.uint8, np.int16, np.uint16, np.int32)
 
@@ -35,6 +37,8 @@ INTEGER_TYPES = (np.int8, np.uint8, np.int16, np.uint16, np.int32)
 class Settings:
     """How tensors are coded.
 
+    cabac_unary_length: None takes the length of the shortest payload, tensor by tensor.
+    qp: of "uniform" and "dependent", instead of `relative_step`.
     method: of float tensors. Integer tensors are coded without loss as NNR_PT_INT32, unless `integer_step` says else.
     relative_step: step size of "uniform" and "dependent" as a fraction of each tensor's largest absolute value.
     rate_weight: of the dependent quantizer's trellis: squared steps that one bit is worth.
@@ -44,12 +48,13 @@ class Settings:
     """
 
     method: str = "lossless"
-    cabac_unary_length: int = 10
+    cabac_unary_length: int | None = 10
     relative_step: float = 1 / 127
     codebook_size: int = 16
     rate_weight: float = 0.0
     sparsity: float = 0.0
     integer_step: float = 0.0
+    qp: int | None = None
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -96,22 +101,38 @@ def encode_unit(
     if values.dtype != np.float32:
         if settings.integer_step and weights:
             return _quantized(name, values, qp_for_step(settings.integer_step), settings)
-        payload = encode_tensor(values.astype(np.int64), cabac_unary_length=length)
+        wide = values.astype(np.int64)
+        payload, length = _shortest(lambda length: encode_tensor(wide, cabac_unary_length=length), length)
         return DataUnit(PayloadType.INT32, (name,), payload, shape, length)
     if settings.method == "lossless" or not np.isfinite(values).all():
         return DataUnit(PayloadType.RAW_FLOAT32, (name,), encode_raw_tensor(values), shape)
     if settings.method == "codebook":
         indices, codebook, offset = quantize_codebook(values, settings.codebook_size)
-        payload = encode_codebook_tensor(indices, codebook_zero_offset=offset, cabac_unary_length=length)
+        payload, length = _shortest(
+            lambda length: encode_codebook_tensor(
+                indices, codebook_zero_offset=offset, cabac_unary_length=length
+            ),
+            length,
+        )
         entries = tuple(codebook.tolist())
         return DataUnit(PayloadType.CB_FLOAT32, (name,), payload, shape, length, entries, offset)
     largest = float(np.abs(values).max(initial=0.0))
     # A tensor of zeros has no scale of its own; iae(8) at qp_density 2 holds steps of 2**-32 to 1.75 * 2**31, and what
     # needs others is kept exactly.
     qp = qp_for_step(largest * settings.relative_step) if largest else 0
+    qp = qp if settings.qp is None else settings.qp
     if not -128 <= qp <= 127:
         return DataUnit(PayloadType.RAW_FLOAT32, (name,), encode_raw_tensor(values), shape)
     return _quantized(name, values, qp, settings)
+
+
+def _shortest(encode: Callable[[int], bytes], length: int | None) -> tuple[bytes, int]:
+    """The payload of the unary length, or of the one that makes it shortest, and that length."""
+    if length is not None:
+        return encode(length), length
+    payloads = {tried: encode(tried) for tried in SEARCHED_UNARY_LENGTHS}
+    best = min(payloads, key=lambda tried: (len(payloads[tried]), tried))
+    return payloads[best], best
 
 
 def _signalled(values: np.ndarray) -> tuple[int, ...] | None:
@@ -126,7 +147,9 @@ def _quantized(name: str, values: np.ndarray, qp: int, settings: Settings) -> Da
         levels = quantize_dependent(values, qp, rate_weight=settings.rate_weight, keep_zeros=keep)
     else:
         levels = quantize_uniform(values, qp)
-    payload = encode_float_tensor(levels, qp, cabac_unary_length=length, dq=dependent)
+    payload, length = _shortest(
+        lambda length: encode_float_tensor(levels, qp, cabac_unary_length=length, dq=dependent), length
+    )
     return DataUnit(PayloadType.FLOAT32, (name,), payload, _signalled(values), length)
 
 
@@ -144,24 +167,22 @@ def encode_model(
     quantization: QuantizationUnit | None = None,
     dimensions_known: bool = False,
     of_network: bool = False,
+    per_tensor: Mapping[str, Settings] | None = None,
 ) -> bytes:
     """A bitstream: NNR_STR, NNR_MPS, topology and quantization if given, one data unit per tensor, in order.
 
-    With a topology, and where the tensors are a network's without it, `settings_in_network` hold.
+    With a topology, and where the tensors are a network's without it, `settings_in_network` hold, but for the tensors
+    that have settings of their own in `per_tensor`.
     """
-    flags = NNR_QCB if settings.method == "codebook" else NNR_QSU
+    methods = {settings.method, *(each.method for each in (per_tensor or {}).values())}
+    flags = NNR_QCB * ("codebook" in methods) | NNR_QSU * (methods != {"codebook"})
     # sparsification_flag says that it was applied; how well the network does at other thresholds nobody measured.
     sparsification = () if settings.sparsity else None
     parameters = ModelParameterSet(topology is not None, flags, sparsification=sparsification)
     units: list[Unit] = [StartUnit(), parameters]
     units += [unit for unit in (topology, quantization) if unit]
-    units += [
-        encode_unit(
-            name,
-            values,
-            settings_in_network(values, settings) if topology or of_network else settings,
-            dimensions_known=dimensions_known,
-        )
-        for name, values in tensors.items()
-    ]
+    own = per_tensor or {}
+    for name, values in tensors.items():
+        common = settings_in_network(values, settings) if topology or of_network else settings
+        units.append(encode_unit(name, values, own.get(name, common), dimensions_known=dimensions_known))
     return write_units(units)

@@ -3,6 +3,7 @@
 import math
 import pathlib
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -60,12 +61,19 @@ def load(path: pathlib.Path, *, external: bool = True) -> Any:
         raise NnrError(f"{path} is not an ONNX model ({type(error).__name__})") from None
 
 
-def encode_onnx(model: Any, settings: Settings) -> bytes:
+def encode_onnx(
+    model: Any,
+    settings: Settings,
+    per_tensor: Mapping[str, Settings] | None = None,
+    *,
+    smallest_values: int = 0,
+) -> bytes:
     """A ModelProto as one bitstream: its `model_tensors` as data units, quantization annotations in NNR_QNT (as a
     GraphProto with nothing else), the rest in NNR_TPL (B.3).
 
-    Integers of 64 bits are coded where int32 holds them, and are of their own type again when decoded. Tensors that no
-    payload type holds (float16, strings, ...) stay in the topology.
+    per_tensor: settings of some tensors, by name. Integers of 64 bits are coded where int32 holds them, and are of
+    their own type again when decoded. Tensors that no payload type holds (float16, strings, ...) stay in the topology,
+    and so do those of fewer than `smallest_values` items, which are shorter there than a unit's header.
     """
     onnx = load_onnx_package()
     topology = onnx.ModelProto()
@@ -76,7 +84,7 @@ def encode_onnx(model: Any, settings: Settings) -> bytes:
     tensors = {}
     for name, tensor in model_tensors(topology).items():
         values = _narrowed(onnx.numpy_helper.to_array(tensor))
-        if encodable(values, dimensions_known=True):
+        if values.size >= smallest_values and encodable(values, dimensions_known=True):
             tensors[name] = values
             _clear(tensor)
     text = topology.SerializeToString(deterministic=True)
@@ -85,7 +93,14 @@ def encode_onnx(model: Any, settings: Settings) -> bytes:
     if annotations.quantization_annotation:
         text = annotations.SerializeToString(deterministic=True)
         quantization = QuantizationUnit(StorageFormat.ONNX, text, compression_for(text))
-    return encode_model(tensors, settings, topology=unit, quantization=quantization, dimensions_known=True)
+    return encode_model(
+        tensors,
+        settings,
+        topology=unit,
+        quantization=quantization,
+        dimensions_known=True,
+        per_tensor=per_tensor,
+    )
 
 
 def _narrowed(values: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ import typer
 from tosaic.cli import options
 from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.cli.nnr_listing import print_tensors, print_units
+from tosaic.cli.nnr_quality import encode_by_samples
 from tosaic.compiler.importers import IMPORTED_SUFFIXES
 from tosaic.compiler.importers.nnr_models import stated_shapes
 from tosaic.compiler.ir import Graph, write_tosa
@@ -21,6 +22,7 @@ from tosaic.errors import Error, InputError
 from tosaic.nnr import Bitstream, CodedTensor, NnrError, NnrWarning, read_bitstream
 from tosaic.nnr.arrays import as_codable, decode_all
 from tosaic.nnr.encoder import METHODS, Settings, encode_model
+from tosaic.nnr.onnx_calibration import Target
 from tosaic.nnr.onnx_tensors import model_tensors
 from tosaic.nnr.tensor_files import READERS
 from tosaic.nnr.units import StorageFormat
@@ -89,10 +91,36 @@ def encode(
             help="Quantize integer weights too, with this step size (1 to 128); 0 keeps them exactly."
         ),
     ] = 0.0,
+    search_lengths: Annotated[
+        bool,
+        typer.Option(
+            "--search-lengths", help="Try unary lengths tensor by tensor; the shortest payload wins."
+        ),
+    ] = False,
+    calib: Annotated[
+        pathlib.Path | None,
+        typer.Option(
+            metavar="SAMPLES.npz",
+            help="ONNX: choose step sizes and scales by the outputs for these samples, by input name.",
+        ),
+    ] = None,
+    target_sqnr: Annotated[
+        float | None, typer.Option(help="With --calib: decibels that the worst output must reach.")
+    ] = None,
+    target_bytes: Annotated[
+        int | None, typer.Option(min=1, help="With --calib: the size that the bitstream may have.")
+    ] = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Encode a model. Integer tensors are kept exactly by every method, unless --integer-step is given."""
-    settings = Settings(method, cabac_unary_length, step, codebook_size, rate_weight, sparsity, integer_step)
+    if calib:
+        target = Target(target_sqnr, target_bytes)
+        _write(output, encode_by_samples(model, calib, target, rate_weight))
+        return
+    if target_sqnr is not None or target_bytes is not None:
+        raise InputError("--target-sqnr and --target-bytes need samples to measure with: --calib SAMPLES.npz")
+    length = None if search_lengths else cabac_unary_length
+    settings = Settings(method, length, step, codebook_size, rate_weight, sparsity, integer_step)
     if low_rank and model.suffix != ".onnx":
         raise InputError("--low-rank changes the network's structure, which is done to .onnx models only")
     if model.suffix == ".onnx":
