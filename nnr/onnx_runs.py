@@ -18,7 +18,7 @@ def load_onnxruntime() -> Any:
         import onnxruntime
     except ImportError:
         raise NnrError(
-            "measuring a model's outputs needs the package onnxruntime: pip install onnxruntime"
+            "measuring a model's outputs needs the package onnxruntime: pip install 'tosaic[nnr]'"
         ) from None
     return onnxruntime
 
