@@ -51,7 +51,10 @@ class OnnxRuns:
             for name, data in kept.items():
                 self._tensors[name].ParseFromString(data)
         names = [output.name for output in session.get_outputs()]
-        runs = [session.run(names, feed) for feed in self._feeds]
+        try:
+            runs = [session.run(names, feed) for feed in self._feeds]
+        except Exception as error:
+            raise NnrError(f"ONNX Runtime cannot run the model: {_first_line(error)}") from None
         columns = {name: [np.asarray(run[number]) for run in runs] for number, name in enumerate(names)}
         return {
             name: np.concatenate([array.astype(np.float64).reshape(-1) for array in arrays])
@@ -60,9 +63,15 @@ class OnnxRuns:
         }
 
     def error(self, values: Mapping[str, np.ndarray]) -> dict[str, float]:
-        """By output: the power of the error that `values` cause, as a share of the output's power."""
+        """By output: the power of the error that `values` cause, as a share of the output's power.
+
+        It is infinite when the model does not run: the scales of a Resize, say, must be exact.
+        """
         shares = {}
-        found = self.outputs(values)
+        try:
+            found = self.outputs(values)
+        except NnrError:
+            return dict.fromkeys(self.expected, np.inf)
         for name, wanted in self.expected.items():
             power = float(np.mean(wanted**2))
             with np.errstate(invalid="ignore", over="ignore"):
@@ -82,8 +91,11 @@ class OnnxRuns:
             return self._runtime.InferenceSession(self._model.SerializeToString(), options)
         except Exception as error:
             # The runtime's classes derive from Exception, and differ between releases.
-            first = (str(error).splitlines() or [""])[0]
-            raise NnrError(f"ONNX Runtime cannot run the model: {first}") from None
+            raise NnrError(f"ONNX Runtime cannot run the model: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _feeds(session: Any, samples: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:

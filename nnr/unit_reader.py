@@ -29,6 +29,9 @@ from tosaic.nnr.units import (
     UnitType,
 )
 
+# The published editions' NNR_STR: nnr_unit_size 4, and six bits of type 0 in front of two flags, of which the first is
+# set. The draft has no unit that is so short.
+PUBLISHED_START = b"\x00\x04\x02"
 # Aggregates inside aggregates (E-39).
 MAX_DEPTH = 4
 
@@ -92,6 +95,11 @@ class _Reader:
     def sequence(self, start_required: bool) -> Iterator[Placed]:
         if not self._data:
             raise NnrError("NNR bitstream of 0 bytes has no unit")
+        if self._data[:3] == PUBLISHED_START:
+            raise NnrError(
+                "the NNR bitstream is one of the published editions of ISO/IEC 15938-17 (its NNR_STR has 4 bytes); "
+                "this codec speaks the second working draft, whose units and payloads are others: docs/nnr.md, Editions"
+            )
         if start_required and self._frame(0, len(self._data)).type != UnitType.STR:
             raise NnrError("NNR bitstream does not start with an NNR_STR unit (7.3.1)")
         for placed, _ in self._units(0, len(self._data), 0, None):

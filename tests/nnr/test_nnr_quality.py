@@ -175,6 +175,37 @@ def test_samples_must_fit_the_inputs() -> None:
         OnnxRuns(broken, {"image": IMAGES})
 
 
+def test_values_that_stop_the_model_are_kept_exactly() -> None:
+    """The scales of a Resize are floats, but with other ones the sizes do not fit."""
+    scales = np.array([1, 1, 2, 2], np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["image", "filter"], ["c"]),
+            helper.make_node("Resize", ["c", "", "scales"], ["r"], mode="nearest"),
+            helper.make_node("Add", ["r", "map"], ["y"]),
+        ],
+        "g",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, 6, 6])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8, 8, 8])],
+        [
+            numpy_helper.from_array(FILTER, "filter"),
+            numpy_helper.from_array(scales, "scales"),
+            numpy_helper.from_array(RNG.normal(size=(8, 8, 8)).astype(np.float32), "map"),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    runs = OnnxRuns(model, {"image": IMAGES})
+    assert runs.error({"scales": scales}) == {"y": 0.0}
+    assert runs.error({"scales": scales * 0.75}) == {"y": np.inf}
+    found = encode_for_quality(model, {"image": IMAGES}, Target(sqnr_decibels=30.0))
+    assert found.output_decibels["y"] >= 30
+    back = {
+        name: numpy_helper.to_array(t)
+        for name, t in model_tensors(onnx_carriage.decode_onnx(found.data)).items()
+    }
+    assert np.array_equal(back["scales"], scales)
+
+
 def test_on_the_command_line(tmp_path: pathlib.Path, monkeypatch, capsys) -> None:
     model, stream, samples = tmp_path / "m.onnx", tmp_path / "m.nnr", tmp_path / "x.npz"
     onnx.save(network(), model)
