@@ -228,10 +228,21 @@ def test_clause_7_3_6_line_64_byte_alignment() -> None:
     """A 1 and zeros: 8 bits when aligned already, 7 behind one flag."""
     assert write_unit(DataUnit(0, ("a",), b""))[-1] == 0x80
     assert write_unit(TopologyUnit(StorageFormat.NNEF, b""))[6] == 0x40
-    for bits in range(1, 8):
-        dimensions = (0,) * 3
-        unit = DataUnit(0, ("a",), b"", dimensions, bits)
+    # Behind what a header may have before it: two flags of parameters, a count of 8 bits, a length of 8, a format of 7.
+    for dimensions, length, data_format, last in (
+        (None, None, None, 0b10000000),
+        (None, None, 0, 0b00000001),
+        ((), None, None, 0b00100000),
+        (None, 9, None, 0b01100000),
+        (None, 9, 0, 0b11000000),
+    ):
+        unit = DataUnit(0, ("a",), b"", dimensions, length, (), 0, data_format)
         assert reread(unit) == unit
+        written = write_unit(unit)
+        assert written[-1] == last
+        # Not a 1 and zeros: refused wherever the padding begins.
+        with pytest.raises(NnrError, match=r"byte_alignment\(\) is not a 1 followed by zeros"):
+            read(START + written[:-1] + bytes([written[-1] & (written[-1] - 1)]))
 
 
 def test_clause_7_4_2_2_line_65_unit_size_counts_itself() -> None:

@@ -398,6 +398,19 @@ def test_clause_11_2_4_3_5_line_100_decode_terminate() -> None:
             decode_tensor(payload, (seed + 1,))
 
 
+def test_clause_11_2_4_3_5_line_100_the_threshold_of_decode_terminate() -> None:
+    """terminating_one_bit is 1 from ivlCurrRange - 2 on. Two offsets are there, and the stop bit, a 1, is the last
+    of them: the code that is 2 lower is the nearest with it, and its offset is one or two below the threshold."""
+    for seed in range(20):
+        levels = some_levels(seed, seed=seed)
+        payload = encode_tensor(levels)
+        code = int.from_bytes(payload, "big")
+        stop = code & -code
+        lower = (code - 2 * stop).to_bytes(len(payload), "big")
+        with pytest.raises(NnrError, match="has terminating_one_bit 0 at bit"):
+            decode_tensor(lower, levels.shape)
+
+
 def test_clause_11_2_4_3_line_101_stale_note() -> None:
     """64 states and 4 ranges are another standard's (E-23): here 8 ranges of 32 columns, two states per context."""
     assert (len(RLPS), len(TRANSITION)) == (8 * 32, 32)
