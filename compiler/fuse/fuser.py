@@ -25,10 +25,16 @@ class Fuser:
         self.graph, self.config, self.fuse = graph, config, fuse
         self._weights: dict[int, int] = {}
         self.producer = {name: i for i, op in enumerate(graph.operators) for name in op.outputs}
+        self._from_array: set[int] = set()
+        """Elementwise operators to which elementwise operators lead from an array operator."""
         self.consumers: dict[str, list[int]] = {}
         for i, op in enumerate(graph.operators):
             for name in op.inputs:
                 self.consumers.setdefault(name, []).append(i)
+            sources = {self.producer[name] for name in op.inputs if name in self.producer}
+            array = any(KIND.get(graph.operators[source].op) is Kind.ARRAY for source in sources)
+            if KIND.get(op.op) is Kind.ELEMENTWISE and (array or not self._from_array.isdisjoint(sources)):
+                self._from_array.add(i)
 
     def layers(self, skip: set[int]) -> list[Layer]:
         """All layers in executable order; `skip` are operators that need none (renamings, folded views)."""
@@ -85,6 +91,9 @@ class Fuser:
         """Whether producer `index` of an operand of `member` may be in the same pass."""
         operators, tensors = self.graph.operators, self.graph.tensors
         producer, consumer = operators[index], operators[member]
+        reduces = group.base is not None and KIND[operators[group.base].op] is Kind.REDUCTION
+        if reduces and self._drained(index):
+            return False
         if KIND.get(consumer.op) in BASES:
             # Into a reduction: terms computed on the way in.
             same = tensors[producer.outputs[0]].shape == tensors[consumer.inputs[0]].shape
@@ -95,6 +104,12 @@ class Fuser:
             return False
         joins = KIND.get(producer.op) in (Kind.ELEMENTWISE, *BASES)
         return joins and self._shape(producer) == self._shape(consumer)
+
+    def _drained(self, index: int) -> bool:
+        """Whether an operator makes bytes of what the array has made: it costs least on the way out of the array, where
+        VECTOR waits for the sums, and a reduction that repeated it would read wider operands."""
+        operator = self.graph.operators[index]
+        return self.graph.tensors[operator.outputs[0]].dtype is DType.INT8 and index in self._from_array
 
     def _shape(self, operator: Operator) -> tuple[int, ...]:
         return self.graph.tensors[operator.outputs[0]].shape

@@ -57,7 +57,17 @@ def reduced_value(graph: Graph, operator: Operator, operand: Callable[[str], Val
         start = source.dtype.max
     else:
         start = 1 if combine is Op.AND else 0
+    if isinstance(term, Node) and _subtracts_only(term):
+        # The running value does that itself.
+        return Reduced(combine, start, term.a, a_zp=term.a_zp)
     return Reduced(combine, start, term)
+
+
+def _subtracts_only(node: Node) -> bool:
+    """Whether a RESCALE multiplies by 1: what is left is its zero point."""
+    more = node.b is not None or node.clamp is not None or node.per_channel
+    more = more or node.bias or node.wrap32 or node.out_zp != 0
+    return node.op is Op.RESCALE and node.multiplier == 1 << node.shift and not more
 
 
 # --- ARGMAX

@@ -129,7 +129,10 @@ class Translator:
     @_translates("CLAMP")
     def _clamp(self, operator: Operator) -> Value:
         low, high = (int(operator.attributes[key]) for key in ("min_val", "max_val"))
-        return clamped(self.operand(operator.inputs[0]), low, high, self.uses(operator.inputs[0]))
+        value, dtype = self.operand(operator.inputs[0]), self._tensor(operator).dtype
+        if isinstance(value, Load) and low <= dtype.min and high >= dtype.max:
+            return value
+        return clamped(value, low, high, self.uses(operator.inputs[0]))
 
     @_translates("RESCALE")
     def _rescale(self, operator: Operator) -> Value:

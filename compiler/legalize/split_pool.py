@@ -1,4 +1,6 @@
-"""Pools whose window is too large for the memory or for one instruction, as reductions along one axis and the other.
+"""Pools whose window is too large for the memory or for one instruction, as reductions along one axis and the other;
+and pools of a whole image, whose reduction fills VECTOR's slots with partial results where few channels leave most
+empty.
 
 Windows end at the image's edge, so that padding counts for nothing (clauses 2.3.2 and 2.3.9).
 """
@@ -16,7 +18,7 @@ _MAX_TAPS = largest(Opcode.VECTOR_GO, "repeats")
 
 
 def split_pool(new: Rewriting, config: Config) -> bool:
-    """Rewrites an AVG_POOL2D or MAX_POOL2D of integers whose window does not fit."""
+    """Rewrites an AVG_POOL2D or MAX_POOL2D of integers whose window does not fit, or is the whole image."""
     operator, data = new.operator, new.operator.inputs[0]
     source = new.graph.tensors[data]
     if source.dtype not in (DType.INT8, DType.INT16):
@@ -28,18 +30,18 @@ def split_pool(new: Rewriting, config: Config) -> bool:
     )
     taps = min(kh, ih) * min(kw, iw)
     patch_bytes = taps * min(c, config.columns) * ELEMENT[source.dtype].bytes
-    if taps <= _MAX_TAPS and 2 * patch_bytes <= config.am_bytes:
-        return False
     rows, columns = _windows(ih, oh, kh, sy, top), _windows(iw, ow, kw, sx, left)
+    whole = rows == [(0, ih)] and columns == [(0, iw)]
+    if not whole and taps <= _MAX_TAPS and 2 * patch_bytes <= config.am_bytes:
+        return False
     if operator.op == "MAX_POOL2D":
         nan_mode = operator.attributes.get("nan_mode", "PROPAGATE")
         result = _along(new, data, 1, rows, "REDUCE_MAX", nan_mode=nan_mode)
         result = _along(new, result, 2, columns, "REDUCE_MAX", nan_mode=nan_mode)
         new.reshape(result, (n, oh, ow, c), operator.outputs[0])
         return True
-    wide = new.add("CAST", [data], source.shape, DType.INT32)
-    zero_point = new.constant(new.graph.operand_value(operator, "input_zp").reshape(1, 1, 1, 1), DType.INT32)
-    wide = new.add("SUB", [wide, zero_point], source.shape, DType.INT32)
+    zero_point = new.constant(new.graph.operand_value(operator, "input_zp").reshape(1), source.dtype)
+    wide = _rescaled(new, data, [(1 << 30, 30)], zero_point, new.zeros(1, DType.INT32))
     sums = _along(new, _along(new, wide, 1, rows, "REDUCE_SUM"), 2, columns, "REDUCE_SUM")
     _divided(new, sums, [(y[1] - y[0]) * (x[1] - x[0]) for y in rows for x in columns])
     return True
@@ -80,25 +82,36 @@ def _divided(new: Rewriting, sums: str, counts: list[int]) -> None:
     same = len(set(scales)) == 1
     if not same:
         sums = new.transpose(new.reshape(sums, (n, positions, c)), (0, 2, 1))
-    multiplier, shift = zip(*(scales[:1] if same else scales), strict=True)
-    result = new.add(
-        "RESCALE",
-        [
-            sums,
-            new.constant(np.array(multiplier), DType.INT32),
-            new.constant(np.array(shift), DType.INT8),
-            new.zeros(1, DType.INT32),
-            new.constant(new.graph.operand_value(operator, "output_zp").reshape(1), dtype),
-        ],
-        new.shape(sums),
-        dtype,
-        operator.outputs[0] if same else None,
-        scale32=True,
-        rounding_mode="SINGLE_ROUND",
-        per_channel=not same,
-        input_unsigned=False,
-        output_unsigned=False,
+    zero_point = new.constant(new.graph.operand_value(operator, "output_zp").reshape(1), dtype)
+    output = operator.outputs[0] if same else None
+    result = _rescaled(
+        new, sums, scales[:1] if same else scales, new.zeros(1, DType.INT32), zero_point, output
     )
     if not same:
         result = new.transpose(result, (0, 2, 1))
         new.reshape(result, (n, oh, ow, c), operator.outputs[0])
+
+
+def _rescaled(
+    new: Rewriting,
+    data: str,
+    scales: list[tuple[int, int]],
+    input_zp: str,
+    output_zp: str,
+    output: str | None = None,
+) -> str:
+    """A RESCALE to the type of `output_zp`; `scales` are multiplier and shift of all channels or of each."""
+    multipliers, shifts = zip(*scales, strict=True)
+    constants = [new.constant(np.array(multipliers), DType.INT32), new.constant(np.array(shifts), DType.INT8)]
+    return new.add(
+        "RESCALE",
+        [data, *constants, input_zp, output_zp],
+        new.shape(data),
+        new.graph.tensors[output_zp].dtype,
+        output,
+        scale32=True,
+        rounding_mode="SINGLE_ROUND",
+        per_channel=len(scales) > 1,
+        input_unsigned=False,
+        output_unsigned=False,
+    )

@@ -5,7 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from layer_graphs import LayerBuilder
 
+from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
+from tosaic.hw.config_text import get_config
+from tosaic.hw.isa import Opcode, decode
 
 _LIMIT = 1 << 20
 
@@ -36,3 +39,41 @@ def test_reduction_between_broadcasts(data):
         x = build.add("SUB", [x, operand(shape)])
     build.output(x)
     assert_equal_to_golden(build.finish(), data.draw(st.sampled_from(["small", "base"])))
+
+
+def test_a_zero_point_costs_no_micro_operation():
+    """CLAMP to all that int8 has, and RESCALE by 1: of each element only its zero point is subtracted."""
+    build = LayerBuilder(3)
+    x = build.clamp(build.input("x", (1, 49, 64), DType.INT8), -128, 127)
+    inputs = [
+        x,
+        build.constant([1 << 30], DType.INT32),
+        build.constant([30], DType.INT8),
+        build.zero_point(DType.INT8, -17),
+        build.zero_point(DType.INT32),
+    ]
+    attributes = dict(scale32=True, per_channel=False, input_unsigned=False, output_unsigned=False)
+    wide = build.add("RESCALE", inputs, dtype=DType.INT32, rounding_mode="DOUBLE_ROUND", **attributes)
+    build.output(build.add("REDUCE_SUM", [wide], axis=1))
+    graph = build.finish()
+    assert_equal_to_golden(graph, "base")
+    program = compile_graph(graph, get_config("base"))
+    raw = program.image[program.program_address :][: program.program_bytes]
+    found = [decode(raw[start : start + 16]) for start in range(0, len(raw), 16)]
+    goes = [i for i in found if i.opcode is Opcode.VECTOR_GO]
+    assert {go.body_end - go.body_start for go in goes} == {1}
+
+
+def test_what_makes_bytes_of_sums_stays_with_the_array():
+    """A residual addition before a mean: the reduction takes the widening only."""
+    build = LayerBuilder(3)
+    x = build.input("x", (1, 8, 8, 16), DType.INT8)
+    y = build.residual(build.rescale(build.conv(x, 16, (1, 1)), DType.INT8), x)
+    inputs = [build.zero_point(DType.INT8, 5), build.zero_point(DType.INT8)]
+    attributes = dict(kernel=[8, 8], stride=[1, 1], pad=[0, 0, 0, 0])
+    build.output(build.add("AVG_POOL2D", [y, *inputs], acc_type=DType.INT32, **attributes))
+    graph = build.finish()
+    assert_equal_to_golden(graph, "base")
+    layers = compile_graph(graph, get_config("base")).layers
+    assert [layer.op for layer in layers] == ["CONV2D", "REDUCE_SUM"]
+    assert len(layers[1].operators) == 4

@@ -4,10 +4,11 @@ import dataclasses
 
 import pytest
 from emulation import assert_equal_to_golden
-from layer_graphs import LayerBuilder
+from layer_graphs import LayerBuilder, feeds
 
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.legalize.oversize import split_oversize
+from tosaic.driver.session import Session
 from tosaic.hw.config_text import get_config
 
 TINY = dataclasses.replace(get_config("small"), name="tiny", am_bytes=1 << 10, wm_bytes=1 << 10)
@@ -45,3 +46,19 @@ def test_windows_larger_than_the_memory(name, op, dtype):
 def test_more_taps_than_an_instruction_repeats(op):
     graph = pool(op, (1, 256, 257, 1), (256, 257), (0, 0, 0, 0), (1, 1))
     assert_equal_to_golden(graph, "base")
+
+
+def test_a_pool_of_a_whole_image_fills_the_slots():
+    """Four vectors of 16 channels for each of 125 positions: partial results take turns where the running values alone
+    would wait for each other."""
+    session = Session(pool("AVG_POOL2D", (1, 25, 5, 64), (25, 5), (0, 0, 0, 0), (1, 1)), "emulator", "base")
+    session.run(feeds(session.graph, 1), check=True)
+    assert session.stats["counters"]["vector_active"] < 700
+    (layer,) = session.program.layers
+    assert layer.op == "REDUCE_SUM"
+
+
+def test_a_window_that_reaches_over_the_image():
+    """Padding counts for nothing: the window is the whole image."""
+    graph = pool("AVG_POOL2D", (1, 3, 4, 20), (5, 5), (1, 1, 0, 1), (1, 1))
+    assert_equal_to_golden(graph, "small")
