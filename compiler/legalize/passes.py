@@ -7,6 +7,7 @@ from tosaic.compiler.ir import Graph
 from tosaic.compiler.legalize.decompose import decompose
 from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.legalize.oversize import split_oversize
+from tosaic.compiler.legalize.single_row import turn_single_rows
 from tosaic.compiler.legalize.verify import verify
 from tosaic.hw.config import Config
 
@@ -22,6 +23,7 @@ class Pass:
 PASSES = (
     Pass("fold constants, sink reshapes", lambda graph, config: normalise(graph)),
     Pass("decompose operators that the machine has not", lambda graph, config: decompose(graph)),
+    Pass("multiply single rows by matrices as they are", lambda graph, config: turn_single_rows(graph)),
     Pass("split what exceeds the memory", lambda graph, config: split_oversize(graph, config)),
     Pass("fold what these left", lambda graph, config: normalise(graph)),
 )
