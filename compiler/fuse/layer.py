@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import numpy as np
+
 from tosaic.compiler.fuse.microprogram import MicroProgram
 from tosaic.compiler.fuse.reduced_axis import ReducedAxis
 from tosaic.compiler.fuse.translate import PerChannel, RunTimeScales
@@ -18,6 +20,8 @@ class Layer:
     program: MicroProgram
     per_channel: PerChannel | RunTimeScales | None
     table: str | None
+    bias: np.ndarray | None = None
+    """What a layer without array adds along the last axis, if the lanes' biases do that."""
     reduction: ReducedAxis | None = None
     """What is reduced, if the base is a reduction or ARGMAX."""
 

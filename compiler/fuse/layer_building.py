@@ -45,7 +45,9 @@ class LayerBuilding:
         self._share, self._values = share, {}
         graph, members = self.graph, self.members
         output = members.root.outputs[0]
-        translator = Translator(graph, self._operand, self._uses, output)
+        base = members.base
+        has_array = base is not None and KIND.get(base.op) is Kind.ARRAY
+        translator = Translator(graph, self._operand, self._uses, output, has_array=has_array)
         for operator in members.operators:
             self._values[operator.outputs[0]] = self._value(operator, translator)
         target = graph.tensors[output]
@@ -60,6 +62,7 @@ class LayerBuilding:
             program,
             translator.per_channel,
             translator.table,
+            translator.bias,
             reduction,
         )
         self._check(layer, program)

@@ -1,6 +1,7 @@
 """TOSA elementwise operators as expressions of micro-operations (clauses 2.4 to 2.8 and 2.13)."""
 
 import dataclasses
+import math
 import typing
 from collections.abc import Callable
 
@@ -67,13 +68,23 @@ class RunTimeScales:
 
 class Translator:
     """Builds the expression of one layer. `operand` gives the value of a tensor (a node made before, a load, a
-    constant), `uses` how often the layer reads it; `result` is the tensor that the layer stores."""
+    constant), `uses` how often the layer reads it; `result` is the tensor that the layer stores. `has_array`: the layer
+    begins with an operator of the array, which may have biases."""
 
     def __init__(
-        self, graph: Graph, operand: Callable[[str], Value], uses: Callable[[str], int], result: str
+        self,
+        graph: Graph,
+        operand: Callable[[str], Value],
+        uses: Callable[[str], int],
+        result: str,
+        *,
+        has_array: bool = False,
     ):
         self.graph, self.operand, self.uses, self.result = graph, operand, uses, result
+        self.has_array = has_array
         self.per_channel: PerChannel | RunTimeScales | None = None
+        self.bias: np.ndarray | None = None
+        """What is added along the last axis of a layer that goes by channels anyway."""
         self.table: str | None = None
 
     def translate(self, operator: Operator) -> Value:
@@ -100,6 +111,12 @@ class Translator:
         return int(self.graph.operand_value(operator, name).reshape(-1)[0])
 
     def _binary(self, operator: Operator, op: Op) -> Value:
+        if op is Op.ADD:
+            for name, line in (operator.inputs, operator.inputs[::-1]):
+                bias = self._as_bias(operator, line)
+                if bias is not None:
+                    self.bias = bias
+                    return Node(Op.MOV, self.operand(name), bias=True, wrap32=True)
         a, b = self.operand(operator.inputs[0]), self.operand(operator.inputs[1])
         wrap32 = op in (Op.ADD, Op.SUB) and self._target(operator) is DType.INT32
         if op in (Op.MAX, Op.MIN):
@@ -113,6 +130,15 @@ class Translator:
             if fused is not None:
                 return fused
         return Node(op, a, b, wrap32=wrap32)
+
+    def _as_bias(self, operator: Operator, name: str) -> np.ndarray | None:
+        """The operand `name` of an ADD as the lanes' biases, if it is a constant line along the channels and they are
+        free. They cost nothing, where int32 elements would be loaded again for each of several rows."""
+        line, shape = self.graph.tensors[name].data, self.graph.tensors[operator.outputs[0]].shape
+        if line is None or self.bias is not None or self.has_array or self.per_channel is None:
+            return None
+        along = 1 < line.size < math.prod(shape) and line.shape[-1:] == shape[-1:] == (line.size,)
+        return line.reshape(-1) if along else None
 
     def _into_rescale(self, operator: Operator, a: Value, b: Value, wrap32: bool) -> Node | None:
         """ADD of a RESCALE's result is that RESCALE's B operand: one micro-operation less."""

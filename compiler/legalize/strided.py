@@ -21,7 +21,7 @@ class Strided:
 
 
 def strided(graph: Graph, index: GraphIndex, name: str) -> Strided | None:
-    """`name` as the elements of what is transposed; None where it comes from no TRANSPOSE, or its axes have no stride."""
+    """`name` as elements of what is transposed; None where it comes from no TRANSPOSE, or its axes have no stride."""
     between, maker = [], index.producer(name)
     while maker is not None and KIND.get(maker.op) is Kind.RENAMING:
         between.append(maker)

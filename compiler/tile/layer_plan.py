@@ -199,7 +199,7 @@ class _Pass:
             return pack_params(plan.channels, plan.tile_channels, columns, bias, scales)
         if scales is not None:
             channels = self.tensors.shape(layer.output)[-1]
-            return pack_params(channels, columns, columns, None, scales)
+            return pack_params(channels, columns, columns, layer.bias, scales)
         return ParamBlock(b"", 0, False, False)
 
     def _scales(self, params: Parameters) -> list[CopyThrough]:
