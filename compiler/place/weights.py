@@ -11,6 +11,7 @@ import math
 from tosaic.compiler.fuse.moves import Move, Part
 from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.place.geometry import Window
+from tosaic.compiler.place.strides import dense_strides
 from tosaic.compiler.place.tap_passes import TapPass, output_limits, tap_passes
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, largest
@@ -63,15 +64,32 @@ class WeightLayout:
         return math.prod(self.move.shape)
 
 
+@dataclasses.dataclass(frozen=True)
+class StoredWeights:
+    """Where the elements of a weight tensor are: in tensor `name`, `strides` elements apart along each axis."""
+
+    name: str
+    strides: tuple[int, ...]
+
+
 def weight_layout(
-    graph: Graph, operator: Operator, window: Window, columns: int, weight_zp: int, config: Config
+    graph: Graph,
+    operator: Operator,
+    window: Window,
+    columns: int,
+    weight_zp: int,
+    config: Config,
+    stored: StoredWeights | None = None,
 ) -> WeightLayout:
-    """Layout for `columns` output channels per tile."""
+    """Layout for `columns` output channels per tile. `stored`: what a MATMUL reads instead of its operand."""
     name = operator.inputs[1]
     shape = graph.tensors[name].shape
     if operator.op == "MATMUL":
-        n, c, width = shape
-        return _dense(name, window, (n, width), (c * width, 1, 0, width), columns, weight_zp, config)
+        n, _, width = shape
+        stored = stored or StoredWeights(name, tuple(dense_strides(shape, 1)))
+        matrix, byte, channel = stored.strides
+        name = stored.name
+        return _dense(name, window, (n, width), (matrix, channel, 0, byte), columns, weight_zp, config)
     if operator.op == "CONV2D":
         oc, kh, kw, ic = shape
         strides = (0, kh * kw * ic, _run_bytes(window), 1)

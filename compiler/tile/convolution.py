@@ -16,6 +16,7 @@ from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.place.weights import (
     MAX_COUNT,
     Blob,
+    StoredWeights,
     WeightLayout,
     odd_pitch,
     weight_layout,
@@ -88,9 +89,15 @@ def _tiles(layout: WeightLayout, address: Address, limit_bytes: int) -> list[Til
 
 
 def plan_convolution(
-    tensors: Tensors, layer: Layer, window: Window, packer: Packer, im2col: Im2col | None = None
+    tensors: Tensors,
+    layer: Layer,
+    window: Window,
+    packer: Packer,
+    im2col: Im2col | None = None,
+    stored: StoredWeights | None = None,
 ) -> ConvolutionPlan:
-    """Chooses the mapping, unless it is `im2col`; `packer` plans the weights' form in external memory.
+    """Chooses the mapping, unless it is `im2col`; `packer` plans the weights' form in external memory. `stored`: what a
+    MATMUL reads instead of its operand.
 
     Raises UnsupportedError where the array cannot compute the layer."""
     graph, config, operator = tensors.graph, tensors.config, layer.base
@@ -104,7 +111,7 @@ def plan_convolution(
     if im2col is not None:
         mapping = Mapping(window, im2col.layout)
     else:
-        mapping = choose_mapping(graph, config, operator, window, weight_zp)
+        mapping = choose_mapping(graph, config, operator, window, weight_zp, stored)
     window, layout, groups = mapping.window, mapping.layout, mapping.groups
     _check_blob(operator, weight, layout, config)
     if groups is not None:
@@ -142,15 +149,21 @@ class Mapping:
 
 
 def choose_mapping(
-    graph: Graph, config: Config, operator: Operator, window: Window, weight_zp: int
+    graph: Graph,
+    config: Config,
+    operator: Operator,
+    window: Window,
+    weight_zp: int,
+    stored: StoredWeights | None = None,
 ) -> Mapping:
-    """The mapping of an operator whose image lies as it is."""
+    """The mapping of an operator whose image lies as it is; for `stored` see `weight_layout`."""
     if operator.op != "MATMUL":
         window = window.simplified()
     groups = group_pixels(graph, operator, window, config.columns, weight_zp, config)
     if groups is not None:
         return Mapping(groups.window, groups.layout, groups)
-    return Mapping(window, weight_layout(graph, operator, window, config.columns, weight_zp, config))
+    layout = weight_layout(graph, operator, window, config.columns, weight_zp, config, stored)
+    return Mapping(window, layout)
 
 
 def choose_im2col(graph: Graph, config: Config, operator: Operator, window: Window) -> Im2col | None:

@@ -182,8 +182,8 @@ class _Pass:
                 self.arrivals[name] = arrival
         self.window = window_of(graph, base, views.view(base))
         if KIND[base.op] is Kind.ARRAY:
-            packer = self.planner.packer
-            self.convolution = plan_convolution(self.tensors, self.layer, self.window, packer, im2col)
+            packer, stored = self.planner.packer, views.matrix(base)
+            self.convolution = plan_convolution(self.tensors, self.layer, self.window, packer, im2col, stored)
             self.temporary += self.convolution.weights.buffers()
 
     # --- parameters and table

@@ -1,30 +1,41 @@
 """What the layers of a graph read, and as which part of a stored tensor."""
 
+import itertools
+
 from tosaic.compiler.fuse.indexed import plan_indexed
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import move_sources
 from tosaic.compiler.fuse.translate import RunTimeScales
-from tosaic.compiler.ir import Operator
+from tosaic.compiler.ir import GraphIndex, Operator
+from tosaic.compiler.legalize.strided import Strided, strided
 from tosaic.compiler.machine import KIND, WINDOWED, Kind
 from tosaic.compiler.place.geometry import View
 from tosaic.compiler.place.placement import Placement
 from tosaic.compiler.place.strides import dense_strides
 from tosaic.compiler.place.tensors import Tensors
+from tosaic.compiler.place.weights import StoredWeights
 
 
 class Views:
-    """The views of a graph's images. `placements` tells where resident images have their rows apart."""
+    """The views of a graph's images and matrices. `placements` tells where resident images have their rows apart."""
 
     def __init__(self, tensors: Tensors, placements: dict[str, Placement]):
         self.tensors, self.placements = tensors, placements
-        self._slices: dict[str, View] = {}
+        self._views: dict[str, View] = {}
+        self._matrices: dict[str, Strided] = {}
+        """Second operands of MATMULs that are read as another tensor's elements."""
         self.folded: set[int] = set()
-        """Numbers of the SLICE operators that are views and need no layer."""
+        """Numbers of the SLICE and TRANSPOSE operators that are views and need no layer."""
         index_of = tensors.graph.index()
-        for index, operator in enumerate(tensors.graph.operators):
+        numbers = {id(operator): number for number, operator in enumerate(tensors.graph.operators)}
+        for number, operator in enumerate(tensors.graph.operators):
             if operator.op == "SLICE" and self._is_view(operator, index_of.consumers(operator.outputs[0])):
-                self._slices[operator.outputs[0]] = self._slice(operator)
-                self.folded.add(index)
+                self._views[operator.outputs[0]] = self._slice(operator)
+                self.folded.add(number)
+            for name in operator.inputs[:2] if operator.op == "MATMUL" else ():
+                seen = self._transposed(name, operator, index_of)
+                if seen is not None:
+                    self.folded.add(numbers[id(seen.transpose)])
 
     def _is_view(self, operator: Operator, readers: list[Operator]) -> bool:
         """Whether a SLICE cuts an image in H and W, and only convolutions and pools are its `readers`."""
@@ -48,11 +59,34 @@ class Views:
         offset = sum(s * stride for s, stride in zip(start, strides, strict=True))
         return View(self.tensors.storage[source], offset, strides[1], strides[0])
 
+    def _transposed(self, name: str, product: Operator, index_of: GraphIndex) -> Strided | None:
+        """What a MATMUL reads instead of an operand that a TRANSPOSE makes for it alone; None where it cannot."""
+        graph, tensors = self.tensors.graph, self.tensors
+        seen = strided(graph, index_of, name)
+        if seen is None or product.inputs.count(name) > 1 or tensors[seen.source].data is not None:
+            return None
+        for made, reader in itertools.pairwise((seen.transpose, *seen.between[::-1], product)):
+            if made.outputs[0] in graph.outputs or index_of.consumers(made.outputs[0]) != [reader]:
+                return None
+        if name == product.inputs[1]:
+            self._matrices[name] = seen
+            return seen
+        matrix, row, element = seen.strides
+        if element != 1 and tensors.shape(name)[-1] != 1:
+            return None
+        self._views[name] = View(tensors.storage[seen.source], 0, row, matrix)
+        return seen
+
+    def matrix(self, operator: Operator) -> StoredWeights | None:
+        """What a MATMUL reads instead of its second operand; None where it reads that."""
+        seen = self._matrices.get(operator.inputs[1])
+        return None if seen is None else StoredWeights(seen.source, seen.strides)
+
     def view(self, operator: Operator) -> View:
         """The image [N, H, W, C], or matrix [N, H, C], that a window slides over."""
         name = operator.inputs[0]
-        if name in self._slices:
-            return self._slices[name]
+        if name in self._views:
+            return self._views[name]
         storage = self.tensors.storage[name]
         shape = self.tensors.shape(name)
         placement = self.placements.get(storage)
@@ -83,5 +117,6 @@ class Views:
         if isinstance(layer.per_channel, RunTimeScales):
             names += [layer.per_channel.multipliers, layer.per_channel.shifts]
         if layer.base is not None and KIND[layer.base.op] is Kind.ARRAY:
-            names.append(layer.base.inputs[1])
+            matrix = self.matrix(layer.base)
+            names.append(layer.base.inputs[1] if matrix is None else matrix.name)
         return [self.tensors.storage[name] for name in names if self.tensors[name].data is None]
