@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from emulation import assert_equal_to_golden
-from layer_graphs import LayerBuilder
+from layer_graphs import LayerBuilder, feeds
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.fuse.fuser import Fuser
@@ -70,3 +70,15 @@ def test_a_layer_norm_scale_and_shift_take_fewer_cycles():
     session = Session(compile_graph(shifted((128, 128)), BASE), "emulator")
     session.run({"x": np.zeros((128, 128), np.int16)})
     assert session.stats["cycles"] < 8_000  # 10,710 with the line as an operand
+
+
+@pytest.mark.parametrize("config", ["base", "nano"])
+def test_scales_that_are_computed_at_run_time_lie_behind_the_biases(config):
+    graph = shifted()
+    rescale = graph.operators[0]
+    given = {}
+    for name in rescale.inputs[1:3]:
+        given[name], graph.tensors[name].data = graph.tensors[name].data, None
+        graph.inputs.append(name)
+    assert layer_of(graph).program.bias
+    assert_equal_to_golden(graph, config, {**feeds(graph, 3), **given}, check_hazards=True)
