@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from control_graphs import Control, finished
 from emulation import assert_equal_to_golden
 from layer_graphs import LayerBuilder, feeds
 from runtime_graphs import convolution, plane, product
@@ -16,13 +17,14 @@ from tosaic.hw.config_text import get_config
 from tosaic.sim.emulator import Emulator
 
 
-def freed(graph):
-    """The graph with its parameters as inputs, and inputs that have the values that the constants had."""
+def freed(graph, only=()):
+    """The graph with parameters (all, or `only` some) as inputs, and values: those that the constants had."""
     given = {}
     for operator in graph.operators:
         for operand, name in zip(OPERATORS[operator.op].operands, operator.inputs, strict=True):
             tensor = graph.tensors[name]
-            if operand.constant and tensor.data is not None and tensor.dtype is not DType.SHAPE:
+            free = operand.constant and tensor.data is not None and tensor.dtype is not DType.SHAPE
+            if free and (operand.name in only or not only):
                 given[name], tensor.data = tensor.data, None
                 graph.inputs.append(name)
     assert given
@@ -103,6 +105,55 @@ GRAPHS = {
 def test_operators(name, config):
     graph, values = GRAPHS[name]()
     assert_equal_to_golden(graph, config, values, check_hazards=True)
+
+
+def scaled(shape, channels, kernel, seed=1, depthwise=False, per_channel=True):
+    build = LayerBuilder(seed)
+    x = build.input("x", shape, INT8)
+    sums = build.conv(x, channels, kernel, pad=(1, 1, 1, 1), input_zp=5, depthwise=depthwise)
+    build.output(build.rescale(sums, INT8, shift=40, per_channel=per_channel, output_zp=3))
+    return build.finish()
+
+
+SCALED = {
+    "tiles, the last one not full": scaled((1, 6, 7, 8), 37, (3, 3)),
+    "few channels, several pixels at a time": scaled((2, 8, 9, 3), 3, (3, 3)),
+    "depthwise": scaled((1, 7, 6, 21), 1, (3, 3), depthwise=True),
+    "one scale": scaled((1, 6, 7, 8), 37, (3, 3), per_channel=False),
+    "more than a quarter of the memory": scaled((1, 2, 2, 1), 1700, (3, 3)),
+}
+
+
+@pytest.mark.parametrize("only", [("multiplier", "shift"), ("shift",)])
+@pytest.mark.parametrize("name", SCALED)
+@pytest.mark.parametrize("config", ["nano", "small", "base"])
+def test_scales_on_the_way_out_of_the_array(name, only, config):
+    graph, values = freed(SCALED[name].copy(), only)
+    assert_equal_to_golden(graph, config, values, check_hazards=True)
+
+
+def test_scales_that_the_machine_computes_in_a_loop():
+    """The scale of each turn is half of that of the turn before."""
+    build = Control()
+    x, turns = build.input("x", (5, 18), INT32), build.input("turns", (), INT32)
+    multiplier, shift = build.input("m", (18,), INT32), build.input("s", (18,), INT8)
+
+    def body(graph, names):
+        zeros = [graph.number(0, (1,), INT32)] * 2
+        how = dict(scale32=True, rounding_mode="SINGLE_ROUND", per_channel=True)
+        how |= dict(input_unsigned=False, output_unsigned=False)
+        scaled = graph.add("RESCALE", [*names, *zeros], dtype=INT32, **how)
+        half = graph.add("ARITHMETIC_RIGHT_SHIFT", [names[1], graph.number(1, (1,))], round=False)
+        return [scaled, half, names[2]]
+
+    graph = finished(build, build.counted(turns, [x, multiplier, shift], body))
+    values = {
+        "x": np.random.default_rng(4).integers(-(1 << 20), 1 << 20, (5, 18)).astype(np.int32),
+        "turns": np.array(3, np.int32),
+        "m": np.full(18, 3 << 29, np.int32),
+        "s": np.arange(29, 47).astype(np.int8),
+    }
+    assert_equal_to_golden(graph, "small", values, check_hazards=True)
 
 
 @pytest.mark.xdist_group("small")
