@@ -39,7 +39,7 @@ _AFTER = """
 | operator | what happens |
 |---|---|
 | CONST, CONST_SHAPE | constants lie in the program's image; shapes and other parameters go into instructions |
-| CUSTOM | read, and refused by every target: its meaning is unknown |
+| CUSTOM | golden computes it by a kernel that you register (golden.md), the compiler refuses it by name |
 | {variables} | states, which lie in external memory from run to run (EXT-VARIABLE) |
 | {later} | TOSA 1.1; rewritten on reading as 1.0 operators, shape arithmetic is folded |
 

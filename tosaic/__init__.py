@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from tosaic.nnr.errors import NnrError
+    from tosaic.sim.golden import register_custom
 
     __version__: str
 
@@ -55,6 +56,7 @@ _HOMES = {
     "evaluate": "tosaic.driver.evaluate.evaluation",
     "from_torch": "tosaic.driver.from_torch",
     "quantize": "tosaic.driver.encodings",
+    "register_custom": "tosaic.sim.golden.custom",
     "run": "tosaic.driver.session",
     "write_report": "tosaic.driver.report.page",
 }
@@ -80,6 +82,7 @@ __all__ = [
     "evaluate",
     "from_torch",
     "quantize",
+    "register_custom",
     "run",
     "write_report",
 ]

@@ -23,8 +23,16 @@ from tosaic.sim.golden import (  # noqa: F401  (importing a section registers it
     transpose_convolution,
     type_conversion,
 )
+from tosaic.sim.golden.custom import CustomKernel, register_custom
 from tosaic.sim.golden.evaluator import evaluate
 from tosaic.sim.golden.kernels import evaluate_operator, supported_operators
 from tosaic.sim.golden.requirements import strictly
 
-__all__ = ["evaluate", "evaluate_operator", "strictly", "supported_operators"]
+__all__ = [
+    "CustomKernel",
+    "evaluate",
+    "evaluate_operator",
+    "register_custom",
+    "strictly",
+    "supported_operators",
+]

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tosaic.compiler.ir import Graph, Operator, Tensor, is_representable
-from tosaic.errors import InputError, ModelError, UnsupportedError
+from tosaic.errors import InputError, ModelError
+from tosaic.sim.golden.custom import evaluate_custom
 from tosaic.sim.golden.kernels import evaluate_operator
 from tosaic.sim.golden.requirements import strictly
 
@@ -122,11 +123,7 @@ def _evaluate(graph: Graph, operator: Operator, operands: list[np.ndarray]) -> l
             state = _call(graph, operator, "body_graph", state)
         return state
     if operator.op == "CUSTOM":
-        name, domain = (operator.attributes.get(key, "") for key in ("operator_name", "domain_name"))
-        raise UnsupportedError(
-            f"{operator}: TOSA does not define what CUSTOM operator {name!r} of domain {domain!r} computes; "
-            "replace it by operators of the specification"
-        )
+        return evaluate_custom(operator, operands, [graph.tensor(name) for name in operator.outputs])
     out_dtypes = [graph.tensor(name).dtype for name in operator.outputs]
     return evaluate_operator(operator.op, operands, operator.attributes, out_dtypes, label=str(operator))
 

@@ -79,7 +79,7 @@ def test_an_unsupported_graph_is_rejected_with_the_reason(tmp_path):
     assert result.verdict is Verdict.REJECTED
     assert result.reason == (
         "CUSTOM_0: TOSA does not define what CUSTOM operator 'mine' of domain 'here' computes; "
-        "replace it by operators of the specification"
+        "register a kernel with tosaic.register_custom, or replace it by operators of the specification"
     )
     assert result.fails(allow_unsupported=False) and not result.fails(allow_unsupported=True)
 
@@ -276,7 +276,7 @@ def test_reasons_are_grouped_without_names(tmp_path):
     assert (count, operator) == (2, "CUSTOM")
     assert reason == (
         "CUSTOM_N: TOSA does not define what CUSTOM operator … of domain … computes; "
-        "replace it by operators of the specification"
+        "register a kernel with tosaic.register_custom, or replace it by operators of the specification"
     )
 
 
@@ -324,8 +324,8 @@ def test_the_page_has_a_section_for_each_target(tmp_path):
         "",
         "### Tests that do not pass",
         "",
-        "- CUSTOM, rejected, 1: TOSA does not define what CUSTOM operator … of domain … computes; replace it by "
-        "operators of the specification",
+        "- CUSTOM, rejected, 1: TOSA does not define what CUSTOM operator … of domain … computes; register a kernel "
+        "with tosaic.register_custom, or replace it by operators of the specification",
         "  - `d`",
         "- NEGATE, WRONG (accepted), 1: the graph is illegal and was not rejected",
         "  - `c`",
