@@ -118,14 +118,14 @@ def _zero_point(new: Rewriting, name: str) -> tuple[str, str | None]:
 
 @_rewrites("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D", "MATMUL")
 def _sums_of_products(new: Rewriting) -> None:
-    """Sums of (x - a) * (w - b) are sums of x * w, minus b times sums of x, minus a times sums of w, plus a * b times
-    the number of products. Each is the same operator, with ones for what is left out."""
+    """Sums of (x - a) (w - b) are sums of x w, minus b times sums of x, minus sums of a w, plus b times sums of a.
+    Each is the same operator, on data of the one value a, or with weights of ones, which are constants."""
     operator, output = new.operator, new.operator.outputs[0]
     matrices = operator.op == "MATMUL"
     data, weight, *bias = operator.inputs[: 2 if matrices else 3]
     data_left, data_zp = _zero_point(new, "A_zp" if matrices else "input_zp")
     weight_left, weight_zp = _zero_point(new, "B_zp" if matrices else "weight_zp")
-    data_ones, weight_ones = _ones(new, data, weight)
+    window, weight_ones = _smallest(new, data, weight)
     data_zero, weight_zero = new.zeros(1, new.dtype(data)), new.zeros(1, new.dtype(weight))
     dtype = new.dtype(output)
     no_bias = [new.zeros(1, dtype)] * len(bias)
@@ -133,23 +133,26 @@ def _sums_of_products(new: Rewriting) -> None:
     def sums(operands: list[str], zero_points: list[str], output: str | None = None) -> str:
         return new.op(operator.op, *operands, *zero_points, dtype=dtype, output=output, **operator.attributes)
 
-    terms = []
+    terms: list[tuple[str, str, str | None]] = []
     if weight_zp is not None:
-        terms.append(("SUB", sums([data, weight_ones, *no_bias], [data_left, weight_zero]), [weight_zp]))
+        terms.append(("SUB", sums([data, weight_ones, *no_bias], [data_left, weight_zero]), weight_zp))
     if data_zp is not None:
-        terms.append(("SUB", sums([data_ones, weight, *no_bias], [data_zero, weight_left]), [data_zp]))
-    if data_zp is not None and weight_zp is not None:
-        count = sums([data_ones, weight_ones, *no_bias], [data_zero, weight_zero])
-        terms.append(("ADD", count, [data_zp, weight_zp]))
+        origin = new.reshape(data_zp, (1,) * new.rank(data))
+        same = new.op(
+            "BITWISE_OR", new.constant(np.zeros(window, np.int8), DType.INT8), origin, dtype=DType.INT8
+        )
+        terms.append(("SUB", sums([same, weight, *no_bias], [data_zero, weight_left]), None))
+        if weight_zp is not None:
+            terms.append(("ADD", sums([same, weight_ones, *no_bias], [data_zero, weight_zero]), weight_zp))
     total = sums([data, weight, *bias], [data_left, weight_left], None if terms else output)
-    for number, (op, term, factors) in enumerate(terms):
-        for factor in factors:
+    for number, (op, term, factor) in enumerate(terms):
+        if factor is not None:
             term = _product(new, term, _along(new, factor, term), dtype)
         total = _binary(new, op, total, term, output if number == len(terms) - 1 else None)
 
 
-def _ones(new: Rewriting, data: str, weight: str) -> tuple[str, str]:
-    """Ones in the place of data, and in that of weights: as few as give sums that broadcast."""
+def _smallest(new: Rewriting, data: str, weight: str) -> tuple[tuple[int, ...], str]:
+    """The shape of data of one value, and weights of ones: as few as give sums that broadcast."""
     operator, data_shape, weight_shape = new.operator, new.shape(data), new.shape(weight)
     match operator.op:
         case "MATMUL":
@@ -164,10 +167,7 @@ def _ones(new: Rewriting, data: str, weight: str) -> tuple[str, str]:
         steps = operator.attributes["dilation"]
         spans = [(size - 1) * step + 1 for size, step in zip(kernel, steps, strict=True)]
         data_shape = (1, *spans, data_shape[-1])
-    return (
-        new.constant(np.ones(data_shape, np.int8), new.dtype(data)),
-        new.constant(np.ones(weight_shape, np.int8), new.dtype(weight)),
-    )
+    return data_shape, new.constant(np.ones(weight_shape, np.int8), new.dtype(weight))
 
 
 @_rewrites("AVG_POOL2D")
