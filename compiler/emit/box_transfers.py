@@ -120,14 +120,20 @@ class BoxTransfers:
             return BoxPlace(address, row, pixel, stored.end - stored.start)
         return BoxPlace(address, box.columns * stored.run, stored.run, stored.bytes)
 
-    def operand(self, name: str, element_bytes: int, box: Box) -> BoxPlace:
+    def operand(self, stream: int, box: Box) -> BoxPlace:
         """Fetches a box of an operand with the output's shape."""
-        stored, key = self.cut.stored(box, element_bytes).merged(), BufferKey(Role.OPERAND, name)
+        tensors, load = self.emission.tensors, self.emission.layer.program.loads[stream]
+        name, offset = tensors.storage[load.tensor], tensors.offset_bytes(load.tensor)
+        key, stored = (
+            tensors.operand_key(load.tensor, stream),
+            self.cut.stored(box, load.element.bytes).merged(),
+        )
+        stored = dataclasses.replace(stored, start=stored.start + offset)
         if self.emission.resident(name) or not stored.dims:
             address = self.emission.fetch(key, stored.start, stored.end)
         else:
             address = self.emission.fetch_box(key, stored)
-        return self._place(name, box, element_bytes, address)
+        return self._place(name, box, load.element.bytes, address)
 
     def target(self, element_bytes: int, box: Box) -> BoxPlace:
         """Where a box of the output is to be written."""

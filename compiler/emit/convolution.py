@@ -75,7 +75,7 @@ class ConvolutionEmission:
         self.element = emission.tensors.element(self.layer.output)
 
     def emit(self) -> None:
-        body, tensors = self.body, self.emission.tensors
+        body = self.body
         transfers = BoxTransfers(self.emission, body.cut, body.extent)
         for box in body.cut.boxes(body.extent):
             tiles = self.plan.tiles_of(box.image)[box.c0 // body.cut.step : -(-box.c1 // body.cut.step)]
@@ -83,8 +83,7 @@ class ConvolutionEmission:
             self.emission.bring_params(first_tile, len(tiles))
             source = transfers.source(box)
             loads = [
-                (load, transfers.operand(tensors.storage[load.tensor], load.element.bytes, box))
-                for load in self.layer.program.loads
+                (load, transfers.operand(stream, box)) for stream, load in enumerate(self.layer.program.loads)
             ]
             placed = BoxOnArray(box, source, loads, transfers.target(self.element.bytes, box))
             if body.in_blocks:

@@ -57,7 +57,8 @@ def _emit_boxes(emission: LayerEmission, limit_elements: int) -> None:
         for stream, (load, shape) in enumerate(loads):
             start, stop = operand_span(shape, low, counts, load.element.bytes)
             key = BufferKey(Role.OPERAND, tensors.storage[load.tensor], stream)
-            addresses.append(emission.fetch(key, start, stop))
+            offset = tensors.offset_bytes(load.tensor)
+            addresses.append(emission.fetch(key, offset + start, offset + stop))
         first, last = operand_span(target, low, counts, sizes[-1])
         addresses.append(emission.target(first, last))
         axes = [Axis(count, tuple(column[i] for column in columns)) for i, count in enumerate(counts)]

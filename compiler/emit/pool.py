@@ -45,10 +45,7 @@ def emit_pool(emission: LayerEmission, body: PoolBody) -> None:
     out_size = tensors.element(layer.output).bytes
     for box in body.cut.boxes(body.extent):
         source = transfers.source(box)
-        places = [
-            transfers.operand(tensors.storage[load.tensor], load.element.bytes, box)
-            for load in layer.program.loads[1:]
-        ]
+        places = [transfers.operand(stream, box) for stream in range(1, len(layer.program.loads))]
         target = transfers.target(out_size, box)
         base = source.address + box.c0 * body.cut.channel_bytes - source.channel
         _emit_box(emission, source, base, box, [*places, target])

@@ -67,8 +67,9 @@ class ReductionEmission:
         self.emission.finish(out, first, last)
 
     def _fetch(self, tensor: str, stream: int, span: tuple[int, int]) -> int:
-        key = BufferKey(Role.OPERAND, self.emission.tensors.storage[tensor], stream)
-        return self.emission.fetch(key, *span)
+        tensors = self.emission.tensors
+        key, offset = BufferKey(Role.OPERAND, tensors.storage[tensor], stream), tensors.offset_bytes(tensor)
+        return self.emission.fetch(key, offset + span[0], offset + span[1])
 
     # --- passes
 

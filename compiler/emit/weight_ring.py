@@ -9,7 +9,7 @@ class WeightRing:
     def __init__(self, size_bytes: int):
         self.size_bytes, self._end = size_bytes, 0
         # Places are counted on and on; the memory has the last size_bytes of them.
-        self._starts: dict[Address, int] = {}
+        self._starts: dict[tuple[Address, int], int] = {}
 
     def forget(self) -> None:
         """What the weight memory holds is not known any more."""
@@ -17,13 +17,13 @@ class WeightRing:
 
     def place(self, blob: Address, size_bytes: int, *, whole: bool = False) -> tuple[int, bool]:
         """(byte address of its start, whether it must be loaded). `whole`: it must not run over the end."""
-        start = self._starts.get(blob)
+        start = self._starts.get((blob, size_bytes))
         if start is not None and start >= self._end - self.size_bytes:
             return start % self.size_bytes, False
         room = self.size_bytes - self._end % self.size_bytes
         if whole and room < size_bytes:
             self._end += room
-        start = self._starts[blob] = self._end
+        start = self._starts[blob, size_bytes] = self._end
         self._end += size_bytes
         return start % self.size_bytes, True
 

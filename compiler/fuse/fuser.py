@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+from tosaic.compiler.fuse.drain_cost import drains_too_slowly
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.layer_building import LayerBuilding, Members
 from tosaic.compiler.fuse.microprogram import TooComplex
@@ -59,17 +60,22 @@ class Fuser:
         if not self.fuse:
             return group
         rejected: set[int] = set()
+        retry = False
         while True:
             candidates = self._candidates(group, assigned, rejected)
-            if not candidates:
+            if not candidates and not retry:
                 return group
+            if not candidates:
+                # What has joined since may read the same operands: then one more needs no load stream of its own.
+                rejected, retry = set(), False
+                continue
             index = max(candidates, key=self._weight)
             addition = self._closure(index, group.base is not None, assigned)
             grown = addition and _Group(group.operators | addition, group.base)
             if grown and grown.base is None:
                 grown.base = next((i for i in addition if KIND.get(operators[i].op) in BASES), None)
-            if grown and self._fits(root, grown):
-                group = grown
+            if grown and self._fits(root, grown) and not self._drains_too_slowly(root, index, grown):
+                group, retry = grown, bool(rejected)
             else:
                 rejected.add(index)
 
@@ -187,6 +193,14 @@ class Fuser:
         except UnsupportedError:
             return False
         return True
+
+    def _drains_too_slowly(self, root: int, index: int, group: _Group) -> bool:
+        """Whether operator `index`, with the convolution whose sums it scales, had better not join what follows."""
+        operator, tensors = self.graph.operators[index], self.graph.tensors
+        if operator.op != "RESCALE" or self.producer.get(operator.inputs[0]) != group.base:
+            return False
+        narrow = tensors[operator.inputs[0]].dtype is DType.INT32
+        return narrow and drains_too_slowly(self.graph, self._layer(root, group), self.config)
 
     def _layer(self, root: int, group: _Group) -> Layer:
         operators = self.graph.operators

@@ -49,7 +49,11 @@ class MicroProgram:
     def beats(self, stored: Element) -> int:
         """Cycles of the vector unit for a vector of all lanes whose result is of type `stored`: a micro-operation takes
         one for each word of its widest elements."""
-        return sum(self._beats(uop, stored) for uop in self.instructions if uop.opcode is Opcode.VECTOR_UOP)
+        return sum(self.uop_beats(stored))
+
+    def uop_beats(self, stored: Element) -> list[int]:
+        """The same for each micro-operation."""
+        return [self._beats(uop, stored) for uop in self.instructions if uop.opcode is Opcode.VECTOR_UOP]
 
     def body_bytes(self) -> tuple[int, ...]:
         """Bytes of the widest element that each micro-operation of the body loads; 1 where it loads none."""

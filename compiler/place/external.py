@@ -1,7 +1,7 @@
 """External memory: constants, and room for inputs, outputs and spilled tensors."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 
@@ -36,7 +36,10 @@ class ExternalMemory:
     stored_weights: list[StoredWeights] = dataclasses.field(default_factory=list)
     coded: dict[Address, PlacedBlock] = dataclasses.field(default_factory=dict)
     """By the address, in the region CODED, of the weights that a block stands for."""
+    packed_weights: dict[Hashable, Address] = dataclasses.field(default_factory=dict)
+    """By what they are and how they are laid out: equal ones, such as those of all steps in time, lie here once."""
     _constants: list[Callable[[], bytes]] = dataclasses.field(default_factory=list)
+    _known: dict[bytes, Address] = dataclasses.field(default_factory=dict)
     _coded_bytes: int = 0
 
     def reserve(self, size_bytes: int, tensor: Tensor | None = None) -> Address:
@@ -49,9 +52,11 @@ class ExternalMemory:
         return address
 
     def add_constant(self, data: np.ndarray | bytes) -> Address:
-        """Places a constant."""
+        """Places a constant, unless an equal one is there."""
         raw = data if isinstance(data, bytes) else np.ascontiguousarray(data).tobytes()
-        return self.add_later(len(raw), lambda: raw, "a constant")
+        if raw not in self._known:
+            self._known[raw] = self.add_later(len(raw), lambda: raw, "a constant")
+        return self._known[raw]
 
     def add_later(self, size_bytes: int, make: Callable[[], bytes], what: str) -> Address:
         """Places a constant of `size_bytes` bytes, which `make` makes when the image is laid out."""

@@ -5,6 +5,7 @@ import math
 from tosaic.compiler.ir import Graph, Tensor
 from tosaic.compiler.legalize.normalise import storage_names
 from tosaic.compiler.machine import ELEMENT
+from tosaic.compiler.place.placement import BufferKey, Role
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Element
@@ -18,9 +19,12 @@ class Tensors:
     def __init__(self, graph: Graph, config: Config):
         self.graph, self.config = graph, config
         self.storage = storage_names(graph)
-        self._sharing: dict[str, list[str]] = {}
+        groups: dict[str, list[str]] = {}
         for name, root in self.storage.items():
-            self._sharing.setdefault(root, []).append(name)
+            groups.setdefault(root, []).append(name)
+        self._sharing = {name: groups[root] for name, root in self.storage.items()}
+        self._offsets: dict[str, int] = {}
+        """Of tensors that lie inside of another one: bytes from its start."""
 
     def __getitem__(self, name: str) -> Tensor:
         return self.graph.tensors[name]
@@ -51,7 +55,25 @@ class Tensors:
 
     def sharing(self, name: str) -> list[str]:
         """The tensors that share the bytes of a tensor, itself among them."""
-        return self._sharing[self.storage[name]]
+        return self._sharing[name]
+
+    def put_inside(self, name: str, source: str, offset_bytes: int) -> None:
+        """A tensor, with those that share its bytes, is the bytes of `source` from `offset_bytes` on."""
+        offset = self.offset_bytes(source) + offset_bytes
+        for other in self.sharing(name):
+            self.storage[other], self._offsets[other] = self.storage[source], offset
+
+    def is_part(self, name: str) -> bool:
+        """Whether a tensor lies inside of the one that it is stored with."""
+        return name in self._offsets
+
+    def offset_bytes(self, name: str) -> int:
+        """Bytes from the start of the stored tensor."""
+        return self._offsets.get(name, 0)
+
+    def operand_key(self, name: str, stream: int) -> BufferKey:
+        """The buffer of an operand that is fetched by itself. Parts of one stored tensor have one each."""
+        return BufferKey(Role.OPERAND, self.storage[name], stream if self.is_part(name) else None)
 
     def stored(self, names: list[str]) -> list[str]:
         """The storage names of some tensors, each once, in order."""

@@ -14,6 +14,7 @@ from tosaic.compiler.quantizer.grids import take_grids
 from tosaic.compiler.quantizer.masks import soften_masks
 from tosaic.compiler.quantizer.plan import Plan
 from tosaic.compiler.quantizer.rewrite import Counterpart, Quantized, rewrite
+from tosaic.compiler.quantizer.steps import steps_of_recurrences
 
 __all__ = [
     "METHODS",
@@ -27,6 +28,7 @@ __all__ = [
     "equalize",
     "rewrite",
     "soften_masks",
+    "steps_of_recurrences",
     "take_grids",
     "wanted_channels",
 ]

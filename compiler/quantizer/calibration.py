@@ -1,6 +1,7 @@
 """What calibration learns of each tensor, and the ranges that follow."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +30,16 @@ class Channels:
     def largest(self) -> np.ndarray:
         """Largest magnitudes."""
         return np.maximum(np.abs(self.low), np.abs(self.high))
+
+    def joined(self, other: "Channels") -> "Channels":
+        """Of what both are of."""
+        return Channels(
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+            self.total + other.total,
+            self.square + other.square,
+            self.count + other.count,
+        )
 
     @property
     def mean(self) -> np.ndarray:
@@ -71,6 +82,27 @@ class Statistics:
             bins, _ = np.histogram(value, BINS, (self.low[name], self.high[name]))
             self.histograms[name] = self.histograms.get(name, 0) + bins
 
+    def pool(self, groups: Iterable[Sequence[str]]) -> None:
+        """After all first runs: what was seen of one tensor of a group counts as seen of all of them."""
+        for names in groups:
+            seen = [name for name in names if name in self.low]
+            low = min((self.low[name] for name in seen), default=0.0)
+            high = max((self.high[name] for name in seen), default=0.0)
+            self.low.update(dict.fromkeys(seen, low))
+            self.high.update(dict.fromkeys(seen, high))
+            for kept in {kept for name, kept in self.channels if name in names}:
+                keys = [(name, kept) for name in names if (name, kept) in self.channels]
+                whole = functools.reduce(Channels.joined, (self.channels[key] for key in keys))
+                self.channels.update(dict.fromkeys(keys, whole))
+
+    def pool_histograms(self, groups: Iterable[Sequence[str]]) -> None:
+        """The same after all second runs."""
+        for names in groups:
+            seen = [name for name in names if name in self.histograms]
+            if seen:
+                whole = np.sum([self.histograms[name] for name in seen], axis=0)
+                self.histograms.update(dict.fromkeys(seen, whole))
+
     def largest(self, name: str) -> float:
         """Largest magnitude of a tensor."""
         return max(abs(self.low.get(name, 0.0)), abs(self.high.get(name, 0.0)))
@@ -93,12 +125,7 @@ class Statistics:
         )
         part.count = value.size // max(part.low.size, 1)
         whole = self.channels.get((name, kept))
-        if whole is None:
-            self.channels[name, kept] = part
-            return
-        whole.low, whole.high = np.minimum(whole.low, part.low), np.maximum(whole.high, part.high)
-        whole.total, whole.square = whole.total + part.total, whole.square + part.square
-        whole.count += part.count
+        self.channels[name, kept] = part if whole is None else whole.joined(part)
 
 
 def wanted_channels(graph: Graph) -> dict[str, set[Kept]]:

@@ -20,6 +20,8 @@ HEADROOM_BITS = 27
 _LARGEST_RESCALED = 2.0**29
 _LARGEST_SUM = 2.0**30
 _LOOSE = 2.0**10
+_PART_COARSER = 16.0
+"""Parts of an int16 tensor keep its steps if their own would be at most this much finer: 11 bits are left."""
 _COARSER = 1.0
 """Steps at least this much larger than those of the tensor in memory are made from that."""
 
@@ -82,6 +84,11 @@ class Emission:
             inner = self.wide(op.inputs[0])
             if inner.uniform or self.shape(op.inputs[0])[-1:] == self.shape(tensor)[-1:]:
                 return dataclasses.replace(inner, tensor=self.low.reshape(inner.tensor, self.shape(tensor)))
+        if op is not None and op.op == "SLICE":
+            inner = self.wide(op.inputs[0]).encoding
+            own = self.plan.encoding(tensor, DType.INT16)
+            if inner is not None and inner.dtype is DType.INT16 and inner.scale <= _PART_COARSER * own.scale:
+                return self.held(self.request(tensor, inner), inner)
         if op is not None and op.op in MOVES or self.data(tensor) is not None:
             return self.activation(tensor, DType.INT16)
         found = self.natural(tensor)

@@ -19,6 +19,10 @@ _TOLERANCE = 2.0**-13
 _EXTENSION, _RATIO_EXTENSION = 1.0, 8.0
 _WIDEST_RATIO = 2.0**24
 _HALF = 32768
+_FLAT_EXPONENTS = 8
+"""Powers of two among which the edge of a function's slope is looked for."""
+_FAR = 32.0
+"""Edges may lie this much beyond what was seen, which leaves it 2^10 steps to each side."""
 _FINEST = 2.0**-27
 """A step inside less than this part of the range is as good as one at a point: int32 inputs resolve no more."""
 
@@ -58,6 +62,9 @@ def pieces(function: Function, low: float, high: float) -> list[TableSegment]:
     if 0 <= low < high / _WIDEST_RATIO and _is_power_like(function, high / _WIDEST_RATIO, high):
         # What is smaller counts as that small: a norm of nothing is finite by its epsilon.
         low = high / _WIDEST_RATIO
+    flat = _flat_beyond(function, max(-low, high))
+    if flat is not None:
+        return [_piece(function, -flat, flat)]
     relative = low > 0 and _is_power_like(function, low, high)
     if relative:
         low, high = low / _RATIO_EXTENSION, high * _RATIO_EXTENSION
@@ -76,6 +83,21 @@ def pieces(function: Function, low: float, high: float) -> list[TableSegment]:
         index, middle = found.index(worst), math.sqrt(worst[0] * worst[1])
         found[index : index + 1] = [(worst[0], middle), (middle, worst[1])]
     return [_piece(function, a, b) for a, b in found]
+
+
+def _flat_beyond(function: Function, largest: float) -> float | None:
+    """A power of two beyond which, to both sides, the function (a sigmoid, a tanh) stays as it is, if one table holds
+    it from there to there. Its tables are then equal whatever range was seen: the machine loads one for all.
+    None where it has no such ends, or where they are far beyond the `largest` number seen, for which steps would be
+    coarse."""
+    for exponent in range(-_FLAT_EXPONENTS, _FLAT_EXPONENTS + 1):
+        edge = 2.0**exponent
+        low, inner_low, inner_high, high = function(edge * np.array([-_FAR, -1.0, 1.0, _FAR]))
+        allowed = abs(high - low) * 2.0**-17
+        if max(abs(low - inner_low), abs(high - inner_high)) < allowed:
+            fits = edge <= _FAR * largest and _error(function, -edge, edge, False) <= _TOLERANCE
+            return edge if fits else None
+    return None
 
 
 def _is_power_like(function: Function, low: float, high: float) -> bool:

@@ -21,7 +21,7 @@ class Shape(enum.Enum):
     """How the work of an elementwise layer is walked."""
 
     STRIPES = "ranges of elements: every operand has the result's shape"
-    BOXES = "boxes of the result: operands are broadcast, or parameters go by channels"
+    BOXES = "boxes of the result: operands are broadcast or parts of others, or parameters go by channels"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,10 @@ class ElementwisePlan:
 
 def shape_of(tensors: Tensors, layer: Layer) -> Shape:
     """How a layer is walked."""
-    same = all(tensors.shape(load.tensor) == tensors.shape(layer.output) for load in layer.program.loads)
+    same = all(
+        tensors.shape(load.tensor) == tensors.shape(layer.output) and not tensors.is_part(load.tensor)
+        for load in layer.program.loads
+    )
     return Shape.STRIPES if same and layer.per_channel is None else Shape.BOXES
 
 

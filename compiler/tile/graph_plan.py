@@ -87,6 +87,7 @@ class GraphPlanner:
             self.placer.release_pending()
             work = ControlFlowPlanner(self.placer, self._nested, self._wanted_outside).plan(layer.root)
             self.placer.free_after(index, [])
+            self._layer_planner.table_in_unit = None
             return work, 0
         if self._takes_over(index, layer):
             self.placer.take_over(layer.output)

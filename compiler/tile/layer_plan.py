@@ -66,6 +66,8 @@ class LayerPlanner:
     def __init__(self, placer: Placer, packer: Packer, views: Views):
         self.placer, self.packer, self.views = placer, packer, views
         self.tensors, self.config = placer.tensors, placer.config
+        self.table_in_unit: Address | None = None
+        """The table that the vector unit holds when the next layer begins, by its place in external memory."""
 
     def plan(self, layer: Layer, *, wanted_outside: bool) -> PlannedLayer:
         """The layer's work. `wanted_outside`: its result must come to external memory, too.
@@ -239,6 +241,7 @@ class _Pass:
         values = self.tensors.graph.const(name)
         if values is None:
             # Computed at run time, as entries already.
+            self.planner.table_in_unit = None
             place, entries = self.placer.locate(self.tensors.storage[name]), self.tensors.shape(name)[0]
             if place.resident:
                 return TablePlace(place.address.offset, entries)
@@ -246,6 +249,9 @@ class _Pass:
         else:
             data, entries = pack_table(values)
             source, size_bytes = self.placer.memories.external.add_constant(data), len(data)
+            if source == self.planner.table_in_unit:
+                return None
+            self.planner.table_in_unit = source
         copy = self.placer.temporary(source, size_bytes, self.temporary)
         self.preloads.append(copy)
         return TablePlace(copy.target.offset, entries)

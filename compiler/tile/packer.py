@@ -1,12 +1,13 @@
 """Weights in external memory as the array reads them: packed by the compiler, or by the machine while it runs."""
 
 import dataclasses
+import hashlib
 from collections.abc import Callable
 
 import numpy as np
 
 from tosaic.compiler.fuse.moves import moved
-from tosaic.compiler.place.address import Address
+from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.compression import WeightCoder
 from tosaic.compiler.place.placement import Placement
 from tosaic.compiler.place.placer import Placer
@@ -39,28 +40,34 @@ class PackedWeights:
 
 
 class Packer:
-    """Plans the packed form of a layer's weights. Every layer has its own form of a tensor. With a `coder`, constants
-    are stored coded where that is smaller."""
+    """Plans the packed form of a layer's weights. Layers of equal weights and equal layout share one. With a `coder`,
+    constants are stored coded where that is smaller."""
 
     def __init__(self, placer: Placer, coder: WeightCoder | None = None):
         self.placer, self.coder = placer, coder
 
     def constant(self, name: str, layout: WeightLayout, data: Callable[[], np.ndarray]) -> PackedWeights:
         """Constant weights, called `name` in reports, as `layout` wants them; `data` makes the unpacked ones."""
+        known = self.placer.memories.external.packed_weights
+        values = np.ascontiguousarray(data().astype("i1"))
+        parts = tuple(dataclasses.replace(part, source=None) for part in layout.move.parts)
+        key = (hashlib.sha256(values).digest(), layout.move.shape, parts, layout.blob_bytes)
+        if key not in known:
+            known[key] = self._placed(name, layout, values)
+        if known[key].region is not Region.CODED:
+            return PackedWeights(known[key], layout.bytes)
+        assert self.coder is not None
+        group_bytes = self.coder.group_bytes(layout.blob_bytes)
+        return PackedWeights(known[key], layout.bytes, group_bytes=group_bytes)
+
+    def _placed(self, name: str, layout: WeightLayout, values: np.ndarray) -> Address:
+        """Where constant weights lie in external memory from now on."""
         external = self.placer.memories.external
-
-        def packed() -> np.ndarray:
-            return moved(layout.move, data().astype("i1"))
-
         if self.coder is not None and len(external.stored_weights) <= _MOST_TENSORS:
-            blocks = self.coder.code(packed(), layout.blob_bytes)
+            blocks = self.coder.code(moved(layout.move, values), layout.blob_bytes)
             if blocks is not None:
-                address = external.add_coded_weights(name, blocks)
-                return PackedWeights(
-                    address, layout.bytes, group_bytes=self.coder.group_bytes(layout.blob_bytes)
-                )
-        address = external.add_weights(name, layout.bytes, lambda: packed().tobytes())
-        return PackedWeights(address, layout.bytes)
+                return external.add_coded_weights(name, blocks)
+        return external.add_weights(name, layout.bytes, lambda: moved(layout.move, values).tobytes())
 
     def computed(self, name: str, layout: WeightLayout) -> PackedWeights:
         """Weights that are computed at run time, as `layout` wants them: the machine packs them."""

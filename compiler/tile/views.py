@@ -1,12 +1,14 @@
 """What the layers of a graph read, and as which part of a stored tensor."""
 
 import itertools
+from collections.abc import Collection
 
 from tosaic.compiler.fuse.indexed import plan_indexed
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import move_sources
 from tosaic.compiler.fuse.translate import RunTimeScales
 from tosaic.compiler.ir import GraphIndex, Operator
+from tosaic.compiler.legalize.reshapes import data_operands
 from tosaic.compiler.legalize.strided import Strided, strided
 from tosaic.compiler.machine import KIND, WINDOWED, Kind
 from tosaic.compiler.place.geometry import View
@@ -25,13 +27,24 @@ class Views:
         self._matrices: dict[str, Strided] = {}
         """Second operands of MATMULs that are read as another tensor's elements."""
         self.folded: set[int] = set()
-        """Numbers of the SLICE and TRANSPOSE operators that are views and need no layer."""
-        index_of = tensors.graph.index()
-        numbers = {id(operator): number for number, operator in enumerate(tensors.graph.operators)}
-        for number, operator in enumerate(tensors.graph.operators):
-            if operator.op == "SLICE" and self._is_view(operator, index_of.consumers(operator.outputs[0])):
+        """Numbers of the operators that need no layer: SLICEs that are views or parts of what they cut, and TRANSPOSEs that
+        are views."""
+        operators, index_of = tensors.graph.operators, tensors.graph.index()
+        parts: dict[str, Operator] = {}
+        # Those that read come before those that they read from, so that a SLICE of a SLICE can be a part, too.
+        for number, operator in reversed(list(enumerate(operators))):
+            if operator.op != "SLICE":
+                continue
+            if self._is_view(operator, index_of.consumers(operator.outputs[0])):
                 self._views[operator.outputs[0]] = self._slice(operator)
                 self.folded.add(number)
+            elif self._is_part(operator, index_of, parts):
+                parts[operator.outputs[0]] = operator
+                self.folded.add(number)
+        for name, operator in reversed(parts.items()):
+            tensors.put_inside(name, operator.inputs[0], self._start_bytes(operator))
+        numbers = {id(operator): number for number, operator in enumerate(operators)}
+        for operator in operators:
             for name in operator.inputs[:2] if operator.op == "MATMUL" else ():
                 seen = self._transposed(name, operator, index_of)
                 if seen is not None:
@@ -52,12 +65,37 @@ class Views:
         shape = self.tensors.shape(name)
         return windows and len(shape) == 4 and shape[3] == source.shape[3]
 
-    def _slice(self, operator: Operator) -> View:
+    def _is_part(self, operator: Operator, index_of: GraphIndex, parts: Collection[str]) -> bool:
+        """Whether the elements of a SLICE follow each other in its source, and only elementwise operators read them,
+        which can begin anywhere, and other `parts`."""
+        tensors, graph = self.tensors, self.tensors.graph
+        name, source = operator.outputs[0], tensors[operator.inputs[0]]
+        names = tensors.sharing(name)
+        if source.data is not None or not set(names).isdisjoint(graph.outputs):
+            return False
+        size = tensors.shape(name)
+        behind = next((axis for axis, extent in enumerate(size, 1) if extent > 1), len(size))
+        if size[behind:] != source.shape[behind:]:
+            return False
+        readers = [reader for other in names for reader in index_of.consumers(other)]
+        return bool(readers) and all(
+            reader.outputs[0] in parts
+            or KIND.get(reader.op) is Kind.RENAMING
+            or (KIND.get(reader.op) is Kind.ELEMENTWISE and _reads_elements(reader, names))
+            for reader in readers
+        )
+
+    def _start_bytes(self, operator: Operator) -> int:
+        """Bytes from the start of a SLICE's source to its first element."""
         source = operator.inputs[0]
         start = [int(v) for v in self.tensors.graph.operand_value(operator, "start")]
         strides = dense_strides(self.tensors.shape(source), self.tensors.element(source).bytes)
-        offset = sum(s * stride for s, stride in zip(start, strides, strict=True))
-        return View(self.tensors.storage[source], offset, strides[1], strides[0])
+        return sum(s * stride for s, stride in zip(start, strides, strict=True))
+
+    def _slice(self, operator: Operator) -> View:
+        source = operator.inputs[0]
+        strides = dense_strides(self.tensors.shape(source), self.tensors.element(source).bytes)
+        return View(self.tensors.storage[source], self._start_bytes(operator), strides[1], strides[0])
 
     def _transposed(self, name: str, product: Operator, index_of: GraphIndex) -> Strided | None:
         """What a MATMUL reads instead of an operand that a TRANSPOSE makes for it alone; None where it cannot."""
@@ -120,3 +158,8 @@ class Views:
             matrix = self.matrix(layer.base)
             names.append(layer.base.inputs[1] if matrix is None else matrix.name)
         return [self.tensors.storage[name] for name in names if self.tensors[name].data is None]
+
+
+def _reads_elements(reader: Operator, names: Collection[str]) -> bool:
+    """Whether an elementwise operator reads one of some tensors element by element, and none as a table or a scale."""
+    return set(names).isdisjoint(reader.inputs[data_operands(reader) :])

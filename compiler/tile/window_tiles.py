@@ -45,9 +45,10 @@ class WindowTiler:
     def __init__(self, placer: Placer, wanted: WindowLayer):
         self.placer, self.wanted, self.cut = placer, wanted, wanted.cut
         tensors = placer.tensors
-        self._images = {wanted.output: tensors.element(wanted.layer.output).bytes}
-        for load in wanted.layer.program.loads[wanted.layer.program.body_loads :]:
-            self._images[tensors.storage[load.tensor]] = load.element.bytes
+        program = wanted.layer.program
+        self._images = {BufferKey(Role.RESULT, wanted.output): tensors.element(wanted.layer.output).bytes}
+        for stream, load in list(enumerate(program.loads))[program.body_loads :]:
+            self._images[tensors.operand_key(load.tensor, stream)] = load.element.bytes
 
     def choose(self, work: Work | None) -> tuple[Extent, Buffers]:
         """The largest box, with its buffers. `work` tells the cost of a convolution's boxes, where boxes that fit only
@@ -77,9 +78,9 @@ class WindowTiler:
         for name in wanted.external:
             if name == self.cut.window.view.storage:
                 sizes[BufferKey(Role.WINDOW, name)] = self.cut.source_bytes(extent)
-            if name in self._images:
-                role = Role.RESULT if name == wanted.output else Role.OPERAND
-                sizes[BufferKey(role, name)] = self.cut.image_bytes(extent, self._images[name])
+            for key, element_bytes in self._images.items():
+                if key.tensor == name:
+                    sizes[key] = self.cut.image_bytes(extent, element_bytes)
         if wanted.param_bytes:
             sizes[PARAMETERS] = -(-extent.channels // self.cut.step) * wanted.param_bytes
         return sizes

@@ -92,6 +92,7 @@ class LayerWork:
     """Images of which the first rows are worked on while the others come, by storage name."""
     params: Parameters = Parameters(0, False, False)
     table: TablePlace | None = None
+    """None where the layer needs none, or finds the one of an earlier layer in the unit."""
     scales: list[CopyThrough] = dataclasses.field(default_factory=list)
     """Brings multipliers and shifts that are computed at run time to their places among the parameters."""
 

@@ -16,6 +16,7 @@ from tosaic.compiler.quantizer import (
     equalize,
     rewrite,
     soften_masks,
+    steps_of_recurrences,
     take_grids,
     wanted_channels,
 )
@@ -106,7 +107,7 @@ def calibrate(
     graph: Graph, samples: Samples, method: str = "minmax", progress: Progress | None = None
 ) -> Statistics:
     """Runs every sample on golden and gathers what each tensor holds. InputError where a product overflows."""
-    statistics, wanted = Statistics(), wanted_channels(graph)
+    statistics, wanted, groups = Statistics(), wanted_channels(graph), list[list[str]]()
     rounds = 1 if method == "minmax" else 2
     for turn in range(rounds):
         for index, sample in enumerate(samples):
@@ -118,6 +119,10 @@ def calibrate(
                 statistics.observe(values, wanted)
             else:
                 statistics.count(values)
+        if turn == 0:
+            groups = steps_of_recurrences(graph, statistics)
+            statistics.pool(groups)
+    statistics.pool_histograms(groups)
     return statistics
 
 

@@ -38,6 +38,33 @@ def unroll(
     return outputs, current
 
 
+def halved_gates(low: Lowering, x: str, halves: Sequence[bool]) -> str:
+    """Weights or biases [..., gates * H], with those of some gates halved.
+
+    sigmoid(x) is (1 + tanh(x / 2)) / 2: with that half in the weights one curve does for all gates of a cell at once,
+    and for the cell's own tanh."""
+    size = low.shape(x)[-1] // len(halves)
+    line = np.repeat([0.5 if half else 1.0 for half in halves], size)
+    return low.mul(x, low.constant(line.reshape((1,) * (low.rank(x) - 1) + (-1,)), low.dtype(x)))
+
+
+def gated(low: Lowering, x: str, tanh: str) -> str:
+    """2 * sigmoid(s) * x, where `tanh` is tanh(s / 2)."""
+    return low.add(low.mul(tanh, x), x)
+
+
+def lstm_cell(low: Lowering, sums: str, c: str) -> list[str]:
+    """[h, c] after sums [batch, 4 * H] of the gates input, output, forget and cell, the first three of them halved."""
+    i, o, f, new = split(low, low.op("TANH", sums), 4)
+    c = low.times(low.add(gated(low, c, f), gated(low, new, i)), 0.5)
+    return [low.times(gated(low, low.op("TANH", c), o), 0.5), c]
+
+
+def gru_output(low: Lowering, update: str, new: str, h: str) -> str:
+    """The next state; `update` is tanh(s / 2) of the update gate's sum s."""
+    return low.add(new, low.times(gated(low, low.sub(h, new), update), 0.5))
+
+
 def stacked(low: Lowering, parts: Sequence[str]) -> str:
     """Tensors of one shape along a new first axis."""
     return low.concat([low.reshape(part, (1, *low.shape(part))) for part in parts], 0)

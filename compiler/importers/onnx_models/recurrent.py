@@ -5,7 +5,17 @@ from typing import Any
 
 from tosaic.compiler.importers.lowering import Lowering, activations
 from tosaic.compiler.importers.lowering.matrix import matmul
-from tosaic.compiler.importers.lowering.recurrent import Step, split, stacked, unroll, zeros
+from tosaic.compiler.importers.lowering.recurrent import (
+    Step,
+    gated,
+    gru_output,
+    halved_gates,
+    lstm_cell,
+    split,
+    stacked,
+    unroll,
+    zeros,
+)
 from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.registry import handles
 from tosaic.compiler.importers.onnx_models.values import OnnxValue
@@ -32,6 +42,14 @@ class _Direction:
     def __init__(self, node: OnnxNode, number: int, functions: list[Activation]) -> None:
         low, gates = node.low, _GATES[node.op]
         self.low, self.node, self.functions, self.clip = low, node, functions, node.attr("clip")
+        usual = _DEFAULTS[node.op] * node.shape(2)[0]
+        self.plain = (
+            _names(node, usual) == usual
+            and self.clip is None
+            and not node.attr("input_forget", 0)
+            and not (node.op == "LSTM" and node.has(7))
+        )
+        """The cell that most networks have: sigmoids for gates, and nothing cut off."""
 
         def part(index: int) -> str:
             x = low.slice_axis(node.raw(index), 0, number, 1)
@@ -43,6 +61,16 @@ class _Direction:
         if node.has(3):
             self.input_bias, self.state_bias = split(low, part(3), 2)
         self.peepholes = split(low, part(7), 3) if node.op == "LSTM" and node.has(7) else []
+        self._halve_gates()
+
+    def _halve_gates(self) -> None:
+        """Where sigmoids are tanhs of the half."""
+        if not self.plain or self.node.op == "RNN":
+            return
+        halves = {"GRU": (True, True, False), "LSTM": (True, True, True, False)}[self.node.op]
+        self.w, self.r, self.input_bias, self.state_bias = (
+            halved_gates(self.low, x, halves) for x in (self.w, self.r, self.input_bias, self.state_bias)
+        )
 
     def project(self, x: str) -> str:
         """[time, batch, gates * H] of the input's part of all gates."""
@@ -57,13 +85,36 @@ class _Direction:
         return self.functions[number](self.clipped(x))
 
     def step(self) -> Step:
-        return {"RNN": self._rnn, "GRU": self._gru, "LSTM": self._lstm}[self.node.op]
+        by_kind = {"RNN": self._rnn, "GRU": self._gru, "LSTM": self._lstm}
+        if self.plain:
+            by_kind |= {"GRU": self._plain_gru, "LSTM": self._plain_lstm}
+        return by_kind[self.node.op]
 
     def _recurrent(self, h: str) -> str:
         return self.low.add(matmul(self.low, h, self.r), self.state_bias)
 
     def _rnn(self, x: str, states: list[str]) -> list[str]:
         return [self.apply(0, self.low.add(x, self._recurrent(states[0])))]
+
+    def _plain_gru(self, x: str, states: list[str]) -> list[str]:
+        low, h, size = self.low, states[0], self.hidden
+
+        def product(operand: str, first: int, gates: int) -> str:
+            weight = low.slice_axis(self.r, 1, first * size, gates * size)
+            return low.add(
+                matmul(low, operand, weight), low.slice_axis(self.state_bias, 0, first * size, gates * size)
+            )
+
+        sums = low.add(low.slice_axis(x, 1, 0, 2 * size), product(h, 0, 2))
+        z, r = split(low, low.op("TANH", sums), 2)
+        if self.node.attr("linear_before_reset", 0):
+            inner = low.times(gated(low, product(h, 2, 1), r), 0.5)
+        else:
+            inner = product(low.times(gated(low, h, r), 0.5), 2, 1)
+        return [gru_output(low, z, low.op("TANH", low.add(low.slice_axis(x, 1, 2 * size, size), inner)), h)]
+
+    def _plain_lstm(self, x: str, states: list[str]) -> list[str]:
+        return lstm_cell(self.low, self.low.add(x, self._recurrent(states[0])), states[1])
 
     def _gru(self, x: str, states: list[str]) -> list[str]:
         low, h = self.low, states[0]
@@ -127,10 +178,14 @@ def _initial(node: OnnxNode, index: int, direction: int, shape: tuple[int, int],
     return node.low.reshape(node.low.slice_axis(node.raw(index), 1 if layout else 0, direction, 1), shape)
 
 
+def _names(node: OnnxNode, usual: list[str]) -> list[str]:
+    """The activations' names."""
+    return [n.decode() if isinstance(n, bytes) else n for n in node.attr("activations", [])] or usual
+
+
 def _functions(node: OnnxNode, directions: int) -> list[list[Activation]]:
     """The activations of each direction; their alphas and betas are listed for those that have one."""
-    names = [n.decode() if isinstance(n, bytes) else n for n in node.attr("activations", [])]
-    names = names or _DEFAULTS[node.op] * directions
+    names = _names(node, _DEFAULTS[node.op] * directions)
     if len(names) != len(_DEFAULTS[node.op]) * directions:
         node.unsupported(
             f"activations {names} for {directions} directions", "give one for each gate and direction"
