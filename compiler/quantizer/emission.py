@@ -85,10 +85,9 @@ class Emission:
             if inner.uniform or self.shape(op.inputs[0])[-1:] == self.shape(tensor)[-1:]:
                 return dataclasses.replace(inner, tensor=self.low.reshape(inner.tensor, self.shape(tensor)))
         if op is not None and op.op == "SLICE":
-            inner = self.wide(op.inputs[0]).encoding
-            own = self.plan.encoding(tensor, DType.INT16)
-            if inner is not None and inner.dtype is DType.INT16 and inner.scale <= _PART_COARSER * own.scale:
-                return self.held(self.request(tensor, inner), inner)
+            whole, own = self.wide(op.inputs[0]).encoding, self.plan.encoding(tensor, DType.INT16)
+            if whole is not None and whole.dtype is DType.INT16 and whole.scale <= _PART_COARSER * own.scale:
+                return self.held(self.request(tensor, whole), whole)
         if op is not None and op.op in MOVES or self.data(tensor) is not None:
             return self.activation(tensor, DType.INT16)
         found = self.natural(tensor)

@@ -51,7 +51,7 @@ class Packer:
         known = self.placer.memories.external.packed_weights
         values = np.ascontiguousarray(data().astype("i1"))
         parts = tuple(dataclasses.replace(part, source=None) for part in layout.move.parts)
-        key = (hashlib.sha256(values).digest(), layout.move.shape, parts, layout.blob_bytes)
+        key = (hashlib.sha256(values.data).digest(), layout.move.shape, parts, layout.blob_bytes)
         if key not in known:
             known[key] = self._placed(name, layout, values)
         if known[key].region is not Region.CODED:
