@@ -7,7 +7,7 @@ from float_networks import Floats, quantize_graph, run_everywhere, samples, wors
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.importers.lowering.matrix import matmul
 from tosaic.compiler.importers.lowering.recurrent import gru_output, lstm_cell, split, stacked, unroll, zeros
-from tosaic.compiler.ir import DType, Graph
+from tosaic.compiler.ir import Graph
 from tosaic.compiler.quantizer import steps_of_recurrences
 from tosaic.compiler.quantizer.canonical import canonical
 from tosaic.compiler.quantizer.tables import pieces
