@@ -17,8 +17,8 @@ def _weights(random: np.random.Generator, *shape: int) -> Tensor:
     return Tensor(shape, "float32", data=random.normal(0, 0.5, shape))
 
 
-def _lstm(random: np.random.Generator, coupled: bool) -> Case:
-    """Five steps of three features, four units; `coupled`: the input gate is 1 - forget."""
+def _lstm(random: np.random.Generator, coupled: bool, clip: float = 0.9) -> Case:
+    """Five steps of three features, four units; `coupled`: the input gate is 1 - forget. 0 clips no cell."""
     features, units = 3, 4
     gates = [None if coupled and gate == 0 else gate for gate in range(4)]
     rows = [
@@ -31,7 +31,7 @@ def _lstm(random: np.random.Generator, coupled: bool) -> Case:
         Tensor([2, units], "float32", variable=True),
         Tensor([2, units], "float32", variable=True),
     ]
-    fields = {"fusedActivationFunction": 4, "cellClip": 0.9, "timeMajor": False}
+    fields = {"fusedActivationFunction": 4, "cellClip": clip, "timeMajor": False}
     x, y = Tensor([2, 5, features], "float32"), Tensor([2, 5, units], "float32")
     return Case("UNIDIRECTIONAL_SEQUENCE_LSTM", "UnidirectionalSequenceLSTMOptions", fields, [x, *rows], [y])
 
@@ -61,11 +61,12 @@ def _svdf(random: np.random.Generator, dtype: str) -> Case:
     return Case("SVDF", "SVDFOptions", {"rank": 2, "fusedActivationFunction": 1}, [x, *parts, state], [y])
 
 
-@pytest.mark.parametrize("kind", ["lstm", "coupled lstm", "rnn", "svdf", "svdf int8"])
+@pytest.mark.parametrize("kind", ["lstm", "plain lstm", "coupled lstm", "rnn", "svdf", "svdf int8"])
 def test_what_operators_remember(kind: str, tmp_path) -> None:
     random = np.random.default_rng(5)
     makers = {
         "lstm": lambda: _lstm(random, False),
+        "plain lstm": lambda: _lstm(random, False, 0.0),
         "coupled lstm": lambda: _lstm(random, True),
         "rnn": lambda: _rnn(random),
         "svdf": lambda: _svdf(random, "float32"),

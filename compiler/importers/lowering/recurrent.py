@@ -11,6 +11,12 @@ Step = Callable[[str, list[str]], list[str]]
 """From an input [batch, features] and the states to the next states, the output first."""
 
 
+LSTM_HALVES = (True, True, True, False)
+"""Gates of `lstm_cell` whose sums are halved."""
+GRU_HALVES = (True, True, False)
+"""Those of a GRU's update, reset and new state."""
+
+
 def unroll(
     low: Lowering,
     x: str,
@@ -54,7 +60,7 @@ def gated(low: Lowering, x: str, tanh: str) -> str:
 
 
 def lstm_cell(low: Lowering, sums: str, c: str) -> list[str]:
-    """[h, c] after sums [batch, 4 * H] of the gates input, output, forget and cell, the first three of them halved."""
+    """[h, c] after sums [batch, 4 * H] of the gates input, output, forget and cell, halved as `LSTM_HALVES` says."""
     i, o, f, new = split(low, low.op("TANH", sums), 4)
     c = low.times(low.add(gated(low, c, f), gated(low, new, i)), 0.5)
     return [low.times(gated(low, low.op("TANH", c), o), 0.5), c]

@@ -6,6 +6,8 @@ from typing import Any
 from tosaic.compiler.importers.lowering import Lowering, activations
 from tosaic.compiler.importers.lowering.matrix import matmul
 from tosaic.compiler.importers.lowering.recurrent import (
+    GRU_HALVES,
+    LSTM_HALVES,
     Step,
     gated,
     gru_output,
@@ -67,7 +69,7 @@ class _Direction:
         """Where sigmoids are tanhs of the half."""
         if not self.plain or self.node.op == "RNN":
             return
-        halves = {"GRU": (True, True, False), "LSTM": (True, True, True, False)}[self.node.op]
+        halves = GRU_HALVES if self.node.op == "GRU" else LSTM_HALVES
         self.w, self.r, self.input_bias, self.state_bias = (
             halved_gates(self.low, x, halves) for x in (self.w, self.r, self.input_bias, self.state_bias)
         )

@@ -3,7 +3,14 @@
 import numpy as np
 
 from tosaic.compiler.importers.lowering.matrix import matmul
-from tosaic.compiler.importers.lowering.recurrent import Step, stacked, unroll
+from tosaic.compiler.importers.lowering.recurrent import (
+    LSTM_HALVES,
+    Step,
+    halved_gates,
+    lstm_cell,
+    stacked,
+    unroll,
+)
 from tosaic.compiler.importers.tflite.arithmetic import fused_reals
 from tosaic.compiler.importers.tflite.multipliers import quantized_multiplier, rescale
 from tosaic.compiler.importers.tflite.node import TfliteNode
@@ -12,6 +19,8 @@ from tosaic.compiler.ir import DType
 
 # Inputs of an LSTM: four gates (input, forget, cell, output) of each kind of weights.
 _INPUT, _RECURRENT, _PEEPHOLE, _BIAS = 1, 5, 9, 12
+_CELL_ORDER = (0, 3, 1, 2)
+"""The gates in the order of `lstm_cell`."""
 _PROJECTION, _PROJECTION_BIAS, _OUTPUT_STATE, _CELL_STATE, _LAYER_NORM = 16, 17, 18, 19, 20
 
 
@@ -25,6 +34,46 @@ def lstm(node: TfliteNode) -> str:
         node.unsupported("layer normalization inside of the gates", "write it as operators")
     first = bool(node.option("TimeMajor", False))
     x = node.x() if first else low.transpose(node.x(), (1, 0, 2))
+    states = [node.x(_OUTPUT_STATE), node.x(_CELL_STATE)]
+    if _is_plain(node):
+        outputs, (h, c) = _plain_lstm(node, x, states)
+    else:
+        outputs, (h, c) = _any_lstm(node, x, states)
+    node.changes = {_OUTPUT_STATE: h, _CELL_STATE: c}
+    y = stacked(low, outputs)
+    return y if first else low.transpose(y, (1, 0, 2))
+
+
+def _is_plain(node: TfliteNode) -> bool:
+    """Whether the cell is the one that most networks have: four gates, tanh, nothing cut off."""
+    more = [_INPUT, *range(_PEEPHOLE, _PEEPHOLE + 3), _PROJECTION]
+    limits = [float(node.option(option, 0.0)) for option in ("CellClip", "ProjClip")]
+    tanh = node.choice("FusedActivationFunction", "ActivationFunctionType") == "TANH"
+    return tanh and max(limits) <= 0 and [node.has(index) for index in more] == [True] + [False] * 4
+
+
+def _plain_lstm(node: TfliteNode, x: str, states: list[str]) -> tuple[list[str], list[str]]:
+    """All gates by one product."""
+    low = node.low
+
+    def joined(first: int) -> str:
+        return low.concat([low.transpose(node.real(first + gate), (1, 0)) for gate in _CELL_ORDER], 1)
+
+    sums = matmul(low, x, halved_gates(low, joined(_INPUT), LSTM_HALVES))
+    if node.has(_BIAS + 1):
+        bias = low.concat([node.real(_BIAS + gate) for gate in _CELL_ORDER], 0)
+        sums = low.add(sums, halved_gates(low, bias, LSTM_HALVES))
+    recurrent = halved_gates(low, joined(_RECURRENT), LSTM_HALVES)
+
+    def step(x_t: str, states: list[str]) -> list[str]:
+        h, c = states
+        return lstm_cell(low, low.add(x_t, matmul(low, h, recurrent)), c)
+
+    return unroll(low, sums, states, step)
+
+
+def _any_lstm(node: TfliteNode, x: str, states: list[str]) -> tuple[list[str], list[str]]:
+    low = node.low
     gates = [gate for gate in range(4) if node.has(_INPUT + gate)]
     parts = {gate: matmul(low, x, low.transpose(node.real(_INPUT + gate), (1, 0))) for gate in gates}
     for gate in gates:
@@ -32,12 +81,7 @@ def lstm(node: TfliteNode) -> str:
             parts[gate] = low.add(parts[gate], node.real(_BIAS + gate))
     sizes = [low.shape(parts[gate])[2] for gate in gates]
     joined = low.concat([parts[gate] for gate in gates], 2)
-    outputs, (h, c) = unroll(
-        low, joined, [node.x(_OUTPUT_STATE), node.x(_CELL_STATE)], _lstm_step(node, gates, sizes)
-    )
-    node.changes = {_OUTPUT_STATE: h, _CELL_STATE: c}
-    y = stacked(low, outputs)
-    return y if first else low.transpose(y, (1, 0, 2))
+    return unroll(low, joined, states, _lstm_step(node, gates, sizes))
 
 
 def _lstm_step(node: TfliteNode, gates: list[int], sizes: list[int]) -> Step:
