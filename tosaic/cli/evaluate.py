@@ -73,7 +73,7 @@ def evaluate(
             against=against,
             target=on or ["emulator"],
             config=options.sized(config or "base", sizes) if config or sizes else None,
-            shapes=options.bindings(shape),
+            shapes=options.bindings(shape, value),
             progress=progress,
         )
     if as_json is not None:
