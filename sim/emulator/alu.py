@@ -5,6 +5,7 @@ where the bound says that a value may not fit.
 """
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -126,25 +127,52 @@ def _multiply(uop: Instruction, x: Value, b: Value) -> Value:
     return Value(product, min(bound, PRODUCT_LIMIT))
 
 
+@dataclasses.dataclass(frozen=True)
+class _Scaling:
+    """Multipliers and shifts of a RESCALE, [1 or W], and what follows from them."""
+
+    multiplier: np.ndarray
+    shift: np.ndarray
+    half: np.ndarray
+    """Half of what the shift takes out."""
+    half_max: int
+    extra: np.ndarray
+    """What `round` adds away from zero."""
+    extra_max: int
+    multiplier_max: int
+    shift_min: int
+
+
+@functools.lru_cache(1 << 12)
+def _scaling(multipliers: bytes, shifts: bytes) -> _Scaling:
+    """Of int64 multipliers and shifts."""
+    multiplier, shift = np.frombuffer(multipliers, np.int64), np.frombuffer(shifts, np.int64)
+    half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
+    extra = np.where(shift > 31, 1 << 30, 0)
+    ends = int(half.max()), int(extra.max()), _magnitude(multiplier), int(shift.min())
+    return _Scaling(multiplier, shift, half, ends[0], extra, *ends[1:])
+
+
 def _rescale(uop: Instruction, x: Value, parameters: Parameters) -> Value:
     """TOSA apply_scale_32 (`round`: double_round) and apply_scale_16."""
-    multiplier: int | np.ndarray = parameters.multiplier if uop.per_channel else uop.multiplier
-    shift = np.asarray(parameters.shift if uop.per_channel else uop.shift, np.int64)
-    product = x.lanes * multiplier
-    half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
-    largest, smallest = x.bound * _magnitude(np.asarray(multiplier)) + (1 << 30), int(shift.min())
-    fits = largest + int(half.max()) < PRODUCT_LIMIT
-    added = half if fits else np.zeros_like(half)
-    if uop.round and (shift > 31).any():
-        # 2**30 away from zero: first added to all, then taken from the negative ones twice.
-        extra = np.where(shift > 31, 1 << 30, 0)
-        added = added + extra
-        product -= (x.lanes >> 63) & (2 * extra)
-    product += added
-    if fits:
-        product >>= shift
+    if uop.per_channel:
+        scaling = _scaling(parameters.multiplier.tobytes(), parameters.shift.tobytes())
     else:
-        product = _rounded(product, shift)
+        scaling = _scaling(np.int64(uop.multiplier).tobytes(), np.int64(uop.shift).tobytes())
+    product = x.lanes * scaling.multiplier
+    largest = x.bound * scaling.multiplier_max + (1 << 30)
+    fits = largest + scaling.half_max < PRODUCT_LIMIT
+    if uop.round and scaling.extra_max:
+        # Away from zero: first added to all, then taken from the negative ones twice.
+        product -= (x.lanes >> 63) & (2 * scaling.extra)
+        product += scaling.extra + scaling.half if fits else scaling.extra
+    elif fits:
+        product += scaling.half
+    if fits:
+        product >>= scaling.shift
+    else:
+        product = _rounded(product, scaling.shift)
+    smallest = scaling.shift_min
     bound = (largest + (1 << max(smallest - 1, 0)) >> smallest) + 1
     return Value(product, min(bound, PRODUCT_LIMIT))
 

@@ -50,6 +50,8 @@ class Array:
     def __init__(self, state: State):
         self._state = state
         self._setup: dict[str, Instruction] = {}
+        self._steps = _Steps((), (), np.zeros(0, np.int64), np.zeros(0, np.int64))
+        """Those of the last ARRAY_KERNEL."""
         self._accumulators: np.ndarray | None = None
         """int32 [samples, rows, W] that the last ARRAY_GO left; None: there was none."""
         self._partial_sums = np.zeros(
@@ -60,6 +62,8 @@ class Array:
     def configure(self, instruction: Instruction) -> None:
         """Take the configuration that the following GOs use."""
         self._setup[_SETUP[instruction.opcode]] = instruction
+        if instruction.opcode == Opcode.ARRAY_KERNEL:
+            self._steps = _convolution_steps(instruction, self._state.config.columns)
 
     def go(self, go: Instruction) -> None:
         """Execute ARRAY_GO."""
@@ -68,7 +72,7 @@ class Array:
         self._check_go(go, kernel)
         if self._accumulators is None:
             self._accumulators = np.zeros((self._state.samples, rows, columns), np.int32)
-        steps = _convolution_steps(kernel, columns)
+        steps = self._steps
         depth = len(steps.rows) * columns
         if go.streamed:
             self._take_streamed(go, depth * (1 + go.more_blocks))
@@ -76,7 +80,7 @@ class Array:
             self._weights(go.weights + number * depth, depth, bool(go.streamed))
             for number in range(1 + go.more_blocks)
         ]
-        dtype = self._exact_type(np.concatenate(blocks, axis=-1))
+        dtype = self._exact_type(np.concatenate(blocks, axis=-1) if go.more_blocks else blocks[0])
         pixels = max(BLOCK_ELEMENTS // (depth * self._state.samples) // rows, 1) * rows
         for first in range(0, go.pixels, pixels):
             operands = self._gather(first, min(pixels, go.pixels - first), steps, dtype)
@@ -262,8 +266,8 @@ class Array:
         columns = self._state.config.columns
         py, px = np.divmod(np.arange(first, first + count), window.width)
         data = self._nested(first, count, steps)
-        address = source.address + py * window.y_step_bytes + px * window.x_step
         if data is None or self._state.hazards:
+            address = source.address + py * window.y_step_bytes + px * window.x_step
             addresses = address[:, None] + steps.addresses
             data = self._state.am.read_words(addresses[None])
         operands = (data if source.unsigned_input else data.view(np.int8)).astype(dtype, order="C")
@@ -272,8 +276,14 @@ class Array:
             operands = operands[:, first % window.width :][:, :count]
         if source.input_zp:
             operands -= source.input_zp
-        iy = (window.y_start + py * window.y_step)[:, None] + steps.rows
-        xb = (window.x_start + px * window.x_step)[:, None] + steps.row_bytes
+        y, x = window.y_start + py * window.y_step, window.x_start + px * window.x_step
+        row_ends, byte_ends = _ends(y, steps.rows), _ends(x, steps.row_bytes)
+        in_rows = row_ends[0] >= 0 and row_ends[1] < source.height
+        if in_rows and byte_ends[0] >= 0 and byte_ends[1] + columns <= source.row_bytes:
+            if self._state.hazards:
+                self._state.hazards.read(AM, np.unique(addresses)[:, None] + np.arange(columns))
+            return operands
+        iy, xb = y[:, None] + steps.rows, x[:, None] + steps.row_bytes
         row_inside = (iy >= 0) & (iy < source.height)
         partial = ~(row_inside & (xb >= 0) & (xb + columns <= source.row_bytes))
         byte = xb[partial][:, None] + np.arange(columns)
@@ -297,18 +307,9 @@ class Array:
         rows = last_row - row + 1
         if rows * pixels > 2 * count:
             return None
-        counts = (rows, pixels, *steps.counts, am.word_bytes)
-        strides = (window.y_step_bytes, window.x_step, *steps.strides, 1)
-        reaches = [(n - 1) * stride for n, stride in zip(counts, strides, strict=True)]
-        low = sum(min(reach, 0) for reach in reaches)
-        span_bytes = sum(map(abs, reaches)) + 1
-        if span_bytes > am.size_bytes:
-            return None
         address = source.address + row * window.y_step_bytes + start * window.x_step
-        span = am.read(address + low, span_bytes)
-        return np.lib.stride_tricks.as_strided(
-            span[:, -low:], (len(span), *counts), (span.strides[0], *strides), writeable=False
-        )
+        counts = (rows, pixels, *steps.counts, am.word_bytes)
+        return am.nested(address, counts, (window.y_step_bytes, window.x_step, *steps.strides, 1))
 
 
 def _convolution_steps(kernel: Instruction, columns: int) -> _Steps:
@@ -321,6 +322,11 @@ def _convolution_steps(kernel: Instruction, columns: int) -> _Steps:
         ky * kernel.ky_step,
         run * kernel.run_step + chunk * columns,
     )
+
+
+def _ends(starts: np.ndarray, steps: np.ndarray) -> tuple[int, int]:
+    """The least and the largest sum of a start and a step."""
+    return int(starts.min() + steps.min()), int(starts.max() + steps.max())
 
 
 def _products(operands: np.ndarray, weights: np.ndarray) -> np.ndarray:

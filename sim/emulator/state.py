@@ -38,6 +38,19 @@ class ActivationMemory:
             return self._bytes[:, start : start + count]
         return np.take(self._bytes, (start + np.arange(count)) & (self.size_bytes - 1), axis=1)
 
+    def nested(self, address: int, counts: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray | None:
+        """uint8 [samples, *counts]: the bytes that nested loops of these counts and strides reach from `address` on, as
+        a view where they do not wrap. None where they lie further apart than the memory is large."""
+        reaches = [(count - 1) * stride for count, stride in zip(counts, strides, strict=True)]
+        before, count = -sum(min(reach, 0) for reach in reaches), sum(map(abs, reaches)) + 1
+        if count > self.size_bytes:
+            return None
+        start, content = (address - before) & (self.size_bytes - 1), self._bytes
+        if start + count > content.shape[1]:
+            start, content = 0, self.read(address - before, count)
+        shape, pitch = (len(content), *counts), content.strides[0]
+        return np.ndarray(shape, np.uint8, content.data, start + before, (pitch, *strides))
+
     def write(self, addresses: np.ndarray, data: np.ndarray) -> None:
         """Scatter uint8 [samples, n, bytes] to addresses [1 or samples, n]; where they overlap, the last one stays."""
         width = data.shape[-1]
@@ -85,7 +98,7 @@ def _item(width: int) -> np.dtype:
 
 def _each(values: np.ndarray, samples: int) -> np.ndarray:
     """One row of [1 or samples, ...] for each sample."""
-    return np.broadcast_to(values, (samples, *values.shape[1:]))
+    return values if len(values) == samples else np.broadcast_to(values, (samples, *values.shape[1:]))
 
 
 class WeightMemory:

@@ -228,7 +228,7 @@ class _Run:
         columns = self._state.config.columns
         shape = (self._state.samples, batches, slots, columns)
         limit = 1 << (self._state.config.vector_bits - 1)
-        registers = [Value(content[:, None, :slots], limit) for content in self._registers]
+        registers: dict[int, Value] = {}
         changed: set[int] = set()
         position = dict.fromkeys(self._accesses, 0)
         before = first * self._go.slots
@@ -240,16 +240,21 @@ class _Run:
             batch = np.arange(batches)[:, None] * (per_slot * slots)
             return before * per_slot + here * slots + batch + np.arange(slots)
 
+        def register(index: int) -> Value:
+            if index not in registers:
+                registers[index] = Value(self._registers[index][:, None, :slots], limit)
+            return registers[index]
+
         def operand(source: int, index: int, uop: Instruction, turn: int) -> Value:
             match source:
                 case Source.NONE:
                     return _constant(0)
                 case Source.REGISTER:
-                    return registers[index]
+                    return register(index)
                 case Source.LOAD:
                     return self._load(index, accesses(index))
                 case Source.ARRAY:
-                    return Value(self._array[:, accesses(ARRAY)].astype(np.int64), 1 << 31)
+                    return Value(self._from_array(accesses(ARRAY)), 1 << 31)
                 case Source.IMMEDIATE:
                     bounds = self._bounds.get(uop.index)
                     return _constant(bounds.immediate if bounds else 0)
@@ -265,16 +270,29 @@ class _Run:
             limits = (bounds.low, bounds.high) if bounds else (0, 0)
             y = micro_op(uop, limits, a, b, self._parameters, self._state.config.vector_bits)
             if uop.to_memory:
-                self._store(accesses(STORE_STREAM), np.broadcast_to(y.lanes, shape), self._lanes[index])
+                lanes = y.lanes if y.lanes.shape == shape else np.broadcast_to(y.lanes, shape)
+                self._store(accesses(STORE_STREAM), lanes, self._lanes[index])
             else:
                 if self._lanes[index] < columns:
-                    y = _first_lanes(y, self._lanes[index], registers[uop.destination], shape)
+                    y = _first_lanes(y, self._lanes[index], register(uop.destination), shape)
                 registers[uop.destination] = y
                 changed.add(uop.destination)
         # What stays may be a view of what changes.
         last = {number: np.broadcast_to(registers[number].lanes, shape)[:, -1].copy() for number in changed}
         for number, lanes in last.items():
             self._registers[number, :, :slots] = lanes
+
+    def _from_array(self, numbers: np.ndarray) -> np.ndarray:
+        """int64 [samples, batches, slots, W]."""
+        if self._accesses[ARRAY] == 1:
+            # They follow each other.
+            first = numbers.flat[0]
+            taken = self._array[:, first : first + numbers.size].reshape(
+                -1, *numbers.shape, self._array.shape[-1]
+            )
+        else:
+            taken = self._array[:, numbers]
+        return taken.astype(np.int64)
 
     def _load(self, index: int, numbers: np.ndarray) -> Value:
         stream = self._streams[index]
