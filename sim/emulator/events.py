@@ -15,6 +15,8 @@ class Condition:
 
     def notify(self) -> None:
         """Resume every process that waits, at the present time."""
+        if not self._waiting:
+            return
         waiting, self._waiting = self._waiting, []
         for process in waiting:
             self._timeline.resume_at(self._timeline.now, process)

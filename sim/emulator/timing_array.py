@@ -103,15 +103,11 @@ class ArrayUnit:
                     late = max(there + STREAM_CYCLES - clock, 0)
                     fabric.counters["array_stall_weights"] += late
                     clock, stalled = clock + late, stalled + late
-                delivery = clock - 1
-                for distance in part.distances:
-                    delivery += distance
-                    issued = yield from self._fifo.deliver(delivery)
-                    self._fabric.counters["array_stall_vector"] += issued - delivery
-                    clock, stalled = clock + issued - delivery, stalled + issued - delivery
-                    delivery = issued
+                last, waited = yield from self._fifo.deliver(clock - 1, part.distances)
+                self._fabric.counters["array_stall_vector"] += waited
+                clock, stalled = clock + waited, stalled + waited
                 if depthwise:
-                    clock = yield from self._walk(clock, part._replace(slots=delivery + 1 - clock))
+                    clock = yield from self._walk(clock, part._replace(slots=last + 1 - clock))
             self.running = None
             flushed = clock if depthwise else clock + rows - 1
             refused = self._fabric.counters["array_stall_am"] - refused_before

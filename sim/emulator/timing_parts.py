@@ -2,7 +2,7 @@
 
 import collections
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tosaic.hw.config import Config
 from tosaic.hw.constants import ARRAY_FIFO_VECTORS, BURST_BEATS
@@ -220,26 +220,47 @@ class AccumulatorFifo:
         self._taken: list[int] = []
         self._changed = Condition(timeline)
 
-    def deliver(self, time: int) -> Process:
-        """Issue a delivering slot at `time` or when there is a place; returns the cycle."""
-        number = len(self._there)
-        if number >= self._places:
-            while len(self._taken) <= number - self._places:
-                yield self._changed
-            time = max(time, self._taken[number - self._places] + 1)
-        self._there.append(time + ARRAY_DRAIN_CYCLES)
+    def deliver(self, time: int, distances: Sequence[int]) -> Process:
+        """Issue slots that deliver, each at its distance from the one before it (the first from `time`) or when there
+        is a place; returns the last one's cycle and the cycles waited in all."""
+        there, taken, places = self._there, self._taken, self._places
+        waited = 0
+        for distance in distances:
+            time += distance
+            number = len(there)
+            if number >= places:
+                if len(taken) <= number - places:
+                    self._changed.notify()
+                    while len(taken) <= number - places:
+                        yield self._changed
+                free = taken[number - places] + 1
+                if free > time:
+                    waited += free - time
+                    time = free
+            there.append(time + ARRAY_DRAIN_CYCLES)
         self._changed.notify()
-        return time
+        return time, waited
 
-    def take(self, time: int) -> Process:
-        """Take the next vector at `time` or when it is there; returns the cycle."""
-        number = len(self._taken)
-        while len(self._there) <= number:
-            yield self._changed
-        time = max(time, self._there[number])
-        self._taken.append(time)
+    def take(self, time: int, count: int, beats: int, earliest: Sequence[int]) -> Process:
+        """Take the next vectors, the first at `time`, each `beats` after the one before it and not before its cycle in
+        `earliest` (if that has any), or when it is there; returns their cycles and the cycles waited in all."""
+        there, taken = self._there, self._taken
+        waited = 0
+        for slot in range(count):
+            if earliest and earliest[slot] > time:
+                time = earliest[slot]
+            number = len(taken)
+            if len(there) <= number:
+                self._changed.notify()
+                while len(there) <= number:
+                    yield self._changed
+            if there[number] > time:
+                waited += there[number] - time
+                time = there[number]
+            taken.append(time)
+            time += beats
         self._changed.notify()
-        return time
+        return taken[-count:], waited
 
 
 class Accesses:

@@ -1,7 +1,9 @@
 """Timing of VECTOR: one beat per cycle; a slot that reads a register waits for the slots before it."""
 
 import functools
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from tosaic.hw.csr_map import MARKS
 from tosaic.hw.isa import STORE_STREAM, Instruction, Opcode, Source, Unit
@@ -21,6 +23,29 @@ from .timing_parts import (
     Fabric,
     Queue,
 )
+
+
+class _Step(NamedTuple):
+    """A micro-op of a GO."""
+
+    beats: int
+    """Of each of its slots."""
+    from_array: bool
+    reads_register: bool
+    stream: int | None
+    """The stream that it loads from."""
+    to_memory: bool
+
+    @classmethod
+    def of(cls, uop: Instruction, beats: int) -> "_Step":
+        sources = {uop.a_source: uop.a_index, uop.b_source: uop.b_index}
+        return cls(
+            beats,
+            uop.a_source == Source.ARRAY,
+            Source.REGISTER in sources,
+            sources.get(Source.LOAD),
+            bool(uop.to_memory),
+        )
 
 
 class VectorUnit:
@@ -90,7 +115,9 @@ class VectorUnit:
         started = timeline.now
         uops = [self._uops[index] for index in range(go.uops)]
         columns = self._fabric.config.columns
-        beats_per_slot = {uop.index: beats_of(uop, go, self._streams, columns).count for uop in uops}
+        steps = [_Step.of(uop, beats_of(uop, go, self._streams, columns).count) for uop in uops]
+        body = steps[go.body_start : go.body_end]
+        parts = (steps[: go.body_start], *[body] * go.repeats, steps[go.body_end :])
         # Cycles in which the slots of the last micro-op had their last beat.
         issues: Sequence[int] = ()
         accesses = [0] * (STORE_STREAM + 1)
@@ -99,20 +126,16 @@ class VectorUnit:
             if first and go.next_params:
                 following += VECTOR_END_CYCLES - 1 + self._params_cycles + VECTOR_START_CYCLES
             slots = min(go.slots, go.vectors - first)
-            for uop in _sequence(go, uops):
+            for step in itertools.chain.from_iterable(parts):
                 # Slot k waits for the slot issued `slots` issues before it.
-                ready = issues[len(issues) - slots :] if _reads_register(uop) else ()
-                stream, beats = _loads(uop), beats_per_slot[uop.index]
-                if uop.a_source == Source.ARRAY:
-                    times = []
-                    for slot in range(slots):
-                        if ready:
-                            following = max(following, ready[slot] + latency)
-                        taken = yield from self._fifo.take(following)
-                        self._fabric.counters["vector_stall_array"] += taken - following
-                        times.append(taken + beats - 1)
-                        following = taken + beats
-                    issues = times
+                ready = issues[len(issues) - slots :] if step.reads_register else ()
+                beats = step.beats
+                if step.from_array:
+                    earliest = [time + latency for time in ready]
+                    taken, waited = yield from self._fifo.take(following, slots, beats, earliest)
+                    self._fabric.counters["vector_stall_array"] += waited
+                    issues = [time + beats - 1 for time in taken]
+                    following = taken[-1] + beats
                 elif ready and not (isinstance(ready, range) and ready.step <= beats):
                     times = []
                     for slot in range(slots):
@@ -125,14 +148,14 @@ class VectorUnit:
                         following = max(following, ready[0] + latency)
                     issues = range(following + beats - 1, following + slots * beats, beats)
                     following += slots * beats
-                if stream is not None:
-                    self._record(self._reads, stream, accesses, issues, beats, 0)
-                if uop.to_memory:
+                if step.stream is not None:
+                    self._record(self._reads, step.stream, accesses, issues, beats, 0)
+                if step.to_memory:
                     self._record(self._writes, STORE_STREAM, accesses, issues, beats, VECTOR_WRITE_CYCLES)
             yield max(following - 2 * latency, timeline.now)
-        slot_beats = sum(beats_per_slot[uop.index] for uop in _sequence(go, uops))
+        slot_beats = sum(step.beats for step in steps) + (go.repeats - 1) * sum(step.beats for step in body)
         self._fabric.counters["vector_active"] += go.vectors * slot_beats
-        name = "drain" if any(uop.a_source == Source.ARRAY for uop in uops) else "elementwise"
+        name = "drain" if any(step.from_array for step in steps) else "elementwise"
         self._fabric.slices.append(Slice("VECTOR", name, started, following))
         yield max(started, timeline.now)
         return following - 1
@@ -155,22 +178,3 @@ class VectorUnit:
             for used in told:
                 used.record(start + delay_cycles, end + delay_cycles, bank)
         accesses[stream] += len(issues)
-
-
-def _sequence(go: Instruction, uops: list[Instruction]) -> Iterator[Instruction]:
-    """The micro-ops of one batch."""
-    yield from uops[: go.body_start]
-    for _ in range(go.repeats):
-        yield from uops[go.body_start : go.body_end]
-    yield from uops[go.body_end :]
-
-
-def _reads_register(uop: Instruction) -> bool:
-    return Source.REGISTER in (uop.a_source, uop.b_source)
-
-
-def _loads(uop: Instruction) -> int | None:
-    """The stream a micro-op loads from."""
-    if uop.a_source == Source.LOAD:
-        return uop.a_index
-    return uop.b_index if uop.b_source == Source.LOAD else None
