@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tosaic.compiler.importers.bindings import Bindings, Bound
 from tosaic.driver.arguments import NodeArg
 from tosaic.driver.models import Progress
 from tosaic.driver.quantize.measurement import Difference, largest_elements
@@ -72,7 +73,7 @@ def evaluate(
     against: Any = None,
     target: str | Sequence[str] = "emulator",
     config: Any = None,
-    shapes: Mapping[str, int | Sequence[int]] | None = None,
+    bound: Bound = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Accuracy, agreement and SQNR of a model on data that it was not calibrated with.
@@ -80,14 +81,19 @@ def evaluate(
     `model` is what `Session` takes, and runs on each `target` (the emulator takes many samples at once). `data` maps
     inputs to arrays of samples, reals or the model's own integers; `labels` names the array of class numbers among
     them (by itself "labels", if it is there). `against` is the float model: a file, a graph, or a function of a
-    sample's arrays by name that returns outputs by name. Raises InputError for data that does not fit.
+    sample's arrays by name that returns outputs by name. `bound` binds what an imported model leaves open, as `shapes`
+    of `Session`. Raises InputError for data that does not fit.
     """
     targets = [target] if isinstance(target, str) else list(dict.fromkeys(target))
     if not targets:
         raise InputError("there is no target to evaluate on; name one, as emulator or golden")
-    name, run_floats = float_model(against, shapes) if against is not None else (None, None)
+    name, run_floats = float_model(against, bound) if against is not None else (None, None)
+    how = Bindings.of(bound)
     with contextlib.ExitStack() as stack:
-        sessions = [stack.enter_context(Session(model, each, config, shapes=shapes)) for each in targets]
+        sessions = [
+            stack.enter_context(Session(model, each, config, shapes=how.shapes, values=how.values))
+            for each in targets
+        ]
         first = sessions[0]
         arrays, classes = take_labels(data, labels, first.inputs)
         samples = samples_for(first.inputs, arrays)

@@ -2,11 +2,12 @@
 
 import importlib.util
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from tosaic.compiler.importers.bindings import Bindings, Bound
 from tosaic.compiler.importers.torch_models.program import inputs_of, outputs_of, read_program
 from tosaic.compiler.ir import Graph
 from tosaic.driver.session import Session
@@ -16,9 +17,7 @@ FloatModel = Callable[[dict[str, np.ndarray]], Mapping[str, np.ndarray]]
 """Outputs by name of one sample's inputs by name."""
 
 
-def float_model(
-    source: Any, shapes: Mapping[str, int | Sequence[int]] | None = None
-) -> tuple[str, FloatModel]:
+def float_model(source: Any, bound: Bound = None) -> tuple[str, FloatModel]:
     """What computes the model, in words, and the function that does: a function is taken as it is; an ONNX file runs in
     ONNX Runtime, a TFLite file in LiteRT, an exported program in PyTorch, all others on golden."""
     if callable(source):
@@ -34,7 +33,8 @@ def float_model(
             if not path.is_file():
                 raise InputError(f"{path}: cannot be read: there is no such file")
             return f"{path.name} ({package})", run(path)
-    session = Session(source, "golden", shapes=shapes)
+    how = Bindings.of(bound)
+    session = Session(source, "golden", shapes=how.shapes, values=how.values)
     name = "the graph" if isinstance(source, Graph) else pathlib.Path(source).name
     return f"{name} (golden)", lambda sample: _on_golden(session, sample)
 

@@ -53,6 +53,7 @@ def evaluate(
     config: options.ConfigOrProgram = None,
     sizes: options.Set = None,
     shape: options.Shape = None,
+    value: options.Value = None,
     as_json: Annotated[
         pathlib.Path | None, typer.Option("--json", metavar="FILE.json", help="Write all figures.")
     ] = None,
@@ -73,7 +74,7 @@ def evaluate(
             against=against,
             target=on or ["emulator"],
             config=options.sized(config or "base", sizes) if config or sizes else None,
-            shapes=options.bindings(shape, value),
+            bound=options.bindings(shape, value),
             progress=progress,
         )
     if as_json is not None:
