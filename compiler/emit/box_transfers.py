@@ -57,10 +57,9 @@ class BoxTransfers:
         columns, channels, pitch = (0, w.iw), (0, w.ic), w.view.pitch
         start = w.view.offset + box.image * w.view.image_bytes + low * pitch
         resident, contiguous = self.emission.resident(w.view.storage), cut.contiguous(self.extent)
-        apart = cut.stripe_pitch and not resident and contiguous and high > low
-        if apart and w.view.pitch == w.iw * w.ic:
+        if cut.stripe_pitch and not resident and contiguous and high > low:
             pitch, size = cut.stripe_pitch, (high - low) * cut.stripe_pitch
-            address = self.emission.fetch_rows(key, start, high - low, w.iw * w.ic, pitch)
+            address = self.emission.fetch_rows(key, start, high - low, w.iw * w.ic, w.view.pitch, pitch)
         elif resident or contiguous:
             size = (high - low - 1) * pitch + w.iw * w.ic if high > low else 0
             address = self.emission.fetch(key, start, start + size) if size else 0

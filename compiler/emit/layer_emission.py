@@ -103,13 +103,15 @@ class LayerEmission:
         self.emitter.load(placement.address + start, address, stop - start)
         return address
 
-    def fetch_rows(self, key: BufferKey, start: int, rows: int, row_bytes: int, pitch: int) -> int:
-        """AM address of image rows of a tensor that is not resident, `pitch` bytes apart there."""
+    def fetch_rows(
+        self, key: BufferKey, start: int, rows: int, row_bytes: int, memory_pitch: int, pitch: int
+    ) -> int:
+        """AM address of image rows of a tensor that is not resident, `memory_pitch` bytes apart; `pitch` in AM."""
         base, address = self.placement(key.tensor).address + start, self._next(key, rows * pitch)
         self.emitter.gather(
             RowCopies(
-                [Rows(base, row_bytes, address, pitch, row_bytes, rows)],
-                base.span(rows * row_bytes),
+                [Rows(base, memory_pitch, address, pitch, row_bytes, rows)],
+                base.span((rows - 1) * memory_pitch + row_bytes),
                 activation_span(address, address + rows * pitch),
             )
         )

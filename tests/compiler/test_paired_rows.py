@@ -76,6 +76,20 @@ def test_images_larger_than_the_memory_are_paired_in_stripes():
     assert set(paired(graph, "base")) == {1}
 
 
+def test_stripes_of_an_image_that_is_cut_from_a_larger_one():
+    build = LayerBuilder(4)
+    shape = (1, 82, 83, 64)
+    x = build.input("x", shape, DType.INT8)
+    start = build.constant(np.zeros(4, np.int64), DType.SHAPE)
+    size = build.constant(np.array([1, 81, 81, 64]), DType.SHAPE)
+    cut = build.add("SLICE", [x, start, size])
+    y = build.conv(cut, 1, (3, 3), stride=(2, 2), pad=(0, 0, 0, 0), depthwise=True, input_zp=-7)
+    build.output(build.rescale(y, DType.INT8, per_channel=True))
+    graph = build.finish()
+    check(graph)
+    assert set(paired(graph, "base")) == {1}
+
+
 def test_pools_read_images_whose_rows_lie_apart():
     check(network(8, (1, 16, 16, 32), (3, 3), (2, 2), producer=True, second_reader=True))
 
