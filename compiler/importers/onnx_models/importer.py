@@ -10,7 +10,7 @@ import numpy as np
 
 from tosaic.compiler.importers.bindings import Bound
 from tosaic.compiler.importers.lowering import Lowering
-from tosaic.compiler.importers.lowering.allowance import MAX_LOOPED, MAX_TRIPS, Allowance, TooLargeError
+from tosaic.compiler.importers.lowering.allowance import Allowance, TooLargeError
 from tosaic.compiler.importers.lowering.layout_pass import cancel_transposes
 from tosaic.compiler.importers.onnx_models import (
     attention,
@@ -25,8 +25,8 @@ from tosaic.compiler.importers.onnx_models import (
     resizing,
     scatters,
 )
-from tosaic.compiler.importers.onnx_models.errors import RunTimeValueError
 from tosaic.compiler.importers.onnx_models.functions import expand
+from tosaic.compiler.importers.onnx_models.loops import Unroller
 from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.opsets import opset_of
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
@@ -88,7 +88,7 @@ class OnnxImporter:
         self.allowance = Allowance(stored_bytes(model.graph))
         self.low = Lowering(model.graph.name or "main", self.allowance)
         self.values: dict[str, OnnxValue] = {}
-        self.looped_nodes = 0
+        self.unroller = Unroller(self.low, self._branch, self.tensor)
         # Tensors of unknown shape (only in a survey that keeps going), and the node that is to blame.
         self.lost: dict[str, str] = {}
 
@@ -250,7 +250,9 @@ class OnnxImporter:
         if node.op_type == "If":
             return self._if(node, inputs[0], attributes)
         if node.op_type == "Loop":
-            return self._loop(node, inputs, attributes["body"])
+            return self.unroller.loop(node, inputs, attributes["body"])
+        if node.op_type == "Scan":
+            return self.unroller.scan(node, inputs, attributes, self.opset)
         view = OnnxNode(
             self.low,
             node.op_type,
@@ -355,49 +357,3 @@ class OnnxImporter:
         if not found or any(math.prod(self.low.graph.tensors[name].shape) > 1 for name in found):
             return ""
         return f"; bind it with {' '.join(f'--value {name}=NUMBER' for name in sorted(found))}"
-
-    def _loop(self, node: Any, inputs: Sequence[OnnxValue | None], body: Any) -> list[OnnxValue]:
-        """A loop whose number of trips is known is unrolled."""
-        label = node_label(node)
-        trips, condition, *state = inputs
-        if trips is not None and trips.data is None:
-            raise RunTimeValueError(
-                f"{label}: its trip count {trips.name!r} is computed at run time; only loops with a known one can be "
-                "unrolled: make it an initializer",
-                trips.name,
-            )
-        limit = int(trips.data.reshape(-1)[0]) if trips is not None and trips.data is not None else None
-        carried = [value for value in state if value is not None]
-        current = condition or constant_value("", np.array(True))
-        scans: list[list[OnnxValue]] = [[] for _ in body.output[1 + len(carried) :]]
-        trip = 0
-        while limit is None or trip < limit:
-            if current.data is None:
-                raise RunTimeValueError(
-                    f"{label}: its condition {current.name!r} is computed at run time; only loops with a known number "
-                    "of trips can be unrolled",
-                    current.name,
-                )
-            if not current.data.reshape(-1)[0]:
-                break
-            if trip == MAX_TRIPS:
-                raise UnsupportedError(f"{label}: it runs more than {MAX_TRIPS} times; make the loop shorter")
-            counter = constant_value("", np.array(trip, np.int64))
-            self.looped_nodes += len(body.node)
-            if self.looped_nodes > MAX_LOOPED:
-                raise UnsupportedError(
-                    f"{label}: loops execute more than {MAX_LOOPED:,} nodes in all; make them shorter"
-                )
-            current, *results = self._branch(body, [counter, current, *carried])
-            carried = results[: len(carried)]
-            for scan, value in zip(scans, results[len(carried) :], strict=True):
-                scan.append(value)
-            trip += 1
-        if scans and not trip:
-            raise UnsupportedError(f"{label}: it never runs, and TOSA has no empty tensors; remove the loop")
-        return [*carried, *(self._stacked(scan) for scan in scans)]
-
-    def _stacked(self, parts: list[OnnxValue]) -> OnnxValue:
-        shape = (1, *parts[0].shape)
-        whole = self.low.concat([self.low.reshape(self.tensor(part), shape) for part in parts], 0)
-        return OnnxValue("", parts[0].kind, self.low.shape(whole), None, whole)

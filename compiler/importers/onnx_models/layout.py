@@ -144,10 +144,25 @@ def pad(node: OnnxNode) -> OnnxValue:
     mode = node.attr("mode", "constant")
     if mode == "constant":
         value = float(node.attr("value", 0.0))
+        if node.has(2) and node.value(2).data is None:
+            return node.out_raw(_padded_with(node, x, pads))
         if node.has(2):
             value = node.const(2).reshape(-1)[0].item()
         return node.out_raw(low.pad(x, pads, value - OFFSET.get(node.kind(), 0)))
     return node.out_raw(extend(low, x, pads, mode))
+
+
+def _padded_with(node: OnnxNode, x: str, pads: list[tuple[int, int]]) -> str:
+    """Padding by a value that is computed at run time: what lies outside is selected."""
+    low = node.low
+    zeros = low.pad(x, pads)
+    shape = low.shape(zeros)
+    low.make_room(shape, np.bool_)
+    inside = np.zeros(shape, bool)
+    sizes = zip(pads, shape, strict=True)
+    inside[tuple(slice(max(before, 0), size - max(after, 0)) for (before, after), size in sizes)] = True
+    value = low.reshape(node.raw(2), (1,) * len(shape))
+    return low.select(low.constant(inside, DType.BOOL), zeros, value)
 
 
 @handles(
@@ -248,6 +263,23 @@ def gather_nd(node: OnnxNode) -> OnnxValue:
     source = low.reshape(node.raw(), (batch * rows, math.prod(rest)))
     taken = low.gather(source, 0, low.add(flat, offsets))
     return node.out_raw(low.reshape(taken, (*wanted[:-1], *rest)))
+
+
+@handles("ReverseSequence")
+def reverse_sequence(node: OnnxNode) -> OnnxValue:
+    """The first elements of each sequence backwards, as many as its length says."""
+    low, shape = node.low, node.shape()
+    time, batch = int(node.attr("time_axis", 0)), int(node.attr("batch_axis", 1))
+    order = [batch, time, *range(2, len(shape))]
+    steps, count = shape[time], shape[batch]
+    low.make_room((steps,), np.int64)
+    step = low.constant(np.arange(steps)[None], DType.INT32)
+    length = low.reshape(node.wide(1), (count, 1))
+    backwards = low.sub(low.plus(length, -1), step)
+    indices = low.select(low.greater(length, step), backwards, low.broadcast_to(step, (count, steps)))
+    rows = low.reshape(low.transpose(node.raw(), order), (count, steps, math.prod(shape[2:])))
+    taken = low.reshape(low.op("GATHER", rows, indices), (count, steps, *shape[2:]))
+    return node.out_raw(low.transpose(taken, order))
 
 
 @handles("OneHot")

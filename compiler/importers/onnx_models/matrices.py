@@ -1,5 +1,8 @@
 """Matrix products."""
 
+import numpy as np
+
+from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.matrix import matmul as lower_matmul
 from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.registry import handles
@@ -32,7 +35,7 @@ def gemm(node: OnnxNode) -> OnnxValue:
 
 @handles("Einsum")
 def einsum(node: OnnxNode) -> OnnxValue:
-    """Products and sums over named axes, each name at most once per operand."""
+    """Products and sums over named axes; a name that an operand has twice takes its diagonal."""
     low = node.low
     equation = node.attr("equation").replace(" ", "")
     left, _, right = equation.partition("->")
@@ -47,14 +50,28 @@ def einsum(node: OnnxNode) -> OnnxValue:
     else:
         once = sorted(c for c in set("".join(terms)) if "".join(terms).count(c) == 1 and c not in ellipsis)
         right = "".join([*ellipsis, *once])
-    if any(len(set(term)) < len(term) for term in terms):
-        node.unsupported(f"equation {equation!r} takes a diagonal", "write it by Gather")
     names = right + "".join(sorted(set("".join(terms)) - set(right)))
     product = None
-    for i, term in enumerate(terms):
-        x = low.transpose(node.wide(i), sorted(range(len(term)), key=lambda axis: names.index(term[axis])))
-        sizes = dict(zip(term, node.shape(i), strict=True))
+    for i, whole in enumerate(terms):
+        x, term = _diagonals(low, node.wide(i), whole)
+        sizes = dict(zip(term, low.shape(x), strict=True))
+        x = low.transpose(x, [term.index(name) for name in names if name in term])
         x = low.reshape(x, [sizes.get(name, 1) for name in names])
         product = x if product is None else low.mul(product, x)
     assert product is not None
     return node.out(low.reduce("SUM", product, range(len(right), len(names)), keep=False))
+
+
+def _diagonals(low: Lowering, x: str, term: str) -> tuple[str, str]:
+    """An operand and its axes' names, each once: of axes of one name the diagonal, as the last axis."""
+    for name in term:
+        while term.count(name) > 1:
+            first, second = term.index(name), term.rindex(name)
+            kept = [axis for axis in range(len(term)) if axis not in (first, second)]
+            x = low.transpose(x, [*kept, first, second])
+            *rest, size, same = low.shape(x)
+            if size != same:
+                raise ValueError(f"axis {name!r} has {size} and {same} elements in one operand")
+            x = low.take(low.reshape(x, (*rest, size * size)), len(rest), np.arange(size) * (size + 1))
+            term = "".join(term[axis] for axis in kept) + name
+    return x, term

@@ -1,4 +1,4 @@
-"""Resize and Upsample."""
+"""Resize, Upsample and GridSample."""
 
 import math
 
@@ -12,6 +12,7 @@ from tosaic.compiler.importers.lowering.resize import (
     nearest_positions,
     pick,
 )
+from tosaic.compiler.importers.lowering.sampling import Sampler, grid_sample
 from tosaic.compiler.importers.onnx_models.node import OnnxNode
 from tosaic.compiler.importers.onnx_models.registry import handles
 from tosaic.compiler.importers.onnx_models.values import OnnxValue
@@ -93,3 +94,16 @@ def _positions(
         return x * 0 - 0.5
     shift = size / 2 * (1 - count / length) if transformation == "half_pixel_symmetric" else 0.0
     return shift + (x + 0.5) / scale - 0.5
+
+
+_DEGREES = {"nearest": 0, "linear": 1, "bilinear": 1, "cubic": 3, "bicubic": 3}
+
+
+@handles("GridSample")
+def sample_grid(node: OnnxNode) -> OnnxValue:
+    """Positions that are computed at run time: GATHERs, and sums of what they read."""
+    if not node.low.dtype(node.raw()).is_float:
+        node.unsupported("a sample of integers", "cast to float32 first")
+    degree = _DEGREES[node.attr("mode", "linear" if node.opset >= 20 else "bilinear")]
+    how = Sampler(degree, node.attr("padding_mode", "zeros"), bool(node.attr("align_corners", 0)))
+    return node.out(grid_sample(node.low, node.raw(0), node.raw(1), how))
