@@ -10,6 +10,7 @@ anything of others.
 import argparse
 import collections
 import contextlib
+import dataclasses
 import pathlib
 import random
 import socket
@@ -36,7 +37,7 @@ TOKEN = "the token of this benchmark"
 PRIVATE = b"what an honest client or a hostile one left behind"
 HONEST_CLIENTS = 4
 CODE_AT = 4096
-LIMITS = Limits(handshake_seconds=2, hold_seconds=0.5, turn_seconds=5, run_seconds=0.5)
+LIMITS = Limits(handshake_seconds=2, hold_seconds=0.5, run_seconds=0.5)
 
 
 class Attack:
@@ -216,13 +217,17 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=100)
     parser.add_argument("--device", help="URI of the device (default: the RTL of --config in this process)")
     parser.add_argument("--config", default="nano", choices=CONFIGS)
+    parser.add_argument(
+        "--turn-seconds", type=float, default=5.0, help="longest turn; a simulated board's line takes seconds"
+    )
     arguments = parser.parse_args()
     config = CONFIGS[arguments.config]
     device = (
         open_transport(arguments.device) if arguments.device else RtlTransport(config, memory_bytes=1 << 20)
     )
     assert isinstance(device, RegisterTransport)
-    server = BoardServer(device, TOKEN, limits=LIMITS)
+    limits = dataclasses.replace(LIMITS, turn_seconds=arguments.turn_seconds)
+    server = BoardServer(device, TOKEN, limits=limits)
     server.check()
     stop = threading.Event()
     attack, honest = Attack(server, config, stop), Honest(server, config)

@@ -1,4 +1,4 @@
-"""docs/proofs.md from the times of a run: `python bench/proofs_page.py build/proofs.jsonl > docs/proofs.md` (make prove)."""
+"""Writes docs/proofs.md from the times of a run: `python bench/proofs_page.py build/proofs.jsonl` (make prove)."""
 
 import ast
 import collections
@@ -8,12 +8,13 @@ import sys
 
 HEAD = """# Proofs
 
-`make prove` proves these properties of the RTL and writes this page. Yosys' SAT solver looks for a counter-example among *all*
-values and behaviours of the inputs: by induction, or, for a pipeline, for all inputs that stay the same. A file says in its
-first lines what is cut out or assumed. Processor seconds are those of one run; a loaded machine's are up to a third too many.
+`make prove` proves these properties of the RTL and writes this page. Yosys' SAT solver looks for a counter-example
+among *all* values and behaviours of the inputs: by induction, or, for a pipeline, for all inputs that stay the same. A
+file says in its first lines what is cut out or assumed. Processor seconds are those of one run; a loaded machine's are
+up to a third too many.
 
-What is proved for one configuration: control and DMA on `nano`, the lane on `base`. The accumulator, the register bridge
-and the CABAC decoder have their proofs beside their other tests, in `make test`.
+Each is proved for one configuration: control and DMA for `nano`, the lane for `base`. The accumulator, the register
+bridge and the CABAC decoder have their proofs beside their other tests, in `make test`.
 """
 
 

@@ -27,8 +27,8 @@ class Views:
         self._matrices: dict[str, Strided] = {}
         """Second operands of MATMULs that are read as another tensor's elements."""
         self.folded: set[int] = set()
-        """Numbers of the operators that need no layer: SLICEs that are views or parts of what they cut, and TRANSPOSEs that
-        are views."""
+        """Numbers of the operators that need no layer: SLICEs that are views or parts of what they cut, and TRANSPOSEs
+        that are views."""
         operators, index_of = tensors.graph.operators, tensors.graph.index()
         parts: dict[str, Operator] = {}
         # Those that read come before those that they read from, so that a SLICE of a SLICE can be a part, too.

@@ -52,7 +52,8 @@ def prove_by_induction(m, folder, ports, steps=4):
     """For every behaviour of the ports: the assertions hold after reset, and if they held for `steps` cycles, then they
     hold in the next one."""
     domain = _without_reset(m)
-    _solve(m, folder, [*ports, domain.clk], f"async2sync; sat -verify -show-public -prove-asserts -set-assumes -tempinduct -maxsteps {steps} proof")
+    goal = f"sat -verify -show-public -prove-asserts -set-assumes -tempinduct -maxsteps {steps} proof"
+    _solve(m, folder, [*ports, domain.clk], f"async2sync; {goal}")
 
 
 def prove_at_once(m, folder, ports):
@@ -70,7 +71,13 @@ def prove_steady(m, folder, ports, cases=None):
     sat, goals = "sat -verify -show-public -prove-asserts -set-assumes", [""]
     if cases is not None:
         goals = [f"-set {cases.name} {value}" for value in range(1 << len(cases))]
-    _solve(m, folder, [*ports, domain.clk], prepared + "; ".join(f"{sat} {goal} proof" for goal in goals), len(goals))
+    _solve(
+        m,
+        folder,
+        [*ports, domain.clk],
+        prepared + "; ".join(f"{sat} {goal} proof" for goal in goals),
+        len(goals),
+    )
 
 
 def _without_reset(m: Module) -> ClockDomain:

@@ -84,7 +84,12 @@ FAULTS = {
         lambda tmp, monkeypatch: lane.test_rescale(1, monkeypatch, tmp),
     ),
     "MIN is MAX": (
-        *(Pipeline, "_arithmetic", "s4.choose_less.eq(op[3] == Op.MIN)", "s4.choose_less.eq(op[3] == Op.MAX)"),
+        *(
+            Pipeline,
+            "_arithmetic",
+            "s4.choose_less.eq(op[3] == Op.MIN)",
+            "s4.choose_less.eq(op[3] == Op.MAX)",
+        ),
         lambda tmp, _: lane.test_operation(Op.MIN, tmp),
     ),
     "a wide result is clamped by its low bits": (

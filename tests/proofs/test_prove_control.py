@@ -38,7 +38,14 @@ def test_tokens_are_never_negative_nor_lost(tmp_path):
     owed = Signal(COUNTER_BITS + 4)
     inputs = [dut.clear, which]
     for unit, port in enumerate(ports):
-        inputs += [port.wait, port.semaphore, port.count, port.signal, port.signal_semaphore, port.signal_count]
+        inputs += [
+            port.wait,
+            port.semaphore,
+            port.count,
+            port.signal,
+            port.signal_semaphore,
+            port.signal_count,
+        ]
         waited = before(m, port.wait & ~port.ok & ~dut.clear)
         m.d.comb += [
             Assume(port.semaphore < NANO.semaphores),
@@ -64,7 +71,10 @@ def test_tokens_are_never_negative_nor_lost(tmp_path):
     ]
     m.d.comb += [Assume(~dut.clear), Assert(~dut.clears)]
     m.d.sync += owed.eq(owed + sum(signalled) - sum(granted))
-    m.d.comb += [Assume(owed + sum(signalled) < (1 << COUNTER_BITS)), Assert(owed == counter.data + sum(pending))]
+    m.d.comb += [
+        Assume(owed + sum(signalled) < (1 << COUNTER_BITS)),
+        Assert(owed == counter.data + sum(pending)),
+    ]
     prove_by_induction(m, tmp_path, inputs, steps=1)
 
 

@@ -94,7 +94,9 @@ def test_the_program_is_read_within_its_bounds(tmp_path):
     last = Signal(34, name="last_byte")
     page = exact_log2(FETCH_BURST_BYTES)
     m.d.comb += [
-        Assume(implies(dut.start, (dut.address[:4] == 0) & (dut.instructions != 0) & ~axi.arvalid & dut.stop)),
+        Assume(
+            implies(dut.start, (dut.address[:4] == 0) & (dut.instructions != 0) & ~axi.arvalid & dut.stop)
+        ),
         Assume(dut.address + dut.instructions * INSTRUCTION_BYTES <= 1 << 32),
         last.eq(axi.araddr + bytes_of_burst - 1),
         Assert((end <= 1 << 32) & (dut.next_address[:4] == 0)),
@@ -110,5 +112,3 @@ def test_the_program_is_read_within_its_bounds(tmp_path):
     stays_offered(m, axi.arvalid, axi.arready, axi.araddr, axi.arlen)
     inputs = [dut.start, dut.address, dut.instructions, dut.stop, dut.out.ready, axi.arready]
     prove_by_induction(m, tmp_path, [*inputs, axi.rvalid, axi.rlast, axi.rresp, axi.rdata], steps=1)
-
-

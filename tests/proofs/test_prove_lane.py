@@ -125,7 +125,7 @@ def test_ones_for_an_absolute_value(tmp_path):
     lane.prove(tmp_path, lane.alu.factors.b == -1)
 
 
-# x, b and the output's zero point; written in the order in which the lane adds, which spares the solver the associative law.
+# x, b and the output's zero point, in the order in which the lane adds, which spares the solver the associative law.
 OPERATIONS = {
     Op.MOV: lambda x, b, zp: x + zp,
     Op.ADD: lambda x, b, zp: x + (b + zp),
@@ -200,7 +200,7 @@ def with_any_product(monkeypatch, op):
 
 
 def rounded_shift(lane, product, shift, nudge):
-    """(product + nudge + (1 << (shift - 1))) >> shift, in as many bits as it needs; without rounding for a shift of 0."""
+    """(product + nudge + (1 << (shift - 1))) >> shift, in as many bits as it needs; for a shift of 0 not rounded."""
     half = Signal(64, name="half")
     lane.module.d.comb += half.eq(Mux(shift == 0, 0, C(1, 64) << (shift - 1)[:6]))
     return (product + half + nudge) >> shift
@@ -243,9 +243,7 @@ def test_limits(tmp_path):
     lane.module.d.comb += Assume(limits.low <= limits.high)
     clamped = lane.value(Mux(y < limits.low, limits.low, Mux(y > limits.high, limits.high, y)))
     limited = lane.value(Mux(finish.clamp, clamped, y))
-    lane.prove(
-        tmp_path, lane.alu.result == lane.value(Mux(finish.wrap32, limited[:32].as_signed(), limited))
-    )
+    lane.prove(tmp_path, lane.alu.result == lane.value(Mux(finish.wrap32, limited[:32].as_signed(), limited)))
 
 
 class Number:
