@@ -6,7 +6,7 @@ import math
 from tosaic.compiler.fuse.drain_cost import drains_too_slowly
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.layer_building import LayerBuilding, Members
-from tosaic.compiler.fuse.microprogram import TooComplex
+from tosaic.compiler.fuse.microprogram import TooComplex, TooManyOperands
 from tosaic.compiler.ir import DType, Graph, Operator
 from tosaic.compiler.machine import BASES, KIND, Kind
 from tosaic.errors import UnsupportedError
@@ -60,24 +60,28 @@ class Fuser:
         if not self.fuse:
             return group
         rejected: set[int] = set()
-        retry = False
+        # Some of the rejected: what joins later may read the same operands, so that these need no load streams.
+        waiting, grew = set[int](), False
         while True:
             candidates = self._candidates(group, assigned, rejected)
-            if not candidates and not retry:
+            if not candidates and not (grew and waiting):
                 return group
             if not candidates:
-                # What has joined since may read the same operands: then one more needs no load stream of its own.
-                rejected, retry = set(), False
+                rejected, waiting, grew = rejected - waiting, set(), False
                 continue
             index = max(candidates, key=self._weight)
             addition = self._closure(index, group.base is not None, assigned)
             grown = addition and _Group(group.operators | addition, group.base)
             if grown and grown.base is None:
                 grown.base = next((i for i in addition if KIND.get(operators[i].op) in BASES), None)
-            if grown and self._fits(root, grown) and not self._drains_too_slowly(root, index, grown):
-                group, retry = grown, bool(rejected)
-            else:
-                rejected.add(index)
+            problem = self._problem(root, grown) if grown else None
+            if grown and problem is None and not self._drains_too_slowly(root, index, grown):
+                group, grew = grown, True
+                continue
+            rejected.add(index)
+            if isinstance(problem, TooManyOperands):
+                grew = grew and bool(waiting)
+                waiting.add(index)
 
     def _candidates(self, group: _Group, assigned: set[int], rejected: set[int]) -> list[int]:
         found = []
@@ -187,12 +191,13 @@ class Fuser:
 
     # --- building
 
-    def _fits(self, root: int, group: _Group) -> bool:
+    def _problem(self, root: int, group: _Group) -> UnsupportedError | None:
+        """Why a group is no layer."""
         try:
             self._layer(root, group)
-        except UnsupportedError:
-            return False
-        return True
+        except UnsupportedError as error:
+            return error
+        return None
 
     def _drains_too_slowly(self, root: int, index: int, group: _Group) -> bool:
         """Whether operator `index`, with the convolution whose sums it scales, had better not join what follows."""

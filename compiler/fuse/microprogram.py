@@ -16,6 +16,10 @@ class TooComplex(UnsupportedError):
     """The expression needs more registers, micro-operations or load streams than the vector unit has."""
 
 
+class TooManyOperands(TooComplex):
+    """The expression needs more load streams than there are. Operators that read what it reads already need none."""
+
+
 @dataclasses.dataclass
 class MicroProgram:
     """Micro-operations as instructions, ready but for the addresses of the streams."""
@@ -85,7 +89,7 @@ class _Assembler:
         if load.shared and load in self.loads:
             return self.loads.index(load)
         if len(self.loads) == LOAD_STREAMS:
-            raise TooComplex(f"more than {LOAD_STREAMS} operands in memory")
+            raise TooManyOperands(f"more than {LOAD_STREAMS} operands in memory")
         self.loads.append(load)
         return len(self.loads) - 1
 
