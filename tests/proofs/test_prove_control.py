@@ -9,7 +9,7 @@ from tosaic.hw.config import CONFIGS
 from tosaic.hw.control.axi_lite import AxiLiteSubordinate
 from tosaic.hw.control.reset import SETTLE_CYCLES, SoftReset
 from tosaic.hw.sequencer.arbiter import ReadArbiter
-from tosaic.hw.sequencer.semaphores import COUNTER_BITS, UNITS, Semaphores
+from tosaic.hw.sequencer.semaphores import COUNTER_BITS, Semaphores
 from tosaic.hw.skid import SkidBuffer
 
 pytestmark = pytest.mark.nightly
@@ -25,19 +25,17 @@ def constant(m, signal):
 
 
 def test_tokens_are_never_negative_nor_lost(tmp_path):
-    """Of any one semaphore: what was signalled, minus what was granted, is its counter and what is not yet counted; and
-    no grant takes more than the counter has. Units keep to `Tokens`: a wait stays until it is granted, a signal comes
-    while there is room for it."""
+    """Of any one semaphore: a signal is kept until its tokens are added to the counter; a grant subtracts its tokens,
+    which are there; nothing else changes the counter. Units keep to `Tokens`: a wait stays until it is granted, a
+    signal comes while there is room for it; and programs keep below the counter's largest number."""
     m, dut = Module(), Semaphores(NANO)
     m.submodules.dut = dut.elaborate(None)
     dut._MustUse__used = True
     which = constant(m, Signal(dut.index_bits, name="which"))
     counter = dut.counters.read_port(domain="comb")
-    m.d.comb += counter.addr.eq(which)
-    ports = (dut.load, dut.array, dut.vector, dut.store)
-    owed = Signal(COUNTER_BITS + 4)
-    inputs = [dut.clear, which]
-    for unit, port in enumerate(ports):
+    m.d.comb += [counter.addr.eq(which), Assume(~dut.clear), Assert(~dut.clears)]
+    inputs, events, change = [dut.clear, which], [], before(m, counter.data)
+    for unit, port in enumerate((dut.load, dut.array, dut.vector, dut.store)):
         inputs += [
             port.wait,
             port.semaphore,
@@ -46,36 +44,40 @@ def test_tokens_are_never_negative_nor_lost(tmp_path):
             port.signal_semaphore,
             port.signal_count,
         ]
-        waited = before(m, port.wait & ~port.ok & ~dut.clear)
+        semaphore, count = dut.signalled[unit]
+        pending, waited = dut.signals[unit], before(m, port.wait & ~port.ok)
+        here = port.semaphore[: dut.index_bits] == which
         m.d.comb += [
             Assume(port.semaphore < NANO.semaphores),
             Assume(implies(port.signal, ~port.signal_full)),
             Assume(implies(waited, port.wait & (port.semaphore == before(m, port.semaphore)))),
             Assume(implies(waited, port.count == before(m, port.count))),
-        ]
-        here = port.semaphore[: dut.index_bits] == which
-        # What the comparison found is still there when it is granted.
-        m.d.comb += [
+            Assume(implies(pending & (semaphore == which), counter.data + count < 1 << COUNTER_BITS)),
+            Assert(port.signal_full == pending),
+            # What the comparison found is still there when it is granted.
             Assert(implies(dut.enough[unit], port.wait)),
             Assert(implies(dut.enough[unit] & here, counter.data >= port.count)),
-            Assert(implies(port.ok & here, counter.data >= port.count)),
+            Assert(implies(port.ok, dut.enough[unit])),
+            # A signal is kept as it was given.
+            Assert(implies(before(m, port.signal), pending)),
+            Assert(
+                implies(
+                    before(m, port.signal), semaphore == before(m, port.signal_semaphore)[: dut.index_bits]
+                )
+            ),
+            Assert(implies(before(m, port.signal), count == before(m, port.signal_count))),
+            Assert(implies(before(m, pending) & pending, semaphore == before(m, semaphore))),
+            Assert(implies(before(m, pending) & pending, count == before(m, count))),
         ]
-    signalled = [
-        Mux(port.signal & (port.signal_semaphore[: dut.index_bits] == which), port.signal_count, 0)
-        for port in ports
-    ]
-    granted = [Mux(port.ok & (port.semaphore[: dut.index_bits] == which), port.count, 0) for port in ports]
-    pending = [
-        Mux(dut.signals[unit] & (dut.signalled[unit][0] == which), dut.signalled[unit][1], 0)
-        for unit in range(UNITS)
-    ]
-    m.d.comb += [Assume(~dut.clear), Assert(~dut.clears)]
-    m.d.sync += owed.eq(owed + sum(signalled) - sum(granted))
-    m.d.comb += [
-        Assume(owed + sum(signalled) < (1 << COUNTER_BITS)),
-        Assert(owed == counter.data + sum(pending)),
-    ]
-    prove_by_induction(m, tmp_path, inputs, steps=1)
+        granted, added = Signal(name=f"granted{unit}"), Signal(name=f"added{unit}")
+        m.d.comb += [
+            granted.eq(before(m, port.ok & here)),
+            added.eq(before(m, pending & (semaphore == which)) & ~pending),
+        ]
+        events += [granted, added]
+        change = change - Mux(granted, before(m, port.count), 0) + Mux(added, before(m, count), 0)
+    m.d.comb += [Assert(sum(events) <= 1), Assert(counter.data == change[:COUNTER_BITS])]
+    prove_by_induction(m, tmp_path, inputs, steps=2)
 
 
 def test_a_buffer_keeps_order(tmp_path):
