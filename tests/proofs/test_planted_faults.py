@@ -4,6 +4,7 @@ import inspect
 import textwrap
 
 import pytest
+import test_prove_axi as axi
 import test_prove_control as control
 import test_prove_dma as dma
 import test_prove_lane as lane
@@ -12,6 +13,8 @@ from proving import NotProvedError
 from tosaic.hw.control.axi_lite import AxiLiteSubordinate
 from tosaic.hw.control.reset import SoftReset
 from tosaic.hw.dma.bursts import BurstSplitter
+from tosaic.hw.dma.load import LoadUnit
+from tosaic.hw.dma.store import StoreUnit
 from tosaic.hw.isa import Op
 from tosaic.hw.sequencer.arbiter import ReadArbiter
 from tosaic.hw.sequencer.fetch import Fetch
@@ -46,6 +49,23 @@ FAULTS = {
     "an offered burst changes": (
         *(BurstSplitter, "elaborate", "self.bursts.valid & self.bursts.ready", "self.bursts.valid"),
         lambda tmp, _: dma.test_an_offered_burst_stays(tmp),
+    ),
+    "an address is offered for one cycle": (
+        *(StoreUnit, "_issue_writes", "m.Elif(write.awready)", "m.Else()"),
+        lambda tmp, _: axi.test_store_offers_writes(tmp),
+    ),
+    "data change while they wait": (
+        *(StoreUnit, "_send", "write.wdata.eq(self.output.data)", "write.wdata.eq(self.am.data)"),
+        lambda tmp, _: axi.test_store_offers_data(tmp),
+    ),
+    "a read begins within a word": (
+        *(
+            LoadUnit,
+            "_issue_reads",
+            "address.eq(burst.address)",
+            "address.eq(burst.address + burst.first_lane)",
+        ),
+        lambda tmp, _: axi.test_load_offers_reads(tmp),
     ),
     "the program is read to the next boundary": (
         *(Fetch, "_request", "entries_left < to_boundary, entries_left", "entries_left == 0, entries_left"),
