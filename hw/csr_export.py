@@ -1,11 +1,13 @@
 """The register map for other languages: JSON, a C header, CMSIS-SVD; all from `csr_map`."""
 
+import enum
 import json
 from xml.sax.saxutils import escape
 
 from . import csr_map
 from .config import Config
-from .isa import ISA_HASH
+from .isa import ISA_HASH, Error, Unit
+from .nnr_streams import DecodeError
 
 _WINDOW_BYTES = 0x1000
 _SVD_ACCESS = {
@@ -60,7 +62,8 @@ def _ignores(register: csr_map.Register) -> str:
 
 
 def csr_c_header(config: Config) -> str:
-    """Offsets, field masks and shifts, and the values that identify this configuration, as C constants."""
+    """Offsets, field masks and shifts, the values that identify this configuration, and the names of errors, units and
+    counters, as C constants."""
     lines = [
         "/* Registers of the Tosaic accelerator: byte offsets in its 4 KiB window, 32 bits each. Generated. */",
         "#ifndef TOSAIC_REGISTERS_H",
@@ -72,6 +75,17 @@ def csr_c_header(config: Config) -> str:
         f"#define TOSAIC_ISA_HASH_VALUE 0x{ISA_HASH:08X}u",
         f"#define TOSAIC_CONFIG_HASH_VALUE 0x{config.hash:08X}u",
         f"#define TOSAIC_WORD_BYTES {config.word_bytes}u",
+        f"#define TOSAIC_VERSION_PATCH_BITS {csr_map.VERSION_PATCH_BITS}",
+        f"#define TOSAIC_WINDOW_ALIGNMENT {csr_map.WINDOW_ALIGNMENT}u",
+        f"#define TOSAIC_WATCHDOG_RESET {csr_map.WATCHDOG_RESET_CYCLES}u",
+        *_c_list("FAULT", "ERROR.code", _members(Error)),
+        *_c_list("UNIT", "ERROR.unit", _members(Unit)),
+        *_c_list("DECODE_FAULT", "DECODE_ERROR.code", _members(DecodeError)),
+        *_c_list(
+            "COUNTER",
+            "event counters, by register offset",
+            [(name, csr_map.REGISTER[name].offset) for name, _ in csr_map.COUNTERS],
+        ),
     ]
     for register in csr_map.REGISTERS:
         lines += [
@@ -87,6 +101,16 @@ def csr_c_header(config: Config) -> str:
             if field.bits > 1:
                 lines.append(f"#define {name}_SHIFT {field.lsb}")
     return "\n".join([*lines, "", "#endif", ""])
+
+
+def _members(kind: type[enum.IntEnum]) -> list[tuple[str, int]]:
+    return [(member.name, int(member)) for member in kind]
+
+
+def _c_list(name: str, what: str, values: list[tuple[str, int]]) -> list[str]:
+    """A macro that hands each name and value to another one, X, which makes an enumeration or a table of them."""
+    lines = [f"    X({member}, {value})" for member, value in values]
+    return ["", f"/* {what} */", f"#define TOSAIC_EACH_{name}(X) \\", *(f"{each} \\" for each in lines[:-1]), lines[-1]]
 
 
 def csr_svd(config: Config) -> str:

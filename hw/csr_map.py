@@ -11,6 +11,10 @@ ID_VALUE = 0x41534F54
 """ASCII "TOSA" read as little-endian bytes."""
 VERSION_VALUE = 0x000400
 """major << 16 | minor << 8 | patch of this map."""
+VERSION_PATCH_BITS = 8
+"""Register maps that differ only in these bits of VERSION are read alike."""
+WINDOW_ALIGNMENT = 32
+"""What MEM_BASE, and the program's bus address, are a multiple of, in bytes."""
 WATCHDOG_RESET_CYCLES = 65536
 MARKS = 1024
 """Layer marks that the hardware keeps."""
@@ -183,11 +187,17 @@ _SETUP = (
     _whole(
         "PROGRAM_ADDRESS",
         0x040,
-        "byte offset of the program from MEM_BASE; the sum is a multiple of 32",
+        f"byte offset of the program from MEM_BASE; the sum is a multiple of {WINDOW_ALIGNMENT}",
         Access.RW,
     ),
     _whole("PROGRAM_BYTES", 0x044, "length of the program, a multiple of 16", Access.RW),
-    _whole("MEM_BASE", 0x048, "bus address of the memory window, a multiple of 32", Access.RW, lock="memory"),
+    _whole(
+        "MEM_BASE",
+        0x048,
+        f"bus address of the memory window, a multiple of {WINDOW_ALIGNMENT}",
+        Access.RW,
+        lock="memory",
+    ),
     _whole(
         "MEM_SIZE",
         0x04C,

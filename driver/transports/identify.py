@@ -1,13 +1,10 @@
 """Is a machine one of this version of Tosaic, and which?"""
 
 from tosaic.errors import DeviceError
-from tosaic.hw.csr_map import ID_VALUE, REGISTER, VERSION_VALUE
+from tosaic.hw.csr_map import ID_VALUE, REGISTER, VERSION_PATCH_BITS, VERSION_VALUE
 from tosaic.hw.isa import ISA_HASH
 
 from .base import Transport
-
-PATCH_BITS = 8
-"""Register maps that differ only in these bits of VERSION are read alike."""
 
 
 def configuration_hash(transport: Transport) -> int:
@@ -16,7 +13,7 @@ def configuration_hash(transport: Transport) -> int:
     identity, version, isa, config = transport.read_registers(REGISTER["ID"].offset, 4)
     if identity != ID_VALUE:
         raise DeviceError(f"{name}: no machine of Tosaic answers: register ID is 0x{identity:08x}")
-    if version >> PATCH_BITS != VERSION_VALUE >> PATCH_BITS:
+    if version >> VERSION_PATCH_BITS != VERSION_VALUE >> VERSION_PATCH_BITS:
         raise DeviceError(
             f"{name}: its register map has version {_version(version)}, this driver knows "
             f"{_version(VERSION_VALUE)}: install the matching tosaic, or load the board with this one's bitstream"

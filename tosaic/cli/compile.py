@@ -1,4 +1,4 @@
-"""`tosaic compile`: a model to a program file, or to a text that shows it in every stage of the compiler."""
+"""`tosaic compile`: a model to a program file, to C, or to a text that shows it in every stage of the compiler."""
 
 import pathlib
 from typing import Annotated
@@ -6,11 +6,12 @@ from typing import Annotated
 import typer
 
 from tosaic.cli import options
-from tosaic.cli.files import check_file, writing_whole
+from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.compiler.explain import explain as explain_graph
 from tosaic.compiler.importers.bindings import Bindings
 from tosaic.compiler.ir import Graph
+from tosaic.driver.c_kit import C_SUFFIXES, check_model_file, write_c_kit
 from tosaic.driver.models import open_model
 from tosaic.driver.session import Session, find_config
 from tosaic.errors import InputError
@@ -25,7 +26,13 @@ def compile_(
     ],
     *,
     output: Annotated[
-        pathlib.Path | None, typer.Option("-o", "--output", metavar="FILE.tsc", help="The program file.")
+        pathlib.Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="The program file (.tsc), or C (.c or .h) with its runtime beside it.",
+        ),
     ] = None,
     config: options.Config = "base",
     sizes: options.Set = None,
@@ -41,17 +48,25 @@ def compile_(
     """Compile a model for a configuration."""
     config = options.sized(config, sizes)
     if output is None and not explain:
-        raise typer.BadParameter("give -o FILE.tsc, or --explain, or both")
+        raise typer.BadParameter("give -o FILE.tsc (or .c, .h), or --explain, or both")
     if explain and (compress is not None or drop_dead_channels):
         raise typer.BadParameter("--explain shows the stages without -O2 and --compress: leave them out")
     if model.endswith(".tsc"):
         raise InputError(f"{model} is a compiled program already: run it, or give the .tosa model")
-    check_file(output, ".tsc")
+    _check_output(output)
     bound = options.bindings(shape, value)
     if explain:
         _explain(model, config, bound)
     if output is not None:
         _write(model, output, config, bound, compress=compress, drop_dead_channels=drop_dead_channels)
+
+
+def _check_output(output: pathlib.Path | None) -> None:
+    """InputError unless a program can be written there."""
+    is_c = output is not None and output.suffix in C_SUFFIXES
+    check_file(output, None if is_c else ".tsc")
+    if is_c:
+        check_model_file(output)
 
 
 def _explain(model: str, config: str, bound: Bindings) -> None:
@@ -74,7 +89,7 @@ def _write(
     """Compiles, writes the program file and prints its sizes."""
     with progress_bar(f"open {model}") as progress:
         # The emulator needs no device: this compiles and checks, and runs nothing.
-        program = Session(
+        session = Session(
             model,
             "emulator",
             config,
@@ -83,10 +98,16 @@ def _write(
             progress=progress,
             shapes=bound.shapes,
             values=bound.values,
-        ).program
+        )
+    program = session.program
     assert program is not None
-    with writing_whole(output) as scratch:
-        program.save(scratch)
+    if output.suffix in C_SUFFIXES:
+        arguments = (*session.inputs, *session.outputs, *session.state.arguments)
+        with writing(output):
+            write_c_kit(output, program, {each.name: each.encoding for each in arguments if each.encoding})
+    else:
+        with writing_whole(output) as scratch:
+            program.save(scratch)
     print(
         f"{output}: {len(program.layers)} layers, {program.macs:,} MACs, {program.program_bytes:,} bytes of microcode, "
         f"{len(program.image):,} bytes in all, {program.memory_bytes:,} bytes of external memory, for {config}"

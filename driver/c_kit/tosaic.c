@@ -1,0 +1,293 @@
+/* The runtime of the Tosaic accelerator; tosaic.h says what each function does. */
+#include "tosaic.h"
+
+#include <stddef.h>
+
+/* A soft reset waits for 65,536 cycles of the bus at most, and each look takes a cycle or more. */
+#define RESET_LOOKS_MAX 1000000u
+
+static uint32_t read(const struct tosaic *device, uint32_t offset)
+{
+    return device->port->read_register(device->port->context, offset);
+}
+
+static void write(const struct tosaic *device, uint32_t offset, uint32_t value)
+{
+    device->port->write_register(device->port->context, offset, value);
+}
+
+static uint32_t field(uint32_t value, uint32_t mask, uint32_t shift)
+{
+    return (value & mask) >> shift;
+}
+
+static void forget_fault(struct tosaic_fault *fault)
+{
+    uint32_t unit;
+
+    fault->code = TOSAIC_FAULT_NONE;
+    fault->unit = TOSAIC_UNIT_SEQUENCER;
+    fault->pc = 0;
+    fault->units = 0;
+    for (unit = 0; unit < TOSAIC_UNIT_COUNT; unit++)
+        fault->unit_pc[unit] = 0;
+    fault->decode_code = TOSAIC_DECODE_FAULT_NONE;
+    fault->decode_stream = 0;
+    fault->decode_tensor = 0;
+    fault->decode_position = 0;
+}
+
+/* Before the reset, which clears what these registers tell. */
+static void note_fault(struct tosaic *device)
+{
+    struct tosaic_fault *fault = &device->fault;
+    uint32_t error = read(device, TOSAIC_ERROR);
+    uint32_t decode = read(device, TOSAIC_DECODE_ERROR);
+
+    fault->code = field(error, TOSAIC_ERROR_CODE, TOSAIC_ERROR_CODE_SHIFT);
+    fault->unit = field(error, TOSAIC_ERROR_UNIT, TOSAIC_ERROR_UNIT_SHIFT);
+    fault->pc = read(device, TOSAIC_PC);
+    fault->units = read(device, TOSAIC_UNITS);
+    fault->unit_pc[TOSAIC_UNIT_SEQUENCER] = fault->pc;
+    fault->unit_pc[TOSAIC_UNIT_LOAD] = read(device, TOSAIC_LOAD_PC);
+    fault->unit_pc[TOSAIC_UNIT_ARRAY] = read(device, TOSAIC_ARRAY_PC);
+    fault->unit_pc[TOSAIC_UNIT_VECTOR] = read(device, TOSAIC_VECTOR_PC);
+    fault->unit_pc[TOSAIC_UNIT_STORE] = read(device, TOSAIC_STORE_PC);
+    fault->decode_code = field(decode, TOSAIC_DECODE_ERROR_CODE, TOSAIC_DECODE_ERROR_CODE_SHIFT);
+    fault->decode_stream = field(decode, TOSAIC_DECODE_ERROR_STREAM, TOSAIC_DECODE_ERROR_STREAM_SHIFT);
+    fault->decode_tensor = field(decode, TOSAIC_DECODE_ERROR_TENSOR, TOSAIC_DECODE_ERROR_TENSOR_SHIFT);
+    fault->decode_position = read(device, TOSAIC_DECODE_POSITION);
+}
+
+/* Ends a failed run. The result is the failure's, unless the machine cannot be made ready again. */
+static enum tosaic_result fail(struct tosaic *device, enum tosaic_result result)
+{
+    note_fault(device);
+    return tosaic_reset(device) == TOSAIC_RESULT_OK ? result : TOSAIC_RESULT_RESET_TIMEOUT;
+}
+
+static enum tosaic_result check_window(const struct tosaic_port *port, const struct tosaic_program *program)
+{
+    if (port->memory_base % TOSAIC_WINDOW_ALIGNMENT)
+        return TOSAIC_RESULT_BAD_WINDOW;
+    if ((uint64_t)port->memory_base + port->memory_bytes > (uint64_t)1 << 32)
+        return TOSAIC_RESULT_BAD_WINDOW;
+    return program->memory_bytes > port->memory_bytes ? TOSAIC_RESULT_MEMORY_TOO_SMALL : TOSAIC_RESULT_OK;
+}
+
+/* The program reaches its own window and nothing else; a locked window has to be this one. */
+static enum tosaic_result set_window(const struct tosaic *device, const struct tosaic_program *program)
+{
+    write(device, TOSAIC_MEM_BASE, device->port->memory_base);
+    write(device, TOSAIC_MEM_SIZE, program->memory_bytes);
+    if (read(device, TOSAIC_MEM_BASE) != device->port->memory_base)
+        return TOSAIC_RESULT_WINDOW_LOCKED;
+    return read(device, TOSAIC_MEM_SIZE) < program->memory_bytes ? TOSAIC_RESULT_WINDOW_LOCKED : TOSAIC_RESULT_OK;
+}
+
+static void send_states(const struct tosaic_port *port, const struct tosaic_program *program)
+{
+    uint32_t index;
+
+    for (index = 0; index < program->state_count; index++) {
+        const struct tosaic_state *state = &program->states[index];
+        port->write_memory(port->context, state->tensor.address, state->initial, state->tensor.bytes);
+    }
+}
+
+enum tosaic_result tosaic_open(struct tosaic *device, const struct tosaic_port *port)
+{
+    uint32_t version;
+
+    device->port = port;
+    device->program = NULL;
+    forget_fault(&device->fault);
+    if (read(device, TOSAIC_ID) != TOSAIC_ID_VALUE)
+        return TOSAIC_RESULT_NO_MACHINE;
+    version = read(device, TOSAIC_VERSION);
+    if (version >> TOSAIC_VERSION_PATCH_BITS != TOSAIC_VERSION_VALUE >> TOSAIC_VERSION_PATCH_BITS)
+        return TOSAIC_RESULT_WRONG_VERSION;
+    return TOSAIC_RESULT_OK;
+}
+
+enum tosaic_result tosaic_load(struct tosaic *device, const struct tosaic_program *program)
+{
+    const struct tosaic_port *port = device->port;
+    enum tosaic_result result;
+
+    device->program = NULL;
+    if (read(device, TOSAIC_ISA_HASH) != program->isa_hash)
+        return TOSAIC_RESULT_WRONG_INSTRUCTION_SET;
+    if (read(device, TOSAIC_CONFIG_HASH) != program->config_hash)
+        return TOSAIC_RESULT_WRONG_CONFIGURATION;
+    result = check_window(port, program);
+    if (result != TOSAIC_RESULT_OK)
+        return result;
+    result = tosaic_reset(device);
+    if (result != TOSAIC_RESULT_OK)
+        return result;
+    result = set_window(device, program);
+    if (result != TOSAIC_RESULT_OK)
+        return result;
+    port->write_memory(port->context, 0, program->image, program->image_bytes);
+    send_states(port, program);
+    device->program = program;
+    return TOSAIC_RESULT_OK;
+}
+
+enum tosaic_result tosaic_write(struct tosaic *device, const struct tosaic_tensor *tensor, const void *data)
+{
+    if (device->program == NULL)
+        return TOSAIC_RESULT_NOT_LOADED;
+    device->port->write_memory(device->port->context, tensor->address, data, tensor->bytes);
+    return TOSAIC_RESULT_OK;
+}
+
+enum tosaic_result tosaic_read(struct tosaic *device, const struct tosaic_tensor *tensor, void *data)
+{
+    if (device->program == NULL)
+        return TOSAIC_RESULT_NOT_LOADED;
+    device->port->read_memory(device->port->context, tensor->address, data, tensor->bytes);
+    return TOSAIC_RESULT_OK;
+}
+
+enum tosaic_result tosaic_reset_states(struct tosaic *device)
+{
+    if (device->program == NULL)
+        return TOSAIC_RESULT_NOT_LOADED;
+    send_states(device->port, device->program);
+    return TOSAIC_RESULT_OK;
+}
+
+enum tosaic_result tosaic_start(struct tosaic *device)
+{
+    const struct tosaic_program *program = device->program;
+    enum tosaic_result result;
+
+    if (program == NULL)
+        return TOSAIC_RESULT_NOT_LOADED;
+    forget_fault(&device->fault);
+    result = set_window(device, program);
+    if (result != TOSAIC_RESULT_OK)
+        return result;
+    write(device, TOSAIC_PROGRAM_ADDRESS, program->program_address);
+    write(device, TOSAIC_PROGRAM_BYTES, program->program_bytes);
+    write(device, TOSAIC_WATCHDOG, TOSAIC_WATCHDOG_RESET);
+    write(device, TOSAIC_CONTROL, TOSAIC_CONTROL_IRQ_ENABLE | TOSAIC_CONTROL_START);
+    return TOSAIC_RESULT_OK;
+}
+
+enum tosaic_result tosaic_poll(struct tosaic *device, uint64_t max_cycles)
+{
+    uint32_t status;
+
+    if (device->program == NULL)
+        return TOSAIC_RESULT_NOT_LOADED;
+    status = read(device, TOSAIC_STATUS);
+    if (status & TOSAIC_STATUS_ERROR)
+        return fail(device, TOSAIC_RESULT_MACHINE_FAULT);
+    if (status & TOSAIC_STATUS_DONE) {
+        tosaic_acknowledge(device);
+        return TOSAIC_RESULT_OK;
+    }
+    if (!(status & TOSAIC_STATUS_RUNNING))
+        return fail(device, TOSAIC_RESULT_WAS_RESET);
+    if (max_cycles != 0 && tosaic_cycles(device) > max_cycles)
+        return fail(device, TOSAIC_RESULT_TIMEOUT);
+    return TOSAIC_RESULT_BUSY;
+}
+
+enum tosaic_result tosaic_run(struct tosaic *device, uint64_t max_cycles)
+{
+    const struct tosaic_port *port = device->port;
+    enum tosaic_result result = tosaic_start(device);
+
+    if (result != TOSAIC_RESULT_OK)
+        return result;
+    for (;;) {
+        result = tosaic_poll(device, max_cycles);
+        if (result != TOSAIC_RESULT_BUSY)
+            return result;
+        if (port->wait != NULL && port->wait(port->context) != 0)
+            return fail(device, TOSAIC_RESULT_TIMEOUT);
+    }
+}
+
+void tosaic_acknowledge(const struct tosaic *device)
+{
+    write(device, TOSAIC_IRQ, TOSAIC_IRQ_DONE | TOSAIC_IRQ_ERROR);
+}
+
+enum tosaic_result tosaic_reset(struct tosaic *device)
+{
+    uint32_t looks;
+
+    device->program = NULL;
+    if (!(read(device, TOSAIC_STATUS) & TOSAIC_STATUS_IDLE))
+        write(device, TOSAIC_CONTROL, TOSAIC_CONTROL_SOFT_RESET);
+    for (looks = 0; looks < RESET_LOOKS_MAX; looks++)
+        if (read(device, TOSAIC_STATUS) & TOSAIC_STATUS_IDLE) {
+            tosaic_acknowledge(device);
+            return TOSAIC_RESULT_OK;
+        }
+    return TOSAIC_RESULT_RESET_TIMEOUT;
+}
+
+uint64_t tosaic_cycles(const struct tosaic *device)
+{
+    uint32_t high, low;
+
+    /* The low half may wrap between two reads. */
+    do {
+        high = read(device, TOSAIC_CYCLES_HIGH);
+        low = read(device, TOSAIC_CYCLES);
+    } while (read(device, TOSAIC_CYCLES_HIGH) != high);
+    return (uint64_t)high << 32 | low;
+}
+
+uint32_t tosaic_counter(const struct tosaic *device, uint32_t offset)
+{
+    return read(device, offset);
+}
+
+uint32_t tosaic_mark_count(const struct tosaic *device)
+{
+    return read(device, TOSAIC_MARK_COUNT);
+}
+
+void tosaic_mark(const struct tosaic *device, uint32_t index, uint32_t *layer, uint32_t *cycle)
+{
+    write(device, TOSAIC_MARK_INDEX, index);
+    *layer = read(device, TOSAIC_MARK_LAYER);
+    *cycle = read(device, TOSAIC_MARK_CYCLE);
+}
+
+#define NAMED(name, value) case value: return #name;
+
+const char *tosaic_fault_name(uint32_t code)
+{
+    switch (code) { TOSAIC_EACH_FAULT(NAMED) default: return "unknown"; }
+}
+
+const char *tosaic_unit_name(uint32_t unit)
+{
+    switch (unit) { TOSAIC_EACH_UNIT(NAMED) default: return "unknown"; }
+}
+
+const char *tosaic_decode_fault_name(uint32_t code)
+{
+    switch (code) { TOSAIC_EACH_DECODE_FAULT(NAMED) default: return "unknown"; }
+}
+
+#define RESULT_NAMED(name, text) case TOSAIC_RESULT_##name: return #name;
+#define RESULT_TOLD(name, text) case TOSAIC_RESULT_##name: return text;
+
+const char *tosaic_result_name(enum tosaic_result result)
+{
+    switch ((int)result) { TOSAIC_EACH_RESULT(RESULT_NAMED) default: return "unknown"; }
+}
+
+const char *tosaic_result_text(enum tosaic_result result)
+{
+    switch ((int)result) { TOSAIC_EACH_RESULT(RESULT_TOLD) default: return "unknown"; }
+}
