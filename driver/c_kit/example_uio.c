@@ -1,6 +1,7 @@
 /* Runs a compiled model on Linux: raw inputs from standard input, one after the other, raw outputs to standard output.
  *
  * cc -std=c99 -DMODEL='"digits.h"' -DPROGRAM=digits_program example_uio.c tosaic_uio.c tosaic_mapped.c tosaic.c digits.c
+ * ./a.out [/dev/uio0 [/dev/udmabuf0 [/sys/class/u-dma-buf]]] < image.raw > scores.raw
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,13 +47,16 @@ static int all_moved(struct tosaic *device, const struct tosaic_tensor *tensors,
     return 1;
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
+    const char *registers = count > 1 ? arguments[1] : "/dev/uio0";
+    const char *buffer = count > 2 ? arguments[2] : "/dev/udmabuf0";
+    const char *class_folder = count > 3 ? arguments[3] : "/sys/class/u-dma-buf";
     const struct tosaic_program *program = &PROGRAM;
     struct tosaic_uio uio;
     struct tosaic device;
     enum tosaic_result result;
-    const char *wrong = tosaic_uio_open(&uio, "/dev/uio0", "/dev/udmabuf0", "/sys/class/u-dma-buf");
+    const char *wrong = tosaic_uio_open(&uio, registers, buffer, class_folder);
 
     if (wrong != NULL) {
         perror(wrong);
