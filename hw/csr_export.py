@@ -110,7 +110,13 @@ def _members(kind: type[enum.IntEnum]) -> list[tuple[str, int]]:
 def _c_list(name: str, what: str, values: list[tuple[str, int]]) -> list[str]:
     """A macro that hands each name and value to another one, X, which makes an enumeration or a table of them."""
     lines = [f"    X({member}, {value})" for member, value in values]
-    return ["", f"/* {what} */", f"#define TOSAIC_EACH_{name}(X) \\", *(f"{each} \\" for each in lines[:-1]), lines[-1]]
+    return [
+        "",
+        f"/* {what} */",
+        f"#define TOSAIC_EACH_{name}(X) \\",
+        *(f"{each} \\" for each in lines[:-1]),
+        lines[-1],
+    ]
 
 
 def csr_svd(config: Config) -> str:

@@ -37,8 +37,8 @@ def check_model_file(path: pathlib.Path) -> None:
 def write_c_kit(path: pathlib.Path, program: Program, encodings: Encodings) -> None:
     """Writes a model and, beside it, the runtime.
 
-    `path` ends in .h: all of the model is in one header, for one file that includes it. It ends in .c: the data are there,
-    and the declarations in the header of the same name. InputError for a name that cannot be; OSError.
+    `path` ends in .h: all of the model is in one header, for one file that includes it. It ends in .c: the data are
+    there, and the declarations in the header of the same name. InputError for a name that cannot be; OSError.
     """
     check_model_file(path)
     model = CModel(program, encodings, path.stem)
@@ -62,7 +62,9 @@ def _two_files(model: CModel) -> dict[str, str]:
 
 def _header(model: CModel, body: str) -> str:
     guard = f"{model.name.upper()}_H"
-    start = f'{_title(model)}\n#ifndef {guard}\n#define {guard}\n\n#include <stddef.h>\n\n#include "tosaic.h"\n'
+    start = (
+        f'{_title(model)}\n#ifndef {guard}\n#define {guard}\n\n#include <stddef.h>\n\n#include "tosaic.h"\n'
+    )
     return f"{start}\n{model.declarations()}\n{body}\n#endif\n"
 
 

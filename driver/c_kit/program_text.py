@@ -64,7 +64,9 @@ class CModel:
                 for shape, port in zip(shapes, ports, strict=True)
                 if port.shape
             ]
-            tensors = [_tensor(port, shape, self.encodings) for port, shape in zip(ports, shapes, strict=True)]
+            tensors = [
+                _tensor(port, shape, self.encodings) for port, shape in zip(ports, shapes, strict=True)
+            ]
             if side == "state":
                 tensors = [
                     f"{{{tensor}, {self._initial(port.initial_address)}}}"

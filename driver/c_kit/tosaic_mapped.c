@@ -98,17 +98,15 @@ static int wait(void *context)
     return mapped->wait != NULL ? mapped->wait(mapped->wait_context) : 0;
 }
 
-struct tosaic_port tosaic_mapped_port(struct tosaic_mapped *mapped, uint32_t memory_base, uint32_t memory_bytes)
+void tosaic_mapped_port(
+    struct tosaic_port *port, struct tosaic_mapped *mapped, uint32_t memory_base, uint32_t memory_bytes)
 {
-    struct tosaic_port port;
-
-    port.context = mapped;
-    port.memory_base = memory_base;
-    port.memory_bytes = memory_bytes;
-    port.read_register = read_register;
-    port.write_register = write_register;
-    port.read_memory = read_memory;
-    port.write_memory = write_memory;
-    port.wait = wait;
-    return port;
+    port->context = mapped;
+    port->memory_base = memory_base;
+    port->memory_bytes = memory_bytes;
+    port->read_register = read_register;
+    port->write_register = write_register;
+    port->read_memory = read_memory;
+    port->write_memory = write_memory;
+    port->wait = wait;
 }

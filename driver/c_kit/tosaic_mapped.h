@@ -19,8 +19,9 @@ struct tosaic_mapped {
     void *wait_context;
 };
 
-/* The port to `mapped`, which must outlive it. The machine sees the window at `memory_base`. */
-struct tosaic_port tosaic_mapped_port(struct tosaic_mapped *mapped, uint32_t memory_base, uint32_t memory_bytes);
+/* Makes the port to `mapped`, which must outlive it. The machine sees the window at `memory_base`. */
+void tosaic_mapped_port(
+    struct tosaic_port *port, struct tosaic_mapped *mapped, uint32_t memory_base, uint32_t memory_bytes);
 
 #ifdef __cplusplus
 }

@@ -100,7 +100,7 @@ const char *tosaic_uio_open(
     uio->mapped.wait = wait_for_interrupt;
     uio->mapped.wait_context = uio;
     uio->wait_milliseconds = 50;
-    uio->port = tosaic_mapped_port(&uio->mapped, (uint32_t)base, (uint32_t)size);
+    tosaic_mapped_port(&uio->port, &uio->mapped, (uint32_t)base, (uint32_t)size);
     return NULL;
 }
 

@@ -38,7 +38,18 @@ def build_host(folder: pathlib.Path, programs: dict[str, Program]) -> ctypes.CDL
     (folder / "models.h").write_text(includes)
     table = ",".join(f"&{name}_program" for name in programs)
     sources = [str(HOST), "tosaic.c", *(f"{name}.c" for name in programs)]
-    command = [*CC, *STRICT, "-O1", "-shared", "-fPIC", "-I.", f"-DPROGRAMS={table}", *sources, "-o", "host.so"]
+    command = [
+        *CC,
+        *STRICT,
+        "-O1",
+        "-shared",
+        "-fPIC",
+        "-I.",
+        f"-DPROGRAMS={table}",
+        *sources,
+        "-o",
+        "host.so",
+    ]
     run(command, folder)
     library = ctypes.CDLL(str(folder / "host.so"))
     for name in ("tosaic_result_name", "tosaic_result_text", "tosaic_fault_name", "tosaic_unit_name"):
@@ -60,7 +71,13 @@ class Host:
         self.transport = transport
         self.registers: dict[int, int] = {}
         """Values that reads of registers give instead of the machine's, by offset."""
-        functions = (self._read_register, self._write_register, self._read_memory, self._write_memory, self._wait)
+        functions = (
+            self._read_register,
+            self._write_register,
+            self._read_memory,
+            self._write_memory,
+            self._wait,
+        )
         self._callbacks = [kind(function) for kind, function in zip(CALLBACKS, functions, strict=True)]
         if not wait:
             self._callbacks[-1] = CALLBACKS[-1](0)

@@ -250,4 +250,3 @@ def test_a_larger_program_does_not_fit_a_locked_window(library, programs):
     host = Host(library, transport)
     assert (host.call("open"), host.call("load", DIGITS)) == ("OK", "WINDOW_LOCKED")
     transport.close()
-

@@ -173,3 +173,25 @@ def test_header_that_makes_no_sense(refused, here, program, change, reason):
     message = refused("run", "bad.tsc", *ON)
     assert message.startswith(f"bad.tsc: the program file's header is wrong: {reason}")
     assert message.endswith("; compile the model again")
+
+
+def test_compile_writes_c(tosaic, refused, here):
+    compiled = tosaic("compile", "tiny.tosa", "-o", "net.c", "--config", "small")
+    assert (compiled.code, compiled.err) == (0, "")
+    assert compiled.out.startswith("net.c: 3 layers, 6,400 MACs, ")
+    assert "extern const struct tosaic_program net_program;" in (here / "net.h").read_text()
+    assert '.configuration = "small",' in (here / "net.c").read_text()
+    assert (here / "tosaic.c").is_file() and (here / "tosaic_registers.h").is_file()
+    assert refused("compile", "tiny.tosa", "-o", "tosaic.c") == (
+        "tosaic.c: the runtime has a file tosaic of its own: name the model's file otherwise"
+    )
+    assert refused("compile", "tiny.tosa", "-o", "none/net.c") == (
+        "none/net.c: cannot be written: there is no directory none; make it first"
+    )
+
+
+def test_c_has_the_encodings_beside_the_model(tosaic, here):
+    encodings = {"inputs": {"image": {"dtype": "int8", "scale": 0.0625, "zero_point": 3}}, "outputs": {}}
+    (here / "tiny.quant.json").write_text(json.dumps(encodings))
+    assert tosaic("compile", "tiny.tosa", "-o", "net.h", "--config", "nano").code == 0
+    assert "64u, 0.0625, 3}," in (here / "net.h").read_text()
