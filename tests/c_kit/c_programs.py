@@ -67,7 +67,7 @@ class Host:
     """The C program on a transport. Results are names; `waits` counts how often the C program waited."""
 
     def __init__(self, library: ctypes.CDLL, transport, *, base=None, memory_bytes=None, wait=True):
-        self.library, self.waits, self.give_up_after = library, 0, None
+        self.library, self.waits, self.give_up_after, self.after_wait = library, 0, None, None
         self.transport = transport
         self.registers: dict[int, int] = {}
         """Values that reads of registers give instead of the machine's, by offset."""
@@ -119,4 +119,6 @@ class Host:
     def _wait(self, context):
         self.waits += 1
         self.transport.wait(0)
+        if self.after_wait is not None and self.after_wait():
+            return True
         return self.give_up_after is not None and self.waits >= self.give_up_after

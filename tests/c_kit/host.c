@@ -33,6 +33,7 @@ int host_load(int program) { return tosaic_load(&host.device, programs[program])
 int host_run(uint64_t max_cycles) { return tosaic_run(&host.device, max_cycles); }
 int host_start(void) { return tosaic_start(&host.device); }
 int host_poll(uint64_t max_cycles) { return tosaic_poll(&host.device, max_cycles); }
+void host_acknowledge(void) { tosaic_acknowledge(&host.device); }
 int host_reset(void) { return tosaic_reset(&host.device); }
 int host_reset_states(void) { return tosaic_reset_states(&host.device); }
 uint64_t host_cycles(void) { return tosaic_cycles(&host.device); }

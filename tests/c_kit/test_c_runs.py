@@ -118,6 +118,27 @@ def test_start_and_poll(host):
     np.testing.assert_array_equal(host.read(DIGITS, 0, wanted), wanted)
 
 
+def test_an_interrupt_handler_lowers_the_line(host):
+    """And the run's end is seen all the same."""
+    irq = REGISTER["IRQ"]
+
+    def handle():
+        (pending,) = host.transport.read_registers(irq.offset, 1)
+        if pending:
+            host.library.host_acknowledge()
+        handled.append(pending)
+        return host.transport.read_registers(irq.offset, 1)[0]
+
+    handled = []
+    host.after_wait = handle
+    assert host.call("load", DIGITS) == "OK"
+    check_digits(host, 9)
+    assert handled == [irq.field("done").mask]
+    assert (host.call("load", STUCK), host.call("run", 0)) == ("OK", "MACHINE_FAULT")
+    assert handled[-1] == irq.field("error").mask
+    assert host.fault() == ("WATCHDOG", "STORE", 16)
+
+
 def test_states_stay_and_are_reset(host):
     x = np.array([1, 2, -3], np.int32)
     assert host.call("load", COUNTER) == "OK"

@@ -63,10 +63,11 @@ def compile_(
 
 def _check_output(output: pathlib.Path | None) -> None:
     """InputError unless a program can be written there."""
-    is_c = output is not None and output.suffix in C_SUFFIXES
-    check_file(output, None if is_c else ".tsc")
-    if is_c:
+    if output is not None and output.suffix in C_SUFFIXES:
+        check_file(output)
         check_model_file(output)
+    else:
+        check_file(output, ".tsc")
 
 
 def _explain(model: str, config: str, bound: Bindings) -> None:
