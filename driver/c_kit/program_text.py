@@ -17,6 +17,19 @@ _KINDS = {"b": "uint", "i": "int", "u": "uint"}
 
 
 @dataclasses.dataclass(frozen=True)
+class _TensorList:
+    """Inputs, outputs or states, as C names them."""
+
+    name: str
+    """In the singular."""
+    ports: Sequence[Port]
+    struct: str = "tosaic_tensor"
+    """The C type of an entry."""
+    initials: Sequence[str] | None = None
+    """What each begins as, the second field of a `tosaic_state`."""
+
+
+@dataclasses.dataclass(frozen=True)
 class CModel:
     """A program with its name in C."""
 
@@ -27,13 +40,11 @@ class CModel:
 
     def declarations(self) -> str:
         """Constants for every input, output and state: its index, and the type and number of its elements."""
-        return "\n".join(_tensor_constants(self, side, ports) for side, ports in self._sides() if ports)
+        return "\n".join(_tensor_constants(self.name, each) for each in self._lists() if each.ports)
 
     def data(self, linkage: str) -> str:
         """The definition of `NAME_program`; `linkage` is `static ` or nothing."""
-        program, name = self.program, self.name
-        counts = {f"{side}s": len(ports) for side, ports in self._sides()}
-        lists = {side: f"{name}_{side}" if count else "NULL" for side, count in counts.items()}
+        program, name, lists = self.program, self.name, self._lists()
         values = {
             "name": c_string(name),
             "configuration": c_string(program.config.name),
@@ -44,42 +55,39 @@ class CModel:
             "memory_bytes": f"{program.memory_bytes}u",
             "program_address": f"{program.program_address}u",
             "program_bytes": f"{program.program_bytes}u",
-            **lists,
-            **{f"{side[:-1]}_count": f"{count}u" for side, count in counts.items()},
+            **{f"{each.name}s": f"{name}_{each.name}s" if each.ports else "NULL" for each in lists},
+            **{f"{each.name}_count": f"{len(each.ports)}u" for each in lists},
         }
         fields = "".join(f"    .{field} = {value},\n" for field, value in values.items())
-        parts = [_image(name, program.image), *self._tensor_lists()]
+        parts = [_image(name, program.image), *(self._entries(each) for each in lists if each.ports)]
         return "\n".join([*parts, f"{linkage}const struct tosaic_program {name}_program = {{\n{fields}}};\n"])
 
-    def _sides(self) -> list[tuple[str, Sequence[Port]]]:
+    def _lists(self) -> list[_TensorList]:
         program = self.program
-        return [("input", program.inputs), ("output", program.outputs), ("state", program.states)]
-
-    def _tensor_lists(self) -> list[str]:
-        lists = []
-        for side, ports in self._sides():
-            shapes = [f"{self.name}_{side}_{index}_shape" for index in range(len(ports))]
-            lists += [
-                f"static const uint32_t {shape}[] = {{{', '.join(map(str, port.shape))}}};"
-                for shape, port in zip(shapes, ports, strict=True)
-                if port.shape
-            ]
-            tensors = [
-                _tensor(port, shape, self.encodings) for port, shape in zip(ports, shapes, strict=True)
-            ]
-            if side == "state":
-                tensors = [
-                    f"{{{tensor}, {self._initial(port.initial_address)}}}"
-                    for tensor, port in zip(tensors, self.program.states, strict=True)
-                ]
-            if ports:
-                kind = "tosaic_state" if side == "state" else "tosaic_tensor"
-                rows = "".join(f"    {tensor},\n" for tensor in tensors)
-                lists.append(f"static const struct {kind} {self.name}_{side}s[] = {{\n{rows}}};\n")
-        return lists
+        initials = [self._initial(port.initial_address) for port in program.states]
+        return [
+            _TensorList("input", program.inputs),
+            _TensorList("output", program.outputs),
+            _TensorList("state", program.states, "tosaic_state", initials),
+        ]
 
     def _initial(self, address: int | None) -> str:
         return "NULL" if address is None else f"{self.name}_image.bytes + {address}"
+
+    def _entries(self, tensors: _TensorList) -> str:
+        """The array of a list, and before it the shapes that it points to."""
+        prefix = f"{self.name}_{tensors.name}"
+        shapes = [f"{prefix}_{index}_shape" for index in range(len(tensors.ports))]
+        entries = [_tensor(*each, self.encodings) for each in zip(tensors.ports, shapes, strict=True)]
+        if tensors.initials is not None:
+            entries = [f"{{{', '.join(each)}}}" for each in zip(entries, tensors.initials, strict=True)]
+        lines = [
+            f"static const uint32_t {shape}[] = {{{', '.join(map(str, port.shape))}}};"
+            for port, shape in zip(tensors.ports, shapes, strict=True)
+            if port.shape
+        ]
+        rows = "".join(f"    {entry},\n" for entry in entries)
+        return "\n".join([*lines, f"static const struct {tensors.struct} {prefix}s[] = {{\n{rows}}};\n"])
 
 
 def _image(name: str, image: bytes) -> str:
@@ -102,11 +110,11 @@ def _tensor(port: Port, shape: str, encodings: Encodings) -> str:
     )
 
 
-def _tensor_constants(model: CModel, side: str, ports: Sequence[Port]) -> str:
-    prefix, names = f"{model.name.upper()}_{side.upper()}", [port.name for port in ports]
-    constants = c_constants(prefix, names, ("_TYPE", "_ELEMENTS"))
+def _tensor_constants(model: str, tensors: _TensorList) -> str:
+    prefix = f"{model}_{tensors.name}".upper()
+    constants = c_constants(prefix, [port.name for port in tensors.ports], ("_TYPE", "_ELEMENTS"))
     lines = []
-    for index, (constant, port) in enumerate(zip(constants, ports, strict=True)):
+    for index, (constant, port) in enumerate(zip(constants, tensors.ports, strict=True)):
         lines += [
             f"#define {constant} {index}",
             f"#define {constant}_TYPE {_element(port.numpy)}",
