@@ -5,7 +5,9 @@ import re
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "trust.md").read_text()
-CLAIM = re.compile(r"\b(bit for bit|bit-exact|exact|exactly|every|never|nothing|predicts|one RTL)\b", re.IGNORECASE)
+CLAIM = re.compile(
+    r"\b(bit for bit|bit-exact|exact|exactly|every|never|nothing|predicts|one RTL)\b", re.IGNORECASE
+)
 
 
 def prose(text):
