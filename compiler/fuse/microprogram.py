@@ -46,10 +46,6 @@ class MicroProgram:
         instructions[self.average] = make(Opcode.VECTOR_UOP, **fields)
         return dataclasses.replace(self, instructions=instructions)
 
-    def widest_bytes(self, stored: Element) -> int:
-        """Bytes of the widest element in memory, if the result is one of type `stored`."""
-        return max([stored.bytes, *(load.element.bytes for load in self.loads)])
-
     def beats(self, stored: Element) -> int:
         """Cycles of the vector unit for a vector of all lanes whose result is of type `stored`: a micro-operation takes
         one for each word of its widest elements."""

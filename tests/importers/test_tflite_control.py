@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-import flatbuffers
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from tflite_objects import operator, packed, tensor
 
 from tosaic.compiler.importers import import_model
 from tosaic.compiler.importers.lowering.allowance import Allowance
@@ -21,22 +21,13 @@ _ONE, _TWO, _FIVE = 1, 2, 3
 
 
 def _tensor(name: str, shape: list[int], kind: int = TYPES.FLOAT32, buffer: int = 0) -> schema.TensorT:
-    tensor = schema.TensorT()
-    tensor.name, tensor.shape, tensor.type, tensor.buffer = name.encode(), shape, kind, buffer
-    return tensor
+    return tensor(name, shape, kind, buffer)
 
 
 def _operator(
     kind: int, reads: list[int], writes: list[int], options: str = "", **fields: int
 ) -> schema.OperatorT:
-    operator = schema.OperatorT()
-    operator.opcodeIndex, operator.inputs, operator.outputs = _CODES.index(kind), reads, writes
-    if options:
-        operator.builtinOptionsType = getattr(schema.BuiltinOptions, options)
-        operator.builtinOptions = getattr(schema, f"{options}T")()
-        for name, value in fields.items():
-            setattr(operator.builtinOptions, name, value)
-    return operator
+    return operator(_CODES.index(kind), reads, writes, options, **fields)
 
 
 def _graph(tensors: list, operators: list, reads: list[int], writes: list[int]) -> schema.SubGraphT:
@@ -57,15 +48,7 @@ def _model(graphs: Sequence[schema.SubGraphT]) -> bytes:
         buffer = schema.BufferT()
         buffer.data = np.frombuffer(constant.tobytes(), np.uint8)
         buffers.append(buffer)
-    model = schema.ModelT()
-    model.version, model.subgraphs, model.buffers, model.operatorCodes = 3, list(graphs), buffers, []
-    for code in _CODES:
-        entry = schema.OperatorCodeT()
-        entry.builtinCode, entry.deprecatedBuiltinCode, entry.version = code, min(code, 127), 1
-        model.operatorCodes.append(entry)
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(model.Pack(builder), b"TFL3")
-    return bytes(builder.Output())
+    return packed(graphs, buffers, _CODES)
 
 
 def _loop(counter_is_known: bool) -> bytes:

@@ -77,7 +77,8 @@ def _integers(node: TfliteNode) -> str:
     bits = sum(axis.weight_bits for axis in axes) + 1
     if element_bits + bits > _MOST_BITS:
         node.unsupported(
-            "16-bit elements and positions of so many bits", "resize by a whole factor, or in int8"
+            f"{element_bits}-bit elements and positions of {bits} bits, {_MOST_BITS} together at most",
+            "resize by a whole factor, or in int8",
         )
     x = low.cast(node.x(), DType.INT32)
     for number, axis in enumerate(axes, 1):
