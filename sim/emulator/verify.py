@@ -5,6 +5,10 @@ A program is taken apart at its branches. There all units are idle, so a piece n
 the data would decide; a loop is left when it brings nothing new. What is checked of each piece is what the emulator
 finds (illegal instructions, accesses outside the memory, vectors and tokens that do not come), the order of all
 accesses by tokens (hazards.py), and that the units do not wait for each other with the queues' lengths (timing.py).
+
+Tokens come in every order in which the units may run, not in program order only: every WAIT finds its tokens among the
+signals before it, and no other unit takes them, for a semaphore has one unit that waits. So of the commands that are
+not complete, the first one in program order never waits for tokens.
 """
 
 import copy
@@ -86,6 +90,8 @@ class _Walk(Execution):
         super().__init__(state)
         self._setup: dict[tuple[int, ...], int] = {}
         """Offset in the program of the instruction that set each place last."""
+        self._waiters: dict[int, Opcode] = {}
+        """By semaphore: who waits for it in this piece."""
         self.targets: tuple[int, ...] = ()
         self.data_dependent: set[int] = set()
         self._branched = False
@@ -106,12 +112,8 @@ class _Walk(Execution):
         """The same machine, about to execute the instruction at `target`. The memories are shared."""
         shared = (self._state, self._config, self._decoded, self._code)
         other = copy.deepcopy(self, {id(value): value for value in shared})
-        other._offset, other._branched, other.targets, other._trace = (
-            target,
-            False,
-            (),
-            Trace(self._trace.program_instructions),
-        )
+        other._offset, other._branched, other.targets, other._waiters = target, False, (), {}
+        other._trace = Trace(self._trace.program_instructions)
         return other
 
     def piece(self, limit: int, program_address: int) -> int:
@@ -142,6 +144,16 @@ class _Walk(Execution):
                 f"{deadlock}",
                 fault=MachineFault(Error.WATCHDOG.name, "SEQUENCER", self._offset),
             ) from None
+
+    def _wait(self, wait: Instruction) -> None:
+        super()._wait(wait)
+        first = self._waiters.setdefault(wait.semaphore, wait.opcode)
+        if first is not wait.opcode:
+            raise Fault(
+                None,
+                f"{first.unit.name} waits for semaphore {wait.semaphore}, too: which of the two gets its tokens would "
+                "depend on time",
+            )
 
     def _branch(self, branch: Instruction) -> None:
         self._check_branch(branch)

@@ -57,6 +57,14 @@ def test_a_program_without_branches_is_one_piece() -> None:
     assert check(load(64, 0), SIGNAL, WAIT, store(128, 0)) == Verified(6, 1, ())
 
 
+def test_two_units_that_wait_for_one_semaphore() -> None:
+    """In program order both find their tokens; STORE may be first and wait for a third, which VECTOR took."""
+    taken = (Opcode.VECTOR_WAIT, {"semaphore": 2, "count": 1})
+    with pytest.raises(DeviceError, match="at program counter 64 .*STORE waits for semaphore 2, too"):
+        check(SIGNAL, SIGNAL, WAIT, taken)
+    assert check(SIGNAL, SIGNAL, WAIT, WAIT).pieces == 1
+
+
 def test_accesses_without_a_token_between_them() -> None:
     with pytest.raises(
         DeviceError, match=r"STORE_GO .* reads byte 0 of the activation memory.* no token orders"
