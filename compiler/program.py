@@ -73,6 +73,7 @@ class LayerInfo:
     complete any number of times."""
 
     name: str
+    """The operators of the imported model that it computes, the first and the last; or its output, if none is known."""
     op: str
     macs: int
     """Multiply-accumulates each time it runs."""

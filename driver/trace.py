@@ -46,7 +46,7 @@ def _events(stats: dict[str, Any], timeline: Sequence[Slice]) -> Iterator[dict[s
     start = 0
     for layer in stats["layers"]:
         arguments = {"op": layer["op"], "macs": layer["macs"]}
-        yield _slice(_LAYERS, layer["name"], start, layer["cycles"], arguments)
+        yield _slice(_LAYERS, f"{layer['name']} ({layer['op']})", start, layer["cycles"], arguments)
         start += layer["cycles"]
     yield from _rates(stats["cycles"], timeline)
     for unit, figures in stats["units"].items():

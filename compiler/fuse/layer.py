@@ -30,5 +30,7 @@ class Layer:
         return self.root.outputs[0]
 
     @property
-    def name(self) -> str:
-        return self.root.outputs[0]
+    def sources(self) -> str:
+        """The operators of the imported model that the layer computes, as people are shown them; "" if unknown."""
+        names = list(dict.fromkeys(operator.source for operator in self.operators if operator.source))
+        return names[0] if len(names) == 1 else " … ".join(names[:1] + names[-1:])

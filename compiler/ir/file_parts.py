@@ -8,7 +8,7 @@ from tosaic.compiler.ir.elements import decode, stored_bytes
 from tosaic.compiler.ir.file_builder import Field, FileBuilder
 from tosaic.compiler.ir.flatbuffer import FlatTable
 from tosaic.compiler.ir.graph import Graph
-from tosaic.compiler.ir.tensors import Operator, Tensor
+from tosaic.compiler.ir.tensors import SOURCE_END, Operator, Tensor
 from tosaic.errors import ModelError
 
 MAIN = "main"
@@ -46,7 +46,8 @@ def nest(graphs: dict[str, Graph]) -> Graph:
     for graph in graphs.values():
         graph.subgraphs = subgraphs
         for op in graph.operators if graph is not main else ():
-            op.name = f"{graph.name}/{op.name}"
+            inner = f"{graph.name}/{op.name.removeprefix(f'{op.source}{SOURCE_END}')}"
+            op.name = f"{op.source}{SOURCE_END}{inner}" if op.source else inner
     return main
 
 

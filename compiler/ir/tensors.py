@@ -1,5 +1,6 @@
 """What a graph consists of: tensors, and operators that name them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,9 +29,10 @@ class Tensor:
 class Operator:
     """One TOSA operator.
 
-    `op` is the TOSA name ("CONV2D"), `name` a label unique in the whole graph ("CONV2D_12"). `inputs` are
-    tensor names in the order of the operator table. Attribute values are Python ints, bools, strings,
-    bytes, DTypes (`acc_type`) and lists of ints; enumerations (`rounding_mode`) are their names.
+    `op` is the TOSA name ("CONV2D"), `name` a label unique in the whole graph: "CONV2D_12", or "conv1:CONV2D_12" of
+    an operator that stands for the operator "conv1" of the model that was imported. `inputs` are tensor names in the
+    order of the operator table. Attribute values are Python ints, bools, strings, bytes, DTypes (`acc_type`) and lists
+    of ints; enumerations (`rounding_mode`) are their names.
     """
 
     op: str
@@ -41,3 +43,19 @@ class Operator:
 
     def __str__(self) -> str:
         return self.name or self.op
+
+    @property
+    def source(self) -> str:
+        """Name of the operator of the imported model that this one stands for; "" where none is known."""
+        return self.name.rpartition(SOURCE_END)[0]
+
+
+SOURCE_END = ":"
+"""Ends the source operator's name in an operator's label; what follows has none."""
+
+
+def name_after(source: str, operators: Iterable[Operator]) -> None:
+    """Labels operators with the source operator that they stand for, where an inner one has not done so."""
+    for operator in operators:
+        if not operator.source:
+            operator.name = f"{source}{SOURCE_END}{operator.name}"

@@ -1,14 +1,16 @@
 """The integer graph under construction: every float tensor, in whatever integers its readers ask for."""
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from tosaic.compiler.ir import DType, GraphBuilder, Operator
 from tosaic.compiler.ir.building import FoldingBuilder
+from tosaic.compiler.ir.tensors import SOURCE_END
 from tosaic.compiler.quantizer.encoding import Encoding, Integers, multiplier_and_shift
 from tosaic.compiler.quantizer.functions import is_real
 from tosaic.compiler.quantizer.plan import MOVES, Plan
@@ -67,7 +69,8 @@ class Emission:
         """The tensor in an encoding, rounded once from its most precise form."""
         key = (tensor, encoding)
         if key not in self._requests:
-            self._requests[key] = self._requested(tensor, encoding)
+            with self.named_after(tensor):
+                self._requests[key] = self._requested(tensor, encoding)
         return self._requests[key]
 
     def activation(self, tensor: str, dtype: DType | None = None) -> Integers:
@@ -106,13 +109,15 @@ class Emission:
     def natural(self, tensor: str) -> Integers:
         """What the producer of a tensor computes."""
         if tensor not in self._naturals:
-            self._naturals[tensor] = self._natural(tensor)
+            with self.named_after(tensor):
+                self._naturals[tensor] = self._natural(tensor)
         return self._naturals[tensor]
 
     def plain(self, tensor: str) -> str:
         """A tensor that is not real: a constant, an input, or the result of an operator of the same kind."""
         if tensor not in self._plain:
-            self._plain[tensor] = self._emit_plain(tensor)
+            with self.named_after(tensor):
+                self._plain[tensor] = self._emit_plain(tensor)
         return self._plain[tensor]
 
     def data(self, tensor: str) -> np.ndarray | None:
@@ -194,6 +199,16 @@ class Emission:
     def emit(self, op: str, *inputs: str, dtype: DType | None = None, **attributes: Any) -> str:
         """Adds an operator; its label begins with that of the float operator that it belongs to."""
         return self.low.op(op, *inputs, dtype=dtype, **attributes)
+
+    @contextlib.contextmanager
+    def named_after(self, tensor: str) -> Iterator[None]:
+        """Labels what is emitted meanwhile with the float operator that makes the tensor, or with the input."""
+        build, op = self.low.build, self.plan.producers.get(tensor)
+        before, build.label = build.label, op.name if op is not None else f"{tensor}{SOURCE_END}input"
+        try:
+            yield
+        finally:
+            build.label = before
 
     # --- inside ---------------------------------------------------------------------------------------------
 

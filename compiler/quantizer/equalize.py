@@ -13,6 +13,7 @@ import numpy as np
 
 from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 from tosaic.compiler.ir.building import add_constant, fresh_name
+from tosaic.compiler.ir.tensors import name_after
 from tosaic.compiler.quantizer.calibration import Channels, Statistics
 from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.channels import ChannelOrigin, Tracing
@@ -305,11 +306,12 @@ def _divide(graph: Graph, source: str, factors: np.ndarray, readers: Sequence[Op
     constant = add_constant(graph, f"{source}/factors", (1 / line).reshape(shape), tensor.dtype)
     shift = add_constant(graph, f"{source}/shift", np.array([0]), DType.INT8)
     position = 1 + max((i for i, op in enumerate(graph.operators) if source in op.outputs), default=-1)
+    maker = graph.producer(source)
     for op in readers:
         op.inputs = [even if name == source else name for name in op.inputs]
-    graph.operators.insert(
-        position, Operator("MUL", [source, constant, shift], [even], {}, f"{even}:MUL_{math.prod(shape)}")
-    )
+    multiply = Operator("MUL", [source, constant, shift], [even], {}, f"even/MUL_{len(graph.operators)}")
+    name_after(maker.source if maker is not None and maker.source else source, [multiply])
+    graph.operators.insert(position, multiply)
 
 
 def _multiply_weight(graph: Graph, op: Operator, factors: np.ndarray) -> None:

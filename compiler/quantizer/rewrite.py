@@ -57,16 +57,15 @@ def rewrite(plan: Plan) -> Quantized:
     needed = _needed(plan)
     layers: dict[str, Counterpart] = {}
     for op in source.operators:
-        emission.low.build.label = op.name
         for name in op.outputs:
             if name not in needed or not is_real(source, name) or op.op in MOVES:
                 continue
-            found = emission.wide(name)
+            with emission.named_after(name):
+                found = emission.wide(name)
             layers[name] = Counterpart(found.tensor, found.scale, found.zero_point, found.low, found.high)
     outputs: dict[str, Encoding] = {}
     results: list[tuple[str, str]] = []
     for name in source.outputs:
-        emission.low.build.label = name
         if is_real(source, name):
             outputs[name] = plan.encoding(name)
             results.append((name, emission.request(name, outputs[name])))

@@ -71,7 +71,7 @@ class GraphPlanner:
             work, macs = self._work(index, layer)
             name = self.shown(layer.output)
             operators = tuple(op.name for op in layer.operators)
-            info = LayerInfo(name, (layer.base or layer.root).op, macs, name, operators)
+            info = LayerInfo(layer.sources or name, (layer.base or layer.root).op, macs, name, operators)
             plan.steps.append(Step(len(self.context.infos), info, layer.root, work))
             self.context.infos.append(info)
             # What a decomposition puts in between is not in the model, so golden does not know it.

@@ -20,6 +20,8 @@ class Difference:
     op: str
     integers: str
     """Type and shape of the integer tensor."""
+    shown: str
+    """What people are shown: the operator of the imported model, where it is known, or the tensor."""
     signal: float = 0.0
     noise: float = 0.0
     largest: float = 0.0
@@ -83,7 +85,8 @@ def measure(
         if name in producers:
             tensor = result.graph.tensors[part.tensor]
             text = f"{tensor.dtype.name.lower()}{list(tensor.shape)}"
-            differences[name] = Difference(name, producers[name].op, text)
+            shown = name if name in result.outputs else producers[name].source or name
+            differences[name] = Difference(name, producers[name].op, text, shown)
     rows: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in result.outputs}
     for index, sample in enumerate(samples):
         if progress is not None:

@@ -74,11 +74,11 @@ def _layers(layers: list[Difference]) -> str:
     for layer in layers:
         width = 100 * min(max(layer.sqnr_db, 0.0), _FULL_SCALE_DB) / _FULL_SCALE_DB
         rows.append(
-            f"<tr><td>{html.escape(layer.name)}</td><td>{layer.op}</td><td>{layer.integers}</td>"
+            f"<tr><td>{html.escape(layer.shown)}</td><td>{layer.op}</td><td>{layer.integers}</td>"
             f"<td class=n>{decibels(layer.sqnr_db)}</td><td class=n>{layer.largest:.3g}</td>"
             f"<td style='width:30%'><div class=track><div class=bar style='width:{width:.1f}%'></div></div></td></tr>"
         )
     return (
-        "<table><thead><tr><th>tensor</th><th>operator</th><th>integers</th><th class=n>SQNR</th>"
+        "<table><thead><tr><th>layer</th><th>operator</th><th>integers</th><th class=n>SQNR</th>"
         f"<th class=n>largest difference</th><th></th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
     )

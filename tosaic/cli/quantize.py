@@ -123,12 +123,12 @@ def quantize(
 
 def _print(measured: Measurement) -> None:
     table = Table(box=None, pad_edge=False)
-    for title in ("tensor", "operator", "integers"):
+    for title in ("layer", "operator", "integers"):
         table.add_column(title, overflow="fold")
     for title in ("SQNR", "largest difference"):
         table.add_column(title, justify="right")
     for layer in (*measured.layers, *measured.outputs):
-        table.add_row(layer.name, layer.op, layer.integers, decibels(layer.sqnr_db), f"{layer.largest:.4g}")
+        table.add_row(layer.shown, layer.op, layer.integers, decibels(layer.sqnr_db), f"{layer.largest:.4g}")
     Console(markup=False, highlight=False).print(table)
     for output in measured.outputs:
         share = measured.agreement.get(output.name)

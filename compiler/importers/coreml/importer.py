@@ -30,6 +30,7 @@ from tosaic.compiler.importers.lowering.allowance import Allowance, TooLargeErro
 from tosaic.compiler.importers.lowering.layout_pass import cancel_transposes
 from tosaic.compiler.importers.survey import Form, Survey
 from tosaic.compiler.ir import DType, Graph, validate
+from tosaic.compiler.ir.tensors import name_after
 from tosaic.errors import ModelError, UnsupportedError
 
 _HANDLER_MODULES = (
@@ -162,9 +163,7 @@ class CoreMlImporter:
             return
         first = len(self.low.graph.operators)
         results = self._handled(node)
-        for operator in self.low.graph.operators[first:]:
-            if ":" not in operator.name:
-                operator.name = f"{node.name}:{operator.name}"
+        name_after(node.name, self.low.graph.operators[first:])
         self.control.write(node, results)
 
     def _handled(self, node: CoreMlNode) -> list[CoreMlValue]:

@@ -47,6 +47,7 @@ class _TransposeSinking:
         # A tensor of the old graph that is not computed yet: TRANSPOSE(source, perms).
         self.pending: dict[str, Pending] = {}
         self.count = 0
+        self.sources = {name: op.source for op in graph.operators for name in op.outputs}
         # What the tensors of the old graph are called by now.
         self.current = {name: name for name in graph.tensors}
 
@@ -106,7 +107,9 @@ class _TransposeSinking:
 
     def _add(self, op: str, inputs: list[str], output: str, **attributes: object) -> None:
         self.count += 1
-        self.new.operators.append(Operator(op, inputs, [output], attributes, f"layout:{op}_{self.count}"))
+        source = self.sources.get(output) or self.sources.get(inputs[0]) or "layout"
+        label = f"{source}:layout/{op}_{self.count}"
+        self.new.operators.append(Operator(op, inputs, [output], attributes, label))
 
     def _constant(self, data: np.ndarray, dtype: DType) -> str:
         self.count += 1

@@ -42,6 +42,7 @@ from tosaic.compiler.importers.onnx_models.registry import HANDLERS
 from tosaic.compiler.importers.onnx_models.values import KINDS, OFFSET, STORAGE, OnnxValue, constant_value
 from tosaic.compiler.importers.survey import Survey
 from tosaic.compiler.ir import DType, Graph, validate
+from tosaic.compiler.ir.tensors import name_after
 from tosaic.errors import ModelError, UnsupportedError
 
 _HANDLER_MODULES = (
@@ -139,6 +140,7 @@ class OnnxImporter:
         tensor = self.low.build.input(value.name, shape, STORAGE[kind])
         if kind in OFFSET:
             tensor = self._unsigned(tensor, kind, entering=True)
+            name_after(value.name, self.low.graph.operators[-1:])
         self.values[value.name] = OnnxValue(value.name, kind, shape, None, tensor)
 
     def _unsigned(self, tensor: str, kind: str, entering: bool) -> str:
@@ -167,7 +169,11 @@ class OnnxImporter:
     def _output(self, name: str) -> str:
         value = self.values[name]
         tensor = self.tensor(value)
-        return self._unsigned(tensor, value.kind, entering=False) if value.kind in OFFSET else tensor
+        if value.kind not in OFFSET:
+            return tensor
+        tensor = self._unsigned(tensor, value.kind, entering=False)
+        name_after(name, self.low.graph.operators[-1:])
+        return tensor
 
     def tensor(self, value: OnnxValue) -> str:
         """A value as it is held in the graph."""
@@ -220,10 +226,7 @@ class OnnxImporter:
                 if name:
                     value.name = name
                     self.values[name] = value
-            label = node.name or next(iter(node.output), "")
-            for operator in self.low.graph.operators[first:]:
-                if ":" not in operator.name:
-                    operator.name = f"{label}:{operator.name}"
+            name_after(node.name or next(iter(node.output), ""), self.low.graph.operators[first:])
 
     def _node(self, node: Any) -> list[OnnxValue]:
         """The results of a node. What the checks of the reader have let through may still contradict itself."""

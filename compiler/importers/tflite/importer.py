@@ -41,6 +41,7 @@ from tosaic.compiler.importers.tflite.values import OFFSET, STORAGE, TfliteValue
 from tosaic.compiler.importers.tflite.variables import Variables
 from tosaic.compiler.ir import DType, Graph, validate
 from tosaic.compiler.ir.building import rename_tensors
+from tosaic.compiler.ir.tensors import name_after
 from tosaic.errors import InputError, ModelError, UnsupportedError
 
 _HANDLER_MODULES = (
@@ -266,9 +267,7 @@ class TfliteImporter:
         results = self._handled(node)
         for changed, left in node.changes.items():
             self.variables.change(node.x(changed), left)
-        for made in self.low.graph.operators[first:]:
-            if ":" not in made.name:
-                made.name = f"{node.name}:{made.name}"
+        name_after(node.name, self.low.graph.operators[first:])
         for index, tensor, result in zip(operator.outputs, outputs, results, strict=True):
             values[index] = TfliteValue(result, tensor.kind, tensor.name, tensor.quantization)
             self.names.setdefault(result, tensor.name)

@@ -14,7 +14,7 @@ from tosaic.compiler.ir.operators import OPERATORS, Attribute
 from tosaic.compiler.ir.operators.common import AXIS, NAN_MODE
 from tosaic.compiler.ir.schema_1_0 import tables, to_ir_1_1
 from tosaic.compiler.ir.schema_1_0.variables import Variables
-from tosaic.compiler.ir.tensors import Operator, Tensor
+from tosaic.compiler.ir.tensors import Operator, Tensor, name_after
 from tosaic.compiler.ir.topology import sort_operators
 from tosaic.errors import ModelError, UnsupportedError
 
@@ -22,7 +22,8 @@ from tosaic.errors import ModelError, UnsupportedError
 _GRAPH_REGIONS = 1
 _REGION_NAME, _REGION_BLOCKS = 0, 1
 _BLOCK_OPERATORS, _BLOCK_TENSORS, _BLOCK_INPUTS, _BLOCK_OUTPUTS, _BLOCK_SHAPES = 1, 2, 3, 4, 5
-_OP_OP, _OP_ATTRIBUTE_TYPE, _OP_ATTRIBUTE, _OP_INPUTS, _OP_OUTPUTS = 0, 1, 2, 3, 4
+_OP_OP, _OP_ATTRIBUTE_TYPE, _OP_ATTRIBUTE, _OP_INPUTS, _OP_OUTPUTS, _OP_LOCATION = 0, 1, 2, 3, 4, 5
+_LOCATION_TEXT = 0
 _TENSOR_NAME, _TENSOR_SHAPE, _TENSOR_TYPE, _TENSOR_DATA, _TENSOR_VARIABLE, _TENSOR_UNRANKED = 0, 1, 2, 3, 4, 5
 _TENSOR_VARIABLE_NAME, _TENSOR_OFFSET = 6, 7
 _SHAPE_NAME, _SHAPE_RANK, _SHAPE_DATA = 0, 1, 2
@@ -31,6 +32,8 @@ _ATTRIBUTES_1_1 = (AXIS, NAN_MODE, Attribute("allow_broadcast", "bool"), Attribu
 """Attributes of the operators that `to_ir_1_1` rewrites."""
 
 _MAX_RANK_IN_FILE = 1 << 16
+_MAX_SOURCE_NAME = 200
+"""Characters of an operator's location that become its source's name; some tools write whole call stacks there."""
 
 
 def read(root: FlatTable, version: tuple[int, ...]) -> Graph:
@@ -124,7 +127,11 @@ def _read_operator(graph: Graph, table: FlatTable, index: int) -> Operator:
     spec = OPERATORS.get(op)
     if spec is None and op not in to_ir_1_1.OPERATORS:
         raise UnsupportedError(f"{label}: operator {op} is not supported")
+    location = table.table(_OP_LOCATION, f"the location of {label}")
     operator = Operator(op, table.strings(_OP_INPUTS), table.strings(_OP_OUTPUTS), {}, label)
+    source = " ".join(location.string(_LOCATION_TEXT).split())[:_MAX_SOURCE_NAME] if location else ""
+    if source:
+        name_after(source, [operator])
     fields = tables.ATTRIBUTE_FIELDS.get(op, ())
     attributes = table.table(_OP_ATTRIBUTE, f"the attributes of {label}")
     union_type = table.byte(_OP_ATTRIBUTE_TYPE)

@@ -76,7 +76,10 @@ def _write_operator(builder: FileBuilder, graph: Graph, op: Operator) -> int:
     attributes = builder.table(fields)
     inputs, outputs = builder.strings(op.inputs), builder.strings(op.outputs)
     kind = tables.OPERATORS.index("IDENTITY") if number in tables.VARIABLE_ATTRIBUTES else number
-    return builder.table([("uint32", kind), ("uint8", number), attributes, inputs, outputs])
+    fields = [("uint32", kind), ("uint8", number), attributes, inputs, outputs]
+    if op.source:
+        fields.append(builder.table([builder.string(op.source)]))
+    return builder.table(fields)
 
 
 def _attribute_field(builder: FileBuilder, graph: Graph, op: Operator, attribute: Attribute) -> Any:

@@ -29,6 +29,7 @@ from tosaic.compiler.importers.nnef.tosa.node import MAX_NUMBER, MAX_RANK, STORA
 from tosaic.compiler.importers.nnef.tosa.registry import HANDLERS
 from tosaic.compiler.importers.survey import Survey
 from tosaic.compiler.ir import Graph, State, validate
+from tosaic.compiler.ir.tensors import name_after
 from tosaic.errors import InputError, ModelError, UnsupportedError
 
 _HANDLER_MODULES = (
@@ -136,8 +137,7 @@ class NnefImporter:
                     )
             return
         made = self.low.graph.operators[first:]
-        for operator in made:
-            operator.name = f"{origin.target}:{operator.name}"
+        name_after(origin.target, made)
         self.survey.lowered(origin.name, origin.target, made)
 
     # --- operations -----------------------------------------------------------------------------------------
