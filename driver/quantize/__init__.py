@@ -2,7 +2,7 @@
 
 from tosaic.driver.quantize.encoded_models import import_encoded
 from tosaic.driver.quantize.measurement import Difference, Measurement, measure
-from tosaic.driver.quantize.quantization import Quantization, check_floats, quantize_graph
+from tosaic.driver.quantize.quantization import Quantization, check_floats, computes_floats, quantize_graph
 from tosaic.driver.quantize.samples import hold_out, load_samples
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Measurement",
     "Quantization",
     "check_floats",
+    "computes_floats",
     "hold_out",
     "import_encoded",
     "load_samples",

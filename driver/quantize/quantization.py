@@ -96,11 +96,16 @@ def quantize_graph(
 def check_floats(graph: Graph) -> None:
     """InputError unless a legal graph computes floats."""
     validate(graph)
-    computed = [*graph.inputs, *(name for op in graph.operators for name in op.outputs)]
-    if not any(graph.tensors[name].dtype.is_float for name in computed):
+    if not computes_floats(graph):
         raise InputError(
             f"graph {graph.name!r} computes no floats: it is quantized already, or has nothing to quantize"
         )
+
+
+def computes_floats(graph: Graph) -> bool:
+    """Whether there is something to quantize."""
+    computed = [*graph.inputs, *(name for op in graph.operators for name in op.outputs)]
+    return any(graph.tensors[name].dtype.is_float for name in computed)
 
 
 def calibrate(

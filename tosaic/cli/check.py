@@ -6,10 +6,13 @@ from typing import Annotated
 import typer
 
 from tosaic.cli import options
+from tosaic.cli.progress import progress_bar
 from tosaic.compiler.importers.survey import SourceOperator
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.operator_support import check_support
+from tosaic.driver.forecast import Forecast, Refusal, forecast
 from tosaic.driver.models import survey_source
+from tosaic.driver.quantize import computes_floats
 from tosaic.driver.session import find_config
 from tosaic.errors import InputError
 
@@ -25,11 +28,16 @@ def check(
     sizes: options.Set = None,
     shape: options.Shape = None,
     value: options.Value = None,
+    quantized: Annotated[
+        bool,
+        typer.Option(help="Tell of a float model what it does once quantized; large ones take a while."),
+    ] = True,
     verbose: options.Verbose = False,
 ) -> None:
     """List every operator: runs on the accelerator, or does not and why. Exit 1 if any does not.
 
-    Of an imported model, first its own operators: direct, composite or not representable in TOSA.
+    Of an imported model, first its own operators: direct, composite or not representable in TOSA. Of a float model also
+    what it will do once it is quantized: predicted cycles, utilization, the dearest layers and what limits them.
     """
     source, graph = survey_source(model, options.bindings(shape, value))
     _print_source(source)
@@ -45,8 +53,32 @@ def check(
         print(f"{'ok ' if verdict.runs else 'NO '} {verdict.operator.name:32} {str(result):48} {reason}")
     missing = sum(not verdict.runs for verdict in verdicts)
     print(f"{len(verdicts) - missing} of {len(verdicts)} operators run on {chosen.name}")
+    if quantized and computes_floats(graph):
+        with progress_bar("check") as progress:
+            told = forecast(graph, chosen, progress)
+        _print_forecast(told, chosen.name)
     if missing:
         raise typer.Exit(1)
+
+
+def _print_forecast(told: Forecast | Refusal, config: str) -> None:
+    """What a float model will do, or why it will not run; then for each dearest layer a line."""
+    print("after `tosaic quantize`, on one sample of random numbers in the place of yours:")
+    if isinstance(told, Refusal):
+        print(f"NO  {told.reason}")
+        for verdict in told.operators:
+            print(f"NO  {verdict.operator.name:32} {verdict.reason.removeprefix(f'{verdict.operator}: ')}")
+        return
+    print(
+        f"ok  {told.layers} layers run on {config}: {told.cycles:,} predicted cycles, utilization "
+        f"{told.utilization:.1%}, {told.memory_bytes:,} bytes of memory"
+    )
+    width = max(len(layer.shown) for layer in told.dearest)
+    for layer in told.dearest:
+        print(
+            f"    {layer.shown:{width}} {layer.cycles:>12,} cycles ({layer.cycles / told.cycles:4.0%}), utilization "
+            f"{layer.utilization:6.1%}; {layer.limit}"
+        )
 
 
 def _print_source(operators: list[SourceOperator]) -> None:

@@ -1,0 +1,137 @@
+"""What a float model will do on the accelerator once it is quantized, told before there is calibration data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tosaic.compiler.ir import Graph
+from tosaic.compiler.operator_support import Support, check_support
+from tosaic.driver.quantize import Quantization, quantize_graph
+from tosaic.driver.session import Progress, Session
+from tosaic.errors import Error, UnsupportedError
+from tosaic.hw.config import Config
+from tosaic.sim.result import Slice
+
+DEAREST = 5
+"""Layers that are told of one by one."""
+_SEED = 17
+_BINDS = 0.5
+"""A unit that is busy for less of a layer's cycles than this does not limit it."""
+_WORK = {
+    "LOAD": "reading external memory",
+    "ARRAY": "multiplications",
+    "VECTOR": "elementwise work",
+    "STORE": "writing external memory",
+}
+
+
+@dataclass(frozen=True)
+class CostlyLayer:
+    """A layer, its part of the run, and what limits it."""
+
+    shown: str
+    """Operators of the model and the layer's kind, as in reports: "conv1 … relu1 (CONV2D)"."""
+    cycles: int
+    utilization: float
+    """MACs by those that the array could do in the layer's cycles."""
+    limit: str
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A quantized model's run. Cycles are the emulator's prediction."""
+
+    layers: int
+    cycles: int
+    utilization: float
+    memory_bytes: int
+    """External memory, with the program, its weights and what it computes."""
+    dearest: list[CostlyLayer]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a model does not become a program: the error, which says the way out, and the operators that do not run."""
+
+    reason: str
+    operators: list[Support]
+
+
+def forecast(graph: Graph, config: Config, progress: Progress | None = None) -> Forecast | Refusal:
+    """Quantizes a float graph as `tosaic quantize` does, but on one sample of stand-ins, and predicts its run.
+
+    What a stand-in does to accuracy says nothing of the model; cycles hardly depend on it: the layers are the same, and
+    only scales and constants differ. Nothing is written.
+    """
+    sample = stand_ins(graph)
+    try:
+        found = quantize_graph(
+            graph, {name: value[None] for name, value in sample.items()}, progress=progress
+        )
+    except Error as error:
+        return Refusal(str(error), [])
+    try:
+        session = Session(found.graph, "emulator", config, progress=progress)
+    except UnsupportedError as error:
+        missing = [verdict for verdict in check_support(found.graph, config) if not verdict.runs]
+        return Refusal(str(error), missing)
+    session.run({name: _encoded(found, name, sample[name]) for name in found.graph.run_inputs})
+    return _told(session)
+
+
+def stand_ins(graph: Graph) -> dict[str, np.ndarray]:
+    """A value for each input: of floats normally distributed random numbers, else zeros, which any index may be."""
+    generator = np.random.default_rng(_SEED)
+    tensors = [graph.tensors[name] for name in graph.inputs]
+    return {
+        tensor.name: (
+            generator.standard_normal(tensor.shape) if tensor.dtype.is_float else np.zeros(tensor.shape)
+        ).astype(tensor.dtype.numpy)
+        for tensor in tensors
+    }
+
+
+def _encoded(found: Quantization, name: str, value: np.ndarray) -> np.ndarray:
+    encoding = found.result.inputs.get(name)
+    return value if encoding is None else encoding.quantize(value)
+
+
+def _told(session: Session) -> Forecast:
+    stats, peak, program = session.stats, session.config.macs_per_cycle, session.program
+    assert program is not None
+    timeline, ends = session.timeline(), np.cumsum([layer["cycles"] for layer in stats["layers"]], dtype=int)
+    order = sorted(range(len(ends)), key=lambda index: -stats["layers"][index]["cycles"])
+    dearest = []
+    for index in order[:DEAREST]:
+        layer, end = stats["layers"][index], int(ends[index])
+        cycles = layer["cycles"]
+        dearest.append(
+            CostlyLayer(
+                f"{layer['name']} ({layer['op']})",
+                cycles,
+                layer["macs"] / max(cycles, 1) / peak,
+                limit(timeline, end - cycles, end),
+            )
+        )
+    return Forecast(
+        len(program.layers), stats["cycles"], stats["mac_utilization"], program.memory_bytes, dearest
+    )
+
+
+def limit(timeline: Sequence[Slice], start: int, end: int) -> str:
+    """Which unit limits the cycles from `start` to `end`: the one that is busy for most of them."""
+    busy = {unit: _busy([piece for piece in timeline if piece.unit == unit], start, end) for unit in _WORK}
+    unit = max(busy, key=lambda each: busy[each])
+    share = busy[unit] / max(end - start, 1)
+    told = f"{unit} is busy for {share:.0%} of it"
+    return f"{_WORK[unit]}: {told}" if share >= _BINDS else f"units wait for each other: {told}"
+
+
+def _busy(pieces: Sequence[Slice], start: int, end: int) -> int:
+    """Cycles of [start, end) in which at least one of the pieces, which may overlap, is under way."""
+    reached, cycles = start, 0
+    for piece in sorted(pieces, key=lambda each: each.start):
+        cycles += max(min(piece.end, end) - max(piece.start, reached), 0)
+        reached = max(reached, min(piece.end, end))
+    return cycles
