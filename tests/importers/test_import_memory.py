@@ -185,7 +185,7 @@ def measured(path: pathlib.Path) -> str:
 def test_onnx(name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The limits of operators have no need to be reached at full length.
     monkeypatch.setattr("tosaic.compiler.importers.lowering.lowering.MAX_OPERATORS", 1 << 11)
-    monkeypatch.setattr("tosaic.compiler.importers.onnx_models.importer.MAX_LOOPED", 1 << 11)
+    monkeypatch.setattr("tosaic.compiler.importers.onnx_models.loops.MAX_LOOPED", 1 << 11)
     path = tmp_path / "bomb.onnx"
     path.write_bytes(ONNX[name]())
     told = measured(path)

@@ -10,11 +10,12 @@ from tosaic.cli.progress import progress_bar
 from tosaic.compiler.importers.survey import SourceOperator
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.operator_support import check_support
-from tosaic.driver.forecast import Forecast, Refusal, forecast
+from tosaic.driver.forecast import forecast
 from tosaic.driver.models import survey_source
 from tosaic.driver.quantize import computes_floats
 from tosaic.driver.session import find_config
-from tosaic.errors import InputError
+from tosaic.errors import Error, InputError
+from tosaic.hw.config import Config as HardwareConfig
 
 
 def check(
@@ -54,26 +55,28 @@ def check(
     missing = sum(not verdict.runs for verdict in verdicts)
     print(f"{len(verdicts) - missing} of {len(verdicts)} operators run on {chosen.name}")
     if quantized and computes_floats(graph):
-        with progress_bar("check") as progress:
-            told = forecast(graph, chosen, progress)
-        _print_forecast(told, chosen.name)
+        _print_forecast(graph, chosen)
     if missing:
         raise typer.Exit(1)
 
 
-def _print_forecast(told: Forecast | Refusal, config: str) -> None:
-    """What a float model will do, or why it will not run; then for each dearest layer a line."""
-    print("after `tosaic quantize`, on one sample of random numbers in the place of yours:")
-    if isinstance(told, Refusal):
-        print(f"NO  {told.reason}")
-        for verdict in told.operators:
-            print(f"NO  {verdict.operator.name:32} {verdict.reason.removeprefix(f'{verdict.operator}: ')}")
+def _print_forecast(graph: Graph, config: HardwareConfig) -> None:
+    """What a float model will do once it is quantized, and a line for each of the dearest layers; or why it will not
+    run."""
+    print(
+        "after `tosaic quantize`, with one sample of random numbers in the place of yours (data changes cycles):"
+    )
+    try:
+        with progress_bar("check") as progress:
+            told = forecast(graph, config, progress)
+    except Error as error:
+        print(f"NO  {error}")
         return
     print(
-        f"ok  {told.layers} layers run on {config}: {told.cycles:,} predicted cycles, utilization "
+        f"ok  {told.layers} layers run on {config.name}: {told.cycles:,} predicted cycles, utilization "
         f"{told.utilization:.1%}, {told.memory_bytes:,} bytes of memory"
     )
-    width = max(len(layer.shown) for layer in told.dearest)
+    width = max((len(layer.shown) for layer in told.dearest), default=0)
     for layer in told.dearest:
         print(
             f"    {layer.shown:{width}} {layer.cycles:>12,} cycles ({layer.cycles / told.cycles:4.0%}), utilization "
