@@ -123,7 +123,7 @@ class _Tally:
         self._run_floats = run_floats
         self.seconds: dict[str, float] = collections.defaultdict(float)
         keys = [(target, each.name) for target in targets for each in model.outputs]
-        self._differences = {key: Difference(key[1], "", "") for key in keys}
+        self._differences = {key: Difference(key[1], "", "", key[1]) for key in keys}
         self._same: collections.Counter[tuple[str, str]] = collections.Counter()
         """Rows whose largest element is the float model's, by target and output."""
         self._right: collections.Counter[tuple[str, str]] = collections.Counter()
