@@ -42,7 +42,7 @@ class CutAlu(Alu):
         super()._limit(m, y if self.any_y is None else self.any_y)
 
 
-class Lane:
+class LaneUnderProof:
     """The decoder before a lane's arithmetic, with `op` issued in every cycle; all else is free and stays."""
 
     def __init__(self, op: Op, any_x=None, any_y=None):
@@ -88,13 +88,13 @@ class Lane:
 
 
 def free_lane(op):
-    return Lane(op, any_x=Signal(signed(BITS), name="any_x"))
+    return LaneUnderProof(op, any_x=Signal(signed(BITS), name="any_x"))
 
 
 @pytest.mark.parametrize("op", [Op.RESCALE, Op.MUL, Op.LSL, Op.LSR, Op.ADD], ids=lambda op: op.name)
 def test_factors(op, tmp_path):
     """x, and what it is multiplied with. The operations without a case of their own are as ADD."""
-    lane = Lane(op)
+    lane = LaneUnderProof(op)
     alu, b = lane.alu, lane.alu.b
     x = lane.value(alu.a + (Mux(lane.adds_bias, alu.bias, 0) - lane.uop.a_zp))
     factor = {
@@ -115,13 +115,13 @@ def test_factors(op, tmp_path):
 
 
 def test_shift_of_a_rounding_shift(tmp_path):
-    lane = Lane(Op.ASR)
+    lane = LaneUnderProof(Op.ASR)
     lane.prove(tmp_path, lane.alu.factors.amount == lane.alu.b[:6], lane.alu.factors.factor == 1)
 
 
 def test_ones_for_an_absolute_value(tmp_path):
     """ABS needs no b: its complement of x is x ^ -1."""
-    lane = Lane(Op.ABS)
+    lane = LaneUnderProof(Op.ABS)
     lane.prove(tmp_path, lane.alu.factors.b == -1)
 
 
@@ -238,7 +238,7 @@ def test_left_shift(monkeypatch, tmp_path):
 def test_limits(tmp_path):
     """The clamp in all bits of the lane, then the wrap to 32 bits."""
     y = Signal(signed(BITS), name="any_y")
-    lane = Lane(Op.MOV, any_y=y)
+    lane = LaneUnderProof(Op.MOV, any_y=y)
     limits, finish = lane.limits, lane.finish
     lane.module.d.comb += Assume(limits.low <= limits.high)
     clamped = lane.value(Mux(y < limits.low, limits.low, Mux(y > limits.high, limits.high, y)))
