@@ -10,7 +10,8 @@ import numpy as np
 from tosaic.nnr.errors import NnrError, NnrWarning
 from tosaic.nnr.levels import MAX_LEVELS_PER_BIT
 from tosaic.nnr.memory import ITEM_BYTES, Budget, default_limit_bytes
-from tosaic.nnr.payload import PayloadType, decode_tensor
+from tosaic.nnr.payload import PayloadType, decode_tensor, dequantize, shaped
+from tosaic.nnr.published_payload import decode_published
 from tosaic.nnr.unit_reader import read_units
 from tosaic.nnr.units import (
     DEFAULT_CABAC_UNARY_LENGTH,
@@ -22,6 +23,7 @@ from tosaic.nnr.units import (
     LayerParameterSet,
     ModelParameterSet,
     Placed,
+    PublishedDataUnit,
     QuantizationUnit,
     StartUnit,
     TopologyUnit,
@@ -72,7 +74,10 @@ class CodedTensor:
         Raises NnrError when they are above the memory limit together.
         """
         count = math.prod(self.shape(dimensions))
-        if count <= MAX_LEVELS_PER_BIT * 8 * len(self.unit.payload):
+        # Rows that a published edition skips take no bits.
+        if isinstance(self.unit, PublishedDataUnit) or count <= MAX_LEVELS_PER_BIT * 8 * len(
+            self.unit.payload
+        ):
             # Otherwise `decode` tells what is wrong.
             budget.take(self.name, count, kept_item_bytes * count, len(self.unit.payload))
         return self.decode(dimensions)
@@ -91,6 +96,8 @@ class CodedTensor:
             )
         shape = self.shape(dimensions)
         try:
+            if isinstance(unit, PublishedDataUnit):
+                return self._decode_published(unit)
             return decode_tensor(
                 unit.payload,
                 shape,
@@ -104,6 +111,21 @@ class CodedTensor:
             )
         except NnrError as error:
             raise NnrError(f"NNR tensor {self.name!r}: {error}") from None
+
+    def _decode_published(self, unit: PublishedDataUnit) -> np.ndarray:
+        """The header of a published edition always has dimensions, and only the two payload types of levels."""
+        assert unit.tensor_dimensions is not None
+        is_float = unit.payload_type == PayloadType.FLOAT32
+        levels, qp = decode_published(
+            unit.payload,
+            unit.tensor_dimensions,
+            cabac_unary_length=self.cabac_unary_length,
+            dq_flag=unit.dq_flag,
+            qp_bits=6 + self.qp_density if is_float else 0,
+            limit_bytes=self.limit_bytes,
+        )
+        values = dequantize(levels, qp + self.quantization_parameter, self.qp_density) if is_float else levels
+        return shaped(values, unit.tensor_dimensions)
 
 
 Output = TopologyUnit | QuantizationUnit | ModelParameterSet | LayerParameterSet | CodedTensor

@@ -19,8 +19,9 @@ DONE, TRUNCATED, PREFIX_TOO_LONG, LEVEL_TOO_LARGE = 0, 1, 2, 3
 def decode_decision(data, states, tables, context, interval, offset, position):
     """DecodeDecision (11.2.4.3.2): the bin, then the engine's three registers."""
     rlps, step0, step1, shifts, _ = tables
-    s0 = states[2 * context]
-    s1 = states[2 * context + 1]
+    s0 = states[3 * context]
+    s1 = states[3 * context + 1]
+    middle = states[3 * context + 2]
     p = 16 * s0 + s1
     # Arithmetic shift first, then abs: p = -1 selects column 1, p = +1 column 0 (E-02).
     lps = rlps[(interval & 0xE0) + abs(p >> 7)]
@@ -31,8 +32,8 @@ def decode_decision(data, states, tables, context, interval, offset, position):
     offset -= interval & less
     interval ^= (interval ^ lps) & less
     sign = 2 * value - 1
-    states[2 * context] = s0 + sign * step0[16 + (sign * s0 >> 3)]
-    states[2 * context + 1] = s1 + sign * step1[16 + (sign * s1 >> 7)]
+    states[3 * context] = s0 + sign * step0[middle + (sign * s0 >> 3)]
+    states[3 * context + 1] = s1 + sign * step1[middle + (sign * s1 >> 7)]
     shift = shifts[interval]
     byte = position >> 3
     bits = ((data[byte] << 8) | data[byte + 1]) >> (16 - shift - (position & 7))
@@ -57,20 +58,42 @@ def decode_bypass(data, count, interval, offset, position):
 
 
 @kernel
+def decode_numbers(data, context, tables, registers, end, bits, numbers):
+    """Fill `numbers`, each a flag with the one context and, behind a flag of 1, a bypass number of `bits` bits.
+
+    A flag of 0 is the number 0, and others are 1 more than their bypass bins say. Returns whether all are before bit
+    `end`.
+    """
+    interval, offset, position = registers[0], registers[1], registers[2]
+    for index in range(len(numbers)):
+        flag, interval, offset, position = decode_decision(
+            data, context, tables, 0, interval, offset, position
+        )
+        value = 0
+        if flag:
+            value, offset, position = decode_bypass(data, bits, interval, offset, position)
+            value += 1
+        if position > end:
+            return False
+        numbers[index] = value
+    registers[0], registers[1], registers[2] = interval, offset, position
+    return True
+
+
+@kernel
 def decode_levels(data, unary_length, states, tables, registers, levels, positions):
     """quant_tensor() (11.1.2.4): fill `levels`.
 
-    registers: range, offset, position (read and written), whether the quantization is dependent, and the payload's
-    length in bits. positions: the bit position behind each level, if not of length 0. Returns a status and the index
-    of the level it is about.
+    registers: range, offset, position (read and written), whether the quantization is dependent, the payload's length
+    in bits; neighbour and stateId, 0 before the first level (read and written). positions: the bit position behind
+    each level, if not of length 0. Returns a status and the index of the level it is about.
     """
     interval, offset, position = registers[0], registers[1], registers[2]
     dependent, end = registers[3], registers[4]
     count = len(levels)
     next_state = tables[4]
     prefix = GREATER + 2 * unary_length
-    neighbour = 0
-    state = 0
+    neighbour, state = registers[5], registers[6]
     note = len(positions) > 0
     for index in range(count):
         value, interval, offset, position = decode_decision(
@@ -126,4 +149,6 @@ def decode_levels(data, unary_length, states, tables, registers, levels, positio
     registers[0] = interval
     registers[1] = offset
     registers[2] = position
+    registers[5] = neighbour
+    registers[6] = state
     return DONE, count

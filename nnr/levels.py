@@ -2,17 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from tosaic.hw.nnr_tables import STATE_TRANSITION
 from tosaic.nnr import jit
-from tosaic.nnr.cabac_tables import STATES_OF_CONTEXT, context_count, tables
+from tosaic.nnr.cabac_tables import STATES_OF_CONTEXT, context_count, draft_contexts, tables
 from tosaic.nnr.errors import NnrError
 from tosaic.nnr.memory import ITEM_BYTES, PAYLOAD_COPIES, default_limit_bytes
 
 # Every context-coded bin takes at least 2 off a range of 256..510 before the next bit is read, so a payload bit
 # holds at most 128 bins: a bound on memory that needs no trust in the signalled dimensions.
 MAX_LEVELS_PER_BIT = 128
+# The engine's registers at the start (11.2.2.3).
+FIRST_INTERVAL, ENGINE_BITS = 510, 9
+# The register of `decode_levels` that holds stateId, and the zeros after which any stateId is itself again.
+STATE, ZEROS_CYCLE = 6, 4
 
 
 @dataclass(frozen=True)
@@ -68,51 +74,112 @@ def decode(
     payload has none. Raises NnrError on a stream that
     is truncated, too long, or breaks a rule of clause 11; the message gives the bit position or the level.
     """
-    from tosaic.nnr import cabac_decode
-
     check_unary_length(unary_length)
-    end = 8 * len(payload)
-    if count > MAX_LEVELS_PER_BIT * end:
+    if count > MAX_LEVELS_PER_BIT * 8 * len(payload):
         raise NnrError(f"NNR payload of {len(payload)} bytes is too short for {count} levels")
-    data = jit.octets(payload, len(payload) + cabac_decode.PADDING_BYTES)
-    offset = (int(data[0]) << 1) | (int(data[1]) >> 7)
-    interval, position = 510, 9
-    if end < position:
-        raise NnrError(
-            f"NNR payload of {len(payload)} bytes is truncated: the arithmetic decoder starts with 9 bits"
-        )
-    if offset >= interval:
-        raise NnrError(f"NNR payload starts with ivlOffset {offset}; 510 and 511 are not allowed (11.2.2.3)")
-    qp, offset, position = cabac_decode.decode_bypass(data, qp_bits, interval, offset, position)
+    data, registers = start(payload)
+    qp = bypass(data, registers, qp_bits)
     if qp_bits and qp >> (qp_bits - 1):
         qp -= 1 << qp_bits
     if has_dq_flag:
-        coded, offset, position = cabac_decode.decode_bypass(data, 1, interval, offset, position)
-        dq_flag = bool(coded)
+        dq_flag = bool(bypass(data, registers, 1))
+    levels, positions = decode_quant_tensor(
+        data,
+        registers,
+        QuantTensor(len(payload), count, unary_length, dq_flag),
+        draft_contexts(unary_length),
+        with_positions,
+    )
+    return DecodedLevels(levels, qp, dq_flag, positions)
 
-    states = jit.zeros(STATES_OF_CONTEXT * context_count(unary_length))
-    registers = jit.ints((interval, offset, position, int(dq_flag), end))
+
+@dataclass(frozen=True)
+class QuantTensor:
+    """What quant_tensor() is read with: the payload's length, how many levels, and how they are coded.
+
+    runs: rows of begin and end of those levels that are coded, where others are skipped and are 0; None codes all.
+    """
+
+    payload_bytes: int
+    count: int
+    unary_length: int
+    dq_flag: bool
+    runs: np.ndarray | None = None
+
+
+def start(payload: bytes) -> tuple[Any, Any]:
+    """Initialize the arithmetic decoder (11.2.2.3): its data, and range, offset and position of the next bit."""
+    from tosaic.nnr import cabac_decode
+
+    data = jit.octets(payload, len(payload) + cabac_decode.PADDING_BYTES)
+    offset = (int(data[0]) << 1) | (int(data[1]) >> 7)
+    if 8 * len(payload) < ENGINE_BITS:
+        raise NnrError(
+            f"NNR payload of {len(payload)} bytes is truncated: the arithmetic decoder starts with 9 bits"
+        )
+    if offset >= FIRST_INTERVAL:
+        raise NnrError(f"NNR payload starts with ivlOffset {offset}; 510 and 511 are not allowed (11.2.2.3)")
+    return data, jit.ints((FIRST_INTERVAL, offset, ENGINE_BITS))
+
+
+def bypass(data: Any, registers: Any, bits: int) -> int:
+    """uae(bits) in front of the levels; `registers` as `start` returns them."""
+    from tosaic.nnr import cabac_decode
+
+    value, registers[1], registers[2] = cabac_decode.decode_bypass(data, bits, *registers)
+    return int(value)
+
+
+def decode_quant_tensor(
+    data: Any, engine: Any, tensor: QuantTensor, contexts: Any, with_positions: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """quant_tensor() and quant_tensor_term() (11.1.2): the levels, and their positions if asked for.
+
+    engine: the registers of `start`, with what is in front of the levels read. contexts: three numbers for each.
+    """
+    from tosaic.nnr import cabac_decode
+
+    count, payload_bytes = tensor.count, tensor.payload_bytes
+    registers = jit.ints((*engine, int(tensor.dq_flag), 8 * payload_bytes, 0, 0))
     try:
         # Memory that is not written is not taken: a count that lies costs nothing.
-        levels = np.empty(count, np.int32)
+        levels = np.empty(count, np.int32) if tensor.runs is None else np.zeros(count, np.int32)
         positions = np.empty(count if with_positions else 0, np.int64)
     except MemoryError:
         raise NnrError(f"NNR tensor of {count} levels does not fit the memory") from None
-    status, index = cabac_decode.decode_levels(
-        data, unary_length, states, tables(), registers, levels, positions
-    )
+    behind = 0
+    for begin, end in ((0, count),) if tensor.runs is None else tensor.runs:
+        if tensor.dq_flag:
+            registers[STATE] = _state_after_zeros(int(registers[STATE]), int(begin - behind))
+        status, index = cabac_decode.decode_levels(
+            data, tensor.unary_length, contexts, tables(), registers, levels[begin:end], positions
+        )
+        if status != cabac_decode.DONE:
+            raise _undecodable(status, int(begin + index), tensor)
+        behind = end
+    _check_termination(data, payload_bytes, registers)
+    return levels, positions
+
+
+def _state_after_zeros(state: int, zeros: int) -> int:
+    """stateId behind `zeros` skipped levels: the state machine goes through them."""
+    for _ in range(zeros % ZEROS_CYCLE):
+        state = STATE_TRANSITION[state][0]
+    return state
+
+
+def _undecodable(status: int, index: int, tensor: QuantTensor) -> NnrError:
+    from tosaic.nnr import cabac_decode
+
     if status == cabac_decode.PREFIX_TOO_LONG:
-        raise NnrError(
+        return NnrError(
             f"NNR level {index} has 31 ones in its abs_level_greater_x2 prefix; int32 needs at most 30"
         )
     if status == cabac_decode.LEVEL_TOO_LARGE:
-        raise NnrError(f"NNR level {index} is outside int32")
-    if status == cabac_decode.TRUNCATED:
-        raise NnrError(
-            f"NNR payload of {len(payload)} bytes is truncated: it ends inside level {index} of {count}"
-        )
-    _check_termination(data, len(payload), registers)
-    return DecodedLevels(levels, int(qp), bool(dq_flag), positions)
+        return NnrError(f"NNR level {index} is outside int32")
+    return NnrError(
+        f"NNR payload of {tensor.payload_bytes} bytes is truncated: it ends inside level {index} of {tensor.count}"
+    )
 
 
 def _check_termination(data: bytes, length_bytes: int, registers: Sequence[int]) -> None:
@@ -157,25 +224,40 @@ def encode_any(
     flat: np.ndarray, unary_length: int, dq_flag: bool | None, qp: int = 0, qp_bits: int = 0
 ) -> bytes:
     """`encode` of flat int64 values of any range, for streams that a decoder must refuse."""
+    front = [(qp & ((1 << qp_bits) - 1), qp_bits), (int(bool(dq_flag)), int(dq_flag is not None))]
+    return encode_behind(flat, unary_length, bool(dq_flag), front)
+
+
+def encode_behind(
+    flat: np.ndarray,
+    unary_length: int,
+    dependent: bool,
+    front: Sequence[tuple[int, int]],
+    zero_flags: int = 0,
+) -> bytes:
+    """A payload: the bypass numbers `front` (value and bits), `zero_flags` flags of 0 with one context, the levels."""
     from tosaic.nnr import cabac_encode
 
-    # The bypass header is small arithmetic on the first bits: low stays below 9 + 14 bits.
-    low, queue = 0, 0
-    header = [(qp & ((1 << qp_bits) - 1), qp_bits), (int(bool(dq_flag)), int(dq_flag is not None))]
-    for value, bits in header:
-        low = (low << bits) + 510 * value
+    # What is in front is small arithmetic on the first bits: low stays below 9 + 14 bits.
+    low, interval, queue = 0, FIRST_INTERVAL, 0
+    for value, bits in front:
+        low = (low << bits) + interval * value
         queue += bits
     out = jit.octets(b"", flat.size // 2 + 1024)
     low, queue, length = cabac_encode.write_queue(low, queue, out, 0)
-    registers = jit.ints((low, 510, queue, length, 0, 0, 0))
+    context = jit.zeros(STATES_OF_CONTEXT)
+    for _ in range(zero_flags):
+        low, interval, queue = cabac_encode.encode_decision(context, tables(), 0, 0, low, interval, queue)
+        low, queue, length = cabac_encode.write_queue(low, queue, out, length)
+    registers = jit.ints((low, interval, queue, length, 0, 0, 0))
     states = jit.zeros(STATES_OF_CONTEXT * context_count(unary_length))
     source = flat if jit.COMPILED else flat.tolist()
     while True:
         index = cabac_encode.encode_levels(
-            source, unary_length, int(bool(dq_flag)), states, tables(), registers, out
+            source, unary_length, int(dependent), states, tables(), registers, out
         )
         if index < 0:
-            _raise_uncodable(flat, -1 - index, bool(dq_flag))
+            _raise_uncodable(flat, -1 - index, dependent)
         if index == flat.size:
             return _finish(out, registers)
         out = jit.octets(bytes(out), 2 * len(out))

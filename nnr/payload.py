@@ -53,10 +53,10 @@ def decode_tensor(
             raise NnrError(
                 f"raw_float32 payload of {len(payload)} bytes must have {4 * count} for shape {dimensions}"
             )
-        return _shaped(np.frombuffer(payload, "<f4").astype(np.float32), dimensions)
+        return shaped(np.frombuffer(payload, "<f4").astype(np.float32), dimensions)
     if kind is PayloadType.INT32:
         coded.check_memory(payload, count, limit_bytes)
-        return _shaped(coded.decode(payload, count, cabac_unary_length).levels, dimensions)
+        return shaped(coded.decode(payload, count, cabac_unary_length).levels, dimensions)
     if kind is PayloadType.CB_FLOAT32:
         if codebook is None:
             raise NnrError("a cb_float32 payload needs its codebook")
@@ -64,12 +64,12 @@ def decode_tensor(
         check_codebook(table.size, codebook_zero_offset)
         coded.check_memory(payload, count, limit_bytes)
         found = coded.decode(payload, count, cabac_unary_length, has_dq_flag=False)
-        return _shaped(look_up(found.levels, table, codebook_zero_offset), dimensions)
+        return shaped(look_up(found.levels, table, codebook_zero_offset), dimensions)
     check_qp_density(qp_density)
     check_quantization_parameter(quantization_parameter)
     coded.check_memory(payload, count, limit_bytes)
     found = coded.decode(payload, count, cabac_unary_length, qp_bits=6 + qp_density)
-    return _shaped(dequantize(found.levels, found.qp + quantization_parameter, qp_density), dimensions)
+    return shaped(dequantize(found.levels, found.qp + quantization_parameter, qp_density), dimensions)
 
 
 def encode_tensor(levels: np.ndarray, *, cabac_unary_length: int = 10, dq: bool = False) -> bytes:
@@ -214,8 +214,9 @@ def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
     return dimensions
 
 
-def _shaped(values: np.ndarray, dimensions: tuple[int, ...]) -> np.ndarray:
-    """`values` in their shape; the syntax has up to 255 dimensions, and sizes beside a 0 that no memory holds."""
+def shaped(values: np.ndarray, dimensions: tuple[int, ...]) -> np.ndarray:
+    """`values` in their shape; NnrError where NumPy has none: the syntax has up to 255 dimensions, and sizes beside a 0
+    that no memory holds."""
     try:
         return values.reshape(dimensions)
     except (ValueError, OverflowError) as error:

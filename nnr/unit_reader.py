@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tosaic.nnr.bits import BitReader
 from tosaic.nnr.errors import NnrError, NnrWarning
 from tosaic.nnr.memory import default_limit_bytes
+from tosaic.nnr.published_reader import PUBLISHED_START, published_units
 from tosaic.nnr.unit_syntax import (
     MAX_TOTAL_MAP_ENTRIES,
     read_data_unit_header,
@@ -29,9 +30,6 @@ from tosaic.nnr.units import (
     UnitType,
 )
 
-# The published editions' NNR_STR: nnr_unit_size 4, and six bits of type 0 in front of two flags, of which the first is
-# set. The draft has no unit that is so short.
-PUBLISHED_START = b"\x00\x04\x02"
 # Aggregates inside aggregates (E-39).
 MAX_DEPTH = 4
 
@@ -62,13 +60,15 @@ class _Parts:
 def read_units(
     data: bytes, *, start_required: bool = True, limit_bytes: int | None = None
 ) -> Iterator[Placed]:
-    """Read a bitstream unit by unit; an aggregate comes before the units in it.
+    """Read a bitstream unit by unit; an aggregate comes before the units in it. It tells the edition by itself.
 
     limit_bytes: of memory; None allows 64 MiB and 8 times the input. A quarter of it is for what is inflated.
 
     start_required: the first unit must be NNR_STR, which is so for a bitstream and not for one unit in an ONNX
     tensor (B.4). Warns (NnrWarning) about reserved units, which are skipped. Raises NnrError on damage.
     """
+    if bytes(data[: len(PUBLISHED_START)]) == PUBLISHED_START:
+        return published_units(bytes(data))
     allowed_bytes = default_limit_bytes(len(data)) if limit_bytes is None else limit_bytes
     return _Reader(bytes(data), allowed_bytes // 4).sequence(start_required)
 
@@ -95,11 +95,6 @@ class _Reader:
     def sequence(self, start_required: bool) -> Iterator[Placed]:
         if not self._data:
             raise NnrError("NNR bitstream of 0 bytes has no unit")
-        if self._data[:3] == PUBLISHED_START:
-            raise NnrError(
-                "the NNR bitstream is one of the published editions of ISO/IEC 15938-17 (its NNR_STR has 4 bytes); "
-                "this codec speaks the second working draft, whose units and payloads are others: docs/nnr.md, Editions"
-            )
         if start_required and self._frame(0, len(self._data)).type != UnitType.STR:
             raise NnrError("NNR bitstream does not start with an NNR_STR unit (7.3.1)")
         for placed, _ in self._units(0, len(self._data), 0, None):

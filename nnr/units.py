@@ -146,6 +146,13 @@ class DataUnit:
 
 
 @dataclass(frozen=True)
+class PublishedDataUnit(DataUnit):
+    """NNR_NDU of a published edition: the flag of dependent quantization stands in its header."""
+
+    dq_flag: bool = False
+
+
+@dataclass(frozen=True)
 class AggregateUnit:
     """NNR_AGG: a group of at least two units.
 

@@ -23,7 +23,7 @@ from tosaic.nnr import (
     write_unit,
 )
 from tosaic.nnr import levels as coded
-from tosaic.nnr.cabac_tables import GREATER, SIG, SIGN, context_count, tables
+from tosaic.nnr.cabac_tables import GREATER, MIDDLE, SIG, SIGN, context_count, tables
 from tosaic.nnr.encoder import Settings, encode_model
 from tosaic.nnr.onnx_carriage import decode_onnx, encode_onnx
 from tosaic.nnr.onnx_low_rank import factor_layers
@@ -336,7 +336,7 @@ def test_clause_11_2_4_3_2_2_line_97_state_transition() -> None:
     assert max(abs(s) for s, _ in reached) <= 121
     assert max(abs(s) for _, s in reached) <= 1923
     # The codec's own step, bin by bin, on streams that draw a context to both ends.
-    both = jit.zeros(2)
+    both = jit.ints((0, 0, MIDDLE))
     noise = np.random.default_rng(2).bytes(2000)
     data = jit.octets(bytes(40) + b"\x7f" * 400 + noise, 2500)
     interval, offset, position, values = 510, 0, 9, []

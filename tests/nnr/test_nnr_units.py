@@ -417,13 +417,3 @@ def test_mutated_bitstreams_raise_nothing_but_nnr_error(data: st.DataObject) -> 
                 tensor.decode((6,) if tensor.unit.tensor_dimensions is None else None)
             except NnrError:
                 pass
-
-
-def test_a_stream_of_a_published_edition_is_named() -> None:
-    """What nncodec 2.1.3 writes for a tensor `ab` of six zeros, float32[2, 3]."""
-    published = bytes.fromhex(
-        "00040201 0008068100400080 00060e000000 00141609616200d041c120a0c2a080dfb4400414".replace(" ", "")
-    )
-    for start_required in (True, False):
-        with pytest.raises(NnrError, match="is one of the published editions of ISO/IEC 15938-17"):
-            read_bitstream(published, start_required=start_required)

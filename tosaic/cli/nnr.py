@@ -34,6 +34,8 @@ app = typer.Typer(
 )
 # What `decode` writes that is no folder.
 FILE_SUFFIXES = (".npz", ".onnx", ".tosa")
+# Of the public codec's files, which are of a published edition.
+PUBLISHED_SUFFIX = ".nnc"
 Model = Annotated[
     pathlib.Path,
     typer.Argument(
@@ -60,7 +62,8 @@ def encode(
             "-o",
             "--output",
             metavar="FILE.nnr",
-            help="The bitstream; or FILE.onnx or a folder: the ONNX or NNEF model with its tensors as NNR.",
+            help="The bitstream; or FILE.onnx or a folder: the ONNX or NNEF model with its tensors as NNR; or "
+            "FILE.nnc: weights in a published edition's syntax.",
         ),
     ],
     method: Annotated[str, typer.Option(help=f"Of float tensors: {', '.join(METHODS)}.")] = "lossless",
@@ -121,6 +124,10 @@ def encode(
         raise InputError("--target-sqnr and --target-bytes need samples to measure with: --calib SAMPLES.npz")
     length = None if search_lengths else cabac_unary_length
     settings = Settings(method, length, step, codebook_size, rate_weight, sparsity, integer_step)
+    if output.suffix == PUBLISHED_SUFFIX and model.suffix not in READERS:
+        raise InputError(
+            f"a {PUBLISHED_SUFFIX} file holds tensors only: encode weights ({', '.join(READERS)})"
+        )
     if low_rank and model.suffix != ".onnx":
         raise InputError("--low-rank changes the network's structure, which is done to .onnx models only")
     if model.suffix == ".onnx":
@@ -130,9 +137,21 @@ def encode(
     elif model.suffix in READERS:
         tensors = READERS[model.suffix](model)
         codable = {name: as_codable(name, values) for name, values in tensors.items()}
-        _write(output, encode_model(codable, settings, of_network=model.suffix != ".npz"))
+        _write_weights(output, codable, settings, of_network=model.suffix != ".npz")
     else:
         _write(output, _encode_as_tosa(model, settings))
+
+
+def _write_weights(
+    output: pathlib.Path, codable: dict[str, np.ndarray], settings: Settings, *, of_network: bool
+) -> None:
+    if output.suffix != PUBLISHED_SUFFIX:
+        _write(output, encode_model(codable, settings, of_network=of_network))
+        return
+    from tosaic.nnr.published_writer import published
+
+    # There is no lossless form of floats in it, so that the method holds for tensors of one dimension too.
+    _write(output, published(read_bitstream(encode_model(codable, settings))))
 
 
 def _encode_onnx(model: pathlib.Path, output: pathlib.Path, settings: Settings, low_rank: float) -> None:
@@ -214,7 +233,7 @@ def decode(
         pathlib.Path,
         typer.Argument(
             metavar="FILE.nnr",
-            help="A bitstream; or an ONNX file, NNEF folder or archive whose tensors are NNR.",
+            help="A bitstream (.nnc too); or an ONNX file, NNEF folder or archive whose tensors are NNR.",
         ),
     ],
     output: Annotated[
@@ -318,7 +337,7 @@ def inspect(
         pathlib.Path,
         typer.Argument(
             metavar="FILE.nnr",
-            help="A bitstream; or an ONNX file, NNEF folder or archive whose tensors are NNR.",
+            help="A bitstream (.nnc too); or an ONNX file, NNEF folder or archive whose tensors are NNR.",
         ),
     ],
     memory_limit: MemoryLimit = None,

@@ -16,6 +16,7 @@ from tosaic.nnr.units import (
     QuantizationUnit,
     SkippedUnit,
     TopologyUnit,
+    UnitType,
 )
 
 
@@ -30,7 +31,10 @@ def print_units(found: Bitstream) -> None:
 
 def _name(placed: Placed) -> str:
     unit = placed.unit
-    return f"type {unit.unit_type}, skipped" if isinstance(unit, SkippedUnit) else f"NNR_{unit.type.name}"
+    if not isinstance(unit, SkippedUnit):
+        return f"NNR_{unit.type.name}"
+    known = unit.unit_type <= UnitType.AGG
+    return f"{f'NNR_{UnitType(unit.unit_type).name}' if known else f'type {unit.unit_type}'}, skipped"
 
 
 def _details(placed: Placed) -> str:
