@@ -12,6 +12,7 @@ from tosaic.compiler.importers.bindings import Bound
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.allowance import Allowance, TooLargeError
 from tosaic.compiler.importers.lowering.layout_pass import cancel_transposes
+from tosaic.compiler.importers.lowering.rescaling import unsigned_bits
 from tosaic.compiler.importers.onnx_models import (
     attention,
     elementwise,
@@ -41,7 +42,7 @@ from tosaic.compiler.importers.onnx_models.reference_nodes import computable, co
 from tosaic.compiler.importers.onnx_models.registry import HANDLERS
 from tosaic.compiler.importers.onnx_models.values import KINDS, OFFSET, STORAGE, OnnxValue, constant_value
 from tosaic.compiler.importers.survey import Survey
-from tosaic.compiler.ir import DType, Graph, validate
+from tosaic.compiler.ir import Graph, validate
 from tosaic.compiler.ir.tensors import name_after
 from tosaic.errors import ModelError, UnsupportedError
 
@@ -139,39 +140,16 @@ class OnnxImporter:
             return
         tensor = self.low.build.input(value.name, shape, STORAGE[kind])
         if kind in OFFSET:
-            tensor = self._unsigned(tensor, kind, entering=True)
+            tensor = unsigned_bits(self.low, tensor, OFFSET[kind], entering=True)
             name_after(value.name, self.low.graph.operators[-1:])
         self.values[value.name] = OnnxValue(value.name, kind, shape, None, tensor)
-
-    def _unsigned(self, tensor: str, kind: str, entering: bool) -> str:
-        """Bit patterns of unsigned integers to what the graph holds, or back: a RESCALE by 1."""
-        low, dtype = self.low, STORAGE[kind]
-        zero, offset = low.constant([0], dtype), low.constant([-OFFSET[kind]], dtype)
-        # int16 allows a zero point on the unsigned side only, int8 on both.
-        if kind == "uint8":
-            zero_points = (zero, offset) if entering else (offset, zero)
-        else:
-            zero_points = (offset, zero) if entering else (zero, offset)
-        return low.op(
-            "RESCALE",
-            tensor,
-            low.constant([1 << 30], DType.INT32),
-            low.constant([30], DType.INT8),
-            *zero_points,
-            dtype=dtype,
-            scale32=True,
-            rounding_mode="SINGLE_ROUND",
-            per_channel=False,
-            input_unsigned=entering,
-            output_unsigned=not entering,
-        )
 
     def _output(self, name: str) -> str:
         value = self.values[name]
         tensor = self.tensor(value)
         if value.kind not in OFFSET:
             return tensor
-        tensor = self._unsigned(tensor, value.kind, entering=False)
+        tensor = unsigned_bits(self.low, tensor, OFFSET[value.kind], entering=False)
         name_after(name, self.low.graph.operators[-1:])
         return tensor
 

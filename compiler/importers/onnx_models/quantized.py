@@ -5,6 +5,7 @@ import numpy as np
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.convolution import convolve
 from tosaic.compiler.importers.lowering.matrix import matmul
+from tosaic.compiler.importers.lowering.rescaling import rescaled
 from tosaic.compiler.importers.onnx_models.errors import RunTimeValueError
 from tosaic.compiler.importers.onnx_models.images import (
     channels_first,
@@ -194,18 +195,7 @@ def _rescale(node: OnnxNode, x: str, scales: np.ndarray, zero_point: int, dtype:
     pairs = [multiplier_and_shift(float(scale)) for scale in scales.reshape(-1)]
     if any(shift < 2 for _, shift in pairs):
         node.unsupported(f"a scale of {scales.max()}", "TOSA's RESCALE takes scales below 2^29")
-    return low.op(
-        "RESCALE",
-        x,
-        low.constant([m for m, _ in pairs], DType.INT32),
-        low.constant([s for _, s in pairs], DType.INT8),
-        low.constant([0], DType.INT32),
-        low.constant([zero_point], dtype),
-        dtype=dtype,
-        scale32=True,
-        rounding_mode="SINGLE_ROUND",
-        per_channel=len(pairs) > 1,
-    )
+    return rescaled(low, x, pairs, dtype, zeros=(0, zero_point))
 
 
 def _scale(node: OnnxNode, index: int) -> np.ndarray:

@@ -7,6 +7,7 @@ import numpy as np
 
 from tosaic.compiler.importers.lowering.convolution import convolve, transpose_convolve
 from tosaic.compiler.importers.lowering.matrix import matmul
+from tosaic.compiler.importers.lowering.rescaling import rescaled
 from tosaic.compiler.importers.lowering.windows import AxisWindow, flat_pads
 from tosaic.compiler.importers.tflite.arithmetic import activated
 from tosaic.compiler.importers.tflite.multipliers import (
@@ -86,19 +87,7 @@ def accumulated(
 
 def _in_32_bits(node: TfliteNode, sums: str) -> str:
     """48-bit sums as int32, saturated."""
-    low = node.low
-    return low.op(
-        "RESCALE",
-        sums,
-        low.constant([1 << 14], DType.INT16),
-        low.constant([14], DType.INT8),
-        low.zero_point(sums),
-        low.constant([0], DType.INT32),
-        dtype=DType.INT32,
-        scale32=False,
-        rounding_mode="SINGLE_ROUND",
-        per_channel=False,
-    )
+    return rescaled(node.low, sums, [(1 << 14, 14)], DType.INT32)
 
 
 @handles("CONV_2D", "CONV_3D")

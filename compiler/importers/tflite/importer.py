@@ -8,6 +8,7 @@ import numpy as np
 from tosaic.compiler.importers.lowering import Lowering
 from tosaic.compiler.importers.lowering.allowance import Allowance, TooLargeError
 from tosaic.compiler.importers.lowering.layout_pass import cancel_transposes
+from tosaic.compiler.importers.lowering.rescaling import unsigned_bits
 from tosaic.compiler.importers.survey import Survey
 from tosaic.compiler.importers.tflite import (
     arithmetic,
@@ -176,7 +177,7 @@ class TfliteImporter:
             )
         held = self.low.build.input(name, shape, dtype)
         if tensor.kind in OFFSET:
-            held = self._unsigned(held, tensor.kind, entering=True)
+            held = unsigned_bits(self.low, held, OFFSET[tensor.kind], entering=True)
         elif dtype is DType.FP16:
             held = self.low.cast(held, DType.FP32)
         return TfliteValue(held, tensor.kind, tensor.name, tensor.quantization)
@@ -185,31 +186,8 @@ class TfliteImporter:
         if value.kind == "FLOAT16":
             return self.low.cast(value.tensor, DType.FP16)
         if value.kind in OFFSET:
-            return self._unsigned(value.tensor, value.kind, entering=False)
+            return unsigned_bits(self.low, value.tensor, OFFSET[value.kind], entering=False)
         return value.tensor
-
-    def _unsigned(self, tensor: str, kind: str, entering: bool) -> str:
-        """Bit patterns of unsigned integers to what the graph holds, or back: a RESCALE by 1."""
-        low, dtype = self.low, STORAGE[kind]
-        zero, offset = low.constant([0], dtype), low.constant([-OFFSET[kind]], dtype)
-        # int16 allows a zero point on the unsigned side only, int8 on both.
-        if kind == "UINT8":
-            zero_points = (zero, offset) if entering else (offset, zero)
-        else:
-            zero_points = (offset, zero) if entering else (zero, offset)
-        return low.op(
-            "RESCALE",
-            tensor,
-            low.constant([1 << 30], DType.INT32),
-            low.constant([30], DType.INT8),
-            *zero_points,
-            dtype=dtype,
-            scale32=True,
-            rounding_mode="SINGLE_ROUND",
-            per_channel=False,
-            input_unsigned=entering,
-            output_unsigned=not entering,
-        )
 
     # --- survey ---------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tosaic.compiler.importers.lowering.rescaling import rescaled
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.values import RANGES, TfliteValue
 from tosaic.compiler.ir import DType
@@ -54,42 +55,21 @@ def rescale(
         )
     if low.dtype(x) is DType.INT48:
         return _rescale_wide(node, x, multipliers, dtype, output_zero)
-    return low.op(
-        "RESCALE",
-        x,
-        low.constant([significand for significand, _ in multipliers], DType.INT32),
-        low.constant(shifts, DType.INT8),
-        low.zero_point(x, input_zero),
-        low.constant([output_zero], dtype),
-        dtype=dtype,
-        scale32=True,
-        rounding_mode=rounding,
-        per_channel=len(multipliers) > 1,
-    )
+    scales = [(significand, shift) for (significand, _), shift in zip(multipliers, shifts, strict=True)]
+    return rescaled(low, x, scales, dtype, zeros=(input_zero, output_zero), rounding=rounding)
 
 
 def _rescale_wide(
     node: TfliteNode, x: str, multipliers: Sequence[Multiplier], dtype: DType, output_zero: int
 ) -> str:
     """Of 48-bit sums: TFLite keeps 15 bits of the significand, and rounds once."""
-    low, short = node.low, []
+    short = []
     for significand, exponent in multipliers:
         reduced = (significand + (1 << 15)) >> 16 if significand < _SHORT_LARGEST else (1 << _SHORT_BITS) - 1
         short.append((reduced, _SHORT_BITS - exponent))
     if not all(_LEAST_SHIFT <= shift <= _MOST_SHIFT for _, shift in short):
         node.unsupported("a ratio of scales above 2^13", "quantize the model again: its scales do not fit")
-    return low.op(
-        "RESCALE",
-        x,
-        low.constant([significand for significand, _ in short], DType.INT16),
-        low.constant([shift for _, shift in short], DType.INT8),
-        low.zero_point(x),
-        low.constant([output_zero], dtype),
-        dtype=dtype,
-        scale32=False,
-        rounding_mode="SINGLE_ROUND",
-        per_channel=len(short) > 1,
-    )
+    return rescaled(node.low, x, short, dtype, zeros=(0, output_zero))
 
 
 def widened(node: TfliteNode, value: TfliteValue, left_shift: int = 0) -> str:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tosaic.compiler.importers.lowering.rescaling import rescaled
 from tosaic.compiler.importers.lowering.resize import Filter, filter_matrix, mix, pick
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.registry import handles
@@ -147,17 +148,5 @@ def _rounded(node: TfliteNode, wide: str, bits: int) -> str:
 
     `wide` is even: the first of RESCALE's two roundings then only breaks ties.
     """
-    low, dtype = node.low, node.result_type()
-    upward = node.value().kind in OFFSET
-    return low.op(
-        "RESCALE",
-        wide,
-        low.constant([1 << 30], DType.INT32),
-        low.constant([30 + bits], DType.INT8),
-        low.constant([0], DType.INT32),
-        low.constant([0], dtype),
-        dtype=dtype,
-        scale32=True,
-        rounding_mode="SINGLE_ROUND" if upward else "DOUBLE_ROUND",
-        per_channel=False,
-    )
+    rounding = "SINGLE_ROUND" if node.value().kind in OFFSET else "DOUBLE_ROUND"
+    return rescaled(node.low, wide, [(1 << 30, 30 + bits)], node.result_type(), rounding=rounding)

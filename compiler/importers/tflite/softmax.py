@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tosaic.compiler.importers.lowering.rescaling import ONE, rescaled
 from tosaic.compiler.importers.lowering.statistics import log_softmax as lower_log_softmax
 from tosaic.compiler.importers.lowering.statistics import softmax as lower_softmax
 from tosaic.compiler.importers.tflite import fixed_point
@@ -79,18 +80,7 @@ def _integers(node: TfliteNode, beta: float) -> str:
         distance = low.minimum(distance, low.scalar(_MOST_SHIFT, distance))
     y = low.binary("ARITHMETIC_RIGHT_SHIFT", product, distance, round=True)
     dtype = node.result_type()
-    return low.op(
-        "RESCALE",
-        y,
-        low.constant([1 << 30], DType.INT32),
-        low.constant([30], DType.INT8),
-        low.constant([0], DType.INT32),
-        low.constant([dtype.min], dtype),
-        dtype=dtype,
-        scale32=True,
-        rounding_mode="SINGLE_ROUND",
-        per_channel=False,
-    )
+    return rescaled(low, y, [ONE], dtype, zeros=(0, dtype.min))
 
 
 def _looked_up(node: TfliteNode, difference: str, values: np.ndarray) -> str:
@@ -99,18 +89,7 @@ def _looked_up(node: TfliteNode, difference: str, values: np.ndarray) -> str:
     A table multiplies by 128; its slopes must fit 16 bits, so that no part has more than 15.
     """
     low = node.low
-    places = low.op(
-        "RESCALE",
-        difference,
-        low.constant([1 << 30], DType.INT32),
-        low.constant([23], DType.INT8),
-        low.constant([0], DType.INT32),
-        low.constant([0], DType.INT16),
-        dtype=DType.INT16,
-        scale32=True,
-        rounding_mode="SINGLE_ROUND",
-        per_channel=False,
-    )
+    places = rescaled(low, difference, [(1 << 30, 23)], DType.INT16)
     parts = []
     for shift, mask in ((16, (1 << 15) - 1), (8, 255), (0, 255)):
         entries = np.zeros(_ENTRIES, np.int64)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tosaic.compiler.importers.lowering.rescaling import rescaled
 from tosaic.compiler.importers.tflite.multipliers import round_half_away
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.ir import DType
@@ -76,18 +77,7 @@ def rounded_table(node: TfliteNode, entries: np.ndarray, x: str = "") -> str:
     """A TABLE of 513 entries, whose 7 bits of fraction are rounded away, ties upward."""
     low = node.low
     wide = low.op("TABLE", x or node.x(), low.constant(entries, DType.INT16))
-    return low.op(
-        "RESCALE",
-        wide,
-        low.constant([1 << 30], DType.INT32),
-        low.constant([30 + _STEP_BITS], DType.INT8),
-        low.constant([0], DType.INT32),
-        low.constant([0], DType.INT16),
-        dtype=DType.INT16,
-        scale32=True,
-        rounding_mode="SINGLE_ROUND",
-        per_channel=False,
-    )
+    return rescaled(low, wide, [(1 << 30, 30 + _STEP_BITS)], DType.INT16)
 
 
 def logistic(node: TfliteNode) -> np.ndarray:
