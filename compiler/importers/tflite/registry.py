@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from tosaic.compiler.importers.handlers import registrar
 from tosaic.compiler.importers.tflite.node import TfliteNode
 
 Handler = Callable[[TfliteNode], str | list[str]]
@@ -9,14 +10,4 @@ Handler = Callable[[TfliteNode], str | list[str]]
 
 HANDLERS: dict[str, Handler] = {}
 """Every operator that has a lowering; control flow and variables are the importer's own."""
-
-
-def handles(*kinds: str) -> Callable[[Handler], Handler]:
-    """Registers a function as the handler of operators."""
-
-    def register(handler: Handler) -> Handler:
-        for kind in kinds:
-            HANDLERS[kind] = handler
-        return handler
-
-    return register
+handles = registrar(HANDLERS)

@@ -1,8 +1,8 @@
 """Handlers by operation name."""
 
 from collections.abc import Callable
-from typing import TypeVar
 
+from tosaic.compiler.importers.handlers import registrar
 from tosaic.compiler.importers.nnef.tosa.node import NnefNode
 
 Handler = Callable[[NnefNode], str | list[str]]
@@ -10,17 +10,4 @@ Handler = Callable[[NnefNode], str | list[str]]
 
 HANDLERS: dict[str, Handler] = {}
 """Every operation that is lowered as it stands; compounds without a handler are expanded."""
-
-
-Given = TypeVar("Given", bound=Handler)
-
-
-def handles(*names: str) -> Callable[[Given], Given]:
-    """Registers a function as the handler of operations."""
-
-    def register(handler: Given) -> Given:
-        for name in names:
-            HANDLERS[name] = handler
-        return handler
-
-    return register
+handles = registrar(HANDLERS)
