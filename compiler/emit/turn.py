@@ -8,6 +8,7 @@ from tosaic.compiler.emit.emitter import Emitter
 from tosaic.compiler.emit.nest_go import Nest, emit_nest
 from tosaic.compiler.fuse.expression import Load, Node, Value
 from tosaic.compiler.fuse.microprogram import MicroProgram, assemble
+from tosaic.compiler.place.strides import dense_strides
 from tosaic.compiler.tile.loops import Axis
 from tosaic.compiler.tile.turn import Scratch, Turn, joined_bytes
 from tosaic.hw.config import Config
@@ -111,11 +112,7 @@ class _Passes:
 
     def _dense(self, inner_bytes: int) -> list[int]:
         """Strides of the outer loops where they lie densely in a buffer."""
-        strides = []
-        for axis in self.turn.outer[::-1]:
-            strides.append(inner_bytes)
-            inner_bytes *= axis.count
-        return strides[::-1]
+        return dense_strides(tuple(axis.count for axis in self.turn.outer), inner_bytes)
 
     def _outer(self, source: list[int], target: list[int]) -> list[Axis]:
         return [

@@ -19,13 +19,12 @@ from tosaic.compiler.place.placement import PARTIALS, BufferKey, Role
 from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.place.strides import operand_span
 from tosaic.compiler.place.tensors import Tensors
+from tosaic.compiler.tile.loops import GO_CYCLES
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, width
 
 MAX_REPEATS = 1 << (width(Opcode.VECTOR_GO, "repeats") - 1)
 """Repetitions of one GO: the largest power of two that the field holds."""
-_GO_CYCLES = 40
-"""Cycles of a GO beside its batches: its configuration, and the pipeline that fills and runs empty."""
 _START_UOPS = 1
 """Micro-operations before the body: the running value's start."""
 _MOST_PARTIALS = 1 << 12
@@ -212,7 +211,7 @@ class _Pass:
         width = config.columns
         vectors, tail = divmod(row, width)
         return sum(
-            _GO_CYCLES + self._beats(repeats, lanes, width) * _slots(count, outer, config)
+            GO_CYCLES + self._beats(repeats, lanes, width) * _slots(count, outer, config)
             for count, lanes in ((vectors, width), (min(tail, 1), tail))
             if count
         )

@@ -8,11 +8,9 @@ such passes have made chunks of a word, each chunk is copied to its place in the
 import dataclasses
 import math
 
-from tosaic.compiler.tile.loops import Axis, merge
+from tosaic.compiler.tile.loops import GO_CYCLES, Axis, merge
 from tosaic.hw.config import Config
 
-_GO_CYCLES = 40
-"""Cycles of a GO beside its vectors: its configuration, and the pipeline that fills and runs empty."""
 _WIDEST_BYTES = 4
 """Bytes of what elements are put together to."""
 
@@ -79,9 +77,9 @@ class Turn:
                 -(-lanes * size // config.columns)
                 for size in (self.element_bytes, joined_bytes(self.element_bytes, radix))
             )
-            total += _GO_CYCLES + groups * left * vectors * ((radix - 1) * loaded + stored)
+            total += GO_CYCLES + groups * left * vectors * ((radix - 1) * loaded + stored)
             length *= radix
-        return total if self.in_place else total + _GO_CYCLES + groups * self.line.count
+        return total if self.in_place else total + GO_CYCLES + groups * self.line.count
 
 
 def joined_bytes(element_bytes: int, radix: int) -> int:

