@@ -15,6 +15,7 @@ from tosaic.compiler.ir import Graph, validate
 from tosaic.compiler.legalize.dead_channels import remove_dead_channels
 from tosaic.compiler.legalize.integers import require_integers
 from tosaic.compiler.legalize.normalise import normalise
+from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.place.compression import METHODS, WeightCoder
 from tosaic.compiler.program import Program, StatePort
 from tosaic.compiler.schedule.image import lay_out, sequence
@@ -31,6 +32,7 @@ def compile_graph(
     drop_dead_channels: bool = False,
     keep_layers: bool = False,
     compress: str | None = None,
+    speed: MemorySpeed = FULL_SPEED,
     on_layer: OnLayer | None = None,
 ) -> Program:
     """Compiles `graph` for `config`.
@@ -38,7 +40,8 @@ def compile_graph(
     `drop_dead_channels` removes channels that carry nothing first (exact; tensors inside become smaller).
     `optimize=False` gives every operator a layer of its own, `keep_layers` leaves every layer's output in external
     memory (Program.kept). `compress="nnr"` stores constant weights as NNR streams where that is smaller, which the
-    machine decodes as it loads them. Raises ModelError for an illegal graph, UnsupportedError for a legal one that
+    machine decodes as it loads them. `speed` is that of the external memory that the program shall be fast on; it runs
+    on any. Raises ModelError for an illegal graph, UnsupportedError for a legal one that
     this accelerator does not run, and where it has no decoder, and InputError for an unknown method.
     """
     if compress is not None and compress not in METHODS:
@@ -48,7 +51,7 @@ def compile_graph(
     require_integers(graph)
     if drop_dead_channels:
         graph = remove_dead_channels(normalise(graph), config.columns)
-    choices = Choices(config, optimize=optimize, keep_layers=keep_layers, coder=coder)
+    choices = Choices(config, optimize=optimize, keep_layers=keep_layers, coder=coder, speed=speed)
     problem: FieldOverflow | None = None
     for plan in plans(graph, choices):
         try:

@@ -6,6 +6,7 @@ from tosaic.compiler.emit.commands import Block, Command
 from tosaic.compiler.emit.graph_emission import emit
 from tosaic.compiler.ir import Graph, validate
 from tosaic.compiler.legalize.passes import legalize
+from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.placement import Buffer, BufferKey, Placement
 from tosaic.compiler.schedule.image import sequence
@@ -23,7 +24,7 @@ from tosaic.hw.config import Config
 from tosaic.hw.isa import INSTRUCTION_BYTES
 
 
-def explain(graph: Graph, config: Config) -> Iterator[str]:
+def explain(graph: Graph, config: Config, speed: MemorySpeed = FULL_SPEED) -> Iterator[str]:
     """Lines of text: the graph after each pass, the layers with their micro-programs, where their tensors are and how
     they are cut, the work of the units, and the instruction stream. Raises what `build.compile_graph` raises."""
     validate(graph)
@@ -37,7 +38,7 @@ def explain(graph: Graph, config: Config) -> Iterator[str]:
         lines = list(_operators(rewritten))
         yield from ["no change"] if lines == before else lines
         before = lines
-    plan = next(plans(graph, Choices(config)))
+    plan = next(plans(graph, Choices(config, speed=speed)))
     yield from _heading("2 fuse: layers and their micro-programs")
     for step in _walk(plan.main):
         yield from _layer(step)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.legalize.passes import legalize
+from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.compression import WeightCoder
@@ -32,6 +33,7 @@ class Choices:
     optimize: bool = True
     keep_layers: bool = False
     coder: WeightCoder | None = None
+    speed: MemorySpeed = FULL_SPEED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +92,8 @@ def ranked(found: list[ProgramPlan]) -> list[ProgramPlan]:
 
 def _plan(graph: Graph, names: set[str], choices: Choices, residency: float) -> ProgramPlan:
     config = choices.config
-    memories = Memories(Arena(config.am_bytes, config.columns), int(config.am_bytes * residency))
+    arena = Arena(config.am_bytes, config.columns)
+    memories = Memories(arena, int(config.am_bytes * residency), speed=choices.speed)
     context = PlanContext(config, memories, choices.optimize, choices.coder)
     planner = GraphPlanner(graph, names, context, keep=choices.keep_layers)
     for name in graph.inputs:
@@ -114,5 +117,5 @@ def _plan(graph: Graph, names: set[str], choices: Choices, residency: float) -> 
             for port, state in ((placer.ports[name], state) for name, state in graph.states.items())
         ],
         layers=context.infos,
-        cycles=predicted_cycles(main, config),
+        cycles=predicted_cycles(main, config, choices.speed),
     )

@@ -18,6 +18,7 @@ from tosaic.compiler.importers.survey import SourceOperator
 from tosaic.compiler.ir import Graph, read_tosa, validate
 from tosaic.compiler.ir.file_builder import IDENTIFIER
 from tosaic.compiler.ir.flatbuffer import Reader
+from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.program import Program
 from tosaic.compiler.quantizer import Encoding, Quantized
 from tosaic.driver.arguments import NodeArg, argument
@@ -172,6 +173,7 @@ class CompileOptions:
     keep_layers: bool = False
     compress: str | None = None
     progress: Progress | None = None
+    speed: MemorySpeed = FULL_SPEED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,5 +265,6 @@ def _compiled(graph: Graph, config: Config, how: CompileOptions) -> Program:
         drop_dead_channels=how.drop_dead_channels,
         keep_layers=how.keep_layers,
         compress=how.compress,
+        speed=how.speed,
         on_layer=(lambda name, i, n: progress(f"compile {name}", i, n)) if progress else None,
     )

@@ -74,7 +74,9 @@ class Session:
         self.target = target.name if isinstance(target, Device) else target
         self._options = RunOptions(memory_bandwidth, memory_latency, max_cycles)
         self._kind.check(self.target, self._options)
-        how = CompileOptions(optimize, drop_dead_channels, keep_layers, compress, progress)
+        how = CompileOptions(
+            optimize, drop_dead_channels, keep_layers, compress, progress, self._options.speed
+        )
         opened, encodings = open_with_encodings(model, Bindings(shapes or {}, values or {}))
         if self.device is None and self._kind is DEVICE:
             self.device, self._owns_device = Device.open(self.target), True

@@ -6,6 +6,7 @@ from typing import ParamSpec, TypeVar
 
 import numpy as np
 
+from tosaic.compiler.memory_speed import MEMORY_LATENCY_CYCLES, MemorySpeed
 from tosaic.compiler.program import Program
 from tosaic.errors import DeviceError, InputError
 from tosaic.sim.result import RunResult
@@ -13,8 +14,6 @@ from tosaic.sim.result import RunResult
 from .device import Device
 from .transports.uri import EXAMPLES, check_uri, masked
 
-MEMORY_LATENCY_CYCLES = 50
-"""Unless told otherwise."""
 Runner = Callable[[np.ndarray], RunResult]
 """Runs a program on a memory window, which it changes in place."""
 P = ParamSpec("P")
@@ -33,14 +32,15 @@ class RunOptions:
     """A run that takes longer ends in a DeviceError."""
 
     def __post_init__(self) -> None:
-        if self.memory_bandwidth is not None and self.memory_bandwidth < 1:
-            raise InputError(
-                f"memory bandwidth must be at least 1 byte per cycle, not {self.memory_bandwidth}"
-            )
+        # It refuses numbers that cannot be.
+        _ = self.speed
         if self.max_cycles is not None and self.max_cycles < 1:
             raise InputError(f"max_cycles must be at least 1, not {self.max_cycles}")
-        if self.memory_latency is not None and self.memory_latency < 0:
-            raise InputError(f"memory latency must be at least 0 cycles, not {self.memory_latency}")
+
+    @property
+    def speed(self) -> MemorySpeed:
+        """That of the memory, which a graph is compiled for."""
+        return MemorySpeed(self.memory_bandwidth, self.latency_cycles)
 
     @property
     def latency_cycles(self) -> int:

@@ -6,6 +6,7 @@ import math
 
 from tosaic.compiler.ir import Tensor
 from tosaic.compiler.memory_history import MemoryHistory
+from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.external import ExternalMemory
@@ -26,6 +27,8 @@ class Memories:
     """The largest tensor that may be resident."""
     external: ExternalMemory = dataclasses.field(default_factory=ExternalMemory)
     history: MemoryHistory = dataclasses.field(default_factory=MemoryHistory)
+    speed: MemorySpeed = FULL_SPEED
+    """Of external memory."""
     crowded: bool = False
     """Something is not resident for want of memory."""
 

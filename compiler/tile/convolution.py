@@ -8,6 +8,8 @@ import numpy as np
 
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.ir import DType, Graph, Operator, Tensor
+from tosaic.compiler.machine import KIND, Kind
+from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.pixel_groups import PixelGroups, group_pixels
@@ -166,7 +168,9 @@ def choose_mapping(
     return Mapping(window, layout)
 
 
-def choose_im2col(graph: Graph, config: Config, operator: Operator, window: Window) -> Im2col | None:
+def choose_im2col(
+    graph: Graph, config: Config, operator: Operator, window: Window, speed: MemorySpeed
+) -> Im2col | None:
     """How a CONV2D whose image is in external memory runs by im2col along x; None where that takes no fewer cycles, or
     cannot be."""
     if operator.op != "CONV2D" or not fits_fields(window, config):
@@ -174,10 +178,27 @@ def choose_im2col(graph: Graph, config: Config, operator: Operator, window: Wind
     _, weight_zp = zero_points(graph, operator)
     shape = im2col_window(window, window.ih, 1)
     layout = weight_layout(graph, operator, shape, config.columns, weight_zp, config)
-    found = best_columns(window, layout, config)
+    found = best_columns(window, layout, config, speed)
     plain = choose_mapping(graph, config, operator, window, weight_zp)
     pixels = plain.window.n * plain.window.oh * plain.window.ow
-    return found if found.cycles < array_cycles(plain.window, plain.layout, config, pixels) else None
+    computing = array_cycles(plain.window, plain.layout, config, pixels)
+    transferring = window.n * window.view.image_bytes // speed.bytes_per_cycle(config)
+    if found.cycles >= max(computing, transferring):
+        return None
+    # LOAD brings the next layer's weights behind the image.
+    following = _following_weights(graph, operator) // speed.bytes_per_cycle(config)
+    late = max(found.cycles, found.loading + following)
+    return found if late < max(computing, transferring + following) else None
+
+
+def _following_weights(graph: Graph, operator: Operator) -> int:
+    """Bytes of the constant weights of the array's next operator; 0 without one."""
+    place = next(number for number, other in enumerate(graph.operators) if other is operator)
+    for other in graph.operators[place + 1 :]:
+        if KIND.get(other.op) is Kind.ARRAY:
+            weight = graph.tensors[other.inputs[1]]
+            return weight.data.size if weight.data is not None else 0
+    return 0
 
 
 def _check_operands(tensors: Tensors, layer: Layer, operator: Operator) -> None:

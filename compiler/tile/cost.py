@@ -3,6 +3,7 @@
 Good enough to compare plans of one graph: it leaves out latencies, and what the units of neighbouring layers wait for
 each other. The emulator predicts the cycles of a program."""
 
+from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.placement import Role
 from tosaic.compiler.tile.convolution import box_work
@@ -14,12 +15,12 @@ from tosaic.compiler.tile.work import ArrayBody, GraphPlan, LayerWork, PoolBody
 from tosaic.hw.config import Config
 
 
-def predicted_cycles(plan: GraphPlan, config: Config) -> int:
+def predicted_cycles(plan: GraphPlan, config: Config, speed: MemorySpeed) -> int:
     """Cycles of all layers, each one run once: of a layer the longer of computing and transferring, or their sum where
     its buffers are not double."""
-    total = 0
+    total, bytes_per_cycle = 0, speed.bytes_per_cycle(config)
     for work in plan.walk():
-        computing, transferring = _compute_cycles(work, config), _bus_bytes(work, config) // config.word_bytes
+        computing, transferring = _compute_cycles(work, config), _bus_bytes(work, config) // bytes_per_cycle
         if all(buffer.doubled for buffer in work.buffers.values()):
             total += max(computing, transferring)
         else:

@@ -12,16 +12,15 @@ Boxes are some output columns each, so that LOAD brings the next ones while the 
 import dataclasses
 import math
 
+from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.geometry import View, Window
 from tosaic.compiler.place.weights import MAX_COUNT, WeightLayout
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, largest
 
-_BURST_CYCLES = 1.8
-"""Cycles from one short burst to the next: 32 are under way, and one is back 58 cycles after its issue where the memory
-has a latency of 50 cycles."""
-_FIRST_CYCLES = 100
-"""From the end of a box, whose buffer LOAD waits for, to the first byte of another one in its place."""
+_FIRST_CYCLES = 50
+"""From the end of a box, whose buffer LOAD waits for, to the first byte of another one in its place, beside the
+memory's latency."""
 _BOX_CYCLES = 10
 """What LOAD loses from box to box: it waits for a token, and its first burst for others."""
 IM2COL_TURNS = 4
@@ -40,6 +39,8 @@ class Im2col:
     layout: WeightLayout
     cycles: int
     """Predicted."""
+    loading: int
+    """Cycles in which LOAD is busy from the start on, and cannot bring what later layers need."""
 
 
 def im2col_window(window: Window, rows: int, columns: int) -> Window:
@@ -72,24 +73,25 @@ def fits_fields(window: Window, config: Config) -> bool:
     )
 
 
-def best_columns(window: Window, layout: WeightLayout, config: Config) -> Im2col:
+def best_columns(window: Window, layout: WeightLayout, config: Config, speed: MemorySpeed) -> Im2col:
     """The boxes with the fewest predicted cycles, `layout` being that of the layer's `im2col_window`."""
     widths = {-(-window.ow // boxes) for boxes in range(1, min(_MOST_BOXES, window.ow) + 1)}
     widths = {width for width in widths if width <= _MOST_COLUMNS} or {_MOST_COLUMNS}
-    found = [
-        Im2col(width, layout, _overlapped(window, layout, config, width))
-        for width in sorted(widths, reverse=True)
-    ]
+    found = [_overlapped(window, layout, config, width, speed) for width in sorted(widths, reverse=True)]
     return min(found, key=lambda way: way.cycles)
 
 
-def _overlapped(window: Window, layout: WeightLayout, config: Config, columns: int) -> int:
-    """Cycles of boxes of `columns` columns: LOAD brings boxes ahead of the array, as long as there are buffers."""
+def _overlapped(
+    window: Window, layout: WeightLayout, config: Config, columns: int, speed: MemorySpeed
+) -> Im2col:
+    """Boxes of `columns` columns: LOAD brings boxes ahead of the array, as long as there are buffers."""
     shape = im2col_window(window, window.ih, columns)
-    burst = max(_BURST_CYCLES, 1 + window.kw * window.ic / config.columns)
+    beats = 1 + window.kw * window.ic / config.columns
+    burst = max(speed.burst_cycles, beats * config.word_bytes / speed.bytes_per_cycle(config))
+    first_cycles = _FIRST_CYCLES + speed.latency_cycles
     loaded, done = 0.0, [0.0] * IM2COL_TURNS
     for first in range(0, window.ow, columns):
         count = min(columns, window.ow - first)
-        loaded = max(loaded + _BOX_CYCLES, done[-IM2COL_TURNS] + _FIRST_CYCLES) + count * window.ih * burst
+        loaded = max(loaded + _BOX_CYCLES, done[-IM2COL_TURNS] + first_cycles) + count * window.ih * burst
         done.append(max(done[-1], loaded) + array_cycles(shape, layout, config, count * window.oh))
-    return math.ceil(window.n * done[-1])
+    return Im2col(columns, layout, math.ceil(window.n * done[-1]), math.ceil(window.n * loaded))

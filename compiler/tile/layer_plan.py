@@ -174,7 +174,8 @@ class _Pass:
         alone = not any(self.tensors.storage[load.tensor] == name for load in loads)
         im2col = None
         if alone and not self.placer.locate(name).resident:
-            im2col = choose_im2col(graph, self.config, base, window_of(graph, base, views.view(base)))
+            window, speed = window_of(graph, base, views.view(base)), self.placer.memories.speed
+            im2col = choose_im2col(graph, self.config, base, window, speed)
         if im2col is not None:
             self._left_outside.add(name)
         elif alone and len(self.tensors.shape(name)) == 4 and base.inputs[0] == name:

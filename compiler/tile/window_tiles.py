@@ -134,15 +134,17 @@ class WindowTiler:
         doubled = try_buffers(self.placer.arena, sizes)
         if doubled is None:
             return None
-        word_bytes, transfer = self.placer.config.word_bytes, sum(sizes.values())
-        total = transfer // word_bytes
+        transfer = sum(sizes.values())
+        bytes_per_cycle = self.placer.memories.speed.bytes_per_cycle(self.placer.config)
+        total = transfer // bytes_per_cycle
         for count, rows in _heights(self.cut.window.oh, extent.rows):
             box = work(rows, extent.columns)
             moved = transfer * rows // extent.rows
             if doubled:
-                total += count * max(box.array_cycles, (moved + box.weight_bytes) // word_bytes)
+                total += count * max(box.array_cycles, (moved + box.weight_bytes) // bytes_per_cycle)
             else:
-                total += count * (max(box.array_cycles, box.weight_bytes // word_bytes) + moved // word_bytes)
+                fetching, moving = box.weight_bytes // bytes_per_cycle, moved // bytes_per_cycle
+                total += count * (max(box.array_cycles, fetching) + moving)
         return total
 
 

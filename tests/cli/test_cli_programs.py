@@ -57,6 +57,19 @@ def test_compile_explains(tosaic, here):
     assert (here / "tiny.tsc").is_file()
 
 
+def test_compile_for_a_memory(tosaic, here):
+    """The options are taken, and the program runs on any memory."""
+    line = ("compile", "tiny.tosa", "--config", "small", "--memory-bandwidth", "2", "--memory-latency", "100")
+    compiled = tosaic(*line, "-o", "tiny.tsc", "--explain")
+    assert (compiled.code, compiled.err) == (0, "")
+    predicted = next(text for text in compiled.out.splitlines() if text.startswith("predicted: "))
+    default = tosaic("compile", "tiny.tosa", "--config", "small", "--explain")
+    assert predicted not in default.out
+    assert tosaic("run", "tiny.tsc", "-i", "x.npy", *ON).code == 0
+    refused = tosaic("compile", "tiny.tosa", "-o", "tiny.tsc", "--memory-bandwidth", "0")
+    assert refused.code == 2
+
+
 def test_compile_wants_a_file_or_an_explanation(tosaic):
     assert tosaic("compile", "tiny.tosa").code == 2
     assert tosaic("compile", "tiny.tosa", "--explain", "-O2").code == 2

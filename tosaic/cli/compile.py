@@ -11,9 +11,11 @@ from tosaic.cli.progress import progress_bar
 from tosaic.compiler.explain import explain as explain_graph
 from tosaic.compiler.importers.bindings import Bindings
 from tosaic.compiler.ir import Graph
+from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.driver.c_kit import C_SUFFIXES, check_model_file, write_c_kit
 from tosaic.driver.models import open_model
 from tosaic.driver.session import Session, find_config
+from tosaic.driver.targets import RunOptions
 from tosaic.errors import InputError
 
 
@@ -41,11 +43,13 @@ def compile_(
     ] = False,
     compress: options.Compress = None,
     drop_dead_channels: options.DropDeadChannels = False,
+    memory_bandwidth: options.Bandwidth = None,
+    memory_latency: options.Latency = None,
     shape: options.Shape = None,
     value: options.Value = None,
     verbose: options.Verbose = False,
 ) -> None:
-    """Compile a model for a configuration."""
+    """Compile a model for a configuration, to be fast on the external memory that the options tell."""
     config = options.sized(config, sizes)
     if output is None and not explain:
         raise typer.BadParameter("give -o FILE.tsc (or .c, .h), or --explain, or both")
@@ -54,11 +58,19 @@ def compile_(
     if model.endswith(".tsc"):
         raise InputError(f"{model} is a compiled program already: run it, or give the .tosa model")
     _check_output(output)
-    bound = options.bindings(shape, value)
+    bound, speed = options.bindings(shape, value), RunOptions(memory_bandwidth, memory_latency).speed
     if explain:
-        _explain(model, config, bound)
+        _explain(model, config, bound, speed)
     if output is not None:
-        _write(model, output, config, bound, compress=compress, drop_dead_channels=drop_dead_channels)
+        _write(
+            model,
+            output,
+            config,
+            bound,
+            speed=speed,
+            compress=compress,
+            drop_dead_channels=drop_dead_channels,
+        )
 
 
 def _check_output(output: pathlib.Path | None) -> None:
@@ -70,11 +82,11 @@ def _check_output(output: pathlib.Path | None) -> None:
         check_file(output, ".tsc")
 
 
-def _explain(model: str, config: str, bound: Bindings) -> None:
+def _explain(model: str, config: str, bound: Bindings, speed: MemorySpeed) -> None:
     """Prints the network in every stage."""
     graph = open_model(model, bound)
     assert isinstance(graph, Graph)
-    for line in explain_graph(graph, find_config(config)):
+    for line in explain_graph(graph, find_config(config), speed):
         print(line)
 
 
@@ -84,6 +96,7 @@ def _write(
     config: str,
     bound: Bindings,
     *,
+    speed: MemorySpeed,
     compress: str | None,
     drop_dead_channels: bool,
 ) -> None:
@@ -94,6 +107,8 @@ def _write(
             model,
             "emulator",
             config,
+            memory_bandwidth=speed.bandwidth_bytes,
+            memory_latency=speed.latency_cycles,
             drop_dead_channels=drop_dead_channels,
             compress=compress,
             progress=progress,

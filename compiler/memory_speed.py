@@ -1,0 +1,43 @@
+"""What external memory gives: the choices of a plan rest on it, the program's results never do."""
+
+import dataclasses
+
+from tosaic.errors import InputError
+from tosaic.hw.config import Config
+
+MEMORY_LATENCY_CYCLES = 50
+"""Unless told otherwise."""
+BURSTS_UNDER_WAY = 32
+"""Of LOAD, at most (docs/timing.md)."""
+_ROUND_TRIP_CYCLES = 8
+"""From a burst's issue to room for another one, beyond the latency."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MemorySpeed:
+    """The memory that a program is compiled for. InputError for numbers that cannot be."""
+
+    bandwidth_bytes: int | None = None
+    """Per cycle; None: the bus width."""
+    latency_cycles: int = MEMORY_LATENCY_CYCLES
+
+    def __post_init__(self) -> None:
+        if self.bandwidth_bytes is not None and self.bandwidth_bytes < 1:
+            raise InputError(
+                f"memory bandwidth must be at least 1 byte per cycle, not {self.bandwidth_bytes}"
+            )
+        if self.latency_cycles < 0:
+            raise InputError(f"memory latency must be at least 0 cycles, not {self.latency_cycles}")
+
+    def bytes_per_cycle(self, config: Config) -> int:
+        """No more than the bus is wide."""
+        return min(self.bandwidth_bytes or config.word_bytes, config.word_bytes)
+
+    @property
+    def burst_cycles(self) -> float:
+        """Cycles from one short burst to the next, however wide the bus: so many are under way at most."""
+        return (self.latency_cycles + _ROUND_TRIP_CYCLES) / BURSTS_UNDER_WAY
+
+
+FULL_SPEED = MemorySpeed()
+"""A word of the bus in every cycle, after the usual latency."""
