@@ -57,7 +57,7 @@ def plans(graph: Graph, choices: Choices) -> Iterator[ProgramPlan]:
 
     The plans of all residencies are compared. Raises UnsupportedError where none fits."""
     problem: OutOfMemory | None = None
-    prepared = legalize(graph, choices.config)
+    prepared = legalize(graph, choices.config, optimize=choices.optimize)
     found, residencies = [], iter(RESIDENCY)
     for residency in residencies:
         try:

@@ -145,7 +145,8 @@ class Translator:
         for first, second, name in ((a, b, operator.inputs[0]), (b, a, operator.inputs[1])):
             if not isinstance(first, Node) or first.op is not Op.RESCALE or self.uses(name) != 1:
                 continue
-            if first.b is None and first.out_zp == 0 and first.clamp is None and first is not second:
+            plain = first.out_zp == 0 and first.clamp is None and not (first.wrap32 and not wrap32)
+            if first.b is None and plain and first is not second:
                 first.b, first.wrap32 = second, wrap32
                 return first
         return None
@@ -216,6 +217,9 @@ class Translator:
         shift = self._value(operator, "shift")
         names = operator.inputs[:2]
         if self._target(operator) is not DType.INT48:
+            scaled = self._by_constant(names, shift)
+            if scaled is not None:
+                return scaled
             return Node(Op.MUL, self.operand(names[0]), self.operand(names[1]), shift=shift, wrap32=True)
         # Only A has 48 bits.
         names.sort(key=lambda name: -self.graph.tensors[name].dtype.bits)
@@ -226,6 +230,16 @@ class Translator:
             self._absorb(node, names[0])
             return node
         return Node(Op.MUL, a, b, shift=shift)
+
+    def _by_constant(self, names: list[str], shift: int) -> Node | None:
+        """A product with a constant that is multiplied by a RESCALE, which may add as well."""
+        for value, factor in (names, names[::-1]):
+            constant = self.operand(factor)
+            if isinstance(constant, Immediate) and self.graph.tensors[value].data is None:
+                return Node(
+                    Op.RESCALE, self.operand(value), multiplier=constant.value, shift=shift, wrap32=True
+                )
+        return None
 
     @_translates("TABLE")
     def _table(self, operator: Operator) -> Value:

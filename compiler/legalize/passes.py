@@ -8,6 +8,7 @@ from tosaic.compiler.legalize.decompose import decompose
 from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.legalize.oversize import split_oversize
 from tosaic.compiler.legalize.single_row import turn_single_rows
+from tosaic.compiler.legalize.tabulated import tabulate
 from tosaic.compiler.legalize.verify import verify
 from tosaic.hw.config import Config
 
@@ -18,10 +19,13 @@ class Pass:
 
     name: str
     run: Callable[[Graph, Config], Graph]
+    optional: bool = False
+    """The graph runs without it, too, and shows more of the model's tensors."""
 
 
 PASSES = (
     Pass("fold constants, sink reshapes", lambda graph, config: normalise(graph)),
+    Pass("look chains of tables up at once", lambda graph, config: tabulate(graph), optional=True),
     Pass("decompose operators that the machine has not", lambda graph, config: decompose(graph)),
     Pass("multiply single rows by matrices as they are", lambda graph, config: turn_single_rows(graph)),
     Pass("split what exceeds the memory", lambda graph, config: split_oversize(graph, config)),
@@ -33,10 +37,15 @@ def legalize(
     graph: Graph,
     config: Config,
     on_pass: Callable[[str, Graph], None] | None = None,
+    *,
+    optimize: bool = True,
 ) -> Graph:
-    """Runs all passes, and verifies the graph after each one; `on_pass` is told its name and the graph. Graphs that its
-    control flow runs are left for later: what they can become depends on the place they are run from."""
+    """Runs all passes (without `optimize` only those that are needed), and verifies the graph after each one; `on_pass`
+    is told its name and the graph. Graphs that its control flow runs are left for later: what they can become depends
+    on the place they are run from."""
     for step in PASSES:
+        if step.optional and not optimize:
+            continue
         graph = step.run(graph, config)
         verify(graph, after=step.name)
         if on_pass is not None:

@@ -144,14 +144,14 @@ class Placer:
         taken.append(address)
         return Copy(source, Address(Region.ACTIVATION, address), size_bytes)
 
-    def bring(self, name: str, beside_bytes: int = 0) -> Copy | None:
+    def bring(self, name: str, beside_bytes: int = 0, *, ahead: bool = False) -> Copy | None:
         """Makes an input of the layer resident if there is enough memory, `beside_bytes` left over; the copy that this
-        takes."""
+        takes. `ahead`: a constant that comes early, into memory where no unit is at work yet."""
         placement = self.locate(name)
         if placement.resident:
             return None
         fits = placement.bytes + beside_bytes <= self.limit_bytes
-        address = self.allocate(placement.bytes) if fits else None
+        address = self.allocate(placement.bytes, high=ahead) if fits else None
         if address is None:
             self.memories.crowded = True
             return None
@@ -238,17 +238,22 @@ class Placer:
         self.pending_free = []
 
     def free_after(self, index: int, temporary: list[int]) -> None:
-        """Frees what dies with this layer. Buffers of the layer itself stay some layers longer, unless memory runs
-        short, so that the parameters of the next ones are fetched into other memory while this one computes."""
+        """Frees what dies with this layer. Its buffers and constants stay some layers longer, unless memory runs short,
+        so that the parameters of the next ones are fetched into other memory while this one computes."""
         names = {placement.address.offset: name for name, placement in self._resident.items()}
         blocks = {block: names.get(block[0], "parameters and buffers") for block in self.arena.used()}
         self.memories.history.note(blocks)
-        self.pending_free.append(temporary)
+        dying = [name for name in self._dying.get(index, ()) if name in self._resident]
+        constants = [name for name in dying if self.tensors[name].data is not None]
+        constants = [name for name in constants if name not in self._borrowed]
+        self.pending_free.append([*temporary, *(self.placements[name].address.offset for name in constants)])
+        for name in constants:
+            del self.placements[name], self._resident[name]
         if len(self.pending_free) > _LINGER_LAYERS:
             for address in self.pending_free.pop(0):
                 self.arena.free(address)
-        for name in self._dying.get(index, ()):
-            if name in self._resident:
+        for name in dying:
+            if name not in constants:
                 self._release(name)
 
     def close(self) -> None:

@@ -46,6 +46,8 @@ from tosaic.compiler.tile.work import (
 
 _PIECE_BYTES = 4096
 """Least input bytes of a box of a layer whose input arrives while it runs."""
+_SMALL = 64
+"""A table that GATHER reads comes ahead if it takes at most this fraction of the memory."""
 _MOST_PIECES = 8
 """Most boxes of such a layer."""
 
@@ -83,11 +85,15 @@ class LayerPlanner:
         placer = self.placer
         reads = self.views.reads(layer)
         beside = self.tensors.size_bytes(layer.output)
-        preloads = [placer.bring(name, beside_bytes=beside) for name in reads]
+        looks_up = KIND[layer.root.op] is Kind.GATHER_SCATTER
+        small = self.config.am_bytes // _SMALL
+        constants = (name for name in reads if looks_up and self.tensors[name].data is not None)
+        ahead = {name for name in constants if self.tensors.size_bytes(name) <= small}
+        preloads = [placer.bring(name, beside_bytes=beside, ahead=name in ahead) for name in reads]
         placer.place_output(layer.output, reads)
         placer.release_pending()
         body: LayoutCopy | GatherScatterPlan
-        if KIND[layer.root.op] is Kind.GATHER_SCATTER:
+        if looks_up:
             body = GatherScatterPlanner(
                 placer, plan_indexed(self.tensors.graph, layer.root), layer.output
             ).plan()

@@ -1,0 +1,161 @@
+"""Chains of TABLEs on few values become one look-up, and products with constants that are added to one operation."""
+
+import numpy as np
+import pytest
+from emulation import assert_equal_to_golden
+from layer_graphs import LayerBuilder
+
+from tosaic.compiler.fuse.fuser import Fuser
+from tosaic.compiler.ir import DType
+from tosaic.compiler.legalize.curves import curves
+from tosaic.compiler.legalize.passes import legalize
+from tosaic.hw.config_text import get_config
+from tosaic.sim.golden import evaluate
+
+ALL = np.arange(-128, 128, dtype=np.int8).reshape(2, 128)
+
+
+def table(build, x, seed=0):
+    entries = np.sort(np.random.default_rng(seed).integers(-2000, 2000, 513))
+    return build.add("TABLE", [x, build.constant(entries, DType.INT16)])
+
+
+def number(build, value):
+    return build.constant(np.array([[value]]), DType.INT32)
+
+
+def shift(build, x, amount, *, left=False):
+    if left:
+        return build.add("LOGICAL_LEFT_SHIFT", [x, number(build, amount)])
+    return build.add("ARITHMETIC_RIGHT_SHIFT", [x, number(build, amount)], round=True)
+
+
+def two_tables(build, x):
+    """int32 of an int8 or int32 tensor, by two tables."""
+    wide = build.rescale(x, DType.INT16, shift=24)
+    return build.add(
+        "ADD", [shift(build, table(build, wide, 1), 3, left=True), shift(build, table(build, wide, 2), 7)]
+    )
+
+
+def softmax(shape, *, subtract_itself=True):
+    """The exponential as TFLite's softmax has it, with its sum."""
+    build = LayerBuilder(3)
+    x = build.add("CAST", [build.input("x", shape, DType.INT8)], dtype=DType.INT32)
+    most = build.add("REDUCE_MAX", [x], axis=1, nan_mode="PROPAGATE")
+    x = build.add("SUB", [x, most]) if subtract_itself else build.add("SUB", [most, x])
+    y = two_tables(build, x)
+    total = build.add("REDUCE_SUM", [shift(build, y, 4)], axis=1)
+    build.output(build.add("ADD", [y, total]))
+    return build.finish()
+
+
+def operators(graph, **options):
+    return [operator.op for operator in legalize(graph, get_config("base"), **options).operators]
+
+
+@pytest.mark.parametrize("subtract_itself", [True, False])
+@pytest.mark.parametrize("config", ["base", "small", "nano"])
+def test_a_softmax_is_looked_up_once(config, subtract_itself):
+    graph = softmax((5, 12), subtract_itself=subtract_itself)
+    found = operators(graph)
+    assert (found.count("GATHER"), found.count("TABLE")) == (1, 0)
+    assert_equal_to_golden(graph, config, check_hazards=True)
+
+
+def entries(graph):
+    legal = legalize(graph, get_config("base"))
+    (gather,) = (operator for operator in legal.operators if operator.op == "GATHER")
+    return legal.tensors[gather.inputs[0]].shape
+
+
+def test_nothing_is_more_than_the_largest():
+    """x - max(x) has half the values that max(x) - x might have, for all that the compiler knows."""
+    assert entries(softmax((5, 12))) == (1, 256, 1)
+    assert entries(softmax((5, 12), subtract_itself=False)) == (1, 511, 1)
+
+
+def test_operators_stay_where_every_tensor_is_to_be_seen():
+    found = operators(softmax((5, 12)), optimize=False)
+    assert (found.count("GATHER"), found.count("TABLE")) == (0, 2)
+    assert_equal_to_golden(softmax((5, 12)), "base", optimize=False)
+
+
+def test_an_int8_tensor_is_looked_up_as_it_is():
+    build = LayerBuilder(3)
+    build.output(two_tables(build, build.input("x", (2, 128), DType.INT8)))
+    graph = build.finish()
+    assert operators(graph).count("GATHER") == 1
+    assert_equal_to_golden(graph, "base", {"x": ALL}, check_hazards=True)
+
+
+def one_table(build):
+    return table(build, build.rescale(build.input("x", (2, 128), DType.INT8), DType.INT16, shift=24))
+
+
+def many_values(build):
+    return two_tables(build, build.input("x", (2, 128), DType.INT16))
+
+
+def many_elements(build):
+    return two_tables(build, build.input("x", (20, 128), DType.INT8))
+
+
+def another_place(build):
+    """Sums of every element with every other one: no function of one of them."""
+    x = two_tables(build, build.input("x", (1, 20), DType.INT8))
+    return build.add("ADD", [x, build.add("RESHAPE", [x, build.shape((20, 1))])])
+
+
+@pytest.mark.parametrize(
+    "make, gathers", [(one_table, 0), (many_values, 0), (many_elements, 0), (another_place, 1)]
+)
+def test_what_is_not_looked_up(make, gathers):
+    build = LayerBuilder(3)
+    build.output(make(build))
+    graph = build.finish()
+    assert operators(graph).count("GATHER") == gathers
+    assert_equal_to_golden(graph, "base")
+
+
+CHAINS = {
+    "double rounding": lambda b, x: b.rescale(x, DType.INT8, input_zp=-3, output_zp=5, shift=33),
+    "single rounding": lambda b, x: b.rescale(x, DType.INT16, double=False, shift=26),
+    "clamp": lambda b, x: b.clamp(x, -20, 31),
+    "wider": lambda b, x: b.add("CAST", [x], dtype=DType.INT32),
+    "narrower": lambda b, x: b.add("CAST", [b.rescale(x, DType.INT16, shift=24)], dtype=DType.INT8),
+    "int8 table": lambda b, x: b.add("TABLE", [x, b.random_constant((256,), DType.INT8, -128, 127)]),
+    "int16 table": lambda b, x: table(b, b.rescale(x, DType.INT16, shift=24)),
+    "left": lambda b, x: shift(b, b.add("CAST", [x], dtype=DType.INT32), 27, left=True),
+    "right": lambda b, x: shift(b, b.add("CAST", [x], dtype=DType.INT32), 3),
+    "right by none": lambda b, x: shift(b, b.add("CAST", [x], dtype=DType.INT32), 0),
+    "product": lambda b, x: b.add(
+        "MUL", [b.add("CAST", [x], dtype=DType.INT32), number(b, -77777), b.zero_point(DType.INT8, 9)]
+    ),
+    "square": lambda b, x: b.add("MUL", [x, x, b.zero_point(DType.INT8)]),
+    "difference": lambda b, x: b.add("SUB", [number(b, 3), b.add("CAST", [x], dtype=DType.INT32)]),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_curves_are_those_of_golden(name):
+    build = LayerBuilder(7)
+    build.output(CHAINS[name](build, build.input("x", ALL.shape, DType.INT8)))
+    graph = build.finish()
+    (output,) = graph.outputs
+    found = curves(graph)[output]
+    assert (found.origin, found.low) == ("x", -128)
+    np.testing.assert_array_equal(found.values, evaluate(graph, {"x": ALL})[output].reshape(-1))
+
+
+@pytest.mark.parametrize("bits", [0, 31])
+def test_a_product_with_a_constant_and_a_sum_are_one_operation(bits):
+    build = LayerBuilder(5)
+    x, y = (build.input(name, (3, 40), DType.INT32) for name in "xy")
+    product = build.add("MUL", [number(build, 1234), x, build.zero_point(DType.INT8, bits)])
+    build.output(build.add("ADD", [product, y]))
+    graph = build.finish()
+    (layer,) = Fuser(legalize(graph, get_config("base")), get_config("base")).layers(set())
+    # A MOV: one operand of an operation comes from memory.
+    assert layer.program.uops == 2
+    assert_equal_to_golden(graph, "base", check_hazards=True)
