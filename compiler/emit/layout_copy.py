@@ -11,7 +11,7 @@ from tosaic.compiler.fuse.expression import Load
 from tosaic.compiler.fuse.microprogram import assemble
 from tosaic.compiler.fuse.moves import Part, blocks
 from tosaic.compiler.place.address import Address, Region, Span, activation_span
-from tosaic.compiler.tile.layout_copy import LayoutCopy, copy_axes
+from tosaic.compiler.tile.layout_copy import LayoutCopy, copy_axes, straight_rows
 from tosaic.compiler.tile.loops import Axis
 from tosaic.compiler.tile.turn import turn_of
 from tosaic.hw.isa import Element
@@ -55,6 +55,8 @@ class CopyEmission:
             inside = sum((i - j) * s for i, j, s in zip(inner.low, low, self._strides, strict=True))
             if inner.source is None:
                 self._fill(inner, base + inside)
+            elif inner.source in self.copy.straight:
+                self._bring(inner, self.copy.sources[inner.source].address, base + inside)
             else:
                 self._copy(inner, inner.source, base + inside)
         if targets:
@@ -110,6 +112,19 @@ class CopyEmission:
         span = Span(start.region, start.offset, start.offset + size_bytes)
         self.emitter.gather(RowCopies(transfers, span, activation_span(buffer, buffer + dense)))
         return first, local
+
+    def _bring(self, part: Part, source: Address, target: int) -> None:
+        """Brings a part to its place in the target."""
+        *outer, run = straight_rows(self.copy.move, part, self.size)
+        memory = source + part.offset * self.size
+        count, (pitch, local_pitch) = (outer[0].count, outer[0].strides) if outer else (1, (0, 0))
+        self.emitter.gather(
+            RowCopies(
+                [Rows(memory, pitch, target, local_pitch, run.count, count)],
+                memory.span((count - 1) * pitch + run.count),
+                activation_span(target, target + (count - 1) * local_pitch + run.count),
+            )
+        )
 
     # --- vector unit
 

@@ -1,5 +1,7 @@
 """First-fit allocation of the activation memory."""
 
+from collections.abc import Sequence
+
 from tosaic.errors import UnsupportedError
 
 _ROOM = 7 / 16
@@ -17,10 +19,10 @@ class Arena:
         self.size_bytes, self.alignment = size_bytes, alignment
         self._used: list[tuple[int, int]] = []
 
-    def gaps(self) -> list[tuple[int, int]]:
-        """Free (start, end), ascending."""
+    def gaps(self, others: Sequence[tuple[int, int]] = ()) -> list[tuple[int, int]]:
+        """Free (start, end), ascending; `others` count as used."""
         free, position = [], 0
-        for start, end in sorted(self._used):
+        for start, end in sorted([*self._used, *others]):
             if start > position:
                 free.append((position, start))
             position = max(position, end)
@@ -35,10 +37,13 @@ class Arena:
     def largest_gap_bytes(self) -> int:
         return max((end - start for start, end in self.gaps()), default=0)
 
-    def allocate(self, size_bytes: int, *, high: bool = False) -> int | None:
-        """Address of a free block, None when there is none. `high` takes the last gap: for what lives briefly."""
+    def allocate(
+        self, size_bytes: int, *, high: bool = False, others: Sequence[tuple[int, int]] = ()
+    ) -> int | None:
+        """Address of a free block outside of `others`, None when there is none. `high` takes the last gap: for what
+        lives briefly."""
         size_bytes = -(-max(size_bytes, 1) // self.alignment) * self.alignment
-        gaps = [gap for gap in self.gaps() if gap[1] - gap[0] >= size_bytes]
+        gaps = [gap for gap in self.gaps(others) if gap[1] - gap[0] >= size_bytes]
         if not gaps:
             return None
         start = gaps[-1][1] - size_bytes if high else gaps[0][0]

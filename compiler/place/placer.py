@@ -1,5 +1,6 @@
 """Decides where each tensor lives: resident in activation memory, or in external memory."""
 
+import collections
 import dataclasses
 import itertools
 import math
@@ -14,6 +15,8 @@ from tosaic.compiler.place.placement import Arrival, Copy, Placement, resident
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.program import Port
 
+_RECENT_LAYERS = (16, 4)
+"""What LOAD brings ahead comes to memory that no layer used for that long, if there is some."""
 _LINGER_LAYERS = 6
 """Layers for which a layer's parameters keep their memory after it, see `free_after`."""
 
@@ -62,6 +65,10 @@ class Placer:
         """Those of `placements` that are in activation memory."""
         self._dying: dict[int, list[str]] = {}
         """Layer -> storage names that nothing reads after it."""
+        self._recent: collections.deque[list[tuple[int, int]]] = collections.deque(maxlen=max(_RECENT_LAYERS))
+        """Blocks that were used in each of the last layers, the latest last."""
+        self._layer = 0
+        """Number of the layer that is planned."""
         self.pending_free: list[list[int]] = []
         self._borrowed: set[str] = set()
         """Resident tensors of the graph around this one, which go on living there."""
@@ -74,6 +81,10 @@ class Placer:
         """Tells the last layer that reads each tensor, by storage name."""
         for name, layer in last_use.items():
             self._dying.setdefault(layer, []).append(name)
+
+    def dies_now(self, name: str) -> bool:
+        """Whether nothing reads a tensor, by storage name, after the layer that is planned."""
+        return name in self._dying.get(self._layer, ())
 
     def _place(self, name: str, placement: Placement) -> None:
         self.placements[name] = placement
@@ -181,8 +192,9 @@ class Placer:
             return dense_bytes
         return math.prod(self.tensors.shape(name)[:2]) * self.pitches[name]
 
-    def place_output(self, name: str, reads: list[str]) -> None:
-        """Places a layer's result: resident if there is enough memory for it and for what the layer streams."""
+    def place_output(self, name: str, reads: list[str], *, ahead: bool = False) -> None:
+        """Places a layer's result: resident if there is enough memory for it and for what the layer streams. `ahead`:
+        LOAD brings it, and may do so while earlier layers run."""
         if self.tensors.storage[name] in self.taken_over and self.tensors.storage[name] in self.placements:
             return
         dense_bytes = self.tensors.size_bytes(name)
@@ -190,7 +202,9 @@ class Placer:
         streamed = sum(self.placements[read].bytes for read in reads if not self.placements[read].resident)
         if size <= self.limit_bytes:
             reserve = min(self.config.am_bytes // 4 if streamed else 0, streamed)
-            address = self._allocate_apart(size)
+            address = self._allocate_untouched(size) if ahead else None
+            if address is None:
+                address = self._allocate_apart(size)
             if address is not None and self.arena.largest_gap_bytes() < reserve and self.pending_free:
                 self.arena.free(address)
                 self.release_pending()
@@ -229,6 +243,15 @@ class Placer:
         address = self.arena.allocate_apart(size_bytes, self.config.am_bank_bytes, others)
         return self.allocate(size_bytes) if address is None else address
 
+    def _allocate_untouched(self, size_bytes: int) -> int | None:
+        """A block that no unit is likely to use any more."""
+        for layers in _RECENT_LAYERS:
+            others = itertools.chain.from_iterable(list(self._recent)[-layers:])
+            address = self.arena.allocate(size_bytes, others=list(others))
+            if address is not None:
+                return address
+        return None
+
     # --- life times
 
     def release_pending(self) -> None:
@@ -240,6 +263,8 @@ class Placer:
     def free_after(self, index: int, temporary: list[int]) -> None:
         """Frees what dies with this layer. Its buffers and constants stay some layers longer, unless memory runs short,
         so that the parameters of the next ones are fetched into other memory while this one computes."""
+        self._layer = index + 1
+        self._recent.append(self.arena.used())
         names = {placement.address.offset: name for name, placement in self._resident.items()}
         blocks = {block: names.get(block[0], "parameters and buffers") for block in self.arena.used()}
         self.memories.history.note(blocks)

@@ -28,7 +28,7 @@ from tosaic.compiler.tile.convolution import (
 )
 from tosaic.compiler.tile.elementwise import check_elements, plan_elementwise
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan, GatherScatterPlanner
-from tosaic.compiler.tile.layout_copy import BlockLimits, LayoutCopy, plan_copy
+from tosaic.compiler.tile.layout_copy import BlockLimits, LayoutCopy, goes_straight, plan_copy
 from tosaic.compiler.tile.packer import Packer
 from tosaic.compiler.tile.pool import pool_boxes
 from tosaic.compiler.tile.reduction import plan_reduction
@@ -84,13 +84,16 @@ class LayerPlanner:
         """An operator that only moves elements."""
         placer = self.placer
         reads = self.views.reads(layer)
+        straight = self._straight(layer, reads)
         beside = self.tensors.size_bytes(layer.output)
         looks_up = KIND[layer.root.op] is Kind.GATHER_SCATTER
         small = self.config.am_bytes // _SMALL
         constants = (name for name in reads if looks_up and self.tensors[name].data is not None)
         ahead = {name for name in constants if self.tensors.size_bytes(name) <= small}
-        preloads = [placer.bring(name, beside_bytes=beside, ahead=name in ahead) for name in reads]
-        placer.place_output(layer.output, reads)
+        brought = [name for name in reads if name not in {self.tensors.storage[each] for each in straight}]
+        preloads = [placer.bring(name, beside_bytes=beside, ahead=name in ahead) for name in brought]
+        if self.tensors.storage[layer.output] not in placer.placements:
+            placer.place_output(layer.output, reads)
         placer.release_pending()
         body: LayoutCopy | GatherScatterPlan
         if looks_up:
@@ -101,7 +104,8 @@ class LayerPlanner:
         else:
             move = plan_move(self.tensors.graph, layer.root)
             target = placer.placements[self.tensors.storage[layer.output]]
-            body = plan_copy(placer, move, target, self.tensors.element(layer.output).bytes, BlockLimits())
+            element_bytes = self.tensors.element(layer.output).bytes
+            body = plan_copy(placer, move, target, element_bytes, BlockLimits(), straight)
             taken = body.buffers.addresses()
         work = LayerWork(
             self.tensors,
@@ -112,6 +116,28 @@ class LayerPlanner:
             self.result(layer, wanted_outside),
         )
         return PlannedLayer(work, taken)
+
+    def _straight(self, layer: Layer, reads: list[str]) -> frozenset[str]:
+        """The sources of a layout operator that LOAD brings to their places in its result, which then is resident. They
+        are outside, and nothing else reads them."""
+        if KIND[layer.root.op] is not Kind.LAYOUT:
+            return frozenset()
+        placer, move, storage = self.placer, plan_move(self.tensors.graph, layer.root), self.tensors.storage
+        element_bytes = self.tensors.element(layer.output).bytes
+        found = frozenset(
+            part.source
+            for part in move.parts
+            if part.source is not None
+            and not placer.locate(storage[part.source]).resident
+            and placer.dies_now(storage[part.source])
+            and goes_straight(self.config, move, part.source, element_bytes)
+        )
+        if not found:
+            return found
+        for name in reads:
+            placer.locate(name)
+        placer.place_output(layer.output, reads, ahead=True)
+        return found if placer.placements[storage[layer.output]].resident else frozenset()
 
     def placements(self, layer: Layer, reads: list[str]) -> dict:
         """Where the layer's tensors are now."""

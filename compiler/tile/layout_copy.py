@@ -9,9 +9,14 @@ from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.placement import Placement
 from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.place.strides import dense_strides
-from tosaic.compiler.tile.loops import Axis
+from tosaic.compiler.tile.loops import Axis, merge
 from tosaic.compiler.tile.turn import Scratch, turn_of
+from tosaic.hw.config import Config
+from tosaic.hw.isa import Opcode, largest
 
+MAX_ROWS = largest(Opcode.LOAD_GO, "rows")
+_LEAST_WORDS = 2
+"""Of a row that LOAD brings to its place: it has bursts of its own."""
 _SCRATCH_SHARE = 32
 """A buffer between the passes of a turned copy takes at most this part of the memory."""
 
@@ -47,6 +52,31 @@ class LayoutCopy:
     target: Placement
     buffers: CopyBuffers
     element_bytes: int
+    straight: frozenset[str] = frozenset()
+    """Sources in external memory that LOAD brings to their places in the target."""
+
+
+def straight_rows(move: Move, part: Part, element_bytes: int) -> list[Axis]:
+    """A part of a copy as rows of bytes, [rows,] bytes: strides of its source and of the dense result."""
+    steps = [stride * element_bytes for stride in part.strides]
+    return merge([*copy_axes(move, part, steps, element_bytes), Axis(element_bytes, (1, 1))])
+
+
+def goes_straight(config: Config, move: Move, name: str, element_bytes: int) -> bool:
+    """Whether LOAD can bring a source in external memory to its places in a resident target: in rows that are long
+    enough to keep the bus busy."""
+    for part in move.parts:
+        if part.source == name:
+            rows = straight_rows(move, part, element_bytes)
+            if not rows:
+                return False
+            *outer, run = rows
+            long = run.strides == (1, 1) and run.count >= _LEAST_WORDS * config.word_bytes
+            if not long or len(outer) > 1 or any(axis.count > MAX_ROWS for axis in outer):
+                return False
+            if any(min(axis.strides) < run.count for axis in outer):
+                return False
+    return True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,15 +92,25 @@ class BlockLimits:
 
 
 def plan_copy(
-    placer: Placer, move: Move, target: Placement, element_bytes: int, limits: BlockLimits
+    placer: Placer,
+    move: Move,
+    target: Placement,
+    element_bytes: int,
+    limits: BlockLimits,
+    straight: frozenset[str] = frozenset(),
 ) -> LayoutCopy:
-    """Allocates buffers for the largest blocks that fit; sources are fetched whole rather than part by part.
+    """Allocates buffers for the largest blocks that fit; sources are fetched whole rather than part by part, but for
+    those that come `straight` to the target.
 
     OutOfMemory where none fit."""
     storage = placer.tensors.storage
     names = dict.fromkeys(part.source for part in move.parts if part.source is not None)
     sources = {name: placer.placements[storage[name]] for name in names}
-    external = {place.address: place.bytes for place in sources.values() if not place.resident}
+    external = {
+        place.address: place.bytes
+        for name, place in sources.items()
+        if not place.resident and name not in straight
+    }
     largest = math.prod(move.shape)
     if limits.elements is not None:
         largest = min(largest, limits.elements)
@@ -84,7 +124,7 @@ def plan_copy(
             buffers = _allocate(placer, elements, element_bytes, copies, external, whole)
             if buffers is not None:
                 buffers = dataclasses.replace(buffers, scratch=_scratch(placer, move, element_bytes))
-                return LayoutCopy(move, sources, target, buffers, element_bytes)
+                return LayoutCopy(move, sources, target, buffers, element_bytes, straight)
             if elements == smallest:
                 break
             elements = max(smallest, elements // 2)
