@@ -18,6 +18,7 @@ from executorch_graphs import read_records
 from tosaic.driver import conformance as suite
 from tosaic.driver.conformance import Case, Verdict
 from tosaic.driver.conformance.page import general_reason
+from tosaic.driver.jobs import LocalProcesses
 from tosaic.driver.replacing import replacing
 from tosaic.errors import InputError
 
@@ -79,7 +80,7 @@ def _run(cases: list[Case], options: argparse.Namespace) -> None:
             except InputError as error:
                 found.append(Outcome(key_of(case), "reference", str(error).removeprefix(f"{case.folder}: ")))
         for result in suite.run_cases(
-            ready, options.on, options.config, jobs=options.jobs, limit_seconds=options.seconds
+            ready, options.on, options.config, LocalProcesses(options.jobs, options.seconds)
         ):
             found.append(Outcome(key_of(result.case), result.verdict.value, result.reason))
         with results.open("a") as file:

@@ -9,28 +9,38 @@ import argparse
 import collections
 import pathlib
 import sys
-import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "fuzzing"))
+FOLDER = pathlib.Path(__file__).resolve().parents[1] / "tests" / "fuzzing"
+sys.path.insert(0, str(FOLDER))
 
-from hostile_programs import OK, SAME, WRONG, judge, mutant  # noqa: E402 (the path comes first)
+from hostile_programs import SAME, WRONG  # noqa: E402 (the path comes first)
+
+from tosaic.driver.jobs import Job, RecordFile, Work, place_of, run_jobs  # noqa: E402
+
+WORK = Work("hostile_programs:judge_job", (FOLDER,))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--programs", type=int, default=2000)
     parser.add_argument("--first", type=int, default=0, help="number of the first one")
+    parser.add_argument("-j", "--jobs", type=int, default=1, help="programs at a time")
+    parser.add_argument("--cluster", help="address of a Dask scheduler whose workers run them")
+    parser.add_argument("--records", type=pathlib.Path, help="keep what is done; a second run goes on")
     chosen = parser.parse_args()
+    numbers = range(chosen.first, chosen.first + chosen.programs)
+    jobs = [Job(WORK, None, "nano", "emulator,sim", number, title=f"program {number}") for number in numbers]
+    records = run_jobs(jobs, place_of(chosen.jobs, chosen.cluster), RecordFile(chosen.records))
     tally: collections.Counter[str] = collections.Counter()
-    for number in range(chosen.first, chosen.first + chosen.programs):
-        verdict = judge(mutant(number))
-        detail = "" if verdict.kind != SAME else ": END" if verdict.emulated == OK else ": a fault"
-        tally[verdict.kind + detail] += 1
-        if verdict.kind == WRONG:
-            print(f"program {number}: emulator {verdict.emulated}, RTL {verdict.simulated}", flush=True)
+    for record in records:
+        result = record.result or {"kind": WRONG, "ends": record.failure}
+        detail = "" if result["kind"] != SAME else ": END" if result["ended"] else ": a fault"
+        tally[result["kind"] + detail] += 1
+        if result["kind"] == WRONG:
+            print(f"{record.job['title']}: {result['ends']}", flush=True)
     for kind, count in tally.most_common():
         print(f"{count:6}  {kind}")
-    print(f"{time.process_time():.0f} s of processor time")
+    print(f"{sum(record.seconds['all'] for record in records):.0f} s")
     return int(tally[WRONG] > 0)
 
 

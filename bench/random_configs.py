@@ -14,8 +14,10 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "random_graphs"))
 
 from random_configs import random_config  # noqa: E402 (the path comes first)
-from random_growth import random_graph  # noqa: E402
-from random_runs import Tally, run_random  # noqa: E402
+from random_jobs import add, graph_job  # noqa: E402
+from random_runs import Tally  # noqa: E402
+
+from tosaic.driver.jobs import RecordFile, place_of, run_jobs  # noqa: E402
 
 
 def main() -> int:
@@ -24,22 +26,21 @@ def main() -> int:
     parser.add_argument("--graphs", type=int, default=5, help="random graphs on each")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--on", default="emulator", help="targets, by commas")
+    parser.add_argument("-j", "--jobs", type=int, default=1, help="graphs at a time")
+    parser.add_argument("--cluster", help="address of a Dask scheduler whose workers run them")
+    parser.add_argument("--records", type=pathlib.Path, help="keep what is done; a second run goes on")
     chosen = parser.parse_args()
-    tally, wrong = Tally(), 0
+    tally, jobs = Tally(), []
     for number in range(chosen.configs):
-        config = random_config(random.Random(f"{chosen.seed} {number}"))
-        for graph in range(chosen.graphs):
-            seed = chosen.seed * 1_000_000 + number * chosen.graphs + graph
-            try:
-                g = random_graph(random.Random(seed).randint)
-                run_random(g, seed, tuple(chosen.on.split(",")), config.name, tally)
-            except Exception as error:  # One wrong graph must not hide others.
-                wrong += 1
-                again = f"--seed 0 --first {seed} --graphs 1 --on {chosen.on} --config {config.name}"
-                print(
-                    f"WRONG (bench/random_graphs.py {again}): {type(error).__name__}: {str(error)[:600]}",
-                    flush=True,
-                )
+        config = random_config(random.Random(f"{chosen.seed} {number}")).name
+        first = chosen.seed * 1_000_000 + number * chosen.graphs
+        jobs += [graph_job(first + graph, chosen.on, config) for graph in range(chosen.graphs)]
+    found = run_jobs(jobs, place_of(chosen.jobs, chosen.cluster), RecordFile(chosen.records))
+    problems = add(tally, found)
+    wrong = len(problems)
+    for record, problem in problems:
+        again = f"--seed 0 --first {record.job['seed']} --graphs 1 --on {chosen.on} --config {record.job['config']}"
+        print(f"WRONG (bench/random_graphs.py {again}): {problem}", flush=True)
     print(
         f"{chosen.configs} configurations, {tally.graphs + wrong} graphs, seed {chosen.seed}, "
         f"golden against {chosen.on}: "

@@ -9,20 +9,22 @@ which operators, and what the compiler rejected. Exit 1 if anything went wrong. 
 import argparse
 import collections
 import pathlib
-import random
 import re
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "random_graphs"))
 
-from random_growth import GROWTHS, random_graph  # noqa: E402 (the path comes first)
-from random_runs import Tally, run_random  # noqa: E402
+from random_growth import GROWTHS  # noqa: E402 (the path comes first)
+from random_jobs import MODES, add, graph_job, slow  # noqa: E402
+from random_runs import Tally  # noqa: E402
 
-_MODES = ({}, {"optimize": False}, {"keep_layers": True}, {"optimize": False, "keep_layers": True})
+from tosaic.driver.jobs import RecordFile, place_of, run_jobs  # noqa: E402
 
 _SLOW_SECONDS = 10
 """Graphs that take longer are worth a look."""
+_AHEAD = 16
+"""Graphs for each process between two looks at the clock."""
 
 
 def main() -> int:
@@ -36,32 +38,40 @@ def main() -> int:
     parser.add_argument(
         "--run-time", action="store_true", help="half of the parameters are inputs (EXT-DYNAMIC)"
     )
+    parser.add_argument("-j", "--jobs", type=int, default=1, help="graphs at a time")
+    parser.add_argument("--cluster", help="address of a Dask scheduler whose workers run them")
+    parser.add_argument("--records", type=pathlib.Path, help="keep what is done; a second run goes on")
     chosen = parser.parse_args()
     tally, wrong, number = Tally(), 0, chosen.first
+    place, kept = place_of(chosen.jobs, chosen.cluster), RecordFile(chosen.records)
     limit = time.monotonic() + 60 * chosen.minutes
+    # One at a time, the clock is looked at after each.
+    step = 1 if chosen.jobs == 1 and chosen.cluster is None else _AHEAD * chosen.jobs
     while time.monotonic() < limit and number - chosen.first != chosen.graphs:
-        seed, started = chosen.seed * 1_000_000 + number, time.process_time()
-        again = f"--seed {chosen.seed} --first {number} --graphs 1 --on {chosen.on} --config {chosen.config}"
-        again += " --run-time" * chosen.run_time
-        try:
-            g = random_graph(random.Random(seed).randint)
-            if chosen.run_time:
-                g.free_parameters()
-            targets = tuple(chosen.on.split(","))
-            run_random(g, seed, targets, chosen.config, tally, **_MODES[number % len(_MODES)])
-        except (
-            Exception
-        ) as error:  # What goes wrong with one graph must not hide what goes wrong with others.
+        left = step if chosen.graphs is None else min(step, chosen.first + chosen.graphs - number)
+        jobs = [_job(each, chosen) for each in range(number, number + left)]
+        records = run_jobs(jobs, place, kept)
+        for record, problem in add(tally, records):
             wrong += 1
-            print(
-                f"WRONG ({again}): {type(error).__name__}: {' '.join(str(error).split())[:600]}", flush=True
-            )
-        seconds = time.process_time() - started
-        if seconds > _SLOW_SECONDS:
-            print(f"SLOW ({again}): {seconds:.0f} s", flush=True)
-        number += 1
+            print(f"WRONG ({_again(record.job['seed'], chosen)}): {problem}", flush=True)
+        for record in slow(records, _SLOW_SECONDS):
+            told = f"{record.seconds['all']:.0f} s"
+            print(f"SLOW ({_again(record.job['seed'], chosen)}): {told}", flush=True)
+        number += left
     _print(tally, wrong, chosen)
     return 1 if wrong else 0
+
+
+def _job(number: int, chosen: argparse.Namespace):
+    seed = chosen.seed * 1_000_000 + number
+    return graph_job(seed, chosen.on, chosen.config, mode=number % len(MODES), run_time=chosen.run_time)
+
+
+def _again(seed: int, chosen: argparse.Namespace) -> str:
+    """The options that repeat a graph."""
+    number = seed - chosen.seed * 1_000_000
+    again = f"--seed {chosen.seed} --first {number} --graphs 1 --on {chosen.on} --config {chosen.config}"
+    return again + " --run-time" * chosen.run_time
 
 
 def _print(tally: Tally, wrong: int, chosen: argparse.Namespace) -> None:

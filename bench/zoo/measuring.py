@@ -13,6 +13,7 @@ from signals import Source
 
 from tosaic.compiler.importers.bindings import Bindings
 from tosaic.compiler.ir import Graph
+from tosaic.driver.jobs import Done, Job
 from tosaic.driver.models import open_with_encodings
 from tosaic.driver.quantize import Measurement, Quantization, measure, quantize_graph
 from tosaic.driver.quantize.measurement import Difference
@@ -50,6 +51,15 @@ class Record:
     partial: bool = False
     """Not run on the accelerator, because the network is large."""
     seconds: float | None = None
+
+
+def measure_job(job: Job) -> Done:
+    """The record of the network in the job's settings, without its seconds."""
+    settings = dict(job.settings)
+    folder, large = pathlib.Path(settings.pop("folder")), settings.pop("large_ones")
+    found = dataclasses.asdict(measure_network(Network(**settings), folder, large))
+    del found["seconds"]
+    return Done(found)
 
 
 def measure_network(network: Network, folder: pathlib.Path, large: bool = False) -> Record:

@@ -6,8 +6,9 @@ import pathlib
 import numpy as np
 
 from tosaic.compiler.ir import DType
-from tosaic.driver.session import NodeArg, Progress, Session
-from tosaic.hw.config import Config
+from tosaic.driver.encodings import sidecar
+from tosaic.driver.jobs import Done, Job, Record, Work, result_of
+from tosaic.driver.session import NodeArg, Session
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,44 +43,55 @@ def network_name(path: pathlib.Path) -> str:
     return path.resolve().parent.name if path.stem == "model" else path.stem
 
 
-def measure(
+def measurement(
     path: pathlib.Path,
     target: str,
-    config: str | Config,
+    config: str,
     memory_bandwidth: int | None,
     memory_latency: int | None,
     *,
-    check: bool,
+    check: bool = False,
     drop_dead_channels: bool = False,
-    progress: Progress | None = None,
-) -> Row:
-    """Compiles and runs a model on random inputs (cycles do not depend on them, but for loops)."""
-    session = Session(
-        path,
-        target,
-        config,
-        memory_bandwidth=memory_bandwidth,
-        memory_latency=memory_latency,
-        drop_dead_channels=drop_dead_channels,
-        progress=progress,
-    )
-    random = np.random.default_rng(0)
+) -> Job:
+    """The job that compiles a model and runs it on random inputs (cycles do not depend on them, but for loops)."""
+    settings = {
+        "memory_bandwidth": memory_bandwidth,
+        "memory_latency": memory_latency,
+        "check": check,
+        "drop_dead_channels": drop_dead_channels,
+    }
+    files = tuple(file for file in (sidecar(path),) if file.is_file())
+    title = f"{path.parent.name}/{path.name} on {config}"
+    return Job(Work(f"{__name__}:measure"), path, config, target, 0, settings, files, title)
+
+
+def measure(job: Job) -> Done:
+    """The figures of one `measurement`."""
+    assert job.model is not None
+    settings = dict(job.settings)
+    check = settings.pop("check")
+    session = Session(job.model, job.target, job.config, **settings)
+    random = np.random.default_rng(job.seed)
     session.run({argument.name: _values(random, argument) for argument in session.inputs}, check=check)
     stats = session.stats
-    return Row(
-        network=network_name(path),
-        config=session.config.name,
-        macs_per_cycle=session.config.macs_per_cycle,
-        target=target,
-        memory_bandwidth=stats["memory_bandwidth"],
-        memory_latency=stats["memory_latency"],
-        macs=stats["macs"],
-        cycles=stats["cycles"],
-        read_bytes=stats["dram_read_bytes"],
-        write_bytes=stats["dram_write_bytes"],
-        bit_exact=stats["bit_exact"],
-        dead_channels_removed=drop_dead_channels,
-    )
+    figures = {
+        "macs_per_cycle": session.config.macs_per_cycle,
+        "memory_bandwidth": stats["memory_bandwidth"],
+        "memory_latency": stats["memory_latency"],
+        "macs": stats["macs"],
+        "cycles": stats["cycles"],
+        "read_bytes": stats["dram_read_bytes"],
+        "write_bytes": stats["dram_write_bytes"],
+        "bit_exact": stats["bit_exact"],
+        "dead_channels_removed": settings["drop_dead_channels"],
+    }
+    return Done(figures)
+
+
+def row_of(job: Job, record: Record) -> Row:
+    """The row of a measurement; raises what its work raised."""
+    assert job.model is not None
+    return Row(network=network_name(job.model), config=job.config, target=job.target, **result_of(record))
 
 
 def _values(random: np.random.Generator, argument: NodeArg) -> np.ndarray:

@@ -3,10 +3,9 @@
 from .bake import bake
 from .case import Case, find_cases
 from .choose import choose
+from .execute import run_cases
 from .junit import write_junit
 from .page import write_page
-from .pool import run_cases
-from .remote import run_on_cluster
 from .result import Result, Verdict
 from .table import markdown_table, reason_counts
 
@@ -20,7 +19,6 @@ __all__ = [
     "markdown_table",
     "reason_counts",
     "run_cases",
-    "run_on_cluster",
     "write_junit",
     "write_page",
 ]

@@ -1,16 +1,51 @@
-"""Runs one test on a target."""
+"""Runs tests on a target, each as a job."""
 
+import pathlib
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
-from tosaic.driver.session import Session
+from tosaic.driver.jobs import Done, Executor, Job, LocalProcesses, RecordFile, Work, run_jobs
+from tosaic.driver.jobs.perform import ALL, told
+from tosaic.driver.session import Progress, Session
 from tosaic.errors import Error, ModelError, UnsupportedError
 
-from .case import Case
+from .case import Case, read_case
 from .compare import difference
 from .float_files import load_input
 from .result import Result, Verdict
+
+LIMIT_SECONDS = 120.0
+
+
+def run_cases(
+    cases: Sequence[Case],
+    target: str,
+    config: str,
+    executor: Executor | None = None,
+    records: RecordFile | None = None,
+    progress: Progress | None = None,
+) -> list[Result]:
+    """The verdicts, in the order of `cases`. A test whose job fails (time limit, crash) is an ERROR; the others run on.
+
+    By itself in a process of this computer, LIMIT_SECONDS for each test; `records` keeps what is done."""
+    work = Work(f"{__name__}:run_job")
+    jobs = [Job(work, case.folder, config, target, title=f"{case.operator} {case.name}") for case in cases]
+    found = run_jobs(jobs, executor or LocalProcesses(1, LIMIT_SECONDS), records, progress)
+    return [
+        Result(case, Verdict.ERROR, record.failure, record.seconds[ALL])
+        if record.failure is not None
+        else Result(case, Verdict(record.result["verdict"]), record.result["reason"], record.seconds[ALL])
+        for case, record in zip(cases, found, strict=True)
+    ]
+
+
+def run_job(job: Job) -> Done:
+    """The verdict on the test in the job's folder."""
+    assert job.model is not None
+    result = run_case(read_case(pathlib.Path(job.model) / "desc.json"), job.target, job.config)
+    return Done({"verdict": result.verdict.value, "reason": told(result.reason, job)})
 
 
 def run_case(case: Case, target: str, config: str) -> Result:

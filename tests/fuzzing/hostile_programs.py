@@ -15,8 +15,10 @@ from collections.abc import Iterator
 import numpy as np
 from side_by_side import OK, UNORDERED, WATCHDOG, SideBySide, end_of
 
+import tosaic.examples
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import read_tosa
+from tosaic.driver.jobs import Done, Job
 from tosaic.errors import MachineFault
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.isa import FIELDS, INSTRUCTION_BYTES, Field, Instruction, decode, encode
@@ -27,7 +29,7 @@ from tosaic.sim.rtl import RtlSimulator
 from tosaic.sim.stimulus import KINDS, Stimulus, random_program
 
 CONFIG = CONFIGS["nano"]
-DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits_tiny.tosa"
+DIGITS = pathlib.Path(tosaic.examples.__path__[0]) / "digits" / "digits_tiny.tosa"
 CYCLES_MAX = 400_000
 INSTRUCTIONS_MAX = 20_000
 EMULATOR_SECONDS = 3.0
@@ -142,6 +144,15 @@ def judge(program: Stimulus) -> Verdict:
         return Verdict(GIVEN_UP, UNORDERED, simulated)
 
 
+def judge_job(job: Job) -> Done:
+    """The verdict on the mutant whose number is the job's seed."""
+    verdict = judge(mutant(job.seed))
+    found = {"kind": verdict.kind, "ended": verdict.emulated == OK}
+    if verdict.kind == WRONG:
+        found["ends"] = f"emulator {verdict.emulated}, RTL {verdict.simulated}"
+    return Done(found)
+
+
 def _compare(program: Stimulus, emulated: MachineFault | str, simulated: MachineFault | str) -> str:
     if UNORDERED in (emulated, simulated):
         return GIVEN_UP
@@ -175,5 +186,6 @@ __all__ = [
     "WRONG",
     "Verdict",
     "judge",
+    "judge_job",
     "mutant",
 ]

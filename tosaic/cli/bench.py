@@ -8,6 +8,8 @@ import typer
 from tosaic.cli import options
 from tosaic.cli.files import check_file, writing_whole
 from tosaic.cli.progress import progress_bar
+from tosaic.driver.jobs import RecordFile, place_of, run_jobs
+from tosaic.driver.session import find_config
 from tosaic.driver.targets import find_target
 from tosaic.errors import InputError
 
@@ -37,6 +39,9 @@ def bench(
     memory_latency: options.Latency = None,
     drop_dead_channels: options.DropDeadChannels = False,
     check: Annotated[bool, typer.Option("--check", help="Also compare every output with golden.")] = False,
+    jobs: options.Processes = 1,
+    cluster: options.Cluster = None,
+    records: options.Records = None,
     csv: Annotated[
         pathlib.Path | None, typer.Option("--csv", metavar="FILE.csv", help="Write the figures.")
     ] = None,
@@ -46,32 +51,26 @@ def bench(
     verbose: options.Verbose = False,
 ) -> None:
     """Cycles, utilization and bytes per inference, beside those of other accelerators where they are known."""
-    from tosaic.driver.bench import csv_text, markdown_table, measure, plot_svg
+    from tosaic.driver.bench import csv_text, markdown_table, measurement, plot_svg, row_of
 
     find_target(on)
     if on == "golden":
         raise InputError("golden has no cycles: measure on sim or emulator")
     check_file(csv)
     check_file(plot)
+    check_file(records)
     chosen = models or _bundled()
-    configs = [options.sized(name, sizes) for name in config or ["base"]]
+    configs = [find_config(options.sized(name, sizes)).name for name in config or ["base"]]
     bandwidths: list[int | None] = [*memory_bandwidth] if memory_bandwidth else [None]
-    work = [(m, c, b) for c in configs for b in bandwidths for m in chosen]
-    rows = []
+    work = [
+        measurement(m, on, c, b, memory_latency, check=check, drop_dead_channels=drop_dead_channels)
+        for c in configs
+        for b in bandwidths
+        for m in chosen
+    ]
     with progress_bar("bench") as progress:
-        for done, (model, name, bandwidth) in enumerate(work):
-            progress(f"{model.parent.name}/{model.name} on {name}", done, len(work))
-            rows.append(
-                measure(
-                    model,
-                    on,
-                    name,
-                    bandwidth,
-                    memory_latency,
-                    check=check,
-                    drop_dead_channels=drop_dead_channels,
-                )
-            )
+        found = run_jobs(work, place_of(jobs, cluster), RecordFile(records), progress)
+    rows = [row_of(job, record) for job, record in zip(work, found, strict=True)]
     print(markdown_table(rows))
     removed = "" if drop_dead_channels else "not "
     exact = "; outputs equal golden" if check else ""

@@ -11,6 +11,7 @@ from tosaic.cli.files import check_file, writing
 from tosaic.cli.progress import progress_bar
 from tosaic.driver import conformance as suite
 from tosaic.driver.conformance import Result, Verdict
+from tosaic.driver.jobs import RecordFile, place_of
 from tosaic.driver.session import find_config
 from tosaic.driver.targets import find_target
 from tosaic.errors import InputError
@@ -22,7 +23,7 @@ def conformance(
     on: options.On = "emulator",
     config: options.Config = "base",
     sizes: options.Set = None,
-    jobs: Annotated[int, typer.Option("-j", "--jobs", metavar="N", min=1, help="Tests at a time.")] = 1,
+    jobs: options.Processes = 1,
     junit: Annotated[
         pathlib.Path | None, typer.Option("--junit", metavar="FILE.xml", help="Write results for CI servers.")
     ] = None,
@@ -46,15 +47,9 @@ def conformance(
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the sample.")] = 0,
-    time_limit: Annotated[
-        float, typer.Option("--time-limit", metavar="SECONDS", min=0.1, help="For each test.")
-    ] = 120.0,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            "--cluster", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, as tcp://host:8786."
-        ),
-    ] = None,
+    time_limit: options.TimeLimit = 120.0,
+    cluster: options.Cluster = None,
+    records: options.Records = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Run a conformance suite, compare bit for bit, count verdicts per operator. Exit 1 unless every test passes."""
@@ -62,6 +57,7 @@ def conformance(
     config = find_config(options.sized(config, sizes)).name
     check_file(junit)
     check_file(markdown)
+    check_file(records)
     known = suite.find_cases(directory)
     cases = suite.choose(known, operator or [], sample, seed)
     with progress_bar("conformance") as progress:
@@ -70,14 +66,8 @@ def conformance(
         unbaked = next((case for case in cases if not case.baked()), None)
         if unbaked:
             raise InputError(f"{unbaked.folder}: its expected outputs are not stored yet: give --bake")
-        if cluster is None:
-            results = suite.run_cases(
-                cases, on, config, jobs=jobs, limit_seconds=time_limit, progress=progress
-            )
-        else:
-            results = suite.run_on_cluster(
-                cases, on, config, scheduler=cluster, limit_seconds=time_limit, progress=progress
-            )
+        place = place_of(jobs, cluster, time_limit)
+        results = suite.run_cases(cases, on, config, place, RecordFile(records), progress)
     if junit is not None:
         with writing(junit):
             name = f"TOSA conformance on {on} {config}"

@@ -1,5 +1,6 @@
 """Options that several verbs share."""
 
+import pathlib
 from typing import Annotated
 
 import typer
@@ -76,6 +77,25 @@ Value = Annotated[
         metavar="NAME=NUMBERS",
         help="An input that always has this value (sr=16000); it is a constant, and what only other values need goes.",
     ),
+]
+
+Processes = Annotated[int, typer.Option("-j", "--jobs", metavar="N", min=1, help="Jobs at a time.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, as tcp://host:8786."
+    ),
+]
+Records = Annotated[
+    pathlib.Path | None,
+    typer.Option(
+        "--records",
+        metavar="FILE.jsonl",
+        help="Keep what is done, a line for each job; a second run goes on where this one stops.",
+    ),
+]
+TimeLimit = Annotated[
+    float | None, typer.Option("--time-limit", metavar="SECONDS", min=0.1, help="For each job.")
 ]
 
 

@@ -1,0 +1,53 @@
+"""Jobs on a Dask cluster: the records of one process, files and code that go along, a worker that is killed."""
+
+import pathlib
+from collections.abc import Iterator
+
+import distributed
+import pytest
+from test_jobs import HERE, jobs_of, lines
+
+from tosaic.driver.jobs import DaskCluster, Job, ThisProcess, Work, run_jobs
+from tosaic.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    """The address of a cluster with two workers."""
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+def shipped(function: str, model: pathlib.Path | None, count: int, **settings: object) -> list[Job]:
+    """Jobs whose work is in this folder, which no worker has on its path."""
+    work = Work(f"job_works:{function}", (HERE,))
+    return [Job(work, model, "nano", seed=seed, settings=settings) for seed in range(count)]
+
+
+def test_the_records_are_those_of_one_process(scheduler: str, tmp_path: pathlib.Path) -> None:
+    model = tmp_path / "net.txt"
+    model.write_text("weights")
+    jobs = [*shipped("square", model, 5), *shipped("fail", model, 1), *shipped("square", None, 1)]
+    assert lines(run_jobs(jobs, DaskCluster(scheduler))) == lines(run_jobs(jobs, ThisProcess()))
+
+
+def test_a_killed_worker_loses_and_wrongs_nothing(scheduler: str, tmp_path: pathlib.Path) -> None:
+    jobs = shipped("kill_the_worker", None, 8, folder=str(tmp_path))
+    killed = run_jobs(jobs, DaskCluster(scheduler))
+    assert (tmp_path / "done").exists()
+    assert lines(killed) == lines(run_jobs(jobs, ThisProcess()))
+
+
+def test_a_worker_with_another_tosaic_is_told(scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tosaic.driver.jobs.cluster.code_digest", lambda: "another")
+    (record,) = run_jobs(shipped("square", None, 1), DaskCluster(scheduler))
+    assert record.failure == (
+        "on the cluster: DeviceError: this worker has another Tosaic than the client: install the client's there"
+    )
+
+
+def test_no_scheduler() -> None:
+    with pytest.raises(InputError, match=r"no Dask scheduler answers at tcp://127.0.0.1:1: "):
+        run_jobs(jobs_of("square", None, 1), DaskCluster("tcp://127.0.0.1:1"))
