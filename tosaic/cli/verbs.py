@@ -18,6 +18,7 @@ VERBS = {
     "operators": ("tosaic.cli.operators", "operators"),
     "configs": ("tosaic.cli.configs", "configs"),
     "bench": ("tosaic.cli.bench", "bench"),
+    "explore": ("tosaic.cli.explore", "explore"),
     "serve": ("tosaic.cli.serve", "serve"),
     "boards": ("tosaic.cli.boards", "boards"),
     "build": ("tosaic.cli.build", "build"),

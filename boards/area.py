@@ -1,0 +1,202 @@
+"""What a configuration takes of a part, before synthesis: a linear model of each unit, fitted to syntheses.
+
+`area_samples.csv` has LUTs, flip-flops and block RAM of units of small configurations, each synthesised by itself by
+`bench/area_samples.py` (yosys). A unit's figure is a sum of a few numbers that the configuration gives, weighted
+so that the relative errors are least. Multipliers and the RAM of activation and weight memory are computed.
+"""
+
+import csv
+import dataclasses
+import enum
+import functools
+import importlib.resources
+import math
+import pathlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tosaic.hw.config import Config
+from tosaic.hw.config_text import get_config
+from tosaic.hw.top import VERILOG_NAME, VerilogTop
+from tosaic.hw.verilog import convert
+
+from .board import Capacity, Family
+from .report import Usage, parse_stat, usage_of_cells
+from .tools import run_tool
+
+
+class Fabric(enum.Enum):
+    """What LUTs are like."""
+
+    XC7 = "xc7"
+    """Six inputs; also a rough guide to UltraScale+."""
+    ECP5 = "ecp5"
+    """Four inputs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A device without a board."""
+
+    name: str
+    fabric: Fabric
+    capacity: Capacity
+
+
+PARTS: dict[str, Part] = {
+    part.name: part
+    for part in (
+        Part("ecp5-25f", Fabric.ECP5, Capacity(24_288, 24_288, 28, 56 * 18)),
+        Part("ecp5-45f", Fabric.ECP5, Capacity(43_848, 43_848, 72, 108 * 18)),
+        Part("ecp5-85f", Fabric.ECP5, Capacity(83_640, 83_640, 156, 208 * 18)),
+        Part("xc7a35t", Fabric.XC7, Capacity(20_800, 41_600, 90, 50 * 36)),
+        Part("xc7a100t", Fabric.XC7, Capacity(63_400, 126_800, 240, 135 * 36)),
+        Part("xc7z020", Fabric.XC7, Capacity(53_200, 106_400, 220, 140 * 36)),
+    )
+}
+"""By the names that `tosaic explore --part` takes."""
+LANE_MULTIPLIERS = 7
+"""Blocks of a vector lane; a PE has one."""
+WHOLE = "whole"
+"""The unit of samples that are whole accelerators: the model is held against them, not fitted to them."""
+_SYNTHESIS = {Fabric.XC7: "synth_xilinx -family xc7 -flatten", Fabric.ECP5: "synth_ecp5"}
+_FAMILY = {Fabric.XC7: Family.XILINX7, Fabric.ECP5: Family.ECP5}
+_RAM_KBIT, _RAM_BYTES_DEEP = 18, 2048
+"""A block RAM, one byte wide."""
+
+
+def fits(usage: Usage, part: Part) -> bool:
+    """Whether the part has as much."""
+    room = part.capacity
+    return (
+        usage.lut <= room.lut
+        and usage.ff <= room.ff
+        and usage.dsp <= room.dsp
+        and usage.ram_kbit <= room.ram_kbit
+    )
+
+
+def estimate(config: Config, fabric: Fabric) -> Usage:
+    """The accelerator without bridge, PLL and external memory."""
+    figures = {
+        name: sum(fit.of(config) for fit in _fits(fabric, name).values()) for name in ("lut", "ff", "ram")
+    }
+    return Usage(
+        lut=round(figures["lut"]),
+        ff=round(figures["ff"]),
+        dsp=config.macs_per_cycle + LANE_MULTIPLIERS * config.columns,
+        ram_kbit=round(figures["ram"]) + _memory_kbit(config),
+    )
+
+
+def _memory_kbit(config: Config) -> int:
+    """Activation memory: a RAM for each byte of a word and bank, of half a block where that is enough. Weight memory:
+    parity is wasted."""
+    depth = config.am_bank_bytes // config.columns
+    blocks = math.ceil(depth / _RAM_BYTES_DEEP)
+    each = _RAM_KBIT * blocks if depth > _RAM_BYTES_DEEP // 4 else _RAM_KBIT // 2
+    return config.columns * config.am_banks * each + math.ceil(config.wm_bytes * 9 / 1024)
+
+
+# --- the fit
+
+Features = Callable[[Config], Sequence[float]]
+_FEATURES: dict[str, Features] = {
+    "am": lambda c: (1, c.columns, c.columns * c.am_banks, c.columns * math.log2(c.columns)),
+    "array": lambda c: (1, c.columns, c.rows, c.macs_per_cycle, c.columns * bool(c.partial_sums)),
+    "control_port": lambda c: (1,),
+    "load": lambda c: (1, c.columns, c.columns * bool(c.cabac_engines), c.cabac_engines),
+    "read_arbiter": lambda c: (1,),
+    "sequencer": lambda c: (1,),
+    "soft_reset": lambda c: (1,),
+    "store": lambda c: (1, c.columns),
+    "vector": lambda c: (1, c.columns, c.columns * math.log2(c.columns)),
+    "wm": lambda c: (1, c.columns),
+}
+"""What a unit's size depends on."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Fit:
+    unit: str
+    weights: tuple[float, ...]
+
+    def of(self, config: Config) -> float:
+        return max(0.0, float(np.dot(self.weights, _FEATURES[self.unit](config))))
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """A unit of a configuration after synthesis."""
+
+    fabric: Fabric
+    config: Config
+    unit: str
+    lut: int
+    ff: int
+    ram: int
+    """Kilobits of block RAM; 0 for activation and weight memory, which are computed."""
+
+
+@functools.cache
+def samples() -> tuple[Sample, ...]:
+    """What the model is fitted to."""
+    text = importlib.resources.files(__package__).joinpath("area_samples.csv").read_text()
+    return tuple(
+        Sample(
+            Fabric(line["fabric"]),
+            get_config(line["config"]),
+            line["unit"],
+            *(int(line[name]) for name in ("lut", "ff", "ram")),
+        )
+        for line in csv.DictReader(text.splitlines())
+    )
+
+
+@functools.cache
+def _fits(fabric: Fabric, figure: str) -> dict[str, _Fit]:
+    return {unit: _fit(unit, figure, [s for s in samples() if s.fabric is fabric]) for unit in _FEATURES}
+
+
+def _fit(unit: str, figure: str, known: Sequence[Sample]) -> _Fit:
+    own = [each for each in known if each.unit == unit]
+    wanted = np.array([getattr(each, figure) for each in own], float)
+    features = np.array([_FEATURES[unit](each.config) for each in own], float)
+    scale = 1 / np.maximum(wanted, 1.0)
+    # The least weights where the samples leave some open.
+    found = np.linalg.lstsq(features * scale[:, None], wanted * scale, rcond=1e-6)[0]
+    return _Fit(unit, tuple(found))
+
+
+# --- how far it is from syntheses
+
+
+def errors(fabric: Fabric) -> list[float]:
+    """Relative errors of the LUTs of whole accelerators, which the fit does not see."""
+    wholes = [each for each in samples() if each.unit == WHOLE and each.fabric is fabric]
+    return [estimate(each.config, fabric).lut / each.lut - 1 for each in wholes]
+
+
+def error_told(fabric: Fabric) -> str:
+    """The errors in words."""
+    found = errors(fabric)
+    own = sum(each.fabric is fabric and each.unit != WHOLE for each in samples())
+    span = (
+        f"{min(found):+.1%} to {max(found):+.1%} of synthesis, {len(found)} tried" if found else "not tried"
+    )
+    return f"estimated by a model of {own} syntheses of units ({fabric.value}); LUTs of whole accelerators: {span}"
+
+
+def synthesize(config: Config, fabric: Fabric, folder: pathlib.Path, unit: str | None = None) -> Usage:
+    """Yosys' count of the accelerator, or of one unit by itself; `folder` takes the files in between. ToolError where
+    Yosys is missing or fails."""
+    modules = convert(VerilogTop(config), VERILOG_NAME)
+    top = VERILOG_NAME if unit is None else f"{VERILOG_NAME}_{unit}"
+    own = [name for name in modules if name == top or name.startswith(f"{top}_")]
+    for name in own:
+        (folder / f"{name}.v").write_text(modules[name])
+    sources = " ".join(f"{name}.v" for name in own)
+    script = f"read_verilog {sources}; {_SYNTHESIS[fabric]} -top {top}; tee -q -o cells.json stat -json"
+    run_tool("yosys", ("-p", script), folder, folder / "synthesis.log", lambda step: None)
+    return usage_of_cells(parse_stat((folder / "cells.json").read_text()), _FAMILY[fabric])

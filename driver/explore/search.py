@@ -1,0 +1,176 @@
+"""The search: machines are drawn, those that do not fit are left out at once, the others compiled and their cycles
+predicted by the emulator's cycle model, each as a job."""
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tosaic.driver.bench import measurement
+from tosaic.driver.jobs import Executor, RecordFile, run_jobs
+from tosaic.driver.models import Progress
+from tosaic.errors import InputError
+from tosaic.hw.config import Config
+from tosaic.hw.config_text import get_config
+
+from .point import Area, Point
+from .space import configuration, draw_grid, free_fields
+
+GENERATION = 64
+"""Machines that are judged together: enough for several processes, few enough for a search to learn."""
+TRIES = 50
+"""Generations in a row without a new machine that fits end the search: there are no more."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """What is asked of an exploration."""
+
+    models: tuple[pathlib.Path, ...]
+    base: str
+    """The configuration whose other sizes hold."""
+    fixed: tuple[str, ...]
+    """Fields of `base` that are not searched."""
+    bandwidths: tuple[int, ...]
+    points: int
+    area: Callable[[Config], Area]
+    fits: Callable[[Area], bool]
+    seed: int = 0
+    optuna: bool = False
+    """Whether Optuna proposes machines; else they are drawn from the grid."""
+
+
+@dataclasses.dataclass
+class Exploration:
+    """What was found."""
+
+    points: list[Point] = dataclasses.field(default_factory=list)
+    refused: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Why, by the name of the machine: a network that does not compile for it, say."""
+    too_large: int = 0
+    """Machines that do not fit the part: never compiled."""
+
+
+def explore(
+    question: Question,
+    executor: Executor,
+    records: RecordFile | None = None,
+    progress: Progress | None = None,
+) -> Exploration:
+    """At least `question.points` points, or all that there are. InputError where Optuna is wanted and missing."""
+    found = Exploration()
+    proposer = _Optuna(question) if question.optuna else _Grid(question)
+    seen: set[int] = set()
+    idle = 0
+    while len(found.points) < question.points and idle < TRIES:
+        proposed = proposer.ask(GENERATION)
+        fresh = []
+        for config in proposed:
+            if config.hash in seen:
+                continue
+            seen.add(config.hash)
+            area = question.area(config)
+            if question.fits(area):
+                fresh.append((config, area))
+            else:
+                found.too_large += 1
+        if not proposed:
+            break
+        idle = 0 if fresh else idle + 1
+        judged = _judge(question, fresh, executor, records, found)
+        found.points += judged
+        proposer.tell(judged)
+        if progress:
+            progress("explore", min(len(found.points), question.points), question.points)
+    return found
+
+
+def _judge(
+    question: Question,
+    machines: Sequence[tuple[Config, Area]],
+    executor: Executor,
+    records: RecordFile | None,
+    found: Exploration,
+) -> list[Point]:
+    """Points of machines on which every network runs."""
+    places = [
+        (config, area, bandwidth)
+        for config, area in machines
+        for bandwidth in question.bandwidths
+        if bandwidth <= config.word_bytes
+    ]
+    jobs = [
+        measurement(model, "emulator", config.name, bandwidth, None)
+        for config, _, bandwidth in places
+        for model in question.models
+    ]
+    answers = iter(run_jobs(jobs, executor, records))
+    points = []
+    for config, area, bandwidth in places:
+        own = [next(answers) for _ in question.models]
+        failures = [each.failure for each in own if each.failure is not None]
+        if failures:
+            found.refused[config.name] = failures[0]
+            continue
+        cycles = {str(model): each.result["cycles"] for model, each in zip(question.models, own, strict=True)}
+        points.append(Point(config, bandwidth, area, cycles))
+    return points
+
+
+class _Grid:
+    """The grid in a random order."""
+
+    def __init__(self, question: Question):
+        self._machines: Iterator[Config] = draw_grid(question.base, question.fixed, question.seed)
+
+    def ask(self, count: int) -> list[Config]:
+        return [config for _, config in zip(range(count), self._machines, strict=False)]
+
+    def tell(self, points: Sequence[Point]) -> None:
+        """A grid does not learn."""
+
+
+class _Optuna:
+    """Optuna's NSGA-II: fewer cycles and fewer LUTs at once."""
+
+    def __init__(self, question: Question):
+        try:
+            import optuna
+        except ImportError:
+            raise InputError(
+                "the search by Optuna needs it: pip install 'tosaic[explore]', or give --search grid"
+            ) from None
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._base = get_config(question.base)
+        self._fields = {
+            field: optuna.distributions.CategoricalDistribution(sizes)
+            for field, sizes in free_fields(question.fixed).items()
+        }
+        self._failed = optuna.trial.TrialState.FAIL
+        sampler = optuna.samplers.NSGAIISampler(population_size=GENERATION, seed=question.seed)
+        self._study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler)
+        self._asked: list[tuple[Any, Config | None]] = []
+
+    def ask(self, count: int) -> list[Config]:
+        self._asked = []
+        for _ in range(count):
+            trial = self._study.ask(dict(self._fields))
+            self._asked.append((trial, configuration(self._base, trial.params)))
+        return [config for _, config in self._asked if config is not None]
+
+    def tell(self, points: Sequence[Point]) -> None:
+        best: dict[int, Point] = {}
+        for each in points:
+            known = best.setdefault(each.config.hash, each)
+            if each.score < known.score:
+                best[each.config.hash] = each
+        for trial, config in self._asked:
+            point = best.get(config.hash) if config is not None else None
+            if point is None:
+                self._study.tell(trial, state=self._failed)
+            else:
+                self._study.tell(trial, [math.log(point.score), math.log(point.area.lut)])
+
+
+__all__ = ["Exploration", "Point", "Question", "explore"]
