@@ -5,6 +5,7 @@ import enum
 import importlib
 from typing import Any
 
+from .dram.chips import SdrChip
 from .floorplan import Floorplan
 
 
@@ -62,8 +63,10 @@ class Board:
     """module:class in amaranth_boards, or package.module:class of another package. Empty where the vendor's
     processor system takes the pins."""
     memory_bytes: int = 0
-    """Of on-chip external memory; 0 where the processor's memory is used. Of a micro-coded machine: what its memory map
+    """Of external memory; 0 where the processor's memory is used. Of a micro-coded machine: what its memory map
     leaves."""
+    sdram: SdrChip | None = None
+    """What external memory is where it is a chip beside the FPGA; None: block RAM."""
     baud: int = 0
     implementation: Implementation = Implementation.ARRAY
     leds: tuple[str, ...] = ()

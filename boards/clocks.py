@@ -52,17 +52,24 @@ def _first(fits: Callable[[int], bool]) -> int | None:
     return next((divider for divider in range(1, 129) if fits(divider)), None)
 
 
-def add_clock(m: Module, platform: object, family: Family, clock_hz: float) -> None:
-    """Makes the domain `sync` of `clock_hz` from the platform's default clock and reset."""
+def add_clock(m: Module, platform: object, family: Family, clock_hz: float, *, late: str = "") -> None:
+    """Makes the domain `sync` of `clock_hz` from the platform's default clock and reset, and a domain called `late`, if
+    asked for, whose clock comes a quarter of a cycle later."""
     source_hz = platform.default_clk_frequency  # type: ignore[attr-defined]
-    if source_hz == clock_hz:
+    if source_hz == clock_hz and not late:
         return  # Amaranth makes the domain itself
+    if late and family is not Family.ECP5:
+        raise ValueError(f"{family.name} has no second clock here")
     name = platform.default_clk  # type: ignore[attr-defined]
     m.submodules.clock_pin = pin = io.Buffer("i", platform.request(name, dir="-"))  # type: ignore[attr-defined]
     locked = Signal()
     m.domains.sync = ClockDomain()
+    late_clock = None
+    if late:
+        m.domains += ClockDomain(late, reset_less=True)
+        late_clock = ClockSignal(late)
     if family is Family.ECP5:
-        m.submodules.pll = _ecp5_pll(pin.i, ClockSignal(), locked, source_hz, clock_hz)
+        m.submodules.pll = _ecp5_pll(pin.i, ClockSignal(), late_clock, locked, (source_hz, clock_hz))
     elif family is Family.XILINX7:
         _xilinx_pll(m, pin.i, locked, source_hz, clock_hz)
     else:
@@ -75,8 +82,12 @@ def add_clock(m: Module, platform: object, family: Family, clock_hz: float) -> N
     m.submodules.reset_synchronizer = ResetSynchronizer(~locked | pressed, domain="sync")
 
 
-def _ecp5_pll(source: Value, clock: Value, locked: Value, source_hz: float, clock_hz: float) -> Instance:
+def _ecp5_pll(
+    source: Value, clock: Value, late: Value | None, locked: Value, frequencies_hz: tuple[float, float]
+) -> Instance:
+    source_hz, clock_hz = frequencies_hz
     setting = ecp5_setting(source_hz, clock_hz)
+    second = {} if late is None else _ecp5_late(setting, late)
     return Instance(
         "EHXPLLL",
         a_FREQUENCY_PIN_CLKI=f"{source_hz / 1e6:g}",
@@ -107,7 +118,20 @@ def _ecp5_pll(source: Value, clock: Value, locked: Value, source_hz: float, cloc
         i_ENCLKOP=Const(0),
         o_CLKOP=clock,
         o_LOCK=locked,
+        **second,
     )
+
+
+def _ecp5_late(setting: PllSetting, late: Value) -> dict:
+    """The second output of EHXPLLL. Phases count cycles of the VCO and their eighths, from that of the first output."""
+    whole, eighths = divmod(setting.output_divider * 2, 8)
+    return {
+        "p_CLKOS_ENABLE": "ENABLED",
+        "p_CLKOS_DIV": setting.output_divider,
+        "p_CLKOS_CPHASE": setting.output_divider // 2 + whole,
+        "p_CLKOS_FPHASE": eighths,
+        "o_CLKOS": late,
+    }
 
 
 def _xilinx_pll(m: Module, source: Value, locked: Value, source_hz: float, clock_hz: float) -> None:

@@ -16,6 +16,6 @@ ECPIX5_85F = Board(
     platform="ecpix5:ECPIX585Platform",
     memory_bytes=80 << 10,
     baud=1_000_000,
-    floorplan=small_on_85k(),
+    floorplan=small_on_85k(on_chip_memory=True),
     notes="PLL 100 to 50 MHz",
 )

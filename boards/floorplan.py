@@ -80,11 +80,13 @@ def _multipliers(row: int) -> tuple[str, ...]:
     return tuple(f"X{x}/Y{row}/MULT18_{numbers[i % 4]}" for i, x in enumerate(_columns(numbers)))
 
 
-def small_on_85k() -> Floorplan:
+def small_on_85k(*, on_chip_memory: bool) -> Floorplan:
     """Configuration `small` on an LFE5U-85F or LFE5UM5G-85F: 52 block RAMs in each of rows 22, 46, 70 and 82, 52
     multipliers in each of rows 10, 34 and 58. ARRAY and its memories lie left, VECTOR's lanes right, external memory
     above. The processing elements of a column of the array pass 32-bit sums from one to the next and lie together.
     Around row 58 ARRAY's address generator and fetch need the wires.
+
+    `on_chip_memory`: whether external memory is made of block RAM.
     """
     machine = "board.accelerator."
     m10, m34, m58 = (_multipliers(row) for row in (10, 34, 58))
@@ -113,8 +115,9 @@ def small_on_85k() -> Floorplan:
         Rule(RAM, f"{machine}control_port.", r82[22:30]),
         Rule(RAM, f"{machine}vector.streams.offsets.", r70[50:]),
         Rule(RAM, "board.bridge.", r82[30:34]),
-        Rule(RAM, "board.external.", r70[right:50] + r82[34:]),
     ]
+    if on_chip_memory:
+        rules.append(Rule(RAM, "board.external.", r70[right:50] + r82[34:]))
     return Floorplan(tuple(rules))
 
 

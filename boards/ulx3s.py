@@ -1,6 +1,7 @@
-"""Radiona ULX3S with the two large FPGAs. Its SDRAM is not used: no well-kept Amaranth controller drives it."""
+"""Radiona ULX3S with the two large FPGAs and 32 MiB of SDRAM."""
 
 from .board import Board, Capacity, Family
+from .dram.chips import MT48LC16M16
 from .floorplan import small_on_85k
 
 ULX3S_85F = Board(
@@ -11,13 +12,14 @@ ULX3S_85F = Board(
     capacity=Capacity(lut=83_640, ff=83_640, dsp=156, ram_kbit=208 * 18),
     config="small",
     clock_hz=50e6,
-    memory="80 KiB on chip",
+    memory="32 MiB SDRAM",
     transport="serial:///dev/ttyUSB0?baud=1000000",
     platform="ulx3s:ULX3S_85F_Platform",
-    memory_bytes=80 << 10,
+    memory_bytes=MT48LC16M16.memory_bytes,
+    sdram=MT48LC16M16,
     baud=1_000_000,
     leds=("led", "led", "led"),
-    floorplan=small_on_85k(),
+    floorplan=small_on_85k(on_chip_memory=False),
     notes="PLL 25 to 50 MHz",
 )
 
@@ -29,10 +31,11 @@ ULX3S_45F = Board(
     capacity=Capacity(lut=43_848, ff=43_848, dsp=72, ram_kbit=108 * 18),
     config="nano",
     clock_hz=50e6,
-    memory="64 KiB on chip",
+    memory="32 MiB SDRAM",
     transport="serial:///dev/ttyUSB0?baud=1000000",
     platform="ulx3s:ULX3S_45F_Platform",
-    memory_bytes=64 << 10,
+    memory_bytes=MT48LC16M16.memory_bytes,
+    sdram=MT48LC16M16,
     baud=1_000_000,
     leds=("led", "led", "led"),
     notes="PLL 25 to 50 MHz",

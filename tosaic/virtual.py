@@ -7,18 +7,19 @@ from collections.abc import Mapping
 
 from tosaic.boards.board import Board, Implementation
 from tosaic.boards.catalogue import known_boards
+from tosaic.boards.dram import SdrChip, core_versions
 from tosaic.driver.transports import BridgeTransport, Transport
 from tosaic.errors import InputError
 from tosaic.hw.config_text import get_config
 from tosaic.hw.micro.packages import PackageMissing, package_versions
-from tosaic.sim.board import BoardRtl, BoardSimulator, VirtualLine
+from tosaic.sim.board import BoardRtl, BoardSimulator, ChipSetting, VirtualLine
 
 BIT_CYCLES = 4
 """The simulated line is as fast as a UART can be, so that a simulation spends its time on the network."""
 
 
 def virtual_boards() -> dict[str, Board]:
-    """The boards that can be simulated whole: those with a UART and on-chip external memory."""
+    """The boards that can be simulated whole: those with a UART and a memory of their own."""
     return {name: board for name, board in known_boards().items() if board.baud and board.memory_bytes}
 
 
@@ -43,11 +44,34 @@ def open_board(name: str) -> BoardSimulator:
 
     folders = tuple(pathlib.Path(package.__path__[0]) for package in (tosaic.hw, tosaic.boards))
     try:
-        versions = package_versions() if board.implementation is Implementation.MICRO else ()
+        versions = _versions(board)
     except PackageMissing as error:
         raise InputError(str(error)) from error
     key = repr((board, get_config(board.config), BIT_CYCLES, versions))
-    return BoardSimulator(BoardRtl(name, key, BIT_CYCLES, folders, verilog))
+    chip = chip_setting(board.sdram, board.clock_hz) if board.sdram else None
+    return BoardSimulator(BoardRtl(name, key, BIT_CYCLES, folders, verilog, chip))
+
+
+def _versions(board: Board) -> tuple[str, ...]:
+    """Of the packages that bring parts of the board; PackageMissing where one is not installed."""
+    if board.implementation is Implementation.MICRO:
+        return package_versions()
+    return core_versions() if board.sdram else ()
+
+
+def chip_setting(chip: SdrChip, clock_hz: float) -> ChipSetting:
+    """A chip of the catalogue for the simulator."""
+    return ChipSetting(
+        row_bits=chip.row_bits,
+        bank_bits=chip.bank_bits,
+        column_bits=chip.column_bits,
+        cas_latency=chip.cas_latency,
+        **chip.gaps(clock_hz),
+        mode=chip.mode_cycles,
+        power_up=round(chip.power_up_ns * 1e-9 * clock_hz),
+        refreshes=chip.refreshes,
+        refresh=round(chip.refresh_ns * 1e-9 * clock_hz),
+    )
 
 
 def open_virtual(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> Transport:

@@ -2,6 +2,7 @@
 
 from .memory import OnChipMemory
 from .micro_top import MicroBoardTop
+from .sdram import SdramMemory
 from .top import MEMORY_BASE, BoardTop
 
-__all__ = ["MEMORY_BASE", "BoardTop", "MicroBoardTop", "OnChipMemory"]
+__all__ = ["MEMORY_BASE", "BoardTop", "MicroBoardTop", "OnChipMemory", "SdramMemory"]

@@ -12,6 +12,7 @@ from tosaic.hw.top import Accelerator
 
 from .lamp import Lamp
 from .memory import OnChipMemory
+from .sdram import SdramMemory, SdramPins
 
 MEMORY_BASE = 0x1000_0000
 """Bus address of the memory; anything but 0 shows a forgotten base."""
@@ -19,9 +20,9 @@ BLINK_SECONDS = 0.05
 
 
 class BoardTop(wiring.Component):
-    """Accelerator, on-chip external memory and UART bridge, all with the clock of the domain `sync`, of `clock_hz`.
+    """Accelerator, external memory and UART bridge, all with the clock of the domain `sync`, of `clock_hz`.
 
-    `memory_bytes`: external memory made of on-chip RAM, a multiple of 4096.
+    `memory`: the external memory, at MEMORY_BASE.
     `data_bytes`: the bridge's buffer, the most a frame carries. `name`: what the bridge says it is.
 
     Ports:
@@ -29,13 +30,14 @@ class BoardTop(wiring.Component):
         `led_busy`: the accelerator used its bus in the last BLINK_SECONDS.
         `led_link`: the bridge answered in that time.
         `led_irq`: the accelerator's interrupt is pending.
+        `sdram`: with an SdramMemory, its pins.
     """
 
     def __init__(
         self,
         config: Config,
         *,
-        memory_bytes: int,
+        memory: OnChipMemory | SdramMemory,
         clock_hz: float,
         baud: int,
         name: str = "tosaic",
@@ -44,8 +46,10 @@ class BoardTop(wiring.Component):
         self.config = config
         self.bit_cycles = bit_cycles(clock_hz, baud)
         self.blink_cycles = max(round(BLINK_SECONDS * clock_hz), 1)
-        self.identity = Identity(name, MEMORY_BASE, memory_bytes, round(clock_hz), data_bytes)
-        self.memory = OnChipMemory(config, memory_bytes=memory_bytes, base=MEMORY_BASE)
+        if memory.base != MEMORY_BASE:
+            raise ValueError(f"the memory must be at {MEMORY_BASE:#x}, not {memory.base:#x}")
+        self.identity = Identity(name, MEMORY_BASE, memory.memory_bytes, round(clock_hz), data_bytes)
+        self.memory = memory
         super().__init__(
             {
                 "uart_rx": In(1, init=1),
@@ -54,6 +58,7 @@ class BoardTop(wiring.Component):
                 "led_link": Out(1),
                 "led_irq": Out(1),
             }
+            | ({"sdram": Out(SdramPins(memory.chip))} if isinstance(memory, SdramMemory) else {})
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -74,6 +79,8 @@ class BoardTop(wiring.Component):
         wiring.connect(m, bridge.memory, external.host)
         wiring.connect(m, bridge.registers, accelerator.control)
         wiring.connect(m, bridge.line, transmitter.data)
+        if isinstance(external, SdramMemory):
+            wiring.connect(m, external.pins, wiring.flipped(self.sdram))
 
         m.submodules.busy_lamp = busy_lamp = Lamp(self.blink_cycles)
         m.submodules.link_lamp = link_lamp = Lamp(self.blink_cycles)

@@ -1,8 +1,11 @@
-// Drives a Verilated board: clock, reset button, and the two pins of its UART. Loaded with ctypes; see simulator.py.
+// Drives a Verilated board: clock, reset button, the two pins of its UART, and its SDRAM. Loaded with ctypes; see
+// simulator.py.
 
 #include "Vboard.h"
+#include "sdram_chip.h"
 #include "verilated.h"
 
+#include <cstring>
 #include <deque>
 #include <memory>
 
@@ -13,7 +16,11 @@ class Board {
   public:
     uint64_t cycle = 0;
 
-    explicit Board(uint32_t bit_cycles) : bit_cycles_(bit_cycles), context_(new VerilatedContext), top_(new Vboard(context_.get(), "")) {
+    std::unique_ptr<SdramChip> chip;
+
+    Board(uint32_t bit_cycles, const ChipSetting* setting)
+        : chip(setting ? new SdramChip(*setting) : nullptr), bit_cycles_(bit_cycles), context_(new VerilatedContext),
+          top_(new Vboard(context_.get(), "")) {
         top_->uart_rx = 1;
         reset();
     }
@@ -53,6 +60,13 @@ class Board {
         top_->eval();
         top_->clk = 1;
         top_->eval();
+#ifdef SDRAM
+        // The chip's clock comes later than the board's by a part of a cycle.
+        chip->edge({bool(top_->cke), bool(top_->cs_n), bool(top_->ras_n), bool(top_->cas_n), bool(top_->we_n), top_->ba,
+                    top_->a, top_->dm, top_->dq});
+        top_->chip_drives = chip->drives();
+        top_->chip_dq = chip->data();
+#endif
     }
 
     // The host's transmitter: start bit, 8 bits, stop bit.
@@ -107,7 +121,8 @@ class Board {
 
 extern "C" {
 
-Board* board_create(uint32_t bit_cycles) { return new Board(bit_cycles); }
+// `setting`: of the SDRAM; null for a board without one.
+Board* board_create(uint32_t bit_cycles, const ChipSetting* setting) { return new Board(bit_cycles, setting); }
 
 void board_destroy(Board* b) { delete b; }
 
@@ -122,4 +137,22 @@ uint64_t board_run(Board* b, uint64_t max_cycles, uint8_t* received, uint64_t ro
 uint64_t board_cycle(Board* b) { return b->cycle; }
 
 uint32_t board_leds(Board* b) { return b->leds(); }
+
+// The SDRAM: rules broken, the first of them, commands executed.
+void board_chip(Board* b, Broken* broken, uint64_t* commands) {
+    *broken = b->chip->broken;
+    commands[0] = b->chip->reads;
+    commands[1] = b->chip->writes;
+    commands[2] = b->chip->activates;
+    commands[3] = b->chip->refreshes;
+}
+
+// Bytes of the SDRAM behind the controller's back, as the host sees them.
+void board_peek(Board* b, uint64_t address, uint8_t* bytes, uint64_t count) {
+    std::memcpy(bytes, reinterpret_cast<const uint8_t*>(b->chip->words.data()) + address, count);
+}
+
+void board_poke(Board* b, uint64_t address, const uint8_t* bytes, uint64_t count) {
+    std::memcpy(reinterpret_cast<uint8_t*>(b->chip->words.data()) + address, bytes, count);
+}
 }

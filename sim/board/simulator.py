@@ -7,6 +7,8 @@ import importlib.metadata
 import pathlib
 from collections.abc import Callable
 
+from tosaic.errors import DeviceError
+
 from ..rtl.build import (
     COMMON_FLAGS,
     FAST_FLAGS,
@@ -17,9 +19,10 @@ from ..rtl.build import (
 )
 from ..rtl.cache import cached, progress
 from ..rtl.verilog import check_sources, source_digest
+from .chip import BrokenC, ChipReport, ChipSetting, ChipSettingC, report_of
 
 HERE = pathlib.Path(__file__).parent
-BENCH, HARNESS = "board_bench.v", "harness.cpp"
+BENCH, HARNESS, CHIP, PADS = "board_bench.v", "harness.cpp", "sdram_chip.h", "ecp5_cells.v"
 VERILATOR_FLAGS = (
     *("--cc", "--top-module", "board_bench", "--prefix", "Vboard"),
     *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "--no-timing"),
@@ -43,6 +46,8 @@ class BoardRtl:
     sources: tuple[pathlib.Path, ...]
     """Folders with the Python sources of the hardware."""
     verilog: Callable[[], str]
+    chip: ChipSetting | None = None
+    """Of the SDRAM beside the FPGA, whose pins the module has, too; its pads are an ECP5's."""
 
 
 def board_library(rtl: BoardRtl) -> pathlib.Path:
@@ -57,33 +62,46 @@ def board_library(rtl: BoardRtl) -> pathlib.Path:
     verilog_path = cached("board-verilog", rtl.name, key, ".v", elaborate)
     verilog = verilog_path.read_bytes()
     digest = hashlib.sha256(verilog)
-    for name in (BENCH, HARNESS):
+    for name in (BENCH, HARNESS, CHIP, PADS):
         digest.update((HERE / name).read_bytes())
-    flags = (VERILATOR_FLAGS, FAST_FLAGS, SLOW_FLAGS, COMMON_FLAGS)
+    options = (*VERILATOR_FLAGS, *(("+define+SDRAM",) if rtl.chip else ()))
+    flags = (options, FAST_FLAGS, SLOW_FLAGS, COMMON_FLAGS)
     digest.update(repr((flags, importlib.metadata.version("verilator"), compiler_version())).encode())
     seconds = max(len(verilog) // VERILOG_BYTES_PER_SECOND, 10)
 
     def make(path: pathlib.Path) -> None:
         with progress(f"building the simulator of the board {rtl.name}, about {seconds} s, once"):
-            verilate([HERE / BENCH, verilog_path], HERE / HARNESS, path, options=VERILATOR_FLAGS)
+            verilate(
+                [HERE / BENCH, verilog_path, *([HERE / PADS] if rtl.chip else [])],
+                HERE / HARNESS,
+                path,
+                options=options,
+                definitions=(f"-I{HERE}", *(("-DSDRAM",) if rtl.chip else ())),
+            )
 
     return cached("board", rtl.name, digest.hexdigest()[:20], ".so", make)
 
 
 _HANDLE, _U32, _U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
 _SIGNATURES = {
-    "create": ([_U32], _HANDLE),
+    "create": ([_U32, ctypes.POINTER(ChipSettingC)], _HANDLE),
     "destroy": ([_HANDLE], None),
     "reset": ([_HANDLE], None),
     "send": ([_HANDLE, ctypes.c_char_p, _U64], None),
     "run": ([_HANDLE, _U64, ctypes.c_char_p, _U64], _U64),
     "cycle": ([_HANDLE], _U64),
     "leds": ([_HANDLE], _U32),
+    "chip": ([_HANDLE, ctypes.POINTER(BrokenC), _U64 * 4], None),
+    "peek": ([_HANDLE, _U64, ctypes.c_char_p, _U64], None),
+    "poke": ([_HANDLE, _U64, ctypes.c_char_p, _U64], None),
 }
 
 
 class BoardSimulator:
-    """One board, just out of reset. Its clock runs only inside `run`. Calls release the GIL."""
+    """One board, just out of reset. Its clock runs only inside `run`. Calls release the GIL.
+
+    An SDRAM whose rules its controller breaks is a DeviceError: a real one would lose data.
+    """
 
     def __init__(self, rtl: BoardRtl):
         self.rtl = rtl
@@ -92,7 +110,8 @@ class BoardSimulator:
             function = getattr(self._functions, f"board_{name}")
             function.argtypes, function.restype = arguments, result
         self._received = ctypes.create_string_buffer(_ROOM)
-        self._handle = self._functions.board_create(rtl.bit_cycles)
+        setting = ChipSettingC(*dataclasses.astuple(rtl.chip)) if rtl.chip else None
+        self._handle = self._functions.board_create(rtl.bit_cycles, setting)
 
     def close(self) -> None:
         """Free the simulator; it cannot be used any more."""
@@ -115,6 +134,11 @@ class BoardSimulator:
     def run(self, max_cycles: int) -> bytes:
         """What the host receives in `max_cycles`; ends early when all is sent and an answer is complete."""
         count = self._functions.board_run(self._handle, max_cycles, self._received, _ROOM)
+        if self.rtl.chip and (chip := self.chip).broken:
+            raise DeviceError(
+                f"the virtual board {self.rtl.name}: its memory controller breaks a rule of the SDRAM, {chip.broken} "
+                f"times; the first one: {chip.first}"
+            )
         return self._received.raw[:count]
 
     @property
@@ -127,3 +151,27 @@ class BoardSimulator:
         """The lamps."""
         lit = self._functions.board_leds(self._handle)
         return {name: bool(lit >> bit & 1) for bit, name in enumerate(("busy", "link", "irq"))}
+
+    @property
+    def chip(self) -> ChipReport:
+        """What the SDRAM has seen, of a board that has one."""
+        broken, commands = BrokenC(), (_U64 * 4)()
+        self._functions.board_chip(self._handle, broken, commands)
+        return report_of(broken, commands)
+
+    def peek(self, address: int, count: int) -> bytes:
+        """Bytes of the SDRAM; the board does not notice. ValueError outside of it."""
+        self._check(address, count)
+        content = ctypes.create_string_buffer(count)
+        self._functions.board_peek(self._handle, address, content, count)
+        return content.raw
+
+    def poke(self, address: int, data: bytes) -> None:
+        """Change bytes of the SDRAM; the board does not notice. ValueError outside of it."""
+        self._check(address, len(data))
+        self._functions.board_poke(self._handle, address, data, len(data))
+
+    def _check(self, address: int, count: int) -> None:
+        size = self.rtl.chip.memory_bytes if self.rtl.chip else 0
+        if not 0 <= address <= address + count <= size:
+            raise ValueError(f"{count} bytes at {address:#x} leave the SDRAM's {size}")

@@ -66,7 +66,7 @@ def test_errors():
 
 
 def test_places_are_those_of_the_part():
-    sites = [site for rule in small_on_85k().rules for site in rule.sites]
+    sites = [site for rule in small_on_85k(on_chip_memory=True).rules for site in rule.sites]
     rams = [site for site in sites if "/EBR" in site]
     # What nextpnr calls the first and the last block RAM of a row, and the two beside the gap.
     assert {"X4/Y22/EBR0", "X64/Y46/EBR3", "X69/Y46/EBR0", "X120/Y70/EBR3"} <= set(rams)

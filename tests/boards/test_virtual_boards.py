@@ -1,5 +1,6 @@
 """Whole boards under Verilator, UART pins included, by the ordinary driver: networks bit-exact."""
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -7,13 +8,17 @@ import numpy as np
 import pytest
 
 import tosaic
-from tosaic.sim.board import PseudoTerminal
+from tosaic.driver.transports import BridgeTransport
+from tosaic.sim.board import BoardSimulator, PseudoTerminal, VirtualLine
 from tosaic.virtual import open_board, virtual_boards
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits"
 SHARED = Path(os.environ.get("TOSAIC_SHARED", ROOT.parent / "shared"))
-KWS = SHARED / "models" / "kws_dscnn"
+MODELS = SHARED / "models"
+NETWORKS = ("kws_dscnn", "sww_dscnn1d", "ic_resnet8", "ad_autoencoder", "vww_mobilenet")
+CHEAP = ("ulx3s-85f", "sww_dscnn1d")
+"""It needs more memory than block RAM would be."""
 ON = [
     pytest.param(name, marks=pytest.mark.xdist_group(f"virtual_{name}"))
     for name in ("ulx3s-85f", "icebreaker")
@@ -38,13 +43,54 @@ def test_digits(name):
             session.run({"image": image[None]}, check=True)
 
 
+@pytest.mark.parametrize(
+    ("name", "network"),
+    [
+        pytest.param(
+            name,
+            network,
+            marks=[
+                pytest.mark.xdist_group(f"virtual_{name}"),
+                *([] if (name, network) == CHEAP else [pytest.mark.nightly]),
+            ],
+        )
+        for name in ("ulx3s-85f", "ulx3s-45f")
+        for network in NETWORKS
+        if (MODELS / network).is_dir()
+    ],
+)
+def test_networks_in_sdram(name, network):
+    """Against the outputs of TOSA's reference model. The chip's model ends a run whose controller breaks its rules."""
+    folder = MODELS / network
+    with tosaic.Session(folder / "model.tosa", f"virtual://{name}") as session:
+        outputs = session.run({session.inputs[0].name: np.load(folder / "inputs_0.npy")})
+    np.testing.assert_array_equal(outputs[session.outputs[0].name], np.load(folder / "outputs_0.npy"))
+
+
 @pytest.mark.xdist_group("virtual_ulx3s-85f")
-@pytest.mark.parametrize("index", [0] if KWS.is_dir() else [])
-def test_keyword_spotting_on_ulx3s(index):
-    """Against the outputs of TOSA's reference model."""
-    with tosaic.Session(KWS / "model.tosa", "virtual://ulx3s-85f") as session:
-        outputs = session.run({session.inputs[0].name: np.load(KWS / f"inputs_{index}.npy")})
-    np.testing.assert_array_equal(outputs[session.outputs[0].name], np.load(KWS / f"outputs_{index}.npy"))
+def test_the_chip_of_a_board():
+    """It holds what the host writes, and tells when its controller would be too fast for it."""
+    board = open_board("ulx3s-85f")
+    transport = BridgeTransport(VirtualLine(board), "virtual board")
+    transport.write_memory(0x12_3455, b"odd")
+    assert board.peek(0x12_3454, 5) == b"\0odd\0"
+    board.poke(0x12_3456, b"ne")
+    assert transport.read_memory(0x12_3454, 5) == b"\0one\0"
+    with pytest.raises(ValueError, match="^2 bytes at 0x1ffffff leave the SDRAM's 33554432$"):
+        board.peek((32 << 20) - 1, 2)
+    chip = board.chip
+    assert (
+        (chip.broken, chip.first) == (0, "") and chip.reads >= 5 and chip.writes == 3 and chip.refreshes > 8
+    )
+    assert board.rtl.chip is not None
+    slower = dataclasses.replace(board.rtl, chip=dataclasses.replace(board.rtl.chip, rcd=9))
+    transport = BridgeTransport(VirtualLine(BoardSimulator(slower)), "virtual board")
+    text = (
+        r"^the virtual board ulx3s-85f: its memory controller breaks a rule of the SDRAM, \d+ times; the first one: "
+        r"ACTIVE to READ or WRITE \(tRCD\), bank 0, in cycle \d+$"
+    )
+    with pytest.raises(tosaic.DeviceError, match=text):
+        transport.write_memory(0, b"x")
 
 
 @pytest.mark.xdist_group("virtual_icebreaker")

@@ -1,0 +1,24 @@
+// The I/O cells of an ECP5 that LiteDRAM's controller names, as far as it uses them: registers in the pads, and pads.
+module OFS1P3BX (input D, input PD, input SCLK, input SP, output reg Q);
+    always @(posedge SCLK)
+        if (PD) Q <= 1'b1;
+        else if (SP) Q <= D;
+endmodule
+
+module IFS1P3BX (input D, input PD, input SCLK, input SP, output reg Q);
+    always @(posedge SCLK)
+        if (PD) Q <= 1'b1;
+        else if (SP) Q <= D;
+endmodule
+
+module FD1S3BX (input CK, input D, input PD, output reg Q);
+    initial Q = 1'b1;
+    always @(posedge CK or posedge PD)
+        if (PD) Q <= 1'b1;
+        else Q <= D;
+endmodule
+
+module TRELLIS_IO #(parameter DIR = "BIDIR") (inout B, input I, input T, output O);
+    assign B = T ? 1'bz : I;
+    assign O = B;
+endmodule

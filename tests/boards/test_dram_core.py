@@ -1,0 +1,36 @@
+"""LiteDRAM's controller as its generator writes it, repaired; what is said where the generator is missing."""
+
+import importlib.util
+
+import pytest
+
+import tosaic
+from tosaic.boards.dram import MT48LC16M16, core_verilog, core_versions
+from tosaic.hw.micro.packages import PackageMissing
+from tosaic.virtual import open_board
+
+MISSING = r"^the Python package litedram is missing; pip install 'tosaic\[dram\]'$"
+
+
+def test_it_is_the_same_every_time():
+    again = core_verilog.__wrapped__
+    text = again(MT48LC16M16, "LFE5U-45F-6BG381C", 50e6, 4)
+    assert text == again(MT48LC16M16, "LFE5U-45F-6BG381C", 50e6, 4)
+    assert text.startswith("module litedram_core (\n") and text.endswith("endmodule\n")
+    assert "inout  wire   [15:0] sdram_dq" in text
+    assert "output wire   [31:0] user_port_axi_0_rdata" in text and "// Date" not in text
+
+
+def test_without_the_packages(monkeypatch):
+    there = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "litedram" else there(name))
+    with pytest.raises(PackageMissing, match=MISSING):
+        core_versions()
+    with pytest.raises(tosaic.InputError, match=MISSING):
+        open_board("ulx3s-85f")
+
+
+def test_a_chip_in_cycles():
+    assert MT48LC16M16.memory_bytes == 32 << 20
+    assert MT48LC16M16.gaps(50e6) == {"rcd": 1, "rp": 1, "ras": 3, "rc": 4, "rrd": 1, "rfc": 4, "wr": 1}
+    assert MT48LC16M16.gaps(100e6) == {"rcd": 2, "rp": 2, "ras": 5, "rc": 7, "rrd": 2, "rfc": 7, "wr": 2}
