@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo check test test-torch prove conformance conformance-fp executorch zoo nightly lint typecheck docs clean
+.PHONY: soc demo check test test-torch prove conformance conformance-fp executorch zoo nightly lint typecheck docs clean
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -36,6 +36,10 @@ $(VENV)/installed-torch: $(VENV)/installed-dev
 
 test-torch: $(VENV)/installed-torch
 	$(PYTEST) tests/pytorch
+
+# A system that boots: VexRiscv, SDRAM, UART and the accelerator, with firmware of the C kit, under Verilator.
+soc: $(VENV)/installed-dev
+	$(BIN)/python examples/litex_soc/simulate.py build/soc
 
 # For every change: lint, types, and the tests of import rules, IR, compiler and golden model that build no simulator and
 # take little time (docs/testing.md).

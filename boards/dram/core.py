@@ -55,7 +55,7 @@ def core_verilog(chip: SdrChip, part: str, clock_hz: float, word_bytes: int) -> 
         if done.returncode:
             said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
             raise RuntimeError(f"LiteDRAM's generator failed: {said}")
-        return _repaired((folder / "gateware" / f"{MODULE}.v").read_text(), chip)
+        return clean_verilog((folder / "gateware" / f"{MODULE}.v").read_text(), chip.data_bits)
 
 
 def _request(chip: SdrChip, part: str, clock_hz: float, word_bytes: int) -> dict:
@@ -79,16 +79,16 @@ def _request(chip: SdrChip, part: str, clock_hz: float, word_bytes: int) -> dict
     }
 
 
-def _repaired(text: str, chip: SdrChip) -> str:
-    """Without comments, which tell dates, and time scale, and with pins of data that go both ways: the generator
-    declares them as inputs."""
+def clean_verilog(text: str, data_bits: int) -> str:
+    """Verilog that LiteX wrote, without comments, which tell dates, and time scale, and with pins of data that go both
+    ways: it declares them as inputs."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     text = re.sub(r"^(//|`timescale|\s*$).*\n", "", text, flags=re.MULTILINE)
     text, count = re.subn(
-        rf"input  wire +\[{chip.data_bits - 1}:0\] sdram_dq\b",
-        f"inout  wire   [{chip.data_bits - 1}:0] sdram_dq",
+        rf"input  wire +\[{data_bits - 1}:0\] sdram_dq\b",
+        f"inout  wire   [{data_bits - 1}:0] sdram_dq",
         text,
     )
     if count != 1:
-        raise RuntimeError("LiteDRAM's generator has other ports than those that are known here")
+        raise RuntimeError("LiteX writes other ports than those that are known here")
     return text

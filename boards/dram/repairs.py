@@ -1,0 +1,40 @@
+"""What is wrong with LiteDRAM 2024.12 for us, and is replaced before anything is generated."""
+
+import litedram.core.refresher
+import litedram.frontend.adapter
+from litedram.core.refresher import RefreshTimer
+from litex.soc.interconnect import stream
+from migen import If, Module, Signal
+
+
+class DownConverter(Module):
+    """In the place of LiteDRAMNativePortDownConverter, which lets a cycle go by between two commands of a wide port: it
+    asks for four of five words of 16 bits that a port of 64 bits could have."""
+
+    def __init__(self, port_from, port_to, reverse=False):
+        ratio = port_from.data_width // port_to.data_width
+        count = Signal(max=ratio)
+        self.comb += [
+            port_to.cmd.valid.eq(port_from.cmd.valid),
+            port_to.cmd.we.eq(port_from.cmd.we),
+            port_to.cmd.addr.eq(port_from.cmd.addr * ratio + count),
+            port_from.cmd.ready.eq(port_to.cmd.ready & (count == ratio - 1)),
+        ]
+        self.sync += If(port_to.cmd.valid & port_to.cmd.ready, count.eq(count + 1))
+        for source, sink in ((port_from.wdata, port_to.wdata), (port_to.rdata, port_from.rdata)):
+            converter = stream.StrideConverter(source.description, sink.description, reverse=reverse)
+            self.submodules += converter, stream.Pipeline(source, converter, sink)
+
+
+class ShorterRefreshTimer(RefreshTimer):
+    """In the place of RefreshTimer, whose cycles are rounded up: 8,192 refreshes, each a part of a cycle late, are not
+    over in the 64 ms in which a chip wants them."""
+
+    def __init__(self, trefi):
+        super().__init__(trefi - 1)
+
+
+def repair_litedram() -> None:
+    """In this process, for good."""
+    litedram.frontend.adapter.LiteDRAMNativePortDownConverter = DownConverter
+    litedram.core.refresher.RefreshTimer = ShorterRefreshTimer
