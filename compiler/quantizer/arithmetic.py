@@ -21,7 +21,7 @@ def aligned(emission: Emission, names: list[str]) -> tuple[list[str], float, flo
     """int32 tensors of one scale; the scale, and the sum of their bounds. Constants take part."""
     found = {name: emission.settled(name) for name in names if emission.data(name) is None}
     data = {name: emission.data(name) for name in names}
-    sizes = [float(w.bound * w.scale.max()) for w in found.values()]
+    sizes = [w.reach for w in found.values()]
     sizes += [float(np.abs(value).max()) for value in data.values() if value is not None]
     scales = {float(w.scale) for w in found.values() if w.uniform and w.dtype is DType.INT32}
     scale = max(sizes) / 2**HEADROOM_BITS or 1.0
@@ -149,11 +149,16 @@ def product(emission: Emission, op: Operator) -> Integers:
 
 
 def _saturating(emission: Emission, op: Operator, source: Integers, line: np.ndarray) -> Integers:
-    """Without an upper bound, if no result was seen above the least one of the channels: there the reader saturates."""
+    """Without an upper bound, if no result was seen above the least one of the channels: there the reader saturates.
+
+    That is so where the result is held as an activation whose encoding ends there; one with room above would let values
+    pass that the bound cuts.
+    """
     if line.size == 1 or not source.high < math.inf or not np.all(line > 0):
         return source
-    seen = emission.plan.statistics.range_seen(op.outputs[0])[1]
-    if not 0 < seen <= source.high * float(line.min()) * _NEARLY:
+    result, plan = op.outputs[0], emission.plan
+    seen, bound = plan.statistics.range_seen(result)[1], source.high * float(line.min()) * _NEARLY
+    if not 0 < seen <= bound or (plan.held(result) and plan.encoding(result).high > bound):
         return source
     return dataclasses.replace(source, high=math.inf, encoding=None)
 
@@ -169,7 +174,7 @@ def _with_signs(emission: Emission, source: Integers, line: np.ndarray) -> Integ
 def _factor(emission: Emission, name: str) -> Integers:
     """An operand of a product, without headroom: what no calibration sample came near to is cut off."""
     found = emission.within_bounds(emission.wide(name))
-    reach, room = float(found.bound * found.scale.max()), _ROOM * max(emission.plan.largest(name), 1e-30)
+    reach, room = found.reach, _ROOM * max(emission.plan.largest(name), 1e-30)
     if reach <= _TIGHT * room:
         return found
     return emission.activation(name, DType.INT16)
@@ -199,7 +204,8 @@ def reduce_sum(emission: Emission, op: Operator) -> Integers:
         source = emission.as_uniform(source)
     source = emission.as_summands(source, shape[axis])
     tensor = emission.emit("REDUCE_SUM", source.tensor, axis=axis)
-    return dataclasses.replace(source, tensor=tensor, bound=source.bound * shape[axis])
+    bounds = None if source.bounds is None or axis == len(shape) - 1 else source.bounds * shape[axis]
+    return dataclasses.replace(source, tensor=tensor, bound=source.bound * shape[axis], bounds=bounds)
 
 
 @natural("REDUCE_MAX", "REDUCE_MIN")

@@ -101,7 +101,7 @@ class Emission:
     def settled(self, tensor: str) -> Integers:
         """`wide`, without bounds to apply, and with no more headroom than a few bits over what was seen."""
         found = self.wide(tensor)
-        reach = found.bound * found.scale.max() if found.encoding is None else 0.0
+        reach = found.reach if found.encoding is None else 0.0
         if reach and reach > _LOOSE * max(self.plan.largest(tensor), 1e-30):
             return self.activation(tensor, DType.INT16)
         return self.within_bounds(found)
@@ -156,9 +156,9 @@ class Emission:
             room = HEADROOM_BITS - math.ceil(math.log2(max(source.bound, 1.0)))
             scale = float(source.scale) * 2.0 ** -min(max(room, 0), 8)
         elif scale is None:
-            scale = float(source.bound * source.scale.max() / 2**HEADROOM_BITS)
+            scale = source.reach / 2**HEADROOM_BITS
         encoding = Encoding(DType.INT32, scale)
-        bound = math.ceil(source.bound * float(source.scale.max()) / scale) + 1
+        bound = math.ceil(source.reach / scale) + 1
         return Integers(self.convert(source, encoding), DType.INT32, np.array(scale), 0, bound)
 
     def as_summands(self, source: Integers, count: int) -> Integers:
@@ -167,13 +167,13 @@ class Emission:
         found = self.as_int32(source, float(source.scale) if narrow else None)
         if found.bound * count < _LARGEST_SUM:
             return found
-        return self.as_int32(found, float(found.bound * count * found.scale.max() / _LARGEST_SUM))
+        return self.as_int32(found, found.reach * count / _LARGEST_SUM)
 
     def as_uniform(self, source: Integers) -> Integers:
         """Integers with one scale for the whole tensor."""
         if source.uniform:
             return source
-        return self.as_int32(source, float(source.bound * source.scale.max() / 2**HEADROOM_BITS))
+        return self.as_int32(source, source.reach / 2**HEADROOM_BITS)
 
     def within_bounds(self, source: Integers) -> Integers:
         """Integers to which no bounds are still to be applied."""
@@ -292,7 +292,7 @@ class Emission:
         return result
 
     def _rescaled(self, source: Integers, ratio: np.ndarray, encoding: Encoding) -> str:
-        if source.bound * float(ratio.max()) >= _LARGEST_RESCALED:
+        if source.reach / encoding.scale >= _LARGEST_RESCALED:
             source = self._limited(source, ratio)
             ratio = source.scale / encoding.scale
         bits = 15 if source.dtype is DType.INT48 else 31
@@ -313,11 +313,13 @@ class Emission:
     def _limited(self, source: Integers, ratio: np.ndarray) -> Integers:
         """Integers cut to where a RESCALE by `ratio` stays in int32."""
         if source.dtype is not DType.INT32:
-            scale = float(source.bound * source.scale.max() / 2**28)
+            scale = source.reach / 2**28
             ratio = ratio * (scale / source.scale)
             tensor = self._rescaled(source, source.scale / scale, Encoding(DType.INT32, scale))
             source = Integers(tensor, DType.INT32, np.array(scale), 0, 2.0**28 + 1)
         limit = np.floor(_LARGEST_RESCALED / 2 / np.maximum(ratio, 1e-300)).clip(1, 2**30)
         tensor = self.emit("MINIMUM", source.tensor, self.line(limit, source.tensor))
         tensor = self.emit("MAXIMUM", tensor, self.line(-limit, source.tensor))
-        return dataclasses.replace(source, tensor=tensor, bound=float(limit.max()), encoding=None)
+        return dataclasses.replace(
+            source, tensor=tensor, bound=float(limit.max()), encoding=None, bounds=limit
+        )

@@ -24,6 +24,11 @@ class Encoding:
     scale: float
     zero_point: int = 0
 
+    @property
+    def high(self) -> float:
+        """The largest real that it holds."""
+        return self.scale * (self.dtype.max - self.zero_point)
+
     def quantize(self, values: ArrayLike) -> np.ndarray:
         """The nearest integers (ties to even), saturated, in the type that NumPy holds them in."""
         exact = np.rint(np.asarray(values, np.float64) / self.scale) + self.zero_point
@@ -51,11 +56,18 @@ class Integers:
     high: float = math.inf
     encoding: Encoding | None = field(default=None)
     """Set where the scale is one of the graph's own activations, shared by others."""
+    bounds: np.ndarray | None = field(default=None)
+    """`bound` of each element of the last axis, where they differ: a dead channel's may be far above the others'."""
 
     @property
     def uniform(self) -> bool:
         """Whether one scale holds for the whole tensor."""
         return self.scale.size == 1
+
+    @property
+    def reach(self) -> float:
+        """The largest magnitude of the reals that any input can give."""
+        return float((self.scale * (self.bound if self.bounds is None else self.bounds)).max())
 
     @property
     def bounded(self) -> bool:

@@ -39,8 +39,8 @@ def convolution(emission: Emission, op: Operator) -> Integers:
     integers = np.clip(np.rint(channels / scales[:, None]), lowest, highest)
     exact_bias = wide_bias + emission.plan.corrections(op, integers * scales[:, None] - channels)
     sums = np.rint(exact_bias / (source.scale * scales))
-    worst = float((np.abs(integers).sum(1) * source.bound + np.abs(sums)).max())
-    if worst >= _LARGEST_SUM[accumulator]:
+    bounds = np.abs(integers).sum(1) * source.bound + np.abs(sums)
+    if bounds.max() >= _LARGEST_SUM[accumulator]:
         raise UnsupportedError(
             f"{op} (tensor {graph.tensors[op.outputs[0]]}): its sums may need more than {accumulator.spelling}; split "
             "its input channels"
@@ -57,7 +57,7 @@ def convolution(emission: Emission, op: Operator) -> Integers:
         dtype=accumulator,
         **{**op.attributes, "acc_type": accumulator},
     )
-    return Integers(result, accumulator, source.scale * scales, 0, worst)
+    return Integers(result, accumulator, source.scale * scales, 0, float(bounds.max()), bounds=bounds)
 
 
 def _symmetric(channels: np.ndarray) -> WeightGrid:

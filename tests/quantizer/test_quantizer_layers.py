@@ -6,6 +6,7 @@ from float_networks import IMAGE, Floats, activations, quantize_graph, run_every
 from tosaic.compiler.importers.lowering import convolution
 from tosaic.compiler.importers.lowering.matrix import matmul
 from tosaic.compiler.importers.lowering.windows import AxisWindow
+from tosaic.compiler.ir import DType
 
 POINT = [AxisWindow(1)] * 2
 
@@ -72,3 +73,19 @@ def test_an_upper_bound_is_saturation_behind_equalization():
     assert not {"MAXIMUM", "MINIMUM"} & {op.op for op in quantization.graph.operators}
     assert len([op for op in quantization.graph.operators if op.op == "RESCALE"]) == 2
     run_everywhere(quantization)
+
+
+def test_dead_channel_does_not_coarsen_the_others():
+    """A channel whose weights are next to nothing beside its bias has huge sums, at a tiny scale."""
+    low = Floats()
+    weight, bias = low.random.standard_normal((8, 1, 1, IMAGE[-1])), low.random.standard_normal(8)
+    weight[3] *= 1e-30
+    x = convolution.convolve(
+        low,
+        low.input("x", IMAGE),
+        low.constant(weight, DType.FP32),
+        low.constant(bias, DType.FP32),
+        POINT,
+    )
+    graph = low.finish(low.mul(x, activations.hard_sigmoid(low, x, 1 / 6, 0.5)))
+    assert worst_db(quantize_graph(graph, samples(graph), activations="int16")) > 38
