@@ -8,6 +8,7 @@ from tosaic.compiler.legalize.decompose import decompose
 from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.legalize.oversize import split_oversize
 from tosaic.compiler.legalize.single_row import turn_single_rows
+from tosaic.compiler.legalize.sunk_transposes import sink_transposes
 from tosaic.compiler.legalize.tabulated import tabulate
 from tosaic.compiler.legalize.verify import verify
 from tosaic.hw.config import Config
@@ -25,6 +26,7 @@ class Pass:
 
 PASSES = (
     Pass("fold constants, sink reshapes", lambda graph, config: normalise(graph)),
+    Pass("turn tensors where they are smallest", lambda graph, config: sink_transposes(graph), optional=True),
     Pass("look chains of tables up at once", lambda graph, config: tabulate(graph), optional=True),
     Pass("decompose operators that the machine has not", lambda graph, config: decompose(graph)),
     Pass("multiply single rows by matrices as they are", lambda graph, config: turn_single_rows(graph)),

@@ -14,7 +14,7 @@ def test_every_stage_is_shown() -> None:
     headings = [before for before, line in zip(lines, lines[1:], strict=False) if line and set(line) == {"-"}]
     assert [heading.split(":")[0] for heading in headings] == [
         "the model",
-        *["1 legalize"] * 6,
+        *["1 legalize"] * 7,
         "2 fuse",
         "3 place, 4 tile",
         "5 emit",
