@@ -16,10 +16,10 @@ import pathlib
 import numpy as np
 
 from tosaic.compiler.ir import Graph, read_tosa
+from tosaic.hw.cabac_timing import count_bins
 from tosaic.hw.config_text import get_config
 from tosaic.hw.nnr_streams import interleave, stream_levels
 from tosaic.nnr import levels as coded
-from tosaic.sim.cabac_timing import count_bins
 from tosaic.sim.rtl.cabac import CabacSimulator
 
 

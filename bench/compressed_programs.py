@@ -3,7 +3,8 @@
     python bench/compressed_programs.py MODEL.tosa... [--config base] [--engines 1,4] [--on emulator] [--check]
 
 Prints the table of docs/cabac.md. Bytes are those of the packed weights as a program stores them: raw, by zlib (level
-9, each tensor by itself, raw where that is smaller), and as `--compress nnr` stores them. Tensors coded and bytes
+9, each tensor by itself, raw where that is smaller), and as
+`--compress nnr-stream` stores them. Tensors coded and bytes
 fetched are those with the first number of engines. Inputs are random; every output is compared with that of the program
 without compression, and with --check that one with golden's.
 """
@@ -65,7 +66,7 @@ def row(graph: Graph, name: str, config: Config, engines: list[int], target: str
     stats, cycles = plain.stats["weights"], plain.stats["cycles"]
     stored, coded, fetched, decoding = [], "", "", []
     for count in engines:
-        session, found = run(graph, dataclasses.replace(config, cabac_engines=count), target, "nnr")
+        session, found = run(graph, dataclasses.replace(config, cabac_engines=count), target, "nnr-stream")
         compare(name, wanted, found)
         coding = session.stats["weights"]
         stored.append(f"{coding['stored_bytes']:,}")

@@ -14,9 +14,9 @@ from collections.abc import Callable
 import numpy as np
 
 from tosaic.compiler.ir import DType, read_tosa
+from tosaic.hw.cabac_timing import count_bins
 from tosaic.nnr import decode_tensor, encode_tensor
 from tosaic.nnr.jit import COMPILED
-from tosaic.sim.cabac_timing import count_bins
 
 WEIGHTS = 1_000_000
 

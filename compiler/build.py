@@ -10,15 +10,20 @@
 Place and tile return plans; only emit makes instructions. `search.py` makes plans and chooses one.
 """
 
+import warnings
+
+from tosaic.compiler.emit.boot import emit_boot
 from tosaic.compiler.emit.graph_emission import FieldOverflow, OnLayer, emit
 from tosaic.compiler.ir import Graph, validate
 from tosaic.compiler.legalize.dead_channels import remove_dead_channels
 from tosaic.compiler.legalize.integers import require_integers
 from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
-from tosaic.compiler.place.compression import METHODS, WeightCoder
-from tosaic.compiler.program import Program, StatePort
-from tosaic.compiler.schedule.image import lay_out, sequence
+from tosaic.compiler.place.address import Region
+from tosaic.compiler.place.compression import METHODS, Method, WeightCoder
+from tosaic.compiler.place.external import ExternalMemory
+from tosaic.compiler.program import BootPart, DecodedBlock, Program, StatePort
+from tosaic.compiler.schedule.image import MemoryImage, lay_out, sequence
 from tosaic.compiler.search import Choices, ProgramPlan, plans
 from tosaic.errors import InputError
 from tosaic.hw.config import Config
@@ -39,14 +44,16 @@ def compile_graph(
 
     `drop_dead_channels` removes channels that carry nothing first (exact; tensors inside become smaller).
     `optimize=False` gives every operator a layer of its own, `keep_layers` leaves every layer's output in external
-    memory (Program.kept). `compress="nnr"` stores constant weights as NNR streams where that is smaller, which the
-    machine decodes as it loads them. `speed` is that of the external memory that the program shall be fast on; it runs
-    on any. Raises ModelError for an illegal graph, UnsupportedError for a legal one that
-    this accelerator does not run, and where it has no decoder, and InputError for an unknown method.
+    memory (Program.kept). `compress="nnr"` stores constant weights as NNR streams where that is smaller. A boot part
+    decodes them into external memory, once; every run does where that is predicted to be faster than to load them.
+    With `compress="nnr-stream"` every run decodes all of them; a UserWarning tells where that is slower. `speed` is
+    that of the external memory that the program shall be fast on; it runs on any. Raises ModelError for an illegal
+    graph, UnsupportedError for a legal one that this accelerator does not run, and where it has no decoder, and
+    InputError for an unknown method.
     """
     if compress is not None and compress not in METHODS:
         raise InputError(f"weights cannot be compressed by {compress!r}; there is {', '.join(METHODS)}")
-    coder = WeightCoder(config) if compress else None
+    coder = WeightCoder(config, Method(compress), speed.bandwidth_bytes) if compress else None
     validate(graph)
     require_integers(graph)
     if drop_dead_channels:
@@ -55,7 +62,10 @@ def compile_graph(
     problem: FieldOverflow | None = None
     for plan in plans(graph, choices):
         try:
-            return _program(plan, config, graph, on_layer)
+            program = _program(plan, config, graph, on_layer)
+            if coder is not None:
+                _warn_if_slower(program, coder, plan.cycles)
+            return program
         except FieldOverflow as error:
             # Pieces of another plan are smaller, and so are their counts.
             problem = error
@@ -65,8 +75,10 @@ def compile_graph(
 
 def _program(plan: ProgramPlan, config: Config, graph: Graph, on_layer: OnLayer | None) -> Program:
     """Emits and schedules a plan."""
-    blocks = emit(plan.main, config, plan.memories.external, on_layer)
-    image = lay_out(sequence(config, blocks.all), plan.memories.external)
+    external = plan.memories.external
+    commands = sequence(config, emit(plan.main, config, external, on_layer).all)
+    boot = emit_boot(config, external)
+    image = lay_out(commands, sequence(config, boot) if boot else [], external)
     return Program(
         config=config,
         image=image.bytes,
@@ -85,6 +97,37 @@ def _program(plan: ProgramPlan, config: Config, graph: Graph, on_layer: OnLayer 
             for port, begun in plan.states
         ],
         layers=plan.layers,
-        weights=plan.memories.external.stored_weights,
+        weights=external.stored_weights,
         labels=dict(graph.labels),
+        boot=_boot(image, external),
     )
+
+
+def _boot(image: MemoryImage, external: ExternalMemory) -> BootPart | None:
+    """Where the boot part is, and what it decodes."""
+    if not external.boot:
+        return None
+    first = image.base[Region.UNPACKED]
+    blocks = tuple(
+        DecodedBlock(
+            boot.placed.tensor,
+            first + boot.target.offset,
+            boot.placed.block.weights,
+            boot.placed.block.crc32,
+        )
+        for boot in external.boot
+    )
+    return BootPart(image.boot_address, image.boot_bytes, blocks)
+
+
+def _warn_if_slower(program: Program, coder: WeightCoder, plain_cycles: int) -> None:
+    """UserWarning where every run decodes weights that are loaded faster as they are."""
+    streamed = [weights for weights in program.weights if weights.coded and not weights.at_boot]
+    decoding = sum(weights.decode_cycles for weights in streamed)
+    loading = coder.load_cycles(sum(weights.bytes for weights in streamed))
+    if decoding > loading:
+        warnings.warn(
+            f"each run decodes weights for about {decoding:,} cycles, and would load them in {loading:,}; without "
+            f"compression it is predicted to take {plain_cycles:,}: compress by {Method.NNR.value!r} to decode once",
+            stacklevel=3,
+        )

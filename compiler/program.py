@@ -92,6 +92,40 @@ class StoredWeights:
     """In the image."""
     coded: bool
     """Compressed: LOAD_DECODE decodes them."""
+    at_boot: bool
+    """Once, in the boot part; else in every run."""
+    decode_cycles: int
+    """That the decoder takes for all of them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodedBlock:
+    """Weights that the boot part decodes into external memory."""
+
+    tensor: int
+    """Its number among the program's weights."""
+    address: int
+    bytes: int
+    crc32: int
+
+    @property
+    def slice(self) -> slice:
+        """Where they lie in a memory window."""
+        return slice(self.address, self.address + self.bytes)
+
+
+@dataclasses.dataclass(frozen=True)
+class BootPart:
+    """A program of its own in the image. It runs once after the image was loaded, before the first inference."""
+
+    program_address: int
+    program_bytes: int
+    blocks: tuple[DecodedBlock, ...]
+
+    @property
+    def end(self) -> int:
+        """First byte behind the weights that it decodes."""
+        return max(block.slice.stop for block in self.blocks)
 
 
 @dataclasses.dataclass
@@ -114,6 +148,7 @@ class Program:
     """What lies in memory from run to run. A machine that has just been loaded is given what each begins as."""
     labels: dict[str, list[str | int]] = dataclasses.field(default_factory=dict)
     """Class labels by output, of a classifier."""
+    boot: BootPart | None = None
     memory_blocks: list[MemoryBlock] = dataclasses.field(default_factory=list)
     """What was where in the activation memory; a report draws it. Not in the file."""
 
@@ -157,6 +192,7 @@ class Program:
             "layers": [dataclasses.asdict(layer) for layer in self.layers],
             "labels": self.labels,
             "weights": [dataclasses.asdict(weights) for weights in self.weights],
+            "boot": None if self.boot is None else dataclasses.asdict(self.boot),
         }
         text = json.dumps(header).encode()
         body = MAGIC + len(text).to_bytes(4, "little") + text + self.image
@@ -225,7 +261,27 @@ def _from_header(header: dict, image: bytes) -> Program:
         layers=[LayerInfo(**{**layer, "operators": tuple(layer["operators"])}) for layer in header["layers"]],
         labels=header["labels"],
         weights=[StoredWeights(**weights) for weights in header["weights"]],
+        boot=_boot(header, len(image)),
     )
+
+
+def _boot(header: dict, image_bytes: int) -> BootPart | None:
+    """The boot part of a checked header: it lies in the image, and what it decodes behind that."""
+    made = header["boot"]
+    if made is None:
+        return None
+    if made["program_address"] + made["program_bytes"] > image_bytes:
+        raise HeaderError("boot.program_address", "and program_bytes reach beyond the image")
+    if not made["blocks"]:
+        raise HeaderError("boot.blocks", "must not be empty")
+    for index, block in enumerate(made["blocks"]):
+        path = f"boot.blocks[{index}]"
+        if block["tensor"] >= len(header["weights"]):
+            raise HeaderError(f"{path}.tensor", f"must be one of {len(header['weights'])} weights")
+        if block["address"] < image_bytes or block["address"] + block["bytes"] > header["memory_bytes"]:
+            raise HeaderError(f"{path}.address", "and bytes must lie between the image and the memory's end")
+    blocks = tuple(DecodedBlock(**block) for block in made["blocks"])
+    return BootPart(made["program_address"], made["program_bytes"], blocks)
 
 
 def _ports(header: dict, field: str) -> list[Port]:

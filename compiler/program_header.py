@@ -150,7 +150,18 @@ _LAYER = record(
         "operators": list_of(check_text),
     }
 )
-_WEIGHTS = record({"name": check_text, "bytes": _SIZE, "stored_bytes": _SIZE, "coded": check_boolean})
+_WEIGHTS = record(
+    {
+        "name": check_text,
+        "bytes": _SIZE,
+        "stored_bytes": _SIZE,
+        "coded": check_boolean,
+        "at_boot": check_boolean,
+        "decode_cycles": _INT64,
+    }
+)
+_BLOCK = record({"tensor": _SIZE, "address": _ADDRESS, "bytes": _SIZE, "crc32": _HASH})
+_BOOT = record({"program_address": _ADDRESS, "program_bytes": _SIZE, "blocks": list_of(_BLOCK)})
 
 MACHINE = {"isa_hash": _HASH, "config_hash": _HASH, "config": mapping(either(check_text, _SIZE))}
 """The fields that say for which machine the program is: looked at first, as another machine's may have other fields."""
@@ -168,6 +179,7 @@ HEADER = record(
         "layers": list_of(_LAYER),
         "labels": mapping(list_of(either(check_text, integer(-(1 << 63), (1 << 63) - 1)))),
         "weights": list_of(_WEIGHTS),
+        "boot": either(check_nothing, _BOOT),
     }
 )
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tosaic.compiler.program import Port, Program
+from tosaic.driver.boot import boot
 from tosaic.sim.emulator import Diverged, Emulator, ExternalMemory
 
 BATCH_BYTES = 64 << 20
@@ -20,15 +21,18 @@ def batch_size(program: Program) -> int:
 
 
 def run_samples(
-    program: Program, inputs: Mapping[str, np.ndarray], max_instructions: int | None = None
+    program: Program,
+    inputs: Mapping[str, np.ndarray],
+    max_instructions: int | None = None,
+    booted: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
     """Outputs [samples, ...] and kept tensors of inputs [samples, ...], which have the ports' types and shapes.
 
     Samples whose programs part ways, at a branch that depends on the data, are executed apart from there on.
-    DeviceError as for a single sample.
+    DeviceError as for a single sample. `booted`: what `booted_image` gave for an earlier batch.
     """
     count = len(next(iter(inputs.values())))
-    image = np.frombuffer(program.image, np.uint8)
+    image = booted_image(program) if booted is None else booted
     memory = ExternalMemory(np.zeros((count, program.memory_bytes - len(image)), np.uint8), image)
     for port in (*program.inputs, *program.states):
         memory.write(port.address, np.ascontiguousarray(inputs[port.name]).view(np.uint8).reshape(count, -1))
@@ -37,16 +41,31 @@ def run_samples(
             memory, program.program_address, program.program_bytes, max_instructions=max_instructions
         )
     except Diverged as parting:
-        return _apart(program, inputs, parting.as_first, max_instructions)
+        return _apart(program, inputs, parting.as_first, max_instructions, image)
     return {port.name: _read(memory, port, count) for port in (*program.outputs, *program.kept)}
 
 
+def booted_image(program: Program) -> np.ndarray:
+    """The image, and behind it what the boot part decodes: what is the same in the memory of every sample."""
+    if program.boot is None:
+        return np.frombuffer(program.image, np.uint8)
+    window = program.memory()
+    booted = boot(program, window, Emulator(program.config).run)
+    assert booted is not None
+    booted.put(window)
+    return window[: program.boot.end]
+
+
 def _apart(
-    program: Program, inputs: Mapping[str, np.ndarray], chosen: np.ndarray, max_instructions: int | None
+    program: Program,
+    inputs: Mapping[str, np.ndarray],
+    chosen: np.ndarray,
+    max_instructions: int | None,
+    image: np.ndarray,
 ) -> dict[str, np.ndarray]:
     """As `run_samples`, the chosen ones and the others one after the other."""
     first, rest = (
-        run_samples(program, {name: values[own] for name, values in inputs.items()}, max_instructions)
+        run_samples(program, {name: values[own] for name, values in inputs.items()}, max_instructions, image)
         for own in (chosen, ~chosen)
     )
     outputs = {}

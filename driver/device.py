@@ -1,5 +1,7 @@
 """The driver of one machine, whatever it is made of and wherever it is."""
 
+import dataclasses
+
 import numpy as np
 
 from tosaic.compiler.program import Program
@@ -9,6 +11,7 @@ from tosaic.hw.csr_map import REGISTER
 from tosaic.sim.registers import Report
 from tosaic.sim.result import RunResult
 
+from .boot import boot_limit, in_boot_part, require_decoded
 from .transports import Transport, Unreachable, open_transport
 from .transports.identify import configuration_hash
 
@@ -17,8 +20,8 @@ class Device:
     """Runs programs on a machine behind a transport.
 
     What a program does not write, its image, is sent once and stays, until another program, another client or an
-    error comes in between. Every failure is a DeviceError that says where the machine stands; after it the machine is
-    reset and the next run begins from nothing.
+    error comes in between. Its boot part runs whenever the image was sent. Every failure is a DeviceError that says
+    where the machine stands; after it the machine is reset and the next run begins from nothing.
     """
 
     def __init__(self, transport: Transport):
@@ -27,6 +30,8 @@ class Device:
         self._loaded: Program | None = None
         self._states: dict[int, bytes] = {}
         """What the loaded program's states are in the machine's memory, by address."""
+        self._boot_result: RunResult | None = None
+        """Of the loaded program's boot part."""
         self.name = transport.name
         self.identity = transport.identity
 
@@ -81,7 +86,7 @@ class Device:
         self._check(program)
         # Somebody before us may have left without saying goodbye.
         self._transport.make_idle()
-        self._load(program, window)
+        self._load(program, window, max_cycles)
         code = window[program.program_address : program.program_address + program.program_bytes].tobytes()
         self._transport.start(program.memory_bytes, program.program_address, program.program_bytes)
         self._wait(code, max_cycles)
@@ -90,7 +95,8 @@ class Device:
             window[port.address : port.address + port.bytes] = np.frombuffer(raw, np.uint8)
             if port in program.states:
                 self._states[port.address] = raw
-        return self._report.result(program.config, code, self._transport.finish())
+        result = self._report.result(program.config, code, self._transport.finish())
+        return dataclasses.replace(result, boot=self._boot_result)
 
     def _check(self, program: Program) -> None:
         """Does the program fit the machine?"""
@@ -109,10 +115,11 @@ class Device:
                 f"{self.identity.memory_bytes}: use a smaller model or a board with more memory"
             )
 
-    def _load(self, program: Program, window: np.ndarray) -> None:
+    def _load(self, program: Program, window: np.ndarray, max_cycles: int | None) -> None:
         if self._loaded is not program:
             self._loaded = None
             self._transport.write_memory(0, program.image)
+            self._boot_result = self._boot(program, max_cycles)
             self._loaded = program
             self._states = {}
         for port in program.inputs:
@@ -124,6 +131,24 @@ class Device:
             # None of them is there any more while the program changes them.
             if self._states.pop(port.address, None) != wanted:
                 self._transport.write_memory(port.address, wanted)
+
+    def _boot(self, program: Program, max_cycles: int | None) -> RunResult | None:
+        """Runs the boot part, if there is one, and checks what it left: all of it where reading costs little, else the
+        smallest block. The decoder itself refuses streams that do not end as they should."""
+        part = program.boot
+        if part is None:
+            return None
+        code = program.image[part.program_address : part.program_address + part.program_bytes]
+        self._transport.start(program.memory_bytes, part.program_address, part.program_bytes)
+        with in_boot_part():
+            self._wait(code, boot_limit(part, max_cycles))
+        result = self._report.result(program.config, code, self._transport.finish())
+        near = self._transport.reads_fast
+        for block in part.blocks if near else [min(part.blocks, key=lambda block: block.bytes)]:
+            data = self._transport.read_memory(block.address, block.bytes)
+            with in_boot_part():
+                require_decoded(f"{self.name}: ", block, data)
+        return result
 
     def _wait(self, code: bytes, max_cycles: int | None) -> None:
         """Until the program's end."""

@@ -17,7 +17,7 @@ from tosaic.hw.config import Config
 from tosaic.sim.result import RunResult, Slice
 
 from .arguments import NodeArg, checked_inputs, checked_samples
-from .batches import batch_size, run_samples
+from .batches import batch_size, booted_image, run_samples
 from .check import blame, compare
 from .device import Device
 from .models import CompileOptions, Progress, find_config, load, open_with_encodings
@@ -40,12 +40,12 @@ class Session:
     else "base". `memory_bandwidth` is in bytes per cycle (default: the bus width), `memory_latency` in cycles (default:
     50). A run that is not at its end after `max_cycles` raises DeviceError (None: no limit but the emulator's own): a
     WHILE_LOOP may be endless. A target that cannot honour one of these refuses it with an InputError.
-    `compress="nnr"` stores weights compressed where that is smaller;
-    the accelerator decodes them. `drop_dead_channels` removes channels that carry nothing before compiling; results
-    stay the same, tensors inside become smaller. `shapes` binds what an imported model leaves open: a symbolic
-    dimension's name to its size, or an input's name to its whole shape; `values` binds inputs that always have one
-    value: an input's name to a number, or to as many numbers as it has elements. `progress(what, done, total)` is
-    called while the model is compiled. Raises `tosaic.Error` subclasses.
+    `compress="nnr"` stores weights compressed where that is smaller; the accelerator decodes them, once before the
+    first run. With `compress="nnr-stream"` every run decodes them. `drop_dead_channels` removes channels that carry
+    nothing before compiling; results stay the same, tensors inside become smaller. `shapes` binds what an imported
+    model leaves open: a symbolic dimension's name to its size, or an input's name to its whole shape; `values` binds
+    inputs that always have one value: an input's name to a number, or to as many numbers as it has elements.
+    `progress(what, done, total)` is called while the model is compiled. Raises `tosaic.Error` subclasses.
     """
 
     def __init__(
@@ -92,6 +92,8 @@ class Session:
         removed = drop_dead_channels and self.target != "golden"
         self._removed = None if isinstance(opened, Program) else removed
         self._runner: Runner | None = None
+        self._booted: np.ndarray | None = None
+        """The image with what the boot part decodes, for samples that are computed together."""
         self.state = loaded.state
         """What the model remembers from run to run, by name: to read, to set and to `reset`."""
         holder = self.program or self.graph
@@ -257,7 +259,9 @@ class Session:
         if self.target == "emulator":
             assert self.program is not None
             run = naming_weights(self.program, run_samples)
-            return run(self.program, values, self._options.max_cycles)
+            if self._booted is None:
+                self._booted = naming_weights(self.program, booted_image)(self.program)
+            return run(self.program, values, self._options.max_cycles, self._booted)
         samples = [dict(zip(values, arrays, strict=True)) for arrays in zip(*values.values(), strict=True)]
         if self.target == "golden":
             outputs = [self._golden(sample, keep=False) for sample in samples]

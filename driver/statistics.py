@@ -8,6 +8,7 @@ from tosaic.hw.config import Config
 from tosaic.hw.csr_map import MARKS
 from tosaic.sim.result import RunResult
 
+from .boot import boot_figures
 from .units import unit_figures
 
 
@@ -61,5 +62,6 @@ def statistics_of(program: Program | None, config: Config, result: RunResult | N
             "decode_cycles": result.counters.get("decode_active", 0),
             "hidden_decode_cycles": result.counters.get("decode_hidden", 0),
         },
+        "boot": boot_figures(program, result),
     }
     return stats

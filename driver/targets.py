@@ -1,8 +1,9 @@
 """Where a network runs: one table of targets, and which options each of them honours."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from tosaic.compiler.program import Program
 from tosaic.errors import DeviceError, InputError
 from tosaic.sim.result import RunResult
 
+from .boot import Booted, boot, boot_limit
 from .device import Device
 from .transports.uri import EXAMPLES, check_uri, masked
 
@@ -70,40 +72,52 @@ class Target:
                 raise InputError(f"{shown}: {self.reason}: leave {name.replace('_', ' ')} out")
 
 
+class _Simulated:
+    """Runs a program on a machine without memory of its own. The boot part runs before the first run, on that run's
+    memory; later runs are given what it left."""
+
+    def __init__(
+        self, execute: Callable[..., RunResult], program: Program, options: RunOptions, **timing: Any
+    ):
+        self._execute, self._program, self._options, self._timing = execute, program, options, timing
+        self._booted: Booted | None = None
+
+    def __call__(self, window: np.ndarray) -> RunResult:
+        program, limit = self._program, self._options.max_cycles
+        if program.boot is not None and self._booted is None:
+            longest = boot_limit(program.boot, limit)
+            self._booted = boot(
+                program, window, lambda memory, start, size: self._run(memory, start, size, longest)
+            )
+        if self._booted is not None:
+            self._booted.put(window)
+        result = self._run(window, program.program_address, program.program_bytes, limit)
+        return dataclasses.replace(result, boot=self._booted.result if self._booted else None)
+
+    def _run(self, window: np.ndarray, start: int, size: int, max_cycles: int | None) -> RunResult:
+        return self._execute(window, start, size, max_cycles=max_cycles, **self._timing)
+
+
 def _emulator(program: Program, options: RunOptions) -> Runner:
     from tosaic.sim.emulator import Emulator
 
-    return _simulated(Emulator(program.config).run, program, options)
+    return _Simulated(Emulator(program.config).run, program, options, **_memory_timing(options))
 
 
 def _rtl(program: Program, options: RunOptions) -> Runner:
     from tosaic.sim.rtl import RtlSimulator
 
-    return _simulated(RtlSimulator(program.config).run, program, options)
+    return _Simulated(RtlSimulator(program.config).run, program, options, **_memory_timing(options))
 
 
-def _simulated(execute: Callable[..., RunResult], program: Program, options: RunOptions) -> Runner:
-    """Emulator and simulator run alike."""
-    return lambda window: execute(
-        window,
-        program.program_address,
-        program.program_bytes,
-        bandwidth_bytes=options.memory_bandwidth,
-        latency_cycles=options.latency_cycles,
-        max_cycles=options.max_cycles,
-    )
+def _memory_timing(options: RunOptions) -> dict[str, int | None]:
+    return {"bandwidth_bytes": options.memory_bandwidth, "latency_cycles": options.latency_cycles}
 
 
 def _cocotb(program: Program, options: RunOptions) -> Runner:
     from tosaic.sim.bench import run_in_cocotb
 
-    return lambda window: run_in_cocotb(
-        program.config,
-        window,
-        program.program_address,
-        program.program_bytes,
-        max_cycles=options.max_cycles,
-    )
+    return _Simulated(functools.partial(run_in_cocotb, program.config), program, options)
 
 
 TARGETS: dict[str, Target] = {

@@ -37,3 +37,5 @@ class RunResult:
     """Every GO of every unit, by the emulator's cycle model; the RTL keeps none."""
     macs: int = 0
     """Multiply-accumulates of the array for valid pixels: every column and every byte of a step counts."""
+    boot: "RunResult | None" = None
+    """Of the boot part that ran once before this run or an earlier one, if the program has one."""

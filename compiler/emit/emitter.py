@@ -134,7 +134,7 @@ class Emitter:
         if coded is not None:
             assert not streamed
             if missing:
-                self._decode(coded, address)
+                self.decode(coded, Address(Region.WEIGHT, address))
             return WeightsHere(address, missing)
         for start in range(0, size_bytes if missing else 0, _WEIGHT_LOAD_BYTES):
             size = min(_WEIGHT_LOAD_BYTES, size_bytes - start)
@@ -155,8 +155,8 @@ class Emitter:
             )
         return WeightsHere(address, missing)
 
-    def _decode(self, coded: PlacedBlock, address: int) -> None:
-        """Decodes a block to weight memory."""
+    def decode(self, coded: PlacedBlock, target: Address) -> None:
+        """Decodes a block to weight or activation memory."""
         streams, size = coded.block.lengths, len(coded.block.data)
         tensor = command(
             Opcode.LOAD_TENSOR,
@@ -176,8 +176,8 @@ class Emitter:
             command(
                 Opcode.LOAD_DECODE,
                 coded.address,
-                space=Space.WM,
-                local_address=address,
+                space=Space.WM if target.region is Region.WEIGHT else Space.AM,
+                local_address=target.offset,
                 row_bytes=size,
                 weights=coded.block.weights,
             ),
@@ -188,7 +188,7 @@ class Emitter:
                 commands,
                 configuration=[] if tensor == self._coding else [tensor],
                 reads=[coded.address.span(size)],
-                writes=[Span(Region.WEIGHT, address, address + coded.block.weights)],
+                writes=[target.span(coded.block.weights)],
             )
         )
         self._coding = tensor

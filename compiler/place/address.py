@@ -11,6 +11,7 @@ class Region(enum.Enum):
     WEIGHT = "weight memory"
     CONSTANTS = "constants in external memory"
     DATA = "inputs, outputs and spilled tensors in external memory"
+    UNPACKED = "weights in external memory that the boot part decodes, once"
     CODED = "weights that external memory holds only as coded blocks; no instruction has such an address"
 
 

@@ -1,18 +1,32 @@
-"""Weights as NNR streams that the machine decodes on their way into weight memory (ISO/IEC 15938-17, clause 11)."""
+"""Weights as NNR streams that the machine decodes: once before the first run, or in every run on their way into weight
+memory (ISO/IEC 15938-17, clause 11)."""
 
 import dataclasses
+import enum
 import hashlib
+import zlib
+from collections.abc import Iterator
 
 import numpy as np
 
 from tosaic.errors import UnsupportedError
+from tosaic.hw.cabac_timing import block_cycles
 from tosaic.hw.config import Config
 from tosaic.hw.isa import FIELDS, INSTRUCTION_BYTES, Opcode
 from tosaic.hw.nnr_streams import interleave, stream_levels
 from tosaic.nnr import levels as codec
 
-METHODS = ("nnr",)
-"""What weights may be compressed by."""
+
+class Method(enum.Enum):
+    """How weights may be compressed."""
+
+    NNR = "nnr"
+    """Decoded once, by the boot part; in every run where that is predicted to be faster than to load them."""
+    NNR_STREAM = "nnr-stream"
+    """Decoded in every run, for memory that has no room for decoded weights."""
+
+
+METHODS = tuple(method.value for method in Method)
 UNARY_LENGTH = 1
 """cabac_unary_length: int8 weights take the fewest cycles with it, and hardly more bytes than with any other."""
 GROUP_BYTES = 1 << 14
@@ -22,6 +36,14 @@ _WEIGHTS_PER_STREAM = 1 << 9
 """With fewer, what a stream of its own costs shows: its contexts learn from them alone."""
 _GROUP_INSTRUCTIONS = 2
 """LOAD_STREAMS and LOAD_DECODE."""
+BOOT_GROUP_BYTES = 1 << 16
+"""Most bytes that the boot part decodes together, through the activation memory."""
+_BOOT_INSTRUCTIONS = 6
+"""LOAD_STREAMS, LOAD_DECODE and STORE_GO with their wait and signals."""
+_CLEARLY_FASTER = 0.9
+"""Weights are decoded in every run where that takes less than this share of the cycles to load them: other loads wait
+behind a block."""
+_DQ_FLAG_BINS = 1
 _LENGTH_BITS = next(field.bits for field in FIELDS[Opcode.LOAD_STREAMS] if field.name == "length_0")
 
 
@@ -33,55 +55,99 @@ class CodedBlock:
     lengths: tuple[int, ...]
     """Bytes of each stream."""
     weights: int
+    cycles: int
+    """That the decoder takes."""
+    crc32: int
+    """Of the weights."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CodedWeights:
+    """A weight tensor as blocks, in its order."""
+
+    blocks: tuple[CodedBlock, ...]
+    at_boot: bool
+    """The boot part decodes them, once; else every run does."""
+
+    @property
+    def cycles(self) -> int:
+        """That the decoder takes for all of them."""
+        return sum(block.cycles for block in self.blocks)
 
 
 class WeightCoder:
-    """Codes packed weights for one configuration. UnsupportedError when it has no decoder."""
+    """Codes packed weights for one configuration and a memory of `bytes_per_cycle` (None: the bus width).
+    UnsupportedError when it has no decoder."""
 
-    def __init__(self, config: Config):
+    def __init__(self, config: Config, method: Method = Method.NNR, bytes_per_cycle: int | None = None):
         if not config.cabac_engines:
             raise UnsupportedError(
                 f"configuration {config.name!r} has no decoder for compressed weights (cabac_engines is 0); "
                 "compile without compression or for another configuration"
             )
-        self._config = config
-        self._known: dict[bytes, list[CodedBlock] | None] = {}
+        self._config, self._method = config, method
+        self._bytes_per_cycle = min(bytes_per_cycle or config.word_bytes, config.word_bytes)
+        self._known: dict[bytes, CodedWeights | None] = {}
         """By what was coded: weights are laid out anew when the compiler tries again with less memory."""
 
+    def load_cycles(self, size_bytes: int) -> int:
+        """That it takes to load weights that are not compressed."""
+        return size_bytes // self._bytes_per_cycle
+
     def group_bytes(self, blob_bytes: int) -> int:
-        """Bytes of the whole blobs that are coded together."""
+        """Bytes of the whole blobs that are decoded together in every run."""
         limit = min(GROUP_BYTES, self._config.wm_bytes // 4)
         return max(1, limit // blob_bytes) * blob_bytes
 
-    def code(self, data: np.ndarray, blob_bytes: int) -> list[CodedBlock] | None:
-        """The blocks of int8 `data` in its order, or None where they are not smaller than it."""
-        step, flat = self.group_bytes(blob_bytes), np.ascontiguousarray(data, np.int8).reshape(-1)
-        key = hashlib.sha256(flat.tobytes() + step.to_bytes(8, "little")).digest()
+    def code(self, data: np.ndarray, blob_bytes: int) -> CodedWeights | None:
+        """int8 `data` coded, or None where that is not smaller."""
+        flat = np.ascontiguousarray(data, np.int8).reshape(-1)
+        key = hashlib.sha256(flat.tobytes() + blob_bytes.to_bytes(8, "little")).digest()
         if key not in self._known:
-            self._known[key] = self._coded(flat, step)
+            self._known[key] = next(self._coded(flat, blob_bytes), None)
         return self._known[key]
 
-    def _coded(self, flat: np.ndarray, step: int) -> list[CodedBlock] | None:
-        """With as many streams as there are engines, or with fewer where only those are smaller than the weights."""
+    def _coded(self, flat: np.ndarray, blob_bytes: int) -> Iterator[CodedWeights]:
+        """In the ways that the method has, the best first."""
+        at_will = self._method is Method.NNR
+        # An engine decodes one weight per cycle at most.
+        if not at_will or self._config.cabac_engines > self._bytes_per_cycle:
+            blocks = self._smaller(flat, self.group_bytes(blob_bytes), _GROUP_INSTRUCTIONS)
+            coded = CodedWeights(blocks, at_boot=False) if blocks else None
+            if coded and (not at_will or coded.cycles < _CLEARLY_FASTER * self.load_cycles(flat.size)):
+                yield coded
+        if at_will:
+            blocks = self._smaller(
+                flat, min(BOOT_GROUP_BYTES, self._config.am_bytes // 4), _BOOT_INSTRUCTIONS
+            )
+            if blocks:
+                yield CodedWeights(blocks, at_boot=True)
+
+    def _smaller(self, flat: np.ndarray, step: int, instructions: int) -> tuple[CodedBlock, ...]:
+        """Blocks of `step` weights with as many streams as there are engines, or with fewer where only those are
+        smaller than the weights; none where they are not. `instructions`: of each block."""
         streams = self._config.cabac_engines
         while streams:
             blocks = [self._block(flat[start : start + step], streams) for start in range(0, flat.size, step)]
-            stored = sum(len(block.data) + _GROUP_INSTRUCTIONS * INSTRUCTION_BYTES for block in blocks)
+            stored = sum(len(block.data) + instructions * INSTRUCTION_BYTES for block in blocks)
             longest = max(length for block in blocks for length in block.lengths)
             if stored + INSTRUCTION_BYTES < flat.size and longest < 1 << _LENGTH_BITS:
-                return blocks
+                return tuple(blocks)
             streams //= 2
-        return None
+        return ()
 
     def _block(self, weights: np.ndarray, streams: int) -> CodedBlock:
         word_bytes = self._config.word_bytes
         while streams > 1 and weights.size < streams * _WEIGHTS_PER_STREAM:
             streams //= 2
-        payloads, positions = [], []
+        payloads, positions, levels = [], [], []
         for slices in stream_levels(weights.size, streams, word_bytes):
             own = np.concatenate([weights[piece] for piece in slices])
+            levels.append(own)
             payloads.append(codec.encode(own, UNARY_LENGTH))
             found = codec.decode(payloads[-1], own.size, UNARY_LENGTH, with_positions=streams > 1)
             positions.append(found.positions.tolist())
         block = interleave(payloads, positions, weights.size, word_bytes)
-        return CodedBlock(block, tuple(len(payload) for payload in payloads), weights.size)
+        cycles = block_cycles(levels, UNARY_LENGTH, word_bytes, dependent=False, header_bins=_DQ_FLAG_BINS)
+        lengths = tuple(len(payload) for payload in payloads)
+        return CodedBlock(block, lengths, weights.size, cycles, zlib.crc32(weights.tobytes()))

@@ -7,7 +7,7 @@ import numpy as np
 
 from tosaic.compiler.ir import Tensor
 from tosaic.compiler.place.address import Address, Region
-from tosaic.compiler.place.compression import CodedBlock
+from tosaic.compiler.place.compression import CodedBlock, CodedWeights
 from tosaic.compiler.program import StoredWeights
 from tosaic.errors import UnsupportedError
 from tosaic.hw.isa import Opcode, width
@@ -27,12 +27,23 @@ class PlacedBlock:
     block: CodedBlock
 
 
+@dataclasses.dataclass(frozen=True)
+class BootBlock:
+    """A coded block that the boot part decodes to `target`."""
+
+    placed: PlacedBlock
+    target: Address
+
+
 @dataclasses.dataclass
 class ExternalMemory:
     """What a program has in external memory. Constants may be made later, when the plan is chosen."""
 
     constants_bytes: int = 0
     data_bytes: int = 0
+    unpacked_bytes: int = 0
+    """Of what the boot part decodes."""
+    boot: list[BootBlock] = dataclasses.field(default_factory=list)
     stored_weights: list[StoredWeights] = dataclasses.field(default_factory=list)
     coded: dict[Address, PlacedBlock] = dataclasses.field(default_factory=dict)
     """By the address, in the region CODED, of the weights that a block stands for."""
@@ -68,20 +79,33 @@ class ExternalMemory:
 
     def add_weights(self, name: str, size_bytes: int, make: Callable[[], bytes]) -> Address:
         """Places packed weights as they are."""
-        self.stored_weights.append(StoredWeights(name, size_bytes, size_bytes, False))
+        self.stored_weights.append(
+            StoredWeights(name, size_bytes, size_bytes, coded=False, at_boot=False, decode_cycles=0)
+        )
         return self.add_later(size_bytes, make, f"the weights {name!r}")
 
-    def add_coded_weights(self, name: str, blocks: list[CodedBlock]) -> Address:
-        """Places packed weights as coded blocks; the address, in the region CODED, that they would have decoded."""
-        first, stored = Address(Region.CODED, self._coded_bytes), 0
-        number = len(self.stored_weights)
-        for block in blocks:
-            place = Address(Region.CODED, self._coded_bytes)
-            self.coded[place] = PlacedBlock(number, self.add_constant(block.data), block)
-            self._coded_bytes += block.weights
-            stored += len(block.data)
-        size = self._coded_bytes - first.offset
-        self.stored_weights.append(StoredWeights(name, size, stored, True))
+    def add_coded_weights(self, name: str, coded: CodedWeights) -> Address:
+        """Places packed weights as coded blocks. The address that they have decoded: in the region UNPACKED, or in
+        CODED where every run decodes them."""
+        number, size = len(self.stored_weights), sum(block.weights for block in coded.blocks)
+        stored = sum(len(block.data) for block in coded.blocks)
+        self.stored_weights.append(
+            StoredWeights(name, size, stored, True, at_boot=coded.at_boot, decode_cycles=coded.cycles)
+        )
+        placed = [PlacedBlock(number, self.add_constant(block.data), block) for block in coded.blocks]
+        if coded.at_boot:
+            first = place = Address(Region.UNPACKED, self.unpacked_bytes)
+            self.unpacked_bytes += _aligned(size)
+            self._check(f"the weights {name!r} of {size} bytes")
+        else:
+            first = place = Address(Region.CODED, self._coded_bytes)
+            self._coded_bytes += size
+        for each in placed:
+            if coded.at_boot:
+                self.boot.append(BootBlock(each, place))
+            else:
+                self.coded[place] = each
+            place += each.block.weights
         return first
 
     def constants(self) -> bytes:
@@ -93,11 +117,11 @@ class ExternalMemory:
         return b"".join(parts)
 
     def _check(self, what: str) -> None:
-        if self.constants_bytes + self.data_bytes > LARGEST_BYTES:
+        if self.constants_bytes + self.unpacked_bytes + self.data_bytes > LARGEST_BYTES:
             raise UnsupportedError(
                 f"{what} does not fit the {LARGEST_BYTES >> 30} GiB of external memory that instructions address, "
-                f"beside {self.constants_bytes} bytes of constants and {self.data_bytes} bytes of tensors; "
-                "split the network"
+                f"beside {self.constants_bytes + self.unpacked_bytes} bytes of constants and {self.data_bytes} bytes "
+                "of tensors; split the network"
             )
 
 

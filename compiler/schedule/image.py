@@ -1,10 +1,12 @@
-"""The memory image of a program: constants, then instructions, then data; addresses are settled here."""
+"""The memory image of a program: constants, then instructions; addresses are settled here.
+
+Behind the image lie the weights that the boot part decodes, then data."""
 
 import dataclasses
 
 from tosaic.compiler.emit.commands import Block, Command, Label, command
 from tosaic.compiler.place.address import Region
-from tosaic.compiler.place.external import LARGEST_BYTES, ExternalMemory
+from tosaic.compiler.place.external import ALIGNMENT_BYTES, LARGEST_BYTES, ExternalMemory
 from tosaic.compiler.schedule.interleave import interleave
 from tosaic.compiler.schedule.tracker import Tracker
 from tosaic.errors import UnsupportedError
@@ -22,6 +24,9 @@ class MemoryImage:
     bytes: bytes
     program_address: int
     program_bytes: int
+    boot_address: int
+    """Of the boot part, whose `boot_bytes` are 0 where there is none."""
+    boot_bytes: int
     base: dict[Region, int]
     """Where the regions of external memory begin."""
     memory_bytes: int
@@ -49,28 +54,36 @@ def sequence(config: Config, blocks: list[Block]) -> list[Command]:
     return commands
 
 
-def lay_out(commands: list[Command], memory: ExternalMemory) -> MemoryImage:
-    """Places constants, program and data one after the other.
+def lay_out(commands: list[Command], boot: list[Command], memory: ExternalMemory) -> MemoryImage:
+    """Places constants, program, boot part, decoded weights and data one after the other.
 
     Raises UnsupportedError where they exceed what instructions address."""
     program_address = _page(memory.constants_bytes)
-    program_bytes = len(commands) * INSTRUCTION_BYTES
-    data_address = _page(program_address + program_bytes)
+    program_bytes, boot_bytes = len(commands) * INSTRUCTION_BYTES, len(boot) * INSTRUCTION_BYTES
+    boot_address = _multiple(program_address + program_bytes, ALIGNMENT_BYTES)
+    unpacked_address = _page(boot_address + boot_bytes)
+    data_address = _page(unpacked_address + memory.unpacked_bytes)
     memory_bytes = _page(data_address + memory.data_bytes)
     if memory_bytes > LARGEST_BYTES:
         raise UnsupportedError(
             f"the program needs {memory_bytes} bytes of external memory ({memory.constants_bytes} of constants, "
-            f"{memory.data_bytes} of tensors); instructions address {LARGEST_BYTES >> 30} GiB: split the network"
+            f"{memory.unpacked_bytes} of decoded weights, {memory.data_bytes} of tensors); instructions address "
+            f"{LARGEST_BYTES >> 30} GiB: split the network"
         )
-    base = {Region.CONSTANTS: 0, Region.DATA: data_address}
-    code = b"".join(_encoded(item, base) for item in commands)
-    constants = memory.constants()
-    image = constants + bytes(program_address - len(constants)) + code
-    return MemoryImage(image, program_address, program_bytes, base, memory_bytes)
+    base = {Region.CONSTANTS: 0, Region.UNPACKED: unpacked_address, Region.DATA: data_address}
+    image = memory.constants()
+    for address, part in ((program_address, commands), (boot_address, boot)):
+        if part:
+            image += bytes(address - len(image)) + b"".join(_encoded(item, base) for item in part)
+    return MemoryImage(image, program_address, program_bytes, boot_address, boot_bytes, base, memory_bytes)
 
 
 def _page(size_bytes: int) -> int:
-    return -(-size_bytes // _PAGE_BYTES) * _PAGE_BYTES
+    return _multiple(size_bytes, _PAGE_BYTES)
+
+
+def _multiple(size_bytes: int, of_bytes: int) -> int:
+    return -(-size_bytes // of_bytes) * of_bytes
 
 
 def _encoded(item: Command, base: dict[Region, int]) -> bytes:

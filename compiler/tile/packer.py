@@ -64,9 +64,9 @@ class Packer:
         """Where constant weights lie in external memory from now on."""
         external = self.placer.memories.external
         if self.coder is not None and len(external.stored_weights) <= _MOST_TENSORS:
-            blocks = self.coder.code(moved(layout.move, values), layout.blob_bytes)
-            if blocks is not None:
-                return external.add_coded_weights(name, blocks)
+            coded = self.coder.code(moved(layout.move, values), layout.blob_bytes)
+            if coded is not None:
+                return external.add_coded_weights(name, coded)
         return external.add_weights(name, layout.bytes, lambda: moved(layout.move, values).tobytes())
 
     def computed(self, name: str, layout: WeightLayout) -> PackedWeights:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tosaic.compiler.program import Port, Program
+from tosaic.compiler.program import BootPart, Port, Program
 from tosaic.driver.arguments import argument
 from tosaic.driver.encodings import Encodings
 from tosaic.hw.isa import ISA_HASH
@@ -55,11 +55,17 @@ class CModel:
             "memory_bytes": f"{program.memory_bytes}u",
             "program_address": f"{program.program_address}u",
             "program_bytes": f"{program.program_bytes}u",
+            "boot_address": f"{program.boot.program_address if program.boot else 0}u",
+            "boot_bytes": f"{program.boot.program_bytes if program.boot else 0}u",
+            "blocks": f"{name}_blocks" if program.boot else "NULL",
+            "block_count": f"{len(program.boot.blocks) if program.boot else 0}u",
             **{f"{each.name}s": f"{name}_{each.name}s" if each.ports else "NULL" for each in lists},
             **{f"{each.name}_count": f"{len(each.ports)}u" for each in lists},
         }
         fields = "".join(f"    .{field} = {value},\n" for field, value in values.items())
         parts = [_image(name, program.image), *(self._entries(each) for each in lists if each.ports)]
+        if program.boot is not None:
+            parts.append(_blocks(name, program.boot))
         return "\n".join([*parts, f"{linkage}const struct tosaic_program {name}_program = {{\n{fields}}};\n"])
 
     def _lists(self) -> list[_TensorList]:
@@ -99,6 +105,15 @@ def _image(name: str, image: bytes) -> str:
         "    uint32_t aligned;\n"
         f"}} {name}_image = {{{numbers}}};\n"
     )
+
+
+def _blocks(name: str, boot: BootPart) -> str:
+    """What the boot part decodes."""
+    rows = "".join(
+        f"    {{{block.tensor}u, {block.address}u, {block.bytes}u, 0x{block.crc32:08X}u}},\n"
+        for block in boot.blocks
+    )
+    return f"static const struct tosaic_block {name}_blocks[] = {{\n{rows}}};\n"
 
 
 def _tensor(port: Port, shape: str, encodings: Encodings) -> str:

@@ -95,6 +95,74 @@ static void send_states(const struct tosaic_port *port, const struct tosaic_prog
     }
 }
 
+/* Starts the program at a byte offset of the window. */
+static enum tosaic_result start(struct tosaic *device, uint32_t address, uint32_t bytes)
+{
+    enum tosaic_result result;
+
+    forget_fault(&device->fault);
+    result = set_window(device, device->program);
+    if (result != TOSAIC_RESULT_OK)
+        return result;
+    write(device, TOSAIC_PROGRAM_ADDRESS, address);
+    write(device, TOSAIC_PROGRAM_BYTES, bytes);
+    write(device, TOSAIC_WATCHDOG, TOSAIC_WATCHDOG_RESET);
+    write(device, TOSAIC_CONTROL, TOSAIC_CONTROL_IRQ_ENABLE | TOSAIC_CONTROL_START);
+    return TOSAIC_RESULT_OK;
+}
+
+static enum tosaic_result to_its_end(struct tosaic *device, uint64_t max_cycles)
+{
+    const struct tosaic_port *port = device->port;
+
+    for (;;) {
+        enum tosaic_result result = tosaic_poll(device, max_cycles);
+        if (result != TOSAIC_RESULT_BUSY)
+            return result;
+        if (port->wait != NULL && port->wait(port->context) != 0)
+            return fail(device, TOSAIC_RESULT_TIMEOUT);
+    }
+}
+
+/* CRC-32 as in zlib and IEEE 802.3, bit by bit: it runs once. */
+static uint32_t crc32_of(const struct tosaic_port *port, uint32_t address, uint32_t bytes)
+{
+    uint32_t crc = 0xFFFFFFFFu, word[16], done, index, bit;
+
+    for (done = 0; done < bytes; done += index) {
+        const uint8_t *part = (const uint8_t *)word;
+        uint32_t size = bytes - done < sizeof word ? bytes - done : (uint32_t)sizeof word;
+
+        port->read_memory(port->context, address + done, word, size);
+        for (index = 0; index < size; index++) {
+            crc ^= part[index];
+            for (bit = 0; bit < 8; bit++)
+                crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
+        }
+    }
+    return ~crc;
+}
+
+/* Runs the boot part and checks what it decoded. */
+static enum tosaic_result boot(struct tosaic *device)
+{
+    const struct tosaic_program *program = device->program;
+    enum tosaic_result result;
+    uint32_t index;
+
+    if (program->boot_bytes == 0)
+        return TOSAIC_RESULT_OK;
+    result = start(device, program->boot_address, program->boot_bytes);
+    if (result == TOSAIC_RESULT_OK)
+        result = to_its_end(device, 0);
+    for (index = 0; result == TOSAIC_RESULT_OK && index < program->block_count; index++) {
+        const struct tosaic_block *block = &program->blocks[index];
+        if (crc32_of(device->port, block->address, block->bytes) != block->crc32)
+            result = TOSAIC_RESULT_WRONG_WEIGHTS;
+    }
+    return result;
+}
+
 enum tosaic_result tosaic_open(struct tosaic *device, const struct tosaic_port *port)
 {
     uint32_t version;
@@ -130,8 +198,13 @@ enum tosaic_result tosaic_load(struct tosaic *device, const struct tosaic_progra
     if (result != TOSAIC_RESULT_OK)
         return result;
     port->write_memory(port->context, 0, program->image, program->image_bytes);
-    send_states(port, program);
     device->program = program;
+    result = boot(device);
+    if (result != TOSAIC_RESULT_OK) {
+        device->program = NULL;
+        return result;
+    }
+    send_states(port, program);
     return TOSAIC_RESULT_OK;
 }
 
@@ -162,19 +235,10 @@ enum tosaic_result tosaic_reset_states(struct tosaic *device)
 enum tosaic_result tosaic_start(struct tosaic *device)
 {
     const struct tosaic_program *program = device->program;
-    enum tosaic_result result;
 
     if (program == NULL)
         return TOSAIC_RESULT_NOT_LOADED;
-    forget_fault(&device->fault);
-    result = set_window(device, program);
-    if (result != TOSAIC_RESULT_OK)
-        return result;
-    write(device, TOSAIC_PROGRAM_ADDRESS, program->program_address);
-    write(device, TOSAIC_PROGRAM_BYTES, program->program_bytes);
-    write(device, TOSAIC_WATCHDOG, TOSAIC_WATCHDOG_RESET);
-    write(device, TOSAIC_CONTROL, TOSAIC_CONTROL_IRQ_ENABLE | TOSAIC_CONTROL_START);
-    return TOSAIC_RESULT_OK;
+    return start(device, program->program_address, program->program_bytes);
 }
 
 enum tosaic_result tosaic_poll(struct tosaic *device, uint64_t max_cycles)
@@ -199,18 +263,9 @@ enum tosaic_result tosaic_poll(struct tosaic *device, uint64_t max_cycles)
 
 enum tosaic_result tosaic_run(struct tosaic *device, uint64_t max_cycles)
 {
-    const struct tosaic_port *port = device->port;
     enum tosaic_result result = tosaic_start(device);
 
-    if (result != TOSAIC_RESULT_OK)
-        return result;
-    for (;;) {
-        result = tosaic_poll(device, max_cycles);
-        if (result != TOSAIC_RESULT_BUSY)
-            return result;
-        if (port->wait != NULL && port->wait(port->context) != 0)
-            return fail(device, TOSAIC_RESULT_TIMEOUT);
-    }
+    return result == TOSAIC_RESULT_OK ? to_its_end(device, max_cycles) : result;
 }
 
 void tosaic_acknowledge(const struct tosaic *device)

@@ -29,7 +29,8 @@ extern "C" {
     X(MACHINE_FAULT, "the machine stopped with an error: the fault tells which") \
     X(TIMEOUT, "the program did not end in time") \
     X(WAS_RESET, "the machine was reset while the program ran") \
-    X(RESET_TIMEOUT, "the soft reset does not end: reset the machine by hardware")
+    X(RESET_TIMEOUT, "the soft reset does not end: reset the machine by hardware") \
+    X(WRONG_WEIGHTS, "the boot part decoded wrong weights: the image or the memory is damaged")
 
 #define TOSAIC_MEMBER(name, text) TOSAIC_RESULT_##name,
 enum tosaic_result { TOSAIC_EACH_RESULT(TOSAIC_MEMBER) TOSAIC_RESULTS };
@@ -64,6 +65,14 @@ struct tosaic_state {
     const uint8_t *initial; /* what it begins as; NULL: zeros */
 };
 
+/* Weights that the boot part decodes into memory, and what they must be. */
+struct tosaic_block {
+    uint32_t tensor;        /* the number that fault.decode_tensor has when its stream is damaged */
+    uint32_t address;
+    uint32_t bytes;
+    uint32_t crc32;
+};
+
 /* A compiled model. */
 struct tosaic_program {
     const char *name;
@@ -75,6 +84,10 @@ struct tosaic_program {
     uint32_t memory_bytes;  /* of the whole window */
     uint32_t program_address;
     uint32_t program_bytes;
+    uint32_t boot_address;  /* of the program that decodes the weights, once */
+    uint32_t boot_bytes;    /* 0: there is none */
+    const struct tosaic_block *blocks;
+    uint32_t block_count;
     const struct tosaic_tensor *inputs;
     uint32_t input_count;
     const struct tosaic_tensor *outputs;
@@ -124,7 +137,8 @@ struct tosaic {
 enum tosaic_result tosaic_open(struct tosaic *device, const struct tosaic_port *port);
 
 /* Checks instruction set, configuration and window, ends whatever runs, and sends the image and the initial states.
- * Inputs and outputs stay where they are in memory. */
+ * Runs the boot part, if there is one, to its end, and checks the weights that it decodes. After a failure of the boot
+ * part `fault` tells where it stood. Inputs and outputs stay where they are in memory. */
 enum tosaic_result tosaic_load(struct tosaic *device, const struct tosaic_program *program);
 
 /* Sets an input or a state; reads an output or a state. `data` has `tensor->bytes` bytes. Not while a program runs. */

@@ -29,6 +29,8 @@ class Transport(abc.ABC):
     """What errors call the device: its URI."""
     identity: Identity
     """What the device says it is. A transport without a bridge makes it up."""
+    reads_fast = False
+    """Whether memory is read at the host's own speed, so that all that was sent can be looked at."""
 
     @abc.abstractmethod
     def read_registers(self, offset: int, count: int) -> list[int]:

@@ -23,6 +23,8 @@ class RtlTransport(RegisterTransport):
     `read_error_at`, `write_error_at`: bus addresses that answer SLVERR, for tests of faults.
     """
 
+    reads_fast = True
+
     def __init__(
         self,
         config: Config,

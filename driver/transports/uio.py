@@ -25,6 +25,8 @@ class UioTransport(RegisterTransport):
     buffer is opened with O_SYNC, which u-dma-buf maps uncached, so no cache has to be flushed. `sysfs` is for tests.
     """
 
+    reads_fast = True
+
     def __init__(self, device: str, memory: str, sysfs: pathlib.Path = SYSFS):
         self.name = f"uio://{device}"
         self._files: list[int] = []

@@ -3,12 +3,12 @@
 import numpy as np
 
 from tosaic.errors import Error as TosaicError
+from tosaic.hw.cabac_timing import block_cycles
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Error, Instruction, Opcode
 from tosaic.hw.nnr_streams import UNARY_MAX, block_words, separate, stream_levels
 from tosaic.nnr import levels as codec
 
-from ..cabac_timing import block_cycles
 from .faults import Fault
 from .hazards import AM, MEMORY, WM
 from .state import State, agreed

@@ -9,11 +9,14 @@ from tosaic.compiler.ir import DType, Graph
 class SparseLayers(LayerBuilder):
     """A LayerBuilder whose weights are mostly zero, and small where they are not."""
 
+    zeros = 0.6
+    """The share of them from now on."""
+
     def random_constant(self, shape: tuple[int, ...], dtype: DType, low: int, high: int) -> str:
         if dtype is not DType.INT8 or len(shape) != 4:
             return super().random_constant(shape, dtype, low, high)
         values = np.clip(self.random.laplace(0, 4, shape).round(), low, high)
-        return self.constant(np.where(self.random.random(shape) < 0.6, 0, values), dtype)
+        return self.constant(np.where(self.random.random(shape) < self.zeros, 0, values), dtype)
 
 
 def sparse_network(seed: int = 1, channels: int = 40) -> Graph:

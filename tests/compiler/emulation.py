@@ -23,11 +23,15 @@ def assert_equal_to_golden(
     """`values` are the graph's inputs, random ones if there are none; `options` are the compiler's."""
     config = get_config(config) if isinstance(config, str) else config
     program, values = compile_graph(graph, config, **options), values or feeds(graph, 1)
-    verify(config, program.memory(), program.program_address, program.program_bytes)
-    memory = program.memory()
+    memory, emulator = program.memory(), Emulator(config, check_hazards=check_hazards)
+    if program.boot is not None:
+        start, size = program.boot.program_address, program.boot.program_bytes
+        verify(config, program.memory(), start, size)
+        emulator.run(memory, start, size)
+    verify(config, memory.copy(), program.program_address, program.program_bytes)
     for port in program.inputs:
         port.write(memory, values[port.name])
-    Emulator(config, check_hazards=check_hazards).run(memory, program.program_address, program.program_bytes)
+    emulator.run(memory, program.program_address, program.program_bytes)
     wanted = evaluate(graph, values)
     for port in program.outputs:
         np.testing.assert_array_equal(port.read(memory), wanted[port.name])

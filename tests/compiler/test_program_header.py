@@ -102,6 +102,8 @@ def test_every_field_with_a_wrong_value(kind: str) -> None:
         message = outcome(file_with(header, IMAGE))
         if message and "header is wrong" in message:
             assert str(path[0]) in message or "memory" in message, (path, message)
+        if (path, kind) == (("boot",), "null"):
+            continue  # a program without a boot part, which this one is
         if kind in ("null", "fraction", "infinity", "half a character", "huge", "NUL"):
             assert message is not None, path
 

@@ -15,6 +15,7 @@ from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode
 from tosaic.sim.program import decode_program
 
+pytestmark = pytest.mark.filterwarnings("ignore:each run decodes weights:UserWarning")
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tosa"
 
 
@@ -25,7 +26,7 @@ def inputs(session):
 
 @pytest.mark.parametrize("target", ["emulator", "sim"])
 def test_the_digits_network_from_compressed_weights(target):
-    plain, session = Session(DIGITS, target, "base"), Session(DIGITS, target, "base", compress="nnr")
+    plain, session = Session(DIGITS, target, "base"), Session(DIGITS, target, "base", compress="nnr-stream")
     values = inputs(plain)
     wanted, found = plain.run(values), session.run(values, check=True)
     assert session.stats["bit_exact"]
@@ -42,7 +43,7 @@ def test_the_digits_network_from_compressed_weights(target):
 def test_emulator_predicts_the_cycles():
     results = {}
     for target in ("emulator", "sim"):
-        session = Session(DIGITS, target, "base", compress="nnr")
+        session = Session(DIGITS, target, "base", compress="nnr-stream")
         session.run(inputs(session))
         results[target] = session.stats
     emulated, real = results["emulator"], results["sim"]
@@ -52,7 +53,7 @@ def test_emulator_predicts_the_cycles():
 
 @pytest.mark.parametrize("target", ["emulator", "sim"])
 def test_a_damaged_stream_names_its_tensor(target):
-    program = compile_graph(read_tosa(DIGITS), get_config("base"), compress="nnr")
+    program = compile_graph(read_tosa(DIGITS), get_config("base"), compress="nnr-stream")
     run = naming_weights(program, make_runner(target, program))
     code = decode_program(program.image[program.program_address :][: program.program_bytes])
     number, refused = 0, 0
@@ -76,7 +77,7 @@ def test_a_damaged_stream_names_its_tensor(target):
 
 def test_any_byte_of_a_stream_may_be_wrong():
     """Neither hang nor crash: an error of the decoder, or other weights, which a check byte would not notice either."""
-    program = compile_graph(read_tosa(DIGITS), get_config("base"), compress="nnr")
+    program = compile_graph(read_tosa(DIGITS), get_config("base"), compress="nnr-stream")
     run = make_runner("sim", program)
     code = decode_program(program.image[program.program_address :][: program.program_bytes])
     blocks = [go for go in code if go.opcode == Opcode.LOAD_DECODE]
@@ -95,9 +96,9 @@ def test_any_byte_of_a_stream_may_be_wrong():
 
 def test_a_compiled_program_is_not_compressed_again(tmp_path):
     path = tmp_path / "digits.tsc"
-    compile_graph(read_tosa(DIGITS), get_config("base"), compress="nnr").save(path)
+    compile_graph(read_tosa(DIGITS), get_config("base"), compress="nnr-stream").save(path)
     assert any(weights.coded for weights in Program.load(path).weights)
     with pytest.raises(InputError, match="^a compiled program cannot be compressed"):
-        Session(path, "emulator", compress="nnr")
+        Session(path, "emulator", compress="nnr-stream")
     session = Session(path, "emulator")
     assert session.run(inputs(session))

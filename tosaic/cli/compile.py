@@ -131,4 +131,8 @@ def _write(
     if compress is not None:
         weights, coded = program.weights, sum(each.coded for each in program.weights)
         stored, whole = sum(each.stored_bytes for each in weights), sum(each.bytes for each in weights)
-        print(f"weights: {stored:,} of {whole:,} bytes stored, {coded} of {len(weights)} tensors compressed")
+        booted = sum(each.at_boot for each in weights)
+        print(
+            f"weights: {stored:,} of {whole:,} bytes stored, {coded} of {len(weights)} tensors compressed, "
+            f"{booted} of them decoded once, at boot"
+        )

@@ -59,7 +59,8 @@ Compress = Annotated[
     typer.Option(
         "--compress",
         metavar="METHOD",
-        help="nnr: store weights as NNR streams, which the accelerator decodes, where that is smaller.",
+        help="nnr: store weights as NNR streams where that is smaller; the accelerator decodes them once. "
+        "nnr-stream: it decodes them in every run.",
     ),
 ]
 Shape = Annotated[

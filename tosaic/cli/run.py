@@ -3,7 +3,7 @@
 import json
 import pathlib
 from collections.abc import Collection
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -179,9 +179,26 @@ def _print_figures(session: Session, *, compressed: bool) -> None:
         weights = figures["weights"]
         print(
             f"weights: {weights['stored_bytes']:,} of {weights['bytes']:,} bytes stored, "
-            f"{weights['compressed_tensors']} of {weights['tensors']} tensors compressed; "
-            f"{weights['decode_cycles']:,} cycles decoding, {weights['hidden_decode_cycles']:,} of them hidden"
+            f"{weights['compressed_tensors']} of {weights['tensors']} tensors compressed"
+            + (
+                f"; {weights['decode_cycles']:,} cycles decoding, {weights['hidden_decode_cycles']:,} of them hidden"
+                if weights["decode_cycles"]
+                else ""
+            )
         )
+    _print_boot(figures["boot"])
+
+
+def _print_boot(boot: dict[str, Any] | None) -> None:
+    """What decoding once took, and from when it pays."""
+    if boot is None:
+        return
+    runs = boot["break_even_runs"]
+    print(
+        f"boot, once: {boot['cycles']:,} cycles for {boot['tensors']} tensors, {boot['saved_bytes']:,} bytes less to "
+        f"load; pays where loading brings less than {boot['break_even_bytes_per_cycle']:.3f} B/cycle"
+        + (f", and after {runs} runs against decoding in each" if runs else "")
+    )
 
 
 def _inputs(

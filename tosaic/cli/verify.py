@@ -33,8 +33,11 @@ def verify(
         program = compile_graph(opened, find_config(options.sized(config or DEFAULT_CONFIG, sizes)))
     else:
         program = opened
+    memory = program.memory()
     try:
-        done = check_program(program.config, program.memory(), program.program_address, program.program_bytes)
+        if program.boot is not None:
+            check_program(program.config, memory, program.boot.program_address, program.boot.program_bytes)
+        done = check_program(program.config, memory, program.program_address, program.program_bytes)
     except DeviceError as error:
         raise UnsafeProgramError(f"{model}: {error}") from None
     print(

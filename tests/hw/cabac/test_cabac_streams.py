@@ -8,9 +8,9 @@ import pytest
 from cabac_models import Tensor, code, config_of
 
 from tosaic.hw.cabac import UNARY_MAX, DecodeError
+from tosaic.hw.cabac_timing import count_bins, decode_cycles
 from tosaic.hw.nnr_tables import STATE_TRANSITION
 from tosaic.nnr import levels, quantize_dependent
-from tosaic.sim.cabac_timing import count_bins, decode_cycles
 from tosaic.sim.rtl.cabac import CabacSimulator
 
 # Both files build a simulator at their first use: one worker of xdist does it.
