@@ -22,6 +22,7 @@ from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.compression import METHODS, Method, WeightCoder
 from tosaic.compiler.place.external import ExternalMemory
+from tosaic.compiler.place.packed_rows import RowPacker
 from tosaic.compiler.program import BootPart, DecodedBlock, Program, StatePort
 from tosaic.compiler.schedule.image import MemoryImage, lay_out, sequence
 from tosaic.compiler.search import Choices, ProgramPlan, plans
@@ -46,14 +47,15 @@ def compile_graph(
     `optimize=False` gives every operator a layer of its own, `keep_layers` leaves every layer's output in external
     memory (Program.kept). `compress="nnr"` stores constant weights as NNR streams where that is smaller. A boot part
     decodes them into external memory, once; every run does where that is predicted to be faster than to load them.
-    With `compress="nnr-stream"` every run decodes all of them; a UserWarning tells where that is slower. `speed` is
-    that of the external memory that the program shall be fast on; it runs on any. Raises ModelError for an illegal
+    With `compress="nnr-stream"` every run decodes all of them; a UserWarning tells where that is slower.
+    `compress="fast"` packs weights that are then loaded in fewer cycles. `speed` is that of the external memory that
+    the program shall be fast on; it runs on any. Raises ModelError for an illegal
     graph, UnsupportedError for a legal one that this accelerator does not run, and where it has no decoder, and
     InputError for an unknown method.
     """
     if compress is not None and compress not in METHODS:
         raise InputError(f"weights cannot be compressed by {compress!r}; there is {', '.join(METHODS)}")
-    coder = WeightCoder(config, Method(compress), speed.bandwidth_bytes) if compress else None
+    coder = _coder(config, Method(compress), speed) if compress else None
     validate(graph)
     require_integers(graph)
     if drop_dead_channels:
@@ -63,7 +65,7 @@ def compile_graph(
     for plan in plans(graph, choices):
         try:
             program = _program(plan, config, graph, on_layer)
-            if coder is not None:
+            if isinstance(coder, WeightCoder):
                 _warn_if_slower(program, coder, plan.cycles)
             return program
         except FieldOverflow as error:
@@ -71,6 +73,12 @@ def compile_graph(
             problem = error
     assert problem is not None
     raise problem
+
+
+def _coder(config: Config, method: Method, speed: MemorySpeed) -> WeightCoder | RowPacker:
+    if method is Method.FAST:
+        return RowPacker(config, speed.bandwidth_bytes)
+    return WeightCoder(config, method, speed.bandwidth_bytes)
 
 
 def _program(plan: ProgramPlan, config: Config, graph: Graph, on_layer: OnLayer | None) -> Program:

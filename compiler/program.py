@@ -91,11 +91,11 @@ class StoredWeights:
     stored_bytes: int
     """In the image."""
     coded: bool
-    """Compressed: LOAD_DECODE decodes them."""
+    """Compressed: LOAD_DECODE decodes them, or LOAD_GO unpacks them."""
     at_boot: bool
     """Once, in the boot part; else in every run."""
     decode_cycles: int
-    """That the decoder takes for all of them."""
+    """That the decoder takes for all of them; 0 for packed ones."""
 
 
 @dataclasses.dataclass(frozen=True)

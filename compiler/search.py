@@ -10,6 +10,7 @@ from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.compression import WeightCoder
+from tosaic.compiler.place.packed_rows import RowPacker
 from tosaic.compiler.place.placer import Memories, PlacedPort
 from tosaic.compiler.program import LayerInfo
 from tosaic.compiler.tile.cost import predicted_cycles
@@ -32,7 +33,7 @@ class Choices:
     config: Config
     optimize: bool = True
     keep_layers: bool = False
-    coder: WeightCoder | None = None
+    coder: WeightCoder | RowPacker | None = None
     speed: MemorySpeed = FULL_SPEED
 
 

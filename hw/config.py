@@ -47,6 +47,8 @@ class Config:
     semaphores: int = 16
     cabac_engines: int = 1
     """Weight decoders side by side: 1, 2 or 4; 0: programs with compressed weights do not run."""
+    unpackers: int = 1
+    """1: LOAD unpacks packed weights, a word per cycle; 0: programs with packed weights do not run."""
 
     def __post_init__(self) -> None:
         problems = faults(self.sizes)
@@ -99,6 +101,7 @@ CONFIGS: dict[str, Config] = {
             wm_bytes=16 << 10,
             line_pixels=128,
             cabac_engines=0,
+            unpackers=0,
         ),
         Config(
             "small",

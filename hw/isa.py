@@ -217,6 +217,7 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         _u("row_bytes", 24, "bytes per row, at least 1; for WM a multiple of W"),
         _u("rows", 16, "rows, at least 1; the pitches hold from LOAD_PITCH"),
         _flag("streamed", "WM only: an ARRAY_GO that is `streamed` waits for each of these words"),
+        _flag("packed", "WM only: each row is packed weights, which are unpacked; needs an unpacker"),
     ),
     Opcode.LOAD_TENSOR: (
         _u("tensor", 16, "number that DECODE_ERROR shows when a stream of it is damaged"),

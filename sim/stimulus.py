@@ -11,6 +11,7 @@ import numpy as np
 
 from tosaic.hw.config import Config
 from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Condition, Element, Op, Opcode, Source, Space
+from tosaic.hw.packed_weights import PALETTE_SIZE, Mode, pack
 
 from .assembler import Assembler
 from .coded_block import code_block, emit_decode
@@ -37,7 +38,8 @@ class Stimulus:
 
 
 def random_program(config: Config, kind: str, seed: int) -> Stimulus:
-    """The program of one `kind` (a key of `KINDS`, or "decode" where there is a decoder) that `seed` determines."""
+    """The program of one `kind` that `seed` determines: a key of `KINDS`, "decode" where there is a decoder, "packed"
+    where there is an unpacker."""
     rng = np.random.default_rng(seed)
     memory = rng.integers(0, 256, MEMORY_BYTES).astype(np.uint8)
     for block in range(_PARAMETER_BLOCKS):
@@ -46,6 +48,8 @@ def random_program(config: Config, kind: str, seed: int) -> Stimulus:
     assembler = Assembler(config)
     if kind == "decode":
         _decode(assembler, rng, memory)
+    elif kind == "packed":
+        _packed(assembler, rng, memory)
     else:
         KINDS[kind](assembler, rng)
     return Stimulus(memory, PROGRAM_ADDRESS, assembler.place(memory, PROGRAM_ADDRESS))
@@ -140,6 +144,47 @@ def _decode(assembler: Assembler, rng: np.random.Generator, memory: np.ndarray) 
                 row_bytes=_between(rng, 1, 900),
                 rows=1,
             )
+    _multiply_loaded(assembler, rng)
+
+
+def _packed(assembler: Assembler, rng: np.random.Generator, memory: np.ndarray) -> None:
+    """Packed rows of all modes and densities, between ordinary loads; the array multiplies with their weights."""
+    word = assembler.config.word_bytes
+    _load_inputs(assembler)
+    address = OUTPUT_ADDRESS + 2 * OUTPUT_BYTES
+    for _ in range(_between(rng, 1, 5)):
+        mode, size = Mode(_between(rng, 0, 2)), _between(rng, 1, 90) * word
+        if mode == Mode.MASK:
+            weights = np.where(rng.random(size) < rng.random(), rng.integers(-128, 128, size), 0)
+        else:
+            weights = rng.choice(rng.integers(-128, 128, PALETTE_SIZE[mode]), size)
+        row = pack(weights.astype(np.int8), mode, word)
+        memory[address : address + len(row)] = np.frombuffer(row, np.uint8)
+        if _between(rng, 0, 1):
+            assembler.pass_token(Opcode.ARRAY_SIGNAL, Opcode.LOAD_WAIT, 4)
+        assembler.emit(
+            Opcode.LOAD_GO,
+            memory_address=address,
+            space=Space.WM,
+            local_address=_between(rng, 0, 40) * word,
+            row_bytes=len(row),
+            rows=1,
+            packed=1,
+        )
+        address += -(-len(row) // 64) * 64
+        if _between(rng, 0, 1):
+            assembler.emit(
+                Opcode.LOAD_GO,
+                memory_address=_between(rng, 0, 4000),
+                local_address=OUTPUT_ADDRESS + OUTPUT_BYTES - 900,
+                row_bytes=_between(rng, 1, 900),
+                rows=1,
+            )
+    _multiply_loaded(assembler, rng)
+
+
+def _multiply_loaded(assembler: Assembler, rng: np.random.Generator) -> None:
+    """The array multiplies with weights that LOAD has written, and results are stored."""
     assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.ARRAY_WAIT, 0)
     assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.STORE_WAIT, 3)
     pixels, row_bytes = _between(rng, 1, 30), _between(rng, 1, 100)

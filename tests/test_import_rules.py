@@ -8,7 +8,16 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 ALLOWED = {
     "hw": {"hw"},
-    "compiler": {"compiler", "errors", "hw.isa", "hw.config", "hw.nnr_streams", "hw.cabac_timing", "nnr"},
+    "compiler": {
+        "compiler",
+        "errors",
+        "hw.isa",
+        "hw.config",
+        "hw.nnr_streams",
+        "hw.cabac_timing",
+        "hw.packed_weights",
+        "nnr",
+    },
     "sim": {"sim", "compiler.ir", "errors", "hw", "nnr"},
     "driver": {"driver", "sim", "compiler", "errors", "hw"},
     "boards": {"boards", "hw"},

@@ -133,7 +133,10 @@ class ConvolutionEmission:
         """Weights are streamed, piece by piece: a load, an array GO and a vector GO for many tiles."""
         tiles, config = self.plan.tiles, self.config
         # A piece of the weight memory is read while others are filled.
-        count = max(1, config.wm_bytes // 4 // self.plan.layout.blob_bytes)
+        together = config.wm_bytes // 4
+        if self.plan.weights.unpacked:
+            together = self.plan.tiles[0].group_bytes
+        count = max(1, together // self.plan.layout.blob_bytes)
         for start in range(0, len(tiles), count):
             piece = tiles[start : start + count]
             size = sum(tile.bytes for tile in piece)

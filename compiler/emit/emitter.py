@@ -136,6 +136,12 @@ class Emitter:
             if missing:
                 self.decode(coded, Address(Region.WEIGHT, address))
             return WeightsHere(address, missing)
+        row = self.memory.packed_rows.get(source)
+        if row is not None:
+            if missing:
+                self._unpack(*row, address, size_bytes, streamed=streamed)
+            return WeightsHere(address, missing)
+        assert source.region is not Region.CODED
         for start in range(0, size_bytes if missing else 0, _WEIGHT_LOAD_BYTES):
             size = min(_WEIGHT_LOAD_BYTES, size_bytes - start)
             local = (address + start) % self.ring.size_bytes
@@ -154,6 +160,22 @@ class Emitter:
                 )
             )
         return WeightsHere(address, missing)
+
+    def _unpack(self, row: Address, row_bytes: int, address: int, size_bytes: int, *, streamed: bool) -> None:
+        """Loads a packed row that stands for `size_bytes` bytes of weights."""
+        go = command(
+            Opcode.LOAD_GO,
+            row,
+            space=Space.WM,
+            local_address=address,
+            row_bytes=row_bytes,
+            rows=1,
+            streamed=streamed,
+            packed=1,
+        )
+        self.add(
+            Work(Unit.LOAD, [go], reads=[row.span(row_bytes)], writes=self.ring.spans(address, size_bytes))
+        )
 
     def decode(self, coded: PlacedBlock, target: Address) -> None:
         """Decodes a block to weight or activation memory."""

@@ -24,6 +24,8 @@ class Method(enum.Enum):
     """Decoded once, by the boot part; in every run where that is predicted to be faster than to load them."""
     NNR_STREAM = "nnr-stream"
     """Decoded in every run, for memory that has no room for decoded weights."""
+    FAST = "fast"
+    """No NNR: packed rows, which LOAD unpacks, where that is predicted to be faster than to load them as they are."""
 
 
 METHODS = tuple(method.value for method in Method)

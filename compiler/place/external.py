@@ -8,6 +8,7 @@ import numpy as np
 from tosaic.compiler.ir import Tensor
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.compression import CodedBlock, CodedWeights
+from tosaic.compiler.place.packed_rows import PackedRows
 from tosaic.compiler.program import StoredWeights
 from tosaic.errors import UnsupportedError
 from tosaic.hw.isa import Opcode, width
@@ -47,6 +48,8 @@ class ExternalMemory:
     stored_weights: list[StoredWeights] = dataclasses.field(default_factory=list)
     coded: dict[Address, PlacedBlock] = dataclasses.field(default_factory=dict)
     """By the address, in the region CODED, of the weights that a block stands for."""
+    packed_rows: dict[Address, tuple[Address, int]] = dataclasses.field(default_factory=dict)
+    """Where a packed row is, and its bytes, by the address, in the region CODED, of the weights it stands for."""
     packed_weights: dict[Hashable, Address] = dataclasses.field(default_factory=dict)
     """By what they are and how they are laid out: equal ones, such as those of all steps in time, lie here once."""
     _constants: list[Callable[[], bytes]] = dataclasses.field(default_factory=list)
@@ -106,6 +109,19 @@ class ExternalMemory:
             else:
                 self.coded[place] = each
             place += each.block.weights
+        return first
+
+    def add_packed_rows(self, name: str, packed: PackedRows) -> Address:
+        """Places weights as packed rows; the address, in the region CODED, that they would have unpacked."""
+        first = place = Address(Region.CODED, self._coded_bytes)
+        for row in packed.rows:
+            self.packed_rows[place] = (self.add_constant(row), len(row))
+            place += packed.group_bytes
+        self._coded_bytes += packed.weights
+        stored = sum(map(len, packed.rows))
+        self.stored_weights.append(
+            StoredWeights(name, packed.weights, stored, coded=True, at_boot=False, decode_cycles=0)
+        )
         return first
 
     def constants(self) -> bytes:

@@ -274,7 +274,7 @@ def _streams(plan: ConvolutionPlan, extent: Extent) -> bool:
         not plan.layout.depthwise
         and not plan.layout.batched
         and not plan.weights.gradual
-        and not plan.weights.group_bytes
+        and (not plan.weights.group_bytes or plan.weights.unpacked)
         and extent.channels >= plan.channels
         and all(tile.blob.chunks in (0, plan.layout.chunks) for tile in plan.tiles)
     )

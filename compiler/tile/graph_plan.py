@@ -7,6 +7,7 @@ from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.machine import KIND, Kind
 from tosaic.compiler.place.compression import WeightCoder
+from tosaic.compiler.place.packed_rows import RowPacker
 from tosaic.compiler.place.placement import Placement
 from tosaic.compiler.place.placer import Memories, Placer
 from tosaic.compiler.place.tensors import Tensors
@@ -29,7 +30,7 @@ class PlanContext:
     config: Config
     memories: Memories
     optimize: bool
-    coder: WeightCoder | None = None
+    coder: WeightCoder | RowPacker | None = None
     """Codes constant weights."""
     infos: list[LayerInfo] = dataclasses.field(default_factory=list)
     """The program's layers so far; VECTOR_MARK has their index."""

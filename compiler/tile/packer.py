@@ -9,6 +9,7 @@ import numpy as np
 from tosaic.compiler.fuse.moves import moved
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.compression import WeightCoder
+from tosaic.compiler.place.packed_rows import PackedRows, RowPacker
 from tosaic.compiler.place.placement import Placement
 from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.place.weights import WeightLayout
@@ -32,7 +33,9 @@ class PackedWeights:
     gradual: bool = False
     """They are packed step by step while the layer runs, and not all before it."""
     group_bytes: int | None = None
-    """Bytes that are decoded together, where the weights lie coded."""
+    """Bytes that are decoded or unpacked together, where the weights lie coded."""
+    unpacked: bool = False
+    """They lie as packed rows: their words come one by one, as those of other weights do."""
 
     def buffers(self) -> list[int]:
         """Activation memory that the packing needs until the layer is complete."""
@@ -43,7 +46,7 @@ class Packer:
     """Plans the packed form of a layer's weights. Layers of equal weights and equal layout share one. With a `coder`,
     constants are stored coded where that is smaller."""
 
-    def __init__(self, placer: Placer, coder: WeightCoder | None = None):
+    def __init__(self, placer: Placer, coder: WeightCoder | RowPacker | None = None):
         self.placer, self.coder = placer, coder
 
     def constant(self, name: str, layout: WeightLayout, data: Callable[[], np.ndarray]) -> PackedWeights:
@@ -58,13 +61,16 @@ class Packer:
             return PackedWeights(known[key], layout.bytes)
         assert self.coder is not None
         group_bytes = self.coder.group_bytes(layout.blob_bytes)
-        return PackedWeights(known[key], layout.bytes, group_bytes=group_bytes)
+        rows = isinstance(self.coder, RowPacker)
+        return PackedWeights(known[key], layout.bytes, group_bytes=group_bytes, unpacked=rows)
 
     def _placed(self, name: str, layout: WeightLayout, values: np.ndarray) -> Address:
         """Where constant weights lie in external memory from now on."""
         external = self.placer.memories.external
         if self.coder is not None and len(external.stored_weights) <= _MOST_TENSORS:
             coded = self.coder.code(moved(layout.move, values), layout.blob_bytes)
+            if isinstance(coded, PackedRows):
+                return external.add_packed_rows(name, coded)
             if coded is not None:
                 return external.add_coded_weights(name, coded)
         return external.add_weights(name, layout.bytes, lambda: moved(layout.move, values).tobytes())

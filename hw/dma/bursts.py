@@ -30,6 +30,7 @@ class Purpose(data.Struct):
     to_wm: unsigned(1)
     to_decoder: unsigned(1)  # a LOAD_DECODE, of one row
     streamed: unsigned(1)
+    packed: unsigned(1)  # each row is packed weights
 
 
 class Transfer(data.StructLayout):
@@ -63,7 +64,7 @@ class Burst(data.StructLayout):
         super().__init__(
             {
                 "purpose": Purpose,
-                "ends_block": unsigned(1),  # the last burst of a LOAD_DECODE
+                "ends_block": unsigned(1),  # the last burst of a LOAD_DECODE, or of a row of packed weights
                 "address": unsigned(MEMORY_ADDRESS_BITS),
                 "local_address": unsigned(LOCAL_ADDRESS_BITS),
                 "last_beat": unsigned(BEAT_BITS),  # beats - 1
@@ -205,7 +206,7 @@ class BurstSplitter(wiring.Component):
         m.d.comb += [
             self.bursts.valid.eq(self.burst_valid & ~self.halt),
             burst.purpose.eq(self.purpose),
-            burst.ends_block.eq(self.purpose.to_decoder & is_last),
+            burst.ends_block.eq((self.purpose.to_decoder | self.purpose.packed) & is_last),
             burst.address.eq(Cat(Const(0, lane_bits), self.beat)),
             burst.local_address.eq(self.local_address),
             burst.last_beat.eq(Mux(is_last, self.beats_left, self._beats_to_boundary())),

@@ -96,9 +96,11 @@ class CommandIssue(wiring.Component):
         go, tokens = self._fields(go_opcode), self._fields(signal)
         is_signal, is_go = self._opcode == signal, self._opcode == go_opcode
         is_decode = self._opcode == Opcode.LOAD_DECODE if self._decodes else Const(0)
-        to_wm, streamed = Const(0), Const(0)
+        to_wm, streamed, packed = Const(0), Const(0), Const(0)
         if self.unit == Unit.LOAD:
-            to_wm, streamed = go.space == Space.WM, go.streamed
+            to_wm, streamed, packed = go.space == Space.WM, go.streamed, go.packed
+        # A machine without an unpacker has no such GOs.
+        wrong_packed = packed & (~to_wm if self.config.unpackers else Const(1))
         legal = Mux(is_decode, decode_legal, is_go & go.row_bytes.any() & go.rows.any())
         transfer = {
             "purpose": {
@@ -107,8 +109,9 @@ class CommandIssue(wiring.Component):
                 "to_wm": to_wm,
                 "to_decoder": is_decode,
                 "streamed": is_go & streamed,
+                "packed": is_go & packed if self.config.unpackers else Const(0),
             },
-            "illegal": ~is_signal & (~legal | (is_go & streamed & ~to_wm)),
+            "illegal": ~is_signal & (~legal | (is_go & ((streamed & ~to_wm) | wrong_packed))),
             "memory_address": go.memory_address,
             "local_address": go.local_address,
             "span": (go.row_bytes - 1)[:SPAN_BITS],

@@ -15,6 +15,7 @@ from ..skid import SkidBuffer
 from .bursts import BEAT_BITS, Burst, beats_of, lanes_of
 from .decode import BlockDecoder
 from .unit import DmaUnit
+from .unpack import Unpacker
 
 AXI_ID = 0
 """`arid` of the LOAD unit."""
@@ -25,7 +26,8 @@ class LoadUnit(DmaUnit):
 
     The issue side turns GOs into read bursts, well ahead of the retire side, which writes what comes back, in order.
     The beats of a DECODE go to the decoder's buffer, which has a place for every beat that is requested. Bursts that
-    follow a DECODE wait until its weights are written, unless they are the next DECODE's.
+    follow a DECODE wait until its weights are written, unless they are the next DECODE's. The beats of a packed GO
+    are unpacked as they retire, and words of weights are written in their place.
 
     After an error, or `stop`, nothing new is issued, no SIGNAL fires and no other beat is written; answers that are
     under way are accepted and dropped; `busy` falls once there are none. Before it applies reset, the top
@@ -72,6 +74,10 @@ class LoadUnit(DmaUnit):
         self.decoded = stream.Signature(word).create()
         self.block_room, self.writes_decoded, self.decoded_to_wm = Signal(), Signal(), Signal()
         self.illegal_block, self.damaged_block = Signal(), Signal()
+        # Of the unpacker; all 0 if there is none.
+        self.unpacked = stream.Signature(word).create()
+        self.begins_row, self.used, self.wrong_row = Signal(), Signal(), Signal()
+        self.unpacks_streamed = Signal()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -81,6 +87,8 @@ class LoadUnit(DmaUnit):
         self._write(m)
         if self.config.cabac_engines:
             self._decode_blocks(m)
+        if self.config.unpackers:
+            self._unpack_rows(m)
         self._report(m)
         return m
 
@@ -99,7 +107,7 @@ class LoadUnit(DmaUnit):
                 & fits
                 & Mux(burst.purpose.to_decoder, self.block_room, self.completion.decoded)
             ),
-            self.completion.block_issued.eq(issues & burst.ends_block),
+            self.completion.block_issued.eq(issues & burst.ends_block & burst.purpose.to_decoder),
             self.descriptors.w_en.eq(issues),
             self.descriptors.w_data.eq(burst),
             self.addresses.input.valid.eq(issues),
@@ -134,7 +142,11 @@ class LoadUnit(DmaUnit):
             read.rready.eq(beats.input.ready),
             self.beat.eq(read.rvalid & read.rready),
             self.bad.eq(beats.output.payload.resp != 0),
-            beats.output.ready.eq(descriptors.r_rdy & self.leaves),
+            # A beat that is unpacked retires when it was used; after a fault nothing is unpacked.
+            beats.output.ready.eq(
+                descriptors.r_rdy
+                & Mux(self.head.purpose.packed & ~(self.halted | self.bad), self.used, self.leaves)
+            ),
             self.retires.eq(beats.output.valid & beats.output.ready),
             self.ends_burst.eq(index == self.head.last_beat),
             descriptors.r_en.eq(self.retires & self.ends_burst),
@@ -150,7 +162,8 @@ class LoadUnit(DmaUnit):
     def _write(self, m: Module) -> None:
         """A retired beat or a word of decoded weights is prepared for the AM or written to the WM.
 
-        Decoded weights come only while all beats on their way are for the decoder.
+        Decoded weights come only while all beats on their way are for the decoder, and unpacked ones while the oldest
+        beat is of a packed row.
         """
         head, decoded, beats, am = self.head, self.decoded, self.beats, self.am
         halted, leaves, word_bytes = self.halted, self.leaves, self.config.word_bytes
@@ -158,33 +171,67 @@ class LoadUnit(DmaUnit):
         is_first, is_last = Signal(), Signal()
         writes, writes_am, writes_wm = Signal(), Signal(), Signal()
         m.d.comb += [
-            is_first.eq(self.begins_burst & ~self.writes_decoded),
+            is_first.eq(self.begins_burst & ~(self.writes_decoded | self.unpacked.valid)),
             is_last.eq(self.ends_burst & ~self.writes_decoded),
             address.eq(Mux(is_first, head.local_address, self.next_address)),
             writes.eq(
-                beats.output.valid & self.descriptors.r_rdy & ~(halted | self.bad | head.purpose.to_decoder)
+                beats.output.valid
+                & self.descriptors.r_rdy
+                & ~(halted | self.bad | head.purpose.to_decoder | head.purpose.packed)
             ),
             writes_am.eq((writes & ~head.purpose.to_wm) | (decoded.valid & ~(halted | self.decoded_to_wm))),
-            writes_wm.eq((writes & head.purpose.to_wm) | (decoded.valid & self.decoded_to_wm & ~halted)),
+            writes_wm.eq(
+                (writes & head.purpose.to_wm)
+                | (((decoded.valid & self.decoded_to_wm) | self.unpacked.valid) & ~halted)
+            ),
             leaves.eq(~self.asking | am.grant),
             decoded.ready.eq(leaves),
+            self.unpacked.ready.eq(leaves),
             am.prepare.eq(leaves),
             am.request.eq(self.asking),
             am.address.eq(address),
             am.data.eq(Mux(self.writes_decoded, decoded.payload, beats.output.payload.data)),
             am.mask.eq(lanes_of(head, is_first, is_last, word_bytes)),
             self.stall_am.eq(am.request & ~am.grant),
-            self.streamed_word.eq(writes & leaves & head.purpose.to_wm & head.purpose.streamed),
+            self.streamed_word.eq(
+                leaves
+                & (
+                    (writes & head.purpose.to_wm & head.purpose.streamed)
+                    | (self.unpacked.valid & self.unpacks_streamed & ~halted)
+                )
+            ),
         ]
         with m.If(leaves):
             m.d.sync += self.asking.eq(writes_am)
         m.d.sync += [
             self.wm.enable.eq(writes_wm & leaves),
             self.wm.address.eq(address[exact_log2(word_bytes) :]),
-            self.wm.data.eq(am.data),
+            self.wm.data.eq(Mux(self.unpacked.valid, self.unpacked.payload, am.data)),
         ]
-        with m.If((self.retires & ~head.purpose.to_decoder) | (decoded.valid & decoded.ready)):
+        moves_on = self.retires & ~(head.purpose.to_decoder | head.purpose.packed)
+        with m.If(moves_on | (decoded.valid & decoded.ready) | (self.unpacked.valid & leaves)):
             m.d.sync += self.next_address.eq(address + word_bytes)
+        with m.If(self.begins_row):
+            m.d.sync += [
+                self.next_address.eq(head.local_address),
+                self.unpacks_streamed.eq(head.purpose.streamed),
+            ]
+
+    def _unpack_rows(self, m: Module) -> None:
+        """Beats of a packed GO become words of weights. The last beat of a row is the head until all were written."""
+        m.submodules.unpacker = unpacker = Unpacker(self.config)
+        head, beats = self.head, self.beats
+        wiring.connect(m, unpacker.weights, wiring.flipped(self.unpacked))
+        m.d.comb += [
+            unpacker.beats.valid.eq(
+                beats.output.valid & self.descriptors.r_rdy & head.purpose.packed & ~(self.halted | self.bad)
+            ),
+            unpacker.beats.payload.eq(beats.output.payload.data),
+            unpacker.last.eq(head.ends_block & self.ends_burst),
+            self.used.eq(unpacker.beats.ready),
+            self.begins_row.eq(unpacker.header),
+            self.wrong_row.eq(unpacker.wrong),
+        ]
 
     def _decode_blocks(self, m: Module) -> None:
         """The beats of a DECODE become words of weights, which take the place of beats."""
@@ -239,6 +286,8 @@ class LoadUnit(DmaUnit):
         block_code = Mux(self.damaged_block, Error.DECODE, Error.ILLEGAL)
         self._halt_on(
             m,
-            bus_error | splitter.error | ((self.illegal_block | self.damaged_block) & ~self.halted),
+            bus_error
+            | splitter.error
+            | ((self.illegal_block | self.damaged_block | self.wrong_row) & ~self.halted),
             Mux(bus_error, Error.BUS_READ, Mux(splitter.error, splitter.code, block_code)),
         )

@@ -110,7 +110,8 @@ class Execution:
             case Opcode.LOAD_PITCH | Opcode.STORE_PITCH:
                 self._pitches[instruction.opcode.unit] = instruction
             case Opcode.LOAD_GO:
-                load(self._state, instruction, self._pitches.get(Unit.LOAD))
+                rows = load(self._state, instruction, self._pitches.get(Unit.LOAD))
+                self._trace.unpacked_rows.extend(rows)
             case Opcode.LOAD_TENSOR | Opcode.LOAD_STREAMS:
                 if not self._config.cabac_engines:
                     raise Fault(

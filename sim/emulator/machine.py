@@ -82,7 +82,8 @@ class Emulator:
         latency_cycles: int,
     ) -> Prediction:
         """The cycles of what was executed of the program `code`: the last run's, where all that matters is the same."""
-        way = (len(trace.instructions), tuple(trace.jumps.items()), tuple(trace.decode_cycles))
+        lengths = (tuple(trace.decode_cycles), tuple(trace.unpacked_rows))
+        way = (len(trace.instructions), tuple(trace.jumps.items()), lengths)
         key = (code, way, program_address, bandwidth_bytes, latency_cycles)
         if self._predicted is None or self._predicted[0] != key:
             try:

@@ -115,7 +115,9 @@ class _Machine:
         fifo = AccumulatorFifo(fabric.config, timeline)
         # Who goes before whom in a bank: VECTOR before ARRAY and LOAD, VECTOR and ARRAY before STORE.
         before_array, before_load, before_store = (Accesses(fabric.config) for _ in range(3))
-        load = LoadUnit(fabric, self._queues[Unit.LOAD], before_load, trace.decode_cycles)
+        load = LoadUnit(
+            fabric, self._queues[Unit.LOAD], before_load, trace.decode_cycles, trace.unpacked_rows
+        )
         self._array = array = ArrayUnit(fabric, self._queues[Unit.ARRAY], fifo, before_array, before_store)
         vector_reads = (before_array, before_store)
         processes = (

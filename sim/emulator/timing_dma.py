@@ -25,6 +25,7 @@ from .timing_parts import (
     Queue,
     bursts,
 )
+from .transfer import UnpackedRow
 
 _READ_AHEAD_CYCLES = 2
 _ISSUE_CYCLES = 2
@@ -33,6 +34,8 @@ _KEPT_BEATS = 1
 """Beats that wait for LOAD on the bus and behind it, and do not hold up those after them."""
 _RETIRE_CYCLES = 2
 """From a beat on the bus to room for another one."""
+_UNPACK_CYCLES = 2
+"""From the last word of weights that is made of a packed row to its write."""
 
 
 def _slice(unit: str, command: Instruction, start: int, end: int) -> Slice:
@@ -58,11 +61,38 @@ class _Burst:
     """The one after the last."""
 
 
+@dataclasses.dataclass
+class _Unpacking:
+    """A packed row on its way: every beat takes the same share of the row's cycles."""
+
+    row: UnpackedRow
+    beats: int
+    taken: int = 0
+    """Beats so far."""
+
+    def take(self, burst: _Burst) -> tuple[int, int]:
+        """Cycle in which the burst is through, and the words of weights that it makes."""
+        before, self.taken = self.taken, self.taken + burst.beats
+        words, cycles = (
+            count * self.taken // self.beats - count * before // self.beats
+            for count in (self.row.words, self.row.cycles)
+        )
+        end = max(burst.end, burst.first + cycles)
+        return end + (_UNPACK_CYCLES if self.taken == self.beats else 0), words
+
+
 class LoadUnit:
     """LOAD: one process issues bursts ahead, one retires their beats in order. `decode_cycles`: of each LOAD_DECODE."""
 
-    def __init__(self, fabric: Fabric, queue: Queue, writes: Accesses, decode_cycles: Iterable[int] = ()):
-        self._decode_cycles = iter(decode_cycles)
+    def __init__(
+        self,
+        fabric: Fabric,
+        queue: Queue,
+        writes: Accesses,
+        decode_cycles: Iterable[int] = (),
+        unpacked_rows: Iterable[UnpackedRow] = (),
+    ):
+        self._decode_cycles, self._unpacked_rows = iter(decode_cycles), iter(unpacked_rows)
         self._decode_start = self._decode_end = 0
         """Of the last LOAD_DECODE."""
         self._block_beats: collections.deque[tuple[float, int]] = collections.deque()
@@ -125,9 +155,12 @@ class LoadUnit:
                 for row, row_bursts in enumerate(rows, 1):
                     if row == len(rows):
                         self._job_taken()
+                    unpacking = (
+                        _Unpacking(next(self._unpacked_rows), sum(row_bursts)) if command.packed else None
+                    )
                     for beats in row_bursts:
                         yield timeline.now + 1
-                        yield from self._issue(command, beats, local)
+                        yield from self._issue(command, beats, local, unpacking)
                         local += beats * self._fabric.config.word_bytes
                 self._then(functools.partial(self._complete, command, taken_at))
 
@@ -150,14 +183,16 @@ class LoadUnit:
         self._pending.append(action)
         self._changed.notify()
 
-    def _issue(self, command: Instruction, beats: int, local: int) -> Process:
+    def _issue(
+        self, command: Instruction, beats: int, local: int, unpacking: "_Unpacking | None" = None
+    ) -> Process:
         """Returns the burst; from here on the process of the data has it."""
         yield from self._room()
         self._fabric.counters["load_beats"] += beats
         burst = _Burst(beats, self._fabric.timeline.now, *self._fabric.reads.transfer(beats, ADDRESS_CYCLES))
         self._under_way.append(burst)
         self._beats_under_way += beats
-        self._pending.append(self._take(command, burst, local))
+        self._pending.append(self._take(command, burst, local, unpacking))
         self._changed.notify()
         return burst
 
@@ -214,7 +249,9 @@ class LoadUnit:
         self._clock = max(self._clock, end - LOAD_END_CYCLES)
         self._fabric.at(end, self._fabric.done)
 
-    def _take(self, command: Instruction, burst: _Burst, local: int) -> Process:
+    def _take(
+        self, command: Instruction, burst: _Burst, local: int, unpacking: "_Unpacking | None"
+    ) -> Process:
         """Takes a burst from the bus; writes of VECTOR to the same bank go first."""
         fabric, timeline = self._fabric, self._fabric.timeline
         bus_cycles = burst.end - burst.first
@@ -236,6 +273,11 @@ class LoadUnit:
                 burst.end = max(burst.end, start + round(max(bus_cycles + lost, burst.beats + refused)))
             fabric.counters["load_stall_am"] += round(refused)
             fabric.reads.held_until(burst.end)
+        elif unpacking is not None:
+            burst.end, words = unpacking.take(burst)
+            fabric.reads.held_until(burst.end)
+            if command.streamed:
+                fabric.streamed.put(words, burst.end)
         elif command.fields.get("streamed"):
             fabric.streamed.put(burst.beats, burst.end)
         self._clock = burst.end

@@ -4,6 +4,8 @@ import dataclasses
 
 from tosaic.hw.isa import Instruction
 
+from .transfer import UnpackedRow
+
 
 @dataclasses.dataclass
 class Trace:
@@ -13,5 +15,7 @@ class Trace:
     instructions: list[Instruction] = dataclasses.field(default_factory=list)
     decode_cycles: list[int] = dataclasses.field(default_factory=list)
     """Cycles that the decoder takes for each LOAD_DECODE, from its start to its result."""
+    unpacked_rows: list[UnpackedRow] = dataclasses.field(default_factory=list)
+    """Of packed LOAD_GOs."""
     jumps: dict[int, int] = dataclasses.field(default_factory=dict)
     """Place in `instructions` of a branch that was taken -> number in the program of the instruction it led to."""

@@ -1,30 +1,50 @@
 """LOAD and STORE: two-dimensional copies between external memory and the on-chip memories."""
 
+import dataclasses
+
 import numpy as np
 
 from tosaic.hw.isa import Error, Instruction, Space
+from tosaic.hw.packed_weights import PackedError, unpack
 
 from .faults import Fault
 from .hazards import AM, MEMORY, WM
-from .state import State
+from .state import State, agreed
 
 MEMORY_ADDRESSES = 1 << 32
 LOCAL_ADDRESSES = 1 << 24
 """Row addresses wrap."""
 
 
-def load(state: State, go: Instruction, pitch: Instruction | None) -> None:
-    """Execute LOAD_GO with the pitches of the last LOAD_PITCH."""
-    if go.streamed and go.space == Space.AM:
-        raise Fault(Error.ILLEGAL, "only loads to the weight memory are streamed")
+@dataclasses.dataclass(frozen=True)
+class UnpackedRow:
+    """A row of a packed LOAD_GO."""
+
+    words: int
+    cycles: int
+    """That unpacking takes by itself."""
+
+
+def load(state: State, go: Instruction, pitch: Instruction | None) -> list[UnpackedRow]:
+    """Execute LOAD_GO with the pitches of the last LOAD_PITCH; the rows that were unpacked."""
+    if (go.streamed or go.packed) and go.space == Space.AM:
+        what = "streamed" if go.streamed else "packed"
+        raise Fault(Error.ILLEGAL, f"only loads to the weight memory are {what}")
+    if go.packed and not state.config.unpackers:
+        raise Fault(Error.ILLEGAL, f"configuration {state.config.name} has no unpacker for packed weights")
     memory_rows, local_rows = _rows(state, go, pitch, to_wm=go.space == Space.WM)
+    if go.packed:
+        return [
+            _unpack(state, go, start, local)
+            for start, local in zip(memory_rows.tolist(), local_rows.tolist(), strict=True)
+        ]
     if state.hazards:
         state.hazards.read(MEMORY, _bytes(memory_rows, go))
         state.hazards.write(AM if go.space == Space.AM else WM, _bytes(local_rows, go))
     data = state.memory.read_rows(memory_rows, go.row_bytes)
     if go.space == Space.AM:
         state.am.write_rows(local_rows, data)
-        return
+        return []
     word = state.config.word_bytes
     words = np.ascontiguousarray(data).reshape(len(data), go.rows, -1, word).view(np.int8)
     for row, start in enumerate(local_rows // word):
@@ -32,6 +52,26 @@ def load(state: State, go: Instruction, pitch: Instruction | None) -> None:
         state.wm.write(places, words[:, row])
         if go.streamed:
             state.streamed_words.extend(places.tolist())
+    return []
+
+
+def _unpack(state: State, go: Instruction, start: int, local: int) -> UnpackedRow:
+    """A row of packed weights."""
+    word = state.config.word_bytes
+    row = agreed(state.memory.read(start, go.row_bytes)).tobytes()
+    try:
+        weights, cycles = unpack(row, word)
+    except PackedError as error:
+        raise Fault(Error.ILLEGAL, f"the packed row at {start} is wrong: {error}") from None
+    words = weights.reshape(1, -1, word)
+    places = (local // word + np.arange(words.shape[1])) % state.config.wm_words
+    if state.hazards:
+        state.hazards.read(MEMORY, start + np.arange(go.row_bytes))
+        state.hazards.write(WM, local + np.arange(weights.size))
+    state.wm.write(places, words)
+    if go.streamed:
+        state.streamed_words.extend(places.tolist())
+    return UnpackedRow(words.shape[1], cycles)
 
 
 def store(state: State, go: Instruction, pitch: Instruction | None) -> None:

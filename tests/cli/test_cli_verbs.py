@@ -26,9 +26,25 @@ def test_configs(tosaic):
     outcome = tosaic("configs")
     assert outcome.code == 0
     head, *rows = outcome.out.splitlines()
-    assert head.split() == ["name", "array", "MAC/cycle", "activations", "weights", "bus"]
+    assert head.split() == ["name", "array", "MAC/cycle", "activations", "weights", "bus", "decoders"]
     assert [row.split()[0] for row in rows] == list(CONFIGS)
-    assert rows[2].split() == ["base", "16x16", "256", "256", "KiB", "128", "KiB", "128", "bit"]
+    base = [
+        "base",
+        "16x16",
+        "256",
+        "256",
+        "KiB",
+        "128",
+        "KiB",
+        "128",
+        "bit",
+        "NNR,",
+        "1",
+        "engine;",
+        "unpacker",
+    ]
+    assert rows[2].split() == base
+    assert rows[0].split()[-1] == "none"
 
 
 @pytest.mark.parametrize("config", CONFIGS)

@@ -149,7 +149,9 @@ def test_a_configuration_without_a_decoder_is_refused():
 
 
 def test_an_unknown_method_is_refused():
-    with pytest.raises(InputError, match="^weights cannot be compressed by 'zip'; there is nnr, nnr-stream$"):
+    with pytest.raises(
+        InputError, match="^weights cannot be compressed by 'zip'; there is nnr, nnr-stream, fast$"
+    ):
         compile_graph(sparse_network(), get_config("base"), compress="zip")
 
 

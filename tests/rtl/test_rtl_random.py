@@ -17,6 +17,8 @@ CASES += [
 CASES += [
     (name, "decode", seed) for name in CONFIGS if CONFIGS[name].cabac_engines for seed in range(300, 306)
 ]
+# And where there is an unpacker, packed ones.
+CASES += [(name, "packed", seed) for name in CONFIGS if CONFIGS[name].unpackers for seed in range(400, 406)]
 
 
 @functools.cache

@@ -2,11 +2,14 @@
 
 from tosaic.boards.board import Implementation
 from tosaic.boards.catalogue import known_boards
+from tosaic.cli.configs import decoders
+from tosaic.hw.config_text import get_config
 
 
 def boards() -> None:
-    """List the boards: FPGA, configuration, clock, external memory, device URI, who makes the bitstream."""
-    rows = [("name", "part", "config", "clock", "memory", "device", "bitstream")]
+    """List the boards: FPGA, configuration, clock, external memory, device URI, who makes the bitstream, and what
+    reads compressed weights."""
+    rows = [("name", "part", "config", "clock", "memory", "device", "bitstream", "decoders")]
     rows += [
         (
             board.name,
@@ -16,6 +19,7 @@ def boards() -> None:
             board.memory,
             board.transport,
             "open tools" if board.family.is_open else "Vivado script",
+            decoders(get_config(board.config)),
         )
         for board in known_boards().values()
     ]

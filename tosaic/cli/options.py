@@ -60,7 +60,8 @@ Compress = Annotated[
         "--compress",
         metavar="METHOD",
         help="nnr: store weights as NNR streams where that is smaller; the accelerator decodes them once. "
-        "nnr-stream: it decodes them in every run.",
+        "nnr-stream: it decodes them in every run. fast: pack weights that then load in fewer cycles at "
+        "--memory-bandwidth.",
     ),
 ]
 Shape = Annotated[

@@ -74,6 +74,8 @@ def _check(config: Config) -> None:
         raise ValueError(f"the firmware has 16 semaphores, not {config.semaphores}")
     if config.cabac_engines:
         raise ValueError("the firmware does not decode compressed weights: cabac_engines must be 0")
+    if config.unpackers:
+        raise ValueError("the firmware does not unpack packed weights: unpackers must be 0")
     if config.partial_sums:
         raise ValueError(
             "the firmware hands no sums from one depthwise GO to the next: partial_sums must be 0"

@@ -50,6 +50,8 @@ static u32 load_step(const u32 *i, u32 pc)
         transfer.pitch[0] = i;
         break;
     case LOAD_GO:
+        if (LOAD_GO_packed(i)) /* there is no unpacker */
+            fail(ERROR_ILLEGAL, UNIT_LOAD, pc);
         copy_rows(UNIT_LOAD, pc, LOAD_GO_memory_address(i), LOAD_GO_local_address(i), LOAD_GO_row_bytes(i),
                   LOAD_GO_rows(i), LOAD_GO_space(i), LOAD_GO_streamed(i));
         break;

@@ -21,7 +21,7 @@ def config_of(columns):
     )
 
 
-def load_go(memory, local, row_bytes, rows=1, space=Space.AM, streamed=0):
+def load_go(memory, local, row_bytes, rows=1, space=Space.AM, streamed=0, packed=0):
     return make(
         Opcode.LOAD_GO,
         memory_address=memory,
@@ -30,6 +30,7 @@ def load_go(memory, local, row_bytes, rows=1, space=Space.AM, streamed=0):
         row_bytes=row_bytes,
         rows=rows,
         streamed=streamed,
+        packed=packed,
     )
 
 

@@ -1,0 +1,93 @@
+"""Weights as packed rows, which LOAD unpacks at nearly a word per cycle (`hw/packed_weights.py`): for slow memory."""
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from tosaic.compiler.place.compression import GROUP_BYTES
+from tosaic.errors import UnsupportedError
+from tosaic.hw.config import Config
+from tosaic.hw.packed_weights import PALETTE_SIZE, WORDS_PER_CODE, Mode, pack
+
+_CLEARLY_FASTER = 0.95
+"""Weights are packed where that takes less than this share of the cycles to load them as they are."""
+_ROW_CYCLES = 4
+"""From the last word of weights of a row to the next row's header."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PackedRows:
+    """A weight tensor as rows, in its order."""
+
+    rows: tuple[bytes, ...]
+    group_bytes: int
+    """Of weights of each row but perhaps the last."""
+    weights: int
+
+
+class RowPacker:
+    """Packs weights for one configuration and a memory of `bytes_per_cycle` (None: the bus width).
+    UnsupportedError when it has no unpacker."""
+
+    def __init__(self, config: Config, bytes_per_cycle: int | None = None):
+        if not config.unpackers:
+            raise UnsupportedError(
+                f"configuration {config.name!r} has no unpacker for packed weights (unpackers is 0); "
+                "compile without compression or for another configuration"
+            )
+        self._config = config
+        self._bytes_per_cycle = min(bytes_per_cycle or config.word_bytes, config.word_bytes)
+        self._known: dict[bytes, PackedRows | None] = {}
+
+    def group_bytes(self, blob_bytes: int) -> int:
+        """Bytes of the whole blobs that are a row."""
+        limit = min(GROUP_BYTES, self._config.wm_bytes // 4)
+        return max(1, limit // blob_bytes) * blob_bytes
+
+    def code(self, data: np.ndarray, blob_bytes: int) -> PackedRows | None:
+        """int8 `data` packed, or None where it is loaded about as fast as it is."""
+        flat = np.ascontiguousarray(data, np.int8).reshape(-1)
+        key = hashlib.sha256(flat.tobytes() + blob_bytes.to_bytes(8, "little")).digest()
+        if key not in self._known:
+            self._known[key] = self._packed(flat, self.group_bytes(blob_bytes))
+        return self._known[key]
+
+    def _packed(self, flat: np.ndarray, step: int) -> PackedRows | None:
+        """With the mode that is the fastest for each row."""
+        word_bytes = self._config.word_bytes
+        rows, cycles = [], 0.0
+        for start in range(0, flat.size, step):
+            found = [
+                (self._cycles(row, mode, len(own) // word_bytes), row)
+                for own in (flat[start : start + step],)
+                for mode in _modes(own)
+                for row in (pack(own, mode, word_bytes),)
+            ]
+            if not found:
+                return None
+            best, row = min(found)
+            rows.append(row)
+            cycles += best
+        if cycles >= _CLEARLY_FASTER * flat.size / self._bytes_per_cycle:
+            return None
+        return PackedRows(tuple(rows), step, flat.size)
+
+    def _cycles(self, row: bytes, mode: Mode, words: int) -> float:
+        """That loading a row takes: what the bus takes, or what unpacking takes."""
+        beats = len(row) // self._config.word_bytes
+        entering = beats - 1 - PALETTE_SIZE[mode] - -(-words // WORDS_PER_CODE[mode])
+        unpacking = 2 + PALETTE_SIZE[mode] + words + entering
+        return max(len(row) / self._bytes_per_cycle, unpacking) + _ROW_CYCLES
+
+
+def _modes(weights: np.ndarray) -> Iterator[Mode]:
+    """Those that may make the weights smaller."""
+    if 8 * np.count_nonzero(weights) < 7 * weights.size:
+        yield Mode.MASK
+    values = len(np.unique(weights))
+    for mode in (Mode.PALETTE_4, Mode.PALETTE_16):
+        if values <= PALETTE_SIZE[mode]:
+            yield mode
+            return
