@@ -1,29 +1,18 @@
 """What a float model will do on the accelerator once it is quantized, told before there is calibration data."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tosaic.compiler.ir import Graph
+from tosaic.driver.limits import limit
 from tosaic.driver.quantize import Quantization, quantize_graph
 from tosaic.driver.session import Progress, Session
 from tosaic.hw.config import Config
-from tosaic.sim.result import Slice
 
 DEAREST = 5
 """Layers that are told of one by one."""
 _SEED = 17
-_BINDS = 0.5
-"""A unit that is busy for less of a layer's cycles than this does not limit it."""
-_CLOSE = 0.05
-"""Units whose shares of a layer's cycles differ by less work hand in hand: one drains what the other makes."""
-_WORK = {
-    "LOAD": "reading external memory",
-    "ARRAY": "multiplications",
-    "VECTOR": "elementwise work",
-    "STORE": "writing external memory",
-}
 
 
 @dataclass(frozen=True)
@@ -96,32 +85,9 @@ def _told(session: Session) -> Forecast:
                 f"{layer['name']} ({layer['op']})",
                 cycles,
                 layer["macs"] / max(cycles, 1) / peak,
-                limit(timeline, end - cycles, end),
+                str(limit(timeline, end - cycles, end)),
             )
         )
     return Forecast(
         len(program.layers), stats["cycles"], stats["mac_utilization"], program.memory_bytes, dearest
     )
-
-
-def limit(timeline: Sequence[Slice], start: int, end: int) -> str:
-    """What limits the cycles from `start` to `end`: the work of the units that are busy for most of them."""
-    within = [piece for piece in timeline if piece.start < end and piece.end > start]
-    shares = {
-        unit: _busy([piece for piece in within if piece.unit == unit], start, end) / max(end - start, 1)
-        for unit in _WORK
-    }
-    most = max(shares.values())
-    units = [unit for unit, share in shares.items() if share > most - _CLOSE]
-    told = ", ".join(f"{unit} {shares[unit]:.0%}" for unit in units)
-    work = " and ".join(_WORK[unit] for unit in units) if most >= _BINDS else "units wait for each other"
-    return f"{work}: {told} busy"
-
-
-def _busy(pieces: Sequence[Slice], start: int, end: int) -> int:
-    """Cycles of [start, end) in which at least one of the pieces, which may overlap, is under way."""
-    reached, cycles = start, 0
-    for piece in sorted(pieces, key=lambda each: each.start):
-        cycles += max(min(piece.end, end) - max(piece.start, reached), 0)
-        reached = max(reached, min(piece.end, end))
-    return cycles

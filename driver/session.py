@@ -148,6 +148,7 @@ class Session:
         self.stats = {
             **statistics_of(self.program, self.config, result),
             **self._memory_statistics(),
+            "model": self.model,
             "target": self.target,
             "seconds": seconds,
             "bit_exact": bit_exact,
@@ -194,6 +195,13 @@ class Session:
             for side, arguments in (("inputs", self.inputs), ("outputs", self.outputs))
         )
         return f"Session({self.model!r}, {self.target!r}, {self.config.name!r}, {', '.join(sides)})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: inputs and outputs; after a run its figures and its dearest layers."""
+        from tosaic.driver.run_display import session_html
+
+        heading = f"{self.model} on {self.target} ({self.config.name})"
+        return session_html(heading, self.inputs, self.outputs, self.stats)
 
     def close(self) -> None:
         """Let go of the device that the session opened; of no meaning for other targets."""

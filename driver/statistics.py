@@ -18,6 +18,7 @@ def statistics_of(program: Program | None, config: Config, result: RunResult | N
     Raises ModelError where a program marks layers that it does not list."""
     stats: dict[str, Any] = {
         "config": config.name,
+        "macs_per_cycle": config.macs_per_cycle,
         "cycles": None,
         "macs": program.macs if program else None,
         "mac_utilization": None,

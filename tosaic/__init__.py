@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tosaic.driver.encodings import dequantize, quantize
     from tosaic.driver.evaluate import Evaluation, evaluate
     from tosaic.driver.from_torch import from_torch
-    from tosaic.driver.report.page import write_report
+    from tosaic.driver.report.page import RunReport, write_report
     from tosaic.driver.session import Session, run
     from tosaic.driver.transports import Transport
     from tosaic.errors import (
@@ -49,6 +49,7 @@ _HOMES = {
     "ModelWarning": "tosaic.errors",
     "NnrError": "tosaic.nnr.errors",
     "NodeArg": "tosaic.driver.arguments",
+    "RunReport": "tosaic.driver.report.page",
     "Session": "tosaic.driver.session",
     "UnpredictableError": "tosaic.errors",
     "UnsupportedError": "tosaic.errors",
@@ -75,6 +76,7 @@ __all__ = [
     "ModelWarning",
     "NnrError",
     "NodeArg",
+    "RunReport",
     "Session",
     "UnpredictableError",
     "UnsupportedError",

@@ -8,6 +8,7 @@ import numpy as np
 
 from tosaic.sim.golden import evaluate
 
+from .histogram import Histogram, histogram_for
 from .quantization import Progress, Quantization
 from .samples import check_labels, label_counts, split_samples
 
@@ -25,6 +26,8 @@ class Difference:
     signal: float = 0.0
     noise: float = 0.0
     largest: float = 0.0
+    histogram: Histogram | None = None
+    """Of the float values, over the range of the integers."""
 
     @property
     def sqnr_db(self) -> float:
@@ -36,6 +39,8 @@ class Difference:
     def add(self, wanted: np.ndarray, got: np.ndarray) -> None:
         """One sample."""
         wanted = wanted.astype(np.float64)
+        if self.histogram is not None:
+            self.histogram.add(wanted)
         error = got.reshape(wanted.shape) - wanted
         self.signal += float((wanted * wanted).sum())
         self.noise += float((error * error).sum())
@@ -101,6 +106,9 @@ def measure(
             part = result.layers[name]
             values = integers.get(part.tensor, encoded.get(part.tensor))
             if values is not None:
+                if difference.histogram is None:
+                    dtype = result.graph.tensors[part.tensor].dtype
+                    difference.histogram = histogram_for(part, dtype, floats[name])
                 difference.add(floats[name], part.reals(values))
         for name, encoding in result.outputs.items():
             rows[name].append((floats[name], encoding.dequantize(integers[name])))

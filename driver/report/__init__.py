@@ -1,5 +1,20 @@
-"""The HTML report of a run: one self-contained file that opens offline."""
+"""The HTML report of a run, and of two runs side by side: one self-contained file each that opens offline.
 
-from .page import write_report
+Comes in: a session that has run, or statistics that `tosaic run --stats` wrote. Goes out: a page, by the templates in
+`templates/` and the frame in `tosaic.driver.pages`, which all pages share. May import the session, never the reverse.
+"""
 
-__all__ = ["write_report"]
+from .comparison import RunComparison, compare_runs, write_comparison
+from .page import RunReport, write_report
+from .saved_run import SavedRun, read_run, write_run
+
+__all__ = [
+    "RunComparison",
+    "RunReport",
+    "SavedRun",
+    "compare_runs",
+    "read_run",
+    "write_comparison",
+    "write_report",
+    "write_run",
+]

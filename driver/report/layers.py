@@ -1,15 +1,19 @@
-"""Figures per layer: what was measured, and the bytes moved meanwhile."""
+"""Figures per layer: what was measured, the bytes moved meanwhile, and what limits it."""
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from tosaic.driver.limits import Limit, limit, pieces_of_layers
 from tosaic.hw.config import Config
 from tosaic.sim.result import Slice
 
 
 @dataclasses.dataclass(frozen=True)
 class LayerFigures:
+    number: int
+    """In the order in which they ended; the first is 0."""
     name: str
     op: str
     start: int
@@ -18,28 +22,61 @@ class LayerFigures:
     macs: int
     utilization: float
     """MACs by those the array could do in the layer's cycles."""
-    bytes: int
-    """Moved by LOAD and STORE in the layer's cycles, for whichever layer."""
+    lost: int
+    """Cycles beyond those in which the array at its full width would do the layer's MACs."""
+    bytes: int | None = None
+    """Moved by LOAD and STORE in the layer's cycles, for whichever layer; None where no timeline tells."""
+    limit: Limit | None = None
 
     @property
     def end(self) -> int:
         return self.start + self.cycles
 
 
-def layer_figures(stats: dict[str, Any], config: Config, timeline: Sequence[Slice]) -> list[LayerFigures]:
+def layer_figures(
+    stats: dict[str, Any], macs_per_cycle: int, timeline: Sequence[Slice] = ()
+) -> list[LayerFigures]:
     """One entry per layer of `Session.stats`, in order."""
-    found, start = [], 0
-    for layer in stats["layers"]:
-        end = start + layer["cycles"]
-        moved = sum(piece.bytes * _share(piece, start, end) for piece in timeline if piece.bytes)
-        utilization = layer["macs"] / max(layer["cycles"], 1) / config.macs_per_cycle
+    ends = list(itertools.accumulate(layer["cycles"] for layer in stats["layers"]))
+    found = []
+    for number, (layer, end, pieces) in enumerate(
+        zip(stats["layers"], ends, pieces_of_layers(ends, timeline), strict=True)
+    ):
+        cycles, macs = layer["cycles"], layer["macs"]
+        start = end - cycles
+        moved = round(sum(piece.bytes * _share(piece, start, end) for piece in pieces if piece.bytes))
         found.append(
             LayerFigures(
-                layer["name"], layer["op"], start, layer["cycles"], layer["macs"], utilization, round(moved)
+                number,
+                layer["name"],
+                layer["op"],
+                start,
+                cycles,
+                macs,
+                utilization=macs / max(cycles, 1) / macs_per_cycle,
+                lost=max(cycles - -(-macs // macs_per_cycle), 0),
+                bytes=moved if timeline else None,
+                limit=limit(pieces, start, end) if timeline else None,
             )
         )
-        start = end
     return found
+
+
+def worst_layers(layers: Sequence[LayerFigures], count: int = 3) -> list[LayerFigures]:
+    """Those that lose the most cycles, the worst first: where there is the most to win."""
+    return sorted((layer for layer in layers if layer.lost), key=lambda layer: -layer.lost)[:count]
+
+
+def macs_per_cycle_of(stats: dict[str, Any], config: Config | None = None) -> int:
+    """Of the machine that ran: from its configuration, or from what statistics imply."""
+    if config is not None:
+        return config.macs_per_cycle
+    return int(stats.get("macs_per_cycle") or _implied(stats))
+
+
+def _implied(stats: dict[str, Any]) -> int:
+    utilization, cycles = stats["mac_utilization"], stats["cycles"]
+    return round(stats["macs"] / utilization / cycles) if utilization and cycles else 1
 
 
 def _share(piece: Slice, start: int, end: int) -> float:

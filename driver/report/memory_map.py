@@ -1,42 +1,95 @@
-"""The map of the activation memory over time."""
+"""The map of the activation memory over the layers."""
 
-import html
+import dataclasses
 from collections.abc import Sequence
 
 from tosaic.compiler.memory_history import MemoryBlock
+from tosaic.driver.pages import bytes_shown
 from tosaic.hw.config import Config
 
-_WIDTH, _HEIGHT, _LEFT = 900, 300, 60
-_COLOURS = ("#2f6fb3", "#7fc6a4", "#d9a441", "#a05fa8", "#c0562f", "#5b8c3e", "#4aa3b5", "#8c6d4f")
+_WIDTH, _HEIGHT, _LEFT, _TOP = 900, 300, 60, 8
+_AXIS = 34
+"""Height of the layers' numbers and of their title, below."""
+_TICK_WIDTH = 26
+"""Of a layer's number, with room beside it."""
 
 
-def memory_map(blocks: Sequence[MemoryBlock], layers: Sequence[str], config: Config) -> str:
-    """An SVG: time in layers to the right, addresses upwards, banks as lines."""
+@dataclasses.dataclass(frozen=True)
+class Rectangle:
+    x: float
+    y: float
+    width: float
+    height: float
+    hue: int
+    """Degrees; a name has one everywhere."""
+    tip: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Tick:
+    at: float
+    text: str
+    tip: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class ActivationMap:
+    """What the template draws: layers to the right, addresses upwards."""
+
+    width: int
+    height: int
+    left: int
+    bottom: float
+    rectangles: list[Rectangle]
+    banks: list[Tick]
+    layers: list[Tick]
+    peak: str
+    """How much is held at most, and in which layer."""
+
+
+def memory_map(blocks: Sequence[MemoryBlock], layers: Sequence[str], config: Config) -> ActivationMap:
+    """`layers` are the program's, by the numbers that blocks have."""
     count = max(len(layers), 1)
     step = (_WIDTH - _LEFT) / count
 
     def y(address: int) -> float:
-        return _HEIGHT * (1 - address / config.am_bytes)
+        return _TOP + _HEIGHT * (1 - address / config.am_bytes)
 
-    parts = []
-    colours: dict[str, str] = {}
+    def named(layer: int) -> str:
+        return f"{layer} ({layers[layer]})" if layer < len(layers) else str(layer)
+
+    hues: dict[str, int] = {}
+    rectangles = []
+    held = [0] * count
     for block in blocks:
-        colour = colours.setdefault(block.name, _COLOURS[len(colours) % len(_COLOURS)])
-        last = min(block.last_layer, count - 1)
-        x, width = _LEFT + block.first_layer * step, (last - block.first_layer + 1) * step
+        # The golden angle keeps colours apart, however many follow each other.
+        hue = hues.setdefault(block.name, len(hues) * 137 % 360)
+        first, last = min(block.first_layer, count - 1), min(block.last_layer, count - 1)
+        for layer in range(first, last + 1):
+            held[layer] += block.bytes
         top = y(block.address + block.bytes)
-        label = (
-            f"{block.name}: {block.bytes:,} bytes at {block.address:#x}, layers {block.first_layer} to {last}"
+        rectangles.append(
+            Rectangle(
+                _LEFT + first * step,
+                top,
+                max((last - first + 1) * step, 0.5),
+                max(y(block.address) - top, 0.7),
+                hue,
+                f"{block.name}: {block.bytes:,} bytes at {block.address:#x}, layers {named(first)} to {named(last)}",
+            )
         )
-        parts.append(
-            f"<rect x={x:.2f} y={top:.2f} width={max(width, 0.5):.2f} height={max(y(block.address) - top, 0.7):.2f} "
-            f"fill='{colour}' fill-opacity=.75 stroke='#fff' stroke-width=.4><title>{html.escape(label)}</title></rect>"
-        )
-    for bank in range(config.am_banks + 1):
-        address = bank * config.am_bank_bytes
-        at = min(max(y(address), 0), _HEIGHT)
-        parts.append(
-            f"<line x1={_LEFT} x2={_WIDTH} y1={at:.1f} y2={at:.1f} stroke='#9aa7b3' stroke-width=.6 />"
-            f"<text x={_LEFT - 6} y={min(max(at + 4, 11), _HEIGHT - 2):.0f} text-anchor=end>{address >> 10} KiB</text>"
-        )
-    return f"<svg viewBox='0 0 {_WIDTH} {_HEIGHT}' role=img>{''.join(parts)}</svg>"
+    every = -(-count * _TICK_WIDTH // (_WIDTH - _LEFT))
+    most = max(range(count), key=held.__getitem__)
+    return ActivationMap(
+        _WIDTH,
+        _TOP + _HEIGHT + _AXIS,
+        _LEFT,
+        _TOP + _HEIGHT,
+        rectangles,
+        [
+            Tick(y(b * config.am_bank_bytes), bytes_shown(b * config.am_bank_bytes))
+            for b in range(config.am_banks + 1)
+        ],
+        [Tick(_LEFT + (n + 0.5) * step, str(n), layers[n] if layers else "") for n in range(0, count, every)],
+        f"{bytes_shown(held[most])} of {bytes_shown(config.am_bytes)} in layer {named(most)}",
+    )

@@ -1,102 +1,119 @@
-"""Puts the report together: figures, charts, a table of layers."""
+"""Puts the report of a run together: figures, the worst layers, a table of all, charts."""
 
 import html
-import json
 import pathlib
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from tosaic.driver.page_style import STYLE
+from tosaic.compiler.memory_history import MemoryBlock
+from tosaic.driver.pages import Column, render, share_shown
 from tosaic.driver.replacing import replacing
+from tosaic.driver.run_display import run_cards
 from tosaic.driver.session import Session
 from tosaic.driver.units import unit_figures
+from tosaic.hw.config import Config
 from tosaic.sim.result import Slice
 
-from .layers import LayerFigures, layer_figures
+from .layers import layer_figures, macs_per_cycle_of, worst_layers
 from .memory_map import memory_map
 from .roofline import roofline
-from .timeline import TIMELINE_SCRIPT, timeline_data
-from .units import counter_table, unit_bars
+from .timeline import timeline_data
+from .units import unit_bars
+
+_FRAME_HEIGHT = 640
+"""Of a page inside a notebook, pixels."""
+
+
+class RunReport:
+    """The page about a session's last run: to save, or to look at in a notebook."""
+
+    def __init__(self, title: str, session: Session):
+        program = session.program
+        self.title = title
+        self.html = run_page(
+            title,
+            session.stats,
+            config=session.config,
+            timeline=session.timeline(),
+            blocks=program.memory_blocks if program else (),
+            layer_names=[layer.name for layer in program.layers] if program else (),
+        )
+
+    def save(self, path: str | pathlib.Path) -> None:
+        """Writes the page; the file appears whole or not at all."""
+        with replacing(pathlib.Path(path)) as scratch:
+            scratch.write_text(self.html)
+
+    def _repr_html_(self) -> str:
+        """The page in a frame, since its style and keys are its own."""
+        return (
+            f'<iframe title="{html.escape(self.title)}" style="width:100%;height:{_FRAME_HEIGHT}px;border:0" '
+            f'srcdoc="{html.escape(self.html)}"></iframe>'
+        )
 
 
 def write_report(path: str | pathlib.Path, title: str, session: Session) -> None:
     """Writes the page about the session's last run."""
-    stats, config, timeline = session.stats, session.config, session.timeline()
-    blocks = session.program.memory_blocks if session.program else []
-    layers = layer_figures(stats, config, timeline)
-    parts = [f"<h1>{html.escape(title)} on Tosaic</h1>", _facts(stats)]
-    if timeline:
-        parts += [_units(stats, config.word_bytes), _timeline(stats, timeline)]
-    if any(layer.macs for layer in layers):
-        parts.append(
-            "<h2>Roofline</h2><p>A dot per layer with multiplications: higher is faster, under the slope it waits for "
-            f"memory. {'Bytes as the cycle model moves them in the time of the layer.' if timeline else ''}</p>"
-            + roofline(layers, config, stats["memory_bandwidth"])
-        )
-    if blocks:
-        parts.append(
-            "<h2>Activation memory</h2><p>Which bytes hold what, layer by layer.</p>"
-            + memory_map(blocks, [layer.name for layer in layers], config)
-        )
-    if layers:
-        parts.append(_table(layers))
-    text = (
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>Tosaic: {html.escape(title)}</title>"
-        f"<style>{STYLE}</style>{''.join(parts)}</html>\n"
-    )
-    with replacing(pathlib.Path(path)) as scratch:
-        scratch.write_text(text)
+    RunReport(title, session).save(path)
 
 
-def _facts(stats: dict[str, Any]) -> str:
-    facts = {
-        "configuration": stats["config"],
-        "target": stats["target"],
-        "cycles": f"{stats['cycles']:,}" if stats["cycles"] is not None else "-",
-        "MAC utilization": f"{stats['mac_utilization']:.1%}" if stats["mac_utilization"] is not None else "-",
-        "read / written": f"{stats['dram_read_bytes'] or 0:,} / {stats['dram_write_bytes'] or 0:,} bytes",
-        "external memory": "the device's"
-        if stats["memory_bandwidth"] is None
-        else f"{stats['memory_bandwidth']} B/cycle, latency {stats['memory_latency']} cycles",
-        "bit-exact": {True: "yes, equal to golden", None: "not checked"}.get(stats["bit_exact"], "no"),
-    }
-    items = "".join(f"<dt>{name}</dt><dd>{html.escape(str(value))}</dd>" for name, value in facts.items())
-    return f"<dl>{items}</dl>"
-
-
-def _units(stats: dict[str, Any], beat_bytes: int) -> str:
-    """What held up which unit."""
-    figures = unit_figures(stats["counters"], stats["cycles"], beat_bytes)
-    if not figures:
-        return ""
-    return (
-        "<h2>Units</h2><p>What each unit did in the cycles of the run, as the target counted them.</p>"
-        + unit_bars(figures, stats["cycles"])
-        + counter_table(stats["counters"], stats["cycles"])
+def run_page(
+    title: str,
+    stats: dict[str, Any],
+    *,
+    config: Config | None = None,
+    timeline: Sequence[Slice] = (),
+    blocks: Sequence[MemoryBlock] = (),
+    layer_names: Sequence[str] = (),
+) -> str:
+    """The page's text, with the charts for which there is something to draw; `layer_names` are the program's."""
+    cycles = stats["cycles"] or 0
+    peak = macs_per_cycle_of(stats, config)
+    layers = layer_figures(stats, peak, timeline)
+    counters = stats.get("counters", {})
+    figures = unit_figures(counters, cycles, config.word_bytes if config else 0)
+    return render(
+        __package__,
+        "run.html",
+        title=title,
+        cards=run_cards(stats),
+        cycles=cycles,
+        layers=layers,
+        worst=worst_layers(layers),
+        longest=max((layer.cycles for layer in layers), default=1) or 1,
+        columns=_columns(bool(timeline)),
+        share=share_shown,
+        units=unit_bars(figures, cycles),
+        counters=counters,
+        timeline=timeline_data(stats, timeline) if timeline else None,
+        roofline=roofline(layers, peak, stats["memory_bandwidth"] or 1),
+        memory=memory_map(blocks, layer_names, config) if blocks and config else None,
+        version=_version(),
+        command=stats.get("command"),
     )
 
 
-def _timeline(stats: dict[str, Any], timeline: Sequence[Slice]) -> str:
-    data = json.dumps(timeline_data(stats, timeline), separators=(",", ":")).replace("</", "<\\/")
-    return (
-        "<h2>Timeline</h2><p>Layers as the target counted them, units by the cycle model. Wheel zooms, drag moves, "
-        "a double click shows everything.</p><canvas id=timeline height=190></canvas><div id=tip></div>"
-        f"<script>const DATA={data};{TIMELINE_SCRIPT}</script>"
-    )
+def _columns(timed: bool) -> list[Column]:
+    moved = [
+        Column("bytes", number=True, wide=True, tip="Moved by LOAD and STORE meanwhile, for whichever layer"),
+        Column("limited by", wide=True, tip="The units that are busy for most of the layer's cycles"),
+    ]
+    return [
+        Column("#", number=True),
+        Column("layer"),
+        Column("operator", wide=True),
+        Column("cycles", number=True),
+        Column("share", number=True, tip="Of the run's cycles"),
+        Column("lost", number=True, wide=True, tip="Cycles beyond those of a full array"),
+        Column("MACs", number=True, wide=True),
+        Column("utilization", number=True, tip="MACs by those that the array could do in the layer's cycles"),
+        *(moved if timed else ()),
+    ]
 
 
-def _table(layers: list[LayerFigures]) -> str:
-    longest = max(layer.cycles for layer in layers) or 1
-    rows = []
-    for layer in layers:
-        width = 100 * layer.cycles / longest
-        rows.append(
-            f"<tr><td>{html.escape(layer.name)}</td><td>{layer.op}</td><td class=n>{layer.cycles:,}</td>"
-            f"<td class=n>{layer.macs:,}</td><td class=n>{layer.utilization:.0%}</td><td class=n>{layer.bytes:,}</td>"
-            f"<td style='width:25%'><div class=bar style='width:{width:.1f}%'></div></td></tr>"
-        )
-    return (
-        "<h2>Layers</h2><table><thead><tr><th>layer</th><th>operator</th><th class=n>cycles</th><th class=n>MACs</th>"
-        "<th class=n>utilization</th><th class=n>bytes moved</th><th></th></tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table>"
-    )
+def _version() -> str:
+    try:
+        return version("tosaic")
+    except PackageNotFoundError:
+        return "(not installed)"

@@ -7,7 +7,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tosaic.compiler.importers import import_model
 from tosaic.compiler.ir import DType, GraphBuilder, write_tosa
-from tosaic.driver.forecast import limit, stand_ins
+from tosaic.driver.forecast import stand_ins
+from tosaic.driver.limits import limit
 from tosaic.driver.quantize import quantize_graph
 from tosaic.driver.session import Session
 from tosaic.sim.result import Slice
@@ -107,10 +108,12 @@ def test_what_limits_a_layer():
         Slice("ARRAY", "multiplies", 4, 200),
         Slice("VECTOR", "drains", 110, 150),
     ]
-    assert limit(pieces, 0, 100) == "reading external memory and multiplications: LOAD 100%, ARRAY 96% busy"
-    assert limit(pieces, 100, 150) == "multiplications: ARRAY 100% busy"
-    assert limit(pieces[:2], 0, 400) == "units wait for each other: LOAD 25% busy"
-    assert limit([], 0, 10).startswith("units wait for each other: ")
+    assert (
+        str(limit(pieces, 0, 100)) == "reading external memory and multiplications: LOAD 100%, ARRAY 96% busy"
+    )
+    assert str(limit(pieces, 100, 150)) == "multiplications: ARRAY 100% busy"
+    assert str(limit(pieces[:2], 0, 400)) == "units wait for each other: LOAD 25% busy"
+    assert str(limit([], 0, 10)).startswith("units wait for each other: ")
 
 
 def test_stand_ins():

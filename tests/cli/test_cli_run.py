@@ -88,7 +88,7 @@ def test_report(tosaic, here):
     assert tosaic("run", "tiny.tosa", "-i", "x.npy", "--check", "--report", "r.html", *ON).code == 0
     page = (here / "r.html").read_text()
     assert page.startswith("<!doctype html>")
-    assert "<h1>tiny.tosa on Tosaic</h1>" in page
+    assert "<h1>tiny on Tosaic</h1>" in page
     assert "yes, equal to golden" in page
     assert page.split("<h2>Layers</h2>")[1].count("<div class=bar") == 3
 

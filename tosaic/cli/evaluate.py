@@ -13,7 +13,7 @@ from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.driver.evaluate import Evaluation
 from tosaic.driver.evaluate import evaluate as run_evaluation
-from tosaic.driver.evaluate.page import shown, write_page
+from tosaic.driver.evaluate.page import shown, write_report
 from tosaic.driver.quantize import load_samples
 
 
@@ -82,7 +82,7 @@ def evaluate(
             scratch.write_text(json.dumps(found.as_json(), indent=1) + "\n")
     if report is not None:
         with writing(report):
-            write_page(report, pathlib.Path(model).name, found)
+            write_report(report, pathlib.Path(model).name, found)
     _print(found)
 
 

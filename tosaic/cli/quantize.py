@@ -14,6 +14,7 @@ from tosaic.cli.progress import progress_bar
 from tosaic.compiler.ir import Graph, write_tosa
 from tosaic.driver.encodings import sidecar, write_encodings
 from tosaic.driver.models import open_model
+from tosaic.driver.pages import decibels
 from tosaic.driver.quantize import (
     Measurement,
     check_floats,
@@ -22,7 +23,7 @@ from tosaic.driver.quantize import (
     measure,
     quantize_graph,
 )
-from tosaic.driver.quantize.page import decibels, write_page
+from tosaic.driver.quantize.page import write_report
 from tosaic.errors import InputError
 
 
@@ -113,7 +114,7 @@ def quantize(
     if report is not None:
         settings = {"method": method.value, "activations": activations.value}
         with writing(report):
-            write_page(report, pathlib.Path(source).name, found, measured, settings)
+            write_report(report, pathlib.Path(source).name, found, measured, settings)
     _print(measured)
     print(f"{output}: {len(found.graph.operators)} operators, {len(data):,} bytes")
     for side, encodings in (("input", found.result.inputs), ("output", found.result.outputs)):

@@ -137,10 +137,11 @@ def _write_measurements(
         with writing_whole(stats) as scratch:
             scratch.write_text(json.dumps(session.stats, indent=1) + "\n")
     if report is not None:
+        from tosaic.driver.bench import network_name
         from tosaic.driver.report import write_report
 
         with writing(report):
-            write_report(report, pathlib.Path(model).name, session)
+            write_report(report, network_name(pathlib.Path(model)), session)
     if trace is not None:
         from tosaic.driver.trace import write_trace
 

@@ -17,6 +17,7 @@ VERBS = {
     "conformance": ("tosaic.cli.conformance", "conformance"),
     "operators": ("tosaic.cli.operators", "operators"),
     "configs": ("tosaic.cli.configs", "configs"),
+    "report": ("tosaic.cli.report", "report"),
     "bench": ("tosaic.cli.bench", "bench"),
     "explore": ("tosaic.cli.explore", "explore"),
     "serve": ("tosaic.cli.serve", "serve"),

@@ -13,6 +13,7 @@ from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.operators import OPERATORS, Attribute
 from tosaic.compiler.ir.operators.common import AXIS, NAN_MODE
 from tosaic.compiler.ir.schema_1_0 import tables, to_ir_1_1
+from tosaic.compiler.ir.schema_1_0.locations import source_name
 from tosaic.compiler.ir.schema_1_0.variables import Variables
 from tosaic.compiler.ir.tensors import Operator, Tensor, name_after
 from tosaic.compiler.ir.topology import sort_operators
@@ -32,8 +33,6 @@ _ATTRIBUTES_1_1 = (AXIS, NAN_MODE, Attribute("allow_broadcast", "bool"), Attribu
 """Attributes of the operators that `to_ir_1_1` rewrites."""
 
 _MAX_RANK_IN_FILE = 1 << 16
-_MAX_SOURCE_NAME = 200
-"""Characters of an operator's location that become its source's name; some tools write whole call stacks there."""
 
 
 def read(root: FlatTable, version: tuple[int, ...]) -> Graph:
@@ -129,7 +128,7 @@ def _read_operator(graph: Graph, table: FlatTable, index: int) -> Operator:
         raise UnsupportedError(f"{label}: operator {op} is not supported")
     location = table.table(_OP_LOCATION, f"the location of {label}")
     operator = Operator(op, table.strings(_OP_INPUTS), table.strings(_OP_OUTPUTS), {}, label)
-    source = " ".join(location.string(_LOCATION_TEXT).split())[:_MAX_SOURCE_NAME] if location else ""
+    source = source_name(location.string(_LOCATION_TEXT)) if location else ""
     if source:
         name_after(source, [operator])
     fields = tables.ATTRIBUTE_FIELDS.get(op, ())

@@ -1,0 +1,59 @@
+"""`tosaic report`: a page about a run that `--stats` has kept, or about two of them side by side."""
+
+import pathlib
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tosaic.cli import options
+from tosaic.cli.files import check_file, writing
+
+if TYPE_CHECKING:
+    from tosaic.driver.report import RunComparison
+
+_SHOWN = 10
+"""Layers that are told of one by one."""
+
+
+def report(
+    run: Annotated[
+        pathlib.Path, typer.Argument(metavar="A.json", help="Statistics that `run --stats` wrote.")
+    ],
+    other: Annotated[
+        pathlib.Path | None,
+        typer.Argument(metavar="[B.json]", help="A later run, to compare with the first."),
+    ] = None,
+    output: Annotated[
+        pathlib.Path, typer.Option("-o", "--output", metavar="FILE.html", help="The page to write.")
+    ] = pathlib.Path("report.html"),
+    verbose: options.Verbose = False,
+) -> None:
+    """Write the page of a run, or of two runs: what changed, layer by layer."""
+    from tosaic.driver.report import compare_runs, read_run, write_comparison, write_run
+
+    check_file(output)
+    first = read_run(run)
+    if other is None:
+        with writing(output):
+            write_run(output, first)
+    else:
+        found = compare_runs(first, read_run(other))
+        with writing(output):
+            write_comparison(output, found)
+        _print_changes(found)
+    print(f"report: {output}")
+
+
+def _print_changes(found: "RunComparison") -> None:
+    """The runs' cycles, and a line for each of the layers that changed most."""
+    before, after = (run.stats["cycles"] or 0 for run in (found.before, found.after))
+    share = f" ({after / before - 1:+.1%})" if before else ""
+    print(f"{before:,} cycles before, {after:,} after: {found.difference:+,}{share}")
+    for warning in found.warnings:
+        print(f"not of a kind: {warning}")
+    changed = found.changed()
+    for layer in changed[:_SHOWN]:
+        sides = " -> ".join("none" if each is None else f"{each:,}" for each in (layer.before, layer.after))
+        print(f"{layer.difference:+12,}  {layer.name} ({layer.op}): {sides}")
+    if len(changed) > _SHOWN:
+        print(f"and {len(changed) - _SHOWN} layers that changed less")
