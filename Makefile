@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: soc demo check test test-torch prove conformance conformance-fp executorch zoo nightly lint typecheck docs clean
+.PHONY: demo check test test-torch prove conformance conformance-fp executorch zoo nightly site soc lint typecheck docs clean
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -35,7 +35,7 @@ $(VENV)/installed-torch: $(VENV)/installed-dev
 	@touch $@
 
 test-torch: $(VENV)/installed-torch
-	$(PYTEST) tests/pytorch
+	$(PYTEST) tests/pytorch "tests/docs/test_notebooks.py::test_a_notebook_runs[pytorch]"
 
 # A system that boots: VexRiscv, SDRAM, UART and the accelerator, with firmware of the C kit, under Verilator.
 soc: $(VENV)/installed-dev
@@ -126,6 +126,15 @@ docs: $(VENV)/installed-dev
 	$(BIN)/python -c "from tosaic.hw.csr_doc import csr_markdown as page; print(page(), end='')" > docs/registers.md
 	$(BIN)/tosaic operators > docs/operators.md
 	$(BIN)/python -c "from tosaic.compiler.importers.nnef.tosa.operation_table import operations_markdown as page; print(page(), end='')" > docs/nnef_operations.md
+
+# The site, from docs/: figures drawn, notebooks executed, warnings are errors. It is in build/site.
+$(VENV)/installed-site: $(VENV)/installed-dev
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[site]'
+	@touch $@
+
+site: $(VENV)/installed-site
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/site_pages.py build/site-pages
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m mkdocs build -q --strict -f docs/site/mkdocs.yml
 
 clean:
 	rm -rf $(VENV) build

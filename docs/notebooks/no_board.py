@@ -12,7 +12,9 @@ folder = pathlib.Path(tempfile.mkdtemp())
 
 
 def tosaic(*arguments):
-    done = subprocess.run([sys.executable, "-m", "tosaic", *arguments], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "tosaic", *arguments], capture_output=True, text=True, check=True
+    )
     return done.stdout
 
 

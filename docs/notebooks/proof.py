@@ -14,7 +14,9 @@ model = importlib.resources.files("tosaic.examples") / "digits" / "digits.tosa"
 
 
 def tosaic(*arguments):
-    return subprocess.run([sys.executable, "-m", "tosaic", *arguments], capture_output=True, text=True, cwd=folder)
+    return subprocess.run(
+        [sys.executable, "-m", "tosaic", *arguments], capture_output=True, text=True, cwd=folder
+    )
 
 
 tosaic("compile", str(model), "-o", "digits.tsc").check_returncode()

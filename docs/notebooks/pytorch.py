@@ -4,8 +4,8 @@
 # ---
 # %% [markdown]
 # # A network from PyTorch to the accelerator
-# Needs `pip install 'tosaic[torch]'`. Where torch is missing this page shows the code and runs none of it; `make test-torch`
-# executes it.
+# Needs `pip install 'tosaic[torch]'`. Where torch is missing this page shows the code and runs none of it;
+# `make test-torch` executes it.
 # %%
 import importlib.util
 

@@ -29,7 +29,9 @@ graph = helper.make_graph(
     [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, 10])],
     [numpy_helper.from_array(value, name) for name, value in weights.items()],
 )
-onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10), folder / "net.onnx")
+onnx.save(
+    helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10), folder / "net.onnx"
+)
 
 # %% [markdown]
 # Calibration data are inputs such as the model will see: samples along the first axis, an array for each input.
@@ -41,7 +43,11 @@ import sys
 
 np.savez(folder / "calib.npz", image=random.random((32, 1, 8, 8), np.float32))
 command = [sys.executable, "-m", "tosaic", "quantize", "net.onnx", "-c", "calib.npz", "-o", "net.tosa"]
-print(subprocess.run([*command, "--report", "q.html"], cwd=folder, check=True, capture_output=True, text=True).stdout)
+print(
+    subprocess.run(
+        [*command, "--report", "q.html"], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout
+)
 
 # %% [markdown]
 # The integers run on the emulator, compared with the golden model; `target="sim"` runs the RTL.

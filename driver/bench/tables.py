@@ -115,7 +115,7 @@ def plot_svg(rows: Sequence[Row]) -> str:
         middle = y + _BAR * len(bars) / 2 + 4
         parts.append(f"<text x='{_LEFT - 8}' y='{middle:.0f}' text-anchor='end'>{html.escape(label)}</text>")
         for name, cycles in bars:
-            width = (_WIDTH - _LEFT - 190) * cycles / ideal / most
+            width = (_WIDTH - _LEFT - 240) * cycles / ideal / most
             colour = _COLOURS[names.index(name) % len(_COLOURS)]
             parts.append(
                 f"<rect x='{_LEFT}' y='{y:.0f}' width='{width:.1f}' height='{_BAR - 3}' fill='{colour}'/>"

@@ -1,0 +1,46 @@
+"""Files that users copy, and what the site is made of."""
+
+import importlib.util
+import pathlib
+
+import yaml
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def test_the_workflow_is_one():
+    flow = yaml.safe_load((ROOT / "docs/ci/tosaic.yml").read_text())
+    # YAML 1.1 reads the key `on` as true.
+    assert flow[True] == ["push", "pull_request"]
+    steps = flow["jobs"]["cosim"]["steps"]
+    assert all(("uses" in step) != ("run" in step) for step in steps)
+    (cache,) = [step["with"] for step in steps if step.get("uses", "").startswith("actions/cache@")]
+    assert flow["env"]["TOSAIC_CACHE"].endswith(f"/{cache['path']}")
+    assert cache["key"].startswith(cache["restore-keys"])
+
+
+def test_the_container_has_what_the_simulator_needs():
+    text = (ROOT / "docs/ci/Containerfile").read_text()
+    assert all(
+        word in text for word in ("g++", "make", "perl", "TOSAIC_CACHE=/cache", 'ENTRYPOINT ["tosaic"]')
+    )
+
+
+def test_every_page_is_in_the_site_s_menu():
+    menu = (ROOT / "docs/site/mkdocs.yml").read_text()
+    pages = [page.name for page in (ROOT / "docs").glob("*.md")]
+    assert [name for name in pages if f" {name}\n" not in menu] == []
+    assert all(f"notebooks/{each.name}\n" in menu for each in (ROOT / "docs/notebooks").glob("*.py"))
+
+
+def test_the_figures_are_drawn(tmp_path):
+    spec = importlib.util.spec_from_file_location("site_pages", ROOT / "bench/site_pages.py")
+    assert spec is not None and spec.loader is not None
+    site_pages = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(site_pages)
+    assert [row.cycles for row in site_pages.published_rows()][:2] == [52613, 49772]
+    site_pages.draw(tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == {
+        "peers.svg", "report.html", "roofline.svg", "units.svg", "memory.svg"
+    }  # fmt: skip
+    assert all(file.read_text().startswith("<svg xmlns=") for file in tmp_path.glob("*.svg"))
