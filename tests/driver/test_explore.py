@@ -137,4 +137,4 @@ def test_the_page_has_the_front_and_the_commands(tmp_path: pathlib.Path) -> None
     text = path.read_text()
     assert text.count("<circle") == len(found.points) + 2, "one for each point and bandwidth"
     assert all(verilog_command(each) in text for each in front_of(found.points))
-    assert "http" not in text and text.count("class=best") == 1
+    assert "http" not in text and text.count('class="best"') == 1
