@@ -8,6 +8,7 @@ from tosaic.compiler.emit.nest import Piece, even_lanes, pieces, split_lanes
 from tosaic.compiler.emit.vector_go import Access, Dim, Entries, ParamUse, VectorGo
 from tosaic.compiler.fuse.expression import Immediate, Load, Node
 from tosaic.compiler.fuse.microprogram import MicroProgram, assemble
+from tosaic.compiler.fuse.peeled import peeled
 from tosaic.compiler.place.address import Span, activation_span
 from tosaic.compiler.tile.loops import Axis, merge
 from tosaic.hw.config import Config
@@ -80,6 +81,8 @@ def _go(nest: Nest, piece: Piece, splats: tuple[bool, ...], table: Entries | Non
         low = start + sum(min(0, (d.count - 1) * d.stride) for d in dims)
         high = start + sum(max(0, (d.count - 1) * d.stride) for d in dims) + piece.lanes * size
         (writes if store else reads).append(activation_span(max(0, low), high))
+    repeats = math.prod(axis.count for axis in reduced) if program.body_end > program.body_start else 1
+    program, repeats = peeled(program, repeats)
     return VectorGo(
         program,
         streams,
@@ -87,7 +90,7 @@ def _go(nest: Nest, piece: Piece, splats: tuple[bool, ...], table: Entries | Non
         slots=piece.slots,
         lanes=piece.lanes,
         tail_lanes=piece.tail_lanes,
-        repeats=math.prod(axis.count for axis in reduced) if program.body_end > program.body_start else 1,
+        repeats=repeats,
         reads=reads,
         writes=writes,
         params=nest.params,
