@@ -1,12 +1,15 @@
 """What external memory gives: the choices of a plan rest on it, the program's results never do."""
 
 import dataclasses
+from fractions import Fraction
 
 from tosaic.errors import InputError
 from tosaic.hw.config import Config
 
 MEMORY_LATENCY_CYCLES = 50
 """Unless told otherwise."""
+LEAST_BANDWIDTH_BYTES = 0.01
+"""Of an external memory, per cycle."""
 BURSTS_UNDER_WAY = 32
 """Of LOAD, at most (docs/timing.md)."""
 _ROUND_TRIP_CYCLES = 8
@@ -17,21 +20,22 @@ _ROUND_TRIP_CYCLES = 8
 class MemorySpeed:
     """The memory that a program is compiled for. InputError for numbers that cannot be."""
 
-    bandwidth_bytes: int | None = None
-    """Per cycle; None: the bus width."""
+    bandwidth_bytes: float | None = None
+    """Per cycle, thousandths count; None: the bus width."""
     latency_cycles: int = MEMORY_LATENCY_CYCLES
 
     def __post_init__(self) -> None:
-        if self.bandwidth_bytes is not None and self.bandwidth_bytes < 1:
+        if self.bandwidth_bytes is not None and not self.bandwidth_bytes >= LEAST_BANDWIDTH_BYTES:
             raise InputError(
-                f"memory bandwidth must be at least 1 byte per cycle, not {self.bandwidth_bytes}"
+                f"memory bandwidth must be at least {LEAST_BANDWIDTH_BYTES} bytes per cycle, not {self.bandwidth_bytes}"
             )
         if self.latency_cycles < 0:
             raise InputError(f"memory latency must be at least 0 cycles, not {self.latency_cycles}")
 
-    def bytes_per_cycle(self, config: Config) -> int:
+    def bytes_per_cycle(self, config: Config) -> Fraction:
         """No more than the bus is wide."""
-        return min(self.bandwidth_bytes or config.word_bytes, config.word_bytes)
+        wanted = Fraction(self.bandwidth_bytes or config.word_bytes).limit_denominator(1000)
+        return min(wanted, Fraction(config.word_bytes))
 
     @property
     def burst_cycles(self) -> float:

@@ -54,7 +54,7 @@ class Session:
         target: "str | Device" = "sim",
         config: str | Config | None = None,
         *,
-        memory_bandwidth: int | None = None,
+        memory_bandwidth: float | None = None,
         memory_latency: int | None = None,
         max_cycles: int | None = None,
         optimize: bool = True,
@@ -286,10 +286,12 @@ class Session:
         except MismatchError as mismatch:
             raise blame(self.graph, values, mismatch) from None
 
-    def _memory_statistics(self) -> dict[str, int | None]:
+    def _memory_statistics(self) -> dict[str, float | None]:
         """What the target's memory was told to be like; None where it is as it is."""
         options, honours = self._options, self._kind.honours
         bandwidth = options.memory_bandwidth or self.config.word_bytes
+        # 16, not 16.0, where people and programs read it.
+        bandwidth = int(bandwidth) if bandwidth == int(bandwidth) else bandwidth
         return {
             "memory_bandwidth": bandwidth if "memory_bandwidth" in honours else None,
             "memory_latency": options.latency_cycles if "memory_latency" in honours else None,

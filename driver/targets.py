@@ -26,7 +26,7 @@ R = TypeVar("R")
 class RunOptions:
     """How a program runs; None: as the target does by itself. InputError for numbers that cannot be."""
 
-    memory_bandwidth: int | None = None
+    memory_bandwidth: float | None = None
     """Bytes per cycle; by itself the bus width."""
     memory_latency: int | None = None
     """Cycles; by itself MEMORY_LATENCY_CYCLES."""

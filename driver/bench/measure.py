@@ -19,7 +19,7 @@ class Row:
     config: str
     macs_per_cycle: int
     target: str
-    memory_bandwidth: int
+    memory_bandwidth: float
     memory_latency: int
     macs: int
     cycles: int
@@ -47,7 +47,7 @@ def measurement(
     path: pathlib.Path,
     target: str,
     config: str,
-    memory_bandwidth: int | None,
+    memory_bandwidth: float | None,
     memory_latency: int | None,
     *,
     check: bool = False,

@@ -35,7 +35,7 @@ class Roofline:
     dots: list[Dot]
 
 
-def roofline(layers: Sequence[LayerFigures], peak: int, bandwidth_bytes: int) -> Roofline | None:
+def roofline(layers: Sequence[LayerFigures], peak: int, bandwidth_bytes: float) -> Roofline | None:
     """A dot for each layer with multiplications; those that move nothing are at the right edge. None without any."""
     dots = [layer for layer in layers if layer.macs and layer.cycles and layer.bytes is not None]
     if not dots:

@@ -39,7 +39,7 @@ class Emulator:
         program_address: int,
         program_bytes: int,
         *,
-        bandwidth_bytes: int | None = None,
+        bandwidth_bytes: float | None = None,
         latency_cycles: int = 50,
         max_cycles: int | None = None,
     ) -> RunResult:
@@ -78,7 +78,7 @@ class Emulator:
         code: bytes,
         trace: Trace,
         program_address: int,
-        bandwidth_bytes: int | None,
+        bandwidth_bytes: float | None,
         latency_cycles: int,
     ) -> Prediction:
         """The cycles of what was executed of the program `code`: the last run's, where all that matters is the same."""

@@ -54,14 +54,14 @@ def predict(
     config: Config,
     trace: Trace,
     program_address: int,
-    bandwidth_bytes: int | None,
+    bandwidth_bytes: float | None,
     latency_cycles: int,
 ) -> Prediction:
     """Cycles, traffic and marks of what was executed.
 
     Raises Deadlock when the units, side by side with bounded queues, would wait for each other forever.
     """
-    fabric = Fabric(config, bandwidth_bytes or config.columns, latency_cycles)
+    fabric = Fabric(config, bandwidth_bytes, latency_cycles)
     machine = _Machine(fabric, trace, program_address)
     fabric.timeline.run()
     if machine.end_cycle is None:

@@ -8,6 +8,7 @@ from tosaic.hw.config import Config
 from tosaic.hw.constants import ARRAY_FIFO_VECTORS, BURST_BEATS
 from tosaic.hw.isa import Instruction, Unit
 
+from ..bandwidth import THOUSAND, thousandths
 from ..result import Slice
 from .events import Condition, Process, Timeline
 
@@ -68,30 +69,31 @@ class Channel:
     A memory slower than the bus saves what is not asked of it, up to two beats.
     """
 
-    def __init__(self, timeline: Timeline, beat_bytes: int, bandwidth_bytes: int, latency_cycles: int):
+    def __init__(self, timeline: Timeline, beat_bytes: int, bandwidth: int, latency_cycles: int):
+        """`bandwidth`: bandwidth.thousandths of a byte, per cycle."""
         self._timeline, self._latency_cycles = timeline, latency_cycles
-        self._beat_bytes, self._bandwidth_bytes = beat_bytes, min(bandwidth_bytes, beat_bytes)
-        self.beat_cycles = beat_bytes / self._bandwidth_bytes
+        self._beat, self._bandwidth = THOUSAND * beat_bytes, bandwidth
+        self.beat_cycles = self._beat / bandwidth
         self._free_at = 0
-        self._saved_bytes = 2 * beat_bytes
+        self._saved = 2 * self._beat
         """Saved before cycle `_free_at`."""
 
     def transfer(self, beats: int, delay_cycles: int) -> tuple[int, int]:
         """A burst whose address the bus takes `delay_cycles` from now: cycle of its first beat, one after the last."""
-        word, bandwidth = self._beat_bytes, self._bandwidth_bytes
+        word, bandwidth = self._beat, self._bandwidth
         asked = max(self._timeline.now + delay_cycles + self._latency_cycles, self._free_at)
-        saved = min(self._saved_bytes + bandwidth * (asked - self._free_at + 1), 2 * word)
+        saved = min(self._saved + bandwidth * (asked - self._free_at + 1), 2 * word)
         first = asked + max(-(-(word - saved) // bandwidth), 0)
         last = max(first + beats - 1, asked + -(-(beats * word - saved) // bandwidth))
-        self._saved_bytes = saved + bandwidth * (last - asked) - beats * word
+        self._saved = saved + bandwidth * (last - asked) - beats * word
         self._free_at = last + 1
         return first, last + 1
 
     def held_until(self, time: int) -> None:
         """Nothing new comes before `time`: the receiver did not take what was there."""
         if time > self._free_at:
-            saved = self._saved_bytes + self._bandwidth_bytes * (time - self._free_at)
-            self._free_at, self._saved_bytes = time, min(saved, 2 * self._beat_bytes)
+            saved = self._saved + self._bandwidth * (time - self._free_at)
+            self._free_at, self._saved = time, min(saved, 2 * self._beat)
 
 
 class Queue:
@@ -152,12 +154,13 @@ class StreamedWeights:
 class Fabric:
     """What connects the units: time, semaphores, bus, counters, and who is still busy."""
 
-    def __init__(self, config: Config, bandwidth_bytes: int, latency_cycles: int):
+    def __init__(self, config: Config, bandwidth_bytes: float | None, latency_cycles: int):
         self.config = config
         self.timeline = Timeline()
-        self.reads = Channel(self.timeline, config.word_bytes, bandwidth_bytes, max(latency_cycles, 1))
+        bandwidth = thousandths(bandwidth_bytes, config.word_bytes)
+        self.reads = Channel(self.timeline, config.word_bytes, bandwidth, max(latency_cycles, 1))
         self.streamed = StreamedWeights(self.timeline)
-        self.writes = Channel(self.timeline, config.word_bytes, bandwidth_bytes, 0)
+        self.writes = Channel(self.timeline, config.word_bytes, bandwidth, 0)
         self.write_latency_cycles = max(latency_cycles, 1)
         self.counters: collections.Counter[str] = collections.Counter()
         self.marks: list[tuple[int, int]] = []

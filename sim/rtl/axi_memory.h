@@ -4,8 +4,8 @@
 // - Reads and writes are independent; bursts of one direction are served in the order of their addresses.
 // - Read: the first beat is offered `latency` cycles after the cycle that took the address, later beats at one per
 //   cycle at most. Write: the response is offered `latency` cycles after the cycle that took the last beat.
-// - Each direction has a bucket that gains `bandwidth` bytes per cycle and holds 2 beats; a beat takes its BUS_BYTES
-//   out of it. A bandwidth of half the bus gives a beat every second cycle.
+// - Each direction has a bucket that gains `bandwidth` thousandths of a byte per cycle and holds 2 beats; a beat takes its
+//   BUS_BYTES out of it. A bandwidth of half the bus gives a beat every second cycle.
 // - With `stall_percent`, ready is taken away and valid held back in random cycles.
 #pragma once
 
@@ -18,6 +18,7 @@
 #endif
 
 constexpr uint64_t NO_ADDRESS = ~uint64_t{0};
+constexpr uint32_t BEAT = 1000 * BUS_BYTES;  // Thousandths of a byte, as bandwidth.py has them.
 constexpr unsigned OUTSTANDING = 32;  // Bursts of one direction under way.
 
 enum Response : uint8_t { OKAY = 0, SLVERR = 2, DECERR = 3 };
@@ -39,7 +40,7 @@ struct Beat {
 
 struct Timing {
     uint32_t latency = 50;
-    uint32_t bandwidth = BUS_BYTES;
+    uint32_t bandwidth = BEAT;
     uint32_t stall_percent = 0;
     uint64_t seed = 1;
 };
@@ -114,10 +115,10 @@ struct Bucket {
     uint32_t credit = 0;
     void fill(uint32_t bandwidth) {
         credit += bandwidth;
-        if (credit > 2 * BUS_BYTES) credit = 2 * BUS_BYTES;
+        if (credit > 2 * BEAT) credit = 2 * BEAT;
     }
-    bool has_beat() const { return credit >= BUS_BYTES; }
-    void take() { credit -= BUS_BYTES; }
+    bool has_beat() const { return credit >= BEAT; }
+    void take() { credit -= BEAT; }
 };
 
 struct ReadSide {

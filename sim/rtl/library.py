@@ -64,10 +64,12 @@ class Harness:
         self._functions.tosaic_set_memory(self._handle, memory.ctypes.data, memory.size, base)
 
     def set_timing(
-        self, latency_cycles: int, bandwidth_bytes: int, stall_percent: int = 0, seed: int = 0
+        self, latency_cycles: int, bandwidth_thousandths: int, stall_percent: int = 0, seed: int = 0
     ) -> None:
         """The memory's timing, by the rules in axi_memory.h."""
-        self._functions.tosaic_set_timing(self._handle, latency_cycles, bandwidth_bytes, stall_percent, seed)
+        self._functions.tosaic_set_timing(
+            self._handle, latency_cycles, bandwidth_thousandths, stall_percent, seed
+        )
 
     def set_errors(self, read_address: int | None, write_address: int | None) -> None:
         """Answer SLVERR to the read or write beats at these bus addresses, multiples of the bus width."""

@@ -7,6 +7,7 @@ import numpy as np
 from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
 
+from ..bandwidth import thousandths
 from ..registers import Registers
 from ..result import RunResult
 from .build import simulator_library
@@ -50,7 +51,7 @@ class RtlSimulator:
         program_address: int,
         program_bytes: int,
         *,
-        bandwidth_bytes: int | None = None,
+        bandwidth_bytes: float | None = None,
         latency_cycles: int = 50,
         max_cycles: int | None = None,
     ) -> RunResult:
@@ -73,7 +74,8 @@ class RtlSimulator:
         harness = Harness(self._library)
         registers = Registers(harness)
         harness.set_memory(image, MEM_BASE)
-        harness.set_timing(latency_cycles, bandwidth_bytes or self.config.word_bytes, *self._stalls)
+        bandwidth = thousandths(bandwidth_bytes, self.config.word_bytes)
+        harness.set_timing(latency_cycles, bandwidth, *self._stalls)
         harness.set_errors(*self._errors)
         try:
             registers.start(MEM_BASE, len(image), program_address, program_bytes)

@@ -72,7 +72,7 @@ def test_a_memory_is_no_faster_than_the_bus():
 
 
 def test_memories_that_cannot_be():
-    with pytest.raises(InputError, match="^memory bandwidth must be at least 1 byte per cycle, not 0$"):
+    with pytest.raises(InputError, match=r"^memory bandwidth must be at least 0\.01 bytes per cycle, not 0$"):
         MemorySpeed(0)
     with pytest.raises(InputError, match="^memory latency must be at least 0 cycles, not -1$"):
         MemorySpeed(latency_cycles=-1)

@@ -149,7 +149,7 @@ def test_wrong_sessions(tmp_path):
         "(base,rows=8), and TOML files"
     )
     assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, memory_bandwidth=0)) == (
-        "memory bandwidth must be at least 1 byte per cycle, not 0"
+        "memory bandwidth must be at least 0.01 bytes per cycle, not 0"
     )
     assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, memory_latency=-1)) == (
         "memory latency must be at least 0 cycles, not -1"

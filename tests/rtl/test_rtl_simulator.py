@@ -56,6 +56,13 @@ def test_bandwidth_that_does_not_divide_the_bus():
     assert 0 <= cycles - beats * 4 / 3 < 150
 
 
+@pytest.mark.parametrize("bandwidth", [1.9, 0.3])
+def test_bandwidth_of_a_fraction(bandwidth):
+    beats = LOAD_BYTES // CONFIG.word_bytes
+    cycles = run(LOAD, bandwidth_bytes=bandwidth).cycles - run(bandwidth_bytes=bandwidth).cycles
+    assert 0 <= cycles - beats * CONFIG.word_bytes / bandwidth < 150
+
+
 def test_latency_counts_from_address_to_data():
     transfer = (Opcode.LOAD_GO, {"row_bytes": 4, "rows": 1})
     short, long = (run(transfer, latency_cycles=latency).cycles for latency in (20, 120))

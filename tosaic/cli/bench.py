@@ -28,11 +28,11 @@ def bench(
         str, typer.Option("--on", metavar="TARGET", help="sim (Verilated RTL) or emulator.")
     ] = "sim",
     memory_bandwidth: Annotated[
-        list[int] | None,
+        list[float] | None,
         typer.Option(
             "--memory-bandwidth",
             metavar="B",
-            min=1,
+            min=0.01,
             help="External memory, bytes per cycle (default: the bus width); may be repeated.",
         ),
     ] = None,
@@ -61,7 +61,7 @@ def bench(
     check_file(records)
     chosen = models or _bundled()
     configs = [find_config(options.sized(name, sizes)).name for name in config or ["base"]]
-    bandwidths: list[int | None] = [*memory_bandwidth] if memory_bandwidth else [None]
+    bandwidths: list[float | None] = [*memory_bandwidth] if memory_bandwidth else [None]
     work = [
         measurement(m, on, c, b, memory_latency, check=check, drop_dead_channels=drop_dead_channels)
         for c in configs

@@ -42,12 +42,12 @@ DropDeadChannels = Annotated[
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Show the traceback of an error.")]
 Bandwidth = Annotated[
-    int | None,
+    float | None,
     typer.Option(
         "--memory-bandwidth",
         metavar="B",
-        min=1,
-        help="External memory, bytes per cycle (default: the bus width).",
+        min=0.01,
+        help="External memory, bytes per cycle, also 1.9 or 0.25 (default: the bus width).",
     ),
 ]
 Latency = Annotated[
