@@ -67,6 +67,10 @@ class Board:
     leaves."""
     sdram: SdrChip | None = None
     """What external memory is where it is a chip beside the FPGA; None: block RAM."""
+    memory_bandwidth: float | None = None
+    """Of external memory, measured, in bytes per cycle of the accelerator; None: the bus width."""
+    memory_latency: int | None = None
+    """Cycles from a read's address to its first data; None: nobody has measured it."""
     baud: int = 0
     implementation: Implementation = Implementation.ARRAY
     leds: tuple[str, ...] = ()

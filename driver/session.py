@@ -20,6 +20,7 @@ from .arguments import NodeArg, checked_inputs, checked_samples
 from .batches import batch_size, booted_image, run_samples
 from .check import blame, compare
 from .device import Device
+from .device_speeds import speed_of
 from .models import CompileOptions, Progress, find_config, load, open_with_encodings
 from .statistics import statistics_of
 from .targets import DEVICE, Runner, RunOptions, find_target, make_runner, naming_weights
@@ -74,12 +75,12 @@ class Session:
         self.target = target.name if isinstance(target, Device) else target
         self._options = RunOptions(memory_bandwidth, memory_latency, max_cycles)
         self._kind.check(self.target, self._options)
-        how = CompileOptions(
-            optimize, drop_dead_channels, keep_layers, compress, progress, self._options.speed
-        )
         opened, encodings = open_with_encodings(model, Bindings(shapes or {}, values or {}))
         if self.device is None and self._kind is DEVICE:
             self.device, self._owns_device = Device.open(self.target), True
+        # What is known of a device's memory is more than what options may say of it: nothing.
+        speed = (speed_of(self.device.identity.name) if self.device else None) or self._options.speed
+        how = CompileOptions(optimize, drop_dead_channels, keep_layers, compress, progress, speed)
         try:
             self._loaded = load(opened, encodings, self._chosen(config, opened), self.target == "golden", how)
         except BaseException:

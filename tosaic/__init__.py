@@ -9,6 +9,7 @@ Names are imported when they are first used, so that `import tosaic` takes a fra
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tosaic.driver.device_speeds import register_speeds
 from tosaic.driver.schemes import register_scheme
 
 if TYPE_CHECKING:
@@ -116,4 +117,11 @@ def _open_virtual(uri: "urllib.parse.SplitResult", options: "Mapping[str, str]")
     return open_virtual(uri, options)
 
 
+def _board_speed(name: str) -> Any:
+    from tosaic.virtual import board_speed
+
+    return board_speed(name)
+
+
 register_scheme("virtual", _open_virtual)
+register_speeds(_board_speed)

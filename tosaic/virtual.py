@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from tosaic.boards.board import Board, Implementation
 from tosaic.boards.catalogue import known_boards
 from tosaic.boards.dram import SdrChip, core_versions
+from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.driver.transports import BridgeTransport, Transport
 from tosaic.errors import InputError
 from tosaic.hw.config_text import get_config
@@ -72,6 +73,14 @@ def chip_setting(chip: SdrChip, clock_hz: float) -> ChipSetting:
         refreshes=chip.refreshes,
         refresh=round(chip.refresh_ns * 1e-9 * clock_hz),
     )
+
+
+def board_speed(name: str) -> MemorySpeed | None:
+    """Of the memory of the board called `name`, where it was measured."""
+    board = known_boards().get(name)
+    if board is None or board.memory_bandwidth is None or board.memory_latency is None:
+        return None
+    return MemorySpeed(board.memory_bandwidth, board.memory_latency)
 
 
 def open_virtual(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> Transport:
