@@ -12,7 +12,7 @@ from tosaic.compiler.quantizer.encoding import Encoding, ScaleError
 from tosaic.compiler.quantizer.equalize import equalize
 from tosaic.compiler.quantizer.grids import take_grids
 from tosaic.compiler.quantizer.masks import soften_masks
-from tosaic.compiler.quantizer.plan import Plan
+from tosaic.compiler.quantizer.plan import Finer, Plan
 from tosaic.compiler.quantizer.rewrite import Counterpart, Quantized, rewrite
 from tosaic.compiler.quantizer.steps import steps_of_recurrences
 
@@ -20,6 +20,7 @@ __all__ = [
     "METHODS",
     "Counterpart",
     "Encoding",
+    "Finer",
     "Plan",
     "Quantized",
     "ScaleError",

@@ -1,6 +1,7 @@
 """What is decided before anything is emitted: who shares an encoding, which tensors are held as activations."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,11 +19,26 @@ MOVES = (*REORDERING, "SLICE", "CONCAT", "SCATTER")
 _WIDENED = 1.5
 """Parts of a CONCAT share its encoding, SLICEs that of their source, where no range becomes half as wide again."""
 _MARGIN = 1.25
-"""int16 tensors hold this much more than was seen: a bit of 16 costs less than what unseen samples saturate."""
+"""int16 tensors between layers hold this much more than was seen."""
+WIDE_MARGIN = 2.0
+"""Activations of int16 hold this much more: a bit of 16 costs less than what unseen samples saturate."""
 _OUTPUT_ROOM = 1.1
 """A model's outputs hold this much more than was seen: on digits, logits of unseen images gain 0 to 4 dB."""
 
 Forced = dict[str, Encoding]
+
+
+@dataclass(frozen=True)
+class Finer:
+    """What is held in 16 bits where the rest has 8, by names of tensors of the canonical graph."""
+
+    operands: frozenset[str] = frozenset()
+    """Activations: what convolutions and MATMULs read, and what leaves the model."""
+    weights: frozenset[str] = frozenset()
+    """Results of convolutions, whose weights have two bytes."""
+
+    def __or__(self, other: "Finer") -> "Finer":
+        return Finer(self.operands | other.operands, self.weights | other.weights)
 
 
 class Plan:
@@ -39,6 +55,7 @@ class Plan:
         method: str = "minmax",
         forced: Forced | None = None,
         correct_bias: bool = True,
+        finer: Finer | None = None,
     ) -> None:
         self.graph, self.statistics, self.activations, self.method = graph, statistics, activations, method
         self.forced, self.correct_bias = dict(forced or {}), correct_bias
@@ -68,6 +85,9 @@ class Plan:
         self._held |= {self._group(name) for name in graph.inputs if is_real(graph, name)}
         self._held |= {self._group(name) for name in self.forced}
         self._encodings: dict[tuple[str, DType], Encoding] = {}
+        self.finer = finer or Finer()
+        self._fine = {self._group(name) for name in self.finer.operands}
+        self._even_out_products()
 
     def narrows(self, tensor: str) -> bool:
         """Whether int16 does for a tensor between layers, which goes through memory since several operators read it.
@@ -91,7 +111,7 @@ class Plan:
 
     def encoding(self, tensor: str, dtype: DType | None = None) -> Encoding:
         """The encoding of a tensor as an activation, or as int16 between layers."""
-        dtype = dtype or self.activations
+        dtype = dtype or self._own_type(tensor)
         own = self.forced.get(tensor)
         if own is not None and own.dtype is dtype:
             return own
@@ -117,7 +137,10 @@ class Plan:
                 dtype, room * min(low for low, _ in ranges), room * max(high for _, high in ranges)
             )
         largest = max(self.statistics.largest(name) for name in members)
-        return symmetric(dtype, largest * (_MARGIN if not set(members) & set(self.graph.inputs) else 1.0))
+        if set(members) & set(self.graph.inputs):
+            return symmetric(dtype, largest)
+        wide = self._own_type(members[0]) is DType.INT16
+        return symmetric(dtype, largest * (WIDE_MARGIN if wide else _MARGIN))
 
     def largest(self, tensor: str) -> float:
         """Largest magnitude that calibration saw."""
@@ -134,6 +157,19 @@ class Plan:
             return -errors.sum(1) * means
         taps = errors.shape[1] // len(seen.mean)
         return -errors @ np.tile(seen.mean, taps)
+
+    def _own_type(self, tensor: str) -> DType:
+        return DType.INT16 if self._group(tensor) in self._fine else self.activations
+
+    def _even_out_products(self) -> None:
+        """Both operands of a MATMUL have one type."""
+        pairs = [
+            tuple(self._group(name) for name in op.inputs[:2])
+            for op in self.graph.operators
+            if op.op == "MATMUL"
+        ]
+        while more := {name for pair in pairs if self._fine & set(pair) for name in pair} - self._fine:
+            self._fine |= more
 
     def _keep_grids(self) -> None:
         """What bounds leave of encoded integers stays on their grid: max(q, zero point) for a Relu."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from tosaic.compiler.ir import DType, Operator
 from tosaic.compiler.quantizer.canonical import channels_of
-from tosaic.compiler.quantizer.emission import Emission, natural
+from tosaic.compiler.quantizer.emission import HEADROOM_BITS, Emission, natural
 from tosaic.compiler.quantizer.encoding import Integers, symmetric
 from tosaic.compiler.quantizer.functions import is_real
 from tosaic.compiler.quantizer.weight_grids import WeightGrid
@@ -13,6 +13,7 @@ from tosaic.errors import UnsupportedError
 _LARGEST_BIAS = {DType.INT32: 2.0**30, DType.INT48: 2.0**45}
 _LARGEST_SUM = {DType.INT32: 2.0**31, DType.INT48: 2.0**47}
 WEIGHT_MAX = 127
+_BYTE = 256.0
 
 
 @natural("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D")
@@ -30,6 +31,8 @@ def convolution(emission: Emission, op: Operator) -> Integers:
     if weight is None:
         return _runtime_weight(emission, op, source, bias, accumulator)
     channels = channels_of(weight, op.op).astype(np.float64)
+    if op.outputs[0] in emission.plan.finer.weights:
+        return _two_bytes(emission, op, source, channels)
     wide_bias = np.broadcast_to(bias.astype(np.float64), (len(channels),))
     grid = emission.plan.weight_grids.get(op.inputs[1]) or _symmetric(channels)
     # A channel whose weights are tiny beside its bias: its accumulator must hold the bias.
@@ -41,10 +44,7 @@ def convolution(emission: Emission, op: Operator) -> Integers:
     sums = np.rint(exact_bias / (source.scale * scales))
     bounds = np.abs(integers).sum(1) * source.bound + np.abs(sums)
     if bounds.max() >= _LARGEST_SUM[accumulator]:
-        raise UnsupportedError(
-            f"{op} (tensor {graph.tensors[op.outputs[0]]}): its sums may need more than {accumulator.spelling}; split "
-            "its input channels"
-        )
+        raise _too_many(emission, op, accumulator)
     held = integers + grid.zero_point
     held = (held.T if op.op == "DEPTHWISE_CONV2D" else held).reshape(weight.shape)
     result = emission.emit(
@@ -58,6 +58,50 @@ def convolution(emission: Emission, op: Operator) -> Integers:
         **{**op.attributes, "acc_type": accumulator},
     )
     return Integers(result, accumulator, source.scale * scales, 0, float(bounds.max()), bounds=bounds)
+
+
+def _two_bytes(emission: Emission, op: Operator, source: Integers, channels: np.ndarray) -> Integers:
+    """Weights of 16 bits: the sums of their high and of their low bytes, added in int32."""
+    low, weight, bias = emission.low, emission.data(op.inputs[1]), emission.data(op.inputs[2])
+    assert weight is not None and bias is not None
+    accumulator = DType.INT48 if source.dtype is DType.INT16 else DType.INT32
+    wide_bias = np.broadcast_to(bias.astype(np.float64), (len(channels),))
+    least = np.abs(wide_bias) / (float(source.scale) * _LARGEST_BIAS[accumulator])
+    grid = _symmetric(channels)
+    high = WeightGrid(np.maximum(grid.scales, least), 0)
+    first = np.rint(channels / high.scales[:, None])
+    rest = WeightGrid(high.scales / _BYTE, 0)
+    second = np.clip(np.rint((channels - first * high.scales[:, None]) / rest.scales[:, None]), -128, 127)
+    parts = []
+    for integers, part, offset in ((first, high, wide_bias), (second, rest, np.zeros(len(channels)))):
+        sums = np.rint(offset / (source.scale * part.scales))
+        bounds = np.abs(integers).sum(1) * source.bound + np.abs(sums)
+        if bounds.max() >= _LARGEST_SUM[accumulator]:
+            raise _too_many(emission, op, accumulator)
+        held = (integers.T if op.op == "DEPTHWISE_CONV2D" else integers).reshape(weight.shape)
+        tensor = emission.emit(
+            op.op,
+            source.tensor,
+            low.constant(held.astype(np.int8), DType.INT8),
+            low.constant(sums.astype(np.int64), accumulator),
+            low.constant([source.zero_point], source.dtype),
+            low.constant([0], DType.INT8),
+            dtype=accumulator,
+            **{**op.attributes, "acc_type": accumulator},
+        )
+        scale = source.scale * part.scales
+        parts.append(Integers(tensor, accumulator, scale, 0, float(bounds.max()), bounds=bounds))
+    scale = sum(part.reach for part in parts) / 2**HEADROOM_BITS
+    terms = [emission.as_int32(part, scale) for part in parts]
+    total = emission.emit("ADD", *(term.tensor for term in terms))
+    return Integers(total, DType.INT32, np.array(scale), 0, sum(term.bound for term in terms))
+
+
+def _too_many(emission: Emission, op: Operator, accumulator: DType) -> UnsupportedError:
+    return UnsupportedError(
+        f"{op} (tensor {emission.graph.tensors[op.outputs[0]]}): its sums may need more than {accumulator.spelling}; "
+        "split its input channels"
+    )
 
 
 def _symmetric(channels: np.ndarray) -> WeightGrid:

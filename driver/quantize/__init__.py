@@ -2,7 +2,8 @@
 
 from tosaic.driver.quantize.encoded_models import import_encoded
 from tosaic.driver.quantize.measurement import Difference, Measurement, measure
-from tosaic.driver.quantize.quantization import Quantization, check_floats, computes_floats, quantize_graph
+from tosaic.driver.quantize.prepared import Quantization
+from tosaic.driver.quantize.quantization import check_floats, computes_floats, quantize_graph
 from tosaic.driver.quantize.samples import hold_out, load_samples
 
 __all__ = [

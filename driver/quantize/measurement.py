@@ -9,7 +9,7 @@ import numpy as np
 from tosaic.sim.golden import evaluate
 
 from .histogram import Histogram, histogram_for
-from .quantization import Progress, Quantization
+from .prepared import Progress, Quantization
 from .samples import check_labels, label_counts, split_samples
 
 

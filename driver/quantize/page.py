@@ -6,7 +6,7 @@ import pathlib
 from tosaic.driver.pages import Card, Column, decibels, write_page
 
 from .measurement import Difference, Measurement
-from .quantization import Quantization
+from .prepared import Quantization
 
 _FULL_SCALE_DB = 80.0
 _EXACT_DB = 999.0

@@ -1,20 +1,16 @@
 """Quantizes a float graph: calibration on golden, then the rewriting to integers."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Graph, Operator, validate
+from tosaic.compiler.ir import Graph, Operator, validate
 from tosaic.compiler.quantizer import (
     METHODS,
-    Plan,
-    Quantized,
-    ScaleError,
+    Finer,
     Statistics,
     canonical,
     equalize,
-    rewrite,
     soften_masks,
     steps_of_recurrences,
     take_grids,
@@ -24,31 +20,13 @@ from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.errors import InputError
 from tosaic.sim.golden import evaluate, evaluate_operator
 
-from .samples import Samples, check_labels, split_samples
+from .mixed_precision import all_weights, named, reach_sqnr
+from .prepared import ACTIVATIONS, Prepared, Progress, Quantization, way_out
+from .samples import Samples, check_labels, hold_out, split_samples
 
-Progress = Callable[[str, int, int], None]
-"""Told (what, done, total) while long work goes on."""
+_JUDGES = 0.2
+"""Share of the samples that say whether 16-bit layers are enough."""
 PRODUCTS = (*MACS, "MATMUL")
-ACTIVATIONS = {"int8": DType.INT8, "int16": DType.INT16}
-
-
-@dataclass
-class Quantization:
-    """The integer graph with its encodings, and what it was made from."""
-
-    source: Graph
-    """The float graph, as the importer made it."""
-    canonical: Graph
-    """The float graph whose tensors `result.layers` speaks of."""
-    result: Quantized
-    samples: Samples
-    calibration: Mapping[str, np.ndarray]
-    """The arrays that the samples were cut from."""
-
-    @property
-    def graph(self) -> Graph:
-        """The integer graph."""
-        return self.result.graph
 
 
 def quantize_graph(
@@ -59,13 +37,19 @@ def quantize_graph(
     activations: str = "int8",
     equalization: bool = True,
     correct_bias: bool = True,
+    weights: str = "int8",
+    target_sqnr: float | None = None,
+    keep_int16: Iterable[str] = (),
     labels: np.ndarray | None = None,
     progress: Progress | None = None,
 ) -> Quantization:
     """An integer graph of the same meaning as a float one, for the range of values in `calibration`.
 
     `calibration` maps each input to an array of samples (`split_samples`). `method` chooses the ranges of activations:
-    minmax, percentile, entropy or mse. `activations` is int8, or int16 (with int8 weights and int48 sums).
+    minmax, percentile, entropy or mse. `activations` is int8, or int16 (with int48 sums); `weights` of int16 are two
+    bytes, each with a convolution of its own. `keep_int16` names layers that have both in 16 bits, by the operators'
+    names as reports show them, or by tensors. `target_sqnr` in dB gives 16 bits to as many more layers as it takes,
+    judged on a fifth of the samples that is kept out of the calibration.
     `labels` are those that `measure` will get: it is told here, before the work, when their number is wrong.
     InputError for data that does not fit or whose numbers are too large, UnsupportedError for what has no integer form.
     """
@@ -73,10 +57,15 @@ def quantize_graph(
         raise InputError(f"there is no calibration method {method!r}; use one of {', '.join(METHODS)}")
     if activations not in ACTIVATIONS:
         raise InputError(f"activations cannot be {activations!r}; use one of {', '.join(ACTIVATIONS)}")
+    if weights not in ACTIVATIONS:
+        raise InputError(f"weights cannot be {weights!r}; use one of {', '.join(ACTIVATIONS)}")
     check_floats(graph)
-    samples = split_samples(graph, calibration)
     if labels is not None:
         check_labels(graph, calibration, labels)
+    judges: Mapping[str, np.ndarray] = {}
+    if target_sqnr is not None:
+        (calibration, _), (judges, _) = hold_out(graph, calibration, None, _JUDGES)
+    samples = split_samples(graph, calibration)
     work = canonical(graph, evaluate_constant)
     forced = take_grids(work)
     statistics = calibrate(work, samples, method, progress)
@@ -85,12 +74,13 @@ def quantize_graph(
     # Grids that the model brings must keep their scales.
     if equalization and not forced and equalize(work, statistics, ACTIVATIONS[activations]):
         statistics = calibrate(work, samples, method, progress)
-    plan = Plan(work, statistics, ACTIVATIONS[activations], method, forced, correct_bias)
-    try:
-        result = rewrite(plan)
-    except ScaleError as error:
-        raise InputError(f"{error}: {_way_out(samples)}") from None
-    return Quantization(graph, work, result, samples, calibration)
+    finer = (all_weights(work) if weights == "int16" else Finer()) | named(work, keep_int16)
+    prepared = Prepared(
+        graph, work, samples, calibration, statistics, activations, method, forced, correct_bias
+    )
+    if target_sqnr is not None:
+        return reach_sqnr(prepared, target_sqnr, finer, judges, progress)
+    return prepared.quantization(finer)
 
 
 def check_floats(graph: Graph) -> None:
@@ -139,23 +129,11 @@ def _refuse_overflow(graph: Graph, values: Mapping[str, np.ndarray], samples: Sa
         operands = [values.get(name, graph.tensors[name].data) for name in op.inputs]
         result = op.outputs[0]
         if not _is_finite(values[result]) and all(_is_finite(each) for each in operands if each is not None):
-            raise InputError(f"tensor {graph.tensors[result]} overflows in {op.name}: {_way_out(samples)}")
+            raise InputError(f"tensor {graph.tensors[result]} overflows in {op.name}: {way_out(samples)}")
 
 
 def _is_finite(values: np.ndarray) -> bool:
     return values.dtype.kind != "f" or bool(np.all(np.isfinite(values)))
-
-
-def _way_out(samples: Samples) -> str:
-    """Names the input with the largest calibration values."""
-    largest = {
-        name: max(float(np.abs(sample[name]).max(initial=0)) for sample in samples) for name in samples[0]
-    }
-    name = max(largest, key=lambda each: largest[each])
-    return (
-        f"the calibration data for input {name!r} goes up to {largest[name]:.3g}; "
-        "give samples such as the model will see"
-    )
 
 
 def evaluate_constant(graph: Graph, op: Operator) -> list[np.ndarray]:

@@ -60,6 +60,17 @@ def quantize(
     activations: Annotated[
         Activations, typer.Option("--activations", help="int16 is slower and more precise.")
     ] = Activations.int8,
+    weights: Annotated[
+        Activations, typer.Option("--weights", help="int16: each convolution twice, for both bytes.")
+    ] = Activations.int8,
+    target_sqnr: Annotated[
+        float | None,
+        typer.Option("--target-sqnr", metavar="DB", help="16 bits for as many layers as this takes."),
+    ] = None,
+    keep_int16: Annotated[
+        list[str] | None,
+        typer.Option("--keep-int16", metavar="NAME", help="A layer with 16-bit activations and weights."),
+    ] = None,
     equalization: Annotated[
         bool, typer.Option(help="Even out channels of very different ranges, where it pays.")
     ] = True,
@@ -102,6 +113,9 @@ def quantize(
             activations=activations.value,
             equalization=equalization,
             correct_bias=bias_correction,
+            weights=weights.value,
+            target_sqnr=target_sqnr,
+            keep_int16=keep_int16 or (),
             labels=labels,
             progress=progress,
         )
@@ -112,7 +126,7 @@ def quantize(
     with writing(sidecar(output)):
         write_encodings(sidecar(output), found.result.inputs, found.result.outputs)
     if report is not None:
-        settings = {"method": method.value, "activations": activations.value}
+        settings = {"method": method.value, "activations": activations.value, "weights": weights.value}
         with writing(report):
             write_report(report, pathlib.Path(source).name, found, measured, settings)
     _print(measured)

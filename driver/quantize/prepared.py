@@ -1,0 +1,78 @@
+"""A float graph that was calibrated, and the integers that are made of it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tosaic.compiler.ir import DType, Graph
+from tosaic.compiler.quantizer import Finer, Plan, Quantized, ScaleError, Statistics, rewrite
+from tosaic.compiler.quantizer.plan import Forced
+from tosaic.errors import InputError
+
+from .samples import Samples
+
+Progress = Callable[[str, int, int], None]
+"""Told (what, done, total) while long work goes on."""
+ACTIVATIONS = {"int8": DType.INT8, "int16": DType.INT16}
+
+
+@dataclass
+class Quantization:
+    """The integer graph with its encodings, and what it was made from."""
+
+    source: Graph
+    """The float graph, as the importer made it."""
+    canonical: Graph
+    """The float graph whose tensors `result.layers` speaks of."""
+    result: Quantized
+    samples: Samples
+    calibration: Mapping[str, np.ndarray]
+    """The arrays that the samples were cut from."""
+
+    @property
+    def graph(self) -> Graph:
+        """The integer graph."""
+        return self.result.graph
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A float graph that was calibrated: integers of it can be made again and again, with other layers in 16 bits."""
+
+    source: Graph
+    canonical: Graph
+    samples: Samples
+    calibration: Mapping[str, np.ndarray]
+    statistics: Statistics
+    activations: str
+    method: str
+    forced: Forced
+    correct_bias: bool
+
+    def plan(self, finer: Finer) -> Plan:
+        """The encodings with what is `finer`."""
+        kind = ACTIVATIONS[self.activations]
+        return Plan(
+            self.canonical, self.statistics, kind, self.method, dict(self.forced), self.correct_bias, finer
+        )
+
+    def quantization(self, finer: Finer) -> Quantization:
+        """The integers. InputError, UnsupportedError as `quantize_graph`."""
+        try:
+            result = rewrite(self.plan(finer))
+        except ScaleError as error:
+            raise InputError(f"{error}: {way_out(self.samples)}") from None
+        return Quantization(self.source, self.canonical, result, self.samples, self.calibration)
+
+
+def way_out(samples: Samples) -> str:
+    """Names the input with the largest calibration values."""
+    largest = {
+        name: max(float(np.abs(sample[name]).max(initial=0)) for sample in samples) for name in samples[0]
+    }
+    name = max(largest, key=lambda each: largest[each])
+    return (
+        f"the calibration data for input {name!r} goes up to {largest[name]:.3g}; "
+        "give samples such as the model will see"
+    )

@@ -1,0 +1,79 @@
+"""16 bits for some layers: two bytes of weights, layers by name, as many as a target takes."""
+
+import numpy as np
+import pytest
+from float_networks import IMAGE, Floats, activations, quantize_graph, run_everywhere, samples, worst_db
+
+from tosaic.compiler.importers.lowering import convolution
+from tosaic.compiler.importers.lowering.windows import AxisWindow
+from tosaic.compiler.ir import DType
+from tosaic.driver.quantize import measure
+from tosaic.errors import InputError
+
+POINT = [AxisWindow(1)] * 2
+
+
+def network():
+    low = Floats()
+    x = low.input("x", IMAGE)
+    for channels in (16, 16, 4):
+        weight = low.normal(channels, 1, 1, low.shape(x)[-1], scale=0.4)
+        x = activations.relu(low, convolution.convolve(low, x, weight, None, POINT))
+    return low.finish(x)
+
+
+def kinds(found) -> list[str]:
+    graph = found.graph
+    return [graph.tensors[op.inputs[0]].dtype.name.lower() for op in graph.operators if op.op == "CONV2D"]
+
+
+def test_weights_of_two_bytes():
+    graph = network()
+    decibels = [
+        worst_db(quantize_graph(graph, samples(graph), activations="int16", weights=kind))
+        for kind in ("int8", "int16")
+    ]
+    assert 35 < decibels[0] < 50
+    assert decibels[1] > 70
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16"])
+def test_two_bytes_run_everywhere(kind):
+    graph = network()
+    found = quantize_graph(graph, samples(graph), activations=kind, weights="int16")
+    assert kinds(found) == [kind] * 6
+    run_everywhere(found)
+
+
+def test_a_layer_by_name():
+    graph = network()
+    second = [op for op in graph.operators if op.op == "CONV2D"][1]
+    found = quantize_graph(graph, samples(graph), keep_int16=[second.outputs[0]])
+    assert kinds(found) == ["int8", "int16", "int16", "int8"]
+    run_everywhere(found)
+    with pytest.raises(InputError, match="no layer with products is called 'nowhere'"):
+        quantize_graph(graph, samples(graph), keep_int16=["nowhere"])
+
+
+def test_a_target_takes_no_more_than_it_needs():
+    graph = network()
+    arrays, unseen = samples(graph, 40), samples(graph, 8, seed=6)
+    plain, better, best = (quantize_graph(graph, arrays, target_sqnr=db) for db in (20, 38, 60))
+    assert kinds(plain) == ["int8"] * 3
+    assert set(kinds(best)) == {"int16"}
+    assert len(plain.graph.operators) < len(better.graph.operators) < len(best.graph.operators)
+    reached = [measure(found, held_out=unseen).outputs[0].sqnr_db for found in (plain, better, best)]
+    assert reached == sorted(reached)
+    assert reached[1] > 36
+    with pytest.raises(InputError, match="no choice of 16-bit layers reaches 200 dB: all of them give"):
+        quantize_graph(graph, arrays, target_sqnr=200)
+
+
+def test_operands_of_a_matmul_have_one_type():
+    low = Floats()
+    x, y = low.input("x", (1, 6, 8)), low.input("y", (1, 8, 4))
+    zero = low.constant(np.zeros(1), DType.FP32)
+    graph = low.finish(low.op("MATMUL", x, y, zero, zero, dtype=DType.FP32))
+    found = quantize_graph(graph, samples(graph), keep_int16=[graph.outputs[0]])
+    assert {e.dtype for e in found.result.inputs.values()} == {DType.INT16}
+    assert worst_db(found) > 40
