@@ -34,6 +34,9 @@ class Config:
     partial_sums: int = 0
     """Vectors of sums that depthwise GOs hand on to the next GO, for kernels of more taps than rows. A power of two;
     0: none, and no GO may do so."""
+    weight_banks: int = 1
+    """Words of weights that the array reads per cycle, 1, 2 or 4. With several, a tile of few pixels divides the rows
+    into parts, each of which works on other steps of the sums."""
     vector_slots: int = 16
     """Vectors per batch of the vector unit."""
     vector_registers: int = 8
@@ -77,6 +80,13 @@ class Config:
     @property
     def wm_words(self) -> int:
         return self.wm_bytes // self.columns
+
+    def row_parts(self, pixels: int) -> int:
+        """Into how many parts the rows are divided for a tile of `pixels` pixels: as many as have a row for each."""
+        parts = 1
+        while 2 * parts <= self.weight_banks and 2 * parts * pixels <= self.rows:
+            parts *= 2
+        return parts
 
     @property
     def am_bank_bytes(self) -> int:

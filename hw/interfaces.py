@@ -119,16 +119,30 @@ class Lookahead(wiring.Signature):
 
 
 class WmRead(wiring.Signature):
-    """A read of one word of weights, always taken.
+    """A read of one word of weights, and of one for each lower part of the rows, always taken. Words that are read in
+    the same cycle lie in different banks.
 
     Ports:
         enable (1, out): reads word `address`.
         address (WM_ADDRESS_BITS, out): number of the word.
         data (8 W, in): the word, WM_READ_LATENCY cycles after `enable`.
+        part_enable (a bit per bank but one, out): reads the part's word.
+        part_address (WM_ADDRESS_BITS per bank but one, out): its number.
+        part_data (8 W per bank but one, in): the word, as late as `data`.
     """
 
     def __init__(self, config: Config):
-        super().__init__({"enable": Out(1), "address": Out(WM_ADDRESS_BITS), "data": In(8 * config.columns)})
+        parts = config.weight_banks - 1
+        super().__init__(
+            {
+                "enable": Out(1),
+                "address": Out(WM_ADDRESS_BITS),
+                "data": In(8 * config.columns),
+                "part_enable": Out(parts),
+                "part_address": Out(WM_ADDRESS_BITS * parts),
+                "part_data": In(8 * config.columns * parts),
+            }
+        )
 
 
 class WmWrite(wiring.Signature):

@@ -30,6 +30,9 @@ OPTIONAL = ("cabac_engines", "partial_sums", "unpackers")
 LEAST_ROWS_OF_PARTIAL_SUMS = 4
 """While the weights of the next GO enter the rows, the last partial sum is written."""
 ENGINES = (0, 1, 2, 4)
+WEIGHT_BANKS = (1, 2, 4)
+LEAST_ROWS_OF_A_BANK = 4
+"""A step of a part of the rows has as many slots, and the loop counters of the kernel need four."""
 LEAST_SEMAPHORES = 12
 """One for each ordered pair of the four units."""
 LEAST_UOPS = 8
@@ -67,6 +70,14 @@ def _array(sizes: Mapping[str, int]) -> Iterator[str]:
         yield f"rows must be at most columns ({sizes['columns']}), not {sizes['rows']}"
     if sizes["partial_sums"] and sizes["rows"] < LEAST_ROWS_OF_PARTIAL_SUMS:
         yield f"partial_sums must be 0 with fewer than {LEAST_ROWS_OF_PARTIAL_SUMS} rows, not {sizes['partial_sums']}"
+    banks = sizes["weight_banks"]
+    if banks not in WEIGHT_BANKS:
+        yield f"weight_banks must be 1, 2 or 4, not {banks}"
+    elif banks > 1 and not sizes["rows"] == sizes["columns"] >= LEAST_ROWS_OF_A_BANK * banks:
+        yield (
+            "weight_banks must be 1 unless there are as many rows as columns, and "
+            f"{LEAST_ROWS_OF_A_BANK} for each bank, not {banks}"
+        )
     delay = largest(Opcode.ARRAY_DEPTHWISE, "delay")
     yield from _within(sizes, "line_pixels", 2, delay, "ARRAY_DEPTHWISE.delay")
 

@@ -56,7 +56,8 @@ class Emitter:
     def __init__(self, config: Config, memory: ExternalMemory):
         self.config, self.memory = config, memory
         self.blocks = Blocks()
-        self.ring = WeightRing(config.wm_bytes)
+        # Only weights that begin at a whole step let the rows be divided.
+        self.ring = WeightRing(config.wm_bytes, config.columns**2 if config.weight_banks > 1 else 1)
         self._coding: Command | None = None
         self._array: dict[Opcode, Command] = {}
         self._vector: dict[tuple, Command] = {}

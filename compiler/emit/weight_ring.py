@@ -6,8 +6,9 @@ from tosaic.compiler.place.address import Address, Region, Span
 class WeightRing:
     """Weight memory as a ring of blobs, which may run over its end; a blob that is still there is not loaded again."""
 
-    def __init__(self, size_bytes: int):
-        self.size_bytes, self._end = size_bytes, 0
+    def __init__(self, size_bytes: int, aligned_bytes: int = 1):
+        """Blobs begin at multiples of `aligned_bytes`."""
+        self.size_bytes, self._aligned_bytes, self._end = size_bytes, aligned_bytes, 0
         # Places are counted on and on; the memory has the last size_bytes of them.
         self._starts: dict[tuple[Address, int], int] = {}
 
@@ -20,6 +21,7 @@ class WeightRing:
         start = self._starts.get((blob, size_bytes))
         if start is not None and start >= self._end - self.size_bytes:
             return start % self.size_bytes, False
+        self._end += -self._end % self._aligned_bytes
         room = self.size_bytes - self._end % self.size_bytes
         if whole and room < size_bytes:
             self._end += room

@@ -11,6 +11,7 @@ from tosaic.compiler.ir import DType, Graph, Operator, Tensor
 from tosaic.compiler.machine import KIND, Kind
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.address import Address
+from tosaic.compiler.place.dense_slots import dense_slots
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.pixel_groups import PixelGroups, group_pixels
 from tosaic.compiler.place.tap_passes import pairs_rows, stream_cycles
@@ -252,10 +253,10 @@ def box_work(plan: ConvolutionPlan, config: Config, rows: int, columns: int) -> 
     if layout.depthwise:
         box = dataclasses.replace(window, oh=rows, ow=columns)
         return BoxWork(len(layout.blobs) * stream_cycles(box, layout.passes, config), 0)
-    words = len(layout.blobs) * layout.blob_bytes // config.columns
-    passes = -(-rows * columns // config.rows)
+    steps = layout.blob_bytes // config.columns**2
+    slots = len(layout.blobs) * dense_slots(steps, rows * columns, config)
     # Weights that do not stay come again for every box.
-    return BoxWork(words * passes, layout.bytes if layout.bytes > config.wm_bytes else 0)
+    return BoxWork(slots, layout.bytes if layout.bytes > config.wm_bytes else 0)
 
 
 def works_in_blocks(plan: ConvolutionPlan, cut: ImageBoxes, extent: Extent, config: Config) -> bool:

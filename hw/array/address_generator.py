@@ -1,9 +1,9 @@
 """Turns jobs into slots: what the array reads and does in each of its advances."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import bits_for
+from amaranth.utils import bits_for, exact_log2
 
 from ..config import Config
 from .delivery_counter import DeliveryCounter
@@ -20,7 +20,7 @@ class AddressGenerator(wiring.Component):
     Output stationary (`DenseCounter`): a step is W slots, weight word j of the step in slot j, the read of row i in
     slot i. The last slot of a tile delivers row 0, the following ones the other rows, whatever else they do; with no
     job to follow, empty slots carry the rows below row 0 to their end (`DeliveryCounter`). With `more_blocks` the tile
-    comes again, with the weights that follow.
+    comes again, with the weights that follow. A tile of few pixels divides the rows into parts, of which all deliver.
 
     Depthwise (`DepthwiseCounter`): `rows` slots load the weights, and one vector per slot streams past them.
 
@@ -50,10 +50,14 @@ class AddressGenerator(wiring.Component):
             last.eq(Mux(job.is_depthwise, depthwise.last, dense.last)),
             self.slots.valid.eq(active | deliveries.flushing),
             advance.eq(self.slots.valid & self.slots.ready),
-            # A depthwise job uses every row at once: the rows must have finished what came before.
+            # A depthwise job uses every row at once: the rows must have finished what came before. So must they for
+            # weights that do not begin at a whole step: lower parts of the rows may read the same bank.
             self.jobs.ready.eq(
                 (~self.slots.valid | (advance & (~active | last)))
-                & (~first.is_depthwise | Mux(active, job.is_depthwise, deliveries.flushed))
+                & (
+                    ~(first.is_depthwise | self._crosses_banks(first))
+                    | Mux(active, job.is_depthwise & first.is_depthwise, deliveries.flushed)
+                )
             ),
             # Off the critical path: the counters load whatever is offered, also when no job is taken. The handshake of
             # `jobs` comes late and would have to enable hundreds of registers; without a job their values are unused.
@@ -77,12 +81,19 @@ class AddressGenerator(wiring.Component):
             deliveries.mac.eq(dense.running),
             deliveries.drain.eq(dense.tile_end & job.drain),
             deliveries.tile_rows.eq(dense.tile_rows),
+            deliveries.split.eq(dense.split),
             self.slots.payload.last.eq(active & last),
         ]
         self._count(m, job, begin, advance)
         self._walk_image(m, job, begin, advance)
         self._control(m, job)
         return m
+
+    def _crosses_banks(self, job: data.View) -> Value:
+        """Whether a job's words may meet those of the parts of a tile before it in a bank."""
+        if self._config.weight_banks == 1:
+            return Const(0)
+        return job.weights[: exact_log2(self._config.columns)].any()
 
     def _count(self, m: Module, job: data.View, begin: Signal, advance: Signal) -> None:
         """What is left of the job, and its place in the weight memory."""
@@ -91,8 +102,11 @@ class AddressGenerator(wiring.Component):
         weights = Signal(bits_for(self._config.wm_words - 1), reset_less=True)
         with m.If(advance & (depthwise.stream | dense.tile_done)):
             m.d.sync += left.eq(left - Mux(job.is_depthwise, 1, self._config.rows))
+        following = weights + 1
+        if self._config.weight_banks > 1:
+            following = Mux(dense.step_end, self._next_step(m, job, begin, advance), following)
         with m.If(advance & (dense.running | depthwise.load_weights)):
-            m.d.sync += weights.eq(Mux(dense.tile_done, job.weights, weights + 1))
+            m.d.sync += weights.eq(Mux(dense.tile_done, job.weights, following))
         with m.If(begin):
             m.d.sync += [left.eq(first.count), weights.eq(first.weights)]
         slot = self.slots.payload
@@ -102,7 +116,21 @@ class AddressGenerator(wiring.Component):
             slot.read_weights.eq(dense.running | depthwise.load_weights),
             slot.weights.eq(weights),
             slot.streamed.eq(dense.fresh),
+            slot.split.eq(dense.split & dense.running.replicate(len(dense.split))),
         ]
+
+    def _next_step(self, m: Module, job: data.View, begin: Signal, advance: Signal) -> Value:
+        """The first word of the step that no part of the rows has taken."""
+        dense = m.submodules.dense
+        step = Signal(bits_for(self._config.wm_words - 1), reset_less=True)
+        following = Mux(dense.exhausted, step, step + self._config.columns)
+        with m.If(advance & dense.step_taken):
+            m.d.sync += step.eq(following)
+        with m.If(advance & dense.tile_done):
+            m.d.sync += step.eq(job.weights)
+        with m.If(begin):
+            m.d.sync += step.eq(self.jobs.payload.weights)
+        return following
 
     def _walk_image(self, m: Module, job: data.View, begin: Signal, advance: Signal) -> None:
         """The word of the image that a slot reads: the pixel's place and the step's offset."""
@@ -119,7 +147,7 @@ class AddressGenerator(wiring.Component):
             pixels.go_back.eq(dense.go_back),
             kernel.load.eq(begin),
             kernel.kernel.eq(job.kernel),
-            kernel.advance.eq(advance & dense.step_end),
+            kernel.advance.eq(advance & dense.step_taken),
             dense.last_step.eq(kernel.last),
             slot.read.eq(depthwise.stream | dense.read),
             slot.column.eq(pixels.pixel.column + kernel.column),
@@ -145,6 +173,9 @@ class AddressGenerator(wiring.Component):
             control.load.eq(depthwise.load_weights),
             control.stream.eq(depthwise.stream),
             control.deliver.eq(deliveries.deliver | (depthwise.output & job.drain)),
+            control.gather.eq(deliveries.gather),
+            control.add.eq(deliveries.add),
+            control.place.eq(deliveries.place),
             control.keep.eq(depthwise.output & ~job.drain),
             control.resume.eq(depthwise.begin & job.accumulate),
             control.group.eq(depthwise.group),

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import signed
 from amaranth.lib import data
-from amaranth.utils import bits_for
+from amaranth.utils import bits_for, exact_log2
 
 from ..config import Config
 from ..isa import Opcode
@@ -19,6 +19,16 @@ LINE_BITS = 18
 def group_count(config: Config) -> int:
     """Delay groups that a row can belong to; no more than there are rows."""
     return min(config.line_groups, config.rows)
+
+
+def split_levels(config: Config) -> int:
+    """In how many ways the rows can be divided: level 0 into 2 parts, level 1 into 4."""
+    return exact_log2(config.weight_banks)
+
+
+def place_bits(config: Config) -> int:
+    """Of the number of a row in its part."""
+    return bits_for(config.rows // 2 - 1) if config.weight_banks > 1 else 0
 
 
 def possible_groups(config: Config, row: int) -> list[int]:
@@ -56,6 +66,9 @@ class SlotControl(data.StructLayout):
     - `paired`: with it comes the vector of the next image row.
     - `filled`: bit 0: group 1 holds a vector of this GO; bit 1: the groups above it do.
     - `deliver`: with this slot row `row` finishes a vector that goes to the vector unit.
+    - `gather`: with this slot row `row` finishes a part of a vector, which is kept at `place`.
+    - `add`: to what row `row` finishes what is kept at `place` is added.
+    - `inject`: a bit per lower part of the rows: its first row takes weights of its own.
     - `keep`: with this slot the last row finishes a partial sum (depthwise).
     - `resume`: with this slot a sum enters row 0 that begins with a partial sum (depthwise).
     """
@@ -70,6 +83,10 @@ class SlotControl(data.StructLayout):
                 "load": 1,
                 "stream": 1,
                 "deliver": 1,
+                "gather": 1,
+                "add": 1,
+                "place": place_bits(config),
+                "inject": config.weight_banks - 1,
                 "keep": 1,
                 "resume": 1,
                 "row": bits_for(config.rows - 1),
@@ -112,6 +129,7 @@ class Slot(data.StructLayout):
     - `column`, `line`: the word's place in the image. Its address is `base` + `column`.
     - `pitch`: the pair's second word lies this many bytes further.
     - `row_bytes`, `height`: the image's bounds.
+    - `split`: a bit per level: the rows are divided, and the lower parts read words of later steps.
     - `read_weights`: it reads word `weights` of the weight memory, which waits for its load if `streamed`.
     """
 
@@ -130,5 +148,6 @@ class Slot(data.StructLayout):
                 "read_weights": 1,
                 "weights": bits_for(config.wm_words - 1),
                 "streamed": 1,
+                "split": split_levels(config),
             }
         )

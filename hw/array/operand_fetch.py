@@ -20,10 +20,12 @@ class OperandFetch(wiring.Component):
         control (SlotControl, in), format (OperandFormat, in): what it does, and how its bytes become operands.
         am_data, am_second_data (8 W, in): cycle 2: the words read of the activation memory.
         wm_data (8 W, in): cycle 3: the word read of the weight memory, in cycle 1.
+        part_data (8 W per bank but one, in): cycle 3: the words read for lower parts of the rows.
         valid (1, out), out_control (SlotControl, out): cycle 5: the slot with its operands is here.
         vectors (9 W per group, out): cycle 5: vector 0 is the word read, its bytes outside the image zero. The others
             are the delay line's in a depthwise slot that streams. All are zero in one that does not.
         weights (9 W, out): cycle 5: the weights.
+        part_weights (8 W per bank but one, out): cycle 5: those of lower parts of the rows, whose zero point is 0.
         waiting (1, out): a slot is on its way.
     """
 
@@ -38,10 +40,12 @@ class OperandFetch(wiring.Component):
                 "am_data": In(8 * config.columns),
                 "am_second_data": In(8 * config.columns),
                 "wm_data": In(8 * config.columns),
+                "part_data": In(8 * config.columns * (config.weight_banks - 1)),
                 "valid": Out(1),
                 "out_control": Out(SlotControl(config)),
                 "vectors": Out(vector_bits * group_count(config)),
                 "weights": Out(vector_bits),
+                "part_weights": Out(8 * config.columns * (config.weight_banks - 1)),
                 "waiting": Out(1),
             }
         )
@@ -92,6 +96,11 @@ class OperandFetch(wiring.Component):
             Signal.like(self.vectors, reset_less=True),
             Signal.like(weights, reset_less=True),
         )
+        if self._config.weight_banks > 1:
+            part_4 = Signal.like(self.part_data, reset_less=True)
+            part_5 = Signal.like(self.part_data, reset_less=True)
+            m.d.sync += [part_4.eq(self.part_data), part_5.eq(part_4)]
+            m.d.comb += self.part_weights.eq(part_5)
         m.d.sync += [weights_5.eq(weights), vectors_5.eq(Cat(vector, delay_line.delayed))]
         m.d.comb += [
             self.valid.eq(valid[LATENCY]),

@@ -11,6 +11,7 @@ from ..config import Config
 from .accumulate import ACCUMULATOR_BITS
 from .layouts import OPERAND_BITS, SlotControl, group_count
 from .operand_select import OperandSelect
+from .part_sums import PartSums
 from .partial_sums import PartialSums
 from .pe_row import PeRow
 
@@ -24,6 +25,7 @@ class PeArray(wiring.Component):
     Ports:
         valid (1, in), control (SlotControl, in): a slot, and what it does.
         vectors (9 W per group, in), weights (9 W, in): its operands.
+        part_weights (8 W per bank but one, in): weights of lower parts of the rows, which `control.inject` selects.
         delivered (1, out), accumulators (32 W, out): finished sums, LATENCY cycles after their slot.
         waiting (1, out): a slot that delivers is on its way.
     """
@@ -37,6 +39,7 @@ class PeArray(wiring.Component):
                 "control": In(SlotControl(config)),
                 "vectors": In(vector_bits * group_count(config)),
                 "weights": In(vector_bits),
+                "part_weights": In(8 * config.columns * (config.weight_banks - 1)),
                 "delivered": Out(1),
                 "accumulators": Out(ACCUMULATOR_BITS * config.columns),
                 "waiting": Out(1),
@@ -69,14 +72,28 @@ class PeArray(wiring.Component):
         keep = _delayed(m, self.valid & control.keep, "keep", LATENCY - 1)
         m.d.comb += self.waiting.eq(Cat(*deliver[1:], self.delivered).any())
 
-        rows = self._rows(m, shift, deliver[1])
+        gather = [self.valid & control.gather]
+        for cycle in range(1, LATENCY + 1):
+            gather.append(Signal(name=f"gather_{cycle}"))
+            m.d.sync += gather[cycle].eq(gather[cycle - 1])
+
+        rows = self._rows(m, shift, deliver[1] | gather[1])
         # Output stationary: at most one row passes on sums other than zero. Depthwise: all rows do, and the last row's
         # sums are the result.
         others = reduce(or_, (row.passed for row in rows[:-1]), Const(0, len(self.accumulators)))
         caught = Signal(len(self.accumulators), reset_less=True)
-        with m.If(deliver[-1] | keep):
+        with m.If(deliver[-1] | gather[LATENCY - 1] | keep):
             m.d.sync += caught.eq(Mux(depthwise[-1], 0, others) | rows[-1].passed)
         m.d.comb += self.accumulators.eq(caught)
+        if self._config.weight_banks > 1:
+            m.submodules.part_sums = part_sums = PartSums(self._config)
+            m.d.comb += [
+                part_sums.add.eq(_delayed(m, self.valid & control.add, "add", LATENCY - 1)),
+                part_sums.place.eq(_delayed(m, control.place, "place", LATENCY - 1)),
+                part_sums.sums.eq(caught),
+                part_sums.gather.eq(gather[LATENCY]),
+                self.accumulators.eq(part_sums.total),
+            ]
         if self._config.partial_sums:
             m.submodules.partial_sums = partial_sums = PartialSums(self._config)
             m.d.sync += partial_sums.write.eq(keep)
@@ -109,20 +126,32 @@ class PeArray(wiring.Component):
             rows[0].mac.eq(control.mac),
             rows[0].clear.eq(control.clear),
         ]
-        for above, row in zip(rows[:-1], rows[1:], strict=True):
+        for index, (above, row) in enumerate(zip(rows[:-1], rows[1:], strict=True), 1):
             m.d.comb += [
-                row.weights.eq(above.out_weights),
+                row.weights.eq(self._weights(index, above)),
                 row.mac.eq(above.out_mac),
                 row.clear.eq(above.out_clear),
                 row.above.eq(above.passed),
             ]
         return rows
 
+    def _weights(self, row: int, above: PeRow) -> Value:
+        """The weights that come into a row: those of the row above, or of the part that begins with it."""
+        config = self._config
+        part, rest = divmod(row, config.rows // config.weight_banks)
+        if config.weight_banks == 1 or rest:
+            return above.out_weights
+        word = self.part_weights.word_select(part - 1, 8 * config.columns)
+        extended = Cat(
+            Cat(byte, byte[7]) for j in range(config.columns) for byte in (word.word_select(j, 8),)
+        )
+        return Mux(self.control.inject[part - 1], extended, above.out_weights)
+
 
 def _delayed(m: Module, signal: Value, name: str, cycles: int) -> Value:
     """What `signal` was `cycles` cycles ago."""
     for cycle in range(1, cycles + 1):
-        register = Signal(name=f"{name}_{cycle}")
+        register = Signal(len(signal), name=f"{name}_{cycle}")
         m.d.sync += register.eq(signal)
         signal = register
     return signal

@@ -1,13 +1,16 @@
 """Issues slots: makes their memory reads, or waits."""
 
-from amaranth.hdl import Module, Mux, Signal
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
 
 from ..config import Config
-from ..interfaces import AmPairRead, WmRead
-from .layouts import OperandFormat, Slot, SlotControl
+from ..interfaces import WM_ADDRESS_BITS, AmPairRead, WmRead
+from ..one_hot import any_of, only_if
+from .layouts import OperandFormat, Slot, SlotControl, split_levels
 
 
 class LocatedSlot(data.StructLayout):
@@ -23,6 +26,7 @@ class LocatedSlot(data.StructLayout):
                 "second": bits_for(config.am_bytes - 1),
                 "weights": bits_for(config.wm_words - 1),
                 "streamed": 1,
+                "split": split_levels(config),
                 "format": OperandFormat(config),
             }
         )
@@ -45,7 +49,7 @@ class SlotIssue(wiring.Component):
         issued (1, out): a slot is issued; its data follow two cycles later, its weights three.
         control (SlotControl, out), format (OperandFormat, out): with `issued`: what it does, and how its bytes become
             operands.
-        last (1, out): with `issued`: it was the last slot of a job.
+        last (1, out): with `issued`: a job has made its last read.
         waiting (1, out): there are slots to issue.
         held_by_am, held_by_room, held_by_weights (1, out): why a slot that is there is not issued.
     """
@@ -114,11 +118,47 @@ class SlotIssue(wiring.Component):
             self.weights_taken.eq(self.issued & c.streamed),
             self.control.eq(c.control),
             self.format.eq(c.format),
-            self.last.eq(c.last),
+            self.last.eq(c.last & ~c.split.any()),
             self.waiting.eq(a_valid | b_valid | c_valid),
         ]
         m.d.sync += [self.wm.enable.eq(self.issued & c.read_weights), self.wm.address.eq(c.weights)]
+        if split_levels(self._config):
+            self._read_for_parts(m, c)
         return m
+
+    def _read_for_parts(self, m: Module, slot: data.View) -> None:
+        """Part q of divided rows does what part 0 did q * `rows` / banks slots ago, with weights of a later step."""
+        config = self._config
+        banks, levels = config.weight_banks, split_levels(config)
+        apart = config.rows // banks
+        past = data.StructLayout({"split": levels, "weights": len(slot.weights), "last": 1})
+        history: list[Any] = [Signal(past, name=f"slot_{age}") for age in range(1, (banks - 1) * apart + 1)]
+        with m.If(self.issued):
+            m.d.sync += [
+                history[0].split.eq(slot.split),
+                history[0].weights.eq(slot.weights),
+                history[0].last.eq(slot.last & slot.split.any()),
+            ]
+            m.d.sync += [older.eq(newer) for newer, older in zip(history, history[1:], strict=False)]
+        # The job's last read is that of its last part.
+        with m.If(history[-1].last):
+            m.d.comb += self.last.eq(1)
+        injects, addresses = [], []
+        for part in range(1, banks):
+            then = history[part * apart - 1]
+            # With fewer parts than banks only some of the rows take weights of their own.
+            steps = {level: divmod(part << (level + 1), banks) for level in range(levels)}
+            used = [(then.split[level], step) for level, (step, rest) in steps.items() if not rest]
+            injects.append(Cat(flag for flag, _ in used).any())
+            offset = any_of(only_if(flag, Const(step * config.columns)) for flag, step in used)
+            addresses.append(then.weights + offset)
+        width = WM_ADDRESS_BITS
+        m.d.comb += self.control.inject.eq(Cat(injects))
+        m.d.sync += self.wm.part_enable.eq(Cat(injects) & self.issued.replicate(banks - 1))
+        m.d.sync += [
+            self.wm.part_address.word_select(number, width).eq(address)
+            for number, address in enumerate(addresses)
+        ]
 
     def _locate(self, m: Module, slot: data.View) -> data.View:
         """Stage A: addresses, and which bytes of the word are in the image."""
@@ -134,6 +174,7 @@ class SlotIssue(wiring.Component):
             located.second.eq(slot.base + slot.column + slot.pitch),
             located.weights.eq(slot.weights),
             located.streamed.eq(slot.streamed & slot.read_weights),
+            located.split.eq(slot.split),
             located.format.inside.eq(across & (slot.line >= 0) & (slot.line < slot.height)),
             located.format.second_inside.eq(
                 across & slot.control.paired & (slot.line >= -1) & (slot.line + 1 < slot.height)

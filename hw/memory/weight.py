@@ -1,11 +1,13 @@
 """The weight memory."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
+from amaranth.utils import exact_log2
 
 from ..config import Config
 from ..interfaces import WmRead, WmWrite
+from ..one_hot import any_of, only_if
 from .words import WordMemory
 
 
@@ -24,6 +26,8 @@ class WeightMemory(wiring.Component):
         super().__init__({"read": In(WmRead(config)), "write": In(WmWrite(config))})
 
     def elaborate(self, platform: object) -> Module:
+        if self.config.weight_banks > 1:
+            return self._banked()
         m = Module()
         width = 8 * self.config.word_bytes
         m.submodules.words = words = WordMemory(width, self.config.wm_words)
@@ -40,4 +44,44 @@ class WeightMemory(wiring.Component):
         m.d.sync += pending.eq(self.read.enable)
         with m.If(pending):
             m.d.sync += output.eq(words.read_data)
+        return m
+
+    def _banked(self) -> Module:
+        """Words go round the banks, `rows` / banks words at a time: as far apart as the parts of the rows are."""
+        m, config = Module(), self.config
+        banks, width = config.weight_banks, 8 * config.word_bytes
+        low, high = exact_log2(config.rows // banks), exact_log2(config.rows)
+        read, write = self.read, self.write
+        reads = [(read.enable, read.address, read.data)]
+        reads += [
+            (
+                read.part_enable[number],
+                read.part_address.word_select(number, len(read.address)),
+                read.part_data.word_select(number, width),
+            )
+            for number in range(banks - 1)
+        ]
+        outputs = []
+        for bank in range(banks):
+            m.submodules[f"bank_{bank}"] = words = WordMemory(width, config.wm_words // banks)
+            here = [enable & (address[low:high] == bank) for enable, address, _ in reads]
+            pending, output = Signal(name=f"pending_{bank}"), Signal(width, name=f"output_{bank}")
+            rows = [Cat(address[:low], address[high:])[: len(words.read_address)] for _, address, _ in reads]
+            m.d.comb += [
+                words.write_enable.eq(write.enable & (write.address[low:high] == bank)),
+                words.write_address.eq(Cat(write.address[:low], write.address[high:])),
+                words.write_data.eq(write.data),
+                words.read_enable.eq(Cat(here).any()),
+                words.read_address.eq(any_of(map(only_if, here, rows))),
+            ]
+            m.d.sync += pending.eq(words.read_enable)
+            with m.If(pending):
+                m.d.sync += output.eq(words.read_data)
+            outputs.append(output)
+        for number, (_, address, word) in enumerate(reads):
+            chosen = [
+                Signal(high - low, name=f"chosen_{number}_{cycle}", reset_less=True) for cycle in (1, 2)
+            ]
+            m.d.sync += [chosen[0].eq(address[low:high]), chosen[1].eq(chosen[0])]
+            m.d.comb += word.eq(Array(outputs)[chosen[1]])
         return m

@@ -93,6 +93,9 @@ class Array:
                     self._send(sums)
             tail = sums[:, (sums.shape[1] - 1) // rows * rows :]
             self._accumulators[:, : tail.shape[1]] = tail
+        if go.drain and self._state.config.weight_banks > 1:
+            # The rows may have been divided.
+            self._accumulators = None
 
     def _check_go(self, go: Instruction, kernel: Instruction) -> None:
         """Fault ILLEGAL where the hardware finds ARRAY_GO, or what is set up for it, wrong."""

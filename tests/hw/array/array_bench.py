@@ -23,6 +23,7 @@ class Run:
     active_cycles: list = dataclasses.field(default_factory=list)
     reads: list = dataclasses.field(default_factory=list)
     weight_reads: list = dataclasses.field(default_factory=list)
+    part_reads: list = dataclasses.field(default_factory=list)
     signals: list = dataclasses.field(default_factory=list)
     waits: list = dataclasses.field(default_factory=list)
     errors: list = dataclasses.field(default_factory=list)
@@ -67,6 +68,8 @@ def run_unit(
             await ctx.tick()
         ctx.set(reset, 0)
         am_data, second_data, wm_data = [None, None], [None, None], [None, None]
+        parts = config.weight_banks - 1
+        part_data = [[None, None] for _ in range(parts)]
         sent, offered, words_left = 0, 0, streamed_words
         prepared = 0, 0, 0
         grants, takes, sends = (dice.choice([0.1, 0.5, 0.9, 1.0]) for _ in range(3))
@@ -90,6 +93,12 @@ def run_unit(
                 word = data.pop(0)
                 ctx.set(port, dice.getrandbits(8 * width) if word is None else word)
 
+            held = 0
+            for number, data in enumerate(part_data):
+                word = data.pop(0)
+                held |= (dice.getrandbits(8 * width) if word is None else word) << 8 * width * number
+                data.append(None)
+            ctx.set(unit.wm.part_data, held)
             am_data.append(None)
             second_data.append(None)
             if ctx.get(unit.am.request) and ctx.get(unit.am.grant):
@@ -107,6 +116,20 @@ def run_unit(
                 word = ctx.get(unit.wm.address) % config.wm_words
                 run.weight_reads.append(word)
                 wm_data[-1] = int.from_bytes(wm[word * width :][:width], "little")
+            enables, addresses = ctx.get(unit.wm.part_enable), ctx.get(unit.wm.part_address)
+            read_together = [run.weight_reads[-1]] if wm_data[-1] is not None else []
+            for number, data in enumerate(part_data):
+                if enables >> number & 1:
+                    bits = len(unit.wm.address)
+                    word = (addresses >> bits * number) % (1 << bits) % config.wm_words
+                    run.part_reads.append(word)
+                    read_together.append(word)
+                    data[-1] = int.from_bytes(wm[word * width :][:width], "little")
+            banks = [
+                word // max(1, config.rows // config.weight_banks) % config.weight_banks
+                for word in read_together
+            ]
+            assert len(set(banks)) == len(banks), "two words of a bank in a cycle"
             if ctx.get(unit.tokens.signal):
                 signal = ctx.get(unit.tokens.signal_semaphore), ctx.get(unit.tokens.signal_count)
                 run.signals.append((*signal, len(run.reads), len(run.weight_reads)))
