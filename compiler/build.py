@@ -35,6 +35,7 @@ def compile_graph(
     config: Config,
     *,
     optimize: bool = True,
+    cascades: bool = True,
     drop_dead_channels: bool = False,
     keep_layers: bool = False,
     compress: str | None = None,
@@ -44,8 +45,9 @@ def compile_graph(
     """Compiles `graph` for `config`.
 
     `drop_dead_channels` removes channels that carry nothing first (exact; tensors inside become smaller).
-    `optimize=False` gives every operator a layer of its own, `keep_layers` leaves every layer's output in external
-    memory (Program.kept). `compress="nnr"` stores constant weights as NNR streams where that is smaller. A boot part
+    `optimize=False` gives every operator a layer of its own, `cascades=False` runs every layer as a whole, and
+    `keep_layers` leaves every layer's output in external memory (Program.kept). `compress="nnr"` stores constant
+    weights as NNR streams where that is smaller. A boot part
     decodes them into external memory, once; every run does where that is predicted to be faster than to load them.
     With `compress="nnr-stream"` every run decodes all of them; a UserWarning tells where that is slower.
     `compress="fast"` packs weights that are then loaded in fewer cycles. `speed` is that of the external memory that
@@ -60,7 +62,9 @@ def compile_graph(
     require_integers(graph)
     if drop_dead_channels:
         graph = remove_dead_channels(normalise(graph), config.columns)
-    choices = Choices(config, optimize=optimize, keep_layers=keep_layers, coder=coder, speed=speed)
+    choices = Choices(
+        config, optimize=optimize, cascades=cascades, keep_layers=keep_layers, coder=coder, speed=speed
+    )
     problem: FieldOverflow | None = None
     for plan in plans(graph, choices):
         try:

@@ -69,8 +69,8 @@ class StatePort(Port):
 
 @dataclasses.dataclass(frozen=True)
 class LayerInfo:
-    """A step of the program, in order; VECTOR_MARK with this index tells when it is complete. Inside a loop it may be
-    complete any number of times."""
+    """A step of the program, in order; VECTOR_MARK with this index tells when a part of it is complete. Inside a loop
+    it may be complete any number of times."""
 
     name: str
     """The operators of the imported model that it computes, the first and the last; or its output, if none is known."""
@@ -79,6 +79,8 @@ class LayerInfo:
     """Multiply-accumulates each time it runs."""
     output: str
     operators: tuple[str, ...]
+    parts: int = 1
+    """Marks each time it runs: a layer of a cascade runs stripe by stripe, with other layers in between."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -148,6 +148,7 @@ _LAYER = record(
         "macs": _INT64,
         "output": check_text,
         "operators": list_of(check_text),
+        "parts": integer(1, 1 << _ADDRESS_BITS),
     }
 )
 _WEIGHTS = record(

@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.legalize.passes import legalize
@@ -13,6 +13,8 @@ from tosaic.compiler.place.compression import WeightCoder
 from tosaic.compiler.place.packed_rows import RowPacker
 from tosaic.compiler.place.placer import Memories, PlacedPort
 from tosaic.compiler.program import LayerInfo
+from tosaic.compiler.tile.cascade import Chain
+from tosaic.compiler.tile.cascade_choice import propose, worthwhile
 from tosaic.compiler.tile.cost import predicted_cycles
 from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
 from tosaic.compiler.tile.work import GraphPlan
@@ -32,6 +34,8 @@ class Choices:
 
     config: Config
     optimize: bool = True
+    cascades: bool = True
+    """Layers may run as cascades."""
     keep_layers: bool = False
     coder: WeightCoder | RowPacker | None = None
     speed: MemorySpeed = FULL_SPEED
@@ -51,6 +55,7 @@ class ProgramPlan:
     layers: list[LayerInfo]
     cycles: int
     """Predicted from what the layers compute and transfer."""
+    residency: float = RESIDENCY[0]
 
 
 def plans(graph: Graph, choices: Choices) -> Iterator[ProgramPlan]:
@@ -69,7 +74,11 @@ def plans(graph: Graph, choices: Choices) -> Iterator[ProgramPlan]:
         if not found[-1].memories.crowded:
             # With less residency everything is at least as far away.
             break
-    yield from ranked(found)
+    found = ranked(found)
+    if found and choices.optimize and choices.cascades:
+        cascaded = _with_cascades(found[0], prepared, set(graph.tensors), choices)
+        found = [cascaded, *found] if cascaded is not None else found
+    yield from found
     for residency in residencies:
         # Asked for where fields of an instruction overflow: with other places, other instructions are made.
         with contextlib.suppress(OutOfMemory):
@@ -91,12 +100,32 @@ def ranked(found: list[ProgramPlan]) -> list[ProgramPlan]:
     return order
 
 
-def _plan(graph: Graph, names: set[str], choices: Choices, residency: float) -> ProgramPlan:
+def _with_cascades(plain: ProgramPlan, graph: Graph, names: set[str], choices: Choices) -> ProgramPlan | None:
+    """A plan in which layers run as cascades where that is predicted to take fewer cycles; None where it is nowhere."""
+    chains, config = propose(plain.main, choices.config, choices.speed), choices.config
+    best: ProgramPlan | None = None
+    while chains:
+        try:
+            plan = _plan(graph, names, choices, plain.residency, chains)
+        except OutOfMemory:
+            break
+        if plan.cycles < (best or plain).cycles:
+            best = plan
+        kept = worthwhile(plan.main, plain.main, config, choices.speed)
+        if kept == chains:
+            break
+        chains = kept
+    return best
+
+
+def _plan(
+    graph: Graph, names: set[str], choices: Choices, residency: float, chains: Sequence[Chain] = ()
+) -> ProgramPlan:
     config = choices.config
     arena = Arena(config.am_bytes, config.columns)
     memories = Memories(arena, int(config.am_bytes * residency), speed=choices.speed)
     context = PlanContext(config, memories, choices.optimize, choices.coder)
-    planner = GraphPlanner(graph, names, context, keep=choices.keep_layers)
+    planner = GraphPlanner(graph, names, context, keep=choices.keep_layers, chains=chains)
     for name in graph.inputs:
         planner.placer.external(name)
     main = planner.plan()
@@ -119,4 +148,5 @@ def _plan(graph: Graph, names: set[str], choices: Choices, residency: float) -> 
         ],
         layers=context.infos,
         cycles=predicted_cycles(main, config, choices.speed),
+        residency=residency,
     )

@@ -31,14 +31,20 @@ def statistics_of(program: Program | None, config: Config, result: RunResult | N
     # Layers of a loop come as often as they ran, those of a branch that was not taken do not come.
     layers: list[dict[str, Any]] = []
     last = 0
+    # Layers of a cascade: the cycles and the number of the parts so far.
+    begun: dict[int, tuple[int, int]] = {}
     for index, end in result.marks:
         if index >= len(program.layers):
             raise ModelError(
                 f"the program marks layer {index}, it lists {len(program.layers)}; compile the model again"
             )
         layer = program.layers[index]
-        layers.append({"name": layer.name, "op": layer.op, "cycles": end - last, "macs": layer.macs})
-        last = end
+        cycles, parts = begun.pop(index, (0, 0))
+        cycles, parts, last = cycles + end - last, parts + 1, end
+        if parts < layer.parts:
+            begun[index] = cycles, parts
+            continue
+        layers.append({"name": layer.name, "op": layer.op, "cycles": cycles, "macs": layer.macs})
     if len(result.marks) == MARKS:
         layers.append({"name": f"after {MARKS} layers", "op": "", "cycles": result.cycles - last, "macs": 0})
     macs = sum(layer["macs"] for layer in layers)

@@ -21,6 +21,7 @@ from tosaic.compiler.tile.layout_copy import LayoutCopy
 from tosaic.compiler.tile.reduction import ReductionPlan
 from tosaic.compiler.tile.work import (
     ArrayBody,
+    CascadeWork,
     ChoiceWork,
     CopyThrough,
     FlagTest,
@@ -56,16 +57,21 @@ def _emit_graph(emitter: Emitter, plan: GraphPlan, on_layer: OnLayer | None = No
         if on_layer is not None:
             on_layer(step.info.name, index, len(plan.steps))
         emit_step(emitter, step)
-        emitter.mark(step.number)
+        if not isinstance(step.work, CascadeWork):
+            emitter.mark(step.number)
     _copy_all(emitter, plan.hand_over)
 
 
 def emit_step(emitter: Emitter, step: Step) -> None:
-    """One layer, or a control-flow operator with the layers of its graphs."""
+    """One layer, a cascade of layers, or a control-flow operator with the layers of its graphs."""
     try:
         match step.work:
             case LayerWork():
                 _emit_layer(emitter, step.work)
+            case CascadeWork():
+                for stripe in step.work.stripes:
+                    _emit_layer(emitter, stripe.work)
+                    emitter.mark(stripe.number)
             case LoopWork():
                 _emit_loop(emitter, step.work)
             case ChoiceWork():
@@ -102,6 +108,8 @@ def _emit_layer(emitter: Emitter, work: LayerWork) -> None:
             GatherScatterEmission(emitter, work.body).emit()
     emission.arrive_fully()
     emission.finish_fully()
+    for copy in work.saved:
+        emitter.copy(copy)
 
 
 # --- control flow

@@ -54,7 +54,7 @@ class LayerEmission:
         self._table = work.table
         self._fillings: dict[int, Address] = {}
         """By their bytes: constants that fill what is outside the image."""
-        self._sent_bytes = 0
+        self._sent_bytes = work.first_byte
         """Of a resident result that is wanted outside: what is on its way there."""
         self._params_here: tuple[int, int] | None = None
         self._params_address = work.params.address

@@ -218,6 +218,24 @@ class Placer:
         self.memories.crowded = True
         self.external(name)
 
+    def place_resident(self, name: str) -> bool:
+        """Places a layer's result in activation memory, if it is small enough and there is room."""
+        dense_bytes = self.tensors.size_bytes(name)
+        size = self._resident_bytes(name, dense_bytes)
+        address = self.allocate(size) if size <= self.limit_bytes else None
+        if address is not None:
+            self._place(self.tensors.storage[name], resident(address, dense_bytes, self.pitches.get(name, 0)))
+        return address is not None
+
+    def pass_through(self, name: str) -> None:
+        """An image of which only stripes are in activation memory. Its place is where row 0 is at first."""
+        self.placements[name] = resident(0, self.tensors.size_bytes(name), self.pitches.get(name, 0))
+
+    def withdraw(self, name: str) -> None:
+        """Forgets an image that has passed through."""
+        self.placements.pop(name, None)
+        self._resident.pop(name, None)
+
     def allocate(self, size_bytes: int, *, high: bool = False) -> int | None:
         """A block, if need be in memory that the layer before may still be reading: the schedule makes that wait."""
         address = self.arena.allocate(size_bytes, high=high)

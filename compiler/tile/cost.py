@@ -3,6 +3,8 @@
 Good enough to compare plans of one graph: it leaves out latencies, and what the units of neighbouring layers wait for
 each other. The emulator predicts the cycles of a program."""
 
+import dataclasses
+
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.placement import Role
@@ -11,26 +13,83 @@ from tosaic.compiler.tile.elementwise import ElementwisePlan
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan
 from tosaic.compiler.tile.layout_copy import LayoutCopy
 from tosaic.compiler.tile.reduction import ReductionPlan
-from tosaic.compiler.tile.work import ArrayBody, GraphPlan, LayerWork, PoolBody
+from tosaic.compiler.tile.work import ArrayBody, CascadeWork, GraphPlan, LayerWork, PoolBody
 from tosaic.hw.config import Config
+
+_STRIPE_CYCLES = 64
+"""What a layer's stripe of a cascade takes beside computing: it waits for what the layer before it has written."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Traffic:
+    """Bytes between external memory and the machine. Both directions are in use at a time."""
+
+    read: int = 0
+    written: int = 0
+
+    def __add__(self, other: "Traffic") -> "Traffic":
+        return Traffic(self.read + other.read, self.written + other.written)
 
 
 def predicted_cycles(plan: GraphPlan, config: Config, speed: MemorySpeed) -> int:
-    """Cycles of all layers, each one run once: of a layer the longer of computing and transferring, or their sum where
-    its buffers are not double."""
-    total, bytes_per_cycle = 0, speed.bytes_per_cycle(config)
-    for work in plan.walk():
-        computing, transferring = _compute_cycles(work, config), _bus_bytes(work, config) // bytes_per_cycle
-        if all(buffer.doubled for buffer in work.buffers.values()):
-            total += max(computing, transferring)
-        else:
-            total += computing + transferring
-    return total
+    """Cycles of all layers, each one run once."""
+    return sum(work_cycles(work, config, speed) for work in plan.walk())
+
+
+def work_cycles(work: LayerWork | CascadeWork, config: Config, speed: MemorySpeed) -> int:
+    """Cycles of a layer or a cascade: the longer of computing and transferring, or their sum where buffers are not
+    double."""
+    if isinstance(work, CascadeWork):
+        return cascade_cycles([stripe.work for stripe in work.stripes], config, speed)
+    moved = _traffic(work, config)
+    body = work.body
+    if isinstance(body, ArrayBody):
+        size = body.plan.layout.bytes
+        moved += Traffic(read=size * (_boxes(body) if size > config.wm_bytes else 1))
+    return _together([work], _compute_cycles(work, config), moved, speed.bytes_per_cycle(config))
+
+
+def cascade_cycles(stripes: list[LayerWork], config: Config, speed: MemorySpeed) -> int:
+    """Cycles of a cascade's stripes. The weights of all layers come once, or for each stripe if they do not stay."""
+    computing = sum(_compute_cycles(stripe, config) for stripe in stripes) + _STRIPE_CYCLES * len(stripes)
+    moved = sum((_traffic(stripe, config) for stripe in stripes), Traffic())
+    weights = {
+        stripe.body.plan.weights.address: stripe.body.plan.layout.bytes
+        for stripe in stripes
+        if isinstance(stripe.body, ArrayBody)
+    }
+    if sum(weights.values()) > config.wm_bytes:
+        moved += Traffic(
+            read=sum(
+                weights[stripe.body.plan.weights.address]
+                for stripe in stripes
+                if isinstance(stripe.body, ArrayBody)
+            )
+        )
+    else:
+        moved += Traffic(read=sum(weights.values()))
+    return _together(stripes, computing, moved, speed.bytes_per_cycle(config))
+
+
+def _together(works: list[LayerWork], computing: int, moved: Traffic, bytes_per_cycle: int) -> int:
+    transferring = max(moved.read, moved.written) // bytes_per_cycle
+    buffers = {key: buffer for work in works for key, buffer in work.buffers.items()}
+    if not all(buffer.doubled for buffer in buffers.values()):
+        return computing + transferring
+    # Nothing computes while the first box comes and the last one leaves.
+    ends = sum(buffer.size_bytes for buffer in buffers.values()) // bytes_per_cycle
+    return max(computing, transferring) + ends
+
+
+def _rows(body: ArrayBody | PoolBody) -> int:
+    """Output rows that the boxes cover."""
+    first, last = body.cut.rows or (0, body.cut.window.oh)
+    return last - first
 
 
 def _boxes(body: ArrayBody | PoolBody) -> int:
     window, extent = body.cut.window, body.extent
-    rows, columns = -(-window.oh // extent.rows), -(-window.ow // extent.columns)
+    rows, columns = -(-_rows(body) // extent.rows), -(-window.ow // extent.columns)
     return window.n * rows * columns * -(-body.cut.channels // extent.channels)
 
 
@@ -38,7 +97,7 @@ def _compute_cycles(work: LayerWork, config: Config) -> int:
     body, tensors, layer = work.body, work.tensors, work.layer
     if isinstance(body, ArrayBody):
         window, extent = body.cut.window, body.extent
-        whole, rest = divmod(window.oh, extent.rows)
+        whole, rest = divmod(_rows(body), extent.rows)
         columns, turns = min(extent.columns, window.ow), window.n * -(-window.ow // extent.columns)
         return turns * sum(
             count * box_work(body.plan, config, rows, columns).array_cycles
@@ -47,7 +106,8 @@ def _compute_cycles(work: LayerWork, config: Config) -> int:
         )
     elements, beats = tensors.elements(layer.output), layer.program.beats(tensors.element(layer.output))
     if isinstance(body, PoolBody):
-        return elements * body.cut.window.kh * body.cut.window.kw * beats // config.columns
+        window = body.cut.window
+        return elements * _rows(body) // window.oh * window.kh * window.kw * beats // config.columns
     if isinstance(body, ReductionPlan):
         return body.cycles
     if isinstance(body, ElementwisePlan):
@@ -55,23 +115,29 @@ def _compute_cycles(work: LayerWork, config: Config) -> int:
     return elements
 
 
-def _bus_bytes(work: LayerWork, config: Config) -> int:
-    """Bytes between external memory and the machine."""
+def _traffic(work: LayerWork, config: Config) -> Traffic:
+    """What a layer, or a stripe of one, transfers, but for weights."""
     body = work.body
-    moved = sum(copy.size_bytes for copy in work.preloads)
-    moved += work.result.size_bytes if work.result is not None else 0
-    moved += sum(arrival.source.bytes for arrival in work.arrivals.values())
-    boxes = _boxes(body) if isinstance(body, ArrayBody | PoolBody) else 1
+    boxes, share = 1, 1.0
+    if isinstance(body, ArrayBody | PoolBody):
+        boxes, share = _boxes(body), _rows(body) / body.cut.window.oh
+    read = sum(copy.size_bytes for copy in work.preloads)
+    read += sum(arrival.source.bytes for arrival in work.arrivals.values())
+    written = work.result.size_bytes - work.first_byte if work.result is not None else 0
+    written += sum(copy.size_bytes for copy in work.saved)
     for key, buffer in work.buffers.items():
         if key.role in (Role.WINDOW, Role.PARAMETERS):
-            moved += boxes * buffer.size_bytes
+            read += boxes * buffer.size_bytes
+        elif key.role is Role.RESULT:
+            written += int(share * work.placements[key.tensor].bytes)
         elif key.role is not Role.PARTIALS:
-            moved += work.placements[key.tensor].bytes
-    if isinstance(body, ArrayBody):
-        layout = body.plan.layout
-        moved += layout.bytes * (boxes if layout.bytes > config.wm_bytes else 1)
+            read += int(share * work.placements[key.tensor].bytes)
     if isinstance(body, LayoutCopy | GatherScatterPlan):
-        moved += sum(
-            place.bytes for place in work.placements.values() if place.address.region is not Region.ACTIVATION
-        )
-    return moved
+        outside = [
+            (name, place.bytes)
+            for name, place in work.placements.items()
+            if place.address.region is not Region.ACTIVATION
+        ]
+        written += sum(size for name, size in outside if name == work.output)
+        read += sum(size for name, size in outside if name != work.output)
+    return Traffic(read, written)

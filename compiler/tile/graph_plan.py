@@ -1,6 +1,8 @@
 """Plans the layers of one graph in order. A graph that control flow runs has a planner of its own."""
 
+import collections
 import dataclasses
+from collections.abc import Sequence
 
 from tosaic.compiler.fuse.fuser import Fuser
 from tosaic.compiler.fuse.layer import Layer
@@ -12,6 +14,8 @@ from tosaic.compiler.place.placement import Placement
 from tosaic.compiler.place.placer import Memories, Placer
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.program import LayerInfo
+from tosaic.compiler.tile.cascade import Chain
+from tosaic.compiler.tile.cascade_plan import CascadePlanner
 from tosaic.compiler.tile.control_flow import ControlFlowPlanner
 from tosaic.compiler.tile.elementwise import writes_behind_reads
 from tosaic.compiler.tile.layer_plan import LayerPlanner
@@ -19,7 +23,7 @@ from tosaic.compiler.tile.packer import Packer
 from tosaic.compiler.tile.row_pairs import paired_pitches
 from tosaic.compiler.tile.states import moves, plan_states, settle
 from tosaic.compiler.tile.views import Views
-from tosaic.compiler.tile.work import ChoiceWork, GraphPlan, LayerWork, LoopWork, Step
+from tosaic.compiler.tile.work import CascadeWork, ChoiceWork, GraphPlan, LayerWork, LoopWork, Step, Stripe
 from tosaic.hw.config import Config
 
 
@@ -38,14 +42,21 @@ class PlanContext:
 
 class GraphPlanner:
     """One graph on its way to a plan. `names` are the model's tensors: what decompositions put in between is not among
-    them. `keep` leaves every layer's output in external memory. The results of a graph that is `nested` in another one
-    stay where they are until `placer.close()`."""
+    them. `keep` leaves every layer's output in external memory. The layers of `chains` run as cascades. The results of
+    a graph that is `nested` in another one stay where they are until `placer.close()`."""
 
     def __init__(
-        self, graph: Graph, names: set[str], context: PlanContext, *, keep: bool = False, nested: bool = False
+        self,
+        graph: Graph,
+        names: set[str],
+        context: PlanContext,
+        *,
+        keep: bool = False,
+        nested: bool = False,
+        chains: Sequence[Chain] = (),
     ):
         self.graph, self.names, self.context = graph, names, context
-        self.keep, self.nested = keep, nested
+        self.keep, self.nested, self._chains = keep, nested, dict(chains)
         self.tensors = Tensors(graph, context.config)
         self.placer = Placer(self.tensors, context.memories)
         self.views = Views(self.tensors, self.placer.placements)
@@ -68,20 +79,59 @@ class GraphPlanner:
         Raises OutOfMemory where a layer does not fit, UnsupportedError where one cannot run."""
         plan = GraphPlan()
         settle(self.placer, self._states)
-        for index, layer in enumerate(self.layers):
-            work, macs = self._work(index, layer)
-            name = self.shown(layer.output)
-            operators = tuple(op.name for op in layer.operators)
-            info = LayerInfo(layer.sources or name, (layer.base or layer.root).op, macs, name, operators)
-            plan.steps.append(Step(len(self.context.infos), info, layer.root, work))
-            self.context.infos.append(info)
-            # What a decomposition puts in between is not in the model, so golden does not know it.
-            if self.keep:
-                self.kept += [output for output in layer.root.outputs if self.shown(output) in self.names]
+        index = 0
+        while index < len(self.layers):
+            steps = self._cascade(index) or [self._step(index)]
+            plan.steps += steps
+            last = steps[0].work
+            index += len(last.members) if isinstance(last, CascadeWork) else 1
         self.placer.release_pending()
         control_flow = ControlFlowPlanner(self.placer, self._nested, self._wanted_outside)
         plan.hand_over = control_flow.hand_over(*moves(self.placer, self._states))
         return plan
+
+    def _step(self, index: int) -> Step:
+        """One layer by itself."""
+        layer = self.layers[index]
+        work, macs = self._work(index, layer)
+        return self._numbered(layer, work, macs)
+
+    def _numbered(
+        self, layer: Layer, work: LayerWork | LoopWork | ChoiceWork, macs: int, parts: int = 1
+    ) -> Step:
+        """The step that a layer is, the next one in the program."""
+        name = self.shown(layer.output)
+        operators = tuple(op.name for op in layer.operators)
+        info = LayerInfo(layer.sources or name, (layer.base or layer.root).op, macs, name, operators, parts)
+        step = Step(len(self.context.infos), info, layer.root, work)
+        self.context.infos.append(info)
+        # What a decomposition puts in between is not in the model, so golden does not know it.
+        if self.keep:
+            self.kept += [output for output in layer.root.outputs if self.shown(output) in self.names]
+        return step
+
+    def _cascade(self, first: int) -> list[Step]:
+        """The cascade that begins with a layer; none if there is none, or if it does not fit."""
+        last = self._chains.get(first)
+        if last is None or self.tensors.storage[self.layers[last].output] in self._states.in_place:
+            return []
+        layers = self.layers[first : last + 1]
+        wanted = [self._wanted_outside(layer.output) for layer in layers]
+        planned = CascadePlanner(self._layer_planner, layers, wanted).plan()
+        if planned is None:
+            return []
+        for index in range(first, last + 1):
+            self.placer.free_after(index, planned.temporary if index == last else [])
+        parts = collections.Counter(number for number, _ in planned.stripes)
+        members = [
+            self._numbered(layer, work, macs, parts[number])
+            for number, (layer, work, macs) in enumerate(
+                zip(layers, planned.members, planned.macs, strict=True)
+            )
+        ]
+        stripes = [Stripe(members[number].number, work) for number, work in planned.stripes]
+        end = members[-1]
+        return [Step(end.number, end.info, end.root, CascadeWork(members, stripes))]
 
     def _work(self, index: int, layer: Layer) -> tuple[LayerWork | LoopWork | ChoiceWork, int]:
         if KIND[layer.root.op] is Kind.CONTROL_FLOW:

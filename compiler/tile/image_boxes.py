@@ -64,6 +64,8 @@ class ImageBoxes:
     """Bytes from row to row of an input that is fetched as whole image rows; 0: as they are in the storage."""
     im2col_zp: int | None = None
     """Zero point of an image of which the input of each output column is fetched by itself, see `im2col.py`."""
+    rows: tuple[int, int] | None = None
+    """The output rows [first, last) that the boxes cover; None: all of them."""
 
     @property
     def window_turns(self) -> int:
@@ -85,12 +87,12 @@ class ImageBoxes:
         return Extent(rows, columns, self.channels)
 
     def boxes(self, extent: Extent) -> Iterator[Box]:
-        w = self.window
+        w, (first, last) = self.window, self.rows or (0, self.window.oh)
         for c0 in range(0, self.channels, extent.channels):
             c1 = min(c0 + extent.channels, self.channels)
             for image in range(w.n):
-                for oy0 in range(0, w.oh, extent.rows):
-                    oy1 = min(oy0 + extent.rows, w.oh)
+                for oy0 in range(first, last, extent.rows):
+                    oy1 = min(oy0 + extent.rows, last)
                     for ox0 in range(0, w.ow, extent.columns):
                         yield Box(image, oy0, oy1, ox0, min(ox0 + extent.columns, w.ow), c0, c1)
 
@@ -114,10 +116,10 @@ class ImageBoxes:
         spans = (w.input_rows(oy, min(oy + rows, w.oh)) for oy in range(0, w.oh, rows))
         return max(1, max(high - low for low, high in spans))
 
-    def source_bytes(self, extent: Extent) -> int:
-        """Bytes of the largest input of a box."""
+    def source_bytes(self, extent: Extent, source_rows: int = 0) -> int:
+        """Bytes of the largest input of a box, which has `source_rows` rows if that is told."""
         w = self.window
-        rows = self._source_rows(extent.rows)
+        rows = source_rows or self._source_rows(extent.rows)
         if self.im2col_zp is not None:
             return rows * extent.columns * w.kw * w.ic
         if self.contiguous(extent):

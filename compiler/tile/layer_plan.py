@@ -78,7 +78,7 @@ class LayerPlanner:
         where it cannot run."""
         if KIND[layer.root.op] in (Kind.LAYOUT, Kind.GATHER_SCATTER):
             return self._copying(layer, wanted_outside)
-        return _Pass(self, layer).plan(wanted_outside)
+        return LayerPass(self, layer).plan(wanted_outside)
 
     def _copying(self, layer: Layer, wanted_outside: bool) -> PlannedLayer:
         """An operator that only moves elements."""
@@ -152,7 +152,7 @@ class LayerPlanner:
         return Copy(placement.address, port.address, port.bytes)
 
 
-class _Pass:
+class LayerPass:
     """One layer on its way to a plan: a pass of the array or the vector unit."""
 
     def __init__(self, planner: LayerPlanner, layer: Layer):
@@ -172,7 +172,7 @@ class _Pass:
         layer, base = self.layer, self.layer.base
         check_elements(self.tensors, layer)
         if base is not None and KIND[base.op] in WINDOWED:
-            self._windowed(base)
+            self._windowed(base, in_stripes=False)
         params = self._placed(self._params())
         scales = self._scales(params)
         table = self._table()
@@ -198,12 +198,33 @@ class _Pass:
         macs = self.convolution.macs if self.convolution is not None else 0
         return PlannedLayer(work, self.temporary + addresses_of(buffers), macs)
 
-    def _windowed(self, base: Operator) -> None:
+    def member(self) -> LayerWork:
+        """The layer as one of a cascade: with its parameters, but with the boxes of a machine in which its image and
+        its result are resident, wherever they are."""
+        layer, base = self.layer, self.layer.base
+        assert base is not None
+        check_elements(self.tensors, layer)
+        self._windowed(base, in_stripes=True)
+        params, table = self._placed(self._params()), self._table()
+        assert self.window is not None
+        plan = self.convolution
+        cut = (
+            convolution_boxes(plan, self.config)
+            if plan is not None
+            else pool_boxes(self.tensors, layer, self.window)
+        )
+        body: Body = PoolBody(cut, cut.largest())
+        if plan is not None:
+            body = ArrayBody(plan, cut, cut.largest(), in_blocks=False)
+        places = {name: self.placer.locate(name) for name in self.reads}
+        return LayerWork(self.tensors, layer, body, places, self.preloads, None, params=params, table=table)
+
+    def _windowed(self, base: Operator, *, in_stripes: bool) -> None:
         """Finds the form of the image that a window slides over, and how a convolution maps to the array."""
         views, graph = self.planner.views, self.tensors.graph
         name = views.view(base).storage
         loads = self.layer.program.loads[self.layer.program.body_loads :]
-        alone = not any(self.tensors.storage[load.tensor] == name for load in loads)
+        alone = not in_stripes and not any(self.tensors.storage[load.tensor] == name for load in loads)
         im2col = None
         if alone and not self.placer.locate(name).resident:
             window, speed = window_of(graph, base, views.view(base)), self.placer.memories.speed

@@ -95,11 +95,34 @@ class LayerWork:
     """None where the layer needs none, or finds the one of an earlier layer in the unit."""
     scales: list[CopyThrough] = dataclasses.field(default_factory=list)
     """Brings multipliers and shifts that are computed at run time to their places among the parameters."""
+    saved: list[Copy] = dataclasses.field(default_factory=list)
+    """What leaves for external memory when the layer, as a stripe of a cascade, has run."""
+    first_byte: int = 0
+    """Of the result that is sent outside: where it begins. Above 0 in the stripes of a cascade."""
 
     @property
     def output(self) -> str:
         """Storage name of the result."""
         return self.tensors.storage[self.layer.output]
+
+
+@dataclasses.dataclass(frozen=True)
+class Stripe:
+    """Some rows of one layer of a cascade."""
+
+    number: int
+    """Of the layer."""
+    work: LayerWork
+
+
+@dataclasses.dataclass(frozen=True)
+class CascadeWork:
+    """Layers that run stripe by stripe of rows: what one hands to the next is never there as a whole."""
+
+    members: list["Step"]
+    """The layers, each with the work that its stripes are parts of."""
+    stripes: list[Stripe]
+    """In the order in which they run."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,7 +171,7 @@ class Step:
     number: int
     info: LayerInfo
     root: Operator
-    work: LayerWork | LoopWork | ChoiceWork
+    work: LayerWork | CascadeWork | LoopWork | ChoiceWork
 
 
 @dataclasses.dataclass
@@ -159,11 +182,11 @@ class GraphPlan:
     hand_over: list[CopyThrough] = dataclasses.field(default_factory=list)
     """What becomes of results at the end: arguments of a loop's next turn, or states that the next run reads."""
 
-    def walk(self) -> typing.Iterator[LayerWork]:
+    def walk(self) -> typing.Iterator[LayerWork | CascadeWork]:
         """The work of all layers, those of nested graphs too."""
         for step in self.steps:
             match step.work:
-                case LayerWork():
+                case LayerWork() | CascadeWork():
                     yield step.work
                 case LoopWork(condition=condition, body=body):
                     yield from condition.walk()

@@ -1,0 +1,113 @@
+"""Plans a cascade with the placer: parameters, places for what goes in and out, and stripes."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from tosaic.compiler.fuse.layer import Layer
+from tosaic.compiler.place.address import Address, Region
+from tosaic.compiler.place.arena import OutOfMemory
+from tosaic.compiler.place.placement import Copy, Placement
+from tosaic.compiler.tile.cascade_tiles import CascadeTiler, StripePlan
+from tosaic.compiler.tile.layer_plan import LayerPass, LayerPlanner
+from tosaic.compiler.tile.work import ArrayBody, LayerWork
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedCascade:
+    """A cascade's layers and stripes, and what it leaves behind for the placer."""
+
+    members: list[LayerWork]
+    macs: list[int]
+    stripes: list[tuple[int, LayerWork]]
+    temporary: list[int]
+
+
+class CascadePlanner:
+    """Plans one cascade. `wanted_outside` tells for each layer whether its result must come to external memory, too."""
+
+    def __init__(self, planner: LayerPlanner, layers: Sequence[Layer], wanted_outside: Sequence[bool]):
+        self.planner, self.placer, self.layers, self.wanted = planner, planner.placer, layers, wanted_outside
+        self._temporary: list[int] = []
+
+    def plan(self) -> PlannedCascade | None:
+        """The cascade; None, with the placer as it was, if it does not fit."""
+        try:
+            members = self._members()
+        except OutOfMemory:
+            self._undo()
+            return None
+        if any(work.params.source is not None for work in members):
+            self._undo()
+            return None
+        self.placer.release_pending()
+        found = self._placed(members)
+        if found is None:
+            self._undo()
+            return None
+        stripes, output = found
+        last = members[-1]
+        members[-1] = dataclasses.replace(last, placements={**last.placements, last.output: output})
+        macs = [work.body.plan.macs if isinstance(work.body, ArrayBody) else 0 for work in members]
+        self._withdraw()
+        return PlannedCascade(members, macs, stripes.stripes, self._temporary + stripes.taken)
+
+    def _members(self) -> list[LayerWork]:
+        members = []
+        for layer in self.layers:
+            # Every stripe finds another layer's table in the unit.
+            self.planner.table_in_unit = None
+            step = LayerPass(self.planner, layer)
+            self._temporary = step.temporary = self._temporary
+            members.append(step.member())
+            if layer is not self.layers[-1]:
+                self.placer.pass_through(layer.output)
+        self.planner.table_in_unit = None
+        return members
+
+    def _placed(self, members: list[LayerWork]) -> tuple[StripePlan, Placement] | None:
+        """The stripes, and where the result is: in activation memory, unless outside takes fewer cycles."""
+        placer, output = self.placer, self.layers[-1].output
+        storage = placer.tensors.storage[output]
+        beside = Placement(Address(Region.DATA, 0), placer.tensors.size_bytes(output))
+        outside = self._tiler(members, [None] * len(members)).best(beside)
+        if placer.place_resident(output):
+            place = placer.placements[storage]
+            inside = self._tiler(members, [None] * len(members)).best(place)
+            if inside is not None and (outside is None or inside.cycles <= outside.cycles):
+                return self._taken(members, inside, place), place
+            placer.arena.free(place.address.offset)
+            placer.withdraw(storage)
+        if outside is None:
+            return None
+        placer.memories.crowded = True
+        place = placer.external(output)
+        return self._taken(members, outside, place), place
+
+    def _taken(self, members: list[LayerWork], chosen: StripePlan, output: Placement) -> StripePlan:
+        """The chosen stripes with their buffers, and with what they send outside."""
+        shown = [self._shown(layer, wanted) for layer, wanted in zip(self.layers, self.wanted, strict=True)]
+        found = self._tiler(members, shown).planned(chosen.heights, output, self._reserve)
+        assert found is not None
+        return found
+
+    def _reserve(self, size_bytes: int) -> Address:
+        return self.placer.memories.external.reserve(size_bytes)
+
+    def _shown(self, layer: Layer, wanted: bool) -> Copy | None:
+        return self.planner.result(layer, wanted)
+
+    def _tiler(self, members: list[LayerWork], shown: list[Copy | None]) -> CascadeTiler:
+        memories = self.placer.memories
+        return CascadeTiler(
+            members, memories.arena, self.placer.config, self.placer.pitches, memories.speed, shown
+        )
+
+    def _withdraw(self) -> None:
+        for layer in self.layers[:-1]:
+            self.placer.withdraw(layer.output)
+
+    def _undo(self) -> None:
+        for address in self._temporary:
+            self.placer.arena.free(address)
+        self._withdraw()
+        self.planner.table_in_unit = None

@@ -1,0 +1,234 @@
+"""In which stripes a cascade runs: the height with the fewest predicted cycles among those whose buffers fit."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+
+from tosaic.compiler.memory_speed import MemorySpeed
+from tosaic.compiler.place.address import Address, Region
+from tosaic.compiler.place.arena import Arena, OutOfMemory
+from tosaic.compiler.place.buffers import Buffers, Sizes, addresses_of, allocate_buffers
+from tosaic.compiler.place.placement import Buffer, BufferKey, Copy, Placement, Role
+from tosaic.compiler.tile.cascade import Heights, StripeRows, heights_of
+from tosaic.compiler.tile.cost import cascade_cycles
+from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes
+from tosaic.compiler.tile.work import ArrayBody, LayerWork, PoolBody
+from tosaic.hw.config import Config
+
+_MOST_STRIPES = 32
+"""Of a cascade. Small stripes compute too many rows again."""
+
+
+@dataclasses.dataclass(frozen=True)
+class StripePlan:
+    """How a cascade runs."""
+
+    heights: Heights
+    cycles: int
+    """Predicted."""
+    stripes: list[tuple[int, LayerWork]]
+    """In order: which of the layers, and its work."""
+    taken: list[int]
+    """Addresses of all buffers."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Places:
+    """Where the results of a cascade's layers are."""
+
+    held: list[int]
+    """Addresses of stripes."""
+    waiting: list[Address]
+    """Of rows that are kept from stripe to stripe."""
+    output: Placement
+
+
+@dataclasses.dataclass(frozen=True)
+class _Copies:
+    """The rows that come back for a stripe, and those that leave for the next one."""
+
+    restored: list[Copy] = dataclasses.field(default_factory=list)
+    saved: list[Copy] = dataclasses.field(default_factory=list)
+
+
+def _anywhere(size_bytes: int) -> Address:
+    """External memory for a plan that is only compared."""
+    return Address(Region.DATA, 0)
+
+
+def body_of(work: LayerWork) -> ArrayBody | PoolBody:
+    """The boxes of a layer with a window."""
+    assert isinstance(work.body, ArrayBody | PoolBody)
+    return work.body
+
+
+def row_bytes(work: LayerWork) -> int:
+    """Bytes of a row of a layer's result."""
+    return work.tensors.size_bytes(work.layer.output) // body_of(work).cut.window.oh
+
+
+class CascadeTiler:
+    """Chooses the stripes of `members`, whose placements are those outside of the cascade. `pitches`: bytes from row to
+    row of results that are stored with their rows apart. `shown`: where results go outside, if they are wanted
+    there."""
+
+    def __init__(
+        self,
+        members: Sequence[LayerWork],
+        arena: Arena,
+        config: Config,
+        pitches: dict[str, int],
+        speed: MemorySpeed,
+        shown: Sequence[Copy | None] = (),
+    ):
+        self.members, self.arena, self.config, self.speed = members, arena, config, speed
+        self.cuts = [body_of(work).cut for work in members]
+        self.shown = shown or [None] * len(members)
+        self._pitches = [pitches.get(work.layer.output, 0) or row_bytes(work) for work in members]
+        self._between = [work.output for work in members[:-1]]
+
+    def best(self, output: Placement) -> StripePlan | None:
+        """The best stripes that fit with the last result there; their buffers are not taken. None: nothing fits."""
+        found: StripePlan | None = None
+        for heights in heights_of(self.cuts, _MOST_STRIPES):
+            plan = self.planned(heights, output)
+            if plan is None:
+                continue
+            for address in plan.taken:
+                self.arena.free(address)
+            if found is None or plan.cycles < found.cycles:
+                found = plan
+        return found
+
+    def planned(
+        self, heights: Heights, output: Placement, reserve: Callable[[int], Address] = _anywhere
+    ) -> StripePlan | None:
+        """The cascade in stripes of one height, its buffers taken; None if they do not fit. `reserve` gives external
+        memory for the rows that are kept."""
+        extents = [self._extent(cut, rows) for cut, rows in zip(self.cuts, heights.most_rows(), strict=True)]
+        held = self._held(heights)
+        if held is None:
+            return None
+        try:
+            buffers = self._buffers(heights, extents, output)
+        except OutOfMemory:
+            for address in held:
+                self.arena.free(address)
+            return None
+        waiting = [
+            reserve(rows * pitch) for rows, pitch in zip(heights.most_kept(), self._pitches, strict=True)
+        ]
+        stripes = list(self._stripes(heights, extents, _Places(held, waiting, output), buffers))
+        distinct = {key: buffer for found in buffers for key, buffer in found.items()}
+        taken = [*held, *addresses_of(distinct)]
+        cycles = cascade_cycles([work for _, work in stripes], self.config, self.speed)
+        return StripePlan(heights, cycles, stripes, taken)
+
+    def _extent(self, cut: ImageBoxes, rows: int) -> Extent:
+        most = cut.largest()
+        return dataclasses.replace(most, rows=max(1, min(most.rows, rows)))
+
+    def _held(self, heights: Heights) -> list[int] | None:
+        """Memory for a stripe of each result but the last."""
+        taken: list[int] = []
+        for rows, pitch in zip(heights.most_rows()[:-1], self._pitches, strict=False):
+            address = self.arena.allocate(rows * pitch)
+            if address is None:
+                for other in taken:
+                    self.arena.free(other)
+                return None
+            taken.append(address)
+        return taken
+
+    def _buffers(self, heights: Heights, extents: list[Extent], output: Placement) -> list[Buffers]:
+        """Buffers of each layer, for what is outside."""
+        mine = [self._sizes(number, heights, extent, output) for number, extent in enumerate(extents)]
+        # Layers that read the same operand share its buffers.
+        sizes: Sizes = {}
+        for wanted in mine:
+            sizes |= {key: max(size, sizes.get(key, 0)) for key, size in wanted.items()}
+        found = allocate_buffers(self.arena, sizes)
+        return [{key: found[key] for key in wanted} for wanted in mine]
+
+    def _sizes(self, number: int, heights: Heights, extent: Extent, output: Placement) -> Sizes:
+        """What one layer needs for a box of an extent."""
+        work, cut, sizes = self.members[number], self.cuts[number], Sizes()
+        source, program = cut.window.view.storage, work.layer.program
+        if number == 0 and not work.placements[source].resident:
+            sizes[BufferKey(Role.WINDOW, source)] = cut.source_bytes(extent, heights.most_source_rows())
+        for stream, load in list(enumerate(program.loads))[program.body_loads :]:
+            key = work.tensors.operand_key(load.tensor, stream)
+            if not work.placements[key.tensor].resident:
+                sizes[key] = cut.image_bytes(extent, load.element.bytes)
+        if number == len(self.members) - 1 and not output.resident:
+            element_bytes = work.tensors.element(work.layer.output).bytes
+            sizes[BufferKey(Role.RESULT, work.output)] = cut.image_bytes(extent, element_bytes)
+        return sizes
+
+    def _stripes(
+        self, heights: Heights, extents: list[Extent], places: _Places, buffers: list[Buffers]
+    ) -> Iterator[tuple[int, LayerWork]]:
+        begun, stripes = set[int](), heights.stripes()
+        for turn, stripe in enumerate(stripes):
+            following = stripes[turn + 1] if turn + 1 < len(stripes) else None
+            here = {
+                name: self._place(number, places.held[number], stripe[number].needed[0])
+                for number, name in enumerate(self._between)
+            }
+            for number, rows in enumerate(stripe):
+                work = self.members[number]
+                copies = self._kept(number - 1, places, stripe, following) if number else _Copies()
+                if rows.computed[0] == rows.computed[1]:
+                    continue
+                body, target = body_of(work), here.get(work.output, places.output)
+                cut = dataclasses.replace(body.cut, rows=rows.computed)
+                reads = {name: here.get(name, place) for name, place in work.placements.items()}
+                yield (
+                    number,
+                    dataclasses.replace(
+                        work,
+                        body=dataclasses.replace(body, cut=cut, extent=extents[number]),
+                        placements={**reads, work.output: target},
+                        preloads=[*([] if number in begun else work.preloads), *copies.restored],
+                        saved=copies.saved,
+                        buffers={key: _turned(buffer, turn) for key, buffer in buffers[number].items()},
+                        **self._leaving(number, rows, target),
+                    ),
+                )
+                begun.add(number)
+
+    def _kept(
+        self, number: int, places: _Places, stripe: list[StripeRows], following: list[StripeRows] | None
+    ) -> _Copies:
+        """The rows of a result that come back for a stripe, and those that leave for the following one."""
+        pitch, held, waiting = self._pitches[number], places.held[number], places.waiting[number]
+        rows, copies = stripe[number], _Copies()
+        if rows.kept:
+            copies.restored.append(Copy(waiting, Address(Region.ACTIVATION, held), rows.kept * pitch))
+        if following is not None and following[number].kept:
+            first = following[number].needed[0] - rows.needed[0]
+            source = Address(Region.ACTIVATION, held + first * pitch)
+            copies.saved.append(Copy(source, waiting, following[number].kept * pitch))
+        return copies
+
+    def _place(self, number: int, address: int, first_row: int) -> Placement:
+        """Where a result would be as a whole, if a row of it is at `address`."""
+        work, pitch = self.members[number], self._pitches[number]
+        size = work.tensors.size_bytes(work.layer.output)
+        apart = pitch if pitch != row_bytes(work) else 0
+        return Placement(Address(Region.ACTIVATION, address - first_row * pitch), size, apart)
+
+    def _leaving(self, number: int, rows: StripeRows, target: Placement) -> dict:
+        """What of a result that is wanted outside goes there with a stripe."""
+        shown, size = self.shown[number], row_bytes(self.members[number])
+        if shown is None:
+            return {"result": None}
+        return {
+            "result": Copy(target.address, shown.target, rows.computed[1] * size),
+            "first_byte": rows.computed[0] * size,
+        }
+
+
+def _turned(buffer: Buffer, turn: int) -> Buffer:
+    """The buffer with its blocks in the order in which they take turns from the stripe on."""
+    first = turn % len(buffer.addresses)
+    return dataclasses.replace(buffer, addresses=buffer.addresses[first:] + buffer.addresses[:first])

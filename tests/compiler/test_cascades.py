@@ -1,0 +1,133 @@
+"""Layers that run stripe by stripe, so that what is between them never leaves the activation memory."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from emulation import assert_equal_to_golden
+from layer_graphs import LayerBuilder, feeds
+
+from tosaic.compiler.build import compile_graph
+from tosaic.compiler.ir import DType, Graph
+from tosaic.compiler.place.geometry import View, Window
+from tosaic.compiler.search import Choices, plans
+from tosaic.compiler.tile.cascade import Heights, StripeRows
+from tosaic.compiler.tile.image_boxes import ImageBoxes
+from tosaic.compiler.tile.work import CascadeWork
+from tosaic.driver.session import Session
+from tosaic.hw.config import Config
+from tosaic.hw.config_text import get_config
+
+SMALL_MEMORY = dataclasses.replace(get_config("base"), am_bytes=32 << 10)
+
+
+def inverted_bottleneck(
+    size: int, stride: int, *, channels: int = 16, wide: int = 96, residual: bool = False, kernel: int = 3
+) -> Graph:
+    """Expand 1x1, depthwise, project 1x1; and the sum with what came in, if `residual`."""
+    build = LayerBuilder(7)
+    x = build.input("x", (1, size, size, channels), DType.INT8)
+    x = build.rescale(build.conv(x, channels, (1, 1), input_zp=2), DType.INT8, per_channel=True)
+    y = build.rescale(build.conv(x, wide, (1, 1), input_zp=3), DType.INT8, per_channel=True)
+    pad = kernel // 2
+    pads = (pad - (stride == 2), pad) * 2 if stride == 2 else (pad,) * 4
+    y = build.conv(y, 1, (kernel, kernel), stride=(stride,) * 2, pad=pads, depthwise=True, input_zp=-4)
+    y = build.rescale(y, DType.INT8, per_channel=True)
+    y = build.rescale(build.conv(y, channels, (1, 1), input_zp=5), DType.INT8, per_channel=True)
+    if residual:
+        wide_sum = [build.rescale(part, DType.INT32, shift=32) for part in (x, y)]
+        y = build.rescale(build.add("ADD", wide_sum), DType.INT8)
+    build.output(y)
+    return build.finish()
+
+
+def cascades(graph: Graph, config: Config) -> list[CascadeWork]:
+    plan = next(plans(graph, Choices(config)))
+    return [step.work for step in plan.main.steps if isinstance(step.work, CascadeWork)]
+
+
+@pytest.mark.parametrize(
+    "size, stride, kernel, residual",
+    [(28, 1, 3, False), (28, 1, 3, True), (44, 2, 3, False), (30, 1, 5, False)],
+)
+def test_stripes_compute_what_golden_computes(size: int, stride: int, kernel: int, residual: bool) -> None:
+    graph = inverted_bottleneck(size, stride, residual=residual, kernel=kernel)
+    found = cascades(graph, SMALL_MEMORY)
+    assert len(found) == 1
+    assert len(found[0].stripes) > len(found[0].members) >= 2
+    assert_equal_to_golden(graph, SMALL_MEMORY, check_hazards=True)
+
+
+def test_every_tensor_inside_a_cascade_can_be_compared() -> None:
+    graph = inverted_bottleneck(28, 1, residual=True)
+    session = Session(graph, "emulator", SMALL_MEMORY, keep_layers=True)
+    session.run(feeds(graph, 3), check=True)
+    program = session.program
+    assert program is not None
+    assert any(layer.parts > 1 for layer in program.layers)
+    assert len(session.kept) == len(program.layers) == 4
+
+
+def test_statistics_have_each_layer_of_a_cascade_once() -> None:
+    graph = inverted_bottleneck(28, 1)
+    session = Session(graph, "emulator", SMALL_MEMORY)
+    session.run(feeds(graph, 3), check=True)
+    assert session.program is not None
+    layers, listed = session.stats["layers"], session.program.layers
+    assert sorted(layer["macs"] for layer in layers) == sorted(layer.macs for layer in listed)
+    assert session.stats["macs"] == 28 * 28 * (16 * 16 + 16 * 96 + 9 * 96 + 96 * 16)
+    assert sum(layer["cycles"] for layer in layers) <= session.stats["cycles"]
+
+
+def test_a_cascade_moves_and_takes_less() -> None:
+    graph = inverted_bottleneck(28, 1)
+    figures = []
+    for optimize_cascades in (True, False):
+        program = compile_graph(graph, SMALL_MEMORY, cascades=optimize_cascades)
+        session = Session(program, "emulator")
+        session.run(feeds(graph, 3))
+        figures.append((session.stats["cycles"], session.stats["dram_write_bytes"]))
+    assert figures[0][0] < 0.95 * figures[1][0]
+    assert figures[0][1] < 0.5 * figures[1][1]
+
+
+def boxes(height: int, kernel: int, stride: int, pad: int) -> ImageBoxes:
+    rows = (height + 2 * pad - kernel) // stride + 1
+    view = View("x", 0, 16, 16 * height)
+    return ImageBoxes(Window(1, height, 1, 16, rows, 1, kernel, 1, stride, 1, 1, 1, pad, 0, view), 16, 16)
+
+
+def test_rows_that_windows_share_are_kept_or_computed_again() -> None:
+    cuts = (boxes(10, 1, 1, 0), boxes(10, 3, 1, 1))
+    kept = Heights(cuts, 4, keeps=True)
+    assert [stripe[0] for stripe in kept.stripes()] == [
+        StripeRows((0, 5), (0, 5)),
+        StripeRows((3, 9), (5, 9)),
+        StripeRows((7, 10), (9, 10)),
+    ]
+    assert (kept.most_rows(), kept.most_kept(), kept.most_source_rows()) == ([6, 4], [2, 0], 5)
+    again = Heights(cuts, 4, keeps=False)
+    assert [stripe[0].computed for stripe in again.stripes()] == [(0, 5), (3, 9), (7, 10)]
+    assert (again.most_rows(), again.most_kept(), again.most_source_rows()) == ([6, 4], [0, 0], 6)
+
+
+def test_a_stride_beyond_the_kernel_leaves_rows_out() -> None:
+    cuts = (boxes(9, 1, 1, 0), boxes(9, 1, 3, 0))
+    assert [stripe[0].computed for stripe in Heights(cuts, 1, keeps=True).stripes()] == [
+        (0, 1),
+        (3, 4),
+        (6, 7),
+    ]
+
+
+def test_a_tensor_that_somebody_else_reads_stays_whole() -> None:
+    build = LayerBuilder(7)
+    x = build.input("x", (1, 28, 28, 16), DType.INT8)
+    y = build.rescale(build.conv(x, 96, (1, 1)), DType.INT8)
+    z = build.conv(y, 1, (3, 3), pad=(1, 1, 1, 1), depthwise=True)
+    build.output(build.rescale(z, DType.INT8))
+    build.output(y)
+    graph = build.finish()
+    assert cascades(graph, SMALL_MEMORY) == []
+    assert_equal_to_golden(graph, SMALL_MEMORY)
+    assert np.prod(graph.tensors[y].shape) > SMALL_MEMORY.am_bytes
