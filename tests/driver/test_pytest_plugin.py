@@ -15,8 +15,11 @@ def test_network(cosim):
     assert outputs["scores"].shape == (1, 10)
 """
 FLIP = """
+import importlib
 import pytest
-from tosaic.driver import session
+
+# Not `from tosaic.driver import session`: pytester forgets modules, the package would still have the old one.
+session = importlib.import_module("tosaic.driver.session")
 
 @pytest.fixture(autouse=True)
 def flip(monkeypatch):
