@@ -158,7 +158,7 @@ def _table(operator: Operator, operands: list[np.ndarray], target: DType) -> np.
 def _rescale(operator: Operator, operands: list[np.ndarray], target: DType) -> np.ndarray | None:
     """RESCALE as TOSA's apply_scale_32 has it (clause 2.10.2); other forms are not followed."""
     attributes = operator.attributes
-    if not attributes["scale32"] or attributes["input_unsigned"] or attributes["output_unsigned"]:
+    if not attributes["scale32"] or attributes.get("input_unsigned") or attributes.get("output_unsigned"):
         return None
     multiplier, shift, input_zp, output_zp = operands[1:]
     values = operands[0] - input_zp
