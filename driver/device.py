@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.program import Program
 from tosaic.errors import DeviceError, UnsupportedError
 from tosaic.hw.config import CONFIGS, Config
@@ -12,6 +13,7 @@ from tosaic.sim.registers import Report
 from tosaic.sim.result import RunResult
 
 from .boot import boot_limit, in_boot_part, require_decoded
+from .device_speeds import speed_of
 from .transports import Transport, Unreachable, open_transport
 from .transports.identify import configuration_hash
 
@@ -39,6 +41,12 @@ class Device:
     def open(cls, uri: str) -> "Device":
         """The device at a URI; InputError for a wrong URI, DeviceError when nothing answers."""
         return cls(open_transport(uri))
+
+    @property
+    def memory_speed(self) -> MemorySpeed | None:
+        """That of the machine's external memory; None where nobody knows."""
+        found: MemorySpeed | None = speed_of(self.identity.name)
+        return found
 
     def close(self) -> None:
         """Let go of the device."""

@@ -1,9 +1,11 @@
 """`Session`: a model on a target, in the manner of onnxruntime."""
 
+import collections
+import concurrent.futures
 import dataclasses
 import pathlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,9 @@ from tosaic.sim.result import RunResult, Slice
 
 from .arguments import NodeArg, checked_inputs, checked_samples
 from .batches import batch_size, booted_image, run_samples
+from .board_pool import BoardPool, open_device
 from .check import blame, compare
 from .device import Device
-from .device_speeds import speed_of
 from .models import CompileOptions, Progress, find_config, load, open_with_encodings
 from .statistics import statistics_of
 from .targets import DEVICE, Runner, RunOptions, find_target, make_runner, naming_weights
@@ -77,9 +79,9 @@ class Session:
         self._kind.check(self.target, self._options)
         opened, encodings = open_with_encodings(model, Bindings(shapes or {}, values or {}))
         if self.device is None and self._kind is DEVICE:
-            self.device, self._owns_device = Device.open(self.target), True
+            self.device, self._owns_device = open_device(self.target), True
         # What is known of a device's memory is more than what options may say of it: nothing.
-        speed = (speed_of(self.device.identity.name) if self.device else None) or self._options.speed
+        speed = (self.device.memory_speed if self.device else None) or self._options.speed
         how = CompileOptions(optimize, drop_dead_channels, keep_layers, compress, progress, speed)
         try:
             self._loaded = load(opened, encodings, self._chosen(config, opened), self.target == "golden", how)
@@ -188,6 +190,29 @@ class Session:
         if progress is not None:
             progress("run", count, count)
         return {port.name: np.concatenate([part[port.name] for part in parts]) for port in self.outputs}
+
+    def map(self, batches: Iterable[Mapping[str, np.ndarray]]) -> Iterator[dict[str, np.ndarray]]:
+        """The outputs of many runs, in their order: {input name: array} to {output name: array} for each.
+
+        On a pool of boards as many runs go on at once as there are boards. InputError for a model that remembers: its
+        runs depend on each other. `self.stats` stays that of the last `run`.
+        """
+        if self.state:
+            raise InputError("a model with state has runs that depend on each other: call run for each")
+        boards = self.device.size if isinstance(self.device, BoardPool) else 1
+
+        def one(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            values = checked_inputs(self.inputs, inputs)
+            return self._golden(values, keep=False) if self.target == "golden" else self._execute(values)[0]
+
+        with concurrent.futures.ThreadPoolExecutor(boards) as threads:
+            ahead: collections.deque[concurrent.futures.Future[dict[str, np.ndarray]]] = collections.deque()
+            for inputs in batches:
+                ahead.append(threads.submit(one, inputs))
+                if len(ahead) > 2 * boards:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
 
     def __repr__(self) -> str:
         """One line: model, target, configuration, and name, type and shape of every input and output."""

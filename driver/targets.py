@@ -110,7 +110,7 @@ def _rtl(program: Program, options: RunOptions) -> Runner:
     return _Simulated(RtlSimulator(program.config).run, program, options, **_memory_timing(options))
 
 
-def _memory_timing(options: RunOptions) -> dict[str, int | None]:
+def _memory_timing(options: RunOptions) -> dict[str, float | None]:
     return {"bandwidth_bytes": options.memory_bandwidth, "latency_cycles": options.latency_cycles}
 
 

@@ -81,7 +81,7 @@ class WeightCoder:
     """Codes packed weights for one configuration and a memory of `bytes_per_cycle` (None: the bus width).
     UnsupportedError when it has no decoder."""
 
-    def __init__(self, config: Config, method: Method = Method.NNR, bytes_per_cycle: int | None = None):
+    def __init__(self, config: Config, method: Method = Method.NNR, bytes_per_cycle: float | None = None):
         if not config.cabac_engines:
             raise UnsupportedError(
                 f"configuration {config.name!r} has no decoder for compressed weights (cabac_engines is 0); "
@@ -94,7 +94,7 @@ class WeightCoder:
 
     def load_cycles(self, size_bytes: int) -> int:
         """That it takes to load weights that are not compressed."""
-        return size_bytes // self._bytes_per_cycle
+        return int(size_bytes // self._bytes_per_cycle)
 
     def group_bytes(self, blob_bytes: int) -> int:
         """Bytes of the whole blobs that are decoded together in every run."""

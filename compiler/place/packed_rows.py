@@ -31,7 +31,7 @@ class RowPacker:
     """Packs weights for one configuration and a memory of `bytes_per_cycle` (None: the bus width).
     UnsupportedError when it has no unpacker."""
 
-    def __init__(self, config: Config, bytes_per_cycle: int | None = None):
+    def __init__(self, config: Config, bytes_per_cycle: float | None = None):
         if not config.unpackers:
             raise UnsupportedError(
                 f"configuration {config.name!r} has no unpacker for packed weights (unpackers is 0); "

@@ -4,6 +4,7 @@ Good enough to compare plans of one graph: it leaves out latencies, and what the
 each other. The emulator predicts the cycles of a program."""
 
 import dataclasses
+from fractions import Fraction
 
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.address import Region
@@ -71,7 +72,7 @@ def cascade_cycles(stripes: list[LayerWork], config: Config, speed: MemorySpeed)
     return _together(stripes, computing, moved, speed.bytes_per_cycle(config))
 
 
-def _together(works: list[LayerWork], computing: int, moved: Traffic, bytes_per_cycle: int) -> int:
+def _together(works: list[LayerWork], computing: int, moved: Traffic, bytes_per_cycle: Fraction) -> int:
     transferring = max(moved.read, moved.written) // bytes_per_cycle
     buffers = {key: buffer for work in works for key, buffer in work.buffers.items()}
     if not all(buffer.doubled for buffer in buffers.values()):

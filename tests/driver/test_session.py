@@ -142,7 +142,7 @@ def test_wrong_sessions(tmp_path):
         "serial:///dev/ttyUSB1?baud=1000000, uio:///dev/uio0?memory=/dev/udmabuf0, tcp://host:7626"
     )
     assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, target="jtag://fpga")).startswith(
-        "jtag://fpga: there is no transport 'jtag'; there are serial, sim, tcp, tcps, uio, virtual: "
+        "jtag://fpga: there is no transport 'jtag'; there are pool, serial, sim, tcp, tcps, uio, virtual: "
     )
     assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, config="huge")) == (
         "no configuration is called 'huge'; there are nano, small, base, large, each of which takes other sizes "
