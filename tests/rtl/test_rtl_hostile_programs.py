@@ -10,6 +10,7 @@ from tosaic.errors import DeviceError, MachineFault
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.isa import Op, Opcode, Source, Space
 from tosaic.sim.assembler import Assembler
+from tosaic.sim.bandwidth import thousandths
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.registers import Registers
 from tosaic.sim.rtl import RtlSimulator
@@ -175,7 +176,7 @@ def test_what_an_earlier_program_set_up_is_not_executed(what):
             memory, size = place(program)
             code = memory[PROGRAM_ADDRESS : PROGRAM_ADDRESS + size].tobytes()
             harness.set_memory(memory, MEM_BASE)
-            harness.set_timing(50, CONFIG.word_bytes, 0, 0)
+            harness.set_timing(50, thousandths(None, CONFIG.word_bytes), 0, 0)
             registers.start(MEM_BASE, MEMORY_BYTES, PROGRAM_ADDRESS, size)
             assert harness.run(200_000) == INTERRUPT
             failure = registers.failure(code)
