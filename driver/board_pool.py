@@ -111,7 +111,13 @@ class BoardPool(Device):
                         f"{self.name}: no board of the pool has configuration {program.config.name}: "
                         "compile for another, or add a board"
                     )
-                free = [board for board in fitting if not board.busy and board not in failed]
+                untried = [board for board in fitting if board not in failed]
+                if not untried:
+                    raise DeviceError(
+                        f"{self.name}: the run failed on every board that is left: "
+                        "see the warnings of the boards, or add one"
+                    )
+                free = [board for board in untried if not board.busy]
                 if free:
                     free[0].busy = True
                     return free[0]

@@ -2,6 +2,7 @@
 
 import pathlib
 import threading
+import time
 import warnings
 
 import numpy as np
@@ -19,6 +20,8 @@ DIGITS = pathlib.Path(tosaic.examples.__path__[0]) / "digits" / "digits_tiny.tos
 
 class EmulatedBoard:
     """A board whose machine is the emulator; it fails at some of its runs, and is gone after others."""
+
+    memory_speed = None
 
     def __init__(self, name, config="nano", resets=(), dies_at=None):
         self.name, self.config, self.resets, self.dies_at = name, CONFIGS[config], resets, dies_at
@@ -82,6 +85,36 @@ def test_a_run_that_fails_everywhere_is_told():
     with pytest.raises(DeviceError, match="the machine was reset"):
         tosaic.Session(DIGITS, pool, config="nano").run(images(1)[0])
     assert pool.size == 2
+
+
+def test_a_run_does_not_wait_for_a_board_that_is_lost_meanwhile():
+    """`a` fails; its run waits for `b`, which is at work and then lost: there is nothing left to wait for."""
+    first, second = EmulatedBoard("a", resets=(1,)), EmulatedBoard("b", dies_at=0)
+    pool = pool_of(first, second)
+    second_board = pool._boards[1]
+    second_board.busy = True
+    program = tosaic.Session(DIGITS, "emulator", "nano").program
+    ended = []
+
+    def run():
+        try:
+            pool.run(program, program.memory())
+        except DeviceError as error:
+            ended.append(str(error))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        waiting = threading.Thread(target=run)
+        waiting.start()
+        while first.runs == 0 or pool._boards[0].busy:
+            time.sleep(0.01)
+        second.runs = 1
+        pool._settle(second_board, DeviceError("lost"))
+        waiting.join(timeout=10)
+    assert not waiting.is_alive()
+    assert ended == [
+        "pool://test: the run failed on every board that is left: see the warnings of the boards, or add one"
+    ]
 
 
 def test_what_is_no_pool():
