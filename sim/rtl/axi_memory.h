@@ -7,6 +7,7 @@
 // - Each direction has a bucket that gains `bandwidth` thousandths of a byte per cycle and holds 2 beats; a beat takes its
 //   BUS_BYTES out of it. A bandwidth of half the bus gives a beat every second cycle.
 // - With `stall_percent`, ready is taken away and valid held back in random cycles.
+// - With `interleave`, the beats of bursts with different IDs come in a random order, as AXI4 allows.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +44,7 @@ struct Timing {
     uint32_t bandwidth = BEAT;
     uint32_t stall_percent = 0;
     uint64_t seed = 1;
+    bool interleave = false;
 };
 
 struct Window {
@@ -145,17 +147,26 @@ struct ReadSide {
             rvalid = false;
             ++beats_read;
         }
-        if (!rvalid && !bursts.empty() && bursts.front().ready_at <= cycle + 1 && bucket.has_beat() &&
-            !random.percent(timing.stall_percent)) {
-            bucket.take();
-            offer(window);
+        if (!rvalid && !bursts.empty() && bucket.has_beat() && !random.percent(timing.stall_percent)) {
+            const size_t next = timing.interleave ? any_id(random) : 0;
+            if (bursts[next].ready_at <= cycle + 1) {
+                bucket.take();
+                offer(window, next);
+            }
         }
         arready = bursts.size() < OUTSTANDING && !random.percent(timing.stall_percent);
         return violation;
     }
 
-    void offer(Window& window) {
-        Burst& burst = bursts.front();
+    // The oldest burst, or the oldest one of another ID.
+    size_t any_id(Random& random) const {
+        size_t other = 0;
+        while (other < bursts.size() && bursts[other].id == bursts.front().id) ++other;
+        return other < bursts.size() && random.percent(50) ? other : 0;
+    }
+
+    void offer(Window& window, size_t place) {
+        Burst& burst = bursts[place];
         rvalid = true;
         rid = burst.id;
         rlast = burst.beats == 1;
@@ -164,7 +175,7 @@ struct ReadSide {
         std::memset(rdata.bytes, 0xEE, BUS_BYTES);
         if (inside) std::memcpy(rdata.bytes, window.bytes + (burst.address - window.base), inside);
         burst.address += BUS_BYTES;
-        if (--burst.beats == 0) bursts.pop_front();
+        if (--burst.beats == 0) bursts.erase(bursts.begin() + place);
     }
 };
 

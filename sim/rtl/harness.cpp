@@ -165,6 +165,8 @@ void tosaic_set_timing(Simulator* s, uint32_t latency, uint32_t bandwidth, uint3
     s->set_timing(timing);
 }
 
+void tosaic_set_interleaving(Simulator* s, bool interleave) { s->timing.interleave = interleave; }
+
 void tosaic_set_errors(Simulator* s, uint64_t read_error_at, uint64_t write_error_at) {
     s->window.read_error_at = read_error_at;
     s->window.write_error_at = write_error_at;

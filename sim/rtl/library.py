@@ -27,6 +27,7 @@ _SIGNATURES = {
     "destroy": ([_HANDLE], None),
     "set_memory": ([_HANDLE, _HANDLE, _U64, _U64], None),
     "set_timing": ([_HANDLE, _U32, _U32, _U32, _U64], None),
+    "set_interleaving": ([_HANDLE, ctypes.c_bool], None),
     "set_errors": ([_HANDLE, _U64, _U64], None),
     "control_read": ([_HANDLE, _U32], _I64),
     "control_write": ([_HANDLE, _U32, _U32], _I64),
@@ -70,6 +71,10 @@ class Harness:
         self._functions.tosaic_set_timing(
             self._handle, latency_cycles, bandwidth_thousandths, stall_percent, seed
         )
+
+    def set_interleaving(self, interleave: bool) -> None:
+        """Let read data of different IDs come in a random order; `set_timing` ends that."""
+        self._functions.tosaic_set_interleaving(self._handle, interleave)
 
     def set_errors(self, read_address: int | None, write_address: int | None) -> None:
         """Answer SLVERR to the read or write beats at these bus addresses, multiples of the bus width."""

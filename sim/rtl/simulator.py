@@ -24,8 +24,9 @@ class RtlSimulator:
 
     The first simulator of a configuration compiles it, which takes a minute or so, and keeps it in the cache.
 
-    `stall_percent` and `seed` make the bus hesitate at random, `read_error_at` and `write_error_at` (byte offsets in
-    external memory) make it answer with SLVERR: for tests.
+    `stall_percent` and `seed` make the bus hesitate at random, `interleave_reads` mixes the data of reads of
+    different IDs, and `read_error_at` and `write_error_at` (byte offsets in external memory) make the bus answer with SLVERR: for
+    tests.
     """
 
     def __init__(
@@ -34,11 +35,13 @@ class RtlSimulator:
         *,
         stall_percent: int = 0,
         seed: int = 0,
+        interleave_reads: bool = False,
         read_error_at: int | None = None,
         write_error_at: int | None = None,
     ):
         self.config = config
         self._stalls = (stall_percent, seed)
+        self._interleave_reads = interleave_reads
         self._errors = tuple(
             None if offset is None else MEM_BASE + offset // config.word_bytes * config.word_bytes
             for offset in (read_error_at, write_error_at)
@@ -76,6 +79,7 @@ class RtlSimulator:
         harness.set_memory(image, MEM_BASE)
         bandwidth = thousandths(bandwidth_bytes, self.config.word_bytes)
         harness.set_timing(latency_cycles, bandwidth, *self._stalls)
+        harness.set_interleaving(self._interleave_reads)
         harness.set_errors(*self._errors)
         try:
             registers.start(MEM_BASE, len(image), program_address, program_bytes)

@@ -61,6 +61,21 @@ def test_a_bus_that_hesitates_changes_nothing_but_the_time(kind, seed, stall_per
     assert stalled.dram_write_bytes == smooth.dram_write_bytes
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(500, 503))
+def test_read_data_of_two_ids_may_come_mixed(kind, seed):
+    """The program's own words and LOAD's have different IDs: AXI4 lets their beats come in any order."""
+    config, cycles = CONFIGS["nano"], []
+    for interleave in (False, True):
+        expected, actual = random_program(config, kind, seed), random_program(config, kind, seed)
+        Emulator(config).run(expected.memory, expected.program_address, expected.program_bytes)
+        mixed = RtlSimulator(config, stall_percent=20, seed=seed, interleave_reads=interleave)
+        result = mixed.run(actual.memory, actual.program_address, actual.program_bytes)
+        assert actual.memory.tobytes() == expected.memory.tobytes()
+        cycles.append(result.cycles)
+    assert cycles[0] != cycles[1], "the order was another one"
+
+
 @pytest.mark.parametrize("seed", range(400, 404))
 def test_compressed_weights_on_a_bus_that_hesitates(seed):
     _, smooth = run_both("small", "decode", seed)
