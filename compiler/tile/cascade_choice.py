@@ -41,6 +41,8 @@ def propose(plan: GraphPlan, config: Config, speed: MemorySpeed) -> list[Chain]:
             if not linked[last]:
                 break
             members = [work for work in works[first : last + 1] if isinstance(work, LayerWork)]
+            if _decodes_again(members, config):
+                break
             cycles = _estimated(members, sum(plain[first : last + 1]), config, speed)
             if cycles is not None and cycles + rest[last + 1] < rest[first]:
                 rest[first], begins[first] = cycles + rest[last + 1], last
@@ -102,6 +104,18 @@ def _linked(first: Work, then: Work) -> bool:
         and tensors.sharing(name) == [name]
         and tensors.graph.index().consumers(name) == [base]
     )
+
+
+def _decodes_again(members: list[LayerWork], config: Config) -> bool:
+    """Whether stripes might decode weights again. The weights of a cascade stay in weight memory if they fit it beside
+    what a block leaves free at its end, since a decoded block does not run over the end."""
+    plans = [work.body.plan for work in members if isinstance(work.body, ArrayBody)]
+    decoded = [plan for plan in plans if plan.weights.address.region is Region.CODED]
+    blocks = [plan.weights.group_bytes or 0 for plan in decoded if not plan.weights.unpacked]
+    groups = {(tile.group_address, tile.group_bytes) for plan in plans for tile in plan.tiles}
+    unit = config.columns**2 if config.weight_banks > 1 else 1
+    taken = sum(-(-size // unit) * unit for _, size in groups)
+    return bool(blocks) and taken + max(blocks) > config.wm_bytes
 
 
 def _estimated(members: list[LayerWork], plain: int, config: Config, speed: MemorySpeed) -> int | None:

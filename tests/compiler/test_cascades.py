@@ -4,6 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
+from cascade_graphs import SMALL_MEMORY, inverted_bottleneck
+from compressed_graphs import SparseLayers
 from emulation import assert_equal_to_golden
 from layer_graphs import LayerBuilder, feeds
 
@@ -16,29 +18,8 @@ from tosaic.compiler.tile.image_boxes import ImageBoxes
 from tosaic.compiler.tile.work import CascadeWork
 from tosaic.driver.session import Session
 from tosaic.hw.config import Config
-from tosaic.hw.config_text import get_config
-
-SMALL_MEMORY = dataclasses.replace(get_config("base"), am_bytes=32 << 10)
-
-
-def inverted_bottleneck(
-    size: int, stride: int, *, channels: int = 16, wide: int = 96, residual: bool = False, kernel: int = 3
-) -> Graph:
-    """Expand 1x1, depthwise, project 1x1; and the sum with what came in, if `residual`."""
-    build = LayerBuilder(7)
-    x = build.input("x", (1, size, size, channels), DType.INT8)
-    x = build.rescale(build.conv(x, channels, (1, 1), input_zp=2), DType.INT8, per_channel=True)
-    y = build.rescale(build.conv(x, wide, (1, 1), input_zp=3), DType.INT8, per_channel=True)
-    pad = kernel // 2
-    pads = (pad - (stride == 2), pad) * 2 if stride == 2 else (pad,) * 4
-    y = build.conv(y, 1, (kernel, kernel), stride=(stride,) * 2, pad=pads, depthwise=True, input_zp=-4)
-    y = build.rescale(y, DType.INT8, per_channel=True)
-    y = build.rescale(build.conv(y, channels, (1, 1), input_zp=5), DType.INT8, per_channel=True)
-    if residual:
-        wide_sum = [build.rescale(part, DType.INT32, shift=32) for part in (x, y)]
-        y = build.rescale(build.add("ADD", wide_sum), DType.INT8)
-    build.output(y)
-    return build.finish()
+from tosaic.hw.isa import Opcode
+from tosaic.sim.program import decode_program
 
 
 def cascades(graph: Graph, config: Config) -> list[CascadeWork]:
@@ -131,3 +112,16 @@ def test_a_tensor_that_somebody_else_reads_stays_whole() -> None:
     assert cascades(graph, SMALL_MEMORY) == []
     assert_equal_to_golden(graph, SMALL_MEMORY)
     assert np.prod(graph.tensors[y].shape) > SMALL_MEMORY.am_bytes
+
+
+@pytest.mark.parametrize("wm_bytes, stripes, decoded", [(4096, 1, 8), (8192, 14, 6)])
+@pytest.mark.filterwarnings("ignore:each run decodes weights:UserWarning")
+def test_stripes_decode_no_weights_again(wm_bytes: int, stripes: int, decoded: int) -> None:
+    """With 4096 bytes of weight memory, 14 stripes took 73 blocks and 191,728 cycles, the layers one by one 64,398."""
+    config = dataclasses.replace(SMALL_MEMORY, wm_bytes=wm_bytes, cabac_engines=1)
+    graph = inverted_bottleneck(28, 1, channels=32, build=SparseLayers(7))
+    program = compile_graph(graph, config, compress="nnr-stream")
+    code = program.image[program.program_address :][: program.program_bytes]
+    blocks = [each for each in decode_program(code) if each.opcode == Opcode.LOAD_DECODE]
+    assert (max(layer.parts for layer in program.layers), len(blocks)) == (stripes, decoded)
+    assert_equal_to_golden(graph, config, check_hazards=True, compress="nnr-stream")
