@@ -4,15 +4,15 @@ from collections.abc import Iterator
 
 from tosaic.compiler.emit.commands import Block, Command
 from tosaic.compiler.emit.graph_emission import emit
+from tosaic.compiler.explain_cascade import address, buffer, cascade, placement
 from tosaic.compiler.ir import Graph, validate
 from tosaic.compiler.legalize.passes import legalize
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
-from tosaic.compiler.place.address import Address
-from tosaic.compiler.place.placement import Buffer, BufferKey, Placement
 from tosaic.compiler.schedule.image import sequence
 from tosaic.compiler.search import Choices, plans
 from tosaic.compiler.tile.work import (
     ArrayBody,
+    CascadeWork,
     ChoiceWork,
     GraphPlan,
     LayerWork,
@@ -41,7 +41,8 @@ def explain(graph: Graph, config: Config, speed: MemorySpeed = FULL_SPEED) -> It
     plan = next(plans(graph, Choices(config, speed=speed)))
     yield from _heading("2 fuse: layers and their micro-programs")
     for step in _walk(plan.main):
-        yield from _layer(step)
+        for layer in step.work.members if isinstance(step.work, CascadeWork) else [step]:
+            yield from _layer(layer)
     yield from _heading("3 place, 4 tile: where the tensors of each layer are, and in which pieces it runs")
     for step in _walk(plan.main):
         yield from _places(step)
@@ -98,38 +99,27 @@ def _layer(step: Step) -> Iterator[str]:
 
 def _places(step: Step) -> Iterator[str]:
     work = step.work
+    if isinstance(work, CascadeWork):
+        yield from cascade(work)
+        return
     yield f"layer {step.number}: {step.info.output}"
     if not isinstance(work, LayerWork):
         return
-    for name, placement in work.placements.items():
-        yield f"    {'writes' if name == work.output else 'reads'} {name}: {_placement(placement)}"
+    for name, place in work.placements.items():
+        yield f"    {'writes' if name == work.output else 'reads'} {name}: {placement(place)}"
     for copy in work.preloads:
-        yield f"    brings in {copy.size_bytes} bytes from {_address(copy.source)} to {_address(copy.target)}"
+        yield f"    brings in {copy.size_bytes} bytes from {address(copy.source)} to {address(copy.target)}"
     for name, arrival in work.arrivals.items():
         yield f"    {name} arrives row by row, {arrival.rows} rows of {arrival.row_bytes} bytes"
-    for key, buffer in work.buffers.items():
-        yield f"    buffer {_buffer(key, buffer)}"
+    for key, found in work.buffers.items():
+        yield f"    buffer {buffer(key, found)}"
     if isinstance(work.body, ArrayBody | PoolBody):
         extent, count = work.body.extent, len(list(work.body.cut.boxes(work.body.extent)))
         yield (
             f"    {count} boxes of at most {extent.rows} rows, {extent.columns} columns, {extent.channels} channels"
         )
     if work.result is not None:
-        yield f"    sends the result to {_address(work.result.target)}"
-
-
-def _address(address: Address) -> str:
-    return f"{address.region.name.lower()}+{address.offset}"
-
-
-def _placement(placement: Placement) -> str:
-    pitch = f", rows {placement.pitch} bytes apart" if placement.pitch else ""
-    return f"{placement.bytes} bytes at {_address(placement.address)}{pitch}"
-
-
-def _buffer(key: BufferKey, buffer: Buffer) -> str:
-    addresses = " and ".join(map(str, buffer.addresses))
-    return f"for {key.role.name.lower()} {key.tensor}: {buffer.size_bytes} bytes at {addresses}"
+        yield f"    sends the result to {address(work.result.target)}"
 
 
 def _work(block: Block) -> Iterator[str]:

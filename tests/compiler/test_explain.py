@@ -2,6 +2,8 @@
 
 import pathlib
 
+from cascade_graphs import SMALL_MEMORY, inverted_bottleneck
+
 from tosaic.compiler.explain import explain
 from tosaic.compiler.ir import read_tosa
 from tosaic.hw.config_text import get_config
@@ -33,3 +35,27 @@ def test_a_layer_is_followed_from_its_operators_to_its_instructions() -> None:
     )
     assert "ARRAY: reads activation[65536:65664], streams weight[768:2304]" in text
     assert "     0  BEGIN" in text and text.endswith("  END")
+
+
+def test_a_cascade_is_told_stripe_by_stripe() -> None:
+    text = list(explain(inverted_bottleneck(28, 1), SMALL_MEMORY))
+    begin = text.index(
+        "layers 0 to 3: a cascade in 10 stripes of rows; what one layer hands to the next is never there as a whole"
+    )
+    assert text[begin + 1 : begin + 4] == [
+        "    layer 0: rescale_0",
+        "        reads x: 12544 bytes at data+0",
+        "        brings in 144 bytes from constants+256 to activation+32624 once",
+    ]
+    second = text.index("    stripe 2")
+    assert text[second + 1 : text.index("    stripe 3")] == [
+        "        layer 0 computes rows 4 to 6 of 28, to activation+0",
+        "        layer 1 computes rows 4 to 6 of 28, to activation+7168",
+        "        brings back 5376 bytes of rows from data+25088 to activation+1792",
+        "        layer 2 computes rows 3 to 5 of 28, to activation+15232",
+        "        keeps 5376 bytes of rows that the next stripe reads, too: activation+9856 to data+25088",
+        "        layer 3 computes rows 3 to 5 of 28, to data+13888",
+    ]
+    assert "        layer 2 computes row 27 of 28, to activation+15232" in text
+    fused = [line for line in text[:begin] if line.startswith("layer ")]
+    assert [line.split(" -> ")[-1] for line in fused] == ["rescale_0", "rescale_1", "rescale_2", "rescale_3"]
