@@ -11,6 +11,7 @@ from tosaic.compiler.quantizer.canonical import canonical
 from tosaic.compiler.quantizer.encoding import Encoding, ScaleError
 from tosaic.compiler.quantizer.equalize import equalize
 from tosaic.compiler.quantizer.grids import take_grids
+from tosaic.compiler.quantizer.kept_grids import keep_grids, moved_encoding
 from tosaic.compiler.quantizer.masks import soften_masks
 from tosaic.compiler.quantizer.plan import Finer, Plan
 from tosaic.compiler.quantizer.rewrite import Counterpart, Quantized, rewrite
@@ -27,6 +28,8 @@ __all__ = [
     "Statistics",
     "canonical",
     "equalize",
+    "keep_grids",
+    "moved_encoding",
     "rewrite",
     "soften_masks",
     "steps_of_recurrences",

@@ -69,7 +69,6 @@ class Plan:
         self.producers = {name: op for op in graph.operators for name in op.outputs}
         self.weight_grids: dict[str, WeightGrid] = {}
         """The model's own integers of constant weights."""
-        self._keep_grids()
         self._parents: dict[str, str] = {}
         for op in graph.operators:
             if op.op in REORDERING and is_real(graph, op.inputs[0]):
@@ -170,14 +169,6 @@ class Plan:
         ]
         while more := {name for pair in pairs if self._fine & set(pair) for name in pair} - self._fine:
             self._fine |= more
-
-    def _keep_grids(self) -> None:
-        """What bounds leave of encoded integers stays on their grid: max(q, zero point) for a Relu."""
-        markers = {name for op in self.graph.operators if op.op == "CUSTOM" for name in op.inputs}
-        for op in self.graph.operators:
-            source, result = op.inputs[0] if op.inputs else "", op.outputs[0]
-            if op.op == "CLAMP" and source in self.forced and result not in markers:
-                self.forced.setdefault(result, self.forced[source])
 
     def _find_readers(self) -> dict[str, set[str]]:
         """The results that are computed from each tensor: a function's only at its end, and behind RESHAPEs."""

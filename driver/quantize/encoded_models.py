@@ -7,7 +7,16 @@ from typing import Any
 from tosaic.compiler.importers.bindings import Bound
 from tosaic.compiler.importers.lowering.encoding_marker import marked
 from tosaic.compiler.ir import DType, Graph
-from tosaic.compiler.quantizer import Encoding, Plan, Quantized, canonical, rewrite
+from tosaic.compiler.quantizer import (
+    Encoding,
+    Finer,
+    Plan,
+    Quantized,
+    canonical,
+    keep_grids,
+    moved_encoding,
+    rewrite,
+)
 from tosaic.compiler.quantizer.canonical import MACS, channels_of
 from tosaic.compiler.quantizer.plan import REORDERING
 from tosaic.compiler.quantizer.weight_grids import weight_grid
@@ -36,7 +45,10 @@ def encode(graph: Graph) -> Quantized | None:
         return None
     kinds = {encoding.dtype for encoding in forced.values()}
     activations = DType.INT16 if kinds == {DType.INT16} else DType.INT8
-    plan = Plan(work, ProbedStatistics(work, forced), activations, forced=forced, correct_bias=False)
+    statistics = ProbedStatistics(work, dict(forced))
+    keep_grids(work, forced)
+    finer = Finer(frozenset(_unencoded(work, forced)) if activations is DType.INT8 else frozenset())
+    plan = Plan(work, statistics, activations, forced=forced, correct_bias=False, finer=finer)
     for op in work.operators:
         weight = work.tensors[op.inputs[1]].data if op.op in MACS else None
         grid = weight_grid(channels_of(weight, op.op)) if weight is not None else None
@@ -62,7 +74,7 @@ def _encodings(graph: Graph) -> dict[str, Encoding] | None:
         forced[name] = only
     for name in graph.outputs:
         if graph.tensors[name].dtype.is_float:
-            encoding = _moved(graph, name, forced)
+            encoding = moved_encoding(graph, name, forced)
             if encoding is None:
                 return None
             forced[name] = encoding
@@ -80,11 +92,13 @@ def _read_as(graph: Graph, name: str, forced: Mapping[str, Encoding]) -> set[Enc
     return found
 
 
-def _moved(graph: Graph, name: str, forced: dict[str, Encoding]) -> Encoding | None:
-    """The encoding of a tensor that holds the elements of an encoded one."""
-    while name not in forced:
-        op = graph.producer(name)
-        if op is None or op.op not in REORDERING:
-            return None
-        name = op.inputs[0]
-    return forced[name]
+def _unencoded(graph: Graph, forced: dict[str, Encoding]) -> set[str]:
+    """What convolutions and products read without a pair in between: the model computes it in floats, we in 16 bits."""
+    found: set[str] = set()
+    for op in graph.operators:
+        names = op.inputs[:1] if op.op in MACS else op.inputs[:2] if op.op == "MATMUL" else []
+        # Both operands of a MATMUL have one type: an encoded one stays what it is.
+        bare = [name for name in names if moved_encoding(graph, name, forced) is None]
+        if len(bare) == len(names):
+            found.update(bare)
+    return found

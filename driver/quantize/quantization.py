@@ -11,6 +11,7 @@ from tosaic.compiler.quantizer import (
     Statistics,
     canonical,
     equalize,
+    keep_grids,
     soften_masks,
     steps_of_recurrences,
     take_grids,
@@ -68,6 +69,7 @@ def quantize_graph(
     samples = split_samples(graph, calibration)
     work = canonical(graph, evaluate_constant)
     forced = take_grids(work)
+    keep_grids(work, forced)
     statistics = calibrate(work, samples, method, progress)
     if soften_masks(work, statistics):
         statistics = calibrate(work, samples, method, progress)
