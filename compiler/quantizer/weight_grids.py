@@ -8,6 +8,7 @@ _TOLERANCE = 2e-3
 _LOWEST, _HIGHEST = -128, 127
 _LARGEST = _HIGHEST - _LOWEST
 _SAMPLE = 16
+_BIAS_ALONE = 2.0**20
 
 
 @dataclass(frozen=True)
@@ -64,3 +65,24 @@ def _on_grid(rows: np.ndarray, largest: np.ndarray | float, steps: np.ndarray | 
     """For each row whether its elements are whole where its largest magnitude is `steps`."""
     scaled = rows * np.reshape(steps / np.asarray(largest), (-1, 1))
     return np.asarray(np.abs(scaled - np.rint(scaled)).max(1) < _TOLERANCE)
+
+
+def with_biases(grid: WeightGrid, channels: np.ndarray, biases: np.ndarray) -> WeightGrid:
+    """The same weights on grids that hold the biases too, as far as their integers have room for a common factor.
+
+    `biases` are in steps of the activations: a whole number of weight steps each, if the model brings them as int32.
+    """
+    if grid.zero_point:
+        return grid
+    scales = grid.scales.copy()
+    for index, (row, bias) in enumerate(zip(channels.astype(np.float64), biases.tolist(), strict=True)):
+        largest = float(np.abs(np.rint(row / scales[index])).max())
+        if largest:
+            factors = np.arange(1, _HIGHEST // largest + 1) if largest <= _HIGHEST else np.ones(1)
+            steps = bias / scales[index] * factors
+            whole = np.abs(steps - np.rint(steps)) < _TOLERANCE
+            scales[index] /= factors[whole.argmax() if whole.any() else -1]
+        elif bias:
+            # Weights of zero fit every grid.
+            scales[index] = abs(bias) / _BIAS_ALONE
+    return WeightGrid(scales, grid.zero_point)

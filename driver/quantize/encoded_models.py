@@ -4,9 +4,11 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from tosaic.compiler.importers.bindings import Bound
 from tosaic.compiler.importers.lowering.encoding_marker import marked
-from tosaic.compiler.ir import DType, Graph
+from tosaic.compiler.ir import DType, Graph, Operator
 from tosaic.compiler.quantizer import (
     Encoding,
     Finer,
@@ -19,7 +21,7 @@ from tosaic.compiler.quantizer import (
 )
 from tosaic.compiler.quantizer.canonical import MACS, channels_of
 from tosaic.compiler.quantizer.plan import REORDERING
-from tosaic.compiler.quantizer.weight_grids import weight_grid
+from tosaic.compiler.quantizer.weight_grids import WeightGrid, weight_grid, with_biases
 
 from .probes import ProbedStatistics
 from .quantization import evaluate_constant
@@ -50,11 +52,23 @@ def encode(graph: Graph) -> Quantized | None:
     finer = Finer(frozenset(_unencoded(work, forced)) if activations is DType.INT8 else frozenset())
     plan = Plan(work, statistics, activations, forced=forced, correct_bias=False, finer=finer)
     for op in work.operators:
-        weight = work.tensors[op.inputs[1]].data if op.op in MACS else None
-        grid = weight_grid(channels_of(weight, op.op)) if weight is not None else None
+        grid = _own_grid(plan, op) if op.op in MACS else None
         if grid is not None:
             plan.weight_grids[op.inputs[1]] = grid
     return rewrite(plan)
+
+
+def _own_grid(plan: Plan, op: Operator) -> WeightGrid | None:
+    """The grid of a convolution's weights; the first reader's biases are on it too."""
+    weight, bias = (plan.graph.tensors[name].data for name in op.inputs[1:3])
+    if weight is None:
+        return None
+    channels = channels_of(weight, op.op)
+    grid = weight_grid(channels)
+    if grid is None or bias is None or op.inputs[1] in plan.weight_grids:
+        return plan.weight_grids.get(op.inputs[1], grid)
+    steps = np.broadcast_to(bias.astype(np.float64), (len(channels),)) / plan.encoding(op.inputs[0]).scale
+    return with_biases(grid, channels, steps)
 
 
 def _encodings(graph: Graph) -> dict[str, Encoding] | None:

@@ -123,6 +123,25 @@ def test_what_leaves_the_grid_is_read_in_16_bits(network):
     assert plain.mean() < (0.015 if network is two else 0.005)
 
 
+def test_biases_are_the_models_own():
+    """A channel whose weights share a factor, or are zero, has no coarser step for its bias."""
+    p = Pairs()
+    values = p.random.integers(-127, 128, (8, 4, 3, 3), dtype=np.int8)
+    values[:4] = values[:4] // 42 * 42
+    values[4:6] = 0
+    values[4, 1, 1, 1] = 100
+    scales, unit = np.full(8, 0.02, np.float32), np.float32(0.031) * np.float32(0.02)
+    weight = p.node(
+        "DequantizeLinear", *(p.constant(c) for c in (values, scales, np.zeros(8, np.int8))), axis=0
+    )
+    integers = p.random.integers(-3000, 3000, 8, dtype=np.int32)
+    bias = p.node("DequantizeLinear", *(p.constant(c) for c in (integers, np.full(8, unit))), axis=0)
+    model = p.model(SHAPE, p.pair(p.node("Conv", source(p), weight, bias, pads=[1] * 4), 0.07, -15))
+    steps, plain = differences(model)
+    assert steps.max() <= 1
+    assert plain.sum() == 0
+
+
 @pytest.mark.parametrize("level", [-3.5, 3.5])
 def test_means_near_the_ends_of_an_encoding_do_not_saturate(level):
     """Random values have means near the middle; a real image may be white."""
