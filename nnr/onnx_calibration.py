@@ -11,14 +11,9 @@ from tosaic.nnr.encoder import Settings
 from tosaic.nnr.errors import NnrError
 from tosaic.nnr.onnx_carriage import encode_onnx, load_onnx_package
 from tosaic.nnr.onnx_runs import OnnxRuns
-from tosaic.nnr.onnx_scaling import (
-    SCALED_SUFFIX,
-    SCALES_SUFFIX,
-    channel_axes,
-    power_of_two_scales,
-    scale_channels,
-)
-from tosaic.nnr.onnx_tensors import model_tensors
+from tosaic.nnr.onnx_scaling import channel_axes, power_of_two_scales, scale_channels
+from tosaic.nnr.onnx_tensors import SCALED_SUFFIX, SCALES_SUFFIX, model_tensors
+from tosaic.nnr.onnx_weights import encode_weights
 from tosaic.nnr.payload import dequantize
 from tosaic.nnr.quantize import quantize_dependent
 from tosaic.nnr.rate_distortion import (
@@ -84,13 +79,20 @@ def decibels(share: float) -> float:
 
 
 def encode_for_quality(
-    model: Any, samples: Mapping[str, np.ndarray], target: Target, settings: Settings | None = None
+    model: Any,
+    samples: Mapping[str, np.ndarray],
+    target: Target,
+    settings: Settings | None = None,
+    *,
+    weights_only: bool = False,
 ) -> Calibrated:
-    """Codes a ModelProto in as few bytes as reach the target, or as well as the size allows.
+    """Codes a ModelProto in as few bytes as reach the target, or as well as the size allows; weights_only: as
+    `onnx_weights.encode_weights` does, without the network.
 
     Raises NnrError when the target is out of reach.
     """
-    search = _Search(model, samples, settings or Settings("dependent", cabac_unary_length=None))
+    settings = settings or Settings("dependent", cabac_unary_length=None)
+    search = _Search(model, samples, settings, weights_only=weights_only)
     chosen = search.for_sqnr(target.sqnr_decibels) if target.sqnr_decibels is not None else None
     if chosen is None:
         assert target.size_bytes is not None
@@ -99,9 +101,11 @@ def encode_for_quality(
 
 
 class _Search:
-    def __init__(self, model: Any, samples: Mapping[str, np.ndarray], settings: Settings) -> None:
+    def __init__(
+        self, model: Any, samples: Mapping[str, np.ndarray], settings: Settings, *, weights_only: bool
+    ) -> None:
         self._onnx = load_onnx_package()
-        self._model, self._settings = model, settings
+        self._model, self._settings, self._weights_only = model, settings, weights_only
         self._runs = OnnxRuns(model, samples)
         self._values = {
             name: values
@@ -219,6 +223,8 @@ class _Search:
                 # Few powers of two: a codebook holds them exactly.
                 settings[name + SCALES_SUFFIX] = replace(self._settings, method="codebook", codebook_size=256)
         model = scale_channels(self._model, scaled)
+        if self._weights_only:
+            return encode_weights(model, exact, settings)
         return encode_onnx(model, exact, settings, smallest_values=SMALLEST_VALUES)
 
 

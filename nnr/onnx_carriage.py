@@ -139,7 +139,7 @@ def carried_model(found: Bitstream) -> Any:
             if name not in held:
                 held[name] = _new_initializer(model.graph, name, tensor)
             shape = tuple(held[name].dims)
-            _fill(name, held[name], tensor.decode_kept(shape, budget, _item_bytes(held[name])))
+            fill(name, held[name], tensor.decode_kept(shape, budget, _item_bytes(held[name])))
     for name, kept in held.items():
         filled = {field.name for field, _ in kept.ListFields()}
         if math.prod(kept.dims) and not filled & set(_DATA_FIELDS):
@@ -251,7 +251,7 @@ def uncarry(model: Any, folder: pathlib.Path | None = None, *, limit_bytes: int 
         )
         _clear(tensor)
         tensor.data_type = onnx.TensorProto.FLOAT
-        _fill(name, tensor, values)
+        fill(name, tensor, values)
     return plain
 
 
@@ -349,8 +349,8 @@ def _clear(initializer: Any) -> None:
     initializer.ClearField("data_location")
 
 
-def _fill(name: str, initializer: Any, values: np.ndarray) -> None:
-    """Store values in the TensorProto's own type; raises NnrError when shape or type cannot hold them."""
+def fill(name: str, initializer: Any, values: np.ndarray) -> None:
+    """Store values in a TensorProto, in its own type; raises NnrError when shape or type cannot hold them."""
     known = load_onnx_package().helper.get_all_tensor_dtypes()
     dtype: np.dtype[Any] = np.dtype(object)
     if initializer.data_type in known:
@@ -368,4 +368,5 @@ def _fill(name: str, initializer: Any, values: np.ndarray) -> None:
         stored = values.astype(dtype)
     if dtype.kind in "biu" and not np.array_equal(stored, values):
         raise NnrError(f"NNR tensor {name!r} has values outside {dtype}")
+    _clear(initializer)
     initializer.raw_data = np.ascontiguousarray(stored).astype(dtype.newbyteorder("<")).tobytes()

@@ -6,10 +6,7 @@ from typing import Any
 import numpy as np
 
 from tosaic.nnr.onnx_carriage import load_onnx_package
-from tosaic.nnr.onnx_tensors import model_tensors
-
-SCALES_SUFFIX = "/channel_scales"
-SCALED_SUFFIX = "/scaled"
+from tosaic.nnr.onnx_tensors import SCALED_SUFFIX, SCALES_SUFFIX, model_tensors
 
 
 def channel_axes(model: Any) -> dict[str, int]:

@@ -3,6 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+SCALED_SUFFIX, SCALES_SUFFIX = "/scaled", "/channel_scales"
+"""Of the two tensors whose product a tensor is that was scaled per output channel."""
+
 
 def model_tensors(model: Any) -> dict[str, Any]:
     """The TensorProtos of a ModelProto that are weights, by name, in the order of the file.

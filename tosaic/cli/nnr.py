@@ -113,12 +113,23 @@ def encode(
     target_bytes: Annotated[
         int | None, typer.Option(min=1, help="With --calib: the size that the bitstream may have.")
     ] = None,
+    weights_only: Annotated[
+        bool,
+        typer.Option(
+            "--weights-only",
+            help="ONNX: leave the network out; `decode --onto MODEL.onnx` puts the weights into it again.",
+        ),
+    ] = False,
     verbose: options.Verbose = False,
 ) -> None:
     """Encode a model. Integer tensors are kept exactly by every method, unless --integer-step is given."""
+    if weights_only and (model.suffix != ".onnx" or output.suffix == ".onnx" or low_rank):
+        raise InputError(
+            "--weights-only leaves the network of an .onnx model out of a .nnr file; it goes without --low-rank"
+        )
     if calib:
         target = Target(target_sqnr, target_bytes)
-        _write(output, encode_by_samples(model, calib, target, rate_weight))
+        _write(output, encode_by_samples(model, calib, target, rate_weight, weights_only=weights_only))
         return
     if target_sqnr is not None or target_bytes is not None:
         raise InputError("--target-sqnr and --target-bytes need samples to measure with: --calib SAMPLES.npz")
@@ -130,7 +141,11 @@ def encode(
         )
     if low_rank and model.suffix != ".onnx":
         raise InputError("--low-rank changes the network's structure, which is done to .onnx models only")
-    if model.suffix == ".onnx":
+    if weights_only:
+        from tosaic.nnr import onnx_carriage, onnx_weights
+
+        _write(output, onnx_weights.encode_weights(onnx_carriage.load(model), settings))
+    elif model.suffix == ".onnx":
         _encode_onnx(model, output, settings, low_rank)
     elif _is_nnef(model):
         _encode_nnef(model, output, settings)
@@ -244,6 +259,12 @@ def decode(
             help="FILE.onnx, FILE.tosa or an NNEF folder, as the topology is; FILE.npz for any.",
         ),
     ],
+    onto: Annotated[
+        pathlib.Path | None,
+        typer.Option(
+            metavar="MODEL.onnx", help="The model into which weights go that were encoded without a network."
+        ),
+    ] = None,
     memory_limit: MemoryLimit = None,
     verbose: options.Verbose = False,
 ) -> None:
@@ -251,13 +272,29 @@ def decode(
     limit_bytes = memory_limit << 20 if memory_limit else None
     if output.suffix in FILE_SUFFIXES:
         check_file(output)
-    if source.suffix == ".onnx":
+    if onto:
+        count = _decode_onto(source, onto, output, limit_bytes)
+    elif source.suffix == ".onnx":
         count = _decode_carried_onnx(source, output, limit_bytes)
     elif _is_nnef(source):
         count = _decode_carried_nnef(source, output)
     else:
         count = _decode_bitstream(source, output, limit_bytes)
     print(f"{output}: {count} tensors")
+
+
+def _decode_onto(
+    source: pathlib.Path, model: pathlib.Path, output: pathlib.Path, limit_bytes: int | None
+) -> int:
+    from tosaic.nnr import onnx_carriage, onnx_weights
+
+    if output.suffix != ".onnx" or model.suffix != ".onnx":
+        raise InputError("--onto puts weights into an .onnx model: name that, and an .onnx file to write")
+    found = _read(source, limit_bytes)
+    data = onnx_weights.with_weights(onnx_carriage.load(model), found).SerializeToString()
+    with writing_whole(output) as scratch:
+        scratch.write_bytes(data)
+    return len(found.tensors)
 
 
 def _decode_bitstream(source: pathlib.Path, output: pathlib.Path, limit_bytes: int | None) -> int:

@@ -11,9 +11,14 @@ from tosaic.nnr.onnx_calibration import Calibrated, Target, encode_for_quality
 
 
 def encode_by_samples(
-    model: pathlib.Path, samples: pathlib.Path, target: Target, rate_weight: float
+    model: pathlib.Path,
+    samples: pathlib.Path,
+    target: Target,
+    rate_weight: float,
+    *,
+    weights_only: bool = False,
 ) -> bytes:
-    """The bitstream of an ONNX model that meets the target; prints how."""
+    """The bitstream of an ONNX model, or of its weights only, that meets the target; prints how."""
     from tosaic.nnr import onnx_carriage
 
     if model.suffix != ".onnx":
@@ -21,7 +26,9 @@ def encode_by_samples(
     if (target.sqnr_decibels is None) == (target.size_bytes is None):
         raise InputError("--calib needs one target: --target-sqnr DECIBELS or --target-bytes N")
     settings = Settings("dependent", cabac_unary_length=None, rate_weight=rate_weight)
-    found = encode_for_quality(onnx_carriage.load(model), load_samples(samples), target, settings)
+    found = encode_for_quality(
+        onnx_carriage.load(model), load_samples(samples), target, settings, weights_only=weights_only
+    )
     _print(found)
     return found.data
 
