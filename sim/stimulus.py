@@ -200,13 +200,15 @@ def _input(
     assembler: Assembler, rng: np.random.Generator, row_bytes: int, height: int, alignment: int = 1
 ) -> None:
     unsigned = _between(rng, 0, 1)
+    # Rows are divided where weights have no zero point and begin at whole steps.
+    whole = int(assembler.config.weight_banks > 1 and _between(rng, 0, 3) > 0)
     assembler.emit(
         Opcode.ARRAY_INPUT,
         address=_between(rng, 1000, 2000) // alignment * alignment,
         row_bytes=row_bytes,
         height=height,
         input_zp=_between(rng, 0, 255) if unsigned else _between(rng, -128, 127),
-        weight_zp=_between(rng, -128, 127),
+        weight_zp=0 if whole else _between(rng, -128, 127),
         unsigned_input=unsigned,
     )
 
@@ -253,6 +255,8 @@ def _convolution(assembler: Assembler, rng: np.random.Generator) -> None:
         for part in range(parts):
             fields = {"accumulate": int(part > 0), "drain": int(part == parts - 1)}
             weights = _between(rng, 0, WEIGHT_BYTES // columns // 4)
+            if assembler.config.weight_banks > 1 and _between(rng, 0, 3):
+                weights -= weights % columns
             assembler.emit(Opcode.ARRAY_GO, weights=weights, pixels=pixels, **fields)
         _drain(assembler, rng, pixels, stored)
         stored += pixels

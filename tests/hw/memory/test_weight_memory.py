@@ -49,3 +49,58 @@ def test_matches_a_list_of_words_under_random_traffic():
     simulator.add_clock(1e-6)
     simulator.add_testbench(testbench)
     simulator.run()
+
+
+@pytest.mark.parametrize("banks", [2, 4])
+def test_banks_read_a_word_for_every_part_of_the_rows_while_one_is_written(banks):
+    """Words that meet in a cycle are as far apart as the parts are: `rows` / banks words, or that and whole rounds of
+    the banks. A word that no part asks for changes nothing."""
+    size = 4 * banks
+    config = Config(
+        f"{banks} banks",
+        rows=size,
+        columns=size,
+        am_bytes=1024,
+        am_banks=4,
+        wm_bytes=8 * size**2,
+        line_pixels=8,
+        weight_banks=banks,
+    )
+    random_, dut, words = random.Random(banks), WeightMemory(config), [0] * config.wm_words
+    address_bits, parts, apart, width = len(dut.read.address), banks - 1, size // banks, 8 * size
+
+    async def testbench(ctx):
+        due = {}
+        for cycle in range(600):
+            for number, expected in due.pop(cycle, []):
+                held = ctx.get(dut.read.data if number < 0 else dut.read.part_data)
+                assert held >> width * max(number, 0) & (1 << width) - 1 == expected, (cycle, number)
+            # A word in each bank, given to the ports in any order.
+            place = random_.randrange(1 << 20)
+            turns = random_.sample(range(banks), banks)
+            addresses = [
+                (place + turn * apart + random_.randrange(9) * size) % (1 << address_bits) for turn in turns
+            ]
+            enables = [random_.random() < 0.7 for _ in turns]
+            write, write_address = random_.random() < 0.7, random_.randrange(1 << 20)
+            value = random_.getrandbits(width)
+            ctx.set(dut.read.enable, enables[0])
+            ctx.set(dut.read.address, addresses[0])
+            ctx.set(dut.read.part_enable, sum(enables[1 + n] << n for n in range(parts)))
+            ctx.set(dut.read.part_address, sum(addresses[1 + n] << address_bits * n for n in range(parts)))
+            ctx.set(dut.write.enable, write)
+            ctx.set(dut.write.address, write_address)
+            ctx.set(dut.write.data, value)
+            due[cycle + WM_READ_LATENCY] = [
+                (number - 1, words[address % config.wm_words])
+                for number, (enable, address) in enumerate(zip(enables, addresses, strict=True))
+                if enable
+            ]
+            if write:
+                words[write_address % config.wm_words] = value
+            await ctx.tick()
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.run()
