@@ -60,6 +60,8 @@ class Statistics:
     high: dict[str, float] = field(default_factory=dict)
     channels: dict[tuple[str, Kept], Channels] = field(default_factory=dict)
     histograms: dict[str, np.ndarray] = field(default_factory=dict)
+    room: dict[str, float] = field(default_factory=dict)
+    """How many times its range a tensor's values may reach in data that was not seen, where that is known."""
 
     def observe(self, values: Mapping[str, np.ndarray], wanted: Mapping[str, set[Kept]]) -> None:
         """One run: arrays by tensor name; `wanted` says which axes to keep of which tensors."""
@@ -106,6 +108,18 @@ class Statistics:
     def largest(self, name: str) -> float:
         """Largest magnitude of a tensor."""
         return max(abs(self.low.get(name, 0.0)), abs(self.high.get(name, 0.0)))
+
+    def overshoot(self, other: "Statistics") -> dict[str, float]:
+        """Of tensors whose values in `other` leave the range seen here: how many times as far from 0 they go."""
+        found = {}
+        for name in self.low.keys() & other.low.keys():
+            ends = ((-self.low[name], -other.low[name]), (self.high[name], other.high[name]))
+            largest = self.largest(name)
+            # An end nearer to 0 than the other is measured by the range that both make.
+            beyond = max(max(there, 0.0) - max(here, 0.0) for here, there in ends)
+            if largest > 0 and beyond > 0:
+                found[name] = 1 + beyond / largest
+        return found
 
     def range_seen(self, name: str) -> tuple[float, float]:
         """The least and the largest element."""

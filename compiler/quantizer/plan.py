@@ -135,7 +135,8 @@ class Plan:
             return asymmetric(
                 dtype, room * min(low for low, _ in ranges), room * max(high for _, high in ranges)
             )
-        largest = max(self.statistics.largest(name) for name in members)
+        room = max(self.statistics.room.get(name, 1.0) for name in members)
+        largest = room * max(self.statistics.largest(name) for name in members)
         if set(members) & set(self.graph.inputs):
             return symmetric(dtype, largest)
         wide = self._own_type(members[0]) is DType.INT16

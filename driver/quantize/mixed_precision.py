@@ -2,14 +2,14 @@
 
 Every layer is switched alone, in the float graph: its operand (or its weights) on the 8-bit grid, all else in floats,
 and only what is computed from it runs again. Noise of different layers adds up. Layers get 16 bits in the order of
-noise by products until the sum meets the target. Saturation is not in that sum: where what is measured falls short, the
-number of layers is found by halving.
+noise by products until the sum meets the target. Where what is measured falls short, the number of layers is found by
+halving. Activations that leave the calibrated range have 16 bits first: data that nobody kept out leaves it, too.
 """
 
 import functools
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,13 +20,15 @@ from tosaic.errors import InputError
 from tosaic.sim.golden import evaluate
 
 from .measurement import measure
-from .prepared import Prepared, Progress, Quantization
-from .samples import split_samples
+from .prepared import Prepared, Progress, Quantization, Reached
+from .samples import Samples, split_samples
 
 _ATTRIBUTED = 2
 """Samples that the noise of each layer is found on."""
 _FINENESS = 16
 """The number of layers is found to a part of this size of all."""
+_LEAVES = 1.1
+"""Activations that reach further than this many times their range on samples kept out have 16 bits."""
 _WEIGHT_MAX = 127
 
 
@@ -68,33 +70,57 @@ def all_weights(graph: Graph) -> Finer:
     return Finer(weights=frozenset(constant))
 
 
+@dataclass(frozen=True)
+class Trial:
+    """What layers are chosen with."""
+
+    part: Prepared
+    """Calibrated without the judges."""
+    judges: Mapping[str, np.ndarray]
+    """Arrays as the calibration's; none: the calibration's own samples judge."""
+    leaving: Mapping[str, float] = field(default_factory=dict)
+    """How far tensors leave, with the judges, the range that `part` knows (`Statistics.overshoot`)."""
+
+
 def reach_sqnr(
-    prepared: Prepared,
-    target_db: float,
-    kept: Finer,
-    judges: Mapping[str, np.ndarray],
-    progress: Progress | None = None,
+    prepared: Prepared, target_db: float, kept: Finer, trial: Trial, progress: Progress | None = None
 ) -> Quantization:
-    """Integers whose worst output has the SQNR `target_db`, with few layers in 16 bits.
+    """Integers whose worst output has the SQNR `target_db` in the trial, with few layers in 16 bits.
 
-    It is that of the samples in `judges`, arrays as the calibration's, or of the calibration's own if there are none.
-
+    Layers are chosen by the trial; the ranges are those of all samples in `prepared`, those of 16 bits with room for
+    what left the trial's. On all samples the result is no worse than without a choice, or there is none.
     InputError if no choice of 16 bits is enough: it tells what all of them give.
     """
-    found = prepared.quantization(kept)
-    if worst_db(found, judges) >= target_db:
-        return found
-    choices = attribute(prepared, kept, judges, progress)
+    chosen, reached_db = _choose(target_db, kept, trial, progress)
+    count = len(measured_samples(prepared, trial.judges))
+    reached = Reached(target_db, reached_db, count, bool(trial.judges))
+    plain = prepared.quantization(kept)
+    if chosen == kept:
+        return replace(plain, reached=reached)
+    roomy = replace(prepared.statistics, room=dict(trial.leaving))
+    found = replace(prepared, statistics=roomy).quantization(chosen)
+    if worst_db(plain, {}) > worst_db(found, {}):
+        return replace(plain, reached=replace(reached, plain_taken=True))
+    return replace(found, reached=reached)
 
-    def taken(count: int) -> tuple[Quantization, float]:
+
+def _choose(target_db: float, kept: Finer, trial: Trial, progress: Progress | None) -> tuple[Finer, float]:
+    """What is held in 16 bits, and the SQNR that the trial has with it."""
+    part, judges = trial.part, trial.judges
+    kept |= _saturating(part.canonical, kept, trial.leaving)
+    reached = worst_db(part.quantization(kept), judges)
+    if reached >= target_db:
+        return kept, reached
+    choices = attribute(part, kept, judges, progress)
+
+    def taken(count: int) -> tuple[Finer, float]:
         finer = functools.reduce(operator.or_, (choice.finer for choice in choices[:count]), kept)
-        made = prepared.quantization(finer)
-        return made, worst_db(made, judges)
+        return finer, worst_db(part.quantization(finer), judges)
 
     few, many = _predicted(choices, 10 ** (-target_db / 10)), len(choices)
     found, reached = taken(few)
     if reached >= target_db:
-        return found
+        return found, reached
     found, reached = taken(many)
     if reached < target_db:
         raise InputError(
@@ -103,12 +129,26 @@ def reach_sqnr(
         )
     while many - few > max(1, len(choices) // _FINENESS):
         middle = (few + many) // 2
-        made, reached = taken(middle)
-        if reached >= target_db:
-            found, many = made, middle
+        made, decibels = taken(middle)
+        if decibels >= target_db:
+            found, reached, many = made, decibels, middle
         else:
             few = middle
+    return found, reached
+
+
+def _saturating(graph: Graph, kept: Finer, leaving: Mapping[str, float]) -> Finer:
+    """The activations that may get 16 bits whose values leave their range by more than `_LEAVES`."""
+    found = Finer()
+    for finer, _ in _options(graph, kept):
+        if any(leaving.get(name, 1.0) > _LEAVES for name in finer.operands):
+            found |= finer
     return found
+
+
+def measured_samples(prepared: Prepared, judges: Mapping[str, np.ndarray]) -> Samples:
+    """The judges, or the calibration's own samples where there are none."""
+    return split_samples(prepared.source, judges, calibration=False) if judges else prepared.samples
 
 
 def worst_db(found: Quantization, judges: Mapping[str, np.ndarray]) -> float:
@@ -123,8 +163,7 @@ def attribute(
     graph, plan = prepared.canonical, prepared.plan(kept)
     options = list(_options(graph, kept))
     totals = [np.zeros(len(graph.outputs)) for _ in options]
-    found = split_samples(prepared.source, judges, calibration=False) if judges else prepared.samples
-    samples = found[:_ATTRIBUTED]
+    samples = measured_samples(prepared, judges)[:_ATTRIBUTED]
     for turn, sample in enumerate(samples):
         floats = {**sample, **evaluate(graph, sample, keep=True)}
         for index, (finer, _) in enumerate(options):

@@ -17,6 +17,31 @@ Progress = Callable[[str, int, int], None]
 ACTIVATIONS = {"int8": DType.INT8, "int16": DType.INT16}
 
 
+@dataclass(frozen=True)
+class Reached:
+    """What the choice of 16-bit layers for a target came to."""
+
+    target_db: float
+    chosen_db: float
+    """Of the worst output, on `samples` samples, while layers were chosen."""
+    samples: int
+    held_out: bool
+    """The samples were kept out of the calibration while layers were chosen; the result's ranges hold them, too."""
+    plain_taken: bool = False
+    """Plain integers were better on all samples of the calibration, and are the result."""
+
+    @property
+    def told(self) -> str:
+        """In words, with the data that it was measured on."""
+        kind = "samples kept out of the choice's calibration" if self.held_out else "calibration samples"
+        text = (
+            f"target {self.target_db:g} dB: the choice has {self.chosen_db:.1f} dB on {self.samples:,} {kind}"
+        )
+        if self.plain_taken:
+            text += "; without it the SQNR is better on all calibration samples, so the result is without it"
+        return text
+
+
 @dataclass
 class Quantization:
     """The integer graph with its encodings, and what it was made from."""
@@ -29,6 +54,8 @@ class Quantization:
     samples: Samples
     calibration: Mapping[str, np.ndarray]
     """The arrays that the samples were cut from."""
+    reached: Reached | None = None
+    """With a target: how it was met."""
 
     @property
     def graph(self) -> Graph:

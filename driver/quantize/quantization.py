@@ -1,6 +1,7 @@
 """Quantizes a float graph: calibration on golden, then the rewriting to integers."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.errors import InputError
 from tosaic.sim.golden import evaluate, evaluate_operator
 
-from .mixed_precision import all_weights, named, reach_sqnr
+from .mixed_precision import Trial, all_weights, named, reach_sqnr
 from .prepared import ACTIVATIONS, Prepared, Progress, Quantization, way_out
 from .samples import Samples, check_labels, hold_out, split_samples
 
@@ -50,7 +51,8 @@ def quantize_graph(
     minmax, percentile, entropy or mse. `activations` is int8, or int16 (with int48 sums); `weights` of int16 are two
     bytes, each with a convolution of its own. `keep_int16` names layers that have both in 16 bits, by the operators'
     names as reports show them, or by tensors. `target_sqnr` in dB gives 16 bits to as many more layers as it takes,
-    judged on a fifth of the samples that is kept out of the calibration.
+    judged on a fifth of the samples that is kept out of the calibration while layers are chosen; the result's ranges
+    are those of all samples.
     `labels` are those that `measure` will get: it is told here, before the work, when their number is wrong.
     InputError for data that does not fit or whose numbers are too large, UnsupportedError for what has no integer form.
     """
@@ -63,9 +65,6 @@ def quantize_graph(
     check_floats(graph)
     if labels is not None:
         check_labels(graph, calibration, labels)
-    judges: Mapping[str, np.ndarray] = {}
-    if target_sqnr is not None:
-        (calibration, _), (judges, _) = hold_out(graph, calibration, None, _JUDGES)
     samples = split_samples(graph, calibration)
     work = canonical(graph, evaluate_constant)
     forced = take_grids(work)
@@ -80,9 +79,17 @@ def quantize_graph(
     prepared = Prepared(
         graph, work, samples, calibration, statistics, activations, method, forced, correct_bias
     )
-    if target_sqnr is not None:
-        return reach_sqnr(prepared, target_sqnr, finer, judges, progress)
-    return prepared.quantization(finer)
+    if target_sqnr is None:
+        return prepared.quantization(finer)
+    (others, _), (judges, _) = hold_out(graph, calibration, None, _JUDGES)
+    trial = Trial(prepared, {})
+    if judges:
+        seen, kept_out = (split_samples(graph, part, calibration=False) for part in (others, judges))
+        of_others = calibrate(work, seen, method, progress)
+        leaving = of_others.overshoot(calibrate(work, kept_out, progress=progress))
+        part = replace(prepared, samples=seen, calibration=others, statistics=of_others)
+        trial = Trial(part, judges, leaving)
+    return reach_sqnr(prepared, target_sqnr, finer, trial, progress)
 
 
 def check_floats(graph: Graph) -> None:

@@ -7,7 +7,7 @@ from float_networks import IMAGE, Floats, activations, quantize_graph, run_every
 from tosaic.compiler.importers.lowering import convolution
 from tosaic.compiler.importers.lowering.windows import AxisWindow
 from tosaic.compiler.ir import DType
-from tosaic.driver.quantize import measure
+from tosaic.driver.quantize import measure, mixed_precision
 from tosaic.errors import InputError
 
 POINT = [AxisWindow(1)] * 2
@@ -67,6 +67,59 @@ def test_a_target_takes_no_more_than_it_needs():
     assert reached[1] > 36
     with pytest.raises(InputError, match="no choice of 16-bit layers reaches 200 dB: all of them give"):
         quantize_graph(graph, arrays, target_sqnr=200)
+
+
+def growing(graph, factor):
+    """Samples of which the fifths that are kept out go `factor` times as far as the others."""
+    arrays = samples(graph, 40)
+    arrays["x"][4::5] *= factor
+    return arrays
+
+
+def test_with_a_target_ranges_are_those_of_all_samples():
+    """Without 16-bit layers the result is plain int8's."""
+    graph = network()
+    arrays = samples(graph, 40)
+    arrays["x"][4, 0, 0, 0, 0] = 1.05 * np.abs(arrays["x"]).max()
+    plain, found = quantize_graph(graph, arrays), quantize_graph(graph, arrays, target_sqnr=-10)
+    assert found.calibration is arrays
+    assert kinds(found) == kinds(plain) == ["int8"] * 3
+    assert found.result.inputs == plain.result.inputs and found.result.outputs == plain.result.outputs
+    assert worst_db(found) == worst_db(plain)
+
+
+def test_what_leaves_its_range_has_16_bits_and_room():
+    graph = network()
+    arrays = growing(graph, 3.0)
+    plain, found = quantize_graph(graph, arrays), quantize_graph(graph, arrays, target_sqnr=5)
+    assert kinds(plain) == ["int8"] * 3
+    assert kinds(found) == ["int16"] * 3
+    further = {"x": 2 * arrays["x"][4::5]}
+    decibels = [measure(each, held_out=further).outputs[0].sqnr_db for each in (plain, found)]
+    assert decibels[1] > decibels[0] + 20
+
+
+def test_the_result_tells_what_its_target_was_judged_on():
+    graph = network()
+    found = quantize_graph(graph, samples(graph, 40), target_sqnr=38)
+    assert found.reached is not None and found.reached.samples == 8 and not found.reached.plain_taken
+    assert found.reached.told.endswith(" dB on 8 samples kept out of the choice's calibration")
+    few = quantize_graph(graph, samples(graph, 4), target_sqnr=20)
+    assert few.reached is not None and few.reached.told.endswith(" dB on 4 calibration samples")
+
+
+def test_plain_integers_are_the_result_where_they_are_better(monkeypatch):
+    graph = network()
+    worst = mixed_precision.worst_db
+
+    def but_for_16_bits(found, judges):
+        return worst(found, judges) - (0 if judges or kinds(found) == ["int8"] * 3 else 100)
+
+    monkeypatch.setattr(mixed_precision, "worst_db", but_for_16_bits)
+    found = quantize_graph(graph, samples(graph, 40), target_sqnr=38)
+    assert kinds(found) == ["int8"] * 3
+    assert found.reached is not None and found.reached.plain_taken
+    assert found.reached.told.endswith("on all calibration samples, so the result is without it")
 
 
 def test_operands_of_a_matmul_have_one_type():

@@ -130,6 +130,8 @@ def quantize(
         with writing(report):
             write_report(report, pathlib.Path(source).name, found, measured, settings)
     _print(measured)
+    if found.reached is not None:
+        print(found.reached.told)
     print(f"{output}: {len(found.graph.operators)} operators, {len(data):,} bytes")
     for side, encodings in (("input", found.result.inputs), ("output", found.result.outputs)):
         for name, e in encodings.items():
@@ -148,6 +150,6 @@ def _print(measured: Measurement) -> None:
     for output in measured.outputs:
         share = measured.agreement.get(output.name)
         same = f", same largest element in {share:.2%}" if share is not None else ""
-        print(f"{output.name}: SQNR {decibels(output.sqnr_db)}{same}, {measured.told_samples}")
+        print(f"{output.name}: SQNR {decibels(output.sqnr_db)}{same}, measured on {measured.told_samples}")
     for name, (before, after) in measured.accuracy.items():
         print(f"{name}: accuracy {before:.2%} in floats, {after:.2%} in integers")
