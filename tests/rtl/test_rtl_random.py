@@ -5,6 +5,7 @@ import functools
 import pytest
 
 from tosaic.hw.config import CONFIGS
+from tosaic.hw.config_text import get_config
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.rtl import RtlSimulator
 from tosaic.sim.stimulus import KINDS, random_program
@@ -23,12 +24,12 @@ CASES += [(name, "packed", seed) for name in CONFIGS if CONFIGS[name].unpackers 
 
 @functools.cache
 def simulator(name, stall_percent=0):
-    return RtlSimulator(CONFIGS[name], stall_percent=stall_percent, seed=stall_percent)
+    return RtlSimulator(get_config(name), stall_percent=stall_percent, seed=stall_percent)
 
 
 def run_both(name, kind, seed, stall_percent=0):
     """Run on emulator and RTL; asserts equal memories and returns both results."""
-    config = CONFIGS[name]
+    config = get_config(name)
     expected, actual = random_program(config, kind, seed), random_program(config, kind, seed)
     emulated = Emulator(config).run(expected.memory, expected.program_address, expected.program_bytes)
     result = simulator(name, stall_percent).run(actual.memory, actual.program_address, actual.program_bytes)
@@ -49,6 +50,29 @@ def test_rtl_and_emulator_leave_the_same_memory(name, kind, seed):
         assert result.counters[counter] == emulated.counters.get(counter, 0)
     decoding = result.counters["decode_active"]
     assert abs(emulated.counters.get("decode_active", 0) - decoding) <= 0.01 * decoding
+
+
+BANKED = ["nano,rows=8,columns=8,weight_banks=2", "base,weight_banks=4"]
+"""Several banks of weights need four rows for each, so no machine with them is cheap to build."""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(500, 512))
+@pytest.mark.parametrize("kind", ["convolution", "vector", "streamed", "depthwise"])
+@pytest.mark.parametrize("name", BANKED)
+def test_several_banks_of_weights_leave_the_same_memory(name, kind, seed):
+    emulated, result = run_both(name, kind, seed)
+    assert abs(emulated.cycles - result.cycles) <= 0.03 * result.cycles
+    assert result.macs == emulated.macs
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["convolution", "vector"])
+@pytest.mark.parametrize("seed", range(600, 604))
+def test_several_banks_of_weights_on_a_bus_that_hesitates(kind, seed):
+    _, smooth = run_both(BANKED[0], kind, seed)
+    _, stalled = run_both(BANKED[0], kind, seed, 60)
+    assert stalled.cycles > smooth.cycles
 
 
 @pytest.mark.parametrize("stall_percent", [10, 60])
