@@ -41,6 +41,8 @@ def propose(plan: GraphPlan, config: Config, speed: MemorySpeed) -> list[Chain]:
             if not linked[last]:
                 break
             members = [work for work in works[first : last + 1] if isinstance(work, LayerWork)]
+            if all(work.placements[work.output].resident for work in members[:-1]):
+                continue  # Nothing between them leaves the activation memory as it is.
             if _decodes_again(members, config):
                 break
             cycles = _estimated(members, sum(plain[first : last + 1]), config, speed)

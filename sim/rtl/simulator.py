@@ -24,9 +24,8 @@ class RtlSimulator:
 
     The first simulator of a configuration compiles it, which takes a minute or so, and keeps it in the cache.
 
-    `stall_percent` and `seed` make the bus hesitate at random. `interleave_reads` mixes the data of different
-    read IDs. `read_error_at` and `write_error_at`, byte offsets in external memory, make the bus answer with SLVERR. All are
-    for tests.
+    For tests: `stall_percent` and `seed` make the bus hesitate at random, `interleave_reads` mixes the data of reads
+    with different IDs, `read_error_at` and `write_error_at` (byte offsets in external memory) make it answer SLVERR.
     """
 
     def __init__(

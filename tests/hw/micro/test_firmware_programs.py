@@ -14,7 +14,10 @@ from tosaic.sim.golden import evaluate
 from tosaic.sim.stimulus import KINDS, random_program
 
 NANO = CONFIGS["nano"]
-OTHERS = [dataclasses.replace(CONFIGS[name], cabac_engines=0, partial_sums=0) for name in ("small", "base")]
+OTHERS = [
+    dataclasses.replace(CONFIGS[name], cabac_engines=0, unpackers=0, partial_sums=0)
+    for name in ("small", "base")
+]
 DIGITS = pathlib.Path(__file__).parents[3] / "examples" / "digits"
 
 
