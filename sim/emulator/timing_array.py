@@ -144,23 +144,19 @@ class ArrayUnit:
         rows, columns = self._fabric.config.rows, self._fabric.config.columns
         steps = kernel.ky_count * kernel.run_count * kernel.chunks
         source, window = self._setup[Opcode.ARRAY_INPUT], self._setup[Opcode.ARRAY_WINDOW]
+        # The front sets up the next GO while this one's tiles are walked.
+        plain = go.drain and not go.accumulate and not go.streamed
+        divisible = plain and not source.weight_zp and go.weights % columns == 0
         middle = source.address + kernel.ky_count // 2 * kernel.ky_step_bytes
         # Blocks come with one tile only.
         for first in [*range(0, go.pixels, rows)] * (1 + go.more_blocks):
             py, px = divmod(first, window.width)
             address = middle + py * window.y_step_bytes + px * window.x_step
             valid = min(rows, go.pixels - first)
-            parts = self._row_parts(go, valid)
+            parts = self._fabric.config.row_parts(valid) if divisible else 1
             # The last part's rows deliver.
             distances = [rows // parts * (parts - 1)] + [1] * (valid - 1) if go.drain else []
             yield Part(-(-steps // parts) * columns, distances, address, parts * valid / columns)
-
-    def _row_parts(self, go: Instruction, pixels: int) -> int:
-        """Into how many parts the rows are divided for a tile."""
-        config, weight_zp = self._fabric.config, self._setup[Opcode.ARRAY_INPUT].weight_zp
-        plain = go.drain and not go.accumulate and not go.streamed
-        divisible = plain and not weight_zp and go.weights % config.columns == 0
-        return config.row_parts(pixels) if divisible else 1
 
     def _lines(self, go: Instruction, depthwise: Instruction) -> Iterator[Part]:
         rows = self._fabric.config.rows
