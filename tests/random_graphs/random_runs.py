@@ -7,6 +7,7 @@ import numpy as np
 from random_graph import RandomGraph
 
 from tosaic.compiler.build import compile_graph
+from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.program import Program
 from tosaic.driver.batches import run_samples
 from tosaic.driver.check import compare
@@ -43,6 +44,7 @@ def run_random(
     *,
     optimize: bool = True,
     keep_layers: bool = False,
+    speed: MemorySpeed = FULL_SPEED,
 ) -> None:
     """MismatchError unless every target, and the emulator on two samples at once, computes what golden does; an
     UnsupportedError is counted."""
@@ -50,7 +52,9 @@ def run_random(
     names = [operator.op for part in g.graph.walk() for operator in part.operators]
     golden = evaluate(g.graph, feeds, keep=True)
     try:
-        program = compile_graph(g.graph, get_config(config), optimize=optimize, keep_layers=keep_layers)
+        program = compile_graph(
+            g.graph, get_config(config), optimize=optimize, keep_layers=keep_layers, speed=speed
+        )
     except UnsupportedError as error:
         tally.rejected[" ".join(str(error).split())] += 1
         tally.rejected_operators.update(set(names))
