@@ -139,6 +139,9 @@ class Fuser:
             producer = self.graph.operators[source]
             alone = self.consumers[name] == [index] and name not in self.graph.outputs
             if KIND.get(producer.op) is Kind.ARRAY:
+                if self._shape(producer) != self._shape(operator):
+                    # Sums that broadcast, such as those of a zero point: a pass has the pixels of its base.
+                    continue
                 if based and (own or tensors[operator.outputs[0]].dtype is DType.INT48):
                     # One of two sums has to come through memory, as do further planes of an int16 convolution.
                     continue

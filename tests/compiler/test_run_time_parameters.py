@@ -274,3 +274,14 @@ def test_scales_of_other_types(source, target, unsigned):
         input_unsigned=unsigned == "input", output_unsigned=unsigned == "output", **how,
     )  # fmt: skip
     assert_equal_to_golden(graph, "small", values, check_hazards=True)
+
+
+def test_a_zero_point_and_a_bias_of_a_convolution_that_is_rescaled() -> None:
+    """The zero point's sums broadcast to all pixels: they joined the layer that rescales, which then had one pixel."""
+    build = LayerBuilder(7)
+    x, weights = build.input("x", (1, 5, 4, 3), INT8), build.random_constant((8, 1, 1, 3), INT8, -127, 127)
+    bias, zero = build.input("bias", (8,), INT32), build.input("zp", (1,), INT8)
+    operands = [x, weights, bias, zero, build.zero_point(INT8)]
+    y = build.add("CONV2D", operands, **plane(), local_bound=False, acc_type=INT32)
+    build.output(build.rescale(y, INT8))
+    assert_equal_to_golden(build.finish(), get_config("base"), check_hazards=True)
