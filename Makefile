@@ -10,7 +10,7 @@ JOBS ?= 2
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[sim]'
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
@@ -103,8 +103,11 @@ prove: $(VENV)/installed-dev
 	$(PYTEST) tests/proofs -m "" --cpu-durations build/proofs.jsonl
 	$(BIN)/python bench/proofs_page.py build/proofs.jsonl > docs/proofs.md
 
-# What takes hours: the nightly tests, every configuration through other tools, and every board through the open flow.
+# What takes hours: the nightly tests, every configuration through other tools, and every board through the open flow;
+# and the site and the system that boots, which take minutes.
 nightly: $(VENV)/installed-dev
+	$(MAKE) site
+	$(MAKE) soc
 	$(MAKE) test-torch
 	$(MAKE) zoo
 	$(PYTEST) tests -m nightly || [ $$? -eq 5 ] # 5: no test is marked

@@ -23,7 +23,7 @@ from tosaic.hw.verilog import convert
 
 from .board import Capacity, Family
 from .report import Usage, parse_stat, usage_of_cells
-from .tools import run_tool
+from .tools import check_tool, run_tool
 
 
 class Fabric(enum.Enum):
@@ -191,6 +191,7 @@ def error_told(fabric: Fabric) -> str:
 def synthesize(config: Config, fabric: Fabric, folder: pathlib.Path, unit: str | None = None) -> Usage:
     """Yosys' count of the accelerator, or of one unit by itself; `folder` takes the files in between. ToolError where
     Yosys is missing or fails."""
+    check_tool("yosys", _FAMILY[fabric])
     modules = convert(VerilogTop(config), VERILOG_NAME)
     top = VERILOG_NAME if unit is None else f"{VERILOG_NAME}_{unit}"
     own = [name for name in modules if name == top or name.startswith(f"{top}_")]

