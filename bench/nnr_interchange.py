@@ -49,6 +49,11 @@ class _Thing(metaclass=_Anything):
     def __call__(self, *values: Any, **named: Any) -> "_Thing":
         return _Thing()
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Thing()
+
 
 class _EmptyModule(types.ModuleType):
     __path__: list[str] = []
