@@ -16,7 +16,7 @@ def test_boards(tosaic):
     outcome = tosaic("boards")
     assert (outcome.code, outcome.err) == (0, "")
     head, *rows = outcome.out.splitlines()
-    assert head.split() == ["name", "part", "config", "clock", "memory", "device", "bitstream"]
+    assert head.split() == ["name", "part", "config", "clock", "memory", "device", "bitstream", "decoders"]
     assert [row.split()[0] for row in rows] == list(BOARDS)
 
 
