@@ -1,5 +1,4 @@
-"""Chains of layers that run as cascades for slow memory compute what golden computes, also with parameters that are
-inputs, and with every tensor compared."""
+"""Chains of layers that run as cascades for slow memory compute what golden computes, with every tensor compared."""
 
 import random
 
