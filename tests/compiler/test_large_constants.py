@@ -38,7 +38,7 @@ def test_data_lies_after_constants_of_any_size() -> None:
         command(Opcode.LOAD_GO, address, space=Space.AM, local_address=0, row_bytes=64, rows=1)
         for address in (far, data)
     ]
-    image = lay_out(loads, memory)
+    image = lay_out(loads, [], memory)
     code = image.bytes[image.program_address :]
     first, second = (
         decode(code[i * INSTRUCTION_BYTES : (i + 1) * INSTRUCTION_BYTES]).memory_address for i in range(2)
@@ -56,4 +56,4 @@ def test_more_than_instructions_address_is_refused_with_its_name() -> None:
         memory.add_weights("w", 128, lambda: bytes(128))
     memory = dataclasses.replace(ExternalMemory(), constants_bytes=LARGEST_BYTES - 4096)
     with pytest.raises(UnsupportedError, match="^the program needs 4294971392 bytes of external memory"):
-        lay_out([command(Opcode.END)] * 300, memory)
+        lay_out([command(Opcode.END)] * 300, [], memory)
