@@ -182,9 +182,8 @@ def error_told(fabric: Fabric) -> str:
     """The errors in words."""
     found = errors(fabric)
     own = sum(each.fabric is fabric and each.unit != WHOLE for each in samples())
-    span = (
-        f"{min(found):+.1%} to {max(found):+.1%} of synthesis, {len(found)} tried" if found else "not tried"
-    )
+    told = " and ".join(f"{share:+.1%}" for share in found)
+    span = f"{told} of synthesis, {len(found)} tried" if found else "not tried"
     return f"estimated by a model of {own} syntheses of units ({fabric.value}); LUTs of whole accelerators: {span}"
 
 
