@@ -9,33 +9,20 @@ takes more than 1.01 times the cycles of the program without compression.
 import argparse
 import pathlib
 
-import numpy as np
+from checked_run import checked_run
 
 from tosaic.compiler.ir import Graph, read_tosa
-from tosaic.driver.session import Session
 
 MOST = 1.01
 """Times the cycles of a program without compression that a run after boot may take."""
-
-
-def run(graph: Graph, config: str, target: str, bandwidth: int, compress: str | None) -> dict:
-    """The figures of a run that gives golden's outputs."""
-    session = Session(graph, target, config, memory_bandwidth=bandwidth, compress=compress)
-    generator = np.random.default_rng(1)
-    values = {
-        argument.name: generator.integers(-128, 128, argument.shape).astype(argument.numpy)
-        for argument in session.inputs
-    }
-    session.run(values, check=True)
-    return session.stats
 
 
 def row(graph: Graph, name: str, config: str, target: str, bandwidths: list[int]) -> tuple[str, float]:
     """A network's line of the table, and the worst of its runs after boot against those without compression."""
     worst, boots, runs = 0.0, [], []
     for bandwidth in bandwidths:
-        plain = run(graph, config, target, bandwidth, None)
-        coded = run(graph, config, target, bandwidth, "nnr")
+        plain = checked_run(graph, config, target, bandwidth, None)
+        coded = checked_run(graph, config, target, bandwidth, "nnr")
         worst = max(worst, coded["cycles"] / plain["cycles"])
         runs.append(f"{plain['cycles']:,} → {coded['cycles']:,}")
         boots.append(coded["boot"])

@@ -15,6 +15,7 @@ import pathlib
 import zlib
 
 import numpy as np
+from checked_run import random_inputs
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import Graph, read_tosa
@@ -50,12 +51,7 @@ def run(
 ) -> tuple[Session, dict[str, np.ndarray]]:
     """A session that ran once, and its outputs."""
     session = Session(graph, target, config, compress=compress)
-    generator = np.random.default_rng(1)
-    values = {
-        argument.name: generator.integers(-128, 128, argument.shape).astype(argument.numpy)
-        for argument in session.inputs
-    }
-    return session, session.run(values)
+    return session, session.run(random_inputs(session))
 
 
 def row(graph: Graph, name: str, config: Config, engines: list[int], target: str, check: bool) -> str:

@@ -11,11 +11,11 @@ import argparse
 import pathlib
 
 import numpy as np
+from checked_run import checked_run
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import Graph, read_tosa
 from tosaic.compiler.memory_speed import MemorySpeed
-from tosaic.driver.session import Session
 from tosaic.hw.config_text import get_config
 
 _LAYERS = ("CONV2D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D", "CONV3D", "FULLY_CONNECTED")
@@ -37,18 +37,6 @@ def pruned(path: pathlib.Path, percent: int) -> Graph:
         values.reshape(-1)[order[: values.size * percent // 100]] = 0
         tensor.data = values
     return graph
-
-
-def cycles(graph: Graph, config: str, target: str, bandwidth: int, compress: str | None) -> int:
-    """Of a run that gives golden's outputs."""
-    session = Session(graph, target, config, memory_bandwidth=bandwidth, compress=compress)
-    generator = np.random.default_rng(1)
-    values = {
-        argument.name: generator.integers(-128, 128, argument.shape).astype(argument.numpy)
-        for argument in session.inputs
-    }
-    session.run(values, check=True)
-    return session.stats["cycles"]
 
 
 def stored(graph: Graph, config: str, compress: str | None) -> int:
@@ -73,10 +61,10 @@ def main() -> None:
         for percent in map(int, args.zeros.split(",")):
             graph = pruned(path, percent)
             sizes = [f"{stored(graph, args.config, method):,}" for method in (None, "fast", "nnr")]
-            runs = [
-                " → ".join(f"{cycles(graph, args.config, args.on, each, how):,}" for how in (None, "fast"))
-                for each in bandwidths
-            ]
+            runs = []
+            for bandwidth in bandwidths:
+                stats = [checked_run(graph, args.config, args.on, bandwidth, how) for how in (None, "fast")]
+                runs.append(" → ".join(f"{each['cycles']:,}" for each in stats))
             print(f"| {' | '.join([name, str(percent), *sizes, *runs])} |", flush=True)
 
 
