@@ -39,7 +39,7 @@ class MemorySpeed:
 
     @property
     def burst_cycles(self) -> float:
-        """Cycles from one short burst to the next, however wide the bus: so many are under way at most."""
+        """Cycles from one short burst to the next, however wide the bus: BURSTS_UNDER_WAY at a time."""
         return (self.latency_cycles + _ROUND_TRIP_CYCLES) / BURSTS_UNDER_WAY
 
 

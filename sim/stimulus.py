@@ -136,14 +136,7 @@ def _decode(assembler: Assembler, rng: np.random.Generator, memory: np.ndarray) 
             tensor=_between(rng, 0, 65535),
         )
         address += len(block)
-        if _between(rng, 0, 1):
-            assembler.emit(
-                Opcode.LOAD_GO,
-                memory_address=_between(rng, 0, 4000),
-                local_address=OUTPUT_ADDRESS + OUTPUT_BYTES - 900,
-                row_bytes=_between(rng, 1, 900),
-                rows=1,
-            )
+        _perhaps_plain_load(assembler, rng)
     _multiply_loaded(assembler, rng)
 
 
@@ -172,15 +165,20 @@ def _packed(assembler: Assembler, rng: np.random.Generator, memory: np.ndarray) 
             packed=1,
         )
         address += -(-len(row) // 64) * 64
-        if _between(rng, 0, 1):
-            assembler.emit(
-                Opcode.LOAD_GO,
-                memory_address=_between(rng, 0, 4000),
-                local_address=OUTPUT_ADDRESS + OUTPUT_BYTES - 900,
-                row_bytes=_between(rng, 1, 900),
-                rows=1,
-            )
+        _perhaps_plain_load(assembler, rng)
     _multiply_loaded(assembler, rng)
+
+
+def _perhaps_plain_load(assembler: Assembler, rng: np.random.Generator) -> None:
+    """A load that is neither decoded nor unpacked, or nothing."""
+    if _between(rng, 0, 1):
+        assembler.emit(
+            Opcode.LOAD_GO,
+            memory_address=_between(rng, 0, 4000),
+            local_address=OUTPUT_ADDRESS + OUTPUT_BYTES - 900,
+            row_bytes=_between(rng, 1, 900),
+            rows=1,
+        )
 
 
 def _multiply_loaded(assembler: Assembler, rng: np.random.Generator) -> None:

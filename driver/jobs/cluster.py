@@ -26,7 +26,7 @@ from .local import LocalProcesses
 from .perform import failed
 
 BATCH_JOBS = 8
-"""At most so many jobs in a task: a worker's process takes about a second to start."""
+"""Jobs in a task, at most. There are several because a worker's process takes about a second to start."""
 TASKS_AHEAD = 3
 """Tasks for each worker that the scheduler has at a time."""
 _START_SECONDS = 600.0

@@ -17,7 +17,7 @@ _SPAWN = multiprocessing.get_context("spawn")
 _POLL_SECONDS = 0.5
 """How often time limits are looked at while nothing happens."""
 DEATHS_MAX = 3
-"""A job whose process dies is done again: somebody else may have killed it. After so many deaths it has failed."""
+"""A job whose process dies is done again: somebody else may have killed it. After DEATHS_MAX deaths it has failed."""
 
 
 class ThisProcess:

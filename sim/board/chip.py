@@ -42,7 +42,7 @@ class ChipSetting:
     power_up: int
     refreshes: int
     refresh: int
-    """Every row once in so many cycles."""
+    """Cycles in which every row must be refreshed once."""
 
     @property
     def memory_bytes(self) -> int:

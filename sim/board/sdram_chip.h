@@ -33,7 +33,7 @@ struct ChipSetting {
     uint32_t cas_latency;
     uint32_t rcd, rp, ras, rc, rrd, rfc, wr, mode;
     uint32_t power_up, refreshes;
-    uint64_t refresh;  // every row once in so many cycles
+    uint64_t refresh;  // cycles in which every row must be refreshed once
 };
 
 struct ChipPins {

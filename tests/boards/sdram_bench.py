@@ -172,7 +172,7 @@ class Bench:
         i.wvalid = 0
 
     def read_answers(self, count: int, ready: Callable[[], bool], got: Callable[..., None]) -> Process:
-        """`got(cycle, word, id, response, last)` of so many beats."""
+        """Calls `got(cycle, word, id, response, last)` for each of `count` beats."""
         i, o = self.inputs, self.outputs
         while count:
             i.rready = ready()
@@ -183,7 +183,7 @@ class Bench:
         i.rready = 0
 
     def write_answers(self, count: int, ready: Callable[[], bool], got: Callable[..., None]) -> Process:
-        """`got(cycle, id, response)` of so many bursts."""
+        """Calls `got(cycle, id, response)` for each of `count` bursts."""
         i, o = self.inputs, self.outputs
         while count:
             i.bready = ready()

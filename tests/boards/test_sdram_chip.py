@@ -56,7 +56,7 @@ class Chip:
             self.do(Command.NOP)
 
     def after(self, cycles, command, bank=0, address=0, **pins):
-        """The command so many cycles after the one before."""
+        """The command, `cycles` after the one before."""
         self.rest(cycles - 1)
         self.do(command, bank, address, **pins)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from damaged_streams import damaged_memories
 from device_programs import check_run, tiny
 
 from tosaic.compiler.build import compile_graph
@@ -85,21 +86,14 @@ def test_from_a_file(tmp_path, program):
 
 @pytest.mark.parametrize("target", ["emulator", "sim"])
 def test_a_damaged_stream_names_its_tensor(target, program):
-    code = decode_program(program.image[program.boot.program_address :][: program.boot.program_bytes])
-    number = 0
-    for instruction in code:
-        if instruction.opcode == Opcode.LOAD_TENSOR:
-            number = instruction.tensor
-        if instruction.opcode != Opcode.LOAD_DECODE:
-            continue
-        memory = program.memory()
-        # A stream that starts with 511 is illegal whatever comes behind.
-        memory[instruction.memory_address : instruction.memory_address + 2] = 0xFF
+    refused, run = 0, naming_weights(program, make_runner(target, program))
+    for memory, name in damaged_memories(program, program.boot.program_address, program.boot.program_bytes):
         with pytest.raises(DeviceError) as caught:
-            naming_weights(program, make_runner(target, program))(memory)
+            run(memory)
+        refused += 1
         assert str(caught.value).startswith("boot part: DECODE ")
-        name = program.weights[number].name
         assert str(caught.value).endswith(f"the compressed weights {name!r} are damaged")
+    assert refused
 
 
 def wrong_check(program: Program) -> Program:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from damaged_streams import damaged_memories
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import read_tosa
@@ -55,23 +56,13 @@ def test_emulator_predicts_the_cycles():
 def test_a_damaged_stream_names_its_tensor(target):
     program = compile_graph(read_tosa(DIGITS), get_config("base"), compress="nnr-stream")
     run = naming_weights(program, make_runner(target, program))
-    code = decode_program(program.image[program.program_address :][: program.program_bytes])
-    number, refused = 0, 0
-    for instruction in code:
-        if instruction.opcode == Opcode.LOAD_TENSOR:
-            number = instruction.tensor
-        if instruction.opcode != Opcode.LOAD_DECODE:
-            continue
-        memory = program.memory()
-        # A stream that starts with 511 is illegal whatever comes behind.
-        memory[instruction.memory_address : instruction.memory_address + 2] = 0xFF
+    refused = 0
+    for memory, name in damaged_memories(program, program.program_address, program.program_bytes):
         with pytest.raises(DeviceError) as caught:
             run(memory)
         refused += 1
         assert str(caught.value).startswith("DECODE")
-        assert str(caught.value).endswith(
-            f"the compressed weights {program.weights[number].name!r} are damaged"
-        )
+        assert str(caught.value).endswith(f"the compressed weights {name!r} are damaged")
     assert refused
 
 

@@ -122,7 +122,6 @@ def test_what_does_not_fit_is_not_compiled() -> None:
 
 
 def test_optuna_proposes_the_same_machines_again() -> None:
-    pytest.importorskip("optuna")
     first, second = (explore(question(optuna=True, points=3), ThisProcess()) for _ in range(2))
     assert told(first) == told(second) and len(first.points) >= 3
 

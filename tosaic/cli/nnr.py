@@ -141,6 +141,13 @@ def encode(
         )
     if low_rank and model.suffix != ".onnx":
         raise InputError("--low-rank changes the network's structure, which is done to .onnx models only")
+    _encode(model, output, settings, low_rank, weights_only=weights_only)
+
+
+def _encode(
+    model: pathlib.Path, output: pathlib.Path, settings: Settings, low_rank: float, *, weights_only: bool
+) -> None:
+    """By the kind of the model's file."""
     if weights_only:
         from tosaic.nnr import onnx_carriage, onnx_weights
 
