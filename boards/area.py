@@ -56,8 +56,8 @@ PARTS: dict[str, Part] = {
     )
 }
 """By the names that `tosaic explore --part` takes."""
-LANE_MULTIPLIERS = 7
-"""Blocks of a vector lane; a PE has one."""
+NARROW_LANE_BITS = 34
+"""Most bits of a lane whose product has four parts instead of six."""
 WHOLE = "whole"
 """The unit of samples that are whole accelerators: the model is held against them, not fitted to them."""
 _SYNTHESIS = {Fabric.XC7: "synth_xilinx -family xc7 -flatten", Fabric.ECP5: "synth_ecp5"}
@@ -85,9 +85,14 @@ def estimate(config: Config, fabric: Fabric) -> Usage:
     return Usage(
         lut=round(figures["lut"]),
         ff=round(figures["ff"]),
-        dsp=config.macs_per_cycle + LANE_MULTIPLIERS * config.columns,
+        dsp=config.macs_per_cycle + lane_multipliers(config) * config.lanes * config.cores,
         ram_kbit=round(figures["ram"]) + _memory_kbit(config),
     )
+
+
+def lane_multipliers(config: Config) -> int:
+    """Blocks of a vector lane, one for its table and the others for a product; a PE has one."""
+    return 5 if config.vector_bits <= NARROW_LANE_BITS else 7
 
 
 def _memory_kbit(config: Config) -> int:
@@ -104,15 +109,22 @@ def _memory_kbit(config: Config) -> int:
 Features = Callable[[Config], Sequence[float]]
 _FEATURES: dict[str, Features] = {
     "am": lambda c: (1, c.columns, c.columns * c.am_banks, c.columns * math.log2(c.columns)),
-    "array": lambda c: (1, c.columns, c.rows, c.macs_per_cycle, c.columns * bool(c.partial_sums)),
+    "array": lambda c: (
+        1,
+        c.columns,
+        c.rows,
+        c.macs_per_cycle,
+        c.columns * bool(c.partial_sums),
+        c.columns * (c.most_row_parts > 1),
+    ),
     "control_port": lambda c: (1,),
     "load": lambda c: (1, c.columns, c.columns * bool(c.cabac_engines), c.cabac_engines),
     "read_arbiter": lambda c: (1,),
     "sequencer": lambda c: (1,),
     "soft_reset": lambda c: (1,),
     "store": lambda c: (1, c.columns),
-    "vector": lambda c: (1, c.columns, c.columns * math.log2(c.columns)),
-    "wm": lambda c: (1, c.columns),
+    "vector": lambda c: (1, c.lanes, c.lanes * c.columns, c.columns * math.log2(c.columns)),
+    "wm": lambda c: (c.columns, c.columns * (c.most_row_parts > 1), c.columns * (c.most_row_parts > 2)),
 }
 """What a unit's size depends on."""
 

@@ -22,10 +22,18 @@ class Project:
     files: dict[str, str]
 
 
+@dataclasses.dataclass(frozen=True)
+class Fabric:
+    """As much of an Amaranth platform as the accelerator looks at."""
+
+    family: str
+
+
 def make_project(board: Board) -> Project:
     """ImportError where amaranth-boards, or what a micro-coded machine needs, is missing."""
     if board.family.has_processor:
-        modules = convert(VerilogTop(get_config(board.config)), VERILOG_NAME)
+        fabric = Fabric("series7") if board.family is Family.ZYNQ7 else None
+        modules = convert(VerilogTop(get_config(board.config)), VERILOG_NAME, platform=fabric)
         return Project(board, VERILOG_NAME, modules, {"build.tcl": zynq_script(board)})
     top = "top"
     plan = board.make_platform().build(SerialBoard(board), name=top, do_build=False, debug_verilog=True)

@@ -5,22 +5,28 @@ import hashlib
 import json
 import re
 
+from .constants import ARRAY_FIFO_VECTORS
 from .legal import faults
+
+LEAST_ROWS_OF_A_PART = 4
+"""A step of a part of the rows has as many slots, and the loop counters of the kernel need four."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
     """Sizes of one accelerator. ValueError with every reason why there is no such machine (legal.py).
 
-    ``columns`` (W) is at once the number of array columns, of vector lanes, and of bytes in a memory word and in
-    a bus beat: one word read feeds a row for W cycles, one word of weights feeds W columns for one cycle.
+    It is one core, or several equal ones on one memory port; all sizes but `bus_words` are those of a core.
+
+    ``columns`` (W) is at once the number of array columns, of elements of a vector, and of bytes in a memory word and
+    in a bus beat: one word read feeds a row for W cycles, one word of weights feeds W columns for one cycle.
     """
 
     name: str
     rows: int
     """Array rows: output pixels computed together, and taps of the depthwise mode. At most ``columns``."""
     columns: int
-    """Array columns = vector lanes = word and bus bytes (W). A power of two, at least 4."""
+    """Array columns = elements of a vector = word and bus bytes (W). A power of two, at least 4."""
     am_bytes: int
     """Activation memory, byte addressed, unaligned W-byte reads and writes. A power of two."""
     am_banks: int
@@ -35,12 +41,19 @@ class Config:
     """Vectors of sums that depthwise GOs hand on to the next GO, for kernels of more taps than rows. A power of two;
     0: none, and no GO may do so."""
     weight_banks: int = 1
-    """Words of weights that the array reads per cycle, 1, 2 or 4. With several, a tile of few pixels divides the rows
-    into parts, each of which works on other steps of the sums."""
+    """Most words of weights that the array reads per cycle, 1, 2 or 4. With several, a tile of few pixels divides the
+    rows into parts, each of which works on other steps of the sums; `most_row_parts` tells into how many."""
+    drain_vectors: int = ARRAY_FIFO_VECTORS
+    """Vectors of sums that wait between array and vector unit, and at least one per row. With more, the array runs
+    ahead of lanes that are slower than it is for a while."""
+    lane_columns: int = 1
+    """Columns that a lane of the vector unit serves, 1 or 2. With 2 there are half as many lanes, and a vector takes
+    two cycles, as one of two-byte elements does anyway."""
     vector_slots: int = 16
     """Vectors per batch of the vector unit."""
     vector_registers: int = 8
     vector_bits: int = 48
+    """Bits of a lane: 48 for int16 convolutions and what else has int48 tensors, 34 for all other networks."""
     vector_uops: int = 16
     """Micro-operations the vector unit's program memory holds."""
     vector_latency_cycles: int = 10
@@ -52,6 +65,10 @@ class Config:
     """Weight decoders side by side: 1, 2 or 4; 0: programs with compressed weights do not run."""
     unpackers: int = 1
     """1: LOAD unpacks packed weights, a word per cycle; 0: programs with packed weights do not run."""
+    cores: int = 1
+    """Machines side by side, 1, 2 or 4, each with memories and a program of its own, on one memory port."""
+    bus_words: int = 1
+    """Words of W bytes in a beat of that port, 1, 2 or 4, at most a word for each core."""
 
     def __post_init__(self) -> None:
         problems = faults(self.sizes)
@@ -70,21 +87,48 @@ class Config:
 
     @property
     def macs_per_cycle(self) -> int:
-        return self.rows * self.columns
+        """Of all cores."""
+        return self.rows * self.columns * self.cores
 
     @property
     def word_bytes(self) -> int:
-        """W: bytes of a memory word and of a bus beat."""
+        """W: bytes of a memory word, and of a beat of a core's DMA units."""
         return self.columns
+
+    @property
+    def bus_bytes(self) -> int:
+        """Of a beat of the memory port, which the cores share."""
+        return self.columns * self.bus_words
+
+    @property
+    def core_mask_bits(self) -> int:
+        """Bits of a SIGNAL's `cores` that mean something: one per core, none in a machine of one."""
+        return self.cores if self.cores > 1 else 0
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of the vector unit."""
+        return self.columns // self.lane_columns
 
     @property
     def wm_words(self) -> int:
         return self.wm_bytes // self.columns
 
+    @property
+    def divided_rows(self) -> int:
+        """The first rows that a tile of few pixels divides: as many as there are, but a power of two."""
+        return 1 << (self.rows.bit_length() - 1)
+
+    @property
+    def most_row_parts(self) -> int:
+        """Parts that the rows can be divided into, each with a bank of the weight memory: `weight_banks`, or fewer
+        where these would have too few rows. 1: rows are never divided."""
+        return max(1, min(self.weight_banks, self.divided_rows // LEAST_ROWS_OF_A_PART))
+
     def row_parts(self, pixels: int) -> int:
         """Into how many parts the rows are divided for a tile of `pixels` pixels: as many as have a row for each."""
         parts = 1
-        while 2 * parts <= self.weight_banks and 2 * parts * pixels <= self.rows:
+        while 2 * parts <= self.most_row_parts and 2 * parts * pixels <= self.divided_rows:
             parts *= 2
         return parts
 
@@ -132,6 +176,7 @@ CONFIGS: dict[str, Config] = {
             wm_bytes=128 << 10,
             line_pixels=256,
             partial_sums=512,
+            weight_banks=4,
         ),
         Config(
             "large",

@@ -19,8 +19,8 @@ FETCH_AHEAD_INSTRUCTIONS = 32
 """Most instructions that are requested or received and not dispatched."""
 
 ARRAY_FIFO_VECTORS = 16
-"""Fewest places for vectors on their way from the array to the vector unit; an array with more rows has a place per
-row. They outnumber the cycles from a slot's issue to the exit of its vector, so that one vector per cycle can flow."""
+"""Fewest places for vectors on their way from the array to the vector unit. They outnumber the cycles from a slot's
+issue to the exit of its vector, so that one vector per cycle can flow."""
 
 AXI_INCR = 1
 """AXI burst type."""

@@ -44,7 +44,7 @@ def csr_json(config: Config) -> str:
                 for field in register.fields
             ],
         }
-        for register in csr_map.REGISTERS
+        for register in csr_map.registers_of(config.cores)
     ]
     page = {
         "name": "tosaic",
@@ -87,7 +87,7 @@ def csr_c_header(config: Config) -> str:
             [(name, csr_map.REGISTER[name].offset) for name, _ in csr_map.COUNTERS],
         ),
     ]
-    for register in csr_map.REGISTERS:
+    for register in csr_map.registers_of(config.cores):
         lines += [
             "",
             f"/* {register.doc}{_ignores(register)} */",
@@ -139,7 +139,7 @@ def csr_svd(config: Config) -> str:
         "      </addressBlock>",
         "      <registers>",
     ]
-    for register in csr_map.REGISTERS:
+    for register in csr_map.registers_of(config.cores):
         reset = _reset(register, config)
         lines += [
             "        <register>",

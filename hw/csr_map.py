@@ -9,7 +9,7 @@ import enum
 
 ID_VALUE = 0x41534F54
 """ASCII "TOSA" read as little-endian bytes."""
-VERSION_VALUE = 0x000400
+VERSION_VALUE = 0x000401
 """major << 16 | minor << 8 | patch of this map."""
 VERSION_PATCH_BITS = 8
 """Register maps that differ only in these bits of VERSION are read alike."""
@@ -146,6 +146,7 @@ _RUN = (
         (
             Field("code", 0, 4, Access.RO, "isa.Error"),
             Field("unit", 8, 3, Access.RO, "isa.Unit that found it, or that the watchdog found stuck"),
+            Field("core", 12, 2, Access.RO, "number of its core, whose registers have the rest"),
         ),
     ),
     _whole(
@@ -295,3 +296,40 @@ REGISTERS: tuple[Register, ...] = tuple(
 
 REGISTER: dict[str, Register] = {register.name: register for register in REGISTERS}
 """The registers by name."""
+
+CORE_BYTES = 0x400
+"""From a register of a core to the same one of the next core."""
+OF_EACH_CORE = (
+    "PC",
+    "UNITS",
+    "LOAD_PC",
+    "ARRAY_PC",
+    "VECTOR_PC",
+    "STORE_PC",
+    "PROGRAM_ADDRESS",
+    "PROGRAM_BYTES",
+    "DECODE_ERROR",
+    "DECODE_POSITION",
+    *(name for name, _ in COUNTERS),
+)
+"""Registers that each core has: core i at CORE_BYTES * i behind core 0, which has those above."""
+
+
+def of_core(name: str, core: int) -> str:
+    """The name of a core's register that is called `name` in core 0."""
+    return f"{name}_{core}" if core else name
+
+
+def registers_of(cores: int) -> tuple[Register, ...]:
+    """All registers of a machine of so many cores, by ascending offset."""
+    others = (
+        dataclasses.replace(
+            REGISTER[name],
+            name=of_core(name, core),
+            offset=REGISTER[name].offset + CORE_BYTES * core,
+            doc=f"{name} of core {core}",
+        )
+        for core in range(1, cores)
+        for name in sorted(OF_EACH_CORE, key=lambda name: REGISTER[name].offset)
+    )
+    return (*REGISTERS, *others)

@@ -132,7 +132,7 @@ class WmRead(wiring.Signature):
     """
 
     def __init__(self, config: Config):
-        parts = config.weight_banks - 1
+        parts = config.most_row_parts - 1
         super().__init__(
             {
                 "enable": Out(1),
@@ -170,9 +170,10 @@ class Tokens(wiring.Signature):
         signal_full (1, in): from a register.
         signal_semaphore (SEMAPHORE_BITS, out): where they go.
         signal_count (COUNT_BITS, out): how many.
+        signal_cores (core_mask_bits, out): to which cores; 0: the own one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, core_mask_bits: int = 0) -> None:
         super().__init__(
             {
                 "wait": Out(1),
@@ -183,6 +184,7 @@ class Tokens(wiring.Signature):
                 "signal_full": In(1),
                 "signal_semaphore": Out(SEMAPHORE_BITS),
                 "signal_count": Out(COUNT_BITS),
+                "signal_cores": Out(core_mask_bits),
             }
         )
 
@@ -201,24 +203,37 @@ class Status(wiring.Signature):
         super().__init__({"busy": Out(1), "progress": Out(1), "error": Out(1), "code": Out(ERROR_BITS)})
 
 
+ID_BITS = 2
+"""AXI IDs of a core, of which 0 and 1 are used."""
+
+
+def bus_id_bits(config: Config) -> int:
+    """Bits of an ID on the port that the cores share."""
+    return max(ID_BITS, config.cores.bit_length())
+
+
 class AxiRead(wiring.Signature):
     """AXI4 read channels of a manager, its ports by the names of the specification.
 
-    Bursts are INCR, of full-width beats. `arid` tells the requester: LOAD or the program's fetch.
+    Bursts are INCR, of full-width beats: of a core, or with `shared` of the port that the cores share. `arid` tells the
+    requester: bit 0 LOAD or the program's fetch, the bits above of the shared port the core.
     """
 
-    def __init__(self, config: Config):
+    def __init__(self, config: Config, *, shared: bool = False):
+        data_bytes, id_bits = (
+            (config.bus_bytes, bus_id_bits(config)) if shared else (config.word_bytes, ID_BITS)
+        )
         super().__init__(
             {
-                "arid": Out(2),
+                "arid": Out(id_bits),
                 "araddr": Out(MEMORY_ADDRESS_BITS),
                 "arlen": Out(8),
                 "arsize": Out(3),
                 "arburst": Out(2),
                 "arvalid": Out(1),
                 "arready": In(1),
-                "rid": In(2),
-                "rdata": In(8 * config.columns),
+                "rid": In(id_bits),
+                "rdata": In(8 * data_bytes),
                 "rresp": In(2),
                 "rlast": In(1),
                 "rvalid": In(1),
@@ -229,24 +244,27 @@ class AxiRead(wiring.Signature):
 
 class AxiWrite(wiring.Signature):
     """AXI4 write channels of a manager, its ports by the names of the specification. Bursts are INCR, of full-width
-    beats."""
+    beats: of a core, or with `shared` of the port that the cores share, whose `awid` tells the core as `arid` does."""
 
-    def __init__(self, config: Config):
+    def __init__(self, config: Config, *, shared: bool = False):
+        data_bytes, id_bits = (
+            (config.bus_bytes, bus_id_bits(config)) if shared else (config.word_bytes, ID_BITS)
+        )
         super().__init__(
             {
-                "awid": Out(2),
+                "awid": Out(id_bits),
                 "awaddr": Out(MEMORY_ADDRESS_BITS),
                 "awlen": Out(8),
                 "awsize": Out(3),
                 "awburst": Out(2),
                 "awvalid": Out(1),
                 "awready": In(1),
-                "wdata": Out(8 * config.columns),
-                "wstrb": Out(config.columns),
+                "wdata": Out(8 * data_bytes),
+                "wstrb": Out(data_bytes),
                 "wlast": Out(1),
                 "wvalid": Out(1),
                 "wready": In(1),
-                "bid": In(2),
+                "bid": In(id_bits),
                 "bresp": In(2),
                 "bvalid": In(1),
                 "bready": Out(1),

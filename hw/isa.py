@@ -12,7 +12,15 @@ import dataclasses
 import enum
 import functools
 import hashlib
+import operator
 import typing
+from collections.abc import Mapping
+
+from .isa_values import Condition as Condition
+from .isa_values import Element as Element
+from .isa_values import Op as Op
+from .isa_values import Source as Source
+from .isa_values import Space as Space
 
 INSTRUCTION_BYTES = 16
 PAYLOAD_BITS = 112
@@ -77,76 +85,6 @@ class Opcode(enum.IntEnum):
         return Unit(self >> 4)
 
 
-class Space(enum.IntEnum):
-    """Where a load goes."""
-
-    AM = 0
-    WM = 1
-
-
-class Condition(enum.IntEnum):
-    """When a BRANCH is taken."""
-
-    ALWAYS = 0
-    IF_CLEAR = 1  # the flag is 0: the byte of the last VECTOR_TEST was 0, or there was none
-    IF_SET = 2
-    NEVER = 3  # a fence: only waits
-
-
-class Op(enum.IntEnum):
-    """Operation of a micro-op. x is A - a_zp (+ bias of the lane if `bias`); all arithmetic is two's complement of
-    `vector_bits` bits, the product of MUL, RESCALE and TABLE16 of 64."""
-
-    MOV = 0  # x
-    ADD = 1  # x + B
-    SUB = 2  # x - B
-    MUL = 3  # shift == 0: x * B; else (x * B + (1 << (shift - 1))) >> shift
-    RESCALE = (
-        4  # TOSA apply_scale_32/16 of x by (multiplier, shift), double rounding if `round`; + B if B is used
-    )
-    MAX = 5
-    MIN = 6
-    AND = 7
-    OR = 8
-    XOR = 9
-    ABS = 10  # |x|
-    CLZ = 11  # leading zeros of the low 32 bits of x
-    LSL = 12  # B outside 0..31 gives 0; only the low 6 bits of B count
-    LSR = 13  # on the unsigned low 32 bits of x; B outside 0..31 gives 0
-    ASR = 14  # arithmetic; `round` adds the last bit shifted out; the low 6 bits of B count
-    EQ = 15  # 1 or 0
-    GT = 16
-    GE = 17
-    TABLE8 = 18  # table[(x + 128) & 255], signed low half of the entry
-    TABLE16 = 19  # e = table[((x + 32768) >> 7) & 511]; (lo(e) << 7) + (hi(e) - lo(e)) * (x & 127)
-
-
-class Source(enum.IntEnum):
-    """Where an operand comes from; at most one of A and B may be LOAD, only A may be ARRAY."""
-
-    NONE = 0  # zero
-    REGISTER = 1  # register a_index/b_index, this slot
-    LOAD = 2  # load stream a_index/b_index (0..2), next address
-    ARRAY = 3  # next vector out of the array (A only)
-    IMMEDIATE = 4  # `immediate` in every lane
-    ITERATION = 5  # number of the body's repetition, from 0
-
-
-class Element(enum.IntEnum):
-    """Element type of a memory stream."""
-
-    INT8 = 0
-    UINT8 = 1
-    INT16 = 2
-    UINT16 = 3
-    INT32 = 4
-    INT48 = 5  # 8 bytes: loads take the low vector_bits, stores sign-extend; ILLEGAL where W is below 8
-
-    @property
-    def bytes(self) -> int:
-        return (1, 1, 2, 2, 4, 8)[self]
-
-
 STORE_STREAM = 3
 """Index of the store stream; 0..2 are load streams."""
 STREAM_DIMS = 6
@@ -175,6 +113,9 @@ def _s(name: str, bits: int, doc: str) -> Field:
     return Field(name, bits, True, doc)
 
 
+CORES_FIELD = "cores"
+"""Of a SIGNAL, its last one: as many of its bits mean something as there are cores."""
+
 _WAIT = (
     _u("semaphore", 4, "which counter"),
     _u("count", 8, "the unit's queue stops until the counter is at least this, then subtracts it"),
@@ -185,6 +126,13 @@ _SIGNAL = (
         "count",
         8,
         "added when everything before it in this unit's queue is complete (memory written, reads done)",
+    ),
+    Field(
+        CORES_FIELD,
+        4,
+        False,
+        "bit i: core i's counter of that number gets them; 0: this core's own. 0 where there is one core",
+        True,
     ),
 )
 _PITCH = (
@@ -307,11 +255,18 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         ),
     ),
     Opcode.ARRAY_DEPTHWISE_GO: (
-        _u("weights", 20, "WM word of the taps; `rows` words, the last row's first"),
+        _u("weights", 20, "WM word of the taps; a word for each row that is not idle, the last one's first"),
         _u("advances", 24, "steps of the chain; one input vector each"),
         _u("group_rows", 6, "rows per delay group: row r uses group min(r // group_rows, line_groups - 1)"),
         _u("accumulate", 1, "output n begins with partial sum n, else with 0"),
         _u("drain", 1, "send the outputs to the vector unit, else output n becomes partial sum n"),
+        Field(
+            "idle_rows",
+            6,
+            False,
+            "last rows, which have no tap; 0 with `accumulate` or without `drain`",
+            True,
+        ),
     ),
     Opcode.VECTOR_WAIT: _WAIT,
     Opcode.VECTOR_SIGNAL: _SIGNAL,
@@ -433,6 +388,13 @@ class Error(enum.IntEnum):
     DECODE = 9  # a stream of compressed weights is damaged: DECODE_ERROR, DECODE_POSITION
 
 
+class Stream(typing.NamedTuple):
+    """Where a core's program lies: byte offset from MEM_BASE, and length. No bytes: the core has none."""
+
+    address: int
+    bytes: int
+
+
 @dataclasses.dataclass(frozen=True)
 class Instruction:
     """A decoded instruction."""
@@ -464,24 +426,38 @@ class IllegalInstruction(ValueError):
 def make(opcode: Opcode, **values: int) -> Instruction:
     """An instruction with every field given; ValueError when one is missing or unknown, FieldRangeError when one is out
     of range."""
-    fields = FIELDS[opcode]
-    unknown = values.keys() - {f.name for f in fields}
+    given, checked = len(values), {}
+    for name, optional, low, high in _bounds(opcode):
+        if name not in values:
+            if not optional:
+                _refuse_unknown(opcode, values)
+                raise ValueError(f"{opcode.name} needs the field {name}")
+            given += 1
+        value = int(values.get(name, 0))
+        if not low <= value <= high:
+            _refuse_unknown(opcode, values)
+            raise FieldRangeError(f"{opcode.name}.{name} must be in {low}..{high}, not {value}")
+        checked[name] = value
+    if given != len(checked):
+        _refuse_unknown(opcode, values)
+    return Instruction(opcode, checked)
+
+
+@functools.cache
+def _bounds(opcode: Opcode) -> list[tuple[str, bool, int, int]]:
+    """Name, whether it may be left out, least and largest value of each field."""
+    return [
+        (each.name, each.optional, -(1 << (each.bits - 1)), (1 << (each.bits - 1)) - 1)
+        if each.signed
+        else (each.name, each.optional, 0, (1 << each.bits) - 1)
+        for each in FIELDS[opcode]
+    ]
+
+
+def _refuse_unknown(opcode: Opcode, values: Mapping[str, int]) -> None:
+    unknown = values.keys() - {field.name for field in FIELDS[opcode]}
     if unknown:
         raise ValueError(f"{opcode.name} has no field {', '.join(sorted(unknown))}")
-    checked = {}
-    for field in fields:
-        if field.name not in values and not field.optional:
-            raise ValueError(f"{opcode.name} needs the field {field.name}")
-        value = int(values.get(field.name, 0))
-        low, high = (
-            (-(1 << (field.bits - 1)), (1 << (field.bits - 1)) - 1)
-            if field.signed
-            else (0, (1 << field.bits) - 1)
-        )
-        if not low <= value <= high:
-            raise FieldRangeError(f"{opcode.name}.{field.name} must be in {low}..{high}, not {value}")
-        checked[field.name] = value
-    return Instruction(opcode, checked)
 
 
 def encode(instruction: Instruction) -> bytes:
@@ -491,15 +467,14 @@ def encode(instruction: Instruction) -> bytes:
         word |= (instruction.fields[field.name] & ((1 << field.bits) - 1)) << position
         position += field.bits
     raw = word.to_bytes(INSTRUCTION_BYTES, "little")
-    check = functools.reduce(lambda a, b: a ^ b, raw, CHECK_XOR)
-    return raw[:1] + bytes([check]) + raw[2:]
+    return raw[:1] + bytes([functools.reduce(operator.xor, raw, CHECK_XOR)]) + raw[2:]
 
 
 def decode(raw: bytes) -> Instruction:
     """The instruction that 16 bytes encode; IllegalInstruction on a wrong check byte, opcode or non-zero padding."""
     if len(raw) != INSTRUCTION_BYTES:
         raise IllegalInstruction(f"an instruction has {INSTRUCTION_BYTES} bytes, not {len(raw)}")
-    if functools.reduce(lambda a, b: a ^ b, raw, CHECK_XOR):
+    if functools.reduce(operator.xor, raw, CHECK_XOR):
         raise IllegalInstruction(f"check byte is wrong in {raw.hex()}")
     try:
         opcode = Opcode(raw[0])
@@ -523,6 +498,13 @@ def width(opcode: Opcode, name: str) -> int:
         if field.name == name:
             return field.bits
     raise KeyError(f"{opcode.name} has no field {name}")
+
+
+def used_bits(opcode: Opcode, core_mask_bits: int) -> int:
+    """Bits of an instruction that may be set, from bit 0 on, in a machine with `core_mask_bits` (hw.config)."""
+    fields = FIELDS[opcode]
+    unused = fields[-1].bits - core_mask_bits if fields and fields[-1].name == CORES_FIELD else 0
+    return 8 * INSTRUCTION_BYTES - PAYLOAD_BITS + sum(field.bits for field in fields) - unused
 
 
 def largest(opcode: Opcode, name: str) -> int:

@@ -6,7 +6,7 @@ RTL, compiler, emulator, boards and tests work for every configuration without a
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .constants import BURST_BEATS, FETCH_BURST_BYTES, VECTOR_LATENCY_CYCLES
+from .constants import ARRAY_FIFO_VECTORS, BURST_BEATS, FETCH_BURST_BYTES, VECTOR_LATENCY_CYCLES
 from .isa import Opcode, largest
 
 POWERS_OF_TWO = (
@@ -30,16 +30,19 @@ OPTIONAL = ("cabac_engines", "partial_sums", "unpackers")
 LEAST_ROWS_OF_PARTIAL_SUMS = 4
 """While the weights of the next GO enter the rows, the last partial sum is written."""
 ENGINES = (0, 1, 2, 4)
+LANE_COLUMNS = (1, 2)
+"""With more, elements of two bytes would have to be chosen among, too."""
 WEIGHT_BANKS = (1, 2, 4)
-LEAST_ROWS_OF_A_BANK = 4
-"""A step of a part of the rows has as many slots, and the loop counters of the kernel need four."""
+CORES = (1, 2, 4)
+MOST_BUS_BYTES = 64
+"""Of a beat of the shared port: what memory controllers take."""
 LEAST_SEMAPHORES = 12
 """One for each ordered pair of the four units."""
 LEAST_UOPS = 8
 LEAST_REGISTERS = 4
 """With fewer micro-operations or registers some operators of TOSA do not fit one micro-program."""
 LEAST_QUEUE_COMMANDS = 4
-VECTOR_BITS = range(36, 52)
+VECTOR_BITS = range(34, 52)
 """Bits of a vector lane: below, an accumulator and its bias overflow; above, the multiplier has no partial product."""
 
 
@@ -47,7 +50,14 @@ def faults(sizes: Mapping[str, Any]) -> list[str]:
     """Why a machine of these sizes (the fields of `Config` without its name) cannot be; empty when it can."""
     found = list(_numbers(sizes))
     # Bounds on sizes that are no numbers say nothing.
-    return found or [*_powers(sizes), *_array(sizes), *_memories(sizes), *_vector(sizes), *_control(sizes)]
+    return found or [
+        *_powers(sizes),
+        *_array(sizes),
+        *_memories(sizes),
+        *_vector(sizes),
+        *_control(sizes),
+        *_cores(sizes),
+    ]
 
 
 def _numbers(sizes: Mapping[str, Any]) -> Iterator[str]:
@@ -70,16 +80,12 @@ def _array(sizes: Mapping[str, int]) -> Iterator[str]:
         yield f"rows must be at most columns ({sizes['columns']}), not {sizes['rows']}"
     if sizes["partial_sums"] and sizes["rows"] < LEAST_ROWS_OF_PARTIAL_SUMS:
         yield f"partial_sums must be 0 with fewer than {LEAST_ROWS_OF_PARTIAL_SUMS} rows, not {sizes['partial_sums']}"
-    banks = sizes["weight_banks"]
-    if banks not in WEIGHT_BANKS:
-        yield f"weight_banks must be 1, 2 or 4, not {banks}"
-    elif banks > 1 and not sizes["rows"] == sizes["columns"] >= LEAST_ROWS_OF_A_BANK * banks:
-        yield (
-            "weight_banks must be 1 unless there are as many rows as columns, and "
-            f"{LEAST_ROWS_OF_A_BANK} for each bank, not {banks}"
-        )
+    if sizes["weight_banks"] not in WEIGHT_BANKS:
+        yield f"weight_banks must be 1, 2 or 4, not {sizes['weight_banks']}"
     delay = largest(Opcode.ARRAY_DEPTHWISE, "delay")
     yield from _within(sizes, "line_pixels", 2, delay, "ARRAY_DEPTHWISE.delay")
+    if sizes["drain_vectors"] < ARRAY_FIFO_VECTORS:
+        yield f"drain_vectors must be at least {ARRAY_FIFO_VECTORS}, not {sizes['drain_vectors']}"
 
 
 def _memories(sizes: Mapping[str, int]) -> Iterator[str]:
@@ -105,6 +111,8 @@ def _vector(sizes: Mapping[str, int]) -> Iterator[str]:
         sizes, "vector_uops", LEAST_UOPS, largest(Opcode.VECTOR_UOP, "index") + 1, "VECTOR_UOP.index"
     )
     yield from _within(sizes, "vector_bits", VECTOR_BITS.start, VECTOR_BITS.stop - 1, "the lanes' multiplier")
+    if sizes["lane_columns"] not in LANE_COLUMNS:
+        yield f"lane_columns must be 1 or 2, not {sizes['lane_columns']}"
     latency = sizes["vector_latency_cycles"]
     if latency < VECTOR_LATENCY_CYCLES:
         yield f"vector_latency_cycles must be at least {VECTOR_LATENCY_CYCLES}, not {latency}"
@@ -120,6 +128,17 @@ def _control(sizes: Mapping[str, int]) -> Iterator[str]:
     if sizes["cabac_engines"] not in ENGINES:
         yield f"cabac_engines must be 0, 1, 2 or 4, not {sizes['cabac_engines']}"
     yield from _within(sizes, "unpackers", 0, 1, "words of the weight memory written in a cycle")
+
+
+def _cores(sizes: Mapping[str, int]) -> Iterator[str]:
+    cores, words = sizes["cores"], sizes["bus_words"]
+    if cores not in CORES:
+        yield f"cores must be 1, 2 or 4, not {cores}"
+    if words not in CORES or words > cores:
+        yield f"bus_words must be 1, 2 or 4, at most a word for each of {cores} cores, not {words}"
+    elif words > 1 and sizes["columns"] * words > MOST_BUS_BYTES:
+        most = MOST_BUS_BYTES // sizes["columns"]
+        yield f"bus_words must be at most {most} (a beat of {MOST_BUS_BYTES} bytes), not {words}"
 
 
 def _within(sizes: Mapping[str, int], field: str, least: int, most: int, bound: str) -> Iterator[str]:

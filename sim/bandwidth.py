@@ -4,8 +4,8 @@ cycles are equal at every bandwidth that users can write."""
 THOUSAND = 1000
 
 
-def thousandths(bandwidth_bytes: float | None, word_bytes: int) -> int:
+def thousandths(bandwidth_bytes: float | None, bus_bytes: int) -> int:
     """Of a byte, per cycle. None is the bus width, which is also the most."""
     if bandwidth_bytes is None:
-        return THOUSAND * word_bytes
-    return min(max(round(THOUSAND * bandwidth_bytes), 1), THOUSAND * word_bytes)
+        return THOUSAND * bus_bytes
+    return min(max(round(THOUSAND * bandwidth_bytes), 1), THOUSAND * bus_bytes)

@@ -1,16 +1,30 @@
 """How a host drives the machine through its registers: the same steps for the simulated RTL and for hardware."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
-from tosaic.hw.csr_map import COUNTERS, REGISTER, REGISTERS, WATCHDOG_RESET_CYCLES, Access, Register
+from tosaic.hw.csr_map import (
+    COUNTERS,
+    REGISTER,
+    WATCHDOG_RESET_CYCLES,
+    Access,
+    Register,
+    of_core,
+    registers_of,
+)
+from tosaic.hw.isa import Stream
+from tosaic.hw.legal import CORES
 
 from .program import count_macs, decode_program
 from .result import RunResult
 from .status import device_error, standing
 
 REGISTER_BYTES = 4
+
+
+_OFFSETS = {register.name: register.offset for register in registers_of(max(CORES))}
 
 
 class ReportPort(Protocol):
@@ -26,19 +40,20 @@ class RegisterPort(ReportPort, Protocol):
     def write_register(self, offset: int, value: int) -> None: ...
 
 
-REPORTED: tuple[Register, ...] = tuple(
-    register
-    for register in REGISTERS
-    if not register.mask(Access.RW, Access.PULSE) and register.name not in ("MARK_LAYER", "MARK_CYCLE")
-)
-"""The registers that tell what machine this is and how its run stands. Reading them changes nothing, and none of them
-shows where the memory lies. The marks are not among them: MARK_INDEX chooses what they show."""
+def reported(cores: int = 1) -> tuple[Register, ...]:
+    """The registers that tell what machine this is and how its run stands. Reading them changes nothing, and none of
+    them shows where the memory lies. The marks are not among them: MARK_INDEX chooses what they show."""
+    return tuple(
+        register
+        for register in registers_of(cores)
+        if not register.mask(Access.RW, Access.PULSE) and register.name not in ("MARK_LAYER", "MARK_CYCLE")
+    )
 
 
-def _groups() -> list[list[Register]]:
+def _groups(cores: int) -> list[list[Register]]:
     """The reported registers in groups without a gap, each of which is one read."""
     groups: list[list[Register]] = []
-    for register in REPORTED:
+    for register in reported(cores):
         if groups and groups[-1][-1].offset + REGISTER_BYTES == register.offset:
             groups[-1].append(register)
         else:
@@ -47,10 +62,10 @@ def _groups() -> list[list[Register]]:
 
 
 class Report:
-    """The registers by name, and what they tell of a run."""
+    """The registers by name, and what they tell of a run on so many cores. `codes`: the programs of cores 0, 1, ..."""
 
-    def __init__(self, port: ReportPort):
-        self._port = port
+    def __init__(self, port: ReportPort, cores: int = 1):
+        self._port, self.cores = port, cores
 
     def read(self, name: str) -> int:
         return self._port.read_registers(REGISTER[name].offset, 1)[0]
@@ -59,46 +74,52 @@ class Report:
         return REGISTER[register].field(field).extract(self.read(register))
 
     def all(self) -> dict[str, int]:
-        """The value of every register of `REPORTED`."""
+        """The value of every reported register."""
         values: dict[str, int] = {}
-        for group in _groups():
+        for group in _groups(self.cores):
             read = self._port.read_registers(group[0].offset, len(group))
             values |= {register.name: value for register, value in zip(group, read, strict=True)}
         return values
 
-    def failure(self, code: bytes) -> DeviceError | None:
-        """What ended the program `code` before its end."""
+    def failure(self, codes: Sequence[bytes]) -> DeviceError | None:
+        """What ended the programs before their end."""
         if not self.field("STATUS", "error"):
             return None
-        return device_error(self.all(), code)
+        return device_error(self.all(), codes, self.cores)
 
-    def standing(self, code: bytes) -> str:
+    def standing(self, codes: Sequence[bytes]) -> str:
         """Where every unit is."""
-        return standing(self.all(), code)
+        return standing(self.all(), codes, self.cores)
 
-    def result(self, config: Config, code: bytes, marks: list[tuple[int, int]]) -> RunResult:
-        """What was counted in the run that has ended; `marks` are its layer marks."""
+    def result(self, config: Config, codes: Sequence[bytes], marks: list[tuple[int, int]]) -> RunResult:
+        """What was counted in the run that has ended; `marks` are its layer marks. Of bytes those that the cores asked
+        for: wide beats of a shared port may move more."""
         values = self.all()
         width = config.word_bytes
+        cores = [
+            {name.lower(): values[of_core(name, core)] for name, _ in COUNTERS} for core in range(self.cores)
+        ]
+        counters = {name: sum(core[name] for core in cores) for name in cores[0]}
         return RunResult(
             cycles=values["CYCLES"] | values["CYCLES_HIGH"] << 32,
-            dram_read_bytes=(values["LOAD_BEATS"] + values["FETCH_BEATS"]) * width,
-            dram_write_bytes=values["STORE_BEATS"] * width,
+            dram_read_bytes=(counters["load_beats"] + counters["fetch_beats"]) * width,
+            dram_write_bytes=counters["store_beats"] * width,
             marks=marks,
-            counters={name.lower(): values[name] for name, _ in COUNTERS},
-            macs=count_macs(config, decode_program(code)),
+            counters=counters,
+            macs=sum(count_macs(config, decode_program(code)) for code in codes),
+            cores=cores,
         )
 
 
 class Registers(Report):
     """The registers by name, to be written, too: the steps of a run."""
 
-    def __init__(self, port: RegisterPort):
-        super().__init__(port)
+    def __init__(self, port: RegisterPort, cores: int = 1):
+        super().__init__(port, cores)
         self._writable = port
 
     def write(self, name: str, value: int) -> None:
-        self._writable.write_register(REGISTER[name].offset, value)
+        self._writable.write_register(_OFFSETS[name], value)
 
     def control(self, *fields: str) -> None:
         """Write CONTROL with 1 in these fields and 0 in the others."""
@@ -108,15 +129,17 @@ class Registers(Report):
         self,
         memory_base: int,
         memory_bytes: int,
-        program_address: int,
-        program_bytes: int,
+        streams: Sequence[Stream],
         watchdog_cycles: int = WATCHDOG_RESET_CYCLES,
     ) -> None:
-        """Start the program; the interrupt tells when it is through."""
+        """Start the programs of cores 0, 1 ...; the interrupt tells when all are through. Cores without one do
+        nothing."""
         self.write("MEM_BASE", memory_base)
         self.write("MEM_SIZE", memory_bytes)
-        self.write("PROGRAM_ADDRESS", program_address)
-        self.write("PROGRAM_BYTES", program_bytes)
+        for core in range(self.cores):
+            address, size = streams[core] if core < len(streams) else (0, 0)
+            self.write(of_core("PROGRAM_ADDRESS", core), address)
+            self.write(of_core("PROGRAM_BYTES", core), size)
         self.write("WATCHDOG", watchdog_cycles)
         self.control("irq_enable", "start")
 

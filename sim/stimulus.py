@@ -199,7 +199,7 @@ def _input(
 ) -> None:
     unsigned = _between(rng, 0, 1)
     # Rows are divided where weights have no zero point and begin at whole steps.
-    whole = int(assembler.config.weight_banks > 1 and _between(rng, 0, 3) > 0)
+    whole = int(assembler.config.most_row_parts > 1 and _between(rng, 0, 3) > 0)
     assembler.emit(
         Opcode.ARRAY_INPUT,
         address=_between(rng, 1000, 2000) // alignment * alignment,
@@ -253,7 +253,7 @@ def _convolution(assembler: Assembler, rng: np.random.Generator) -> None:
         for part in range(parts):
             fields = {"accumulate": int(part > 0), "drain": int(part == parts - 1)}
             weights = _between(rng, 0, WEIGHT_BYTES // columns // 4)
-            if assembler.config.weight_banks > 1 and _between(rng, 0, 3):
+            if assembler.config.most_row_parts > 1 and _between(rng, 0, 3):
                 weights -= weights % columns
             assembler.emit(Opcode.ARRAY_GO, weights=weights, pixels=pixels, **fields)
         _drain(assembler, rng, pixels, stored)
@@ -364,6 +364,7 @@ def _depthwise(assembler: Assembler, rng: np.random.Generator) -> None:
         group_rows=kernel_width,
         accumulate=0,
         drain=1,
+        idle_rows=config.rows - kernel_height * kernel_width if _between(rng, 0, 1) else 0,
     )
     _drain(assembler, rng, out_width * out_height, 0)
     _store_outputs(assembler)

@@ -29,7 +29,13 @@ class ReadWindow(wiring.Component):
 
     def __init__(self, config: Config, *, base: int, memory_bytes: int):
         self.base, self.memory_bytes = base, memory_bytes
-        super().__init__({"manager": In(AxiRead(config)), "memory": Out(AxiRead(config)), "open": In(1)})
+        super().__init__(
+            {
+                "manager": In(AxiRead(config, shared=True)),
+                "memory": Out(AxiRead(config, shared=True)),
+                "open": In(1),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -73,7 +79,13 @@ class WriteWindow(wiring.Component):
 
     def __init__(self, config: Config, *, base: int, memory_bytes: int):
         self.base, self.memory_bytes = base, memory_bytes
-        super().__init__({"manager": In(AxiWrite(config)), "memory": Out(AxiWrite(config)), "open": In(1)})
+        super().__init__(
+            {
+                "manager": In(AxiWrite(config, shared=True)),
+                "memory": Out(AxiWrite(config, shared=True)),
+                "open": In(1),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -34,7 +34,13 @@ class OnChipMemory(wiring.Component):
         if base % span or not 0 <= base <= (1 << 32) - span:
             raise ValueError(f"base must be a multiple of {span:#x} below 2**32, not {base:#x}")
         self.config, self.memory_bytes, self.base = config, memory_bytes, base
-        super().__init__({"read": In(AxiRead(config)), "write": In(AxiWrite(config)), "host": In(BytePort())})
+        super().__init__(
+            {
+                "read": In(AxiRead(config, shared=True)),
+                "write": In(AxiWrite(config, shared=True)),
+                "host": In(BytePort()),
+            }
+        )
 
     def _inside(self, address: Value) -> Value:
         """Whether a bus address is one of the memory."""
@@ -43,7 +49,7 @@ class OnChipMemory(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        width = self.config.word_bytes
+        width = self.config.bus_bytes
         lane_bits = exact_log2(width)
         depth = self.memory_bytes // width
         read_data = Signal(8 * width)

@@ -47,8 +47,8 @@ class SdramMemory(wiring.Component):
         self.memory_bytes, self.data_pins = chip.memory_bytes, data_pins
         super().__init__(
             {
-                "read": In(AxiRead(config)),
-                "write": In(AxiWrite(config)),
+                "read": In(AxiRead(config, shared=True)),
+                "write": In(AxiWrite(config, shared=True)),
                 "host": In(BytePort()),
                 "pins": Out(SdramPins(chip)),
             }

@@ -22,7 +22,8 @@ class AddressGenerator(wiring.Component):
     job to follow, empty slots carry the rows below row 0 to their end (`DeliveryCounter`). With `more_blocks` the tile
     comes again, with the weights that follow. A tile of few pixels divides the rows into parts, of which all deliver.
 
-    Depthwise (`DepthwiseCounter`): `rows` slots load the weights, and one vector per slot streams past them.
+    Depthwise (`DepthwiseCounter`): a slot for each row that is not idle loads weights, and one vector per slot streams
+    past them. Empty slots carry the last sums past the idle rows, if no slots of another such job do.
 
     Ports:
         jobs (stream of ArrayJob, in): GOs in order; one is taken together with the last slot of the one before.
@@ -48,16 +49,10 @@ class AddressGenerator(wiring.Component):
             dense.running.eq(active & ~job.is_depthwise),
             depthwise.running.eq(active & job.is_depthwise),
             last.eq(Mux(job.is_depthwise, depthwise.last, dense.last)),
-            self.slots.valid.eq(active | deliveries.flushing),
+            self.slots.valid.eq(active | deliveries.flushing | depthwise.flushing),
             advance.eq(self.slots.valid & self.slots.ready),
-            # A depthwise job uses every row at once: the rows must have finished what came before. So must they for
-            # weights that do not begin at a whole step: lower parts of the rows may read the same bank.
             self.jobs.ready.eq(
-                (~self.slots.valid | (advance & (~active | last)))
-                & (
-                    ~(first.is_depthwise | self._crosses_banks(first))
-                    | Mux(active, job.is_depthwise & first.is_depthwise, deliveries.flushed)
-                )
+                (~self.slots.valid | (advance & (~active | last))) & self._rows_are_free(m, active, job)
             ),
             # Off the critical path: the counters load whatever is offered, also when no job is taken. The handshake of
             # `jobs` comes late and would have to enable hundreds of registers; without a job their values are unused.
@@ -89,9 +84,24 @@ class AddressGenerator(wiring.Component):
         self._control(m, job)
         return m
 
+    def _rows_are_free(self, m: Module, active: Signal, job: data.View) -> Value:
+        """Whether the rows are free for the next job's slots when those before it are over."""
+        dense, depthwise, first = m.submodules.deliveries, m.submodules.depthwise, self.jobs.payload
+        # A depthwise job uses every row at once, and a dense one may not come among the sums of a depthwise one.
+        # Partial sums are counted from the beginning of a job.
+        hands_on = first.accumulate | ~first.drain
+        after_dense = Mux(active, job.is_depthwise, dense.flushed)
+        # Lower parts of the rows may read the bank in which weights begin that do not at a whole step.
+        apart = ~self._crosses_banks(first) | (~active & dense.flushed)
+        return Mux(
+            first.is_depthwise,
+            after_dense & (depthwise.flushed | ~hands_on),
+            apart & depthwise.flushed,
+        )
+
     def _crosses_banks(self, job: data.View) -> Value:
         """Whether a job's words may meet those of the parts of a tile before it in a bank."""
-        if self._config.weight_banks == 1:
+        if self._config.most_row_parts == 1:
             return Const(0)
         return job.weights[: exact_log2(self._config.columns)].any()
 
@@ -103,7 +113,7 @@ class AddressGenerator(wiring.Component):
         with m.If(advance & (depthwise.stream | dense.tile_done)):
             m.d.sync += left.eq(left - Mux(job.is_depthwise, 1, self._config.rows))
         following = weights + 1
-        if self._config.weight_banks > 1:
+        if self._config.most_row_parts > 1:
             following = Mux(dense.step_end, self._next_step(m, job, begin, advance), following)
         with m.If(advance & (dense.running | depthwise.load_weights)):
             m.d.sync += weights.eq(Mux(dense.tile_done, job.weights, following))
@@ -166,22 +176,23 @@ class AddressGenerator(wiring.Component):
         dense, depthwise, deliveries = m.submodules.dense, m.submodules.depthwise, m.submodules.deliveries
         control = self.slots.payload.control
         m.d.comb += [
-            control.depthwise.eq(depthwise.running),
+            control.depthwise.eq(depthwise.running | depthwise.flushing),
             control.mac.eq(dense.running),
             control.start.eq(dense.start),
             control.clear.eq(dense.running & dense.tile_begin & ~job.accumulate),
             control.load.eq(depthwise.load_weights),
             control.stream.eq(depthwise.stream),
-            control.deliver.eq(deliveries.deliver | (depthwise.output & job.drain)),
+            # Sums that are left from the job before go to the vector unit.
+            control.deliver.eq(deliveries.deliver | (depthwise.output & (job.drain | ~depthwise.running))),
             control.gather.eq(deliveries.gather),
             control.add.eq(deliveries.add),
             control.place.eq(deliveries.place),
-            control.keep.eq(depthwise.output & ~job.drain),
+            control.keep.eq(depthwise.output & ~job.drain & depthwise.running),
             control.resume.eq(depthwise.begin & job.accumulate),
             control.group.eq(depthwise.group),
             control.paired.eq(depthwise.stream & job.depthwise.paired),
             control.pointer_1.eq(depthwise.pointer_1),
             control.pointer.eq(depthwise.pointer),
             control.filled.eq(depthwise.filled),
-            control.row.eq(Mux(depthwise.running, depthwise.row, deliveries.row)),
+            control.row.eq(Mux(control.depthwise, depthwise.row, deliveries.row)),
         ]

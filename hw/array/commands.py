@@ -13,12 +13,17 @@ from .layouts import ArrayJob
 
 SIGNALS = 4
 """SIGNALs that may wait for their job while the queue goes on."""
-JOB_NUMBER_BITS = 3
-"""At most three jobs are under way: the sign of the difference of two job numbers tells which comes first."""
-PendingSignal = data.StructLayout(
-    {**shapes(Opcode.ARRAY_SIGNAL, "semaphore", "count"), "after": JOB_NUMBER_BITS}
-)
-"""A SIGNAL, and the number of jobs handed out before it."""
+JOB_NUMBER_BITS = 4
+"""At most seven jobs are under way, of a slot each: the sign of the difference of two job numbers tells which comes
+first."""
+
+
+class PendingSignal(data.StructLayout):
+    """A SIGNAL, and the number of jobs handed out before it."""
+
+    def __init__(self, core_mask_bits: int):
+        tokens = shapes(Opcode.ARRAY_SIGNAL, "semaphore", "count")
+        super().__init__({**tokens, "cores": core_mask_bits, "after": JOB_NUMBER_BITS})
 
 
 class ArrayCommands(wiring.Component):
@@ -42,7 +47,7 @@ class ArrayCommands(wiring.Component):
             {
                 "commands": In(Command),
                 "jobs": Out(stream.Signature(ArrayJob())),
-                "tokens": Out(Tokens()),
+                "tokens": Out(Tokens(config.core_mask_bits)),
                 "finished": In(1),
                 "fault": Out(1),
                 "busy": Out(1),
@@ -80,7 +85,7 @@ class ArrayCommands(wiring.Component):
 
     def _leaves_sums(self, job: data.View, sums: Signal) -> Value:
         """Whether there are sums to go on from after a job. Divided rows, which only a drained job has, leave none."""
-        if self._config.weight_banks == 1:
+        if self._config.most_row_parts == 1:
             return sums | ~job.is_depthwise
         return Mux(job.is_depthwise, sums, ~job.drain)
 
@@ -126,6 +131,7 @@ class ArrayCommands(wiring.Component):
                     job.weights.eq(go.weights),
                     job.count.eq(go.advances),
                     job.group_rows.eq(go.group_rows),
+                    job.idle_rows.eq(go.idle_rows),
                     job.accumulate.eq(go.accumulate),
                     job.drain.eq(go.drain),
                     job.more_blocks.eq(0),
@@ -141,8 +147,10 @@ class ArrayCommands(wiring.Component):
     def _signal(self, m: Module, handed: Signal, done: Signal, unchecked: Value) -> Value:
         """Puts SIGNALs aside, not while a GO before them is `unchecked`; whether one waits."""
         word = self.commands.payload
-        m.submodules.signals = signals = fifo.SyncFIFO(width=PendingSignal.size, depth=SIGNALS)
-        command, head = layout(Opcode.ARRAY_SIGNAL)(word), PendingSignal(signals.r_data)
+        mask_bits = self._config.core_mask_bits
+        pending = PendingSignal(mask_bits)
+        m.submodules.signals = signals = fifo.SyncFIFO(width=pending.size, depth=SIGNALS)
+        command, head = layout(Opcode.ARRAY_SIGNAL)(word), pending(signals.r_data)
         is_signal, put_aside = Signal(), Signal()
         m.d.comb += [
             is_signal.eq(word[:8] == Opcode.ARRAY_SIGNAL),
@@ -151,7 +159,7 @@ class ArrayCommands(wiring.Component):
         with m.If(is_signal):
             m.d.comb += self.commands.ready.eq(put_aside)
         m.d.comb += [
-            signals.w_data.eq(Cat(command.semaphore, command.count, handed)),
+            signals.w_data.eq(Cat(command.semaphore, command.count, command.cores[:mask_bits], handed)),
             signals.w_en.eq(is_signal & self.commands.valid & put_aside),
             signals.r_en.eq(self.tokens.signal),
             self.tokens.signal.eq(
@@ -159,6 +167,7 @@ class ArrayCommands(wiring.Component):
             ),
             self.tokens.signal_semaphore.eq(head.semaphore),
             self.tokens.signal_count.eq(head.count),
+            self.tokens.signal_cores.eq(head.cores),
         ]
         return signals.r_rdy
 
@@ -190,7 +199,8 @@ class ArrayCommands(wiring.Component):
                 & job.depthwise.x_stride.any()
                 & job.depthwise.y_stride.any()
                 & job.group_rows.any()
-                & (plain | bool(config.partial_sums))
+                & (plain | (~job.idle_rows.any() if config.partial_sums else 0))
+                & (job.idle_rows < config.rows)
                 & (~job.depthwise.paired | pairs)
             ),
             # Operands minus their zero points fit the multipliers: 0..255 of bytes without a sign, else -128..128.

@@ -22,7 +22,7 @@ class DeliveryCounter(wiring.Component):
         deliver (1, out): in this slot row `row` delivers.
         gather (1, out): in this slot row `row` has a part of a sum, to be kept at `place`.
         add (1, out): what is kept at `place` belongs to the sum.
-        place (0..rows/2-1, out): the number of the row in its part.
+        place (0..divided_rows/2-1, out): the number of the row in its part.
         row (0..rows-1, out): the row that delivers.
         flushing (1, out): some rows are not through; empty slots must come if there is no job.
         flushed (1, out): all rows are through when the next slot is taken, or before.
@@ -74,8 +74,8 @@ class DeliveryCounter(wiring.Component):
 
     def _gather(self, m: Module, row: Signal, left: Signal, delivering: Signal) -> None:
         """Divided rows: all of them have their turn, but those without a pixel deliver nothing."""
-        rows, levels = self._config.rows, split_levels(self._config)
-        split, pixels = Signal(levels), Signal(range(rows + 1), reset_less=True)
+        rows, levels = self._config.divided_rows, split_levels(self._config)
+        split, pixels = Signal(levels), Signal.like(self.tile_rows, reset_less=True)
         with m.If(self.advance & self.drain):
             m.d.sync += [split.eq(self.split), pixels.eq(self.tile_rows)]
             with m.If(self.split.any()):
@@ -83,13 +83,14 @@ class DeliveryCounter(wiring.Component):
         divided = Mux(self.drain, self.split, split)
         place, is_first, is_last = Signal.like(self.place), Signal(), Signal()
         for level in range(levels):
-            # Rows are a power of two: the high bits of a row's number tell the part, the low bits the place.
-            low = exact_log2(rows) - level - 1
+            # The high bits of a row's number tell the part, the low bits the place.
+            high = exact_log2(rows)
+            low = high - level - 1
             with m.If(divided[level]):
                 m.d.comb += [
                     place.eq(self.row[:low]),
-                    is_first.eq(~self.row[low:].any()),
-                    is_last.eq(self.row[low:].all()),
+                    is_first.eq(~self.row[low:high].any()),
+                    is_last.eq(self.row[low:high].all()),
                 ]
         with m.If(divided.any()):
             m.d.comb += [

@@ -14,7 +14,7 @@ class DenseCounter(wiring.Component):
     """Counts the slots of a step and the blocks of a tile. Steps are the kernel counter's.
 
     In a tile of few pixels the rows are divided into parts, each of which has a step of its own: while W slots pass,
-    `rows` / parts slots read for one step, and the next ones for the next step.
+    `divided_rows` / parts slots read for one step, and the next ones for the next step.
 
     A step has at least four slots. So what changes at its end has settled in registers long before its next end:
     `last_tile` and `tile_rows` in the step's second cycle, `done` in the third.
@@ -123,6 +123,7 @@ class DenseCounter(wiring.Component):
         """Divides the rows, and takes the steps of the parts; whether this is the last slot that reads for a step."""
         config, first = self._config, self.first
         levels = split_levels(config)
+        sizes = [config.divided_rows >> (level + 1) for level in range(levels)]
         if not levels:
             m.d.comb += exhausted.eq(0)
             return step_end
@@ -132,17 +133,16 @@ class DenseCounter(wiring.Component):
 
         def level_of(pixels: Value, whole: int) -> Value:
             """The level of a tile that has `pixels` - `whole` pixels."""
-            fits = [pixels <= whole + (config.rows >> (level + 1)) for level in range(levels)]
+            fits = [pixels <= whole + size for size in sizes]
             return Cat(fit & ~deeper for fit, deeper in zip(fits, [*fits[1:], Const(0)], strict=True))
 
         # The next tile's level has settled long before this tile's end.
         m.d.sync += following.eq(level_of(self.left, config.rows) & divisible.replicate(levels))
         with m.If(self.advance & self.running):
-            # The places of a part's rows are the low bits of `phase`.
+            # The places of a part's rows are the low bits of `phase`. The last part has what is left of the W slots.
             ends = [
-                split[level] & (phase[: exact_log2(size)] == size - 2)
-                for level in range(levels)
-                for size in (config.rows >> (level + 1),)
+                split[level] & (phase[: exact_log2(size)] == size - 2) & (phase < config.divided_rows - size)
+                for level, size in enumerate(sizes)
             ]
             m.d.sync += part_end.eq((phase == config.columns - 2) | Cat(ends).any())
             with m.If(part_end):

@@ -1,6 +1,6 @@
 """The loop counters of a depthwise job: slots that load weights, the vectors' places in the delay line."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
@@ -12,8 +12,10 @@ from .output_counter import OutputCounter
 
 
 class DepthwiseCounter(wiring.Component):
-    """`rows` slots load the weights, row by row. The vectors begin with the first of these slots when no weight can be
-    late for an output (skip >= rows), and otherwise as many slots later as it takes.
+    """A slot for each row that is not idle loads its weights. The vectors begin with the first of these slots when no
+    weight can be late for an output (skip >= those rows), and otherwise as many slots later as it takes.
+
+    A sum that has passed the last tap still passes the idle rows, in slots of the next job or in empty ones.
 
     Ports:
         load (1, in), first (ArrayJob, in): a job may begin in the next cycle, `first` if it is taken.
@@ -28,6 +30,8 @@ class DepthwiseCounter(wiring.Component):
         filled (2, out): a bit per memory: its pointer has been around.
         begin (1, out): a sum that will be an output enters row 0 in this slot.
         output (1, out): the slot finishes such a sum, in the last row.
+        flushing (1, out): sums are in the rows; empty slots must come if there is no job.
+        flushed (1, out): none is, after this slot, whose job finishes them.
         last (1, out): last slot of the job.
     """
 
@@ -51,6 +55,8 @@ class DepthwiseCounter(wiring.Component):
                 "filled": Out(2),
                 "begin": Out(1),
                 "output": Out(1),
+                "flushing": Out(1),
+                "flushed": Out(1),
                 "last": Out(1),
             }
         )
@@ -76,40 +82,54 @@ class DepthwiseCounter(wiring.Component):
         return m
 
     def _finish(self, m: Module) -> None:
-        """A sum is in the last row `rows` - 1 vectors after it was in row 0."""
-        on_their_way = Signal(self._config.rows - 1)
-        passing = Cat(self.begin, on_their_way)
-        m.d.comb += self.output.eq(self.stream & passing[-1])
-        with m.If(self.advance & self.stream):
-            m.d.sync += on_their_way.eq(passing)
-        with m.If(self.load):
-            m.d.sync += on_their_way.eq(0)
+        """A sum is in the last row `rows` - 1 slots after it was in row 0. With its job end the sums that have not
+        passed the last tap."""
+        rows = self._config.rows
+        on_their_way = Signal(rows - 1)
+        passing, following = Cat(self.begin, on_their_way), Signal(rows - 1)
+        past_taps = Cat(self.job.idle_rows > rows - 2 - row for row in range(rows - 1))
+        ends = Mux(self.running & self.last, past_taps, ~Const(0, rows - 1))
+        m.d.comb += [
+            self.output.eq(passing[-1]),
+            self.flushing.eq(on_their_way.any()),
+            following.eq(passing & ends),
+            self.flushed.eq(~following.any()),
+        ]
+        with m.If(self.advance):
+            m.d.sync += on_their_way.eq(following)
 
     def _load_weights(self, m: Module) -> None:
         """Rows in order, and their delay groups: `group_rows` rows each, the last group takes the rest."""
-        rows, group = self._config.rows, Signal.like(self.group, reset_less=True)
+        rows, group, row = (
+            self._config.rows,
+            Signal.like(self.group, reset_less=True),
+            Signal.like(self.row, reset_less=True),
+        )
         left, loading = Signal(range(rows + 1), reset_less=True), Signal(reset_less=True)  # left != 0
         group_left = Signal(width(Opcode.ARRAY_DEPTHWISE_GO, "group_rows"), reset_less=True)
         m.d.comb += [
             self.load_weights.eq(self.running & loading),
             self.group.eq(group),
-            self.row.eq(Mux(self.load_weights, rows - left, rows - 1)),
+            self.row.eq(Mux(self.load_weights, row, rows - 1)),
         ]
         with m.If(self.advance & self.load_weights):
             m.d.sync += [
                 left.eq(left - 1),
+                row.eq(row + 1),
                 loading.eq(left != 1),
                 group_left.eq(Mux(group_left == 1, self.job.group_rows, group_left - 1)),
             ]
             with m.If(group_left == 1):
                 m.d.sync += group.eq(Mux(group == group_count(self._config) - 1, group, group + 1))
         with m.If(self.load):
-            m.d.sync += [left.eq(rows), loading.eq(1), group.eq(0), group_left.eq(self.first.group_rows)]
+            m.d.sync += [left.eq(rows - self.first.idle_rows), row.eq(0), loading.eq(1)]
+            m.d.sync += [group.eq(0), group_left.eq(self.first.group_rows)]
 
     def _stream(self, m: Module) -> None:
         """When the vectors begin, and when they end."""
-        rows, skip = self._config.rows, self.first.depthwise.skip
-        wait, arriving = Signal(range(rows + 1), reset_less=True), Signal(reset_less=True)  # wait == 0
+        rows, skip = Signal(range(self._config.rows + 1)), self.first.depthwise.skip
+        m.d.comb += rows.eq(self._config.rows - self.first.idle_rows)
+        wait, arriving = Signal.like(rows, reset_less=True), Signal(reset_less=True)  # wait == 0
         last_left = Signal(reset_less=True)  # left == 1
         m.d.comb += [self.stream.eq(self.running & arriving), self.last.eq(arriving & last_left)]
         with m.If(self.advance & self.running & ~arriving):

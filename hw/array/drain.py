@@ -5,7 +5,6 @@ from amaranth.lib import fifo, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from ..constants import ARRAY_FIFO_VECTORS
 from ..interfaces import accumulators
 from .accumulate import ACCUMULATOR_BITS
 
@@ -22,7 +21,7 @@ class Drain(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._depth = max(config.rows, ARRAY_FIFO_VECTORS)
+        self._depth = max(config.rows, config.drain_vectors)
         super().__init__(
             {
                 "room": Out(1),

@@ -23,12 +23,12 @@ def group_count(config: Config) -> int:
 
 def split_levels(config: Config) -> int:
     """In how many ways the rows can be divided: level 0 into 2 parts, level 1 into 4."""
-    return exact_log2(config.weight_banks)
+    return exact_log2(config.most_row_parts)
 
 
 def place_bits(config: Config) -> int:
     """Of the number of a row in its part."""
-    return bits_for(config.rows // 2 - 1) if config.weight_banks > 1 else 0
+    return bits_for(config.divided_rows // 2 - 1) if split_levels(config) else 0
 
 
 def possible_groups(config: Config, row: int) -> list[int]:
@@ -49,7 +49,7 @@ class ArrayJob(data.StructLayout):
                 "is_depthwise": 1,
                 "count": fields(Opcode.ARRAY_GO)["pixels"].shape,
                 **shapes(Opcode.ARRAY_GO, "weights", "accumulate", "drain", "more_blocks", "streamed"),
-                **shapes(Opcode.ARRAY_DEPTHWISE_GO, "group_rows"),
+                **shapes(Opcode.ARRAY_DEPTHWISE_GO, "group_rows", "idle_rows"),
             }
         )
 
@@ -86,7 +86,7 @@ class SlotControl(data.StructLayout):
                 "gather": 1,
                 "add": 1,
                 "place": place_bits(config),
-                "inject": config.weight_banks - 1,
+                "inject": config.most_row_parts - 1,
                 "keep": 1,
                 "resume": 1,
                 "row": bits_for(config.rows - 1),

@@ -40,12 +40,12 @@ class OperandFetch(wiring.Component):
                 "am_data": In(8 * config.columns),
                 "am_second_data": In(8 * config.columns),
                 "wm_data": In(8 * config.columns),
-                "part_data": In(8 * config.columns * (config.weight_banks - 1)),
+                "part_data": In(8 * config.columns * (config.most_row_parts - 1)),
                 "valid": Out(1),
                 "out_control": Out(SlotControl(config)),
                 "vectors": Out(vector_bits * group_count(config)),
                 "weights": Out(vector_bits),
-                "part_weights": Out(8 * config.columns * (config.weight_banks - 1)),
+                "part_weights": Out(8 * config.columns * (config.most_row_parts - 1)),
                 "waiting": Out(1),
             }
         )
@@ -96,7 +96,7 @@ class OperandFetch(wiring.Component):
             Signal.like(self.vectors, reset_less=True),
             Signal.like(weights, reset_less=True),
         )
-        if self._config.weight_banks > 1:
+        if self._config.most_row_parts > 1:
             part_4 = Signal.like(self.part_data, reset_less=True)
             part_5 = Signal.like(self.part_data, reset_less=True)
             m.d.sync += [part_4.eq(self.part_data), part_5.eq(part_4)]

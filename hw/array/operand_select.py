@@ -24,7 +24,8 @@ class OperandSelect(wiring.Component):
         shift (1, in): it is one that moves `start` down the rows.
         start (1, in): vector 0 is a new word.
         vectors (9 W per group, in): the vectors of the slot.
-        set_group (rows, in): a bit per row: its group is `group` from now on. Rows are set in order.
+        set_group (rows, in): a bit per row: its group is `group` from now on. Rows are set in order: with row 0 the
+            others lose theirs, and have zeros until they are set.
         group (0..groups-1, in): the group.
         operands (9 W per row, out): the operands, in the cycle after the slot.
     """
@@ -88,9 +89,12 @@ class OperandSelect(wiring.Component):
         Rows that have the same far groups for every `group_rows` share what chooses among these.
         """
         config, vector_bits = self._config, OPERAND_BITS * self._config.columns
-        group = Signal(range(group_count(config)), name=f"group_{row}", reset_less=True)
+        none = group_count(config)
+        group = Signal(range(none + 1), name=f"group_{row}", reset_less=True)
         with m.If(self.set_group[row]):
             m.d.sync += group.eq(self.group)
+        with m.Elif(self.set_group[0]):
+            m.d.sync += group.eq(none)
 
         def chosen(index: int) -> Value:
             return only_if(self.depthwise & (group == index), self.vectors.word_select(index, vector_bits))

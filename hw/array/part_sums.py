@@ -14,7 +14,7 @@ class PartSums(wiring.Component):
     least four slots later.
 
     Ports:
-        add (1, in), place (0..rows/2-1, in): a cycle before `sums`: what is kept at `place` is to be added.
+        add (1, in), place (0..divided_rows/2-1, in): a cycle before `sums`: what is kept at `place` is to be added.
         sums (32 W, in): what a row has summed.
         total (32 W, out): `sums` and what was kept, in the same cycle.
         gather (1, in): in this cycle `total` is kept, at the `place` of the cycle before.
@@ -36,7 +36,7 @@ class PartSums(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.places = places = memory.Memory(
-            shape=len(self.sums), depth=self._config.rows // 2, init=[]
+            shape=len(self.sums), depth=self._config.divided_rows // 2, init=[]
         )
         read, write = places.read_port(domain="comb"), places.write_port()
         # The reset of the registers takes the place of a gate.

@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -13,7 +13,7 @@ from .layouts import OPERAND_BITS, SlotControl, group_count
 from .operand_select import OperandSelect
 from .part_sums import PartSums
 from .partial_sums import PartialSums
-from .pe_row import PeRow
+from .pe_row import PeRow, sums_stay_in
 
 LATENCY = 4
 """Cycles from a slot to the vector it delivers."""
@@ -39,7 +39,7 @@ class PeArray(wiring.Component):
                 "control": In(SlotControl(config)),
                 "vectors": In(vector_bits * group_count(config)),
                 "weights": In(vector_bits),
-                "part_weights": In(8 * config.columns * (config.weight_banks - 1)),
+                "part_weights": In(8 * config.columns * (config.most_row_parts - 1)),
                 "delivered": Out(1),
                 "accumulators": Out(ACCUMULATOR_BITS * config.columns),
                 "waiting": Out(1),
@@ -81,11 +81,18 @@ class PeArray(wiring.Component):
         # Output stationary: at most one row passes on sums other than zero. Depthwise: all rows do, and the last row's
         # sums are the result.
         others = reduce(or_, (row.passed for row in rows[:-1]), Const(0, len(self.accumulators)))
+        passed = Mux(depthwise[-1], 0, others) | rows[-1].passed
+        if sums_stay_in(platform):
+            row = Signal.like(control.row, reset_less=True)
+            m.d.sync += row.eq(
+                Mux(depthwise[-2], len(rows) - 1, _delayed(m, control.row, "drained_row", LATENCY - 2))
+            )
+            passed = Array(row.passed for row in rows)[row]
         caught = Signal(len(self.accumulators), reset_less=True)
         with m.If(deliver[-1] | gather[LATENCY - 1] | keep):
-            m.d.sync += caught.eq(Mux(depthwise[-1], 0, others) | rows[-1].passed)
+            m.d.sync += caught.eq(passed)
         m.d.comb += self.accumulators.eq(caught)
-        if self._config.weight_banks > 1:
+        if self._config.most_row_parts > 1:
             m.submodules.part_sums = part_sums = PartSums(self._config)
             m.d.comb += [
                 part_sums.add.eq(_delayed(m, self.valid & control.add, "add", LATENCY - 1)),
@@ -138,8 +145,9 @@ class PeArray(wiring.Component):
     def _weights(self, row: int, above: PeRow) -> Value:
         """The weights that come into a row: those of the row above, or of the part that begins with it."""
         config = self._config
-        part, rest = divmod(row, config.rows // config.weight_banks)
-        if config.weight_banks == 1 or rest:
+        banks = config.most_row_parts
+        part, rest = divmod(row, config.divided_rows // banks)
+        if part >= banks or rest:
             return above.out_weights
         word = self.part_weights.word_select(part - 1, 8 * config.columns)
         extended = Cat(

@@ -6,8 +6,14 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from .accumulate import ACCUMULATOR_BITS
+from .dsp48_element import Dsp48Element
 from .layouts import OPERAND_BITS
 from .processing_element import ProcessingElement
+
+
+def sums_stay_in(platform: object) -> bool:
+    """Whether rows always pass their sums on, for they are in the registers of multiplier blocks."""
+    return getattr(platform, "family", None) == "series7"
 
 
 class PeRow(wiring.Component):
@@ -24,7 +30,7 @@ class PeRow(wiring.Component):
         deliver (1, in): one cycle after a slot: its sums are to appear in `passed`.
         above (32 W, in): `passed` of the row above.
         passed (32 W, out): the sums, three cycles after the slot. Depthwise: they stay until the next slot's. Output
-            stationary: zero but in the cycle in which they are delivered.
+            stationary: zero but in the cycle in which they are delivered; on the seven series they stay, too.
     """
 
     def __init__(self, config: Config):
@@ -70,18 +76,22 @@ class PeRow(wiring.Component):
             keep.eq(~chained & ~self.out_clear),
             hide.eq(~chained & ~self.deliver),
         ]
+        sums_stay = sums_stay_in(platform)
+        if sums_stay:
+            chain = Signal()
+            m.d.sync += chain.eq(chained)
         passed = []
         for c in range(self._columns):
-            m.submodules[f"pe_{c}"] = pe = ProcessingElement()
+            m.submodules[f"pe_{c}"] = pe = Dsp48Element() if sums_stay else ProcessingElement()
             m.d.comb += [
                 pe.multiply.eq(fresh),
                 pe.operand.eq(self.operands.word_select(c, OPERAND_BITS)),
                 pe.weight.eq(weights.word_select(c, OPERAND_BITS)),
                 pe.add.eq(add),
                 pe.keep.eq(keep),
-                pe.hide.eq(hide),
+                pe.chain.eq(chain) if sums_stay else pe.hide.eq(hide),
                 pe.above.eq(self.above.word_select(c, ACCUMULATOR_BITS)),
             ]
-            passed.append(pe.passed)
+            passed.append(pe.sum if sums_stay else pe.passed)
         m.d.comb += self.passed.eq(Cat(passed))
         return m

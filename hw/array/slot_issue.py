@@ -127,10 +127,10 @@ class SlotIssue(wiring.Component):
         return m
 
     def _read_for_parts(self, m: Module, slot: data.View) -> None:
-        """Part q of divided rows does what part 0 did q * `rows` / banks slots ago, with weights of a later step."""
+        """Part q of divided rows does what part 0 did q * `apart` slots ago, with weights of a later step."""
         config = self._config
-        banks, levels = config.weight_banks, split_levels(config)
-        apart = config.rows // banks
+        banks, levels = config.most_row_parts, split_levels(config)
+        apart = config.divided_rows // banks
         past = data.StructLayout({"split": levels, "weights": len(slot.weights), "last": 1})
         history: list[Any] = [Signal(past, name=f"slot_{age}") for age in range(1, (banks - 1) * apart + 1)]
         with m.If(self.issued):

@@ -42,7 +42,7 @@ class ArrayUnit(wiring.Component):
                 "am": Out(AmPairRead(config)),
                 "wm": Out(WmRead(config)),
                 "accumulators": Out(accumulators(config)),
-                "tokens": Out(Tokens()),
+                "tokens": Out(Tokens(config.core_mask_bits)),
                 "status": Out(Status()),
                 "streamed_word": In(1),
                 "clear": In(1),

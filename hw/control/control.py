@@ -6,13 +6,13 @@ from amaranth.lib.wiring import In, Out
 
 from ..cabac.job import DecodeReport
 from ..config import Config
-from ..csr_map import COUNTERS, ID_VALUE, REGISTER, REGISTERS, VERSION_VALUE
+from ..csr_map import COUNTERS, ID_VALUE, REGISTER, VERSION_VALUE, of_core, registers_of
 from ..interfaces import AxiLite
 from ..isa import ISA_HASH
 from .axi_lite import AxiLiteSubordinate
 from .counters import Counters, Events, Marks
 from .registers import RegisterBank
-from .run import RunControl
+from .run import CoreControl, RunControl
 
 
 class Control(wiring.Component):
@@ -23,6 +23,9 @@ class Control(wiring.Component):
         `run`: orders to the machine and its report. `start` is passed on only while the machine is idle.
         `events`: what the units do in this cycle, for the counters.
         `damaged`: the stream behind an error DECODE.
+        `others`: the cores behind core 0. `run`'s report is that of core 0, but its `running`, `done`, `error`, `code`
+            and `unit` are the machine's.
+        `core`: the core at fault.
         `mark`: a layer ends in this cycle.
         `mark_layer`: its number.
         `irq`: level; high while an enabled interrupt is pending.
@@ -36,6 +39,8 @@ class Control(wiring.Component):
                 "run": Out(RunControl()),
                 "events": In(Events),
                 "damaged": In(DecodeReport),
+                "others": Out(CoreControl()).array(config.cores - 1),
+                "core": In(range(config.cores)),
                 "mark": In(1),
                 "mark_layer": In(16),
                 "irq": Out(1),
@@ -45,7 +50,7 @@ class Control(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.axi_lite = axi_lite = AxiLiteSubordinate()
-        m.submodules.bank = bank = RegisterBank(REGISTERS)
+        m.submodules.bank = bank = RegisterBank(registers_of(self.config.cores))
         wiring.connect(m, wiring.flipped(self.axi), axi_lite.axi)
         wiring.connect(m, axi_lite.bus, bank.bus)
         m.d.comb += [
@@ -56,7 +61,17 @@ class Control(wiring.Component):
         ]
         self._orders(m, bank)
         self._report(m, bank)
-        self._count(m, bank)
+        self._report_core(m, bank, 0, self.run.report, self.damaged)
+        counters = self._count(m, bank)
+        self._count_core(m, bank, 0, counters, self.events)
+        for core, port in enumerate(self.others, 1):
+            m.d.comb += [
+                port.program_address.eq(bank.stored(of_core("PROGRAM_ADDRESS", core))),
+                port.program_bytes.eq(bank.stored(of_core("PROGRAM_BYTES", core))),
+            ]
+            self._report_core(m, bank, core, port.report, port.damaged)
+            m.submodules[f"counters_{core}"] = others = Counters()
+            self._count_core(m, bank, core, others, port.events)
         self._interrupt(m, bank)
         return m
 
@@ -82,25 +97,31 @@ class Control(wiring.Component):
 
     def _report(self, m: Module, bank: RegisterBank) -> None:
         """What the host sees of the machine."""
-        report = self.run.report
-        status, units = REGISTER["STATUS"], REGISTER["UNITS"]
+        report, status = self.run.report, REGISTER["STATUS"]
         for level in ("running", "done", "error", "resetting"):
             m.d.comb += bank.status_value[status.field(level).lsb].eq(report[level])
         m.d.comb += [
             _part(bank.error_value, "ERROR", "code").eq(report.code),
             _part(bank.error_value, "ERROR", "unit").eq(report.unit),
-            bank.pc_value.eq(report.pc),
-            Cat(bank.load_pc_value, bank.array_pc_value, bank.vector_pc_value, bank.store_pc_value).eq(
-                report.unit_pcs.as_value()
-            ),
-            _part(bank.decode_error_value, "DECODE_ERROR", "code").eq(self.damaged.code),
-            _part(bank.decode_error_value, "DECODE_ERROR", "stream").eq(self.damaged.stream),
-            _part(bank.decode_error_value, "DECODE_ERROR", "tensor").eq(self.damaged.tensor),
-            bank.decode_position_value.eq(self.damaged.position),
+            _part(bank.error_value, "ERROR", "core").eq(self.core),
+        ]
+
+    def _report_core(self, m: Module, bank: RegisterBank, core: int, report: Value, damaged: Value) -> None:
+        """What the host sees of a core."""
+        units = REGISTER["UNITS"]
+        unit_pcs = [bank.value(of_core(f"{unit}_PC", core)) for unit in ("LOAD", "ARRAY", "VECTOR", "STORE")]
+        decode_error = bank.value(of_core("DECODE_ERROR", core))
+        m.d.comb += [
+            bank.value(of_core("PC", core)).eq(report.pc),
+            Cat(unit_pcs).eq(report.unit_pcs.as_value()),
+            _part(decode_error, "DECODE_ERROR", "code").eq(damaged.code),
+            _part(decode_error, "DECODE_ERROR", "stream").eq(damaged.stream),
+            _part(decode_error, "DECODE_ERROR", "tensor").eq(damaged.tensor),
+            bank.value(of_core("DECODE_POSITION", core)).eq(damaged.position),
         ]
         # What the units do is shown as of the cycle before, for it comes at the end of long paths.
-        shown = Signal.like(bank.units_value)
-        m.d.comb += bank.units_value.eq(shown)
+        shown = Signal.like(bank.units_value, name=of_core("shown", core))
+        m.d.comb += bank.value(of_core("UNITS", core)).eq(shown)
         for bit, unit in enumerate(("load", "array", "vector", "store")):
             m.d.sync += [
                 shown[units.field(f"{unit}_busy").lsb].eq(report.busy[bit]),
@@ -108,19 +129,27 @@ class Control(wiring.Component):
                 shown[units.field(f"{unit}_queued").lsb].eq(report.queued[bit]),
             ]
 
-    def _count(self, m: Module, bank: RegisterBank) -> None:
-        """Counters and layer marks; a start or a soft reset clears both."""
-        m.submodules.counters = counters = Counters()
-        m.submodules.marks = marks = Marks()
+    def _count_core(
+        self, m: Module, bank: RegisterBank, core: int, counters: Counters, events: Value
+    ) -> None:
+        """A core's counters; they count while the machine runs, and a start or a soft reset clears them."""
         run, report = self.run, self.run.report
         m.d.comb += [
             counters.running.eq(report.running),
             counters.clear.eq(run.start | run.soft_reset),
-            counters.events.eq(self.events),
+            counters.events.eq(events),
             counters.read.eq(bank.bus.read),
             counters.index.eq(bank.bus.read_address),
+            *(bank.value(of_core(name, core)).eq(counters.count) for name, _ in COUNTERS),
+        ]
+
+    def _count(self, m: Module, bank: RegisterBank) -> Counters:
+        """Cycles and layer marks; a start or a soft reset clears both. The counters of core 0, which count cycles."""
+        m.submodules.counters = counters = Counters()
+        m.submodules.marks = marks = Marks()
+        run, report = self.run, self.run.report
+        m.d.comb += [
             Cat(bank.cycles_value, bank.cycles_high_value).eq(counters.cycles),
-            *(bank.value(name).eq(counters.count) for name, _ in COUNTERS),
             marks.mark.eq(self.mark & report.running),
             marks.mark_layer.eq(self.mark_layer),
             marks.cycle.eq(counters.cycles),
@@ -130,6 +159,7 @@ class Control(wiring.Component):
             bank.mark_layer_value.eq(marks.layer),
             bank.mark_cycle_value.eq(marks.shown_cycle),
         ]
+        return counters
 
     def _interrupt(self, m: Module, bank: RegisterBank) -> None:
         """Pending from the end of a run until the host clears it."""

@@ -3,6 +3,9 @@
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..cabac.job import DecodeReport
+from .counters import Events
+
 Report = data.StructLayout(
     {
         "running": 1,
@@ -20,6 +23,22 @@ Report = data.StructLayout(
 )
 """The machine's state; arrays and bit masks are in the order LOAD, ARRAY, VECTOR, STORE. `unit_pcs` are those of the
 cycle before."""
+
+
+class CoreControl(wiring.Signature):
+    """What the control registers and a core behind core 0 tell each other: where its program lies, a register that
+    stays; its report, events and damaged stream, as those of core 0."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "program_address": Out(32),
+                "program_bytes": Out(32),
+                "report": In(Report),
+                "events": In(Events),
+                "damaged": In(DecodeReport),
+            }
+        )
 
 
 class RunControl(wiring.Signature):

@@ -15,31 +15,42 @@ BEAT_BITS = exact_log2(BURST_BEATS)
 """Number of a beat in its burst."""
 
 
-class SignalTokens(data.Struct):
-    """What a SIGNAL gives: `count` tokens to `semaphore`."""
+class SignalTokens(data.StructLayout):
+    """What a SIGNAL gives: `count` tokens to `semaphore` of each of the `cores`."""
 
-    semaphore: unsigned(SEMAPHORE_BITS)
-    count: unsigned(COUNT_BITS)
+    def __init__(self, core_mask_bits: int):
+        super().__init__(
+            {
+                "semaphore": unsigned(SEMAPHORE_BITS),
+                "count": unsigned(COUNT_BITS),
+                "cores": unsigned(core_mask_bits),
+            }
+        )
 
 
-class Purpose(data.Struct):
+class Purpose(data.StructLayout):
     """The part of a transfer that all its bursts repeat."""
 
-    is_signal: unsigned(1)  # a SIGNAL, which follows the GOs before it; then only `tokens` counts
-    tokens: SignalTokens
-    to_wm: unsigned(1)
-    to_decoder: unsigned(1)  # a LOAD_DECODE, of one row
-    streamed: unsigned(1)
-    packed: unsigned(1)  # each row is packed weights
+    def __init__(self, core_mask_bits: int):
+        super().__init__(
+            {
+                "is_signal": 1,  # a SIGNAL, which follows the GOs before it; then only `tokens` counts
+                "tokens": SignalTokens(core_mask_bits),
+                "to_wm": 1,
+                "to_decoder": 1,  # a LOAD_DECODE, of one row
+                "streamed": 1,
+                "packed": 1,  # each row is packed weights
+            }
+        )
 
 
 class Transfer(data.StructLayout):
     """A GO with its pitches, or a SIGNAL."""
 
-    def __init__(self) -> None:
+    def __init__(self, core_mask_bits: int) -> None:
         super().__init__(
             {
-                "purpose": Purpose,
+                "purpose": Purpose(core_mask_bits),
                 "illegal": unsigned(1),  # reported as ILLEGAL when its turn comes
                 "memory_address": unsigned(MEMORY_ADDRESS_BITS),
                 "local_address": unsigned(LOCAL_ADDRESS_BITS),
@@ -63,7 +74,7 @@ class Burst(data.StructLayout):
         lane_bits = exact_log2(config.word_bytes)
         super().__init__(
             {
-                "purpose": Purpose,
+                "purpose": Purpose(config.core_mask_bits),
                 "ends_block": unsigned(1),  # the last burst of a LOAD_DECODE, or of a row of packed weights
                 "address": unsigned(MEMORY_ADDRESS_BITS),
                 "local_address": unsigned(LOCAL_ADDRESS_BITS),
@@ -110,7 +121,7 @@ class BurstSplitter(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "transfers": In(stream.Signature(Transfer())),
+                "transfers": In(stream.Signature(Transfer(config.core_mask_bits))),
                 "bursts": Out(stream.Signature(Burst(config))),
                 "mem_base": In(MEMORY_ADDRESS_BITS),
                 "mem_size": In(MEMORY_ADDRESS_BITS),
@@ -122,7 +133,7 @@ class BurstSplitter(wiring.Component):
         )
         lane_bits = exact_log2(config.word_bytes)
         # Stage 1: a transfer; its addresses are those of the row that goes to stage 2 next.
-        self.row = Signal(Transfer(), reset_less=True)
+        self.row = Signal(Transfer(config.core_mask_bits), reset_less=True)
         self.row_valid = Signal()
         self.row_is_last = Signal(reset_less=True)
         self.row_advances = Signal()
@@ -130,7 +141,7 @@ class BurstSplitter(wiring.Component):
         # Stage 2: a row; its address is that of the burst on offer.
         self.burst_valid = Signal()
         self.burst_is_last = Signal(reset_less=True)
-        self.purpose = Signal(Purpose, reset_less=True)
+        self.purpose = Signal(Purpose(config.core_mask_bits), reset_less=True)
         self.beat = Signal(MEMORY_ADDRESS_BITS - lane_bits, reset_less=True)
         self.beats_left = Signal(SPAN_BITS + 1 - lane_bits, reset_less=True)  # minus 1
         self.local_address = Signal(LOCAL_ADDRESS_BITS, reset_less=True)

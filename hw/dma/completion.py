@@ -39,22 +39,30 @@ class Completion(wiring.Component):
         signal (1, out): as in Tokens; at the earliest a cycle after the last `completed`.
         signal_semaphore (SEMAPHORE_BITS, out): as in Tokens.
         signal_count (COUNT_BITS, out): as in Tokens.
+        signal_cores (core_mask_bits, out): as in Tokens.
     """
 
-    issued: In(1)
-    room: Out(1, init=1)
-    completed: In(1)
-    block_issued: In(1)
-    block_decoded: In(1)
-    decodes: Out(1)
-    decoded: Out(1, init=1)
-    signals: In(stream.Signature(SignalTokens))
-    outstanding: Out(1)
-    waiting: Out(1)
-    halt: In(1)
-    signal: Out(1)
-    signal_semaphore: Out(SEMAPHORE_BITS)
-    signal_count: Out(COUNT_BITS)
+    def __init__(self, core_mask_bits: int = 0):
+        self.core_mask_bits = core_mask_bits
+        super().__init__(
+            {
+                "issued": In(1),
+                "room": Out(1, init=1),
+                "completed": In(1),
+                "block_issued": In(1),
+                "block_decoded": In(1),
+                "decodes": Out(1),
+                "decoded": Out(1, init=1),
+                "signals": In(stream.Signature(SignalTokens(core_mask_bits))),
+                "outstanding": Out(1),
+                "waiting": Out(1),
+                "halt": In(1),
+                "signal": Out(1),
+                "signal_semaphore": Out(SEMAPHORE_BITS),
+                "signal_count": Out(COUNT_BITS),
+                "signal_cores": Out(core_mask_bits),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -79,7 +87,9 @@ class Completion(wiring.Component):
         ]
 
         # A SIGNAL waits with the numbers of the burst and of the block that follow it.
-        entry = data.StructLayout({"tokens": SignalTokens, "burst": _BURST_BITS, "block": _BLOCK_BITS})
+        entry = data.StructLayout(
+            {"tokens": SignalTokens(self.core_mask_bits), "burst": _BURST_BITS, "block": _BLOCK_BITS}
+        )
         m.submodules.queue = queue = SyncFIFO(width=entry.size, depth=_SIGNALS)
         head, tail = data.View(entry, queue.r_data), data.View(entry, queue.w_data)
         burst_distance, block_distance = Signal(_BURST_BITS), Signal(_BLOCK_BITS)
@@ -96,6 +106,7 @@ class Completion(wiring.Component):
             queue.r_en.eq(self.signal),
             self.signal_semaphore.eq(head.tokens.semaphore),
             self.signal_count.eq(head.tokens.count),
+            self.signal_cores.eq(head.tokens.cores),
             self.waiting.eq(queue.r_rdy),
         ]
         return m

@@ -44,7 +44,7 @@ class CommandIssue(wiring.Component):
         super().__init__(
             {
                 "commands": In(Command),
-                "transfers": Out(stream.Signature(Transfer())),
+                "transfers": Out(stream.Signature(Transfer(config.core_mask_bits))),
                 "wait": Out(1),
                 "semaphore": Out(SEMAPHORE_BITS),
                 "count": Out(COUNT_BITS),
@@ -105,7 +105,11 @@ class CommandIssue(wiring.Component):
         transfer = {
             "purpose": {
                 "is_signal": is_signal,
-                "tokens": {"semaphore": tokens.semaphore, "count": tokens.count},
+                "tokens": {
+                    "semaphore": tokens.semaphore,
+                    "count": tokens.count,
+                    "cores": tokens.cores[: self.config.core_mask_bits],
+                },
                 "to_wm": to_wm,
                 "to_decoder": is_decode,
                 "streamed": is_go & streamed,
@@ -120,7 +124,7 @@ class CommandIssue(wiring.Component):
             "memory_pitch": self.memory_pitch,
             "local_pitch": self.local_pitch,
         }
-        m.d.comb += self.transfers.payload.as_value().eq(pack(Transfer(), transfer))
+        m.d.comb += self.transfers.payload.as_value().eq(pack(Transfer(self.config.core_mask_bits), transfer))
 
     def _decode(self, m: Module) -> tuple[ValueLike, ValueLike]:
         """Keeps TENSOR and STREAMS, and passes DECODEs to `blocks`. Returns whether a DECODE is legal, and whether the

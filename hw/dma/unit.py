@@ -38,7 +38,7 @@ class DmaUnit(wiring.Component):
         super().__init__(
             {
                 "commands": In(Command),
-                "tokens": Out(Tokens()),
+                "tokens": Out(Tokens(config.core_mask_bits)),
                 "status": Out(Status()),
                 "mem_base": In(MEMORY_ADDRESS_BITS),
                 "mem_size": In(MEMORY_ADDRESS_BITS),
@@ -51,7 +51,7 @@ class DmaUnit(wiring.Component):
         )
         self.splitter = BurstSplitter(config)
         self.issue = CommandIssue(unit, config)
-        self.completion = Completion()
+        self.completion = Completion(config.core_mask_bits)
         self.burst = self.splitter.bursts.payload
         self.can_issue = Signal()
         self.issues = Signal()
@@ -83,6 +83,7 @@ class DmaUnit(wiring.Component):
             self.tokens.signal.eq(completion.signal),
             self.tokens.signal_semaphore.eq(completion.signal_semaphore),
             self.tokens.signal_count.eq(completion.signal_count),
+            self.tokens.signal_cores.eq(completion.signal_cores),
         ]
 
     def _halt_on(self, m: Module, error: ValueLike, code: ValueLike) -> None:

@@ -1,6 +1,6 @@
 """The weight memory."""
 
-from amaranth.hdl import Array, Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from amaranth.utils import exact_log2
@@ -26,7 +26,7 @@ class WeightMemory(wiring.Component):
         super().__init__({"read": In(WmRead(config)), "write": In(WmWrite(config))})
 
     def elaborate(self, platform: object) -> Module:
-        if self.config.weight_banks > 1:
+        if self.config.most_row_parts > 1:
             return self._banked()
         m = Module()
         width = 8 * self.config.word_bytes
@@ -47,10 +47,10 @@ class WeightMemory(wiring.Component):
         return m
 
     def _banked(self) -> Module:
-        """Words go round the banks, `rows` / banks words at a time: as far apart as the parts of the rows are."""
+        """Words go round the banks, as many at a time as a part of the rows has rows."""
         m, config = Module(), self.config
-        banks, width = config.weight_banks, 8 * config.word_bytes
-        low, high = exact_log2(config.rows // banks), exact_log2(config.rows)
+        banks, width = config.most_row_parts, 8 * config.word_bytes
+        low, high = exact_log2(config.divided_rows // banks), exact_log2(config.divided_rows)
         read, write = self.read, self.write
         reads = [(read.enable, read.address, read.data)]
         reads += [
@@ -61,7 +61,7 @@ class WeightMemory(wiring.Component):
             )
             for number in range(banks - 1)
         ]
-        outputs = []
+        outputs: list[Value] = []
         for bank in range(banks):
             m.submodules[f"bank_{bank}"] = words = WordMemory(width, config.wm_words // banks)
             here = [enable & (address[low:high] == bank) for enable, address, _ in reads]
@@ -83,5 +83,9 @@ class WeightMemory(wiring.Component):
                 Signal(high - low, name=f"chosen_{number}_{cycle}", reset_less=True) for cycle in (1, 2)
             ]
             m.d.sync += [chosen[0].eq(address[low:high]), chosen[1].eq(chosen[0])]
-            m.d.comb += word.eq(Array(outputs)[chosen[1]])
+            # A tree of pairs takes fewer LUTs than what synthesis makes of an index.
+            choices = outputs
+            for bit in chosen[1]:
+                choices = [Mux(bit, odd, even) for even, odd in zip(choices[::2], choices[1::2], strict=True)]
+            m.d.comb += word.eq(choices[0])
         return m

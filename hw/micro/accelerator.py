@@ -52,6 +52,8 @@ class MicroSystem(wiring.Component):
     running: Out(1)
 
     def __init__(self, config: Config, firmware: bytes):
+        if config.cores > 1:
+            raise ValueError(f"a micro-coded machine has one core, not {config.cores}")
         if len(firmware) > ROM_BYTES:
             raise ValueError(f"firmware must have at most {ROM_BYTES} bytes, not {len(firmware)}")
         self.config, self.firmware = config, firmware

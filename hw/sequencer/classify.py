@@ -53,7 +53,7 @@ class Classifier(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.decoder = decoder = Decoder()
+        m.submodules.decoder = decoder = Decoder(self.config.core_mask_bits)
         opcode = self.fetched.instruction[:8]
         right = Signal()
         m.d.comb += [

@@ -7,11 +7,11 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..isa import CHECK_XOR, FIELDS, INSTRUCTION_BYTES, Opcode
+from ..isa import CHECK_XOR, INSTRUCTION_BYTES, Opcode, used_bits
 
 
 class Decoder(wiring.Component):
-    """Combinational: is this an instruction as `isa.decode` accepts it?
+    """Combinational: is this an instruction as `isa.decode` accepts it, for cores that there are?
 
     Ports:
         `instruction`: the 16 bytes.
@@ -20,6 +20,10 @@ class Decoder(wiring.Component):
 
     instruction: In(8 * INSTRUCTION_BYTES)
     legal: Out(1)
+
+    def __init__(self, core_mask_bits: int = 0):
+        self.core_mask_bits = core_mask_bits
+        super().__init__()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -32,8 +36,8 @@ class Decoder(wiring.Component):
 
         # Opcodes by where their fields end; one chain of ORs tells for each end whether a bit beyond is set.
         ends: dict[int, list[Opcode]] = {}
-        for opcode, fields in FIELDS.items():
-            ends.setdefault(16 + sum(field.bits for field in fields), []).append(opcode)
+        for opcode in Opcode:
+            ends.setdefault(used_bits(opcode, self.core_mask_bits), []).append(opcode)
         clean = Signal()
         beyond, upper = None, 8 * INSTRUCTION_BYTES
         with m.Switch(self.instruction[:8]):

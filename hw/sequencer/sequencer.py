@@ -7,13 +7,13 @@ from amaranth.lib.wiring import In, Out
 from ..config import Config
 from ..control.run import Report
 from ..interfaces import AxiRead, Command, Lookahead, Status, Tokens
-from ..isa import INSTRUCTION_BYTES, Unit
+from ..isa import INSTRUCTION_BYTES, Error, Unit
 from .classify import OFFSET_BITS, byte_offset
 from .dispatch import ADDRESS_BITS, Dispatch
 from .faults import Fault, Faults
 from .fetch import Fetch
 from .queue import INDEX_BITS, CommandQueue
-from .semaphores import Semaphores
+from .semaphores import ForeignTokens, Semaphores
 from .watchdog import Watchdog
 
 UNITS = ("load", "array", "vector", "store")
@@ -24,8 +24,10 @@ _ADDRESS_ALIGNMENT = 32
 class UnitPort(wiring.Signature):
     """All that the sequencer exchanges with a unit, from the sequencer's side."""
 
-    def __init__(self) -> None:
-        super().__init__({"commands": Out(Command), "tokens": In(Tokens()), "status": In(Status())})
+    def __init__(self, core_mask_bits: int = 0) -> None:
+        super().__init__(
+            {"commands": Out(Command), "tokens": In(Tokens(core_mask_bits)), "status": In(Status())}
+        )
 
 
 class Sequencer(wiring.Component):
@@ -49,11 +51,14 @@ class Sequencer(wiring.Component):
         `tested`: a VECTOR_TEST is executed in this cycle.
         `test_value`: what it found, for the branches behind it. A run begins with 0.
         `halt`: fetch nothing more (a reset is coming).
+        `foreign`: in a machine of several cores, tokens from and to the others.
+        `moves`: something moved here; `others_move`: somewhere else, which keeps the watchdog quiet.
+        `abandon`: another core has a fault: this one ends, too, in an error with the code NONE.
         `report`: state and first error; stays until the next start or reset. `resetting` is left 0.
     """
 
-    def __init__(self, config: Config):
-        self.config = config
+    def __init__(self, config: Config, core: int = 0):
+        self.config, self._core = config, core
         super().__init__(
             {
                 "axi": Out(AxiRead(config)),
@@ -62,7 +67,7 @@ class Sequencer(wiring.Component):
                 "fetch_idle": Out(1),
                 "fetch_wait": Out(1),
                 "queue_wait": Out(1),
-                **{name: Out(UnitPort()) for name in UNITS},
+                **{name: Out(UnitPort(config.core_mask_bits)) for name in UNITS},
                 "start": In(1),
                 "program_address": In(ADDRESS_BITS),
                 "program_bytes": In(ADDRESS_BITS),
@@ -73,6 +78,10 @@ class Sequencer(wiring.Component):
                 "tested": In(1),
                 "test_value": In(1),
                 "halt": In(1),
+                "foreign": Out(ForeignTokens(config.core_mask_bits)),
+                "moves": Out(1),
+                "others_move": In(1),
+                "abandon": In(1),
                 "report": Out(Report),
             }
         )
@@ -81,13 +90,14 @@ class Sequencer(wiring.Component):
         m = Module()
         m.submodules.fetch = fetch = Fetch(self.config)
         m.submodules.dispatch = dispatch = Dispatch(self.config)
-        m.submodules.semaphores = semaphores = Semaphores(self.config)
+        m.submodules.semaphores = semaphores = Semaphores(self.config, self._core)
         m.submodules.watchdog = watchdog = Watchdog()
         m.submodules.faults = faults = Faults()
         wiring.connect(m, wiring.flipped(self.axi), fetch.axi)
         wiring.connect(m, fetch.out, dispatch.program)
         start = self._begin(m, fetch, dispatch)
         m.d.comb += semaphores.clear.eq(start)
+        wiring.connect(m, semaphores.foreign, wiring.flipped(self.foreign))
         self._connect_units(m, dispatch, semaphores, faults)
         self._wait_for_quiet(m, dispatch, fetch)
         self._report_faults(m, dispatch, faults)
@@ -112,7 +122,8 @@ class Sequencer(wiring.Component):
         ]
         # In a register, as the faults are: what moves is known late in the cycle.
         moves = [unit.status.progress for unit in self._units().values()]
-        m.d.sync += watchdog.progress.eq(dispatch.progress | fetch.beat | Cat(moves).any())
+        m.d.comb += self.moves.eq(dispatch.progress | fetch.beat | Cat(moves).any())
+        m.d.sync += watchdog.progress.eq(self.moves | self.others_move)
         return m
 
     def _units(self) -> dict[str, wiring.PureInterface]:
@@ -190,6 +201,8 @@ class Sequencer(wiring.Component):
         the longest path of the machine."""
         fault = Signal(Fault)
         m.d.sync += fault.eq(faults.fault)
+        with m.If(self.abandon & ~faults.fault.valid):
+            m.d.sync += [fault.valid.eq(1), fault.code.eq(Error.NONE)]
         # By number of isa.Unit: where the units were in the cycle of the fault; the sequencer itself stays at the
         # instruction it would dispatch next.
         pcs = Array([dispatch.pc, *(self.report.unit_pcs[bit] for bit in range(len(UNITS)))])

@@ -1,8 +1,10 @@
-"""The beats of a slot: a micro-op that loads or stores wide elements is issued once per word of its widest ones."""
+"""The beats of a slot: a micro-op that loads or stores wide elements is issued once per word of its widest ones, and
+every micro-op at least once per column of a lane."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from ..config import Config
 from ..isa import STORE_STREAM, Element, Opcode
@@ -43,7 +45,8 @@ def members(group: data.View, lanes: int) -> Value:
 
 
 class Beats(wiring.Component):
-    """Counts the beats of the slot to be issued. The 2**n groups of lanes are as many as the widest element has bytes.
+    """Counts the beats of the slot to be issued. The 2**n groups of lanes are as many as the widest element has bytes,
+    and at least as many as a lane has columns.
 
     Ports:
         configure (1, in), lanes (VECTOR_GO.lanes, in): a GO begins; at least one cycle before its first slot. Groups
@@ -88,11 +91,15 @@ class Beats(wiring.Component):
             m.d.comb += follows[log2].eq(number < last)
         # The words of narrower loads serve several beats; those of which the last bits of the number are ones are last.
         ends, low = [], Array(number[:bits].all() for bits in range(LOG2_BYTES + 1))
+        least = exact_log2(self.config.lane_columns)
         for stream in range(STORE_STREAM):
-            gap, end = Signal(range(LOG2_BYTES + 1)), Signal(name=f"end_{stream}")
+            size, end = sizes[stream], Signal(name=f"end_{stream}")
+            gap, load_gap = Signal(range(LOG2_BYTES + 1)), Signal(range(least + 1))
+            stored = Mux(store > least, store, least)
             m.d.comb += [
-                gap.eq(Mux(store > sizes[stream], store - sizes[stream], 0)),
-                end.eq(~fields.store | low[gap]),
+                gap.eq(Mux(stored > size, stored - size, 0)),
+                load_gap.eq(Mux(size < least, least - size, 0)),
+                end.eq(Mux(fields.store, low[gap], low[load_gap])),
             ]
             ends.append(end)
         log2 = Signal(range(LOG2_BYTES + 1))
@@ -100,13 +107,14 @@ class Beats(wiring.Component):
         follows_of = [Signal(name=f"follows_{stream}") for stream in range(STORE_STREAM + 1)]
         m.d.comb += [follow.eq(Array(follows)[sizes[stream]]) for stream, follow in enumerate(follows_of)]
         load_size = Mux(fields.load, Array(sizes[stream] for stream in range(STORE_STREAM))[fields.stream], 0)
-        store_size = Mux(fields.store, store, 0)
+        store_size = Mux(fields.store & (store > least), store, least)
         position, known = group_of(number, log2)
         m.d.comb += [
             self.first.eq(number == 0),
             self.more.eq(
                 (fields.load & Array(follows_of[:STORE_STREAM])[fields.stream])
                 | (fields.store & follows_of[STORE_STREAM])
+                | follows[least]
             ),
             self.next_word.eq(self.more & Array(ends)[fields.stream]),
             log2.eq(Mux(store_size > load_size, store_size, load_size)),

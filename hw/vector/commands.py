@@ -33,7 +33,7 @@ class VectorCommands(wiring.Component):
             {
                 "commands": In(Command),
                 "lookahead": In(Lookahead()),
-                "tokens": Out(Tokens()),
+                "tokens": Out(Tokens(config.core_mask_bits)),
                 "complete": In(1),
                 "streams_illegal": In(1),
                 "streams_settled": In(1),
@@ -58,7 +58,7 @@ class VectorCommands(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         halted, valid, may_go = Signal(), Signal(), Signal()
-        token = layout(Opcode.VECTOR_WAIT)(self.word)
+        token = layout(Opcode.VECTOR_SIGNAL)(self.word)  # WAIT's fields lie in the same places
         opcodes = [opcode for opcode in Opcode if opcode.unit == Unit.VECTOR]
         is_ = {opcode: Signal(name=f"is_{opcode.name.lower()}", reset_less=True) for opcode in opcodes}
         illegal = Signal(reset_less=True)
@@ -72,6 +72,7 @@ class VectorCommands(wiring.Component):
             self.tokens.count.eq(token.count),
             self.tokens.signal_semaphore.eq(token.semaphore),
             self.tokens.signal_count.eq(token.count),
+            self.tokens.signal_cores.eq(token.cores[: self.config.core_mask_bits]),
             self.code.eq(Error.ILLEGAL.value),
             self.taken.eq(self.commands.ready & valid),
             may_go.eq(self.complete & (self.streams_settled | ~is_[Opcode.VECTOR_GO])),

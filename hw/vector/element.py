@@ -19,6 +19,7 @@ class Elements(wiring.Component):
 
     Ports:
         word (8 W, in): the loaded word.
+        bytes (8 x lanes, in): those of its bytes that are the lanes' elements of one byte.
         format (ElementFormat, in): size and sign of its elements.
         splat (vector_bits, in): what every lane gets besides; 0 unless the format has no size.
         elements (lanes x vector_bits, out): the lanes' elements, extended.
@@ -29,6 +30,7 @@ class Elements(wiring.Component):
         super().__init__(
             {
                 "word": In(8 * config.columns),
+                "bytes": In(8 * lanes),
                 "format": In(ElementFormat),
                 "splat": In(config.vector_bits),
                 "elements": Out(data.ArrayLayout(config.vector_bits, lanes)),
@@ -48,7 +50,8 @@ class Elements(wiring.Component):
             # The sign of an element fills the bits above it.
             fills, fill = {}, 0
             for size, flag in ((1, flags.bytes1), (2, flags.bytes2), (4, flags.bytes4)):
-                sign = word[8 * size * i % len(word) :][: 8 * size][-1]
+                source = self.bytes if size == 1 else word
+                sign = source[8 * size * i % len(source) :][: 8 * size][-1]
                 filled = Signal(name=f"fill_{size}_{i}")
                 m.d.comb += filled.eq((flags.signed & flag & sign) | fill)
                 fills[size] = fill = filled
@@ -64,10 +67,10 @@ class Elements(wiring.Component):
 
     def _places(self, m: Module, size: int, bits: slice, wider: list) -> list:
         """These bits of each of the word's elements of `size` bytes, or else of what is wider in its place."""
-        found = []
+        found, source = [], self.bytes if size == 1 else self.word
         for i in range(min(self.config.columns // size, self.lanes)):
             place = Signal(bits.stop - bits.start, name=f"bytes{size}_{i}_{bits.start}")
-            element = self.word[8 * size * i :][: 8 * size][bits]
+            element = source[8 * size * i :][: 8 * size][bits]
             other = wider[i % len(wider)]
             other = other[bits] if len(other) >= bits.stop else other[: len(place)]
             m.d.comb += place.eq(only_if(self.format[f"bytes{size}"], element) | other)

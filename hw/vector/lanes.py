@@ -1,7 +1,7 @@
-"""The W lanes and what is laid out over them: loaded words, accumulators, parameters."""
+"""The lanes and what is laid out over them: loaded words, accumulators, parameters."""
 
-from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import wiring
+from amaranth.hdl import Array, Cat, Module, Signal, Value
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..config import Config
@@ -12,7 +12,7 @@ from .lane_control import LaneControl
 from .layouts import FetchedWord
 
 PARAMETER_BYTES = 4
-"""Bytes of a lane's bias, and of its multiplier, in the activation memory."""
+"""Bytes of a column's bias, and of its multiplier, in the activation memory."""
 
 
 class Lanes(wiring.Component):
@@ -22,10 +22,10 @@ class Lanes(wiring.Component):
         control (LaneControl, in): the pipeline's.
         loaded (8 W, in): a word of the activation memory: of a load in stage 2, or what `fetched` says.
         fetched (FetchedWord, in): which parameters, or word of the table, `loaded` is.
-        selected (W, in): stage 9: the lanes of this beat; only they write a register.
+        selected (a bit per lane, in): stage 9: the lanes of this beat; only they write a register.
         take_accumulators (1, in): `accumulators` belong to the slot that is issued.
         accumulators (32 W, in): a vector of the array.
-        results (W vector_bits, out): stage 10: the lanes' results.
+        results (vector_bits per lane, out): stage 10: the lanes' results.
     """
 
     def __init__(self, config: Config):
@@ -35,17 +35,16 @@ class Lanes(wiring.Component):
                 "control": In(LaneControl(config)),
                 "loaded": In(8 * config.columns),
                 "fetched": In(FetchedWord(config)),
-                "selected": In(config.columns),
+                "selected": In(config.lanes),
                 "take_accumulators": In(1),
                 "accumulators": In(32 * config.columns),
-                "results": Out(config.vector_bits * config.columns),
+                "results": Out(config.vector_bits * config.lanes),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        width, bits = self.config.columns, self.config.vector_bits
-        lanes_per_word = width // PARAMETER_BYTES
+        width, lanes, bits = self.config.columns, self.config.lanes, self.config.vector_bits
         control = LaneControl(self.config).create(path=("control",))
         received = flipped(self.control).signature.flatten(self.control)
         for (_, _, source), (_, _, register) in zip(
@@ -54,27 +53,24 @@ class Lanes(wiring.Component):
             m.d.sync += register.eq(source)
         loaded = Signal(8 * width, reset_less=True)
         fetched = Signal(FetchedWord(self.config))
-        selected = Signal(width, reset_less=True)
+        selected = Signal(lanes, reset_less=True)
         m.d.sync += [loaded.eq(self.loaded), fetched.eq(self.fetched), selected.eq(self.selected)]
-
-        # Accumulators arrive with the issue, loads three cycles later: the accumulators wait.
-        taken, accumulators = self.take_accumulators, self.accumulators
-        for stage in range(4):
-            held = Signal(32 * width, name=f"s{stage}_accumulators", reset_less=True)
-            with m.If(taken):
-                m.d.sync += held.eq(accumulators)
-            took = Signal(name=f"s{stage}_taken")
-            m.d.sync += took.eq(taken)
-            taken, accumulators = took, held
+        accumulators = self._accumulators(m)
 
         # A splat: element 0 goes to all lanes, whose own elements are then without a size.
         m.submodules.first = first = Elements(self.config, 1)
-        m.submodules.elements = elements = Elements(self.config, width)
+        m.submodules.elements = elements = Elements(self.config, lanes)
+        loaded_bytes = loaded
+        if self.config.lane_columns > 1:
+            loaded_bytes = Signal(8 * lanes, reset_less=True)
+            m.d.sync += loaded_bytes.eq(self._of_column(self.loaded))
         splat, format = Signal(bits, reset_less=True), Signal(ElementFormat, reset_less=True)
         m.d.comb += [
             first.word.eq(self.loaded),
+            first.bytes.eq(self.loaded),
             first.format.eq(self.control.s2.element),
             elements.word.eq(loaded),
+            elements.bytes.eq(loaded_bytes),
             elements.format.eq(format),
             elements.splat.eq(splat),
         ]
@@ -83,23 +79,53 @@ class Lanes(wiring.Component):
             format.eq(only_if(~self.control.s2.splat, self.control.s2.element.as_value())),
         ]
         results = []
-        for i in range(width):
+        for i in range(lanes):
             m.submodules[f"lane_{i}"] = lane = Lane(self.config)
             connect(m, control, lane.control)
-            here = fetched.word == i // lanes_per_word
             m.d.comb += [
                 lane.selected.eq(selected[i]),
                 lane.element.eq(elements.elements[i]),
                 lane.accumulator.eq(accumulators[32 * i :][:32]),
-                lane.write_parameters.bias.eq(fetched.bias & here),
-                lane.write_parameters.multiplier.eq(fetched.multiplier & here),
-                lane.write_parameters.shift.eq(fetched.shift),
-                lane.write_parameters.word.eq(loaded[32 * (i % lanes_per_word) :][:32]),
-                lane.write_parameters.byte.eq(loaded[8 * i :][:8]),
                 lane.write_table.enable.eq(fetched.table),
                 lane.write_table.address.eq(fetched.word),
                 lane.write_table.word.eq(loaded),
             ]
+            for column, write in enumerate(lane.write_parameters):
+                self._write_parameters(m, write, column * lanes + i, fetched, loaded)
             results.append(lane.result)
         m.d.comb += self.results.eq(Cat(results))
         return m
+
+    def _accumulators(self, m: Module) -> Signal:
+        """Accumulators arrive with the issue, loads three cycles later: the accumulators wait. Of a vector that has
+        several beats the last register but one keeps all."""
+        taken, held = self.take_accumulators, self.accumulators
+        for stage in range(4):
+            several = stage == 3 and self.config.lane_columns > 1
+            source = self._of_column(held) if several else held
+            held = Signal(len(source), name=f"s{stage}_accumulators", reset_less=True)
+            with m.If(taken | several):
+                m.d.sync += held.eq(source)
+            took = Signal(name=f"s{stage}_taken")
+            m.d.sync += took.eq(taken)
+            taken = took
+        return held
+
+    def _of_column(self, vector: Value) -> Value:
+        """The part of a vector that the lanes work on in their next stage 2."""
+        bits = len(vector) // self.config.lane_columns
+        parts = (vector[bits * column :][:bits] for column in range(self.config.lane_columns))
+        return Array(parts)[self.control.s2_column]
+
+    def _write_parameters(
+        self, m: Module, write: wiring.PureInterface, column: int, fetched: data.View, loaded: Signal
+    ) -> None:
+        """What of a fetched word is of this column."""
+        word, place = divmod(column, self.config.columns // PARAMETER_BYTES)
+        m.d.comb += [
+            write.bias.eq(fetched.bias & (fetched.word == word)),
+            write.multiplier.eq(fetched.multiplier & (fetched.word == word)),
+            write.shift.eq(fetched.shift),
+            write.word.eq(loaded[32 * place :][:32]),
+            write.byte.eq(loaded[8 * column :][:8]),
+        ]

@@ -2,6 +2,8 @@
 
 from amaranth.hdl import C, Cat, Value
 
+from .extend import sign_extend
+
 CHUNK_BITS = 17
 """Bits of a part: an unsigned part and a sign bit fill an 18-bit multiplier input."""
 PRODUCT_BITS = 64
@@ -12,8 +14,10 @@ def partial_sums(x: Value, factor: Value) -> tuple[Value, Value, Value]:
     """x * factor, both signed (`factor` of FACTOR_BITS), modulo 2**64, as `low` + (`first` + `second`) * 2**17.
 
     Two products of parts lie side by side in one word where they do not overlap, so that three additions do for six
-    products, two of them here. The sum of `first` and `second` is modulo 2**47.
+    products, two of them here. The sum of `first` and `second` is modulo 2**47. An x of two parts has four products.
     """
+    if len(x) <= 2 * CHUNK_BITS:
+        return _few_partial_sums(x, factor)
     x_parts = [x[:CHUNK_BITS], x[CHUNK_BITS : 2 * CHUNK_BITS], x[2 * CHUNK_BITS :].as_signed()]
     factors = [factor[:CHUNK_BITS], factor[CHUNK_BITS:].as_signed()]
 
@@ -32,6 +36,16 @@ def partial_sums(x: Value, factor: Value) -> tuple[Value, Value, Value]:
     second = Cat(
         other[:CHUNK_BITS], (other[CHUNK_BITS:] + product(2, 0)[: PRODUCT_BITS - pair])[: bits - CHUNK_BITS]
     )
+    return outer[:CHUNK_BITS], first, second
+
+
+def _few_partial_sums(x: Value, factor: Value) -> tuple[Value, Value, Value]:
+    low_x, high_x = _signed(x[:CHUNK_BITS]), x[CHUNK_BITS:].as_signed()
+    low_factor, high_factor = _signed(factor[:CHUNK_BITS]), factor[CHUNK_BITS:].as_signed()
+    pair, bits = 2 * CHUNK_BITS, PRODUCT_BITS - CHUNK_BITS
+    outer = Cat((low_x * low_factor)[:pair], (high_x * high_factor)[: PRODUCT_BITS - pair])
+    first = (outer[CHUNK_BITS:] + sign_extend((low_x * high_factor)[:pair], bits).as_unsigned())[:bits]
+    second = sign_extend((high_x * low_factor)[:pair], bits).as_unsigned()
     return outer[:CHUNK_BITS], first, second
 
 

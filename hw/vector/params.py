@@ -1,4 +1,4 @@
-"""One lane's parameters: bias, multiplier, shift."""
+"""A column's parameters: bias, multiplier, shift."""
 
 from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import wiring
@@ -8,7 +8,7 @@ from ..isa import Opcode, width
 
 
 class ParameterWrite(wiring.Signature):
-    """A write of a lane's parameters.
+    """A write of a column's parameters.
 
     Ports:
         bias, multiplier (1, out): store `word` there.

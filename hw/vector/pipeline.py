@@ -1,13 +1,13 @@
 """The control pipeline: follows every issued slot from the issue to its write."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..isa import Element, Op, Opcode
 from ..layouts import shapes
-from ..one_hot import one_of
+from ..one_hot import any_of, one_of
 from .beats import Group, members
 from .lane_control import AddendFlags, FactorFlags, LaneControl, RoundFlags, SelectFlags, TableFlags
 from .layouts import Arithmetic, Finish, IssueFields, Limits, Place, Select
@@ -23,11 +23,17 @@ def of_size(value: Value, size: int) -> Value:
     return one_of(value, *(element for element in Element if element.bytes == size))
 
 
-def register_address(config: Config, slot: Value, register: Value) -> Value:
+def lane_column(config: Config, group: data.View) -> Value:
+    """Which of a lane's columns is in the group."""
+    return group.position[-1] if config.lane_columns > 1 else C(0, 1)
+
+
+def register_address(config: Config, slot: Value, register: Value, group: data.View) -> Value:
     """Address in a lane's register file."""
     slot_bits = (config.vector_slots - 1).bit_length()
     register_bits = (config.vector_registers - 1).bit_length()
-    return Cat(slot[:slot_bits], register[:register_bits])
+    column = lane_column(config, group)[: config.lane_columns - 1]
+    return Cat(slot[:slot_bits], register[:register_bits], column)
 
 
 class IssuedSlot(data.StructLayout):
@@ -59,7 +65,7 @@ class Pipeline(wiring.Component):
         issue (1, in), issued (IssuedSlot, in): a beat of a slot is issued.
         immediate, arithmetic, out_zp, finish, limits (TableRead, out): tables of the program, read on the way.
         control (LaneControl, out): to the lanes.
-        selected (W, out): stage 9: the lanes of the beat; the others write no register.
+        selected (a bit per lane, out): stage 9: the lanes of the beat; the others write no register.
         pack (1, out), packed (PackedBeat, out): stage 10: results of these lanes go to memory.
         empty (1, out): there is nothing between the issue and the write, which may be made in this cycle. A command
             that needs everything complete may start.
@@ -77,7 +83,7 @@ class Pipeline(wiring.Component):
                 "finish": Out(TableRead(config, Finish)),
                 "limits": Out(TableRead(config, Limits)),
                 "control": Out(LaneControl(config)),
-                "selected": Out(config.columns),
+                "selected": Out(config.lanes),
                 "pack": Out(1),
                 "packed": Out(PackedBeat),
                 "empty": Out(1),
@@ -104,7 +110,7 @@ class Pipeline(wiring.Component):
         m.d.sync += moving.eq(Cat(self.issue, *valid).any())
         m.d.comb += [
             self.empty.eq(~moving),
-            self.selected.eq(members(beat[9].group, self.config.columns)),
+            self.selected.eq(self._lanes_of(beat[9].group)),
             self.packed.eq(beat[10]),
         ]
 
@@ -118,12 +124,19 @@ class Pipeline(wiring.Component):
         ]
         for table, stage in reads:
             m.d.comb += [table.enable.eq(valid[stage]), table.index.eq(index[stage])]
-        self._operands(m, issued, valid, slot)
+        self._operands(m, issued, valid, slot, beat)
         self._arithmetic(m, valid)
-        self._destination(m, valid, slot)
+        self._destination(m, valid, slot, beat)
         return m
 
-    def _operands(self, m: Module, issued: data.View, valid: list[Signal], slot: list[Signal]) -> None:
+    def _lanes_of(self, group: data.View) -> Value:
+        """The lanes that have a column in the group."""
+        columns, lanes = members(group, self.config.columns), self.config.lanes
+        return any_of(columns[first : first + lanes] for first in range(0, len(columns), lanes))
+
+    def _operands(
+        self, m: Module, issued: data.View, valid: list[Signal], slot: list[Signal], beat: list[Signal]
+    ) -> None:
         """Stages 1 and 2: registers, the bias, the immediate; which operand it is."""
         control = self.control
         s1 = Signal(issued.shape(), name="s1_issued", reset_less=True)
@@ -132,10 +145,12 @@ class Pipeline(wiring.Component):
         a, b = s1.fields.a, s1.fields.b
         m.d.comb += [
             control.s1_bias.eq(s1.fields.bias),
+            control.s1_column.eq(lane_column(self.config, beat[1].group)),
+            control.s2_column.eq(lane_column(self.config, beat[2].group)),
             control.s1_a_enable.eq(valid[1] & (a.select == Select.REGISTER)),
-            control.s1_a_address.eq(register_address(self.config, slot[1], a.register)),
+            control.s1_a_address.eq(register_address(self.config, slot[1], a.register, beat[1].group)),
             control.s1_b_enable.eq(valid[1] & (b.select == Select.REGISTER)),
-            control.s1_b_address.eq(register_address(self.config, slot[1], b.register)),
+            control.s1_b_address.eq(register_address(self.config, slot[1], b.register, beat[1].group)),
         ]
         s2, iteration = Signal(SelectFlags, reset_less=True), Signal.like(s1.place.iteration, reset_less=True)
         a_immediate, a_iteration = Signal(reset_less=True), Signal(reset_less=True)
@@ -230,7 +245,7 @@ class Pipeline(wiring.Component):
             control.s6_out_zp.eq(self.out_zp.data),
         ]
 
-    def _destination(self, m: Module, valid: list[Signal], slot: list[Signal]) -> None:
+    def _destination(self, m: Module, valid: list[Signal], slot: list[Signal], beat: list[Signal]) -> None:
         """Stages 8 to 10: limits; where the result goes."""
         control, finish, limits = self.control, self.finish.data, self.limits.data
         to_memory, destination = Signal(reset_less=True), Signal.like(finish.destination, reset_less=True)
@@ -244,6 +259,6 @@ class Pipeline(wiring.Component):
             control.s8_low.eq(limits.low),
             control.s8_high.eq(limits.high),
             control.s9_write.eq(valid[9] & ~to_memory),
-            control.s9_address.eq(register_address(self.config, slot[9], destination)),
+            control.s9_address.eq(register_address(self.config, slot[9], destination, beat[9].group)),
             self.pack.eq(pack),
         ]

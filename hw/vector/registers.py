@@ -10,12 +10,12 @@ from ..memory.words import NO_COLLISION_LOGIC
 
 
 def register_address_bits(config: Config) -> int:
-    """Bits of an address: the slot below, the register above."""
-    return (config.vector_registers * config.vector_slots - 1).bit_length()
+    """Bits of an address: the slot below, the register above, the lane's column on top."""
+    return (config.vector_registers * config.vector_slots * config.lane_columns - 1).bit_length()
 
 
 class RegisterFile(wiring.Component):
-    """`vector_registers` x `vector_slots` values of `vector_bits`.
+    """`vector_registers` x `vector_slots` values of `vector_bits`, for each column of the lane.
 
     Ports:
         a_enable (1, in), a_address (register address, in): read a value.
@@ -44,7 +44,7 @@ class RegisterFile(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        depth = self.config.vector_registers * self.config.vector_slots
+        depth = self.config.vector_registers * self.config.vector_slots * self.config.lane_columns
         m.submodules.memory = memory = Memory(
             shape=signed(self.config.vector_bits), depth=depth, init=[], attrs=NO_COLLISION_LOGIC
         )

@@ -43,7 +43,7 @@ class Store(wiring.Component):
         configure (1, in), go (VECTOR_GO, in): a GO begins; at least two cycles before a `pack`.
         pack (1, in), packed (PackedBeat, in): `results` of these lanes are to be stored. The write is prepared in the
             next cycle.
-        results (W vector_bits, in): the lanes'.
+        results (vector_bits per lane, in): the lanes'.
         element (Element, in), address (VECTOR_STREAM.address, in): the store stream's.
         last (1, in): its dimension 0 is at its last turn.
         step, next_word (1, out): the store stream steps; goes on to the next word of a vector.
@@ -58,7 +58,7 @@ class Store(wiring.Component):
                 "go": In(layout(Opcode.VECTOR_GO)),
                 "pack": In(1),
                 "packed": In(PackedBeat),
-                "results": In(config.vector_bits * config.columns),
+                "results": In(config.vector_bits * config.lanes),
                 "element": In(Element),
                 **{name: In(shape) for name, shape in shapes(Opcode.VECTOR_STREAM, "address").items()},
                 "last": In(1),
@@ -124,12 +124,16 @@ class Store(wiring.Component):
         """For elements of each size the results of a word's lanes: half as many as for those of half the size, one half
         or the other."""
         width, bits = self.config.columns, self.config.vector_bits
-        results = [self.results[bits * i :][:bits] for i in range(width)]
+        results = [self.results[bits * (i % self.config.lanes) :][:bits] for i in range(width)]
         found = {1: results}
         for size, upper in ((2, -1), (4, -2), (8, -3)):
             if size > width:
                 break
             half = len(results) // 2
+            if half >= self.config.lanes:
+                # Both halves are the same lanes, each for one of its columns and then for another one.
+                results = found[size] = results[:half]
+                continue
             results = [
                 Mux(self.packed.group.position[upper], above, below)
                 for below, above in zip(results[:half], results[half:], strict=True)

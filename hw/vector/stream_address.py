@@ -1,15 +1,21 @@
 """The address generator of one memory stream: six nested dimensions and an offset, additions only."""
 
-from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import wiring
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ..isa import STREAM_DIMS, Element, Opcode, layout, width
+from ..memory.words import NO_COLLISION_LOGIC
 from ..one_hot import any_of, only_if
 
 TURN_BITS = width(Opcode.VECTOR_DIMS, "count_low")
 ADDRESS_BITS = width(Opcode.VECTOR_STREAM, "address")
+_Extent = data.StructLayout({"turns": TURN_BITS, "stride": ADDRESS_BITS})
+"""Of a dimension, as configured: turns after the first one, and what each adds to the address."""
+_Progress = data.StructLayout({"left": TURN_BITS, "base": ADDRESS_BITS})
+"""Of a dimension, when it moved last: turns left, and the address with index 0 in every dimension below."""
 
 
 class StreamAddress(wiring.Component):
@@ -61,16 +67,9 @@ class StreamAddress(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        start = Signal(ADDRESS_BITS)
-        # Turns left after the current one, and whether there are any.
-        turns = [Signal(TURN_BITS, name=f"turns_{d}") for d in range(STREAM_DIMS)]
-        several = [Signal(name=f"several_{d}") for d in range(STREAM_DIMS)]
-        strides = [Signal(ADDRESS_BITS, name=f"stride_{d}") for d in range(STREAM_DIMS)]
-        left = [Signal(TURN_BITS, name=f"left_{d}") for d in range(STREAM_DIMS)]
-        more = [Signal(name=f"more_{d}") for d in range(STREAM_DIMS)]
-        # Address with index 0 in every dimension below d; that of dimension 0 is the address one step ahead.
-        bases = [Signal(ADDRESS_BITS, name=f"base_{d}") for d in range(STREAM_DIMS)]
-
+        start, base, advance, restarted = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(), Signal()
+        # A bit per dimension: it has several turns; it has some left.
+        several, more = Signal(STREAM_DIMS), Signal(STREAM_DIMS)
         with m.If(self.set_stream & (self.stream.stream == self.number)):
             m.d.sync += [
                 start.eq(self.stream.address),
@@ -78,53 +77,126 @@ class StreamAddress(wiring.Component):
                 self.splat.eq(self.stream.splat),
                 self.indexed.eq(self.stream.indexed),
             ]
-        dims, turns_low, turns_high = self.dims, Signal(TURN_BITS), Signal(TURN_BITS)
-        m.d.comb += [turns_low.eq(dims.count_low - 1), turns_high.eq(dims.count_high - 1)]
-        with m.If(self.set_dims & (dims.stream == self.number)):
-            for pair in range(STREAM_DIMS // 2):
-                low, high = 2 * pair, 2 * pair + 1
-                with m.If(dims.pair == pair):
-                    m.d.sync += [
-                        turns[low].eq(turns_low),
-                        turns[high].eq(turns_high),
-                        several[low].eq(turns_low != 0),
-                        several[high].eq(turns_high != 0),
-                        strides[low].eq(dims.stride_low),
-                        strides[high].eq(dims.stride_high),
-                    ]
-
-        restarted = Signal()
         m.d.sync += restarted.eq(self.restart)
-        advance = Signal()
         m.d.comb += [
             advance.eq((self.step | restarted) & ~self.restart),
-            self.last_turn.eq(turns[1]),
             self.next_offset.eq(advance & ~more[0]),
         ]
         with m.If(advance):
-            m.d.sync += [self.address.eq(bases[0] + self.offset), self.last.eq(~more[0])]
+            m.d.sync += [self.address.eq(base + self.offset), self.last.eq(~more[0])]
         with m.Elif(self.next_word):
             word = self.address[exact_log2(self.word_bytes) :]
             m.d.sync += word.eq(word + 1)
 
         # The lowest dimension with turns left moves on; those below it begin again at its new address. When there is
-        # none, all begin again at the start. So one sum of a base and a stride does for all dimensions.
-        moves, ended = [Signal(name=f"moves_{d}") for d in range(STREAM_DIMS)], Signal()
-        for d in range(STREAM_DIMS):
-            m.d.comb += moves[d].eq(more[d] & ~Cat(more[:d]).any() & ~self.restart)
-        m.d.comb += ended.eq(self.restart | ~Cat(more).any())
-        base, stride, following = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+        # none, all begin again at the start. So one dimension at most is read and written in a step: but for flags,
+        # they are kept in memories. `base` is that of dimension 0: the address one step ahead.
+        moves, begins = Signal(STREAM_DIMS), Signal()
         m.d.comb += [
-            base.eq(any_of(map(only_if, [*moves, ended], [*bases, start]))),
-            stride.eq(any_of(map(only_if, moves, strides))),
-            following.eq(base + stride),
+            moves.eq(Cat(more[d] & ~more[:d].any() & ~self.restart for d in range(STREAM_DIMS))),
+            begins.eq(self.restart | ~more.any()),
         ]
-        for d in range(STREAM_DIMS):
-            over = self.restart | (advance & ~Cat(more[:d]).any() & ~more[d])
-            with m.If(self.restart | (advance & ~Cat(more[:d]).any())):
-                m.d.sync += bases[d].eq(following)
-            with m.If(over):
-                m.d.sync += [left[d].eq(turns[d]), more[d].eq(several[d])]
-            with m.Elif(advance & moves[d]):
-                m.d.sync += [left[d].eq(left[d] - 1), more[d].eq(left[d] != 1)]
+        extent = self._extent(m, several, moves)
+        following, still_more = Signal(ADDRESS_BITS), Signal()
+        own_base, from_start = self._progress(m, moves, begins, advance, extent, following, still_more)
+        m.d.comb += following.eq(
+            any_of(
+                [
+                    only_if(moves[0], base),
+                    only_if(moves[1:].any() & ~from_start, own_base),
+                    only_if(begins | (moves[1:].any() & from_start), start),
+                ]
+            )
+            + only_if(~begins, extent.stride)
+        )
+        with m.If(self.restart | advance):
+            m.d.sync += base.eq(following)
+            for d in range(STREAM_DIMS):
+                with m.If(begins | moves[d + 1 :].any()):
+                    m.d.sync += more[d].eq(several[d])
+                with m.Elif(moves[d]):
+                    m.d.sync += more[d].eq(still_more)
         return m
+
+    def _extent(self, m: Module, several: Signal, moves: Signal) -> data.View:
+        """Takes VECTOR_DIMS, a pair of dimensions in two memories; that of the dimension that moves."""
+        dims, halves = self.dims, []
+        pair = Signal(range(STREAM_DIMS // 2))
+        m.d.comb += pair.eq(any_of(only_if(moves[d], C(d // 2, len(pair))) for d in range(STREAM_DIMS)))
+        here = self.set_dims & (dims.stream == self.number)
+        for half, count, stride in (
+            ("low", dims.count_low, dims.stride_low),
+            ("high", dims.count_high, dims.stride_high),
+        ):
+            turns = Signal(TURN_BITS, name=f"turns_{half}")
+            m.submodules[f"extents_{half}"] = memory = Memory(
+                shape=_Extent, depth=STREAM_DIMS // 2, init=[], attrs=NO_COLLISION_LOGIC
+            )
+            read, write = memory.read_port(domain="comb"), memory.write_port()
+            m.d.comb += [
+                turns.eq(count - 1),
+                write.en.eq(here),
+                write.addr.eq(dims.pair),
+                write.data.turns.eq(turns),
+                write.data.stride.eq(stride),
+                read.addr.eq(pair),
+            ]
+            halves.append(read.data)
+            for number in range(STREAM_DIMS // 2):
+                with m.If(here & (dims.pair == number)):
+                    m.d.sync += several[2 * number + (half == "high")].eq(turns != 0)
+        with m.If(here & (dims.pair == 0)):
+            m.d.sync += self.last_turn.eq(dims.count_high - 1)
+        extent = Signal(_Extent)
+        m.d.comb += extent.eq(Mux(moves[1::2].any(), halves[1], halves[0]))
+        return extent
+
+    def _progress(
+        self,
+        m: Module,
+        moves: Signal,
+        begins: Signal,
+        advance: Signal,
+        extent: data.View,
+        following: Signal,
+        still_more: Signal,
+    ) -> tuple[Value, Value]:
+        """(base, it is the start) of the dimension that moves, but for dimension 0; whether it will have turns left.
+
+        A dimension that has begun again has its base where the one that moved has it: `owner` names this one, or 0 for
+        the start. What is left of its turns is all of them, while it is `fresh`."""
+        numbers = range(STREAM_DIMS)
+        m.submodules.progress = memory = Memory(
+            shape=_Progress, depth=STREAM_DIMS, init=[], attrs=NO_COLLISION_LOGIC
+        )
+        left_read, base_read, write = (
+            memory.read_port(domain="comb"),
+            memory.read_port(domain="comb"),
+            memory.write_port(),
+        )
+        fresh, left = Signal(STREAM_DIMS), Signal(TURN_BITS)
+        owners = [Signal(numbers, name=f"owner_{d}") for d in numbers]
+        index, owner = Signal(numbers), Signal(numbers)
+        m.d.comb += [
+            index.eq(any_of(only_if(moves[d], C(d, len(index))) for d in numbers)),
+            owner.eq(any_of(only_if(moves[d], owners[d]) for d in numbers[1:])),
+            left_read.addr.eq(index),
+            base_read.addr.eq(owner),
+            left.eq(Mux((fresh & moves).any(), extent.turns, left_read.data.left)),
+            still_more.eq(left != 1),
+            write.en.eq(advance & moves.any()),
+            write.addr.eq(index),
+            write.data.left.eq(left - 1),
+            write.data.base.eq(following),
+        ]
+        with m.If(self.restart | advance):
+            for d in numbers:
+                with m.If(begins | moves[d + 1 :].any()):
+                    m.d.sync += fresh[d].eq(1)
+                with m.Elif(moves[d]):
+                    m.d.sync += fresh[d].eq(0)
+                with m.If(begins):
+                    m.d.sync += owners[d].eq(0)
+                with m.Elif(moves[d:].any()):
+                    m.d.sync += owners[d].eq(index)
+        return base_read.data.base, owner == 0

@@ -48,7 +48,7 @@ class VectorUnit(wiring.Component):
                 "accumulators": In(accumulators(config)),
                 "read": Out(AmRead(config)),
                 "write": Out(AmWrite(config)),
-                "tokens": Out(Tokens()),
+                "tokens": Out(Tokens(config.core_mask_bits)),
                 "status": Out(Status()),
                 "mark": Out(1),
                 "mark_layer": Out(*shapes(Opcode.VECTOR_MARK, "layer").values()),

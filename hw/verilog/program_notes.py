@@ -50,6 +50,6 @@ def program_markdown(config: Config) -> str:
         name=config.name,
         config_hash=config.hash,
         isa_hash=ISA_HASH,
-        word=config.word_bytes,
+        word=config.bus_bytes,
         magic="TOSAIC\\0\\1",
     )

@@ -11,9 +11,13 @@ _CHANNELS = """\
 //   m_axi_ar*/r* AXI4 manager, reads. ID 0: data (LOAD), ID 1: the program. Answers of one ID come in order;
 //                the two may be interleaved. Up to 32 bursts of ID 0 are under way.
 //   m_axi_aw*/w*/b*  AXI4 manager, writes (STORE), ID 0. Up to 32 bursts are under way. bready is always high.
-// Every burst is INCR, of whole words of {bits} bits (size {size}), of at most 32 beats, and crosses no 4 KiB.
+{cores}// Every burst is INCR, of whole words of {bits} bits (size {size}), of at most 32 beats, and crosses no 4 KiB.
 // Addresses are multiples of {word} and lie within MEM_BASE and MEM_BASE + MEM_SIZE. Bytes of a write that are not
 // wanted have their strobe low.
+"""
+
+_CORES = """\
+//                {cores} cores share the port: twice a core's number is added to its IDs. rready is always high.
 """
 
 
@@ -24,6 +28,9 @@ def top_comment(config: Config) -> str:
         f"// {config.am_bytes >> 10} KiB of activation memory, {config.wm_bytes >> 10} KiB of weight memory.\n"
         f"// Configuration hash 0x{config.hash:08X}.\n//\n"
         + _CHANNELS.format(
-            bits=8 * config.word_bytes, size=config.word_bytes.bit_length() - 1, word=config.word_bytes
+            bits=8 * config.bus_bytes,
+            size=config.bus_bytes.bit_length() - 1,
+            word=config.bus_bytes,
+            cores=_CORES.format(cores=config.cores) if config.cores > 1 else "",
         )
     )

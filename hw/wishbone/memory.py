@@ -28,8 +28,8 @@ class MemoryBridge(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "read": In(AxiRead(config)),
-                "write": In(AxiWrite(config)),
+                "read": In(AxiRead(config, shared=True)),
+                "write": In(AxiWrite(config, shared=True)),
                 "wishbone": Out(WishboneMemory(config)),
             }
         )
@@ -37,17 +37,17 @@ class MemoryBridge(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         read, write, bus = self.read, self.write, self.wishbone
-        shift = exact_log2(self.config.word_bytes)
+        shift = exact_log2(self.config.bus_bytes)
         address = Signal(len(bus.adr))
         left = Signal(8)
-        number = Signal(2)
+        number = Signal.like(read.rid)
         failed, ended, wrote_last = Signal(), Signal(), Signal()
         may_write = Signal()
         m.d.comb += [
             bus.adr.eq(address),
             bus.cti.eq(Mux(left == 0, CTI_END, CTI_INCREMENTING)),
             bus.dat_w.eq(write.wdata),
-            bus.sel.eq(Mux(bus.we, write.wstrb, (1 << self.config.word_bytes) - 1)),
+            bus.sel.eq(Mux(bus.we, write.wstrb, (1 << self.config.bus_bytes) - 1)),
             ended.eq(bus.cyc & bus.stb & (bus.ack | bus.err)),
             read.rid.eq(number),
             write.bid.eq(number),

@@ -38,6 +38,6 @@ class WishboneMemory(wiring.Signature):
     """
 
     def __init__(self, config: Config):
-        width = config.word_bytes
+        width = config.bus_bytes
         members = _members(8 * width, 32 - exact_log2(width))
         super().__init__(members | {"cti": Out(3), "bte": Out(2)})

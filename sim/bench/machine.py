@@ -1,13 +1,14 @@
 """The accelerator on the bench: clock, reset, AXI models, monitor, and the registers by name."""
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, First, RisingEdge, with_timeout
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiResp, AxiSlave
 
-from tosaic.hw.csr_map import REGISTER
+from tosaic.hw.csr_map import REGISTER, of_core, registers_of
 
 from .memory import MEM_BASE, GuardedMemory
 from .monitor import Monitor
@@ -29,8 +30,9 @@ class NoAnswer(Exception):
 class Machine:
     """One accelerator with external memory `memory` behind it. `stalls`: "random" or "none"."""
 
-    def __init__(self, dut: Any, memory: GuardedMemory, seed: int, stalls: str):
+    def __init__(self, dut: Any, memory: GuardedMemory, seed: int, stalls: str, cores: int = 1):
         self.dut, self.memory = dut, memory
+        self._registers = {register.name: register for register in registers_of(cores)}
         Clock(dut.clk, CLOCK_NS, unit="ns").start()
         dut.rst.value = 1
         self.slave = AxiSlave(AxiBus.from_prefix(dut, "m_axi"), dut.clk, dut.rst, target=memory)
@@ -86,14 +88,14 @@ class Machine:
 
     async def read(self, name: str) -> int:
         """A register by name; NoAnswer unless the answer is OKAY."""
-        value, response = await self.read_at(REGISTER[name].offset)
+        value, response = await self.read_at(self._registers[name].offset)
         if response != AxiResp.OKAY:
             raise NoAnswer(f"the control port answers the read of {name} with {response.name}")
         return value
 
     async def write(self, name: str, value: int) -> None:
         """Set a register by name; NoAnswer unless the answer is OKAY."""
-        response = await self.write_at(REGISTER[name].offset, value.to_bytes(4, "little"))
+        response = await self.write_at(self._registers[name].offset, value.to_bytes(4, "little"))
         if response != AxiResp.OKAY:
             raise NoAnswer(f"the control port answers the write of {name} with {response.name}")
 
@@ -105,14 +107,24 @@ class Machine:
         """Write CONTROL with 1 in these fields and 0 in the others."""
         await self.write("CONTROL", sum(REGISTER["CONTROL"].field(name).mask for name in fields))
 
-    async def run(self, program_address: int, program_bytes: int, max_cycles: int | None = None) -> bool:
-        """Start the program and wait for the interrupt, of success or error; the interrupt is left pending.
+    async def run(
+        self,
+        program_address: int,
+        program_bytes: int,
+        max_cycles: int | None = None,
+        others: Sequence[Sequence[int]] = (),
+    ) -> bool:
+        """Start the program, and those of the `others` behind core 0 (address, bytes), and wait for the interrupt, of
+        success or error; the interrupt is left pending.
 
         False when it has not come after `max_cycles`."""
         await self.write("MEM_BASE", MEM_BASE)
         await self.write("MEM_SIZE", len(self.memory.window))
         await self.write("PROGRAM_ADDRESS", program_address)
         await self.write("PROGRAM_BYTES", program_bytes)
+        for core, (address, size) in enumerate(others, 1):
+            await self.write(of_core("PROGRAM_ADDRESS", core), address)
+            await self.write(of_core("PROGRAM_BYTES", core), size)
         await self.control("irq_enable", "start")
         left = max_cycles
         while not self.dut.irq.value:
@@ -144,7 +156,7 @@ class Machine:
 
     async def registers(self) -> dict[str, int]:
         """All registers that may be read."""
-        return {name: await self.read(name) for name in REGISTER}
+        return {name: await self.read(name) for name in self._registers}
 
     async def marks(self) -> list[tuple[int, int]]:
         """(layer, cycle) of every mark."""

@@ -17,9 +17,10 @@ async def program(dut: Any) -> None:
     folder = exchange_folder()
     request = json.loads((folder / "request.json").read_text())
     memory = GuardedMemory(np.load(folder / "window.npy"), len(dut.m_axi_wstrb))
-    machine = Machine(dut, memory, request["seed"], request["stalls"])
+    machine = Machine(dut, memory, request["seed"], request["stalls"], request["cores"])
     await machine.reset()
-    ended = await machine.run(request["program_address"], request["program_bytes"], request["max_cycles"])
+    (address, size), *others = request["streams"]
+    ended = await machine.run(address, size, request["max_cycles"], others)
     result = {
         "ended": ended,
         "registers": await machine.registers(),

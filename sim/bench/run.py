@@ -3,12 +3,14 @@
 import json
 import pathlib
 import tempfile
+from collections.abc import Sequence
 
 import numpy as np
 
 from tosaic.errors import DeviceError, InputError
 from tosaic.hw.config import Config
-from tosaic.hw.csr_map import COUNTERS, REGISTER
+from tosaic.hw.csr_map import COUNTERS, REGISTER, of_core
+from tosaic.hw.isa import Stream
 
 from ..program import count_macs, decode_program
 from ..result import RunResult
@@ -24,11 +26,13 @@ def run_in_cocotb(
     program_address: int,
     program_bytes: int,
     *,
+    others: Sequence[Stream] = (),
     seed: int = 0,
     stalls: str = "random",
     max_cycles: int | None = None,
 ) -> RunResult:
-    """Execute the program at `program_address` of `window` (uint8, 0 = MEM_BASE), changed in place.
+    """Execute the program at `program_address` of `window` (uint8, 0 = MEM_BASE), changed in place; `others`
+    are those of the cores behind core 0.
 
     The Verilated accelerator runs on cocotb's AXI models in a process of its own. `stalls` "random" makes every channel
     of both ports wait at times that `seed` decides, "none" never. Cycles depend on the stalls.
@@ -41,14 +45,17 @@ def run_in_cocotb(
         raise InputError(f"stalls must be one of {', '.join(STALLS)}, not {stalls!r}")
     if window.dtype != np.uint8 or window.ndim != 1 or not window.flags.writeable:
         raise DeviceError("external memory must be a writable one-dimensional uint8 array")
+    streams = [(program_address, program_bytes), *others]
+    # Registers keep their values: a core without a program is told so.
+    streams += [(0, 0)] * (config.cores - len(streams))
     request = {
-        "program_address": program_address,
-        "program_bytes": program_bytes,
+        "streams": streams,
+        "cores": config.cores,
         "seed": seed,
         "stalls": stalls,
         "max_cycles": max_cycles,
     }
-    code = window[program_address : program_address + program_bytes].tobytes()
+    codes = [window[address : address + size].tobytes() for address, size in streams]
     with tempfile.TemporaryDirectory(prefix="tosaic-") as name:
         folder = pathlib.Path(name)
         np.save(folder / "window.npy", window)
@@ -62,14 +69,20 @@ def run_in_cocotb(
         more = f" (and {len(others)} more)" if others else ""
         raise DeviceError(f"the accelerator broke a rule of its bus: {first}{more}")
     if REGISTER["STATUS"].field("error").extract(registers["STATUS"]):
-        raise device_error(registers, code)
+        raise device_error(registers, codes, config.cores)
     if not result["ended"]:
-        raise DeviceError(f"the program did not end in {max_cycles} cycles; {standing(registers, code)}")
+        raise DeviceError(
+            f"the program did not end in {max_cycles} cycles; {standing(registers, codes, config.cores)}"
+        )
+    cores = [
+        {name.lower(): registers[of_core(name, core)] for name, _ in COUNTERS} for core in range(config.cores)
+    ]
     return RunResult(
         cycles=registers["CYCLES"] | registers["CYCLES_HIGH"] << 32,
-        dram_read_bytes=result["beats_read"] * config.word_bytes,
-        dram_write_bytes=result["beats_written"] * config.word_bytes,
+        dram_read_bytes=result["beats_read"] * config.bus_bytes,
+        dram_write_bytes=result["beats_written"] * config.bus_bytes,
         marks=[tuple(mark) for mark in result["marks"]],
-        counters={name.lower(): registers[name] for name, _ in COUNTERS},
-        macs=count_macs(config, decode_program(code)),
+        counters={name: sum(core[name] for core in cores) for name in cores[0]},
+        macs=sum(count_macs(config, decode_program(code)) for code in codes),
+        cores=cores,
     )

@@ -17,10 +17,13 @@
 #ifndef BUS_BYTES
 #error "BUS_BYTES must be the width of the bus in bytes"
 #endif
+#ifndef CORES
+#define CORES 1  // That share the bus.
+#endif
 
 constexpr uint64_t NO_ADDRESS = ~uint64_t{0};
 constexpr uint32_t BEAT = 1000 * BUS_BYTES;  // Thousandths of a byte, as bandwidth.py has them.
-constexpr unsigned OUTSTANDING = 32;  // Bursts of one direction under way.
+constexpr unsigned OUTSTANDING = 32 * CORES;  // Bursts of one direction under way.
 
 enum Response : uint8_t { OKAY = 0, SLVERR = 2, DECERR = 3 };
 

@@ -7,6 +7,9 @@ module bench #(
 ) (
     input clk,
     input rst,
+`ifdef MUTANTS
+    input [15:0] mutant,
+`endif
     output irq,
     input [11:0] s_axil_awaddr,
     input s_axil_awvalid,
@@ -61,6 +64,10 @@ module bench #(
     reg r_m_arready, r_m_rlast, r_m_rvalid, r_m_awready, r_m_wready, r_m_bvalid;
     reg [1:0] r_m_rid, r_m_rresp, r_m_bid, r_m_bresp;
     reg [8*W-1:0] r_m_rdata;
+`ifdef MUTANTS
+    reg [15:0] r_mutant = 0;
+    always @(posedge clk) r_mutant <= mutant;
+`endif
 
     always @(posedge clk) begin
         r_rst <= rst;
@@ -86,6 +93,9 @@ module bench #(
     end
 
     tosaic accelerator (
+`ifdef MUTANTS
+        .mutant(r_mutant),
+`endif
         .clk(clk),
         .rst(r_rst),
         .irq(irq),

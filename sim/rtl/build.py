@@ -5,27 +5,28 @@ compiler here needs neither make nor perl.
 """
 
 import concurrent.futures
+import dataclasses
 import errno
 import hashlib
 import os
 import pathlib
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tosaic.errors import Error
 from tosaic.hw.config import Config
 
 from .cache import VARIABLE, cache_directory, cached, progress
 from .packages import simulator_package, verilator_root
-from .verilog import cached_verilog
+from .verilog import cached_verilog, verilog_of_unknown_start
 
 HERE = pathlib.Path(__file__).parent
 BENCH = "bench.v"
 SOURCES = ("harness.cpp", "axi_memory.h", BENCH)
 VERILATOR_FLAGS = (
     *("--cc", "--top-module", "bench", "--prefix", "Vtosaic"),
-    *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "--no-timing"),
+    *("-O3", "--no-assert", "--no-timing"),
     # Verilog that Amaranth writes is not meant to be read.
     *("-Wno-lint", "-Wno-ALWNEVER", "-Wno-fatal"),
     *("--output-split", "20000"),
@@ -35,7 +36,7 @@ FAST_FLAGS = ("-O1",)
 SLOW_FLAGS = ("-O0",)
 """Compiler flags of what runs once."""
 COMMON_FLAGS = (
-    *("-std=c++17", "-fPIC", "-w", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0"),
+    *("-std=c++17", "-fPIC", "-w", "-DVERILATOR=1", "-DVM_SC=0", "-DVM_TIMING=0"),
     *("-DVM_TRACE=0", "-DVM_TRACE_FST=0", "-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0"),
 )
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
@@ -44,32 +45,61 @@ VERILOG_BYTES_PER_SECOND = 60_000
 """Speed of a build on two cores, for the estimate that users see."""
 
 
-def simulator_library(config: Config) -> pathlib.Path:
+COVERS = "--coverage-line"
+"""Option of Verilator. Its --coverage counts toggles and expressions, too: with all three it breaks off."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """One way to build the simulator of a configuration."""
+
+    name: str
+    """In the cache's file names; empty for the plain one."""
+    options: tuple[str, ...]
+    """Of Verilator."""
+    definitions: tuple[str, ...] = ()
+    """Of the C++ compiler."""
+    verilog: Callable[[Config], pathlib.Path] = cached_verilog
+    """The file with the accelerator's Verilog, in the cache."""
+
+
+PLAIN = Variant("", ("--x-assign", "fast", "--x-initial", "fast"))
+COVERAGE = Variant("coverage", (*PLAIN.options, COVERS))
+"""Counts lines and branches: `Harness.write_coverage`."""
+UNKNOWN_START = Variant(
+    "unknown", ("--x-assign", "unique", "--x-initial", "unique"), verilog=verilog_of_unknown_start
+)
+"""Registers and memories have any value before reset: `Harness(library, initial_seed)`."""
+
+
+def simulator_library(config: Config, variant: Variant = PLAIN) -> pathlib.Path:
     """The shared library of one configuration; built when it is not in the cache, which takes a minute or so."""
     verilator = simulator_package("verilator")
-    verilog_path = cached_verilog(config)
+    verilog_path = variant.verilog(config)
     verilog = verilog_path.read_bytes()
     digest = hashlib.sha256(verilog)
     for name in SOURCES:
         digest.update((HERE / name).read_bytes())
-    flags = (VERILATOR_FLAGS, FAST_FLAGS, SLOW_FLAGS, COMMON_FLAGS, config.word_bytes)
-    digest.update(repr((flags, verilator, compiler_version())).encode())
+    flags = (VERILATOR_FLAGS, FAST_FLAGS, SLOW_FLAGS, COMMON_FLAGS, config.bus_bytes, config.cores)
+    measured = (variant.options, variant.definitions)
+    digest.update(repr((flags, measured, verilator, compiler_version())).encode())
     seconds = max(len(verilog) // VERILOG_BYTES_PER_SECOND, 10)
 
     def make(path: pathlib.Path) -> None:
         with progress(f"building the RTL simulator for {config.name}, about {seconds} s, once"):
-            _build(config, verilog_path, path)
+            _build(config, verilog_path, path, variant)
 
-    return cached("rtl", config.name, digest.hexdigest()[:20], ".so", make)
+    name = config.name + ("-" + variant.name if variant.name else "")
+    return cached("rtl", name, digest.hexdigest()[:20], ".so", make)
 
 
-def _build(config: Config, verilog: pathlib.Path, library: pathlib.Path) -> None:
+def _build(config: Config, verilog: pathlib.Path, library: pathlib.Path, variant: Variant) -> None:
     verilate(
         [HERE / BENCH, verilog],
         HERE / "harness.cpp",
         library,
-        options=(*VERILATOR_FLAGS, f"+define+BUS_BYTES={config.word_bytes}"),
-        definitions=(f"-DBUS_BYTES={config.word_bytes}",),
+        options=(*VERILATOR_FLAGS, *variant.options, f"+define+BUS_BYTES={config.bus_bytes}"),
+        definitions=(f"-DBUS_BYTES={config.bus_bytes}", f"-DCORES={config.cores}", *variant.definitions),
     )
 
 
@@ -91,12 +121,14 @@ def verilate(
         command = [str(root / "bin" / "verilator_bin"), *options, "--Mdir", name, *map(str, verilog)]
         _call(command, {"VERILATOR_ROOT": str(root)})
         includes = [f"-I{path}" for path in (folder, root / "include", root / "include" / "vltstd", HERE)]
-        runtime = [root / "include" / file for file in RUNTIME]
+        covers = COVERS in options
+        names = (*RUNTIME, "verilated_cov.cpp") if covers else RUNTIME
+        runtime = [root / "include" / name for name in names]
 
         def compile_unit(unit: tuple[pathlib.Path, tuple[str, ...]]) -> str:
             source, level = unit
             target = str(source.with_suffix(".o"))
-            flags = [*level, *COMMON_FLAGS, *definitions, *includes]
+            flags = [*level, *COMMON_FLAGS, f"-DVM_COVERAGE={covers:d}", *definitions, *includes]
             _call([*_compiler(), *flags, "-c", str(source), "-o", target])
             return target
 

@@ -3,6 +3,9 @@
 #include "Vtosaic.h"
 #include "axi_memory.h"
 #include "verilated.h"
+#if VM_COVERAGE
+#include "verilated_cov.h"
+#endif
 
 #include <memory>
 
@@ -21,13 +24,30 @@ class Simulator {
     ReadSide reads;
     WriteSide writes;
 
-    Simulator() : context_(new VerilatedContext), top_(new Vtosaic(context_.get(), "")) {
+    // With a seed, what has no initial value gets a random one: where Verilator's --x-initial is unique.
+    explicit Simulator(uint32_t seed) : context_(new VerilatedContext) {
+        if (seed) {
+            context_->randReset(2);
+            context_->randSeed(int(seed));
+        }
+        top_.reset(new Vtosaic(context_.get(), ""));
+        reset();
+    }
+    ~Simulator() { top_->final(); }
+
+    // Reset machine and bus, whatever they are at. External memory stays as it is.
+    void reset() {
+        reads = ReadSide();
+        writes = WriteSide();
+        request_ = seen_ = Request();
+        // A bus offers nothing during a reset.
+        top_->s_axil_awvalid = top_->s_axil_wvalid = top_->s_axil_arvalid = 0;
+        top_->m_axi_rvalid = top_->m_axi_bvalid = 0;
         top_->rst = 1;
         for (unsigned i = 0; i < RESET_CYCLES; ++i) edge();
         top_->rst = 0;
         edge();
     }
-    ~Simulator() { top_->final(); }
 
     void set_timing(const Timing& value) {
         timing = value;
@@ -82,6 +102,13 @@ class Simulator {
         if (request_.write_answer) return -1;
         return write_response_ ? -2 - int64_t{write_response_} : 0;
     }
+
+#if VM_COVERAGE
+    void write_coverage(const char* path) { context_->coveragep()->write(path); }
+#endif
+#ifdef MUTANTS
+    void set_mutant(uint32_t number) { top_->mutant = number; }
+#endif
 
   private:
     // The handshakes of the control port that are still to come.
@@ -145,7 +172,9 @@ class Simulator {
 
 extern "C" {
 
-Simulator* tosaic_create() { return new Simulator; }
+Simulator* tosaic_create(uint32_t seed) { return new Simulator(seed); }
+
+void tosaic_reset(Simulator* s) { s->reset(); }
 
 void tosaic_destroy(Simulator* s) { delete s; }
 
@@ -185,4 +214,12 @@ uint64_t tosaic_beats_read(Simulator* s) { return s->reads.beats_read; }
 uint64_t tosaic_beats_written(Simulator* s) { return s->writes.beats_written; }
 
 int32_t tosaic_violation(Simulator* s) { return s->violation; }
+
+// Of the builds for measurements (build.py's `Variant`).
+#if VM_COVERAGE
+void tosaic_write_coverage(Simulator* s, const char* path) { s->write_coverage(path); }
+#endif
+#ifdef MUTANTS
+void tosaic_set_mutant(Simulator* s, uint32_t number) { s->set_mutant(number); }
+#endif
 }

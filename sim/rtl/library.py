@@ -23,8 +23,9 @@ VIOLATIONS = (
 _HANDLE = ctypes.c_void_p
 _U32, _U64, _I64 = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int64
 _SIGNATURES = {
-    "create": ([], _HANDLE),
+    "create": ([_U32], _HANDLE),
     "destroy": ([_HANDLE], None),
+    "reset": ([_HANDLE], None),
     "set_memory": ([_HANDLE, _HANDLE, _U64, _U64], None),
     "set_timing": ([_HANDLE, _U32, _U32, _U32, _U64], None),
     "set_interleaving": ([_HANDLE, ctypes.c_bool], None),
@@ -40,15 +41,18 @@ _SIGNATURES = {
 
 
 class Harness:
-    """One accelerator, just out of reset, with its external memory. Calls release the GIL."""
+    """One accelerator, just out of reset, with its external memory. Calls release the GIL.
 
-    def __init__(self, library: pathlib.Path):
+    initial_seed: not 0 for random initial values, in a build that has no others (build.UNKNOWN_START).
+    """
+
+    def __init__(self, library: pathlib.Path, initial_seed: int = 0):
         self._functions = ctypes.CDLL(str(library))
         for name, (arguments, result) in _SIGNATURES.items():
             function = getattr(self._functions, f"tosaic_{name}")
             function.argtypes, function.restype = arguments, result
         self._memory: np.ndarray | None = None
-        self._handle = self._functions.tosaic_create()
+        self._handle = self._functions.tosaic_create(initial_seed)
 
     def close(self) -> None:
         """Free the simulator; it cannot be used any more."""
@@ -58,6 +62,10 @@ class Harness:
 
     def __del__(self) -> None:
         self.close()
+
+    def reset(self) -> None:
+        """Reset the machine by its wire, whatever it does."""
+        self._functions.tosaic_reset(self._handle)
 
     def set_memory(self, memory: np.ndarray, base: int) -> None:
         """Let bus addresses from `base` on reach `memory` (uint8, contiguous), which is not copied."""
@@ -102,6 +110,18 @@ class Harness:
     def run(self, max_cycles: int) -> int:
         """Clock the machine until its interrupt rises, for `max_cycles` at most; returns the outcome."""
         return self._functions.tosaic_run(self._handle, max_cycles)
+
+    def write_coverage(self, path: pathlib.Path) -> None:
+        """Write what has been covered so far; of a build with coverage."""
+        write = self._functions.tosaic_write_coverage
+        write.argtypes, write.restype = [_HANDLE, ctypes.c_char_p], None
+        write(self._handle, str(path).encode())
+
+    def set_mutant(self, number: int) -> None:
+        """Make the machine a mutant, 0 for none; of a build with mutants."""
+        change = self._functions.tosaic_set_mutant
+        change.argtypes, change.restype = [_HANDLE, _U32], None
+        change(self._handle, number)
 
     @property
     def cycle(self) -> int:

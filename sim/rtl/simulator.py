@@ -1,11 +1,13 @@
 """Runs programs on the Verilated RTL, with the emulator's interface and exact cycles."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
 from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
+from tosaic.hw.isa import Stream
 
 from ..bandwidth import thousandths
 from ..registers import Registers
@@ -42,7 +44,7 @@ class RtlSimulator:
         self._stalls = (stall_percent, seed)
         self._interleave_reads = interleave_reads
         self._errors = tuple(
-            None if offset is None else MEM_BASE + offset // config.word_bytes * config.word_bytes
+            None if offset is None else MEM_BASE + offset // config.bus_bytes * config.bus_bytes
             for offset in (read_error_at, write_error_at)
         )
         self._library = simulator_library(config)
@@ -53,11 +55,13 @@ class RtlSimulator:
         program_address: int,
         program_bytes: int,
         *,
+        others: Sequence[Stream] = (),
         bandwidth_bytes: float | None = None,
         latency_cycles: int = 50,
         max_cycles: int | None = None,
     ) -> RunResult:
-        """Execute the program at `program_address` of `memory` (uint8, 0 = MEM_BASE), changed in place.
+        """Execute the program at `program_address` of `memory` (uint8, 0 = MEM_BASE), changed in place. It is that of
+        core 0; `others` are those of the cores behind it, which do nothing without.
 
         `bandwidth_bytes` (None: the bus width) is what reads may move per cycle, and writes besides;
         `latency_cycles` goes by from a read's address to its first data and from a write's last data to its
@@ -72,29 +76,30 @@ class RtlSimulator:
             or not image.flags.c_contiguous
         ):
             raise DeviceError("external memory must be a writable, contiguous, one-dimensional uint8 array")
-        code = image[program_address : program_address + program_bytes].tobytes()
+        streams = (Stream(program_address, program_bytes), *others)
+        codes = [image[address : address + size].tobytes() for address, size in streams]
         harness = Harness(self._library)
-        registers = Registers(harness)
+        registers = Registers(harness, self.config.cores)
         harness.set_memory(image, MEM_BASE)
-        bandwidth = thousandths(bandwidth_bytes, self.config.word_bytes)
+        bandwidth = thousandths(bandwidth_bytes, self.config.bus_bytes)
         harness.set_timing(latency_cycles, bandwidth, *self._stalls)
         harness.set_interleaving(self._interleave_reads)
         harness.set_errors(*self._errors)
         try:
-            registers.start(MEM_BASE, len(image), program_address, program_bytes)
-            _wait(harness, registers, code, max_cycles)
-            result = registers.result(self.config, code, registers.marks())
+            registers.start(MEM_BASE, len(image), streams)
+            _wait(harness, registers, codes, max_cycles)
+            result = registers.result(self.config, codes, registers.marks())
             # The bus has seen every beat; the counters stop with the program.
             return dataclasses.replace(
                 result,
-                dram_read_bytes=harness.beats_read * self.config.word_bytes,
-                dram_write_bytes=harness.beats_written * self.config.word_bytes,
+                dram_read_bytes=harness.beats_read * self.config.bus_bytes,
+                dram_write_bytes=harness.beats_written * self.config.bus_bytes,
             )
         finally:
             harness.close()
 
 
-def _wait(harness: Harness, registers: Registers, code: bytes, max_cycles: int | None) -> None:
+def _wait(harness: Harness, registers: Registers, codes: Sequence[bytes], max_cycles: int | None) -> None:
     """Until the interrupt; DeviceError when it was an error or did not come."""
     left = max_cycles
     while left is None or left > 0:
@@ -106,6 +111,6 @@ def _wait(harness: Harness, registers: Registers, code: bytes, max_cycles: int |
             break
         left = None if left is None else left - cycles
     else:
-        raise DeviceError(f"the program did not end in {max_cycles} cycles; {registers.standing(code)}")
-    if failure := registers.failure(code):
+        raise DeviceError(f"the program did not end in {max_cycles} cycles; {registers.standing(codes)}")
+    if failure := registers.failure(codes):
         raise failure

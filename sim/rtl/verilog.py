@@ -2,6 +2,7 @@
 
 import hashlib
 import pathlib
+import re
 from collections.abc import Sequence
 
 import tosaic.hw
@@ -24,6 +25,36 @@ def cached_verilog(config: Config) -> pathlib.Path:
     Amaranth is imported only when the file is not in the cache.
     """
     return cached("verilog", config.name, _key(config), ".v", lambda path: _elaborate(config, path))
+
+
+_INITIAL_VALUE = re.compile(r"^(  (?:output )?reg (?:\[\d+:0\] )?(?!\\\$auto).*?) = \S+;$", re.MULTILINE)
+_INITIAL_MEMORY = re.compile(
+    r"^  initial begin\n(.*?)^  end\n|^  initial for [^\n]*\n", re.MULTILINE | re.DOTALL
+)
+
+
+def without_initial_values(verilog: str) -> str:
+    """The accelerator's Verilog as it is in a chip that has no initial values: registers and memories hold anything.
+
+    A memory with an initial value that is not 0 is one that is only read, and keeps it.
+    """
+
+    def memory(match: re.Match[str]) -> str:
+        values = re.findall(r"'[hd]([0-9a-fx]+);", match[1] or "")
+        return match[0] if any(value.strip("0") for value in values) else ""
+
+    return _INITIAL_MEMORY.sub(memory, _INITIAL_VALUE.sub(r"\1;", verilog))
+
+
+def verilog_of_unknown_start(config: Config) -> pathlib.Path:
+    """A file with `without_initial_values` of `cached_verilog`."""
+    original = cached_verilog(config)
+
+    def make(path: pathlib.Path) -> None:
+        path.write_text(without_initial_values(original.read_text()))
+
+    key = hashlib.sha256(original.read_bytes() + pathlib.Path(__file__).read_bytes()).hexdigest()[:20]
+    return cached("verilog", f"{config.name}-unknown", key, ".v", make)
 
 
 def _key(config: Config) -> str:

@@ -33,7 +33,9 @@ BASE = CONFIGS["base"]
         ("vector_latency_cycles", 8, "vector_latency_cycles must be at least 10, not 8"),
         ("vector_slots", 8, "vector_slots must be at least vector_latency_cycles (10), not 8"),
         ("vector_slots", 32, "vector_slots must be at most 16 (VECTOR_GO.slots), not 32"),
-        ("vector_bits", 35, "vector_bits must be at least 36, not 35"),
+        ("drain_vectors", 8, "drain_vectors must be at least 16, not 8"),
+        ("lane_columns", 3, "lane_columns must be 1 or 2, not 3"),
+        ("vector_bits", 33, "vector_bits must be at least 34, not 33"),
         ("vector_bits", 52, "vector_bits must be at most 51 (the lanes' multiplier), not 52"),
         ("vector_registers", 16, "vector_registers must be at most 8 (VECTOR_UOP.destination), not 16"),
         ("vector_registers", 2, "vector_registers must be at least 4, not 2"),
@@ -43,12 +45,22 @@ BASE = CONFIGS["base"]
         ("semaphores", 11, "semaphores must be at least 12, not 11"),
         ("queue_commands", 3, "queue_commands must be at least 4, not 3"),
         ("cabac_engines", 3, "cabac_engines must be 0, 1, 2 or 4, not 3"),
+        ("weight_banks", 3, "weight_banks must be 1, 2 or 4, not 3"),
     ],
 )
 def test_each_fault_names_the_size_and_its_bound(field: str, value: object, reason: str) -> None:
     assert reason in faults({**BASE.sizes, field: value})
     with pytest.raises(ValueError, match=re.escape(reason)):
         dataclasses.replace(BASE, **{field: value})
+
+
+@pytest.mark.parametrize(
+    ("rows", "banks", "divided", "parts"),
+    [(16, 4, 16, 4), (16, 2, 16, 2), (12, 4, 8, 2), (8, 4, 8, 2), (7, 4, 4, 1)],
+)
+def test_rows_are_divided_as_far_as_there_are_enough(rows: int, banks: int, divided: int, parts: int) -> None:
+    config = dataclasses.replace(BASE, rows=rows, weight_banks=banks)
+    assert (config.divided_rows, config.most_row_parts) == (divided, parts)
 
 
 def test_all_reasons_are_told_at_once() -> None:

@@ -52,7 +52,11 @@ def test_rtl_and_emulator_leave_the_same_memory(name, kind, seed):
     assert abs(emulated.counters.get("decode_active", 0) - decoding) <= 0.01 * decoding
 
 
-BANKED = ["nano,rows=8,columns=8,weight_banks=2", "base,weight_banks=4"]
+BANKED = [
+    "nano,rows=8,columns=8,weight_banks=2",
+    "nano,rows=9,columns=16,weight_banks=4",
+    "base,weight_banks=4",
+]
 """Several banks of weights need four rows for each, so no machine with them is cheap to build."""
 
 
@@ -64,6 +68,19 @@ def test_several_banks_of_weights_leave_the_same_memory(name, kind, seed):
     emulated, result = run_both(name, kind, seed)
     assert abs(emulated.cycles - result.cycles) <= 0.03 * result.cycles
     assert result.macs == emulated.macs
+
+
+SMALL_PARTS = "nano,lane_columns=2,vector_bits=34,drain_vectors=64"
+"""What saves LUTs, together."""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(700, 712))
+@pytest.mark.parametrize("kind", ["convolution", "depthwise", "vector", "indexed"])
+def test_few_narrow_lanes_leave_the_same_memory(kind, seed):
+    emulated, result = run_both(SMALL_PARTS, kind, seed)
+    assert abs(emulated.cycles - result.cycles) <= 0.03 * result.cycles
+    assert result.counters["vector_active"] == emulated.counters["vector_active"]
 
 
 @pytest.mark.nightly

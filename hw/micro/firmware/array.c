@@ -215,13 +215,19 @@ static void into_row(s32 *x, s32 *y)
     }
 }
 
+static u32 last_row_with_a_tap(const u32 *go)
+{
+    return ROWS - 1 - ARRAY_DEPTHWISE_GO_idle_rows(go);
+}
+
 /* What the chain of rows sums up for the advance that is `x` pixels behind the start of image row `y`. */
-static void tap_sums(s32 *sums, u32 first_tap, u32 group_rows, u32 position, s32 x, s32 y)
+static void tap_sums(s32 *sums, const u32 *go, u32 position, s32 x, s32 y)
 {
     const u32 *depthwise = array.depthwise, *window = array.window;
+    u32 group_rows = ARRAY_DEPTHWISE_GO_group_rows(go), last_row = last_row_with_a_tap(go);
     u32 delay = 0, group = 0, rows = group_rows, is_paired = ARRAY_DEPTHWISE_paired(depthwise);
     clear(sums, sizeof accumulators.sums[0]);
-    for (u32 row = 0; row < ROWS; row++, rows--) {
+    for (u32 row = 0; row <= last_row; row++, rows--) {
         if (!rows && group < LINE_GROUPS - 1) {
             group++;
             rows = group_rows;
@@ -232,7 +238,7 @@ static void tap_sums(s32 *sums, u32 first_tap, u32 group_rows, u32 position, s32
             else
                 delay += group_rows;
         }
-        u32 back = delay + ROWS - 1 - row, is_second = is_paired & group;
+        u32 back = delay + last_row - row, is_second = is_paired & group;
         if (position < back)
             continue;
         s32 px = x - back, iy = y;
@@ -244,7 +250,7 @@ static void tap_sums(s32 *sums, u32 first_tap, u32 group_rows, u32 position, s32
         iy = ARRAY_WINDOW_y_start(window) + iy * ARRAY_WINDOW_y_step(window) + is_second;
         if ((u32)iy >= ARRAY_INPUT_height(array.input))
             continue;
-        const s8 *taps = (const s8 *)WM + ((first_tap + ROWS - 1 - row) * W & (WM_BYTES - 1));
+        const s8 *taps = (const s8 *)WM + ((ARRAY_DEPTHWISE_GO_weights(go) + last_row - row) * W & (WM_BYTES - 1));
         for (s32 c = 0; c < W; c++)
             if ((u32)(xb + c) < ARRAY_INPUT_row_bytes(array.input)) {
                 u8 byte = AM[(address + c) & AM_MASK];
@@ -261,7 +267,7 @@ static u32 is_legal_depthwise(const u32 *go)
     u32 legal = delay >= 2 && delay <= LINE_PIXELS && ARRAY_DEPTHWISE_line(depthwise) &&
                 ARRAY_DEPTHWISE_x_stride(depthwise) && ARRAY_DEPTHWISE_y_stride(depthwise) && group_rows &&
                 ARRAY_DEPTHWISE_GO_advances(go) && ARRAY_DEPTHWISE_GO_drain(go) &&
-                !ARRAY_DEPTHWISE_GO_accumulate(go) && is_legal_image();
+                !ARRAY_DEPTHWISE_GO_accumulate(go) && ARRAY_DEPTHWISE_GO_idle_rows(go) < ROWS && is_legal_image();
     if (ARRAY_DEPTHWISE_paired(depthwise))
         legal = legal && !((ARRAY_INPUT_address(array.input) | ARRAY_WINDOW_x_step(array.window)) & (W - 1)) &&
                 (ARRAY_WINDOW_y_step_bytes(array.window) & (4 * W - 1)) == 2 * W && delay >= group_rows + 2;
@@ -276,7 +282,7 @@ static u32 depthwise_go(const u32 *go, u32 pc)
         if (!is_legal_depthwise(go))
             fail(ERROR_ILLEGAL, UNIT_ARRAY, pc);
         array.out_x = array.out_y = 0;
-        array.position = array.x = ARRAY_DEPTHWISE_skip(depthwise) + ROWS - 1;
+        array.position = array.x = ARRAY_DEPTHWISE_skip(depthwise) + last_row_with_a_tap(go);
         array.iy = 0;
     }
     for (; array.out_y < ARRAY_DEPTHWISE_out_height(depthwise); array.out_y++, array.out_x = 0) {
@@ -287,8 +293,7 @@ static u32 depthwise_go(const u32 *go, u32 pc)
                 break;
             if (!place)
                 return result;
-            tap_sums(place, ARRAY_DEPTHWISE_GO_weights(go), ARRAY_DEPTHWISE_GO_group_rows(go), array.position + right,
-                     array.x + right, array.iy);
+            tap_sums(place, go, array.position + right, array.x + right, array.iy);
             accumulators.waiting++;
         }
         if (array.position >= ARRAY_DEPTHWISE_GO_advances(go))

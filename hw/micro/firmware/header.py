@@ -19,6 +19,7 @@ from tosaic.hw.isa import (
     Opcode,
     Source,
     Unit,
+    used_bits,
 )
 
 from .. import memory_map
@@ -76,6 +77,10 @@ def _check(config: Config) -> None:
         raise ValueError("the firmware does not decode compressed weights: cabac_engines must be 0")
     if config.unpackers:
         raise ValueError("the firmware does not unpack packed weights: unpackers must be 0")
+    if config.lane_columns != 1:
+        raise ValueError(
+            f"the firmware has a lane for each column: lane_columns must be 1, not {config.lane_columns}"
+        )
     if config.partial_sums:
         raise ValueError(
             "the firmware hands no sums from one depthwise GO to the next: partial_sums must be 0"
@@ -107,7 +112,7 @@ def _enumeration(kind: type[enum.IntEnum]) -> str:
 
 def _opcode_bits() -> str:
     """Where each opcode's fields end."""
-    ends = {opcode: _FIRST_FIELD_BIT + sum(field.bits for field in FIELDS[opcode]) for opcode in Opcode}
+    ends = {opcode: used_bits(opcode, core_mask_bits=0) for opcode in Opcode}
     lines = "".join(f"    [{opcode.name}] = {end},\n" for opcode, end in ends.items())
     return (
         "/* Bits of an instruction up to the end of its last field; 0: there is no such opcode. */\n"

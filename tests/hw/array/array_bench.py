@@ -68,7 +68,7 @@ def run_unit(
             await ctx.tick()
         ctx.set(reset, 0)
         am_data, second_data, wm_data = [None, None], [None, None], [None, None]
-        parts = config.weight_banks - 1
+        parts = config.most_row_parts - 1
         part_data = [[None, None] for _ in range(parts)]
         sent, offered, words_left = 0, 0, streamed_words
         prepared = 0, 0, 0
@@ -126,7 +126,7 @@ def run_unit(
                     read_together.append(word)
                     data[-1] = int.from_bytes(wm[word * width :][:width], "little")
             banks = [
-                word // max(1, config.rows // config.weight_banks) % config.weight_banks
+                word // max(1, config.divided_rows // config.most_row_parts) % config.most_row_parts
                 for word in read_together
             ]
             assert len(set(banks)) == len(banks), "two words of a bank in a cycle"

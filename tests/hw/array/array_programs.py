@@ -154,15 +154,16 @@ def depthwise(
         weights=dice.randrange(config.wm_words),
         advances=skip + rows + last,
         group_rows=kernel_width,
-        **handing_on(dice, config),
+        **handing_on(dice, config, kernel_height * kernel_width),
     )
     return [*commands, go]
 
 
-def handing_on(dice: random.Random, config: Config) -> dict[str, int]:
-    """Whether a depthwise GO begins with partial sums, and whether it makes some."""
-    if not config.partial_sums or dice.random() < 0.4:
-        return {"accumulate": 0, "drain": 1}
+def handing_on(dice: random.Random, config: Config, taps: int) -> dict[str, int]:
+    """Whether a depthwise GO begins with partial sums, and whether it makes some; how many of its rows are idle, if it
+    needs `taps` of them."""
+    if not config.partial_sums or dice.random() < 0.6:
+        return {"accumulate": 0, "drain": 1, "idle_rows": dice.choice([0, max(config.rows - taps, 0)])}
     return {"accumulate": dice.randint(0, 1), "drain": dice.randint(0, 1)}
 
 
@@ -216,7 +217,7 @@ def paired_depthwise(dice: random.Random, config: Config) -> list[Instruction]:
         weights=dice.randrange(config.wm_words),
         advances=advances,
         group_rows=kernel_width,
-        **handing_on(dice, config),
+        **handing_on(dice, config, dice.randint(1, config.rows)),
     )
     return [*commands, go]
 
@@ -263,7 +264,7 @@ def depthwise_go(dice: random.Random, config: Config) -> list[Instruction]:
         )
     )
     fields = {"weights": dice.randrange(config.wm_words), "group_rows": dice.randint(1, config.rows)}
-    fields |= handing_on(dice, config)
+    fields |= handing_on(dice, config, dice.randint(1, config.rows))
     return [*commands, make(Opcode.ARRAY_DEPTHWISE_GO, **fields, advances=dice.randint(config.rows, 50))]
 
 

@@ -107,7 +107,7 @@ class Reference:
                 self.vectors += [list(self.accumulators[row]) for row in range(len(tile))]
 
     def _depthwise(self, go: Instruction) -> None:
-        rows, columns = self.config.rows, self.config.columns
+        rows, columns = self.config.rows - go.idle_rows, self.config.columns
         shape = self.configuration[Opcode.ARRAY_DEPTHWISE]
         taps = [self._weights(go.weights + word) for word in range(rows)][::-1]
         streams: list[list[list[int]]] = [[], []]

@@ -120,6 +120,29 @@ def test_modes_follow_each_other():
     assert gaps(result.active_cycles) == [late, config.rows - 1 + late]
 
 
+def test_idle_rows_cost_nothing_between_depthwise_goes():
+    """A GO takes as many slots fewer for its weights, and its sums pass the idle rows while the next one runs. Only an
+    ARRAY_GO waits for them."""
+    config = get_config("small")
+    chain = depthwise(
+        random.Random(2),
+        config,
+        kernel=(1, 2),
+        size=(4, 4),
+        strides=(1, 1),
+        pads=(0, 0, 0, 0),
+        channels=8,
+        block=0,
+    )
+    fields = dict(chain[-1].fields) | {"accumulate": 0, "drain": 1, "idle_rows": 6}
+    go_ = make(Opcode.ARRAY_DEPTHWISE_GO, **(fields | {"advances": chain[-1].advances - 6}))
+    result = run(config, [*chain[:-1], go_, go_, go_, *configuration(1), go(8)])
+    assert len(result.vectors) == 3 * 12 + 8
+    assert gaps(result.active_cycles) == [2, 2, 6]
+    taken, slots = result.taken_cycles[3], 3 * (2 + go_.advances)
+    assert result.vector_cycles[3 * 12 - 1] == taken + LATENCY_CYCLES + slots + 6
+
+
 def test_one_vector_per_cycle_flows():
     config = get_config("nano")
     commands = depthwise(

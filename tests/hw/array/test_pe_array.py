@@ -153,6 +153,17 @@ def test_operand_select(config):
             await ctx.tick()
             got = unpack(ctx.get(dut.operands), vector_bits, rows, False)
             assert [unpack(word, OPERAND_BITS, width) for word in got] == [vectors[group] for group in chosen]
+            # With row 0 the rows begin anew: those that are not set have zeros.
+            ctx.set(dut.set_group, 1)
+            ctx.set(dut.group, 0)
+            await ctx.tick()
+            ctx.set(dut.set_group, 0)
+            await ctx.tick()
+            got = unpack(ctx.get(dut.operands), vector_bits, rows, False)
+            assert [unpack(word, OPERAND_BITS, width) for word in got] == [
+                vectors[0],
+                *([0] * width for _ in range(rows - 1)),
+            ]
             ctx.set(dut.depthwise, 0)
 
     run(dut, process)

@@ -11,12 +11,13 @@ from tosaic.hw.config import Config
 from tosaic.hw.isa import Instruction, Opcode, make
 
 
-def banked(banks: int) -> Config:
-    size = 4 * banks
+def banked(banks: int, rows: int = 0, columns: int = 0) -> Config:
+    """As few rows as the banks need, if not `rows`; a square, if not `columns`."""
+    rows = rows or 4 * banks
     return Config(
         f"{banks} banks",
-        rows=size,
-        columns=size,
+        rows=rows,
+        columns=columns or rows,
         am_bytes=4096,
         am_banks=2,
         wm_bytes=16384,
@@ -59,41 +60,56 @@ def check(config: Config, commands: list[Instruction], seed: int | None = None):
     return result
 
 
-@pytest.mark.parametrize(("banks", "steps"), [(2, 1), (2, 2), (2, 5)])
-def test_every_number_of_pixels(banks, steps):
-    config = banked(banks)
+@pytest.mark.parametrize(
+    ("banks", "rows", "columns", "steps"),
+    [(2, 8, 8, 1), (2, 8, 8, 2), (2, 8, 8, 5), (4, 8, 16, 3), (4, 12, 16, 3)],
+)
+def test_every_number_of_pixels(banks, rows, columns, steps):
+    """Also with fewer rows than columns, and where not all of the rows are divided."""
+    config = banked(banks, rows, columns)
+    assert config.most_row_parts == 2
     commands = convolution(config, steps)
     for pixels in range(1, config.rows + 4):
         commands.append(go(config, pixels, pixels))
     check(config, commands)
 
 
-@pytest.mark.parametrize("seed", range(1))
-def test_with_random_stalls(seed):
-    config = banked(4)
+@pytest.mark.parametrize(("seed", "rows", "columns"), [(0, 16, 16), (1, 9, 16)])
+def test_with_random_stalls(seed, rows, columns):
+    config = banked(4, rows, columns)
     dice = random.Random(seed)
     commands = []
     for _ in range(4):
         commands += convolution(config, dice.randint(1, 6), weight_zp=dice.choice([0, 0, 5]))
         pixels = dice.choice([1, 3, 4, 6, 8, 9, 16, 18, 20, 37])
         offset = dice.choice([0, 0, 1])
-        commands.append(
-            go(config, pixels, dice.randint(0, 9), more_blocks=dice.randint(0, 2) if pixels <= 16 else 0)
-        )
+        blocks = dice.randint(0, 2) if pixels <= config.rows else 0
+        commands.append(go(config, pixels, dice.randint(0, 9), more_blocks=blocks))
         commands.append(go(config, pixels, weights=16 * dice.randint(0, 5) + offset))
     check(config, commands, seed)
 
 
 @pytest.mark.parametrize(
-    ("pixels", "parts", "steps"), [(1, 4, 1), (4, 4, 7), (5, 2, 7), (8, 2, 4), (9, 1, 4), (16, 1, 1)]
+    ("rows", "pixels", "parts", "steps"),
+    [
+        (16, 1, 4, 1),
+        (16, 4, 4, 7),
+        (16, 5, 2, 7),
+        (16, 8, 2, 4),
+        (16, 9, 1, 4),
+        (16, 16, 1, 1),
+        (8, 4, 2, 3),
+        (12, 3, 2, 3),
+        (7, 1, 1, 3),
+    ],
 )
-def test_cycles(pixels, parts, steps):
+def test_cycles(rows, pixels, parts, steps):
     """A tile takes W slots for a step of every part; the last part's rows deliver."""
-    config = banked(4)
+    config = banked(4, rows, 16)
     assert config.row_parts(pixels) == parts
     result = check(config, [*convolution(config, steps), go(config, pixels)])
     slots = -(-steps // parts) * config.columns
     taken = result.taken_cycles[-1]
     assert result.active_cycles == list(range(taken + 6, taken + 6 + slots))
-    last_row = config.rows // parts * (parts - 1) + pixels - 1
+    last_row = config.divided_rows // parts * (parts - 1) + pixels - 1
     assert result.vector_cycles[-1] == taken + 16 + slots + last_row

@@ -99,8 +99,8 @@ def test_depthwise_fields(changes):
     _is_illegal(changes, {})
 
 
-@pytest.mark.parametrize("go", [{"drain": 0}, {"accumulate": 1}])
-def test_partial_sums_are_refused_where_there_are_none(go):
+@pytest.mark.parametrize("go", [{"drain": 0}, {"accumulate": 1}, {"idle_rows": CONFIG.rows}])
+def test_partial_sums_are_refused_where_there_are_none_and_so_are_idle_rows_only(go):
     _is_illegal({}, go)
 
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from tosaic.hw.config import CONFIGS
-from tosaic.hw.isa import FIELDS, Field, Opcode, encode, make
+from tosaic.hw.isa import FIELDS, Field, Opcode, encode, make, used_bits
 from tosaic.hw.micro.firmware.header import machine_header
 
 CASES = 40
@@ -45,4 +45,4 @@ def test_fields(opcode: Opcode, fields: ctypes.CDLL) -> None:
             function = getattr(fields, f"{opcode.name}_{field.name}")
             function.restype = ctypes.c_int32 if field.signed else ctypes.c_uint32
             assert function(raw) == values[field.name], field
-    assert fields.bits(int(opcode)) == 16 + sum(field.bits for field in FIELDS[opcode])
+    assert fields.bits(int(opcode)) == used_bits(opcode, core_mask_bits=0)

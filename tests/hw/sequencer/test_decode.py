@@ -3,18 +3,19 @@
 import functools
 import operator
 
+import pytest
 from amaranth.sim import Simulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tosaic.hw.isa import CHECK_XOR, FIELDS, IllegalInstruction, Opcode, decode, encode, make
+from tosaic.hw.isa import CHECK_XOR, CORES_FIELD, FIELDS, IllegalInstruction, Opcode, decode, encode, make
 from tosaic.hw.sequencer.decode import Decoder
 
 
-def _legal(instructions):
+def _legal(instructions, core_mask_bits=0):
     """The decoder's verdicts."""
     verdicts = []
-    decoder = Decoder()
+    decoder = Decoder(core_mask_bits)
 
     async def testbench(ctx):
         for raw in instructions:
@@ -27,12 +28,12 @@ def _legal(instructions):
     return verdicts
 
 
-def _decodes(raw):
+def _decodes(raw, core_mask_bits=0):
     try:
-        decode(raw)
+        fields = decode(raw).fields
     except IllegalInstruction:
         return 0
-    return 1
+    return not fields.get(CORES_FIELD, 0) >> core_mask_bits
 
 
 def _fix_check(raw):
@@ -45,7 +46,8 @@ def _with_all_ones(opcode):
     return encode(make(opcode, **values))
 
 
-def test_every_opcode_byte_and_every_bit_beyond_the_fields():
+@pytest.mark.parametrize("core_mask_bits", (0, 2, 4))
+def test_every_opcode_byte_and_every_bit_beyond_the_fields(core_mask_bits):
     cases = [_fix_check(bytes([opcode]) + bytes(15)) for opcode in range(256)]
     for opcode in Opcode:
         full = _with_all_ones(opcode)
@@ -53,7 +55,7 @@ def test_every_opcode_byte_and_every_bit_beyond_the_fields():
         for bit in range(128):
             flipped = (int.from_bytes(full, "little") ^ 1 << bit).to_bytes(16, "little")
             cases += [flipped, _fix_check(flipped)]
-    assert _legal(cases) == [_decodes(raw) for raw in cases]
+    assert _legal(cases, core_mask_bits) == [_decodes(raw, core_mask_bits) for raw in cases]
 
 
 _raw = st.binary(min_size=16, max_size=16)

@@ -1,5 +1,7 @@
 """Alu: every operation on the extremes, RESCALE against the pseudo-code of TOSA."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from amaranth.hdl import Module
@@ -11,6 +13,7 @@ from vector_programs import TINY, uop
 from vector_reference import operation, wrap
 
 from tosaic.compiler.ir import DType
+from tosaic.hw.config import Config
 from tosaic.hw.isa import Instruction, Op
 from tosaic.hw.vector.alu import Alu
 from tosaic.hw.vector.pipeline import Pipeline
@@ -18,6 +21,7 @@ from tosaic.sim.emulator.alu import Parameters, Value, micro_op
 from tosaic.sim.golden import evaluate_operator
 
 BITS = TINY.vector_bits
+NARROW = dataclasses.replace(TINY, vector_bits=34)
 STAGES = 10
 """Cycles from the issue to the result."""
 ROW = {"bias": 2, "multiplier": 3, "shift": 3, "a": 4, "b": 4}
@@ -27,8 +31,8 @@ ROW = {"bias": 2, "multiplier": 3, "shift": 3, "a": 4, "b": 4}
 class ControlledAlu(wiring.Component):
     """An Alu under the pipeline's control: `issue` begins a row."""
 
-    def __init__(self) -> None:
-        self.alu, self.pipeline = Alu(TINY), Pipeline(TINY)
+    def __init__(self, config: Config) -> None:
+        self.alu, self.pipeline = Alu(config), Pipeline(config)
         super().__init__({})
 
     def elaborate(self, platform: object) -> Module:
@@ -41,8 +45,9 @@ class ControlledAlu(wiring.Component):
 class AluBench:
     """An Alu that computes one micro-op at a time."""
 
-    def __init__(self) -> None:
-        self.top = ControlledAlu()
+    def __init__(self, config: Config = TINY) -> None:
+        self.bits = config.vector_bits
+        self.top = ControlledAlu(config)
         self.bench = JobBench(self.top)
 
     def run(self, micro_op, rows, *, limits=(0, 0), table=()) -> list[int]:
@@ -83,6 +88,11 @@ def bench() -> AluBench:
     return AluBench()
 
 
+@pytest.fixture(scope="module")
+def narrow_bench() -> AluBench:
+    return AluBench(NARROW)
+
+
 def signed(bits: int) -> st.SearchStrategy:
     """Signed integers with frequent extremes and small numbers."""
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
@@ -115,11 +125,11 @@ tables = st.integers(0).map(
 )
 
 
-def expected(micro_op, row, limits, table) -> int:
+def expected(micro_op, row, limits, table, bits=BITS) -> int:
     a, b, bias, multiplier, shift = row
-    x = wrap(a - micro_op.a_zp + (bias if micro_op.bias else 0), BITS)
+    x = wrap(a - micro_op.a_zp + (bias if micro_op.bias else 0), bits)
     scale = (multiplier, shift) if micro_op.per_channel else (micro_op.multiplier, micro_op.shift)
-    y = wrap(operation(Op(micro_op.op), x, b, micro_op, *scale, table) + micro_op.out_zp, BITS)
+    y = wrap(operation(Op(micro_op.op), x, b, micro_op, *scale, table) + micro_op.out_zp, bits)
     if micro_op.clamp:
         y = min(max(y, limits[0]), limits[1])
     return wrap(y, 32) if micro_op.wrap32 else y
@@ -130,6 +140,15 @@ def expected(micro_op, row, limits, table) -> int:
 def test_operations(bench, micro_op, cases, limits, table):
     results = bench.run(micro_op, cases, limits=limits, table=table)
     assert results == [expected(micro_op, row, limits, table) for row in cases]
+
+
+@settings(max_examples=150, deadline=None)
+@given(operations, rows, st.tuples(signed(32), signed(32)).map(sorted), tables)
+def test_operations_of_narrow_lanes(narrow_bench, micro_op, cases, limits, table):
+    bits = narrow_bench.bits
+    cases = [(wrap(a, bits), wrap(b, bits), *others) for a, b, *others in cases]
+    results = narrow_bench.run(micro_op, cases, limits=limits, table=table)
+    assert results == [expected(micro_op, row, limits, table, bits) for row in cases]
 
 
 def apply_scale_32(value: int, multiplier: int, shift: int, double_round: bool) -> int:

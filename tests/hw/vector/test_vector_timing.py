@@ -1,5 +1,7 @@
 """The vector unit's exact cycles: what the cycle model counts on."""
 
+import dataclasses
+
 import pytest
 from vector_bench import run_unit
 from vector_programs import TINY, bounds, dims, go, offsets, stream, uop
@@ -11,6 +13,7 @@ from tosaic.hw.vector.pipeline import STORE_STAGE
 LOAD, ARRAY, R1 = (Source.LOAD, 0), (Source.ARRAY, 0), (Source.REGISTER, 1)
 FIRST_ISSUE_CYCLES = 2
 LATENCY = TINY.vector_latency_cycles
+HALF = dataclasses.replace(TINY, lane_columns=2)
 
 
 def signal() -> list:
@@ -79,6 +82,24 @@ def test_wide_elements_take_a_beat_per_word(slots, beats):
             if last_beats is not ready:
                 ready.append(clock - 1)
     assert run.issues == issues
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 3, 4])
+@pytest.mark.parametrize("element", [Element.INT8, Element.INT16])
+def test_a_lane_of_two_columns_takes_a_beat_for_each(lanes, element):
+    program = [
+        uop(0, Op.MOV, ARRAY, destination=1),
+        bounds(0),
+        uop(1, Op.ADD, R1, LOAD, to_memory=1),
+        bounds(1),
+    ]
+    wide = [stream(0, 0, element), stream(3, 4096, element)]
+    commands = [*program, *streams(), *wide, go(7, 2, 7, lanes=lanes, tail_lanes=lanes), signal()]
+    run = run_unit(HALF, commands, bytearray(HALF.am_bytes), [[1, 2, 3, 4]] * 7)
+    first, beats = run.taken[-2] + FIRST_ISSUE_CYCLES, 2 if lanes > 2 else 1
+    second = first + max(7 * beats, beats - 1 + LATENCY)
+    expected = [start + i for start in (first, second) for i in range(7 * beats)]
+    assert run.issues == expected
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 3, 4])

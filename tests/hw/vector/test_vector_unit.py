@@ -50,6 +50,12 @@ def test_random_programs_with_stalls(seed):
     compare(TINY, seed, 3, stalls=True)
 
 
+@pytest.mark.parametrize("seed", first_of(range(300, 312), 3))
+@pytest.mark.parametrize("name", ["small,lane_columns=2", "nano,lane_columns=2"])
+def test_random_programs_on_lanes_of_two_columns(name, seed):
+    compare(get_config(name), seed, 2, stalls=seed % 2 == 0)
+
+
 @pytest.mark.parametrize("seed", range(100, 104))
 def test_random_programs_at_full_speed(seed):
     compare(TINY, seed, 3, stalls=False)

@@ -31,7 +31,7 @@ def operation(op: Op, x: int, b: int, uop: Instruction, multiplier: int, shift: 
                 product = wrap(product + ((1 << 30) if x >= 0 else -(1 << 30)), 64)
             if shift:
                 product = (product + (1 << (shift - 1))) >> shift
-            return wrap(product, 48) + b
+            return product + b
         case Op.MAX:
             return max(x, b)
         case Op.MIN:
@@ -190,7 +190,7 @@ class Reference:
 
     def lanes_in_beats(self, uop: Instruction, go: Instruction) -> int:
         """The lanes of the groups that have a beat."""
-        sizes, columns = [1], self.config.columns
+        sizes, columns = [self.config.lane_columns], self.config.columns
         for source, index in ((uop.a_source, uop.a_index), (uop.b_source, uop.b_index)):
             if source == Source.LOAD and not self.streams[index].splat:
                 sizes.append(self.streams[index].element.bytes)

@@ -1,0 +1,77 @@
+"""Programs of several cores in a `.tsc`, and what runs them."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from two_cores import machine, ping_pong, place
+
+from tosaic.compiler.ir import DType
+from tosaic.compiler.program import MAGIC, Port, Program
+from tosaic.compiler.program_header import HeaderError
+from tosaic.driver.batches import run_samples
+from tosaic.driver.c_kit.folder import write_c_kit
+from tosaic.driver.encodings import Encodings
+from tosaic.driver.targets import make_runner
+from tosaic.errors import ModelError, UnsupportedError
+from tosaic.hw.isa import Stream
+
+CONFIG = machine(2)
+
+
+def program():
+    """64 bytes at 0 in, the same place out: ping-pong adds 9 to each."""
+    image = np.zeros(0xC000, np.uint8)
+    first, others = place(image, ping_pong(CONFIG, 3))
+    data = Port("data", (64,), DType.INT8, 0, 64)
+    return Program(CONFIG, image.tobytes(), *first, len(image), [data], [data], [], others=others)
+
+
+def test_the_file_has_all_programs():
+    made = program()
+    read = Program.load(made.to_bytes())
+    assert read.streams == made.streams
+    assert len(read.streams) == 2
+    assert isinstance(read.others[0], Stream)
+
+
+def test_the_file_of_one_core_has_no_others():
+    raw = dataclasses.replace(program(), others=()).to_bytes()
+    start = len(MAGIC) + 4
+    assert "others" not in json.loads(raw[start : start + int.from_bytes(raw[len(MAGIC) : start], "little")])
+    assert Program.load(raw).others == ()
+
+
+@pytest.mark.parametrize(
+    ("others", "reason"),
+    (
+        ((Stream(0, 16), Stream(0, 16)), "others must have 1 elements, not 2"),
+        ((Stream(0xBFF8, 16),), r"others\[0\] reaches beyond the image"),
+        ((Stream(0, -16),), r"others\[0\].bytes must be an integer in 0\.\.4294967296, not -16"),
+    ),
+)
+def test_wrong_programs(others, reason):
+    with pytest.raises((HeaderError, ModelError), match=reason):
+        Program.load(dataclasses.replace(program(), others=others).to_bytes())
+
+
+def test_the_emulator_runs_all():
+    made = program()
+    memory = made.memory()
+    memory[:64] = np.arange(64)
+    result = make_runner("emulator", made)(memory)
+    np.testing.assert_array_equal(memory[:64], np.arange(64) + 9)
+    assert len(result.cores) == 2
+
+
+def test_many_samples():
+    data = np.arange(5 * 64, dtype=np.int8).reshape(5, 64)
+    np.testing.assert_array_equal(run_samples(program(), {"data": data})["data"], data + np.int8(9))
+
+
+def test_c_takes_one_core(tmp_path):
+    with pytest.raises(
+        UnsupportedError, match="the C runtime starts one core: compile for a machine with cores=1"
+    ):
+        write_c_kit(tmp_path / "model.h", program(), Encodings())
