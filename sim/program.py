@@ -22,7 +22,7 @@ def decode_program(code: bytes) -> list[Instruction]:
 
 def count_macs(config: Config, program: Iterable[Instruction]) -> int:
     """Multiply-accumulates of the array for valid pixels: every column and every byte of a step counts, those of
-    padding too; a depthwise output counts one per row of the array and lane."""
+    padding too; a depthwise output counts one per lane and row that is not idle."""
     depth = outputs = macs = 0
     for instruction in program:
         match instruction.opcode:
@@ -33,5 +33,5 @@ def count_macs(config: Config, program: Iterable[Instruction]) -> int:
             case Opcode.ARRAY_GO:
                 macs += instruction.pixels * (1 + instruction.more_blocks) * depth * config.columns
             case Opcode.ARRAY_DEPTHWISE_GO:
-                macs += outputs * config.rows * config.columns
+                macs += outputs * (config.rows - instruction.idle_rows) * config.columns
     return macs

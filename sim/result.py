@@ -17,6 +17,7 @@ class Slice(typing.NamedTuple):
     """First cycle after it."""
     bytes: int = 0
     """Bytes on the memory bus."""
+    core: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,10 +33,13 @@ class RunResult:
     marks: list[tuple[int, int]] = dataclasses.field(default_factory=list)
     """(layer, cycle) of every VECTOR_MARK, in order."""
     counters: dict[str, int] = dataclasses.field(default_factory=dict)
-    """Cycles per unit, such as ``array_busy``; the names are those of the counters in the register map."""
+    """Cycles per unit, such as ``array_busy``; the names are those of the counters in the register map. Sums over the
+    cores."""
     slices: list[Slice] = dataclasses.field(default_factory=list)
     """Every GO of every unit, by the emulator's cycle model; the RTL keeps none."""
     macs: int = 0
     """Multiply-accumulates of the array for valid pixels: every column and every byte of a step counts."""
+    cores: list[dict[str, int]] = dataclasses.field(default_factory=list)
+    """The counters of each core."""
     boot: "RunResult | None" = None
     """Of the boot part that ran once before this run or an earlier one, if the program has one."""

@@ -93,7 +93,7 @@ class Array:
                     self._send(sums)
             tail = sums[:, (sums.shape[1] - 1) // rows * rows :]
             self._accumulators[:, : tail.shape[1]] = tail
-        if go.drain and self._state.config.weight_banks > 1:
+        if go.drain and self._state.config.most_row_parts > 1:
             # The rows may have been divided.
             self._accumulators = None
 
@@ -126,19 +126,25 @@ class Array:
             raise Fault(Error.ILLEGAL, f"delay {depthwise.delay} must be in 2..{config.line_pixels}")
         if not go.group_rows or not go.advances:
             raise Fault(Error.ILLEGAL, "group_rows and advances must be at least 1")
-        if (go.accumulate or not go.drain) and not config.partial_sums:
-            raise Fault(Error.ILLEGAL, f"{config.name!r} has no partial sums to accumulate or to keep")
+        if go.accumulate or not go.drain:
+            if not config.partial_sums:
+                raise Fault(Error.ILLEGAL, f"{config.name!r} has no partial sums to accumulate or to keep")
+            if go.idle_rows:
+                raise Fault(Error.ILLEGAL, "idle_rows must be 0 with partial sums to accumulate or to keep")
+        if go.idle_rows >= config.rows:
+            raise Fault(Error.ILLEGAL, f"idle_rows {go.idle_rows} must be less than {config.rows}")
         if depthwise.paired:
             self._check_pairs(depthwise, go)
         # Step 1 is the pair's second row.
         pitch, second = self._get("window").y_step_bytes >> 1, np.arange(1 + depthwise.paired)
         steps = _Steps((len(second),), (pitch,), second, 0 * second)
+        rows = config.rows - go.idle_rows
         # Word k read from the weight memory ends in row rows-1-k.
-        taps = self._weights(go.weights, config.rows)[:, ::-1]
+        taps = self._weights(go.weights, rows)[:, ::-1]
         dtype = self._exact_type(taps)
         y = depthwise.line * depthwise.y_stride * np.arange(depthwise.out_height)
         x = depthwise.x_stride * np.arange(depthwise.out_width)
-        positions = (depthwise.skip + config.rows - 1 + y[:, None] + x).ravel()
+        positions = (depthwise.skip + rows - 1 + y[:, None] + x).ravel()
         positions = positions[positions < go.advances]
         taps = taps.astype(dtype)
         used = []
@@ -148,7 +154,7 @@ class Array:
             stream, delay = 0, group * depthwise.delay
             if depthwise.paired:
                 stream, delay = group % 2, (group + 1) // 2 * depthwise.delay - group % 2 * go.group_rows
-            used.append((row, stream, delay + config.rows - 1 - row))
+            used.append((row, stream, delay + rows - 1 - row))
         result = self._depthwise_sums(go.advances, steps, positions, taps, used)
         places = np.arange(len(positions)) % max(1, config.partial_sums)
         if go.accumulate:

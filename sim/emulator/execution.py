@@ -1,9 +1,10 @@
-"""One run of a program: instructions in program order, each of which a unit executes."""
+"""One run of a core's program: instructions in program order, each of which a unit executes."""
 
 import functools
 
 from tosaic.errors import DeviceError, MachineFault
 from tosaic.hw.isa import (
+    CORES_FIELD,
     INSTRUCTION_BYTES,
     ISA_HASH,
     Condition,
@@ -19,6 +20,7 @@ from .array import Array
 from .decode import decode as decode_weights
 from .faults import Fault
 from .state import State, agreed
+from .tokens import receivers
 from .trace import Trace
 from .transfer import load, store
 from .vector import Vector
@@ -28,18 +30,22 @@ _decode = functools.lru_cache(1 << 16)(decode)
 """Most instructions of a program are executed again: in a loop, or in the next run."""
 
 
-class Execution:
-    """One run of one program."""
+_WAITS = (Opcode.LOAD_WAIT, Opcode.ARRAY_WAIT, Opcode.VECTOR_WAIT, Opcode.STORE_WAIT)
 
-    def __init__(self, state: State):
-        self._state, self._config = state, state.config
+
+class Execution:
+    """One run of one program, on core number `core`. `semaphores`: the counters of every core."""
+
+    def __init__(self, state: State, core: int = 0, semaphores: list[list[int]] | None = None):
+        self._state, self._config, self._core = state, state.config, core
         self._array = Array(state)
         self._vector = Vector(state)
         self._pitches: dict[Unit, Instruction] = {}
         self._coding: dict[Opcode, Instruction] = {}
         """The last LOAD_TENSOR and LOAD_STREAMS."""
-        self._trace = Trace(0)
-        self._semaphores = [0] * state.config.semaphores
+        self.trace = Trace(0)
+        self._all_semaphores = semaphores or [[0] * state.config.semaphores]
+        self._semaphores = self._all_semaphores[core]
         self._offset = 0
         """Program counter."""
         self._jumped = False
@@ -47,44 +53,47 @@ class Execution:
         self._code = b""
         self._decoded: dict[int, Instruction] = {}
         """Instructions of the program that were reached, by their offset."""
-        self._done = False
+        self.done = False
 
-    def run(self, address: int, size_bytes: int, limit: int) -> Trace:
-        """Execute to END; returns what was executed."""
-        self._open(address, size_bytes)
-        while not self._done:
-            self._step(limit)
-        return self._trace
+    def advance(self, limit: int) -> bool:
+        """Execute to END or up to a WAIT that lacks tokens; whether there was anything to execute."""
+        moved = False
+        while not self.done and not self._lacks_tokens():
+            self.step(limit)
+            moved = True
+        return moved
 
-    def _open(self, address: int, size_bytes: int) -> None:
+    def _lacks_tokens(self) -> bool:
+        following = self._decoded.get(self._offset) or self._decode(self._offset)
+        if following.opcode not in _WAITS or following.semaphore >= len(self._semaphores):
+            return False
+        return self._semaphores[following.semaphore] < following.count
+
+    def open(self, address: int, size_bytes: int) -> None:
         memory = self._state.memory
         if address < 0 or size_bytes < 0 or address + size_bytes > len(memory):
             raise DeviceError(
                 f"{Error.MEMORY_RANGE.name}: the program's bytes {address}..{address + size_bytes - 1} "
                 f"leave the {len(memory)} bytes of external memory",
-                fault=MachineFault(Error.MEMORY_RANGE.name, Unit.SEQUENCER.name, 0),
+                fault=MachineFault(Error.MEMORY_RANGE.name, Unit.SEQUENCER.name, 0, self._core),
             )
         # Copied first: nothing says that a program may not lie where its results go.
         self._code = agreed(memory.read(address, size_bytes)).tobytes() if size_bytes else b""
         self._program_bytes = size_bytes
-        self._trace = Trace(size_bytes // INSTRUCTION_BYTES)
+        self.trace = Trace(size_bytes // INSTRUCTION_BYTES, self._core, address)
 
-    def _step(self, limit: int) -> Instruction:
+    def step(self, limit: int) -> Instruction:
         """Execute the next instruction; DeviceError where it is wrong, or where `limit` were executed."""
-        trace, offset = self._trace, self._offset
-        instruction = self._decoded.get(offset) or _decoded(self._code, offset)
-        self._decoded[offset] = instruction
-        if not offset and instruction.opcode != Opcode.BEGIN:
-            fault = Fault(Error.ILLEGAL, "a program's first instruction is BEGIN")
-            raise _error(fault, offset, instruction, Unit.SEQUENCER)
+        trace, offset = self.trace, self._offset
+        instruction = self._decoded.get(offset) or self._decode(offset)
         if len(trace.instructions) >= limit:
             reason = f"not at its end after {limit} instructions: an endless loop?"
-            raise _error(Fault(None, reason), offset, instruction)
+            raise self._error(Fault(None, reason), offset, instruction)
         self._offset += INSTRUCTION_BYTES
         try:
             self._execute(instruction, offset)
         except Fault as fault:
-            raise _error(fault, offset, instruction) from None
+            raise self._error(fault, offset, instruction) from None
         if self._jumped:
             trace.jumps[len(trace.instructions)] = self._offset // INSTRUCTION_BYTES
             self._jumped = False
@@ -93,7 +102,7 @@ class Execution:
 
     def _execute(self, instruction: Instruction, offset: int) -> None:
         if self._state.hazards:
-            self._state.hazards.begin(instruction, offset)
+            self._state.hazards.begin(instruction, offset, self._core)
         match instruction.opcode:
             case Opcode.BEGIN:
                 self._begin(instruction)
@@ -111,7 +120,7 @@ class Execution:
                 self._pitches[instruction.opcode.unit] = instruction
             case Opcode.LOAD_GO:
                 rows = load(self._state, instruction, self._pitches.get(Unit.LOAD))
-                self._trace.unpacked_rows.extend(rows)
+                self.trace.unpacked_rows.extend(rows)
             case Opcode.LOAD_TENSOR | Opcode.LOAD_STREAMS:
                 if not self._config.cabac_engines:
                     raise Fault(
@@ -120,7 +129,7 @@ class Execution:
                     )
                 self._coding[instruction.opcode] = instruction
             case Opcode.LOAD_DECODE:
-                self._trace.decode_cycles.append(decode_weights(self._state, instruction, self._coding))
+                self.trace.decode_cycles.append(decode_weights(self._state, instruction, self._coding))
             case Opcode.STORE_GO:
                 store(self._state, instruction, self._pitches.get(Unit.STORE))
             case Opcode.ARRAY_GO:
@@ -168,7 +177,7 @@ class Execution:
 
     def _end(self) -> None:
         self._require_idle()
-        self._done = True
+        self.done = True
 
     def _require_idle(self) -> None:
         """The sequencer waits for the array here, which would wait for somebody to take its vectors."""
@@ -186,9 +195,12 @@ class Execution:
 
     def _signal(self, signal: Instruction) -> None:
         semaphore = self._semaphore(signal)
-        self._semaphores[semaphore] += signal.count
-        if self._semaphores[semaphore] > SEMAPHORE_MAX:
-            raise Fault(None, f"semaphore {semaphore} counts to {SEMAPHORE_MAX} only")
+        for core in receivers(signal, self._core):
+            counters = self._all_semaphores[core]
+            counters[semaphore] += signal.count
+            if counters[semaphore] > SEMAPHORE_MAX:
+                whose = "" if core == self._core else f" of core {core}"
+                raise Fault(None, f"semaphore {semaphore}{whose} counts to {SEMAPHORE_MAX} only")
 
     def _wait(self, wait: Instruction) -> None:
         semaphore = self._semaphore(wait)
@@ -200,28 +212,37 @@ class Execution:
             )
         self._semaphores[semaphore] -= wait.count
 
+    def _decode(self, offset: int) -> Instruction:
+        """The instruction at byte `offset`, as the sequencer sees it for the first time."""
+        raw = self._code[offset : offset + INSTRUCTION_BYTES]
+        if len(raw) < INSTRUCTION_BYTES:
+            fault = Fault(Error.PROGRAM_END, f"{len(self._code)} bytes of program have no END")
+            raise self._error(fault, offset, None)
+        try:
+            instruction = _decode(raw)
+        except IllegalInstruction as error:
+            raise self._error(Fault(Error.ILLEGAL, str(error)), offset, None) from None
+        if not offset and instruction.opcode != Opcode.BEGIN:
+            fault = Fault(Error.ILLEGAL, "a program's first instruction is BEGIN")
+            raise self._error(fault, offset, instruction, Unit.SEQUENCER)
+        if instruction.fields.get(CORES_FIELD, 0) >> self._config.core_mask_bits:
+            fault = Fault(Error.ILLEGAL, f"there are {self._config.cores} cores")
+            raise self._error(fault, offset, instruction, Unit.SEQUENCER)
+        self._decoded[offset] = instruction
+        return instruction
 
-def _decoded(code: bytes, offset: int) -> Instruction:
-    raw = code[offset : offset + INSTRUCTION_BYTES]
-    if len(raw) < INSTRUCTION_BYTES:
-        raise _error(Fault(Error.PROGRAM_END, f"{len(code)} bytes of program have no END"), offset, None)
-    try:
-        return _decode(raw)
-    except IllegalInstruction as error:
-        raise _error(Fault(Error.ILLEGAL, str(error)), offset, None) from None
-
-
-def _error(
-    fault: Fault, offset: int, instruction: Instruction | None, unit: Unit | None = None
-) -> DeviceError:
-    """What the user sees of a fault at byte `offset`. It is found by `unit`, or by the one that executes the
-    instruction; by the sequencer where there is none."""
-    name = fault.code.name if fault.code else "PROGRAM"
-    text = f" ({instruction})" if instruction else ""
-    if unit is None:
-        unit = instruction.opcode.unit if instruction else Unit.SEQUENCER
-    return DeviceError(
-        f"{name} at program counter {offset}{text}: {fault}",
-        tensor_number=fault.tensor_number,
-        fault=MachineFault(name, unit.name, offset),
-    )
+    def _error(
+        self, fault: Fault, offset: int, instruction: Instruction | None, unit: Unit | None = None
+    ) -> DeviceError:
+        """What the user sees of a fault at byte `offset`. It is found by `unit`, or by the one that executes the
+        instruction; by the sequencer where there is none."""
+        name = fault.code.name if fault.code else "PROGRAM"
+        text = f" ({instruction})" if instruction else ""
+        where = f" of core {self._core}" if self._config.cores > 1 else ""
+        if unit is None:
+            unit = instruction.opcode.unit if instruction else Unit.SEQUENCER
+        return DeviceError(
+            f"{name} at program counter {offset}{where}{text}: {fault}",
+            tensor_number=fault.tensor_number,
+            fault=MachineFault(name, unit.name, offset, self._core),
+        )

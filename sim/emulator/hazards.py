@@ -3,7 +3,8 @@
 The emulator executes instructions one after the other; on hardware the units run side by side and only WAIT and
 SIGNAL order them. This check follows what each unit knows of the others (a vector clock per unit, handed on with
 every token) and, for every byte, who touched it last. A byte that is read or written while another unit's earlier
-access to it may still be going on is a race, even if it happens to go well on one memory's timing.
+access to it may still be going on is a race, even if it happens to go well on one memory's timing. The units of all
+cores are numbered through: those of core c from c * len(Unit) on.
 """
 
 import collections
@@ -14,6 +15,7 @@ from tosaic.hw.config import Config
 from tosaic.hw.isa import Instruction, Opcode, Unit
 
 from .faults import Fault
+from .tokens import receivers
 
 AM, WM, MEMORY = "activation memory", "weight memory", "external memory"
 
@@ -22,71 +24,81 @@ _SIGNALS = {Opcode.LOAD_SIGNAL, Opcode.ARRAY_SIGNAL, Opcode.VECTOR_SIGNAL, Opcod
 
 
 class _Bytes:
-    """Per byte of one memory: the last instruction of each unit that read it, and the last that wrote it."""
+    """Per byte of one memory: the last instruction of each of `units` that read it, and the last that wrote it."""
 
-    def __init__(self, size_bytes: int):
-        self.read = np.full((len(Unit), size_bytes), -1, np.int32)
+    def __init__(self, size_bytes: int, units: range):
+        self.units = units
+        self.read = {unit: np.full(size_bytes, -1, np.int32) for unit in units}
         self.written = np.full(size_bytes, -1, np.int32)
         self.writer = np.zeros(size_bytes, np.int8)
 
 
 class Hazards:
-    """Told of every instruction and access in program order; Fault on the first race."""
+    """Told of every instruction and access in the order of execution; Fault on the first race."""
 
     def __init__(self, config: Config, memory_bytes: int):
-        self._memories = {
-            AM: _Bytes(config.am_bytes),
-            WM: _Bytes(config.wm_bytes),
-            MEMORY: _Bytes(memory_bytes),
-        }
+        every = range(config.cores * len(Unit))
+        self._memories = {(MEMORY, 0): _Bytes(memory_bytes, every)}
+        for core in range(config.cores):
+            own = range(core * len(Unit), (core + 1) * len(Unit))
+            self._memories[AM, core] = _Bytes(config.am_bytes, own)
+            self._memories[WM, core] = _Bytes(config.wm_bytes, own)
         # knows[u][v]: u comes after the instruction of unit v with this number and all before it.
-        self._knows = np.full((len(Unit), len(Unit)), -1, np.int32)
-        self._tokens: list[collections.deque[np.ndarray]] = [
-            collections.deque() for _ in range(config.semaphores)
-        ]
+        self._knows = np.full((len(every), len(every)), -1, np.int32)
+        self._tokens: dict[tuple[int, int], collections.deque[np.ndarray]] = collections.defaultdict(
+            collections.deque
+        )
+        """By core and semaphore."""
         self._number = -1
         self._offsets: list[int] = []
         """Program counters of the instructions so far."""
-        self._unit = Unit.SEQUENCER
-        self._vectors: collections.deque[tuple[int, int]] = collections.deque()
+        self._core, self._unit = 0, int(Unit.SEQUENCER)
+        self._vectors: list[collections.deque[tuple[int, int]]] = [
+            collections.deque() for _ in range(config.cores)
+        ]
         self._taken_up_to = -1
 
-    def begin(self, instruction: Instruction, offset: int) -> None:
-        """The next instruction to be executed, at byte `offset` of the program."""
+    def begin(self, instruction: Instruction, offset: int, core: int = 0) -> None:
+        """The next instruction to be executed, at byte `offset` of the core's program."""
         if self._taken_up_to >= 0:
             # A VECTOR_GO that took the last vector of an ARRAY GO comes after it, but its own stores may not.
-            known = self._knows[Unit.VECTOR]
-            known[Unit.ARRAY] = max(known[Unit.ARRAY], self._taken_up_to)
+            first = self._core * len(Unit)
+            known = self._knows[first + Unit.VECTOR]
+            known[first + Unit.ARRAY] = max(known[first + Unit.ARRAY], self._taken_up_to)
             self._taken_up_to = -1
         self._number += 1
         self._offsets.append(offset)
-        self._unit = instruction.opcode.unit
+        self._core, self._unit = core, core * len(Unit) + instruction.opcode.unit
         if instruction.opcode == Opcode.BRANCH:
             # All units are idle before it is decided, and begin nothing before that.
             self.settle()
         elif instruction.opcode in _SIGNALS:
             clock = self._knows[self._unit].copy()
             clock[self._unit] = self._number
-            self._tokens[instruction.semaphore].extend([clock] * instruction.count)
+            for receiver in receivers(instruction, core):
+                self._tokens[receiver, instruction.semaphore].extend([clock] * instruction.count)
         elif instruction.opcode in _WAITS:
-            known = self._knows[self._unit]
-            for _ in range(min(instruction.count, len(self._tokens[instruction.semaphore]))):
-                np.maximum(known, self._tokens[instruction.semaphore].popleft(), out=known)
+            known, tokens = self._knows[self._unit], self._tokens[core, instruction.semaphore]
+            for _ in range(min(instruction.count, len(tokens))):
+                np.maximum(known, tokens.popleft(), out=known)
 
     def settle(self) -> None:
-        """All units are idle: whatever comes, comes after everything so far."""
-        self._knows[:] = self._number
+        """All units of the core are idle: whatever comes there, comes after everything so far."""
+        own = slice(self._core * len(Unit), (self._core + 1) * len(Unit))
+        self._knows[own] = self._knows[own].max(axis=0)
+        self._knows[own, own] = self._number
 
     def sent(self, vectors: int) -> None:
         """The ARRAY GO sends this many vectors to VECTOR."""
-        self._vectors.append((self._number, vectors))
+        self._vectors[self._core].append((self._number, vectors))
 
     def taken(self, vectors: int) -> None:
         """The VECTOR_GO takes this many vectors."""
+        waiting = self._vectors[self._core]
         while vectors:
-            number, there = self._vectors.popleft()
+            number, there = waiting.popleft()
             if there > vectors:
-                self._vectors.appendleft((number, there - vectors))
+                waiting.appendleft((number, there - vectors))
                 return
             vectors -= there
             self._taken_up_to = number
@@ -94,7 +106,7 @@ class Hazards:
     def read(self, name: str, addresses: np.ndarray, *, ordered: bool = False) -> None:
         """The instruction reads these bytes (any order, repeats allowed). `ordered`: other than by tokens, it waits for
         those who write them."""
-        memory = self._memories[name]
+        memory = self._memory(name)
         addresses = addresses % memory.written.size
         if not ordered:
             self._check_writer(name, memory, addresses, "reads")
@@ -102,10 +114,10 @@ class Hazards:
 
     def write(self, name: str, addresses: np.ndarray) -> None:
         """The instruction writes these bytes."""
-        memory = self._memories[name]
+        memory = self._memory(name)
         addresses = addresses % memory.written.size
         self._check_writer(name, memory, addresses, "writes")
-        for unit in Unit:
+        for unit in memory.units:
             if unit != self._unit:
                 last = memory.read[unit][addresses]
                 late = last > self._knows[self._unit, unit]
@@ -114,15 +126,20 @@ class Hazards:
         memory.written[addresses] = self._number
         memory.writer[addresses] = self._unit
 
+    def _memory(self, name: str) -> _Bytes:
+        return self._memories[name, 0 if name == MEMORY else self._core]
+
     def _check_writer(self, name: str, memory: _Bytes, addresses: np.ndarray, action: str) -> None:
         last, writer = memory.written[addresses], memory.writer[addresses]
         late = (writer != self._unit) & (last > self._knows[self._unit][writer])
         if late.any():
-            self._fail(name, action, addresses[late][0], "written", Unit(writer[late][0]), last[late][0])
+            self._fail(name, action, addresses[late][0], "written", writer[late][0], last[late][0])
 
-    def _fail(self, name: str, action: str, address: int, touched: str, unit: Unit, number: int) -> None:
+    def _fail(self, name: str, action: str, address: int, touched: str, unit: int, number: int) -> None:
+        core, unit = divmod(unit, len(Unit))
+        place = f"{Unit(unit).name}{f' of core {core}' if core != self._core else ''}"
         raise Fault(
             None,
-            f"{action} byte {address} of the {name}, which may still be {touched} by {unit.name} at program counter "
+            f"{action} byte {address} of the {name}, which may still be {touched} by {place} at program counter "
             f"{self._offsets[number]}: no token orders the two",
         )

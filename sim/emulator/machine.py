@@ -1,24 +1,24 @@
 """The emulator: executes a program and predicts its cycles."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
-from tosaic.hw.isa import Error
+from tosaic.hw.isa import INSTRUCTION_BYTES, Error, Stream
 
 from ..program import count_macs
 from ..result import RunResult
-from .execution import Execution
+from .cores import Cores
 from .external_memory import ExternalMemory
 from .hazards import Hazards
-from .state import State
 from .timing import Deadlock, Prediction, predict
 from .trace import Trace
 
 INSTRUCTIONS_MAX = 20_000_000
-"""Instructions of a run, unless told otherwise: a loop that does not end must not hold up the host forever."""
+"""Instructions of a core in a run, unless told otherwise: a loop without end must not hold up the host forever."""
 
 
 class Emulator:
@@ -39,11 +39,13 @@ class Emulator:
         program_address: int,
         program_bytes: int,
         *,
+        others: Sequence[Stream] = (),
         bandwidth_bytes: float | None = None,
         latency_cycles: int = 50,
         max_cycles: int | None = None,
     ) -> RunResult:
-        """Execute the program at `program_address` of `memory` (uint8, 0 = MEM_BASE), changed in place.
+        """Execute the program at `program_address` of `memory` (uint8, 0 = MEM_BASE), changed in place. It is that of
+        core 0; `others` are those of the cores behind it, which do nothing without.
 
         `bandwidth_bytes` per cycle (None: the bus width) and `latency_cycles` only enter the predicted
         cycles. Raises DeviceError, naming the program counter (byte offset in the program) and the instruction,
@@ -54,11 +56,14 @@ class Emulator:
         image = np.frombuffer(memory, np.uint8) if isinstance(memory, bytearray) else memory
         if image.dtype != np.uint8 or image.ndim != 1 or not image.flags.writeable:
             raise DeviceError("external memory must be a writable one-dimensional uint8 array")
-        trace = self.execute(
-            ExternalMemory.of(image), program_address, program_bytes, max_instructions=max_cycles
+        traces = self.execute(
+            ExternalMemory.of(image),
+            program_address,
+            program_bytes,
+            others=others,
+            max_instructions=max_cycles,
         )
-        code = image[program_address : program_address + program_bytes].tobytes()
-        timeline = self._predict(code, trace, program_address, bandwidth_bytes, latency_cycles)
+        timeline = self._predict(image, traces, bandwidth_bytes, latency_cycles)
         if max_cycles is not None and timeline.cycles > max_cycles:
             raise DeviceError(
                 f"the program did not end in {max_cycles} cycles; by the cycle model it takes {timeline.cycles}"
@@ -70,24 +75,22 @@ class Emulator:
             marks=timeline.marks,
             counters=timeline.counters,
             slices=timeline.slices,
-            macs=count_macs(self.config, trace.instructions),
+            macs=sum(count_macs(self.config, trace.instructions) for trace in traces),
+            cores=timeline.cores,
         )
 
     def _predict(
         self,
-        code: bytes,
-        trace: Trace,
-        program_address: int,
+        image: np.ndarray,
+        traces: Sequence[Trace],
         bandwidth_bytes: float | None,
         latency_cycles: int,
     ) -> Prediction:
-        """The cycles of what was executed of the program `code`: the last run's, where all that matters is the same."""
-        lengths = (tuple(trace.decode_cycles), tuple(trace.unpacked_rows))
-        way = (len(trace.instructions), tuple(trace.jumps.items()), lengths)
-        key = (code, way, program_address, bandwidth_bytes, latency_cycles)
+        """The cycles of what was executed: the last run's, where all that matters is the same."""
+        key = (tuple(_way(image, trace) for trace in traces), bandwidth_bytes, latency_cycles)
         if self._predicted is None or self._predicted[0] != key:
             try:
-                timeline = predict(self.config, trace, program_address, bandwidth_bytes, latency_cycles)
+                timeline = predict(self.config, traces, bandwidth_bytes, latency_cycles)
             except Deadlock as deadlock:
                 raise DeviceError(
                     f"{Error.WATCHDOG.name}: the units wait for each other: {deadlock}"
@@ -101,12 +104,22 @@ class Emulator:
         program_address: int,
         program_bytes: int,
         *,
+        others: Sequence[Stream] = (),
         max_instructions: int | None = None,
-    ) -> Trace:
-        """Execute the program for all samples of `memory` at once, without predicting cycles; what was executed.
+    ) -> list[Trace]:
+        """Execute the program for all samples of `memory` at once, without predicting cycles; what each core executed.
 
         Raises DeviceError as `run` does, and Diverged where the samples part ways: the memory is then of no use.
         """
         hazards = Hazards(self.config, len(memory)) if self._check_hazards else None
-        execution = Execution(State(self.config, memory, hazards))
-        return execution.run(program_address, program_bytes, max_instructions or INSTRUCTIONS_MAX)
+        if len(others) >= self.config.cores:
+            raise DeviceError(f"{len(others) + 1} programs are too many for {self.config.cores} cores")
+        streams = (Stream(program_address, program_bytes), *others)
+        return Cores(self.config, memory, hazards).run(streams, max_instructions or INSTRUCTIONS_MAX)
+
+
+def _way(image: np.ndarray, trace: Trace) -> tuple[Any, ...]:
+    """All that the cycles of a core's run depend on."""
+    lengths = (tuple(trace.decode_cycles), tuple(trace.unpacked_rows))
+    code = image[trace.address :][: trace.program_instructions * INSTRUCTION_BYTES].tobytes()
+    return trace.core, trace.address, code, len(trace.instructions), tuple(trace.jumps.items()), lengths

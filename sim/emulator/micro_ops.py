@@ -54,15 +54,17 @@ class SlotBeats:
     lanes: int
 
 
-def beats_of(uop: Instruction, go: Instruction, streams: Sequence[Stream], columns: int) -> SlotBeats:
-    """A slot takes a beat for each word of its widest elements, up to the last lane of the GO."""
+def beats_of(uop: Instruction, go: Instruction, streams: Sequence[Stream], config: Config) -> SlotBeats:
+    """A slot takes a beat for each word of its widest elements, and for each column of a lane, up to the last lane of
+    the GO."""
+    columns = config.columns
     loads = (uop.a_source, uop.a_index), (uop.b_source, uop.b_index)
     sizes = [
         streams[i].element.bytes for source, i in loads if source == Source.LOAD and not streams[i].splat
     ]
     if uop.to_memory:
         sizes.append(streams[STORE_STREAM].element.bytes)
-    per_beat = columns // max(sizes, default=1)
+    per_beat = columns // max([config.lane_columns, *sizes])
     count = -(-lanes_of(go, columns) // per_beat)
     return SlotBeats(count, count * per_beat)
 

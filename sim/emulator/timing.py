@@ -7,6 +7,7 @@ constants in timing_parts.py; all else follows docs/timing.md.
 
 import collections
 import dataclasses
+from collections.abc import Sequence
 
 from tosaic.hw.config import Config
 from tosaic.hw.constants import FETCH_AHEAD_INSTRUCTIONS, FETCH_BURST_BYTES
@@ -27,8 +28,10 @@ from .timing_parts import (
     VECTOR_QUEUE_CYCLES,
     Accesses,
     AccumulatorFifo,
+    Bus,
     Fabric,
     Queue,
+    burst_of,
 )
 from .timing_vector import VectorUnit
 from .trace import Trace
@@ -48,33 +51,37 @@ class Prediction:
     marks: list[tuple[int, int]]
     counters: dict[str, int]
     slices: list[Slice]
+    cores: list[dict[str, int]]
 
 
 def predict(
-    config: Config,
-    trace: Trace,
-    program_address: int,
-    bandwidth_bytes: float | None,
-    latency_cycles: int,
+    config: Config, traces: Sequence[Trace], bandwidth_bytes: float | None, latency_cycles: int
 ) -> Prediction:
-    """Cycles, traffic and marks of what was executed.
+    """Cycles, traffic and marks of what each core executed.
 
     Raises Deadlock when the units, side by side with bounded queues, would wait for each other forever.
     """
-    fabric = Fabric(config, bandwidth_bytes, latency_cycles)
-    machine = _Machine(fabric, trace, program_address)
-    fabric.timeline.run()
-    if machine.end_cycle is None:
-        raise Deadlock(machine.waiting())
-    counters, word = fabric.counters, config.word_bytes
-    counters["decode_hidden"] = _hidden_cycles(fabric.slices)
+    bus = Bus(config, bandwidth_bytes, latency_cycles)
+    fabrics: list[Fabric] = []
+    fabrics += [Fabric(config, bus, core, fabrics) for core in range(config.cores)]
+    machines = [_Machine(fabrics[trace.core], trace) for trace in traces]
+    bus.timeline.run()
+    ends = [machine.end_cycle for machine in machines if machine.end_cycle is not None]
+    if len(ends) < len(machines):
+        raise Deadlock("; ".join(machine.waiting() for machine in machines if machine.end_cycle is None))
+    for fabric in fabrics:
+        fabric.counters["decode_hidden"] = _hidden_cycles(fabric.slices)
+    cores = [{name.lower(): fabric.counters[name.lower()] for name, _ in COUNTERS} for fabric in fabrics]
+    counters = {name: sum(core[name] for core in cores) for name in cores[0]}
+    bytes_read, bytes_written = bus.traffic()
     return Prediction(
-        cycles=machine.end_cycle,
-        read_bytes=(counters["fetch_beats"] + counters["load_beats"]) * word,
-        write_bytes=counters["store_beats"] * word,
-        marks=fabric.marks,
-        counters={name.lower(): counters[name.lower()] for name, _ in COUNTERS},
-        slices=fabric.slices,
+        cycles=max(ends),
+        read_bytes=bytes_read,
+        write_bytes=bytes_written,
+        marks=fabrics[0].marks,
+        counters=counters,
+        slices=[slice._replace(core=core) for core, fabric in enumerate(fabrics) for slice in fabric.slices],
+        cores=cores,
     )
 
 
@@ -98,8 +105,8 @@ def _hidden_cycles(slices: list[Slice]) -> int:
 class _Machine:
     """The sequencer, and the units on their queues."""
 
-    def __init__(self, fabric: Fabric, trace: Trace, program_address: int):
-        self._fabric, self._trace, self._address = fabric, trace, program_address
+    def __init__(self, fabric: Fabric, trace: Trace):
+        self._fabric, self._trace, self._address = fabric, trace, trace.address
         self._arrivals: collections.deque[int] = collections.deque()
         """Cycles in which the instructions asked for and still in the buffer can be taken from it."""
         self._position = 0
@@ -139,7 +146,8 @@ class _Machine:
         heads = {unit: queue.items[0][1] for unit, queue in self._queues.items() if queue.items}
         if self._array.running:
             heads[Unit.ARRAY] = self._array.running
-        return ", ".join(f"{unit.name} at {command}" for unit, command in heads.items())
+        standing = ", ".join(f"{unit.name} at {command}" for unit, command in heads.items())
+        return f"core {self._trace.core}: {standing}" if self._fabric.config.cores > 1 else standing
 
     def _fetch(self) -> Process:
         fabric, timeline, word = self._fabric, self._fabric.timeline, self._fabric.config.word_bytes
@@ -153,7 +161,7 @@ class _Machine:
                 continue
             beats = -(-(start % word + count * INSTRUCTION_BYTES) // word)
             fabric.counters["fetch_beats"] += beats
-            _, end = fabric.reads.transfer(beats, FETCH_ADDRESS_CYCLES)
+            _, end = fabric.reads.transfer(burst_of(fabric.config, start, beats), FETCH_ADDRESS_CYCLES)
             for number in range(count):
                 beats_after = (count - 1 - number) * INSTRUCTION_BYTES // word
                 self._arrivals.append(end - int(beats_after * fabric.reads.beat_cycles) + FETCH_CYCLES)

@@ -86,7 +86,7 @@ class ArrayUnit:
                 continue
             depthwise = command.opcode == Opcode.ARRAY_DEPTHWISE_GO
             clock = max(clock, taken_at + ARRAY_START_CYCLES)
-            if depthwise and not was_depthwise:
+            if self._waits_for_rows(command, was_depthwise):
                 clock = max(clock, flushed)
             was_depthwise = depthwise
             yield max(clock - ARRAY_START_CYCLES + 2, timeline.now)
@@ -106,10 +106,11 @@ class ArrayUnit:
                 last, waited = yield from self._fifo.deliver(clock - 1, part.distances)
                 self._fabric.counters["array_stall_vector"] += waited
                 clock, stalled = clock + waited, stalled + waited
-                if depthwise:
-                    clock = yield from self._walk(clock, part._replace(slots=last + 1 - clock))
+                if depthwise and part.distances:
+                    slots = last + 1 - command.idle_rows - clock
+                    clock = yield from self._walk(clock, part._replace(slots=slots))
             self.running = None
-            flushed = clock if depthwise else clock + rows - 1
+            flushed = clock + (command.idle_rows if depthwise else rows - 1)
             refused = self._fabric.counters["array_stall_am"] - refused_before
             self._fabric.counters["array_active"] += clock - started - stalled - refused
             self._fabric.was_busy(Unit.ARRAY, taken_at + 1, flushed + ARRAY_DRAIN_CYCLES)
@@ -130,6 +131,14 @@ class ArrayUnit:
             checked, end = end, start + part.slots + round(stalls)
         self._fabric.counters["array_stall_am"] += end - start - part.slots
         return end
+
+    def _waits_for_rows(self, go: Instruction, was_depthwise: bool) -> bool:
+        """Whether the rows finish what came before: another mode, partial sums, or words of a bank that lower parts of
+        the rows read."""
+        if go.opcode == Opcode.ARRAY_DEPTHWISE_GO:
+            return not was_depthwise or bool(go.accumulate) or not go.drain
+        config = self._fabric.config
+        return was_depthwise or (config.most_row_parts > 1 and go.weights % config.columns > 0)
 
     def _complete_signal(self, signal: Instruction) -> None:
         self._fabric.signal(signal)
@@ -155,11 +164,12 @@ class ArrayUnit:
             valid = min(rows, go.pixels - first)
             parts = self._fabric.config.row_parts(valid) if divisible else 1
             # The last part's rows deliver.
-            distances = [rows // parts * (parts - 1)] + [1] * (valid - 1) if go.drain else []
+            delay = self._fabric.config.divided_rows // parts * (parts - 1)
+            distances = [delay] + [1] * (valid - 1) if go.drain else []
             yield Part(-(-steps // parts) * columns, distances, address, parts * valid / columns)
 
     def _lines(self, go: Instruction, depthwise: Instruction) -> Iterator[Part]:
-        rows = self._fabric.config.rows
+        rows = self._fabric.config.rows - go.idle_rows
         # The taps load in `rows` slots; the stream begins as early as no tap can be late for an output.
         wait = max(rows - depthwise.skip, 0)
         walked, end = 0, wait + go.advances
@@ -169,6 +179,8 @@ class ArrayUnit:
             if first > end:
                 break
             address = source.address + y * depthwise.y_stride * window.y_step_bytes
-            yield Part(first - walked, [0] + [depthwise.x_stride] * (depthwise.out_width - 1), address, 1.0)
+            # The sums still pass the idle rows.
+            distances = [go.idle_rows] + [depthwise.x_stride] * (depthwise.out_width - 1)
+            yield Part(first - walked, distances, address, 1.0)
             walked = first + depthwise.x_stride * (depthwise.out_width - 1)
         yield Part(end - walked, [], source.address, 1.0)

@@ -21,6 +21,7 @@ from .timing_parts import (
     STORE_END_CYCLES,
     STORE_READ_CYCLES,
     Accesses,
+    BurstBeats,
     Fabric,
     Queue,
     bursts,
@@ -43,8 +44,8 @@ def _slice(unit: str, command: Instruction, start: int, end: int) -> Slice:
     return Slice(unit, name, start, end, command.row_bytes * command.rows)
 
 
-def _bursts(fabric: Fabric, command: Instruction, pitch: int) -> list[list[int]]:
-    """Beats of every burst of every row."""
+def _bursts(fabric: Fabric, command: Instruction, pitch: int) -> list[list[BurstBeats]]:
+    """Every burst of every row."""
     addresses = (command.memory_address + row * pitch for row in range(command.rows))
     return [bursts(fabric.config, address, command.row_bytes) for address in addresses]
 
@@ -156,12 +157,14 @@ class LoadUnit:
                     if row == len(rows):
                         self._job_taken()
                     unpacking = (
-                        _Unpacking(next(self._unpacked_rows), sum(row_bursts)) if command.packed else None
+                        _Unpacking(next(self._unpacked_rows), sum(burst.beats for burst in row_bursts))
+                        if command.packed
+                        else None
                     )
-                    for beats in row_bursts:
+                    for burst in row_bursts:
                         yield timeline.now + 1
-                        yield from self._issue(command, beats, local, unpacking)
-                        local += beats * self._fabric.config.word_bytes
+                        yield from self._issue(command, burst, local, unpacking)
+                        local += burst.beats * self._fabric.config.word_bytes
                 self._then(functools.partial(self._complete, command, taken_at))
 
     def _job_taken(self) -> None:
@@ -184,14 +187,15 @@ class LoadUnit:
         self._changed.notify()
 
     def _issue(
-        self, command: Instruction, beats: int, local: int, unpacking: "_Unpacking | None" = None
+        self, command: Instruction, asked: BurstBeats, local: int, unpacking: "_Unpacking | None" = None
     ) -> Process:
         """Returns the burst; from here on the process of the data has it."""
         yield from self._room()
-        self._fabric.counters["load_beats"] += beats
-        burst = _Burst(beats, self._fabric.timeline.now, *self._fabric.reads.transfer(beats, ADDRESS_CYCLES))
+        self._fabric.counters["load_beats"] += asked.beats
+        times = self._fabric.reads.transfer(asked, ADDRESS_CYCLES)
+        burst = _Burst(asked.beats, self._fabric.timeline.now, *times)
         self._under_way.append(burst)
-        self._beats_under_way += beats
+        self._beats_under_way += asked.beats
         self._pending.append(self._take(command, burst, local, unpacking))
         self._changed.notify()
         return burst
@@ -223,19 +227,19 @@ class LoadUnit:
         self._job_taken()
         cycles, total, requested = next(self._decode_cycles), go.row_bytes // fabric.config.word_bytes, 0
         start = bus_end = 0
-        for beats in bursts(fabric.config, go.memory_address, go.row_bytes):
+        for asked in bursts(fabric.config, go.memory_address, go.row_bytes):
             yield timeline.now + 1
             while self._block_beats_waiting > DECODE_BUFFER_BEATS - BURST_BEATS:
                 taken_at, count = self._block_beats.popleft()
                 yield max(math.ceil(taken_at), timeline.now)
                 self._block_beats_waiting -= count
-            burst = yield from self._issue(go, beats, 0)
+            burst = yield from self._issue(go, asked, 0)
             bus_end = burst.end
             if not requested:
                 start = max(burst.first + DECODE_START_CYCLES, self._decode_end + DECODE_NEXT_CYCLES)
-            requested += beats
-            self._block_beats.append((start + cycles * requested / total, beats))
-            self._block_beats_waiting += beats
+            requested += burst.beats
+            self._block_beats.append((start + cycles * requested / total, burst.beats))
+            self._block_beats_waiting += burst.beats
         # A slow bus may bring the last beat after the decoder could have been through.
         end = max(start + cycles, bus_end + DECODE_START_CYCLES + cycles // total)
         self._decode_start, self._decode_end = start, end
@@ -327,10 +331,10 @@ class StoreUnit:
                     started = timeline.now
                     yield timeline.now + _ISSUE_CYCLES
                     local = command.local_address
-                    for beats in itertools.chain.from_iterable(_bursts(fabric, command, pitch)):
-                        fabric.counters["store_beats"] += beats
-                        yield from self._send(beats, local)
-                        local += beats * fabric.config.word_bytes
+                    for burst in itertools.chain.from_iterable(_bursts(fabric, command, pitch)):
+                        fabric.counters["store_beats"] += burst.beats
+                        yield from self._send(burst, local)
+                        local += burst.beats * fabric.config.word_bytes
                     complete_at = self._complete_at
                     fabric.slices.append(_slice("STORE", command, started, complete_at))
                     fabric.was_busy(Unit.STORE, started + 1, complete_at)
@@ -338,11 +342,11 @@ class StoreUnit:
             fabric.at(complete_at, fabric.done)
             yield timeline.now + 1
 
-    def _send(self, beats: int, local: int) -> Process:
-        fabric, timeline = self._fabric, self._fabric.timeline
+    def _send(self, burst: BurstBeats, local: int) -> Process:
+        fabric, timeline, beats = self._fabric, self._fabric.timeline, burst.beats
         if len(self._answers) == OUTSTANDING_BURSTS:
             yield max(self._answers.popleft(), timeline.now)
-        first, end = fabric.writes.transfer(beats, ADDRESS_CYCLES + STORE_READ_CYCLES)
+        first, end = fabric.writes.transfer(burst, ADDRESS_CYCLES + STORE_READ_CYCLES)
         fabric.counters["store_stall_bus"] += end - first - beats
         checked = start = max(timeline.now - _READ_AHEAD_CYCLES, self._read_clock)
         bank, refused, read_end = self._reads.bank(local), 0, start + beats
@@ -354,6 +358,6 @@ class StoreUnit:
         self._read_clock = read_end
         end = max(end, read_end + _READ_AHEAD_CYCLES + ADDRESS_CYCLES + STORE_READ_CYCLES)
         fabric.writes.held_until(end)
-        self._complete_at = end + self._fabric.write_latency_cycles + STORE_END_CYCLES
+        self._complete_at = fabric.writes.through(burst, end) + fabric.write_latency_cycles + STORE_END_CYCLES
         self._answers.append(self._complete_at)
         yield max(end - _ISSUE_CYCLES - ADDRESS_CYCLES - STORE_READ_CYCLES, timeline.now + 1)

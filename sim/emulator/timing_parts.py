@@ -3,14 +3,16 @@
 import collections
 import functools
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from tosaic.hw.config import Config
-from tosaic.hw.constants import ARRAY_FIFO_VECTORS, BURST_BEATS
+from tosaic.hw.constants import BURST_BEATS
 from tosaic.hw.isa import Instruction, Unit
 
 from ..bandwidth import THOUSAND, thousandths
 from ..result import Slice
 from .events import Condition, Process, Timeline
+from .tokens import receivers
 
 START_CYCLES = 1
 """From start to the first room in the program's buffer."""
@@ -28,6 +30,15 @@ GRANT_CYCLES = 1
 """From a WAIT at the head of its queue, its tokens being there, to the cycle in which it gets them."""
 SIGNAL_CYCLES = 1
 """From the cycle after a SIGNAL fired to that in which a WAIT sees its tokens."""
+FOREIGN_CYCLES = 1
+"""The same where another core waits, beyond that."""
+
+SHARED_ADDRESS_CYCLES = 1
+"""From a core's address to that on the port that the cores share."""
+SHARED_READ_CYCLES = 2
+"""From a beat on that port to its first word for the core."""
+SHARED_WRITE_CYCLES = 1
+"""From the cycle after the last beat of a core's burst to the burst's first one there."""
 
 ADDRESS_CYCLES = 2
 """From a burst's issue to its address on the bus."""
@@ -75,13 +86,16 @@ class Channel:
         self._beat, self._bandwidth = THOUSAND * beat_bytes, bandwidth
         self.beat_cycles = self._beat / bandwidth
         self._free_at = 0
+        self.beats = 0
+        """So far."""
         self._saved = 2 * self._beat
         """Saved before cycle `_free_at`."""
 
-    def transfer(self, beats: int, delay_cycles: int) -> tuple[int, int]:
+    def transfer(self, burst: "BurstBeats", delay_cycles: int) -> tuple[int, int]:
         """A burst whose address the bus takes `delay_cycles` from now: cycle of its first beat, one after the last."""
-        word, bandwidth = self._beat, self._bandwidth
+        word, bandwidth, beats = self._beat, self._bandwidth, burst.beats
         asked = max(self._timeline.now + delay_cycles + self._latency_cycles, self._free_at)
+        self.beats += beats
         saved = min(self._saved + bandwidth * (asked - self._free_at + 1), 2 * word)
         first = asked + max(-(-(word - saved) // bandwidth), 0)
         last = max(first + beats - 1, asked + -(-(beats * word - saved) // bandwidth))
@@ -89,11 +103,66 @@ class Channel:
         self._free_at = last + 1
         return first, last + 1
 
+    def through(self, burst: "BurstBeats", end: int) -> int:
+        """The cycle after its last beat has passed the memory port, where `end` is that after the unit's last one."""
+        return end
+
     def held_until(self, time: int) -> None:
         """Nothing new comes before `time`: the receiver did not take what was there."""
         if time > self._free_at:
             saved = self._saved + self._bandwidth * (time - self._free_at)
             self._free_at, self._saved = time, min(saved, 2 * self._beat)
+
+
+class SharedReads:
+    """A core's side of the read channel that all cores share: what comes there is kept for the core, which takes a word
+    per cycle, and a core that does not take its words holds up no other one."""
+
+    def __init__(self, bus: Channel, bus_words: int):
+        self._bus, self._bus_words = bus, bus_words
+        self.beat_cycles = max(bus.beat_cycles / bus_words, 1.0)
+        self._free_at = 0
+
+    def transfer(self, burst: "BurstBeats", delay_cycles: int) -> tuple[int, int]:
+        """As Channel.transfer."""
+        bus_first, bus_end = self._bus.transfer(burst.on_bus, delay_cycles + SHARED_ADDRESS_CYCLES)
+        first = max(bus_first + SHARED_READ_CYCLES, self._free_at)
+        last_words = (burst.beats - 1) % self._bus_words
+        end = max(first + burst.beats, bus_end + SHARED_READ_CYCLES + last_words)
+        self._free_at = end
+        return first, end
+
+    def held_until(self, time: int) -> None:
+        """The core took nothing before `time`."""
+        self._free_at = max(self._free_at, time)
+
+
+class SharedWrites:
+    """A core's side of the write channel that all cores share: a burst goes there once all of it is here, where there
+    is room for two."""
+
+    def __init__(self, bus: Channel, timeline: Timeline):
+        self._bus, self._timeline = bus, timeline
+        self._free_at = 0
+        self._sent: collections.deque[int] = collections.deque([0, 0])
+        """When the last two bursts were through."""
+
+    def transfer(self, burst: "BurstBeats", delay_cycles: int) -> tuple[int, int]:
+        """As Channel.transfer: to the place where the burst is kept."""
+        first = max(self._timeline.now + delay_cycles, self._free_at)
+        return first, first + burst.beats
+
+    def held_until(self, time: int) -> None:
+        """The core gave nothing more before `time`."""
+        self._free_at = max(self._free_at, time)
+
+    def through(self, burst: "BurstBeats", end: int) -> int:
+        """As Channel.through."""
+        delay_cycles = max(end - self._timeline.now, 0) + SHARED_WRITE_CYCLES
+        _, bus_end = self._bus.transfer(burst.on_bus, delay_cycles)
+        self._sent.append(bus_end)
+        self._free_at = max(self._free_at, self._sent.popleft())
+        return bus_end
 
 
 class Queue:
@@ -151,17 +220,41 @@ class StreamedWeights:
         return end - int((last - count) * beat_cycles)
 
 
-class Fabric:
-    """What connects the units: time, semaphores, bus, counters, and who is still busy."""
+class Bus:
+    """External memory, and time, for all cores."""
 
     def __init__(self, config: Config, bandwidth_bytes: float | None, latency_cycles: int):
-        self.config = config
         self.timeline = Timeline()
-        bandwidth = thousandths(bandwidth_bytes, config.word_bytes)
-        self.reads = Channel(self.timeline, config.word_bytes, bandwidth, max(latency_cycles, 1))
+        bandwidth = thousandths(bandwidth_bytes, config.bus_bytes)
+        self.latency_cycles = max(latency_cycles, 1)
+        self._reads = Channel(self.timeline, config.bus_bytes, bandwidth, self.latency_cycles)
+        self._writes = Channel(self.timeline, config.bus_bytes, bandwidth, 0)
+        self._config = config
+
+    def traffic(self) -> tuple[int, int]:
+        """Bytes of all beats, read and written."""
+        return self._reads.beats * self._config.bus_bytes, self._writes.beats * self._config.bus_bytes
+
+    def ports(self) -> tuple[Channel | SharedReads, Channel | SharedWrites]:
+        """The channels for reads and writes of one more core."""
+        if self._config.cores == 1:
+            return self._reads, self._writes
+        return (
+            SharedReads(self._reads, self._config.bus_words),
+            SharedWrites(self._writes, self.timeline),
+        )
+
+
+class Fabric:
+    """What connects the units of core number `core`: semaphores, bus, counters, and who is still busy. `cores`: the
+    fabrics of all, once they are made."""
+
+    def __init__(self, config: Config, bus: Bus, core: int, cores: Sequence["Fabric"]):
+        self.config, self._core, self._cores = config, core, cores
+        self.timeline = bus.timeline
+        self.reads, self.writes = bus.ports()
         self.streamed = StreamedWeights(self.timeline)
-        self.writes = Channel(self.timeline, config.word_bytes, bandwidth, 0)
-        self.write_latency_cycles = max(latency_cycles, 1)
+        self.write_latency_cycles = bus.latency_cycles
         self.counters: collections.Counter[str] = collections.Counter()
         self.marks: list[tuple[int, int]] = []
         self.slices: list[Slice] = []
@@ -206,8 +299,10 @@ class Fabric:
         self._semaphores[wait.semaphore] -= wait.count
 
     def signal(self, signal: Instruction) -> None:
-        """Add to the semaphore, which waits see a little later."""
-        self.at(self.timeline.now + SIGNAL_CYCLES, functools.partial(self._add, signal))
+        """Add to the semaphores, which waits see a little later."""
+        for core in receivers(signal, self._core):
+            cycles = SIGNAL_CYCLES + (FOREIGN_CYCLES if core != self._core else 0)
+            self.at(self.timeline.now + cycles, functools.partial(self._cores[core]._add, signal))
 
     def _add(self, signal: Instruction) -> None:
         self._semaphores[signal.semaphore] += signal.count
@@ -218,7 +313,7 @@ class AccumulatorFifo:
     """Vectors from array to vector unit: a place is reserved when the slot that delivers is issued."""
 
     def __init__(self, config: Config, timeline: Timeline):
-        self._places = max(config.rows, ARRAY_FIFO_VECTORS)
+        self._places = max(config.rows, config.drain_vectors)
         self._there: list[int] = []
         self._taken: list[int] = []
         self._changed = Condition(timeline)
@@ -298,14 +393,33 @@ class Accesses:
         ]
 
 
-def bursts(config: Config, memory_address: int, row_bytes: int) -> list[int]:
-    """Beats of every burst of a row."""
+class BurstBeats(NamedTuple):
+    """A burst's beats: for the unit, and on the memory port, which may be wider."""
+
+    beats: int
+    bus_beats: int
+
+    @property
+    def on_bus(self) -> "BurstBeats":
+        """As the memory port sees it."""
+        return BurstBeats(self.bus_beats, self.bus_beats)
+
+
+def burst_of(config: Config, address: int, beats: int) -> BurstBeats:
+    """The burst of so many words from `address` on."""
+    first = address // config.word_bytes
+    last = first + beats - 1
+    return BurstBeats(beats, last // config.bus_words - first // config.bus_words + 1)
+
+
+def bursts(config: Config, memory_address: int, row_bytes: int) -> list[BurstBeats]:
+    """Every burst of a row."""
     word = config.word_bytes
     block = BURST_BEATS * word
     result = []
     address, end = memory_address - memory_address % word, memory_address + row_bytes
     while address < end:
         following = min(address - address % block + block, end)
-        result.append(-(-(following - address) // word))
+        result.append(burst_of(config, address, -(-(following - address) // word)))
         address = following
     return result

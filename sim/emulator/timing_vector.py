@@ -114,8 +114,8 @@ class VectorUnit:
         timeline, latency = self._fabric.timeline, self._fabric.config.vector_latency_cycles
         started = timeline.now
         uops = [self._uops[index] for index in range(go.uops)]
-        columns = self._fabric.config.columns
-        steps = [_Step.of(uop, beats_of(uop, go, self._streams, columns).count) for uop in uops]
+        config = self._fabric.config
+        steps = [_Step.of(uop, beats_of(uop, go, self._streams, config).count) for uop in uops]
         body = steps[go.body_start : go.body_end]
         parts = (steps[: go.body_start], *[body] * go.repeats, steps[go.body_end :])
         # Cycles in which the slots of the last micro-op had their last beat.

@@ -12,6 +12,9 @@ class Trace:
     """`program_instructions` is the program's size; what lies behind the last instruction executed is fetched, too."""
 
     program_instructions: int
+    core: int = 0
+    address: int = 0
+    """Of the program, in external memory."""
     instructions: list[Instruction] = dataclasses.field(default_factory=list)
     decode_cycles: list[int] = dataclasses.field(default_factory=list)
     """Cycles that the decoder takes for each LOAD_DECODE, from its start to its result."""

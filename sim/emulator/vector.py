@@ -171,8 +171,8 @@ class _Run:
         self._parameters, self._registers = vector._parameters, vector._registers
         self._program = [vector._uops[index] for index in range(go.uops)]
         self._bounds = vector._bounds
-        columns = self._state.config.columns
-        self._lanes = [beats_of(uop, go, self._streams, columns).lanes for uop in self._program]
+        config = self._state.config
+        self._lanes = [beats_of(uop, go, self._streams, config).lanes for uop in self._program]
         """Lanes of each micro-op that write a register or memory."""
         body = range(go.body_start, go.body_end)
         self._sequence = [(index, 0) for index in range(go.body_start)]

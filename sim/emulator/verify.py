@@ -27,7 +27,6 @@ from .faults import Fault
 from .hazards import Hazards
 from .state import State
 from .timing import Deadlock, predict
-from .trace import Trace
 
 INSTRUCTIONS_MAX = 20_000_000
 """Instructions on all paths together; a program with more is refused."""
@@ -68,12 +67,12 @@ def verify(config: Config, memory: np.ndarray, program_address: int, program_byt
     """
     hazards = Hazards(config, memory.size)
     walk = _Walk(State(config, ExternalMemory.of(memory), hazards))
-    walk._open(program_address, program_bytes)
+    walk.open(program_address, program_bytes)
     waiting, seen, dependent, total = [walk], {walk.signature()}, set[int](), 0
     while waiting:
         walk = waiting.pop()
         hazards.settle()
-        total += walk.piece(INSTRUCTIONS_MAX - total, program_address)
+        total += walk.piece(INSTRUCTIONS_MAX - total)
         dependent |= walk.data_dependent
         for target in walk.targets:
             following = walk.fork(target)
@@ -113,14 +112,16 @@ class _Walk(Execution):
         shared = (self._state, self._config, self._decoded, self._code)
         other = copy.deepcopy(self, {id(value): value for value in shared})
         other._offset, other._branched, other.targets, other._waiters = target, False, (), {}
-        other._trace = Trace(self._trace.program_instructions)
+        other.trace = dataclasses.replace(
+            self.trace, instructions=[], decode_cycles=[], unpacked_rows=[], jumps={}
+        )
         return other
 
-    def piece(self, limit: int, program_address: int) -> int:
+    def piece(self, limit: int) -> int:
         """Execute up to the next branch or END, and see that the units come to its end; the number of instructions."""
-        while not (self._done or self._branched):
+        while not (self.done or self._branched):
             offset = self._offset
-            instruction = self._step(limit)
+            instruction = self.step(limit)
             if instruction.opcode in SETUP:
                 place = (
                     instruction.opcode,
@@ -129,15 +130,15 @@ class _Walk(Execution):
                 self._setup[place] = offset
             elif instruction.opcode == Opcode.VECTOR_GO and any(s.indexed for s in self._vector._streams):
                 self.data_dependent.add(offset)
-        self._check_units(program_address)
-        return len(self._trace.instructions)
+        self._check_units()
+        return len(self.trace.instructions)
 
-    def _check_units(self, program_address: int) -> None:
+    def _check_units(self) -> None:
         trace = dataclasses.replace(
-            self._trace, instructions=[*self._trace.instructions[:-1], make(Opcode.END)], jumps={}
+            self.trace, instructions=[*self.trace.instructions[:-1], make(Opcode.END)], jumps={}
         )
         try:
-            predict(self._config, trace, program_address, None, 0)
+            predict(self._config, [trace], None, 0)
         except Deadlock as deadlock:
             raise DeviceError(
                 f"{Error.WATCHDOG.name} before program counter {self._offset}: the units wait for each other: "

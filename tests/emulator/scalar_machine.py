@@ -111,6 +111,7 @@ class ScalarMachine:
 
     def array_depthwise_go(self, go):
         config, depthwise = self.config, self.setup[Opcode.ARRAY_DEPTHWISE]
+        rows = config.rows - go.idle_rows
         saved = self.setup.pop(Opcode.ARRAY_KERNEL, None)
         streams = [
             [[self.operand(t, 0, 0, 0, c, second) for c in range(config.columns)] for t in range(go.advances)]
@@ -122,18 +123,18 @@ class ScalarMachine:
         for oy in range(depthwise.out_height):
             for ox in range(depthwise.out_width):
                 t = oy * depthwise.y_stride * depthwise.line + ox * depthwise.x_stride
-                t += depthwise.skip + config.rows - 1
+                t += depthwise.skip + rows - 1
                 place = (place + 1) % max(1, config.partial_sums)
                 sums = [*self.partial_sums[place]] if go.accumulate else [0] * config.columns
-                for r in range(config.rows):
+                for r in range(rows):
                     group = min(r // go.group_rows, config.line_groups - 1)
-                    source, stream = t - (config.rows - 1 - r) - group * depthwise.delay, streams[0]
+                    source, stream = t - (rows - 1 - r) - group * depthwise.delay, streams[0]
                     if depthwise.paired:
                         stream, late = streams[group % 2], group % 2
-                        source = t - (config.rows - 1 - r) - (group + late) // 2 * depthwise.delay
+                        source = t - (rows - 1 - r) - (group + late) // 2 * depthwise.delay
                         source += late * go.group_rows
                     for c in range(config.columns if source >= 0 else 0):
-                        sums[c] += self.weight(go.weights + config.rows - 1 - r, c) * stream[source][c]
+                        sums[c] += self.weight(go.weights + rows - 1 - r, c) * stream[source][c]
                 sums = [signed(s, 32) for s in sums]
                 if go.drain:
                     self.queue.append(sums)
