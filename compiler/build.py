@@ -10,8 +10,12 @@
 Place and tile return plans; only emit makes instructions. `search.py` makes plans and chooses one.
 """
 
+import contextlib
+import dataclasses
 import warnings
 
+from tosaic.compiler.cores.cores_plan import CoresPlan, split_over_cores
+from tosaic.compiler.cores.emission import CoresEmission
 from tosaic.compiler.emit.boot import emit_boot
 from tosaic.compiler.emit.graph_emission import FieldOverflow, OnLayer, emit
 from tosaic.compiler.ir import Graph, validate
@@ -66,7 +70,12 @@ def compile_graph(
         config, optimize=optimize, cascades=cascades, keep_layers=keep_layers, coder=coder, speed=speed
     )
     problem: FieldOverflow | None = None
+    split = split_over_cores(graph, choices) if config.cores > 1 else None
     for plan in plans(graph, choices):
+        if split is not None and split.cycles < plan.cycles:
+            with contextlib.suppress(FieldOverflow):
+                return program_of_cores(split, plan, config, graph)
+        split = None
         try:
             program = _program(plan, config, graph, on_layer)
             if isinstance(coder, WeightCoder):
@@ -112,6 +121,31 @@ def _program(plan: ProgramPlan, config: Config, graph: Graph, on_layer: OnLayer 
         weights=external.stored_weights,
         labels=dict(graph.labels),
         boot=_boot(image, external),
+    )
+
+
+def program_of_cores(split: CoresPlan, single: ProgramPlan, config: Config, graph: Graph) -> Program:
+    """Emits and schedules a plan for several cores; `single` is the best one for one core."""
+    external = split.external
+    streams = [sequence(config, blocks) for blocks in CoresEmission(split, config).blocks()]
+    boot = emit_boot(config, external)
+    image = lay_out(streams[0], sequence(config, boot) if boot else [], external, streams[1:])
+    macs = {layer.output: layer.macs for layer in single.layers}
+    return Program(
+        config=config,
+        image=image.bytes,
+        program_address=image.program_address,
+        program_bytes=image.program_bytes,
+        memory_bytes=image.memory_bytes,
+        inputs=[port.port(image.base) for port in split.inputs],
+        outputs=[port.port(image.base) for port in split.outputs],
+        layers=[
+            dataclasses.replace(layer, macs=macs.get(layer.output, layer.macs)) for layer in split.layers
+        ],
+        weights=external.stored_weights,
+        labels=dict(graph.labels),
+        boot=_boot(image, external),
+        others=image.others,
     )
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from tosaic.compiler.cores.cores_plan import split_over_cores
+from tosaic.compiler.cores.explain_segments import segments
 from tosaic.compiler.emit.commands import Block, Command
 from tosaic.compiler.emit.graph_emission import emit
 from tosaic.compiler.explain_cascade import address, buffer, cascade, placement
@@ -38,7 +40,13 @@ def explain(graph: Graph, config: Config, speed: MemorySpeed = FULL_SPEED) -> It
         lines = list(_operators(rewritten))
         yield from ["no change"] if lines == before else lines
         before = lines
-    plan = next(plans(graph, Choices(config, speed=speed)))
+    choices = Choices(config, speed=speed)
+    plan = next(plans(graph, choices))
+    split = split_over_cores(graph, choices) if config.cores > 1 else None
+    if split is not None and split.cycles < plan.cycles:
+        yield from _heading("cores: segments of layers, and how their results are cut")
+        yield from segments(split)
+        yield "what follows is the plan for one core, for comparison"
     yield from _heading("2 fuse: layers and their micro-programs")
     for step in _walk(plan.main):
         for layer in step.work.members if isinstance(step.work, CascadeWork) else [step]:

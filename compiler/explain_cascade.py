@@ -83,8 +83,8 @@ def _stripe(stripe: Stripe, member: object) -> Iterator[str]:
     begin = place.address + cut.rows[0] * (place.pitch or row_bytes(work))
     yield f"        layer {stripe.number} computes {_rows(cut.rows)} of {cut.window.oh}, to {address(begin)}"
     if work.result is not None:
-        bytes_sent = work.result.size_bytes - work.first_byte
-        yield f"        sends {bytes_sent} bytes of them to {address(work.result.target + work.first_byte)}"
+        bytes_sent = work.result.size_bytes - work.result.first_byte
+        yield f"        sends {bytes_sent} bytes of them to {address(work.result.target + work.result.first_byte)}"
     for copy in work.saved:
         yield (
             f"        keeps {copy.size_bytes} bytes of rows that the next stripe reads, too: {address(copy.source)} to "

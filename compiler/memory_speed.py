@@ -37,6 +37,11 @@ class MemorySpeed:
         wanted = Fraction(self.bandwidth_bytes or config.word_bytes).limit_denominator(1000)
         return min(wanted, Fraction(config.word_bytes))
 
+    def shared(self, config: Config, cores: int) -> "MemorySpeed":
+        """What each of `cores` cores gets while all of them use it."""
+        whole = min(self.bandwidth_bytes or config.bus_bytes, config.bus_bytes)
+        return dataclasses.replace(self, bandwidth_bytes=whole / cores)
+
     @property
     def burst_cycles(self) -> float:
         """Cycles from one short burst to the next, however wide the bus: BURSTS_UNDER_WAY at a time."""

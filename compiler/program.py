@@ -13,7 +13,7 @@ from tosaic.compiler.memory_history import MemoryBlock
 from tosaic.compiler.program_header import HeaderError, check_header, check_machine, check_text
 from tosaic.errors import InputError, ModelError
 from tosaic.hw.config import Config
-from tosaic.hw.isa import ISA_HASH
+from tosaic.hw.isa import ISA_HASH, Stream
 
 MAGIC = b"TOSAIC\x00\x01"
 
@@ -151,8 +151,15 @@ class Program:
     labels: dict[str, list[str | int]] = dataclasses.field(default_factory=dict)
     """Class labels by output, of a classifier."""
     boot: BootPart | None = None
+    others: tuple[Stream, ...] = ()
+    """The programs of cores 1, 2 and so on, in the image; without any they do nothing. The boot part is core 0's."""
     memory_blocks: list[MemoryBlock] = dataclasses.field(default_factory=list)
     """What was where in the activation memory; a report draws it. Not in the file."""
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """The programs of all cores that have one."""
+        return (Stream(self.program_address, self.program_bytes), *self.others)
 
     @property
     def macs(self) -> int:
@@ -196,6 +203,8 @@ class Program:
             "weights": [dataclasses.asdict(weights) for weights in self.weights],
             "boot": None if self.boot is None else dataclasses.asdict(self.boot),
         }
+        if self.others:
+            header["others"] = [stream._asdict() for stream in self.others]
         text = json.dumps(header).encode()
         body = MAGIC + len(text).to_bytes(4, "little") + text + self.image
         return body + zlib.crc32(body).to_bytes(4, "little")
@@ -264,7 +273,19 @@ def _from_header(header: dict, image: bytes) -> Program:
         labels=header["labels"],
         weights=[StoredWeights(**weights) for weights in header["weights"]],
         boot=_boot(header, len(image)),
+        others=_others(header, config, len(image)),
     )
+
+
+def _others(header: dict, config: Config, image_bytes: int) -> tuple[Stream, ...]:
+    """The programs of the cores behind core 0 of a checked header: in the image, and one for each core or none."""
+    others = tuple(Stream(**made) for made in header.get("others", ()))
+    if others and len(others) != config.cores - 1:
+        raise HeaderError("others", f"must have {config.cores - 1} elements, not {len(others)}")
+    for index, stream in enumerate(others):
+        if stream.address + stream.bytes > image_bytes:
+            raise HeaderError(f"others[{index}]", "reaches beyond the image")
+    return others
 
 
 def _boot(header: dict, image_bytes: int) -> BootPart | None:

@@ -98,20 +98,23 @@ def mapping(element: Check) -> Check:
     return check
 
 
-def record(fields: dict[str, Check]) -> Check:
-    """An object with these keys and no other."""
+def record(fields: dict[str, Check], optional: dict[str, Check] | None = None) -> Check:
+    """An object with these keys, perhaps `optional` ones, and no other."""
+    may = optional or {}
 
     def check(value: Any, path: str) -> None:
         if not isinstance(value, dict):
             raise HeaderError(path, f"must be an object, not {_shown(value)}")
         start = f"{path}." if path != "it" else ""
         for key in value:
-            if key not in fields:
+            if key not in fields and key not in may:
                 raise HeaderError(start + key, "is no field of it")
         for key, inner in fields.items():
             if key not in value:
                 raise HeaderError(start + key, "is missing")
             inner(value[key], start + key)
+        for key in may.keys() & value.keys():
+            may[key](value[key], start + key)
 
     return check
 
@@ -181,7 +184,8 @@ HEADER = record(
         "labels": mapping(list_of(either(check_text, integer(-(1 << 63), (1 << 63) - 1)))),
         "weights": list_of(_WEIGHTS),
         "boot": either(check_nothing, _BOOT),
-    }
+    },
+    optional={"others": list_of(record({"address": _ADDRESS, "bytes": _SIZE}))},
 )
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.legalize.passes import legalize
@@ -10,7 +10,9 @@ from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.compression import WeightCoder
+from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.packed_rows import RowPacker
+from tosaic.compiler.place.placement import PartOutside
 from tosaic.compiler.place.placer import Memories, PlacedPort
 from tosaic.compiler.program import LayerInfo
 from tosaic.compiler.tile.cascade import Chain
@@ -58,16 +60,45 @@ class ProgramPlan:
     residency: float = RESIDENCY[0]
 
 
+@dataclasses.dataclass(frozen=True)
+class Outside:
+    """External memory of which a part is in use already. A plan has a copy of its own."""
+
+    external: ExternalMemory = dataclasses.field(default_factory=ExternalMemory)
+    homes: Mapping[str, Address] = dataclasses.field(default_factory=dict)
+    """Where inputs and outputs of the graph are, if not anywhere."""
+    parts: Mapping[str, PartOutside] = dataclasses.field(default_factory=dict)
+    """What of outputs is wanted there, if not all of them, densely."""
+    lingering: Sequence[tuple[int, int]] = ()
+    """Activation memory, (start, end), that units may be using still: it is taken last."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A legalized graph to plan; `names` are the model's tensors."""
+
+    graph: Graph
+    names: set[str]
+    choices: Choices
+    outside: Outside = dataclasses.field(default_factory=Outside)
+
+
 def plans(graph: Graph, choices: Choices) -> Iterator[ProgramPlan]:
-    """The plans of a legal integer graph that fit, the best first.
+    """The plans of a legal integer graph that fit, the best first. Raises UnsupportedError where none fits."""
+    prepared = legalize(graph, choices.config, optimize=choices.optimize)
+    yield from plans_of(Task(prepared, set(graph.tensors), choices))
+
+
+def plans_of(task: Task) -> Iterator[ProgramPlan]:
+    """The plans of a legalized graph that fit, the best first.
 
     The plans of all residencies are compared. Raises UnsupportedError where none fits."""
     problem: OutOfMemory | None = None
-    prepared = legalize(graph, choices.config, optimize=choices.optimize)
+    choices = task.choices
     found, residencies = [], iter(RESIDENCY)
     for residency in residencies:
         try:
-            found.append(_plan(prepared, set(graph.tensors), choices, residency))
+            found.append(_plan(task, residency))
         except OutOfMemory as error:
             problem = error
             continue
@@ -76,13 +107,13 @@ def plans(graph: Graph, choices: Choices) -> Iterator[ProgramPlan]:
             break
     found = ranked(found)
     if found and choices.optimize and choices.cascades:
-        cascaded = _with_cascades(found[0], prepared, set(graph.tensors), choices)
+        cascaded = _with_cascades(found[0], task)
         found = [cascaded, *found] if cascaded is not None else found
     yield from found
     for residency in residencies:
         # Asked for where fields of an instruction overflow: with other places, other instructions are made.
         with contextlib.suppress(OutOfMemory):
-            yield _plan(prepared, set(graph.tensors), choices, residency)
+            yield _plan(task, residency)
     if problem is not None:
         raise UnsupportedError(
             f"{problem}; use a configuration with more activation memory than {choices.config.name!r}"
@@ -100,13 +131,14 @@ def ranked(found: list[ProgramPlan]) -> list[ProgramPlan]:
     return order
 
 
-def _with_cascades(plain: ProgramPlan, graph: Graph, names: set[str], choices: Choices) -> ProgramPlan | None:
+def _with_cascades(plain: ProgramPlan, task: Task) -> ProgramPlan | None:
     """A plan in which layers run as cascades where that is predicted to take fewer cycles; None where it is nowhere."""
+    choices = task.choices
     chains, config = propose(plain.main, choices.config, choices.speed), choices.config
     best: ProgramPlan | None = None
     while chains:
         try:
-            plan = _plan(graph, names, choices, plain.residency, chains)
+            plan = _plan(task, plain.residency, chains)
         except OutOfMemory:
             break
         if plan.cycles < (best or plain).cycles:
@@ -118,14 +150,18 @@ def _with_cascades(plain: ProgramPlan, graph: Graph, names: set[str], choices: C
     return best
 
 
-def _plan(
-    graph: Graph, names: set[str], choices: Choices, residency: float, chains: Sequence[Chain] = ()
-) -> ProgramPlan:
+def _plan(task: Task, residency: float, chains: Sequence[Chain] = ()) -> ProgramPlan:
+    graph, choices, outside = task.graph, task.choices, task.outside
     config = choices.config
     arena = Arena(config.am_bytes, config.columns)
-    memories = Memories(arena, int(config.am_bytes * residency), speed=choices.speed)
+    external = outside.external.copy()
+    memories = Memories(arena, int(config.am_bytes * residency), external, speed=choices.speed)
     context = PlanContext(config, memories, choices.optimize, choices.coder)
-    planner = GraphPlanner(graph, names, context, keep=choices.keep_layers, chains=chains)
+    planner = GraphPlanner(graph, task.names, context, keep=choices.keep_layers, chains=chains)
+    planner.placer.settle(outside.homes, outside.parts)
+    if outside.lingering:
+        arena.occupy(outside.lingering)
+        planner.placer.pending_free.append([start for start, _ in outside.lingering])
     for name in graph.inputs:
         planner.placer.external(name)
     main = planner.plan()

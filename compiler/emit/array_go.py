@@ -8,7 +8,7 @@ from tosaic.compiler.emit.commands import Command, command
 from tosaic.compiler.emit.emitter import Emitter
 from tosaic.compiler.place.depthwise_stream import depthwise_stream
 from tosaic.compiler.place.geometry import Window
-from tosaic.compiler.place.tap_passes import fits_pairs
+from tosaic.compiler.place.tap_passes import fits_pairs, tap_rows
 from tosaic.compiler.tile.convolution import ConvolutionPlan, Tile
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, largest
@@ -111,7 +111,8 @@ def _depthwise(plan: ConvolutionPlan, go: ArrayGo, config: Config) -> Iterator[t
         together = (
             2 if taps.y.step == 1 and _pairs(window, go.source.address + x_start + row * pitch, config) else 1
         )
-        stream = depthwise_stream(window, together, config)
+        rows = tap_rows(window, passes, config)
+        stream = depthwise_stream(window, together, rows)
         y_start, y_step = row + stream.left_out * taps.y.step, taps.y.step * together
         setup = [
             _input(plan, go, y_start, x_start, config),
@@ -140,11 +141,12 @@ def _depthwise(plan: ConvolutionPlan, go: ArrayGo, config: Config) -> Iterator[t
             setup,
             command(
                 Opcode.ARRAY_DEPTHWISE_GO,
-                weights=(go.weights // config.columns + number * config.rows) % config.wm_words,
+                weights=(go.weights // config.columns + number * rows) % config.wm_words,
                 advances=stream.advances,
                 group_rows=window.reach_columns,
                 accumulate=number > 0,
                 drain=number == len(passes) - 1,
+                idle_rows=config.rows - rows,
             ),
         )
 

@@ -9,6 +9,7 @@ from tosaic.compiler.place.placement import BufferKey, Role
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.tile.im2col import im2col_window
 from tosaic.compiler.tile.image_boxes import Box, Extent, ImageBoxes
+from tosaic.compiler.tile.picked import picked_box
 
 NOWHERE = activation_span(0, 0)
 """Of windows that lie outside the image altogether: nothing is read."""
@@ -54,6 +55,10 @@ class BoxTransfers:
         low, high = w.input_rows(box.oy0, box.oy1)
         if cut.im2col_zp is not None:
             return self._by_columns(key, box, cut.im2col_zp)
+        if cut.picked and not self.emission.resident(w.view.storage):
+            stored, window = picked_box(w, box)
+            address = self.emission.fetch_box(key, stored)
+            return BoxSource(window, address, activation_span(address, address + stored.bytes), 0)
         columns, channels, pitch = (0, w.iw), (0, w.ic), w.view.pitch
         start = w.view.offset + box.image * w.view.image_bytes + low * pitch
         resident, contiguous = self.emission.resident(w.view.storage), cut.contiguous(self.extent)

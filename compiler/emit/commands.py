@@ -36,6 +36,8 @@ class Work:
     """What it reads, too, while it waits for the words of the loads that bring them one by one."""
     consumes_array: bool = False
     """A vector program fed by the array's work just before it."""
+    waits_for_core: bool = False
+    """LOAD waits for a token of another core, which may in turn wait for all that comes before."""
 
 
 @dataclasses.dataclass(eq=False)

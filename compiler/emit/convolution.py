@@ -9,6 +9,7 @@ from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.layout_copy import CopyEmission
 from tosaic.compiler.emit.vector_go import Access, Dim, VectorGo
 from tosaic.compiler.fuse.expression import Load
+from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.place.weights import MAX_COUNT, Blob
 from tosaic.compiler.tile.convolution import Tile
 from tosaic.compiler.tile.image_boxes import Box
@@ -69,7 +70,9 @@ def _pixels(box: Box, element: Element, place: BoxPlace, channel: int, *, by_col
 class ConvolutionEmission:
     """Emits all boxes and tiles of a convolution layer."""
 
-    def __init__(self, emission: LayerEmission, body: ArrayBody, packing: WeightPacking):
+    def __init__(self, emission: LayerEmission, body: ArrayBody, packing: WeightPacking, late: list[Copy]):
+        """`late` is what VECTOR needs of external memory: it comes behind the first weights."""
+        self._late = late
         self.emission, self.body, self.plan, self.packing = emission, body, body.plan, packing
         self.emitter, self.layer, self.config = emission.emitter, emission.layer, emission.config
         self.element = emission.tensors.element(self.layer.output)
@@ -99,6 +102,8 @@ class ConvolutionEmission:
         group = self.emitter.weights(tile.group_address, tile.group_bytes)
         weights = (group.address + (tile.address - tile.group_address)) % self.config.wm_bytes
         emit_array(self.emitter, self.plan, ArrayGo(tile, weights, placed.source))
+        while self._late:
+            self.emitter.copy(self._late.pop(0))
         self.emitter.vector(
             VectorGo(
                 self.layer.program,

@@ -11,10 +11,11 @@ from tosaic.compiler.place.compression import UNARY_LENGTH
 from tosaic.compiler.place.external import ExternalMemory, PlacedBlock
 from tosaic.compiler.place.placement import Copy
 from tosaic.hw.config import Config
-from tosaic.hw.isa import Condition, Opcode, Space, Unit
+from tosaic.hw.isa import Condition, Opcode, Space, Unit, largest
 
 _WEIGHT_LOAD_BYTES = 16384
 """Most bytes of weights per load: a load waits until the array has read all that it overwrites."""
+MAX_ROWS = largest(Opcode.LOAD_GO, "rows")
 _STREAMS = 4
 """Lengths that LOAD_STREAMS has."""
 
@@ -57,7 +58,9 @@ class Emitter:
         self.config, self.memory = config, memory
         self.blocks = Blocks()
         # Only weights that begin at a whole step let the rows be divided.
-        self.ring = WeightRing(config.wm_bytes, config.columns**2 if config.weight_banks > 1 else 1)
+        self.ring = WeightRing(config.wm_bytes, config.columns**2 if config.most_row_parts > 1 else 1)
+        self.first_layer: int | None = 0
+        """What is added to the numbers of layers in marks; None: no marks."""
         self._coding: Command | None = None
         self._array: dict[Opcode, Command] = {}
         self._vector: dict[tuple, Command] = {}
@@ -231,7 +234,7 @@ class Emitter:
 
     def vector(self, go: VectorGo) -> None:
         """A VECTOR_GO with the configuration it needs."""
-        wanted = go.configuration()
+        wanted = go.configuration(self._vector)
         fresh = [item for key, item in wanted.items() if self._vector.get(key) != item]
         self._vector.update(wanted)
         self.add(
@@ -247,7 +250,8 @@ class Emitter:
 
     def mark(self, layer: int) -> None:
         """Tells the host that a layer is complete."""
-        self.add(Work(Unit.VECTOR, [command(Opcode.VECTOR_MARK, layer=layer)]))
+        if self.first_layer is not None:
+            self.add(Work(Unit.VECTOR, [command(Opcode.VECTOR_MARK, layer=self.first_layer + layer)]))
 
 
 def _with_pitches(pitch: Opcode, go: Callable[[Rows], Command], transfers: list[Rows]) -> list[Command]:

@@ -48,11 +48,12 @@ def emit(plan: GraphPlan, config: Config, memory: ExternalMemory, on_layer: OnLa
 
     Raises FieldOverflow where a count does not fit its field."""
     emitter = Emitter(config, memory)
-    _emit_graph(emitter, plan, on_layer)
+    emit_graph(emitter, plan, on_layer)
     return emitter.blocks
 
 
-def _emit_graph(emitter: Emitter, plan: GraphPlan, on_layer: OnLayer | None = None) -> None:
+def emit_graph(emitter: Emitter, plan: GraphPlan, on_layer: OnLayer | None = None) -> None:
+    """The layers of one graph, behind what is there already."""
     for index, step in enumerate(plan.steps):
         if on_layer is not None:
             on_layer(step.info.name, index, len(plan.steps))
@@ -89,13 +90,14 @@ def _emit_layer(emitter: Emitter, work: LayerWork) -> None:
     if isinstance(work.body, ArrayBody):
         packing = WeightPacking(emission, work.body)
         packing.begin()
-    for copy in work.preloads:
+    early, late = _by_use(work)
+    for copy in early:
         emitter.copy(copy)
     _copy_all(emitter, work.scales)
     match work.body:
         case ArrayBody():
             assert packing is not None
-            ConvolutionEmission(emission, work.body, packing).emit()
+            ConvolutionEmission(emission, work.body, packing, late).emit()
         case PoolBody():
             emit_pool(emission, work.body)
         case ElementwisePlan():
@@ -112,6 +114,19 @@ def _emit_layer(emitter: Emitter, work: LayerWork) -> None:
         emitter.copy(copy)
 
 
+def _by_use(work: LayerWork) -> tuple[list[Copy], list[Copy]]:
+    """What is brought in before the layer runs, and what only VECTOR needs, a convolution's parameters and its table:
+    these may come behind the first weights, for which the array waits."""
+    body, params, late = work.body, work.params, set[int]()
+    if isinstance(body, ArrayBody) and not body.in_blocks and not work.scales:
+        late |= {params.address} if params.tile_bytes and params.source is None else set()
+        late |= {work.table.address} if work.table is not None else set()
+    return (
+        [copy for copy in work.preloads if copy.target.offset not in late],
+        [copy for copy in work.preloads if copy.target.offset in late],
+    )
+
+
 # --- control flow
 
 
@@ -119,10 +134,10 @@ def _emit_loop(emitter: Emitter, work: LoopWork) -> None:
     _copy_all(emitter, work.entry)
     head, leave = Label(f"{work.operator} head"), Label(f"{work.operator} exit")
     emitter.place(head)
-    _emit_graph(emitter, work.condition)
+    emit_graph(emitter, work.condition)
     _test(emitter, work.test)
     emitter.branch(Condition.IF_CLEAR, leave)
-    _emit_graph(emitter, work.body)
+    emit_graph(emitter, work.body)
     emitter.branch(Condition.ALWAYS, head)
     emitter.place(leave)
     for copy in work.results:
@@ -133,11 +148,11 @@ def _emit_choice(emitter: Emitter, work: ChoiceWork) -> None:
     otherwise, join = Label(f"{work.operator} else"), Label(f"{work.operator} end")
     _test(emitter, work.test)
     emitter.branch(Condition.IF_CLEAR, otherwise)
-    _emit_graph(emitter, work.then.graph)
+    emit_graph(emitter, work.then.graph)
     _copy_all(emitter, work.then.results)
     emitter.branch(Condition.ALWAYS, join)
     emitter.place(otherwise)
-    _emit_graph(emitter, work.otherwise.graph)
+    emit_graph(emitter, work.otherwise.graph)
     _copy_all(emitter, work.otherwise.results)
     emitter.place(join)
 

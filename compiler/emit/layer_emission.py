@@ -5,15 +5,12 @@ import itertools
 
 import numpy as np
 
-from tosaic.compiler.emit.emitter import Emitter, RowCopies, Rows
+from tosaic.compiler.emit.emitter import MAX_ROWS, Emitter, RowCopies, Rows
 from tosaic.compiler.emit.vector_go import Entries, ParamUse
 from tosaic.compiler.place.address import Address, activation_span
-from tosaic.compiler.place.placement import PARAMETERS, BufferKey, Copy, Placement, Role
+from tosaic.compiler.place.placement import PARAMETERS, BufferKey, Copy, Placement, Role, RowsApart, Sent
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.tile.work import LayerWork
-from tosaic.hw.isa import Opcode, largest
-
-MAX_ROWS = largest(Opcode.LOAD_GO, "rows")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +51,7 @@ class LayerEmission:
         self._table = work.table
         self._fillings: dict[int, Address] = {}
         """By their bytes: constants that fill what is outside the image."""
-        self._sent_bytes = work.first_byte
+        self._sent_bytes = work.result.first_byte if work.result is not None else 0
         """Of a resident result that is wanted outside: what is on its way there."""
         self._params_here: tuple[int, int] | None = None
         self._params_address = work.params.address
@@ -217,16 +214,27 @@ class LayerEmission:
         placement, wanted = self.placement(self.work.output), self.work.result
         if not placement.resident:
             self.emitter.store(address, placement.address + start, stop - start)
-        elif wanted is not None and start == self._sent_bytes and not placement.pitch:
-            self.emitter.store(address, wanted.target + start, stop - start)
-            self._sent_bytes = stop
+        elif wanted is not None and start <= self._sent_bytes and not placement.pitch:
+            self._send(min(stop, wanted.size_bytes))
 
     def finish_fully(self) -> None:
         """Sends what is left of a result that is wanted outside."""
+        if self.work.result is not None:
+            self._send(self.work.result.size_bytes)
+
+    def _send(self, stop: int) -> None:
+        """Sends bytes up to `stop` of a resident result that is wanted outside."""
         wanted, sent = self.work.result, self._sent_bytes
-        if wanted is not None and sent < wanted.size_bytes:
-            rest = Copy(wanted.source + sent, wanted.target + sent, wanted.size_bytes - sent)
-            self.emitter.copy(rest)
+        assert wanted is not None
+        if wanted.rows is not None:
+            stop -= stop % wanted.rows.row_bytes
+        if stop <= sent:
+            return
+        if wanted.rows is None:
+            self.emitter.copy(Copy(wanted.source + sent, wanted.target + sent, stop - sent))
+        else:
+            self.emitter.scatter(_apart(wanted, wanted.rows, sent, stop))
+        self._sent_bytes = stop
 
     def finish_box(self, address: int, box: StoredBox) -> None:
         """Sends a finished box of the result, dense at `address`, to external memory."""
@@ -238,6 +246,18 @@ class LayerEmission:
         turn = (self._turns.get(key, 0) + 1) % len(buffer.addresses)
         self._turns[key] = turn
         return buffer.addresses[turn]
+
+
+def _apart(wanted: Sent, outside: RowsApart, first: int, last: int) -> RowCopies:
+    """Bytes [first, last) of a result on their way to rows that do not follow each other."""
+    run, pitch = outside.row_bytes, outside.pitch
+    rows = [
+        Rows(wanted.target + row * pitch, pitch, wanted.source.offset + row * run, run, run, count)
+        for row in range(first // run, last // run, MAX_ROWS)
+        for count in [min(MAX_ROWS, last // run - row)]
+    ]
+    memory = rows[0].memory.span(outside.span_bytes(last - first))
+    return RowCopies(rows, memory, (wanted.source + first).span(last - first))
 
 
 def _box_copies(base: Address, box: StoredBox, address: int) -> RowCopies:

@@ -1,14 +1,16 @@
 """One VECTOR_GO with all that it needs: streams, parameters, a table, offsets."""
 
 import dataclasses
+from collections.abc import Mapping
 
 from tosaic.compiler.emit.commands import Command, command
 from tosaic.compiler.fuse.microprogram import MicroProgram
 from tosaic.compiler.place.address import Span, activation_span
-from tosaic.hw.isa import STREAM_DIMS, Element, Opcode, width
+from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Element, Instruction, Opcode, Source, width
 
 _ADDRESSES = 1 << width(Opcode.VECTOR_STREAM, "address")
 _PAIRS = STREAM_DIMS // 2
+_ONE_TURN = {"count_low": 1, "stride_low": 0, "count_high": 1, "stride_high": 0}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,8 +74,9 @@ class VectorGo:
     table: Entries | None = None
     offsets: Entries | None = None
 
-    def configuration(self) -> dict[tuple, Command]:
-        """Instructions that hold until others of the same key replace them."""
+    def configuration(self, held: Mapping[tuple, Command]) -> dict[tuple, Command]:
+        """Instructions that hold until others of the same key replace them. Of the dimensions of streams, what no
+        access of this GO comes to is as `held` has it, and left out where that has nothing."""
         wanted: dict[tuple, Command] = {}
         for instruction in self.program.instructions:
             wanted[instruction.opcode, instruction.index] = Command(instruction)
@@ -86,19 +89,42 @@ class VectorGo:
                 splat=access.splat,
                 indexed=access.indexed,
             )
-            dims = [*access.dims, *(Dim(1, 0) for _ in range(STREAM_DIMS - len(access.dims)))]
-            for pair in range(_PAIRS):
-                low, high = dims[2 * pair : 2 * pair + 2]
-                wanted[Opcode.VECTOR_DIMS, number, pair] = command(
-                    Opcode.VECTOR_DIMS,
-                    stream=number,
-                    pair=pair,
-                    count_low=low.count,
-                    stride_low=low.stride,
-                    count_high=high.count,
-                    stride_high=high.stride,
-                )
+            wanted |= self._dims(number, access, held)
         return wanted
+
+    def _dims(self, number: int, access: Access, held: Mapping[tuple, Command]) -> dict[tuple, Command]:
+        """The turns and strides of a stream, by pairs of dimensions."""
+        # Turns of dimension 1 are compared with the number of offsets, and the store stream's dimension 0 tells where
+        # the shorter vectors are, whatever the accesses come to.
+        exact = 1 if access.indexed else 0 if number == STORE_STREAM and self.tail_lanes != self.lanes else -1
+        accesses, turns = self._accesses(number), 1
+        dims = [*access.dims, *(Dim(1, 0) for _ in range(STREAM_DIMS - len(access.dims)))]
+        wanted = {}
+        for pair in range(_PAIRS):
+            key = (Opcode.VECTOR_DIMS, number, pair)
+            fields: dict[str, int] = {}
+            for dim, name in ((2 * pair, "low"), (2 * pair + 1, "high")):
+                count, stride = dims[dim].count, dims[dim].stride
+                if turns < accesses or dim <= exact:
+                    fields[f"count_{name}"] = count
+                    if count > 1:
+                        fields[f"stride_{name}"] = stride
+                turns *= count
+            before = held.get(key)
+            if not fields and before is None:
+                continue
+            kept = before.instruction.fields if before is not None else _ONE_TURN
+            wanted[key] = command(Opcode.VECTOR_DIMS, **{**kept, **fields, "stream": number, "pair": pair})
+        return wanted
+
+    def _accesses(self, number: int) -> int:
+        """Steps that a stream takes."""
+        uops = [each for each in self.program.instructions if each.opcode is Opcode.VECTOR_UOP]
+        body = range(self.program.body_start, self.program.body_end)
+        steps = sum(
+            _uses(uop, number) * (self.repeats if place in body else 1) for place, uop in enumerate(uops)
+        )
+        return steps * self.vectors
 
     def commands(self) -> list[Command]:
         """Parameters, table and offsets, and the GO."""
@@ -134,3 +160,11 @@ class VectorGo:
             size = columns * (4 * use.bias + 5 * use.scale) * use.blocks
             reads.append(activation_span(use.address, use.address + size))
         return reads + [entries.span for entries in (self.table, self.offsets) if entries is not None]
+
+
+def _uses(uop: Instruction, stream: int) -> int:
+    """How often a micro-operation moves a stream on for each vector."""
+    if stream == STORE_STREAM:
+        return uop.to_memory
+    operands = ((uop.a_source, uop.a_index), (uop.b_source, uop.b_index))
+    return sum(source == Source.LOAD and index == stream for source, index in operands)

@@ -31,7 +31,12 @@ class WeightRing:
 
     def spans(self, address: int, size_bytes: int) -> list[Span]:
         """What lies from a byte address on, in one piece or two."""
-        end = address + size_bytes
-        if end <= self.size_bytes:
-            return [Span(Region.WEIGHT, address, end)]
-        return [Span(Region.WEIGHT, address, self.size_bytes), Span(Region.WEIGHT, 0, end - self.size_bytes)]
+        return ring_spans(address, size_bytes, self.size_bytes)
+
+
+def ring_spans(address: int, size_bytes: int, ring_bytes: int) -> list[Span]:
+    """What lies from a byte address of the weight memory on, in one piece or two."""
+    end = address + size_bytes
+    if end <= ring_bytes:
+        return [Span(Region.WEIGHT, address, end)]
+    return [Span(Region.WEIGHT, address, ring_bytes), Span(Region.WEIGHT, 0, end - ring_bytes)]

@@ -36,6 +36,8 @@ class MicroProgram:
     per_channel: bool
     average: int | None
     """Place in `instructions` of the RESCALE that divides by a pool's window, see `averaged`."""
+    lane_columns: int
+    """Columns of a lane: least cycles of a vector."""
 
     def averaged(self, multiplier: int, shift: int) -> "MicroProgram":
         """This program with the dividing RESCALE set."""
@@ -48,20 +50,22 @@ class MicroProgram:
 
     def beats(self, stored: Element) -> int:
         """Cycles of the vector unit for a vector of all lanes whose result is of type `stored`: a micro-operation takes
-        one for each word of its widest elements."""
+        one for each word of its widest elements, and for each column of a lane."""
         return sum(self.uop_beats(stored))
 
     def uop_beats(self, stored: Element) -> list[int]:
         """The same for each micro-operation."""
         return [self._beats(uop, stored) for uop in self.instructions if uop.opcode is Opcode.VECTOR_UOP]
 
-    def body_bytes(self) -> tuple[int, ...]:
-        """Bytes of the widest element that each micro-operation of the body loads; 1 where it loads none."""
+    def body_beats(self) -> tuple[int, ...]:
+        """Cycles of each micro-operation of the body for a vector."""
         uops = [uop for uop in self.instructions if uop.opcode is Opcode.VECTOR_UOP]
-        return tuple(max([1, *self._loaded(uop)]) for uop in uops[self.body_start : self.body_end])
+        return tuple(
+            max([self.lane_columns, *self._loaded(uop)]) for uop in uops[self.body_start : self.body_end]
+        )
 
     def _beats(self, uop: Instruction, stored: Element) -> int:
-        return max([stored.bytes if uop.to_memory else 1, *self._loaded(uop)])
+        return max([self.lane_columns, stored.bytes if uop.to_memory else 1, *self._loaded(uop)])
 
     def _loaded(self, uop: Instruction) -> list[int]:
         """Bytes of the elements that a micro-operation loads."""
@@ -268,4 +272,5 @@ def assemble(root: Value, config: Config) -> MicroProgram:
         bias=any(node.bias for node in nodes),
         per_channel=any(node.per_channel for node in nodes),
         average=assembler.average,
+        lane_columns=config.lane_columns,
     )

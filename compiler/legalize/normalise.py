@@ -3,6 +3,7 @@
 import numpy as np
 
 from tosaic.compiler.ir import Graph, Operator, Tensor
+from tosaic.compiler.legalize.idle import as_reshape
 from tosaic.compiler.legalize.raised_reshapes import raise_reshapes
 from tosaic.compiler.legalize.reshapes import sink_reshapes
 
@@ -14,6 +15,7 @@ def normalise(graph: Graph) -> Graph:
     graph = graph.copy()
     kept: list[Operator] = []
     for operator in graph.operators:
+        operator = as_reshape(graph, operator)
         source = graph.tensors[operator.inputs[0]].data if operator.inputs else None
         if source is not None and operator.op in RENAMING:
             target = graph.tensors[operator.outputs[0]]

@@ -23,15 +23,15 @@ _RULES: dict[str, Callable[[Rewriting, Config], bool]] = {
 
 def split_oversize(graph: Graph, config: Config) -> Graph:
     """A graph with the same outputs; operators that fit stay as they are. The argument is unchanged."""
-    graph = graph.copy()
-    waiting, done = list(reversed(graph.operators)), []
-    while waiting:
-        operator = waiting.pop()
-        rewriting = Rewriting(graph, operator)
-        rule = _RULES.get(operator.op)
-        if rule is not None and rule(rewriting, config):
-            waiting += reversed(rewriting.operators)
-        else:
-            done.append(operator)
-    graph.operators = done
+    graph, rewritten = graph.copy(), True
+    while rewritten:
+        # What an operator became is looked at when it is in the graph: a rule may ask for its readers.
+        rewritten, operators = False, []
+        for operator in graph.operators:
+            rewriting = Rewriting(graph, operator)
+            rule = _RULES.get(operator.op)
+            found = rule is not None and rule(rewriting, config)
+            operators += rewriting.operators if found else [operator]
+            rewritten = rewritten or found
+        graph.operators = operators
     return graph

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.legalize.decompose import decompose
+from tosaic.compiler.legalize.integers import require_lanes
 from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.legalize.oversize import split_oversize
 from tosaic.compiler.legalize.single_row import turn_single_rows
@@ -44,7 +45,7 @@ def legalize(
 ) -> Graph:
     """Runs all passes (without `optimize` only those that are needed), and verifies the graph after each one; `on_pass`
     is told its name and the graph. Graphs that its control flow runs are left for later: what they can become depends
-    on the place they are run from."""
+    on the place they are run from. UnsupportedError for integers wider than the configuration's lanes."""
     for step in PASSES:
         if step.optional and not optimize:
             continue
@@ -52,4 +53,5 @@ def legalize(
         verify(graph, after=step.name)
         if on_pass is not None:
             on_pass(step.name, graph)
+    require_lanes(graph, config)
     return graph

@@ -34,6 +34,11 @@ class Arena:
         """Allocated (start, end)."""
         return list(self._used)
 
+    def occupy(self, blocks: Sequence[tuple[int, int]]) -> None:
+        """Takes blocks (start, end) of an arena of the same size that is empty."""
+        assert not self._used
+        self._used = list(blocks)
+
     def largest_gap_bytes(self) -> int:
         return max((end - start for start, end in self.gaps()), default=0)
 

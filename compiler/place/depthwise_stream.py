@@ -3,7 +3,6 @@
 import dataclasses
 
 from tosaic.compiler.place.geometry import Window
-from tosaic.hw.config import Config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,14 +22,15 @@ class DepthwiseStream:
     advances: int
 
 
-def depthwise_stream(window: Window, together: int, config: Config) -> DepthwiseStream:
-    """The stream of all outputs of `window`, with `together` image rows (1 or 2) in an advance."""
+def depthwise_stream(window: Window, together: int, rows: int) -> DepthwiseStream:
+    """The stream of all outputs of `window`, with `together` image rows (1 or 2) in an advance, past `rows` rows of the
+    array."""
     line = _line(window)
     above = window.reach_rows - 1
     left_out = max(0, min(window.top, above)) // together * together
     skip = (above - left_out) // together * line
     last_output = (window.oh - 1) * window.sy // together * line + (window.ow - 1) * window.sx
-    return DepthwiseStream(line, left_out, skip, skip + last_output + config.rows)
+    return DepthwiseStream(line, left_out, skip, skip + last_output + rows)
 
 
 def _line(window: Window) -> int:

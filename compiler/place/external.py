@@ -1,5 +1,6 @@
 """External memory: constants, and room for inputs, outputs and spilled tensors."""
 
+import copy
 import dataclasses
 from collections.abc import Callable, Hashable
 
@@ -55,6 +56,14 @@ class ExternalMemory:
     _constants: list[Callable[[], bytes]] = dataclasses.field(default_factory=list)
     _known: dict[bytes, Address] = dataclasses.field(default_factory=dict)
     _coded_bytes: int = 0
+
+    def copy(self) -> "ExternalMemory":
+        """The same memory, to which more can be added without changing this one."""
+        same = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, list | dict):
+                setattr(same, name, value.copy())
+        return same
 
     def reserve(self, size_bytes: int, tensor: Tensor | None = None) -> Address:
         """Fresh memory in the data region, for a form of `tensor` if that is told.

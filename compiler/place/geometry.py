@@ -1,6 +1,7 @@
 """Windows over images: which input rows an output row needs, and the bytes between things."""
 
 import dataclasses
+import math
 
 from tosaic.compiler.ir import Graph, Operator
 
@@ -60,10 +61,29 @@ class Window:
         high = max(low, min(self.iw, (ox1 - 1) * self.sx - self.left + (self.kw - 1) * self.dx + 1))
         return low, high
 
+    @property
+    def dense(self) -> bool:
+        """Image rows follow each other without gaps, and images too."""
+        return self.view.pitch == self.iw * self.ic and self.view.image_bytes == self.ih * self.view.pitch
+
+    @property
+    def pixelwise(self) -> bool:
+        """Each output pixel is made of the input pixel at the same place."""
+        same = (self.n, self.kh, self.kw, self.sy, self.sx, self.top, self.left) == (1, 1, 1, 1, 1, 0, 0)
+        return same and (self.oh, self.ow) == (self.ih, self.iw)
+
+    def in_rows_of(self, most: int) -> "Window":
+        """A pixelwise window in rows of at most `most` pixels, a power of two; others, and sparse ones, as they are."""
+        width = math.gcd(self.oh * self.ow, most)
+        if not (self.dense and self.pixelwise):
+            return self
+        rows, pitch = self.oh * self.ow // width, width * self.ic
+        view = dataclasses.replace(self.view, pitch=pitch)
+        return dataclasses.replace(self, ih=rows, iw=width, oh=rows, ow=width, view=view)
+
     def simplified(self) -> "Window":
         """The same work with fewer, longer rows where the layout allows it."""
-        dense = self.view.pitch == self.iw * self.ic and self.view.image_bytes == self.ih * self.view.pitch
-        if not dense:
+        if not self.dense:
             return self
         if (self.kh, self.kw, self.sy, self.sx, self.top, self.left) == (1, 1, 1, 1, 0, 0):
             if (self.oh, self.ow) == (self.ih, self.iw):

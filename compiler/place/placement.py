@@ -35,6 +35,18 @@ class Arrival:
     rows: int
 
 
+@dataclasses.dataclass(frozen=True)
+class RowsApart:
+    """Rows of `row_bytes` bytes, `pitch` bytes from one to the next: some channels of an image."""
+
+    row_bytes: int
+    pitch: int
+
+    def span_bytes(self, size_bytes: int) -> int:
+        """From the first to the last of `size_bytes` bytes."""
+        return (size_bytes // self.row_bytes - 1) * self.pitch + self.row_bytes
+
+
 class Role(enum.Enum):
     """What a buffer holds."""
 
@@ -78,3 +90,22 @@ class Copy:
     source: Address
     target: Address
     size_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class PartOutside:
+    """The bytes of a result that are wanted in external memory, counted in the dense result, and how they lie there."""
+
+    first_byte: int
+    end_byte: int
+    rows: RowsApart | None = None
+    """None: one behind the other."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Sent(Copy):
+    """The copy of a result, from byte `first_byte` to byte `size_bytes` of it. `target` is where byte 0 would be."""
+
+    first_byte: int = 0
+    rows: RowsApart | None = None
+    """How it lies in external memory; None: one byte behind the other."""

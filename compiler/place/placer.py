@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import itertools
 import math
+from collections.abc import Mapping
 
 from tosaic.compiler.ir import Tensor
 from tosaic.compiler.memory_history import MemoryHistory
@@ -11,7 +12,7 @@ from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.external import ExternalMemory
-from tosaic.compiler.place.placement import Arrival, Copy, Placement, resident
+from tosaic.compiler.place.placement import Arrival, Copy, PartOutside, Placement, Sent, resident
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.program import Port
 
@@ -32,6 +33,8 @@ class Memories:
     history: MemoryHistory = dataclasses.field(default_factory=MemoryHistory)
     speed: MemorySpeed = FULL_SPEED
     """Of external memory."""
+    last_used: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    """Blocks of activation memory, (start, end), that the last layer uses."""
     crowded: bool = False
     """Something is not resident for want of memory."""
 
@@ -74,6 +77,8 @@ class Placer:
         """Resident tensors of the graph around this one, which go on living there."""
         self.homes: dict[str, Address] = {}
         """Addresses that tensors have outside, if not any that is free, by storage name."""
+        self.parts_outside: dict[str, PartOutside] = {}
+        """Of results that are not at home as a whole and densely, by storage name. They must be resident, too."""
         self.taken_over: dict[str, Placement] = {}
         """Resident places of the graph around this one that results may take, by storage name."""
 
@@ -81,6 +86,11 @@ class Placer:
         """Tells the last layer that reads each tensor, by storage name."""
         for name, layer in last_use.items():
             self._dying.setdefault(layer, []).append(name)
+
+    def settle(self, homes: Mapping[str, Address], parts: Mapping[str, PartOutside]) -> None:
+        """Tells where tensors are outside, and what of results is wanted there."""
+        self.homes |= {self.tensors.storage[name]: address for name, address in homes.items()}
+        self.parts_outside |= {self.tensors.storage[name]: part for name, part in parts.items()}
 
     def dies_now(self, name: str) -> bool:
         """Whether nothing reads a tensor, by storage name, after the layer that is planned."""
@@ -102,20 +112,29 @@ class Placer:
 
     def external(self, name: str) -> Placement:
         """A tensor of the graph's boundary, or one that is spilled, in external memory."""
+        storage = self.tensors.storage[name]
+        if storage in self.parts_outside:
+            raise OutOfMemory(f"{self.tensors[name]} is not as a whole outside, and it is not resident")
+        port = self._outside(name)
+        self._place(storage, Placement(port.address, port.bytes))
+        return self.placements[storage]
+
+    def _outside(self, name: str) -> PlacedPort:
+        """The place of a tensor in external memory from now on."""
         size = self.tensors.size_bytes(name)
         address = self.homes.get(self.tensors.storage[name])
         if address is None:
             address = self.memories.external.reserve(size, self.tensors[name])
         self.ports[name] = PlacedPort(self.tensors[name], address, size)
-        self._place(self.tensors.storage[name], Placement(address, size))
-        return self.placements[self.tensors.storage[name]]
-
-    def external_copy(self, name: str) -> PlacedPort:
-        """A place in external memory for a tensor that stays resident."""
-        here = self.placements[self.tensors.storage[name]]
-        self.external(name)
-        self._place(self.tensors.storage[name], here)
         return self.ports[name]
+
+    def sent(self, name: str) -> Sent:
+        """Sends a resident tensor, or the part that is wanted, to a place in external memory, too."""
+        storage, port = self.tensors.storage[name], self._outside(name)
+        source, part = self.placements[storage].address, self.parts_outside.get(storage)
+        if part is None:
+            return Sent(source, port.address, port.bytes)
+        return Sent(source, port.address, part.end_byte, part.first_byte, part.rows)
 
     def show_apart(self, name: str) -> PlacedPort:
         """A place of its own for an output that would lie where the tensor is that it is another name of."""
@@ -283,6 +302,7 @@ class Placer:
         so that the parameters of the next ones are fetched into other memory while this one computes."""
         self._layer = index + 1
         self._recent.append(self.arena.used())
+        self.memories.last_used = self._recent[-1]
         names = {placement.address.offset: name for name, placement in self._resident.items()}
         blocks = {block: names.get(block[0], "parameters and buffers") for block in self.arena.used()}
         self.memories.history.note(blocks)

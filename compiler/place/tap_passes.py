@@ -101,13 +101,21 @@ def pairs_rows(window: Window, passes: Sequence[TapPass], config: Config) -> boo
     return any(part.y.step == 1 and fits_pairs(part.window(window), config) for part in passes)
 
 
+def tap_rows(seen: Window, passes: Sequence[TapPass], config: Config) -> int:
+    """Rows of the array that have a tap of the GO that sees `seen`, or lie between such; sums that are handed on pass
+    all rows."""
+    return seen.kh * seen.reach_columns if len(passes) == 1 else config.rows
+
+
 def stream_cycles(window: Window, passes: Sequence[TapPass], config: Config) -> int:
     """Cycles of the GOs for all outputs of `window`, one block of channels."""
     cycles = 0
     for part in passes:
         seen = part.window(window)
         together = 2 if part.y.step == 1 and fits_pairs(seen, config) else 1
-        cycles += depthwise_stream(seen, together, config).advances + config.rows
+        rows = tap_rows(seen, passes, config)
+        stream = depthwise_stream(seen, together, rows)
+        cycles += stream.advances + max(rows - stream.skip, 0)
     return cycles
 
 

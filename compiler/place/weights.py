@@ -12,7 +12,7 @@ from tosaic.compiler.fuse.moves import Move, Part
 from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.strides import dense_strides
-from tosaic.compiler.place.tap_passes import TapPass, output_limits, tap_passes
+from tosaic.compiler.place.tap_passes import TapPass, output_limits, tap_passes, tap_rows
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, largest
 
@@ -178,21 +178,22 @@ def odd_pitch(row_bytes: int, config: Config) -> int:
 def _tap_stationary(
     name: str, window: Window, passes: list[TapPass], columns: int, weight_zp: int, config: Config
 ) -> WeightLayout:
-    """For each GO one word per array row, the last row's first: tap (y, x) of a GO is in row
+    """For each GO one word per array row that is not idle, the last row's first: tap (y, x) of a GO is in row
     (KH - 1 - y) * KW + x, with the KH and KW that it sees."""
     c, tiles, rest = window.ic, -(-window.ic // columns), window.ic % columns
-    shape = (tiles, len(passes) * config.rows, config.columns)
+    rows = tap_rows(passes[0].window(window), passes, config)
+    shape = (tiles, len(passes) * rows, config.columns)
     parts = []
     for number, taps in enumerate(passes):
-        seen, start = taps.window(window), number * config.rows
+        seen, start = taps.window(window), number * rows
         # Between the columns of a dilated kernel there are rows without a tap.
-        unused = config.rows - (seen.kh * seen.kw if seen.dx == 1 else 0)
+        unused = rows - (seen.kh * seen.kw if seen.dx == 1 else 0)
         if unused:
             parts.append(Part(None, (0, start, 0), (tiles, unused, config.columns), fill=weight_zp))
         run = seen.kw if seen.dx == 1 else 1
         for y, x in itertools.product(range(seen.kh), range(0, seen.kw, run)):
             last = x + run - 1
-            word = start + config.rows - 1 - (seen.kh - 1 - y) * seen.reach_columns - last * seen.dx
+            word = start + rows - 1 - (seen.kh - 1 - y) * seen.reach_columns - last * seen.dx
             ky, kx = taps.y.first + y * taps.y.step, taps.x.first + last * taps.x.step
             offset, step = (ky * window.kw + kx) * c, -taps.x.step * c
             if tiles > (rest > 0):

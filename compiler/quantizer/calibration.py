@@ -109,6 +109,12 @@ class Statistics:
         """Largest magnitude of a tensor."""
         return max(abs(self.low.get(name, 0.0)), abs(self.high.get(name, 0.0)))
 
+    def extremes_with(self, other: "Statistics") -> "Statistics":
+        """The least and largest elements that either saw; nothing else."""
+        low = {name: min(value, other.low.get(name, value)) for name, value in self.low.items()}
+        high = {name: max(value, other.high.get(name, value)) for name, value in self.high.items()}
+        return Statistics({**other.low, **low}, {**other.high, **high})
+
     def overshoot(self, other: "Statistics") -> dict[str, float]:
         """Of tensors whose values in `other` leave the range seen here: how many times as far from 0 they go."""
         found = {}

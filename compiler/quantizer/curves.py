@@ -1,11 +1,15 @@
 """Functions of one variable by int16 tables; int8 ones are emitted where they are asked for."""
 
+import dataclasses
+import math
+
 import numpy as np
 
 from tosaic.compiler.ir import DType, Operator
 from tosaic.compiler.quantizer.emission import HEADROOM_BITS, Emission, natural
 from tosaic.compiler.quantizer.encoding import Encoding, Integers
 from tosaic.compiler.quantizer.tables import INTERPOLATION, TableSegment, pieces
+from tosaic.compiler.quantizer.wide_range import reads_logarithm, small_squares
 
 
 @natural("TABLE")
@@ -14,8 +18,30 @@ def table(emission: Emission, op: Operator) -> Integers:
     plan, (result,) = emission.plan, op.outputs
     root = plan.functions.root(result)
     low, high = plan.statistics.range_seen(root)
-    parts = pieces(lambda x: plan.functions(result, x), low, high)
     source = emission.settled(root)
+
+    def function(x: np.ndarray) -> np.ndarray:
+        return plan.functions(result, x)
+
+    fine = None
+    if source.dtype is DType.INT32 and source.uniform and reads_logarithm(plan, root):
+        fine = small_squares(emission, root, source)
+    if fine is None or low >= fine.high:
+        return _in_pieces(emission, source, pieces(function, low, high))
+    # Finer steps below `fine.high`, those of the sum itself above.
+    small = _in_pieces(emission, dataclasses.replace(fine, high=math.inf), pieces(function, low, fine.high))
+    large = _in_pieces(emission, source, pieces(function, fine.high, high))
+    scale = max(small.reach, large.reach) / 2**HEADROOM_BITS
+    edge = emission.line(np.array([np.floor(fine.high / float(fine.scale))]), fine.tensor)
+    below = emission.emit("GREATER", edge, fine.tensor)
+    both = [emission.as_int32(part, scale).tensor for part in (small, large)]
+    return Integers(
+        emission.emit("SELECT", below, *both), DType.INT32, np.array(scale), 0, 2.0**HEADROOM_BITS + 1
+    )
+
+
+def _in_pieces(emission: Emission, source: Integers, parts: list[TableSegment]) -> Integers:
+    """The tables of a function, chosen by the input."""
     if len(parts) == 1:
         tensor = _looked_up(emission, source, parts[0])
         return Integers(tensor, DType.INT32, np.array(parts[0].scale / INTERPOLATION), 0, parts[0].bound)

@@ -282,7 +282,8 @@ class Emission:
         )
         if target is DType.INT32 and source.bounded:
             return self.convert(self.within_bounds(source), encoding)
-        if target is DType.INT32 and source.zero_point == 0 and np.all(ratio == 1) and not same:
+        narrow = source.dtype is not DType.INT48 and source.zero_point == 0
+        if target is DType.INT32 and narrow and np.all(ratio == 1) and not same:
             return self.emit("CAST", source.tensor, dtype=DType.INT32)
         result = source.tensor if same else self._rescaled(source, ratio, encoding)
         first = max(target.min, min(target.max, round(lowest) if lowest > target.min else target.min))

@@ -20,6 +20,8 @@ from tosaic.compiler.quantizer.channels import ChannelOrigin, Tracing
 from tosaic.compiler.quantizer.functions import is_real
 from tosaic.compiler.quantizer.plan import REORDERING
 
+EVEN = "/even"
+"""What the name of an evened out tensor ends in."""
 _EXPONENTS = (0.25, 0.5, 0.75, 1.0)
 _GAIN = 10 ** (1.5 / 10)
 """Less than 1.5 dB of an operand's noise is not worth other scales."""
@@ -33,8 +35,13 @@ _UNBOUNDED = 1e30
 """The largest number of a float type is no bound."""
 
 
-def equalize(graph: Graph, statistics: Statistics, activations: DType = DType.INT8) -> bool:
-    """Changes a canonical float graph in place where it pays; False if it does nowhere.
+def equalize(
+    graph: Graph,
+    statistics: Statistics,
+    activations: DType = DType.INT8,
+    kept: frozenset[str] = frozenset(),
+) -> bool:
+    """Changes a canonical float graph in place where it pays; False if it does nowhere. Tensors `kept` stay.
 
     `statistics` must hold channels (`wanted_channels`); they are those of the graph before.
     """
@@ -45,9 +52,9 @@ def equalize(graph: Graph, statistics: Statistics, activations: DType = DType.IN
         if op.op in MACS and op.inputs[0] not in done:
             done.add(op.inputs[0])
             readers = [other for other in graph.consumers(op.inputs[0]) if other.op in MACS]
-            changed |= _equalize_input(graph, statistics, op.inputs[0], readers, levels)
+            changed |= _equalize_input(graph, statistics, op.inputs[0], readers, levels, kept)
         elif op.op == "MATMUL":
-            changed |= _equalize_product(graph, statistics, op, levels)
+            changed |= _equalize_product(graph, statistics, op, levels, kept)
     return changed
 
 
@@ -55,7 +62,12 @@ def equalize(graph: Graph, statistics: Statistics, activations: DType = DType.IN
 
 
 def _equalize_input(
-    graph: Graph, statistics: Statistics, tensor: str, readers: Sequence[Operator], levels: float
+    graph: Graph,
+    statistics: Statistics,
+    tensor: str,
+    readers: Sequence[Operator],
+    levels: float,
+    kept: frozenset[str],
 ) -> bool:
     rank = len(graph.tensors[tensor].shape)
     seen = statistics.channels.get((tensor, (rank - 1,)))
@@ -67,6 +79,8 @@ def _equalize_input(
     ]
     for origin in Tracing(graph).origins(tensor):
         labels = origin.labels[(0,) * (rank - 1)]
+        if origin.source in kept:
+            return False
         if np.any(origin.labels != labels) or not _may_scale(graph, origin.source, readers):
             continue
         products = sum(weight.size for weight in weights if weight is not None) / len(labels)
@@ -196,7 +210,9 @@ def _noise(seen: Channels, weight: np.ndarray, depthwise: bool, factors: np.ndar
 # --- products of two activations --------------------------------------------------------------------------------
 
 
-def _equalize_product(graph: Graph, statistics: Statistics, op: Operator, levels: float) -> bool:
+def _equalize_product(
+    graph: Graph, statistics: Statistics, op: Operator, levels: float, kept: frozenset[str]
+) -> bool:
     """The columns of A and the rows of B: the one divided, the other multiplied."""
     a, b = op.inputs[:2]
     seen_a, seen_b = statistics.channels.get((a, (0, 2))), statistics.channels.get((b, (0, 1)))
@@ -214,7 +230,7 @@ def _equalize_product(graph: Graph, statistics: Statistics, op: Operator, levels
             if a == b or not all(_may_scale(graph, origin.source, [op]) for origin in (origin_a, origin_b)):
                 continue
             pairs = _pairs(origin_a, origin_b)
-            if pairs is None:
+            if pairs is None or kept & {origin_a.source, origin_b.source}:
                 continue
             labels_a, labels_b, classes = pairs
             factors = _product_factors(seen_a, seen_b, classes, levels)
@@ -298,7 +314,7 @@ def _may_scale(graph: Graph, source: str, readers: Sequence[Operator]) -> bool:
 def _divide(graph: Graph, source: str, factors: np.ndarray, readers: Sequence[Operator]) -> None:
     """Inserts a MUL by 1 / factors between a tensor and those of its readers that lead to the weights."""
     tensor = graph.tensors[source]
-    even = fresh_name(graph, f"{source}/even")
+    even = fresh_name(graph, f"{source}{EVEN}")
     graph.tensors[even] = Tensor(even, tensor.shape, tensor.dtype)
     shape = (1,) * (len(tensor.shape) - 1) + (tensor.shape[-1],)
     line = np.ones(tensor.shape[-1])

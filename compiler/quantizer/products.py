@@ -8,6 +8,7 @@ from tosaic.compiler.quantizer.emission import HEADROOM_BITS, Emission, natural
 from tosaic.compiler.quantizer.encoding import Integers, symmetric
 from tosaic.compiler.quantizer.functions import is_real
 from tosaic.compiler.quantizer.weight_grids import WeightGrid
+from tosaic.compiler.quantizer.wide_range import halves, keeps_range
 from tosaic.errors import UnsupportedError
 
 _LARGEST_BIAS = {DType.INT32: 2.0**30, DType.INT48: 2.0**45}
@@ -20,8 +21,11 @@ _BYTE = 256.0
 def convolution(emission: Emission, op: Operator) -> Integers:
     """Weights are int8 with one symmetric scale for each output channel; the bias has the accumulator's scale."""
     low, graph = emission.low, emission.graph
-    source = emission.activation(op.inputs[0])
     weight, bias = emission.data(op.inputs[1]), emission.data(op.inputs[2])
+    two_bytes = op.outputs[0] in emission.plan.finer.weights
+    if weight is not None and bias is not None and keeps_range(emission.plan, op):
+        return _in_parts(emission, op, halves(emission, op.inputs[0]), two_bytes)
+    source = emission.activation(op.inputs[0])
     accumulator = DType.INT48 if source.dtype is DType.INT16 else DType.INT32
     if bias is None:
         raise UnsupportedError(
@@ -31,8 +35,8 @@ def convolution(emission: Emission, op: Operator) -> Integers:
     if weight is None:
         return _runtime_weight(emission, op, source, bias, accumulator)
     channels = channels_of(weight, op.op).astype(np.float64)
-    if op.outputs[0] in emission.plan.finer.weights:
-        return _two_bytes(emission, op, source, channels)
+    if two_bytes:
+        return _in_parts(emission, op, [source], two_bytes)
     wide_bias = np.broadcast_to(bias.astype(np.float64), (len(channels),))
     grid = emission.plan.weight_grids.get(op.inputs[1]) or _symmetric(channels)
     # A channel whose weights are tiny beside its bias: its accumulator must hold the bias.
@@ -60,41 +64,62 @@ def convolution(emission: Emission, op: Operator) -> Integers:
     return Integers(result, accumulator, source.scale * scales, 0, float(bounds.max()), bounds=bounds)
 
 
-def _two_bytes(emission: Emission, op: Operator, source: Integers, channels: np.ndarray) -> Integers:
-    """Weights of 16 bits: the sums of their high and of their low bytes, added in int32."""
-    low, weight, bias = emission.low, emission.data(op.inputs[1]), emission.data(op.inputs[2])
+def _in_parts(emission: Emission, op: Operator, sources: list[Integers], two_bytes: bool) -> Integers:
+    """The sum in int32 of what each source gives; with two bytes, weights of 16 bits as high and low bytes."""
+    weight, bias = emission.data(op.inputs[1]), emission.data(op.inputs[2])
     assert weight is not None and bias is not None
-    accumulator = DType.INT48 if source.dtype is DType.INT16 else DType.INT32
+    channels = channels_of(weight, op.op).astype(np.float64)
+    accumulator = DType.INT48 if sources[0].dtype is DType.INT16 else DType.INT32
     wide_bias = np.broadcast_to(bias.astype(np.float64), (len(channels),))
-    least = np.abs(wide_bias) / (float(source.scale) * _LARGEST_BIAS[accumulator])
-    grid = _symmetric(channels)
-    high = WeightGrid(np.maximum(grid.scales, least), 0)
-    first = np.rint(channels / high.scales[:, None])
-    rest = WeightGrid(high.scales / _BYTE, 0)
-    second = np.clip(np.rint((channels - first * high.scales[:, None]) / rest.scales[:, None]), -128, 127)
     parts = []
-    for integers, part, offset in ((first, high, wide_bias), (second, rest, np.zeros(len(channels)))):
-        sums = np.rint(offset / (source.scale * part.scales))
-        bounds = np.abs(integers).sum(1) * source.bound + np.abs(sums)
-        if bounds.max() >= _LARGEST_SUM[accumulator]:
-            raise _too_many(emission, op, accumulator)
-        held = (integers.T if op.op == "DEPTHWISE_CONV2D" else integers).reshape(weight.shape)
-        tensor = emission.emit(
-            op.op,
-            source.tensor,
-            low.constant(held.astype(np.int8), DType.INT8),
-            low.constant(sums.astype(np.int64), accumulator),
-            low.constant([source.zero_point], source.dtype),
-            low.constant([0], DType.INT8),
-            dtype=accumulator,
-            **{**op.attributes, "acc_type": accumulator},
-        )
-        scale = source.scale * part.scales
-        parts.append(Integers(tensor, accumulator, scale, 0, float(bounds.max()), bounds=bounds))
+    for source in sources:
+        least = np.abs(wide_bias) / (float(source.scale) * _LARGEST_BIAS[accumulator])
+        high = WeightGrid(np.maximum(_symmetric(channels).scales, least), 0)
+        first = np.rint(channels / high.scales[:, None])
+        bytes_of = [(first, high)]
+        if two_bytes:
+            rest = WeightGrid(high.scales / _BYTE, 0)
+            left = (channels - first * high.scales[:, None]) / rest.scales[:, None]
+            bytes_of.append((np.clip(np.rint(left), -128, 127), rest))
+        for integers, grid in bytes_of:
+            parts.append(_part(emission, op, source, integers, grid, wide_bias))
+            wide_bias = np.zeros(len(channels))
     scale = sum(part.reach for part in parts) / 2**HEADROOM_BITS
     terms = [emission.as_int32(part, scale) for part in parts]
-    total = emission.emit("ADD", *(term.tensor for term in terms))
+    total = terms[0].tensor
+    for term in terms[1:]:
+        total = emission.emit("ADD", total, term.tensor)
     return Integers(total, DType.INT32, np.array(scale), 0, sum(term.bound for term in terms))
+
+
+def _part(
+    emission: Emission,
+    op: Operator,
+    source: Integers,
+    integers: np.ndarray,
+    grid: WeightGrid,
+    bias: np.ndarray,
+) -> Integers:
+    """The convolution of one source with integer weights [output channel, taps], in its accumulator."""
+    low, shape = emission.low, emission.shape(op.inputs[1])
+    accumulator = DType.INT48 if source.dtype is DType.INT16 else DType.INT32
+    scale = source.scale * grid.scales
+    sums = np.rint(bias / scale)
+    bounds = np.abs(integers).sum(1) * source.bound + np.abs(sums)
+    if bounds.max() >= _LARGEST_SUM[accumulator]:
+        raise _too_many(emission, op, accumulator)
+    held = (integers.T if op.op == "DEPTHWISE_CONV2D" else integers).reshape(shape)
+    tensor = emission.emit(
+        op.op,
+        source.tensor,
+        low.constant(held.astype(np.int8), DType.INT8),
+        low.constant(sums.astype(np.int64), accumulator),
+        low.constant([source.zero_point], source.dtype),
+        low.constant([0], DType.INT8),
+        dtype=accumulator,
+        **{**op.attributes, "acc_type": accumulator},
+    )
+    return Integers(tensor, accumulator, scale, 0, float(bounds.max()), bounds=bounds)
 
 
 def _too_many(emission: Emission, op: Operator, accumulator: DType) -> UnsupportedError:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tosaic.compiler.ir import Graph, Operator, Tensor, validate
+from tosaic.compiler.ir import Graph, Operator, State, Tensor, validate
 from tosaic.compiler.ir.building import fresh_name, remove_dead, rename_tensor
 from tosaic.compiler.ir.topology import sort_operators
 from tosaic.compiler.quantizer import arithmetic, curves, images, moves, products  # noqa: F401  (register lowerings)
@@ -65,9 +65,11 @@ def rewrite(plan: Plan) -> Quantized:
             layers[name] = Counterpart(found.tensor, found.scale, found.zero_point, found.low, found.high)
     outputs: dict[str, Encoding] = {}
     results: list[tuple[str, str]] = []
+    # What is left for the next run is in the integers that it will read.
+    left = {state.output: name for name, state in source.states.items()}
     for name in source.outputs:
         if is_real(source, name):
-            outputs[name] = plan.encoding(name)
+            outputs[name] = plan.encoding(left.get(name, name))
             results.append((name, emission.request(name, outputs[name])))
             if name not in layers or layers[name].tensor != results[-1][1]:
                 held = emission.held(results[-1][1], outputs[name])
@@ -77,6 +79,12 @@ def rewrite(plan: Plan) -> Quantized:
     graph = emission.low.graph
     inputs = {name: plan.encoding(name) for name in source.inputs if is_real(source, name)}
     graph.labels = dict(source.labels)
+    graph.states = {
+        name: State(
+            state.output, inputs[name].quantize(state.initial) if name in inputs else np.array(state.initial)
+        )
+        for name, state in source.states.items()
+    }
     _name_outputs(graph, results, layers)
     remove_dead(graph)
     sort_operators(graph)

@@ -23,6 +23,8 @@ _FLAT_EXPONENTS = 8
 """Powers of two among which the edge of a function's slope is looked for."""
 _FAR = 32.0
 """Edges may lie this much beyond what was seen, which leaves it 2^10 steps to each side."""
+_SMALL = 2.0**-6
+"""A table of a whole sigmoid leaves results below this share of its largest less than 9 bits."""
 _FINEST = 2.0**-27
 """A step inside less than this part of the range is as good as one at a point: int32 inputs resolve no more."""
 
@@ -59,20 +61,23 @@ def pieces(function: Function, low: float, high: float) -> list[TableSegment]:
     Where the input is positive over a wide range (reciprocals, roots, logarithms) the range is split geometrically, so
     that each piece is as precise as the function needs there.
     """
-    if 0 <= low < high / _WIDEST_RATIO and _is_power_like(function, high / _WIDEST_RATIO, high):
+    least = high / _WIDEST_RATIO
+    if 0 <= low < least and (_is_power_like(function, least, high) or is_log_like(function, least, high)):
         # What is smaller counts as that small: a norm of nothing is finite by its epsilon.
-        low = high / _WIDEST_RATIO
-    flat = _flat_beyond(function, max(-low, high))
+        low = least
+    flat = _flat_beyond(function, low, high)
     if flat is not None:
         return [_piece(function, -flat, flat)]
     relative = low > 0 and _is_power_like(function, low, high)
-    if relative:
+    if relative or (low > 0 and is_log_like(function, low, high)):
         low, high = low / _RATIO_EXTENSION, high * _RATIO_EXTENSION
     else:
         low, high = _extended(function, low, high)
         low, high = _trimmed(function, low, high)
         largest = max(-low, high)
-        if low < high and _error(function, -largest, largest, relative) <= _TOLERANCE:
+        whole = np.abs(function(_grid(-largest, largest))).max()
+        keeps = whole * _SMALL <= np.abs(function(_grid(low, high))).max()
+        if low < high and keeps and _error(function, -largest, largest, relative) <= _TOLERANCE:
             # Nothing needs to be subtracted from the input.
             low, high = -largest, largest
     found = [(low, high)]
@@ -85,17 +90,20 @@ def pieces(function: Function, low: float, high: float) -> list[TableSegment]:
     return [_piece(function, a, b) for a, b in found]
 
 
-def _flat_beyond(function: Function, largest: float) -> float | None:
+def _flat_beyond(function: Function, seen_low: float, seen_high: float) -> float | None:
     """A power of two beyond which, to both sides, the function (a sigmoid, a tanh) stays as it is, if one table holds
     it from there to there. Its tables are then equal whatever range was seen: the machine loads one for all.
-    None where it has no such ends, or where they are far beyond the `largest` number seen, for which steps would be
-    coarse."""
+    None where it has no such ends, or where they are far beyond what was seen, for which steps would be coarse, or
+    where only small results were seen (probabilities of what never happens)."""
+    largest = max(-seen_low, seen_high)
+    seen = float(np.abs(function(np.linspace(seen_low, seen_high, 65))).max())
     for exponent in range(-_FLAT_EXPONENTS, _FLAT_EXPONENTS + 1):
         edge = 2.0**exponent
         low, inner_low, inner_high, high = function(edge * np.array([-_FAR, -1.0, 1.0, _FAR]))
         allowed = abs(high - low) * 2.0**-17
         if max(abs(low - inner_low), abs(high - inner_high)) < allowed:
             fits = edge <= _FAR * largest and _error(function, -edge, edge, False) <= _TOLERANCE
+            fits &= seen >= _SMALL * max(abs(low), abs(high))
             return edge if fits else None
     return None
 
@@ -107,6 +115,18 @@ def _is_power_like(function: Function, low: float, high: float) -> bool:
         return False
     slopes = np.diff(np.log(np.abs(values))) / math.log(high / low * _RATIO_EXTENSION**2) * 64
     return bool(0.3 <= np.abs(slopes).max() <= 4.0)
+
+
+def is_log_like(function: Function, low: float, high: float) -> bool:
+    """Whether the function of a positive input rises or falls as a logarithm does, equally for each ratio (or not at
+    all, below a floor), over more than one table of equal steps holds."""
+    steps = np.diff(function(np.geomspace(low, high, 65)))
+    if not np.all(np.isfinite(steps)) or not (np.all(steps >= 0) or np.all(steps <= 0)):
+        return False
+    sizes = np.abs(steps)
+    moving = sizes[sizes > sizes.max() / 8]
+    even = len(moving) > 8 and sizes.max() <= 2 * moving.min()
+    return bool(even and _error(function, low, high, False) > _TOLERANCE)
 
 
 def _extended(function: Function, low: float, high: float) -> tuple[float, float]:

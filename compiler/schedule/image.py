@@ -3,6 +3,7 @@
 Behind the image lie the weights that the boot part decodes, then data."""
 
 import dataclasses
+from collections.abc import Sequence
 
 from tosaic.compiler.emit.commands import Block, Command, Label, command
 from tosaic.compiler.place.address import Region
@@ -11,7 +12,7 @@ from tosaic.compiler.schedule.interleave import interleave
 from tosaic.compiler.schedule.tracker import Tracker
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
-from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Condition, Opcode, encode, make
+from tosaic.hw.isa import INSTRUCTION_BYTES, ISA_HASH, Condition, Opcode, Stream, encode, make
 
 _PAGE_BYTES = 4096
 """What program and data begin at multiples of."""
@@ -30,6 +31,8 @@ class MemoryImage:
     base: dict[Region, int]
     """Where the regions of external memory begin."""
     memory_bytes: int
+    others: tuple[Stream, ...]
+    """The programs of the cores behind core 0."""
 
 
 def sequence(config: Config, blocks: list[Block]) -> list[Command]:
@@ -54,14 +57,24 @@ def sequence(config: Config, blocks: list[Block]) -> list[Command]:
     return commands
 
 
-def lay_out(commands: list[Command], boot: list[Command], memory: ExternalMemory) -> MemoryImage:
-    """Places constants, program, boot part, decoded weights and data one after the other.
+def lay_out(
+    commands: list[Command],
+    boot: list[Command],
+    memory: ExternalMemory,
+    others: Sequence[list[Command]] = (),
+) -> MemoryImage:
+    """Places constants, program, boot part, the programs of `others` cores, decoded weights and data one after the
+    other.
 
     Raises UnsupportedError where they exceed what instructions address."""
     program_address = _page(memory.constants_bytes)
     program_bytes, boot_bytes = len(commands) * INSTRUCTION_BYTES, len(boot) * INSTRUCTION_BYTES
     boot_address = _multiple(program_address + program_bytes, ALIGNMENT_BYTES)
-    unpacked_address = _page(boot_address + boot_bytes)
+    streams, end = [], boot_address + boot_bytes
+    for each in others:
+        streams.append(Stream(_multiple(end, ALIGNMENT_BYTES), len(each) * INSTRUCTION_BYTES))
+        end = streams[-1].address + streams[-1].bytes
+    unpacked_address = _page(end)
     data_address = _page(unpacked_address + memory.unpacked_bytes)
     memory_bytes = _page(data_address + memory.data_bytes)
     if memory_bytes > LARGEST_BYTES:
@@ -72,10 +85,13 @@ def lay_out(commands: list[Command], boot: list[Command], memory: ExternalMemory
         )
     base = {Region.CONSTANTS: 0, Region.UNPACKED: unpacked_address, Region.DATA: data_address}
     image = memory.constants()
-    for address, part in ((program_address, commands), (boot_address, boot)):
+    behind = [(stream.address, part) for stream, part in zip(streams, others, strict=True)]
+    for address, part in ((program_address, commands), (boot_address, boot), *behind):
         if part:
             image += bytes(address - len(image)) + b"".join(_encoded(item, base) for item in part)
-    return MemoryImage(image, program_address, program_bytes, boot_address, boot_bytes, base, memory_bytes)
+    return MemoryImage(
+        image, program_address, program_bytes, boot_address, boot_bytes, base, memory_bytes, tuple(streams)
+    )
 
 
 def _page(size_bytes: int) -> int:

@@ -12,9 +12,11 @@ def interleave(items: list[Item]) -> list[Item]:
     """A valid sequential order in which loads come as early as their waits and the look-ahead allow.
 
     Loads only move between groups of an array item and the vector item that consumes it: at every load, what was
-    dispatched before can run to its end by itself, so a full queue never blocks the sequencer for good.
+    dispatched before can run to its end by itself, so a full queue never blocks the sequencer for good. A load that
+    waits for another core stays behind all that comes before it, since that core may wait for it.
     """
     loads = [item for item in items if item.unit is Unit.LOAD]
+    before = _others_before(items)
     emitted: dict[Unit, int] = {unit: -1 for unit in Unit}
     order: list[Item] = []
     next_load = 0
@@ -29,6 +31,8 @@ def interleave(items: list[Item]) -> list[Item]:
         while next_load < len(loads) and loads[next_load].index <= limit:
             load = loads[next_load]
             if any(emitted[unit] < index for unit, index in load.waits.items()):
+                return
+            if load.work.waits_for_core and len(order) - next_load < before[load.index]:
                 return
             emit(load)
             next_load += 1
@@ -46,3 +50,14 @@ def interleave(items: list[Item]) -> list[Item]:
         emit(item)
     pull(len(loads))
     return order
+
+
+def _others_before(items: list[Item]) -> list[int]:
+    """For each load the number of items of other units that come before it."""
+    counts, others = [], 0
+    for item in items:
+        if item.unit is Unit.LOAD:
+            counts.append(others)
+        else:
+            others += 1
+    return counts

@@ -21,7 +21,7 @@ class Tracker:
         self._by_unit: dict[Unit, list[Item]] = {unit: [] for unit in Unit}
         self._synced: dict[tuple[Unit, Unit], int] = {}
         self._held_loads: list[int] = []
-        """Numbers of the loads that wait for VECTOR or STORE."""
+        """Numbers of the loads that wait for VECTOR or STORE, or for another core, which may wait for STORE."""
         self._read = {(region, unit): Intervals() for region in Region for unit in Unit}
         self._written = {(region, unit): Intervals() for region in Region for unit in Unit}
 
@@ -40,7 +40,7 @@ class Tracker:
                 self._synced[producer, work.unit] = index
                 item.waits[producer] = index
                 self._by_unit[producer][index].signals.append(work.unit)
-        if work.unit is Unit.LOAD and _HOLDING & item.waits.keys():
+        if work.unit is Unit.LOAD and (work.waits_for_core or _HOLDING & item.waits.keys()):
             self._held_loads.append(item.index)
         for span in work.reads:
             self._record(span, item, writes=False)

@@ -5,9 +5,11 @@ import dataclasses
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import Arena
+from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.placement import Placement
 from tosaic.compiler.tile.cascade import Chain
 from tosaic.compiler.tile.cascade_tiles import CascadeTiler, body_of
+from tosaic.compiler.tile.convolution import convolution_boxes
 from tosaic.compiler.tile.cost import work_cycles
 from tosaic.compiler.tile.work import (
     ArrayBody,
@@ -78,7 +80,7 @@ def _in_rows(work: Work) -> bool:
     """Whether a layer can run on some output rows after others, whatever is in between."""
     if not isinstance(work, LayerWork) or not isinstance(work.body, ArrayBody | PoolBody):
         return False
-    graph, layer, window = work.tensors.graph, work.layer, work.body.cut.window
+    graph, layer, window = work.tensors.graph, work.layer, _window(work.body)
     shape = work.tensors.shape(layer.output)
     if len(shape) != 4 or shape[:2] != (1, window.oh) or work.params.source is not None or work.scales:
         return False
@@ -90,13 +92,18 @@ def _in_rows(work: Work) -> bool:
     return plan.weights.packing is None and not plan.layout.batched and not plan.im2col_columns
 
 
+def _window(body: ArrayBody | PoolBody) -> Window:
+    """The window over whole image rows, which the boxes of a layer by itself may have left."""
+    return body.plan.window if isinstance(body, ArrayBody) else body.cut.window
+
+
 def _linked(first: Work, then: Work) -> bool:
     """Whether one layer may hand its result to the next stripe by stripe: nobody else reads it."""
     if not (_in_rows(first) and _in_rows(then)):
         return False
     assert isinstance(first, LayerWork) and isinstance(then, LayerWork)
     tensors, name, base = first.tensors, first.layer.output, then.layer.base
-    window, source = body_of(then).cut.window, body_of(first).cut.window
+    window, source = _window(body_of(then)), _window(body_of(first))
     return (
         base is not None
         and base.inputs[0] == name
@@ -115,7 +122,7 @@ def _decodes_again(members: list[LayerWork], config: Config) -> bool:
     decoded = [plan for plan in plans if plan.weights.address.region is Region.CODED]
     blocks = [plan.weights.group_bytes or 0 for plan in decoded if not plan.weights.unpacked]
     groups = {(tile.group_address, tile.group_bytes) for plan in plans for tile in plan.tiles}
-    unit = config.columns**2 if config.weight_banks > 1 else 1
+    unit = config.columns**2 if config.most_row_parts > 1 else 1
     taken = sum(-(-size // unit) * unit for _, size in groups)
     return bool(blocks) and taken + max(blocks) > config.wm_bytes
 
@@ -125,7 +132,7 @@ def _estimated(members: list[LayerWork], plain: int, config: Config, speed: Memo
     their parameters; None where they are not clearly fewer than `plain`."""
     arena, last = Arena(config.am_bytes, config.columns), members[-1]
     made = {work.output for work in members}
-    stripped = [_stripped(work) for work in members]
+    stripped = [_stripped(work, config) for work in members]
     inside = {
         name: place.bytes
         for work in stripped
@@ -140,7 +147,7 @@ def _estimated(members: list[LayerWork], plain: int, config: Config, speed: Memo
     return found.cycles if found is not None and found.cycles < _WORTH * plain else None
 
 
-def _stripped(work: LayerWork) -> LayerWork:
+def _stripped(work: LayerWork, config: Config) -> LayerWork:
     """A layer without what it brings into activation memory for itself, but for its parameters."""
     sources = {copy.target: copy for copy in work.preloads}
     places = {}
@@ -153,4 +160,9 @@ def _stripped(work: LayerWork) -> LayerWork:
             place = Placement(copy.source, copy.size_bytes)
         places[name] = place
     kept = [copy for copy in work.preloads if copy.source.region is Region.CONSTANTS]
-    return dataclasses.replace(work, placements=places, preloads=kept, arrivals={}, buffers={}, result=None)
+    body = work.body
+    if isinstance(body, ArrayBody):
+        body = dataclasses.replace(body, cut=convolution_boxes(body.plan, config))
+    return dataclasses.replace(
+        work, body=body, placements=places, preloads=kept, arrivals={}, buffers={}, result=None
+    )

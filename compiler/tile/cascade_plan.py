@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import OutOfMemory
-from tosaic.compiler.place.placement import Copy, Placement
+from tosaic.compiler.place.placement import Placement, Sent
 from tosaic.compiler.tile.cascade_tiles import CascadeTiler, StripePlan
 from tosaic.compiler.tile.layer_plan import LayerPass, LayerPlanner
 from tosaic.compiler.tile.work import ArrayBody, LayerWork
@@ -93,10 +93,10 @@ class CascadePlanner:
     def _reserve(self, size_bytes: int) -> Address:
         return self.placer.memories.external.reserve(size_bytes)
 
-    def _shown(self, layer: Layer, wanted: bool) -> Copy | None:
+    def _shown(self, layer: Layer, wanted: bool) -> Sent | None:
         return self.planner.result(layer, wanted)
 
-    def _tiler(self, members: list[LayerWork], shown: list[Copy | None]) -> CascadeTiler:
+    def _tiler(self, members: list[LayerWork], shown: list[Sent | None]) -> CascadeTiler:
         memories = self.placer.memories
         return CascadeTiler(
             members, memories.arena, self.placer.config, self.placer.pitches, memories.speed, shown

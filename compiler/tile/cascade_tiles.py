@@ -7,7 +7,7 @@ from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.buffers import Buffers, Sizes, addresses_of, allocate_buffers
-from tosaic.compiler.place.placement import Buffer, BufferKey, Copy, Placement, Role
+from tosaic.compiler.place.placement import Buffer, BufferKey, Copy, Placement, Role, Sent
 from tosaic.compiler.tile.cascade import Heights, StripeRows, heights_of
 from tosaic.compiler.tile.cost import cascade_cycles
 from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes
@@ -78,7 +78,7 @@ class CascadeTiler:
         config: Config,
         pitches: dict[str, int],
         speed: MemorySpeed,
-        shown: Sequence[Copy | None] = (),
+        shown: Sequence[Sent | None] = (),
     ):
         self.members, self.arena, self.config, self.speed = members, arena, config, speed
         self.cuts = [body_of(work).cut for work in members]
@@ -191,7 +191,7 @@ class CascadeTiler:
                         preloads=[*([] if number in begun else work.preloads), *copies.restored],
                         saved=copies.saved,
                         buffers={key: _turned(buffer, turn) for key, buffer in buffers[number].items()},
-                        **self._leaving(number, rows, target),
+                        result=self._leaving(number, rows, target),
                     ),
                 )
                 begun.add(number)
@@ -217,15 +217,16 @@ class CascadeTiler:
         apart = pitch if pitch != row_bytes(work) else 0
         return Placement(Address(Region.ACTIVATION, address - first_row * pitch), size, apart)
 
-    def _leaving(self, number: int, rows: StripeRows, target: Placement) -> dict:
+    def _leaving(self, number: int, rows: StripeRows, target: Placement) -> Sent | None:
         """What of a result that is wanted outside goes there with a stripe."""
         shown, size = self.shown[number], row_bytes(self.members[number])
         if shown is None:
-            return {"result": None}
-        return {
-            "result": Copy(target.address, shown.target, rows.computed[1] * size),
-            "first_byte": rows.computed[0] * size,
-        }
+            return None
+        first, end = (row * size for row in rows.computed)
+        first, end = max(first, shown.first_byte), min(end, shown.size_bytes)
+        if first >= end:
+            return None
+        return dataclasses.replace(shown, source=target.address, first_byte=first, size_bytes=end)
 
 
 def _turned(buffer: Buffer, turn: int) -> Buffer:

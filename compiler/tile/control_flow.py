@@ -74,8 +74,8 @@ class ControlFlowPlanner:
         body_plan = turn.plan()
         body_plan.hand_over = self.hand_over([turn.result(i) for i in range(len(places))], places)
         turn.placer.close()
-        results = [
-            Copy(place.address, self.placer.external_copy(name).address, place.bytes)
+        results: list[Copy] = [
+            self.placer.sent(name)
             for name, place in zip(operator.outputs, places, strict=True)
             if place.resident and self.leaves(name)
         ]

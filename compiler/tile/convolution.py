@@ -72,6 +72,13 @@ class ConvolutionPlan:
         count = len(self.layout.blobs)
         return self.tiles[image * count : (image + 1) * count]
 
+    def window_of_boxes(self, config: Config) -> Window:
+        """The window for boxes of tensors whose rows lie side by side. A 1×1 convolution does not care where image rows
+        end: shorter ones let boxes end where a tile of pixels is full. Of an image one pixel wide it does: its weights
+        count on the row's end behind the pixel (`place/weights.py`)."""
+        keeps_rows = self.pixels > 1 or self.layout.batched or self.window.iw == 1
+        return self.window if keeps_rows else self.window.in_rows_of(config.rows)
+
     @property
     def tile_channels(self) -> int:
         """Output channels of a tile but perhaps the last."""
@@ -242,21 +249,26 @@ def convolution_boxes(plan: ConvolutionPlan, config: Config) -> ImageBoxes:
 class BoxWork:
     """What a box of a convolution costs."""
 
+    tiles: int
     array_cycles: int
     weight_bytes: int
-    """Weights that are fetched for it."""
+    """Weights of its channels."""
+    stays: bool
+    """They are still there for the next box of these channels."""
 
 
-def box_work(plan: ConvolutionPlan, config: Config, rows: int, columns: int) -> BoxWork:
-    """The work of all channels of `rows` times `columns` pixels of output."""
+def box_work(
+    plan: ConvolutionPlan, config: Config, rows: int, columns: int, channels: int | None = None
+) -> BoxWork:
+    """The work of `channels` output channels (None: all of them) of `rows` times `columns` pixels of output."""
     layout, window = plan.layout, plan.window
+    tiles = len(layout.blobs) if channels is None else -(-channels // plan.tile_channels)
     if layout.depthwise:
-        box = dataclasses.replace(window, oh=rows, ow=columns)
-        return BoxWork(len(layout.blobs) * stream_cycles(box, layout.passes, config), 0)
-    steps = layout.blob_bytes // config.columns**2
-    slots = len(layout.blobs) * dense_slots(steps, rows * columns, config)
-    # Weights that do not stay come again for every box.
-    return BoxWork(slots, layout.bytes if layout.bytes > config.wm_bytes else 0)
+        cycles = stream_cycles(dataclasses.replace(window, oh=rows, ow=columns), layout.passes, config)
+    else:
+        cycles = dense_slots(layout.blob_bytes // config.columns**2, rows * columns, config)
+    weight_bytes = tiles * layout.blob_bytes
+    return BoxWork(tiles, tiles * cycles, weight_bytes, weight_bytes <= config.wm_bytes)
 
 
 def works_in_blocks(plan: ConvolutionPlan, cut: ImageBoxes, extent: Extent, config: Config) -> bool:

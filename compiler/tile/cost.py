@@ -42,12 +42,20 @@ def work_cycles(work: LayerWork | CascadeWork, config: Config, speed: MemorySpee
     double."""
     if isinstance(work, CascadeWork):
         return cascade_cycles([stripe.work for stripe in work.stripes], config, speed)
-    moved = _traffic(work, config)
-    body = work.body
-    if isinstance(body, ArrayBody):
-        size = body.plan.layout.bytes
-        moved += Traffic(read=size * (_boxes(body) if size > config.wm_bytes else 1))
-    return _together([work], _compute_cycles(work, config), moved, speed.bytes_per_cycle(config))
+    moved, computing, weights = _traffic(work, config), _compute_cycles(work, config), 0
+    if isinstance(work.body, ArrayBody):
+        weights = _fetched_weights(work.body, config)
+    if not all(buffer.doubled for buffer in work.buffers.values()):
+        # Weights come while the array computes, whatever else waits.
+        computing, weights = max(computing, int(weights // speed.bytes_per_cycle(config))), 0
+    return _together([work], computing, moved + Traffic(read=weights), speed.bytes_per_cycle(config))
+
+
+def computing_cycles(work: LayerWork | CascadeWork, config: Config) -> int:
+    """Cycles of a layer or a cascade whose operands are there."""
+    if isinstance(work, CascadeWork):
+        return sum(_compute_cycles(stripe.work, config) for stripe in work.stripes)
+    return _compute_cycles(work, config)
 
 
 def cascade_cycles(stripes: list[LayerWork], config: Config, speed: MemorySpeed) -> int:
@@ -94,6 +102,12 @@ def _boxes(body: ArrayBody | PoolBody) -> int:
     return window.n * rows * columns * -(-body.cut.channels // extent.channels)
 
 
+def _fetched_weights(body: ArrayBody, config: Config) -> int:
+    """Bytes of weights that come. Those of a box's channels stay for the next box, or come again."""
+    size, groups = body.plan.layout.bytes, -(-body.cut.channels // body.extent.channels)
+    return size * (_boxes(body) // groups if size > groups * config.wm_bytes else 1)
+
+
 def _compute_cycles(work: LayerWork, config: Config) -> int:
     body, tensors, layer = work.body, work.tensors, work.layer
     if isinstance(body, ArrayBody):
@@ -124,7 +138,7 @@ def _traffic(work: LayerWork, config: Config) -> Traffic:
         boxes, share = _boxes(body), _rows(body) / body.cut.window.oh
     read = sum(copy.size_bytes for copy in work.preloads)
     read += sum(arrival.source.bytes for arrival in work.arrivals.values())
-    written = work.result.size_bytes - work.first_byte if work.result is not None else 0
+    written = work.result.size_bytes - work.result.first_byte if work.result is not None else 0
     written += sum(copy.size_bytes for copy in work.saved)
     for key, buffer in work.buffers.items():
         if key.role in (Role.WINDOW, Role.PARAMETERS):

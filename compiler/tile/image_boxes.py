@@ -64,6 +64,8 @@ class ImageBoxes:
     """Bytes from row to row of an input that is fetched as whole image rows; 0: as they are in the storage."""
     im2col_zp: int | None = None
     """Zero point of an image of which the input of each output column is fetched by itself, see `im2col.py`."""
+    picked: bool = False
+    """Only the pixels that 1×1 windows read are fetched, see `picked.py`."""
     rows: tuple[int, int] | None = None
     """The output rows [first, last) that the boxes cover; None: all of them."""
 
@@ -122,6 +124,8 @@ class ImageBoxes:
         rows = source_rows or self._source_rows(extent.rows)
         if self.im2col_zp is not None:
             return rows * extent.columns * w.kw * w.ic
+        if self.picked:
+            return extent.rows * extent.columns * w.ic
         if self.contiguous(extent):
             if self.stripe_pitch:
                 return rows * self.stripe_pitch

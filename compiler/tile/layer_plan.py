@@ -16,8 +16,9 @@ from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.buffers import Buffers, addresses_of
 from tosaic.compiler.place.geometry import Window, window_of
 from tosaic.compiler.place.params import ParamBlock, pack_params, pack_table, scale_places
-from tosaic.compiler.place.placement import Arrival, Copy, Placement
+from tosaic.compiler.place.placement import Arrival, Copy, Placement, Sent
 from tosaic.compiler.place.placer import Placer
+from tosaic.compiler.tile.box_cost import BoxCost
 from tosaic.compiler.tile.convolution import (
     ConvolutionPlan,
     box_work,
@@ -30,6 +31,7 @@ from tosaic.compiler.tile.elementwise import check_elements, plan_elementwise
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan, GatherScatterPlanner
 from tosaic.compiler.tile.layout_copy import BlockLimits, LayoutCopy, goes_straight, plan_copy
 from tosaic.compiler.tile.packer import Packer
+from tosaic.compiler.tile.picked import picking
 from tosaic.compiler.tile.pool import pool_boxes
 from tosaic.compiler.tile.reduction import plan_reduction
 from tosaic.compiler.tile.views import Views
@@ -143,13 +145,12 @@ class LayerPlanner:
         """Where the layer's tensors are now."""
         return {name: self.placer.placements[name] for name in [*reads, self.tensors.storage[layer.output]]}
 
-    def result(self, layer: Layer, wanted_outside: bool) -> Copy | None:
+    def result(self, layer: Layer, wanted_outside: bool) -> Sent | None:
         """The copy of a resident result that is wanted outside."""
         placement = self.placer.placements[self.tensors.storage[layer.output]]
         if not placement.resident or not wanted_outside:
             return None
-        port = self.placer.external_copy(layer.output)
-        return Copy(placement.address, port.address, port.bytes)
+        return self.placer.sent(layer.output)
 
 
 class LayerPass:
@@ -166,7 +167,7 @@ class LayerPass:
         self.temporary: list[int] = []
         self.window: Window | None = None
         self.convolution: ConvolutionPlan | None = None
-        self.result: Copy | None = None
+        self.result: Sent | None = None
 
     def plan(self, wanted_outside: bool) -> PlannedLayer:
         layer, base = self.layer, self.layer.base
@@ -321,13 +322,20 @@ class LayerPass:
         if self.window is None:
             return plan_elementwise(self.placer, self.layer, external, param_bytes)
         plan = self.convolution
-        work = None
+        cost = None
         if plan is not None:
-            cut, work = convolution_boxes(plan, self.config), functools.partial(box_work, plan, self.config)
+            cut = convolution_boxes(plan, self.config)
+            if external and not any(self.placer.placements[name].pitch for name in [*self.reads, output]):
+                cut = dataclasses.replace(cut, window=plan.window_of_boxes(self.config))
+            if plan.window.view.storage in external:
+                cut = picking(cut, self.config, self.placer.memories.speed)
+            beats = self.layer.program.beats(self.tensors.element(self.layer.output))
+            work = functools.partial(box_work, plan, self.config)
+            cost = BoxCost(self.config, self.placer.memories.speed, work, beats)
         else:
             cut = pool_boxes(self.tensors, self.layer, self.window)
         wanted = WindowLayer(self.layer, cut, external, output, param_bytes)
-        extent, buffers = WindowTiler(self.placer, wanted).choose(work)
+        extent, buffers = WindowTiler(self.placer, wanted).choose(cost)
         if self.arrivals and not buffers:
             extent = dataclasses.replace(extent, rows=min(extent.rows, self._rows_while_arriving(cut.window)))
         elif plan is not None and self.result is not None and not buffers:

@@ -167,7 +167,7 @@ def _passes(layer: Layer, config: Config, sizes: tuple[int, ...], outer: int, al
                 found.append((cycles(before, count, again, partial) + later, (count, *then)))
         return min(found)
 
-    body = program.body_bytes()
+    body = program.body_beats()
     candidates: list[tuple[int, tuple[int, ...]]] = []
     if along == extent <= MAX_REPEATS:
         candidates.append((cycles(extent, 1, body, result), ()))
@@ -196,7 +196,7 @@ class _Pass:
     partials: int
     inner: int
     body: tuple[int, ...]
-    """Bytes of the widest element that each micro-operation of the body loads."""
+    """Cycles of each micro-operation of the body for a whole vector."""
     stored_bytes: int
     """Of an element of the results."""
 
@@ -218,7 +218,7 @@ class _Pass:
 
     def _beats(self, repeats: int, lanes: int, width: int) -> int:
         """Of one vector of `lanes` lanes on a machine of `width` ones."""
-        loading = sum(-(-lanes * size // width) for size in self.body)
+        loading = sum(-(-lanes * beats // width) for beats in self.body)
         return _START_UOPS + repeats * loading - (-lanes * self.stored_bytes // width)
 
 

@@ -1,7 +1,8 @@
 """How the output of a layer with a window is cut into boxes whose tensors fit the activation memory."""
 
 import dataclasses
-from collections.abc import Callable
+import itertools
+import math
 
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.place.arena import OutOfMemory
@@ -9,7 +10,7 @@ from tosaic.compiler.place.buffers import Buffers, Sizes, allocate_buffers, try_
 from tosaic.compiler.place.placement import PARAMETERS, BufferKey, Role
 from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.place.weights import MAX_COUNT
-from tosaic.compiler.tile.convolution import BoxWork
+from tosaic.compiler.tile.box_cost import BoxCost
 from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes
 from tosaic.compiler.tile.largest_fit import largest_fit
 
@@ -17,13 +18,12 @@ _FEW_COLUMNS = (64, 32, 16, 8, 4, 2, 1)
 """Widths of boxes that are cut along the channels too, the best first: many columns use weights often."""
 _MOST_BOXES = 128
 """Boxes of whole rows that are compared."""
-_IDLE = 1.25
-"""Other heights of boxes are compared where the boxes' array cycles exceed those of the whole layer by this factor."""
+_CHANNEL_BOXES = (2, 3, 4, 6, 8)
+"""Numbers of boxes along the channels that are compared."""
+_CLEARLY = 0.99
+"""Other boxes than the largest are taken if they are predicted to take less than this share of its cycles."""
 _PARAMETER_SHARE = 8
 """Parameters that are brought in box by box take at most this fraction of the memory, twice."""
-
-Work = Callable[[int, int], BoxWork]
-"""What a box of some rows and columns costs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,9 +50,9 @@ class WindowTiler:
         for stream, load in list(enumerate(program.loads))[program.body_loads :]:
             self._images[tensors.operand_key(load.tensor, stream)] = load.element.bytes
 
-    def choose(self, work: Work | None) -> tuple[Extent, Buffers]:
-        """The largest box, with its buffers. `work` tells the cost of a convolution's boxes, where boxes that fit only
-        once may be better."""
+    def choose(self, cost: BoxCost | None) -> tuple[Extent, Buffers]:
+        """The largest box, with its buffers. `cost` is that of a convolution's boxes, where other boxes may be
+        better."""
         wanted, most = self.wanted, self.cut.largest()
         if not wanted.external and not wanted.param_bytes:
             return most, {}
@@ -65,8 +65,8 @@ class WindowTiler:
         for attempt in attempts:
             extent = self._largest_within(attempt)
             if extent is not None:
-                if work is not None and not wanted.param_bytes and extent.channels == most.channels:
-                    extent = self._better_rows(extent, work)
+                if cost is not None and not wanted.param_bytes and extent.channels == most.channels:
+                    extent = self._better(extent, cost)
                 return extent, allocate_buffers(self.placer.arena, self._sizes(extent), self.cut.window_turns)
         raise OutOfMemory(
             f"{wanted.layer.root}: one pixel of {self.placer.tensors[wanted.layer.output]} and its inputs "
@@ -109,46 +109,29 @@ class WindowTiler:
         )
         return None if channels is None else Extent(1, most.columns, min(channels, most.channels))
 
-    def _better_rows(self, extent: Extent, work: Work) -> Extent:
-        """Boxes of another height where these leave much of the array idle, if those take fewer cycles, even though
-        they fit only once."""
-        height, best = self.cut.window.oh, extent
+    def _better(self, extent: Extent, cost: BoxCost) -> Extent:
+        """Boxes of another height, or of some channels, where they are predicted to take clearly fewer cycles."""
+        height, whole = self.cut.window.oh, self.cut.largest()
         if extent.columns < self.cut.window.ow or height > MAX_COUNT:
             return extent
-        busy = sum(
-            count * work(rows, extent.columns).array_cycles for count, rows in _heights(height, extent.rows)
-        )
-        if busy < _IDLE * work(height, extent.columns).array_cycles:
-            return extent
-        least = self._cycles(extent, work)
-        for count in range(1, min(height, _MOST_BOXES) + 1):
-            other = dataclasses.replace(extent, rows=-(-height // count))
-            cycles = self._cycles(other, work) if other.rows <= self.cut.largest().rows else None
-            if cycles is not None and (least is None or cycles < least):
-                least, best = cycles, other
+        rows = {-(-height // count) for count in range(1, min(height, _MOST_BOXES) + 1)}
+        # Tiles of pixels are full where boxes end.
+        step = self.placer.config.rows // math.gcd(self.placer.config.rows, extent.columns)
+        rows |= {min(height, -(-each // step) * step) for each in rows}
+        channels, tiles = [whole.channels], -(-whole.channels // self.cut.step)
+        if self.cut.multiplier is None and height * extent.columns > self.placer.config.rows:
+            channels += [self.cut.step * -(-tiles // count) for count in _CHANNEL_BOXES if count <= tiles]
+        best, least = extent, self._cycles(extent, cost)
+        limit = least if least is None else int(_CLEARLY * least)
+        for other in itertools.product(sorted(rows, reverse=True), channels):
+            candidate = Extent(other[0], extent.columns, other[1])
+            cycles = self._cycles(candidate, cost) if candidate.rows <= whole.rows else None
+            if cycles is not None and (limit is None or cycles < limit):
+                limit, best = cycles, candidate
         return best
 
-    def _cycles(self, extent: Extent, work: Work) -> int | None:
+    def _cycles(self, extent: Extent, cost: BoxCost) -> int | None:
         """Cycles of all boxes by what they compute and transfer; None if they do not fit."""
         sizes = self._sizes(extent)
         doubled = try_buffers(self.placer.arena, sizes)
-        if doubled is None:
-            return None
-        transfer = sum(sizes.values())
-        bytes_per_cycle = self.placer.memories.speed.bytes_per_cycle(self.placer.config)
-        total = transfer // bytes_per_cycle
-        for count, rows in _heights(self.cut.window.oh, extent.rows):
-            box = work(rows, extent.columns)
-            moved = transfer * rows // extent.rows
-            if doubled:
-                total += count * max(box.array_cycles, (moved + box.weight_bytes) // bytes_per_cycle)
-            else:
-                fetching, moving = box.weight_bytes // bytes_per_cycle, moved // bytes_per_cycle
-                total += count * (max(box.array_cycles, fetching) + moving)
-        return total
-
-
-def _heights(height: int, rows: int) -> list[tuple[int, int]]:
-    """(boxes, their rows) of an image cut into boxes of `rows` rows and perhaps a lower one."""
-    whole, rest = divmod(height, rows)
-    return [(count, size) for count, size in ((whole, rows), (1, rest)) if size]
+        return None if doubled is None else cost.cycles(self.cut, extent, sizes, doubled=doubled)

@@ -8,7 +8,7 @@ from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.ir import Operator
 from tosaic.compiler.place.address import Address
 from tosaic.compiler.place.buffers import Buffers
-from tosaic.compiler.place.placement import Arrival, Copy, Placement
+from tosaic.compiler.place.placement import Arrival, Copy, Placement, Sent
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.program import LayerInfo
 from tosaic.compiler.tile.convolution import ConvolutionPlan
@@ -85,7 +85,7 @@ class LayerWork:
     """Of what the layer reads and writes, by storage name."""
     preloads: list[Copy]
     """What is brought in whole before the layer runs."""
-    result: Copy | None
+    result: Sent | None
     """Sends a resident result to external memory, where the host or a check wants it."""
     buffers: Buffers = dataclasses.field(default_factory=dict)
     arrivals: dict[str, Arrival] = dataclasses.field(default_factory=dict)
@@ -97,8 +97,6 @@ class LayerWork:
     """Brings multipliers and shifts that are computed at run time to their places among the parameters."""
     saved: list[Copy] = dataclasses.field(default_factory=list)
     """What leaves for external memory when the layer, as a stripe of a cascade, has run."""
-    first_byte: int = 0
-    """Of the result that is sent outside: where it begins. Above 0 in the stripes of a cascade."""
 
     @property
     def output(self) -> str:

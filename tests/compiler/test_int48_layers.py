@@ -200,6 +200,15 @@ def test_four_byte_machine_is_refused_by_name():
         compile_graph(build.finish(), get_config("nano"))
 
 
+def test_narrow_lanes_are_refused_by_name():
+    """What a convolution of int16 is decomposed into is int48, too."""
+    build = WideBuilder(13)
+    build.output(build.narrow(build.input("x", (4, 4), DType.INT48)))
+    message = r"tensor 'x' int48\[4, 4\] is wider than the lanes of configuration 'base,vector_bits=34'"
+    with pytest.raises(UnsupportedError, match=message):
+        compile_graph(build.finish(), get_config("base,vector_bits=34"))
+
+
 @pytest.mark.parametrize("per_channel", [False, True])
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16, DType.INT32])
 def test_rescale_of_int48(dtype, per_channel):

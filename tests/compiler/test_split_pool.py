@@ -62,3 +62,10 @@ def test_a_window_that_reaches_over_the_image():
     """Padding counts for nothing: the window is the whole image."""
     graph = pool("AVG_POOL2D", (1, 3, 4, 20), (5, 5), (1, 1, 0, 1), (1, 1))
     assert_equal_to_golden(graph, "small")
+
+
+def test_a_whole_image_of_many_channels_is_one_layer():
+    """[1, 7, 7, 2048] as int32 is larger than the memory of `base`, but its reduction along both axes reads bytes."""
+    session = Session(pool("AVG_POOL2D", (1, 7, 7, 2048), (7, 7), (0, 0, 0, 0), (1, 1)), "emulator", "base")
+    session.run(feeds(session.graph, 1), check=True)
+    assert [layer.op for layer in session.program.layers] == ["REDUCE_SUM"]

@@ -35,18 +35,18 @@ def counts(passes: list[TapPass]) -> list[tuple[int, int]]:
 
 def test_rows_above_the_image_and_the_zeros_between_rows_are_not_streamed_twice():
     """14x14, 3x3: 14 pixels and one zero per row, one row of zeros is left out, 15 rows after the first sum."""
-    stream = depthwise_stream(window(14, (3, 3)), 1, BASE)
+    stream = depthwise_stream(window(14, (3, 3)), 1, BASE.rows)
     assert stream == DepthwiseStream(line=15, left_out=1, skip=15, advances=15 + 13 * 15 + 13 + 16)
 
 
 def test_rows_of_pairs_are_left_out_in_pairs():
-    assert depthwise_stream(window(14, (5, 5), 2), 2, BASE).left_out == 0
-    assert depthwise_stream(dataclasses.replace(window(14, (5, 5), 2), top=3), 2, BASE).left_out == 2
+    assert depthwise_stream(window(14, (5, 5), 2), 2, BASE.rows).left_out == 0
+    assert depthwise_stream(dataclasses.replace(window(14, (5, 5), 2), top=3), 2, BASE.rows).left_out == 2
 
 
 def test_zeros_are_not_shared_where_an_image_row_begins_inside():
     inner = dataclasses.replace(window(14, (3, 3)), left=0, ow=6)
-    assert depthwise_stream(inner, 1, BASE).line == 8
+    assert depthwise_stream(inner, 1, BASE.rows).line == 8
 
 
 @pytest.mark.parametrize(

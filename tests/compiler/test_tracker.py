@@ -31,3 +31,17 @@ def test_a_streamed_go_waits_until_load_waits_for_vector_no_more() -> None:
     assert streamed_go(tracker) == {Unit.LOAD: held.index}
     # The array knows now that LOAD has gone on.
     assert streamed_go(tracker) == {}
+
+
+def test_a_streamed_go_waits_until_load_waits_for_no_other_core() -> None:
+    """That core may wait for STORE, which stores the vectors that the GO would hold back."""
+    tracker = Tracker()
+    wait = tracker.add(Work(Unit.LOAD, [NOP], waits_for_core=True))
+    assert streamed_go(tracker) == {Unit.LOAD: wait.index}
+    # A load behind the wait that the GO waits for anyway is enough.
+    tracker.add(Work(Unit.LOAD, [NOP], waits_for_core=True))
+    rows = tracker.add(Work(Unit.LOAD, [NOP], writes=[TILE]))
+    tracker.add(Work(Unit.LOAD, [NOP], writes=[WORDS]))
+    assert tracker.add(Work(Unit.ARRAY, [NOP], reads=[TILE], streams=[WORDS])).waits == {
+        Unit.LOAD: rows.index
+    }

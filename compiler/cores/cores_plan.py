@@ -1,0 +1,148 @@
+"""The plan of a network on several cores."""
+
+import dataclasses
+
+from tosaic.compiler.cores.choice import Chooser, Segment
+from tosaic.compiler.cores.network import Network, network_of
+from tosaic.compiler.cores.share_plan import PlannedShare, SharePlanner
+from tosaic.compiler.ir import Graph
+from tosaic.compiler.legalize.passes import legalize
+from tosaic.compiler.machine import KIND, Kind
+from tosaic.compiler.place.address import Address, Span
+from tosaic.compiler.place.external import ExternalMemory
+from tosaic.compiler.place.placer import PlacedPort
+from tosaic.compiler.program import LayerInfo
+from tosaic.compiler.search import Choices
+from tosaic.compiler.tile.cost import computing_cycles
+from tosaic.errors import UnsupportedError
+
+_OUT_OF_STEP = 2
+"""How much longer a core waits for others than it takes to compute and store a last layer: they come to it at
+different times. (Measured: less than this lets LOAD stand still, more of it holds up the operands.)"""
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedSegment:
+    """A segment, and what each core does in it."""
+
+    segment: Segment
+    shares: dict[int, PlannedShare]
+    """By core."""
+    written: dict[int, list[Span]]
+    """By core: what of the network's tensors it makes in external memory."""
+    ahead_bytes: dict[int, int]
+    """By core: constants that can come until the cores that it waits for are ready."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CoresPlan:
+    """Everything that is decided before instructions are made."""
+
+    network: Network
+    cores: int
+    segments: list[PlannedSegment]
+    external: ExternalMemory
+    inputs: list[PlacedPort]
+    outputs: list[PlacedPort]
+    border_cycles: int
+    """Between two segments."""
+
+    @property
+    def cycles(self) -> int:
+        """Predicted, with what passes between segments."""
+        return self.border_cycles * len(self.segments) + sum(each.segment.cycles for each in self.segments)
+
+    @property
+    def layers(self) -> list[LayerInfo]:
+        """Those that core 0 has a part in, which are all, as it marks them."""
+        return [
+            layer
+            for planned in self.segments
+            if 0 in planned.shares
+            for layer in planned.shares[0].plan.layers
+        ]
+
+
+def split_over_cores(graph: Graph, choices: Choices) -> CoresPlan | None:
+    """The plan of a legal integer graph for the cores that there are; None where it is not split, or cannot be."""
+    try:
+        return plan_cores(graph, choices, choices.config.cores)
+    except UnsupportedError:
+        return None
+
+
+def plan_cores(
+    graph: Graph, choices: Choices, cores: int, choose: type[Chooser] = Chooser
+) -> CoresPlan | None:
+    """The plan of a legal integer graph for several cores; None where the network is not split at all: it has states,
+    control flow, or outputs that nothing computes. UnsupportedError where a share does not fit."""
+    if choices.keep_layers or not choices.optimize or graph.states:
+        return None
+    prepared = legalize(graph, choices.config)
+    if any(KIND.get(operator.op) is Kind.CONTROL_FLOW for operator in prepared.operators):
+        return None
+    network = network_of(prepared, choices.config)
+    made = {layer.output for layer in network.layers}
+    storage = network.tensors.storage
+    sources = [storage[name] for name in prepared.outputs]
+    if not set(sources) <= made or len(set(sources)) < len(sources):
+        return None
+    planner = SharePlanner(network, set(graph.tensors), choices)
+    return _placed(planner, choose(planner, cores), sources)
+
+
+def _placed(planner: SharePlanner, chooser: Chooser, sources: list[str]) -> CoresPlan:
+    segments, cores = chooser.segments(), chooser.cores
+    network, external = planner.network, ExternalMemory()
+    tensors, addresses = network.tensors, dict[str, Address]()
+    for name in network.graph.inputs:
+        addresses[name] = external.reserve(tensors.size_bytes(name), tensors[name])
+    planned: list[PlannedSegment] = []
+    left: dict[int, list[tuple[int, int]]] = {}
+    for segment in segments:
+        for name in network.results(segment.first, segment.last):
+            addresses[name] = external.reserve(tensors.size_bytes(name), tensors[name])
+        speed = planner.choices.speed.shared(planner.choices.config, segment.grid.cores)
+        choices = dataclasses.replace(planner.choices, speed=speed)
+        shares, written = {}, {}
+        for core in range(segment.grid.cores):
+            share = planner.share(segment.first, segment.last, segment.grid, core)
+            if share is None:
+                continue
+            plan = planner.plan(share, external, addresses, choices, left.get(core, ()))
+            left[core] = plan.memories.last_used
+            external = plan.memories.external
+            shares[core] = PlannedShare(share, plan)
+            written[core] = [
+                planner.place(name, box).span(addresses[name]) for name, box in share.wanted.items()
+            ]
+        before = planned[-1] if planned else None
+        ahead = {core: _ahead_bytes(core, before, choices, chooser.border_cycles) for core in shares}
+        planned.append(PlannedSegment(segment, shares, written, ahead))
+
+    def port(name: str, source: str) -> PlacedPort:
+        return PlacedPort(tensors[name], addresses[source], tensors.size_bytes(name))
+
+    return CoresPlan(
+        network,
+        cores,
+        planned,
+        external,
+        [port(name, name) for name in network.graph.inputs],
+        [port(name, source) for name, source in zip(network.graph.outputs, sources, strict=True)],
+        chooser.border_cycles,
+    )
+
+
+def _ahead_bytes(core: int, before: PlannedSegment | None, choices: Choices, border_cycles: int) -> int:
+    """What a core can load from the time when it has all for the segment `before` to that when the results of all
+    cores are in external memory."""
+    if before is None:
+        return 0
+    config, cycles = choices.config, border_cycles
+    if core in before.shares:
+        lasts = [list(share.plan.main.walk())[-1] for share in before.shares.values()]
+        cycles += max(computing_cycles(work, config) for work in lasts)
+    else:
+        cycles += before.segment.cycles
+    return int(_OUT_OF_STEP * cycles * choices.speed.bytes_per_cycle(config))
