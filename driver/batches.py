@@ -38,7 +38,11 @@ def run_samples(
         memory.write(port.address, np.ascontiguousarray(inputs[port.name]).view(np.uint8).reshape(count, -1))
     try:
         Emulator(program.config).execute(
-            memory, program.program_address, program.program_bytes, max_instructions=max_instructions
+            memory,
+            program.program_address,
+            program.program_bytes,
+            others=program.others,
+            max_instructions=max_instructions,
         )
     except Diverged as parting:
         return _apart(program, inputs, parting.as_first, max_instructions, image)

@@ -1,6 +1,8 @@
 """The driver of one machine, whatever it is made of and wherever it is."""
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +11,7 @@ from tosaic.compiler.program import Program
 from tosaic.errors import DeviceError, UnsupportedError
 from tosaic.hw.config import CONFIGS, Config
 from tosaic.hw.csr_map import REGISTER
+from tosaic.hw.isa import Stream
 from tosaic.sim.registers import Report
 from tosaic.sim.result import RunResult
 
@@ -95,16 +98,23 @@ class Device:
         # Somebody before us may have left without saying goodbye.
         self._transport.make_idle()
         self._load(program, window, max_cycles)
-        code = window[program.program_address : program.program_address + program.program_bytes].tobytes()
-        self._transport.start(program.memory_bytes, program.program_address, program.program_bytes)
-        self._wait(code, max_cycles)
+        codes = [window[address : address + size].tobytes() for address, size in program.streams]
+        self._start(program, program.streams)
+        self._wait(codes, max_cycles)
         for port in (*program.outputs, *program.kept, *program.states):
             raw = self._transport.read_memory(port.address, port.bytes)
             window[port.address : port.address + port.bytes] = np.frombuffer(raw, np.uint8)
             if port in program.states:
                 self._states[port.address] = raw
-        result = self._report.result(program.config, code, self._transport.finish())
+        result = self._report.result(program.config, codes, self._transport.finish())
         return dataclasses.replace(result, boot=self._boot_result)
+
+    def _start(self, program: Program, streams: Sequence[Stream]) -> None:
+        """Start these programs; cores behind them do nothing."""
+        self._report.cores = program.config.cores
+        idle = (Stream(0, 0),) * (program.config.cores - len(streams))
+        others: dict[str, Any] = {"others": (*streams[1:], *idle)} if program.config.cores > 1 else {}
+        self._transport.start(program.memory_bytes, *streams[0], **others)
 
     def _check(self, program: Program) -> None:
         """Does the program fit the machine?"""
@@ -147,10 +157,10 @@ class Device:
         if part is None:
             return None
         code = program.image[part.program_address : part.program_address + part.program_bytes]
-        self._transport.start(program.memory_bytes, part.program_address, part.program_bytes)
+        self._start(program, [Stream(part.program_address, part.program_bytes)])
         with in_boot_part():
-            self._wait(code, boot_limit(part, max_cycles))
-        result = self._report.result(program.config, code, self._transport.finish())
+            self._wait([code], boot_limit(part, max_cycles))
+        result = self._report.result(program.config, [code], self._transport.finish())
         near = self._transport.reads_fast
         for block in part.blocks if near else [min(part.blocks, key=lambda block: block.bytes)]:
             data = self._transport.read_memory(block.address, block.bytes)
@@ -158,13 +168,13 @@ class Device:
                 require_decoded(f"{self.name}: ", block, data)
         return result
 
-    def _wait(self, code: bytes, max_cycles: int | None) -> None:
+    def _wait(self, codes: Sequence[bytes], max_cycles: int | None) -> None:
         """Until the program's end."""
         attempt = 0
         while True:
             status = self._report.read("STATUS")
             if _field(status, "error"):
-                failure = self._report.failure(code)
+                failure = self._report.failure(codes)
                 assert failure is not None
                 raise DeviceError(f"{self.name}: {failure}", tensor_number=failure.tensor_number)
             if _field(status, "done"):
@@ -175,7 +185,7 @@ class Device:
                     f"(STATUS 0x{status:x})"
                 )
             if max_cycles is not None and self._report.read("CYCLES") > max_cycles:
-                standing = self._report.standing(code)
+                standing = self._report.standing(codes)
                 raise DeviceError(f"{self.name}: the program did not end in {max_cycles} cycles; {standing}")
             self._transport.wait(attempt)
             attempt += 1

@@ -12,6 +12,7 @@ import numpy as np
 
 from tosaic.compiler.importers.bindings import Bindings, Shapes, Values
 from tosaic.compiler.ir import Graph
+from tosaic.compiler.legalize.batched import batched
 from tosaic.compiler.program import Program
 from tosaic.compiler.quantizer import Quantized
 from tosaic.errors import DeviceError, InputError, MismatchError
@@ -45,7 +46,9 @@ class Session:
     WHILE_LOOP may be endless. A target that cannot honour one of these refuses it with an InputError.
     `compress="nnr"` stores weights compressed where that is smaller; the accelerator decodes them, once before the
     first run. With `compress="nnr-stream"` every run decodes them. `drop_dead_channels` removes channels that carry
-    nothing before compiling; results stay the same, tensors inside become smaller. `shapes` binds what an imported
+    nothing before compiling; results stay the same, tensors inside become smaller. `batch` runs that many samples at
+    once, with one fetch of the weights for all: an array [k, ...] of the model holds theirs one after the other,
+    [batch * k, ...], and each has a state of its own. `shapes` binds what an imported
     model leaves open: a symbolic dimension's name to its size, or an input's name to its whole shape; `values` binds
     inputs that always have one value: an input's name to a number, or to as many numbers as it has elements.
     `progress(what, done, total)` is called while the model is compiled. Raises `tosaic.Error` subclasses.
@@ -64,6 +67,7 @@ class Session:
         drop_dead_channels: bool = False,
         keep_layers: bool = False,
         compress: str | None = None,
+        batch: int = 1,
         progress: Progress | None = None,
         shapes: Shapes | None = None,
         values: Values | None = None,
@@ -77,7 +81,8 @@ class Session:
         self.target = target.name if isinstance(target, Device) else target
         self._options = RunOptions(memory_bandwidth, memory_latency, max_cycles)
         self._kind.check(self.target, self._options)
-        opened, encodings = open_with_encodings(model, Bindings(shapes or {}, values or {}))
+        single, encodings = open_with_encodings(model, Bindings(shapes or {}, values or {}))
+        opened = _batched(single, batch)
         if self.device is None and self._kind is DEVICE:
             self.device, self._owns_device = open_device(self.target), True
         # What is known of a device's memory is more than what options may say of it: nothing.
@@ -89,6 +94,10 @@ class Session:
             self.close()
             raise
         loaded = self._loaded
+        self.batch = batch
+        """Samples of a run."""
+        self._single = single
+        """The graph of one sample; or a program."""
         self.graph, self.program, self.config = loaded.graph, loaded.program, loaded.config
         self.inputs, self.outputs = loaded.inputs, loaded.outputs
         # A program file does not say how it was compiled.
@@ -153,6 +162,7 @@ class Session:
             **self._memory_statistics(),
             "model": self.model,
             "target": self.target,
+            "batch": self.batch,
             "seconds": seconds,
             "bit_exact": bit_exact,
             "dead_channels_removed": self._removed,
@@ -168,12 +178,15 @@ class Session:
     ) -> dict[str, np.ndarray]:
         """Runs the network for many samples: {input name: [samples, ...]} to {output name: [samples, ...]}.
 
-        The emulator computes many samples at once and predicts no cycles; other targets take one after the other.
+        The emulator computes many samples at once and predicts no cycles; other targets take one after the other, or
+        `self.batch` of them.
         What a model remembers is `self.state` for every sample, and stays it. `check` and errors are those of `run`;
         `progress(what, done, total)` is called between samples. `self.stats` stays that of the last `run`.
         """
         if check and self.graph is None:
             raise InputError(_NO_GRAPH)
+        if self.batch > 1:
+            return self._run_in_batches(inputs, check, progress)
         values = checked_samples([*self.inputs, *self.state.arguments], inputs, self.state)
         count, size, parts = len(next(iter(values.values()))), 1, []
         if self.target == "emulator":
@@ -261,10 +274,49 @@ class Session:
     def _golden(
         self, values: dict[str, np.ndarray], keep: bool, strict: bool = False
     ) -> dict[str, np.ndarray]:
+        """What golden gives: each sample by itself, so that it also tells whether the batch is right. `keep`: with the
+        tensors inside."""
         from tosaic.sim.golden import evaluate
 
         assert self.graph is not None
-        return evaluate(self.graph, values, keep=keep, strict=strict)
+        if self.batch == 1:
+            return evaluate(self.graph, values, keep=keep, strict=strict)
+        assert isinstance(self._single, Graph)
+        single = self._single
+        parts = zip(*(np.split(array, self.batch) for array in values.values()), strict=True)
+        each = [evaluate(single, dict(zip(values, part, strict=True)), strict=strict) for part in parts]
+        inside = evaluate(self.graph, values, keep=True) if keep else {}
+        return inside | {name: np.concatenate([outputs[name] for outputs in each]) for name in each[0]}
+
+    def _run_in_batches(
+        self, inputs: Mapping[str, np.ndarray], check: bool, progress: Progress | None
+    ) -> dict[str, np.ndarray]:
+        """As `run_batch`; the last batch is filled with its last sample."""
+        arrays = {name: np.asarray(values) for name, values in inputs.items()}
+        count = max((len(values) for values in arrays.values() if values.ndim), default=0)
+        filled = {}
+        for name, values in arrays.items():
+            if values.ndim > 1 and len(values) == count:
+                values = np.concatenate([values, *[values[-1:]] * (-count % self.batch)])
+                values = values.reshape(-1, self.batch * values.shape[1], *values.shape[2:])
+            filled[name] = values
+        samples = checked_samples([*self.inputs, *self.state.arguments], filled, self.state)
+        parts = []
+        for first, runs in enumerate(zip(*samples.values(), strict=True)):
+            own = dict(zip(samples, runs, strict=True))
+            if progress is not None:
+                progress("run", first * self.batch, count)
+            parts.append(self._execute_samples({name: array[None] for name, array in own.items()}))
+            if check:
+                self._check(own, {name: array[0] for name, array in parts[-1].items()})
+        if progress is not None:
+            progress("run", count, count)
+        return {
+            port.name: np.concatenate([part[port.name] for part in parts]).reshape(
+                -1, port.shape[0] // self.batch, *port.shape[1:]
+            )[:count]
+            for port in self.outputs
+        }
 
     def _execute(
         self, values: dict[str, np.ndarray]
@@ -315,13 +367,21 @@ class Session:
     def _memory_statistics(self) -> dict[str, float | None]:
         """What the target's memory was told to be like; None where it is as it is."""
         options, honours = self._options, self._kind.honours
-        bandwidth = options.memory_bandwidth or self.config.word_bytes
+        bandwidth = options.memory_bandwidth or self.config.bus_bytes
         # 16, not 16.0, where people and programs read it.
         bandwidth = int(bandwidth) if bandwidth == int(bandwidth) else bandwidth
         return {
             "memory_bandwidth": bandwidth if "memory_bandwidth" in honours else None,
             "memory_latency": options.latency_cycles if "memory_latency" in honours else None,
         }
+
+
+def _batched(model: Graph | Program, batch: int) -> Graph | Program:
+    if isinstance(model, Graph):
+        return batched(model, batch)
+    if batch != 1:
+        raise InputError("a compiled program has the batch that it was compiled for: leave the batch out")
+    return model
 
 
 def run(

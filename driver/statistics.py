@@ -58,7 +58,7 @@ def statistics_of(program: Program | None, config: Config, result: RunResult | N
         "counters": result.counters,
         "units": {
             figures.unit: {"bytes": figures.bytes, "cycles": {s.label: s.cycles for s in figures.shares}}
-            for figures in unit_figures(result.counters, result.cycles, config.word_bytes)
+            for figures in unit_figures(result.counters, result.cycles * config.cores, config.word_bytes)
         },
         "weights": {
             "tensors": len(program.weights),

@@ -91,11 +91,14 @@ class _Simulated:
             )
         if self._booted is not None:
             self._booted.put(window)
-        result = self._run(window, program.program_address, program.program_bytes, limit)
+        others = {"others": program.others} if program.others else {}
+        result = self._run(window, program.program_address, program.program_bytes, limit, **others)
         return dataclasses.replace(result, boot=self._booted.result if self._booted else None)
 
-    def _run(self, window: np.ndarray, start: int, size: int, max_cycles: int | None) -> RunResult:
-        return self._execute(window, start, size, max_cycles=max_cycles, **self._timing)
+    def _run(
+        self, window: np.ndarray, start: int, size: int, max_cycles: int | None, **others: Any
+    ) -> RunResult:
+        return self._execute(window, start, size, max_cycles=max_cycles, **others, **self._timing)
 
 
 def _emulator(program: Program, options: RunOptions) -> Runner:

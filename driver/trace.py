@@ -15,6 +15,12 @@ _LAYERS = 0
 """Thread number of the layers' track; the units follow."""
 
 
+def titles_of(timeline: Sequence[Slice]) -> list[str]:
+    """A title for each unit of each core."""
+    cores = 1 + max((piece.core for piece in timeline), default=0)
+    return list(TRACKS) if cores == 1 else [f"{unit} {core}" for core in range(cores) for unit in TRACKS]
+
+
 def write_trace(path: pathlib.Path, stats: dict[str, Any], timeline: Sequence[Slice]) -> None:
     """Writes the trace; one microsecond of the viewer is one cycle. `stats` is `Session.stats`."""
     document = {
@@ -34,7 +40,7 @@ def write_trace(path: pathlib.Path, stats: dict[str, Any], timeline: Sequence[Sl
 
 def _events(stats: dict[str, Any], timeline: Sequence[Slice]) -> Iterator[dict[str, Any]]:
     yield _name("process_name", 0, f"tosaic {stats['config']}")
-    for thread, name in enumerate(("layers", *TRACKS)):
+    for thread, name in enumerate(("layers", *titles_of(timeline))):
         yield _name("thread_name", thread, name)
         yield {
             "ph": "M",
@@ -55,7 +61,11 @@ def _events(stats: dict[str, Any], timeline: Sequence[Slice]) -> Iterator[dict[s
     for piece in timeline:
         arguments = {"bytes": piece.bytes} if piece.bytes else {}
         yield _slice(
-            1 + TRACKS.index(piece.unit), piece.name, piece.start, piece.end - piece.start, arguments
+            1 + piece.core * len(TRACKS) + TRACKS.index(piece.unit),
+            piece.name,
+            piece.start,
+            piece.end - piece.start,
+            arguments,
         )
 
 

@@ -79,7 +79,8 @@ _UNITS: dict[str, tuple[str, tuple[tuple[str, str, str], ...], str]] = {
 def unit_figures(counters: Mapping[str, int], cycles: int, beat_bytes: int) -> list[UnitFigures]:
     """One entry per unit, LOAD first; empty where nothing was counted.
 
-    `counters` are those of the register map, `cycles` the run's, `beat_bytes` the width of the bus. A unit may wait for
+    `counters` are those of the register map, of all cores together; `cycles` the run's, times the cores; `beat_bytes`
+    the width of a core's beats. A unit may wait for
     a semaphore while it still works on what came before: such cycles count as work. What it was busy with beside
     (the depth of its pipeline, its configuration) is of the kind `other`.
     """

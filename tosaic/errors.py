@@ -55,6 +55,7 @@ class MachineFault:
     code: str
     unit: str
     program_counter: int
+    core: int = 0
 
 
 class DeviceError(Error):

@@ -13,7 +13,7 @@ from tosaic.driver.session import NodeArg, Session
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One network on one configuration with one external memory."""
+    """One network on one configuration with one external memory; figures of one sample, of a batch its share."""
 
     network: str
     config: str
@@ -27,6 +27,7 @@ class Row:
     write_bytes: int
     bit_exact: bool | None
     dead_channels_removed: bool = False
+    batch: int = 1
 
     @property
     def ideal_cycles(self) -> int:
@@ -52,6 +53,7 @@ def measurement(
     *,
     check: bool = False,
     drop_dead_channels: bool = False,
+    batch: int = 1,
 ) -> Job:
     """The job that compiles a model and runs it on random inputs (cycles do not depend on them, but for loops)."""
     settings = {
@@ -59,6 +61,7 @@ def measurement(
         "memory_latency": memory_latency,
         "check": check,
         "drop_dead_channels": drop_dead_channels,
+        "batch": batch,
     }
     files = tuple(file for file in (sidecar(path),) if file.is_file())
     title = f"{path.parent.name}/{path.name} on {config}"
@@ -78,12 +81,18 @@ def measure(job: Job) -> Done:
         "macs_per_cycle": session.config.macs_per_cycle,
         "memory_bandwidth": stats["memory_bandwidth"],
         "memory_latency": stats["memory_latency"],
-        "macs": stats["macs"],
-        "cycles": stats["cycles"],
-        "read_bytes": stats["dram_read_bytes"],
-        "write_bytes": stats["dram_write_bytes"],
+        **{
+            name: -(-stats[figure] // session.batch)
+            for name, figure in (
+                ("macs", "macs"),
+                ("cycles", "cycles"),
+                ("read_bytes", "dram_read_bytes"),
+                ("write_bytes", "dram_write_bytes"),
+            )
+        },
         "bit_exact": stats["bit_exact"],
         "dead_channels_removed": settings["drop_dead_channels"],
+        "batch": session.batch,
     }
     return Done(figures)
 

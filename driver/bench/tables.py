@@ -10,9 +10,10 @@ from .measure import Row
 
 
 def _ratio(row: Row, anchor: str) -> float | None:
-    """How many times as many cycles the anchor needs; None when the multipliers are not about as many."""
+    """How many times as many cycles the anchor needs; None when the multipliers are not about as many, or samples
+    come in batches, which they do not at the anchors."""
     found = anchors_of(row.network).get(anchor)
-    if found is None or not 0.75 < row.macs_per_cycle / found.multipliers < 1.5:
+    if found is None or row.batch > 1 or not 0.75 < row.macs_per_cycle / found.multipliers < 1.5:
         return None
     return found.cycles / row.cycles
 
@@ -74,7 +75,7 @@ def csv_text(rows: Sequence[Row]) -> str:
         [
             "network", "config", "target", "macs_per_cycle", "memory_bandwidth", "memory_latency", "macs",
             "ideal_cycles", "cycles", "utilization", "dram_read_bytes", "dram_write_bytes", "bit_exact",
-            "dead_channels_removed",
+            "dead_channels_removed", "batch",
             *(f"{name} cycles" for name in anchors),
         ]
     )  # fmt: skip
@@ -85,7 +86,7 @@ def csv_text(rows: Sequence[Row]) -> str:
                 row.network, row.config, row.target, row.macs_per_cycle, row.memory_bandwidth, row.memory_latency,
                 row.macs, row.ideal_cycles, row.cycles, f"{row.utilization:.4f}", row.read_bytes, row.write_bytes,
                 "" if row.bit_exact is None else int(row.bit_exact),
-                int(row.dead_channels_removed),
+                int(row.dead_channels_removed), row.batch,
                 *(known[name].cycles if name in known else "" for name in anchors),
             ]
         )  # fmt: skip

@@ -6,7 +6,7 @@ import re
 from tosaic.compiler.program import Program
 from tosaic.driver.encodings import Encodings
 from tosaic.driver.replacing import replacing
-from tosaic.errors import InputError
+from tosaic.errors import InputError, UnsupportedError
 from tosaic.hw.csr_export import csr_c_header
 
 from .names import c_identifier
@@ -38,9 +38,12 @@ def write_c_kit(path: pathlib.Path, program: Program, encodings: Encodings) -> N
     """Writes a model and, beside it, the runtime.
 
     `path` ends in .h: all of the model is in one header, for one file that includes it. It ends in .c: the data are
-    there, and the declarations in the header of the same name. InputError for a name that cannot be; OSError.
+    there, and the declarations in the header of the same name. InputError for a name that cannot be; UnsupportedError
+    for programs of several cores; OSError.
     """
     check_model_file(path)
+    if program.others:
+        raise UnsupportedError(f"{path}: the C runtime starts one core: compile for a machine with cores=1")
     model = CModel(program, encodings, path.stem)
     texts = {name: (SOURCES / name).read_text() for name in RUNTIME_FILES if name != REGISTERS}
     texts[REGISTERS] = csr_c_header(program.config)

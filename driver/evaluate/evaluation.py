@@ -13,15 +13,13 @@ import numpy as np
 from tosaic.compiler.importers.bindings import Bindings, Bound
 from tosaic.driver.arguments import NodeArg
 from tosaic.driver.models import Progress
-from tosaic.driver.quantize.measurement import Difference, largest_elements
 from tosaic.driver.session import Session
 from tosaic.errors import InputError
 
+from .counts import FLOAT, Counts, classes_of, rows_of
 from .data import entering, reals, samples_for, take_labels
 from .float_models import FloatModel, float_model
 
-FLOAT = "float"
-"""The float model, where targets are named."""
 CHUNK_SAMPLES = 64
 """Samples whose outputs are held at once."""
 
@@ -85,90 +83,117 @@ def evaluate(
     of `Session`. Raises InputError for data that does not fit.
     """
     targets = [target] if isinstance(target, str) else list(dict.fromkeys(target))
-    if not targets:
-        raise InputError("there is no target to evaluate on; name one, as emulator or golden")
-    name, run_floats = float_model(against, bound) if against is not None else (None, None)
-    how = Bindings.of(bound)
-    with contextlib.ExitStack() as stack:
-        sessions = [
-            stack.enter_context(Session(model, each, config, shapes=how.shapes, values=how.values))
-            for each in targets
-        ]
-        first = sessions[0]
-        arrays, classes = take_labels(data, labels, first.inputs)
-        samples = samples_for(first.inputs, arrays)
-        count = len(next(iter(samples.values())))
-        tally = _Tally(first, targets, labels_by_output(first.outputs, count, classes), run_floats)
-        for start in range(0, count, CHUNK_SAMPLES):
+    with Judge(model, data, targets, labels, against, config, bound) as judge:
+        counts = Counts()
+        for start in range(0, judge.samples, CHUNK_SAMPLES):
             if progress is not None:
-                progress("evaluate", start, count)
-            chunk = {each: values[start : start + CHUNK_SAMPLES] for each, values in samples.items()}
-            tally.add(sessions, chunk, start)
+                progress("evaluate", start, judge.samples)
+            counts.join(judge.counts(start))
         if progress is not None:
-            progress("evaluate", count, count)
-    return Evaluation(first.model, count, name, tally.float_accuracy(), tally.figures(), dict(tally.seconds))
+            progress("evaluate", judge.samples, judge.samples)
+        return judge.facts.evaluation(counts, dict(judge.seconds))
 
 
-class _Tally:
-    """Counts, chunk by chunk."""
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What is compared with what: all of an evaluation that no sample changes."""
+
+    model: str
+    samples: int
+    against: str | None
+    """The float model, and what computed it."""
+    targets: tuple[str, ...]
+    outputs: tuple[tuple[str, tuple[int, ...]], ...]
+    """(name, shape)."""
+    labelled: tuple[str, ...]
+    """Outputs whose rows have labels."""
+
+    def evaluation(self, counts: Counts, seconds: dict[str, float]) -> Evaluation:
+        """The figures of what was counted on all samples."""
+        floats = {}
+        if self.against is not None:
+            floats = {
+                name: own.right / own.rows for name in self.labelled for own in [counts.of(FLOAT, name)]
+            }
+        outputs = []
+        for target in self.targets:
+            for name, shape in self.outputs:
+                own = counts.of(target, name)
+                figures = OutputFigures(name, target, shape)
+                if self.against is not None:
+                    figures.sqnr_db, figures.largest_difference = own.sqnr_db, own.largest
+                    figures.agreement = own.same / own.rows if own.rows else None
+                if name in self.labelled:
+                    figures.accuracy = own.right / own.rows
+                outputs.append(figures)
+        return Evaluation(self.model, self.samples, self.against, floats, outputs, seconds)
+
+
+class Judge:
+    """A model on each target beside a float model, and the samples that both get. A context: it closes its sessions.
+
+    Its parameters are those of `evaluate`.
+    """
 
     def __init__(
         self,
-        model: Session,
-        targets: list[str],
-        labels: dict[str, np.ndarray],
-        run_floats: FloatModel | None,
+        model: Any,
+        data: Mapping[str, np.ndarray],
+        targets: Sequence[str],
+        labels: str | None,
+        against: Any,
+        config: Any,
+        bound: Bound,
     ):
-        self._inputs, self._outputs, self._labels = model.inputs, model.outputs, labels
-        self._run_floats = run_floats
+        if not targets:
+            raise InputError("there is no target to evaluate on; name one, as emulator or golden")
+        name: str | None = None
+        self._run_floats: FloatModel | None = None
+        if against is not None:
+            name, self._run_floats = float_model(against, bound)
+        how = Bindings.of(bound)
+        with contextlib.ExitStack() as stack:
+            self._sessions = [
+                stack.enter_context(Session(model, each, config, shapes=how.shapes, values=how.values))
+                for each in targets
+            ]
+            first = self._sessions[0]
+            self._inputs, self._outputs = first.inputs, first.outputs
+            arrays, classes = take_labels(data, labels, first.inputs)
+            self._samples = samples_for(first.inputs, arrays)
+            self.samples = len(next(iter(self._samples.values())))
+            self._labels = labels_by_output(first.outputs, self.samples, classes)
+            self._open = stack.pop_all()
         self.seconds: dict[str, float] = collections.defaultdict(float)
-        keys = [(target, each.name) for target in targets for each in model.outputs]
-        self._differences = {key: Difference(key[1], "", "", key[1]) for key in keys}
-        self._same: collections.Counter[tuple[str, str]] = collections.Counter()
-        """Rows whose largest element is the float model's, by target and output."""
-        self._right: collections.Counter[tuple[str, str]] = collections.Counter()
-        """Rows whose largest element is the label; the float model's under the target FLOAT."""
-        self._rows: collections.Counter[str] = collections.Counter()
+        shapes = tuple((each.name, each.shape) for each in self._outputs)
+        self.facts = Facts(first.model, self.samples, name, tuple(targets), shapes, tuple(self._labels))
 
-    def add(self, sessions: list[Session], chunk: dict[str, np.ndarray], start: int) -> None:
-        """Samples from number `start` on."""
-        wanted = self._floats(chunk)
+    def __enter__(self) -> "Judge":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def counts(self, start: int) -> Counts:
+        """Of CHUNK_SAMPLES samples from number `start` on, or as many as there are."""
+        chunk = {name: values[start : start + CHUNK_SAMPLES] for name, values in self._samples.items()}
+        stop = min(start + CHUNK_SAMPLES, self.samples)
+        labels = {name: values[start:stop].ravel() for name, values in self._labels.items()}
+        found = Counts()
+        floats = self._floats(chunk)
+        if floats is not None:
+            for each in self._outputs:
+                found.of(FLOAT, each.name).add(each, floats[each.name], None, labels.get(each.name))
         encoded = {each.name: entering(each, chunk[each.name]) for each in self._inputs}
-        count = len(next(iter(chunk.values())))
-        labels = {name: values[start : start + count].ravel() for name, values in self._labels.items()}
-        for each in self._outputs:
-            if classes_of(each):
-                self._rows[each.name] += count * math.prod(each.shape[:-1])
-            if wanted is not None:
-                self._count(FLOAT, each, wanted[each.name], None, labels)
-        for session in sessions:
+        for session in self._sessions:
             started = time.perf_counter()
             results = session.run_batch(encoded)
             self.seconds[session.target] += time.perf_counter() - started
             for each in self._outputs:
                 got = reals(each, results[each.name])
-                own = wanted[each.name] if wanted is not None else None
-                self._count(session.target, each, got, own, labels)
-
-    def _count(
-        self,
-        target: str,
-        output: NodeArg,
-        got: np.ndarray,
-        wanted: np.ndarray | None,
-        labels: dict[str, np.ndarray],
-    ) -> None:
-        key = (target, output.name)
-        if wanted is not None:
-            self._differences[key].add(wanted, got)
-        classes = classes_of(output)
-        if not classes:
-            return
-        largest = largest_elements(got, classes)
-        if wanted is not None:
-            self._same[key] += int((largest == largest_elements(wanted, classes)).sum())
-        if output.name in labels:
-            self._right[key] += int((largest == labels[output.name]).sum())
+                wanted = floats[each.name] if floats is not None else None
+                found.of(session.target, each.name).add(each, got, wanted, labels.get(each.name))
+        return found
 
     def _floats(self, chunk: dict[str, np.ndarray]) -> dict[str, np.ndarray] | None:
         """The float model's outputs [samples, ...] by the names of the model's."""
@@ -186,25 +211,6 @@ class _Tally:
             for place, each in enumerate(self._outputs)
         }
 
-    def float_accuracy(self) -> dict[str, float]:
-        if self._run_floats is None:
-            return {}
-        return {name: self._right[FLOAT, name] / self._rows[name] for name in self._labels}
-
-    def figures(self) -> list[OutputFigures]:
-        found = []
-        for (target, name), difference in self._differences.items():
-            key, rows = (target, name), self._rows[name]
-            shape = next(each.shape for each in self._outputs if each.name == name)
-            figures = OutputFigures(name, target, shape)
-            if self._run_floats is not None:
-                figures.sqnr_db, figures.largest_difference = difference.sqnr_db, difference.largest
-                figures.agreement = self._same[key] / rows if rows else None
-            if name in self._labels:
-                figures.accuracy = self._right[key] / rows
-            found.append(figures)
-        return found
-
 
 def _matching(output: NodeArg, place: int, sample: Mapping[str, np.ndarray], count: int) -> np.ndarray:
     """The float model's value of an output: by name, or by place where it has names of its own."""
@@ -221,11 +227,6 @@ def _matching(output: NodeArg, place: int, sample: Mapping[str, np.ndarray], cou
     return value.reshape(output.shape)
 
 
-def classes_of(output: NodeArg) -> int:
-    """Elements along the last axis, 0 where they are too few to be classes."""
-    return output.shape[-1] if output.shape and output.shape[-1] >= 2 else 0
-
-
 def labels_by_output(
     outputs: Sequence[NodeArg], samples: int, labels: np.ndarray | None
 ) -> dict[str, np.ndarray]:
@@ -233,7 +234,7 @@ def labels_by_output(
     no class of it."""
     if labels is None:
         return {}
-    rows = {each.name: math.prod(each.shape[:-1]) for each in outputs if classes_of(each)}
+    rows = {each.name: rows_of(each) for each in outputs if classes_of(each)}
     found = {
         name: labels.reshape(samples, -1) for name, each in rows.items() if labels.size == samples * each
     }

@@ -4,7 +4,8 @@ import pathlib
 
 from tosaic.driver.pages import decibels, write_page
 
-from .evaluation import FLOAT, Evaluation
+from .counts import FLOAT
+from .evaluation import Evaluation
 
 _TITLES = ("output", "on", "accuracy", "agreement", "SQNR", "largest difference")
 

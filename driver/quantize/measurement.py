@@ -26,6 +26,9 @@ class Difference:
     signal: float = 0.0
     noise: float = 0.0
     largest: float = 0.0
+    samples: int = 0
+    noisiest: float = 0.0
+    """The noise of the sample that has most."""
     histogram: Histogram | None = None
     """Of the float values, over the range of the integers."""
 
@@ -36,6 +39,13 @@ class Difference:
             return math.inf
         return 10 * math.log10(self.signal / self.noise) if self.signal > 0 else -math.inf
 
+    @property
+    def step_db(self) -> float:
+        """The mean sample's signal to the noisiest sample's noise, decibels: a recurrence's worst step."""
+        if self.noisiest == 0:
+            return math.inf
+        return 10 * math.log10(self.signal / self.samples / self.noisiest) if self.signal > 0 else -math.inf
+
     def add(self, wanted: np.ndarray, got: np.ndarray) -> None:
         """One sample."""
         wanted = wanted.astype(np.float64)
@@ -43,7 +53,12 @@ class Difference:
             self.histogram.add(wanted)
         error = got.reshape(wanted.shape) - wanted
         self.signal += float((wanted * wanted).sum())
-        self.noise += float((error * error).sum())
+        noise = float((error * error).sum())
+        self.noise, self.noisiest, self.samples = (
+            self.noise + noise,
+            max(self.noisiest, noise),
+            self.samples + 1,
+        )
         self.largest = max(self.largest, float(np.abs(error).max()))
 
 

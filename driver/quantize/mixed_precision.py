@@ -2,8 +2,9 @@
 
 Every layer is switched alone, in the float graph: its operand (or its weights) on the 8-bit grid, all else in floats,
 and only what is computed from it runs again. Noise of different layers adds up. Layers get 16 bits in the order of
-noise by products until the sum meets the target. Where what is measured falls short, the number of layers is found by
-halving. Activations that leave the calibrated range have 16 bits first: data that nobody kept out leaves it, too.
+noise by products until the sum meets the target. Where what is measured falls short in the noisiest of the samples kept
+out, the number of layers is found by halving. Activations that leave, in any block of samples, the range of all others
+have 16 bits first: data that nobody kept out leaves it, too.
 """
 
 import functools
@@ -21,14 +22,16 @@ from tosaic.sim.golden import evaluate
 
 from .measurement import measure
 from .prepared import Prepared, Progress, Quantization, Reached
-from .samples import Samples, split_samples
+from .samples import Samples
 
 _ATTRIBUTED = 2
 """Samples that the noise of each layer is found on."""
 _FINENESS = 16
 """The number of layers is found to a part of this size of all."""
-_LEAVES = 1.1
-"""Activations that reach further than this many times their range on samples kept out have 16 bits."""
+LEAVES = 1.25
+"""Activations that reach further than this many times their range on any block of samples kept out have 16 bits."""
+_MARGIN_DB = 2.0
+"""The samples kept out must have this much more than the target: others will be further from them."""
 _WEIGHT_MAX = 127
 
 
@@ -76,94 +79,111 @@ class Trial:
 
     part: Prepared
     """Calibrated without the judges."""
-    judges: Mapping[str, np.ndarray]
-    """Arrays as the calibration's; none: the calibration's own samples judge."""
+    judges: Samples
+    """None: the calibration's own samples judge."""
     leaving: Mapping[str, float] = field(default_factory=dict)
-    """How far tensors leave, with the judges, the range that `part` knows (`Statistics.overshoot`)."""
+    """How far tensors leave the range of all samples but one block (`Statistics.overshoot`)."""
 
 
 def reach_sqnr(
     prepared: Prepared, target_db: float, kept: Finer, trial: Trial, progress: Progress | None = None
 ) -> Quantization:
-    """Integers whose worst output has the SQNR `target_db` in the trial, with few layers in 16 bits.
+    """Integers whose worst output has the SQNR `target_db` in the trial, in its noisiest sample and with a margin, with
+    few layers in 16 bits.
 
     Layers are chosen by the trial; the ranges are those of all samples in `prepared`, those of 16 bits with room for
-    what left the trial's. On all samples the result is no worse than without a choice, or there is none.
+    what left the trial's. In the trial the result is no worse than without a choice, or there is none.
     InputError if no choice of 16 bits is enough: it tells what all of them give.
     """
-    chosen, reached_db = _choose(target_db, kept, trial, progress)
-    count = len(measured_samples(prepared, trial.judges))
-    reached = Reached(target_db, reached_db, count, bool(trial.judges))
+    chosen, judged, without = _choose(target_db, kept, trial, progress)
+    count = len(trial.judges or prepared.samples)
+    reached = Reached(target_db, judged.db, judged.step_db, judged.output, count, bool(trial.judges))
     plain = prepared.quantization(kept)
     if chosen == kept:
         return replace(plain, reached=reached)
-    roomy = replace(prepared.statistics, room=dict(trial.leaving))
-    found = replace(prepared, statistics=roomy).quantization(chosen)
-    if worst_db(plain, {}) > worst_db(found, {}):
+    if without.db > judged.db:
         return replace(plain, reached=replace(reached, plain_taken=True))
-    return replace(found, reached=reached)
+    roomy = replace(prepared.statistics, room=dict(trial.leaving))
+    return replace(replace(prepared, statistics=roomy).quantization(chosen), reached=reached)
 
 
-def _choose(target_db: float, kept: Finer, trial: Trial, progress: Progress | None) -> tuple[Finer, float]:
-    """What is held in 16 bits, and the SQNR that the trial has with it."""
-    part, judges = trial.part, trial.judges
-    kept |= _saturating(part.canonical, kept, trial.leaving)
-    reached = worst_db(part.quantization(kept), judges)
-    if reached >= target_db:
-        return kept, reached
+@dataclass(frozen=True)
+class Judgement:
+    """The SQNR of the worst output, and that of the noisiest sample, which is at `output`."""
+
+    db: float
+    step_db: float
+    output: str
+
+
+def judge(found: Quantization, samples: Samples) -> Judgement:
+    """What integers have on some samples."""
+    outputs = measure(replace(found, samples=samples)).outputs
+    if not outputs:
+        return Judgement(np.inf, np.inf, "")
+    worst = min(outputs, key=lambda each: each.step_db)
+    return Judgement(min(each.sqnr_db for each in outputs), worst.step_db, worst.name)
+
+
+def _choose(
+    target_db: float, kept: Finer, trial: Trial, progress: Progress | None
+) -> tuple[Finer, Judgement, Judgement]:
+    """What is held in 16 bits, and what the judges have with it and without: enough in the noisiest of them, or, where
+    no choice gives that, all that there is."""
+    part, judges = trial.part, trial.judges or trial.part.samples
+    goal = target_db + (_MARGIN_DB if trial.judges else 0.0)
+    plain = reached = judge(part.quantization(kept), judges)
+    leaving = _saturating(part.canonical, kept, trial.leaving)
+    if leaving.operands:
+        kept |= leaving
+        reached = judge(part.quantization(kept), judges)
+    if reached.step_db >= goal:
+        return kept, reached, plain
     choices = attribute(part, kept, judges, progress)
 
-    def taken(count: int) -> tuple[Finer, float]:
+    def taken(count: int) -> tuple[Finer, Judgement]:
         finer = functools.reduce(operator.or_, (choice.finer for choice in choices[:count]), kept)
-        return finer, worst_db(part.quantization(finer), judges)
+        return finer, judge(part.quantization(finer), judges)
 
-    few, many = _predicted(choices, 10 ** (-target_db / 10)), len(choices)
+    few, many = _predicted(choices, 10 ** (-goal / 10)), len(choices)
     found, reached = taken(few)
-    if reached >= target_db:
-        return found, reached
+    if reached.step_db >= goal:
+        return found, reached, plain
     found, reached = taken(many)
-    if reached < target_db:
+    if reached.db < target_db:
         raise InputError(
-            f"no choice of 16-bit layers reaches {target_db:g} dB: all of them give {reached:.1f} dB on samples that "
-            "were not calibrated with; ask for less, or calibrate with more samples"
+            f"no choice of 16-bit layers reaches {target_db:g} dB: all of them give {reached.db:.1f} dB on samples "
+            "that were not calibrated with; ask for less, or calibrate with more samples"
         )
+    if reached.step_db < goal:
+        return found, reached, plain
     while many - few > max(1, len(choices) // _FINENESS):
         middle = (few + many) // 2
-        made, decibels = taken(middle)
-        if decibels >= target_db:
-            found, reached, many = made, decibels, middle
+        made, judgement = taken(middle)
+        if judgement.step_db >= goal:
+            found, reached, many = made, judgement, middle
         else:
             few = middle
-    return found, reached
+    return found, reached, plain
 
 
 def _saturating(graph: Graph, kept: Finer, leaving: Mapping[str, float]) -> Finer:
-    """The activations that may get 16 bits whose values leave their range by more than `_LEAVES`."""
+    """The activations that may get 16 bits whose values leave their range by more than `LEAVES`."""
     found = Finer()
     for finer, _ in _options(graph, kept):
-        if any(leaving.get(name, 1.0) > _LEAVES for name in finer.operands):
+        if any(leaving.get(name, 1.0) > LEAVES for name in finer.operands):
             found |= finer
     return found
 
 
-def measured_samples(prepared: Prepared, judges: Mapping[str, np.ndarray]) -> Samples:
-    """The judges, or the calibration's own samples where there are none."""
-    return split_samples(prepared.source, judges, calibration=False) if judges else prepared.samples
-
-
-def worst_db(found: Quantization, judges: Mapping[str, np.ndarray]) -> float:
-    """The least SQNR of the outputs."""
-    return min((output.sqnr_db for output in measure(found, held_out=judges).outputs), default=np.inf)
-
-
 def attribute(
-    prepared: Prepared, kept: Finer, judges: Mapping[str, np.ndarray], progress: Progress | None = None
+    prepared: Prepared, kept: Finer, judges: Samples, progress: Progress | None = None
 ) -> list[Choice]:
     """What may get 16 bits, the most noise for its products first."""
     graph, plan = prepared.canonical, prepared.plan(kept)
     options = list(_options(graph, kept))
     totals = [np.zeros(len(graph.outputs)) for _ in options]
-    samples = measured_samples(prepared, judges)[:_ATTRIBUTED]
+    samples = judges[:_ATTRIBUTED]
     for turn, sample in enumerate(samples):
         floats = {**sample, **evaluate(graph, sample, keep=True)}
         for index, (finer, _) in enumerate(options):

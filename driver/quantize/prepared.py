@@ -24,21 +24,27 @@ class Reached:
     target_db: float
     chosen_db: float
     """Of the worst output, on `samples` samples, while layers were chosen."""
+    step_db: float
+    """The same of the noisiest sample (`Difference.step_db`), at output `step_output`."""
+    step_output: str
     samples: int
     held_out: bool
     """The samples were kept out of the calibration while layers were chosen; the result's ranges hold them, too."""
     plain_taken: bool = False
-    """Plain integers were better on all samples of the calibration, and are the result."""
+    """Plain integers were better on those samples, and are the result."""
 
     @property
     def told(self) -> str:
         """In words, with the data that it was measured on."""
         kind = "samples kept out of the choice's calibration" if self.held_out else "calibration samples"
         text = (
-            f"target {self.target_db:g} dB: the choice has {self.chosen_db:.1f} dB on {self.samples:,} {kind}"
+            f"target {self.target_db:g} dB: the choice has {self.chosen_db:.1f} dB on {self.samples:,} {kind}, "
+            f"{self.step_db:.1f} dB in the noisiest of them (output {self.step_output!r})"
         )
+        if self.step_db < self.target_db:
+            text += "; it may miss the target on other data, and no other choice is better"
         if self.plain_taken:
-            text += "; without it the SQNR is better on all calibration samples, so the result is without it"
+            text += "; without it the SQNR is better there, so the result is without it"
         return text
 
 

@@ -1,5 +1,7 @@
 """Quantizes a float graph: calibration on golden, then the rewriting to integers."""
 
+import functools
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -19,15 +21,16 @@ from tosaic.compiler.quantizer import (
     wanted_channels,
 )
 from tosaic.compiler.quantizer.canonical import MACS
+from tosaic.compiler.quantizer.equalize import EVEN
 from tosaic.errors import InputError
 from tosaic.sim.golden import evaluate, evaluate_operator
 
-from .mixed_precision import Trial, all_weights, named, reach_sqnr
+from .mixed_precision import LEAVES, Trial, all_weights, named, reach_sqnr
 from .prepared import ACTIVATIONS, Prepared, Progress, Quantization, way_out
-from .samples import Samples, check_labels, hold_out, split_samples
+from .samples import Samples, blocks, check_labels, split_samples
 
-_JUDGES = 0.2
-"""Share of the samples that say whether 16-bit layers are enough."""
+_BLOCKS = 4
+"""Blocks of neighbouring samples: each is kept out once; the last says whether 16-bit layers are enough."""
 PRODUCTS = (*MACS, "MATMUL")
 
 
@@ -51,8 +54,8 @@ def quantize_graph(
     minmax, percentile, entropy or mse. `activations` is int8, or int16 (with int48 sums); `weights` of int16 are two
     bytes, each with a convolution of its own. `keep_int16` names layers that have both in 16 bits, by the operators'
     names as reports show them, or by tensors. `target_sqnr` in dB gives 16 bits to as many more layers as it takes,
-    judged on a fifth of the samples that is kept out of the calibration while layers are chosen; the result's ranges
-    are those of all samples.
+    judged on the last quarter of the samples, which is kept out of the calibration (that of equalization, too) while
+    layers are chosen; the result's ranges are those of all samples.
     `labels` are those that `measure` will get: it is told here, before the work, when their number is wrong.
     InputError for data that does not fit or whose numbers are too large, UnsupportedError for what has no integer form.
     """
@@ -69,27 +72,49 @@ def quantize_graph(
     work = canonical(graph, evaluate_constant)
     forced = take_grids(work)
     keep_grids(work, forced)
-    statistics = calibrate(work, samples, method, progress)
+    parts = blocks(samples, _BLOCKS) if target_sqnr is not None and len(samples) >= _BLOCKS else []
+    # With a target, whatever is learnt from samples is learnt without the judges, so that they judge it.
+    seen = list(itertools.chain(*parts[:-1])) or samples
+    statistics = calibrate(work, seen, method, progress)
     if soften_masks(work, statistics):
-        statistics = calibrate(work, samples, method, progress)
+        statistics = calibrate(work, seen, method, progress)
     # Grids that the model brings must keep their scales.
-    if equalization and not forced and equalize(work, statistics, ACTIVATIONS[activations]):
-        statistics = calibrate(work, samples, method, progress)
+    if equalization and not forced:
+        kept = _silent(work, statistics, activations, parts) if parts else frozenset()
+        if equalize(work, statistics, ACTIVATIONS[activations], kept):
+            statistics = calibrate(work, seen, method, progress)
     finer = (all_weights(work) if weights == "int16" else Finer()) | named(work, keep_int16)
-    prepared = Prepared(
-        graph, work, samples, calibration, statistics, activations, method, forced, correct_bias
-    )
+    prepared = Prepared(graph, work, seen, calibration, statistics, activations, method, forced, correct_bias)
     if target_sqnr is None:
         return prepared.quantization(finer)
-    (others, _), (judges, _) = hold_out(graph, calibration, None, _JUDGES)
-    trial = Trial(prepared, {})
-    if judges:
-        seen, kept_out = (split_samples(graph, part, calibration=False) for part in (others, judges))
-        of_others = calibrate(work, seen, method, progress)
-        leaving = of_others.overshoot(calibrate(work, kept_out, progress=progress))
-        part = replace(prepared, samples=seen, calibration=others, statistics=of_others)
-        trial = Trial(part, judges, leaving)
-    return reach_sqnr(prepared, target_sqnr, finer, trial, progress)
+    if not parts:
+        return reach_sqnr(prepared, target_sqnr, finer, Trial(prepared, []), progress)
+    seen_of = [calibrate(work, part, progress=progress) for part in parts]
+    # Room for the judges is learnt without them, that of the result with them.
+    part = replace(prepared, statistics=replace(statistics, room=_leaving(seen_of[:-1])))
+    trial = Trial(part, parts[-1], _leaving(seen_of))
+    whole = replace(prepared, samples=samples, statistics=calibrate(work, samples, method, progress))
+    return reach_sqnr(whole, target_sqnr, finer, trial, progress)
+
+
+def _silent(graph: Graph, statistics: Statistics, activations: str, parts: list[Samples]) -> frozenset[str]:
+    """Tensors that must not be evened out: a channel that is silent in most blocks speaks in another, and its factor
+    would make it saturate."""
+    trial = graph.copy()
+    made = equalize(trial, statistics, ACTIVATIONS[activations])
+    leaving = _leaving([calibrate(trial, part) for part in parts]) if made else {}
+    ends = frozenset(name for name, times in leaving.items() if times > LEAVES)
+    return frozenset(name for name in graph.tensors if f"{name}{EVEN}" in ends)
+
+
+def _leaving(parts: list[Statistics]) -> dict[str, float]:
+    """How far tensors go, in any block of samples, beyond the range that all others have."""
+    found: dict[str, float] = {}
+    for index, part in enumerate(parts):
+        others = functools.reduce(Statistics.extremes_with, parts[:index] + parts[index + 1 :])
+        for name, times in others.overshoot(part).items():
+            found[name] = max(times, found.get(name, 1.0))
+    return found
 
 
 def check_floats(graph: Graph) -> None:
@@ -125,6 +150,8 @@ def calibrate(
                 statistics.count(values)
         if turn == 0:
             groups = steps_of_recurrences(graph, statistics)
+            # What a run leaves is what the next one reads.
+            groups += [[name, state.output] for name, state in graph.states.items()]
             statistics.pool(groups)
     statistics.pool_histograms(groups)
     return statistics

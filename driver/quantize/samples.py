@@ -1,5 +1,6 @@
 """Calibration data: arrays of many samples, cut to what one run of the graph takes."""
 
+import itertools
 import math
 import pathlib
 import warnings
@@ -92,6 +93,12 @@ def label_counts(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, in
         for name, (*rows, classes) in ((name, sizes) for name, sizes in shapes.items() if sizes)
         if classes >= 2
     }
+
+
+def blocks(samples: Samples, count: int) -> list[Samples]:
+    """Samples in `count` runs of neighbours: those of one time, speaker or place mostly stay together."""
+    edges = [len(samples) * index // count for index in range(count + 1)]
+    return [samples[first:last] for first, last in itertools.pairwise(edges)]
 
 
 def hold_out(

@@ -72,7 +72,8 @@ def run_page(
     peak = macs_per_cycle_of(stats, config)
     layers = layer_figures(stats, peak, timeline)
     counters = stats.get("counters", {})
-    figures = unit_figures(counters, cycles, config.word_bytes if config else 0)
+    unit_cycles = cycles * (config.cores if config else 1)
+    figures = unit_figures(counters, unit_cycles, config.word_bytes if config else 0)
     return render(
         __package__,
         "run.html",
@@ -84,7 +85,7 @@ def run_page(
         longest=max((layer.cycles for layer in layers), default=1) or 1,
         columns=_columns(bool(timeline)),
         share=share_shown,
-        units=unit_bars(figures, cycles),
+        units=unit_bars(figures, unit_cycles),
         counters=counters,
         timeline=timeline_data(stats, timeline) if timeline else None,
         roofline=roofline(layers, peak, stats["memory_bandwidth"] or 1),

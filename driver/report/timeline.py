@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from typing import Any
 
+from tosaic.driver.trace import TRACKS, titles_of
 from tosaic.sim.result import Slice
-
-_UNITS = ("LOAD", "ARRAY", "VECTOR", "STORE")
 
 
 def timeline_data(stats: dict[str, Any], timeline: Sequence[Slice]) -> dict[str, Any]:
     """What the script draws: per track [start, cycles, name number, bytes] of every piece."""
     names: dict[str, int] = {}
-    tracks: list[list[list[int]]] = [[] for _ in range(1 + len(_UNITS))]
+    titles = ["layers", *titles_of(timeline)]
+    tracks: list[list[list[int]]] = [[] for _ in titles]
     start = 0
     for layer in stats["layers"]:
         number = names.setdefault(f"{layer['name']} ({layer['op']})", len(names))
@@ -19,7 +19,6 @@ def timeline_data(stats: dict[str, Any], timeline: Sequence[Slice]) -> dict[str,
         start += layer["cycles"]
     for piece in sorted(timeline, key=lambda piece: piece.start):
         number = names.setdefault(piece.name, len(names))
-        tracks[1 + _UNITS.index(piece.unit)].append(
-            [piece.start, piece.end - piece.start, number, piece.bytes]
-        )
-    return {"cycles": stats["cycles"], "titles": ["layers", *_UNITS], "names": list(names), "tracks": tracks}
+        track = 1 + piece.core * len(TRACKS) + TRACKS.index(piece.unit)
+        tracks[track].append([piece.start, piece.end - piece.start, number, piece.bytes])
+    return {"cycles": stats["cycles"], "titles": titles, "names": list(names), "tracks": tracks}

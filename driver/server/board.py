@@ -8,7 +8,7 @@ from tosaic.errors import DeviceError
 from tosaic.hw.bridge.protocol import Identity
 from tosaic.hw.config import CONFIGS, Config
 from tosaic.hw.csr_map import REGISTER
-from tosaic.sim.registers import REGISTER_BYTES, REPORTED
+from tosaic.sim.registers import REGISTER_BYTES, reported
 
 from ..transports import RegisterTransport
 from ..transports.identify import configuration_hash
@@ -16,7 +16,7 @@ from .erase import PLACE_BYTES, erase
 from .limits import Limits
 from .turn import Turn
 
-READABLE = frozenset(register.offset for register in REPORTED)
+READABLE = frozenset(register.offset for register in reported())
 """Offsets of the registers that clients may read."""
 
 

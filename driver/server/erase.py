@@ -75,7 +75,7 @@ def _wait(device: RegisterTransport) -> None:
         attempt += 1
     if not status.field("done").extract(value):
         raise DeviceError(
-            f"{device.name}: the board cannot be erased: {report.failure(b'') or 'it was reset meanwhile'}"
+            f"{device.name}: the board cannot be erased: {report.failure([]) or 'it was reset meanwhile'}"
         )
 
 

@@ -2,10 +2,12 @@
 
 import abc
 import time
+from collections.abc import Sequence
 
 from tosaic.errors import DeviceError
 from tosaic.hw.bridge.protocol import Identity
 from tosaic.hw.csr_map import REGISTER, WATCHDOG_RESET_CYCLES
+from tosaic.hw.isa import Stream
 from tosaic.sim.registers import Registers
 
 POLL_SECONDS = (0.0005, 0.05)
@@ -51,8 +53,10 @@ class Transport(abc.ABC):
         program_address: int,
         program_bytes: int,
         watchdog_cycles: int = WATCHDOG_RESET_CYCLES,
+        others: Sequence[Stream] = (),
     ) -> None:
-        """Start the program. It reaches the first `memory_bytes` of the memory and nothing else."""
+        """Start the program, and those of the `others` behind core 0. They reach the first `memory_bytes` of the memory
+        and nothing else."""
 
     @abc.abstractmethod
     def finish(self) -> list[tuple[int, int]]:
@@ -115,9 +119,10 @@ class RegisterTransport(Transport):
         program_address: int,
         program_bytes: int,
         watchdog_cycles: int = WATCHDOG_RESET_CYCLES,
+        others: Sequence[Stream] = (),
     ) -> None:
-        base = self.identity.memory_base
-        Registers(self).start(base, memory_bytes, program_address, program_bytes, watchdog_cycles)
+        streams = (Stream(program_address, program_bytes), *others)
+        Registers(self, len(streams)).start(self.identity.memory_base, memory_bytes, streams, watchdog_cycles)
 
     def finish(self) -> list[tuple[int, int]]:
         registers = Registers(self)

@@ -40,7 +40,7 @@ class RtlTransport(RegisterTransport):
         self.memory = np.zeros(memory_bytes, np.uint8)
         self._harness = Harness(simulator_library(config))
         self._harness.set_memory(self.memory, MEMORY_BASE)
-        self._harness.set_timing(latency_cycles, thousandths(None, config.word_bytes))
+        self._harness.set_timing(latency_cycles, thousandths(None, config.bus_bytes))
         self.set_errors(read_error_at, write_error_at)
 
     def set_errors(self, read_error_at: int | None, write_error_at: int | None) -> None:

@@ -4,10 +4,12 @@ import socket
 import ssl
 import struct
 import time
+from collections.abc import Sequence
 
-from tosaic.errors import DeviceError
+from tosaic.errors import DeviceError, UnsupportedError
 from tosaic.hw.bridge.protocol import IDENTITY_BYTES, Identity
 from tosaic.hw.csr_map import WATCHDOG_RESET_CYCLES
+from tosaic.hw.isa import Stream
 
 from .base import Transport, Unreachable
 from .wire import (
@@ -75,7 +77,12 @@ class TcpTransport(Transport):
         program_address: int,
         program_bytes: int,
         watchdog_cycles: int = WATCHDOG_RESET_CYCLES,
+        others: Sequence[Stream] = (),
     ) -> None:
+        if any(stream.bytes for stream in others):
+            raise UnsupportedError(
+                f"{self.name}: a server's board has one core, the program several: run it locally"
+            )
         fields = (memory_bytes, program_address, program_bytes, watchdog_cycles)
         self._ask(Request.RUN, *fields, seconds=ERASE_SECONDS)
 

@@ -61,3 +61,16 @@ def test_every_anchor_says_where_it_is_from(name):
     for anchor in anchors_of(name).values():
         assert anchor.cycles > 0 and len(anchor.source) > 20
     assert "Ethos-U85 cycles" in csv_text([row(name)]).splitlines()[0]
+
+
+def test_figures_of_a_batch_are_those_of_one_sample(tosaic, here):
+    done = tosaic("bench", "tiny.tosa", "--on", "emulator", "--batch", "4", "--check", "--csv", "b.csv")
+    assert done.code == 0, done.err
+    alone = tosaic("bench", "tiny.tosa", "--on", "emulator", "--csv", "a.csv")
+    assert alone.code == 0
+    one, four = (next(csv.DictReader((here / name).open())) for name in ("a.csv", "b.csv"))
+    assert (one["batch"], four["batch"]) == ("1", "4") and one["macs"] == four["macs"]
+    assert int(four["cycles"]) < int(one["cycles"]) and int(four["dram_read_bytes"]) < int(
+        one["dram_read_bytes"]
+    )
+    assert "batch 4" in done.out

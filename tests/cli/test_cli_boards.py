@@ -59,7 +59,8 @@ def test_boards_of_another_package(tosaic, acme, value, names):
 def test_verilog_of_a_board_of_another_package(tosaic, here, acme, monkeypatch):
     acme(acme="acme_boards:ZED")
     monkeypatch.setattr(
-        "tosaic.boards.project.convert", lambda design, name: {name: "module tosaic;\nendmodule\n"}
+        "tosaic.boards.project.convert",
+        lambda design, name, platform: {name: "module tosaic;\nendmodule\n"},
     )
     outcome = tosaic("verilog", "--board", "acme-zed", "-o", "out")
     assert (outcome.code, outcome.err) == (0, "")
@@ -165,7 +166,8 @@ def test_verilog_without_yosys_says_what_to_install(tosaic, monkeypatch):
 
 def test_verilog_of_a_zynq_board(tosaic, here, monkeypatch):
     monkeypatch.setattr(
-        "tosaic.boards.project.convert", lambda design, name: {name: "module tosaic;\nendmodule\n"}
+        "tosaic.boards.project.convert",
+        lambda design, name, platform: {name: "module tosaic;\nendmodule\n"},
     )
     outcome = tosaic("verilog", "--board", "pynq-z2", "-o", "out")
     assert (outcome.code, outcome.err) == (0, "")

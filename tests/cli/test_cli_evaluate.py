@@ -48,6 +48,17 @@ def test_figures_against_the_float_model_on_two_targets(tosaic, here, quantized)
     assert "agreement" in page and "http" not in page
 
 
+def test_parts_by_processes_give_the_same_figures(tosaic, here, quantized):
+    np.savez("own.npz", x=quantized[0], labels=quantized[1])
+    command = ("evaluate", "net.tosa", "-d", "own.npz", "--against", "net.onnx", "--json")
+    assert tosaic(*command, "whole.json").code == 0
+    outcome = tosaic(*command, "parts.json", "--records", "r.jsonl", "--jobs", "2")
+    assert (outcome.code, outcome.err) == (0, "")
+    whole, parts = (json.loads((here / name).read_text()) for name in ("whole.json", "parts.json"))
+    assert {**parts, "seconds": 0} == {**whole, "seconds": 0}
+    assert len((here / "r.jsonl").read_text().splitlines()) == 4
+
+
 def test_labels_are_named(tosaic, here, quantized):
     data = {"x": quantized[0], "other": (quantized[1] + 1) % 3}
     np.savez("other.npz", **data)

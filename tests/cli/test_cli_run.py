@@ -190,3 +190,13 @@ def test_reader_that_stops_early(here):
     command = f"{sys.executable} -c '{main}' check tiny.tosa | true"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120, check=False)
     assert done.stderr == ""
+
+
+def test_batch(tosaic, here):
+    done = tosaic("run", "tiny.tosa", "--on", "emulator", "--batch", "3", "--random", "1", "--check")
+    assert done.code == 0, done.err
+    assert "scores int8[3, 10]" in done.out and "cycles for each of 3 samples" in done.out
+    compiled = tosaic("compile", "tiny.tosa", "-o", "tiny.tsc", "--batch", "3", "--explain")
+    assert compiled.code == 0 and "image int8[3,8,8,1]" in compiled.out
+    again = tosaic("run", "tiny.tsc", "--on", "emulator", "--random", "1")
+    assert again.code == 0 and "scores int8[3, 10]" in again.out

@@ -25,7 +25,7 @@ class SideBySide(Execution):
 
     def ends(self, code: bytes, limit: int) -> set[MachineFault | str]:
         """All faults that may be reported; else OK, WATCHDOG, or UNORDERED after `limit` instructions."""
-        self._program_bytes, self._trace = len(code), Trace(len(code) // INSTRUCTION_BYTES)
+        self._program_bytes, self.trace = len(code), Trace(len(code) // INSTRUCTION_BYTES)
         self._code = code
         self._faults: set[MachineFault | str] = set()
         self._queues: dict[Unit, collections.deque[tuple[Instruction, int]]] = {
@@ -34,14 +34,14 @@ class SideBySide(Execution):
         self._stopped: set[Unit] = set()
         self._unordered = False
         steps = 0
-        while not self._done and steps < limit and not self._unordered:
+        while not self.done and steps < limit and not self._unordered:
             moved = [self._unit_moves(unit) for unit in self._queues]
             if not (any(moved) | self._dispatches()):
                 break
             steps += 1
         if self._unordered or steps == limit:
             return {UNORDERED}
-        return self._faults or {OK if self._done else WATCHDOG}
+        return self._faults or {OK if self.done else WATCHDOG}
 
     def shares_tokens(self, code: bytes) -> bool:
         """Whether two units wait for the same semaphore: time decides which of them gets a token."""

@@ -68,4 +68,4 @@ def test_the_page_counts_what_it_lists(zoo):
     record = measuring.Record(network.name, golden_error=2e-7, sqnr_db=37.8, cycles=340, bit_exact=True)
     text = page.page([network], {network.name: record})
     assert "1 networks: 1 import and match" in text
-    assert f"| {network.name} | 2e-07 | 37.8 |  |  |  | 340 |" in text
+    assert f"| {network.name} | 2e-07 | 37.8 |  |  |  |  | 340 |" in text

@@ -4,7 +4,7 @@ import random
 
 from tosaic.hw.config import CONFIGS, Config
 from tosaic.hw.config_text import variant
-from tosaic.hw.legal import ENGINES, faults
+from tosaic.hw.legal import ENGINES, WEIGHT_BANKS, faults
 
 MOST_MULTIPLIERS = 64
 """So that a simulator is built in about a minute."""
@@ -28,6 +28,7 @@ def random_config(dice: random.Random) -> Config:
             "queue_commands": dice.choice((4, 5, 8, 20, 32)),
             "semaphores": dice.randint(12, 16),
             "cabac_engines": dice.choice(ENGINES),
+            "weight_banks": dice.choice(WEIGHT_BANKS),
         }
         small_enough = sizes["rows"] * sizes["columns"] <= MOST_MULTIPLIERS
         if small_enough and not faults({**CONFIGS["nano"].sizes, **sizes}):

@@ -38,6 +38,7 @@ def bench(
     ] = None,
     memory_latency: options.Latency = None,
     drop_dead_channels: options.DropDeadChannels = False,
+    batch: options.Batch = 1,
     check: Annotated[bool, typer.Option("--check", help="Also compare every output with golden.")] = False,
     jobs: options.Processes = 1,
     cluster: options.Cluster = None,
@@ -63,7 +64,9 @@ def bench(
     configs = [find_config(options.sized(name, sizes)).name for name in config or ["base"]]
     bandwidths: list[float | None] = [*memory_bandwidth] if memory_bandwidth else [None]
     work = [
-        measurement(m, on, c, b, memory_latency, check=check, drop_dead_channels=drop_dead_channels)
+        measurement(
+            m, on, c, b, memory_latency, check=check, drop_dead_channels=drop_dead_channels, batch=batch
+        )
         for c in configs
         for b in bandwidths
         for m in chosen
@@ -75,7 +78,7 @@ def bench(
     removed = "" if drop_dead_channels else "not "
     exact = "; outputs equal golden" if check else ""
     print(
-        f"on {on}, memory latency {rows[0].memory_latency} cycles, batch 1, dead channels {removed}removed{exact}"
+        f"on {on}, memory latency {rows[0].memory_latency} cycles, batch {batch}, dead channels {removed}removed{exact}"
     )
     if csv is not None:
         with writing_whole(csv) as scratch:

@@ -11,6 +11,7 @@ from tosaic.cli.progress import progress_bar
 from tosaic.compiler.explain import explain as explain_graph
 from tosaic.compiler.importers.bindings import Bindings
 from tosaic.compiler.ir import Graph
+from tosaic.compiler.legalize.batched import batched
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.driver.c_kit import C_SUFFIXES, check_model_file, write_c_kit
 from tosaic.driver.models import open_model
@@ -45,6 +46,7 @@ def compile_(
     drop_dead_channels: options.DropDeadChannels = False,
     memory_bandwidth: options.Bandwidth = None,
     memory_latency: options.Latency = None,
+    batch: options.Batch = 1,
     shape: options.Shape = None,
     value: options.Value = None,
     verbose: options.Verbose = False,
@@ -60,7 +62,7 @@ def compile_(
     _check_output(output)
     bound, speed = options.bindings(shape, value), RunOptions(memory_bandwidth, memory_latency).speed
     if explain:
-        _explain(model, config, bound, speed)
+        _explain(model, config, bound, speed, batch)
     if output is not None:
         _write(
             model,
@@ -70,6 +72,7 @@ def compile_(
             speed=speed,
             compress=compress,
             drop_dead_channels=drop_dead_channels,
+            batch=batch,
         )
 
 
@@ -82,11 +85,11 @@ def _check_output(output: pathlib.Path | None) -> None:
         check_file(output, ".tsc")
 
 
-def _explain(model: str, config: str, bound: Bindings, speed: MemorySpeed) -> None:
+def _explain(model: str, config: str, bound: Bindings, speed: MemorySpeed, batch: int) -> None:
     """Prints the network in every stage."""
     graph = open_model(model, bound)
     assert isinstance(graph, Graph)
-    for line in explain_graph(graph, find_config(config), speed):
+    for line in explain_graph(batched(graph, batch), find_config(config), speed):
         print(line)
 
 
@@ -99,6 +102,7 @@ def _write(
     speed: MemorySpeed,
     compress: str | None,
     drop_dead_channels: bool,
+    batch: int,
 ) -> None:
     """Compiles, writes the program file and prints its sizes."""
     with progress_bar(f"open {model}") as progress:
@@ -111,6 +115,7 @@ def _write(
             memory_latency=speed.latency_cycles,
             drop_dead_channels=drop_dead_channels,
             compress=compress,
+            batch=batch,
             progress=progress,
             shapes=bound.shapes,
             values=bound.values,
@@ -124,8 +129,9 @@ def _write(
     else:
         with writing_whole(output) as scratch:
             program.save(scratch)
+    microcode = sum(stream.bytes for stream in program.streams)
     print(
-        f"{output}: {len(program.layers)} layers, {program.macs:,} MACs, {program.program_bytes:,} bytes of microcode, "
+        f"{output}: {len(program.layers)} layers, {program.macs:,} MACs, {microcode:,} bytes of microcode, "
         f"{len(program.image):,} bytes in all, {program.memory_bytes:,} bytes of external memory, for {config}"
     )
     if compress is not None:

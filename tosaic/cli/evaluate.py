@@ -2,7 +2,7 @@
 
 import json
 import pathlib
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,7 +14,10 @@ from tosaic.cli.progress import progress_bar
 from tosaic.driver.evaluate import Evaluation
 from tosaic.driver.evaluate import evaluate as run_evaluation
 from tosaic.driver.evaluate.page import shown, write_report
+from tosaic.driver.evaluate.parts import evaluate_in_parts
+from tosaic.driver.jobs import RecordFile, place_of
 from tosaic.driver.quantize import load_samples
+from tosaic.driver.session import find_config
 
 
 def evaluate(
@@ -54,6 +57,9 @@ def evaluate(
     sizes: options.Set = None,
     shape: options.Shape = None,
     value: options.Value = None,
+    jobs: options.Processes = 1,
+    cluster: options.Cluster = None,
+    records: options.Records = None,
     as_json: Annotated[
         pathlib.Path | None, typer.Option("--json", metavar="FILE.json", help="Write all figures.")
     ] = None,
@@ -65,18 +71,22 @@ def evaluate(
     """Accuracy, agreement with a float model and SQNR of a model on data that it was not calibrated with."""
     check_file(as_json)
     check_file(report)
-    arrays = load_samples(data, "test data")
+    check_file(records)
+    how: dict[str, Any] = {
+        "labels": labels,
+        "config": find_config(options.sized(config or "base", sizes)).name if config or sizes else None,
+        "bound": options.bindings(shape, value),
+    }
+    targets = on or ["emulator"]
     with progress_bar("evaluate") as progress:
-        found = run_evaluation(
-            model,
-            arrays,
-            labels=labels,
-            against=against,
-            target=on or ["emulator"],
-            config=options.sized(config or "base", sizes) if config or sizes else None,
-            bound=options.bindings(shape, value),
-            progress=progress,
-        )
+        if jobs > 1 or cluster is not None or records is not None:
+            float_file = pathlib.Path(against) if against is not None else None
+            kept, place = RecordFile(records), place_of(jobs, cluster)
+            files = (pathlib.Path(model), data, float_file)
+            found = evaluate_in_parts(files, targets, place, kept, progress=progress, **how)
+        else:
+            arrays = load_samples(data, "test data")
+            found = run_evaluation(model, arrays, against=against, target=targets, progress=progress, **how)
     if as_json is not None:
         with writing_whole(as_json) as scratch:
             scratch.write_text(json.dumps(found.as_json(), indent=1) + "\n")

@@ -64,6 +64,16 @@ Compress = Annotated[
         "--memory-bandwidth.",
     ),
 ]
+Batch = Annotated[
+    int,
+    typer.Option(
+        "--batch",
+        metavar="N",
+        min=1,
+        help="Samples at once, one after the other along the first axis of each array; one fetch of the weights serves "
+        "all.",
+    ),
+]
 Shape = Annotated[
     list[str] | None,
     typer.Option(

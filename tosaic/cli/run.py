@@ -68,6 +68,7 @@ def run(
         ),
     ] = None,
     compress: options.Compress = None,
+    batch: options.Batch = 1,
     shape: options.Shape = None,
     value: options.Value = None,
     verbose: options.Verbose = False,
@@ -98,6 +99,7 @@ def run(
             drop_dead_channels=drop_dead_channels,
             keep_layers=layers and check,
             compress=compress,
+            batch=batch,
             progress=progress,
             shapes=bound.shapes,
             values=bound.values,
@@ -176,6 +178,8 @@ def _print_figures(session: Session, *, compressed: bool) -> None:
         + (f"; {memory}" if figures["memory_bandwidth"] is not None else "")
         + (", dead channels removed" if figures["dead_channels_removed"] else "")
     )
+    if session.batch > 1:
+        print(f"{-(-figures['cycles'] // session.batch):,} cycles for each of {session.batch} samples")
     if compressed:
         weights = figures["weights"]
         print(

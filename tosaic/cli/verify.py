@@ -9,7 +9,7 @@ from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import Graph
 from tosaic.driver.models import open_model
 from tosaic.driver.session import find_config
-from tosaic.errors import DeviceError, UnsafeProgramError
+from tosaic.errors import DeviceError, UnsafeProgramError, UnsupportedError
 
 DEFAULT_CONFIG = "base"
 
@@ -33,6 +33,10 @@ def verify(
         program = compile_graph(opened, find_config(options.sized(config or DEFAULT_CONFIG, sizes)))
     else:
         program = opened
+    if program.others:
+        raise UnsupportedError(
+            f"{model}: programs of several cores are not checked on every path: run it on the emulator with --check"
+        )
     memory = program.memory()
     try:
         if program.boot is not None:

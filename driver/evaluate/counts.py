@@ -1,0 +1,104 @@
+"""What is counted while samples run: plain sums, so that those of several parts of a data set add up to the whole."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tosaic.driver.arguments import NodeArg
+from tosaic.driver.quantize.measurement import Difference, largest_elements
+
+FLOAT = "float"
+"""The float model, where targets are named."""
+
+
+@dataclasses.dataclass
+class OutputCounts:
+    """Of one output on one target, against the float model's where there is one, and against labels where there are."""
+
+    signal: float = 0.0
+    noise: float = 0.0
+    largest: float = 0.0
+    rows: int = 0
+    """Rows that have a largest element."""
+    same: int = 0
+    """Rows whose largest element is the float model's."""
+    right: int = 0
+    """Rows whose largest element is the label."""
+
+    def add(
+        self, output: NodeArg, got: np.ndarray, wanted: np.ndarray | None, labels: np.ndarray | None
+    ) -> None:
+        """Samples of reals [samples, ...]; `labels` has one class for each row."""
+        if wanted is not None:
+            difference = Difference(output.name, "", "", output.name)
+            difference.add(wanted, got)
+            self.signal += difference.signal
+            self.noise += difference.noise
+            self.largest = max(self.largest, difference.largest)
+        classes = classes_of(output)
+        if not classes:
+            return
+        largest = largest_elements(got, classes)
+        self.rows += largest.size
+        if wanted is not None:
+            self.same += int((largest == largest_elements(wanted, classes)).sum())
+        if labels is not None:
+            self.right += int((largest == labels).sum())
+
+    def join(self, other: "OutputCounts") -> None:
+        """Adds what was counted on other samples."""
+        self.signal += other.signal
+        self.noise += other.noise
+        self.largest = max(self.largest, other.largest)
+        self.rows += other.rows
+        self.same += other.same
+        self.right += other.right
+
+    @property
+    def sqnr_db(self) -> float:
+        """Decibels; infinite without noise."""
+        return Difference("", "", "", "", self.signal, self.noise).sqnr_db
+
+
+class Counts:
+    """`OutputCounts` by (target, output)."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str], OutputCounts] = {}
+
+    def of(self, target: str, output: str) -> OutputCounts:
+        return self._counts.setdefault((target, output), OutputCounts())
+
+    def join(self, other: "Counts") -> None:
+        """Adds what was counted on other samples."""
+        for (target, output), counts in other._counts.items():
+            self.of(target, output).join(counts)
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Plain values, that `of_json` reads."""
+        return [
+            {"target": target, "output": output, **dataclasses.asdict(counts)}
+            for (target, output), counts in self._counts.items()
+        ]
+
+    @staticmethod
+    def of_json(values: list[Mapping[str, Any]]) -> "Counts":
+        found = Counts()
+        for each in values:
+            rest = dict(each)
+            key = rest.pop("target"), rest.pop("output")
+            found._counts[key] = OutputCounts(**rest)
+        return found
+
+
+def classes_of(output: NodeArg) -> int:
+    """Elements along the last axis, 0 where they are too few to be classes."""
+    return output.shape[-1] if output.shape and output.shape[-1] >= 2 else 0
+
+
+def rows_of(output: NodeArg) -> int:
+    """Rows of one sample, each of which has a largest element."""
+    return math.prod(output.shape[:-1]) if classes_of(output) else 0

@@ -1,0 +1,152 @@
+"""An evaluation as jobs: each judges a part of the data set on one target, wherever the executor does it."""
+
+import functools
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tosaic.compiler.importers.bindings import Bindings, Bound
+from tosaic.driver.encodings import sidecar
+from tosaic.driver.jobs import Done, Executor, Job, RecordFile, Work, result_of, run_jobs
+from tosaic.driver.jobs.content import digest_of
+from tosaic.driver.models import Progress
+from tosaic.driver.quantize import load_samples
+from tosaic.errors import InputError
+
+from .counts import FLOAT, Counts
+from .evaluation import CHUNK_SAMPLES, Evaluation, Facts, Judge
+
+Files = tuple[pathlib.Path, pathlib.Path, pathlib.Path | None]
+"""Model, data set (.npz) and float model."""
+
+
+def evaluate_in_parts(
+    files: Files,
+    targets: Sequence[str],
+    place: Executor,
+    records: RecordFile | None = None,
+    *,
+    labels: str | None = None,
+    config: str | None = None,
+    bound: Bound = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """As `evaluate`, of files, by jobs at `place`; the figures are the same.
+
+    `records` keeps what is done. Raises what `evaluate` raises, DeviceError for a job that fails; InputError also for
+    two files of the same name, which a cluster's worker could not tell apart.
+    """
+    model, data, against = files
+    if not targets:
+        raise InputError("there is no target to evaluate on; name one, as emulator or golden")
+    settings = {
+        "data": data.name,
+        "labels": labels,
+        "against": against.name if against else None,
+        "config": config,
+        **_plain(Bindings.of(bound)),
+    }
+    beside = _beside(model, data, against)
+    arrays = load_samples(data, "test data")
+    # What does not fit is said here, once, and not by each job.
+    opened = targets[0] if model.suffix == ".tsc" else "golden"
+    with Judge(str(model), arrays, [opened], labels, None, config, bound) as judge:
+        count = judge.samples
+    work = Work(f"{__name__}:judge")
+    jobs = [
+        Job(
+            work,
+            model,
+            config or "base",
+            target,
+            0,
+            {**settings, "start": start},
+            beside,
+            f"{target}, from {start}",
+        )
+        for target in dict.fromkeys(targets)
+        for start in range(0, count, CHUNK_SAMPLES)
+    ]
+    found = run_jobs(jobs, place, records, progress)
+    return _joined(
+        [(job.target, result_of(record), record.seconds) for job, record in zip(jobs, found, strict=True)]
+    )
+
+
+def judge(job: Job) -> Done:
+    """The counts of one part."""
+    assert job.model is not None
+    here = {path.name: path for path in job.files}
+    settings = job.settings
+    against = here[settings["against"]] if settings["against"] else None
+    read = (job.model, here[settings["data"]], against)
+    shared = json.dumps({name: value for name, value in settings.items() if name != "start"}, sort_keys=True)
+    own = _judge(read, tuple(digest_of(path) for path in read if path), job.target, shared)
+    before = dict(own.seconds)
+    counts = own.counts(settings["start"])
+    spent = {name: seconds - before.get(name, 0.0) for name, seconds in own.seconds.items()}
+    facts = own.facts
+    said = {"model": facts.model, "samples": facts.samples, "against": facts.against}
+    outputs = [[name, list(shape)] for name, shape in facts.outputs]
+    told = {**said, "outputs": outputs, "labelled": list(facts.labelled), "counts": counts.as_json()}
+    return Done(told, spent)
+
+
+@functools.lru_cache(1)
+def _judge(read: Files, digests: tuple[str, ...], target: str, shared: str) -> Judge:
+    """The parts that a process judges one after the other are mostly of one model: it is compiled once."""
+    del digests  # They tell files of one name apart.
+    model, data, against = read
+    settings = json.loads(shared)
+    bound = Bindings(settings["shapes"], settings["values"])
+    arrays = load_samples(data, "test data")
+    return Judge(str(model), arrays, [target], settings["labels"], against, settings["config"], bound)
+
+
+def _beside(
+    model: pathlib.Path, data: pathlib.Path, against: pathlib.Path | None
+) -> tuple[pathlib.Path, ...]:
+    """What a part reads beside the model."""
+    found = (data, *((against,) if against else ()))
+    files = tuple(dict.fromkeys((*found, *(each for each in (sidecar(model),) if each.is_file()))))
+    names = [path.name for path in dict.fromkeys((model, *files))]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(
+                f"two of the files are called {name}: give one another name, to evaluate in parts"
+            )
+    return files
+
+
+def _plain(how: Bindings) -> dict[str, Any]:
+    """Bindings as values that JSON has."""
+    return {
+        "shapes": {name: np.asarray(size).tolist() for name, size in how.shapes.items()},
+        "values": {name: np.asarray(value).tolist() for name, value in how.values.items()},
+    }
+
+
+def _joined(parts: Sequence[tuple[str, Mapping[str, Any], Mapping[str, float]]]) -> Evaluation:
+    """The evaluation of all parts; each target's has the float model's counts, of which one is enough."""
+    targets = tuple(dict.fromkeys(target for target, *_ in parts))
+    counts, seconds = Counts(), dict.fromkeys((FLOAT, *targets), 0.0)
+    for target, said, spent in parts:
+        own = [each for each in said["counts"] if target == targets[0] or each["target"] != FLOAT]
+        counts.join(Counts.of_json(own))
+        for name in spent.keys() & seconds.keys():
+            seconds[name] += spent[name]
+    first = parts[0][1]
+    if first["against"] is None:
+        del seconds[FLOAT]
+    facts = Facts(
+        first["model"],
+        first["samples"],
+        first["against"],
+        targets,
+        tuple((name, tuple(shape)) for name, shape in first["outputs"]),
+        tuple(first["labelled"]),
+    )
+    return facts.evaluation(counts, seconds)
