@@ -1,4 +1,4 @@
-# `make demo` runs the digits network through the Verilated RTL; `make check`, `make test` and `make nightly` run tests
+# `make demo` runs the digits network through the Verilated RTL, `make chat` a small language model; `make check`, `make test` and `make nightly` run tests
 # (docs/testing.md says which). All make .venv and install what they need from PyPI.
 
 PYTHON ?= python3
@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo check test test-torch prove conformance conformance-fp executorch zoo nightly site soc lint typecheck docs clean
+.PHONY: demo chat check test test-torch prove conformance conformance-fp executorch zoo sign-off nightly site soc lint typecheck docs clean
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -19,6 +19,10 @@ $(VENV)/installed-dev: $(VENV)/installed
 
 demo: $(VENV)/installed
 	$(BIN)/tosaic demo
+
+# Text from a small decoder on the Verilated RTL, a character at a time.
+chat: $(VENV)/installed
+	$(BIN)/python examples/chat/chat.py
 
 PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
@@ -103,6 +107,10 @@ prove: $(VENV)/installed-dev
 	$(PYTEST) tests/proofs -m "" --cpu-durations build/proofs.jsonl
 	$(BIN)/python bench/proofs_page.py build/proofs.jsonl > docs/proofs.md
 
+# How much of the RTL the tests' programs reach; every hole has a reason: docs/sign_off.md.
+sign-off: $(VENV)/installed-dev
+	PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/rtl_coverage.py --amount 3 -o docs/sign_off.md
+
 # What takes hours: the nightly tests, every configuration through other tools, and every board through the open flow;
 # and the site and the system that boots, which take minutes.
 nightly: $(VENV)/installed-dev
@@ -111,6 +119,7 @@ nightly: $(VENV)/installed-dev
 	$(MAKE) test-torch
 	$(MAKE) zoo
 	$(PYTEST) tests -m nightly || [ $$? -eq 5 ] # 5: no test is marked
+	PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/cliffs.py --against bench/cliffs.csv
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/random_configs.py --configs 200 --on emulator,sim
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/verilog_tools.py -o build/verilog
 	for board in ulx3s-85f ulx3s-45f ecpix5-85f arty-a7-35t arty-a7-100t pynq-z2 kv260; do \

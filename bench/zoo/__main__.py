@@ -38,16 +38,18 @@ def main() -> None:
     options = parser.parse_args()
     running = options.folder / "records.jsonl"
     running.parent.mkdir(parents=True, exist_ok=True)
-    records = _run(running, options)
+    now = _run(running, options)
+    found = worse(read_records(KEPT), now)
+    # Rows that did not run this time are those that the repository keeps.
+    records = {**read_records(KEPT), **now}
     with replacing(options.page) as scratch:
         scratch.write_text(page(networks(), records))
-    found = worse(read_records(KEPT), records)
     print("\n".join(found) or "no row is worse")
     if options.keep:
         KEPT.write_text(
             "".join(f"{_line(records[each.name])}\n" for each in networks() if each.name in records)
         )
-    if not options.names and all(each.name in records for each in networks()):
+    if not options.names and all(each.name in now for each in networks()):
         running.replace(running.with_name("last.jsonl"))
     sys.exit(1 if found and not options.keep else 0)
 
@@ -78,7 +80,7 @@ def _record(done: jobs.Record) -> Record:
     seconds = round(done.seconds["all"], 1)
     if done.failure is not None:
         return Record(str(done.job["title"]), failure=done.failure, seconds=seconds)
-    return Record(**done.result, seconds=seconds)
+    return Record(**{**done.result, "seconds": seconds})
 
 
 def _tell(name: str, done: int, total: int) -> None:

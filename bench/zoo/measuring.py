@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import pathlib
+import subprocess
 import time
 
 import numpy as np
@@ -38,6 +39,9 @@ class Record:
     sqnr_db: float | None = None
     """Of the worst output, int8, on samples that calibration did not see; infinite is given as 999."""
     int16_sqnr_db: float | None = None
+    """With activations of 16 bits, where 8 are not enough."""
+    wide_sqnr_db: float | None = None
+    """With weights of 16 bits too, where those are not enough."""
     weakest: str | None = None
     """Where SQNR falls most, when it is too low."""
     agreement: float | None = None
@@ -51,6 +55,8 @@ class Record:
     partial: bool = False
     """Not run on the accelerator, because the network is large."""
     seconds: float | None = None
+    commit: str | None = None
+    """Of the repository, when it was measured; None before this was kept."""
 
 
 def measure_job(job: Job) -> Done:
@@ -64,7 +70,7 @@ def measure_job(job: Job) -> Done:
 
 def measure_network(network: Network, folder: pathlib.Path, large: bool = False) -> Record:
     """The record of a network; what fails is in it, and never raised."""
-    record, started = Record(network.name), time.perf_counter()
+    record, started = Record(network.name, commit=_commit()), time.perf_counter()
     try:
         _fill(record, network, folder, large)
     except Exception as error:  # noqa: BLE001 (a zoo goes on, and tells)
@@ -72,6 +78,12 @@ def measure_network(network: Network, folder: pathlib.Path, large: bool = False)
         record.failure = f"{stage}: {type(error).__name__}: {' '.join(str(error).split())[:400]}"
     record.seconds = round(time.perf_counter() - started, 1)
     return record
+
+
+def _commit() -> str | None:
+    """Of the working tree, short."""
+    command = ["git", "-C", str(pathlib.Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or None
 
 
 _STAGES = {"import": "golden_error", "quantize": "sqnr_db", "run": "bit_exact", "after the run": "failure"}
@@ -105,9 +117,15 @@ def _fill(record: Record, network: Network, folder: pathlib.Path, large: bool) -
         record.agreement = min(measured.agreement.values())
     if record.sqnr_db < ENOUGH_DB:
         record.weakest = _weakest(quantization, measured)
-        finer = quantize_graph(graph, _stacked(seen), activations="int16")
-        remeasured = measure(dataclasses.replace(finer, **held_out))
-        record.int16_sqnr_db = _worst_db(finer.canonical, remeasured, _named(graph, rows))
+        named = _named(graph, rows)
+
+        def finer_db(weights: str) -> float:
+            finer = quantize_graph(graph, _stacked(seen), activations="int16", weights=weights)
+            return _worst_db(finer.canonical, measure(dataclasses.replace(finer, **held_out)), named)
+
+        record.int16_sqnr_db = finer_db("int8")
+        if record.int16_sqnr_db < ENOUGH_DB:
+            record.wide_sqnr_db = finer_db("int16")
     result = quantization.result
     encoded = {
         name: result.inputs[name].quantize(value) if name in result.inputs else value

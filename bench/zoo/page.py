@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import statistics
 
 from catalogue import Network
 from measuring import ENOUGH_DB, FLOAT_TOLERANCE, Record
@@ -13,10 +14,12 @@ Networks that PyPI wheels ship, pinned in `bench/zoo/networks.toml`; `make zoo` 
 and writes this page. A network is imported and compared in floats with its framework, ONNX Runtime or LiteRT (*error*:
 the largest difference on two samples, as a share of the output's range; a probability's range is 1). It is quantized on
 samples of the kind that its users feed it, and scored on samples that calibration did not see: *SQNR* is that of the
-worst output (of what goes into the SIGMOID where a probability never reaches 0.05 in the samples: a wake word that
-nobody says), *agreement* the share of rows with the same largest element. Then it runs on `base`, bit for bit against
-golden, on the emulator or on the Verilated RTL (`sim`). *Bytes* are microcode, constants and weights. Networks of
-integers need no quantizing: their error is that against LiteRT's reference kernels, with their state from step to step.
+worst output in int8, *int16* with activations of 16 bits where 8 give less than 20 dB, *wide* with weights of 16 bits
+too where those give less (of what goes into the SIGMOID where a probability never reaches 0.05 in the samples: a wake
+word that nobody says), *agreement* the share of rows with the same largest element. Then it runs on `base`, bit for
+bit against golden, on the emulator or on the Verilated RTL (`sim`). *Bytes* are microcode, constants and weights.
+Networks of integers need no quantizing: their error is that against LiteRT's reference kernels, with their state from
+step to step.
 """
 
 
@@ -32,13 +35,20 @@ def page(networks: list[Network], records: dict[str, Record]) -> str:
     matching = sum(r.golden_error is not None and r.golden_error <= FLOAT_TOLERANCE for _, r in known)
     exact = sum(bool(r.bit_exact) for _, r in known)
     enough = sum((r.sqnr_db or 0) >= ENOUGH_DB for _, r in known)
+    finer = sum(
+        max(r.int16_sqnr_db or 0, r.wide_sqnr_db or 0) >= ENOUGH_DB > (r.sqnr_db or 0) for _, r in known
+    )
+    used = [r.utilization for _, r in known if r.utilization is not None]
     lines = [
         HEAD,
         f"{len(known)} networks: {matching} import and match their framework within {FLOAT_TOLERANCE:g} of the range, "
-        f"{exact} ran as integers, bit-exact, {enough} have {ENOUGH_DB:.0f} dB or more in int8.",
+        f"{exact} ran as integers, bit-exact, {enough} have {ENOUGH_DB:.0f} dB or more in int8, "
+        f"{finer} more with 16 bits. "
+        f"The median network uses {statistics.median(used) if used else 0:.1%} of the multipliers.",
         "",
-        "| network | error | SQNR dB | int16 | agreement | MACs | cycles | utilization | bytes | on | seconds |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|---|--:|",
+        *_commits([record for _, record in known]),
+        "| network | error | SQNR dB | int16 | wide | agreement | MACs | cycles | utilization | bytes | on | seconds |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|--:|",
         *(_row(record) for _, record in known),
         "",
     ]
@@ -69,12 +79,27 @@ def page(networks: list[Network], records: dict[str, Record]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _commits(records: list[Record]) -> list[str]:
+    """Which rows were measured on which commit, where they are not all of one."""
+    by_commit: dict[str | None, list[str]] = {}
+    for record in records:
+        by_commit.setdefault(record.commit, []).append(record.name)
+    if len(by_commit) < 2:
+        return [f"Measured on commit {commit}.\n" for commit in by_commit if commit]
+    told = [
+        f"- {f'commit {commit}' if commit else 'an earlier commit'}: {', '.join(names)}"
+        for commit, names in by_commit.items()
+    ]
+    return ["Rows were measured on:", "", *told, ""]
+
+
 def _row(record: Record) -> str:
     cells = [
         record.name,
         _told(record.golden_error, ".0e"),
         "exact" if record.sqnr_db == 999 else _told(record.sqnr_db, ".1f"),
         _told(record.int16_sqnr_db, ".1f"),
+        _told(record.wide_sqnr_db, ".1f"),
         _told(record.agreement, ".0%"),
         _told(record.macs, ","),
         _told(record.cycles, ","),

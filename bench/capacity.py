@@ -1,0 +1,177 @@
+"""What a cluster of many workers would do, on paper: measured jobs, and a queue for each thing that they share.
+
+    python bench/capacity.py build/conformance/sim.xml --files build/conformance/suite --build-seconds 48
+    python bench/capacity.py --jobs 1000000 --seconds 0.1 --workers 1000
+
+The jobs are the tests of a JUnit file, each with the seconds that it took, or equal ones (--jobs, --seconds). Batches,
+tasks ahead and what is sent are those of `driver.jobs.cluster`; what a task costs the client and the scheduler, and a
+process its start, is measured here on a Dask cluster of two workers (--measure), or given. A worker builds the RTL
+simulator before its first batch, where --build-seconds says what that takes. Prints for each number of workers the
+time of all, the share of it that each is busy, and what bounds it.
+"""
+
+import argparse
+import dataclasses
+import heapq
+import math
+import pathlib
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree
+from collections.abc import Sequence
+
+from tosaic.driver.jobs.cluster import BATCH_JOBS, TASKS_AHEAD
+
+BOUND_SHARE = 0.9
+"""What is busy for this share of the time bounds it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Costs:
+    """Seconds of what is shared, or is paid again and again."""
+
+    client_task: float = 0.004
+    """The client's for a task: pack, pickle, submit, take the answer."""
+    scheduler_task: float = 0.001
+    process_start: float = 1.5
+    """A batch has a process of its own, with its imports."""
+    build: float = 0.0
+    """A worker's, once."""
+    link_bytes_per_second: float = 1e9 / 8
+    """The client's; every job's files pass it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    workers: int
+    makespan: float
+    busy: dict[str, float]
+    """Shares of the makespan; of the workers on average."""
+    bound: str
+
+
+def simulate(seconds: Sequence[float], sent_bytes: Sequence[int], workers: int, costs: Costs) -> Outcome:
+    """Jobs in their order on `workers` workers of one thread each."""
+    size = max(1, min(BATCH_JOBS, len(seconds) // (TASKS_AHEAD * workers)))
+    starts = range(0, len(seconds), size)
+    batches = [(sum(seconds[s : s + size]), sum(sent_bytes[s : s + size])) for s in starts]
+    client = link = scheduler = 0.0
+    free = [(0.0, number) for number in range(min(workers, len(batches)))]
+    built: set[int] = set()
+    ended: list[float] = []
+    worked = 0.0
+    for number, (work, size_bytes) in enumerate(batches):
+        # There is room for a task when one of those ahead has ended.
+        room = heapq.heappop(ended) if number >= TASKS_AHEAD * workers else 0.0
+        client = max(client, room) + costs.client_task
+        link = max(link, client) + size_bytes / costs.link_bytes_per_second
+        scheduler = max(scheduler, link) + costs.scheduler_task
+        ready, worker = heapq.heappop(free)
+        spent = costs.process_start + work + (0.0 if worker in built else costs.build)
+        built.add(worker)
+        end = max(ready, scheduler) + spent
+        worked += spent
+        heapq.heappush(free, (end, worker))
+        heapq.heappush(ended, end)
+    makespan = max(end for end, _ in free)
+    busy = {
+        "client": len(batches) * costs.client_task / makespan,
+        "link": sum(sent for _, sent in batches) / costs.link_bytes_per_second / makespan,
+        "scheduler": len(batches) * costs.scheduler_task / makespan,
+        "workers": worked / makespan / workers,
+    }
+    most = max(busy, key=lambda name: busy[name])
+    longest = costs.build + costs.process_start + max(work for work, _ in batches)
+    bound = most if busy[most] >= BOUND_SHARE else "the longest batch" if longest >= 0.5 * makespan else most
+    return Outcome(workers, makespan, busy, bound)
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """A row for each number of workers."""
+    lines = [
+        "| workers | seconds | client | link | scheduler | workers busy | bound by |",
+        "|--:|--:|--:|--:|--:|--:|---|",
+    ]
+    for each in outcomes:
+        shares = " | ".join(
+            f"{100 * each.busy[name]:.1f}%" for name in ("client", "link", "scheduler", "workers")
+        )
+        lines.append(f"| {each.workers:,} | {each.makespan:,.0f} | {shares} | {each.bound} |")
+    return "\n".join(lines)
+
+
+def measured(costs: Costs) -> Costs:
+    """What a task costs, on a cluster of two workers of this computer: no-operations, and processes that import."""
+    import distributed
+
+    from tosaic.driver.jobs.cluster import work_on_batch
+
+    count = 400
+    with (
+        distributed.LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.gather(client.map(_nothing, range(10), pure=False))
+        started = time.perf_counter()
+        submitting = time.process_time()
+        for future in distributed.as_completed(
+            [client.submit(_nothing, n, pure=False) for n in range(count)]
+        ):
+            future.result()
+        total = (time.perf_counter() - started) / count
+        own = (time.process_time() - submitting) / count
+    started = time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-c", f"import {work_on_batch.__module__}, tosaic.driver.session"], check=True
+    )
+    start = time.perf_counter() - started
+    return dataclasses.replace(
+        costs, client_task=own, scheduler_task=max(total - own, 0.0), process_start=start
+    )
+
+
+def _nothing(number: int) -> int:
+    return number
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument(
+        "junit", nargs="?", type=pathlib.Path, help="a JUnit file with the seconds of each test"
+    )
+    parser.add_argument("--files", type=pathlib.Path, help="folder of what the jobs read, in equal parts")
+    parser.add_argument("--jobs", type=int, default=0, help="that many equal jobs")
+    parser.add_argument("--seconds", type=float, default=0.1, help="of each of them")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 10, 100, 300, 1000, 3000])
+    parser.add_argument(
+        "--build-seconds", type=float, default=0.0, help="of the simulator, once for each worker"
+    )
+    parser.add_argument("--link-gbit", type=float, default=1.0, help="the client's network, Gbit/s")
+    parser.add_argument("--measure", action="store_true", help="measure Dask and processes here")
+    chosen = parser.parse_args()
+    if chosen.junit is not None:
+        cases = xml.etree.ElementTree.parse(chosen.junit).iter("testcase")
+        seconds = [float(case.get("time", "0")) for case in cases]
+    else:
+        seconds = [chosen.seconds] * chosen.jobs
+    if not seconds:
+        parser.error("there are no jobs: name a JUnit file, or a number with --jobs")
+    held = (
+        sum(path.stat().st_size for path in chosen.files.rglob("*") if path.is_file()) if chosen.files else 0
+    )
+    costs = Costs(build=chosen.build_seconds, link_bytes_per_second=chosen.link_gbit * 1e9 / 8)
+    if chosen.measure:
+        costs = measured(costs)
+    print(
+        f"{len(seconds):,} jobs, {sum(seconds):,.0f} s in all, the longest {max(seconds):.1f} s, "
+        f"{math.ceil(held / len(seconds)):,} bytes each; a task costs the client {1000 * costs.client_task:.2f} ms "
+        f"and the scheduler {1000 * costs.scheduler_task:.2f} ms, a process starts in {costs.process_start:.2f} s\n"
+    )
+    sent = [held // len(seconds)] * len(seconds)
+    print(table([simulate(seconds, sent, workers, costs) for workers in chosen.workers]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,190 @@
+"""Lines and branches of the accelerator's Verilog that the tests' programs reach, on one machine without a reset.
+
+    python bench/rtl_coverage.py --config nano --amount 3 -o docs/sign_off.md
+
+Lines are Verilator's blocks of statements, branches its two sides of each `if` and of each `?:`. Exit 1 when one that
+was not reached has no reason in bench/rtl_coverage_holes.toml.
+"""
+
+import argparse
+import collections
+import contextlib
+import dataclasses
+import pathlib
+import re
+import sys
+import tempfile
+import tomllib
+
+from rtl_stimulus import cases, run_on
+
+from tosaic.errors import DeviceError
+from tosaic.hw.config import CONFIGS, Config
+from tosaic.hw.csr_map import REGISTER
+from tosaic.sim.registers import REGISTER_BYTES
+from tosaic.sim.rtl.build import COVERAGE, simulator_library
+from tosaic.sim.rtl.library import Harness
+from tosaic.sim.rtl.verilog import cached_verilog
+
+HOLES = pathlib.Path(__file__).with_name("rtl_coverage_holes.toml")
+PORT_BYTES = 1 << 12
+PREFIX = "tosaic.accelerator"
+NO_LOGIC = "dump_module"
+"""In the condition that Yosys writes at the top of each process, so that simulators run it once: never true."""
+_FIELD = re.compile("\x01([^\x02]*)\x02([^\x01']*)")
+HEAD = """# Sign-off
+
+`make sign-off` measures how much of the RTL the tests' programs reach, and writes this page.
+
+Programs run one after the other on one machine, without a reset: random ones of every kind, random graphs, every
+instruction with all its fields 0, programs that end in an error of each unit, of the bus, of the sequencer and of the
+watchdog, programs with a few instructions changed, and buses that hesitate (`bench/rtl_stimulus.py`). Other tests
+compare what they compute with the emulator.
+
+Lines are Verilator's blocks of statements; branches are the sides of each `if` and each `?:`. Lanes, rows and the like
+count each, and have one row together. Toggles are not measured.
+"""
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Point:
+    """A place in the Verilog."""
+
+    module: str
+    """From the accelerator on, without the numbers that tell lanes, rows and the like apart."""
+    kind: str
+    """line or branch."""
+    line: int
+    column: int
+    what: str
+    """The side of a branch: if, else, cond_then and others."""
+    text: str
+    """The line's text."""
+
+
+def read_points(path: pathlib.Path, verilog: str) -> dict[Point, int]:
+    """How often each place was reached, of the file that Verilator writes."""
+    lines, found = verilog.splitlines(), collections.Counter[Point]()
+    for entry in path.read_text().splitlines():
+        fields = dict(_FIELD.findall(entry))
+        kind, _, module = fields.get("page", "").partition("/")
+        if not entry.startswith("C '") or not module.startswith(PREFIX):
+            continue
+        text = lines[int(fields["l"]) - 1].strip()
+        if NO_LOGIC in text:
+            continue
+        name = re.sub(r"\$\d+|(?<=_)\d+", "", module.removeprefix(PREFIX).removeprefix(".")) or "accelerator"
+        point = Point(name, kind.removeprefix("v_"), int(fields["l"]), int(fields["n"]), fields["o"], text)
+        found[point] += int(entry.rsplit(" ", 1)[1])
+    return dict(found)
+
+
+def run(config: Config, amount: int) -> tuple[dict[Point, int], int, int]:
+    """What `amount` programs of each family reach, how many programs those are, and their cycles."""
+    harness, programs, cycles = Harness(simulator_library(config, COVERAGE)), 0, 0
+    try:
+        for case in cases(config, amount):
+            seen = run_on(harness, config, case.program, case.conditions)
+            programs, cycles = programs + 1, cycles + dict(seen.registers).get("CYCLES", 0)
+            if not seen.registers:
+                harness.reset()
+        use_control_port(harness)
+        with tempfile.TemporaryDirectory(prefix="tosaic-") as folder:
+            path = pathlib.Path(folder) / "coverage.dat"
+            harness.write_coverage(path)
+            return read_points(path, cached_verilog(config).read_text()), programs, cycles
+    finally:
+        harness.close()
+
+
+def use_control_port(harness: Harness) -> None:
+    """Read and write every place of the control port, whether there is a register or not; lock it; do so again."""
+    for _ in range(2):
+        for offset in range(0, PORT_BYTES, REGISTER_BYTES):
+            for access in (
+                lambda place: harness.control_read(place),
+                lambda place: harness.control_write(place, 0),
+            ):
+                with contextlib.suppress(DeviceError):
+                    access(offset)
+        harness.control_write(REGISTER["LOCK"].offset, (1 << 32) - 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reason:
+    """Why places are not reached: those of a module whose text fits."""
+
+    module: str
+    text: str
+    reason: str
+    side: str = ""
+
+    def explains(self, point: Point) -> bool:
+        """Whether the place is one of those."""
+        return (
+            re.fullmatch(self.module, point.module) is not None
+            and re.search(self.text, point.text) is not None
+            and self.side in ("", point.what)
+        )
+
+
+def reasons() -> list[Reason]:
+    return [Reason(**entry) for entry in tomllib.loads(HOLES.read_text())["hole"]]
+
+
+def page(points: dict[Point, int], config: Config, programs: int, cycles: int) -> tuple[str, list[Point]]:
+    """The page's section of a configuration, and the holes without a reason."""
+    known, holes = reasons(), sorted(point for point, count in points.items() if not count)
+    unexplained = [hole for hole in holes if not any(reason.explains(hole) for reason in known)]
+    out = [f"## `{config.name}`: {programs} programs, {cycles:,} cycles\n"]
+    out += ["| | places | reached | share |", "|---|--:|--:|--:|"]
+    for kind, name in (("line", "lines"), ("branch", "branches")):
+        counts = [count for point, count in points.items() if point.kind == kind]
+        hit = sum(count > 0 for count in counts)
+        out.append(f"| {name} | {len(counts)} | {hit} | {hit / len(counts):.2%} |")
+    out += ["", "| module | lines | reached | branches | reached |", "|---|--:|--:|--:|--:|"]
+    for module in sorted({point.module for point in points}):
+        row = [f"`{module}`"]
+        for kind in ("line", "branch"):
+            counts = [
+                count for point, count in points.items() if (point.module, point.kind) == (module, kind)
+            ]
+            row += [str(len(counts)), str(sum(count > 0 for count in counts))]
+        out.append("| " + " | ".join(row) + " |")
+    out += ["", "| not reached | places | because |", "|---|--:|---|"]
+    for reason in known:
+        fitting = [hole for hole in holes if reason.explains(hole)]
+        if fitting:
+            modules = ", ".join(f"`{module}`" for module in sorted({hole.module for hole in fitting}))
+            out.append(f"| {modules} | {len(fitting)} | {reason.reason} |")
+    return "\n".join(out) + "\n", unexplained
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--config", nargs="+", default=["nano"], choices=CONFIGS)
+    parser.add_argument("--amount", type=int, default=3, help="of each family of programs")
+    parser.add_argument("-o", "--output", type=pathlib.Path, help="the page")
+    chosen = parser.parse_args()
+    sections, missing = [HEAD], 0
+    for name in chosen.config:
+        points, programs, cycles = run(CONFIGS[name], chosen.amount)
+        section, unexplained = page(points, CONFIGS[name], programs, cycles)
+        sections.append(section)
+        missing += len(unexplained)
+        for hole in unexplained:
+            print(
+                f"{name}: {hole.module}: {hole.kind} {hole.what} is not reached and has no reason: {hole.text}"
+            )
+    text = "\n".join(sections)
+    if chosen.output:
+        chosen.output.write_text(text)
+    else:
+        print(text)
+    return int(missing > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

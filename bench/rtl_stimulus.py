@@ -1,0 +1,105 @@
+"""What the measurements of the RTL run: programs of the tests, each with the bus's behaviour, and what a host sees.
+
+Random programs of every kind, random graphs, every instruction with all its fields 0, programs that end in an error of
+each unit, mutated programs, buses that hesitate, wait long or answer with errors, all on one machine without a reset in
+between.
+"""
+
+import contextlib
+import dataclasses
+import pathlib
+import random
+import sys
+from collections.abc import Iterator
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+for _folder in ("rtl", "fuzzing", "random_graphs"):
+    sys.path.insert(0, str(ROOT / "tests" / _folder))
+
+from hostile_programs import mutant  # noqa: E402 (the path comes first)
+from one_machine import Conditions, assembled, random_programs, run_on  # noqa: E402
+from random_growth import random_graph  # noqa: E402
+
+from tosaic.compiler.build import compile_graph  # noqa: E402
+from tosaic.errors import Error  # noqa: E402
+from tosaic.hw.config import CONFIGS, Config  # noqa: E402
+from tosaic.hw.isa import Opcode  # noqa: E402
+from tosaic.sim.stimulus import Stimulus, random_program  # noqa: E402
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    name: str
+    program: Stimulus
+    conditions: Conditions = Conditions()
+
+
+def cases(config: Config, amount: int) -> Iterator[Case]:
+    """`amount` of each family, in an order that does not change."""
+    yield from errors(config)
+    yield from graphs(config, amount)
+    for number, program in enumerate(random_programs(config, range(900, 900 + amount))):
+        yield Case(f"random {number}", program)
+        if number % 3 == 0:
+            busy = Conditions(stall_percent=50, seed=number + 1, latency_cycles=1 + number % 7 * 40)
+            yield Case(f"random {number}, stalls", program, busy)
+    for seed in range(1000, 1000 + 4 * amount):  # these take little time
+        for kind in ("depthwise", "transfers"):
+            yield Case(f"{kind} {seed}", random_program(config, kind, seed))
+    if config == CONFIGS["nano"]:
+        for number in range(12 * amount):
+            yield Case(f"mutated program {number}", mutant(number))
+
+
+def graphs(config: Config, amount: int) -> Iterator[Case]:
+    """Random graphs, compiled."""
+    for seed in range(amount):
+        graph = random_graph(random.Random(seed).randint)
+        with contextlib.suppress(Error):
+            program = compile_graph(graph.graph, config)
+            memory = program.memory()
+            for tensor in program.inputs:
+                tensor.write(memory, graph.feeds(seed)[tensor.name])
+            yield Case(f"graph {seed}", Stimulus(memory, program.program_address, program.program_bytes))
+
+
+def errors(config: Config) -> Iterator[Case]:
+    """A program that ends in each error of the units, of the bus, of the sequencer and of the watchdog."""
+    long = {"row_bytes": 1024, "rows": 1}
+    outside = {"memory_address": 8190, "row_bytes": 8, "rows": 1}
+    beyond = {"local_address": config.am_bytes - 4, "row_bytes": 64, "rows": 1}
+    ends = {
+        "window, LOAD": [(Opcode.LOAD_GO, outside)],
+        "window, STORE": [(Opcode.STORE_GO, outside)],
+        "memory, LOAD": [(Opcode.LOAD_GO, beyond)],
+        "memory, STORE": [(Opcode.STORE_GO, beyond)],
+        "nothing set up, VECTOR": [(Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "uops": 1})],
+        "nothing set up, ARRAY": [(Opcode.ARRAY_GO, {"pixels": 1})],
+        "branch outside": [(Opcode.BRANCH, {"target": 1 << 20})],
+    }
+    for unit in ("LOAD", "ARRAY", "VECTOR", "STORE"):
+        ends[f"waits forever, {unit}"] = [(Opcode[f"{unit}_WAIT"], {"semaphore": 2, "count": 1})]
+        ends[f"too many tokens, {unit}"] = [(Opcode[f"{unit}_SIGNAL"], {"semaphore": 1, "count": 255})] * 17
+    for opcode in Opcode:
+        ends[f"{opcode.name}, all fields 0"] = [(opcode, {})]
+    for name, commands in ends.items():
+        yield Case(name, assembled(config, *commands))
+    copy = [
+        (Opcode.LOAD_GO, long),
+        (Opcode.LOAD_SIGNAL, {"count": 1}),
+        (Opcode.STORE_WAIT, {"count": 1}),
+        (Opcode.STORE_GO, long),
+    ]
+    yield Case("SLVERR, LOAD", assembled(config, *copy), Conditions(read_error_at=512))
+    yield Case("SLVERR, STORE", assembled(config, *copy), Conditions(write_error_at=512))
+    yield Case("SLVERR, fetch", assembled(config, *copy), Conditions(read_error_at=4096))
+    damaged = assembled(config, *copy)
+    damaged.memory[damaged.program_address + 20] ^= 1
+    yield Case("check byte", damaged)
+    short = assembled(config, *copy)
+    yield Case("no END", dataclasses.replace(short, program_bytes=short.program_bytes - 16))
+    yield Case("no program", dataclasses.replace(short, program_bytes=0))
+    yield Case("odd program", dataclasses.replace(short, program_address=short.program_address + 1))
+
+
+__all__ = ["Case", "Conditions", "cases", "run_on"]
