@@ -13,7 +13,7 @@ RANDOM = np.random.default_rng(11)
 X = RANDOM.standard_normal((3, 4, 2)).astype(np.float32)
 
 
-def agree(nodes, inputs, outputs):
+def agree(nodes, inputs, outputs, atol=1e-6):
     infos = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
         for name, value in inputs.items()
@@ -27,7 +27,7 @@ def agree(nodes, inputs, outputs):
     got = evaluate(imported, narrowed)
     for name, wanted in zip(outputs, session.run(None, inputs), strict=True):
         assert got[name].shape == wanted.shape
-        np.testing.assert_allclose(got[name], wanted, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(got[name], wanted, rtol=1e-5, atol=atol)
 
 
 @pytest.mark.parametrize("back", [0, 1])
@@ -90,4 +90,5 @@ def test_sampling_far_outside(mode, padding):
         [helper.make_node("GridSample", ["x", "grid"], ["y"], mode=old, padding_mode=padding)],
         {"x": x, "grid": grid},
         ["y"],
+        atol=1e-5,  # a float32 position of some elements, times a cubic's slope
     )
