@@ -12,11 +12,14 @@ Place and tile return plans; only emit makes instructions. `search.py` makes pla
 
 import contextlib
 import dataclasses
+import itertools
 import warnings
+from collections.abc import Sequence
 
-from tosaic.compiler.cores.cores_plan import CoresPlan, split_over_cores
+from tosaic.compiler.cores.cores_plan import CoresPlan, faster_on_cores
 from tosaic.compiler.cores.emission import CoresEmission
 from tosaic.compiler.emit.boot import emit_boot
+from tosaic.compiler.emit.commands import Block
 from tosaic.compiler.emit.graph_emission import FieldOverflow, OnLayer, emit
 from tosaic.compiler.ir import Graph, validate
 from tosaic.compiler.legalize.dead_channels import remove_dead_channels
@@ -29,7 +32,7 @@ from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.packed_rows import RowPacker
 from tosaic.compiler.program import BootPart, DecodedBlock, Program, StatePort
 from tosaic.compiler.schedule.image import MemoryImage, lay_out, sequence
-from tosaic.compiler.search import Choices, ProgramPlan, plans
+from tosaic.compiler.search import Choices, ProgramPlan, plans_of, task_of
 from tosaic.errors import InputError
 from tosaic.hw.config import Config
 
@@ -69,15 +72,17 @@ def compile_graph(
     choices = Choices(
         config, optimize=optimize, cascades=cascades, keep_layers=keep_layers, coder=coder, speed=speed
     )
+    task = task_of(graph, choices)
+    found = plans_of(task)
+    best = next(found)
+    split = faster_on_cores(task, best)
+    if split is not None:
+        with contextlib.suppress(FieldOverflow):
+            return program_of_cores(split, best, graph, config)
     problem: FieldOverflow | None = None
-    split = split_over_cores(graph, choices) if config.cores > 1 else None
-    for plan in plans(graph, choices):
-        if split is not None and split.cycles < plan.cycles:
-            with contextlib.suppress(FieldOverflow):
-                return program_of_cores(split, plan, config, graph)
-        split = None
+    for plan in itertools.chain([best], found):
         try:
-            program = _program(plan, config, graph, on_layer)
+            program = _program(plan, graph, config, on_layer)
             if isinstance(coder, WeightCoder):
                 _warn_if_slower(program, coder, plan.cycles)
             return program
@@ -94,21 +99,13 @@ def _coder(config: Config, method: Method, speed: MemorySpeed) -> WeightCoder | 
     return WeightCoder(config, method, speed.bandwidth_bytes)
 
 
-def _program(plan: ProgramPlan, config: Config, graph: Graph, on_layer: OnLayer | None) -> Program:
+def _program(plan: ProgramPlan, graph: Graph, config: Config, on_layer: OnLayer | None) -> Program:
     """Emits and schedules a plan."""
-    external = plan.memories.external
-    commands = sequence(config, emit(plan.main, config, external, on_layer).all)
-    boot = emit_boot(config, external)
-    image = lay_out(commands, sequence(config, boot) if boot else [], external)
-    return Program(
-        config=config,
-        image=image.bytes,
-        program_address=image.program_address,
-        program_bytes=image.program_bytes,
-        memory_blocks=plan.memories.history.blocks(),
-        memory_bytes=image.memory_bytes,
-        inputs=[port.port(image.base) for port in plan.inputs],
-        outputs=[port.port(image.base) for port in plan.outputs],
+    memories = plan.memories
+    image = _image([emit(plan.main, config, memories.external, on_layer).all], memories.external, config)
+    return dataclasses.replace(
+        _assembled(plan, image, memories.external, graph, config),
+        memory_blocks=memories.history.blocks(),
         kept=[port.port(image.base) for port in plan.kept],
         states=[
             StatePort(
@@ -117,35 +114,50 @@ def _program(plan: ProgramPlan, config: Config, graph: Graph, on_layer: OnLayer 
             )
             for port, begun in plan.states
         ],
-        layers=plan.layers,
-        weights=external.stored_weights,
-        labels=dict(graph.labels),
-        boot=_boot(image, external),
     )
 
 
-def program_of_cores(split: CoresPlan, single: ProgramPlan, config: Config, graph: Graph) -> Program:
+def program_of_cores(split: CoresPlan, single: ProgramPlan, graph: Graph, config: Config) -> Program:
     """Emits and schedules a plan for several cores; `single` is the best one for one core."""
-    external = split.external
-    streams = [sequence(config, blocks) for blocks in CoresEmission(split, config).blocks()]
-    boot = emit_boot(config, external)
-    image = lay_out(streams[0], sequence(config, boot) if boot else [], external, streams[1:])
+    image = _image(CoresEmission(split, config).blocks(), split.external, config)
     macs = {layer.output: layer.macs for layer in single.layers}
+    return dataclasses.replace(
+        _assembled(split, image, split.external, graph, config),
+        # A layer of the plan is what core 0 computes of it.
+        layers=[
+            dataclasses.replace(layer, macs=macs.get(layer.output, layer.macs)) for layer in split.layers
+        ],
+        others=image.others,
+    )
+
+
+def _image(streams: Sequence[list[Block]], external: ExternalMemory, config: Config) -> MemoryImage:
+    """The memory image with the instructions of the cores 0, 1, ..., and those of the boot part."""
+    first, *others = (sequence(config, blocks) for blocks in streams)
+    boot = emit_boot(config, external)
+    return lay_out(first, sequence(config, boot) if boot else [], external, others)
+
+
+def _assembled(
+    plan: ProgramPlan | CoresPlan,
+    image: MemoryImage,
+    external: ExternalMemory,
+    graph: Graph,
+    config: Config,
+) -> Program:
+    """What programs for one core and for several have in common."""
     return Program(
         config=config,
         image=image.bytes,
         program_address=image.program_address,
         program_bytes=image.program_bytes,
         memory_bytes=image.memory_bytes,
-        inputs=[port.port(image.base) for port in split.inputs],
-        outputs=[port.port(image.base) for port in split.outputs],
-        layers=[
-            dataclasses.replace(layer, macs=macs.get(layer.output, layer.macs)) for layer in split.layers
-        ],
+        inputs=[port.port(image.base) for port in plan.inputs],
+        outputs=[port.port(image.base) for port in plan.outputs],
+        layers=plan.layers,
         weights=external.stored_weights,
         labels=dict(graph.labels),
         boot=_boot(image, external),
-        others=image.others,
     )
 
 

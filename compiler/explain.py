@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tosaic.compiler.cores.cores_plan import split_over_cores
+from tosaic.compiler.cores.cores_plan import faster_on_cores
 from tosaic.compiler.cores.explain_segments import segments
 from tosaic.compiler.emit.commands import Block, Command
 from tosaic.compiler.emit.graph_emission import emit
@@ -11,7 +11,7 @@ from tosaic.compiler.ir import Graph, validate
 from tosaic.compiler.legalize.passes import legalize
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.schedule.image import sequence
-from tosaic.compiler.search import Choices, plans
+from tosaic.compiler.search import Choices, Task, plans_of
 from tosaic.compiler.tile.work import (
     ArrayBody,
     CascadeWork,
@@ -33,17 +33,17 @@ def explain(graph: Graph, config: Config, speed: MemorySpeed = FULL_SPEED) -> It
     yield from _heading("the model")
     yield from _operators(graph)
     after: list[tuple[str, Graph]] = []
-    legalize(graph, config, lambda name, rewritten: after.append((name, rewritten)))
+    prepared = legalize(graph, config, lambda name, rewritten: after.append((name, rewritten)))
     before = list(_operators(graph))
     for name, rewritten in after:
         yield from _heading(f"1 legalize: {name}")
         lines = list(_operators(rewritten))
         yield from ["no change"] if lines == before else lines
         before = lines
-    choices = Choices(config, speed=speed)
-    plan = next(plans(graph, choices))
-    split = split_over_cores(graph, choices) if config.cores > 1 else None
-    if split is not None and split.cycles < plan.cycles:
+    task = Task(prepared, set(graph.tensors), Choices(config, speed=speed))
+    plan = next(plans_of(task))
+    split = faster_on_cores(task, plan)
+    if split is not None:
         yield from _heading("cores: segments of layers, and how their results are cut")
         yield from segments(split)
         yield "what follows is the plan for one core, for comparison"

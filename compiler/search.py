@@ -83,10 +83,10 @@ class Task:
     outside: Outside = dataclasses.field(default_factory=Outside)
 
 
-def plans(graph: Graph, choices: Choices) -> Iterator[ProgramPlan]:
-    """The plans of a legal integer graph that fit, the best first. Raises UnsupportedError where none fits."""
+def task_of(graph: Graph, choices: Choices) -> Task:
+    """The task that a legal integer graph is."""
     prepared = legalize(graph, choices.config, optimize=choices.optimize)
-    yield from plans_of(Task(prepared, set(graph.tensors), choices))
+    return Task(prepared, set(graph.tensors), choices)
 
 
 def plans_of(task: Task) -> Iterator[ProgramPlan]:

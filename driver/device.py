@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -113,8 +112,7 @@ class Device:
         """Start these programs; cores behind them do nothing."""
         self._report.cores = program.config.cores
         idle = (Stream(0, 0),) * (program.config.cores - len(streams))
-        others: dict[str, Any] = {"others": (*streams[1:], *idle)} if program.config.cores > 1 else {}
-        self._transport.start(program.memory_bytes, *streams[0], **others)
+        self._transport.start(program.memory_bytes, *streams[0], others=(*streams[1:], *idle))
 
     def _check(self, program: Program) -> None:
         """Does the program fit the machine?"""

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from tosaic.compiler.memory_speed import MEMORY_LATENCY_CYCLES, MemorySpeed
 from tosaic.compiler.program import Program
 from tosaic.errors import DeviceError, InputError
+from tosaic.hw.isa import Stream
 from tosaic.sim.result import RunResult
 
 from .boot import Booted, boot, boot_limit
@@ -91,14 +92,18 @@ class _Simulated:
             )
         if self._booted is not None:
             self._booted.put(window)
-        others = {"others": program.others} if program.others else {}
-        result = self._run(window, program.program_address, program.program_bytes, limit, **others)
+        result = self._run(window, program.program_address, program.program_bytes, limit, program.others)
         return dataclasses.replace(result, boot=self._booted.result if self._booted else None)
 
     def _run(
-        self, window: np.ndarray, start: int, size: int, max_cycles: int | None, **others: Any
+        self,
+        window: np.ndarray,
+        start: int,
+        size: int,
+        max_cycles: int | None,
+        others: Sequence[Stream] = (),
     ) -> RunResult:
-        return self._execute(window, start, size, max_cycles=max_cycles, **others, **self._timing)
+        return self._execute(window, start, size, max_cycles=max_cycles, others=others, **self._timing)
 
 
 def _emulator(program: Program, options: RunOptions) -> Runner:

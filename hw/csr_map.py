@@ -321,7 +321,7 @@ def of_core(name: str, core: int) -> str:
 
 
 def registers_of(cores: int) -> tuple[Register, ...]:
-    """All registers of a machine of so many cores, by ascending offset."""
+    """All registers of a machine of `cores` cores, by ascending offset."""
     others = (
         dataclasses.replace(
             REGISTER[name],

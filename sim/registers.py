@@ -62,7 +62,7 @@ def _groups(cores: int) -> list[list[Register]]:
 
 
 class Report:
-    """The registers by name, and what they tell of a run on so many cores. `codes`: the programs of cores 0, 1, ..."""
+    """The registers by name, and what they tell of a run on `cores` cores. `codes`: the programs of cores 0, 1, ..."""
 
     def __init__(self, port: ReportPort, cores: int = 1):
         self._port, self.cores = port, cores

@@ -5,14 +5,12 @@ import dataclasses
 from tosaic.compiler.cores.choice import Chooser, Segment
 from tosaic.compiler.cores.network import Network, network_of
 from tosaic.compiler.cores.share_plan import PlannedShare, SharePlanner
-from tosaic.compiler.ir import Graph
-from tosaic.compiler.legalize.passes import legalize
 from tosaic.compiler.machine import KIND, Kind
 from tosaic.compiler.place.address import Address, Span
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.placer import PlacedPort
 from tosaic.compiler.program import LayerInfo
-from tosaic.compiler.search import Choices
+from tosaic.compiler.search import Choices, ProgramPlan, Task
 from tosaic.compiler.tile.cost import computing_cycles
 from tosaic.errors import UnsupportedError
 
@@ -63,22 +61,24 @@ class CoresPlan:
         ]
 
 
-def split_over_cores(graph: Graph, choices: Choices) -> CoresPlan | None:
-    """The plan of a legal integer graph for the cores that there are; None where it is not split, or cannot be."""
+def faster_on_cores(task: Task, single: ProgramPlan) -> CoresPlan | None:
+    """The plan for the cores that there are, where it is predicted to take fewer cycles than `single`, the best plan
+    for one core; None where it is not, and where the network cannot be split."""
+    if task.choices.config.cores == 1:
+        return None
     try:
-        return plan_cores(graph, choices, choices.config.cores)
+        split = plan_cores(task)
     except UnsupportedError:
         return None
+    return split if split is not None and split.cycles < single.cycles else None
 
 
-def plan_cores(
-    graph: Graph, choices: Choices, cores: int, choose: type[Chooser] = Chooser
-) -> CoresPlan | None:
-    """The plan of a legal integer graph for several cores; None where the network is not split at all: it has states,
-    control flow, or outputs that nothing computes. UnsupportedError where a share does not fit."""
-    if choices.keep_layers or not choices.optimize or graph.states:
+def plan_cores(task: Task, choose: type[Chooser] = Chooser) -> CoresPlan | None:
+    """The plan for the cores that there are; None where the network is not split at all: it has states, control flow,
+    or outputs that nothing computes. UnsupportedError where a share does not fit."""
+    choices, prepared = task.choices, task.graph
+    if choices.keep_layers or not choices.optimize or prepared.states:
         return None
-    prepared = legalize(graph, choices.config)
     if any(KIND.get(operator.op) is Kind.CONTROL_FLOW for operator in prepared.operators):
         return None
     network = network_of(prepared, choices.config)
@@ -87,8 +87,8 @@ def plan_cores(
     sources = [storage[name] for name in prepared.outputs]
     if not set(sources) <= made or len(set(sources)) < len(sources):
         return None
-    planner = SharePlanner(network, set(graph.tensors), choices)
-    return _placed(planner, choose(planner, cores), sources)
+    planner = SharePlanner(network, task.names, choices)
+    return _placed(planner, choose(planner, choices.config.cores), sources)
 
 
 def _placed(planner: SharePlanner, chooser: Chooser, sources: list[str]) -> CoresPlan:

@@ -19,7 +19,7 @@ class ForeignTokens(wiring.Signature):
     Ports:
         sends (core_mask_bits, out): to these cores; from registers, as are the two below.
         semaphore (SEMAPHORE_BITS, out): which of theirs.
-        count (COUNT_BITS, out): so many tokens.
+        count (COUNT_BITS, out): how many tokens.
         taken (core_mask_bits, in): they have them, in this cycle.
         comes (1, in): tokens from another core; only while `full` is low.
         full (1, out): from a register.

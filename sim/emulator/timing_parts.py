@@ -406,7 +406,7 @@ class BurstBeats(NamedTuple):
 
 
 def burst_of(config: Config, address: int, beats: int) -> BurstBeats:
-    """The burst of so many words from `address` on."""
+    """The burst of `beats` words from `address` on."""
     first = address // config.word_bytes
     last = first + beats - 1
     return BurstBeats(beats, last // config.bus_words - first // config.bus_words + 1)

@@ -9,7 +9,7 @@ from tosaic.compiler.cores.choice import Chooser, Segment
 from tosaic.compiler.cores.cores_plan import CoresPlan, plan_cores
 from tosaic.compiler.cores.grids import ONE_CORE, grids
 from tosaic.compiler.ir import Graph
-from tosaic.compiler.search import Choices, plans
+from tosaic.compiler.search import Choices, plans_of, task_of
 from tosaic.hw.config import Config
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.golden import evaluate
@@ -43,11 +43,11 @@ def assert_cut_equals_golden(
 ) -> CoresPlan | None:
     """Runs `graph` with cuts that the seed tells; every result is golden's, and tokens order all accesses. None where
     the network is not split."""
-    choices = Choices(config)
-    plan = plan_cores(graph, choices, config.cores, dice(seed))
+    task = task_of(graph, Choices(config))
+    plan = plan_cores(task, dice(seed))
     if plan is None:
         return None
-    program = build.program_of_cores(plan, next(plans(graph, choices)), config, graph)
+    program = build.program_of_cores(plan, next(plans_of(task)), graph, config)
     memory, wanted = program.memory(), evaluate(graph, feeds)
     for port in program.inputs:
         port.write(memory, feeds[port.name])

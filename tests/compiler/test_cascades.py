@@ -12,7 +12,7 @@ from layer_graphs import LayerBuilder, feeds
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.place.geometry import View, Window
-from tosaic.compiler.search import Choices, plans
+from tosaic.compiler.search import Choices, plans_of, task_of
 from tosaic.compiler.tile.cascade import Heights, StripeRows
 from tosaic.compiler.tile.image_boxes import ImageBoxes
 from tosaic.compiler.tile.work import CascadeWork
@@ -23,7 +23,7 @@ from tosaic.sim.program import decode_program
 
 
 def cascades(graph: Graph, config: Config) -> list[CascadeWork]:
-    plan = next(plans(graph, Choices(config)))
+    plan = next(plans_of(task_of(graph, Choices(config))))
     return [step.work for step in plan.main.steps if isinstance(step.work, CascadeWork)]
 
 

@@ -14,7 +14,7 @@ from tosaic.compiler.ir import DType, State
 from tosaic.compiler.program import Program
 from tosaic.compiler.schedule.interleave import interleave
 from tosaic.compiler.schedule.tracker import Tracker
-from tosaic.compiler.search import Choices
+from tosaic.compiler.search import Choices, task_of
 from tosaic.compiler.tile.work import LayerWork
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode, Unit
@@ -63,9 +63,9 @@ def test_states_stay_on_one_core():
     x = build.input("x", (1, 28, 28, 16), DType.INT8)
     build.output(build.rescale(build.conv(x, 16, (3, 3), pad=(1, 1, 1, 1)), DType.INT8))
     graph = build.finish()
-    assert plan_cores(graph, Choices(TWO), 2) is not None
+    assert plan_cores(task_of(graph, Choices(TWO))) is not None
     graph.states = {"x": State(graph.outputs[0], np.zeros((1, 28, 28, 16), np.int8))}
-    assert plan_cores(graph, Choices(TWO), 2) is None
+    assert plan_cores(task_of(graph, Choices(TWO))) is None
 
 
 def test_parameters_come_while_the_share_before_computes():
@@ -75,7 +75,7 @@ def test_parameters_come_while_the_share_before_computes():
     for _ in range(3):
         x = build.rescale(build.conv(x, 256, (1, 1), input_zp=1), DType.INT8, per_channel=True)
     build.output(x)
-    plan = plan_cores(build.finish(), Choices(FOUR), 4)
+    plan = plan_cores(task_of(build.finish(), Choices(FOUR)))
     assert plan is not None and len(plan.segments) == 3
     works = [each.shares[0].plan.main.steps[0].work for each in plan.segments]
     places = [work.params.address for work in works if isinstance(work, LayerWork)]

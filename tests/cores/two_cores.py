@@ -12,7 +12,7 @@ PROGRAM, PITCH, MEMORY_BYTES = 0x8000, 0x1000, 0x10000
 
 
 def machine(cores, bus_words=1, base="nano"):
-    """A small configuration with so many cores."""
+    """A small configuration with `cores` cores."""
     return variant(CONFIGS[base], {"cores": cores, "bus_words": bus_words})
 
 

@@ -134,9 +134,9 @@ class Counting(RtlTransport):
         self.sent_bytes = 0
         self.read_bytes = 0
 
-    def start(self, memory_bytes, program_address, *more):
+    def start(self, memory_bytes, program_address, *more, **others):
         self.starts.append(program_address)
-        super().start(memory_bytes, program_address, *more)
+        super().start(memory_bytes, program_address, *more, **others)
 
     def write_memory(self, address, data):
         self.sent_bytes += len(data)

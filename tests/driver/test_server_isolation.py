@@ -248,10 +248,10 @@ def test_a_window_does_not_grow_under_a_running_program(served_once):
 class Unerasable(RtlTransport):
     broken = True
 
-    def start(self, *place):
+    def start(self, *place, **others):
         if self.broken:
             raise tosaic.DeviceError("the line is gone")
-        super().start(*place)
+        super().start(*place, **others)
 
 
 def test_a_board_that_cannot_be_erased_has_no_next_client():

@@ -74,17 +74,17 @@ def run(
     verbose: options.Verbose = False,
 ) -> None:
     """Run a model and print its outputs and measurements."""
-    if no_fuse and drop_dead_channels:
-        raise typer.BadParameter("give one of -O0 and -O2")
-    if layers and not check:
-        raise typer.BadParameter("--layers compares with golden: give --check too")
-    check_file(stats)
-    check_file(report)
-    check_file(trace)
-    if trace is not None and on == "golden":
-        raise typer.BadParameter("--trace shows the accelerator's units: golden has none")
-    if compress is not None and on == "golden":
-        raise typer.BadParameter("--compress is for the accelerator's programs: golden has none")
+    golden = on == "golden"
+    for contradiction, advice in (
+        (no_fuse and drop_dead_channels, "give one of -O0 and -O2"),
+        (layers and not check, "--layers compares with golden: give --check too"),
+        (golden and trace is not None, "--trace shows the accelerator's units: golden has none"),
+        (golden and compress is not None, "--compress is for the accelerator's programs: golden has none"),
+    ):
+        if contradiction:
+            raise typer.BadParameter(advice)
+    for file in (stats, report, trace):
+        check_file(file)
     make_folder(output)
     bound = options.bindings(shape, value)
     with progress_bar(f"open {model}") as progress:
