@@ -32,12 +32,14 @@ class Drain(wiring.Component):
                 "empty": Out(1),
             }
         )
+        # The state, for the tests' proofs: vectors that have a place.
+        self.reserved = Signal(range(self._depth + 1))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.vectors = vectors = fifo.SyncFIFOBuffered(width=len(self.vector), depth=self._depth)
         # Off the critical path: `reserve` arrives late, so it only enables the counter, and `room` has a register.
-        reserved, full, sent = Signal(range(self._depth + 1)), Signal(), Signal()
+        reserved, full, sent = self.reserved, Signal(), Signal()
         m.d.comb += [
             self.room.eq(~full),
             self.empty.eq(reserved == 0),

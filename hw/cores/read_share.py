@@ -122,6 +122,11 @@ class CoreReader(wiring.Component):
                 "beats": In(stream.Signature(Beat(config), always_ready=True)),
             }
         )
+        # What is taken apart, for the tests' proofs. Bit 0 LOAD, 1 the program: its next beat is the first one of a
+        # burst. The beat's next word, which is not the first one that is wanted of it.
+        self.begins = Signal(2, init=3)
+        self.inside = Signal()
+        self.following = Signal(exact_log2(config.bus_words))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -177,9 +182,9 @@ class CoreReader(wiring.Component):
         config, core = self.config, self.core
         word_bits = exact_log2(config.bus_words)
         spans = self._spans(m)
-        # Bit 0 LOAD, 1 the program: its next beat is the first one of a burst. Their beats may come mixed.
-        begins, inside = Signal(2, init=3), Signal()
-        following, word, last = Signal(word_bits), Signal(word_bits), Signal(word_bits)
+        # The beats of LOAD and of the program may come mixed.
+        begins, inside, following = self.begins, self.inside, self.following
+        word, last = Signal(word_bits), Signal(word_bits)
         at_end, moves = Signal(), Signal()
         span = data.View(Span(config), Mux(head.of_program, spans[1].r_data, spans[0].r_data))
         m.d.comb += [

@@ -119,6 +119,12 @@ class CoreWriter(wiring.Component):
                 "answer": In(2),
             }
         )
+        # What is put together, for the tests' proofs: the words of the wide beat that came, the next one's number in
+        # it, and that it is not the burst's first.
+        self.earlier = Signal(8 * config.bus_bytes)
+        self.earlier_strobe = Signal(config.bus_bytes)
+        self.following = Signal(exact_log2(config.bus_words))
+        self.inside = Signal()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -165,16 +171,9 @@ class CoreWriter(wiring.Component):
         lane_bits, word_bits = exact_log2(config.word_bytes), exact_log2(config.bus_words)
         m.submodules.firsts = firsts = SyncFIFO(width=word_bits, depth=_ADDRESSES)
         first, rest = core.awaddr[lane_bits:][:word_bits], core.awaddr[lane_bits + word_bits :]
-        end, word, inside, moves, fills = (
-            Signal(8 + word_bits),
-            Signal(word_bits),
-            Signal(),
-            Signal(),
-            Signal(),
-        )
-        following = Signal(word_bits)
-        earlier = Signal(8 * config.bus_bytes)
-        earlier_strobe = Signal(config.bus_bytes)
+        end, word, moves, fills = Signal(8 + word_bits), Signal(word_bits), Signal(), Signal()
+        following, inside = self.following, self.inside
+        earlier, earlier_strobe = self.earlier, self.earlier_strobe
         at = [word == number for number in range(config.bus_words)]
         words = [
             Mux(at[number], core.wdata, earlier.word_select(number, 8 * config.word_bytes))

@@ -69,6 +69,8 @@ class LoadUnit(DmaUnit):
         self.retires, self.ends_burst, self.bad = Signal(), Signal(), Signal()
         self.asking, self.leaves = Signal(), Signal()
         self.begins_burst = Signal(init=1)
+        # Beats that are requested and have not retired; the tests' proofs read it.
+        self.beats_under_way = Signal(range(OUTSTANDING_BEATS + 1))
         self.next_address = Signal(LOCAL_ADDRESS_BITS, reset_less=True)
         # Of the decoder; all 0 if there is none.
         self.decoded = stream.Signature(word).create()
@@ -98,7 +100,7 @@ class LoadUnit(DmaUnit):
         m.submodules.addresses, m.submodules.descriptors = self.addresses, self.descriptors
         address, length = self.addresses.input.payload.address, self.addresses.input.payload.length
         fits = Signal(init=1)
-        beats_under_way = Signal(range(OUTSTANDING_BEATS + 1))
+        beats_under_way = self.beats_under_way
         m.d.comb += [
             self.can_issue.eq(
                 self.addresses.input.ready

