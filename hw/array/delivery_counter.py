@@ -46,13 +46,19 @@ class DeliveryCounter(wiring.Component):
                 "flushed": Out(1),
             }
         )
+        # The state, for the tests' proofs: rows that still have their turn, that there are some, and the next one; how
+        # the rows are divided, and the pixels of their tile.
+        self.left = Signal(range(config.rows + 1))
+        self.delivering = Signal()
+        self.next_row = Signal(range(config.rows), reset_less=True)
+        self.divided = Signal(split_levels(config))
+        self.pixels = Signal(range(config.rows + 1), reset_less=True)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         rows = self._config.rows
         flush_left, flushing = Signal(range(rows + 1)), Signal()  # flush_left != 0
-        left, delivering = Signal(range(rows + 1)), Signal()  # left != 0
-        row = Signal(range(rows), reset_less=True)
+        left, delivering, row = self.left, self.delivering, self.next_row
         m.d.comb += [
             self.flushing.eq(flushing),
             self.flushed.eq(flush_left <= 1),
@@ -69,13 +75,14 @@ class DeliveryCounter(wiring.Component):
             with m.Elif(delivering):
                 m.d.sync += [left.eq(left - 1), delivering.eq(left != 1), row.eq(row + 1)]
         if split_levels(self._config):
-            self._gather(m, row, left, delivering)
+            self._gather(m)
         return m
 
-    def _gather(self, m: Module, row: Signal, left: Signal, delivering: Signal) -> None:
+    def _gather(self, m: Module) -> None:
         """Divided rows: all of them have their turn, but those without a pixel deliver nothing."""
         rows, levels = self._config.divided_rows, split_levels(self._config)
-        split, pixels = Signal(levels), Signal.like(self.tile_rows, reset_less=True)
+        left, delivering = self.left, self.delivering
+        split, pixels = self.divided, self.pixels
         with m.If(self.advance & self.drain):
             m.d.sync += [split.eq(self.split), pixels.eq(self.tile_rows)]
             with m.If(self.split.any()):

@@ -74,13 +74,17 @@ class SlotIssue(wiring.Component):
                 "held_by_weights": Out(1),
             }
         )
+        # For the tests' proofs: the slot of stage C, and of the slots before it, the last one first, what the lower
+        # parts of the rows do after them.
+        self.slot = Signal(LocatedSlot(config), reset_less=True)
+        self.history: list[Any] = []
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         slots, layout = self.slots, LocatedSlot(self._config)
         a_valid, a = Signal(), Signal(Slot(self._config), reset_less=True)
         b_valid, b = Signal(), Signal(layout, reset_less=True)
-        c_valid, c = Signal(), Signal(layout, reset_less=True)
+        c_valid, c = Signal(), self.slot
         c_reads = Signal(reset_less=True)
         spare_valid, spare, following = Signal(), Signal(layout, reset_less=True), Signal(layout)
 
@@ -132,7 +136,8 @@ class SlotIssue(wiring.Component):
         banks, levels = config.most_row_parts, split_levels(config)
         apart = config.divided_rows // banks
         past = data.StructLayout({"split": levels, "weights": len(slot.weights), "last": 1})
-        history: list[Any] = [Signal(past, name=f"slot_{age}") for age in range(1, (banks - 1) * apart + 1)]
+        history = [Signal(past, name=f"slot_{age}") for age in range(1, (banks - 1) * apart + 1)]
+        self.history = history
         with m.If(self.issued):
             m.d.sync += [
                 history[0].split.eq(slot.split),

@@ -73,11 +73,11 @@ FAULTS = {
     ),
     "two units get the same tokens": (
         *(Semaphores, "elaborate", " & ~taken & ~clears", " & ~clears"),
-        lambda tmp, _: control.test_tokens_are_never_negative_nor_lost(tmp),
+        lambda tmp, _: control.test_tokens_are_never_negative_nor_lost(control.NANO, tmp),
     ),
     "a signal is lost beside a grant": (
         *(Semaphores, "elaborate", "counts[unit] & ~granted", "counts[unit]"),
-        lambda tmp, _: control.test_tokens_are_never_negative_nor_lost(tmp),
+        lambda tmp, _: control.test_tokens_are_never_negative_nor_lost(control.NANO, tmp),
     ),
     "a buffer loses what it holds": (
         *(SkidBuffer, "elaborate", "spare_valid | self.input.valid", "self.input.valid"),

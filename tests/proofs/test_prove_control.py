@@ -2,27 +2,40 @@
 every behaviour of what is around them and for runs of any length."""
 
 import pytest
-from amaranth.hdl import Assert, Assume, Module, Mux, Signal
-from proving import before, constant, implies, prove_by_induction, stays_offered
+from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal
+from proving import (
+    before,
+    constant,
+    elaborated,
+    implies,
+    inputs_of,
+    prove_at_once,
+    prove_by_induction,
+    stays_offered,
+)
 
 from tosaic.hw.config import CONFIGS
+from tosaic.hw.config_text import get_config
 from tosaic.hw.control.axi_lite import AxiLiteSubordinate
 from tosaic.hw.control.reset import SETTLE_CYCLES, SoftReset
+from tosaic.hw.cores.token_exchange import TokenExchange
 from tosaic.hw.sequencer.arbiter import ReadArbiter
-from tosaic.hw.sequencer.semaphores import COUNTER_BITS, Semaphores
+from tosaic.hw.sequencer.semaphores import COUNTER_BITS, UNITS, Semaphores
 from tosaic.hw.skid import SkidBuffer
 
 pytestmark = pytest.mark.nightly
 NANO = CONFIGS["nano"]
+TWO_CORES, FOUR_CORES = get_config("nano,cores=2"), get_config("nano,cores=4")
 
 
-def test_tokens_are_never_negative_nor_lost(tmp_path):
+@pytest.mark.parametrize("config", [NANO, TWO_CORES], ids=["one core", "two cores"])
+def test_tokens_are_never_negative_nor_lost(config, tmp_path):
     """Of any one semaphore: a signal is kept until its tokens are added to the counter; a grant subtracts its tokens,
     which are there; nothing else changes the counter. Units keep to `Tokens`: a wait stays until it is granted, a
-    signal comes while there is room for it; and programs keep below the counter's largest number."""
-    m, dut = Module(), Semaphores(NANO)
-    m.submodules.dut = dut.elaborate(None)
-    dut._MustUse__used = True
+    signal comes while there is room for it; and programs keep below the counter's largest number. Tokens from another
+    core come in like a unit's."""
+    m = Module()
+    dut = elaborated(m, "dut", Semaphores(config))
     which = constant(m, Signal(dut.index_bits, name="which"))
     counter = dut.counters.read_port(domain="comb")
     m.d.comb += [counter.addr.eq(which), Assume(~dut.clear), Assert(~dut.clears)]
@@ -38,20 +51,23 @@ def test_tokens_are_never_negative_nor_lost(tmp_path):
         ]
         semaphore, count = dut.signalled[unit]
         pending, waited = dut.signals[unit], before(m, port.wait & ~port.ok)
+        others = dut.for_others[unit]
+        mine = port.signal & (~port.signal_cores.any() | port.signal_cores[0] if config.cores > 1 else 1)
+        inputs.append(port.signal_cores)
         here = port.semaphore[: dut.index_bits] == which
         m.d.comb += [
-            Assume(port.semaphore < NANO.semaphores),
+            Assume(port.semaphore < config.semaphores),
             Assume(implies(port.signal, ~port.signal_full)),
             Assume(implies(waited, port.wait & (port.semaphore == before(m, port.semaphore)))),
             Assume(implies(waited, port.count == before(m, port.count))),
             Assume(implies(pending & (semaphore == which), counter.data + count < 1 << COUNTER_BITS)),
-            Assert(port.signal_full == pending),
+            Assert(port.signal_full == (pending | others.any())),
             # What the comparison found is still there when it is granted.
             Assert(implies(dut.enough[unit], port.wait)),
             Assert(implies(dut.enough[unit] & here, counter.data >= port.count)),
             Assert(implies(port.ok, dut.enough[unit])),
             # A signal is kept as it was given.
-            Assert(implies(before(m, port.signal), pending)),
+            Assert(implies(before(m, mine), pending)),
             Assert(
                 implies(
                     before(m, port.signal), semaphore == before(m, port.signal_semaphore)[: dut.index_bits]
@@ -68,8 +84,90 @@ def test_tokens_are_never_negative_nor_lost(tmp_path):
         ]
         events += [granted, added]
         change = change - Mux(granted, before(m, port.count), 0) + Mux(added, before(m, count), 0)
+    if config.cores > 1:
+        foreign, (semaphore, count), pending = dut.foreign, dut.signalled[UNITS], dut.signals[UNITS]
+        came, added = before(m, foreign.comes), Signal(name="added_foreign")
+        inputs += [foreign.comes, foreign.coming_semaphore, foreign.coming_count, foreign.taken]
+        m.d.comb += [
+            Assume(implies(foreign.comes, ~foreign.full)),
+            Assume(implies(pending & (semaphore == which), counter.data + count < 1 << COUNTER_BITS)),
+            Assert(foreign.full == pending),
+            Assert(implies(came, pending)),
+            Assert(implies(came, semaphore == before(m, foreign.coming_semaphore)[: dut.index_bits])),
+            Assert(implies(came, count == before(m, foreign.coming_count))),
+            Assert(implies(before(m, pending) & pending, semaphore == before(m, semaphore))),
+            Assert(implies(before(m, pending) & pending, count == before(m, count))),
+            added.eq(before(m, pending & (semaphore == which)) & ~pending),
+        ]
+        events, change = [*events, added], change + Mux(added, before(m, count), 0)
     m.d.comb += [Assert(sum(events) <= 1), Assert(counter.data == change[:COUNTER_BITS])]
     prove_by_induction(m, tmp_path, inputs, steps=2)
+
+
+def test_tokens_for_other_cores_arrive_once(tmp_path):
+    """A SIGNAL of any one unit is offered to each other core that it is for, whole, until that one has it, and to no
+    other one. Then the unit may signal again."""
+    m = Module()
+    dut = elaborated(m, "dut", Semaphores(FOUR_CORES, core=1))
+    foreign, ports = dut.foreign, (dut.load, dut.array, dut.vector, dut.store)
+    m.d.comb += Assume(~dut.clear)
+    inputs = [*inputs_of(dut)]
+    offers = 0
+    for unit, port in enumerate(ports):
+        left, semaphore, count = (
+            Signal(FOUR_CORES.cores),
+            Signal(dut.index_bits),
+            Signal.like(port.signal_count),
+        )
+        accepted, is_first = port.signal & ~port.signal_full, Signal()
+        earlier = Cat(dut.for_others[number].any() for number in range(unit)).any()
+        m.d.comb += is_first.eq(left.any() & ~earlier)
+        with m.If(accepted):
+            m.d.sync += [left.eq(port.signal_cores & ~(1 << 1)), semaphore.eq(port.signal_semaphore)]
+            m.d.sync += count.eq(port.signal_count)
+        with m.Elif(is_first):
+            m.d.sync += left.eq(left & ~foreign.taken)
+        m.d.comb += [
+            # Only what is offered is taken: see `test_exchanged_tokens_arrive`.
+            Assume((foreign.taken & ~foreign.sends) == 0),
+            Assume(implies(port.signal, ~port.signal_full)),
+            Assert(dut.for_others[unit] == left),
+            Assert(implies(left.any(), port.signal_full)),
+            Assert(~left[1]),
+            Assert(
+                implies(left.any(), (dut.signalled[unit][0] == semaphore) & (dut.signalled[unit][1] == count))
+            ),
+            Assert(implies(is_first, foreign.sends == left)),
+            Assert(implies(is_first, (foreign.semaphore == semaphore) & (foreign.count == count))),
+        ]
+        offers = offers | left.any()
+    m.d.comb += Assert(implies(~offers, ~foreign.sends.any()))
+    prove_by_induction(m, tmp_path, inputs, steps=2)
+
+
+def test_exchanged_tokens_arrive(tmp_path):
+    """A core gets what one other core sends, whole, in the cycle in which that one is told so, and only while it has a
+    place; of several that send to it one in a cycle. Whoever has a place and is sent to gets something."""
+    m = Module()
+    m.submodules.dut = dut = TokenExchange(FOUR_CORES)
+    for target, port in enumerate(dut.cores):
+        taken = Cat(source.taken[target] for source in dut.cores)
+        sends = Cat(source.sends[target] for source in dut.cores)
+        m.d.comb += [
+            Assert(port.comes == taken.any()),
+            Assert((taken & (taken - 1)[: len(taken)]) == 0),
+            Assert((taken & ~sends) == 0),
+            Assert(implies(port.comes, ~port.full)),
+            Assert(implies(sends.any() & ~port.full, port.comes)),
+        ]
+        for source in dut.cores:
+            given = source.taken[target]
+            m.d.comb += [
+                Assert(implies(given, port.coming_semaphore == source.semaphore)),
+                Assert(implies(given, port.coming_count == source.count)),
+            ]
+    ports = [each for port in dut.cores for each in (port.sends, port.semaphore, port.count, port.full)]
+    prove_at_once(m, tmp_path, ports)
 
 
 def test_a_buffer_keeps_order(tmp_path):

@@ -4,7 +4,7 @@ way. It comes out as it went in, once, with exactly the words before it that wen
 import dataclasses
 
 import pytest
-from amaranth.hdl import Assert, Assume, Cat, Module, Signal
+from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal
 from proving import (
     WatchedFIFO,
     WatchedFIFOBuffered,
@@ -25,7 +25,8 @@ from tosaic.hw.constants import OUTSTANDING_BURSTS
 from tosaic.hw.cores import read_share
 from tosaic.hw.isa import FIELDS, Unit
 from tosaic.hw.sequencer import queue as queue_module
-from tosaic.hw.sequencer.queue import OPERATION_BITS, CommandQueue
+from tosaic.hw.sequencer.dispatch import Dispatch
+from tosaic.hw.sequencer.queue import INDEX_BITS, OPERATION_BITS, CommandQueue
 
 pytestmark = pytest.mark.nightly
 NANO = CONFIGS["nano"]
@@ -36,11 +37,11 @@ HEADER_BITS = 16
 
 
 QUEUES = {
-    "commands": WatchedFIFOBuffered(width=2, depth=NANO.queue_commands),
-    "bursts of LOAD": WatchedFIFOBuffered(width=2, depth=OUTSTANDING_BURSTS + 1),
-    "bursts of STORE": WatchedFIFO(width=2, depth=8),
-    "beats of STORE": WatchedFIFOBuffered(width=2, depth=9),
-    "a core's reads": WatchedFIFOBuffered(width=2, depth=read_share.beats_kept(TWO_CORES)),
+    "commands": (WatchedFIFOBuffered, NANO.queue_commands),
+    "bursts of LOAD": (WatchedFIFOBuffered, OUTSTANDING_BURSTS + 1),
+    "bursts of STORE": (WatchedFIFO, 8),
+    "beats of STORE": (WatchedFIFOBuffered, 9),
+    "a core's reads": (WatchedFIFOBuffered, read_share.beats_kept(TWO_CORES)),
 }
 
 
@@ -48,7 +49,8 @@ QUEUES = {
 def test_words_keep_order(queue, tmp_path):
     """Of the queues that are Amaranth's, as long as they are."""
     m = Module()
-    m.submodules.dut = dut = QUEUES[queue]
+    kind, depth = QUEUES[queue]
+    m.submodules.dut = dut = kind(width=2, depth=depth)
     stays_offered(m, dut.r_rdy, dut.r_en, dut.r_data)
     prove_by_induction(m, tmp_path, [dut.w_en, dut.w_data, dut.r_en, dut.pick], steps=1)
 
@@ -137,3 +139,50 @@ def test_a_vector_finds_its_place(monkeypatch, tmp_path):
     ]
     stays_offered(m, dut.accumulators.valid, dut.accumulators.ready, dut.accumulators.payload.as_value())
     prove_by_induction(m, tmp_path, [*inputs_of(dut), fifo.pick], steps=2)
+
+
+def test_dispatch_hands_over_in_order(tmp_path):
+    """An instruction of the program goes to the queue of its unit and to no other one, once, as it was and with its
+    place in the program, or is the sequencer's own; what is behind it comes behind it."""
+    m = Module()
+    dut = elaborated(m, "dut", Dispatch(NANO))
+    queues = (dut.load, dut.array, dut.vector, dut.store)
+    takes, payload = dut.program.valid & dut.program.ready, dut.program.payload
+    held, instruction, place = Signal(), Signal.like(payload.instruction), Signal(INDEX_BITS)
+    gone = dut.progress & ~takes | dut._done_with
+    with m.If(dut._done_with):
+        m.d.sync += held.eq(0)
+    with m.If(takes):
+        m.d.sync += [held.eq(1), instruction.eq(payload.instruction)]
+    with m.If((dut.start & ~dut.running) | dut.jump):
+        m.d.sync += [place.eq(Mux(dut.jump, dut.target, 0)), held.eq(0)]
+    with m.Elif(takes):
+        m.d.sync += place.eq(place + 1)
+    unit = instruction[OPERATION_BITS:8]
+    valids = Cat(queue.valid for queue in queues)
+    m.d.comb += [
+        Assert(implies(dut.running, dut._held == held)),
+        Assert(implies(held, dut._instruction == instruction)),
+        Assert(implies(dut.running & held, dut._index == (place - 1)[:INDEX_BITS])),
+        Assert(implies(dut.running, dut._taken == place)),
+        # Nothing is taken before the one before it is gone.
+        Assert(implies(takes, dut.dispatching & (~held | dut._done_with))),
+        Assert(implies(dut._done_with, held)),
+        Assert((valids & (valids - 1)[: len(valids)]) == 0),
+        Assert(implies(dut._done_with & valids.any(), Cat(q.valid & q.ready for q in queues).any())),
+        Assert(implies(Cat(q.valid & q.ready for q in queues).any(), dut._done_with)),
+        Assert(implies(gone, dut.running)),
+    ]
+    m.d.comb += Assert(implies(held & dut._action.passes, dut._action.to_queue == 0))
+    for bit, queue, its_unit in zip(
+        range(4), queues, (Unit.LOAD, Unit.ARRAY, Unit.VECTOR, Unit.STORE), strict=True
+    ):
+        waits = before(m, queue.valid & ~queue.ready)
+        m.d.comb += [
+            Assert(implies(held & dut._action.to_queue[bit], unit == its_unit)),
+            Assert(implies(queue.valid, held & (unit == its_unit) & dut.dispatching)),
+            Assert(implies(queue.valid, queue.payload.instruction == instruction)),
+            Assert(implies(queue.valid, queue.payload.index == (place - 1)[:INDEX_BITS])),
+            Assert(implies(waits & dut.dispatching, queue.valid)),
+        ]
+    prove_by_induction(m, tmp_path, inputs_of(dut), steps=2)
