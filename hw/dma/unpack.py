@@ -48,11 +48,17 @@ class Lane(wiring.Component):
     take: In(1)
     weight: Out(8)
 
+    def __init__(self) -> None:
+        super().__init__()
+        # The state, for the tests' proofs: the places of the oldest weight and of the next one.
+        self.first = Signal(_PLACE_BITS)
+        self.end = Signal(_PLACE_BITS)
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.places = places = memory.Memory(shape=8, depth=PALETTE_DEPTH, init=[])
         write, read = places.write_port(), places.read_port(domain="comb")
-        first, end = Signal(_PLACE_BITS), Signal(_PLACE_BITS)
+        first, end = self.first, self.end
         wanted, enters = Signal(), Signal()
         is_mask = self.mode == Mode.MASK
         full = (end + (1 << _PLACE_BITS) - FIFO_BYTES)[:_PLACE_BITS] == first

@@ -103,8 +103,8 @@ def test_parts_read_what_the_first_one_read(tmp_path):
 
 def test_rows_of_parts_take_turns(tmp_path):
     """Row i has its turn i slots after its tile ended: rows of the last part deliver, those of the others keep what
-    they have; all but the first part's add what the row of the same place in the part before kept. Rows without a pixel do
-    neither."""
+    they have; all but the first part's add what the row of the same place in the part before kept. Rows without a pixel
+    do neither."""
     m = Module()
     m.submodules.dut = dut = DeliveryCounter(PARTS)
     split, pixels, row, running = (
