@@ -156,8 +156,8 @@ def unpacker(monkeypatch):
 
 def test_every_beat_is_used_for_what_it_is(monkeypatch, tmp_path):
     """Header, palette, and then for each word: a word of codes where it is the first one that it stands for, and words
-    for the FIFOs while a lane lacks one. A word is made when all that it needs is there. A row that is shorter or longer
-    than that, or whose header names no words or no mode, is wrong, and no other one."""
+    for the FIFOs while a lane lacks one. A word is made when all that it needs is there. A row that is shorter or
+    longer than that, or whose header names no words or no mode, is wrong, and no other one."""
     m, dut, (mode, count, made), ports = unpacker(monkeypatch)
     lacks = Cat(lane.lacks for lane in dut.lanes).any()
     palette, code = Signal(range(PALETTE_DEPTH + 1)), Signal(8 * WIDTH)  # words of it so far; the last codes
@@ -177,7 +177,7 @@ def test_every_beat_is_used_for_what_it_is(monkeypatch, tmp_path):
     in_palette = works & (palette != size)
     header = dut.beats.payload
     unknown = (header[:COUNT_BITS] == 0) | (header[COUNT_BITS:][:MODE_BITS] > max(Mode))
-    needs = in_palette | ((coded > made) & lacks) | ((coded == after) & (after < count))
+    needs = in_palette | ((coded > made) & (made != count) & lacks) | ((coded == after) & (after < count))
     wrong = (dut.header & unknown) | (works & dut.last_used & needs)
     wrong |= works & (made == count) & dut.beats.valid & ~dut.last_used
     m.d.comb += [
