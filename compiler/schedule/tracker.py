@@ -1,6 +1,7 @@
 """Finds which work must wait for which: read/write conflicts between units on memory intervals."""
 
 import bisect
+import collections
 
 from tosaic.compiler.emit.commands import Work
 from tosaic.compiler.place.address import Region, Span
@@ -10,6 +11,9 @@ from tosaic.hw.isa import Unit
 
 _HOLDING = {Unit.VECTOR, Unit.STORE}
 """Units that wait for the array's vectors, or for a unit that does."""
+MOST_TOKENS = 2000
+"""Of a semaphore, in the order of the work. A counter goes to 4095; loads that are pulled ahead, and units that run
+ahead by as many commands as a queue holds, add a few tokens."""
 
 
 class Tracker:
@@ -20,6 +24,12 @@ class Tracker:
         self.items: list[Item] = []
         self._by_unit: dict[Unit, list[Item]] = {unit: [] for unit in Unit}
         self._synced: dict[tuple[Unit, Unit], int] = {}
+        self._places: dict[Unit, list[int]] = {unit: [] for unit in Unit}
+        """In `items`, of each unit's."""
+        self._taken: dict[tuple[Unit, Unit], collections.deque[int]] = collections.defaultdict(
+            collections.deque
+        )
+        """Places of the items that wait, by producer and consumer, but for those before the last item waited for."""
         self._held_loads: list[int] = []
         """Numbers of the loads that wait for VECTOR or STORE, or for another core, which may wait for STORE."""
         self._read = {(region, unit): Intervals() for region in Region for unit in Unit}
@@ -37,6 +47,7 @@ class Tracker:
             needs[Unit.LOAD] = max(needs.get(Unit.LOAD, -1), self._last_held_load(item.behind_load))
         for producer, index in sorted(needs.items()):
             if index > self._synced.get((producer, work.unit), -1):
+                index = self._with_few_tokens(producer, index, work)
                 self._synced[producer, work.unit] = index
                 item.waits[producer] = index
                 self._by_unit[producer][index].signals.append(work.unit)
@@ -47,8 +58,21 @@ class Tracker:
         for span in work.writes:
             self._record(span, item, writes=True)
         self._by_unit[work.unit].append(item)
+        self._places[work.unit].append(len(self.items))
         self.items.append(item)
         return item
+
+    def _with_few_tokens(self, producer: Unit, index: int, work: Work) -> int:
+        """The item of `producer` to wait for: `index`, or its last one where many tokens lie there already, which no
+        work of the same unit has to wait for then."""
+        places, taken = self._places[producer], self._taken[producer, work.unit]
+        while taken and taken[0] < places[index]:
+            taken.popleft()
+        if len(taken) >= MOST_TOKENS:
+            # The array's work that this consumes is not complete before it.
+            index = max(index, len(places) - (2 if work.consumes_array and producer is Unit.ARRAY else 1))
+        taken.append(len(self.items))
+        return index
 
     def _last_held_load(self, limit: int) -> int:
         """The last load up to number `limit` that waits for a unit behind the array; -1 if there is none.

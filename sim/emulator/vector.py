@@ -17,11 +17,11 @@ from .micro_ops import (
     beats_of,
     check_index,
     check_uop,
-    lanes_of,
     needs_bounds,
     uses,
 )
 from .state import State, agreed
+from .stored_lanes import StoredLanes, carried_registers
 from .streams import ELEMENT_BOUNDS, ELEMENT_DTYPES, Stream
 
 GROUP_LANES = 1 << 15
@@ -46,6 +46,9 @@ class Vector:
         self._streams = [Stream() for _ in range(STORE_STREAM + 1)]
         self._offsets = np.zeros((1, 0), np.int64)
         self._parameters = Parameters.empty(config.columns)
+        self.defined_lanes: dict[int, int] = {}
+        """Of registers that earlier GOs left: those up to the last one that they stored. Only where hazards are looked
+        for, and registers whose lanes are all defined are not in it."""
         self._params: Instruction | None = None
         """The last VECTOR_PARAM; `_params_end` is the address behind the parameters loaded last."""
         self._params_end = 0
@@ -187,6 +190,12 @@ class _Run:
         self._array = vector._state.accumulator_queue.pop(vectors)
         if vector._state.hazards:
             vector._state.hazards.taken(vectors)
+        stores = self._accesses.get(STORE_STREAM, 0)
+        self._stored = StoredLanes(
+            go, self._program, self._lanes, self._streams[STORE_STREAM], stores, config.columns
+        )
+        if vector._state.hazards:
+            self._stored.follow(vector.defined_lanes)
         self._stores: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         """(access numbers [n], bytes [samples, n, those of W elements], lanes stored at the last turn of dimension 0
         [n]) of stores; written at the end, no load of a GO may read them."""
@@ -197,7 +206,7 @@ class _Run:
         batches, tail = divmod(go.vectors, go.slots)
         group = (
             1
-            if self._carries_registers()
+            if carried_registers(self._program)  # Then it depends on the batch before.
             else max(GROUP_LANES // (go.slots * columns * self._state.samples), 1)
         )
         if go.next_params:
@@ -212,17 +221,6 @@ class _Run:
             self._run_batches(batches, 1, tail)
         self._write_stores()
 
-    def _carries_registers(self) -> bool:
-        """Whether a batch reads a register that it has not written: it then depends on the batch before."""
-        written: set[int] = set()
-        for uop in self._program:
-            reads = [(uop.a_source, uop.a_index), (uop.b_source, uop.b_index)]
-            if any(source == Source.REGISTER and index not in written for source, index in reads):
-                return True
-            if not uop.to_memory:
-                written.add(uop.destination)
-        return False
-
     def _run_batches(self, first: int, batches: int, slots: int) -> None:
         """Batches first..first+batches-1, of `slots` slots each, all micro-ops."""
         columns = self._state.config.columns
@@ -232,6 +230,7 @@ class _Run:
         changed: set[int] = set()
         position = dict.fromkeys(self._accesses, 0)
         before = first * self._go.slots
+        used = self._stored.of_slots(first, batches, slots) if self._state.hazards else None
 
         def accesses(stream: int | str) -> np.ndarray:
             """Numbers [batches, slots] of this access of a stream, counted from the start of the GO."""
@@ -252,7 +251,7 @@ class _Run:
                 case Source.REGISTER:
                     return register(index)
                 case Source.LOAD:
-                    return self._load(index, accesses(index))
+                    return self._load(index, accesses(index), used)
                 case Source.ARRAY:
                     return Value(self._from_array(accesses(ARRAY)), 1 << 31)
                 case Source.IMMEDIATE:
@@ -294,15 +293,16 @@ class _Run:
             taken = self._array[:, numbers]
         return taken.astype(np.int64)
 
-    def _load(self, index: int, numbers: np.ndarray) -> Value:
+    def _load(self, index: int, numbers: np.ndarray, used_lanes: np.ndarray | None) -> Value:
+        """`used_lanes` [batches, slots]: where hazards are looked for, the lanes that are stored."""
         stream = self._streams[index]
         columns = self._state.config.columns
         addresses = stream.addresses(numbers, self._offsets)
-        if self._state.hazards:
-            # What lanes that are not stored get from memory does not matter.
-            lanes_used = 1 if stream.splat else lanes_of(self._go, columns)
-            used = np.arange(lanes_used * stream.element.bytes)
-            self._state.hazards.read(AM, (addresses[..., None] + used).ravel())
+        if self._state.hazards and used_lanes is not None:
+            size = stream.element.bytes
+            used = np.ones_like(used_lanes) if stream.splat else used_lanes
+            places = addresses[..., None] + np.arange(columns * size)
+            self._state.hazards.read(AM, places[..., np.arange(columns * size) < size * used[..., None]])
         words = 1 if stream.splat else stream.element.bytes
         starts = addresses[..., None] + columns * np.arange(words)
         data = self._state.am.read_words(starts).reshape(-1, *numbers.shape, words * columns)

@@ -8,9 +8,11 @@ accesses by tokens (hazards.py), and that the units do not wait for each other w
 
 Tokens come in every order in which the units may run, not in program order only: every WAIT finds its tokens among the
 signals before it, and no other unit takes them, for a semaphore has one unit that waits. So of the commands that are
-not complete, the first one in program order never waits for tokens.
+not complete, the first one in program order never waits for tokens. Nor does a counter pass its largest number where a
+unit signals while the WAITs of another one are still in its queue.
 """
 
+import collections
 import copy
 import dataclasses
 from typing import Any
@@ -19,15 +21,17 @@ import numpy as np
 
 from tosaic.errors import DeviceError, MachineFault
 from tosaic.hw.config import Config
-from tosaic.hw.isa import Condition, Error, Instruction, Opcode, make
+from tosaic.hw.isa import Condition, Error, Instruction, Opcode, Unit, make
 
-from .execution import Execution
+from .execution import SEMAPHORE_MAX, Execution
 from .external_memory import ExternalMemory
 from .faults import Fault
 from .hazards import Hazards
 from .state import State
 from .timing import Deadlock, predict
 
+TAKEN_COMMANDS = 2
+"""Commands of a unit that may be incomplete beside those that its queue holds."""
 INSTRUCTIONS_MAX = 20_000_000
 """Instructions on all paths together; a program with more is refused."""
 SETUP = {
@@ -91,6 +95,7 @@ class _Walk(Execution):
         """Offset in the program of the instruction that set each place last."""
         self._waiters: dict[int, Opcode] = {}
         """By semaphore: who waits for it in this piece."""
+        self._behind = self._no_commands()
         self.targets: tuple[int, ...] = ()
         self.data_dependent: set[int] = set()
         self._branched = False
@@ -103,6 +108,7 @@ class _Walk(Execution):
             self._offset,
             frozenset(self._setup.items()),
             self._vector._params_end,
+            frozenset(self._vector.defined_lanes.items()),
             accumulators,
             streamed,
         )
@@ -112,6 +118,7 @@ class _Walk(Execution):
         shared = (self._state, self._config, self._decoded, self._code)
         other = copy.deepcopy(self, {id(value): value for value in shared})
         other._offset, other._branched, other.targets, other._waiters = target, False, (), {}
+        other._behind = self._no_commands()
         other.trace = dataclasses.replace(
             self.trace, instructions=[], decode_cycles=[], unpacked_rows=[], jumps={}
         )
@@ -130,6 +137,8 @@ class _Walk(Execution):
                 self._setup[place] = offset
             elif instruction.opcode == Opcode.VECTOR_GO and any(s.indexed for s in self._vector._streams):
                 self.data_dependent.add(offset)
+            if instruction.opcode.unit is not Unit.SEQUENCER:
+                self._behind[instruction.opcode.unit].append(instruction)
         self._check_units()
         return len(self.trace.instructions)
 
@@ -145,6 +154,29 @@ class _Walk(Execution):
                 f"{deadlock}",
                 fault=MachineFault(Error.WATCHDOG.name, "SEQUENCER", self._offset),
             ) from None
+
+    def _no_commands(self) -> dict[Unit, collections.deque[Instruction]]:
+        """The last commands of each unit in this piece, which may all be incomplete when later ones of others are."""
+        most = self._config.queue_commands + TAKEN_COMMANDS
+        return {unit: collections.deque(maxlen=most) for unit in Unit if unit is not Unit.SEQUENCER}
+
+    def _signal(self, signal: Instruction) -> None:
+        super()._signal(signal)
+        waiter = self._waiters.get(signal.semaphore)
+        if waiter is None:
+            return
+        counter = self._semaphores[signal.semaphore]
+        not_taken = sum(
+            command.count
+            for command in self._behind[waiter.unit]
+            if command.opcode is waiter and command.semaphore == signal.semaphore
+        )
+        if counter + not_taken > SEMAPHORE_MAX:
+            raise Fault(
+                None,
+                f"semaphore {signal.semaphore} may pass {SEMAPHORE_MAX}: it is {counter} here, and {not_taken} tokens "
+                f"more while the last WAITs are still in the queue of {waiter.unit.name}",
+            )
 
     def _wait(self, wait: Instruction) -> None:
         super()._wait(wait)

@@ -2,7 +2,8 @@
 
 from tosaic.compiler.emit.commands import Work, command
 from tosaic.compiler.place.address import Region, Span
-from tosaic.compiler.schedule.tracker import Tracker
+from tosaic.compiler.schedule.interleave import LOOKAHEAD_ITEMS, interleave
+from tosaic.compiler.schedule.tracker import MOST_TOKENS, Tracker
 from tosaic.hw.isa import Opcode, Unit
 
 NOP = command(Opcode.NOP)
@@ -45,3 +46,43 @@ def test_a_streamed_go_waits_until_load_waits_for_no_other_core() -> None:
     assert tracker.add(Work(Unit.ARRAY, [NOP], reads=[TILE], streams=[WORDS])).waits == {
         Unit.LOAD: rows.index
     }
+
+
+def most_tokens(tracker: Tracker) -> int:
+    """The most tokens that a semaphore has in program order."""
+    counts, most = dict[int, int](), 0
+    for item in interleave(tracker.items):
+        for each in item.commands():
+            fields, kind = each.instruction.fields, each.instruction.opcode.name.rpartition("_")[2]
+            if kind in ("WAIT", "SIGNAL"):
+                change = fields["count"] if kind == "SIGNAL" else -fields["count"]
+                counts[fields["semaphore"]] = counts.get(fields["semaphore"], 0) + change
+                most = max(most, counts[fields["semaphore"]])
+    assert not any(counts.values())
+    return most
+
+
+def test_a_layer_of_many_pieces_leaves_few_tokens() -> None:
+    """STORE writes 5000 rows, then LOAD reads them one by one: a token each would let the counter wrap at 4096."""
+    tracker = Tracker()
+    rows = [Span(Region.DATA, 64 * number, 64 * number + 64) for number in range(5000)]
+    for row in rows:
+        tracker.add(Work(Unit.STORE, [NOP], writes=[row]))
+    for row in rows:
+        tracker.add(Work(Unit.LOAD, [NOP], reads=[row]))
+    assert most_tokens(tracker) == MOST_TOKENS + 1 - LOOKAHEAD_ITEMS
+    waits = [item.waits for item in tracker.items if item.waits]
+    assert waits == [{Unit.STORE: number} for number in (*range(MOST_TOKENS), len(rows) - 1)]
+
+
+def test_work_that_consumes_the_array_never_waits_for_it_to_end() -> None:
+    """It would wait for vectors to leave that only it takes."""
+    tracker = Tracker()
+    tiles = [Span(Region.ACTIVATION, 64 * number, 64 * number + 64) for number in range(MOST_TOKENS + 4)]
+    for tile in tiles:
+        tracker.add(Work(Unit.ARRAY, [NOP], reads=[tile]))
+    for tile in tiles:
+        array = tracker.add(Work(Unit.ARRAY, [NOP]))
+        item = tracker.add(Work(Unit.VECTOR, [NOP], writes=[tile], consumes_array=True))
+        assert item.waits.get(Unit.ARRAY, -1) < array.index
+    assert most_tokens(tracker) == MOST_TOKENS

@@ -8,6 +8,7 @@ from tosaic.hw.config import CONFIGS
 from tosaic.hw.isa import STORE_STREAM, Opcode, Source, Space
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.emulator import Emulator
+from tosaic.sim.rtl import RtlSimulator
 from tosaic.sim.stimulus import KINDS, random_program
 
 CONFIG = CONFIGS["small"]
@@ -225,3 +226,69 @@ def test_streamed_weights_in_another_order():
         DeviceError, match="reads word 0 of the weight memory, when the next streamed one is 8"
     ):
         run(assembler)
+
+
+def tail_program(config, stored_lanes, output=1024):
+    """VECTOR copies the last two bytes of the activation memory, and what follows them from its start on, while LOAD
+    writes there."""
+    assembler = Assembler(config)
+    assembler.emit(
+        Opcode.LOAD_GO,
+        memory_address=64,
+        space=Space.AM,
+        local_address=config.am_bytes - 2,
+        row_bytes=2,
+        rows=1,
+    )
+    assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.VECTOR_WAIT, 0)
+    load(assembler)
+    vector(assembler, address=config.am_bytes - 2, output=output, vectors=1)
+    lanes = {"lanes": config.columns, "tail_lanes": stored_lanes}
+    assembler.instructions.pop()
+    assembler.emit(Opcode.VECTOR_GO, vectors=1, slots=1, repeats=1, uops=1, **lanes)
+    assembler.pass_token(Opcode.VECTOR_SIGNAL, Opcode.STORE_WAIT, 1)
+    assembler.emit(
+        Opcode.STORE_GO, memory_address=4096, local_address=output, row_bytes=config.columns, rows=1
+    )
+    memory = np.arange(16384).astype(np.uint8)
+    return memory, 8192, assembler.place(memory, 8192)
+
+
+def test_lanes_that_are_not_stored_may_be_read_from_anywhere():
+    """They lie behind the memory's end, where addresses wrap to what LOAD writes at the same time."""
+    memory, start, size = tail_program(CONFIG, stored_lanes=2)
+    Emulator(CONFIG, check_hazards=True).run(memory, start, size)
+    assert memory[4096:4104].tolist() == [64, 65, 0, 0, 0, 0, 0, 0]
+    with pytest.raises(DeviceError, match="VECTOR_GO .* reads byte 0 of the activation memory"):
+        Emulator(CONFIG, check_hazards=True).run(*tail_program(CONFIG, stored_lanes=3))
+
+
+@pytest.mark.xdist_group("small")
+def test_the_rtl_stores_the_same_lanes():
+    memory, start, size = tail_program(CONFIG, stored_lanes=2)
+    wanted = memory.copy()
+    Emulator(CONFIG, check_hazards=True).run(wanted, start, size)
+    RtlSimulator(CONFIG).run(memory, start, size)
+    assert memory.tobytes() == wanted.tobytes()
+
+
+def carried_program(stored_lanes):
+    """The first GO leaves a register of which only two lanes were stored; the second one stores it."""
+    assembler = Assembler(CONFIG)
+    assembler.emit(Opcode.VECTOR_UOP, index=0, a_source=Source.LOAD)
+    assembler.emit(Opcode.VECTOR_UOP, index=1, a_source=Source.REGISTER, to_memory=1)
+    for stream, start in ((0, 0), (STORE_STREAM, 1024)):
+        assembler.emit(Opcode.VECTOR_STREAM, stream=stream, address=start)
+        for pair in range(3):
+            assembler.emit(Opcode.VECTOR_DIMS, stream=stream, pair=pair, count_low=1, count_high=1)
+    fields = {"vectors": 1, "slots": 1, "repeats": 1, "lanes": 8}
+    assembler.emit(Opcode.VECTOR_GO, uops=2, tail_lanes=2, **fields)
+    assembler.emit(Opcode.VECTOR_UOP, index=0, a_source=Source.REGISTER, to_memory=1)
+    assembler.emit(Opcode.VECTOR_GO, uops=1, tail_lanes=stored_lanes, **fields)
+    return assembler
+
+
+def test_lanes_that_were_not_stored_stay_undefined():
+    run(carried_program(2))
+    with pytest.raises(DeviceError, match="stores 3 lanes of a register of which only 2 are defined"):
+        run(carried_program(3))

@@ -72,6 +72,34 @@ def test_accesses_without_a_token_between_them() -> None:
         check(load(64, 0), store(128, 0))
 
 
+def tokens(signals: int, waits: int, after: int = 0) -> list[tuple[Opcode, dict[str, int]]]:
+    """16 SIGNALs, and a WAIT that takes `waits` of their tokens before `signals` more come; `after`: commands of the
+    unit that waits, in between."""
+    many = [(Opcode.LOAD_SIGNAL, {"semaphore": 2, "count": 255})] * 16
+    idle = [(Opcode.STORE_PITCH, {"memory_pitch": 0, "local_pitch": 0})] * after
+    taken = [(Opcode.STORE_WAIT, {"semaphore": 2, "count": waits})]
+    more = [(Opcode.LOAD_SIGNAL, {"semaphore": 2, "count": signals})]
+    rest = [(Opcode.STORE_WAIT, {"semaphore": 2, "count": 240})] * ((16 * 255 + signals - waits) // 240)
+    last = [(Opcode.STORE_WAIT, {"semaphore": 2, "count": (16 * 255 + signals - waits) % 240})]
+    return many + taken + idle + more + rest + last
+
+
+def test_a_counter_that_may_wrap_when_a_unit_runs_ahead() -> None:
+    """4080 tokens, 255 taken, 100 more: 3925 in program order. But LOAD signals again before STORE takes any."""
+    with pytest.raises(
+        DeviceError,
+        match=r"LOAD_SIGNAL .*semaphore 2 may pass 4095: it is 3925 here, and 255 tokens more while the last WAITs are "
+        "still in the queue of STORE",
+    ):
+        check(*tokens(signals=100, waits=255))
+    assert check(*tokens(signals=15, waits=255)).pieces == 1
+    # A queue that holds other commands by now has let the WAIT go.
+    depth = CONFIG.queue_commands
+    assert check(*tokens(signals=100, waits=255, after=depth + 2)).pieces == 1
+    with pytest.raises(DeviceError, match="may pass 4095"):
+        check(*tokens(signals=100, waits=255, after=depth + 1))
+
+
 def test_tokens_left_over() -> None:
     with pytest.raises(
         DeviceError, match=r"END\): semaphore 2 is 1 here, and must be 0: tokens are left over"
