@@ -71,7 +71,7 @@ class Board:
             raise DeviceError("another client has the board and does not give it back")
         try:
             same = self._last is client and self._erased
-            if not same:
+            if not same and not self._is_clean():
                 self._erase_all()
         except BaseException:
             self._turn.give(client)
@@ -218,6 +218,10 @@ class Board:
         if end > self._unknown:
             self._erase(self._unknown, end)
         self._reached = max(self._reached, end)
+
+    def _is_clean(self) -> bool:
+        """Whether nobody had the device since it was erased."""
+        return self._erased and self._last is None
 
     def _erase_all(self) -> None:
         """What the last client may have written."""

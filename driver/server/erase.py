@@ -58,8 +58,9 @@ def erase(device: RegisterTransport, config: Config, start: int, end: int) -> No
     device.start(max(end, start + len(image)), start + ZERO_BYTES, code_bytes)
     _wait(device)
     device.finish()
-    # The program's own place.
-    device.write_memory(start, bytes(min(PLACE_BYTES, size - start)))
+    own_place = min(PLACE_BYTES, size - start)
+    if not cleared or not device.clear_memory(start, own_place):
+        device.write_memory(start, bytes(own_place))
 
 
 def _wait(device: RegisterTransport) -> None:

@@ -65,6 +65,9 @@ class BridgeTransport(RegisterTransport):
             place = self.identity.memory_base + address + start
             self._request(Operation.WRITE_MEMORY, place, len(part), part)
 
+    def clear_memory(self, address: int, count: int) -> bool:
+        return self._line.clear(address, count)
+
     def wait(self, attempt: int) -> None:
         self._line.pause(min(0.0005 * 2 ** min(attempt, 10), 0.05))
 

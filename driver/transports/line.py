@@ -25,6 +25,10 @@ class Line(Protocol):
     def pause(self, seconds: float) -> None:
         """Let time go by on the other side."""
 
+    def clear(self, address: int, count: int) -> bool:
+        """Set bytes of the external memory on the other side to zero at once; False where there is no way but the
+        line."""
+
     def close(self) -> None: ...
 
 
@@ -65,6 +69,9 @@ class SerialLine:
 
     def pause(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    def clear(self, address: int, count: int) -> bool:
+        return False
 
     def close(self) -> None:
         self._port.close()

@@ -76,6 +76,8 @@ def test_the_chip_of_a_board():
     assert board.peek(0x12_3454, 5) == b"\0odd\0"
     board.poke(0x12_3456, b"ne")
     assert transport.read_memory(0x12_3454, 5) == b"\0one\0"
+    assert transport.clear_memory(0x12_3456, 1 << 21)
+    assert transport.read_memory(0x12_3454, 5) == b"\0o\0\0\0"
     with pytest.raises(ValueError, match="^2 bytes at 0x1ffffff leave the SDRAM's 33554432$"):
         board.peek((32 << 20) - 1, 2)
     chip = board.chip

@@ -41,6 +41,9 @@ class BadLine:
         self.on_pause()
         self.line.pause(seconds)
 
+    def clear(self, address: int, count: int) -> bool:
+        return self.line.clear(address, count)
+
     def close(self) -> None:
         self.line.close()
 

@@ -1,6 +1,7 @@
 """A client of the board server reaches nothing but its own window, and finds nothing of the client before it."""
 
 import dataclasses
+import time
 
 import numpy as np
 import pytest
@@ -152,6 +153,32 @@ def test_data_go_with_their_client(kind):
     first.close()
     server.close()
     assert not device.memory.any()
+    device.close()
+
+
+class Counting(RtlTransport):
+    starts = 0
+
+    def start(self, *place):
+        self.starts += 1
+        super().start(*place)
+
+
+def test_what_is_erased_is_not_erased_again():
+    """A client that goes has its data erased; the next one need not wait for that once more."""
+    device = Counting(CONFIG, memory_bytes=1 << 20)
+    server = BoardServer(device, TOKEN)
+    first = client(server)
+    first.write_memory(5, SECRET)
+    erased = device.starts
+    first.close()
+    while device.starts == erased:
+        time.sleep(0.01)
+    second = client(server)
+    assert device.starts == erased + 1
+    assert second.read_memory(5, 16) == bytes(16)
+    second.close()
+    server.close()
     device.close()
 
 
