@@ -59,7 +59,7 @@ class Attack:
         image = np.zeros(2 * CODE_AT, np.uint8)
         size = assembler.place(image, CODE_AT)
         transport.make_idle()
-        transport.write_memory(0, image.tobytes())
+        transport.write_memory(CODE_AT, image[CODE_AT : CODE_AT + size].tobytes())
         transport.start(transport.identity.memory_bytes, CODE_AT, size)
 
     def look(self, what: str, data: bytes) -> None:
@@ -184,6 +184,7 @@ class Honest:
         self._server = server
         self._graph = read_tosa(MODEL)
         self._program = compile_graph(self._graph, config)
+        self._began = time.monotonic()
         self.right = 0
         self.problems: list[str] = []
 
@@ -211,6 +212,8 @@ class Honest:
         wanted = evaluate(self._graph, {"image": image})["scores"]
         if np.array_equal(self._program.outputs[0].read(window), wanted):
             self.right += 1
+            if self.right % 10 == 0:
+                print(f"{self.right} right after {time.monotonic() - self._began:.0f} s", flush=True)
         else:
             self.problems.append(f"job {seed}: wrong")
 
