@@ -16,8 +16,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 for _folder in ("rtl", "fuzzing", "random_graphs"):
     sys.path.insert(0, str(ROOT / "tests" / _folder))
 
+from directed_programs import directed_programs  # noqa: E402 (the path comes first)
 from hostile_programs import mutant  # noqa: E402 (the path comes first)
-from one_machine import Conditions, assembled, random_programs, run_on  # noqa: E402
+from one_machine import Conditions, Seen, assembled, random_programs, run_on, tokens_one_by_one  # noqa: E402
 from random_growth import random_graph  # noqa: E402
 
 from tosaic.compiler.build import compile_graph  # noqa: E402
@@ -43,6 +44,9 @@ def cases(config: Config, amount: int) -> Iterator[Case]:
         if number % 3 == 0:
             busy = Conditions(stall_percent=50, seed=number + 1, latency_cycles=1 + number % 7 * 40)
             yield Case(f"random {number}, stalls", program, busy)
+    for name, program in directed_programs(config):
+        yield Case(name, program)
+        yield Case(f"{name}, stalls", program, Conditions(stall_percent=50, seed=3))
     for seed in range(1000, 1000 + 4 * amount):  # these take little time
         for kind in ("depthwise", "transfers"):
             yield Case(f"{kind} {seed}", random_program(config, kind, seed))
@@ -93,6 +97,7 @@ def errors(config: Config) -> Iterator[Case]:
     yield Case("SLVERR, LOAD", assembled(config, *copy), Conditions(read_error_at=512))
     yield Case("SLVERR, STORE", assembled(config, *copy), Conditions(write_error_at=512))
     yield Case("SLVERR, fetch", assembled(config, *copy), Conditions(read_error_at=4096))
+    yield Case("tokens one by one", tokens_one_by_one(config))
     damaged = assembled(config, *copy)
     damaged.memory[damaged.program_address + 20] ^= 1
     yield Case("check byte", damaged)
@@ -102,4 +107,4 @@ def errors(config: Config) -> Iterator[Case]:
     yield Case("odd program", dataclasses.replace(short, program_address=short.program_address + 1))
 
 
-__all__ = ["Case", "Conditions", "cases", "run_on"]
+__all__ = ["Case", "Conditions", "Seen", "cases", "run_on"]

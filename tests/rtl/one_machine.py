@@ -7,7 +7,7 @@ import numpy as np
 
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import REGISTERS
-from tosaic.hw.isa import Stream
+from tosaic.hw.isa import Opcode, Stream
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.bandwidth import thousandths
 from tosaic.sim.registers import Registers
@@ -89,10 +89,26 @@ def assembled(config: Config, *commands, memory_bytes: int = MEMORY_BYTES) -> St
     return Stimulus(memory, memory_bytes // 2, assembler.place(memory, memory_bytes // 2))
 
 
+def tokens_one_by_one(config: Config) -> Stimulus:
+    """STORE waits three times for one semaphore while LOAD, slowly, brings each row anew: a token too many would let it
+    store the row before."""
+    commands = []
+    for number in range(3):
+        commands += [
+            (Opcode.LOAD_GO, {"memory_address": 1000 * number + 5, "row_bytes": 1000, "rows": 1}),
+            (Opcode.LOAD_SIGNAL, {"count": 1}),
+            (Opcode.STORE_WAIT, {"count": 1}),
+            (Opcode.STORE_GO, {"memory_address": 5000 + 1000 * number, "row_bytes": 1000, "rows": 1}),
+            (Opcode.STORE_SIGNAL, {"semaphore": 1, "count": 1}),
+            (Opcode.LOAD_WAIT, {"semaphore": 1, "count": 1}),
+        ]
+    return assembled(config, *commands)
+
+
 def random_programs(config: Config, seeds) -> list[Stimulus]:
     """One of every kind that the configuration runs, for each seed."""
     kinds = [*KINDS, *(["decode"] if config.cabac_engines else []), *(["packed"] if config.unpackers else [])]
     return [random_program(config, kind, seed) for seed in seeds for kind in kinds]
 
 
-__all__ = ["Conditions", "Seen", "assembled", "random_programs", "run_on"]
+__all__ = ["Conditions", "Seen", "assembled", "random_programs", "run_on", "tokens_one_by_one"]
