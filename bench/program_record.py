@@ -1,11 +1,12 @@
 """Records what programs compute and how many cycles they take, and compares two records.
 
-    python bench/program_record.py --models ../shared/models --graphs 500 -o after.json [--against before.json]
+    python bench/program_record.py --models ../shared/models --graphs 500 -o after.json [--against before.json] [--same]
 
 A record has, for every network of the folder and the digits networks (`base`), and for random graphs (three
-configurations and three ways to compile in turn), the digest of all outputs on the emulator and the predicted cycles.
-With `--against` it prints every program whose outputs differ or whose cycles rose by more than 0.1 %, and exits with 1
-if there is one.
+configurations and three ways to compile in turn), the digest of the program, that of all outputs on the emulator, the
+predicted cycles and the digest of all else that the cycle model tells. With `--against` it prints every program whose
+outputs differ or whose cycles rose by more than 0.1 %, and exits with 1 if there is one. With `--same` it prints
+every program that differs in anything: for changes that shall make compiler or emulator faster and nothing else.
 """
 
 import argparse
@@ -36,12 +37,23 @@ ALLOWED_RISE = 0.001
 def measure(graph: Graph, feeds: dict[str, np.ndarray], config: str, **options: bool) -> dict:
     """One row of a record: cycles and the digest of the outputs, or why it does not run."""
     try:
-        session = Session(compile_graph(graph, get_config(config), **options), "emulator")
+        program = compile_graph(graph, get_config(config), **options)
+        session = Session(program, "emulator")
         outputs = session.run(feeds)
     except Error as error:
         return {"error": type(error).__name__}
-    digest = hashlib.sha256(b"".join(outputs[name].tobytes() for name in sorted(outputs))).hexdigest()[:16]
-    return {"cycles": session.stats["cycles"], "outputs": digest}
+    result = session.result
+    assert result is not None
+    return {
+        "cycles": result.cycles,
+        "outputs": _digest(b"".join(outputs[name].tobytes() for name in sorted(outputs))),
+        "program": _digest(bytes(program.image)),
+        "timing": _digest(repr((result.counters, result.slices, result.marks, result.macs)).encode()),
+    }
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def measure_file(path: pathlib.Path, seed: int) -> dict:
@@ -88,6 +100,12 @@ def worse(before: dict[str, dict], after: dict[str, dict]) -> list[str]:
     return lines
 
 
+def different(before: dict[str, dict], after: dict[str, dict]) -> list[str]:
+    """A line for each program that differs in anything."""
+    pairs = ((name, old, after.get(name)) for name, old in before.items())
+    return [f"{name}: {old} became {new}" for name, old, new in pairs if new is not None and new != old]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--models", type=pathlib.Path, default=None)
@@ -95,6 +113,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     parser.add_argument("--against", type=pathlib.Path, default=None)
+    parser.add_argument("--same", action="store_true", help="nothing may differ from --against")
     chosen = parser.parse_args()
     rows = record(chosen.models, chosen.graphs, chosen.seed)
     chosen.output.write_text(json.dumps(rows, indent=1) + "\n")
@@ -102,10 +121,10 @@ def main() -> int:
     if chosen.against is None:
         return 0
     before = json.loads(chosen.against.read_text())
-    lines = worse(before, rows)
+    lines = (different if chosen.same else worse)(before, rows)
     print("\n".join(lines))
     faster = [n for n, r in before.items() if r.get("cycles", 0) > rows.get(n, r).get("cycles", 0) > 0]
-    print(f"{len(lines)} worse, {len(faster)} faster")
+    print(f"{len(lines)} {'different' if chosen.same else 'worse'}, {len(faster)} faster")
     return 1 if lines else 0
 
 

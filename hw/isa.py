@@ -80,9 +80,10 @@ class Opcode(enum.IntEnum):
     STORE_PITCH = 0x42
     STORE_GO = 0x43
 
-    @property
-    def unit(self) -> Unit:
-        return Unit(self >> 4)
+    unit: Unit
+
+    def __init__(self, value: int) -> None:
+        self.unit = Unit(value >> 4)
 
 
 STORE_STREAM = 3
@@ -402,11 +403,13 @@ class Instruction:
     opcode: Opcode
     fields: dict[str, int]
 
+    def __post_init__(self) -> None:
+        # Each field is an attribute of its own: the emulator asks for millions of them.
+        self.__dict__.update(self.fields)
+
     def __getattr__(self, name: str) -> int:
-        try:
-            return self.fields[name]
-        except KeyError:
-            raise AttributeError(f"{self.opcode.name} has no field {name}") from None
+        opcode = vars(self).get("opcode")
+        raise AttributeError(f"{opcode.name if opcode else 'an instruction'} has no field {name}")
 
     def __deepcopy__(self, memo: object) -> "Instruction":
         return self  # Nobody changes an instruction.

@@ -37,6 +37,18 @@ class _Steps:
     row_bytes: np.ndarray
     """Of every step: bytes of the row behind the pixel's first one."""
 
+    row_ends: tuple[int, int]
+    """The least and the largest of `rows`."""
+    byte_ends: tuple[int, int]
+    """The same of `row_bytes`."""
+
+    @classmethod
+    def of(
+        cls, counts: tuple[int, ...], strides: tuple[int, ...], rows: np.ndarray, row_bytes: np.ndarray
+    ) -> "_Steps":
+        ends = [(int(each.min(initial=0)), int(each.max(initial=0))) for each in (rows, row_bytes)]
+        return cls(counts, strides, rows, row_bytes, *ends)
+
     @property
     def addresses(self) -> np.ndarray:
         """Of every step: bytes of the activation memory behind the pixel's first one."""
@@ -50,7 +62,7 @@ class Array:
     def __init__(self, state: State):
         self._state = state
         self._setup: dict[str, Instruction] = {}
-        self._steps = _Steps((), (), np.zeros(0, np.int64), np.zeros(0, np.int64))
+        self._steps = _Steps.of((), (), np.zeros(0, np.int64), np.zeros(0, np.int64))
         """Those of the last ARRAY_KERNEL."""
         self._accumulators: np.ndarray | None = None
         """int32 [samples, rows, W] that the last ARRAY_GO left; None: there was none."""
@@ -137,7 +149,7 @@ class Array:
             self._check_pairs(depthwise, go)
         # Step 1 is the pair's second row.
         pitch, second = self._get("window").y_step_bytes >> 1, np.arange(1 + depthwise.paired)
-        steps = _Steps((len(second),), (pitch,), second, 0 * second)
+        steps = _Steps.of((len(second),), (pitch,), second, 0 * second)
         rows = config.rows - go.idle_rows
         # Word k read from the weight memory ends in row rows-1-k.
         taps = self._weights(go.weights, rows)[:, ::-1]
@@ -255,7 +267,7 @@ class Array:
             columns = self._state.config.columns
             places = word * columns + np.arange(count * columns)
             self._state.hazards.read(WM, places, ordered=streamed)
-        words = self._state.wm.read((word + np.arange(count)) % self._state.config.wm_words)
+        words = self._state.wm.read(self._state.wm.places(word, count))
         return words.astype(np.int16) - np.int16(self._get("input").weight_zp)
 
     def _exact_type(self, weights: np.ndarray) -> np.dtype:
@@ -273,9 +285,9 @@ class Array:
         their zero point."""
         source, window = self._get("input"), self._get("window")
         columns = self._state.config.columns
-        py, px = np.divmod(np.arange(first, first + count), window.width)
         data = self._nested(first, count, steps)
         if data is None or self._state.hazards:
+            py, px = np.divmod(np.arange(first, first + count), window.width)
             address = source.address + py * window.y_step_bytes + px * window.x_step
             addresses = address[:, None] + steps.addresses
             data = self._state.am.read_words(addresses[None])
@@ -285,13 +297,12 @@ class Array:
             operands = operands[:, first % window.width :][:, :count]
         if source.input_zp:
             operands -= source.input_zp
-        y, x = window.y_start + py * window.y_step, window.x_start + px * window.x_step
-        row_ends, byte_ends = _ends(y, steps.rows), _ends(x, steps.row_bytes)
-        in_rows = row_ends[0] >= 0 and row_ends[1] < source.height
-        if in_rows and byte_ends[0] >= 0 and byte_ends[1] + columns <= source.row_bytes:
+        if self._all_inside(first, count, steps):
             if self._state.hazards:
                 self._state.hazards.read(AM, np.unique(addresses)[:, None] + np.arange(columns))
             return operands
+        py, px = np.divmod(np.arange(first, first + count), window.width)
+        y, x = window.y_start + py * window.y_step, window.x_start + px * window.x_step
         iy, xb = y[:, None] + steps.rows, x[:, None] + steps.row_bytes
         row_inside = (iy >= 0) & (iy < source.height)
         partial = ~(row_inside & (xb >= 0) & (xb + columns <= source.row_bytes))
@@ -306,6 +317,18 @@ class Array:
             parts = addresses[partial][:, None] + lanes
             self._state.hazards.read(AM, np.unique(np.concatenate([whole.ravel(), parts[inside]])))
         return operands
+
+    def _all_inside(self, first: int, count: int, steps: _Steps) -> bool:
+        """Whether no step of `count` pixels from `first` on reads padding. No corner of what is read is outside."""
+        source, window = self._get("input"), self._get("window")
+        (top, left), (bottom, right) = divmod(first, window.width), divmod(first + count - 1, window.width)
+        if bottom > top:
+            left, right = 0, window.width - 1
+        rows = sorted(window.y_start + y * window.y_step for y in (top, bottom))
+        starts = sorted(window.x_start + x * window.x_step for x in (left, right))
+        in_rows = rows[0] + steps.row_ends[0] >= 0 and rows[1] + steps.row_ends[1] < source.height
+        end = starts[1] + steps.byte_ends[1] + self._state.config.columns
+        return in_rows and starts[0] + steps.byte_ends[0] >= 0 and end <= source.row_bytes
 
     def _nested(self, first: int, count: int, steps: _Steps) -> np.ndarray | None:
         """uint8 [samples, image rows, pixels of a row, *step counts, W]: the words of all steps of pixels from `first`
@@ -325,17 +348,12 @@ def _convolution_steps(kernel: Instruction, columns: int) -> _Steps:
     """Kernel rows, runs of each and chunks of W channels of each."""
     counts = kernel.ky_count, kernel.run_count, kernel.chunks
     ky, run, chunk = np.indices(counts).reshape(3, -1)
-    return _Steps(
+    return _Steps.of(
         counts,
         (kernel.ky_step_bytes, kernel.run_step, columns),
         ky * kernel.ky_step,
         run * kernel.run_step + chunk * columns,
     )
-
-
-def _ends(starts: np.ndarray, steps: np.ndarray) -> tuple[int, int]:
-    """The least and the largest sum of a start and a step."""
-    return int(starts.min() + steps.min()), int(starts.max() + steps.max())
 
 
 def _products(operands: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -18,8 +18,9 @@ class Condition:
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
+        timeline = self._timeline
         for process in waiting:
-            self._timeline.resume_at(self._timeline.now, process)
+            timeline.resume_at(timeline.now, process)
 
     def add(self, process: "Process") -> None:
         """Let `process` wait."""
@@ -44,13 +45,14 @@ class Timeline:
 
     def run(self) -> None:
         """Until nothing can happen any more."""
-        while self._events:
-            time, _, process = heapq.heappop(self._events)
+        events, order, take, put = self._events, self._order, heapq.heappop, heapq.heappush
+        while events:
+            time, _, process = take(events)
             self.now = time
             for waited in process:
-                if isinstance(waited, Condition):
+                if waited.__class__ is Condition:
                     waited.add(process)
                     break
                 if waited > time:
-                    self.resume_at(waited, process)
+                    put(events, (waited, next(order), process))
                     break

@@ -1,6 +1,7 @@
 """One run of a core's program: instructions in program order, each of which a unit executes."""
 
 import functools
+from collections.abc import Callable
 
 from tosaic.errors import DeviceError, MachineFault
 from tosaic.hw.isa import (
@@ -30,7 +31,8 @@ _decode = functools.lru_cache(1 << 16)(decode)
 """Most instructions of a program are executed again: in a loop, or in the next run."""
 
 
-_WAITS = (Opcode.LOAD_WAIT, Opcode.ARRAY_WAIT, Opcode.VECTOR_WAIT, Opcode.STORE_WAIT)
+_WAITS = frozenset({Opcode.LOAD_WAIT, Opcode.ARRAY_WAIT, Opcode.VECTOR_WAIT, Opcode.STORE_WAIT})
+_SIGNALS = frozenset({Opcode.LOAD_SIGNAL, Opcode.ARRAY_SIGNAL, Opcode.VECTOR_SIGNAL, Opcode.STORE_SIGNAL})
 
 
 class Execution:
@@ -103,45 +105,42 @@ class Execution:
     def _execute(self, instruction: Instruction, offset: int) -> None:
         if self._state.hazards:
             self._state.hazards.begin(instruction, offset, self._core)
-        match instruction.opcode:
-            case Opcode.BEGIN:
-                self._begin(instruction)
-            case Opcode.END:
-                self._end()
-            case Opcode.BRANCH:
-                self._branch(instruction)
-            case Opcode.NOP | Opcode.VECTOR_MARK:
-                pass
-            case Opcode.LOAD_WAIT | Opcode.ARRAY_WAIT | Opcode.VECTOR_WAIT | Opcode.STORE_WAIT:
-                self._wait(instruction)
-            case Opcode.LOAD_SIGNAL | Opcode.ARRAY_SIGNAL | Opcode.VECTOR_SIGNAL | Opcode.STORE_SIGNAL:
-                self._signal(instruction)
-            case Opcode.LOAD_PITCH | Opcode.STORE_PITCH:
-                self._pitches[instruction.opcode.unit] = instruction
-            case Opcode.LOAD_GO:
-                rows = load(self._state, instruction, self._pitches.get(Unit.LOAD))
-                self.trace.unpacked_rows.extend(rows)
-            case Opcode.LOAD_TENSOR | Opcode.LOAD_STREAMS:
-                if not self._config.cabac_engines:
-                    raise Fault(
-                        Error.ILLEGAL,
-                        f"configuration {self._config.name} has no decoder for compressed weights",
-                    )
-                self._coding[instruction.opcode] = instruction
-            case Opcode.LOAD_DECODE:
-                self.trace.decode_cycles.append(decode_weights(self._state, instruction, self._coding))
-            case Opcode.STORE_GO:
-                store(self._state, instruction, self._pitches.get(Unit.STORE))
-            case Opcode.ARRAY_GO:
-                self._array.go(instruction)
-            case Opcode.ARRAY_DEPTHWISE_GO:
-                self._array.depthwise_go(instruction)
-            case Opcode.VECTOR_GO:
-                self._vector.go(instruction)
-            case _ if instruction.opcode.unit == Unit.ARRAY:
-                self._array.configure(instruction)
-            case _:
-                self._vector.configure(instruction)
+        _EXECUTES[instruction.opcode](self, instruction)
+
+    def _nothing(self, _: Instruction) -> None:
+        pass
+
+    def _set_pitch(self, instruction: Instruction) -> None:
+        self._pitches[instruction.opcode.unit] = instruction
+
+    def _load(self, go: Instruction) -> None:
+        self.trace.unpacked_rows.extend(load(self._state, go, self._pitches.get(Unit.LOAD)))
+
+    def _store(self, go: Instruction) -> None:
+        store(self._state, go, self._pitches.get(Unit.STORE))
+
+    def _set_coding(self, instruction: Instruction) -> None:
+        if not self._config.cabac_engines:
+            raise Fault(
+                Error.ILLEGAL, f"configuration {self._config.name} has no decoder for compressed weights"
+            )
+        self._coding[instruction.opcode] = instruction
+
+    def _load_decoded(self, go: Instruction) -> None:
+        self.trace.decode_cycles.append(decode_weights(self._state, go, self._coding))
+
+    def _array_go(self, go: Instruction) -> None:
+        self._array.go(go)
+
+    def _depthwise_go(self, go: Instruction) -> None:
+        self._array.depthwise_go(go)
+
+    def _vector_go(self, go: Instruction) -> None:
+        self._vector.go(go)
+
+    def _configure(self, instruction: Instruction) -> None:
+        unit = self._array if instruction.opcode.unit == Unit.ARRAY else self._vector
+        unit.configure(instruction)
 
     def _begin(self, begin: Instruction) -> None:
         if begin.isa_hash != ISA_HASH:
@@ -175,7 +174,7 @@ class Execution:
             )
         self._require_idle()
 
-    def _end(self) -> None:
+    def _end(self, _: Instruction) -> None:
         self._require_idle()
         self.done = True
 
@@ -246,3 +245,26 @@ class Execution:
             tensor_number=fault.tensor_number,
             fault=MachineFault(name, unit.name, offset, self._core),
         )
+
+
+_EXECUTES: dict[Opcode, Callable[[Execution, Instruction], None]] = {
+    **dict.fromkeys(Opcode, Execution._configure),
+    **dict.fromkeys(_WAITS, Execution._wait),
+    **dict.fromkeys(_SIGNALS, Execution._signal),
+    Opcode.BEGIN: Execution._begin,
+    Opcode.END: Execution._end,
+    Opcode.BRANCH: Execution._branch,
+    Opcode.NOP: Execution._nothing,
+    Opcode.VECTOR_MARK: Execution._nothing,
+    Opcode.LOAD_PITCH: Execution._set_pitch,
+    Opcode.STORE_PITCH: Execution._set_pitch,
+    Opcode.LOAD_GO: Execution._load,
+    Opcode.LOAD_TENSOR: Execution._set_coding,
+    Opcode.LOAD_STREAMS: Execution._set_coding,
+    Opcode.LOAD_DECODE: Execution._load_decoded,
+    Opcode.STORE_GO: Execution._store,
+    Opcode.ARRAY_GO: Execution._array_go,
+    Opcode.ARRAY_DEPTHWISE_GO: Execution._depthwise_go,
+    Opcode.VECTOR_GO: Execution._vector_go,
+}
+"""What executes each instruction; those that are not named configure the array or the vector unit."""

@@ -62,6 +62,8 @@ class ExternalMemory:
 
 def _rows(windows: np.ndarray, rows: np.ndarray, row_bytes: int) -> np.ndarray:
     """Rows of all windows; a view where one step leads from each to the next."""
+    if len(rows) == 1:
+        return windows[:, None, rows[0] : rows[0] + row_bytes]
     steps = np.diff(rows)
     if len(steps) and (steps != steps[0]).any():
         return np.lib.stride_tricks.sliding_window_view(windows, row_bytes, axis=1)[:, rows]

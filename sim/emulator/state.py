@@ -112,7 +112,13 @@ class WeightMemory:
         self._differs = np.zeros(words, bool)
         """Words that are in `_own`."""
 
-    def write(self, places: np.ndarray, words: np.ndarray) -> None:
+    def places(self, first: int, count: int) -> np.ndarray | slice:
+        """Where `count` words from number `first` on are; numbers wrap."""
+        size = len(self._differs)
+        first %= size
+        return slice(first, first + count) if first + count <= size else (first + np.arange(count)) % size
+
+    def write(self, places: np.ndarray | slice, words: np.ndarray) -> None:
         """Place int8 [1 or samples, n, columns]."""
         self._differs[places] = len(words) > 1
         if len(words) == 1:
@@ -122,10 +128,10 @@ class WeightMemory:
             self._own = np.zeros((self._samples, *self._common.shape), np.int8)
         self._own[:, places] = words
 
-    def read(self, places: np.ndarray) -> np.ndarray:
-        """int8 [1 or samples, n, columns]."""
-        common, differs = self._common[places][None], self._differs[places]
-        if self._own is None or not differs.any():
+    def read(self, places: np.ndarray | slice) -> np.ndarray:
+        """int8 [1 or samples, n, columns]; may be a view."""
+        common = self._common[places][None]
+        if self._own is None or not (differs := self._differs[places]).any():
             return common
         return np.where(differs[:, None], self._own[:, places], common)
 
@@ -179,6 +185,8 @@ class State:
 
 def agreed(values: np.ndarray) -> np.ndarray:
     """What [samples, ...] holds for all samples alike; Diverged where they differ."""
+    if len(values) == 1:
+        return values[0]
     same = (values == values[:1]).reshape(len(values), -1).all(axis=1)
     if not same.all():
         raise Diverged(same)

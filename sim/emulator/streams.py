@@ -1,6 +1,8 @@
 """The address generators of the vector unit."""
 
 import dataclasses
+import functools
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +25,41 @@ ELEMENT_BOUNDS = {
     Element.INT48: 1 << 63,
 }
 """Largest magnitude of what lies in memory."""
+
+
+class Accesses(NamedTuple):
+    """Accesses of a stream, numbered from the GO's start: [batches, slots] of them from `first` on, `stride` apart from
+    one batch to the next."""
+
+    first: int
+    batches: int
+    slots: int
+    stride: int
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """int64 [batches, slots], not to be changed."""
+        return _numbers(self)
+
+
+@functools.lru_cache(1 << 8)
+def _numbers(accesses: Accesses) -> np.ndarray:
+    return (accesses.first + accesses.stride * np.arange(accesses.batches))[:, None] + np.arange(
+        accesses.slots
+    )
+
+
+@functools.lru_cache(1 << 10)
+def _walk(accesses: Accesses, counts: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+    """int64 [batches, slots]: bytes from the stream's address to those of its accesses. The GOs of a layer take the
+    same walk, from other addresses."""
+    result, rest = np.zeros((accesses.batches, accesses.slots), np.int64), accesses.numbers
+    for count, stride in zip(counts, strides, strict=True):
+        if count > 1:
+            rest, index = np.divmod(rest, count)
+            if stride:
+                result += index * stride
+    return result
 
 
 @dataclasses.dataclass
@@ -48,26 +85,23 @@ class Stream:
             self.counts[dim : dim + 2] = [instruction.count_low, instruction.count_high]
             self.strides[dim : dim + 2] = [instruction.stride_low, instruction.stride_high]
 
-    def addresses(self, accesses: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    def addresses(self, accesses: "Accesses", offsets: np.ndarray) -> np.ndarray:
         """Byte addresses (before wrapping), [1 or samples, ...], of accesses [...], which are numbered from the GO's
         start; `offsets` int64 [samples, n]."""
-        result = np.full(accesses.shape, self.address, np.int64)
-        rest = accesses
-        for count, stride in zip(self.counts, self.strides, strict=True):
-            if count > 1:
-                rest, index = np.divmod(rest, count)
-                if stride:
-                    result += index * stride
+        result = self.address + _walk(accesses, tuple(self.counts), tuple(self.strides))
         if self.indexed:
-            return result + offsets[:, accesses // self.counts[0] % self.counts[1]]
+            return result + offsets[:, accesses.numbers // self.counts[0] % self.counts[1]]
         return result[None]
 
     def address_of(self, access: int) -> int:
         """Byte address (before wrapping, without offset) of one access."""
         result = self.address
         for count, stride in zip(self.counts, self.strides, strict=True):
-            access, index = divmod(access, count)
-            result += index * stride
+            if not access:
+                break
+            if count > 1:
+                access, index = divmod(access, count)
+                result += index * stride
         return result
 
     def at_last_turn(self, accesses: np.ndarray) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 import collections
 import functools
+import itertools
+import operator
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -322,7 +324,13 @@ class AccumulatorFifo:
         """Issue slots that deliver, each at its distance from the one before it (the first from `time`) or when there
         is a place; returns the last one's cycle and the cycles waited in all."""
         there, taken, places = self._there, self._taken, self._places
-        waited = 0
+        waited, last = 0, len(there) + len(distances) - 1
+        if distances and (last < places or self._all_free(last - places, time + distances[0])):
+            times = itertools.accumulate(distances, initial=time + ARRAY_DRAIN_CYCLES)
+            next(times)
+            there.extend(times)
+            self._changed.notify()
+            return there[-1] - ARRAY_DRAIN_CYCLES, 0
         for distance in distances:
             time += distance
             number = len(there)
@@ -339,11 +347,24 @@ class AccumulatorFifo:
         self._changed.notify()
         return time, waited
 
+    def _all_free(self, number: int, time: int) -> bool:
+        """Whether vector `number` and those before it were taken so early that their places are free at `time`."""
+        return len(self._taken) > number and self._taken[number] < time
+
     def take(self, time: int, count: int, beats: int, earliest: Sequence[int]) -> Process:
         """Take the next vectors, the first at `time`, each `beats` after the one before it and not before its cycle in
         `earliest` (if that has any), or when it is there; returns their cycles and the cycles waited in all."""
         there, taken = self._there, self._taken
-        waited = 0
+        waited, number = 0, len(taken)
+        if len(there) >= number + count and not earliest:
+            # Once the first one is there, most often no other one is late.
+            own = there[number : number + count]
+            first = max(time, own[0])
+            times = range(first, first + count * beats, beats)
+            if max(map(operator.sub, own, times)) <= 0:
+                taken.extend(times)
+                self._changed.notify()
+                return times, first - time
         for slot in range(count):
             if earliest and earliest[slot] > time:
                 time = earliest[slot]

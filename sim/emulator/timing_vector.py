@@ -134,7 +134,7 @@ class VectorUnit:
                     earliest = [time + latency for time in ready]
                     taken, waited = yield from self._fifo.take(following, slots, beats, earliest)
                     self._fabric.counters["vector_stall_array"] += waited
-                    issues = [time + beats - 1 for time in taken]
+                    issues = taken if beats == 1 else [time + beats - 1 for time in taken]
                     following = taken[-1] + beats
                 elif ready and not (isinstance(ready, range) and ready.step <= beats):
                     times = []

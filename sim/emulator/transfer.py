@@ -47,12 +47,17 @@ def load(state: State, go: Instruction, pitch: Instruction | None) -> list[Unpac
         return []
     word = state.config.word_bytes
     words = np.ascontiguousarray(data).reshape(len(data), go.rows, -1, word).view(np.int8)
-    for row, start in enumerate(local_rows // word):
-        places = (start + np.arange(words.shape[2])) % state.config.wm_words
-        state.wm.write(places, words[:, row])
-        if go.streamed:
-            state.streamed_words.extend(places.tolist())
+    for row, start in enumerate((local_rows // word).tolist()):
+        _place_words(state, go, start, words[:, row])
     return []
+
+
+def _place_words(state: State, go: Instruction, start: int, words: np.ndarray) -> None:
+    """Words [1 or samples, n, W] of a row go to the weight memory, from word `start` on."""
+    count, size = words.shape[1], state.config.wm_words
+    state.wm.write(state.wm.places(start, count), words)
+    if go.streamed:
+        state.streamed_words.extend(number % size for number in range(start, start + count))
 
 
 def _unpack(state: State, go: Instruction, start: int, local: int) -> UnpackedRow:
@@ -64,13 +69,10 @@ def _unpack(state: State, go: Instruction, start: int, local: int) -> UnpackedRo
     except PackedError as error:
         raise Fault(Error.ILLEGAL, f"the packed row at {start} is wrong: {error}") from None
     words = weights.reshape(1, -1, word)
-    places = (local // word + np.arange(words.shape[1])) % state.config.wm_words
     if state.hazards:
         state.hazards.read(MEMORY, start + np.arange(go.row_bytes))
         state.hazards.write(WM, local + np.arange(weights.size))
-    state.wm.write(places, words)
-    if go.streamed:
-        state.streamed_words.extend(places.tolist())
+    _place_words(state, go, local // word, words)
     return UnpackedRow(words.shape[1], cycles)
 
 
@@ -92,6 +94,8 @@ def _rows(
         raise Fault(Error.ILLEGAL, f"rows ({go.rows}) and row_bytes ({go.row_bytes}) must be at least 1")
     number = np.arange(go.rows, dtype=np.int64)
     memory_pitch, local_pitch = (pitch.memory_pitch, pitch.local_pitch) if pitch else (0, 0)
+    if go.rows == 1 and not to_wm and go.memory_address + go.row_bytes <= len(state.memory):
+        return number + go.memory_address, number + go.local_address
     memory_rows = (go.memory_address + number * memory_pitch) % MEMORY_ADDRESSES
     local_rows = (go.local_address + number * local_pitch) % LOCAL_ADDRESSES
     word, size = state.config.word_bytes, len(state.memory)

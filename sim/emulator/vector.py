@@ -22,7 +22,7 @@ from .micro_ops import (
 )
 from .state import State, agreed
 from .stored_lanes import StoredLanes, carried_registers
-from .streams import ELEMENT_BOUNDS, ELEMENT_DTYPES, Stream
+from .streams import ELEMENT_BOUNDS, ELEMENT_DTYPES, Accesses, Stream
 
 GROUP_LANES = 1 << 15
 """Lanes computed at once: intermediate results then stay in the processor's cache."""
@@ -137,18 +137,19 @@ class Vector:
     def _check_fields(self, go: Instruction) -> None:
         """Fault ILLEGAL where the GO's fields, or the streams, are wrong."""
         config = self._state.config
+        indexed = [stream for stream in self._streams if stream.indexed]
         rules = {
             f"slots must be in 1..{config.vector_slots}": 1 <= go.slots <= config.vector_slots,
             f"uops must be in 1..{config.vector_uops}": 1 <= go.uops <= config.vector_uops,
             "body_start <= body_end <= uops must hold": go.body_start <= go.body_end <= go.uops,
             "vectors and repeats must be at least 1": go.vectors and go.repeats,
         }
-        indexed = [stream for stream in self._streams if stream.indexed]
-        rules["only one stream may be indexed"] = len(indexed) <= 1
-        there = self._offsets.shape[1]
-        rules[
-            f"dimension 1 of the indexed stream must have at most as many turns as there are offsets, {there}"
-        ] = all(stream.counts[1] <= there for stream in indexed)
+        if indexed:
+            there = self._offsets.shape[1]
+            rules["only one stream may be indexed"] = len(indexed) == 1
+            rules[
+                f"dimension 1 of the indexed stream must have at most as many turns as there are offsets, {there}"
+            ] = all(stream.counts[1] <= there for stream in indexed)
         for rule, holds in rules.items():
             if not holds:
                 raise Fault(Error.ILLEGAL, rule)
@@ -196,9 +197,9 @@ class _Run:
         )
         if vector._state.hazards:
             self._stored.follow(vector.defined_lanes)
-        self._stores: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        """(access numbers [n], bytes [samples, n, those of W elements], lanes stored at the last turn of dimension 0
-        [n]) of stores; written at the end, no load of a GO may read them."""
+        self._stores: list[tuple[Accesses, np.ndarray, int]] = []
+        """(accesses of n vectors, bytes [samples, n, those of W elements], lanes stored at the last turn of dimension 0)
+        of stores; written at the end, no load of a GO may read them."""
 
     def execute(self, next_parameters: Callable[[], None]) -> None:
         """All batches; `next_parameters` before each but the first, if the GO says so."""
@@ -232,12 +233,11 @@ class _Run:
         before = first * self._go.slots
         used = self._stored.of_slots(first, batches, slots) if self._state.hazards else None
 
-        def accesses(stream: int | str) -> np.ndarray:
-            """Numbers [batches, slots] of this access of a stream, counted from the start of the GO."""
+        def accesses(stream: int | str) -> Accesses:
+            """The next one of each slot to a stream."""
             per_slot, here = self._accesses[stream], position[stream]
             position[stream] = here + 1
-            batch = np.arange(batches)[:, None] * (per_slot * slots)
-            return before * per_slot + here * slots + batch + np.arange(slots)
+            return Accesses(before * per_slot + here * slots, batches, slots, per_slot * slots)
 
         def register(index: int) -> Value:
             if index not in registers:
@@ -281,56 +281,69 @@ class _Run:
         for number, lanes in last.items():
             self._registers[number, :, :slots] = lanes
 
-    def _from_array(self, numbers: np.ndarray) -> np.ndarray:
+    def _from_array(self, accesses: Accesses) -> np.ndarray:
         """int64 [samples, batches, slots, W]."""
+        first, batches, slots, _ = accesses
         if self._accesses[ARRAY] == 1:
             # They follow each other.
-            first = numbers.flat[0]
-            taken = self._array[:, first : first + numbers.size].reshape(
-                -1, *numbers.shape, self._array.shape[-1]
+            taken = self._array[:, first : first + batches * slots].reshape(
+                -1, batches, slots, self._array.shape[-1]
             )
         else:
-            taken = self._array[:, numbers]
+            taken = self._array[:, accesses.numbers]
         return taken.astype(np.int64)
 
-    def _load(self, index: int, numbers: np.ndarray, used_lanes: np.ndarray | None) -> Value:
+    def _load(self, index: int, accesses: Accesses, used_lanes: np.ndarray | None) -> Value:
         """`used_lanes` [batches, slots]: where hazards are looked for, the lanes that are stored."""
         stream = self._streams[index]
         columns = self._state.config.columns
-        addresses = stream.addresses(numbers, self._offsets)
+        addresses = stream.addresses(accesses, self._offsets)
         if self._state.hazards and used_lanes is not None:
             size = stream.element.bytes
             used = np.ones_like(used_lanes) if stream.splat else used_lanes
             places = addresses[..., None] + np.arange(columns * size)
             self._state.hazards.read(AM, places[..., np.arange(columns * size) < size * used[..., None]])
         words = 1 if stream.splat else stream.element.bytes
-        starts = addresses[..., None] + columns * np.arange(words)
-        data = self._state.am.read_words(starts).reshape(-1, *numbers.shape, words * columns)
-        lanes = data.view(ELEMENT_DTYPES[stream.element]).astype(np.int64)
+        starts = addresses[..., None] if words == 1 else addresses[..., None] + columns * np.arange(words)
+        data = self._state.am.read_words(starts)
+        data = data.reshape(-1, accesses.batches, accesses.slots, words * columns)
+        lanes = data.view(ELEMENT_DTYPES[stream.element])
         if stream.splat:
             lanes = np.repeat(lanes[..., :1], columns, axis=-1)
+        lanes = lanes.astype(np.int64)
         value = Value(lanes, ELEMENT_BOUNDS[stream.element])
         return wrap(value, self._state.config.vector_bits)
 
-    def _store(self, numbers: np.ndarray, lanes: np.ndarray, lanes_stored: int) -> None:
+    def _store(self, accesses: Accesses, lanes: np.ndarray, lanes_stored: int) -> None:
         dtype = ELEMENT_DTYPES[self._streams[STORE_STREAM].element]
         stored = np.ascontiguousarray(lanes.astype(dtype)).view(np.uint8)
-        tail_lanes = np.full(numbers.size, min(self._go.tail_lanes, lanes_stored))
-        stored = stored.reshape(self._state.samples, numbers.size, -1)
-        self._stores.append((numbers.reshape(-1), stored, tail_lanes))
+        stored = stored.reshape(self._state.samples, accesses.batches * accesses.slots, -1)
+        self._stores.append((accesses, stored, min(self._go.tail_lanes, lanes_stored)))
 
     def _write_stores(self) -> None:
         if not self._stores:
             return
         stream = self._streams[STORE_STREAM]
+        lanes = min(self._go.lanes, self._state.config.columns)
+        if self._accesses[STORE_STREAM] == 1 and lanes == self._stores[0][2] and not self._state.hazards:
+            # One after the other, all as wide.
+            width = lanes * stream.element.bytes
+            for accesses, data, _ in self._stores:
+                self._state.am.write(self._places(accesses), data[:, :, :width])
+            return
         parts = tuple(zip(*self._stores, strict=True))
-        numbers, tail_lanes = np.concatenate(parts[0]), np.concatenate(parts[2])
+        numbers = np.concatenate([accesses.numbers.ravel() for accesses in parts[0]])
+        starts = np.concatenate([self._places(accesses) for accesses in parts[0]], axis=1)
+        tail_lanes = np.repeat(parts[2], [accesses.batches * accesses.slots for accesses in parts[0]])
         data = parts[1][0] if len(self._stores) == 1 else np.concatenate(parts[1], axis=1)
         if (np.diff(numbers) < 0).any():
             order = np.argsort(numbers)
-            numbers, data, tail_lanes = numbers[order], data[:, order], tail_lanes[order]
-        lanes = min(self._go.lanes, self._state.config.columns)
-        starts = stream.addresses(numbers, self._offsets)
+            numbers, starts, data, tail_lanes = (
+                numbers[order],
+                starts[:, order],
+                data[:, order],
+                tail_lanes[order],
+            )
         stored = np.where(stream.at_last_turn(numbers), tail_lanes, lanes) * stream.element.bytes
         if self._state.hazards:
             places = starts[0, :, None] + np.arange(stored.max())
@@ -347,6 +360,11 @@ class _Run:
             width = stored[first]
             self._state.am.write(starts[:, first:end], data[:, first:end, :width])
             first = end
+
+    def _places(self, accesses: Accesses) -> np.ndarray:
+        """Byte addresses [1 or samples, n] of stores."""
+        starts = self._streams[STORE_STREAM].addresses(accesses, self._offsets)
+        return starts.reshape(len(starts), -1)
 
 
 def _apart(starts: np.ndarray, width: int) -> bool:
