@@ -246,12 +246,15 @@ class Array:
     def _take_streamed(self, go: Instruction, count: int) -> None:
         """The words of a streamed GO, each when it is read first, are those of the streamed loads, in their order."""
         there, words = self._state.streamed_words, self._state.config.wm_words
-        if len(there) < count:
+        brought = np.concatenate([*there, np.zeros(0, np.int64)]) if len(there) != 1 else there[0]
+        if len(brought) < count:
             raise Fault(
                 None,
-                f"reads {count} streamed words of weights; earlier loads bring {len(there)}: deadlock in program order",
+                f"reads {count} streamed words of weights; earlier loads bring {len(brought)}: deadlock in program order",
             )
-        taken = np.array([there.popleft() for _ in range(count)])
+        there.clear()
+        there.append(brought[count:])
+        taken = brought[:count]
         wanted = (go.weights + np.arange(count)) % words
         if (taken != wanted).any():
             first = np.flatnonzero(taken != wanted)[0]

@@ -20,7 +20,7 @@ class Condition:
         waiting, self._waiting = self._waiting, []
         timeline = self._timeline
         for process in waiting:
-            timeline.resume_at(timeline.now, process)
+            heapq.heappush(timeline.events, (timeline.now, next(timeline.order), process))
 
     def add(self, process: "Process") -> None:
         """Let `process` wait."""
@@ -36,16 +36,17 @@ class Timeline:
 
     def __init__(self) -> None:
         self.now = 0
-        self._order = itertools.count()
-        self._events: list[tuple[int, int, Process]] = []
+        self.order = itertools.count()
+        self.events: list[tuple[int, int, Process]] = []
+        """A heap of (cycle, place among those of this cycle, who goes on)."""
 
     def resume_at(self, time: int, process: Process) -> None:
         """Start or continue `process` at cycle `time`."""
-        heapq.heappush(self._events, (time, next(self._order), process))
+        heapq.heappush(self.events, (time, next(self.order), process))
 
     def run(self) -> None:
         """Until nothing can happen any more."""
-        events, order, take, put = self._events, self._order, heapq.heappop, heapq.heappush
+        events, order, take, put = self.events, self.order, heapq.heappop, heapq.heappush
         while events:
             time, _, process = take(events)
             self.now = time

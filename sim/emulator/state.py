@@ -179,8 +179,8 @@ class State:
         self.am = ActivationMemory(samples, config.am_bytes, config.columns)
         self.wm = WeightMemory(samples, config.wm_words, config.columns)
         self.accumulator_queue = AccumulatorQueue(samples, config.columns)
-        self.streamed_words: collections.deque[int] = collections.deque()
-        """Weight memory words of `streamed` loads that no `streamed` ARRAY_GO has read yet."""
+        self.streamed_words: collections.deque[np.ndarray] = collections.deque()
+        """Weight memory words of rows of `streamed` loads that no `streamed` ARRAY_GO has read yet."""
 
 
 def agreed(values: np.ndarray) -> np.ndarray:

@@ -281,12 +281,7 @@ class Fabric:
 
     def at(self, time: int, action: Callable[[], None]) -> None:
         """Call `action` at cycle `time`."""
-
-        def later() -> Process:
-            action()
-            yield from ()
-
-        self.timeline.resume_at(max(time, self.timeline.now), later())
+        self.timeline.resume_at(max(time, self.timeline.now), _later(action))
 
     def wait(self, wait: Instruction) -> Process:
         """Until the semaphore's count is there; takes it."""
@@ -311,6 +306,11 @@ class Fabric:
         self._signalled.notify()
 
 
+def _later(action: Callable[[], None]) -> Process:
+    action()
+    yield from ()
+
+
 class AccumulatorFifo:
     """Vectors from array to vector unit: a place is reserved when the slot that delivers is issued."""
 
@@ -324,62 +324,56 @@ class AccumulatorFifo:
         """Issue slots that deliver, each at its distance from the one before it (the first from `time`) or when there
         is a place; returns the last one's cycle and the cycles waited in all."""
         there, taken, places = self._there, self._taken, self._places
-        waited, last = 0, len(there) + len(distances) - 1
-        if distances and (last < places or self._all_free(last - places, time + distances[0])):
-            times = itertools.accumulate(distances, initial=time + ARRAY_DRAIN_CYCLES)
-            next(times)
-            there.extend(times)
-            self._changed.notify()
-            return there[-1] - ARRAY_DRAIN_CYCLES, 0
-        for distance in distances:
-            time += distance
+        done = waited = 0
+        while done < len(distances):
             number = len(there)
-            if number >= places:
-                if len(taken) <= number - places:
-                    self._changed.notify()
-                    while len(taken) <= number - places:
-                        yield self._changed
-                free = taken[number - places] + 1
-                if free > time:
-                    waited += free - time
-                    time = free
-            there.append(time + ARRAY_DRAIN_CYCLES)
+            if len(taken) <= number - places:
+                self._changed.notify()
+                while len(taken) <= number - places:
+                    yield self._changed
+            # Those for which there is a place by now; it is free from the cycle after its last vector was taken.
+            count = min(len(distances) - done, places + len(taken) - number)
+            unlimited = min(max(places - number, 0), count)
+            before = [time - 1] * unlimited
+            before += taken[number + unlimited - places : number + count - places] if count > unlimited else []
+            own = itertools.accumulate(distances[done : done + count], initial=time - 1)
+            next(own)
+            times, late = _not_before(before, list(own))
+            waited, done, time = waited + late, done + count, times[-1] + 1
+            there.extend([each + 1 + ARRAY_DRAIN_CYCLES for each in times])
         self._changed.notify()
         return time, waited
-
-    def _all_free(self, number: int, time: int) -> bool:
-        """Whether vector `number` and those before it were taken so early that their places are free at `time`."""
-        return len(self._taken) > number and self._taken[number] < time
 
     def take(self, time: int, count: int, beats: int, earliest: Sequence[int]) -> Process:
         """Take the next vectors, the first at `time`, each `beats` after the one before it and not before its cycle in
         `earliest` (if that has any), or when it is there; returns their cycles and the cycles waited in all."""
         there, taken = self._there, self._taken
-        waited, number = 0, len(taken)
-        if len(there) >= number + count and not earliest:
-            # Once the first one is there, most often no other one is late.
-            own = there[number : number + count]
-            first = max(time, own[0])
-            times = range(first, first + count * beats, beats)
-            if max(map(operator.sub, own, times)) <= 0:
-                taken.extend(times)
-                self._changed.notify()
-                return times, first - time
-        for slot in range(count):
-            if earliest and earliest[slot] > time:
-                time = earliest[slot]
+        start, end, waited = len(taken), len(taken) + count, 0
+        while len(taken) < end:
             number = len(taken)
             if len(there) <= number:
                 self._changed.notify()
                 while len(there) <= number:
                     yield self._changed
-            if there[number] > time:
-                waited += there[number] - time
-                time = there[number]
-            taken.append(time)
-            time += beats
+            # Those that are there by now, or one that waits for something else as well.
+            last = number + 1 if earliest else min(len(there), end)
+            if earliest:
+                time = max(time, earliest[number - start])
+            times, late = _not_before(there[number:last], range(time, time + (last - number) * beats, beats))
+            waited, time = waited + late, times[-1] + beats
+            taken.extend(times)
         self._changed.notify()
-        return taken[-count:], waited
+        return taken[start:], waited
+
+
+def _not_before(earliest: Sequence[int], times: Sequence[int]) -> tuple[Sequence[int], int]:
+    """Cycles, each as far behind the one before it as in `times` or further, none before its one in `earliest`; and
+    the cycles waited for these in all."""
+    late = list(map(operator.sub, earliest, times))
+    if max(late) <= 0:
+        return times, 0
+    delays = list(itertools.accumulate(late, max, initial=0))[1:]
+    return list(map(operator.add, times, delays)), delays[-1]
 
 
 class Accesses:

@@ -57,7 +57,7 @@ def _place_words(state: State, go: Instruction, start: int, words: np.ndarray) -
     count, size = words.shape[1], state.config.wm_words
     state.wm.write(state.wm.places(start, count), words)
     if go.streamed:
-        state.streamed_words.extend(number % size for number in range(start, start + count))
+        state.streamed_words.append((start + np.arange(count)) % size)
 
 
 def _unpack(state: State, go: Instruction, start: int, local: int) -> UnpackedRow:

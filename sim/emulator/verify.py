@@ -103,7 +103,7 @@ class _Walk(Execution):
     def signature(self) -> tuple[Any, ...]:
         """Equal for executions that do the same from here on, but for data."""
         accumulators = self._array._accumulators is not None
-        streamed = len(self._state.streamed_words)
+        streamed = sum(map(len, self._state.streamed_words))
         return (
             self._offset,
             frozenset(self._setup.items()),
