@@ -38,6 +38,9 @@ class Unit(enum.IntEnum):
     VECTOR = 3
     STORE = 4
 
+    # Enum's own hash is that of the name, by a function in Python.
+    __hash__ = int.__hash__
+
 
 class Opcode(enum.IntEnum):
     BEGIN = 0x01
@@ -81,6 +84,7 @@ class Opcode(enum.IntEnum):
     STORE_GO = 0x43
 
     unit: Unit
+    __hash__ = int.__hash__
 
     def __init__(self, value: int) -> None:
         self.unit = Unit(value >> 4)
@@ -465,12 +469,24 @@ def _refuse_unknown(opcode: Opcode, values: Mapping[str, int]) -> None:
 
 def encode(instruction: Instruction) -> bytes:
     """The instruction's 16 bytes."""
-    word, position = int(instruction.opcode), 16
-    for field in FIELDS[instruction.opcode]:
-        word |= (instruction.fields[field.name] & ((1 << field.bits) - 1)) << position
+    word, fields = int(instruction.opcode), instruction.fields
+    for name, mask, position in _positions(instruction.opcode):
+        word |= (fields[name] & mask) << position
+    folded = word
+    for bits in (64, 32, 16, 8):
+        folded ^= folded >> bits
+    check = folded & 0xFF ^ CHECK_XOR
+    return (word | check << 8).to_bytes(INSTRUCTION_BYTES, "little")
+
+
+@functools.cache
+def _positions(opcode: Opcode) -> list[tuple[str, int, int]]:
+    """Name, mask and first bit of each field."""
+    found, position = [], 16
+    for field in FIELDS[opcode]:
+        found.append((field.name, (1 << field.bits) - 1, position))
         position += field.bits
-    raw = word.to_bytes(INSTRUCTION_BYTES, "little")
-    return raw[:1] + bytes([functools.reduce(operator.xor, raw, CHECK_XOR)]) + raw[2:]
+    return found
 
 
 def decode(raw: bytes) -> Instruction:

@@ -240,7 +240,7 @@ class Emitter:
         self.add(
             Work(
                 Unit.VECTOR,
-                go.commands(),
+                go.commands,
                 fresh,
                 go.all_reads(self.config.columns),
                 go.writes,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Iterator
 
 from tosaic.compiler.emit.emitter import Emitter
 from tosaic.compiler.emit.nest import Piece, even_lanes, pieces, split_lanes
@@ -39,16 +40,21 @@ class Nest:
 
 def emit_nest(emitter: Emitter, nest: Nest) -> None:
     """The GOs of a nest; the table goes with the first."""
+    for go in nest_gos(nest, emitter.config):
+        emitter.vector(go)
+
+
+def nest_gos(nest: Nest, config: Config) -> Iterator[VectorGo]:
+    """The same, to be emitted."""
     merged = nest.axes if nest.keep_axes else merge(nest.axes)
-    lanes = even_lanes(merged[-1].count, emitter.config.columns) if merged else 1
+    lanes = even_lanes(merged[-1].count, config.columns) if merged else 1
     outer, along, tail = split_lanes(merged, nest.sizes, lanes)
     splats = (False,) * len(nest.sizes)
     if merged and along is not None and nest.splats:
         splats = tuple(stride == 0 for stride in merged[-1].strides)
-    slots = emitter.config.vector_slots
     table = nest.table
-    for piece in pieces(outer, along, lanes, tail, nest.reduced, len(nest.sizes), slots):
-        emitter.vector(_go(nest, piece, splats, table))
+    for piece in pieces(outer, along, lanes, tail, nest.reduced, len(nest.sizes), config.vector_slots):
+        yield _go(nest, piece, splats, table)
         table = None
 
 

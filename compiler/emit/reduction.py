@@ -3,9 +3,11 @@
 import dataclasses
 import itertools
 import math
+from collections.abc import Callable
 
 from tosaic.compiler.emit.layer_emission import LayerEmission
-from tosaic.compiler.emit.nest_go import Nest, emit_nest
+from tosaic.compiler.emit.nest_go import Nest, nest_gos
+from tosaic.compiler.emit.vector_go import VectorGo
 from tosaic.compiler.fuse.microprogram import MicroProgram
 from tosaic.compiler.fuse.reductions import continuing_pass, first_pass, index_bits, last_pass, middle_pass
 from tosaic.compiler.place.placement import PARTIALS, BufferKey, Role
@@ -35,6 +37,10 @@ class ReductionEmission:
         assert reduced is not None
         self.reduced, self.config = reduced, emission.config
         self.sizes = element_sizes(emission.tensors, emission.layer)
+        self._programs: dict[tuple, MicroProgram] = {}
+        """Of the passes, by what makes them and for what."""
+        self._gos: dict[tuple, list[VectorGo]] = {}
+        """Of passes without a table: boxes of the same size take turns in the same buffers."""
 
     def emit(self) -> None:
         """All boxes."""
@@ -90,25 +96,26 @@ class ReductionEmission:
         repeats, rest = divmod(box.stop - box.start, partials)
         before = box.start // partials
         if repeats and not before:
-            program = first_pass(computation, self.config, self._bits(0))
+            program = self._program(first_pass, self._bits(0))
             self._pass(program, box, repeats, partials, [*body, place])
         elif repeats:
-            program = continuing_pass(computation, self.config, self._bits(0), before)
+            program = self._program(continuing_pass, self._bits(0), before * computation.argmax)
             self._pass(program, box, repeats, partials, [*body, place, place])
         if rest:
-            program = continuing_pass(computation, self.config, self._bits(0), before + repeats)
+            done = (before + repeats) * computation.argmax
+            program = self._program(continuing_pass, self._bits(0), done)
             left = [stream.moved(axis, repeats * partials) for stream in body]
             self._pass(program, box, 1, rest, [*left, place, place])
 
     def _rest(self, box: ReducedBox, after: list[_Stream]) -> None:
         """Partial results to fewer of them, and to the result."""
-        computation, places = self.reduced.computation, self._partials(box)
+        places = self._partials(box)
         counts = (*self.plan.partials, 1)
         for number, (source, target) in enumerate(itertools.pairwise(places), 1):
             repeats = counts[number - 1] // counts[number]
-            program = middle_pass(computation, self.config, repeats, self._bits(number))
+            program = self._program(middle_pass, repeats, self._bits(number))
             self._pass(program, box, repeats, counts[number], [source, target])
-        program = last_pass(computation, self.config, counts[-2], self._bits(len(places)))
+        program = self._program(last_pass, counts[-2], self._bits(len(places)))
         self._pass(program, box, counts[-2], 1, [places[-1], *after])
 
     def _bits(self, number: int) -> int:
@@ -117,10 +124,30 @@ class ReductionEmission:
         later = first // (*self.plan.partials, 1)[number]
         return index_bits(self.reduced.extent, first) + later.bit_length() - 1
 
+    def _program(self, make: Callable[..., MicroProgram], *how: int) -> MicroProgram:
+        """The micro-program of a pass; ARGMAX's differ from box to box."""
+        if (make, *how) not in self._programs:
+            self._programs[make, *how] = make(self.reduced.computation, self.config, *how)
+        return self._programs[make, *how]
+
     def _pass(
         self, program: MicroProgram, box: ReducedBox, repeats: int, results: int, streams: list[_Stream]
     ) -> None:
         """Reduces `repeats` times `results` elements of the axis, which follow each other, to the latter."""
+        emitter, table = self.emission.emitter, self.emission.take_table()
+        key = (id(program), *box.counts, repeats, results, *((each.address, each.strides) for each in streams))
+        gos = None if table is not None else self._gos.get(key)
+        if gos is None:
+            nest = self._nest(program, box, repeats, results, streams)
+            gos = list(nest_gos(dataclasses.replace(nest, table=table), self.config))
+            if table is None:
+                self._gos[key] = gos
+        for go in gos:
+            emitter.vector(go)
+
+    def _nest(
+        self, program: MicroProgram, box: ReducedBox, repeats: int, results: int, streams: list[_Stream]
+    ) -> Nest:
         axis, last = self.reduced.axis, len(streams) - 1
         counts = (*box.counts, results, *self.reduced.inner)
         axes = [
@@ -132,12 +159,10 @@ class ReductionEmission:
             for number, stream in enumerate(streams)
         )
         assert jumps[last] == 0
-        nest = Nest(
+        return Nest(
             program,
             axes,
             [stream.address for stream in streams],
             tuple(stream.size for stream in streams),
             [Axis(repeats, jumps)],
-            table=self.emission.take_table(),
         )
-        emit_nest(self.emission.emitter, nest)

@@ -1,12 +1,13 @@
 """One VECTOR_GO with all that it needs: streams, parameters, a table, offsets."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 
 from tosaic.compiler.emit.commands import Command, command
 from tosaic.compiler.fuse.microprogram import MicroProgram
 from tosaic.compiler.place.address import Span, activation_span
-from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Element, Instruction, Opcode, Source, width
+from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Element, Opcode, width
 
 _ADDRESSES = 1 << width(Opcode.VECTOR_STREAM, "address")
 _PAIRS = STREAM_DIMS // 2
@@ -73,10 +74,19 @@ class VectorGo:
     params: ParamUse | None = None
     table: Entries | None = None
     offsets: Entries | None = None
+    _configured: dict = dataclasses.field(default_factory=dict, init=False, compare=False, repr=False)
+    """What `configuration` was asked last, and what it said: a GO that is emitted again mostly comes after the same."""
 
     def configuration(self, held: Mapping[tuple, Command]) -> dict[tuple, Command]:
         """Instructions that hold until others of the same key replace them. Of the dimensions of streams, what no
         access of this GO comes to is as `held` has it, and left out where that has nothing."""
+        pairs = [(Opcode.VECTOR_DIMS, number, pair) for number in self.streams for pair in range(_PAIRS)]
+        before = tuple(held.get(key) for key in pairs)
+        if self._configured.get("before") != before:
+            self._configured.update(before=before, wanted=self._configuration(held))
+        return self._configured["wanted"]
+
+    def _configuration(self, held: Mapping[tuple, Command]) -> dict[tuple, Command]:
         wanted: dict[tuple, Command] = {}
         for instruction in self.program.instructions:
             wanted[instruction.opcode, instruction.index] = Command(instruction)
@@ -119,13 +129,10 @@ class VectorGo:
 
     def _accesses(self, number: int) -> int:
         """Steps that a stream takes."""
-        uops = [each for each in self.program.instructions if each.opcode is Opcode.VECTOR_UOP]
-        body = range(self.program.body_start, self.program.body_end)
-        steps = sum(
-            _uses(uop, number) * (self.repeats if place in body else 1) for place, uop in enumerate(uops)
-        )
-        return steps * self.vectors
+        outside, inside = self.program.moves.get(number, (0, 0))
+        return (outside + inside * self.repeats) * self.vectors
 
+    @functools.cached_property
     def commands(self) -> list[Command]:
         """Parameters, table and offsets, and the GO."""
         found = []
@@ -161,10 +168,3 @@ class VectorGo:
             reads.append(activation_span(use.address, use.address + size))
         return reads + [entries.span for entries in (self.table, self.offsets) if entries is not None]
 
-
-def _uses(uop: Instruction, stream: int) -> int:
-    """How often a micro-operation moves a stream on for each vector."""
-    if stream == STORE_STREAM:
-        return uop.to_memory
-    operands = ((uop.a_source, uop.a_index), (uop.b_source, uop.b_index))
-    return sum(source == Source.LOAD and index == stream for source, index in operands)

@@ -1,11 +1,12 @@
 """Turns an expression into the vector unit's micro-program: order, registers, load streams."""
 
 import dataclasses
+import functools
 
 from tosaic.compiler.fuse.expression import ArrayResult, Immediate, Iteration, Load, Node, Reduced, Value
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
-from tosaic.hw.isa import Element, Instruction, Op, Opcode, Source, make, width
+from tosaic.hw.isa import STORE_STREAM, Element, Instruction, Op, Opcode, Source, make, width
 
 LOAD_STREAMS = 3
 _IMMEDIATE_BITS = width(Opcode.VECTOR_BOUNDS, "immediate") - 1
@@ -38,6 +39,24 @@ class MicroProgram:
     """Place in `instructions` of the RESCALE that divides by a pool's window, see `averaged`."""
     lane_columns: int
     """Columns of a lane: least cycles of a vector."""
+    peeled: "dict[int, tuple[MicroProgram, int]]" = dataclasses.field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+    """By repetitions of the body: what `peeled` has made of it."""
+
+    @functools.cached_property
+    def moves(self) -> dict[int, tuple[int, int]]:
+        """By stream: how often a vector moves it on outside of the body, and in each repetition of the body."""
+        found: dict[int, tuple[int, int]] = {}
+        body = range(self.body_start, self.body_end)
+        uops = [each for each in self.instructions if each.opcode is Opcode.VECTOR_UOP]
+        for place, uop in enumerate(uops):
+            operands = ((uop.a_source, uop.a_index), (uop.b_source, uop.b_index))
+            moved = [index for source, index in operands if source == Source.LOAD]
+            for stream in [*moved, STORE_STREAM] if uop.to_memory else moved:
+                outside, inside = found.get(stream, (0, 0))
+                found[stream] = (outside, inside + 1) if place in body else (outside + 1, inside)
+        return found
 
     def averaged(self, multiplier: int, shift: int) -> "MicroProgram":
         """This program with the dividing RESCALE set."""
@@ -71,6 +90,18 @@ class MicroProgram:
         """Bytes of the elements that a micro-operation loads."""
         operands = ((uop.a_source, uop.a_index), (uop.b_source, uop.b_index))
         return [self.loads[index].element.bytes for source, index in operands if source == Source.LOAD]
+
+
+@functools.lru_cache(1 << 12)
+def _uop(
+    what: tuple[int, ...], destination: int | None, flags: tuple[bool, ...], numbers: tuple[int, ...]
+) -> Instruction:
+    """A micro-operation; the fuser assembles most of them many times."""
+    names = ("index", "op", "a_source", "a_index", "b_source", "b_index")
+    fields = dict(zip(names, what, strict=True))
+    fields |= zip(("bias", "per_channel", "round", "clamp", "wrap32"), flags, strict=True)
+    fields |= zip(("shift", "a_zp", "out_zp", "multiplier"), numbers, strict=True)
+    return make(Opcode.VECTOR_UOP, **fields, to_memory=destination is None, destination=destination or 0)
 
 
 class _Assembler:
@@ -129,25 +160,11 @@ class _Assembler:
         if node.average:
             self.average = len(self.instructions)
         self.instructions.append(
-            make(
-                Opcode.VECTOR_UOP,
-                index=self.count,
-                op=node.op,
-                a_source=a_source,
-                a_index=a_index,
-                b_source=b_source,
-                b_index=b_index,
-                to_memory=destination is None,
-                destination=destination or 0,
-                bias=node.bias,
-                per_channel=node.per_channel,
-                round=node.round,
-                clamp=node.clamp is not None,
-                wrap32=node.wrap32,
-                shift=node.shift,
-                a_zp=node.a_zp,
-                out_zp=node.out_zp,
-                multiplier=node.multiplier,
+            _uop(
+                (self.count, node.op, a_source, a_index, b_source, b_index),
+                destination,
+                (node.bias, node.per_channel, node.round, node.clamp is not None, node.wrap32),
+                (node.shift, node.a_zp, node.out_zp, node.multiplier),
             )
         )
         if node.clamp is not None or Source.IMMEDIATE in (a_source, b_source):
@@ -197,47 +214,36 @@ class _Assembler:
             self.register[id(node)] = destination
 
 
-def _postorder(value: Value | None, seen: set[int], out: list[Node | Reduced]) -> None:
-    if isinstance(value, Node):
-        if id(value) in seen:
-            return
-        seen.add(id(value))
-        _postorder(value.a, seen, out)
-        _postorder(value.b, seen, out)
-        out.append(value)
-    elif isinstance(value, Reduced) and id(value) not in seen:
-        seen.add(id(value))
-        out.append(value)
+class _Uses(dict[int, int]):
+    """How often each node and reduction is an operand, by id."""
 
+    def postorder(self, root: Node | Reduced) -> list[Node | Reduced]:
+        """The nodes of an expression, operands first; what is inside of a reduction is left out."""
+        out: list[Node | Reduced] = []
+        self._visit(root, set(), out)
+        return out
 
-def _count_uses(roots: list[Value]) -> dict[int, int]:
-    uses: dict[int, int] = {}
-    seen: set[int] = set()
-    stack = list(roots)
-    while stack:
-        value = stack.pop()
-        if id(value) in seen:
-            continue
+    def _visit(self, value: Node | Reduced, seen: set[int], out: list[Node | Reduced]) -> None:
         seen.add(id(value))
-        children = [value.a, value.b] if isinstance(value, Node) else []
-        if isinstance(value, Reduced):
-            children = [value.term]
-        for child in children:
-            if child is not None:
-                uses[id(child)] = uses.get(id(child), 0) + 1
-                stack.append(child)
-    return uses
+        # One that an earlier expression had, too, has been counted.
+        counts = id(value) not in self
+        self.setdefault(id(value), 0)
+        for operand in (value.a, value.b) if isinstance(value, Node) else ():
+            if isinstance(operand, Node | Reduced):
+                if id(operand) not in seen:
+                    self._visit(operand, seen, out)
+                if counts:
+                    self[id(operand)] += 1
+        out.append(value)
 
 
 def assemble(root: Value, config: Config) -> MicroProgram:
     """The micro-program that stores `root`; TooComplex when it does not fit the vector unit."""
     if not isinstance(root, Node):
         root = Node(Op.MOV, root)
-    uses = _count_uses([root])
+    uses = _Uses()
     assembler = _Assembler(config, uses)
-    order: list[Node | Reduced] = []
-    seen: set[int] = set()
-    _postorder(root, seen, order)
+    order = uses.postorder(root)
     reductions = [value for value in order if isinstance(value, Reduced)]
     if len(reductions) > 1:
         raise TooComplex("more than one reduction")
@@ -247,8 +253,8 @@ def assemble(root: Value, config: Config) -> MicroProgram:
         running = assembler.take()
         assembler.start(reduced.start, running)
         body_start = assembler.count
-        body: list[Node | Reduced] = []
-        _postorder(reduced.term, set(), body)
+        body = uses.postorder(reduced.term) if isinstance(reduced.term, Node | Reduced) else []
+        uses[id(reduced.term)] = uses.get(id(reduced.term), 0) + 1
         for node in body:
             assert isinstance(node, Node)
             assembler.evaluate(node, to_memory=False)

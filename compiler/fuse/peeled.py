@@ -14,6 +14,12 @@ _LONGEST = 2
 
 def peeled(program: MicroProgram, repeats: int) -> tuple[MicroProgram, int]:
     """The program with fewer repetitions, and how many are left; as it is where its start value is needed."""
+    if repeats not in program.peeled:
+        program.peeled[repeats] = _peeled(program, repeats)
+    return program.peeled[repeats]
+
+
+def _peeled(program: MicroProgram, repeats: int) -> tuple[MicroProgram, int]:
     uops = [item for item in program.instructions if item.opcode is Opcode.VECTOR_UOP]
     bounds = {item.index: item for item in program.instructions if item.opcode is Opcode.VECTOR_BOUNDS}
     first, last = program.body_start, program.body_end

@@ -46,11 +46,13 @@ def legalize(
     """Runs all passes (without `optimize` only those that are needed), and verifies the graph after each one; `on_pass`
     is told its name and the graph. Graphs that its control flow runs are left for later: what they can become depends
     on the place they are run from. UnsupportedError for integers wider than the configuration's lanes."""
+    verified = False
     for step in PASSES:
         if step.optional and not optimize:
             continue
-        graph = step.run(graph, config)
-        verify(graph, after=step.name)
+        before, graph = graph, step.run(graph, config)
+        verify(graph, after=step.name, before=before if verified else None)
+        verified = True
         if on_pass is not None:
             on_pass(step.name, graph)
     require_lanes(graph, config)

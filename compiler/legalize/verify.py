@@ -1,6 +1,6 @@
 """Checks a graph between passes: a pass that breaks it is found at once, and by name."""
 
-from tosaic.compiler.ir import OPERATORS, Graph
+from tosaic.compiler.ir import OPERATORS, Graph, Operator
 from tosaic.compiler.ir.validate import check_operand_counts, check_shapes
 
 
@@ -8,19 +8,33 @@ class BrokenPass(AssertionError):
     """A pass of the compiler made a graph that is none: a fault of Tosaic, whatever the model is."""
 
 
-def verify(graph: Graph, *, after: str) -> None:
+def verify(graph: Graph, *, after: str, before: Graph | None = None) -> None:
     """BrokenPass naming the pass `after` which `graph` is, if the graph is not in order.
 
     Every name is defined once and before it is read, constants have the shape and type that they say, operators have
     their operands and the result shapes of the operator table. Types may be others than TOSA's: decompositions work
-    with int48 values. O(operators)."""
+    with int48 values. Of a graph `before` the pass that is in order, operators and tensors that the pass has left as
+    they were are not looked at again. O(operators)."""
     try:
         _check_names(graph)
-        for operator in graph.operators:
+        for operator in _changed(graph, before):
             check_operand_counts(graph, operator)
             check_shapes(graph, operator)
     except Exception as error:
         raise BrokenPass(f"after the pass {after!r}: {error}") from error
+
+
+def _changed(graph: Graph, before: Graph | None) -> list[Operator]:
+    """The operators that are others than in the graph before, or have others among their tensors."""
+    if before is None:
+        return graph.operators
+    known, old, new = {id(operator) for operator in before.operators}, before.tensors, graph.tensors
+    return [
+        operator
+        for operator in graph.operators
+        if id(operator) not in known
+        or any(new.get(name) is not old.get(name) for name in (*operator.inputs, *operator.outputs))
+    ]
 
 
 def _check_names(graph: Graph) -> None:

@@ -1,6 +1,7 @@
 """First-fit allocation of the activation memory."""
 
-from collections.abc import Sequence
+import bisect
+from collections.abc import Collection, Sequence
 
 from tosaic.errors import UnsupportedError
 
@@ -13,16 +14,23 @@ class OutOfMemory(UnsupportedError):
 
 
 class Arena:
-    """First-fit allocator of activation memory, in bytes."""
+    """First-fit allocator of activation memory, in bytes. What a call costs grows with the gaps, not with the blocks."""
 
     def __init__(self, size_bytes: int, alignment: int):
         self.size_bytes, self.alignment = size_bytes, alignment
-        self._used: list[tuple[int, int]] = []
+        self._used: dict[int, int] = {}
+        """Start -> end of the blocks, in the order in which they were taken."""
+        self._free = [(0, size_bytes)]
+        """The gaps, ascending."""
+        self.touched: set[int] = set()
+        """Starts of blocks that were taken or freed; for others to clear."""
 
     def gaps(self, others: Sequence[tuple[int, int]] = ()) -> list[tuple[int, int]]:
         """Free (start, end), ascending; `others` count as used."""
+        if not others:
+            return self._free
         free, position = [], 0
-        for start, end in sorted([*self._used, *others]):
+        for start, end in sorted([*self._used.items(), *others]):
             if start > position:
                 free.append((position, start))
             position = max(position, end)
@@ -32,15 +40,20 @@ class Arena:
 
     def used(self) -> list[tuple[int, int]]:
         """Allocated (start, end)."""
-        return list(self._used)
+        return list(self._used.items())
+
+    def end(self, start: int) -> int | None:
+        """The end of the block that begins at `start`, if one does."""
+        return self._used.get(start)
 
     def occupy(self, blocks: Sequence[tuple[int, int]]) -> None:
         """Takes blocks (start, end) of an arena of the same size that is empty."""
         assert not self._used
-        self._used = list(blocks)
+        for block in blocks:
+            self._take(*block)
 
     def largest_gap_bytes(self) -> int:
-        return max((end - start for start, end in self.gaps()), default=0)
+        return max((end - start for start, end in self._free), default=0)
 
     def allocate(
         self, size_bytes: int, *, high: bool = False, others: Sequence[tuple[int, int]] = ()
@@ -48,30 +61,51 @@ class Arena:
         """Address of a free block outside of `others`, None when there is none. `high` takes the last gap: for what
         lives briefly."""
         size_bytes = -(-max(size_bytes, 1) // self.alignment) * self.alignment
-        gaps = [gap for gap in self.gaps(others) if gap[1] - gap[0] >= size_bytes]
-        if not gaps:
-            return None
-        start = gaps[-1][1] - size_bytes if high else gaps[0][0]
-        self._used.append((start, start + size_bytes))
-        return start
+        gaps = self.gaps(others)
+        for first, end in reversed(gaps) if high else gaps:
+            if end - first >= size_bytes:
+                start = end - size_bytes if high else first
+                self._take(start, start + size_bytes)
+                return start
+        return None
 
-    def allocate_apart(self, size_bytes: int, bank_bytes: int, others: list[tuple[int, int]]) -> int | None:
-        """The first free block in banks that hold none of `others`, (start, end); None where that would leave
-        less than _ROOM of the memory in one piece."""
+    def allocate_apart(self, size_bytes: int, bank_bytes: int, taken: Collection[int]) -> int | None:
+        """The first free block in other banks than those `taken`; None where that would leave less than _ROOM of the
+        memory in one piece."""
         size_bytes = -(-max(size_bytes, 1) // self.alignment) * self.alignment
-        taken = {bank for start, end in others for bank in range(start // bank_bytes, -(-end // bank_bytes))}
-        for first, end in self.gaps():
+        for first, end in self._free:
             for start in (first, *range(-(-first // bank_bytes) * bank_bytes, end, bank_bytes)):
                 block = (start, start + size_bytes)
                 banks = range(start // bank_bytes, -(-block[1] // bank_bytes))
-                if block[1] > end or not taken.isdisjoint(banks):
+                if block[1] > end or any(bank in taken for bank in banks):
                     continue
-                self._used.append(block)
-                if self.largest_gap_bytes() >= _ROOM * self.size_bytes:
+                rest = max(block[0] - first, end - block[1])
+                if max(rest, self._largest_beside(first)) >= _ROOM * self.size_bytes:
+                    self._take(*block)
                     return start
-                self._used.pop()
         return None
 
+    def _largest_beside(self, first: int) -> int:
+        """Bytes of the largest gap but the one that begins at `first`."""
+        return max((end - start for start, end in self._free if start != first), default=0)
+
     def free(self, address: int) -> None:
-        block = next(block for block in self._used if block[0] == address)
-        self._used.remove(block)
+        """Gives the block that begins at `address` back."""
+        start, end = address, self._used.pop(address)
+        self.touched.add(address)
+        place = bisect.bisect_left(self._free, (start, end))
+        if place < len(self._free) and self._free[place][0] == end:
+            end = self._free.pop(place)[1]
+        if place and self._free[place - 1][1] == start:
+            place -= 1
+            start = self._free.pop(place)[0]
+        self._free.insert(place, (start, end))
+
+    def _take(self, start: int, end: int) -> None:
+        """Makes a block of bytes that are free."""
+        place = bisect.bisect_right(self._free, (start, self.size_bytes)) - 1
+        first, last = self._free[place]
+        assert first <= start and end <= last
+        self._free[place : place + 1] = [gap for gap in ((first, start), (end, last)) if gap[0] < gap[1]]
+        self._used[start] = end
+        self.touched.add(start)

@@ -13,6 +13,7 @@ from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.placement import Arrival, Copy, PartOutside, Placement, Sent, resident
+from tosaic.compiler.place.residents import Residents
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.program import Port
 
@@ -64,7 +65,7 @@ class Placer:
         self._apart: dict[str, PlacedPort] = {}
         self.pitches: dict[str, int] = {}
         """Bytes from row to row of images whose rows are apart when they are resident."""
-        self._resident: dict[str, Placement] = {}
+        self._resident = Residents(tensors.config.am_bank_bytes)
         """Those of `placements` that are in activation memory."""
         self._dying: dict[int, list[str]] = {}
         """Layer -> storage names that nothing reads after it."""
@@ -98,9 +99,10 @@ class Placer:
 
     def _place(self, name: str, placement: Placement) -> None:
         self.placements[name] = placement
-        self._resident.pop(name, None)
         if placement.resident:
-            self._resident[name] = placement
+            self._resident.put(name, placement)
+        else:
+            self._resident.drop(name)
 
     # --- external memory
 
@@ -253,7 +255,7 @@ class Placer:
     def withdraw(self, name: str) -> None:
         """Forgets an image that has passed through."""
         self.placements.pop(name, None)
-        self._resident.pop(name, None)
+        self._resident.drop(name)
 
     def allocate(self, size_bytes: int, *, high: bool = False) -> int | None:
         """A block, if need be in memory that the layer before may still be reading: the schedule makes that wait."""
@@ -276,8 +278,7 @@ class Placer:
     def _allocate_apart(self, size_bytes: int) -> int | None:
         """A block in another bank than the tensors that are there, if there is plenty of memory: units that read or
         write both at a time do not wait for each other."""
-        others = [(p.address.offset, p.address.offset + p.bytes) for p in self._resident.values()]
-        address = self.arena.allocate_apart(size_bytes, self.config.am_bank_bytes, others)
+        address = self.arena.allocate_apart(size_bytes, self.config.am_bank_bytes, self._resident.banks)
         return self.allocate(size_bytes) if address is None else address
 
     def _allocate_untouched(self, size_bytes: int) -> int | None:
@@ -303,21 +304,31 @@ class Placer:
         self._layer = index + 1
         self._recent.append(self.arena.used())
         self.memories.last_used = self._recent[-1]
-        names = {placement.address.offset: name for name, placement in self._resident.items()}
-        blocks = {block: names.get(block[0], "parameters and buffers") for block in self.arena.used()}
-        self.memories.history.note(blocks)
+        self.memories.history.note(self._changed_blocks())
         dying = [name for name in self._dying.get(index, ()) if name in self._resident]
         constants = [name for name in dying if self.tensors[name].data is not None]
         constants = [name for name in constants if name not in self._borrowed]
         self.pending_free.append([*temporary, *(self.placements[name].address.offset for name in constants)])
         for name in constants:
-            del self.placements[name], self._resident[name]
+            del self.placements[name]
+            self._resident.drop(name)
         if len(self.pending_free) > _LINGER_LAYERS:
             for address in self.pending_free.pop(0):
                 self.arena.free(address)
         for name in dying:
             if name not in constants:
                 self._release(name)
+
+    def _changed_blocks(self) -> dict[int, tuple[int, str] | None]:
+        """What MemoryHistory.note asks for."""
+        changed: dict[int, tuple[int, str] | None] = {}
+        for start in sorted(self.arena.touched | self._resident.touched):
+            end = self.arena.end(start)
+            name = self._resident.name(start) or "parameters and buffers"
+            changed[start] = None if end is None else (end, name)
+        self.arena.touched.clear()
+        self._resident.touched.clear()
+        return changed
 
     def close(self) -> None:
         """Frees all that the graph has in activation memory."""
@@ -328,4 +339,4 @@ class Placer:
     def _release(self, name: str) -> None:
         if name not in self._borrowed:
             self.arena.free(self.placements.pop(name).address.offset)
-            del self._resident[name]
+            self._resident.drop(name)

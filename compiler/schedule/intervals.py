@@ -17,6 +17,8 @@ class Intervals:
 
     def latest(self, start: int, end: int) -> int:
         """The largest number of the ranges that meet [start, end); -1 if there is none."""
+        if not self._numbers:
+            return -1
         return max(self._numbers[self._touched(start, end)], default=-1)
 
     def clear(self, start: int, end: int) -> None:

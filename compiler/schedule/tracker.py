@@ -16,6 +16,13 @@ MOST_TOKENS = 2000
 ahead by as many commands as a queue holds, add a few tokens."""
 
 
+class _Accesses:
+    """Of a unit to a memory."""
+
+    def __init__(self) -> None:
+        self.read, self.written = Intervals(), Intervals()
+
+
 class Tracker:
     """Collects work in a correct sequential order and adds the waits and signals that keep it correct when the units
     run decoupled."""
@@ -32,14 +39,13 @@ class Tracker:
         """Places of the items that wait, by producer and consumer, but for those before the last item waited for."""
         self._held_loads: list[int] = []
         """Numbers of the loads that wait for VECTOR or STORE, or for another core, which may wait for STORE."""
-        self._read = {(region, unit): Intervals() for region in Region for unit in Unit}
-        self._written = {(region, unit): Intervals() for region in Region for unit in Unit}
+        self._memories = {region: {unit: _Accesses() for unit in Unit} for region in Region}
 
     def add(self, work: Work) -> Item:
         """Appends a piece of work."""
         item = Item(work, len(self._by_unit[work.unit]))
         for span in work.streams:
-            loaded = self._written[span.region, Unit.LOAD].latest(span.start, span.end)
+            loaded = self._memories[span.region][Unit.LOAD].written.latest(span.start, span.end)
             item.behind_load = max(item.behind_load, loaded)
             self._record(span, item, writes=False)
         needs = self._needs(work)
@@ -87,25 +93,33 @@ class Tracker:
     def _needs(self, work: Work) -> dict[Unit, int]:
         """Per other unit the last item that must be complete first."""
         need: dict[Unit, int] = {}
-        for span, is_write in [(s, False) for s in work.reads] + [(s, True) for s in work.writes]:
-            for other in Unit:
-                if other == work.unit or span.start >= span.end:
-                    continue
-                index = self._written[span.region, other].latest(span.start, span.end)
-                if is_write:
-                    index = max(index, self._read[span.region, other].latest(span.start, span.end))
-                if index > need.get(other, -1):
-                    need[other] = index
+        for span in work.reads:
+            self._add_needs(span, work.unit, need, writes=False)
+        for span in work.writes:
+            self._add_needs(span, work.unit, need, writes=True)
         return need
+
+    def _add_needs(self, span: Span, unit: Unit, need: dict[Unit, int], *, writes: bool) -> None:
+        start, end = span.start, span.end
+        if start >= end:
+            return
+        for other, accesses in self._memories[span.region].items():
+            if other is unit:
+                continue
+            index = accesses.written.latest(start, end)
+            if writes:
+                index = max(index, accesses.read.latest(start, end))
+            if index > need.get(other, -1):
+                need[other] = index
 
     def _record(self, span: Span, item: Item, *, writes: bool) -> None:
         # A unit works in order, so whoever waits for its later access of the same bytes has waited for the earlier one;
         # but a reader need not wait for reads, so a read does not replace a write.
         if span.start >= span.end:
             return
-        unit = item.work.unit
+        accesses = self._memories[span.region][item.work.unit]
         if writes:
-            self._read[span.region, unit].clear(span.start, span.end)
-            self._written[span.region, unit].put(span.start, span.end, item.index)
+            accesses.read.clear(span.start, span.end)
+            accesses.written.put(span.start, span.end, item.index)
         else:
-            self._read[span.region, unit].put(span.start, span.end, item.index)
+            accesses.read.put(span.start, span.end, item.index)
