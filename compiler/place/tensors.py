@@ -1,8 +1,9 @@
 """A graph's tensors as they lie in memory."""
 
+import functools
 import math
 
-from tosaic.compiler.ir import Graph, Tensor
+from tosaic.compiler.ir import Graph, GraphIndex, Tensor
 from tosaic.compiler.legalize.normalise import storage_names
 from tosaic.compiler.machine import ELEMENT
 from tosaic.compiler.place.placement import BufferKey, Role
@@ -25,6 +26,11 @@ class Tensors:
         self._sharing = {name: groups[root] for name, root in self.storage.items()}
         self._offsets: dict[str, int] = {}
         """Of tensors that lie inside of another one: bytes from its start."""
+
+    @functools.cached_property
+    def index(self) -> GraphIndex:
+        """Who writes and who reads each tensor."""
+        return self.graph.index()
 
     def __getitem__(self, name: str) -> Tensor:
         return self.graph.tensors[name]

@@ -111,7 +111,7 @@ def _linked(first: Work, then: Work) -> bool:
         and (window.view.storage, window.view.offset, window.ih) == (name, 0, source.oh)
         and name not in tensors.graph.outputs
         and tensors.sharing(name) == [name]
-        and tensors.graph.index().consumers(name) == [base]
+        and tensors.index.consumers(name) == [base]
     )
 
 

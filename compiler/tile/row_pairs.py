@@ -51,5 +51,5 @@ def _windows_only(tensors: Tensors, name: str) -> bool:
         return False
     return all(
         KIND[reader.op] in WINDOWED and reader.inputs[0] == name and reader.inputs.count(name) == 1
-        for reader in graph.consumers(name)
+        for reader in tensors.index.consumers(name)
     )

@@ -29,7 +29,7 @@ class Views:
         self.folded: set[int] = set()
         """Numbers of the operators that need no layer: SLICEs that are views or parts of what they cut, and TRANSPOSEs
         that are views."""
-        operators, index_of = tensors.graph.operators, tensors.graph.index()
+        operators, index_of = tensors.graph.operators, tensors.index
         parts: dict[str, Operator] = {}
         # Those that read come before those that they read from, so that a SLICE of a SLICE can be a part, too.
         for number, operator in reversed(list(enumerate(operators))):
