@@ -3,7 +3,8 @@
 // Logic behind the inputs of the top module is evaluated at every call, twice per clock cycle; behind registers
 // it is evaluated once, after the edge. The harness sets what the inputs are to be after the next edge.
 module bench #(
-    parameter W = `BUS_BYTES
+    parameter W = `BUS_BYTES,
+    parameter I = `ID_BITS
 ) (
     input clk,
     input rst,
@@ -27,20 +28,20 @@ module bench #(
     output [1:0] s_axil_rresp,
     output s_axil_rvalid,
     input s_axil_rready,
-    output [1:0] m_axi_arid,
+    output [I-1:0] m_axi_arid,
     output [31:0] m_axi_araddr,
     output [7:0] m_axi_arlen,
     output [2:0] m_axi_arsize,
     output [1:0] m_axi_arburst,
     output m_axi_arvalid,
     input m_axi_arready,
-    input [1:0] m_axi_rid,
+    input [I-1:0] m_axi_rid,
     input [8*W-1:0] m_axi_rdata,
     input [1:0] m_axi_rresp,
     input m_axi_rlast,
     input m_axi_rvalid,
     output m_axi_rready,
-    output [1:0] m_axi_awid,
+    output [I-1:0] m_axi_awid,
     output [31:0] m_axi_awaddr,
     output [7:0] m_axi_awlen,
     output [2:0] m_axi_awsize,
@@ -52,7 +53,7 @@ module bench #(
     output m_axi_wlast,
     output m_axi_wvalid,
     input m_axi_wready,
-    input [1:0] m_axi_bid,
+    input [I-1:0] m_axi_bid,
     input [1:0] m_axi_bresp,
     input m_axi_bvalid,
     output m_axi_bready
@@ -62,7 +63,8 @@ module bench #(
     reg [31:0] r_wdata;
     reg r_awvalid, r_wvalid, r_bready, r_arvalid, r_rready;
     reg r_m_arready, r_m_rlast, r_m_rvalid, r_m_awready, r_m_wready, r_m_bvalid;
-    reg [1:0] r_m_rid, r_m_rresp, r_m_bid, r_m_bresp;
+    reg [I-1:0] r_m_rid, r_m_bid;
+    reg [1:0] r_m_rresp, r_m_bresp;
     reg [8*W-1:0] r_m_rdata;
 `ifdef MUTANTS
     reg [15:0] r_mutant = 0;

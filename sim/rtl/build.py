@@ -98,9 +98,16 @@ def _build(config: Config, verilog: pathlib.Path, library: pathlib.Path, variant
         [HERE / BENCH, verilog],
         HERE / "harness.cpp",
         library,
-        options=(*VERILATOR_FLAGS, *variant.options, f"+define+BUS_BYTES={config.bus_bytes}"),
+        options=(*VERILATOR_FLAGS, *variant.options, *_defines(config)),
         definitions=(f"-DBUS_BYTES={config.bus_bytes}", f"-DCORES={config.cores}", *variant.definitions),
     )
+
+
+def _defines(config: Config) -> tuple[str, ...]:
+    """Widths of the memory port, for the bench around the accelerator. Only a build needs Amaranth."""
+    from tosaic.hw.interfaces import bus_id_bits
+
+    return f"+define+BUS_BYTES={config.bus_bytes}", f"+define+ID_BITS={bus_id_bits(config)}"
 
 
 def verilate(
