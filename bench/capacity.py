@@ -13,7 +13,6 @@ time of all, the share of it that each is busy, and what bounds it.
 import argparse
 import dataclasses
 import heapq
-import math
 import pathlib
 import subprocess
 import sys
@@ -143,6 +142,9 @@ def main() -> int:
     parser.add_argument("--files", type=pathlib.Path, help="folder of what the jobs read, in equal parts")
     parser.add_argument("--jobs", type=int, default=0, help="that many equal jobs")
     parser.add_argument("--seconds", type=float, default=0.1, help="of each of them")
+    parser.add_argument(
+        "--repeat", type=int, default=1, help="each job that many times, as in a larger suite"
+    )
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 10, 100, 300, 1000, 3000])
     parser.add_argument(
         "--build-seconds", type=float, default=0.0, help="of the simulator, once for each worker"
@@ -160,15 +162,16 @@ def main() -> int:
     held = (
         sum(path.stat().st_size for path in chosen.files.rglob("*") if path.is_file()) if chosen.files else 0
     )
+    sent = [held // len(seconds)] * len(seconds) * chosen.repeat
+    seconds *= chosen.repeat
     costs = Costs(build=chosen.build_seconds, link_bytes_per_second=chosen.link_gbit * 1e9 / 8)
     if chosen.measure:
         costs = measured(costs)
     print(
         f"{len(seconds):,} jobs, {sum(seconds):,.0f} s in all, the longest {max(seconds):.1f} s, "
-        f"{math.ceil(held / len(seconds)):,} bytes each; a task costs the client {1000 * costs.client_task:.2f} ms "
+        f"{sent[0]:,} bytes each; a task costs the client {1000 * costs.client_task:.2f} ms "
         f"and the scheduler {1000 * costs.scheduler_task:.2f} ms, a process starts in {costs.process_start:.2f} s\n"
     )
-    sent = [held // len(seconds)] * len(seconds)
     print(table([simulate(seconds, sent, workers, costs) for workers in chosen.workers]))
     return 0
 

@@ -79,14 +79,22 @@ def fits(usage: Usage, part: Part) -> bool:
 
 def estimate(config: Config, fabric: Fabric) -> Usage:
     """The accelerator without bridge, PLL and external memory."""
-    figures = {
-        name: sum(fit.of(config) for fit in _fits(fabric, name).values()) for name in ("lut", "ff", "ram")
-    }
+    lut, ff, ram = (_fitted(config, fabric, name) for name in ("lut", "ff", "ram"))
     return Usage(
-        lut=round(figures["lut"]),
-        ff=round(figures["ff"]),
+        lut=round(lut),
+        ff=round(ff),
         dsp=config.macs_per_cycle + lane_multipliers(config) * config.lanes * config.cores,
-        ram_kbit=round(figures["ram"]) + _memory_kbit(config),
+        ram_kbit=round(ram) + _memory_kbit(config) * config.cores,
+    )
+
+
+def _fitted(config: Config, fabric: Fabric, figure: str) -> float:
+    """Of all units: each core has its own, and several share what is between them."""
+    fits_of = _fits(fabric, figure)
+    return sum(
+        fit.of(config) * (config.cores if unit in _OF_A_CORE else 1)
+        for unit, fit in fits_of.items()
+        if config.cores > 1 or unit not in _BETWEEN_CORES
     )
 
 
@@ -96,8 +104,8 @@ def lane_multipliers(config: Config) -> int:
 
 
 def _memory_kbit(config: Config) -> int:
-    """Activation memory: a RAM for each byte of a word and bank, of half a block where that is enough. Weight memory:
-    parity is wasted."""
+    """Of a core. Activation memory: a RAM for each byte of a word and bank, of half a block where that is enough.
+    Weight memory: parity is wasted."""
     depth = config.am_bank_bytes // config.columns
     blocks = math.ceil(depth / _RAM_BYTES_DEEP)
     each = _RAM_KBIT * blocks if depth > _RAM_BYTES_DEEP // 4 else _RAM_KBIT // 2
@@ -107,25 +115,34 @@ def _memory_kbit(config: Config) -> int:
 # --- the fit
 
 Features = Callable[[Config], Sequence[float]]
-_FEATURES: dict[str, Features] = {
+_OF_A_CORE: dict[str, Features] = {
     "am": lambda c: (1, c.columns, c.columns * c.am_banks, c.columns * math.log2(c.columns)),
     "array": lambda c: (
         1,
         c.columns,
         c.rows,
-        c.macs_per_cycle,
+        c.rows * c.columns,
         c.columns * bool(c.partial_sums),
         c.columns * (c.most_row_parts > 1),
     ),
-    "control_port": lambda c: (1,),
     "load": lambda c: (1, c.columns, c.columns * bool(c.cabac_engines), c.cabac_engines),
     "read_arbiter": lambda c: (1,),
-    "sequencer": lambda c: (1,),
-    "soft_reset": lambda c: (1,),
+    "sequencer": lambda c: (1, c.cores > 1, c.cores - 1),
     "store": lambda c: (1, c.columns),
     "vector": lambda c: (1, c.lanes, c.lanes * c.columns, c.columns * math.log2(c.columns)),
     "wm": lambda c: (c.columns, c.columns * (c.most_row_parts > 1), c.columns * (c.most_row_parts > 2)),
 }
+_OF_THE_MACHINE: dict[str, Features] = {
+    "control_port": lambda c: (1, c.cores - 1),
+    "soft_reset": lambda c: (1,),
+}
+_BETWEEN_CORES: dict[str, Features] = {
+    "reads": lambda c: (c.cores, c.cores * c.bus_bytes, c.cores * c.bus_bytes * (c.bus_words > 1)),
+    "writes": lambda c: (c.cores, c.cores * c.bus_bytes, c.cores * c.bus_bytes * (c.bus_words > 1)),
+    "tokens": lambda c: (c.cores * (c.cores - 1),),
+    "reports": lambda c: (c.cores,),
+}
+_FEATURES = {**_OF_A_CORE, **_OF_THE_MACHINE, **_BETWEEN_CORES}
 """What a unit's size depends on."""
 
 

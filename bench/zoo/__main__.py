@@ -10,6 +10,7 @@ import argparse
 import dataclasses
 import json
 import pathlib
+import subprocess
 import sys
 
 from catalogue import Network, network, networks
@@ -17,6 +18,7 @@ from measuring import Record
 from page import page, read_records, worse
 
 from tosaic.driver import jobs
+from tosaic.driver.jobs.content import key_of
 from tosaic.driver.replacing import replacing
 
 HERE = pathlib.Path(__file__).parent
@@ -60,11 +62,19 @@ def _run(running: pathlib.Path, options: argparse.Namespace) -> dict[str, Record
     kept = jobs.RecordFile(running)
     place = jobs.place_of(options.jobs, options.cluster, options.seconds)
     jobs.run_jobs([_job(each, options) for each in chosen], place, kept, _tell)
+    of_this_code, commit = {key_of(_job(each, options)) for each in networks()}, _commit()
     records: dict[str, Record] = {}
     for each in kept.records:
         # What stands first is of this run.
-        records.setdefault(str(each.job["title"]), _record(each))
+        found = _record(each, commit if each.key in of_this_code else None)
+        records.setdefault(found.name, found)
     return records
+
+
+def _commit() -> str | None:
+    """Of the working tree, short."""
+    command = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or None
 
 
 def _job(network: Network, options: argparse.Namespace) -> jobs.Job:
@@ -76,11 +86,11 @@ def _job(network: Network, options: argparse.Namespace) -> jobs.Job:
     return jobs.Job(WORK, None, "base", network.target, 0, settings, title=network.name)
 
 
-def _record(done: jobs.Record) -> Record:
+def _record(done: jobs.Record, commit: str | None) -> Record:
     seconds = round(done.seconds["all"], 1)
     if done.failure is not None:
-        return Record(str(done.job["title"]), failure=done.failure, seconds=seconds)
-    return Record(**{**done.result, "seconds": seconds})
+        return Record(str(done.job["title"]), failure=done.failure, seconds=seconds, commit=commit)
+    return Record(**{**done.result, "seconds": seconds, "commit": commit})
 
 
 def _tell(name: str, done: int, total: int) -> None:

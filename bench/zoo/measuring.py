@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import pathlib
-import subprocess
 import time
 
 import numpy as np
@@ -60,17 +59,18 @@ class Record:
 
 
 def measure_job(job: Job) -> Done:
-    """The record of the network in the job's settings, without its seconds."""
+    """The record of the network in the job's settings, without what differs from place to place: seconds, and the
+    commit, which a worker of a cluster does not know."""
     settings = dict(job.settings)
     folder, large = pathlib.Path(settings.pop("folder")), settings.pop("large_ones")
     found = dataclasses.asdict(measure_network(Network(**settings), folder, large))
-    del found["seconds"]
+    del found["seconds"], found["commit"]
     return Done(found)
 
 
 def measure_network(network: Network, folder: pathlib.Path, large: bool = False) -> Record:
     """The record of a network; what fails is in it, and never raised."""
-    record, started = Record(network.name, commit=_commit()), time.perf_counter()
+    record, started = Record(network.name), time.perf_counter()
     try:
         _fill(record, network, folder, large)
     except Exception as error:  # noqa: BLE001 (a zoo goes on, and tells)
@@ -78,12 +78,6 @@ def measure_network(network: Network, folder: pathlib.Path, large: bool = False)
         record.failure = f"{stage}: {type(error).__name__}: {' '.join(str(error).split())[:400]}"
     record.seconds = round(time.perf_counter() - started, 1)
     return record
-
-
-def _commit() -> str | None:
-    """Of the working tree, short."""
-    command = ["git", "-C", str(pathlib.Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or None
 
 
 _STAGES = {"import": "golden_error", "quantize": "sqnr_db", "run": "bit_exact", "after the run": "failure"}

@@ -98,7 +98,7 @@ def _judge(
         (config, area, bandwidth)
         for config, area in machines
         for bandwidth in question.bandwidths
-        if bandwidth <= config.word_bytes
+        if bandwidth <= config.bus_bytes
     ]
     jobs = [
         measurement(model, "emulator", config.name, bandwidth, None)

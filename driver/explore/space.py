@@ -16,6 +16,8 @@ SPACE: Mapping[str, tuple[int, ...]] = {
     "wm_bytes": (16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10),
     "partial_sums": (0, 512),
     "cabac_engines": (0, 1),
+    "lane_columns": (1, 2),
+    "cores": (1, 2, 4),
 }
 """Sizes that decide cycles and area; `--set` fixes one of them, or another field of the configuration."""
 

@@ -25,7 +25,7 @@ from tosaic.driver.explore import (
 )
 from tosaic.driver.jobs import LocalProcesses, RecordFile, ThisProcess
 from tosaic.hw.config import CONFIGS
-from tosaic.hw.config_text import get_config
+from tosaic.hw.config_text import get_config, variant
 
 DIGITS = pathlib.Path(tosaic.examples.__path__[0]) / "digits" / "digits_tiny.tosa"
 PART = PARTS["ecp5-45f"]
@@ -79,6 +79,19 @@ def test_area_grows_with_what_is_there() -> None:
     assert {each.unit for each in samples()} > {"am", "array", "vector", WHOLE}
 
 
+@pytest.mark.parametrize("fabric", Fabric)
+@pytest.mark.parametrize("name", ["nano", "base"])
+def test_cores_are_as_many_machines_and_a_little_more(name: str, fabric: Fabric) -> None:
+    """What is between them is a few hundredths; multipliers and memories are exactly as many."""
+    one, two, four = (estimate(variant(CONFIGS[name], {"cores": n}), fabric) for n in (1, 2, 4))
+    assert (two.dsp, four.dsp) == (2 * one.dsp, 4 * one.dsp)
+    for several, cores in ((two, 2), (four, 4)):
+        assert 0.95 < several.lut / (cores * one.lut) < 1.1
+        assert 0.95 < several.ram_kbit / (cores * one.ram_kbit) < 1.15
+    wide = estimate(variant(CONFIGS[name], {"cores": 4, "bus_words": 2}), fabric)
+    assert four.lut < wide.lut < 1.1 * four.lut
+
+
 # --- front
 
 
@@ -118,7 +131,7 @@ def test_points_are_those_of_the_emulator_and_kept(tmp_path: pathlib.Path) -> No
 
 def test_what_does_not_fit_is_not_compiled() -> None:
     found = explore(question(fits=lambda area: False, base="nano,rows=2", points=1), ThisProcess())
-    assert (found.points, found.too_large) == ([], 24)
+    assert (found.points, found.too_large) == ([], 144)
 
 
 def test_optuna_proposes_the_same_machines_again() -> None:
