@@ -77,10 +77,14 @@ class Board:
     """Resources that show busy, link and interrupt."""
     floorplan: Floorplan | None = None
     """Places of block RAMs and multipliers, where the placer needs help."""
+    spare_block_ram: bool = False
+    """There are blocks for small memories (hw/memory/blocks.py), which are in LUTs otherwise."""
     notes: str = ""
 
     def make_platform(self) -> Any:
         """The Amaranth platform; ImportError where the package that has it is missing."""
         module, name = self.platform.split(":")
         path = module if "." in module else f"amaranth_boards.{module}"
-        return getattr(importlib.import_module(path), name)()
+        platform = getattr(importlib.import_module(path), name)()
+        platform.spare_block_ram = self.spare_block_ram
+        return platform

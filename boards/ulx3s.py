@@ -21,6 +21,7 @@ ULX3S_85F = Board(
     memory_latency=16,
     baud=1_000_000,
     leds=("led", "led", "led"),
+    spare_block_ram=True,
     floorplan=small_on_85k(on_chip_memory=False),
     notes="PLL 25 to 50 MHz",
 )
@@ -42,5 +43,6 @@ ULX3S_45F = Board(
     memory_latency=16,
     baud=1_000_000,
     leds=("led", "led", "led"),
+    spare_block_ram=True,
     notes="PLL 25 to 50 MHz",
 )

@@ -1,11 +1,12 @@
 """Finished accumulators on their way to the vector unit."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import fifo, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..interfaces import accumulators
+from ..memory.blocks import Queue
 from .accumulate import ACCUMULATOR_BITS
 
 
@@ -37,7 +38,7 @@ class Drain(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.vectors = vectors = fifo.SyncFIFOBuffered(width=len(self.vector), depth=self._depth)
+        m.submodules.vectors = vectors = Queue(width=len(self.vector), depth=self._depth)
         # Off the critical path: `reserve` arrives late, so it only enables the counter, and `room` has a register.
         reserved, full, sent = self.reserved, Signal(), Signal()
         m.d.comb += [

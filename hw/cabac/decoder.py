@@ -2,11 +2,11 @@
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import stream, wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ..config import Config
+from ..memory.blocks import Queue
 from ..nnr_streams import TAG_BITS, WAITING_WORDS, DecodeError
 from .distributor import Distributor
 from .engine import Engine
@@ -131,7 +131,7 @@ class CabacDecoder(wiring.Component):
         turn, held, moves = Signal(exact_log2(len(self.engines))), Signal(), Signal()
         valids, payloads = [], []
         for index, engine in enumerate(self.engines):
-            fifo = SyncFIFOBuffered(width=8 * self.config.word_bytes, depth=WAITING_WORDS)
+            fifo = Queue(width=8 * self.config.word_bytes, depth=WAITING_WORDS)
             m.submodules[f"fifo{index}"] = fifo
             m.d.comb += [
                 fifo.w_en.eq(engine.weights.valid),

@@ -5,6 +5,7 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..csr_map import COUNTERS, MARKS, REGISTER
+from ..memory.words import NO_COLLISION_LOGIC
 
 Events = data.StructLayout({name.lower(): 1 for name, _ in COUNTERS})
 """One bit per event counter of the register map: the event happens in this cycle."""
@@ -116,7 +117,7 @@ class Marks(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.marks = marks = memory.Memory(shape=48, depth=MARKS, init=[])
+        m.submodules.marks = marks = memory.Memory(shape=48, depth=MARKS, init=[], attrs=NO_COLLISION_LOGIC)
         write, read = marks.write_port(), marks.read_port()
         has_room = Signal()
         m.d.comb += [

@@ -2,11 +2,11 @@
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..constants import BURST_BEATS, DECODE_BUFFER_BEATS
+from ..memory.blocks import Queue
 
 
 class BlockBuffer(wiring.Component):
@@ -33,7 +33,7 @@ class BlockBuffer(wiring.Component):
             }
         )
         # The state, for the tests' proofs.
-        self.fifo = SyncFIFOBuffered(width=word, depth=DECODE_BUFFER_BEATS)
+        self.fifo = Queue(width=word, depth=DECODE_BUFFER_BEATS)
         self.under_way = Signal(range(DECODE_BUFFER_BEATS + 1))
 
     def elaborate(self, platform: object) -> Module:

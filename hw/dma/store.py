@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
-from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
+from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import Out
 from amaranth.utils import exact_log2
 
@@ -10,6 +10,7 @@ from ..config import Config
 from ..constants import AXI_INCR
 from ..interfaces import AM_READ_LATENCY, LOCAL_ADDRESS_BITS, MEMORY_ADDRESS_BITS, AmRead, AxiWrite
 from ..isa import Error, Unit
+from ..memory.blocks import Queue
 from .bursts import BEAT_BITS, Burst, lanes_of
 from .unit import DmaUnit
 
@@ -48,7 +49,7 @@ class StoreUnit(DmaUnit):
         self.pending = SyncFIFO(width=Burst(config).size, depth=_BURSTS_AHEAD)
         self.beat_mark = data.StructLayout({"last": 1, "strobe": word_bytes})
         beat = data.StructLayout({"mark": self.beat_mark, "data": 8 * word_bytes})
-        self.beats = SyncFIFOBuffered(width=beat.size, depth=_BEATS_BUFFERED + 1)
+        self.beats = Queue(width=beat.size, depth=_BEATS_BUFFERED + 1)
         self.output = data.View(beat, self.beats.r_data)
         # A read is granted; `mark` belongs to it. A beat is sent.
         self.taken, self.sent = Signal(), Signal()

@@ -2,7 +2,6 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
@@ -10,6 +9,7 @@ from ..config import Config
 from ..constants import AXI_INCR, FETCH_AHEAD_INSTRUCTIONS, FETCH_BURST_BYTES
 from ..interfaces import AxiRead
 from ..isa import INSTRUCTION_BYTES
+from ..memory.blocks import Queue
 
 AXI_ID = 1
 """`arid` of the program."""
@@ -59,7 +59,7 @@ class Fetch(wiring.Component):
         m = Module()
         # Answers are put together to entries, which are taken apart to instructions.
         m.submodules.entries = entries = ResetInserter(self.start)(
-            SyncFIFOBuffered(width=8 * self._entry_bytes + 1, depth=self._depth)
+            Queue(width=8 * self._entry_bytes + 1, depth=self._depth)
         )
         popped = Signal()
         m.d.comb += entries.r_en.eq(popped)
@@ -130,7 +130,7 @@ class Fetch(wiring.Component):
                 fits.eq(0),
             ]
 
-    def _receive(self, m: Module, entries: SyncFIFOBuffered) -> None:
+    def _receive(self, m: Module, entries: Queue) -> None:
         """Beats are put together to entries."""
         axi, word_bytes = self.axi, self.config.word_bytes
         entry_beats = self._entry_bytes // word_bytes
@@ -153,7 +153,7 @@ class Fetch(wiring.Component):
                 earlier_bad.eq((earlier_bad | bad) & (index != entry_beats - 1)),
             ]
 
-    def _take_apart(self, m: Module, entries: SyncFIFOBuffered, popped: Signal) -> None:
+    def _take_apart(self, m: Module, entries: Queue, popped: Signal) -> None:
         """An entry's instructions follow each other; with the last one it is `popped`."""
         per_entry = self._entry_bytes // INSTRUCTION_BYTES
         out, moves = self.out, Signal()

@@ -2,12 +2,12 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..interfaces import Command, Lookahead
 from ..isa import FIELDS, Opcode, Unit
+from ..memory.blocks import Queue
 
 INDEX_BITS = 24
 """Programs have at most 2**24 instructions."""
@@ -71,9 +71,7 @@ class CommandQueue(wiring.Component):
             sum(field.bits for field in fields) for code, fields in FIELDS.items() if code.unit == self.unit
         )
         kept_bits = OPERATION_BITS + fields_bits
-        m.submodules.fifo = fifo = SyncFIFOBuffered(
-            width=kept_bits + INDEX_BITS, depth=self.config.queue_commands
-        )
+        m.submodules.fifo = fifo = Queue(width=kept_bits + INDEX_BITS, depth=self.config.queue_commands)
         instruction = self.dispatched.payload.instruction
         taken_index = Signal(INDEX_BITS)
         head = Signal(kept_bits + INDEX_BITS, reset_less=True)

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from ..config import Config
 from ..isa import Opcode, Source, layout
 from ..layouts import shapes
+from ..memory.blocks import placement
 from ..memory.words import NO_COLLISION_LOGIC
 from .layouts import Arithmetic, Finish, IssueFields, Limits, Select, micro_op_index
 
@@ -56,12 +57,14 @@ class Program(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         uop, bounds = self.uop, self.bounds
-        issue = self._table(m, "issue", self.issue, self.write_uop, uop.index)
-        arithmetic = self._table(m, "arithmetic", self.arithmetic, self.write_uop, uop.index)
-        out_zp = self._table(m, "out_zp", self.out_zp, self.write_uop, uop.index)
-        finish = self._table(m, "finish", self.finish, self.write_uop, uop.index)
-        immediate = self._table(m, "immediate", self.immediate, self.write_bounds, bounds.index)
-        limits = self._table(m, "limits", self.limits, self.write_bounds, bounds.index)
+        issue = self._table(m, "issue", self.issue, self.write_uop, NO_COLLISION_LOGIC)
+        finish = self._table(m, "finish", self.finish, self.write_uop, NO_COLLISION_LOGIC)
+        # Registers follow these at once, so that they may come late.
+        late = placement(platform)
+        arithmetic = self._table(m, "arithmetic", self.arithmetic, self.write_uop, late)
+        out_zp = self._table(m, "out_zp", self.out_zp, self.write_uop, late)
+        immediate = self._table(m, "immediate", self.immediate, self.write_bounds, late)
+        limits = self._table(m, "limits", self.limits, self.write_bounds, late)
         a, b = uop.a_source, uop.b_source
         for operand, source, index in ((issue.a, a, uop.a_index), (issue.b, b, uop.b_index)):
             with m.Switch(source):
@@ -89,12 +92,11 @@ class Program(wiring.Component):
         return m
 
     def _table(
-        self, m: Module, name: str, port: wiring.PureInterface, write: Signal, index: Signal
+        self, m: Module, name: str, port: wiring.PureInterface, write: Signal, attributes: dict
     ) -> ValueCastable:
         """A table read by `port`; what to store in it."""
-        memory = Memory(
-            shape=port.data.shape(), depth=self.config.vector_uops, init=[], attrs=NO_COLLISION_LOGIC
-        )
+        memory = Memory(shape=port.data.shape(), depth=self.config.vector_uops, init=[], attrs=attributes)
+        index = self.uop.index if write is self.write_uop else self.bounds.index
         m.submodules[name] = memory
         reader, writer = memory.read_port(), memory.write_port()
         m.d.comb += [

@@ -1,0 +1,26 @@
+"""Small memories that lie in block RAM on a board that has blocks to spare, and in LUTs elsewhere."""
+
+from amaranth.hdl import Module
+from amaranth.lib.fifo import SyncFIFOBuffered
+
+from .words import NO_COLLISION_LOGIC
+
+
+def placement(platform: object) -> dict[str, object]:
+    """Attributes of a memory that is read in a register, and in which no word is read and written in one cycle."""
+    if getattr(platform, "spare_block_ram", False):
+        return NO_COLLISION_LOGIC | {"ram_style": "block"}
+    return dict(NO_COLLISION_LOGIC)
+
+
+class Queue(SyncFIFOBuffered):
+    """The FIFO of the library. What is read was written in an earlier cycle: it is never full and read at the place
+    that is written."""
+
+    def elaborate(self, platform: object) -> Module:
+        m: Module = super().elaborate(platform)
+        m.submodules.storage.attrs.update(placement(platform))
+        return m
+
+
+__all__ = ["Queue", "placement"]
