@@ -125,7 +125,11 @@ class BoxTransfers:
         return BoxPlace(address, box.columns * stored.run, stored.run, stored.bytes)
 
     def operand(self, stream: int, box: Box) -> BoxPlace:
-        """Fetches a box of an operand with the output's shape."""
+        """Fetches a box of an operand with the output's shape; a line along the channels is there for all pixels."""
+        if (line := self.emission.work.lines.get(stream)) is not None:
+            element_bytes = self.emission.layer.program.loads[stream].element.bytes
+            address = line + box.c0 * element_bytes
+            return BoxPlace(address, 0, 0, (box.c1 - box.c0) * element_bytes)
         tensors, load = self.emission.tensors, self.emission.layer.program.loads[stream]
         name, offset = tensors.storage[load.tensor], tensors.offset_bytes(load.tensor)
         key, stored = (

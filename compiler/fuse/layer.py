@@ -24,6 +24,9 @@ class Layer:
     """What a layer without array adds along the last axis, if the lanes' biases do that."""
     reduction: ReducedAxis | None = None
     """What is reduced, if the base is a reduction or ARGMAX."""
+    lines: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)
+    """By load stream, behind an array operator: a constant that differs along the channels only, [channels]. It is in
+    memory for the time of the layer, in elements of the stream's type."""
 
     @property
     def output(self) -> str:

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import numpy as np
+
 from tosaic.compiler.fuse.expression import Immediate, Load, Node, Value
 from tosaic.compiler.fuse.fold import constant_scalar
 from tosaic.compiler.fuse.layer import Layer
@@ -14,7 +16,7 @@ from tosaic.compiler.ir import Graph, Operator
 from tosaic.compiler.machine import ELEMENT, KIND, WINDOWED, Kind
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config import Config
-from tosaic.hw.isa import Op
+from tosaic.hw.isa import Element, Op
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +66,7 @@ class LayerBuilding:
             translator.table,
             translator.bias,
             reduction,
+            self._lines(program),
         )
         self._check(layer, program)
         return layer
@@ -109,7 +112,21 @@ class LayerBuilding:
         tensor = self.graph.tensors[name]
         if tensor.dtype not in ELEMENT:
             raise UnsupportedError(f"{self.members.root}: the vector unit does not read {tensor}")
-        return Load(name, ELEMENT[tensor.dtype])
+        line = self._line(name)
+        return Load(name, ELEMENT[tensor.dtype] if line is None else _narrowest(line))
+
+    def _line(self, name: str) -> np.ndarray | None:
+        """A constant operand of an array layer that differs along the channels only."""
+        base, shape = self.members.base, self.graph.tensors[self.members.root.outputs[0]].shape
+        data = self.graph.tensors[name].data
+        if base is None or KIND.get(base.op) is not Kind.ARRAY or data is None or not data.ndim:
+            return None
+        along = data.size > 1 and data.shape[-1:] == shape[-1:] == (data.size,) and data.shape != shape
+        return data.reshape(-1) if along and data.dtype.kind == "i" else None
+
+    def _lines(self, program: MicroProgram) -> dict[int, np.ndarray]:
+        lines = ((stream, self._line(load.tensor)) for stream, load in enumerate(program.loads))
+        return {stream: line for stream, line in lines if line is not None}
 
     # --- limits
 
@@ -121,8 +138,22 @@ class LayerBuilding:
                 raise TooComplex("an unsigned result inside a layer")
         if layer.base is not None:
             kind = KIND[layer.base.op]
-        loads = program.loads[program.body_loads :]
-        if kind in WINDOWED and any(self.graph.tensors[load.tensor].shape != shape for load in loads):
+        images = [
+            load
+            for stream, load in enumerate(program.loads)
+            if stream >= program.body_loads and stream not in layer.lines
+        ]
+        if kind in WINDOWED and any(self.graph.tensors[load.tensor].shape != shape for load in images):
             raise TooComplex("a broadcast operand after a window")
         if layer.per_channel is not None and kind not in (None, Kind.ARRAY):
             raise TooComplex("a per-channel RESCALE after a reduction")
+
+
+def _narrowest(values: np.ndarray) -> Element:
+    """The type of the fewest bytes that holds all values: a load takes a cycle for each byte."""
+    low, high = int(values.min()), int(values.max())
+    types = (Element.INT8, Element.INT16, Element.INT32)
+    return next(
+        (each for each in types if -(1 << 8 * each.bytes - 1) <= low and high < 1 << 8 * each.bytes - 1),
+        Element.INT48,
+    )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tosaic.compiler.fuse.translate import PerChannel
+from tosaic.hw.isa import Element
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +67,11 @@ def _lanes(values: np.ndarray, columns: int, dtype: str) -> bytes:
     padded = np.zeros(columns, dtype)
     padded[: len(values)] = values
     return padded.tobytes()
+
+
+def pack_line(line: np.ndarray, element: Element) -> bytes:
+    """A line along the channels in elements of a type."""
+    return line.astype(f"<i{element.bytes}").tobytes()
 
 
 def pack_table(table: np.ndarray) -> tuple[bytes, int]:

@@ -11,6 +11,11 @@ from tosaic.compiler.quantizer.encoding import Encoding, Integers
 from tosaic.errors import UnsupportedError
 
 _PRODUCT_BITS = 30
+_SLOPE_BITS = 14
+"""Of slopes in int16: x of 16 bits times one, and the sum of two such, fit int32."""
+_STEEP = 8.0
+"""Steeper slopes could bring int32 beyond its range."""
+_BENDING = ("GREATER", "GREATER_EQUAL", "MUL", "SELECT")
 _NEARLY = 1.01
 """A bound may move by a hundredth: two calibrations of one network differ by as much in deep layers."""
 _ROOM, _TIGHT = 1.25, 2.0
@@ -131,6 +136,10 @@ def product(emission: Emission, op: Operator) -> Integers:
         constant = Encoding(DType.INT16, largest / DType.INT16.max)
         factor = emission.held(emission.low.constant(constant.quantize(value), DType.INT16), constant)
         return _product(emission, op, _factor(emission, a), factor)
+    if line.size > 1 and np.all(line > 0):
+        found = _sloped_by_channel(emission, op, a, line)
+        if found is not None:
+            return found
     source = _saturating(emission, op, emission.wide(a), line)
     if source.bounded and not (source.uniform and line.size == 1 and line[0] > 0):
         if not ({source.low, source.high} <= {0.0, -math.inf, math.inf} and np.all(line > 0)):
@@ -223,9 +232,98 @@ def reduce_extreme(emission: Emission, op: Operator) -> Integers:
 @natural("SELECT")
 def select(emission: Emission, op: Operator) -> Integers:
     """Both choices at one scale."""
+    slopes = _slopes_below_zero(emission, op)
+    if slopes is not None:
+        return _sloped(emission, *slopes)
     tensors, scale, bound = aligned(emission, op.inputs[1:])
     condition = emission.plain(op.inputs[0])
     return Integers(emission.emit("SELECT", condition, *tensors), DType.INT32, np.array(scale), 0, bound)
+
+
+def _is_zero(emission: Emission, name: str) -> bool:
+    value = emission.data(name)
+    return value is not None and not value.any()
+
+
+def _slopes_below_zero(emission: Emission, op: Operator) -> tuple[str, np.ndarray] | None:
+    """(x, slopes) where an operator selects x times the slopes for what is below zero, and x for what is above."""
+    producers = emission.plan.producers
+    condition = producers.get(op.inputs[0])
+    if condition is None or condition.op not in ("GREATER", "GREATER_EQUAL"):
+        return None
+    a, b = condition.inputs
+    x, zero, below, above = (b, a, *op.inputs[1:]) if _is_zero(emission, a) else (a, b, *op.inputs[:0:-1])
+    product = producers.get(below)
+    if above != x or product is None or product.op != "MUL" or x not in product.inputs[:2]:
+        return None
+    slopes = emission.data(product.inputs[1 if product.inputs[0] == x else 0])
+    if not _is_zero(emission, zero) or slopes is None or not np.all(np.isfinite(slopes)):
+        return None
+    return (x, slopes) if emission.shape(x) == emission.shape(op.outputs[0]) else None
+
+
+def _sloped(emission: Emission, x: str, slopes: np.ndarray) -> Integers:
+    """x + (slopes - 1) * min(x, 0): few micro-operations, which join the layer that computes x.
+
+    The choice of two int32 tensors takes four more.
+    """
+    if _is_free(emission, x, slopes):
+        return _sloped_sums(emission, emission.natural(x), slopes)
+    return _sloped_from_memory(emission, x, slopes)
+
+
+def _sloped_by_channel(emission: Emission, op: Operator, name: str, factors: np.ndarray) -> Integers | None:
+    """The same times positive factors of the channels, which go into x: a layer scales by channel once."""
+    producer = emission.plan.producers.get(name)
+    if producer is None or producer.op != "SELECT" or emission.plan.held(name):
+        return None
+    found = _slopes_below_zero(emission, producer)
+    if found is None or not _is_free(emission, *found) or emission.plan.readers[name] != set(op.outputs):
+        return None
+    source = emission.natural(found[0])
+    if source.bounded or source.dtype is not DType.INT32:
+        return None
+    return _sloped_sums(emission, dataclasses.replace(source, scale=source.scale * factors), found[1])
+
+
+def _is_free(emission: Emission, x: str, slopes: np.ndarray) -> bool:
+    """Whether x is only there to be bent, so that it need not be in memory, and int32 holds the results."""
+    plan = emission.plan
+    bending = {name for name in plan.readers[x] if plan.producers[name].op in _BENDING}
+    return not plan.held(x) and plan.readers[x] == bending and float(np.abs(slopes - 1.0).max()) <= _STEEP
+
+
+def _sloped_sums(emission: Emission, x: Integers, slopes: np.ndarray) -> Integers:
+    """In int32 all the way."""
+    source = emission.as_int32(emission.as_uniform(x))
+    change, bits = _bits(slopes)
+    low = emission.low
+    below = emission.emit("MINIMUM", source.tensor, emission.line(np.zeros(1), source.tensor))
+    line = low.constant(np.rint(change * 2.0**bits).astype(np.int64), DType.INT32)
+    bend = emission.emit("MUL", below, line, low.constant([bits], DType.INT8))
+    tensor = emission.emit("ADD", source.tensor, bend)
+    return Integers(tensor, DType.INT32, source.scale, 0, source.bound * (_STEEP + 1.0) + 1)
+
+
+def _bits(slopes: np.ndarray) -> tuple[np.ndarray, int]:
+    """What the slopes change, and the bits behind the point that int16 has for it."""
+    change = slopes.astype(np.float64) - 1.0
+    return change, _SLOPE_BITS - math.ceil(math.log2(max(1.0, float(np.abs(change).max()))))
+
+
+def _sloped_from_memory(emission: Emission, x: str, slopes: np.ndarray) -> Integers:
+    """Where x is in memory for others anyway: of int16."""
+    change, bits = _bits(slopes)
+    source = emission.wide(x)
+    if source.dtype is not DType.INT16 or not source.uniform or source.bounded:
+        source = emission.activation(x, DType.INT16)
+    low = emission.low
+    below = emission.emit("CLAMP", source.tensor, min_val=DType.INT16.min, max_val=0, nan_mode="PROPAGATE")
+    line = low.constant(np.rint(change * 2.0**bits).astype(np.int64), DType.INT16)
+    bend = emission.emit("MUL", below, line, low.constant([0], DType.INT8), dtype=DType.INT32)
+    straight = emission.as_int32(source, float(source.scale) * 2.0**-bits)
+    tensor = emission.emit("ADD", straight.tensor, bend)
+    return Integers(tensor, DType.INT32, straight.scale, 0, 2.0 ** (_SLOPE_BITS + 1) * source.bound)
 
 
 def compare(emission: Emission, op: Operator) -> str:

@@ -156,6 +156,8 @@ class CascadeTiler:
         if number == 0 and not work.placements[source].resident:
             sizes[BufferKey(Role.WINDOW, source)] = cut.source_bytes(extent, heights.most_source_rows())
         for stream, load in list(enumerate(program.loads))[program.body_loads :]:
+            if stream in work.lines:
+                continue
             key = work.tensors.operand_key(load.tensor, stream)
             if not work.placements[key.tensor].resident:
                 sizes[key] = cut.image_bytes(extent, load.element.bytes)

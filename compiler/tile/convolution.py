@@ -216,8 +216,8 @@ def _check_operands(tensors: Tensors, layer: Layer, operator: Operator) -> None:
             f"{operator}: the array multiplies bytes, and the sums of {source} with these weights do not fit the "
             "32 bits that its byte planes need; split the input channels"
         )
-    for load in layer.program.loads:
-        if tensors.shape(load.tensor) != tensors.shape(layer.output):
+    for stream, load in enumerate(layer.program.loads):
+        if stream not in layer.lines and tensors.shape(load.tensor) != tensors.shape(layer.output):
             raise UnsupportedError(f"{layer.root}: operand {tensors[load.tensor]} is broadcast")
 
 

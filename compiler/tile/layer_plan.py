@@ -15,7 +15,7 @@ from tosaic.compiler.machine import KIND, WINDOWED, Kind
 from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.buffers import Buffers, addresses_of
 from tosaic.compiler.place.geometry import Window, window_of
-from tosaic.compiler.place.params import ParamBlock, pack_params, pack_table, scale_places
+from tosaic.compiler.place.params import ParamBlock, pack_line, pack_params, pack_table, scale_places
 from tosaic.compiler.place.placement import Arrival, Copy, Placement, Sent
 from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.tile.box_cost import BoxCost
@@ -176,7 +176,7 @@ class LayerPass:
             self._windowed(base, in_stripes=False)
         params = self._placed(self._params())
         scales = self._scales(params)
-        table = self._table()
+        table, lines = self._table(), self._lines()
         for name in self.reads:
             copy = self.placer.bring(name) if name not in self._left_outside else None
             self.preloads += [copy] if copy is not None else []
@@ -195,6 +195,7 @@ class LayerPass:
             params,
             table,
             scales,
+            lines,
         )
         macs = self.convolution.macs if self.convolution is not None else 0
         return PlannedLayer(work, self.temporary + addresses_of(buffers), macs)
@@ -206,7 +207,7 @@ class LayerPass:
         assert base is not None
         check_elements(self.tensors, layer)
         self._windowed(base, in_stripes=True)
-        params, table = self._placed(self._params()), self._table()
+        params, table, lines = self._placed(self._params()), self._table(), self._lines()
         assert self.window is not None
         plan = self.convolution
         cut = (
@@ -218,7 +219,9 @@ class LayerPass:
         if plan is not None:
             body = ArrayBody(plan, cut, cut.largest(), in_blocks=False)
         places = {name: self.placer.locate(name) for name in self.reads}
-        return LayerWork(self.tensors, layer, body, places, self.preloads, None, params=params, table=table)
+        return LayerWork(
+            self.tensors, layer, body, places, self.preloads, None, params=params, table=table, lines=lines
+        )
 
     def _windowed(self, base: Operator, *, in_stripes: bool) -> None:
         """Finds the form of the image that a window slides over, and how a convolution maps to the array."""
@@ -310,6 +313,21 @@ class LayerPass:
         copy = self.placer.temporary(source, size_bytes, self.temporary)
         self.preloads.append(copy)
         return TablePlace(copy.target.offset, entries)
+
+    def _lines(self) -> dict[int, int]:
+        """Brings the lines along the channels in, repeated for pixels that share vectors."""
+        if not self.layer.lines:
+            return {}
+        assert self.convolution is not None
+        found = {}
+        for stream, line in self.layer.lines.items():
+            element = self.layer.program.loads[stream].element
+            data = pack_line(np.tile(line, self.convolution.pixels), element)
+            source = self.placer.memories.external.add_constant(data)
+            copy = self.placer.temporary(source, len(data), self.temporary)
+            self.preloads.append(copy)
+            found[stream] = copy.target.offset
+        return found
 
     # --- pieces
 

@@ -142,7 +142,8 @@ class Views:
             return self.tensors.stored(move_sources(layer.root))
         if kind is Kind.GATHER_SCATTER:
             return self.tensors.stored(plan_indexed(self.tensors.graph, layer.root).run_time_sources())
-        names = [self.tensors.storage[load.tensor] for load in layer.program.loads]
+        loads = [load for stream, load in enumerate(layer.program.loads) if stream not in layer.lines]
+        names = [self.tensors.storage[load.tensor] for load in loads]
         if layer.base is not None and KIND[layer.base.op] is Kind.ARRAY:
             names.insert(0, self.view(layer.base).storage)
         elif layer.base is not None and KIND[layer.base.op] is Kind.POOL:

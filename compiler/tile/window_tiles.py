@@ -48,6 +48,8 @@ class WindowTiler:
         program = wanted.layer.program
         self._images = {BufferKey(Role.RESULT, wanted.output): tensors.element(wanted.layer.output).bytes}
         for stream, load in list(enumerate(program.loads))[program.body_loads :]:
+            if stream in wanted.layer.lines:
+                continue
             self._images[tensors.operand_key(load.tensor, stream)] = load.element.bytes
 
     def choose(self, cost: BoxCost | None) -> tuple[Extent, Buffers]:

@@ -95,6 +95,8 @@ class LayerWork:
     """None where the layer needs none, or finds the one of an earlier layer in the unit."""
     scales: list[CopyThrough] = dataclasses.field(default_factory=list)
     """Brings multipliers and shifts that are computed at run time to their places among the parameters."""
+    lines: dict[int, int] = dataclasses.field(default_factory=dict)
+    """Where the layer's lines along the channels are in activation memory, by load stream."""
     saved: list[Copy] = dataclasses.field(default_factory=list)
     """What leaves for external memory when the layer, as a stripe of a cascade, has run."""
 

@@ -1,0 +1,69 @@
+"""A slope of each channel below zero (PReLU) takes few micro-operations, on the way out of the convolution before."""
+
+import numpy as np
+import pytest
+from float_networks import IMAGE, Floats, run_everywhere, samples, worst_db
+
+from tosaic.compiler.importers.lowering import activations, convolution
+from tosaic.compiler.importers.lowering.windows import AxisWindow
+from tosaic.compiler.ir import DType
+from tosaic.driver.quantize import quantize_graph
+from tosaic.driver.session import Session
+
+
+def convolve(low, x, out, groups=1):
+    weight = low.normal(out, 3, 3, low.shape(x)[-1] // groups, scale=0.3)
+    windows = [AxisWindow(3, before=1, after=1)] * 2
+    return convolution.convolve(low, x, weight, low.normal(out), windows, groups)
+
+
+def slopes(low, channels, least=-0.8, most=1.6):
+    return low.constant(np.linspace(least, most, channels).reshape(1, 1, 1, channels), DType.FP32)
+
+
+def behind_a_sum(low):
+    x = activations.relu(low, convolve(low, low.input("x", IMAGE), 8))
+    y = activations.leaky_relu(low, low.add(convolve(low, x, 8), x), slopes(low, 8))
+    return convolve(low, y, 4)
+
+
+def written_the_other_way(low):
+    x = convolve(low, low.input("x", IMAGE), 8)
+    y = low.select(low.greater(x, low.scalar(0, x)), x, low.mul(slopes(low, 8), x))
+    return convolve(low, y, 4)
+
+
+def evened_out(low):
+    """Channels of very different ranges, which a depthwise convolution reads."""
+    x = convolve(low, low.input("x", IMAGE), 8)
+    spread = low.constant((4.0 ** -np.arange(8)).reshape(1, 1, 1, 8), DType.FP32)
+    y = activations.leaky_relu(low, low.mul(x, spread), slopes(low, 8))
+    return convolve(low, y, 8, groups=8)
+
+
+def read_by_others(low):
+    """What is bent is added as it is, too."""
+    x = convolve(low, low.input("x", IMAGE), 8)
+    y = activations.leaky_relu(low, x, slopes(low, 8))
+    return convolve(low, low.add(y, x), 4)
+
+
+def steep(low):
+    x = convolve(low, low.input("x", IMAGE), 8)
+    return convolve(low, activations.leaky_relu(low, x, slopes(low, 8, -20, 12)), 4)
+
+
+@pytest.mark.parametrize(
+    "network, layers",
+    [(behind_a_sum, 3), (written_the_other_way, 2), (evened_out, 2), (read_by_others, None), (steep, None)],
+)
+def test_close_to_floats_and_in_few_layers(network, layers):
+    low = Floats()
+    quantization = quantize_graph(graph := low.finish(network(low)), samples(graph))
+    assert worst_db(quantization) >= 28
+    run_everywhere(quantization)
+    if layers is not None:
+        session = Session(quantization.graph, "emulator", "base")
+        session.run({"x": np.zeros(IMAGE, np.int8)})
+        assert all(each["macs"] for each in session.stats["layers"])
+        assert len(session.stats["layers"]) == layers
