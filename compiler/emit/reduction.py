@@ -135,7 +135,13 @@ class ReductionEmission:
     ) -> None:
         """Reduces `repeats` times `results` elements of the axis, which follow each other, to the latter."""
         emitter, table = self.emission.emitter, self.emission.take_table()
-        key = (id(program), *box.counts, repeats, results, *((each.address, each.strides) for each in streams))
+        key = (
+            id(program),
+            *box.counts,
+            repeats,
+            results,
+            *((each.address, each.strides) for each in streams),
+        )
         gos = None if table is not None else self._gos.get(key)
         if gos is None:
             nest = self._nest(program, box, repeats, results, streams)

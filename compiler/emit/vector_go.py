@@ -167,4 +167,3 @@ class VectorGo:
             size = columns * (4 * use.bias + 5 * use.scale) * use.blocks
             reads.append(activation_span(use.address, use.address + size))
         return reads + [entries.span for entries in (self.table, self.offsets) if entries is not None]
-

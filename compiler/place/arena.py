@@ -14,7 +14,7 @@ class OutOfMemory(UnsupportedError):
 
 
 class Arena:
-    """First-fit allocator of activation memory, in bytes. What a call costs grows with the gaps, not with the blocks."""
+    """First-fit allocator of activation memory, in bytes. A call costs what the gaps do, not what the blocks do."""
 
     def __init__(self, size_bytes: int, alignment: int):
         self.size_bytes, self.alignment = size_bytes, alignment

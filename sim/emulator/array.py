@@ -250,7 +250,8 @@ class Array:
         if len(brought) < count:
             raise Fault(
                 None,
-                f"reads {count} streamed words of weights; earlier loads bring {len(brought)}: deadlock in program order",
+                f"reads {count} streamed words of weights; earlier loads bring {len(brought)}: "
+                "deadlock in program order",
             )
         there.clear()
         there.append(brought[count:])

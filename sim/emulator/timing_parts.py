@@ -335,7 +335,9 @@ class AccumulatorFifo:
             count = min(len(distances) - done, places + len(taken) - number)
             unlimited = min(max(places - number, 0), count)
             before = [time - 1] * unlimited
-            before += taken[number + unlimited - places : number + count - places] if count > unlimited else []
+            before += (
+                taken[number + unlimited - places : number + count - places] if count > unlimited else []
+            )
             own = itertools.accumulate(distances[done : done + count], initial=time - 1)
             next(own)
             times, late = _not_before(before, list(own))

@@ -198,8 +198,8 @@ class _Run:
         if vector._state.hazards:
             self._stored.follow(vector.defined_lanes)
         self._stores: list[tuple[Accesses, np.ndarray, int]] = []
-        """(accesses of n vectors, bytes [samples, n, those of W elements], lanes stored at the last turn of dimension 0)
-        of stores; written at the end, no load of a GO may read them."""
+        """(accesses of n vectors, bytes [samples, n, those of W elements], lanes stored at the last turn of
+        dimension 0) of stores; written at the end, no load of a GO may read them."""
 
     def execute(self, next_parameters: Callable[[], None]) -> None:
         """All batches; `next_parameters` before each but the first, if the GO says so."""

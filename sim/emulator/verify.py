@@ -199,8 +199,8 @@ class _Walk(Execution):
         }
         self.targets, self._branched = after[Condition(branch.condition)], True
 
-    def _end(self) -> None:
-        super()._end()
+    def _end(self, end: Instruction) -> None:
+        super()._end(end)
         self._require_no_tokens()
 
     def _require_no_tokens(self) -> None:

@@ -66,7 +66,9 @@ def convolutions(n: int) -> Graph:
     x = build.input("x", (1, 8, 8, 16), DType.INT8)
     zero, bias = build.constant([0], DType.INT8), build.constant(np.zeros(16), DType.INT32)
     for number in range(n):
-        weights = build.constant((np.arange(16 * 16) * (number + 7) % 251 - 125).reshape(16, 1, 1, 16), DType.INT8)
+        weights = build.constant(
+            (np.arange(16 * 16) * (number + 7) % 251 - 125).reshape(16, 1, 1, 16), DType.INT8
+        )
         sums = build.add(
             "CONV2D",
             [x, weights, bias, zero, zero],

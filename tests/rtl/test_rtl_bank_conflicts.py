@@ -12,7 +12,7 @@ BANK = 1024
 
 def test_a_block_apart_from_others():
     arena = Arena(4 * BANK, 16)
-    first = arena.allocate(100)
+    arena.allocate(100)
     assert arena.allocate_apart(200, BANK, {0}) == BANK
     # In a bank of its own, where it does not touch what is there.
     assert arena.allocate_apart(50, BANK, {1}) == 112
@@ -20,7 +20,7 @@ def test_a_block_apart_from_others():
 
 def test_no_block_apart_that_leaves_the_memory_in_pieces():
     arena = Arena(4 * BANK, 16)
-    first = arena.allocate(300)
+    arena.allocate(300)
     arena.allocate(BANK, high=True)
     # Before bank 2, less than 7/16 of the memory would be left in one piece.
     assert arena.allocate_apart(BANK, BANK, {0}) is None
