@@ -16,6 +16,7 @@ import sys
 import tempfile
 import tomllib
 
+from functional_coverage import FunctionalCoverage
 from rtl_stimulus import cases, run_on
 
 from tosaic.errors import DeviceError
@@ -79,20 +80,36 @@ def read_points(path: pathlib.Path, verilog: str) -> dict[Point, int]:
     return dict(found)
 
 
-def run(config: Config, amount: int) -> tuple[dict[Point, int], int, int]:
-    """What `amount` programs of each family reach, how many programs those are, and their cycles."""
-    harness, programs, cycles = Harness(simulator_library(config, COVERAGE)), 0, 0
+@dataclasses.dataclass
+class Measured:
+    """What the programs reached, how many they are, and their cycles."""
+
+    points: dict[Point, int]
+    functions: FunctionalCoverage
+    programs: int = 0
+    cycles: int = 0
+
+
+def run(config: Config, amount: int) -> Measured:
+    """Run `amount` programs of each family."""
+    harness, measured = (
+        Harness(simulator_library(config, COVERAGE)),
+        Measured({}, FunctionalCoverage(config)),
+    )
     try:
         for case in cases(config, amount):
             seen = run_on(harness, config, case.program, case.conditions)
-            programs, cycles = programs + 1, cycles + dict(seen.registers).get("CYCLES", 0)
+            measured.programs += 1
+            measured.cycles += dict(seen.registers).get("CYCLES", 0)
+            measured.functions.observe(case, seen)
             if not seen.registers:
                 harness.reset()
         use_control_port(harness)
         with tempfile.TemporaryDirectory(prefix="tosaic-") as folder:
             path = pathlib.Path(folder) / "coverage.dat"
             harness.write_coverage(path)
-            return read_points(path, cached_verilog(config).read_text()), programs, cycles
+            measured.points = read_points(path, cached_verilog(config).read_text())
+            return measured
     finally:
         harness.close()
 
@@ -132,11 +149,12 @@ def reasons() -> list[Reason]:
     return [Reason(**entry) for entry in tomllib.loads(HOLES.read_text())["hole"]]
 
 
-def page(points: dict[Point, int], config: Config, programs: int, cycles: int) -> tuple[str, list[Point]]:
+def page(measured: Measured, config: Config) -> tuple[str, list[Point]]:
     """The page's section of a configuration, and the holes without a reason."""
+    points = measured.points
     known, holes = reasons(), sorted(point for point, count in points.items() if not count)
     unexplained = [hole for hole in holes if not any(reason.explains(hole) for reason in known)]
-    out = [f"## `{config.name}`: {programs} programs, {cycles:,} cycles\n"]
+    out = [f"## `{config.name}`: {measured.programs} programs, {measured.cycles:,} cycles\n"]
     out += ["| | places | reached | share |", "|---|--:|--:|--:|"]
     for kind, name in (("line", "lines"), ("branch", "branches")):
         counts = [count for point, count in points.items() if point.kind == kind]
@@ -157,7 +175,8 @@ def page(points: dict[Point, int], config: Config, programs: int, cycles: int) -
         if fitting:
             modules = ", ".join(f"`{module}`" for module in sorted({hole.module for hole in fitting}))
             out.append(f"| {modules} | {len(fitting)} | {reason.reason} |")
-    return "\n".join(out) + "\n", unexplained
+    out += ["", f"### `{config.name}`: the written model", "", measured.functions.page()]
+    return "\n".join(out), unexplained
 
 
 def main() -> int:
@@ -170,8 +189,7 @@ def main() -> int:
     chosen = parser.parse_args()
     sections, missing = [HEAD], 0
     for name in chosen.config:
-        points, programs, cycles = run(CONFIGS[name], chosen.amount)
-        section, unexplained = page(points, CONFIGS[name], programs, cycles)
+        section, unexplained = page(run(CONFIGS[name], chosen.amount), CONFIGS[name])
         sections.append(section)
         missing += len(unexplained)
         for hole in unexplained:

@@ -134,7 +134,7 @@ class Judge:
 
     def __init__(self, config: Config, library: pathlib.Path, programs: list[Case]):
         self._config, self._library = config, library
-        self._programs = programs
+        self.programs = programs
         self._wanted = [self._run(case, 0) for case in programs]
         self._kills = [0] * len(programs)
         self._costs = [max(dict(seen.registers).get("CYCLES", 0), 2000) for seen in self._wanted]
@@ -154,11 +154,9 @@ class Judge:
 
     def judge(self, number: int) -> tuple[str, str]:
         """How the mutant was found, SURVIVED where it was not; and by which program."""
-        order = sorted(
-            range(len(self._programs)), key=lambda i: (-(self._kills[i] + 0.1) / self._costs[i], i)
-        )
+        order = sorted(range(len(self.programs)), key=lambda i: (-(self._kills[i] + 0.1) / self._costs[i], i))
         for index in order:
-            case, wanted = self._programs[index], self._wanted[index]
+            case, wanted = self.programs[index], self._wanted[index]
             try:
                 seen = self._run(case, number)
             except (
@@ -201,6 +199,65 @@ sat -verify -prove trigger 0 both
     return True
 
 
+Record = dict[str, str]
+"""Unit, module, change, how it was found and by which program."""
+
+
+def measure(
+    config: Config, count: int, seed: int, amount: int, seconds: float | None, path: pathlib.Path
+) -> Judge:
+    """Judge mutants until `seconds` of processor time are over, all if None; records as JSON lines in `path`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="tosaic-") as name, path.open("w") as out:
+        folder = pathlib.Path(name)
+        mutants = draw(config, count, seed, folder)
+        mutated = mutated_verilog(config, mutants, folder)
+        options = (*PLAIN.options, "+define+MUTANTS")
+        variant = Variant("mutants", options, ("-DMUTANTS",), verilog=lambda _: mutated)
+        judge = Judge(config, simulator_library(config, variant), list(cases(config, amount)))
+        began = time.process_time()
+        # In an order without a pattern, so that a measurement that ends early has seen all units.
+        order = sorted(
+            range(len(mutants)), key=lambda i: (hashlib.sha256(mutants[i].change.encode()).digest(), i)
+        )
+        for index in order:
+            if seconds and time.process_time() - began > seconds:
+                break
+            mutant = mutants[index]
+            how, program = judge.judge(index + 1)
+            if how == SURVIVED and is_equivalent(mutant, folder):
+                how = EQUIVALENT
+            record = {"unit": mutant.unit, "module": mutant.module, "change": mutant.name}
+            out.write(json.dumps(record | {"how": how, "program": program}) + "\n")
+            out.flush()
+    return judge
+
+
+def mutants_page(config: str, records: list[Record], programs: int, cycles: int) -> str:
+    """The score of each unit, and what survived."""
+    out = [f"## Mutants of `{config}`: {len(records)}, against {programs} programs of {cycles:,} cycles", ""]
+    out += ["| unit | mutants | results or errors | cycles or counters only | survived | no change | score |"]
+    out += ["|---|--:|--:|--:|--:|--:|--:|"]
+    units = [unit for unit in UNITS if any(record["unit"] == unit for record in records)]
+    for unit in (*units, "**all**"):
+        own = [record["how"] for record in records if unit in (record["unit"], "**all**")]
+        survived, same = own.count(SURVIVED), own.count(EQUIVALENT)
+        results = sum(how == "memory" or "STATUS" in how or "ERROR" in how for how in own)
+        killed, real = len(own) - survived - same, max(len(own) - same, 1)
+        row = [len(own), results, killed - results, survived, same]
+        out.append(f"| {unit} | {' | '.join(map(str, row))} | {killed / real:.1%} |")
+    survivors = [record for record in records if record["how"] == SURVIVED]
+    if survivors:
+        out += ["", "Survivors, none of which the SAT solver calls no change:", ""]
+        names = sorted((record["module"].removeprefix(f"{TOP}."), record["change"]) for record in survivors)
+        out += [f"- `{module}`: {change}" for module, change in names]
+    return "\n".join(out) + "\n"
+
+
+def read_records(path: pathlib.Path) -> list[Record]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -212,34 +269,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, help="processor time after which no more mutants are judged")
     parser.add_argument("--records", type=pathlib.Path, default=pathlib.Path("build/rtl_mutants.jsonl"))
     chosen = parser.parse_args()
-    config = CONFIGS[chosen.config]
-    chosen.records.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="tosaic-") as name, chosen.records.open("w") as out:
-        folder = pathlib.Path(name)
-        mutants = draw(config, chosen.count, chosen.seed, folder)
-        mutated = mutated_verilog(config, mutants, folder)
-        variant = Variant(
-            "mutants",
-            (*PLAIN.options, "+define+MUTANTS"),
-            ("-DMUTANTS",),
-            verilog=lambda _: mutated,
-        )
-        judge = Judge(config, simulator_library(config, variant), list(cases(config, chosen.amount)))
-        began = time.process_time()
-        # Every unit comes in turn, so that a run that ends early has seen all.
-        order = sorted(
-            range(len(mutants)), key=lambda i: (hashlib.sha256(mutants[i].change.encode()).digest(), i)
-        )
-        for index in order:
-            if chosen.seconds and time.process_time() - began > chosen.seconds:
-                break
-            mutant = mutants[index]
-            how, program = judge.judge(index + 1)
-            if how == SURVIVED and is_equivalent(mutant, folder):
-                how = EQUIVALENT
-            record = {"unit": mutant.unit, "module": mutant.module, "change": mutant.name}
-            out.write(json.dumps(record | {"how": how, "program": program}) + "\n")
-            out.flush()
+    judge = measure(
+        CONFIGS[chosen.config], chosen.count, chosen.seed, chosen.amount, chosen.seconds, chosen.records
+    )
+    print(mutants_page(chosen.config, read_records(chosen.records), len(judge.programs), judge.cycles))
     return 0
 
 

@@ -3,11 +3,18 @@
 import pathlib
 import sys
 
+import pytest
+from one_machine import assembled
+
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 
-from rtl_coverage import Reason, page, read_points, reasons  # noqa: E402 (the path comes first)
+from functional_coverage import FunctionalCoverage, class_of, classes  # noqa: E402 (the path comes first)
+from rtl_coverage import Measured, Reason, page, read_points, reasons  # noqa: E402 (the path comes first)
+from rtl_mutants import Mutant, mutants_page  # noqa: E402
+from rtl_stimulus import Case, Seen  # noqa: E402
 
 from tosaic.hw.config import CONFIGS  # noqa: E402
+from tosaic.hw.isa import Element, Error, Field, Op, Opcode, Source, Unit  # noqa: E402
 
 VERILOG = """module \\tosaic.accelerator.load.lane_3 (clk);
   if (\\$auto$verilog_backend.cc:2355:dump_module$57 ) begin end
@@ -44,7 +51,7 @@ def test_places_of_the_accelerator_are_counted(tmp_path):
 
 def test_a_hole_without_a_reason_is_named(tmp_path):
     found = points(tmp_path, entry(1, "line", "block", 1), entry(3, "branch", "if", 0))
-    text, unexplained = page(found, CONFIGS["nano"], 5, 1000)
+    text, unexplained = page(Measured(found, FunctionalCoverage(CONFIGS["nano"]), 5, 1000), CONFIGS["nano"])
     assert [(hole.module, hole.line) for hole in unexplained] == [("load.lane_", 3)]
     assert "| branches | 1 | 0 | 0.00% |" in text and "| `load.lane_` | 1 | 1 | 1 | 0 |" in text
 
@@ -63,3 +70,60 @@ def test_a_reason_is_for_a_module_a_text_and_a_side(tmp_path):
 
 def test_every_reason_says_something():
     assert all(reason.reason.endswith(".") and reason.module != ".*" for reason in reasons())
+
+
+def test_the_written_model_counts_what_a_program_does():
+    config = CONFIGS["nano"]
+    functions = FunctionalCoverage(config)
+    program = assembled(
+        config,
+        (Opcode.VECTOR_STREAM, {"stream": 1, "element": Element.INT16}),
+        (Opcode.VECTOR_UOP, {"op": Op.MAX, "a_source": Source.LOAD, "a_index": 1, "clamp": 1}),
+        (Opcode.VECTOR_GO, {"vectors": 9, "uops": 1}),
+    )
+    functions.observe(Case("ends", program), Seen("ended", registers=(("ERROR", 0), ("FETCH_WAIT", 7))))
+    wanted = {
+        ("fields", "VECTOR", "VECTOR_GO.vectors is few"),
+        ("fields", "VECTOR", "VECTOR_STREAM.stream is 1"),
+        ("operations", "VECTOR", "MAX of A from LOAD"),
+        ("operations", "VECTOR", "MAX loads INT16"),
+        ("operations", "VECTOR", "MAX with clamp 1"),
+        ("reasons to wait", "FETCH", "FETCH_WAIT on a quiet bus"),
+    }
+    assert wanted <= set(functions.hits) & set(functions.bins)
+    assert ("operations", "VECTOR", "MAX stores INT8") not in functions.hits
+    code = Error.WATCHDOG | Unit.STORE << 8
+    functions.observe(Case("fails", program), Seen("ended", registers=(("ERROR", code),)))
+    assert functions.hits["errors", "STORE", "WATCHDOG"] == 1
+    # What a program that failed would have done does not count.
+    assert functions.hits["fields", "VECTOR", "VECTOR_GO.vectors is few"] == 1
+    assert "| VECTOR | errors | 2 | 0 |" in functions.page()
+
+
+@pytest.mark.parametrize(("value", "name"), [(-7, "negative"), (0, "0"), (1, "1"), (15, "few"), (16, "many")])
+def test_classes_of_values(value, name):
+    field = Field("wide", 24, True, "")
+    assert class_of(field, value) == name and name in classes(field)
+    assert classes(Field("narrow", 2, False, "")) == ["0", "1", "2", "3"]
+
+
+def test_a_mutant_is_named_without_paths():
+    change = "mutate -mode cnot0 -module \\\\a.b -cell $or$/some/where/plain.v:2690$418 -port A -portbit 29 -ctrlbit 6"
+    assert Mutant("memories", "a.b", change).name == "cnot0 at A[29] of $or of line 2690"
+
+
+def test_the_score_leaves_out_what_is_no_change():
+    kinds = ["memory", "memory", "registers: CYCLES", "survived", "equivalent"]
+    records = [
+        {
+            "unit": "load",
+            "module": "tosaic.accelerator.load",
+            "change": f"change {number}",
+            "how": how,
+            "program": "",
+        }
+        for number, how in enumerate(kinds)
+    ]
+    page = mutants_page("nano", records, programs=3, cycles=1000)
+    assert "| load | 5 | 2 | 1 | 1 | 1 | 75.0% |" in page
+    assert "- `load`: change 3\n" in page and "change 4" not in page
