@@ -1,6 +1,6 @@
 """Lines and branches of the accelerator's Verilog that the tests' programs reach, on one machine without a reset.
 
-    python bench/rtl_coverage.py --config nano --amount 3 -o docs/sign_off.md
+    python bench/rtl_coverage.py --config nano --amount 3 -o build/coverage.md
 
 Lines are Verilator's blocks of statements, branches its two sides of each `if` and of each `?:`. Exit 1 when one that
 was not reached has no reason in bench/rtl_coverage_holes.toml.
@@ -33,18 +33,6 @@ PREFIX = "tosaic.accelerator"
 NO_LOGIC = "dump_module"
 """In the condition that Yosys writes at the top of each process, so that simulators run it once: never true."""
 _FIELD = re.compile("\x01([^\x02]*)\x02([^\x01']*)")
-HEAD = """# Sign-off
-
-`make sign-off` measures how much of the RTL the tests' programs reach, and writes this page.
-
-Programs run one after the other on one machine, without a reset: random ones of every kind, random graphs, every
-instruction with all its fields 0, programs that end in an error of each unit, of the bus, of the sequencer and of the
-watchdog, programs with a few instructions changed, and buses that hesitate (`bench/rtl_stimulus.py`). Other tests
-compare what they compute with the emulator.
-
-Lines are Verilator's blocks of statements; branches are the sides of each `if` and each `?:`. Lanes, rows and the like
-count each, and have one row together. Toggles are not measured.
-"""
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -187,7 +175,7 @@ def main() -> int:
     parser.add_argument("--amount", type=int, default=3, help="of each family of programs")
     parser.add_argument("-o", "--output", type=pathlib.Path, help="the page")
     chosen = parser.parse_args()
-    sections, missing = [HEAD], 0
+    sections, missing = list[str](), 0
     for name in chosen.config:
         section, unexplained = page(run(CONFIGS[name], chosen.amount), CONFIGS[name])
         sections.append(section)

@@ -56,6 +56,8 @@ SHARES = {
 NUMBER_BITS = 16
 CONTROL = "mutant"
 SAT_SECONDS = 60
+_FIXED = "-cell $meminit$"
+"""Of a memory's initial contents, which no input can choose."""
 SURVIVED, EQUIVALENT = "survived", "equivalent"
 _MODULE, _SOURCE = re.compile(r"-module (\S+)"), re.compile(r" -src \S+")
 
@@ -106,7 +108,8 @@ def draw(config: Config, count: int, seed: int, folder: pathlib.Path) -> list[Mu
     mutants = []
     for unit in UNITS:
         for line in (folder / f"{unit}.txt").read_text().splitlines():
-            if module := _MODULE.search(line):
+            module = _MODULE.search(line)
+            if module and _FIXED not in line:
                 mutants.append(Mutant(unit, module[1], _SOURCE.sub("", line)))
     return mutants
 
