@@ -143,7 +143,7 @@ def _campaigns(page: Page, programs: int, graphs: int) -> str:
             "",
             *(f"    {line}" for line in lines),
             "",
-            "Faults planted by hand (`tests/rtl/test_rtl_planted_faults.py`; proofs see others, [proofs.md](proofs.md)):",
+            "Faults planted by hand (`tests/rtl/test_rtl_planted_faults.py`; [proofs.md](proofs.md) has others):",
             "",
             f"    {planted.strip().splitlines()[-1] if planted.strip() else 'not run'}",
             "",
