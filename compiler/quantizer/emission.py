@@ -11,6 +11,7 @@ import numpy as np
 from tosaic.compiler.ir import DType, GraphBuilder, Operator
 from tosaic.compiler.ir.building import FoldingBuilder
 from tosaic.compiler.ir.tensors import SOURCE_END
+from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.encoding import Encoding, Integers, multiplier_and_shift
 from tosaic.compiler.quantizer.functions import is_real
 from tosaic.compiler.quantizer.plan import MOVES, Plan
@@ -26,6 +27,12 @@ _PART_COARSER = 16.0
 """Parts of an int16 tensor keep its steps if their own would be at most this much finer: 11 bits are left."""
 _COARSER = 1.0
 """Steps at least this much larger than those of the tensor in memory are made from that."""
+
+_LEAST_FACTOR = 2.0**8
+"""A factor of fewer bits is as coarse as the steps of int8."""
+_PRODUCT_BITS = 30
+_ON_THE_WAY = ("RESCALE", "ADD", "SUB", "MUL", "TABLE", "CLAMP", "MAXIMUM", "MINIMUM", "CAST")
+"""Operators that a convolution's layer computes on its sums' way out."""
 
 Natural = Callable[["Emission", Operator], Integers]
 Move = Callable[["Emission", Operator, Encoding], str]
@@ -62,6 +69,9 @@ class Emission:
         self._requests: dict[tuple[str, Encoding], str] = {}
         self._conversions: dict[tuple[str, Encoding, float, float], str] = {}
         self._plain: dict[str, str] = {}
+        self._makers: dict[str, Operator] = {}
+        """Who makes a tensor of the integer graph, for its first operators, `_known` of them."""
+        self._known = 0
 
     # --- forms ----------------------------------------------------------------------------------------------
 
@@ -296,6 +306,9 @@ class Emission:
         if source.reach / encoding.scale >= _LARGEST_RESCALED:
             source = self._limited(source, ratio)
             ratio = source.scale / encoding.scale
+        if ratio.size > 1 and source.dtype is DType.INT32 and self._scales_by_channel(source.tensor):
+            source = self._with_factors(source)
+            ratio = source.scale / encoding.scale
         bits = 15 if source.dtype is DType.INT48 else 31
         pairs = [multiplier_and_shift(float(r), bits) for r in ratio.reshape(-1)]
         return self.emit(
@@ -309,6 +322,38 @@ class Emission:
             scale32=bits == 31,
             rounding_mode="SINGLE_ROUND",
             per_channel=len(pairs) > 1,
+        )
+
+    def _scales_by_channel(self, tensor: str) -> bool:
+        """Whether the layer that computes a tensor begins with sums that it scales by channel: it does so once."""
+        operators = self.low.build.operators
+        for op in operators[self._known :]:
+            self._makers |= dict.fromkeys(op.outputs, op)
+        self._known, maker = len(operators), self._makers.get(tensor)
+        while maker is not None and maker.op in _ON_THE_WAY:
+            if maker.op == "RESCALE" and maker.attributes["per_channel"]:
+                before = self._makers.get(maker.inputs[0])
+                return before is not None and before.op in MACS
+            maker = next((self._makers[name] for name in maker.inputs if name in self._makers), None)
+        return False
+
+    def _with_factors(self, source: Integers) -> Integers:
+        """int32 of one scale for int32 of several, by a product with a factor of each channel."""
+        largest = float(source.scale.max())
+        factors = np.rint(source.scale / largest * DType.INT16.max)
+        if source.zero_point or factors.min() < _LEAST_FACTOR:
+            return source
+        shift = max(0, math.ceil(math.log2(max(source.bound, 1.0) * DType.INT16.max)) - _PRODUCT_BITS)
+        tensor = self.emit(
+            "MUL",
+            source.tensor,
+            self.line(factors, source.tensor),
+            self.low.constant([shift], DType.INT8),
+            dtype=DType.INT32,
+        )
+        scale, bound = largest / DType.INT16.max, source.bound * DType.INT16.max / 2.0**shift + 1
+        return dataclasses.replace(
+            source, tensor=tensor, scale=np.array(scale * 2.0**shift), bound=bound, encoding=None, bounds=None
         )
 
     def _limited(self, source: Integers, ratio: np.ndarray) -> Integers:

@@ -1,4 +1,4 @@
-"""A slope of each channel below zero (PReLU) takes few micro-operations, on the way out of the convolution before."""
+"""Slopes of each channel below zero (PReLU) and factors of each channel apply on a convolution's way out."""
 
 import numpy as np
 import pytest
@@ -9,6 +9,9 @@ from tosaic.compiler.importers.lowering.windows import AxisWindow
 from tosaic.compiler.ir import DType
 from tosaic.driver.quantize import quantize_graph
 from tosaic.driver.session import Session
+
+SPREAD = (2.0 ** (-0.75 * np.arange(8))).reshape(1, 1, 1, 8)
+"""Of channels, wide enough that evening them out pays."""
 
 
 def convolve(low, x, out, groups=1):
@@ -36,8 +39,13 @@ def written_the_other_way(low):
 def evened_out(low):
     """Channels of very different ranges, which a depthwise convolution reads."""
     x = convolve(low, low.input("x", IMAGE), 8)
-    spread = low.constant((4.0 ** -np.arange(8)).reshape(1, 1, 1, 8), DType.FP32)
-    y = activations.leaky_relu(low, low.mul(x, spread), slopes(low, 8))
+    y = activations.leaky_relu(low, low.mul(x, low.constant(SPREAD, DType.FP32)), slopes(low, 8))
+    return convolve(low, y, 8, groups=8)
+
+
+def evened_out_behind_a_curve(low):
+    x = low.mul(convolve(low, low.input("x", IMAGE), 8), low.constant(SPREAD, DType.FP32))
+    y = low.mul(x, activations.hard_sigmoid(low, x, 1 / 6, 0.5))
     return convolve(low, y, 8, groups=8)
 
 
@@ -53,10 +61,18 @@ def steep(low):
     return convolve(low, activations.leaky_relu(low, x, slopes(low, 8, -20, 12)), 4)
 
 
-@pytest.mark.parametrize(
-    "network, layers",
-    [(behind_a_sum, 3), (written_the_other_way, 2), (evened_out, 2), (read_by_others, None), (steep, None)],
-)
+LAYERS = {
+    behind_a_sum: 3,
+    written_the_other_way: 2,
+    evened_out: 2,
+    evened_out_behind_a_curve: 2,
+    read_by_others: None,
+    steep: None,
+}
+"""None: more than there are convolutions."""
+
+
+@pytest.mark.parametrize("network, layers", LAYERS.items())
 def test_close_to_floats_and_in_few_layers(network, layers):
     low = Floats()
     quantization = quantize_graph(graph := low.finish(network(low)), samples(graph))
