@@ -31,9 +31,11 @@ def emit_array(emitter: Emitter, plan: ConvolutionPlan, go: ArrayGo) -> None:
     """The GO, or GOs, with their configuration. Steps that are never taken are zero: they might not fit their
     fields."""
     wm = emitter.ring.spans(go.weights, go.blocks * go.tile.bytes)
-    goes = _depthwise if plan.layout.depthwise else _dense
+    goes, image = _dense, go.source.span
+    if plan.layout.depthwise:
+        goes, image = _depthwise, go.source.span_of(_x_start(go, 0), emitter.config.columns)
     for setup, command_go in goes(plan, go, emitter.config):
-        emitter.array(setup, command_go, go.source.span, wm, streamed=go.streamed)
+        emitter.array(setup, command_go, image, wm, streamed=go.streamed)
 
 
 def _input(plan: ConvolutionPlan, go: ArrayGo, y_start: int, x_start: int, config: Config) -> Command:

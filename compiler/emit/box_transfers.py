@@ -3,7 +3,7 @@
 import dataclasses
 
 from tosaic.compiler.emit.layer_emission import ImageColumns, ImageStrips, LayerEmission
-from tosaic.compiler.place.address import Span, activation_span
+from tosaic.compiler.place.address import Columns, Span, activation_span
 from tosaic.compiler.place.geometry import View, Window
 from tosaic.compiler.place.placement import BufferKey, Role
 from tosaic.compiler.place.stored_box import StoredBox
@@ -31,6 +31,11 @@ class BoxPlace:
     def span(self) -> Span:
         return activation_span(self.address, self.address + self.bytes)
 
+    def span_of(self, first_byte: int, size_bytes: int) -> Span:
+        """Of the same bytes of all pixels: some channels."""
+        whole = self.row_bytes % self.pixel_bytes == 0
+        return by_columns(self.span, self.address + first_byte, size_bytes, self.pixel_bytes if whole else 0)
+
 
 @dataclasses.dataclass(frozen=True)
 class BoxSource:
@@ -40,6 +45,19 @@ class BoxSource:
     address: int
     span: Span
     channel: int
+
+    def span_of(self, first_byte: int, size_bytes: int) -> Span:
+        """Of the same bytes of all pixels, if they are bytes of these pixels only."""
+        pixel, inside = self.window.ic, first_byte + size_bytes <= self.window.ic
+        whole = inside and self.window.view.pitch % pixel == 0
+        return by_columns(self.span, self.address + first_byte, size_bytes, pixel if whole else 0)
+
+
+def by_columns(span: Span, first: int, width: int, pitch: int) -> Span:
+    """Of a span `width` bytes of every `pitch`, counted from byte `first`; the span itself where that is nothing less."""
+    if not width < pitch:
+        return span
+    return dataclasses.replace(span, columns=Columns(pitch, first, width))
 
 
 class BoxTransfers:

@@ -9,6 +9,7 @@ from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.layout_copy import CopyEmission
 from tosaic.compiler.emit.vector_go import Access, Dim, VectorGo
 from tosaic.compiler.fuse.expression import Load
+from tosaic.compiler.place.address import Span
 from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.place.weights import MAX_COUNT, Blob
 from tosaic.compiler.tile.convolution import Tile
@@ -113,12 +114,17 @@ class ConvolutionEmission:
                 lanes=tile.blob.channels,
                 tail_lanes=tile.blob.channels,
                 reads=[place.span for _, place in placed.loads],
-                writes=[placed.target.span],
+                writes=[self._written(placed, tile.blob)],
                 consumes_array=True,
                 params=self.emission.params_of(number),
                 table=self.emission.take_table(),
             )
         )
+
+    def _written(self, placed: BoxOnArray, blob: Blob) -> Span:
+        """What a tile of output channels writes of its box."""
+        size = self.element.bytes
+        return placed.target.span_of((blob.first - placed.box.c0) * size, blob.channels * size)
 
     def _streams(self, placed: BoxOnArray, channel: int) -> dict[int, Access]:
         """From a channel of the box on."""

@@ -36,12 +36,22 @@ class Address:
 
 
 @dataclasses.dataclass(frozen=True)
+class Columns:
+    """Of every `pitch` bytes the `width` from byte `first` on, counted from address 0: some channels of all pixels."""
+
+    pitch: int
+    first: int
+    width: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Span:
-    """Bytes [start, end) of a region."""
+    """Bytes [start, end) of a region, or only those of `columns`."""
 
     region: Region
     start: int
     end: int
+    columns: Columns | None = None
 
 
 def activation_span(start: int, end: int) -> Span:

@@ -106,9 +106,9 @@ class Tracker:
         for other, accesses in self._memories[span.region].items():
             if other is unit:
                 continue
-            index = accesses.written.latest(start, end)
+            index = accesses.written.latest(start, end, span.columns)
             if writes:
-                index = max(index, accesses.read.latest(start, end))
+                index = max(index, accesses.read.latest(start, end, span.columns))
             if index > need.get(other, -1):
                 need[other] = index
 
@@ -119,7 +119,8 @@ class Tracker:
             return
         accesses = self._memories[span.region][item.work.unit]
         if writes:
-            accesses.read.clear(span.start, span.end)
-            accesses.written.put(span.start, span.end, item.index)
+            if span.columns is None:
+                accesses.read.clear(span.start, span.end)
+            accesses.written.put(span.start, span.end, item.index, span.columns)
         else:
-            accesses.read.put(span.start, span.end, item.index)
+            accesses.read.put(span.start, span.end, item.index, span.columns)
