@@ -102,7 +102,7 @@ def _coder(config: Config, method: Method, speed: MemorySpeed) -> WeightCoder | 
 def _program(plan: ProgramPlan, graph: Graph, config: Config, on_layer: OnLayer | None) -> Program:
     """Emits and schedules a plan."""
     memories = plan.memories
-    image = _image([emit(plan.main, config, memories.external, on_layer).all], memories.external, config)
+    image = _image([emit(plan.main, config, memories, on_layer).all], memories.external, config)
     return dataclasses.replace(
         _assembled(plan, image, memories.external, graph, config),
         memory_blocks=memories.history.blocks(),

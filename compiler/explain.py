@@ -55,7 +55,7 @@ def explain(graph: Graph, config: Config, speed: MemorySpeed = FULL_SPEED) -> It
     for step in _walk(plan.main):
         yield from _places(step)
     yield f"predicted: {plan.cycles} cycles, without what units wait for each other"
-    blocks = emit(plan.main, config, plan.memories.external).all
+    blocks = emit(plan.main, config, plan.memories).all
     yield from _heading("5 emit: work of the units, and the bytes that it reads and writes")
     for block in blocks:
         yield from _work(block)

@@ -1,14 +1,17 @@
 """One GO of the array with its configuration."""
 
 import dataclasses
+import math
 from collections.abc import Iterator
 
 from tosaic.compiler.emit.box_transfers import BoxSource
 from tosaic.compiler.emit.commands import Command, command
 from tosaic.compiler.emit.emitter import Emitter
+from tosaic.compiler.place.address import Span, activation_span
 from tosaic.compiler.place.depthwise_stream import depthwise_stream
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.tap_passes import fits_pairs, tap_rows
+from tosaic.compiler.place.weights import MAX_COUNT
 from tosaic.compiler.tile.convolution import ConvolutionPlan, Tile
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, largest
@@ -36,6 +39,56 @@ def emit_array(emitter: Emitter, plan: ConvolutionPlan, go: ArrayGo) -> None:
         goes, image = _depthwise, go.source.span_of(_x_start(go, 0), emitter.config.columns)
     for setup, command_go in goes(plan, go, emitter.config):
         emitter.array(setup, command_go, image, wm, streamed=go.streamed)
+
+
+def begun_early(
+    plan: ConvolutionPlan, source: BoxSource, early: Span | None, config: Config
+) -> list[BoxSource]:
+    """The image of a tile in two parts, of which the first one reads no more than `early`, which is there before the
+    rest; in one where that part would not fill the rows of the array."""
+    if early is None or plan.layout.depthwise or not early.start <= source.address < early.end:
+        return [source]
+    window, there = source.window, early.end - source.address
+    pitch = window.view.pitch
+    if window.pixelwise and not plan.keeps_rows and pitch == window.iw * window.ic and _fits_a_row(window):
+        first, pixels = there // window.ic // config.rows * config.rows, window.oh * window.ow
+        return (
+            [_of_pixels(source, *part) for part in ((0, first), (first, pixels))]
+            if 0 < first < pixels
+            else [source]
+        )
+    step = config.rows // math.gcd(config.rows, window.ow)
+    for first in range((window.oh - 1) // step * step, 0, -step):
+        _, high = window.input_rows(0, first)
+        if (high - 1) * pitch + window.iw * window.ic <= there:
+            return [_of_rows(source, 0, first), _of_rows(source, first, window.oh)]
+    return [source]
+
+
+def _fits_a_row(window: Window) -> bool:
+    pixels = window.oh * window.ow
+    return pixels <= MAX_COUNT and pixels * window.ic <= largest(Opcode.ARRAY_INPUT, "row_bytes")
+
+
+def _of_pixels(source: BoxSource, first: int, last: int) -> BoxSource:
+    """Pixels [first, last) of a pixelwise window, in one row."""
+    window, count = source.window, last - first
+    size, address = count * window.ic, source.address + first * window.ic
+    view = dataclasses.replace(window.view, pitch=size)
+    window = dataclasses.replace(window, ih=1, iw=count, oh=1, ow=count, view=view)
+    return dataclasses.replace(
+        source, window=window, address=address, span=activation_span(address, address + size)
+    )
+
+
+def _of_rows(source: BoxSource, first: int, last: int) -> BoxSource:
+    """Rows [first, last) of a window's output."""
+    window = source.window
+    low, high = window.input_rows(first, last)
+    start = source.address + low * window.view.pitch
+    size = max(0, (high - low - 1) * window.view.pitch + window.iw * window.ic)
+    window = dataclasses.replace(window, oh=last - first, top=window.top - first * window.sy)
+    return dataclasses.replace(source, window=window, span=activation_span(start, start + size))
 
 
 def _input(plan: ConvolutionPlan, go: ArrayGo, y_start: int, x_start: int, config: Config) -> Command:

@@ -33,8 +33,7 @@ class BoxPlace:
 
     def span_of(self, first_byte: int, size_bytes: int) -> Span:
         """Of the same bytes of all pixels: some channels."""
-        whole = self.row_bytes % self.pixel_bytes == 0
-        return by_columns(self.span, self.address + first_byte, size_bytes, self.pixel_bytes if whole else 0)
+        return _of_columns(self.span, self.address + first_byte, size_bytes, self.pixel_bytes, self.row_bytes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,16 +47,21 @@ class BoxSource:
 
     def span_of(self, first_byte: int, size_bytes: int) -> Span:
         """Of the same bytes of all pixels, if they are bytes of these pixels only."""
-        pixel, inside = self.window.ic, first_byte + size_bytes <= self.window.ic
-        whole = inside and self.window.view.pitch % pixel == 0
-        return by_columns(self.span, self.address + first_byte, size_bytes, pixel if whole else 0)
+        pixel, first = self.window.ic, self.address + first_byte
+        if first_byte + size_bytes > pixel:
+            return self.span
+        return _of_columns(self.span, first, size_bytes, pixel, self.window.view.pitch)
 
 
-def by_columns(span: Span, first: int, width: int, pitch: int) -> Span:
-    """Of a span `width` bytes of every `pitch`, counted from byte `first`; the span itself where that is nothing less."""
-    if not width < pitch:
+def _of_columns(span: Span, first: int, width: int, pixel_bytes: int, row_bytes: int) -> Span:
+    """Of the pixels of a span `width` bytes of each, counted from byte `first`."""
+    if width >= pixel_bytes:
         return span
-    return dataclasses.replace(span, columns=Columns(pitch, first, width))
+    count = row_bytes // pixel_bytes
+    columns = Columns(pixel_bytes, first % pixel_bytes, width)
+    if row_bytes % pixel_bytes:
+        columns = Columns(row_bytes, first % row_bytes, width, pixel_bytes, count)
+    return dataclasses.replace(span, columns=columns)
 
 
 class BoxTransfers:

@@ -34,10 +34,15 @@ class Work:
     writes: list[Span] = dataclasses.field(default_factory=list)
     streams: list[Span] = dataclasses.field(default_factory=list)
     """What it reads, too, while it waits for the words of the loads that bring them one by one."""
-    consumes_array: bool = False
-    """A vector program fed by the array's work just before it."""
+    array_vectors: int = 0
+    """Vectors that a vector program takes of the array's work just before it."""
     waits_for_core: bool = False
     """LOAD waits for a token of another core, which may in turn wait for all that comes before."""
+
+    @property
+    def consumes_array(self) -> bool:
+        """Whether it is fed by the array."""
+        return self.array_vectors > 0
 
 
 @dataclasses.dataclass(eq=False)

@@ -2,8 +2,9 @@
 2.3.5 and 2.3.8)."""
 
 import dataclasses
+import enum
 
-from tosaic.compiler.emit.array_go import ArrayGo, emit_array
+from tosaic.compiler.emit.array_go import ArrayGo, begun_early, emit_array
 from tosaic.compiler.emit.box_transfers import BoxPlace, BoxSource, BoxTransfers
 from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.layout_copy import CopyEmission
@@ -12,13 +13,28 @@ from tosaic.compiler.fuse.expression import Load
 from tosaic.compiler.place.address import Span
 from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.place.weights import MAX_COUNT, Blob
-from tosaic.compiler.tile.convolution import Tile
+from tosaic.compiler.tile.convolution import Tile, box_work
 from tosaic.compiler.tile.image_boxes import Box
 from tosaic.compiler.tile.work import ArrayBody
-from tosaic.hw.isa import STORE_STREAM, Element
+from tosaic.hw.isa import INSTRUCTION_BYTES, STORE_STREAM, Element
 
+_SPLIT_INSTRUCTIONS = 12
+"""For the two parts of a tile in place of one, with those of the array's first GO that follows."""
+_SPLIT_GAIN = 30
+"""Cycles."""
+_END_CYCLES = 36
+"""From the array's last slot until the next GO may begin that reads what VECTOR made of it, less the rows' way out."""
 _STEPS_AHEAD = 3
 """Packed steps that are on their way to weight memory while the array works on another one."""
+
+
+class FirstUse(enum.Enum):
+    """What of a layer's result the array, which works on it at once, needs before the rest."""
+
+    NONE = enum.auto()
+    """All of it, or it is used later."""
+    ROWS = enum.auto()
+    CHANNELS = enum.auto()
 
 
 class WeightPacking:
@@ -53,6 +69,35 @@ class BoxOnArray:
     loads: list[tuple[Load, BoxPlace]]
     target: BoxPlace
 
+    @property
+    def pixels(self) -> int:
+        return self.box.rows * self.box.columns
+
+    @property
+    def linear(self) -> bool:
+        """All pixels are equally far from each other, in all that VECTOR reads and writes."""
+        places = [self.target, *(place for _, place in self.loads)]
+        return all(place.row_bytes == self.box.columns * place.pixel_bytes for place in places)
+
+    def part(self, first: int, last: int) -> "BoxOnArray":
+        """Pixels [first, last), as VECTOR walks them; whole rows unless all is `linear`."""
+        box, columns = self.box, self.box.columns
+        if self.linear:
+            box, row = dataclasses.replace(box, oy1=box.oy0 + 1, ox1=box.ox0 + last - first), 0
+        else:
+            row, rows = first // columns, (last - first) // columns
+            box, first = dataclasses.replace(box, oy1=box.oy0 + rows), 0
+
+        def moved(place: BoxPlace) -> BoxPlace:
+            skipped = first * place.pixel_bytes + row * place.row_bytes
+            size = box.columns * place.pixel_bytes if self.linear else box.rows * place.row_bytes
+            return dataclasses.replace(
+                place, address=place.address + skipped, bytes=min(size, place.bytes - skipped)
+            )
+
+        loads = [(load, moved(place)) for load, place in self.loads]
+        return BoxOnArray(box, self.source, loads, moved(self.target))
+
 
 def _pixels(box: Box, element: Element, place: BoxPlace, channel: int, *, by_columns: bool) -> Access:
     """A walk over all pixels of a box, from a channel on: row by row, or column by column."""
@@ -71,9 +116,20 @@ def _pixels(box: Box, element: Element, place: BoxPlace, channel: int, *, by_col
 class ConvolutionEmission:
     """Emits all boxes and tiles of a convolution layer."""
 
-    def __init__(self, emission: LayerEmission, body: ArrayBody, packing: WeightPacking, late: list[Copy]):
+    def __init__(
+        self,
+        emission: LayerEmission,
+        body: ArrayBody,
+        packing: WeightPacking,
+        late: list[Copy],
+        first_use: FirstUse = FirstUse.NONE,
+    ):
         """`late` is what VECTOR needs of external memory: it comes behind the first weights."""
         self._late = late
+        instructions = (
+            _SPLIT_INSTRUCTIONS * INSTRUCTION_BYTES / emission.emitter.speed.bytes_per_cycle(emission.config)
+        )
+        self._first_use = first_use if instructions < _SPLIT_GAIN else FirstUse.NONE
         self.emission, self.body, self.plan, self.packing = emission, body, body.plan, packing
         self.emitter, self.layer, self.config = emission.emitter, emission.layer, emission.config
         self.element = emission.tensors.element(self.layer.output)
@@ -81,7 +137,9 @@ class ConvolutionEmission:
     def emit(self) -> None:
         body = self.body
         transfers = BoxTransfers(self.emission, body.cut, body.extent)
-        for box in body.cut.boxes(body.extent):
+        early, self.emitter.early = self.emitter.early, None
+        boxes = list(body.cut.boxes(body.extent))
+        for box in boxes:
             tiles = self.plan.tiles_of(box.image)[box.c0 // body.cut.step : -(-box.c1 // body.cut.step)]
             first_tile = box.c0 // body.cut.step
             self.emission.bring_params(first_tile, len(tiles))
@@ -94,37 +152,65 @@ class ConvolutionEmission:
                 self._emit_in_blocks(placed, first_tile)
             else:
                 for number, tile in enumerate(tiles, first_tile):
-                    self._emit_tile(placed, tile, number)
+                    sources = begun_early(self.plan, source, early, self.config)
+                    early = None
+                    last = self._first_use is FirstUse.ROWS and box is boxes[-1] and tile is tiles[-1]
+                    self._emit_tile(placed, tile, number, sources, ends_early=last)
             transfers.finish(self.element.bytes, box, placed.target)
 
-    def _emit_tile(self, placed: BoxOnArray, tile: Tile, number: int) -> None:
-        """An array GO for one tile of output channels, and the vector GOs that take its results."""
+    def _emit_tile(
+        self, placed: BoxOnArray, tile: Tile, number: int, sources: list[BoxSource], *, ends_early: bool
+    ) -> None:
+        """Array GOs for one tile of output channels, and the vector GOs that take its results."""
         self.packing.ready(tile)
         group = self.emitter.weights(tile.group_address, tile.group_bytes)
         weights = (group.address + (tile.address - tile.group_address)) % self.config.wm_bytes
-        emit_array(self.emitter, self.plan, ArrayGo(tile, weights, placed.source))
+        for source in sources:
+            emit_array(self.emitter, self.plan, ArrayGo(tile, weights, source))
         while self._late:
             self.emitter.copy(self._late.pop(0))
-        self.emitter.vector(
-            VectorGo(
-                self.layer.program,
-                self._streams(placed, tile.blob.first - placed.box.c0),
-                vectors=placed.box.rows * placed.box.columns,
-                slots=self.config.vector_slots,
-                lanes=tile.blob.channels,
-                tail_lanes=tile.blob.channels,
-                reads=[place.span for _, place in placed.loads],
-                writes=[self._written(placed, tile.blob)],
-                consumes_array=True,
-                params=self.emission.params_of(number),
-                table=self.emission.take_table(),
+        parts, params = [placed], self.emission.params_of(number)
+        if ends_early and (first := self._pixels_before_the_end(placed)):
+            parts = [placed.part(0, first), placed.part(first, placed.pixels)]
+            self.emitter.early = parts[0].target.span
+        for part in parts:
+            self.emitter.vector(
+                VectorGo(
+                    self.layer.program,
+                    self._streams(part, tile.blob.first - placed.box.c0),
+                    vectors=part.pixels,
+                    slots=self.config.vector_slots,
+                    lanes=tile.blob.channels,
+                    tail_lanes=tile.blob.channels,
+                    reads=[place.span for _, place in part.loads],
+                    writes=[self._written(part, tile.blob)],
+                    consumes_array=True,
+                    params=params,
+                    table=self.emission.take_table(),
+                )
             )
-        )
+            params = None
 
-    def _written(self, placed: BoxOnArray, blob: Blob) -> Span:
-        """What a tile of output channels writes of its box."""
+    def _pixels_before_the_end(self, placed: BoxOnArray) -> int:
+        """Pixels of a tile that VECTOR writes while the array still works on the others; 0: no part of them."""
+        rows, box = self.config.rows, placed.box
+        if self.plan.im2col_columns:
+            return 0
+        slots = box_work(self.plan, self.config, box.rows, box.columns, 1).array_cycles
+        if self.plan.layout.depthwise:
+            first = placed.pixels - -(-_END_CYCLES * placed.pixels // slots)
+            first = max(rows, first - first % rows)
+        else:
+            tiles = -(-placed.pixels // rows)
+            first = rows * (tiles - -(-(_END_CYCLES + rows) * tiles // slots))
+        if not placed.linear:
+            first -= first % box.columns
+        return first if 0 < first < placed.pixels else 0
+
+    def _written(self, placed: BoxOnArray, blob: Blob, blocks: int = 1) -> Span:
+        """What `blocks` tiles of output channels, of which `blob` is the first, write of their box."""
         size = self.element.bytes
-        return placed.target.span_of((blob.first - placed.box.c0) * size, blob.channels * size)
+        return placed.target.span_of((blob.first - placed.box.c0) * size, blocks * blob.channels * size)
 
     def _streams(self, placed: BoxOnArray, channel: int) -> dict[int, Access]:
         """From a channel of the box on."""
@@ -156,6 +242,8 @@ class ConvolutionEmission:
             emit_array(self.emitter, self.plan, go)
             # The last tile may have fewer channels.
             whole = sum(tile.blob.channels == piece[0].blob.channels for tile in piece)
+            if self._first_use is FirstUse.CHANNELS and start + len(piece) == len(tiles):
+                whole = min(whole, len(piece) - 1)
             for index, blocks in ((0, whole), (whole, len(piece) - whole)):
                 if blocks:
                     self._emit_blocks(placed, piece[index].blob, first_tile + start + index, blocks)
@@ -179,7 +267,7 @@ class ConvolutionEmission:
                 lanes=blob.channels,
                 tail_lanes=blob.channels,
                 reads=[place.span for _, place in placed.loads],
-                writes=[placed.target.span],
+                writes=[self._written(placed, blob, blocks)],
                 consumes_array=True,
                 params=self.emission.params_of(first_tile, blocks),
                 table=self.emission.take_table(),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from tosaic.compiler.emit.commands import Blocks, Command, Label, Work, command
 from tosaic.compiler.emit.vector_go import VectorGo
 from tosaic.compiler.emit.weight_ring import WeightRing
+from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.place.address import Address, Region, Span, activation_span
 from tosaic.compiler.place.compression import UNARY_LENGTH
 from tosaic.compiler.place.external import ExternalMemory, PlacedBlock
@@ -54,13 +55,15 @@ class WeightsHere:
 class Emitter:
     """The program under construction. `memory` is the plan's: constants and coded weights."""
 
-    def __init__(self, config: Config, memory: ExternalMemory):
-        self.config, self.memory = config, memory
+    def __init__(self, config: Config, memory: ExternalMemory, speed: MemorySpeed = FULL_SPEED):
+        self.config, self.memory, self.speed = config, memory, speed
         self.blocks = Blocks()
         # Only weights that begin at a whole step let the rows be divided.
         self.ring = WeightRing(config.wm_bytes, config.columns**2 if config.most_row_parts > 1 else 1)
         self.first_layer: int | None = 0
         """What is added to the numbers of layers in marks; None: no marks."""
+        self.early: Span | None = None
+        """The first part of the last layer's result, which is there some time before the rest."""
         self._coding: Command | None = None
         self._array: dict[Opcode, Command] = {}
         self._vector: dict[tuple, Command] = {}
@@ -91,6 +94,7 @@ class Emitter:
         self._array.clear()
         self._vector.clear()
         self._coding = None
+        self.early = None
         self.ring.forget()
 
     # --- transfers
@@ -244,7 +248,7 @@ class Emitter:
                 fresh,
                 go.all_reads(self.config.columns),
                 go.writes,
-                consumes_array=go.consumes_array,
+                array_vectors=go.vectors if go.consumes_array else 0,
             )
         )
 

@@ -1,9 +1,9 @@
 """Emits a plan: the layers of a graph one after the other, and branches between the graphs of control flow."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tosaic.compiler.emit.commands import Blocks, Label
-from tosaic.compiler.emit.convolution import ConvolutionEmission, WeightPacking
+from tosaic.compiler.emit.convolution import ConvolutionEmission, FirstUse, WeightPacking
 from tosaic.compiler.emit.elementwise import emit_elementwise
 from tosaic.compiler.emit.emitter import Emitter
 from tosaic.compiler.emit.gather_scatter import GatherScatterEmission
@@ -13,8 +13,8 @@ from tosaic.compiler.emit.nest_go import emit_move
 from tosaic.compiler.emit.pool import emit_pool
 from tosaic.compiler.emit.reduction import ReductionEmission
 from tosaic.compiler.place.address import Region
-from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.placement import Copy
+from tosaic.compiler.place.placer import Memories
 from tosaic.compiler.tile.elementwise import ElementwisePlan
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan
 from tosaic.compiler.tile.layout_copy import LayoutCopy
@@ -43,11 +43,11 @@ class FieldOverflow(UnsupportedError):
     """A layer is so large that a count does not fit its field; with another plan it may."""
 
 
-def emit(plan: GraphPlan, config: Config, memory: ExternalMemory, on_layer: OnLayer | None = None) -> Blocks:
-    """The plan's work for the units, in blocks. `memory` gets what constants emission adds.
+def emit(plan: GraphPlan, config: Config, memories: Memories, on_layer: OnLayer | None = None) -> Blocks:
+    """The plan's work for the units, in blocks. External memory gets what constants emission adds.
 
     Raises FieldOverflow where a count does not fit its field."""
-    emitter = Emitter(config, memory)
+    emitter = Emitter(config, memories.external, memories.speed)
     emit_graph(emitter, plan, on_layer)
     return emitter.blocks
 
@@ -57,18 +57,19 @@ def emit_graph(emitter: Emitter, plan: GraphPlan, on_layer: OnLayer | None = Non
     for index, step in enumerate(plan.steps):
         if on_layer is not None:
             on_layer(step.info.name, index, len(plan.steps))
-        emit_step(emitter, step)
+        emit_step(emitter, step, plan.steps[index + 1 : index + 2])
         if not isinstance(step.work, CascadeWork):
             emitter.mark(step.number)
     _copy_all(emitter, plan.hand_over)
 
 
-def emit_step(emitter: Emitter, step: Step) -> None:
-    """One layer, a cascade of layers, or a control-flow operator with the layers of its graphs."""
+def emit_step(emitter: Emitter, step: Step, following: Sequence[Step] = ()) -> None:
+    """One layer, a cascade of layers, or a control-flow operator with the layers of its graphs. `following`: the step
+    that comes next, if it is known."""
     try:
         match step.work:
             case LayerWork():
-                _emit_layer(emitter, step.work)
+                _emit_layer(emitter, step.work, _first_use(step.work, following))
             case CascadeWork():
                 for stripe in step.work.stripes:
                     _emit_layer(emitter, stripe.work)
@@ -84,7 +85,20 @@ def emit_step(emitter: Emitter, step: Step) -> None:
         ) from error
 
 
-def _emit_layer(emitter: Emitter, work: LayerWork) -> None:
+def _first_use(work: LayerWork, following: Sequence[Step]) -> FirstUse:
+    """What of the result of `work` the array needs before the rest."""
+    for step in following:
+        body = step.work.body if isinstance(step.work, LayerWork) else None
+        if isinstance(body, ArrayBody) and body.cut.window.view.storage == work.output:
+            if not work.placements[work.output].resident:
+                return FirstUse.NONE
+            if body.plan.layout.depthwise:
+                return FirstUse.CHANNELS
+            return FirstUse.NONE if body.in_blocks else FirstUse.ROWS
+    return FirstUse.NONE
+
+
+def _emit_layer(emitter: Emitter, work: LayerWork, first_use: FirstUse = FirstUse.NONE) -> None:
     emission = LayerEmission(emitter, work)
     packing = None
     if isinstance(work.body, ArrayBody):
@@ -97,7 +111,7 @@ def _emit_layer(emitter: Emitter, work: LayerWork) -> None:
     match work.body:
         case ArrayBody():
             assert packing is not None
-            ConvolutionEmission(emission, work.body, packing, late).emit()
+            ConvolutionEmission(emission, work.body, packing, late, first_use).emit()
         case PoolBody():
             emit_pool(emission, work.body)
         case ElementwisePlan():

@@ -37,11 +37,14 @@ class Address:
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Of every `pitch` bytes the `width` from byte `first` on, counted from address 0: some channels of all pixels."""
+    """Of every `pitch` bytes, counted from address 0, `count` times `width` bytes: from byte `first` on, `step` apart.
+    Some channels of all pixels."""
 
     pitch: int
     first: int
     width: int
+    step: int = 0
+    count: int = 1
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Which work of one unit touched a byte last, for all bytes of a memory."""
 
 import bisect
+import functools
 
 import numpy as np
 
@@ -22,21 +23,20 @@ class _ByColumn:
         """The largest number of these columns, or of all where they are None or have another pitch."""
         if columns is None or columns.pitch != self.pitch:
             return int(self.numbers.max())
-        return max(int(self.numbers[part].max(initial=-1)) for part in _parts(columns))
+        return int(self.numbers[_places(columns)].max())
 
     def changed(self, columns: Columns, number: int) -> "_ByColumn":
         """A copy in which these columns have another number."""
         numbers = self.numbers.copy()
-        for part in _parts(columns):
-            numbers[part] = number
+        numbers[_places(columns)] = number
         return _ByColumn(numbers)
 
 
-def _parts(columns: Columns) -> tuple[slice, slice]:
-    """The columns within a pitch; they may run over its end."""
-    first = columns.first % columns.pitch
-    last = first + columns.width
-    return slice(first, last), slice(0, max(0, last - columns.pitch))
+@functools.cache
+def _places(columns: Columns) -> np.ndarray:
+    """The bytes of a pitch that are theirs."""
+    starts = columns.first + columns.step * np.arange(columns.count)
+    return (starts[:, np.newaxis] + np.arange(columns.width)).reshape(-1) % columns.pitch
 
 
 _Value = int | _ByColumn

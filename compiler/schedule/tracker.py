@@ -14,6 +14,10 @@ _HOLDING = {Unit.VECTOR, Unit.STORE}
 MOST_TOKENS = 2000
 """Of a semaphore, in the order of the work. A counter goes to 4095; loads that are pulled ahead, and units that run
 ahead by as many commands as a queue holds, add a few tokens."""
+_VECTORS_BEHIND = 64
+"""Vectors that the array may have made while VECTOR is not done with those before: the queue behind it, and what comes
+while VECTOR turns from one GO to the next."""
+_DRAINS_KEPT = 16
 
 
 class _Accesses:
@@ -33,10 +37,14 @@ class Tracker:
         self._synced: dict[tuple[Unit, Unit], int] = {}
         self._places: dict[Unit, list[int]] = {unit: [] for unit in Unit}
         """In `items`, of each unit's."""
-        self._taken: dict[tuple[Unit, Unit], collections.deque[int]] = collections.defaultdict(
+        self._takers: dict[tuple[Unit, Unit], collections.deque[int]] = collections.defaultdict(
             collections.deque
         )
         """Places of the items that wait, by producer and consumer, but for those before the last item waited for."""
+        self._drains: list[tuple[int, int]] = []
+        """VECTOR's last items that took the array's vectors, and the number of these."""
+        self._taken = (0, 0)
+        """ARRAY's items before the GOs of the last drains, and with them: several drains may share a GO."""
         self._held_loads: list[int] = []
         """Numbers of the loads that wait for VECTOR or STORE, or for another core, which may wait for STORE."""
         self._memories = {region: {unit: _Accesses() for unit in Unit} for region in Region}
@@ -53,12 +61,17 @@ class Tracker:
             needs[Unit.LOAD] = max(needs.get(Unit.LOAD, -1), self._last_held_load(item.behind_load))
         for producer, index in sorted(needs.items()):
             if index > self._synced.get((producer, work.unit), -1):
+                index = max(index, self._over(producer, work))
                 index = self._with_few_tokens(producer, index, work)
                 self._synced[producer, work.unit] = index
                 item.waits[producer] = index
                 self._by_unit[producer][index].signals.append(work.unit)
         if work.unit is Unit.LOAD and (work.waits_for_core or _HOLDING & item.waits.keys()):
             self._held_loads.append(item.index)
+        if work.consumes_array:
+            self._drains = [*self._drains[-_DRAINS_KEPT:], (item.index, work.array_vectors)]
+            if (count := len(self._by_unit[Unit.ARRAY])) > self._taken[1]:
+                self._taken = (self._taken[1], count)
         for span in work.reads:
             self._record(span, item, writes=False)
         for span in work.writes:
@@ -71,14 +84,35 @@ class Tracker:
     def _with_few_tokens(self, producer: Unit, index: int, work: Work) -> int:
         """The item of `producer` to wait for: `index`, or its last one where many tokens lie there already, which no
         work of the same unit has to wait for then."""
-        places, taken = self._places[producer], self._taken[producer, work.unit]
-        while taken and taken[0] < places[index]:
-            taken.popleft()
-        if len(taken) >= MOST_TOKENS:
+        places, takers = self._places[producer], self._takers[producer, work.unit]
+        while takers and takers[0] < places[index]:
+            takers.popleft()
+        if len(takers) >= MOST_TOKENS:
             # The array's work that this consumes is not complete before it.
             index = max(index, len(places) - (2 if work.consumes_array and producer is Unit.ARRAY else 1))
-        taken.append(len(self.items))
+        takers.append(len(self.items))
         return index
+
+    def _over(self, producer: Unit, work: Work) -> int:
+        """The last item of a unit that is over by the time the work could begin: to wait for it rather than for an
+        earlier one costs nothing, and whoever needs one of those between needs no token any more."""
+        if (producer, work.unit) == (Unit.VECTOR, Unit.ARRAY):
+            return self._drained()
+        if producer is Unit.ARRAY and work.consumes_array:
+            # What earlier drains took is done.
+            before, taken = self._taken
+            return (before if taken == len(self._by_unit[Unit.ARRAY]) else taken) - 1
+        return -1
+
+    def _drained(self) -> int:
+        """VECTOR's last item that is over when the array has done what it has to do so far: of later drains, more
+        vectors have left the array than there is room for behind it."""
+        vectors = 0
+        for index, count in reversed(self._drains):
+            if vectors > _VECTORS_BEHIND:
+                return index
+            vectors += count
+        return -1
 
     def _last_held_load(self, limit: int) -> int:
         """The last load up to number `limit` that waits for a unit behind the array; -1 if there is none.

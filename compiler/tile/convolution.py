@@ -76,8 +76,12 @@ class ConvolutionPlan:
         """The window for boxes of tensors whose rows lie side by side. A 1×1 convolution does not care where image rows
         end: shorter ones let boxes end where a tile of pixels is full. Of an image one pixel wide it does: its weights
         count on the row's end behind the pixel (`place/weights.py`)."""
-        keeps_rows = self.pixels > 1 or self.layout.batched or self.window.iw == 1
-        return self.window if keeps_rows else self.window.in_rows_of(config.rows)
+        return self.window if self.keeps_rows else self.window.in_rows_of(config.rows)
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether even a 1×1 convolution cares where image rows end."""
+        return self.pixels > 1 or self.layout.batched or self.window.iw == 1
 
     @property
     def tile_channels(self) -> int:
