@@ -15,6 +15,7 @@ from tosaic.compiler.emit.reduction import ReductionEmission
 from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.place.placer import Memories
+from tosaic.compiler.tile.cost import computing_cycles, work_cycles
 from tosaic.compiler.tile.elementwise import ElementwisePlan
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan
 from tosaic.compiler.tile.layout_copy import LayoutCopy
@@ -69,7 +70,7 @@ def emit_step(emitter: Emitter, step: Step, following: Sequence[Step] = ()) -> N
     try:
         match step.work:
             case LayerWork():
-                _emit_layer(emitter, step.work, _first_use(step.work, following))
+                _emit_layer(emitter, step.work, _first_use(emitter, step.work, following))
             case CascadeWork():
                 for stripe in step.work.stripes:
                     _emit_layer(emitter, stripe.work)
@@ -85,12 +86,19 @@ def emit_step(emitter: Emitter, step: Step, following: Sequence[Step] = ()) -> N
         ) from error
 
 
-def _first_use(work: LayerWork, following: Sequence[Step]) -> FirstUse:
+def _first_use(emitter: Emitter, work: LayerWork, following: Sequence[Step]) -> FirstUse:
     """What of the result of `work` the array needs before the rest."""
+    config, speed = emitter.config, emitter.speed
     for step in following:
         body = step.work.body if isinstance(step.work, LayerWork) else None
         if isinstance(body, ArrayBody) and body.cut.window.view.storage == work.output:
-            if not work.placements[work.output].resident:
+            assert isinstance(step.work, LayerWork)
+            # Where the bus is the limit, more instructions only make it busier.
+            limited = any(
+                work_cycles(each, config, speed) > computing_cycles(each, config)
+                for each in (work, step.work)
+            )
+            if limited or not work.placements[work.output].resident:
                 return FirstUse.NONE
             if body.plan.layout.depthwise:
                 return FirstUse.CHANNELS

@@ -65,6 +65,8 @@ class ConvolutionPlan:
     macs: int
     im2col_columns: int = 0
     """Output columns per box of a layer whose image comes in the form of `im2col.py`; 0: it does not."""
+    im2col_first: int = 0
+    """Those of the first box."""
 
     def tiles_of(self, image: int) -> list[Tile]:
         if not self.layout.batched:
@@ -140,9 +142,9 @@ def plan_convolution(
     channels = output.shape[-1] * pixels
     if pixels > 1:
         bias = np.tile(np.broadcast_to(bias, output.shape[-1]), pixels)
-    columns = im2col.columns if im2col is not None else 0
+    columns, first = (im2col.columns, im2col.first) if im2col is not None else (0, 0)
     return ConvolutionPlan(
-        window, tiles, channels, pixels, layout, packed, input_zp, weight_zp, bias, macs, columns
+        window, tiles, channels, pixels, layout, packed, input_zp, weight_zp, bias, macs, columns, first
     )
 
 
@@ -243,6 +245,7 @@ def convolution_boxes(plan: ConvolutionPlan, config: Config) -> ImageBoxes:
         step,
         multiplier=layout.multiplier,
         column_limit=plan.im2col_columns or layout.column_limit,
+        first_columns=plan.im2col_first,
         output_limit=layout.output_limit,
         stripe_pitch=odd_pitch(window.iw * window.ic, config) if paired else 0,
         im2col_zp=plan.input_zp if plan.im2col_columns else None,

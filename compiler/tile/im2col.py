@@ -36,6 +36,8 @@ class Im2col:
 
     columns: int
     """Output columns per box."""
+    first: int
+    """Of the first box, for which the array waits: no more than `columns`."""
     layout: WeightLayout
     cycles: int
     """Predicted."""
@@ -77,21 +79,39 @@ def best_columns(window: Window, layout: WeightLayout, config: Config, speed: Me
     """The boxes with the fewest predicted cycles, `layout` being that of the layer's `im2col_window`."""
     widths = {-(-window.ow // boxes) for boxes in range(1, min(_MOST_BOXES, window.ow) + 1)}
     widths = {width for width in widths if width <= _MOST_COLUMNS} or {_MOST_COLUMNS}
-    found = [_overlapped(window, layout, config, width, speed) for width in sorted(widths, reverse=True)]
-    return min(found, key=lambda way: way.cycles)
+    weights = int(layout.bytes // speed.bytes_per_cycle(config))
+    candidates = [(width, first) for width in sorted(widths, reverse=True) for first in range(width, 0, -1)]
+    width, first = min(
+        candidates, key=lambda each: _overlapped(window, layout, config, each[0], each[1], speed, weights)[0]
+    )
+    cycles, loading = _overlapped(window, layout, config, width, first, speed, 0)
+    return Im2col(width, first, layout, window.n * cycles, window.n * loading)
 
 
 def _overlapped(
-    window: Window, layout: WeightLayout, config: Config, columns: int, speed: MemorySpeed
-) -> Im2col:
-    """Boxes of `columns` columns: LOAD brings boxes ahead of the array, as long as there are buffers."""
+    window: Window,
+    layout: WeightLayout,
+    config: Config,
+    columns: int,
+    first: int,
+    speed: MemorySpeed,
+    weights: int,
+) -> tuple[int, int]:
+    """(cycles, those of LOAD) of a first box of `first` columns and others of `columns`: LOAD brings boxes ahead of the
+    array, as long as there are buffers, and `weights` cycles of weights behind the first box."""
     shape = im2col_window(window, window.ih, columns)
     beats = 1 + window.kw * window.ic / config.columns
     burst = max(speed.burst_cycles, beats * config.word_bytes / speed.bytes_per_cycle(config))
     first_cycles = _FIRST_CYCLES + speed.latency_cycles
     loaded, done = 0.0, [0.0] * IM2COL_TURNS
-    for first in range(0, window.ow, columns):
-        count = min(columns, window.ow - first)
+    for start in column_starts(window.ow, columns, first):
+        count = min(columns if start else first, window.ow - start)
         loaded = max(loaded + _BOX_CYCLES, done[-IM2COL_TURNS] + first_cycles) + count * window.ih * burst
+        loaded += 0 if start else weights
         done.append(max(done[-1], loaded) + array_cycles(shape, layout, config, count * window.oh))
-    return Im2col(columns, layout, math.ceil(window.n * done[-1]), math.ceil(window.n * loaded))
+    return math.ceil(done[-1]), math.ceil(loaded)
+
+
+def column_starts(width: int, columns: int, first: int) -> list[int]:
+    """Where boxes of `columns` of `width` columns begin, the first one having `first`."""
+    return [0, *range(first, width, columns)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tosaic.compiler.place.geometry import Window
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.weights import MAX_COUNT
-from tosaic.compiler.tile.im2col import IM2COL_TURNS
+from tosaic.compiler.tile.im2col import IM2COL_TURNS, column_starts
 from tosaic.hw.isa import Opcode, largest
 
 _MAX_X_STEP = largest(Opcode.ARRAY_WINDOW, "x_step")
@@ -58,6 +58,8 @@ class ImageBoxes:
     """Output channels that share an input channel; None: each one needs all input channels."""
     column_limit: int = MAX_COUNT
     """Most columns the array takes at a time."""
+    first_columns: int = 0
+    """Columns of the first box, if not as many as the others have; 0: they are as many."""
     output_limit: int = MAX_COUNT * MAX_COUNT
     """Most rows times columns."""
     stripe_pitch: int = 0
@@ -90,13 +92,15 @@ class ImageBoxes:
 
     def boxes(self, extent: Extent) -> Iterator[Box]:
         w, (first, last) = self.window, self.rows or (0, self.window.oh)
+        width = extent.columns
+        starts = column_starts(w.ow, width, min(self.first_columns or width, width))
         for c0 in range(0, self.channels, extent.channels):
             c1 = min(c0 + extent.channels, self.channels)
             for image in range(w.n):
                 for oy0 in range(first, last, extent.rows):
                     oy1 = min(oy0 + extent.rows, last)
-                    for ox0 in range(0, w.ow, extent.columns):
-                        yield Box(image, oy0, oy1, ox0, min(ox0 + extent.columns, w.ow), c0, c1)
+                    for ox0, ox1 in zip(starts, [*starts[1:], w.ow], strict=True):
+                        yield Box(image, oy0, oy1, ox0, ox1, c0, c1)
 
     def input_channels(self, c0: int, c1: int) -> tuple[int, int]:
         """Bytes [first, last) of an input pixel that output channels [c0, c1) need."""
