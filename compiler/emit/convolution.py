@@ -8,7 +8,7 @@ from tosaic.compiler.emit.array_go import ArrayGo, begun_early, emit_array
 from tosaic.compiler.emit.box_transfers import BoxPlace, BoxSource, BoxTransfers
 from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.layout_copy import CopyEmission
-from tosaic.compiler.emit.vector_go import Access, Dim, VectorGo
+from tosaic.compiler.emit.vector_go import Access, Dim, ParamUse, VectorGo
 from tosaic.compiler.fuse.expression import Load
 from tosaic.compiler.place.address import Span
 from tosaic.compiler.place.placement import Copy
@@ -89,6 +89,9 @@ class BoxOnArray:
             box, first = dataclasses.replace(box, oy1=box.oy0 + rows), 0
 
         def moved(place: BoxPlace) -> BoxPlace:
+            if not place.pixel_bytes:
+                # A line along the channels, for all pixels.
+                return place
             skipped = first * place.pixel_bytes + row * place.row_bytes
             size = box.columns * place.pixel_bytes if self.linear else box.rows * place.row_bytes
             return dataclasses.replace(
@@ -133,6 +136,8 @@ class ConvolutionEmission:
         self.emission, self.body, self.plan, self.packing = emission, body, body.plan, packing
         self.emitter, self.layer, self.config = emission.emitter, emission.layer, emission.config
         self.element = emission.tensors.element(self.layer.output)
+        self._sums: BoxPlace | None = None
+        """Of all columns, where rows are added up."""
 
     def emit(self) -> None:
         body = self.body
@@ -147,7 +152,7 @@ class ConvolutionEmission:
             loads = [
                 (load, transfers.operand(stream, box)) for stream, load in enumerate(self.layer.program.loads)
             ]
-            placed = BoxOnArray(box, source, loads, transfers.target(self.element.bytes, box))
+            placed = BoxOnArray(box, source, loads, self._target(transfers, box))
             if body.in_blocks:
                 self._emit_in_blocks(placed, first_tile)
             else:
@@ -156,7 +161,24 @@ class ConvolutionEmission:
                     early = None
                     last = self._first_use is FirstUse.ROWS and box is boxes[-1] and tile is tiles[-1]
                     self._emit_tile(placed, tile, number, sources, ends_early=last)
-            transfers.finish(self.element.bytes, box, placed.target)
+            if self._sums is None:
+                transfers.finish(self.element.bytes, box, placed.target)
+        if self._sums is not None:
+            self.emission.finish(self._sums.address, 0, self._sums.bytes)
+
+    def _target(self, transfers: BoxTransfers, box: Box) -> BoxPlace:
+        """Where VECTOR writes: the box, or what is added up of its columns."""
+        if self.layer.continued is None:
+            return transfers.target(self.element.bytes, box)
+        size, cut = self.element.bytes, self.body.cut
+        pixel = cut.channels * size
+        if self._sums is None:
+            row = cut.window.ow * pixel
+            self._sums = BoxPlace(self.emission.target(0, row), row, pixel, row)
+        skipped = box.ox0 * pixel + box.c0 * size
+        return dataclasses.replace(
+            self._sums, address=self._sums.address + skipped, bytes=self._sums.bytes - skipped
+        )
 
     def _emit_tile(
         self, placed: BoxOnArray, tile: Tile, number: int, sources: list[BoxSource], *, ends_early: bool
@@ -174,22 +196,34 @@ class ConvolutionEmission:
             parts = [placed.part(0, first), placed.part(first, placed.pixels)]
             self.emitter.early = parts[0].target.span
         for part in parts:
-            self.emitter.vector(
-                VectorGo(
-                    self.layer.program,
-                    self._streams(part, tile.blob.first - placed.box.c0),
-                    vectors=part.pixels,
-                    slots=self.config.vector_slots,
-                    lanes=tile.blob.channels,
-                    tail_lanes=tile.blob.channels,
-                    reads=[place.span for _, place in part.loads],
-                    writes=[self._written(part, tile.blob)],
-                    consumes_array=True,
-                    params=params,
-                    table=self.emission.take_table(),
-                )
-            )
+            self._drain(part, tile.blob, params)
             params = None
+
+    def _drain(self, part: BoxOnArray, blob: Blob, params: ParamUse | None) -> None:
+        """The vector GO that takes the array's results for some pixels and a tile of output channels."""
+        box, written = part.box, self._written(part, blob)
+        program, vectors, slots, repeats = self.layer.program, part.pixels, self.config.vector_slots, 1
+        reads = [place.span for _, place in part.loads]
+        if self.layer.continued is not None:
+            vectors, slots, repeats = box.columns, box.columns, box.rows
+            if box.oy0:
+                program, reads = self.layer.continued, [*reads, written]
+        self.emitter.vector(
+            VectorGo(
+                program,
+                self._streams(part, blob.first - box.c0),
+                vectors=vectors,
+                slots=slots,
+                repeats=repeats,
+                lanes=blob.channels,
+                tail_lanes=blob.channels,
+                reads=reads,
+                writes=[written],
+                consumes_array=True,
+                params=params,
+                table=self.emission.take_table(),
+            )
+        )
 
     def _pixels_before_the_end(self, placed: BoxOnArray) -> int:
         """Pixels of a tile that VECTOR writes while the array still works on the others; 0: no part of them."""
@@ -219,9 +253,14 @@ class ConvolutionEmission:
             stream: _pixels(placed.box, load.element, place, channel, by_columns=by_columns)
             for stream, (load, place) in enumerate(placed.loads)
         }
-        streams[STORE_STREAM] = _pixels(
-            placed.box, self.element, placed.target, channel, by_columns=by_columns
-        )
+        target = placed.target
+        if self.layer.continued is None:
+            streams[STORE_STREAM] = _pixels(placed.box, self.element, target, channel, by_columns=by_columns)
+            return streams
+        dims = (Dim(placed.box.columns, target.pixel_bytes),)
+        streams[STORE_STREAM] = Access(target.address + channel * self.element.bytes, self.element, dims)
+        if placed.box.oy0:
+            streams[len(streams) - 1] = streams[STORE_STREAM]
         return streams
 
     # --- many tiles by one command

@@ -248,7 +248,7 @@ class Emitter:
                 fresh,
                 go.all_reads(self.config.columns),
                 go.writes,
-                array_vectors=go.vectors if go.consumes_array else 0,
+                array_vectors=go.vectors * go.repeats if go.consumes_array else 0,
             )
         )
 

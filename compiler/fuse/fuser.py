@@ -7,6 +7,7 @@ from tosaic.compiler.fuse.drain_cost import drains_too_slowly
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.layer_building import LayerBuilding, Members
 from tosaic.compiler.fuse.microprogram import TooComplex, TooManyOperands
+from tosaic.compiler.fuse.summed_rows import sums_pay, sums_rows
 from tosaic.compiler.ir import DType, Graph, Operator
 from tosaic.compiler.machine import BASES, KIND, Kind
 from tosaic.errors import UnsupportedError
@@ -25,6 +26,8 @@ class Fuser:
     def __init__(self, graph: Graph, config: Config, *, fuse: bool = True):
         self.graph, self.config, self.fuse = graph, config, fuse
         self._weights: dict[int, int] = {}
+        self._sums: dict[int, _Group | None] = {}
+        """By operators that have been asked about, see `_summed`."""
         self.producer = {name: i for i, op in enumerate(graph.operators) for name in op.outputs}
         self._from_array: set[int] = set()
         """Elementwise operators to which elementwise operators lead from an array operator."""
@@ -50,6 +53,36 @@ class Fuser:
 
     # --- growing
 
+    def _summed(self, root: int) -> _Group | None:
+        """The layer of a convolution whose rows `root` adds up; None where it does not, or had better not."""
+        if root not in self._sums:
+            self._sums[root] = self._found_sums(root)
+        return self._sums[root]
+
+    def _found_sums(self, root: int) -> _Group | None:
+        operators, operator = self.graph.operators, self.graph.operators[root]
+        if not self.fuse or not sums_rows(self.graph, operator, self.config):
+            return None
+        source, result = operator.inputs[0], operator.outputs[0]
+        # Rows and then columns: a mean over the image.
+        next_ops = [operators[i] for i in self.consumers.get(result, [])]
+        columns = [each for each in next_ops if each.op == "REDUCE_SUM" and each.attributes["axis"] == 2]
+        inside = not {source, result} & set(self.graph.outputs) and self.consumers[source] == [root]
+        producer = self.producer.get(source)
+        if len(next_ops) != 1 or not columns or not inside or producer is None:
+            return None
+        if KIND.get(operators[producer].op) not in (Kind.ELEMENTWISE, Kind.ARRAY):
+            return None
+        group = self._grow(producer, set())
+        if group.base is None or operators[group.base].op not in ("CONV2D", "DEPTHWISE_CONV2D"):
+            return None
+        if self._shape(operators[group.base]) != self.graph.tensors[source].shape:
+            return None
+        summed = _Group(group.operators | {root}, group.base)
+        if self._problem(root, summed) is not None:
+            return None
+        return summed if sums_pay(self.graph, self._layer(root, summed), self.config) else None
+
     def _grow(self, root: int, assigned: set[int]) -> _Group:
         operators = self.graph.operators
         group = _Group({root})
@@ -59,6 +92,8 @@ class Fuser:
             return group
         if not self.fuse:
             return group
+        if (summed := self._summed(root)) is not None:
+            return summed
         rejected: set[int] = set()
         # Some of the rejected: what joins later may read the same operands, so that these need no load streams.
         waiting, grew = set[int](), False
@@ -103,6 +138,8 @@ class Fuser:
         producer, consumer = operators[index], operators[member]
         reduces = group.base is not None and KIND[operators[group.base].op] is Kind.REDUCTION
         if reduces and self._drained(index):
+            return False
+        if self._summed(index) is not None:
             return False
         if KIND.get(consumer.op) in BASES:
             # Into a reduction: terms computed on the way in.

@@ -9,7 +9,7 @@ from tosaic.compiler.fuse.fold import constant_scalar
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.microprogram import MicroProgram, TooComplex, assemble
 from tosaic.compiler.fuse.reduced_axis import reduced_axis
-from tosaic.compiler.fuse.reductions import reduced_value
+from tosaic.compiler.fuse.reductions import PARTIAL, reduced_value
 from tosaic.compiler.fuse.translate import Translator
 from tosaic.compiler.fuse.windows import array_value
 from tosaic.compiler.ir import Graph, Operator
@@ -47,8 +47,7 @@ class LayerBuilding:
         self._share, self._values = share, {}
         graph, members = self.graph, self.members
         output = members.root.outputs[0]
-        base = members.base
-        has_array = base is not None and KIND.get(base.op) is Kind.ARRAY
+        has_array = self._on_array
         translator = Translator(graph, self._operand, self._uses, output, has_array=has_array)
         for operator in members.operators:
             self._values[operator.outputs[0]] = self._value(operator, translator)
@@ -56,7 +55,14 @@ class LayerBuilding:
         if target.dtype not in ELEMENT:
             raise UnsupportedError(f"{members.root}: the accelerator does not store {target}")
         program = assemble(self._values[output], self.config)
-        reduction = reduced_axis(graph, self.config, members.operators, self._values[output], program)
+        reduction, continued = None, None
+        if has_array and members.root.op == "REDUCE_SUM":
+            # The pixels' operands come in their order, as they do without sums.
+            program = dataclasses.replace(program, body_loads=0)
+            before = Load(PARTIAL, ELEMENT[target.dtype])
+            continued = assemble(Node(Op.ADD, self._values[output], before), self.config)
+        else:
+            reduction = reduced_axis(graph, self.config, members.operators, self._values[output], program)
         layer = Layer(
             members.operators,
             members.base,
@@ -67,9 +73,15 @@ class LayerBuilding:
             translator.bias,
             reduction,
             self._lines(program),
+            continued,
         )
         self._check(layer, program)
         return layer
+
+    @property
+    def _on_array(self) -> bool:
+        base = self.members.base
+        return base is not None and KIND.get(base.op) is Kind.ARRAY
 
     # --- values
 
@@ -82,6 +94,8 @@ class LayerBuilding:
             return reduced_value(self.graph, operator, self._loaded if kind is Kind.POOL else self._operand)
         if kind is Kind.ELEMENTWISE:
             return translator.translate(operator)
+        if operator.op == "REDUCE_SUM" and self._on_array:
+            return reduced_value(self.graph, operator, self._operand)
         if kind in (Kind.REDUCTION, Kind.LAYOUT, Kind.GATHER_SCATTER):
             return self._operand(operator.inputs[0])
         if kind is Kind.CONTROL_FLOW:
@@ -132,7 +146,7 @@ class LayerBuilding:
 
     def _check(self, layer: Layer, program: MicroProgram) -> None:
         """TooComplex where one pass cannot do all of the layer."""
-        shape, kind = self.graph.tensors[layer.output].shape, None
+        shape, kind = self.graph.tensors[(layer.base or layer.root).outputs[0]].shape, None
         for operator in layer.operators:
             if operator.attributes.get("output_unsigned") and operator is not layer.root:
                 raise TooComplex("an unsigned result inside a layer")

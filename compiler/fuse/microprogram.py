@@ -248,6 +248,7 @@ def assemble(root: Value, config: Config) -> MicroProgram:
     if len(reductions) > 1:
         raise TooComplex("more than one reduction")
     body_start = body_end = body_loads = 0
+    body: list[Node | Reduced] = []
     if reductions:
         reduced = reductions[0]
         running = assembler.take()
@@ -275,8 +276,8 @@ def assemble(root: Value, config: Config) -> MicroProgram:
         body_end=body_end,
         loads=assembler.loads,
         body_loads=body_loads,
-        bias=any(node.bias for node in nodes),
-        per_channel=any(node.per_channel for node in nodes),
+        bias=any(node.bias for node in [*body, *nodes] if isinstance(node, Node)),
+        per_channel=any(node.per_channel for node in [*body, *nodes] if isinstance(node, Node)),
         average=assembler.average,
         lane_columns=config.lane_columns,
     )

@@ -223,7 +223,7 @@ def _check_operands(tensors: Tensors, layer: Layer, operator: Operator) -> None:
             "32 bits that its byte planes need; split the input channels"
         )
     for stream, load in enumerate(layer.program.loads):
-        if stream not in layer.lines and tensors.shape(load.tensor) != tensors.shape(layer.output):
+        if stream not in layer.lines and tensors.shape(load.tensor) != tensors.shape(operator.outputs[0]):
             raise UnsupportedError(f"{layer.root}: operand {tensors[load.tensor]} is broadcast")
 
 

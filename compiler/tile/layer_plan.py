@@ -230,7 +230,7 @@ class LayerPass:
         loads = self.layer.program.loads[self.layer.program.body_loads :]
         alone = not in_stripes and not any(self.tensors.storage[load.tensor] == name for load in loads)
         im2col = None
-        if alone and not self.placer.locate(name).resident:
+        if alone and not self.placer.locate(name).resident and self.layer.continued is None:
             window, speed = window_of(graph, base, views.view(base)), self.placer.memories.speed
             im2col = choose_im2col(graph, self.config, base, window, speed)
         if im2col is not None:
@@ -343,7 +343,8 @@ class LayerPass:
         cost = None
         if plan is not None:
             cut = convolution_boxes(plan, self.config)
-            if external and not any(self.placer.placements[name].pitch for name in [*self.reads, output]):
+            pitched = any(self.placer.placements[name].pitch for name in [*self.reads, output])
+            if external and not pitched and self.layer.continued is None:
                 cut = dataclasses.replace(cut, window=plan.window_of_boxes(self.config))
             if plan.window.view.storage in external:
                 cut = picking(cut, self.config, self.placer.memories.speed)

@@ -83,6 +83,9 @@ class WindowTiler:
             for key, element_bytes in self._images.items():
                 if key.tensor == name:
                     sizes[key] = self.cut.image_bytes(extent, element_bytes)
+                    if key.role is Role.RESULT and wanted.layer.continued is not None:
+                        # Sums of all boxes.
+                        sizes[key] = self.placer.placements[name].bytes
         if wanted.param_bytes:
             sizes[PARAMETERS] = -(-extent.channels // self.cut.step) * wanted.param_bytes
         return sizes
