@@ -10,7 +10,7 @@ from tosaic.compiler.emit.layer_emission import LayerEmission
 from tosaic.compiler.emit.layout_copy import CopyEmission
 from tosaic.compiler.emit.vector_go import Access, Dim, ParamUse, VectorGo
 from tosaic.compiler.fuse.expression import Load
-from tosaic.compiler.place.address import Span
+from tosaic.compiler.place.address import Span, activation_span
 from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.place.weights import MAX_COUNT, Blob
 from tosaic.compiler.tile.convolution import Tile, box_work
@@ -194,7 +194,8 @@ class ConvolutionEmission:
         parts, params = [placed], self.emission.params_of(number)
         if ends_early and (first := self._pixels_before_the_end(placed)):
             parts = [placed.part(0, first), placed.part(first, placed.pixels)]
-            self.emitter.early = parts[0].target.span
+            here = self.emission.placement(self.emission.work.output).address
+            self.emitter.early = activation_span(here.offset, parts[0].target.span.end)
         for part in parts:
             self._drain(part, tile.blob, params)
             params = None

@@ -74,7 +74,8 @@ class Fuser:
         if KIND.get(operators[producer].op) not in (Kind.ELEMENTWISE, Kind.ARRAY):
             return None
         group = self._grow(producer, set())
-        if group.base is None or operators[group.base].op not in ("CONV2D", "DEPTHWISE_CONV2D"):
+        # Of a depthwise convolution more vectors come than VECTOR can add up in time.
+        if group.base is None or operators[group.base].op != "CONV2D":
             return None
         if self._shape(operators[group.base]) != self.graph.tensors[source].shape:
             return None

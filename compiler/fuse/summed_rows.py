@@ -25,15 +25,14 @@ def sums_rows(graph: Graph, operator: Operator, config: Config) -> bool:
 
 
 def sums_pay(graph: Graph, layer: Layer, config: Config) -> bool:
-    """Whether VECTOR saves more cycles than it keeps the array waiting, of a `layer` whose root adds up rows."""
+    """Whether VECTOR saves more cycles than it keeps the array waiting, of a `layer` whose base is a CONV2D
+    and whose root adds up rows."""
     assert layer.base is not None
     _, height, width, _ = graph.tensors[layer.base.outputs[0]].shape
     program, pixels = layer.program, height * width
     beats = program.uop_beats(Element.INT32)[program.body_start : program.body_end]
     draining = height * sum(max(config.vector_latency_cycles, width * each) for each in beats)
-    array = pixels
-    if layer.base.op == "CONV2D":
-        depth = math.prod(graph.tensors[layer.base.inputs[1]].shape[1:])
-        array = -(-pixels // config.rows) * -(-depth // config.columns) * config.columns
+    depth = math.prod(graph.tensors[layer.base.inputs[1]].shape[1:])
+    array = -(-pixels // config.rows) * -(-depth // config.columns) * config.columns
     saved = pixels - width * Element.INT32.bytes
     return saved > max(0, draining - array)

@@ -1,9 +1,14 @@
-"""What the array waits for first comes first: small groups of weights before parameters, and small first boxes."""
+"""What the array waits for first comes first: weights before parameters; what it reads of a layer before the rest."""
 
-from layer_graphs import LayerBuilder
+import itertools
+
+import pytest
+from emulation import assert_equal_to_golden
+from layer_graphs import LayerBuilder, feeds
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, Graph
+from tosaic.driver.session import Session
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import INSTRUCTION_BYTES, Instruction, Opcode, Space, decode
 
@@ -27,3 +32,40 @@ def test_the_first_weights_come_before_the_parameters() -> None:
     loads = _loads(_network(8, 64))
     params = [load.row_bytes for load in loads].index(4 * 16 * 9)
     assert loads[0].space == Space.AM and [load.space for load in loads[1:params]] == [Space.WM]
+
+
+def _chain(size: tuple[int, int], channels: int, kernels: list[tuple[int, bool]]) -> Graph:
+    """Convolutions, of (kernel, depthwise), one behind the other."""
+    build = LayerBuilder(5)
+    x = build.input("x", (1, *size, channels), DType.INT8)
+    for kernel, depthwise in kernels:
+        around = (kernel // 2,) * 4
+        y = build.conv(x, 1 if depthwise else channels, (kernel, kernel), depthwise=depthwise, pad=around)
+        x = build.rescale(y, DType.INT8, per_channel=True)
+    build.output(x)
+    return build.graph
+
+
+_SEPARABLE = [(1, False), (3, True), (1, False), (3, True), (1, False)]
+_DENSE = [(3, False), (3, False), (1, False)]
+
+
+@pytest.mark.parametrize("kernels", [_SEPARABLE, _DENSE])
+@pytest.mark.parametrize("size", [(25, 5), (12, 12), (24, 24), (6, 6), (3, 3), (40, 1)])
+@pytest.mark.parametrize("channels", [16, 40, 64])
+def test_no_token_is_missing(size: tuple[int, int], channels: int, kernels: list[tuple[int, bool]]) -> None:
+    graph = _chain(size, channels, kernels)
+    assert_equal_to_golden(graph, "base", check_hazards=True)
+    # And no unit waits for good.
+    Session(graph, "emulator", "base").run(feeds(graph, 1))
+
+
+@pytest.mark.parametrize(("kernels", "most"), [(_SEPARABLE, 16), (_DENSE, 8)])
+def test_the_array_hardly_waits_between_layers(kernels: list[tuple[int, bool]], most: int) -> None:
+    """A layer begins with the channels, or rows, that are there: it needs not wait until VECTOR has written all."""
+    graph = _chain((24, 24), 64, kernels)
+    session = Session(graph, "emulator", "base")
+    session.run(feeds(graph, 1))
+    slots = [each for each in session.timeline() if each.unit == "ARRAY"]
+    gaps = [after.start - before.end for before, after in itertools.pairwise(slots)]
+    assert max(gaps) <= most

@@ -1,7 +1,7 @@
 """Which work waits for which."""
 
 from tosaic.compiler.emit.commands import Work, command
-from tosaic.compiler.place.address import Region, Span
+from tosaic.compiler.place.address import Columns, Region, Span
 from tosaic.compiler.schedule.interleave import LOOKAHEAD_ITEMS, interleave
 from tosaic.compiler.schedule.tracker import MOST_TOKENS, Tracker
 from tosaic.hw.isa import Opcode, Unit
@@ -83,6 +83,41 @@ def test_work_that_consumes_the_array_never_waits_for_it_to_end() -> None:
         tracker.add(Work(Unit.ARRAY, [NOP], reads=[tile]))
     for tile in tiles:
         array = tracker.add(Work(Unit.ARRAY, [NOP]))
-        item = tracker.add(Work(Unit.VECTOR, [NOP], writes=[tile], consumes_array=True))
+        item = tracker.add(Work(Unit.VECTOR, [NOP], writes=[tile], array_vectors=1))
         assert item.waits.get(Unit.ARRAY, -1) < array.index
     assert most_tokens(tracker) == MOST_TOKENS
+
+
+def _drains(tracker: Tracker, blocks: int, vectors: int) -> None:
+    for block in range(blocks):
+        tracker.add(Work(Unit.ARRAY, [NOP]))
+        written = Span(Region.ACTIVATION, 0, 6400, Columns(64, 16 * block, 16))
+        tracker.add(Work(Unit.VECTOR, [NOP], writes=[written], array_vectors=vectors))
+
+
+def _reads(block: int) -> list[Span]:
+    return [Span(Region.ACTIVATION, 0, 6400, Columns(64, 16 * block, 16))]
+
+
+def test_channels_are_waited_for_by_themselves() -> None:
+    """With two tokens in all: whoever waits for channels that are there waits for all of these."""
+    tracker = Tracker()
+    _drains(tracker, 4, vectors=100)
+    waits = [tracker.add(Work(Unit.ARRAY, [NOP], reads=_reads(block))).waits for block in range(4)]
+    assert waits == [{Unit.VECTOR: 2}, {}, {}, {Unit.VECTOR: 3}]
+
+
+def test_drains_that_may_still_go_on_are_not_waited_for() -> None:
+    tracker = Tracker()
+    _drains(tracker, 4, vectors=8)
+    waits = [tracker.add(Work(Unit.ARRAY, [NOP], reads=_reads(block))).waits for block in range(4)]
+    assert waits == [{Unit.VECTOR: block} for block in range(4)]
+
+
+def test_a_drain_waits_for_no_token_of_the_go_that_it_drains() -> None:
+    tracker = Tracker()
+    tracker.add(Work(Unit.ARRAY, [NOP], reads=[TILE]))
+    tracker.add(Work(Unit.VECTOR, [NOP], array_vectors=16))
+    for _ in range(2):
+        tracker.add(Work(Unit.ARRAY, [NOP]))
+    assert tracker.add(Work(Unit.VECTOR, [NOP], writes=[TILE], array_vectors=32)).waits == {Unit.ARRAY: 0}
