@@ -60,6 +60,8 @@ class ImageBoxes:
     """Most columns the array takes at a time."""
     first_columns: int = 0
     """Columns of the first box, if not as many as the others have; 0: they are as many."""
+    first_rows: int = 0
+    """Rows of the first box; the next ones have twice as many each until they are as high as any. 0: all are."""
     output_limit: int = MAX_COUNT * MAX_COUNT
     """Most rows times columns."""
     stripe_pitch: int = 0
@@ -94,11 +96,11 @@ class ImageBoxes:
         w, (first, last) = self.window, self.rows or (0, self.window.oh)
         width = extent.columns
         starts = column_starts(w.ow, width, min(self.first_columns or width, width))
+        heights = row_starts(first, last, extent.rows, self.first_rows)
         for c0 in range(0, self.channels, extent.channels):
             c1 = min(c0 + extent.channels, self.channels)
             for image in range(w.n):
-                for oy0 in range(first, last, extent.rows):
-                    oy1 = min(oy0 + extent.rows, last)
+                for oy0, oy1 in zip(heights, [*heights[1:], last], strict=True):
                     for ox0, ox1 in zip(starts, [*starts[1:], w.ow], strict=True):
                         yield Box(image, oy0, oy1, ox0, ox1, c0, c1)
 
@@ -150,3 +152,13 @@ class ImageBoxes:
         start = ((box.image * w.oh + box.oy0) * w.ow + box.ox0) * pixel + box.c0 * element_bytes
         dims = ((box.rows, w.ow * pixel), (box.columns, pixel))
         return StoredBox(start, dims, (box.c1 - box.c0) * element_bytes)
+
+
+def row_starts(first: int, last: int, most: int, first_rows: int) -> list[int]:
+    """Where boxes of rows [first, last) begin: the first has `first_rows`, the next ones twice as many, up to `most`;
+    with 0 all have `most`."""
+    starts, rows = [], first_rows or most
+    while first < last:
+        starts.append(first)
+        first, rows = first + min(rows, most), 2 * rows
+    return starts

@@ -18,6 +18,7 @@ from tosaic.compiler.place.geometry import Window, window_of
 from tosaic.compiler.place.params import ParamBlock, pack_line, pack_params, pack_table, scale_places
 from tosaic.compiler.place.placement import Arrival, Copy, Placement, Sent
 from tosaic.compiler.place.placer import Placer
+from tosaic.compiler.tile.arriving import Arriving
 from tosaic.compiler.tile.box_cost import BoxCost
 from tosaic.compiler.tile.convolution import (
     ConvolutionPlan,
@@ -357,6 +358,10 @@ class LayerPass:
         extent, buffers = WindowTiler(self.placer, wanted).choose(cost)
         if self.arrivals and not buffers:
             extent = dataclasses.replace(extent, rows=min(extent.rows, self._rows_while_arriving(cut.window)))
+            if plan is not None and extent.rows < cut.window.oh:
+                rows_work = functools.partial(box_work, plan, self.config, columns=cut.window.ow)
+                arriving = Arriving(self.config, self.placer.memories.speed, rows_work)
+                cut = dataclasses.replace(cut, first_rows=arriving.first_rows(cut, extent.rows))
         elif plan is not None and self.result is not None and not buffers:
             rows = self._rows_while_leaving(plan, self.result.size_bytes)
             extent = dataclasses.replace(extent, rows=min(extent.rows, rows))

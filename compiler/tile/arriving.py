@@ -1,0 +1,49 @@
+"""The first box of an image that is worked on while it arrives: the array waits for it, so it may be small."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+from tosaic.compiler.memory_speed import MemorySpeed
+from tosaic.compiler.tile.convolution import BoxWork
+from tosaic.compiler.tile.image_boxes import ImageBoxes, row_starts
+from tosaic.hw.config import Config
+from tosaic.hw.isa import INSTRUCTION_BYTES
+
+_BOX_INSTRUCTIONS = 24
+"""Of each box, from the same bus as the image."""
+_CLEARLY = 0.99
+"""A small first box is taken if all is predicted to take less than this share of the cycles."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Arriving:
+    """A convolution whose image comes meanwhile."""
+
+    config: Config
+    speed: MemorySpeed
+    work: Callable[[int], BoxWork]
+    """Of a box of some rows."""
+
+    def first_rows(self, cut: ImageBoxes, most: int) -> int:
+        """Output rows of the first box, `most` being those of the others; 0 where it had better be no smaller."""
+        step = self.config.rows // math.gcd(self.config.rows, cut.window.ow)
+        best, least = 0, _CLEARLY * self._cycles(cut, most, 0)
+        while step < most:
+            if (cycles := self._cycles(cut, most, step)) < least:
+                best, least = step, cycles
+            step *= 2
+        return best
+
+    def _cycles(self, cut: ImageBoxes, most: int, first: int) -> float:
+        """Until the last box is computed: each one waits for its rows, and behind the first one's come the weights."""
+        window, done = cut.window, 0.0
+        bytes_per_cycle = float(self.speed.bytes_per_cycle(self.config))
+        starts = row_starts(0, window.oh, most, first)
+        loaded_bytes = self.work(most).weight_bytes
+        for oy0, oy1 in zip(starts, [*starts[1:], window.oh], strict=True):
+            loaded_bytes += _BOX_INSTRUCTIONS * INSTRUCTION_BYTES
+            _, high = window.input_rows(oy0, oy1)
+            there = (loaded_bytes + high * window.iw * window.ic) / bytes_per_cycle
+            done = max(done, there) + self.work(oy1 - oy0).array_cycles
+        return done
