@@ -13,7 +13,8 @@ from tosaic.compiler.fuse.expression import Load
 from tosaic.compiler.place.address import Span, activation_span
 from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.place.weights import MAX_COUNT, Blob
-from tosaic.compiler.tile.convolution import Tile, box_work
+from tosaic.compiler.tile.convolution import Tile, box_work, growing_groups
+from tosaic.compiler.tile.cost import computing_cycles, work_cycles
 from tosaic.compiler.tile.image_boxes import Box
 from tosaic.compiler.tile.work import ArrayBody
 from tosaic.hw.isa import INSTRUCTION_BYTES, STORE_STREAM, Element
@@ -144,8 +145,12 @@ class ConvolutionEmission:
         transfers = BoxTransfers(self.emission, body.cut, body.extent)
         early, self.emitter.early = self.emitter.early, None
         boxes = list(body.cut.boxes(body.extent))
+        late = self.emitter.comes_late(self.plan.tiles[0].group_bytes)
         for box in boxes:
-            tiles = self.plan.tiles_of(box.image)[box.c0 // body.cut.step : -(-box.c1 // body.cut.step)]
+            tiles = self.plan.tiles_of(box.image)
+            if late and self._loads_any_group():
+                tiles = growing_groups(tiles)
+            tiles = tiles[box.c0 // body.cut.step : -(-box.c1 // body.cut.step)]
             first_tile = box.c0 // body.cut.step
             self.emission.bring_params(first_tile, len(tiles))
             source = transfers.source(box)
@@ -165,6 +170,14 @@ class ConvolutionEmission:
                 transfers.finish(self.element.bytes, box, placed.target)
         if self._sums is not None:
             self.emission.finish(self._sums.address, 0, self._sums.bytes)
+
+    def _loads_any_group(self) -> bool:
+        """Whether weights may come in other groups than planned: not if they are packed or decoded by these, nor where
+        the bus is the limit, which more instructions only make busier."""
+        weights, config, speed = self.plan.weights, self.config, self.emitter.speed
+        if weights.packing is not None or weights.group_bytes:
+            return False
+        return work_cycles(self.emission.work, config, speed) <= computing_cycles(self.emission.work, config)
 
     def _target(self, transfers: BoxTransfers, box: Box) -> BoxPlace:
         """Where VECTOR writes: the box, or what is added up of its columns."""

@@ -16,6 +16,8 @@ from tosaic.hw.isa import Condition, Opcode, Space, Unit, largest
 
 _WEIGHT_LOAD_BYTES = 16384
 """Most bytes of weights per load: a load waits until the array has read all that it overwrites."""
+_START_CYCLES = 60
+"""From the program's start until LOAD's first address."""
 MAX_ROWS = largest(Opcode.LOAD_GO, "rows")
 _STREAMS = 4
 """Lengths that LOAD_STREAMS has."""
@@ -62,6 +64,10 @@ class Emitter:
         self.ring = WeightRing(config.wm_bytes, config.columns**2 if config.most_row_parts > 1 else 1)
         self.first_layer: int | None = 0
         """What is added to the numbers of layers in marks; None: no marks."""
+        self.loaded_bytes = 0
+        """What LOAD has been asked for."""
+        self.computed_cycles = 0
+        """Predicted, of the layers so far."""
         self.early: Span | None = None
         """The first part of the last layer's result, which is there some time before the rest."""
         self._coding: Command | None = None
@@ -71,6 +77,13 @@ class Emitter:
     def add(self, work: Work) -> None:
         """Appends a piece of work."""
         self.blocks.current.work.append(work)
+        goes = [each.instruction for each in work.commands if each.instruction.opcode == Opcode.LOAD_GO]
+        self.loaded_bytes += sum(go.row_bytes * go.rows for go in goes)
+
+    def comes_late(self, size_bytes: int) -> bool:
+        """Whether the array would wait for this many bytes if LOAD were asked for them now."""
+        cycles = (self.loaded_bytes + size_bytes) / self.speed.bytes_per_cycle(self.config)
+        return cycles + self.speed.latency_cycles + _START_CYCLES > self.computed_cycles
 
     # --- branches
 
