@@ -17,12 +17,8 @@ from tosaic.compiler.tile.convolution import Tile, box_work, growing_groups
 from tosaic.compiler.tile.cost import computing_cycles, work_cycles
 from tosaic.compiler.tile.image_boxes import Box
 from tosaic.compiler.tile.work import ArrayBody
-from tosaic.hw.isa import INSTRUCTION_BYTES, STORE_STREAM, Element
+from tosaic.hw.isa import STORE_STREAM, Element
 
-_SPLIT_INSTRUCTIONS = 12
-"""For the two parts of a tile in place of one, with those of the array's first GO that follows."""
-_SPLIT_GAIN = 30
-"""Cycles."""
 _END_CYCLES = 36
 """From the array's last slot until the next GO may begin that reads what VECTOR made of it, less the rows' way out."""
 _STEPS_AHEAD = 3
@@ -129,11 +125,7 @@ class ConvolutionEmission:
         first_use: FirstUse = FirstUse.NONE,
     ):
         """`late` is what VECTOR needs of external memory: it comes behind the first weights."""
-        self._late = late
-        instructions = (
-            _SPLIT_INSTRUCTIONS * INSTRUCTION_BYTES / emission.emitter.speed.bytes_per_cycle(emission.config)
-        )
-        self._first_use = first_use if instructions < _SPLIT_GAIN else FirstUse.NONE
+        self._late, self._first_use = late, first_use
         self.emission, self.body, self.plan, self.packing = emission, body, body.plan, packing
         self.emitter, self.layer, self.config = emission.emitter, emission.layer, emission.config
         self.element = emission.tensors.element(self.layer.output)

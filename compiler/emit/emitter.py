@@ -64,6 +64,8 @@ class Emitter:
         self.ring = WeightRing(config.wm_bytes, config.columns**2 if config.most_row_parts > 1 else 1)
         self.first_layer: int | None = 0
         """What is added to the numbers of layers in marks; None: no marks."""
+        self.bus_is_free = False
+        """More instructions, for the array to begin earlier, cost nothing."""
         self.loaded_bytes = 0
         """What LOAD has been asked for."""
         self.computed_cycles = 0
@@ -81,9 +83,10 @@ class Emitter:
         self.loaded_bytes += sum(go.row_bytes * go.rows for go in goes)
 
     def comes_late(self, size_bytes: int) -> bool:
-        """Whether the array would wait for this many bytes if LOAD were asked for them now."""
+        """Whether the array would wait for this many bytes if LOAD, which has time later, were asked for them now."""
         cycles = (self.loaded_bytes + size_bytes) / self.speed.bytes_per_cycle(self.config)
-        return cycles + self.speed.latency_cycles + _START_CYCLES > self.computed_cycles
+        late = cycles + self.speed.latency_cycles + _START_CYCLES > self.computed_cycles
+        return self.bus_is_free and late
 
     # --- branches
 

@@ -15,7 +15,7 @@ from tosaic.compiler.emit.reduction import ReductionEmission
 from tosaic.compiler.place.address import Region
 from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.place.placer import Memories
-from tosaic.compiler.tile.cost import computing_cycles, work_cycles
+from tosaic.compiler.tile.cost import bus_is_free, computing_cycles, work_cycles
 from tosaic.compiler.tile.elementwise import ElementwisePlan
 from tosaic.compiler.tile.gather_scatter import GatherScatterPlan
 from tosaic.compiler.tile.layout_copy import LayoutCopy
@@ -49,6 +49,7 @@ def emit(plan: GraphPlan, config: Config, memories: Memories, on_layer: OnLayer 
 
     Raises FieldOverflow where a count does not fit its field."""
     emitter = Emitter(config, memories.external, memories.speed)
+    emitter.bus_is_free = bus_is_free(plan, config, memories.speed)
     emit_graph(emitter, plan, on_layer)
     return emitter.blocks
 
@@ -98,7 +99,7 @@ def _first_use(emitter: Emitter, work: LayerWork, following: Sequence[Step]) -> 
                 work_cycles(each, config, speed) > computing_cycles(each, config)
                 for each in (work, step.work)
             )
-            if limited or not work.placements[work.output].resident:
+            if limited or not emitter.bus_is_free or not work.placements[work.output].resident:
                 return FirstUse.NONE
             if body.plan.layout.depthwise:
                 return FirstUse.CHANNELS

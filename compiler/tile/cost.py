@@ -7,7 +7,7 @@ import dataclasses
 from fractions import Fraction
 
 from tosaic.compiler.memory_speed import MemorySpeed
-from tosaic.compiler.place.address import Region
+from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.placement import Role
 from tosaic.compiler.tile.convolution import box_work
 from tosaic.compiler.tile.elementwise import ElementwisePlan
@@ -56,6 +56,18 @@ def computing_cycles(work: LayerWork | CascadeWork, config: Config) -> int:
     if isinstance(work, CascadeWork):
         return sum(_compute_cycles(stripe.work, config) for stripe in work.stripes)
     return _compute_cycles(work, config)
+
+
+def bus_is_free(plan: GraphPlan, config: Config, speed: MemorySpeed) -> bool:
+    """Whether the bus brings all that is read in less time than the layers compute: it can bring more instructions."""
+    read, weights = 0, dict[Address, int]()
+    for work in plan.walk():
+        for part in [stripe.work for stripe in work.stripes] if isinstance(work, CascadeWork) else [work]:
+            read += _traffic(part, config).read
+            if isinstance(part.body, ArrayBody):
+                weights[part.body.plan.weights.address] = _fetched_weights(part.body, config)
+    computing = sum(computing_cycles(work, config) for work in plan.walk())
+    return (read + sum(weights.values())) / speed.bytes_per_cycle(config) < computing
 
 
 def cascade_cycles(stripes: list[LayerWork], config: Config, speed: MemorySpeed) -> int:
