@@ -69,3 +69,35 @@ def test_the_array_hardly_waits_between_layers(kernels: list[tuple[int, bool]], 
     slots = [each for each in session.timeline() if each.unit == "ARRAY"]
     gaps = [after.start - before.end for before, after in itertools.pairwise(slots)]
     assert max(gaps) <= most
+
+
+def test_the_first_weights_come_in_small_groups() -> None:
+    """The array waits for those of one tile of channels, not for 4 KiB."""
+    build = LayerBuilder(3)
+    x = build.input("x", (1, 12, 12, 64), DType.INT8)
+    build.output(build.rescale(build.conv(x, 128, (1, 1)), DType.INT8, per_channel=True))
+    weights = [load.row_bytes for load in _loads(build.graph) if load.space == Space.WM]
+    assert weights == [1024, 2048, 4096, 1024]
+    assert_equal_to_golden(build.graph, "base", check_hazards=True)
+
+
+def _tiles_of_first_boxes(shape: tuple[int, ...], channels: int, stride: int) -> list[int]:
+    build = LayerBuilder(3)
+    x = build.input("x", shape, DType.INT8)
+    y = build.conv(x, channels, (3, 3), stride=(stride, stride), pad=(0, 1, 0, 1))
+    build.output(build.rescale(y, DType.INT8, per_channel=True))
+    assert_equal_to_golden(build.graph, "base", check_hazards=True)
+    code = compile_graph(build.graph, get_config("base"))
+    raw = code.image[code.program_address :][: code.program_bytes]
+    found = [decode(raw[at : at + INSTRUCTION_BYTES]) for at in range(0, len(raw), INSTRUCTION_BYTES)]
+    return [each.pixels for each in found if each.opcode is Opcode.ARRAY_GO]
+
+
+def test_the_first_box_of_an_image_that_arrives_is_small() -> None:
+    pixels = _tiles_of_first_boxes((1, 96, 96, 3), 8, 2)
+    assert pixels[:3] == [pixels[0], 2 * pixels[0], 4 * pixels[0]]
+
+
+def test_it_is_not_where_the_weights_come_first() -> None:
+    """256 KiB and more of weights take longer than the image: a small box would only take its time again."""
+    assert len(set(_tiles_of_first_boxes((1, 8, 8, 256), 256, 1))) == 1
