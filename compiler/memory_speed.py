@@ -1,6 +1,7 @@
 """What external memory gives: the choices of a plan rest on it, the program's results never do."""
 
 import dataclasses
+import functools
 from fractions import Fraction
 
 from tosaic.errors import InputError
@@ -34,8 +35,7 @@ class MemorySpeed:
 
     def bytes_per_cycle(self, config: Config) -> Fraction:
         """No more than the bus is wide."""
-        wanted = Fraction(self.bandwidth_bytes or config.word_bytes).limit_denominator(1000)
-        return min(wanted, Fraction(config.word_bytes))
+        return _limited(self.bandwidth_bytes or config.word_bytes, config.word_bytes)
 
     def shared(self, config: Config, cores: int) -> "MemorySpeed":
         """What each of `cores` cores gets while all of them use it."""
@@ -46,6 +46,11 @@ class MemorySpeed:
     def burst_cycles(self) -> float:
         """Cycles from one short burst to the next, however wide the bus: BURSTS_UNDER_WAY at a time."""
         return (self.latency_cycles + _ROUND_TRIP_CYCLES) / BURSTS_UNDER_WAY
+
+
+@functools.lru_cache(1 << 8)
+def _limited(bandwidth_bytes: float, most: int) -> Fraction:
+    return min(Fraction(bandwidth_bytes).limit_denominator(1000), Fraction(most))
 
 
 FULL_SPEED = MemorySpeed()

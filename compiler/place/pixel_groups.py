@@ -54,10 +54,12 @@ def group_pixels(
     least, best = _array_cycles(window, 1, _tiles(window, channels, 1, columns, config), config), 1
     for exponent in range(1, columns.bit_length()):
         pixels = 1 << exponent
+        if window.ow % pixels:
+            break
         tiles = _tiles(window, channels, pixels, columns, config)
         cycles = _array_cycles(window, pixels, tiles, config)
         fits = _blob_bytes(window, tiles, config) <= config.wm_bytes // 4
-        if window.ow % pixels == 0 and cycles < least and fits:
+        if cycles < least and fits:
             least, best = cycles, pixels
     if best == 1:
         return None

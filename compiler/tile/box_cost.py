@@ -25,11 +25,33 @@ or empty again."""
 
 
 @dataclasses.dataclass(frozen=True)
-class _Transfer:
-    """Cycles of the bus, one way and the other."""
+class _Unit:
+    """A part of a cycle of which all times of a layer are multiples: integers are exact, and faster than fractions."""
 
-    read: Fraction
-    written: Fraction
+    per_cycle: int
+    per_byte: int
+    """On the bus."""
+    per_burst: int
+    """From one short burst to the next."""
+
+    @classmethod
+    def of(cls, speed: MemorySpeed, config: Config, rows: int) -> "_Unit":
+        """For boxes of up to `rows` rows."""
+        rate, burst = speed.bytes_per_cycle(config), Fraction(speed.burst_cycles)
+        per_cycle = rate.numerator * burst.denominator * rows
+        return cls(
+            per_cycle,
+            rate.denominator * burst.denominator * rows,
+            burst.numerator * (per_cycle // burst.denominator),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Transfer:
+    """Units of the bus, one way and the other."""
+
+    read: int
+    written: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,49 +67,49 @@ class BoxCost:
 
     def cycles(self, cut: ImageBoxes, extent: Extent, sizes: Sizes, *, doubled: bool) -> int:
         """Predicted cycles of all boxes of at most `extent`, whose buffers have these `sizes`."""
-        total = Fraction(0)
+        unit, total = _Unit.of(self.speed, self.config, extent.rows), 0
         for groups, channels in split(cut.channels, extent.channels):
             for count, rows in split(cut.window.oh, extent.rows):
-                moved = self._moved(cut, dataclasses.replace(extent, rows=rows), sizes, extent.rows)
+                moved = self._moved(cut, dataclasses.replace(extent, rows=rows), sizes, extent.rows, unit)
                 box = self.work(rows, extent.columns, channels)
-                total += groups * cut.window.n * count * self._box(box, rows * extent.columns, moved, doubled)
+                each = self._box(box, rows * extent.columns, moved, unit, doubled=doubled)
+                total += groups * cut.window.n * count * each
             # What stays comes while the first box of these channels is computed.
             first = self.work(extent.rows, extent.columns, channels)
             if first.stays:
-                total += groups * max(Fraction(0), self._bus_cycles(first.weight_bytes) - first.array_cycles)
+                late = first.weight_bytes * unit.per_byte - first.array_cycles * unit.per_cycle
+                total += groups * max(0, late)
         if doubled:
             # Nothing computes while the first box comes and the last one leaves.
-            ends = self._moved(cut, extent, sizes, extent.rows)
+            ends = self._moved(cut, extent, sizes, extent.rows, unit)
             total += ends.read + ends.written
-        return int(total)
+        return total // unit.per_cycle
 
-    def _bus_cycles(self, size_bytes: int) -> Fraction:
-        return size_bytes / self.speed.bytes_per_cycle(self.config)
-
-    def _box(self, box: BoxWork, pixels: int, moved: _Transfer, doubled: bool) -> Fraction:
-        """Of a box among others."""
+    def _box(self, box: BoxWork, pixels: int, moved: _Transfer, unit: _Unit, *, doubled: bool) -> int:
+        """Units of a box among others."""
         draining = box.tiles * (pixels * self.beats + _DRAIN_CYCLES) + _DRAIN_CYCLES
-        computing = max(box.array_cycles, draining) + _BOX_CYCLES
+        computing = (max(box.array_cycles, draining) + _BOX_CYCLES) * unit.per_cycle
         instructions = _BOX_INSTRUCTIONS + box.tiles * _TILE_INSTRUCTIONS
         # Weights that do not stay come for every box.
         fetched = instructions * INSTRUCTION_BYTES + (0 if box.stays else box.weight_bytes)
-        fetching, turn = self._bus_cycles(fetched), self.speed.latency_cycles + _TURN_CYCLES
+        fetching = fetched * unit.per_byte
+        turn = (self.speed.latency_cycles + _TURN_CYCLES) * unit.per_cycle
         if doubled:
-            return max(Fraction(computing), moved.read + fetching + turn, moved.written + turn)
-        return max(Fraction(computing), fetching) + moved.read + moved.written + turn
+            return max(computing, moved.read + fetching + turn, moved.written + turn)
+        return max(computing, fetching) + moved.read + moved.written + turn
 
-    def _moved(self, cut: ImageBoxes, extent: Extent, sizes: Sizes, whole_rows: int) -> _Transfer:
-        """Of a box of `extent`; `sizes` are those of a box of `whole_rows`."""
-        read, written = Fraction(0), Fraction(0)
+    def _moved(self, cut: ImageBoxes, extent: Extent, sizes: Sizes, whole_rows: int, unit: _Unit) -> _Transfer:
+        """Of a box of `extent`; `sizes` are those of a box of `whole_rows`, which the unit is for."""
+        read, written = 0, 0
         # Some of the channels are a short run of bytes for each pixel.
         runs = extent.rows * extent.columns if extent.channels < cut.channels else 0
         for key, size in sizes.items():
-            least = Fraction(0) if key.role is Role.WINDOW else runs * Fraction(self.speed.burst_cycles)
-            cycles = max(self._bus_cycles(size) * extent.rows / whole_rows, least)
+            least = 0 if key.role is Role.WINDOW else runs * unit.per_burst
+            moved = max(size * extent.rows * (unit.per_byte // whole_rows), least)
             if key.role is Role.RESULT:
-                written += cycles
+                written += moved
             else:
-                read += cycles
+                read += moved
         return _Transfer(read, written)
 
 

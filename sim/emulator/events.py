@@ -55,5 +55,8 @@ class Timeline:
                     waited.add(process)
                     break
                 if waited > time:
-                    put(events, (waited, next(order), process))
-                    break
+                    if events and events[0][0] <= waited:
+                        put(events, (waited, next(order), process))
+                        break
+                    # Nobody else does anything before it goes on.
+                    self.now = time = waited
