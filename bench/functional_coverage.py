@@ -22,6 +22,7 @@ from tosaic.hw.isa import (
     FIELDS,
     INSTRUCTION_BYTES,
     STORE_STREAM,
+    STREAM_DIMS,
     Element,
     Error,
     Field,
@@ -54,11 +55,39 @@ FAULTS: dict[Error, tuple[Unit, ...]] = {
 }
 
 
+NOT_ZERO = {"VECTOR_GO": ("vectors", "slots", "repeats", "uops"), "VECTOR_OFFSETS": ("count",)}
+AT_LEAST_ONE = "at least 1"
+"""In the description of fields that must not be 0."""
+
+
 def classes(field: Field) -> list[str]:
     """The classes of a field's values."""
     if field.bits <= NARROW_BITS:
         return [str(value) for value in range(1 << field.bits)]
-    return [*(["negative"] if field.signed else []), "0", "1", "few", "many"]
+    many = ["many"] if field.bits > 4 + field.signed else []
+    return [*(["negative"] if field.signed else []), "0", "1", "few", *many]
+
+
+def legal_classes(opcode: Opcode, field: Field, config: Config) -> list[str]:
+    """Those whose values are not all errors of their own."""
+    found = classes(field)
+    if AT_LEAST_ONE in field.doc or field.name in NOT_ZERO.get(opcode.name, ()):
+        found.remove("0")
+    if (opcode, field.name) == (Opcode.VECTOR_TABLE, "entries"):
+        return ["many"]
+    if (opcode, field.name) == (Opcode.VECTOR_DIMS, "pair"):
+        return found[: STREAM_DIMS // 2]
+    sizes = {
+        "index": config.vector_uops,
+        "body_start": config.vector_uops + 1,
+        "body_end": config.vector_uops + 1,
+        "uops": config.vector_uops + 1,
+        "slots": config.vector_slots + 1,
+        "packed": bool(config.unpackers) + 1,
+    }
+    size = sizes.get(field.name, 1 << 62)
+    least = {"0": 0, "1": 1, "few": 2, "many": 16}
+    return [each for each in found if least.get(each, -1) < size]
 
 
 def class_of(field: Field, value: int) -> str:
@@ -86,7 +115,7 @@ class FunctionalCoverage:
                 continue
             for field in fields:
                 if field.name not in ("isa_hash", "config_hash", "cores"):
-                    for each in classes(field):
+                    for each in legal_classes(opcode, field, self._config):
                         yield FIELD, opcode.unit.name, f"{opcode.name}.{field.name} is {each}"
         for op in Op:
             for source in Source:

@@ -1,4 +1,5 @@
-"""Programs for what random ones seldom do: every shift by every amount, every stream indexed, a memory that is busy."""
+"""Programs for what random ones seldom do: every operation of operands from everywhere, every shift by every amount,
+every stream indexed, small numbers, a memory that is busy."""
 
 from collections.abc import Callable, Iterator
 
@@ -81,6 +82,112 @@ def shifts(config: Config, op: Op, rounds: int) -> Stimulus:
     return program(config, emit)
 
 
+def operations(config: Config, op: Op) -> Stimulus:
+    """An operation of operands from everywhere, with all types of elements and all flags in turn. The body of each
+    micro-program runs twice, so that the number of the repetition is 0 and 1."""
+    elements = [element for element in Element if element.bytes <= config.columns]
+    vectors, repeats = 2, 2
+    pairs = [(a, b) for a in Source for b in Source if b is not Source.ARRAY and not (a is b is Source.LOAD)]
+
+    def emit(assembler: Assembler) -> None:
+        assembler.emit(Opcode.LOAD_GO, space=Space.WM, row_bytes=1024, rows=1)
+        assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.ARRAY_WAIT, 3)
+        assembler.emit(Opcode.VECTOR_PARAM, address=64, bias=1, scale=1)
+        assembler.emit(Opcode.VECTOR_TABLE, address=1, entries=512)
+        assembler.emit(Opcode.VECTOR_UOP, index=0, a_source=Source.LOAD, destination=1)
+        row = vectors * repeats * max(element.bytes for element in elements) * config.columns
+        for number, (a, b) in enumerate(pairs):
+            loaded, stored = (
+                elements[number % len(elements)],
+                elements[(number + number // 6) % len(elements)],
+            )
+            flags = {flag: number >> bit & 1 for bit, flag in enumerate(("bias", "per_channel", "round"))}
+            flags |= {"clamp": number >> 1 & 1, "wrap32": (number >> 2 ^ number) & 1}
+            if a is Source.ARRAY:
+                _feed(assembler, vectors * repeats)
+            assembler.emit(
+                Opcode.VECTOR_UOP,
+                index=1,
+                op=op,
+                a_source=a,
+                b_source=b,
+                a_index=1 + (a is Source.LOAD),
+                b_index=1 + (b is Source.LOAD),
+                to_memory=1,
+                shift=2 + number % 60 if op is Op.RESCALE else number % 41,
+                multiplier=(1 << 30) + number,
+                a_zp=number % 3,
+                out_zp=number % 5,
+                **flags,
+            )
+            assembler.emit(Opcode.VECTOR_BOUNDS, index=1, low=-100, high=number, immediate=number - 5)
+            # A register keeps what the operation makes, too.
+            assembler.emit(
+                Opcode.VECTOR_UOP,
+                index=2,
+                op=op,
+                a_source=Source.REGISTER,
+                b_source=Source.REGISTER,
+                a_index=1,
+                b_index=1,
+                destination=2,
+                shift=2,
+                **{flag: 1 - value for flag, value in flags.items() if flag != "clamp"},
+            )
+            stream(assembler, 0, 128 + number, [(vectors, 4 * config.columns)], element=Element.INT32)
+            stream(assembler, 2, 999 + number, [(3, loaded.bytes * config.columns)], element=loaded)
+            dims = [(vectors * repeats, stored.bytes * config.columns)]
+            stream(assembler, STORE_STREAM, OUTPUT_AT + row * number, dims, element=stored)
+            go(assembler, vectors, 3, repeats=repeats, body_start=1, body_end=3)
+
+    return program(config, emit)
+
+
+def _feed(assembler: Assembler, vectors: int) -> None:
+    """The array sends this number of vectors to VECTOR."""
+    columns = assembler.config.columns
+    assembler.emit(Opcode.ARRAY_INPUT, row_bytes=8 * columns, height=4)
+    assembler.emit(Opcode.ARRAY_WINDOW, x_step=columns, width=8)
+    assembler.emit(Opcode.ARRAY_KERNEL, ky_count=1, run_count=1, chunks=1)
+    assembler.emit(Opcode.ARRAY_GO, weights=1, pixels=vectors, drain=1)
+
+
+def small_numbers(config: Config) -> Stimulus:
+    """Transfers of one byte, at byte 1 and 2, with pitches of 0, 1 and 2; the last semaphore, by many tokens."""
+
+    def emit(assembler: Assembler) -> None:
+        last = config.semaphores - 1
+        for pitch in (0, 1, 2):
+            assembler.emit(Opcode.LOAD_PITCH, memory_pitch=pitch, local_pitch=pitch)
+            assembler.emit(Opcode.STORE_PITCH, memory_pitch=pitch, local_pitch=pitch)
+            for place in (1, 2):
+                assembler.emit(
+                    Opcode.LOAD_GO,
+                    space=Space.AM,
+                    memory_address=place,
+                    local_address=place,
+                    row_bytes=1,
+                    rows=1 + pitch,
+                )
+                assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.STORE_WAIT, 2)
+                assembler.emit(
+                    Opcode.STORE_GO,
+                    memory_address=3 + 4 * place,
+                    local_address=place,
+                    row_bytes=1,
+                    rows=1 + pitch,
+                )
+                assembler.pass_token(Opcode.STORE_SIGNAL, Opcode.LOAD_WAIT, 3)
+        units = ("LOAD", "ARRAY", "VECTOR", "STORE")
+        for count in (0, 3, 200):
+            for signals, waits in zip(units, (*units[1:], units[0]), strict=True):
+                assembler.emit(Opcode[f"{signals}_SIGNAL"], semaphore=last, count=count)
+                assembler.emit(Opcode[f"{waits}_WAIT"], semaphore=last, count=count)
+                assembler.fence()
+
+    return program(config, emit)
+
+
 def indexed(config: Config, number: int) -> Stimulus:
     """Rows at offsets, of each stream: loads by A or by B, or the store."""
     rows, words = 13, 3
@@ -150,6 +257,9 @@ def directed_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
     for op in (Op.LSL, Op.LSR, Op.ASR):
         for rounds in (0, 1):
             yield f"{op.name}, round {rounds}", shifts(config, op, rounds)
+    for op in Op:
+        yield f"{op.name} of everything", operations(config, op)
+    yield "small numbers", small_numbers(config)
     for number in (*range(STORE_STREAM), STORE_STREAM):
         yield f"stream {number} indexed", indexed(config, number)
     for bank in range(4):
