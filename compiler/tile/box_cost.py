@@ -98,7 +98,9 @@ class BoxCost:
             return max(computing, moved.read + fetching + turn, moved.written + turn)
         return max(computing, fetching) + moved.read + moved.written + turn
 
-    def _moved(self, cut: ImageBoxes, extent: Extent, sizes: Sizes, whole_rows: int, unit: _Unit) -> _Transfer:
+    def _moved(
+        self, cut: ImageBoxes, extent: Extent, sizes: Sizes, whole_rows: int, unit: _Unit
+    ) -> _Transfer:
         """Of a box of `extent`; `sizes` are those of a box of `whole_rows`, which the unit is for."""
         read, written = 0, 0
         # Some of the channels are a short run of bytes for each pixel.

@@ -51,7 +51,7 @@ class Timeline:
             time, _, process = take(events)
             self.now = time
             for waited in process:
-                if waited.__class__ is Condition:
+                if isinstance(waited, Condition):
                     waited.add(process)
                     break
                 if waited > time:
