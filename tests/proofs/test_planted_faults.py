@@ -4,25 +4,43 @@ import inspect
 import textwrap
 
 import pytest
+import test_prove_array as array
 import test_prove_axi as axi
+import test_prove_cabac as cabac
 import test_prove_control as control
+import test_prove_cores as cores
 import test_prove_dma as dma
 import test_prove_lane as lane
+import test_prove_queues as queues
+import test_prove_unpack as unpack
 from proving import NotProvedError
 
+from tosaic.hw.array.delivery_counter import DeliveryCounter
+from tosaic.hw.array.drain import Drain
+from tosaic.hw.array.part_sums import PartSums
+from tosaic.hw.array.slot_issue import SlotIssue
+from tosaic.hw.cabac.engine import Engine
+from tosaic.hw.cabac.levels import WeightPacker
 from tosaic.hw.control.axi_lite import AxiLiteSubordinate
 from tosaic.hw.control.reset import SoftReset
+from tosaic.hw.cores.read_share import CoreReader, ReadShare
+from tosaic.hw.cores.token_exchange import TokenExchange
+from tosaic.hw.cores.write_share import CoreWriter, WriteShare
 from tosaic.hw.dma.bursts import BurstSplitter
 from tosaic.hw.dma.load import LoadUnit
 from tosaic.hw.dma.store import StoreUnit
-from tosaic.hw.isa import Op
+from tosaic.hw.dma.unpack import Lane, Unpacker
+from tosaic.hw.isa import Op, Unit
 from tosaic.hw.sequencer.arbiter import ReadArbiter
+from tosaic.hw.sequencer.dispatch import Dispatch
 from tosaic.hw.sequencer.fetch import Fetch
+from tosaic.hw.sequencer.queue import CommandQueue
 from tosaic.hw.sequencer.semaphores import Semaphores
 from tosaic.hw.skid import SkidBuffer
 from tosaic.hw.vector import multiplier
 from tosaic.hw.vector.alu import Alu
 from tosaic.hw.vector.pipeline import Pipeline
+from tosaic.hw.wishbone.memory import MemoryBridge
 
 pytestmark = pytest.mark.nightly
 
@@ -119,6 +137,108 @@ FAULTS = {
     "the sign of a part is dropped": (
         *(multiplier, "partial_sums", "crossed[-1].replicate", "C(0, 1).replicate"),
         lambda tmp, monkeypatch: lane.test_the_parts_make_the_product(monkeypatch, tmp),
+    ),
+    "a command that waits is lost": (
+        *(CommandQueue, "elaborate", "fifo.r_en.eq(moves)", "fifo.r_en.eq(1)"),
+        lambda tmp, monkeypatch: queues.test_a_command_reaches_its_unit(Unit.LOAD, monkeypatch, tmp),
+    ),
+    "an instruction goes by the place of the next one": (
+        *(Dispatch, "_take", "self._index.eq(self._taken)", "self._index.eq(self._taken + 1)"),
+        lambda tmp, _: queues.test_dispatch_hands_over_in_order(tmp),
+    ),
+    "a place is promised twice": (
+        *(Drain, "elaborate", "(reserved == self._depth - 1)", "(reserved == self._depth)"),
+        lambda tmp, monkeypatch: queues.test_a_vector_finds_its_place(monkeypatch, tmp),
+    ),
+    "a burst begins with the number of the one before": (
+        *(StoreUnit, "_read", "index.eq(Mux(is_last, 0, index + 1))", "index.eq(index + 1)"),
+        lambda tmp, monkeypatch: axi.test_store_ends_its_bursts(monkeypatch, tmp),
+    ),
+    "a beat is read without a place for it": (
+        *(StoreUnit, "_read", "wanted.eq(pending.r_rdy & (credit != 0))", "wanted.eq(pending.r_rdy)"),
+        lambda tmp, monkeypatch: axi.test_store_has_a_place_for_every_beat(monkeypatch, tmp),
+    ),
+    "more is requested than there is room for": (
+        *(LoadUnit, "_issue_reads", "Mux(issues, two_fit, one_fits)", "one_fits"),
+        lambda tmp, _: axi.test_load_asks_for_no_more_than_it_may(tmp),
+    ),
+    "a read ends a beat early": (
+        *(MemoryBridge, "elaborate", "read.rlast.eq(left == 0)", "read.rlast.eq(left == 1)"),
+        lambda tmp, _: axi.test_the_wishbone_bridge_answers_bursts(tmp),
+    ),
+    "a burst's data end before they are taken": (
+        *(WriteShare, "elaborate", "bus.wvalid & bus.wready & beat.last", "bus.wvalid & beat.last"),
+        lambda tmp, monkeypatch: cores.test_shared_writes(monkeypatch, tmp),
+    ),
+    "strobes stay for the next wide beat": (
+        *(CoreWriter, "_put_together", "Mux(fills, 0, Cat(*strobes))", "Cat(*strobes)"),
+        lambda tmp, monkeypatch: cores.test_words_become_wide_beats(monkeypatch, tmp),
+    ),
+    "a core's request is taken while the port is not free": (
+        *(
+            ReadShare,
+            "elaborate",
+            "turns.next.eq(free & turns.asks.any())",
+            "turns.next.eq(turns.asks.any())",
+        ),
+        lambda tmp, monkeypatch: cores.test_shared_reads(monkeypatch, tmp),
+    ),
+    "every wide beat begins where its burst did": (
+        *(CoreReader, "_take_apart", "begins[of_program].eq(head.last)", "begins[of_program].eq(1)"),
+        lambda tmp, monkeypatch: cores.test_wide_beats_become_words(monkeypatch, tmp),
+    ),
+    "tokens come to a core that has no place": (
+        *(TokenExchange, "elaborate", "bit & ~port.full", "bit"),
+        lambda tmp, _: control.test_exchanged_tokens_arrive(tmp),
+    ),
+    "the tokens of two units are taken at once": (
+        *(
+            Semaphores,
+            "_send",
+            "self.foreign.taken & first[unit].replicate(self._mask_bits)",
+            "self.foreign.taken",
+        ),
+        lambda tmp, _: control.test_tokens_for_other_cores_arrive_once(tmp),
+    ),
+    "what was kept is added to every row": (
+        *(PartSums, "elaborate", "kept.eq(Mux(self.add, read.data, 0))", "kept.eq(read.data)"),
+        lambda tmp, _: array.test_parts_are_added_up(tmp),
+    ),
+    "a part of the rows is a slot early": (
+        *(SlotIssue, "_read_for_parts", "history[part * apart - 1]", "history[part * apart - 2]"),
+        lambda tmp, _: array.test_parts_read_what_the_first_one_read(tmp),
+    ),
+    "the last part does not add": (
+        *(DeliveryCounter, "_gather", "self.add.eq(~is_first)", "self.add.eq(~is_last)"),
+        lambda tmp, _: array.test_rows_of_parts_take_turns(tmp),
+    ),
+    "a full FIFO takes a weight": (
+        *(Lane, "elaborate", "self.push & (self.keep_all | ~full)", "self.push"),
+        lambda tmp, _: unpack.test_a_lane_is_a_fifo(tmp),
+    ),
+    "a palette's lanes take turns": (
+        *(Unpacker, "_output", "Mux(self.mode == Mode.MASK, self.turn, 0)", "self.turn"),
+        lambda tmp, monkeypatch: unpack.test_every_word_comes_out(monkeypatch, tmp),
+    ),
+    "codes are read behind a row's end": (
+        *(Unpacker, "_words", "(ends_code & (self.words_left != 1))", "ends_code"),
+        lambda tmp, monkeypatch: unpack.test_every_beat_is_used_for_what_it_is(monkeypatch, tmp),
+    ),
+    "a context is read before it is written": (
+        *(Engine, "_sig", "Mux(same_again, self.adapt0.after, contexts.sig[0])", "contexts.sig[0]"),
+        lambda tmp, monkeypatch: cabac.test_every_bin_has_its_context(monkeypatch, tmp),
+    ),
+    "the remainder is added to the ones before it": (
+        *(Engine, "_greater", "self.size.eq(Mux(is_last, 1, self.size + 1))", "self.size.eq(self.size + 1)"),
+        lambda tmp, monkeypatch: cabac.test_every_level_is_the_one_of_the_text(monkeypatch, tmp),
+    ),
+    "a stream ends a level early": (
+        *(Engine, "_pack_level", "self.level_count == 3", "self.level_count == 4"),
+        lambda tmp, monkeypatch: cabac.test_every_level_is_the_one_of_the_text(monkeypatch, tmp),
+    ),
+    "dependent quantization forgets its state": (
+        *(WeightPacker, "_make_level", "(size << 1) - parts.odd", "size << 1"),
+        lambda tmp, _: cabac.test_a_level_becomes_a_weight(tmp),
     ),
 }
 

@@ -104,6 +104,25 @@ def test_tokens_are_never_negative_nor_lost(config, tmp_path):
     prove_by_induction(m, tmp_path, inputs, steps=2)
 
 
+def test_tokens_that_are_there_are_given(tmp_path):
+    """The semaphores' part of freedom from deadlock: while a unit waits for tokens that are there, some unit gets its
+    own in this cycle or in the next one; and while a signal is not counted, one is counted or tokens are given in this
+    cycle."""
+    m = Module()
+    dut = elaborated(m, "dut", Semaphores(NANO))
+    ports = (dut.load, dut.array, dut.vector, dut.store)
+    given = Cat(port.ok for port in ports).any()
+    m.d.comb += [Assume(~dut.clear), Assert(~dut.clears)]
+    for port in ports:
+        counter = dut.counters.read_port(domain="comb")
+        waits = port.wait & (counter.data >= port.count) & ~port.ok
+        m.d.comb += [counter.addr.eq(port.semaphore), Assert(implies(before(m, waits & ~given), given))]
+        m.d.comb += Assume(implies(port.signal, ~port.signal_full))
+    pending, counted = before(m, dut.signals.any() & ~given), before(m, dut.signals) & ~dut.signals
+    m.d.comb += Assert(implies(pending, counted.any()))
+    prove_by_induction(m, tmp_path, inputs_of(dut), steps=2)
+
+
 def test_tokens_for_other_cores_arrive_once(tmp_path):
     """A SIGNAL of any one unit is offered to each other core that it is for, whole, until that one has it, and to no
     other one. Then the unit may signal again."""
