@@ -136,7 +136,7 @@ FAULTS = {
     ),
     "the sign of a part is dropped": (
         *(multiplier, "partial_sums", "crossed[-1].replicate", "C(0, 1).replicate"),
-        lambda tmp, monkeypatch: lane.test_the_parts_make_the_product(monkeypatch, tmp),
+        lambda tmp, monkeypatch: lane.test_the_parts_make_the_product(lane.BITS, monkeypatch, tmp),
     ),
     "a command that waits is lost": (
         *(CommandQueue, "elaborate", "fifo.r_en.eq(moves)", "fifo.r_en.eq(1)"),

@@ -23,7 +23,7 @@ from tosaic.hw.vector.pipeline import Pipeline
 
 pytestmark = pytest.mark.nightly
 CONFIG = CONFIGS["base"]
-BITS = CONFIG.vector_bits
+BITS, SMALL_BITS = CONFIG.vector_bits, 34
 
 
 class CutAlu(Alu):
@@ -261,6 +261,9 @@ class Number:
     def as_signed(self):
         return self
 
+    def __len__(self):
+        return self.bits
+
     def range(self):
         return (-(1 << (self.bits - 1)), 1 << (self.bits - 1)) if self.signed else (0, (1 << self.bits) - 1)
 
@@ -274,12 +277,14 @@ class Number:
         return product
 
 
-def test_the_parts_make_the_product(monkeypatch, tmp_path):
-    """x * factor is the sum of the products of their parts, each at the place of its parts (the distributive law)."""
-    m, x, factor = Module(), Number(BITS), Number(FACTOR_BITS)
+@pytest.mark.parametrize("bits", [BITS, SMALL_BITS])
+def test_the_parts_make_the_product(bits, monkeypatch, tmp_path):
+    """x * factor is the sum of the products of their parts, each at the place of its parts (the distributive law).
+    Lanes of 34 bits multiply in fewer parts."""
+    m, x, factor = Module(), Number(bits), Number(FACTOR_BITS)
     monkeypatch.setattr(multiplier_module, "_signed", lambda value: value)
     low, first, second = multiplier_module.partial_sums(x, factor)
-    assert set(x.products) == {(i, k) for i in range(3) for k in range(2)}
+    assert set(x.products) == {(i, k) for i in range(-(-bits // CHUNK_BITS)) for k in range(2)}
     sums = [Signal(PRODUCT_BITS, name=f"sum{place}") for place in range(4)]
     for place, total in enumerate(sums):
         here = [product for (i, k), (product, _, _) in x.products.items() if i + k == place]

@@ -71,8 +71,8 @@ class Prepared:
 
 def test_a_read_gives_what_was_written_last(tmp_path):
     """Of any one byte: a granted write with its lane's mask changes it, nothing else does, and each granted read of it
-    gives what it was at the grant, unless it is written in this cycle. Reads that are granted together do not disturb each other, nor do writes; LOAD's are
-    held up by VECTOR's alone, ARRAY's reads by VECTOR's, STORE's by both."""
+    gives what it was at the grant, unless it is written in this cycle. Reads that are granted together do not disturb
+    each other, nor do writes; LOAD's are held up by VECTOR's alone, ARRAY's reads by VECTOR's, STORE's by both."""
     m = Module()
     dut = elaborated(m, "dut", KeptAccesses(SMALL))
     byte = constant(m, Signal(ADDRESS_BITS, name="byte"))

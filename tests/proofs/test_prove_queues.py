@@ -20,9 +20,7 @@ from proving import (
 from tosaic.hw.array import drain as drain_module
 from tosaic.hw.array.drain import Drain
 from tosaic.hw.config import CONFIGS
-from tosaic.hw.config_text import get_config
 from tosaic.hw.constants import OUTSTANDING_BURSTS
-from tosaic.hw.cores import read_share
 from tosaic.hw.isa import FIELDS, Unit
 from tosaic.hw.sequencer import queue as queue_module
 from tosaic.hw.sequencer.dispatch import Dispatch
@@ -32,7 +30,6 @@ pytestmark = pytest.mark.nightly
 NANO = CONFIGS["nano"]
 SHORT_QUEUES = dataclasses.replace(NANO, queue_commands=6)
 """The words are all of a command; `test_words_keep_order` has the queues as long as they are."""
-TWO_CORES = get_config("nano,cores=2,bus_words=2")
 HEADER_BITS = 16
 
 
@@ -41,7 +38,6 @@ QUEUES = {
     "bursts of LOAD": (WatchedFIFOBuffered, OUTSTANDING_BURSTS + 1),
     "bursts of STORE": (WatchedFIFO, 8),
     "beats of STORE": (WatchedFIFOBuffered, 9),
-    "a core's reads": (WatchedFIFOBuffered, read_share.beats_kept(TWO_CORES)),
 }
 
 
