@@ -11,6 +11,7 @@ import test_prove_control as control
 import test_prove_cores as cores
 import test_prove_dma as dma
 import test_prove_lane as lane
+import test_prove_memory as memory
 import test_prove_queues as queues
 import test_prove_unpack as unpack
 from proving import NotProvedError
@@ -31,6 +32,7 @@ from tosaic.hw.dma.load import LoadUnit
 from tosaic.hw.dma.store import StoreUnit
 from tosaic.hw.dma.unpack import Lane, Unpacker
 from tosaic.hw.isa import Op, Unit
+from tosaic.hw.memory.activation import ActivationMemory
 from tosaic.hw.sequencer.arbiter import ReadArbiter
 from tosaic.hw.sequencer.dispatch import Dispatch
 from tosaic.hw.sequencer.fetch import Fetch
@@ -199,6 +201,19 @@ FAULTS = {
             "self.foreign.taken",
         ),
         lambda tmp, _: control.test_tokens_for_other_cores_arrive_once(tmp),
+    ),
+    "a wait for the last token is not heard": (
+        *(Semaphores, "elaborate", "(seen.data >= port.count)", "(seen.data > port.count)"),
+        lambda tmp, _: control.test_tokens_that_are_there_are_given(tmp),
+    ),
+    "two reads have a bank at once": (
+        *(
+            ActivationMemory,
+            "elaborate",
+            '(read["vector"].banks | read["array"].banks)',
+            'read["array"].banks',
+        ),
+        lambda tmp, _: memory.test_a_read_gives_what_was_written_last(tmp),
     ),
     "what was kept is added to every row": (
         *(PartSums, "elaborate", "kept.eq(Mux(self.add, read.data, 0))", "kept.eq(read.data)"),
