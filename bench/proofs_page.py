@@ -14,8 +14,8 @@ file says in its first lines what is cut out or assumed. Processor seconds are t
 up to a third too many.
 
 Each is proved for one configuration: control and DMA for `nano`, the lane and the divided rows for `base`, the shared
-port for `nano,cores=2,bus_words=2`. The accumulator, the register bridge and the CABAC decoder's parts have their proofs
-beside their other tests, in `make test`.
+port for `nano,cores=2,bus_words=2`. The accumulator, the register bridge and the CABAC decoder's parts have their
+proofs beside their other tests, in `make test`.
 
 None is bounded in time. Three have a bound of another kind: commands are followed through a queue of 6 places (queues
 as long as they are have words of 2 bits, since a word's bits do not meet), the activation memory has 64 bytes (a longer
