@@ -13,8 +13,9 @@ MARGIN = 1.1
 """On the chip's waiting time: the clock may be a little fast."""
 _INIT_DONE, _CONTROL, _COMMAND, _ISSUE, _ADDRESS, _BANK = 0x000, 0x200, 0x201, 0x202, 0x203, 0x204
 """Registers of the core, as numbers of 32-bit words."""
-_BY_SOFTWARE, _BY_CONTROLLER = 0x0E, 0x01
-"""_CONTROL: commands come from _COMMAND, the clock is enabled; commands come from the controller."""
+_STOPPED, _BY_SOFTWARE, _BY_CONTROLLER = 0x0C, 0x0E, 0x01
+"""_CONTROL: commands come from _COMMAND, the clock is disabled; the same, it is enabled; commands come from the
+controller."""
 _PRECHARGE, _LOAD_MODE, _REFRESH = 0x0B, 0x0F, 0x0D
 _ALL_BANKS = 0x400
 _ADDRESS_BITS, _DATA_BITS = 10, 13
@@ -41,6 +42,8 @@ def init_writes(chip: SdrChip, clock_hz: float) -> list[Write]:
     return [
         Write(_BANK, 0),
         Write(_ADDRESS, 0),
+        # A chip that ran before a reset: it starts anew, for nobody refreshes its rows in time meanwhile.
+        Write(_CONTROL, _STOPPED),
         Write(_CONTROL, _BY_SOFTWARE, power_up),
         *command(_ALL_BANKS, _PRECHARGE, settle),
         *command(0, _REFRESH, gaps["rfc"]),

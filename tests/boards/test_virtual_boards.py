@@ -85,6 +85,16 @@ def test_the_chip_of_a_board():
         (chip.broken, chip.first) == (0, "") and chip.reads >= 5 and chip.writes == 3 and chip.refreshes > 8
     )
     assert board.rtl.chip is not None
+    # Few rows, so that all of them must be refreshed within 100,096 cycles instead of 64 ms.
+    few_rows = dataclasses.replace(board.rtl.chip, row_bits=8, refresh=256 * 391)
+    board = BoardSimulator(dataclasses.replace(board.rtl, chip=few_rows))
+    transport = BridgeTransport(VirtualLine(board), "virtual board")
+    for _ in range(3):
+        transport.write_memory(0, b"x")
+        assert transport.reset()
+    transport.write_memory(0, b"y")
+    board.run(250_000)
+    assert (board.chip.broken, board.chip.first) == (0, "")
     slower = dataclasses.replace(board.rtl, chip=dataclasses.replace(board.rtl.chip, rcd=9))
     transport = BridgeTransport(VirtualLine(BoardSimulator(slower)), "virtual board")
     text = (
