@@ -14,6 +14,7 @@ import argparse
 import dataclasses
 import heapq
 import pathlib
+import resource
 import subprocess
 import sys
 import time
@@ -21,6 +22,8 @@ import xml.etree.ElementTree
 from collections.abc import Sequence
 
 from tosaic.driver.jobs.cluster import BATCH_JOBS, TASKS_AHEAD
+
+MEASURED_TASKS = 400
 
 BOUND_SHARE = 0.9
 """What is busy for this share of the time bounds it."""
@@ -30,11 +33,11 @@ BOUND_SHARE = 0.9
 class Costs:
     """Seconds of what is shared, or is paid again and again."""
 
-    client_task: float = 0.004
+    client_task: float = 0.0016
     """The client's for a task: pack, pickle, submit, take the answer."""
-    scheduler_task: float = 0.001
-    process_start: float = 1.5
-    """A batch has a process of its own, with its imports."""
+    scheduler_task: float = 0.0028
+    process_start: float = 1.1
+    """A batch has a process of its own, and that one another for its jobs, with their imports."""
     build: float = 0.0
     """A worker's, once."""
     link_bytes_per_second: float = 1e9 / 8
@@ -101,33 +104,37 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 
 def measured(costs: Costs) -> Costs:
-    """What a task costs, on a cluster of two workers of this computer: no-operations, and processes that import."""
+    """What a task costs in processor seconds, on a cluster of this computer whose scheduler and two workers are
+    processes of their own: no-operations, and the two processes of a batch with their imports."""
     import distributed
+    from distributed.deploy.subprocess import SubprocessCluster
 
-    from tosaic.driver.jobs.cluster import work_on_batch
-
-    count = 400
     with (
-        distributed.LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        SubprocessCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
     ):
-        client.gather(client.map(_nothing, range(10), pure=False))
-        started = time.perf_counter()
-        submitting = time.process_time()
-        for future in distributed.as_completed(
-            [client.submit(_nothing, n, pure=False) for n in range(count)]
-        ):
+        client.gather(client.map(_nothing, range(MEASURED_TASKS), pure=False))
+        before = time.process_time(), client.run_on_scheduler(time.process_time)
+        tasks = [client.submit(_nothing, n, pure=False) for n in range(MEASURED_TASKS)]
+        for future in distributed.as_completed(tasks):
             future.result()
-        total = (time.perf_counter() - started) / count
-        own = (time.process_time() - submitting) / count
-    started = time.perf_counter()
-    subprocess.run(
-        [sys.executable, "-c", f"import {work_on_batch.__module__}, tosaic.driver.session"], check=True
-    )
-    start = time.perf_counter() - started
+        own = time.process_time() - before[0]
+        scheduler = client.run_on_scheduler(time.process_time) - before[1]
+    before_start = _children_seconds()
+    for module in ("tosaic.driver.jobs.cluster", "tosaic.driver.conformance.execute"):
+        subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
     return dataclasses.replace(
-        costs, client_task=own, scheduler_task=max(total - own, 0.0), process_start=start
+        costs,
+        client_task=own / MEASURED_TASKS,
+        scheduler_task=scheduler / MEASURED_TASKS,
+        process_start=_children_seconds() - before_start,
     )
+
+
+def _children_seconds() -> float:
+    """Processor seconds of the processes that this one has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _nothing(number: int) -> int:

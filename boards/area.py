@@ -58,6 +58,8 @@ PARTS: dict[str, Part] = {
 """By the names that `tosaic explore --part` takes."""
 NARROW_LANE_BITS = 34
 """Most bits of a lane whose product has four parts instead of six."""
+SHALLOW_QUEUE = 16
+"""Commands of a queue that fit LUT RAM which is deep once."""
 WHOLE = "whole"
 """The unit of samples that are whole accelerators: the model is held against them, not fitted to them."""
 _SYNTHESIS = {Fabric.XC7: "synth_xilinx -family xc7 -flatten", Fabric.ECP5: "synth_ecp5"}
@@ -127,7 +129,7 @@ _OF_A_CORE: dict[str, Features] = {
     ),
     "load": lambda c: (1, c.columns, c.columns * bool(c.cabac_engines), c.cabac_engines),
     "read_arbiter": lambda c: (1,),
-    "sequencer": lambda c: (1, c.cores > 1, c.cores - 1),
+    "sequencer": lambda c: (1, c.queue_commands > SHALLOW_QUEUE, c.cores > 1),
     "store": lambda c: (1, c.columns),
     "vector": lambda c: (1, c.lanes, c.lanes * c.columns, c.columns * math.log2(c.columns)),
     "wm": lambda c: (c.columns, c.columns * (c.most_row_parts > 1), c.columns * (c.most_row_parts > 2)),

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 import distributed
 import numpy as np
 import pytest
+from dask_workers import kill_a_worker, without_times
 from suite_folders import make_folder, negation
 from typer.testing import CliRunner
 
 from tosaic.cli.app import app
 from tosaic.driver import conformance as suite
 from tosaic.driver.conformance import Verdict
-from tosaic.driver.jobs import DaskCluster
+from tosaic.driver.jobs import DaskCluster, RecordFile
 
 X = np.array([[1, -2, 3, 127]], np.int8)
 
@@ -46,6 +47,16 @@ def test_the_verdicts_are_those_of_this_machine(scheduler: str, folder: pathlib.
     assert [(r.case, r.verdict, r.reason) for r in results] == [(r.case, r.verdict, r.reason) for r in here]
     assert [r.verdict for r in results] == [Verdict.PASS] * 9 + [Verdict.MISMATCH]
     assert seen[-1] == 10
+
+
+def test_a_killed_worker_changes_no_record(
+    scheduler: str, folder: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    cases, here, there = suite.find_cases(folder), tmp_path / "here.jsonl", tmp_path / "there.jsonl"
+    suite.run_cases(cases, "golden", "base", records=RecordFile(here))
+    killed = kill_a_worker(scheduler)
+    suite.run_cases(cases, "golden", "base", DaskCluster(scheduler), RecordFile(there), killed)
+    assert without_times(there) == without_times(here)
 
 
 def test_command(scheduler: str, folder: pathlib.Path) -> None:

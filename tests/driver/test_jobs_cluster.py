@@ -5,9 +5,12 @@ from collections.abc import Iterator
 
 import distributed
 import pytest
+from dask_workers import DeadlyRecords, without_times
+from test_explore import question
 from test_jobs import HERE, jobs_of, lines
 
-from tosaic.driver.jobs import DaskCluster, Job, ThisProcess, Work, run_jobs
+from tosaic.driver.explore import SPACE, explore
+from tosaic.driver.jobs import DaskCluster, Job, RecordFile, ThisProcess, Work, run_jobs
 from tosaic.errors import InputError
 
 
@@ -38,6 +41,15 @@ def test_a_killed_worker_loses_and_wrongs_nothing(scheduler: str, tmp_path: path
     killed = run_jobs(jobs, DaskCluster(scheduler))
     assert (tmp_path / "done").exists()
     assert lines(killed) == lines(run_jobs(jobs, ThisProcess()))
+
+
+def test_an_exploration_is_the_same_though_a_worker_dies(scheduler: str, tmp_path: pathlib.Path) -> None:
+    """Machines of one, two, four and eight banks."""
+    here, there = tmp_path / "here.jsonl", tmp_path / "there.jsonl"
+    asked = question(fixed=tuple(field for field in SPACE if field != "am_banks"), bandwidths=(4,), points=4)
+    found = explore(asked, ThisProcess(), RecordFile(here))
+    assert explore(asked, DaskCluster(scheduler), DeadlyRecords(there, scheduler)) == found
+    assert without_times(there) == without_times(here) and len(found.points) == 4
 
 
 def test_a_worker_with_another_tosaic_is_told(scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tosaic.compiler.ir import DType, Graph, Tensor
+from tosaic.driver.jobs import Job, Work
 
 ZOO = pathlib.Path(__file__).parents[2] / "bench" / "zoo"
 
@@ -69,3 +70,16 @@ def test_the_page_counts_what_it_lists(zoo):
     text = page.page([network], {network.name: record})
     assert "1 networks: 1 import and match" in text
     assert f"| {network.name} | 2e-07 | 37.8 |  |  |  |  | 340 |" in text
+
+
+def test_a_record_does_not_tell_where_it_was_made(zoo, tmp_path):
+    """No times, and no commit: a cluster's worker has no working tree."""
+    measuring = zoo("measuring")
+    network = zoo("catalogue").network("sine")
+    file = tmp_path / "files" / network.wheel / network.file
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"no network")
+    settings = {**dataclasses.asdict(network), "folder": str(tmp_path), "large_ones": False}
+    found = measuring.measure_job(Job(Work("measuring:measure_job"), settings=settings)).result
+    assert found["name"] == "sine" and found["failure"].startswith("import: ")
+    assert not {"commit", "seconds"} & found.keys()
