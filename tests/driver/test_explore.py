@@ -6,6 +6,7 @@ import pathlib
 
 import numpy as np
 import pytest
+from browser import colours_of
 
 import tosaic.examples
 from tosaic.boards.area import PARTS, WHOLE, Fabric, error_told, errors, estimate, fits, samples
@@ -150,3 +151,12 @@ def test_the_page_has_the_front_and_the_commands(tmp_path: pathlib.Path) -> None
     assert text.count("<circle") == len(found.points) + 2, "one for each point and bandwidth"
     assert all(verilog_command(each) in text for each in front_of(found.points))
     assert "http" not in text and text.count('class="best"') == 1
+
+
+def test_a_browser_draws_the_front(tmp_path: pathlib.Path) -> None:
+    points = [point(10, 100), point(40, 30), point(20, 20, 8)]
+    found, path = Exploration(points), tmp_path / "front.html"
+    write_page(path, found, Told("Machines", {}, best_of(points, Goal.LATENCY)))
+    drawn = colours_of(path, tmp_path)
+    # Dots let the panel shine through; those of the legend do not.
+    assert len(drawn) > 20 and {(0xC8, 0x55, 0x3D), (0xD9, 0xA4, 0x41)} <= drawn
