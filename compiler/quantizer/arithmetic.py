@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from tosaic.compiler.ir import DType, Operator
-from tosaic.compiler.quantizer.emission import HEADROOM_BITS, PLAIN, Emission, natural
+from tosaic.compiler.quantizer.emission import HEADROOM_BITS, NATURAL, PLAIN, Emission, natural
 from tosaic.compiler.quantizer.encoding import Encoding, Integers
 from tosaic.errors import UnsupportedError
 
@@ -287,8 +287,11 @@ def _sloped_by_channel(emission: Emission, op: Operator, name: str, factors: np.
 
 
 def _is_free(emission: Emission, x: str, slopes: np.ndarray) -> bool:
-    """Whether x is only there to be bent, so that it need not be in memory, and int32 holds the results."""
+    """Whether x is computed only to be bent, so that it need not be in memory, and int32 holds the results."""
     plan = emission.plan
+    maker = plan.producers.get(x)
+    if maker is None or maker.op not in NATURAL or plan.functions.is_table(x):
+        return False
     bending = {name for name in plan.readers[x] if plan.producers[name].op in _BENDING}
     return not plan.held(x) and plan.readers[x] == bending and float(np.abs(slopes - 1.0).max()) <= _STEEP
 

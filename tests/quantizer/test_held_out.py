@@ -41,6 +41,14 @@ def test_nothing_is_held_out_of_few_samples_or_of_no_share(samples, share):
     assert len(stay["x"]) == samples and not out
 
 
+@pytest.mark.parametrize(("share", "held"), [(0.4, [2, 4, 7, 9, 12, 14, 17, 19]), (0.15, [6, 13, 19])])
+def test_other_shares_are_met(share, held):
+    x = np.arange(60, dtype=np.float32).reshape(20, 3)
+    (stay, _), (out, labels) = hold_out(doubled(1), {"x": x}, np.arange(20), share)
+    np.testing.assert_array_equal(out["x"], x[held])
+    assert labels is not None and labels.tolist() == held and len(stay["x"]) == 20 - len(held)
+
+
 def test_a_share_that_is_none():
     with pytest.raises(InputError, match=r"must be in 0..0.5, not 0.9"):
         hold_out(doubled(1), {"x": np.ones((9, 3), np.float32)}, None, 0.9)

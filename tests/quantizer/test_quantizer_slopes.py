@@ -5,6 +5,7 @@ import pytest
 from float_networks import IMAGE, Floats, run_everywhere, samples, worst_db
 
 from tosaic.compiler.importers.lowering import activations, convolution
+from tosaic.compiler.importers.lowering.matrix import matmul
 from tosaic.compiler.importers.lowering.windows import AxisWindow
 from tosaic.compiler.ir import DType
 from tosaic.driver.quantize import quantize_graph
@@ -61,6 +62,14 @@ def steep(low):
     return convolve(low, activations.leaky_relu(low, x, slopes(low, 8, -20, 12)), 4)
 
 
+def behind_a_matrix(low):
+    """Of rank 2, as Keras' PReLU behind a dense layer; and of what the network is given."""
+    x = low.reshape(activations.leaky_relu(low, low.input("x", IMAGE), slopes(low, 8)), (1, 288))
+    y = matmul(low, x, low.normal(288, 16, scale=0.1))
+    line = low.constant(np.linspace(-0.5, 1.5, 16).reshape(1, 16), DType.FP32)
+    return matmul(low, activations.leaky_relu(low, y, line), low.normal(16, 4))
+
+
 LAYERS = {
     behind_a_sum: 3,
     written_the_other_way: 2,
@@ -68,6 +77,7 @@ LAYERS = {
     evened_out_behind_a_curve: 2,
     read_by_others: None,
     steep: None,
+    behind_a_matrix: None,
 }
 """None: more than there are convolutions."""
 

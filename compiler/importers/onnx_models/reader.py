@@ -121,12 +121,14 @@ def check_versions(onnx: Any, model: Any) -> None:
         raise ModelError(
             f"IR version {model.ir_version} is not known; 1 to {onnx.IR_VERSION} are, by the installed onnx package"
         )
-    domains: set[str] = set()
+    domains: dict[str, int] = {}
     for entry in model.opset_import:
         domain = "" if entry.domain == "ai.onnx" else entry.domain
-        if domain in domains:
-            raise ModelError(f"opset_import names the domain {entry.domain or 'ai.onnx'!r} twice; keep one")
-        domains.add(domain)
+        if domains.setdefault(domain, entry.version) != entry.version:
+            raise ModelError(
+                f"opset_import names the domain {entry.domain or 'ai.onnx'!r} with the versions {domains[domain]} and "
+                f"{entry.version}; keep one"
+            )
     if "" not in domains:
         raise ModelError(
             "opset_import does not name the default domain; export the model with an opset version"
