@@ -156,8 +156,10 @@ class Array:
         dtype = self._exact_type(taps)
         y = depthwise.line * depthwise.y_stride * np.arange(depthwise.out_height)
         x = depthwise.x_stride * np.arange(depthwise.out_width)
-        positions = (depthwise.skip + rows - 1 + y[:, None] + x).ravel()
-        positions = positions[positions < go.advances]
+        # [lines of outputs, outputs of a line], or a list where the last ones are not reached.
+        positions = depthwise.skip + rows - 1 + y[:, None] + x
+        if positions.size and positions.max() >= go.advances:
+            positions = positions[positions < go.advances][None]
         taps = taps.astype(dtype)
         used = []
         """(tap's row, stream, by how many pixels it lies behind), but of taps that are zero."""
@@ -168,7 +170,7 @@ class Array:
                 stream, delay = group % 2, (group + 1) // 2 * depthwise.delay - group % 2 * go.group_rows
             used.append((row, stream, delay + rows - 1 - row))
         result = self._depthwise_sums(go.advances, steps, positions, taps, used)
-        places = np.arange(len(positions)) % max(1, config.partial_sums)
+        places = np.arange(positions.size) % max(1, config.partial_sums)
         if go.accumulate:
             result += self._partial_sums[:, places]
         if go.drain:
@@ -184,25 +186,26 @@ class Array:
         taps: np.ndarray,
         used: list[tuple[int, int, int]],
     ) -> np.ndarray:
-        """int32 [samples, positions, W]: the sums of taps with the pixels that lie `behind` each position."""
+        """int32 [samples, positions, W]: the sums of taps with the pixels that lie `behind` each position [n, m]; along
+        both axes positions are equally far apart, unless there is one row of them."""
         columns = self._state.config.columns
         streams = self._gather(0, advances, steps, taps.dtype)
         # Nothing comes before the first pixel.
         front = max((behind for _, _, behind in used), default=0)
-        result = np.zeros((len(streams), len(positions), columns), np.int32)
+        result = np.zeros((len(streams), *positions.shape, columns), np.int32)
         group = max(DEPTHWISE_ELEMENTS // (advances * columns), 1)
         for first in range(0, len(streams), group):
             own = streams[first : first + group]
             padded = np.zeros((len(steps.rows), len(own), front + advances, columns), taps.dtype)
             padded[:, :, front:] = np.moveaxis(own, 2, 0)
-            sums = np.zeros((len(own), len(positions), columns), taps.dtype)
+            sums = np.zeros((len(own), *positions.shape, columns), taps.dtype)
             product = np.empty_like(sums)
             for row, stream, behind in used:
-                np.take(padded[stream], positions + (front - behind), axis=1, out=product, mode="clip")
-                product *= (taps if len(taps) == 1 else taps[first : first + group])[:, row, None]
+                factors = (taps if len(taps) == 1 else taps[first : first + group])[:, row, None, None]
+                np.multiply(_picked(padded[stream], positions, front - behind), factors, out=product)
                 sums += product
             result[first : first + group] = _integers(sums)
-        return result
+        return result.reshape(len(streams), -1, columns)
 
     def _check_operands(self) -> None:
         """The image has pixels, and operands minus their zero points fit the multipliers' 9 bits."""
@@ -358,6 +361,22 @@ def _convolution_steps(kernel: Instruction, columns: int) -> _Steps:
         ky * kernel.ky_step,
         run * kernel.run_step + chunk * columns,
     )
+
+
+def _picked(pixels: np.ndarray, positions: np.ndarray, offset: int) -> np.ndarray:
+    """[samples, n, m, W] of [samples, pixels, W] at `positions` [n, m] + `offset`; a view where there are several rows,
+    since one step then leads from each of them to the next, and one from column to column."""
+    if len(positions) == 1 or not positions.size:
+        return pixels[:, positions + offset]
+    samples, _, columns = pixels.shape
+    pitch, step, width = pixels.strides
+    first, below = int(positions[0, 0]), int(positions[1, 0])
+    across = int(positions[0, 1]) - first if positions.shape[1] > 1 else 0
+    shape, strides = (
+        (samples, *positions.shape, columns),
+        (pitch, (below - first) * step, across * step, width),
+    )
+    return np.ndarray(shape, pixels.dtype, pixels, (first + offset) * step, strides)
 
 
 def _products(operands: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -29,7 +29,10 @@ class Cores:
                 execution.open(*stream)
                 running.append(execution)
         left = running
-        while left:
+        while len(running) == 1 and not running[0].done:
+            # Nobody else brings it a token.
+            running[0].step(limit)
+        while len(running) > 1 and left:
             moved = [execution.advance(limit) for execution in left]
             if not any(moved):
                 # Its WAIT says what is missing.

@@ -12,6 +12,7 @@ from .streams import Stream
 BIAS, SCALE = "bias", "scale"
 """What VECTOR_PARAM loads: the names of its fields."""
 TABLE, BIG_TABLE = "table of 256 entries", "table of 512 entries"
+_OPERATIONS, _SOURCES = frozenset(map(int, Op)), frozenset(map(int, Source))
 
 
 def check_index(instruction: Instruction, config: Config) -> None:
@@ -25,7 +26,7 @@ def check_index(instruction: Instruction, config: Config) -> None:
 def check_uop(uop: Instruction, config: Config) -> None:
     """Fault ILLEGAL where the hardware finds the fields of a VECTOR_UOP wrong."""
     check_index(uop, config)
-    if uop.op not in list(Op):
+    if uop.op not in _OPERATIONS:
         raise Fault(Error.ILLEGAL, f"micro-op {uop.index} has the unknown operation {uop.op}")
     _check_source(uop, uop.a_source, uop.a_index, config)
     _check_source(uop, uop.b_source, uop.b_index, config)
@@ -38,7 +39,7 @@ def check_uop(uop: Instruction, config: Config) -> None:
 
 
 def _check_source(uop: Instruction, source: int, index: int, config: Config) -> None:
-    if source not in list(Source):
+    if source not in _SOURCES:
         raise Fault(Error.ILLEGAL, f"micro-op {uop.index} has the unknown source {source}")
     if source == Source.LOAD and index >= STORE_STREAM:
         raise Fault(Error.ILLEGAL, f"micro-op {uop.index} loads from stream {index}; there are 0..2")
