@@ -14,7 +14,6 @@ from tosaic.compiler.place.address import Span, activation_span
 from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.place.weights import MAX_COUNT, Blob
 from tosaic.compiler.tile.convolution import Tile, box_work, growing_groups
-from tosaic.compiler.tile.cost import computing_cycles, work_cycles
 from tosaic.compiler.tile.image_boxes import Box
 from tosaic.compiler.tile.work import ArrayBody
 from tosaic.hw.isa import STORE_STREAM, Element
@@ -164,12 +163,13 @@ class ConvolutionEmission:
             self.emission.finish(self._sums.address, 0, self._sums.bytes)
 
     def _loads_any_group(self) -> bool:
-        """Whether weights may come in other groups than planned: not if they are packed or decoded by these, nor where
-        the bus is the limit, which more instructions only make busier."""
-        weights, config, speed = self.plan.weights, self.config, self.emitter.speed
-        if weights.packing is not None or weights.group_bytes:
+        """Whether weights may come in groups that grow: not if they are packed or decoded by those planned, are as few
+        as a depthwise layer's, or if the next group, twice as large, would come after the array needs it."""
+        plan, extent = self.plan, self.body.extent
+        if plan.weights.packing is not None or plan.weights.group_bytes or plan.layout.depthwise:
             return False
-        return work_cycles(self.emission.work, config, speed) <= computing_cycles(self.emission.work, config)
+        fetching = 2 * plan.tiles[0].bytes / self.emitter.speed.bytes_per_cycle(self.config)
+        return fetching <= box_work(plan, self.config, extent.rows, extent.columns, 1).array_cycles
 
     def _target(self, transfers: BoxTransfers, box: Box) -> BoxPlace:
         """Where VECTOR writes: the box, or what is added up of its columns."""
