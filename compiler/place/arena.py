@@ -69,25 +69,32 @@ class Arena:
                 return start
         return None
 
-    def allocate_apart(self, size_bytes: int, bank_bytes: int, taken: Collection[int]) -> int | None:
+    def allocate_apart(
+        self, size_bytes: int, bank_bytes: int, taken: Collection[int], *, like_first: bool = False
+    ) -> int | None:
         """The first free block in other banks than those `taken`; None where that would leave less than _ROOM of the
-        memory in one piece."""
+        memory in one piece, or, with `like_first`, less than the first free block would leave."""
         size_bytes = -(-max(size_bytes, 1) // self.alignment) * self.alignment
+        least_bytes = _ROOM * self.size_bytes
+        if like_first:
+            fitting = (gap for gap in self._free if gap[1] - gap[0] >= size_bytes)
+            if (gap := next(fitting, None)) is not None:
+                least_bytes = min(least_bytes, self._largest_after(*gap, (gap[0], gap[0] + size_bytes)))
         for first, end in self._free:
             for start in (first, *range(-(-first // bank_bytes) * bank_bytes, end, bank_bytes)):
                 block = (start, start + size_bytes)
                 banks = range(start // bank_bytes, -(-block[1] // bank_bytes))
                 if block[1] > end or any(bank in taken for bank in banks):
                     continue
-                rest = max(block[0] - first, end - block[1])
-                if max(rest, self._largest_beside(first)) >= _ROOM * self.size_bytes:
+                if self._largest_after(first, end, block) >= least_bytes:
                     self._take(*block)
                     return start
         return None
 
-    def _largest_beside(self, first: int) -> int:
-        """Bytes of the largest gap but the one that begins at `first`."""
-        return max((end - start for start, end in self._free if start != first), default=0)
+    def _largest_after(self, first: int, end: int, block: tuple[int, int]) -> int:
+        """Bytes of the largest gap that a `block` (start, end) in the gap from `first` to `end` would leave."""
+        others = max((last - start for start, last in self._free if start != first), default=0)
+        return max(others, block[0] - first, end - block[1])
 
     def free(self, address: int) -> None:
         """Gives the block that begins at `address` back."""

@@ -1,5 +1,7 @@
 """Buffers of activation memory for what does not stay there."""
 
+from collections.abc import Sequence
+
 from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.placement import Buffer, BufferKey, Role
 
@@ -8,20 +10,26 @@ Sizes = dict[BufferKey, int]
 Buffers = dict[BufferKey, Buffer]
 
 
-def allocate_buffers(arena: Arena, sizes: Sizes, window_turns: int = 2) -> Buffers:
+def allocate_buffers(
+    arena: Arena, sizes: Sizes, window_turns: int = 2, apart: Sequence[tuple[int, int]] = ()
+) -> Buffers:
     """Buffers of the given sizes, double where that fits, or `window_turns` of the image that a window slides over.
     OutOfMemory where they do not even fit once.
 
     That image and the other buffers lie at opposite ends of the memory: the array reads a bank in every cycle, and
-    STORE would wait for it."""
+    STORE would wait for it. LOAD writes the image and would wait for VECTOR's writes, too: the image keeps out of the
+    banks `apart`, (start, end), where there is room."""
     for turns in range(window_turns, 0, -1):
         taken: list[int] = []
         buffers: Buffers = {}
         for key, size in sizes.items():
             slid = key.role is Role.WINDOW
             copies = turns if slid else min(turns, 2)
-            addresses = [arena.allocate(size, high=not slid) for _ in range(copies)]
-            found = [address for address in addresses if address is not None]
+            found = []
+            for _ in range(copies):
+                address = arena.allocate(size, others=apart) if slid and apart else None
+                address = arena.allocate(size, high=not slid) if address is None else address
+                found += [] if address is None else [address]
             taken += found
             if len(found) < copies:
                 break

@@ -4,7 +4,7 @@ import collections
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tosaic.compiler.ir import Tensor
 from tosaic.compiler.memory_history import MemoryHistory
@@ -69,6 +69,8 @@ class Placer:
         """Those of `placements` that are in activation memory."""
         self._dying: dict[int, list[str]] = {}
         """Layer -> storage names that nothing reads after it."""
+        self._read_with: dict[str, set[str]] = {}
+        """Storage name -> those that some layer reads beside it, and itself."""
         self._recent: collections.deque[list[tuple[int, int]]] = collections.deque(maxlen=max(_RECENT_LAYERS))
         """Blocks that were used in each of the last layers, the latest last."""
         self._layer = 0
@@ -83,10 +85,13 @@ class Placer:
         self.taken_over: dict[str, Placement] = {}
         """Resident places of the graph around this one that results may take, by storage name."""
 
-    def set_last_uses(self, last_use: dict[str, int]) -> None:
-        """Tells the last layer that reads each tensor, by storage name."""
+    def set_uses(self, last_use: dict[str, int], reads: Sequence[Sequence[str]]) -> None:
+        """Tells the last layer that reads each tensor, and what each layer reads, by storage name."""
         for name, layer in last_use.items():
             self._dying.setdefault(layer, []).append(name)
+        for together in reads:
+            for name in together:
+                self._read_with.setdefault(name, set()).update(together)
 
     def settle(self, homes: Mapping[str, Address], parts: Mapping[str, PartOutside]) -> None:
         """Tells where tensors are outside, and what of results is wanted there."""
@@ -225,7 +230,7 @@ class Placer:
             reserve = min(self.config.am_bytes // 4 if streamed else 0, streamed)
             address = self._allocate_untouched(size) if ahead else None
             if address is None:
-                address = self._allocate_apart(size)
+                address = self._allocate_apart(self.tensors.storage[name], size)
             if address is not None and self.arena.largest_gap_bytes() < reserve and self.pending_free:
                 self.arena.free(address)
                 self.release_pending()
@@ -275,10 +280,15 @@ class Placer:
         self._place(self.tensors.storage[name], resident(address, size))
         return self.placements[self.tensors.storage[name]]
 
-    def _allocate_apart(self, size_bytes: int) -> int | None:
+    def _allocate_apart(self, name: str, size_bytes: int) -> int | None:
         """A block in another bank than the tensors that are there, if there is plenty of memory: units that read or
-        write both at a time do not wait for each other."""
-        address = self.arena.allocate_apart(size_bytes, self.config.am_bank_bytes, self._resident.banks)
+        write both at a time do not wait for each other. Else in another bank than those that are read together with
+        this one, if that leaves no less in one piece."""
+        bank_bytes, resident = self.config.am_bank_bytes, self._resident
+        address = self.arena.allocate_apart(size_bytes, bank_bytes, resident.banks)
+        beside = resident.banks_of(self._read_with.get(name, ())) if address is None else set[int]()
+        if beside:
+            address = self.arena.allocate_apart(size_bytes, bank_bytes, beside, like_first=True)
         return self.allocate(size_bytes) if address is None else address
 
     def _allocate_untouched(self, size_bytes: int) -> int | None:

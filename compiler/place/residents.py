@@ -1,7 +1,7 @@
 """Which tensors are in activation memory, and what they take of its banks."""
 
 import collections
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tosaic.compiler.place.placement import Placement
 
@@ -28,6 +28,11 @@ class Residents:
     def name(self, start: int) -> str | None:
         """The tensor that came last of those at `start`."""
         return next(reversed(self._names[start])) if start in self._names else None
+
+    def banks_of(self, names: Iterable[str]) -> set[int]:
+        """The banks of those of the tensors that are there."""
+        there = (self._placements[name] for name in names if name in self._placements)
+        return {bank for placement in there for bank in self._taken(placement)}
 
     def put(self, name: str, placement: Placement) -> None:
         """A tensor is there from now on, and nowhere else."""

@@ -68,7 +68,7 @@ class GraphPlanner:
         self._last = self._last_uses()
         self._states = plan_states(self.tensors, self.layers, self._last)
         self._last |= dict.fromkeys(self._states.at_the_end.values(), len(self.layers))
-        self.placer.set_last_uses(self._last)
+        self.placer.set_uses(self._last, [self.views.reads(layer) for layer in self.layers])
         if not keep and not nested:
             self.placer.pitches = paired_pitches(self.tensors, self.layers)
         self._layer_planner = LayerPlanner(self.placer, Packer(self.placer, context.coder), self.views)

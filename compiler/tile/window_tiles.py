@@ -69,11 +69,20 @@ class WindowTiler:
             if extent is not None:
                 if cost is not None and not wanted.param_bytes and extent.channels == most.channels:
                     extent = self._better(extent, cost)
-                return extent, allocate_buffers(self.placer.arena, self._sizes(extent), self.cut.window_turns)
+                sizes, turns, apart = self._sizes(extent), self.cut.window_turns, self._banks_written()
+                return extent, allocate_buffers(self.placer.arena, sizes, turns, apart)
         raise OutOfMemory(
             f"{wanted.layer.root}: one pixel of {self.placer.tensors[wanted.layer.output]} and its inputs "
             "do not fit the activation memory"
         )
+
+    def _banks_written(self) -> list[tuple[int, int]]:
+        """The banks that VECTOR writes, where the output is resident."""
+        placement, bank = self.placer.placements[self.wanted.output], self.placer.config.am_bank_bytes
+        if not placement.resident:
+            return []
+        start = placement.address.offset
+        return [(start // bank * bank, -(-(start + placement.bytes) // bank) * bank)]
 
     def _sizes(self, extent: Extent) -> Sizes:
         wanted, sizes = self.wanted, Sizes()

@@ -29,6 +29,16 @@ def test_no_block_apart_that_leaves_the_memory_in_pieces():
     assert arena.allocate_apart(16, BANK, range(4)) is None
 
 
+def test_a_block_apart_that_leaves_no_less_than_the_first_one():
+    arena = Arena(4 * BANK, 16)
+    arena.allocate(300)
+    arena.allocate(BANK, others=[(0, BANK + 600)])
+    assert arena.allocate_apart(300, BANK, {0}) is None
+    assert arena.allocate_apart(300, BANK, {0}, like_first=True) == BANK
+    # Behind the one in the middle the largest piece would become smaller.
+    assert arena.allocate_apart(300, BANK, {0, 1}, like_first=True) is None
+
+
 @pytest.mark.parametrize("target", ["emulator", "sim"])
 def test_the_array_does_not_wait_for_a_residual_operand(target):
     build = Builder()
@@ -38,3 +48,24 @@ def test_the_array_does_not_wait_for_a_residual_operand(target):
     session = Session(build.finish(), target, "base")
     session.run(values_of(session), check=True)
     assert session.stats["counters"]["array_stall_am"] == 0
+
+
+@pytest.mark.parametrize("target", ["emulator", "sim"])
+def test_a_residual_operand_lies_apart_where_the_memory_is_in_pieces(target):
+    build = Builder()
+    x = build.convolution(build.input("x", (1, 32, 32, 3), DType.INT8), 40, 3)
+    x = build.residual(x, build.convolution(build.convolution(x, 40, 3), 40, 3))
+    deep = build.convolution(x, 80, 3, 2)
+    build.output(build.residual(build.convolution(x, 80, 3, 2), build.convolution(deep, 80, 3)))
+    session = Session(build.finish(), target, "base")
+    session.run(values_of(session), check=True)
+    assert session.stats["counters"]["array_stall_am"] == 0
+
+
+@pytest.mark.parametrize("target", ["emulator", "sim"])
+def test_strips_of_an_image_lie_apart_from_what_the_vector_unit_writes(target):
+    build = Builder()
+    build.output(build.convolution(build.input("x", (1, 32, 32, 3), DType.INT8), 16, 3))
+    session = Session(build.finish(), target, "base")
+    session.run(values_of(session), check=True)
+    assert session.stats["counters"]["load_stall_am"] == 0
