@@ -22,6 +22,12 @@ ARRAY_FIFO_VECTORS = 16
 """Fewest places for vectors on their way from the array to the vector unit. They outnumber the cycles from a slot's
 issue to the exit of its vector, so that one vector per cycle can flow."""
 
+VECTOR_SIGNAL_EARLY_CYCLES = 5
+"""VECTOR takes a SIGNAL this number of cycles before its last write. The WAIT gets its token three cycles later, the
+command behind it follows in the next one, and no unit reads memory within two more."""
+VECTOR_SETUP_EARLY_CYCLES = 3
+"""Likewise a UOP or BOUNDS, whose places are read no more from then on."""
+
 AXI_INCR = 1
 """AXI burst type."""
 

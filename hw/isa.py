@@ -327,6 +327,7 @@ FIELDS: dict[Opcode, tuple[Field, ...]] = {
         ),
         _u("bias", 1, "load biases"),
         _u("scale", 1, "load multipliers and shifts"),
+        _flag("narrow", "the biases are int16"),
     ),
     Opcode.VECTOR_TABLE: (
         _u(

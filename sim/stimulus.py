@@ -5,6 +5,7 @@ each other with tokens, so that the programs are also right where the units run 
 """
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -42,8 +43,9 @@ def random_program(config: Config, kind: str, seed: int) -> Stimulus:
     where there is an unpacker."""
     rng = np.random.default_rng(seed)
     memory = rng.integers(0, 256, MEMORY_BYTES).astype(np.uint8)
-    for block in range(_PARAMETER_BLOCKS):
-        shifts = PARAMETER_ADDRESS + (9 * block + 8) * config.columns
+    # Shifts, behind biases of either width.
+    for block, words in itertools.product(range(_PARAMETER_BLOCKS), (9, 7)):
+        shifts = PARAMETER_ADDRESS + (words * (block + 1) - 1) * config.columns
         memory[shifts : shifts + config.columns] = rng.integers(2, 63, config.columns)
     assembler = Assembler(config)
     if kind == "decode":
@@ -296,7 +298,8 @@ def _streamed(assembler: Assembler, rng: np.random.Generator) -> None:
         )
         word = following
         scaled = _between(rng, 0, 1)
-        assembler.emit(Opcode.VECTOR_PARAM, address=PARAMETER_ADDRESS, bias=1, scale=scaled)
+        narrow = _between(rng, 0, 1)
+        assembler.emit(Opcode.VECTOR_PARAM, address=PARAMETER_ADDRESS, bias=1, scale=scaled, narrow=narrow)
         operation = {"op": Op.RESCALE if scaled else Op.MOV, "per_channel": scaled}
         assembler.emit(Opcode.VECTOR_UOP, index=0, a_source=Source.ARRAY, to_memory=1, bias=1, **operation)
         element = _element(assembler, rng)
@@ -430,7 +433,8 @@ def _micro_program(assembler: Assembler, rng: np.random.Generator, output: int) 
     element = _element(assembler, rng)
     assembler.emit(Opcode.VECTOR_STREAM, stream=STORE_STREAM, address=output, element=element)
     _dims(assembler, STORE_STREAM, [(_between(rng, 1, 5), _between(rng, 0, 60)) for _ in range(STREAM_DIMS)])
-    assembler.emit(Opcode.VECTOR_PARAM, address=PARAMETER_ADDRESS, bias=1, scale=1)
+    narrow = _between(rng, 0, 1)
+    assembler.emit(Opcode.VECTOR_PARAM, address=PARAMETER_ADDRESS, bias=1, scale=1, narrow=narrow)
     address, entries = _between(rng, 0, 4000), int(rng.choice([256, 512]))
     assembler.emit(Opcode.VECTOR_TABLE, address=address, entries=entries)
     uops = _between(rng, 1, assembler.config.vector_uops)

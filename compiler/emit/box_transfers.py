@@ -172,6 +172,12 @@ class BoxTransfers:
         address = self.emission.target(stored.start, stop)
         return self._place(output, box, element_bytes, address)
 
+    def finish_channels(self, element_bytes: int, box: Box, place: BoxPlace, channels: int) -> None:
+        """Sends the first channels of a box of one pixel, if the result is resident and wanted outside, too."""
+        if box.rows * box.columns == 1 and self.emission.resident(self.emission.work.output):
+            start = self.cut.stored(box, element_bytes).start
+            self.emission.finish(place.address, start, start + channels * element_bytes)
+
     def finish(self, element_bytes: int, box: Box, place: BoxPlace) -> None:
         """Sends a finished box to external memory, if the output lives there or is wanted there, too."""
         stored = self.cut.stored(box, element_bytes).merged()

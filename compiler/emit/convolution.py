@@ -128,12 +128,12 @@ class ConvolutionEmission:
         self.emission, self.body, self.plan, self.packing = emission, body, body.plan, packing
         self.emitter, self.layer, self.config = emission.emitter, emission.layer, emission.config
         self.element = emission.tensors.element(self.layer.output)
+        self._transfers = BoxTransfers(emission, body.cut, body.extent)
         self._sums: BoxPlace | None = None
         """Of all columns, where rows are added up."""
 
     def emit(self) -> None:
-        body = self.body
-        transfers = BoxTransfers(self.emission, body.cut, body.extent)
+        body, transfers = self.body, self._transfers
         early, self.emitter.early = self.emitter.early, None
         boxes = list(body.cut.boxes(body.extent))
         late = self.emitter.comes_late(self.plan.tiles[0].group_bytes)
@@ -274,8 +274,8 @@ class ConvolutionEmission:
     def _emit_in_blocks(self, placed: BoxOnArray, first_tile: int) -> None:
         """Weights are streamed, piece by piece: a load, an array GO and a vector GO for many tiles."""
         tiles, config = self.plan.tiles, self.config
-        # A piece of the weight memory is read while others are filled.
-        together = config.wm_bytes // 4
+        # Half of the weight memory is read while the other one is filled.
+        together = config.wm_bytes // 2
         if self.plan.weights.unpacked:
             together = self.plan.tiles[0].group_bytes
         count = max(1, together // self.plan.layout.blob_bytes)
@@ -292,6 +292,9 @@ class ConvolutionEmission:
             for index, blocks in ((0, whole), (whole, len(piece) - whole)):
                 if blocks:
                     self._emit_blocks(placed, piece[index].blob, first_tile + start + index, blocks)
+            last = piece[-1].blob
+            done = last.first + last.channels - placed.box.c0
+            self._transfers.finish_channels(self.element.bytes, placed.box, placed.target, done)
 
     def _emit_blocks(self, placed: BoxOnArray, blob: Blob, first_tile: int, blocks: int) -> None:
         """The vector GO of `blocks` tiles."""

@@ -18,6 +18,8 @@ _WEIGHT_LOAD_BYTES = 16384
 """Most bytes of weights per load: a load waits until the array has read all that it overwrites."""
 _START_CYCLES = 60
 """From the program's start until LOAD's first address."""
+_STREAMED_LOAD_BYTES = 32768
+"""Likewise of weights that are read as they come, where each command takes a cycle of the bus that binds."""
 MAX_ROWS = largest(Opcode.LOAD_GO, "rows")
 _STREAMS = 4
 """Lengths that LOAD_STREAMS has."""
@@ -166,8 +168,9 @@ class Emitter:
                 self._unpack(*row, address, size_bytes, streamed=streamed)
             return WeightsHere(address, missing)
         assert source.region is not Region.CODED
-        for start in range(0, size_bytes if missing else 0, _WEIGHT_LOAD_BYTES):
-            size = min(_WEIGHT_LOAD_BYTES, size_bytes - start)
+        piece = _STREAMED_LOAD_BYTES if streamed else _WEIGHT_LOAD_BYTES
+        for start in range(0, size_bytes if missing else 0, piece):
+            size = min(piece, size_bytes - start)
             local = (address + start) % self.ring.size_bytes
             go = command(
                 Opcode.LOAD_GO,

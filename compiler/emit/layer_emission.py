@@ -80,7 +80,7 @@ class LayerEmission:
         if not params.tile_bytes:
             return None
         address = self._params_address + tile * params.tile_bytes
-        return ParamUse(address, params.bias, params.scale, blocks)
+        return ParamUse(address, params.bias_bytes, params.scale, blocks)
 
     def take_table(self) -> Entries | None:
         """The layer's table, for its first VECTOR_GO; None for the others: it stays in the unit."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from tosaic.compiler.emit.commands import Command, command
 from tosaic.compiler.fuse.microprogram import MicroProgram
 from tosaic.compiler.place.address import Span, activation_span
+from tosaic.compiler.place.params import NARROW_BIAS_BYTES
 from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Element, Opcode, width
 
 _ADDRESSES = 1 << width(Opcode.VECTOR_STREAM, "address")
@@ -40,7 +41,8 @@ class ParamUse:
     """Parameters of `blocks` batches, from an activation-memory address on."""
 
     address: int
-    bias: bool
+    bias_bytes: int
+    """Of one bias; 0: there are none."""
     scale: bool
     blocks: int = 1
 
@@ -138,7 +140,10 @@ class VectorGo:
         found = []
         if self.params is not None:
             use = self.params
-            found.append(command(Opcode.VECTOR_PARAM, address=use.address, bias=use.bias, scale=use.scale))
+            bias, narrow = use.bias_bytes > 0, use.bias_bytes == NARROW_BIAS_BYTES
+            found.append(
+                command(Opcode.VECTOR_PARAM, address=use.address, bias=bias, scale=use.scale, narrow=narrow)
+            )
         if self.table is not None:
             found.append(command(Opcode.VECTOR_TABLE, address=self.table.address, entries=self.table.count))
         if self.offsets is not None:
@@ -164,6 +169,6 @@ class VectorGo:
         reads = list(self.reads)
         if self.params is not None:
             use = self.params
-            size = columns * (4 * use.bias + 5 * use.scale) * use.blocks
+            size = columns * (use.bias_bytes + 5 * use.scale) * use.blocks
             reads.append(activation_span(use.address, use.address + size))
         return reads + [entries.span for entries in (self.table, self.offsets) if entries is not None]

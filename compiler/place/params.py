@@ -8,6 +8,8 @@ import numpy as np
 from tosaic.compiler.fuse.translate import PerChannel
 from tosaic.hw.isa import Element
 
+BIAS_BYTES, NARROW_BIAS_BYTES = 4, 2
+
 
 @dataclasses.dataclass(frozen=True)
 class ParamBlock:
@@ -15,26 +17,31 @@ class ParamBlock:
 
     data: bytes
     tile_bytes: int
-    bias: bool
+    bias_bytes: int
+    """Of one bias; 0: there are none."""
     scale: bool
 
 
 def pack_params(
     channels: int, tile_channels: int, columns: int, bias: np.ndarray | None, per_channel: PerChannel | None
 ) -> ParamBlock:
-    """For each tile of `tile_channels` channels: W int32 biases, then W int32 multipliers and W uint8 shifts."""
-    parts = []
+    """For each tile of `tile_channels` channels: W biases, int16 if all of the layer fit, else int32, then W int32
+    multipliers and W uint8 shifts."""
+    parts, bias_bytes = [], 0
+    if bias is not None:
+        fit = np.array_equal(bias, np.asarray(bias).astype(np.int16))
+        bias_bytes = NARROW_BIAS_BYTES if fit else BIAS_BYTES
     for start in range(0, channels, tile_channels):
         stop = min(start + tile_channels, channels)
         if bias is not None:
-            parts.append(_lanes(np.broadcast_to(bias, channels)[start:stop], columns, "<i4"))
+            parts.append(_lanes(np.broadcast_to(bias, channels)[start:stop], columns, f"<i{bias_bytes}"))
         if per_channel is not None:
             parts.append(
                 _lanes(np.broadcast_to(per_channel.multipliers, channels)[start:stop], columns, "<i4")
             )
             parts.append(_lanes(np.broadcast_to(per_channel.shifts, channels)[start:stop], columns, "u1"))
-    tile_bytes = columns * (4 * (bias is not None) + 5 * (per_channel is not None))
-    return ParamBlock(b"".join(parts), tile_bytes, bias is not None, per_channel is not None)
+    tile_bytes = columns * (bias_bytes + 5 * (per_channel is not None))
+    return ParamBlock(b"".join(parts), tile_bytes, bias_bytes, per_channel is not None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,11 +55,11 @@ class ScalePlace:
 
 
 def scale_places(
-    lanes: int, tile_lanes: int, columns: int, channels: int, *, bias: bool
+    lanes: int, tile_lanes: int, columns: int, channels: int, *, bias_bytes: int
 ) -> Iterator[ScalePlace]:
     """The places of all multipliers and shifts in what `pack_params` makes for `lanes` lanes, which have the channels
     again and again."""
-    before = 4 * columns * bias
+    before = bias_bytes * columns
     tile_bytes = before + 5 * columns
     for tile, start in enumerate(range(0, lanes, tile_lanes)):
         place, lane, stop = tile * tile_bytes + before, start, min(start + tile_lanes, lanes)

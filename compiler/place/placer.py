@@ -19,7 +19,7 @@ from tosaic.compiler.program import Port
 
 _RECENT_LAYERS = (16, 4)
 """What LOAD brings ahead comes to memory that no layer used for that long, if there is some."""
-_LINGER_LAYERS = 6
+_LINGER_LAYERS = 12
 """Layers for which a layer's parameters keep their memory after it, see `free_after`."""
 
 

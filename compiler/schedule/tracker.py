@@ -43,8 +43,8 @@ class Tracker:
         """Places of the items that wait, by producer and consumer, but for those before the last item waited for."""
         self._drains: list[tuple[int, int]] = []
         """VECTOR's last items that took the array's vectors, and the number of these."""
-        self._taken = (0, 0)
-        """ARRAY's items before the GOs of the last drains, and with them: several drains may share a GO."""
+        self._taken_from: int | None = None
+        """Number of the array's item whose vectors VECTOR's last item took; None if that took none."""
         self._held_loads: list[int] = []
         """Numbers of the loads that wait for VECTOR or STORE, or for another core, which may wait for STORE."""
         self._memories = {region: {unit: _Accesses() for unit in Unit} for region in Region}
@@ -56,12 +56,15 @@ class Tracker:
             loaded = self._memories[span.region][Unit.LOAD].written.latest(span.start, span.end)
             item.behind_load = max(item.behind_load, loaded)
             self._record(span, item, writes=False)
+        if work.unit is Unit.VECTOR:
+            self._note_taken(work)
         needs = self._needs(work)
         if work.streams:
             needs[Unit.LOAD] = max(needs.get(Unit.LOAD, -1), self._last_held_load(item.behind_load))
         for producer, index in sorted(needs.items()):
             if index > self._synced.get((producer, work.unit), -1):
-                index = max(index, self._over(producer, work))
+                if (producer, work.unit) == (Unit.VECTOR, Unit.ARRAY):
+                    index = max(index, self._drained())
                 index = self._with_few_tokens(producer, index, work)
                 self._synced[producer, work.unit] = index
                 item.waits[producer] = index
@@ -70,8 +73,6 @@ class Tracker:
             self._held_loads.append(item.index)
         if work.consumes_array:
             self._drains = [*self._drains[-_DRAINS_KEPT:], (item.index, work.array_vectors)]
-            if (count := len(self._by_unit[Unit.ARRAY])) > self._taken[1]:
-                self._taken = (self._taken[1], count)
         for span in work.reads:
             self._record(span, item, writes=False)
         for span in work.writes:
@@ -93,26 +94,25 @@ class Tracker:
         takers.append(len(self.items))
         return index
 
-    def _over(self, producer: Unit, work: Work) -> int:
-        """The last item of a unit that is over by the time the work could begin: to wait for it rather than for an
-        earlier one costs nothing, and whoever needs one of those between needs no token any more."""
-        if (producer, work.unit) == (Unit.VECTOR, Unit.ARRAY):
-            return self._drained()
-        if producer is Unit.ARRAY and work.consumes_array:
-            # What earlier drains took is done.
-            before, taken = self._taken
-            return (before if taken == len(self._by_unit[Unit.ARRAY]) else taken) - 1
-        return -1
-
     def _drained(self) -> int:
         """VECTOR's last item that is over when the array has done what it has to do so far: of later drains, more
-        vectors have left the array than there is room for behind it."""
+        vectors have left the array than there is room for behind it. To wait for it rather than for an earlier one
+        costs nothing, and whoever needs one of those between needs no token any more."""
         vectors = 0
         for index, count in reversed(self._drains):
             if vectors > _VECTORS_BEHIND:
                 return index
             vectors += count
         return -1
+
+    def _note_taken(self, work: Work) -> None:
+        """Once VECTOR turns to other work, it has taken all vectors of the array's item before, which needs no token to
+        be known as complete."""
+        source = len(self._by_unit[Unit.ARRAY]) - 1 if work.consumes_array else None
+        if self._taken_from not in (None, source):
+            pair = (Unit.ARRAY, Unit.VECTOR)
+            self._synced[pair] = max(self._synced.get(pair, -1), self._taken_from)
+        self._taken_from = source
 
     def _last_held_load(self, limit: int) -> int:
         """The last load up to number `limit` that waits for a unit behind the array; -1 if there is none.

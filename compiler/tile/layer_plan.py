@@ -261,7 +261,7 @@ class LayerPass:
         if scales is not None:
             channels = self.tensors.shape(layer.output)[-1]
             return pack_params(channels, columns, columns, layer.bias, scales)
-        return ParamBlock(b"", 0, False, False)
+        return ParamBlock(b"", 0, 0, False)
 
     def _scales(self, params: Parameters) -> list[CopyThrough]:
         """Brings multipliers and shifts that are computed at run time to their places."""
@@ -276,13 +276,13 @@ class LayerPass:
                 Placement(source.address + size * place.first, size * place.count),
                 Address(Region.ACTIVATION, params.address + offset),
             )
-            for place in scale_places(lanes, tile, columns, channels, bias=params.bias)
+            for place in scale_places(lanes, tile, columns, channels, bias_bytes=params.bias_bytes)
             for source, size, offset in zip(sources, (4, 1), (place.multipliers, place.shifts), strict=True)
         ]
 
     def _placed(self, block: ParamBlock) -> Parameters:
         """Brings parameters in, unless they take more than a quarter of the memory: then each box brings its own."""
-        shown = Parameters(block.tile_bytes, block.bias, block.scale)
+        shown = Parameters(block.tile_bytes, block.bias_bytes, block.scale)
         if not block.data:
             return shown
         source = self.placer.memories.external.add_constant(block.data)

@@ -25,7 +25,8 @@ class Parameters:
 
     tile_bytes: int
     """For a tile of channels; 0: there are none."""
-    bias: bool
+    bias_bytes: int
+    """Of one bias; 0: there are none."""
     scale: bool
     address: int = 0
     """Activation-memory address of those of tile 0, when all are there."""
@@ -90,7 +91,7 @@ class LayerWork:
     buffers: Buffers = dataclasses.field(default_factory=dict)
     arrivals: dict[str, Arrival] = dataclasses.field(default_factory=dict)
     """Images of which the first rows are worked on while the others come, by storage name."""
-    params: Parameters = Parameters(0, False, False)
+    params: Parameters = Parameters(0, 0, False)
     table: TablePlace | None = None
     """None where the layer needs none, or finds the one of an earlier layer in the unit."""
     scales: list[CopyThrough] = dataclasses.field(default_factory=list)

@@ -16,7 +16,9 @@ class VectorCommands(wiring.Component):
     Ports:
         commands (Command, in), lookahead (Lookahead, in): the unit's queue, and the command that comes after.
         tokens (Tokens, out): the semaphores.
-        complete (1, in): all that was started is complete. Every command but VECTOR_WAIT waits for it.
+        complete (1, in): all that was started is complete. Every command waits for it, but for VECTOR_WAIT and
+        may_signal (1, in): for this, a VECTOR_SIGNAL;
+        may_set_up (1, in): and for this, VECTOR_UOP and VECTOR_BOUNDS.
         streams_illegal (1, in): a GO would be illegal with the streams as they are set up.
         streams_settled (1, in): `streams_illegal` is right; a GO waits for it.
         missing (1, in): a GO would be illegal, for it uses what was not set up (see Definitions).
@@ -35,6 +37,8 @@ class VectorCommands(wiring.Component):
                 "lookahead": In(Lookahead()),
                 "tokens": Out(Tokens(config.core_mask_bits)),
                 "complete": In(1),
+                "may_signal": In(1),
+                "may_set_up": In(1),
                 "streams_illegal": In(1),
                 "streams_settled": In(1),
                 "missing": In(1),
@@ -75,7 +79,11 @@ class VectorCommands(wiring.Component):
             self.tokens.signal_cores.eq(token.cores[: self.config.core_mask_bits]),
             self.code.eq(Error.ILLEGAL.value),
             self.taken.eq(self.commands.ready & valid),
-            may_go.eq(self.complete & (self.streams_settled | ~is_[Opcode.VECTOR_GO])),
+            may_go.eq(
+                (self.complete & (self.streams_settled | ~is_[Opcode.VECTOR_GO]))
+                | (self.may_signal & is_[Opcode.VECTOR_SIGNAL])
+                | (self.may_set_up & (is_[Opcode.VECTOR_UOP] | is_[Opcode.VECTOR_BOUNDS]))
+            ),
         ]
         m.d.sync += self.error.eq(0)
         with m.If(valid & is_[Opcode.VECTOR_WAIT]):

@@ -1,6 +1,6 @@
 """The lanes and what is laid out over them: loaded words, accumulators, parameters."""
 
-from amaranth.hdl import Array, Cat, Module, Signal, Value
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -13,6 +13,7 @@ from .layouts import FetchedWord
 
 PARAMETER_BYTES = 4
 """Bytes of a column's bias, and of its multiplier, in the activation memory."""
+NARROW_BIAS_BYTES = 2
 
 
 class Lanes(wiring.Component):
@@ -122,10 +123,15 @@ class Lanes(wiring.Component):
     ) -> None:
         """What of a fetched word is of this column."""
         word, place = divmod(column, self.config.columns // PARAMETER_BYTES)
+        narrow_word, narrow_place = divmod(column, self.config.columns // NARROW_BIAS_BYTES)
+        narrow = loaded[16 * narrow_place :][:16].as_signed()
         m.d.comb += [
-            write.bias.eq(fetched.bias & (fetched.word == word)),
+            write.bias.eq(
+                (fetched.bias & (fetched.word == word))
+                | (fetched.narrow_bias & (fetched.word == narrow_word))
+            ),
             write.multiplier.eq(fetched.multiplier & (fetched.word == word)),
             write.shift.eq(fetched.shift),
-            write.word.eq(loaded[32 * place :][:32]),
+            write.word.eq(Mux(fetched.narrow_bias, narrow, loaded[32 * place :][:32].as_signed())),
             write.byte.eq(loaded[8 * column :][:8]),
         ]

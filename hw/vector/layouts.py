@@ -44,7 +44,7 @@ Arithmetic = data.StructLayout(
 )
 Finish = data.StructLayout(shapes(Opcode.VECTOR_UOP, "clamp", "wrap32", "to_memory", "destination"))
 Limits = data.StructLayout(shapes(Opcode.VECTOR_BOUNDS, "low", "high"))
-ParameterBlock = data.StructLayout(shapes(Opcode.VECTOR_PARAM, "address", "bias", "scale"))
+ParameterBlock = data.StructLayout(shapes(Opcode.VECTOR_PARAM, "address", "bias", "scale", "narrow"))
 """Where parameters lie in the activation memory, and which."""
 
 
@@ -83,6 +83,7 @@ class FetchedWord(data.StructLayout):
         super().__init__(
             {
                 "bias": 1,
+                "narrow_bias": 1,  # of 16 bits
                 "multiplier": 1,
                 "shift": 1,
                 "table": 1,

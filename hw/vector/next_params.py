@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ..config import Config
 from ..isa import Opcode, layout
 from .layouts import ParameterBlock
-from .parameter_fetch import BIAS_WORDS, MULTIPLIER_WORDS, SHIFT_WORDS
+from .parameter_fetch import BIAS_WORDS, MULTIPLIER_WORDS, NARROW_BIAS_WORDS, SHIFT_WORDS
 
 
 class NextParams(wiring.Component):
@@ -45,12 +45,13 @@ class NextParams(wiring.Component):
         last = Signal(ParameterBlock)
         m.d.comb += [
             size.eq(
-                Mux(last.bias, columns * BIAS_WORDS, 0)
+                Mux(last.bias, columns * Mux(last.narrow, NARROW_BIAS_WORDS, BIAS_WORDS), 0)
                 + Mux(last.scale, columns * (MULTIPLIER_WORDS + SHIFT_WORDS), 0)
             ),
             self.block.address.eq(last.address + size),
             self.block.bias.eq(last.bias),
             self.block.scale.eq(last.scale),
+            self.block.narrow.eq(last.narrow),
             self.start.eq(self.paused & self.quiet & ~started),
             self.resume.eq(self.paused & self.quiet & started),
         ]
@@ -59,6 +60,7 @@ class NextParams(wiring.Component):
                 last.address.eq(self.params.address),
                 last.bias.eq(self.params.bias),
                 last.scale.eq(self.params.scale),
+                last.narrow.eq(self.params.narrow),
             ]
         with m.Elif(self.start):
             m.d.sync += [last.address.eq(self.block.address), started.eq(1)]

@@ -10,8 +10,9 @@ from ..isa import Opcode, width
 from .layouts import FetchedWord, ParameterBlock
 
 BIAS_WORDS = MULTIPLIER_WORDS = 4
+NARROW_BIAS_WORDS = 2
 SHIFT_WORDS = 1
-KINDS = ("bias", "multiplier", "shift", "table", "offsets", "test")
+KINDS = ("bias", "narrow_bias", "multiplier", "shift", "table", "offsets", "test")
 """What is fetched, in the order in which it lies in memory."""
 
 
@@ -54,6 +55,7 @@ class ParameterFetch(wiring.Component):
         taken = {kind: Signal(name=f"{kind}_taken") for kind in KINDS}
         last = {
             "bias": BIAS_WORDS - 1,
+            "narrow_bias": NARROW_BIAS_WORDS - 1,
             "multiplier": MULTIPLIER_WORDS - 1,
             "shift": SHIFT_WORDS - 1,
             "table": last_word,
@@ -74,7 +76,8 @@ class ParameterFetch(wiring.Component):
                     ]
         with m.If(self.start_params):
             m.d.sync += [
-                left["bias"].eq(self.block.bias),
+                left["bias"].eq(self.block.bias & ~self.block.narrow),
+                left["narrow_bias"].eq(self.block.bias & self.block.narrow),
                 left["multiplier"].eq(self.block.scale),
                 left["shift"].eq(self.block.scale),
             ]

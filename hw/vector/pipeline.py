@@ -5,6 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
+from ..constants import VECTOR_SETUP_EARLY_CYCLES, VECTOR_SIGNAL_EARLY_CYCLES
 from ..isa import Element, Op, Opcode
 from ..layouts import shapes
 from ..one_hot import any_of, one_of
@@ -69,6 +70,8 @@ class Pipeline(wiring.Component):
         pack (1, out), packed (PackedBeat, out): stage 10: results of these lanes go to memory.
         empty (1, out): there is nothing between the issue and the write, which may be made in this cycle. A command
             that needs everything complete may start.
+        read (1, out): there will be nothing in VECTOR_SETUP_EARLY_CYCLES cycles, and the program is read no more.
+        almost_empty (1, out): there will be nothing in VECTOR_SIGNAL_EARLY_CYCLES cycles.
     """
 
     def __init__(self, config: Config):
@@ -87,6 +90,8 @@ class Pipeline(wiring.Component):
                 "pack": Out(1),
                 "packed": Out(PackedBeat),
                 "empty": Out(1),
+                "read": Out(1),
+                "almost_empty": Out(1),
             }
         )
 
@@ -106,10 +111,15 @@ class Pipeline(wiring.Component):
             m.d.sync += [valid[stage].eq(valid[stage - 1]), beat[stage].eq(beat[stage - 1])]
             with m.If(valid[stage - 1]):
                 m.d.sync += [index[stage].eq(index[stage - 1]), slot[stage].eq(slot[stage - 1])]
-        moving = Signal()
-        m.d.sync += moving.eq(Cat(self.issue, *valid).any())
+        for port, early in (
+            (self.empty, 0),
+            (self.read, VECTOR_SETUP_EARLY_CYCLES),
+            (self.almost_empty, VECTOR_SIGNAL_EARLY_CYCLES),
+        ):
+            moving = Signal(name=f"moving_{early}")
+            m.d.sync += moving.eq(Cat(self.issue, *valid[: len(valid) - early]).any())
+            m.d.comb += port.eq(~moving)
         m.d.comb += [
-            self.empty.eq(~moving),
             self.selected.eq(self._lanes_of(beat[9].group)),
             self.packed.eq(beat[10]),
         ]

@@ -83,6 +83,7 @@ class VectorUnit(wiring.Component):
         connect(m, flipped(self.lookahead), commands.lookahead)
         connect(m, commands.tokens, flipped(self.tokens))
         quiet = ~issuer.busy & pipeline.empty & ~fetch.busy
+        issued = ~loops.running & ~loops.paused & ~issuer.busy & ~fetch.busy
         m.d.comb += [
             definitions.word.eq(commands.word),
             definitions.write_uop.eq(commands.write_uop),
@@ -96,7 +97,9 @@ class VectorUnit(wiring.Component):
             program.bounds.eq(commands.word),
             next_params.quiet.eq(quiet),
             # A write in this cycle is seen by every read from the next one on: the next command need not wait for it.
-            commands.complete.eq(~loops.running & ~loops.paused & quiet),
+            commands.complete.eq(issued & pipeline.empty),
+            commands.may_set_up.eq(issued & pipeline.read),
+            commands.may_signal.eq(issued & pipeline.almost_empty),
             self.status.busy.eq(~commands.complete | self.write.request | commands.taken),
             self.status.progress.eq(issuer.issue | fetch.busy | ~pipeline.empty | commands.taken),
             self.status.error.eq(commands.error),
@@ -124,6 +127,7 @@ class VectorUnit(wiring.Component):
             fetch.block.address.eq(Mux(next_params.start, next_params.block.address, params.address)),
             fetch.block.bias.eq(Mux(next_params.start, next_params.block.bias, params.bias)),
             fetch.block.scale.eq(Mux(next_params.start, next_params.block.scale, params.scale)),
+            fetch.block.narrow.eq(Mux(next_params.start, next_params.block.narrow, params.narrow)),
             fetch.entries.eq(layout(Opcode.VECTOR_TABLE)(commands.word).entries),
             self.tested.eq(fetch.fetched.test),
             self.test_value.eq(self.read.data[:8].any()),

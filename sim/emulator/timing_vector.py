@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tosaic.hw.constants import VECTOR_SETUP_EARLY_CYCLES, VECTOR_SIGNAL_EARLY_CYCLES
 from tosaic.hw.csr_map import MARKS
 from tosaic.hw.isa import STORE_STREAM, Instruction, Opcode, Source, Unit
 
@@ -23,6 +24,13 @@ from .timing_parts import (
     Fabric,
     Queue,
 )
+
+_EARLY_CYCLES = {
+    Opcode.VECTOR_SIGNAL: VECTOR_SIGNAL_EARLY_CYCLES,
+    Opcode.VECTOR_UOP: VECTOR_SETUP_EARLY_CYCLES,
+    Opcode.VECTOR_BOUNDS: VECTOR_SETUP_EARLY_CYCLES,
+}
+"""Before the GO in front of them is complete."""
 
 
 class _Step(NamedTuple):
@@ -66,6 +74,8 @@ class VectorUnit:
         self._params_cycles = 1
         """Of the last VECTOR_PARAM."""
         self._streams = [Stream() for _ in range(STORE_STREAM + 1)]
+        self._complete_at = 0
+        """When the last GO is complete."""
         self._settled_at = 0
         """From this cycle on a GO may be taken: streams are checked in the cycle after they are set up."""
 
@@ -75,6 +85,8 @@ class VectorUnit:
         columns = fabric.config.columns
         while True:
             command = yield from self._queue.head()
+            if command.opcode != Opcode.VECTOR_WAIT:
+                yield max(self._complete_at - _EARLY_CYCLES.get(command.opcode, 0), timeline.now)
             if command.opcode == Opcode.VECTOR_GO:
                 yield max(self._settled_at, timeline.now)
             cycles, taken_at = 1, timeline.now
@@ -89,7 +101,7 @@ class VectorUnit:
                 case Opcode.VECTOR_SIGNAL:
                     fabric.at(timeline.now + 1, functools.partial(fabric.signal, command))
                 case Opcode.VECTOR_PARAM:
-                    cycles += 4 * command.bias + 5 * command.scale
+                    cycles += (2 if command.narrow else 4) * command.bias + 5 * command.scale
                     self._params_cycles = cycles
                 case Opcode.VECTOR_TEST:
                     cycles += TEST_CYCLES
@@ -102,7 +114,12 @@ class VectorUnit:
                         fabric.marks.append((command.layer, timeline.now))
                 case Opcode.VECTOR_GO:
                     last = yield from self._go(command)
-                    cycles = last + VECTOR_END_CYCLES - timeline.now
+                    self._complete_at = last + VECTOR_END_CYCLES
+                    fabric.was_busy(Unit.VECTOR, taken_at, self._complete_at)
+                    self._queue.pop()
+                    fabric.at(self._complete_at, fabric.done)
+                    yield timeline.now + 1
+                    continue
             if command.opcode != Opcode.VECTOR_WAIT:
                 fabric.was_busy(Unit.VECTOR, taken_at, timeline.now + cycles)
             self._queue.pop()

@@ -109,10 +109,12 @@ class Vector:
         if instruction is None:
             return
         columns, address = self._state.config.columns, self._params_end
-        self._params_end += columns * (4 * instruction.bias + 5 * instruction.scale)
+        bias_type = np.dtype("<i2" if instruction.narrow else "<i4")
+        bias_bytes = columns * bias_type.itemsize * instruction.bias
+        self._params_end += bias_bytes + 5 * columns * instruction.scale
         if instruction.bias:
-            self._parameters.bias = self._common(address, 4 * columns).view("<i4").astype(np.int64)
-            address += 4 * columns
+            self._parameters.bias = self._common(address, bias_bytes).view(bias_type).astype(np.int64)
+            address += bias_bytes
         if instruction.scale:
             raw = self._common(address, 5 * columns)
             self._parameters.multiplier = raw[: 4 * columns].view("<i4").astype(np.int64)

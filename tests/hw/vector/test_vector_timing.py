@@ -6,7 +6,7 @@ import pytest
 from vector_bench import run_unit
 from vector_programs import TINY, bounds, dims, go, offsets, stream, uop
 
-from tosaic.hw.constants import VECTOR_LATENCY_CYCLES
+from tosaic.hw.constants import VECTOR_LATENCY_CYCLES, VECTOR_SETUP_EARLY_CYCLES, VECTOR_SIGNAL_EARLY_CYCLES
 from tosaic.hw.isa import Element, Op, Opcode, Source, make
 from tosaic.hw.vector.pipeline import STORE_STAGE
 
@@ -20,13 +20,18 @@ def signal() -> list:
     return make(Opcode.VECTOR_SIGNAL, semaphore=1, count=1)
 
 
+def mark() -> list:
+    """Waits for the GO before it."""
+    return make(Opcode.VECTOR_MARK, layer=0)
+
+
 def streams() -> list:
     return [stream(0, 0), *dims(0, (500, 4)), stream(3, 4096, Element.INT8), *dims(3, (500, 4))]
 
 
 def run_go(program: list, command, array=()):
     """(cycles of the issues, cycle in which the next command is taken), counted from the taking of the GO."""
-    run = run_unit(TINY, [*program, *streams(), command, signal()], bytearray(TINY.am_bytes), array)
+    run = run_unit(TINY, [*program, *streams(), command, mark()], bytearray(TINY.am_bytes), array)
     start = run.taken[-2]
     return [cycle - start for cycle in run.issues], run.taken[-1] - start
 
@@ -39,6 +44,22 @@ def test_one_vector_per_cycle(vectors, slots, source):
     issues, end = run_go(program, go(vectors, slots=slots), [[1, 2, 3, 4]] * vectors)
     assert issues == list(range(FIRST_ISSUE_CYCLES, FIRST_ISSUE_CYCLES + vectors))
     assert end == issues[-1] + STORE_STAGE + 2
+
+
+@pytest.mark.parametrize(
+    ("following", "early"),
+    [
+        (signal(), VECTOR_SIGNAL_EARLY_CYCLES),
+        (uop(1), VECTOR_SETUP_EARLY_CYCLES),
+        (bounds(1), VECTOR_SETUP_EARLY_CYCLES),
+    ],
+)
+def test_what_nobody_can_see_too_early_comes_before_the_last_write(following, early):
+    program = [uop(0, Op.MOV, LOAD, to_memory=1), bounds(0)]
+    commands = [*program, *streams(), go(5), following, mark()]
+    run = run_unit(TINY, commands, bytearray(TINY.am_bytes))
+    complete = run.issues[-1] + STORE_STAGE + 2
+    assert run.taken[-2:] == [complete - early, complete]
 
 
 @pytest.mark.parametrize("slots", [1, 5, 12, 16])
@@ -139,10 +160,11 @@ def test_the_distance_is_enough(slots):
 
 
 @pytest.mark.parametrize(("bias", "scale", "words"), [(1, 0, 4), (0, 1, 5), (1, 1, 9), (0, 0, 0)])
-def test_parameters_take_a_cycle_per_word(bias, scale, words):
-    commands = [make(Opcode.VECTOR_PARAM, address=3, bias=bias, scale=scale), signal()]
+@pytest.mark.parametrize("narrow", [0, 1])
+def test_parameters_take_a_cycle_per_word(bias, scale, words, narrow):
+    commands = [make(Opcode.VECTOR_PARAM, address=3, bias=bias, scale=scale, narrow=narrow), signal()]
     run = run_unit(TINY, commands, bytearray(TINY.am_bytes))
-    assert run.taken[1] - run.taken[0] == words + 1
+    assert run.taken[1] - run.taken[0] == words - 2 * (bias & narrow) + 1
 
 
 @pytest.mark.parametrize("entries", [256, 512])

@@ -146,7 +146,8 @@ def random_go(
         commands.append(offsets(4 * dice.randrange(OFFSETS_MAX - count), count))
     if dice.random() < 0.6:
         bias, scale = dice.choice([(1, 0), (0, 1), (1, 1)])
-        commands.append(make(Opcode.VECTOR_PARAM, address=dice.randrange(half // 2), bias=bias, scale=scale))
+        params = {"bias": bias, "scale": scale, "narrow": dice.randrange(2)}
+        commands.append(make(Opcode.VECTOR_PARAM, address=dice.randrange(half // 2), **params))
     if dice.random() < 0.2:
         entries = dice.choice([256, 512])
         commands.append(make(Opcode.VECTOR_TABLE, address=dice.randrange(half // 2), entries=entries))

@@ -122,7 +122,7 @@ class Reference:
                 stream.counts[dim : dim + 2] = [command.count_low, command.count_high]
                 stream.strides[dim : dim + 2] = [command.stride_low, command.stride_high]
             case Opcode.VECTOR_PARAM:
-                self.params = (command.address, command.bias, command.scale)
+                self.params = (command.address, command.bias and (2 if command.narrow else 4), command.scale)
                 self.next_params()
             case Opcode.VECTOR_TABLE:
                 for i in range(command.entries):
@@ -140,16 +140,16 @@ class Reference:
 
     def next_params(self) -> None:
         """As the last VECTOR_PARAM, behind what was read last."""
-        address, bias, scale = self.params
+        address, bias_bytes, scale = self.params
         lanes = self.config.columns
-        if bias:
-            self.bias = [self.read(address + 4 * i, 4, True) for i in range(lanes)]
-            address += 4 * lanes
+        if bias_bytes:
+            self.bias = [self.read(address + bias_bytes * i, bias_bytes, True) for i in range(lanes)]
+            address += bias_bytes * lanes
         if scale:
             self.multiplier = [self.read(address + 4 * i, 4, True) for i in range(lanes)]
             self.shift = [self.read(address + 4 * lanes + i, 1, False) & 63 for i in range(lanes)]
             address += 5 * lanes
-        self.params = (address, bias, scale)
+        self.params = (address, bias_bytes, scale)
 
     def go(self, go: Instruction) -> None:
         for stream in self.streams:
