@@ -13,7 +13,7 @@ from tosaic.compiler.fuse.expression import Load
 from tosaic.compiler.place.address import Span, activation_span
 from tosaic.compiler.place.placement import Copy
 from tosaic.compiler.place.weights import MAX_COUNT, Blob
-from tosaic.compiler.tile.convolution import Tile, box_work, growing_groups
+from tosaic.compiler.tile.convolution import Tile, box_work
 from tosaic.compiler.tile.image_boxes import Box
 from tosaic.compiler.tile.work import ArrayBody
 from tosaic.hw.isa import STORE_STREAM, Element
@@ -136,12 +136,8 @@ class ConvolutionEmission:
         body, transfers = self.body, self._transfers
         early, self.emitter.early = self.emitter.early, None
         boxes = list(body.cut.boxes(body.extent))
-        late = self.emitter.comes_late(self.plan.tiles[0].group_bytes)
         for box in boxes:
-            tiles = self.plan.tiles_of(box.image)
-            if late and self._loads_any_group():
-                tiles = growing_groups(tiles)
-            tiles = tiles[box.c0 // body.cut.step : -(-box.c1 // body.cut.step)]
+            tiles = self.plan.tiles_of(box.image)[box.c0 // body.cut.step : -(-box.c1 // body.cut.step)]
             first_tile = box.c0 // body.cut.step
             self.emission.bring_params(first_tile, len(tiles))
             source = transfers.source(box)
@@ -161,15 +157,6 @@ class ConvolutionEmission:
                 transfers.finish(self.element.bytes, box, placed.target)
         if self._sums is not None:
             self.emission.finish(self._sums.address, 0, self._sums.bytes)
-
-    def _loads_any_group(self) -> bool:
-        """Whether weights may come in groups that grow: not if they are packed or decoded by those planned, are as few
-        as a depthwise layer's, or if the next group, twice as large, would come after the array needs it."""
-        plan, extent = self.plan, self.body.extent
-        if plan.weights.packing is not None or plan.weights.group_bytes or plan.layout.depthwise:
-            return False
-        fetching = 2 * plan.tiles[0].bytes / self.emitter.speed.bytes_per_cycle(self.config)
-        return fetching <= box_work(plan, self.config, extent.rows, extent.columns, 1).array_cycles
 
     def _target(self, transfers: BoxTransfers, box: Box) -> BoxPlace:
         """Where VECTOR writes: the box, or what is added up of its columns."""

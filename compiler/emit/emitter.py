@@ -16,8 +16,6 @@ from tosaic.hw.isa import Condition, Opcode, Space, Unit, largest
 
 _WEIGHT_LOAD_BYTES = 16384
 """Most bytes of weights per load: a load waits until the array has read all that it overwrites."""
-_START_CYCLES = 60
-"""From the program's start until LOAD's first address."""
 _STREAMED_LOAD_BYTES = 32768
 """Likewise of weights that are read as they come, where each command takes a cycle of the bus that binds."""
 MAX_ROWS = largest(Opcode.LOAD_GO, "rows")
@@ -68,10 +66,6 @@ class Emitter:
         """What is added to the numbers of layers in marks; None: no marks."""
         self.bus_is_free = False
         """More instructions, for the array to begin earlier, cost nothing."""
-        self.loaded_bytes = 0
-        """What LOAD has been asked for."""
-        self.computed_cycles = 0
-        """Predicted, of the layers so far."""
         self.early: Span | None = None
         """The first part of the last layer's result, which is there some time before the rest."""
         self._coding: Command | None = None
@@ -81,14 +75,6 @@ class Emitter:
     def add(self, work: Work) -> None:
         """Appends a piece of work."""
         self.blocks.current.work.append(work)
-        goes = [each.instruction for each in work.commands if each.instruction.opcode == Opcode.LOAD_GO]
-        self.loaded_bytes += sum(go.row_bytes * go.rows for go in goes)
-
-    def comes_late(self, size_bytes: int) -> bool:
-        """Whether the array would wait for this many bytes if LOAD, which has time later, were asked for them now."""
-        cycles = (self.loaded_bytes + size_bytes) / self.speed.bytes_per_cycle(self.config)
-        late = cycles + self.speed.latency_cycles + _START_CYCLES > self.computed_cycles
-        return self.bus_is_free and late
 
     # --- branches
 

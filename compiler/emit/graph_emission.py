@@ -133,7 +133,6 @@ def _emit_layer(emitter: Emitter, work: LayerWork, first_use: FirstUse = FirstUs
             GatherScatterEmission(emitter, work.body).emit()
     emission.arrive_fully()
     emission.finish_fully()
-    emitter.computed_cycles += computing_cycles(work, emitter.config)
     for copy in work.saved:
         emitter.copy(copy)
 

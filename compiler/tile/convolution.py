@@ -104,20 +104,6 @@ def _tiles(layout: WeightLayout, address: Address, limit_bytes: int) -> list[Til
     return tiles
 
 
-def growing_groups(tiles: list[Tile]) -> list[Tile]:
-    """The tiles in groups of one, two, four and so on, up to the size of those they are in: the array waits for the
-    first one only, and the others come while it works."""
-    most, found, together = tiles[0].group_bytes // tiles[0].bytes, list[Tile](), 1
-    while len(found) < len(tiles):
-        group = tiles[len(found) : len(found) + min(together, most)]
-        size = sum(tile.bytes for tile in group)
-        found += [
-            dataclasses.replace(tile, group_address=group[0].address, group_bytes=size) for tile in group
-        ]
-        together *= 2
-    return found
-
-
 def plan_convolution(
     tensors: Tensors,
     layer: Layer,

@@ -71,16 +71,6 @@ def test_the_array_hardly_waits_between_layers(kernels: list[tuple[int, bool]], 
     assert max(gaps) <= most
 
 
-def test_the_first_weights_come_in_small_groups() -> None:
-    """The array waits for those of one tile of channels, not for 4 KiB."""
-    build = LayerBuilder(3)
-    x = build.input("x", (1, 12, 12, 64), DType.INT8)
-    build.output(build.rescale(build.conv(x, 128, (1, 1)), DType.INT8, per_channel=True))
-    weights = [load.row_bytes for load in _loads(build.graph) if load.space == Space.WM]
-    assert weights == [1024, 2048, 4096, 1024]
-    assert_equal_to_golden(build.graph, "base", check_hazards=True)
-
-
 def _tiles_of_first_boxes(shape: tuple[int, ...], channels: int, stride: int) -> list[int]:
     build = LayerBuilder(3)
     x = build.input("x", shape, DType.INT8)
