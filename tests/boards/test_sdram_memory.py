@@ -232,7 +232,7 @@ def test_speed(bench):
 
 
 TOO_MANY = {
-    "rcd": 1, "rp": 1, "ras": 3, "rc": 3, "rrd": 6, "rfc": 3, "wr": 4, "mode": 196, "power_up": 1041, "refreshes": 1,
+    "rcd": 1, "rp": 1, "ras": 3, "rc": 3, "rrd": 6, "rfc": 3, "wr": 4, "mode": 192, "power_up": 1013, "refreshes": 1,
 }  # fmt: skip
 """Cycles more that a chip wants, so that the controller's commands come too early; one less is what LiteDRAM leaves."""
 
