@@ -86,7 +86,8 @@ class OperandSelect(wiring.Component):
     def _group(self, m: Module, row: int, shared: dict[tuple[tuple[int, int], ...], Signal]) -> list[Value]:
         """Depthwise: the vector of the row's group, as parts of which one is not zero.
 
-        Rows that have the same far groups for every `group_rows` share what chooses among these.
+        Rows that have the same far groups for every `group_rows` share what chooses among these. The taps of a kernel
+        may end between two of them: the row without a tap, which has no group, takes nothing.
         """
         config, vector_bits = self._config, OPERAND_BITS * self._config.columns
         none = group_count(config)
@@ -106,5 +107,7 @@ class OperandSelect(wiring.Component):
             if far not in shared:
                 shared[far] = Signal(vector_bits, name=f"far_{row}")
                 m.d.comb += shared[far].eq(any_of(chosen(index) for index in {index for _, index in far}))
-            parts.append(shared[far])
+                parts.append(shared[far])
+            else:
+                parts.append(only_if(group != none, shared[far]))
         return parts

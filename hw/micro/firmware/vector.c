@@ -58,8 +58,9 @@ static u32 element_bytes(u32 element)
 static void load_params(void)
 {
     u32 bias = VECTOR_PARAM_bias(vector.params), scale = VECTOR_PARAM_scale(vector.params);
-    for (u32 c = 0; bias && c < W; c++, vector.params_end += 4)
-        vector.bias[c] = am_word(vector.params_end);
+    u32 unused_bits = VECTOR_PARAM_narrow(vector.params) ? 16 : 0;
+    for (u32 c = 0; bias && c < W; c++, vector.params_end += unused_bits ? 2 : 4)
+        vector.bias[c] = (s32)(am_word(vector.params_end) << unused_bits) >> unused_bits;
     for (u32 c = 0; scale && c < W; c++, vector.params_end += 4)
         vector.multiplier[c] = am_word(vector.params_end);
     for (u32 c = 0; scale && c < W; c++, vector.params_end++)
