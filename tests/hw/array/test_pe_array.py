@@ -15,6 +15,7 @@ from tosaic.hw.array.pe_array import LATENCY as DELIVERY_LATENCY
 from tosaic.hw.array.pe_array import PeArray
 from tosaic.hw.array.pe_row import PeRow
 from tosaic.hw.array.processing_element import ProcessingElement
+from tosaic.hw.config_text import get_config
 
 
 def wrap(value: int) -> int:
@@ -107,6 +108,32 @@ def test_row(depthwise):
                     cycle
                 )
             await ctx.tick()
+
+    run(dut, process)
+
+
+def test_rows_without_a_tap_have_zeros():
+    """For every number of taps and of rows for a group, also where a row beside shares what it chooses among."""
+    config = get_config("base")
+    dut, rows, groups = OperandSelect(config), config.rows, group_count(config)
+    vector_bits = OPERAND_BITS * config.columns
+
+    async def process(ctx):
+        ctx.set(dut.valid, 1)
+        ctx.set(dut.depthwise, 1)
+        ctx.set(dut.vectors, pack([group + 1 for group in range(groups)], vector_bits))
+        for taps in range(1, rows + 1):
+            for group_rows in range(1, taps + 1):
+                chosen = [min(row // group_rows, groups - 1) for row in range(taps)]
+                for row, group in enumerate(chosen):
+                    ctx.set(dut.set_group, 1 << row)
+                    ctx.set(dut.group, group)
+                    await ctx.tick()
+                ctx.set(dut.set_group, 0)
+                await ctx.tick()
+                got = unpack(ctx.get(dut.operands), vector_bits, rows, False)
+                wanted = [group + 1 for group in chosen] + [0] * (rows - taps)
+                assert got == wanted, (taps, group_rows)
 
     run(dut, process)
 
