@@ -114,12 +114,12 @@ def test_a_tensor_that_somebody_else_reads_stays_whole() -> None:
     assert np.prod(graph.tensors[y].shape) > SMALL_MEMORY.am_bytes
 
 
-@pytest.mark.parametrize("wm_bytes, stripes, decoded", [(4096, 1, 7), (8192, 14, 6)])
+@pytest.mark.parametrize("size, wm_bytes, stripes, decoded", [(28, 4096, 1, 7), (32, 8192, 16, 6)])
 @pytest.mark.filterwarnings("ignore:each run decodes weights:UserWarning")
-def test_stripes_decode_no_weights_again(wm_bytes: int, stripes: int, decoded: int) -> None:
+def test_stripes_decode_no_weights_again(size: int, wm_bytes: int, stripes: int, decoded: int) -> None:
     """With 4096 bytes of weight memory, 14 stripes took 73 blocks and 191,728 cycles, the layers one by one 64,398."""
     config = dataclasses.replace(SMALL_MEMORY, wm_bytes=wm_bytes, cabac_engines=1)
-    graph = inverted_bottleneck(28, 1, channels=32, build=SparseLayers(7))
+    graph = inverted_bottleneck(size, 1, channels=32, build=SparseLayers(7))
     program = compile_graph(graph, config, compress="nnr-stream")
     code = program.image[program.program_address :][: program.program_bytes]
     blocks = [each for each in decode_program(code) if each.opcode == Opcode.LOAD_DECODE]

@@ -30,7 +30,7 @@ def _loads(graph: Graph) -> list[Instruction]:
 
 def test_the_first_weights_come_before_the_parameters() -> None:
     loads = _loads(_network(8, 64))
-    params = [load.row_bytes for load in loads].index(4 * 16 * 9)
+    params = [load.row_bytes for load in loads].index(4 * 16 * 7)
     assert loads[0].space == Space.AM and [load.space for load in loads[1:params]] == [Space.WM]
 
 

@@ -6,6 +6,7 @@ from layer_graphs import LayerBuilder
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.emit import graph_emission
+from tosaic.compiler.emit.convolution import FirstUse
 from tosaic.compiler.ir import DType, Graph
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config_text import get_config
@@ -31,11 +32,11 @@ def fail_to_emit(monkeypatch: pytest.MonkeyPatch, error: Exception, times: int) 
     attempts: list[object] = []
     emit_layer = graph_emission._emit_layer
 
-    def emit_or_fail(emitter: object, work: object) -> None:
+    def emit_or_fail(emitter: object, work: object, first_use: FirstUse) -> None:
         attempts.append(work)
         if len(attempts) <= times:
             raise error
-        emit_layer(emitter, work)  # type: ignore[arg-type]
+        emit_layer(emitter, work, first_use)  # type: ignore[arg-type]
 
     monkeypatch.setattr(graph_emission, "_emit_layer", emit_or_fail)
     return attempts

@@ -124,5 +124,5 @@ def test_weights_and_tables_stay_where_they_are():
         session.run(feeds(graph, 1))
         # What is read but instructions.
         reads.append(session.stats["dram_read_bytes"] - session.program.program_bytes)
-    # Three tiles of 16 biases, multipliers and shifts for each step.
-    assert reads[1] - reads[0] == 4 * 3 * 16 * 9
+    # Three tiles of 16 biases of two bytes, multipliers and shifts for each step.
+    assert reads[1] - reads[0] == 4 * 3 * 16 * 7

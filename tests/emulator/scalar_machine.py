@@ -167,10 +167,11 @@ class ScalarMachine:
     def next_params(self):
         instruction, columns = self.params, self.config.columns
         address = self.params_address
-        self.params_address += columns * (4 * instruction.bias + 5 * instruction.scale)
+        size = 2 if instruction.narrow else 4
+        self.params_address += columns * (size * instruction.bias + 5 * instruction.scale)
         if instruction.bias:
-            self.bias = [self.word(address + 4 * c, 4) for c in range(columns)]
-            address += 4 * columns
+            self.bias = [self.word(address + size * c, size) for c in range(columns)]
+            address += size * columns
         if instruction.scale:
             self.multiplier = [self.word(address + 4 * c, 4) for c in range(columns)]
             self.shift = [self.word(address + 4 * columns + c, 1, False) for c in range(columns)]

@@ -103,18 +103,19 @@ def test_a_bus_that_hesitates_changes_nothing_but_the_time(kind, seed, stall_per
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(500, 503))
-def test_read_data_of_two_ids_may_come_mixed(kind, seed):
+def test_read_data_of_two_ids_may_come_mixed(kind):
     """The program's own words and LOAD's have different IDs: AXI4 lets their beats come in any order."""
-    config, cycles = CONFIGS["nano"], []
-    for interleave in (False, True):
-        expected, actual = random_program(config, kind, seed), random_program(config, kind, seed)
-        Emulator(config).run(expected.memory, expected.program_address, expected.program_bytes)
-        mixed = RtlSimulator(config, stall_percent=20, seed=seed, interleave_reads=interleave)
-        result = mixed.run(actual.memory, actual.program_address, actual.program_bytes)
-        assert actual.memory.tobytes() == expected.memory.tobytes()
-        cycles.append(result.cycles)
-    assert cycles[0] != cycles[1], "the order was another one"
+    config, cycles = CONFIGS["nano"], {False: [], True: []}
+    for seed in range(500, 503):
+        for interleave, taken in cycles.items():
+            expected, actual = random_program(config, kind, seed), random_program(config, kind, seed)
+            Emulator(config).run(expected.memory, expected.program_address, expected.program_bytes)
+            mixed = RtlSimulator(config, stall_percent=20, seed=seed, interleave_reads=interleave)
+            result = mixed.run(actual.memory, actual.program_address, actual.program_bytes)
+            assert actual.memory.tobytes() == expected.memory.tobytes()
+            taken.append(result.cycles)
+    # A program may take the same time either way, but not all of them.
+    assert cycles[False] != cycles[True], "the order was another one"
 
 
 @pytest.mark.parametrize("seed", range(400, 404))
