@@ -56,5 +56,5 @@ def test_a_cascade_is_told_stripe_by_stripe() -> None:
         "        layer 3 computes rows 3 to 5 of 28, to data+26432",
     ]
     assert "        layer 2 computes row 27 of 28, to activation+13440" in text
-    fused = [line for line in text[:begin] if line.startswith("layer ")]
+    fused = [line for line in text[:begin] if line.startswith("layer ") and " -> " in line]
     assert [line.split(" -> ")[-1] for line in fused] == ["rescale_0", "rescale_1", "rescale_2", "rescale_3"]
