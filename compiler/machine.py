@@ -47,6 +47,9 @@ WINDOWED = frozenset({Kind.ARRAY, Kind.POOL})
 BASES = frozenset({Kind.ARRAY, Kind.POOL, Kind.REDUCTION, Kind.ARGMAX})
 """Kinds that begin a layer: what follows elementwise joins them."""
 
+GO_CYCLES = 40
+"""Cycles of one GO of VECTOR beside its vectors: its configuration, and the pipeline that fills and runs empty."""
+
 ELEMENT = {
     DType.BOOL: Element.UINT8,
     DType.INT4: Element.INT8,

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 from tosaic.compiler.ir import Graph
+from tosaic.compiler.legalize.cheaper_pool import cheaper_pools
 from tosaic.compiler.legalize.decompose import decompose
 from tosaic.compiler.legalize.integers import require_lanes
 from tosaic.compiler.legalize.normalise import normalise
@@ -31,6 +32,7 @@ PASSES = (
     Pass("look chains of tables up at once", lambda graph, config: tabulate(graph), optional=True),
     Pass("decompose operators that the machine has not", lambda graph, config: decompose(graph)),
     Pass("multiply single rows by matrices as they are", lambda graph, config: turn_single_rows(graph)),
+    Pass("pool where it takes the fewest cycles", cheaper_pools, optional=True),
     Pass("split what exceeds the memory", lambda graph, config: split_oversize(graph, config)),
     Pass("fold what these left", lambda graph, config: normalise(graph)),
 )

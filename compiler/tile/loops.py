@@ -2,9 +2,6 @@
 
 import dataclasses
 
-GO_CYCLES = 40
-"""Cycles of one GO of VECTOR beside its vectors: its configuration, and the pipeline that fills and runs empty."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Axis:

@@ -13,13 +13,13 @@ from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import blocks
 from tosaic.compiler.fuse.reduced_axis import ReducedAxis
 from tosaic.compiler.fuse.reductions import index_bits
+from tosaic.compiler.machine import GO_CYCLES
 from tosaic.compiler.place.arena import OutOfMemory
 from tosaic.compiler.place.buffers import Buffers, Sizes, allocate_buffers
 from tosaic.compiler.place.placement import PARTIALS, BufferKey, Role
 from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.place.strides import operand_span
 from tosaic.compiler.place.tensors import Tensors
-from tosaic.compiler.tile.loops import GO_CYCLES
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode, width
 

@@ -8,7 +8,8 @@ such passes have made chunks of a word, each chunk is copied to its place in the
 import dataclasses
 import math
 
-from tosaic.compiler.tile.loops import GO_CYCLES, Axis, merge
+from tosaic.compiler.machine import GO_CYCLES
+from tosaic.compiler.tile.loops import Axis, merge
 from tosaic.hw.config import Config
 
 _WIDEST_BYTES = 4

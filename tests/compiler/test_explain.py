@@ -6,6 +6,7 @@ from cascade_graphs import SMALL_MEMORY, inverted_bottleneck
 
 from tosaic.compiler.explain import explain
 from tosaic.compiler.ir import read_tosa
+from tosaic.compiler.legalize.passes import PASSES
 from tosaic.hw.config_text import get_config
 
 TINY = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits_tiny.tosa"
@@ -16,7 +17,7 @@ def test_every_stage_is_shown() -> None:
     headings = [before for before, line in zip(lines, lines[1:], strict=False) if line and set(line) == {"-"}]
     assert [heading.split(":")[0] for heading in headings] == [
         "the model",
-        *["1 legalize"] * 7,
+        *["1 legalize"] * len(PASSES),
         "2 fuse",
         "3 place, 4 tile",
         "5 emit",

@@ -1,0 +1,189 @@
+"""Pools in the form that takes the fewest cycles (clauses 2.3.2 and 2.3.9).
+
+A maximum over a window is one over its rows and then over its columns: k + k steps in place of k * k, and the first of
+both walks whole rows of the image, which fill the lanes whatever the stride and the channels are. An average whose
+windows lie inside the image is a depthwise convolution by ones, which the array computes, and the average's scale.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from tosaic.compiler.ir import DType, Graph, Operator
+from tosaic.compiler.legalize.rewriting import Rewriting
+from tosaic.compiler.machine import GO_CYCLES, reciprocal_scale
+from tosaic.hw.config import Config
+
+_START_CYCLES = 150
+"""What a convolution takes beside its products: weights, biases and latencies."""
+_ARRAY_WINS = 1.1
+"""Times the cycles of VECTOR: the array reads less of the activation memory, which is left to what comes and goes."""
+_APART_WINS = 0.85
+"""Times the cycles of a window at once: what lies between the two halves takes room in the activation memory."""
+_FEWEST_STEPS = 3
+"""Of VECTOR for a result that is reduced: a start and two elements."""
+
+
+def cheaper_pools(graph: Graph, config: Config) -> Graph:
+    """A graph with the same outputs; pools of int8 and int16 as whatever is predicted to take the fewest cycles."""
+    graph, done = graph.copy(), list[Operator]()
+    for operator in graph.operators:
+        new = Rewriting(graph, operator)
+        rule = {"MAX_POOL2D": _rows_first, "AVG_POOL2D": _by_ones}.get(operator.op)
+        done += new.operators if rule is not None and rule(new, config) else [operator]
+    graph.operators = done
+    return graph
+
+
+@dataclasses.dataclass(frozen=True)
+class _Side:
+    """A pool along one axis of the image."""
+
+    extent: int
+    kernel: int
+    stride: int
+    before: int
+    after: int
+
+    @property
+    def outputs(self) -> int:
+        return (self.extent + self.before + self.after - self.kernel) // self.stride + 1
+
+    @property
+    def edges(self) -> int:
+        """Groups of output positions whose windows have the same valid elements, each of which is a GO."""
+        return 1 + -(-self.before // self.stride) + -(-self.after // self.stride)
+
+    @property
+    def whole(self) -> "_Side":
+        """The same axis when nothing is pooled along it."""
+        return _Side(self.extent, 1, 1, 0, 0)
+
+    @property
+    def pooled(self) -> "_Side":
+        """The axis of what is pooled already."""
+        return _Side(self.outputs, 1, 1, 0, 0)
+
+
+def _sides(operator: Operator, shape: tuple[int, ...]) -> tuple[_Side, _Side]:
+    kernel, stride, pad = (operator.attributes[name] for name in ("kernel", "stride", "pad"))
+    return tuple(  # type: ignore[return-value]
+        _Side(shape[1 + axis], kernel[axis], stride[axis], pad[2 * axis], pad[2 * axis + 1])
+        for axis in (0, 1)
+    )
+
+
+def _vector_cycles(y: _Side, x: _Side, shape: tuple[int, ...], beats: int, config: Config) -> int:
+    """Of a pool on VECTOR, whose lanes take elements that follow each other in both tensors. It works on a batch of
+    vectors of the longest axis at a time, which takes at least the latency for each step."""
+    images, channels = shape[0], shape[3]
+    if x.stride == 1:
+        axes = [y.outputs, -(-x.outputs * channels // config.columns)]
+    else:
+        axes = [y.outputs, x.outputs, -(-channels // config.columns)]
+    batches, rest = divmod(max(axes), config.vector_slots)
+    slots = batches * config.vector_slots + (max(rest, config.vector_latency_cycles) if rest else 0)
+    steps = max(y.kernel * x.kernel, _FEWEST_STEPS) * beats
+    return images * (math.prod(axes) // max(axes) * slots * steps + GO_CYCLES * y.edges * x.edges)
+
+
+def _array_cycles(y: _Side, x: _Side, shape: tuple[int, ...], config: Config) -> int | None:
+    """Of a depthwise convolution in place of a pool without padding: its pixels pass by as many rows of the kernel as
+    the array holds. None where it holds too few."""
+    together = min(y.kernel, config.rows // x.kernel, config.line_groups)
+    if not together or (together < y.kernel and not config.partial_sums):
+        return None
+    pixels = y.outputs * y.stride * (x.outputs * x.stride + x.kernel)
+    blocks = shape[0] * -(-shape[3] // config.columns)
+    return _START_CYCLES + blocks * -(-y.kernel // together) * (pixels + config.rows)
+
+
+def _rows_first(new: Rewriting, config: Config) -> bool:
+    """A maximum over columns of maxima over rows."""
+    operator, source = new.operator, new.operator.inputs[0]
+    dtype, shape = new.dtype(source), new.shape(source)
+    if dtype not in (DType.INT8, DType.INT16):
+        return False
+    y, x = _sides(operator, shape)
+    beats = dtype.bits // 8
+    between = (shape[0], y.outputs, shape[2], shape[3])
+    apart = _vector_cycles(y, x.whole, shape, beats, config) + _vector_cycles(
+        y.pooled, x, between, beats, config
+    )
+    if apart > _APART_WINS * _vector_cycles(y, x, shape, beats, config):
+        return False
+    nan_mode = operator.attributes.get("nan_mode", "PROPAGATE")
+    rows = new.add(
+        "MAX_POOL2D",
+        [source],
+        between,
+        dtype,
+        kernel=[y.kernel, 1],
+        stride=[y.stride, 1],
+        pad=[y.before, y.after, 0, 0],
+        nan_mode=nan_mode,
+    )
+    new.add(
+        "MAX_POOL2D",
+        [rows],
+        new.shape(operator.outputs[0]),
+        dtype,
+        operator.outputs[0],
+        kernel=[1, x.kernel],
+        stride=[1, x.stride],
+        pad=[0, 0, x.before, x.after],
+        nan_mode=nan_mode,
+    )
+    return True
+
+
+def _by_ones(new: Rewriting, config: Config) -> bool:
+    """An average as a depthwise convolution by ones and a RESCALE: the sums are the same, and so is the scale."""
+    operator, source = new.operator, new.operator.inputs[0]
+    dtype, shape, target = new.dtype(source), new.shape(source), new.shape(operator.outputs[0])
+    if dtype is not DType.INT8 or any(operator.attributes["pad"]):
+        return False
+    y, x = _sides(operator, shape)
+    taps, channels = y.kernel * x.kernel, shape[3]
+    if (y.outputs, x.outputs) == (1, 1):
+        return False  # A mean, which has forms of its own.
+    cycles = _array_cycles(y, x, shape, config)
+    if cycles is None or cycles > _ARRAY_WINS * _vector_cycles(y, x, shape, 1, config):
+        return False
+    input_zp, output_zp = (
+        new.constant(new.graph.operand_value(operator, name).reshape(1), dtype)
+        for name in ("input_zp", "output_zp")
+    )
+    ones = new.constant(np.ones((y.kernel, x.kernel, channels, 1), np.int8), dtype)
+    sums = new.add(
+        "DEPTHWISE_CONV2D",
+        [source, ones, new.zeros(channels, DType.INT32), input_zp, new.zeros(1, dtype)],
+        target,
+        DType.INT32,
+        stride=[y.stride, x.stride],
+        pad=[0, 0, 0, 0],
+        dilation=[1, 1],
+        acc_type=DType.INT32,
+        local_bound=False,
+    )
+    multiplier, shift = reciprocal_scale(taps)
+    new.add(
+        "RESCALE",
+        [
+            sums,
+            new.constant(np.array([multiplier]), DType.INT32),
+            new.constant(np.array([shift]), DType.INT8),
+            new.zeros(1, DType.INT32),
+            output_zp,
+        ],
+        target,
+        dtype,
+        operator.outputs[0],
+        scale32=True,
+        rounding_mode="SINGLE_ROUND",
+        per_channel=False,
+        input_unsigned=False,
+        output_unsigned=False,
+    )
+    return True
