@@ -25,6 +25,17 @@ class Arriving:
     work: Callable[[int], BoxWork]
     """Of a box of some rows."""
 
+    def rows(self, cut: ImageBoxes, fewest: int) -> int:
+        """Output rows of a box, `fewest` or so many more that fewer rows of the array are empty: what is computed
+        sooner than the whole image is there must be worth them."""
+        height = cut.window.oh
+        best, least = fewest, _CLEARLY * self._cycles(cut, fewest, 0)
+        for boxes in range(1, -(-height // fewest)):
+            rows = -(-height // boxes)
+            if (cycles := self._cycles(cut, rows, 0)) < least:
+                best, least = rows, cycles
+        return best
+
     def first_rows(self, cut: ImageBoxes, most: int) -> int:
         """Output rows of the first box, `most` being those of the others; 0 where it had better be no smaller."""
         step = self.config.rows // math.gcd(self.config.rows, cut.window.ow)

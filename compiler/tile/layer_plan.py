@@ -357,10 +357,12 @@ class LayerPass:
         wanted = WindowLayer(self.layer, cut, external, output, param_bytes)
         extent, buffers = WindowTiler(self.placer, wanted).choose(cost)
         if self.arrivals and not buffers:
-            extent = dataclasses.replace(extent, rows=min(extent.rows, self._rows_while_arriving(cut.window)))
-            if plan is not None and extent.rows < cut.window.oh:
+            most, rows = extent.rows, min(extent.rows, self._rows_while_arriving(cut.window))
+            extent = dataclasses.replace(extent, rows=rows)
+            if plan is not None and rows < cut.window.oh:
                 rows_work = functools.partial(box_work, plan, self.config, columns=cut.window.ow)
                 arriving = Arriving(self.config, self.placer.memories.speed, rows_work)
+                extent = dataclasses.replace(extent, rows=min(most, arriving.rows(cut, rows)))
                 cut = dataclasses.replace(cut, first_rows=arriving.first_rows(cut, extent.rows))
         elif plan is not None and self.result is not None and not buffers:
             rows = self._rows_while_leaving(plan, self.result.size_bytes)

@@ -91,3 +91,30 @@ def test_the_first_box_of_an_image_that_arrives_is_small() -> None:
 def test_it_is_not_where_the_weights_come_first() -> None:
     """256 KiB and more of weights take longer than the image: a small box would only take its time again."""
     assert len(set(_tiles_of_first_boxes((1, 8, 8, 256), 256, 1))) == 1
+
+
+FULL_TILES = {
+    "five pixels in a row": ((1, 8, 5, 592), dict(channels=96, kernel=1), 10_800),
+    "every other pixel": ((1, 15, 9, 584), dict(channels=90, kernel=1, stride=2), 13_450),
+    "depthwise": ((1, 16, 24, 207), dict(channels=1, kernel=5, dilation=2, depthwise=True), 18_500),
+}
+
+
+@pytest.mark.parametrize("name", FULL_TILES)
+def test_boxes_of_an_image_that_arrives_leave_few_rows_of_the_array_empty(name: str) -> None:
+    """Boxes of a few KiB begin early, but two rows of five pixels leave six of sixteen rows of the array empty."""
+    shape, layer, most_cycles = FULL_TILES[name]
+    build, (stride, dilation) = LayerBuilder(3), (layer.get("stride", 1), layer.get("dilation", 1))
+    x = build.input("x", shape, DType.INT8)
+    y = build.conv(
+        x,
+        layer["channels"],
+        (layer["kernel"],) * 2,
+        stride=(stride, stride),
+        dilation=(dilation, dilation),
+        depthwise=layer.get("depthwise", False),
+    )
+    build.output(build.rescale(y, DType.INT8, per_channel=True))
+    session = Session(build.graph, "emulator", "base")
+    session.run(feeds(build.graph, 1), check=True)
+    assert session.stats["cycles"] <= most_cycles
