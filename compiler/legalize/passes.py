@@ -13,6 +13,7 @@ from tosaic.compiler.legalize.single_row import turn_single_rows
 from tosaic.compiler.legalize.sunk_transposes import sink_transposes
 from tosaic.compiler.legalize.tabulated import tabulate
 from tosaic.compiler.legalize.verify import verify
+from tosaic.compiler.legalize.widened import widen_at_readers
 from tosaic.hw.config import Config
 
 
@@ -34,6 +35,7 @@ PASSES = (
     Pass("multiply single rows by matrices as they are", lambda graph, config: turn_single_rows(graph)),
     Pass("pool where it takes the fewest cycles", cheaper_pools, optional=True),
     Pass("split what exceeds the memory", lambda graph, config: split_oversize(graph, config)),
+    Pass("widen bytes where they are read", lambda graph, config: widen_at_readers(graph), optional=True),
     Pass("fold what these left", lambda graph, config: normalise(graph)),
 )
 
