@@ -28,6 +28,12 @@ command behind it follows in the next one, and no unit reads memory within two m
 VECTOR_SETUP_EARLY_CYCLES = 3
 """Likewise a UOP or BOUNDS, whose places are read no more from then on."""
 
+BIAS_BYTES, NARROW_BIAS_BYTES = 4, 2
+"""Of a column's bias among the parameters of VECTOR_PARAM: int32, or int16 for a narrow one."""
+MULTIPLIER_BYTES, SHIFT_BYTES = 4, 1
+"""Of a column's multiplier and shift, which follow the biases. A multiplier is as wide as an int32 bias."""
+SCALE_BYTES = MULTIPLIER_BYTES + SHIFT_BYTES
+
 AXI_INCR = 1
 """AXI burst type."""
 

@@ -1,9 +1,21 @@
 """Hand-written programs: instructions into a memory image."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tosaic.hw.config import Config
-from tosaic.hw.isa import FIELDS, INSTRUCTION_BYTES, ISA_HASH, Condition, Instruction, Opcode, encode, make
+from tosaic.hw.isa import (
+    FIELDS,
+    INSTRUCTION_BYTES,
+    ISA_HASH,
+    STREAM_DIMS,
+    Condition,
+    Instruction,
+    Opcode,
+    encode,
+    make,
+)
 
 
 class Assembler:
@@ -18,6 +30,21 @@ class Assembler:
         """Append one instruction."""
         values = {field.name: 0 for field in FIELDS[opcode]} | fields
         self.instructions.append(make(opcode, **values))
+
+    def vector_dims(self, stream: int, dims: Sequence[tuple[int, int]] = ()) -> None:
+        """All VECTOR_DIMS of a stream, whose first dimensions are `dims`: (turns, stride in bytes) each."""
+        dims = [*dims, *[(1, 0)] * (STREAM_DIMS - len(dims))]
+        for pair in range(STREAM_DIMS // 2):
+            (count_low, stride_low), (count_high, stride_high) = dims[2 * pair : 2 * pair + 2]
+            self.emit(
+                Opcode.VECTOR_DIMS,
+                stream=stream,
+                pair=pair,
+                count_low=count_low,
+                stride_low=stride_low,
+                count_high=count_high,
+                stride_high=stride_high,
+            )
 
     def pass_token(self, signal: Opcode, wait: Opcode, semaphore: int) -> None:
         """Make the unit of `wait` wait until that of `signal` has completed everything so far."""

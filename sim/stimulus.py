@@ -305,7 +305,7 @@ def _streamed(assembler: Assembler, rng: np.random.Generator) -> None:
         element = _element(assembler, rng)
         address, vector_bytes = OUTPUT_ADDRESS + stored, columns * element.bytes
         assembler.emit(Opcode.VECTOR_STREAM, stream=STORE_STREAM, address=address, element=element)
-        _dims(assembler, STORE_STREAM, [(pixels, blocks * vector_bytes), (blocks, vector_bytes)])
+        assembler.vector_dims(STORE_STREAM, [(pixels, blocks * vector_bytes), (blocks, vector_bytes)])
         lanes = {"lanes": columns, "tail_lanes": columns}
         vectors, slots = pixels * blocks, pixels if blocks > 1 else min(pixels, config.vector_slots)
         assembler.emit(
@@ -386,24 +386,9 @@ def _drain(assembler: Assembler, rng: np.random.Generator, vectors: int, stored:
     assembler.emit(Opcode.VECTOR_STREAM, stream=STORE_STREAM, address=OUTPUT_ADDRESS + 4 * stored * columns)
     vector_bytes = 4 * columns
     dims = [(slots, vector_bytes), (4, columns), (vectors // slots, slots * vector_bytes)]
-    _dims(assembler, STORE_STREAM, dims)
+    assembler.vector_dims(STORE_STREAM, dims)
     lanes = {"lanes": columns, "tail_lanes": columns}
     assembler.emit(Opcode.VECTOR_GO, vectors=vectors, slots=slots, repeats=1, uops=5, **lanes)
-
-
-def _dims(assembler: Assembler, stream: int, dims: list[tuple[int, int]]) -> None:
-    dims = dims + [(1, 0)] * (STREAM_DIMS - len(dims))
-    for pair in range(STREAM_DIMS // 2):
-        (count_low, stride_low), (count_high, stride_high) = dims[2 * pair : 2 * pair + 2]
-        assembler.emit(
-            Opcode.VECTOR_DIMS,
-            stream=stream,
-            pair=pair,
-            count_low=count_low,
-            stride_low=stride_low,
-            count_high=count_high,
-            stride_high=stride_high,
-        )
 
 
 def _vector(assembler: Assembler, rng: np.random.Generator) -> None:
@@ -429,10 +414,14 @@ def _micro_program(assembler: Assembler, rng: np.random.Generator, output: int) 
         element, splat = _element(assembler, rng), _between(rng, 0, 1)
         address = _between(rng, OUTPUT_ADDRESS // 2 - 500, OUTPUT_ADDRESS // 2 + 500)
         assembler.emit(Opcode.VECTOR_STREAM, stream=stream, address=address, element=element, splat=splat)
-        _dims(assembler, stream, [(_between(rng, 1, 5), _between(rng, -60, 60)) for _ in range(STREAM_DIMS)])
+        assembler.vector_dims(
+            stream, [(_between(rng, 1, 5), _between(rng, -60, 60)) for _ in range(STREAM_DIMS)]
+        )
     element = _element(assembler, rng)
     assembler.emit(Opcode.VECTOR_STREAM, stream=STORE_STREAM, address=output, element=element)
-    _dims(assembler, STORE_STREAM, [(_between(rng, 1, 5), _between(rng, 0, 60)) for _ in range(STREAM_DIMS)])
+    assembler.vector_dims(
+        STORE_STREAM, [(_between(rng, 1, 5), _between(rng, 0, 60)) for _ in range(STREAM_DIMS)]
+    )
     narrow = _between(rng, 0, 1)
     assembler.emit(Opcode.VECTOR_PARAM, address=PARAMETER_ADDRESS, bias=1, scale=1, narrow=narrow)
     address, entries = _between(rng, 0, 4000), int(rng.choice([256, 512]))
@@ -528,7 +517,7 @@ def _indexed(assembler: Assembler, rng: np.random.Generator) -> None:
         lanes = _between(rng, 1, columns)
         for stream, address in ((0, _between(rng, 0, 4000)), (STORE_STREAM, offsets)):
             assembler.emit(Opcode.VECTOR_STREAM, stream=stream, address=address, element=Element.INT32)
-            _dims(assembler, stream, [(-(-rows // lanes), 4 * lanes)])
+            assembler.vector_dims(stream, [(-(-rows // lanes), 4 * lanes)])
         fields = {"slots": assembler.config.vector_slots, "repeats": 1}
         vectors, tail = -(-rows // lanes), (rows - 1) % lanes + 1
         assembler.emit(Opcode.VECTOR_GO, vectors=vectors, uops=2, lanes=lanes, tail_lanes=tail, **fields)
@@ -541,7 +530,7 @@ def _indexed(assembler: Assembler, rng: np.random.Generator) -> None:
             indexed = int(scattered == (stream == STORE_STREAM))
             dims = [(vectors, columns), (rows, 0 if indexed else row_bytes), (outer, _between(rng, 0, 99))]
             assembler.emit(Opcode.VECTOR_STREAM, stream=stream, address=address, indexed=indexed)
-            _dims(assembler, stream, dims)
+            assembler.vector_dims(stream, dims)
         if vectors == 1:
             fields["lanes"] = tail
         total = vectors * rows * outer
@@ -583,8 +572,7 @@ def _set_byte(assembler: Assembler, address: int, op: Op, value: int) -> None:
     assembler.emit(Opcode.VECTOR_BOUNDS, immediate=value)
     for stream in (0, STORE_STREAM):
         assembler.emit(Opcode.VECTOR_STREAM, stream=stream, address=address, element=Element.INT8)
-        for pair in range(STREAM_DIMS // 2):
-            assembler.emit(Opcode.VECTOR_DIMS, stream=stream, pair=pair, count_low=1, count_high=1)
+        assembler.vector_dims(stream)
     assembler.emit(Opcode.VECTOR_GO, vectors=1, slots=1, repeats=1, uops=1, lanes=1, tail_lanes=1)
 
 

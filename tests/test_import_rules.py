@@ -13,6 +13,7 @@ ALLOWED = {
         "errors",
         "hw.isa",
         "hw.config",
+        "hw.constants",
         "hw.nnr_streams",
         "hw.cabac_timing",
         "hw.packed_weights",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tosaic.compiler.emit.commands import Command, command
 from tosaic.compiler.fuse.microprogram import MicroProgram
 from tosaic.compiler.place.address import Span, activation_span
-from tosaic.compiler.place.params import NARROW_BIAS_BYTES
+from tosaic.hw.constants import NARROW_BIAS_BYTES, SCALE_BYTES
 from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Element, Opcode, width
 
 _ADDRESSES = 1 << width(Opcode.VECTOR_STREAM, "address")
@@ -169,6 +169,6 @@ class VectorGo:
         reads = list(self.reads)
         if self.params is not None:
             use = self.params
-            size = columns * (use.bias_bytes + 5 * use.scale) * use.blocks
+            size = columns * (use.bias_bytes + SCALE_BYTES * use.scale) * use.blocks
             reads.append(activation_span(use.address, use.address + size))
         return reads + [entries.span for entries in (self.table, self.offsets) if entries is not None]

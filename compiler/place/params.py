@@ -6,9 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from tosaic.compiler.fuse.translate import PerChannel
+from tosaic.hw.constants import BIAS_BYTES, MULTIPLIER_BYTES, NARROW_BIAS_BYTES, SCALE_BYTES
 from tosaic.hw.isa import Element
-
-BIAS_BYTES, NARROW_BIAS_BYTES = 4, 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +39,7 @@ def pack_params(
                 _lanes(np.broadcast_to(per_channel.multipliers, channels)[start:stop], columns, "<i4")
             )
             parts.append(_lanes(np.broadcast_to(per_channel.shifts, channels)[start:stop], columns, "u1"))
-    tile_bytes = columns * (bias_bytes + 5 * (per_channel is not None))
+    tile_bytes = columns * (bias_bytes + SCALE_BYTES * (per_channel is not None))
     return ParamBlock(b"".join(parts), tile_bytes, bias_bytes, per_channel is not None)
 
 
@@ -60,13 +59,15 @@ def scale_places(
     """The places of all multipliers and shifts in what `pack_params` makes for `lanes` lanes, which have the channels
     again and again."""
     before = bias_bytes * columns
-    tile_bytes = before + 5 * columns
+    tile_bytes = before + SCALE_BYTES * columns
     for tile, start in enumerate(range(0, lanes, tile_lanes)):
         place, lane, stop = tile * tile_bytes + before, start, min(start + tile_lanes, lanes)
         while lane < stop:
             first, in_tile = lane % channels, lane - start
             count = min(stop - lane, channels - first)
-            yield ScalePlace(first, count, place + 4 * in_tile, place + 4 * columns + in_tile)
+            yield ScalePlace(
+                first, count, place + MULTIPLIER_BYTES * in_tile, place + MULTIPLIER_BYTES * columns + in_tile
+            )
             lane += count
 
 

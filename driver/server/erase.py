@@ -14,7 +14,6 @@ from tosaic.hw.csr_map import REGISTER
 from tosaic.hw.isa import (
     FIELDS,
     OFFSETS_MAX,
-    STREAM_DIMS,
     Op,
     Opcode,
     Source,
@@ -136,8 +135,7 @@ def _define_vector(program: Assembler) -> None:
         program.emit(Opcode.VECTOR_BOUNDS, index=index)
     for stream in range(4):
         program.emit(Opcode.VECTOR_STREAM, stream=stream)
-        for pair in range(STREAM_DIMS // 2):
-            program.emit(Opcode.VECTOR_DIMS, stream=stream, pair=pair, count_low=1, count_high=1)
+        program.vector_dims(stream)
     program.emit(Opcode.VECTOR_PARAM, address=0, bias=1, scale=1)
     program.emit(Opcode.VECTOR_TABLE, address=0, entries=TABLE_ENTRIES)
     program.emit(Opcode.VECTOR_OFFSETS, address=0, count=OFFSETS_MAX)

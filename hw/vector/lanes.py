@@ -5,15 +5,12 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..config import Config
+from ..constants import BIAS_BYTES, NARROW_BIAS_BYTES
 from ..one_hot import only_if
 from .element import ElementFormat, Elements
 from .lane import Lane
 from .lane_control import LaneControl
 from .layouts import FetchedWord
-
-PARAMETER_BYTES = 4
-"""Bytes of a column's bias, and of its multiplier, in the activation memory."""
-NARROW_BIAS_BYTES = 2
 
 
 class Lanes(wiring.Component):
@@ -122,7 +119,7 @@ class Lanes(wiring.Component):
         self, m: Module, write: wiring.PureInterface, column: int, fetched: data.View, loaded: Signal
     ) -> None:
         """What of a fetched word is of this column."""
-        word, place = divmod(column, self.config.columns // PARAMETER_BYTES)
+        word, place = divmod(column, self.config.columns // BIAS_BYTES)
         narrow_word, narrow_place = divmod(column, self.config.columns // NARROW_BIAS_BYTES)
         narrow = loaded[16 * narrow_place :][:16].as_signed()
         m.d.comb += [

@@ -5,9 +5,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
+from ..constants import BIAS_BYTES, NARROW_BIAS_BYTES, SCALE_BYTES
 from ..isa import Opcode, layout
 from .layouts import ParameterBlock
-from .parameter_fetch import BIAS_WORDS, MULTIPLIER_WORDS, NARROW_BIAS_WORDS, SHIFT_WORDS
 
 
 class NextParams(wiring.Component):
@@ -41,12 +41,12 @@ class NextParams(wiring.Component):
         m = Module()
         columns = self.config.columns
         started = Signal()
-        size = Signal(range(columns * (BIAS_WORDS + MULTIPLIER_WORDS + SHIFT_WORDS) + 1))
+        size = Signal(range(columns * (BIAS_BYTES + SCALE_BYTES) + 1))
         last = Signal(ParameterBlock)
         m.d.comb += [
             size.eq(
-                Mux(last.bias, columns * Mux(last.narrow, NARROW_BIAS_WORDS, BIAS_WORDS), 0)
-                + Mux(last.scale, columns * (MULTIPLIER_WORDS + SHIFT_WORDS), 0)
+                Mux(last.bias, columns * Mux(last.narrow, NARROW_BIAS_BYTES, BIAS_BYTES), 0)
+                + Mux(last.scale, columns * SCALE_BYTES, 0)
             ),
             self.block.address.eq(last.address + size),
             self.block.bias.eq(last.bias),

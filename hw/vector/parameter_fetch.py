@@ -5,13 +5,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
+from ..constants import BIAS_BYTES, MULTIPLIER_BYTES, NARROW_BIAS_BYTES, SHIFT_BYTES
 from ..interfaces import VECTOR_READ_LATENCY
 from ..isa import Opcode, width
 from .layouts import FetchedWord, ParameterBlock
 
-BIAS_WORDS = MULTIPLIER_WORDS = 4
-NARROW_BIAS_WORDS = 2
-SHIFT_WORDS = 1
 KINDS = ("bias", "narrow_bias", "multiplier", "shift", "table", "offsets", "test")
 """What is fetched, in the order in which it lies in memory."""
 
@@ -53,11 +51,12 @@ class ParameterFetch(wiring.Component):
         word, last_word = Signal.like(self.fetched.word), Signal.like(self.fetched.word)
         left = {kind: Signal(name=f"{kind}_left") for kind in KINDS}
         taken = {kind: Signal(name=f"{kind}_taken") for kind in KINDS}
+        # Words of a byte for each column.
         last = {
-            "bias": BIAS_WORDS - 1,
-            "narrow_bias": NARROW_BIAS_WORDS - 1,
-            "multiplier": MULTIPLIER_WORDS - 1,
-            "shift": SHIFT_WORDS - 1,
+            "bias": BIAS_BYTES - 1,
+            "narrow_bias": NARROW_BIAS_BYTES - 1,
+            "multiplier": MULTIPLIER_BYTES - 1,
+            "shift": SHIFT_BYTES - 1,
             "table": last_word,
             "offsets": last_word,
             "test": 0,

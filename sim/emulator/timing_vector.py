@@ -5,7 +5,13 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tosaic.hw.constants import VECTOR_SETUP_EARLY_CYCLES, VECTOR_SIGNAL_EARLY_CYCLES
+from tosaic.hw.constants import (
+    BIAS_BYTES,
+    NARROW_BIAS_BYTES,
+    SCALE_BYTES,
+    VECTOR_SETUP_EARLY_CYCLES,
+    VECTOR_SIGNAL_EARLY_CYCLES,
+)
 from tosaic.hw.csr_map import MARKS
 from tosaic.hw.isa import STORE_STREAM, Instruction, Opcode, Source, Unit
 
@@ -101,7 +107,8 @@ class VectorUnit:
                 case Opcode.VECTOR_SIGNAL:
                     fabric.at(timeline.now + 1, functools.partial(fabric.signal, command))
                 case Opcode.VECTOR_PARAM:
-                    cycles += (2 if command.narrow else 4) * command.bias + 5 * command.scale
+                    bias_bytes = NARROW_BIAS_BYTES if command.narrow else BIAS_BYTES
+                    cycles += bias_bytes * command.bias + SCALE_BYTES * command.scale
                     self._params_cycles = cycles
                 case Opcode.VECTOR_TEST:
                     cycles += TEST_CYCLES

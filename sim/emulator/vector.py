@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tosaic.hw.constants import BIAS_BYTES, MULTIPLIER_BYTES, NARROW_BIAS_BYTES, SCALE_BYTES
 from tosaic.hw.isa import OFFSETS_MAX, STORE_STREAM, Element, Error, Instruction, Opcode, Source
 
 from .alu import Parameters, Value, micro_op, wrap
@@ -109,16 +110,17 @@ class Vector:
         if instruction is None:
             return
         columns, address = self._state.config.columns, self._params_end
-        bias_type = np.dtype("<i2" if instruction.narrow else "<i4")
-        bias_bytes = columns * bias_type.itemsize * instruction.bias
-        self._params_end += bias_bytes + 5 * columns * instruction.scale
+        each = NARROW_BIAS_BYTES if instruction.narrow else BIAS_BYTES
+        bias_bytes, scale_bytes = columns * each * instruction.bias, columns * SCALE_BYTES
+        self._params_end += bias_bytes + scale_bytes * instruction.scale
         if instruction.bias:
-            self._parameters.bias = self._common(address, bias_bytes).view(bias_type).astype(np.int64)
+            self._parameters.bias = self._common(address, bias_bytes).view(f"<i{each}").astype(np.int64)
             address += bias_bytes
         if instruction.scale:
-            raw = self._common(address, 5 * columns)
-            self._parameters.multiplier = raw[: 4 * columns].view("<i4").astype(np.int64)
-            self._parameters.shift = (raw[4 * columns :] & 63).astype(np.int64)
+            raw = self._common(address, scale_bytes)
+            multipliers = MULTIPLIER_BYTES * columns
+            self._parameters.multiplier = raw[:multipliers].view("<i4").astype(np.int64)
+            self._parameters.shift = (raw[multipliers:] & 63).astype(np.int64)
 
     def _common(self, address: int, size: int) -> np.ndarray:
         """uint8 [size] of the activation memory, which must be the same for all samples."""

@@ -88,6 +88,19 @@ def test_work_that_consumes_the_array_never_waits_for_it_to_end() -> None:
     assert most_tokens(tracker) == 1
 
 
+def test_work_that_consumes_the_array_waits_for_the_go_before_that_where_tokens_are_many() -> None:
+    """There, a wait is for the array's last item; this one's last item is the GO whose vectors it takes."""
+    tracker = Tracker()
+    tiles = [Span(Region.ACTIVATION, 64 * number, 64 * number + 64) for number in range(MOST_TOKENS + 1)]
+    for tile in tiles:
+        tracker.add(Work(Unit.ARRAY, [NOP], reads=[tile]))
+    drained = tracker.add(Work(Unit.ARRAY, [NOP]))
+    for tile in tiles[:-1]:
+        tracker.add(Work(Unit.VECTOR, [NOP], writes=[tile]))
+    taker = tracker.add(Work(Unit.VECTOR, [NOP], writes=[tiles[-1]], array_vectors=1))
+    assert taker.waits == {Unit.ARRAY: drained.index - 1}
+
+
 def _drains(tracker: Tracker, blocks: int, vectors: int) -> None:
     for block in range(blocks):
         tracker.add(Work(Unit.ARRAY, [NOP]))

@@ -33,19 +33,8 @@ class Leak:
 
 def _stream(a: Assembler, stream: int, address: int, element: Element, counts, **more: int) -> None:
     """Two dimensions: (count, stride), (count, stride)."""
-    (low, low_stride), (high, high_stride) = counts
     a.emit(Opcode.VECTOR_STREAM, stream=stream, address=address, element=element, **more)
-    a.emit(
-        Opcode.VECTOR_DIMS,
-        stream=stream,
-        pair=0,
-        count_low=low,
-        stride_low=low_stride,
-        count_high=high,
-        stride_high=high_stride,
-    )
-    for pair in (1, 2):
-        a.emit(Opcode.VECTOR_DIMS, stream=stream, pair=pair, count_low=1, count_high=1)
+    a.vector_dims(stream, counts)
 
 
 def _go(a: Assembler, vectors: int, slots: int = 16, repeats: int = 1, uops: int = 1) -> None:

@@ -279,8 +279,7 @@ def carried_program(stored_lanes):
     assembler.emit(Opcode.VECTOR_UOP, index=1, a_source=Source.REGISTER, to_memory=1)
     for stream, start in ((0, 0), (STORE_STREAM, 1024)):
         assembler.emit(Opcode.VECTOR_STREAM, stream=stream, address=start)
-        for pair in range(3):
-            assembler.emit(Opcode.VECTOR_DIMS, stream=stream, pair=pair, count_low=1, count_high=1)
+        assembler.vector_dims(stream)
     fields = {"vectors": 1, "slots": 1, "repeats": 1, "lanes": 8}
     assembler.emit(Opcode.VECTOR_GO, uops=2, tail_lanes=2, **fields)
     assembler.emit(Opcode.VECTOR_UOP, index=0, a_source=Source.REGISTER, to_memory=1)

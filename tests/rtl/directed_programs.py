@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tosaic.hw.config import Config
-from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Element, Op, Opcode, Source, Space
+from tosaic.hw.isa import STORE_STREAM, Element, Op, Opcode, Source, Space
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.stimulus import Stimulus
 
@@ -39,18 +39,7 @@ def stream(
 ) -> None:
     """VECTOR_STREAM and its dimensions, (turns, stride) each."""
     assembler.emit(Opcode.VECTOR_STREAM, stream=number, address=address, **fields)
-    dims = dims + [(1, 0)] * (STREAM_DIMS - len(dims))
-    for pair in range(STREAM_DIMS // 2):
-        (count_low, stride_low), (count_high, stride_high) = dims[2 * pair : 2 * pair + 2]
-        assembler.emit(
-            Opcode.VECTOR_DIMS,
-            stream=number,
-            pair=pair,
-            count_low=count_low,
-            stride_low=stride_low,
-            count_high=count_high,
-            stride_high=stride_high,
-        )
+    assembler.vector_dims(number, dims)
 
 
 def go(assembler: Assembler, vectors: int, uops: int, **fields: int) -> None:

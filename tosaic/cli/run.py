@@ -75,17 +75,13 @@ def run(
 ) -> None:
     """Run a model and print its outputs and measurements."""
     golden = on == "golden"
-    for contradiction, advice in (
+    _refuse(
         (no_fuse and drop_dead_channels, "give one of -O0 and -O2"),
         (layers and not check, "--layers compares with golden: give --check too"),
         (golden and trace is not None, "--trace shows the accelerator's units: golden has none"),
         (golden and compress is not None, "--compress is for the accelerator's programs: golden has none"),
-    ):
-        if contradiction:
-            raise typer.BadParameter(advice)
-    for file in (stats, report, trace):
-        check_file(file)
-    make_folder(output)
+    )
+    _check_places(output, stats, report, trace)
     bound = options.bindings(shape, value)
     with progress_bar(f"open {model}") as progress:
         session = Session(
@@ -117,6 +113,20 @@ def run(
         compared = f"{len(session.kept)} layers and " if session.kept else ""
         print(f"bit-exact: {compared}{len(outputs)} outputs equal golden")
     _write_measurements(session, model, stats, report, trace)
+
+
+def _refuse(*contradictions: tuple[bool, str]) -> None:
+    """Raises typer.BadParameter with the advice of the first contradiction between options that holds."""
+    for holds, advice in contradictions:
+        if holds:
+            raise typer.BadParameter(advice)
+
+
+def _check_places(folder: pathlib.Path | None, *files: pathlib.Path | None) -> None:
+    """Raises before the run what would keep its results from being written; makes the folder."""
+    for file in files:
+        check_file(file)
+    make_folder(folder)
 
 
 def _write_outputs(folder: pathlib.Path, outputs: dict[str, np.ndarray]) -> None:

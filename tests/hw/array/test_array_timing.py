@@ -36,6 +36,20 @@ def go(pixels: int) -> Instruction:
     return make(Opcode.ARRAY_GO, weights=0, pixels=pixels, accumulate=0, drain=1)
 
 
+def one_row_kernel(config: Config, taps: int, size: int) -> list[Instruction]:
+    """A depthwise convolution with a kernel of 1 x `taps` over a square image of as many channels as columns."""
+    return depthwise(
+        random.Random(1),
+        config,
+        kernel=(1, taps),
+        size=(size, size),
+        strides=(1, 1),
+        pads=(0, 0, 0, 0),
+        channels=config.columns,
+        block=0,
+    )
+
+
 def token(opcode: Opcode) -> Instruction:
     return make(opcode, semaphore=1, count=1)
 
@@ -105,16 +119,7 @@ def test_a_go_of_one_step_needs_six_cycles_of_commands():
 def test_modes_follow_each_other():
     """Depthwise after depthwise: its weights. After a convolution: the rows behind row 0, too."""
     config = get_config("small")
-    chain = depthwise(
-        random.Random(1),
-        config,
-        kernel=(1, 1),
-        size=(4, 4),
-        strides=(1, 1),
-        pads=(0, 0, 0, 0),
-        channels=8,
-        block=0,
-    )
+    chain = one_row_kernel(config, taps=1, size=4)
     late = config.rows  # skip is rows - 1: no vector may enter before the last weight
     result = run(config, [*chain, chain[-1], *configuration(1), go(8), *chain])
     assert gaps(result.active_cycles) == [late, config.rows - 1 + late]
@@ -124,16 +129,7 @@ def test_idle_rows_cost_nothing_between_depthwise_goes():
     """A GO takes as many slots fewer for its weights, and its sums pass the idle rows while the next one runs. Only an
     ARRAY_GO waits for them."""
     config = get_config("small")
-    chain = depthwise(
-        random.Random(2),
-        config,
-        kernel=(1, 2),
-        size=(4, 4),
-        strides=(1, 1),
-        pads=(0, 0, 0, 0),
-        channels=8,
-        block=0,
-    )
+    chain = one_row_kernel(config, taps=2, size=4)
     fields = dict(chain[-1].fields) | {"accumulate": 0, "drain": 1, "idle_rows": 6}
     go_ = make(Opcode.ARRAY_DEPTHWISE_GO, **(fields | {"advances": chain[-1].advances - 6}))
     result = run(config, [*chain[:-1], go_, go_, go_, *configuration(1), go(8)])
@@ -145,16 +141,7 @@ def test_idle_rows_cost_nothing_between_depthwise_goes():
 
 def test_one_vector_per_cycle_flows():
     config = get_config("nano")
-    commands = depthwise(
-        random.Random(1),
-        config,
-        kernel=(1, 1),
-        size=(10, 10),
-        strides=(1, 1),
-        pads=(0, 0, 0, 0),
-        channels=4,
-        block=0,
-    )
+    commands = one_row_kernel(config, taps=1, size=10)
     result = run(config, commands)
     assert len(result.vectors) == 100
     assert gaps(result.vector_cycles) == []
