@@ -129,24 +129,44 @@ def verilate(
         _call(command, {"VERILATOR_ROOT": str(root)})
         includes = [f"-I{path}" for path in (folder, root / "include", root / "include" / "vltstd", HERE)]
         covers = COVERS in options
-        names = (*RUNTIME, "verilated_cov.cpp") if covers else RUNTIME
-        runtime = [root / "include" / name for name in names]
+        runtime = _runtime_object(root, covers)
 
         def compile_unit(unit: tuple[pathlib.Path, tuple[str, ...]]) -> str:
             source, level = unit
             target = str(source.with_suffix(".o"))
-            flags = [*level, *COMMON_FLAGS, f"-DVM_COVERAGE={covers:d}", *definitions, *includes]
+            flags = [*level, *_model_flags(covers), *definitions, *includes]
             _call([*_compiler(), *flags, "-c", str(source), "-o", target])
             return target
 
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as executor:
-            objects = list(executor.map(compile_unit, _units(folder, runtime, harness)))
-        _call([*_compiler(), "-shared", "-o", str(library), *objects, "-pthread"])
+            objects = list(executor.map(compile_unit, _units(folder, harness)))
+        _call([*_compiler(), "-shared", "-o", str(library), *objects, str(runtime), "-pthread"])
 
 
-def _units(
-    folder: pathlib.Path, runtime: Sequence[pathlib.Path], harness: pathlib.Path
-) -> list[tuple[pathlib.Path, tuple[str, ...]]]:
+def _model_flags(covers: bool) -> list[str]:
+    """Compiler flags that Verilator's runtime and what it writes must have in common."""
+    return [*COMMON_FLAGS, f"-DVM_COVERAGE={covers:d}"]
+
+
+def _runtime_object(root: pathlib.Path, covers: bool) -> pathlib.Path:
+    """Verilator's runtime, compiled once for all simulators; it takes as long as the model of a small machine."""
+    include = root / "include"
+    sources = [include / name for name in (*RUNTIME, *(["verilated_cov.cpp"] if covers else []))]
+    flags = [*SLOW_FLAGS, *_model_flags(covers), f"-I{include}", f"-I{include / 'vltstd'}"]
+    tools = simulator_package("verilator"), _compiler(), compiler_version()
+    digest = hashlib.sha256(repr((flags, tools)).encode())
+    for source in sources:
+        digest.update(source.read_bytes())
+
+    def make(path: pathlib.Path) -> None:
+        unit = path.with_suffix(".cc")
+        unit.write_text("".join(f'#include "{source}"\n' for source in sources))
+        _call([*_compiler(), *flags, "-c", str(unit), "-o", str(path)])
+
+    return cached("runtime", "coverage" if covers else "verilated", digest.hexdigest()[:20], ".o", make)
+
+
+def _units(folder: pathlib.Path, harness: pathlib.Path) -> list[tuple[pathlib.Path, tuple[str, ...]]]:
     """Few sources that include all others, with their compiler flags: one per processor, and one for what runs once.
 
     Each source of Verilator's includes the same headers, which take longer to compile than most sources themselves.
@@ -159,8 +179,9 @@ def _units(
         if path not in slow:
             min(groups, key=lambda group: sum(each.stat().st_size for each in group)).append(path)
     groups[-1].append(harness)
+    groups = [group for group in groups if group]
     units: list[tuple[pathlib.Path, tuple[str, ...]]] = []
-    together = [*((group, FAST_FLAGS) for group in groups), ([*slow, *runtime], SLOW_FLAGS)]
+    together = [*((group, FAST_FLAGS) for group in groups), (slow, SLOW_FLAGS)]
     for number, (group, flags) in enumerate(together):
         unit = folder / f"unit{number}.cc"
         unit.write_text("".join(f'#include "{path}"\n' for path in group))
