@@ -20,8 +20,14 @@ LIMITS_CYCLES = {
 """At 8 bytes per cycle on base."""
 
 
+# `large` is minutes of compilation, for the widths that `base` has, doubled.
+NIGHTLY_CONFIGS = ("large",)
+
+
 def on(config):
-    return pytest.param(config, marks=pytest.mark.xdist_group(config))
+    """A parameter of tests that build the RTL of `config`."""
+    nightly = (pytest.mark.nightly,) if config in NIGHTLY_CONFIGS else ()
+    return pytest.param(config, marks=(pytest.mark.xdist_group(config), *nightly))
 
 
 @pytest.mark.parametrize("index", range(4))
@@ -81,16 +87,9 @@ def test_cycles_at_half_the_bandwidth(model):
     assert cycles[0] == cycles[1] <= LIMITS_CYCLES[model]
 
 
-# `large` is two minutes of compilation, for the widths that `base` has, doubled.
-NIGHTLY_CONFIGS = ("large",)
-
-
 @pytest.mark.parametrize(
     "config",
-    [
-        *(on(config) for config in CONFIGS if config not in NIGHTLY_CONFIGS),
-        *(pytest.param(config, marks=pytest.mark.nightly) for config in NIGHTLY_CONFIGS),
-    ],
+    [on(config) for config in CONFIGS],
 )
 @pytest.mark.parametrize("name", ["digits", "digits_tiny"])
 def test_digits_on_the_rtl(name, config):
