@@ -1,5 +1,7 @@
 """Resource variables: what a model remembers from run to run, against LiteRT over many runs."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -36,6 +38,60 @@ def _lstm(random: np.random.Generator, coupled: bool, clip: float = 0.9) -> Case
     return Case("UNIDIRECTIONAL_SEQUENCE_LSTM", "UnidirectionalSequenceLSTMOptions", fields, [x, *rows], [y])
 
 
+def _integer_lstm(random: np.random.Generator, *parts: str) -> Case:
+    """Seven steps of five features, six units (four outputs with a projection), as the converter quantizes them."""
+    features, units = 5, 6
+    outputs = 4 if "projection" in parts else units
+    gates = [None if "coupled" in parts and gate == 0 else gate for gate in range(4)]
+    hidden, output = (0.0078125, -3), (0.0061, 5) if "projection" in parts else (0.0078125, -3)
+
+    def weights(*shape: int) -> Tensor:
+        scale = float(random.uniform(0.004, 0.02))
+        return Tensor(shape, "int8", scale, 0, random.integers(-127, 128, shape))
+
+    peepholes: list[Tensor | None] = [None] * 3
+    if "peepholes" in parts:
+        peepholes = [
+            Tensor([units], "int16", 3e-5, 0, random.integers(-32767, 32768, units)) for _ in range(3)
+        ]
+        peepholes[0] = None if "coupled" in parts else peepholes[0]
+    rows = [
+        *(None if gate is None else weights(units, features) for gate in gates),
+        *(None if gate is None else weights(units, outputs) for gate in gates),
+        *peepholes,
+        *(
+            None if gate is None else Tensor([units], "int32", 1e-4, 0, random.integers(-3000, 3000, units))
+            for gate in gates
+        ),
+        weights(outputs, units) if "projection" in parts else None,
+        Tensor([outputs], "int32", 1e-4, 0, random.integers(-300, 300, outputs)) if "bias" in parts else None,
+        Tensor([2, outputs], "int8", *output, variable=True),
+        Tensor([2, units], "int16", 2.0**-11, 0, variable=True),
+        *(None,) * 4,
+    ]
+    time_major = "time first" in parts
+    shape = [7, 2] if time_major else [2, 7]
+    limits = {"cellClip": 0.9, "projClip": 0.3} if "clipped" in parts else {"cellClip": 0.0, "projClip": 0.0}
+    fields = {"fusedActivationFunction": 4, "timeMajor": time_major, **limits}
+    x, y = Tensor([*shape, features], "int8", 0.02, 7), Tensor([*shape, outputs], "int8", *output)
+    inner = [Tensor([1], "float32") for _ in range(4)] + [Tensor([1], "int8", *hidden)]
+    return Case(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM", "UnidirectionalSequenceLSTMOptions", fields, [x, *rows], [y], inner
+    )
+
+
+_INTEGER_LSTMS = {
+    "int8 lstm": (),
+    "int8 lstm, time first": ("time first",),
+    "int8 lstm, coupled": ("coupled",),
+    "int8 lstm, clipped": ("clipped",),
+    "int8 lstm, peepholes": ("peepholes",),
+    "int8 lstm, coupled peepholes": ("coupled", "peepholes"),
+    "int8 lstm, projection": ("projection", "bias"),
+    "int8 lstm, projection without a bias": ("projection", "clipped"),
+}
+
+
 def _rnn(random: np.random.Generator) -> Case:
     parts = [_weights(random, 4, 3), _weights(random, 4, 4), _weights(random, 4)]
     state = Tensor([2, 4], "float32", variable=True)
@@ -61,7 +117,9 @@ def _svdf(random: np.random.Generator, dtype: str) -> Case:
     return Case("SVDF", "SVDFOptions", {"rank": 2, "fusedActivationFunction": 1}, [x, *parts, state], [y])
 
 
-@pytest.mark.parametrize("kind", ["lstm", "plain lstm", "coupled lstm", "rnn", "svdf", "svdf int8"])
+@pytest.mark.parametrize(
+    "kind", ["lstm", "plain lstm", "coupled lstm", "rnn", "svdf", "svdf int8", *_INTEGER_LSTMS]
+)
 def test_what_operators_remember(kind: str, tmp_path) -> None:
     random = np.random.default_rng(5)
     makers = {
@@ -72,6 +130,7 @@ def test_what_operators_remember(kind: str, tmp_path) -> None:
         "svdf": lambda: _svdf(random, "float32"),
         "svdf int8": lambda: _svdf(random, "int8"),
     }
+    makers |= {name: partial(_integer_lstm, random, *parts) for name, parts in _INTEGER_LSTMS.items()}
     case = makers[kind]()
     path, data = tmp_path / "model.tflite", model_of(case)
     path.write_bytes(data)

@@ -53,6 +53,8 @@ class Case:
     fields: dict[str, Any]
     inputs: list[Tensor | None]
     outputs: list[Tensor]
+    intermediates: Sequence[Tensor] = ()
+    """Tensors that only tell encodings of what the kernel computes inside."""
     spread: float = 1.0
     every: Any = None
     """The input, where it is no random one."""
@@ -77,7 +79,12 @@ def model_of(case: Case, *following: Case) -> bytes:
         tensors += [
             _packed(tensor, index, buffers) for index, tensor in zip(writes, each.outputs, strict=True)
         ]
+        inner = list(range(len(tensors), len(tensors) + len(each.intermediates)))
+        tensors += [
+            _packed(tensor, index, buffers) for index, tensor in zip(inner, each.intermediates, strict=True)
+        ]
         operators.append(_operator(each, number, reads, writes))
+        operators[-1].intermediates = inner or None
         code = schema.OperatorCodeT()
         code.builtinCode = getattr(schema.BuiltinOperator, each.kind)
         code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), VERSIONS.get(each.kind, 1)

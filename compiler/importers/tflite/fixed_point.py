@@ -1,6 +1,7 @@
 """The fixed-point arithmetic of TFLite's reference kernels, in NumPy: what tables are computed by.
 
-Values are int64 arrays that hold int32 numbers. A number "of n integer bits" has 31 - n bits of fraction.
+Values are int64 arrays that hold numbers of 32 bits, or of 16 (`bits` is 31 or 15, those without the sign). A number
+"of n integer bits" has bits - n bits of fraction.
 """
 
 import math
@@ -9,15 +10,22 @@ import numpy as np
 
 from tosaic.compiler.importers.tflite.multipliers import Multiplier
 
-_LARGEST, _SMALLEST = (1 << 31) - 1, -(1 << 31)
-_ONE = _LARGEST
-"""1 with no integer bits, saturated."""
-_TWO_BITS_ONE = 1 << 29
+_BITS = 31
 _48_OVER_17, _MINUS_32_OVER_17 = 1515870810, -1010580540
 """With two integer bits: where Newton's division starts."""
 _EXP_MINUS_EIGHTH, _ONE_THIRD = 1895147668, 715827883
 _POWERS = {-2: 1672461947, -1: 1302514674, 0: 790015084, 1: 290630308, 2: 39332535, 3: 720401, 4: 242}
 """exp(-2^k), with no integer bits."""
+
+
+def _one(bits: int) -> int:
+    """1 with no integer bits, saturated."""
+    return (1 << bits) - 1
+
+
+def _constant(value: int, bits: int) -> int:
+    """A constant of 32 bits as one of `bits` + 1."""
+    return int(divided_by_power(np.array(value), _BITS - bits))
 
 
 def doubling_high_product(a: np.ndarray, b: np.ndarray | int, bits: int = 31) -> np.ndarray:
@@ -33,9 +41,11 @@ def divided_by_power(x: np.ndarray, exponent: int) -> np.ndarray:
     return np.where(x >= 0, (x + half) >> exponent, -((-x + half) >> exponent))
 
 
-def times_power(x: np.ndarray, exponent: int) -> np.ndarray:
+def times_power(x: np.ndarray, exponent: int, bits: int = _BITS) -> np.ndarray:
     """SaturatingRoundingMultiplyByPOT."""
-    return np.clip(x << exponent, _SMALLEST, _LARGEST) if exponent >= 0 else divided_by_power(x, -exponent)
+    if exponent < 0:
+        return divided_by_power(x, -exponent)
+    return np.clip(x << exponent, -(1 << bits), (1 << bits) - 1)
 
 
 def multiplied(x: np.ndarray, multiplier: Multiplier) -> np.ndarray:
@@ -44,51 +54,54 @@ def multiplied(x: np.ndarray, multiplier: Multiplier) -> np.ndarray:
     return divided_by_power(doubling_high_product(x << max(exponent, 0), significand), max(-exponent, 0))
 
 
-def exp_of_negative(a: np.ndarray, integer_bits: int) -> np.ndarray:
+def exp_of_negative(a: np.ndarray, integer_bits: int, bits: int = _BITS) -> np.ndarray:
     """exp(a) for a <= 0, with no integer bits."""
-    fraction_bits = 31 - integer_bits
+    fraction_bits = bits - integer_bits
     quarter = 1 << (fraction_bits - 2)
     inside = (a & (quarter - 1)) - quarter
-    result = _exp_of_quarter(times_power(inside, integer_bits))
+    result = _exp_of_quarter(times_power(inside, integer_bits, bits), bits)
     rest = inside - a
     for exponent, factor in _POWERS.items():
         if integer_bits > exponent:
             has_bit = (rest & (1 << (fraction_bits + exponent))) != 0
-            result = np.where(has_bit, doubling_high_product(result, factor), result)
+            smaller = doubling_high_product(result, _constant(factor, bits), bits)
+            result = np.where(has_bit, smaller, result)
     if integer_bits > 5:
         result = np.where(a < -(1 << (fraction_bits + 5)), 0, result)
-    return np.where(a == 0, _ONE, result)
+    return np.where(a == 0, _one(bits), result)
 
 
-def _exp_of_quarter(a: np.ndarray) -> np.ndarray:
+def _exp_of_quarter(a: np.ndarray, bits: int) -> np.ndarray:
     """exp(a) for a from -1/4 to 0, by the first terms around -1/8."""
-    x = a + (1 << 28)
-    x2 = doubling_high_product(x, x)
-    x3, x4 = doubling_high_product(x2, x), doubling_high_product(x2, x2)
-    inner = doubling_high_product(times_power(x4, -2) + x3, _ONE_THIRD) + x2
-    return _EXP_MINUS_EIGHTH + doubling_high_product(x + times_power(inner, -1), _EXP_MINUS_EIGHTH)
+    x, middle = a + (1 << (bits - 3)), _constant(_EXP_MINUS_EIGHTH, bits)
+    x2 = doubling_high_product(x, x, bits)
+    x3, x4 = doubling_high_product(x2, x, bits), doubling_high_product(x2, x2, bits)
+    inner = doubling_high_product(times_power(x4, -2) + x3, _constant(_ONE_THIRD, bits), bits) + x2
+    return middle + doubling_high_product(x + times_power(inner, -1), middle, bits)
 
 
-def _reciprocal(a: np.ndarray) -> np.ndarray:
+def _reciprocal(a: np.ndarray, bits: int) -> np.ndarray:
     """2 / (1 + a) for a from 0 to 1, with two integer bits, by three steps of Newton's."""
-    half_denominator = (a + _ONE + 1) // 2
-    x = _48_OVER_17 + doubling_high_product(half_denominator, _MINUS_32_OVER_17)
+    half_denominator = (a + _one(bits) + 1) // 2
+    slope = _constant(_MINUS_32_OVER_17, bits)
+    x = _constant(_48_OVER_17, bits) + doubling_high_product(half_denominator, slope, bits)
     for _ in range(3):
-        rest = _TWO_BITS_ONE - doubling_high_product(half_denominator, x)
-        x = x + times_power(doubling_high_product(x, rest), 2)
+        rest = (1 << (bits - 2)) - doubling_high_product(half_denominator, x, bits)
+        x = x + times_power(doubling_high_product(x, rest, bits), 2, bits)
     return x
 
 
-def logistic(a: np.ndarray, integer_bits: int) -> np.ndarray:
+def logistic(a: np.ndarray, integer_bits: int, bits: int = _BITS) -> np.ndarray:
     """1 / (1 + exp(-a)), with no integer bits."""
-    positive = times_power(_reciprocal(exp_of_negative(-np.abs(a), integer_bits)), 1)
-    return np.where(a == 0, 1 << 30, np.where(a > 0, positive, _ONE - positive))
+    powers = exp_of_negative(-np.abs(a), integer_bits, bits)
+    positive = times_power(_reciprocal(powers, bits), 1, bits)
+    return np.where(a == 0, 1 << (bits - 1), np.where(a > 0, positive, _one(bits) - positive))
 
 
-def tanh(a: np.ndarray, integer_bits: int) -> np.ndarray:
+def tanh(a: np.ndarray, integer_bits: int, bits: int = _BITS) -> np.ndarray:
     """tanh(a), with no integer bits."""
-    powers = exp_of_negative(-np.abs(a), integer_bits + 1)
-    size = times_power(_reciprocal(powers) - _TWO_BITS_ONE, 2)
+    powers = exp_of_negative(-np.abs(a), integer_bits + 1, bits)
+    size = times_power(_reciprocal(powers, bits) - (1 << (bits - 2)), 2, bits)
     return np.where(a == 0, 0, np.where(a < 0, -size, size))
 
 

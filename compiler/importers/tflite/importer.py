@@ -240,7 +240,8 @@ class TfliteImporter:
         """One operator: reads its inputs, and writes its outputs into `values`."""
         inputs = [self._value(graph, i, values) if i >= 0 else None for i in operator.inputs]
         outputs = [graph.tensors[i] for i in operator.outputs]
-        node = TfliteNode(self.low, operator, inputs, outputs, name_of(graph, operator))
+        inner = [graph.tensors[i] for i in operator.intermediates if i >= 0]
+        node = TfliteNode(self.low, operator, inputs, outputs, name_of(graph, operator), inner)
         first = len(self.low.graph.operators)
         results = self._handled(node)
         for changed, left in node.changes.items():

@@ -35,10 +35,11 @@ class TfliteNode(SourceNode):
         inputs: Sequence[TfliteValue | None],
         outputs: Sequence[TfliteTensor],
         name: str,
+        intermediates: Sequence[TfliteTensor] = (),
     ) -> None:
         super().__init__(low)
         self.operator, self.kind, self.name = operator, operator.kind, name
-        self.inputs, self.outputs = list(inputs), list(outputs)
+        self.inputs, self.outputs, self.intermediates = list(inputs), list(outputs), list(intermediates)
         self.changes: dict[int, str] = {}
         """What the operator leaves in inputs that it changes, by their index; a handler sets it."""
 

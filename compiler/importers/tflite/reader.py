@@ -147,7 +147,7 @@ class _Reader:
             name, tensors, operators, self._integers(graph, "Inputs"), self._integers(graph, "Outputs")
         )
         ends = [("input", found.inputs), ("output", found.outputs)]
-        ends += [(o.kind, o.inputs + o.outputs) for o in operators]
+        ends += [(o.kind, o.inputs + o.outputs + o.intermediates) for o in operators]
         for what, indices in ends:
             for index in indices:
                 if not -1 <= index < len(tensors):
@@ -178,9 +178,10 @@ class _Reader:
         if not 0 <= index < len(self.kinds):
             raise ValueError(f"an operator has code {index} of {len(self.kinds)}")
         kind = self.kinds[index]
-        return TfliteOperator(
-            kind, self._integers(operator, "Inputs"), self._integers(operator, "Outputs"), options, custom
+        inputs, outputs, inner = (
+            self._integers(operator, field) for field in ("Inputs", "Outputs", "Intermediates")
         )
+        return TfliteOperator(kind, inputs, outputs, options, custom, inner)
 
     def _option(self, table: Any, name: str) -> Any:
         """A field of an operator's options: a number, bytes, or a tuple of integers."""

@@ -12,16 +12,25 @@ from tosaic.compiler.importers.lowering.recurrent import (
     unroll,
 )
 from tosaic.compiler.importers.tflite.arithmetic import fused_reals
+from tosaic.compiler.importers.tflite.integer_lstm import (
+    BIAS,
+    CELL_STATE,
+    INPUT,
+    LAYER_NORM,
+    OUTPUT_STATE,
+    PEEPHOLE,
+    PROJECTION,
+    PROJECTION_BIAS,
+    RECURRENT,
+    integer_lstm,
+)
 from tosaic.compiler.importers.tflite.multipliers import quantized_multiplier, rescale
 from tosaic.compiler.importers.tflite.node import TfliteNode
 from tosaic.compiler.importers.tflite.registry import handles
 from tosaic.compiler.ir import DType
 
-# Inputs of an LSTM: four gates (input, forget, cell, output) of each kind of weights.
-_INPUT, _RECURRENT, _PEEPHOLE, _BIAS = 1, 5, 9, 12
 _CELL_ORDER = (0, 3, 1, 2)
 """The gates in the order of `lstm_cell`."""
-_PROJECTION, _PROJECTION_BIAS, _OUTPUT_STATE, _CELL_STATE, _LAYER_NORM = 16, 17, 18, 19, 20
 
 
 @handles("UNIDIRECTIONAL_SEQUENCE_LSTM")
@@ -29,24 +38,24 @@ def lstm(node: TfliteNode) -> str:
     """[batch, time, features] (or time first): four gates, of which the input's may be 1 - forget."""
     low = node.low
     if node.is_quantized:
-        node.unsupported("TFLite's integer kernel of it", "leave the layer in float32, and quantize it here")
-    if any(node.has(index) for index in range(_LAYER_NORM, _LAYER_NORM + 4)):
+        return integer_lstm(node)
+    if any(node.has(index) for index in range(LAYER_NORM, LAYER_NORM + 4)):
         node.unsupported("layer normalization inside of the gates", "write it as operators")
     first = bool(node.option("TimeMajor", False))
     x = node.x() if first else low.transpose(node.x(), (1, 0, 2))
-    states = [node.x(_OUTPUT_STATE), node.x(_CELL_STATE)]
+    states = [node.x(OUTPUT_STATE), node.x(CELL_STATE)]
     if _is_plain(node):
         outputs, (h, c) = _plain_lstm(node, x, states)
     else:
         outputs, (h, c) = _any_lstm(node, x, states)
-    node.changes = {_OUTPUT_STATE: h, _CELL_STATE: c}
+    node.changes = {OUTPUT_STATE: h, CELL_STATE: c}
     y = stacked(low, outputs)
     return y if first else low.transpose(y, (1, 0, 2))
 
 
 def _is_plain(node: TfliteNode) -> bool:
     """Whether the cell is the one that most networks have: four gates, tanh, nothing cut off."""
-    more = [_INPUT, *range(_PEEPHOLE, _PEEPHOLE + 3), _PROJECTION]
+    more = [INPUT, *range(PEEPHOLE, PEEPHOLE + 3), PROJECTION]
     limits = [float(node.option(option, 0.0)) for option in ("CellClip", "ProjClip")]
     tanh = node.choice("FusedActivationFunction", "ActivationFunctionType") == "TANH"
     return tanh and max(limits) <= 0 and [node.has(index) for index in more] == [True] + [False] * 4
@@ -59,11 +68,11 @@ def _plain_lstm(node: TfliteNode, x: str, states: list[str]) -> tuple[list[str],
     def joined(first: int) -> str:
         return low.concat([low.transpose(node.real(first + gate), (1, 0)) for gate in _CELL_ORDER], 1)
 
-    sums = matmul(low, x, halved_gates(low, joined(_INPUT), LSTM_HALVES))
-    if node.has(_BIAS + 1):
-        bias = low.concat([node.real(_BIAS + gate) for gate in _CELL_ORDER], 0)
+    sums = matmul(low, x, halved_gates(low, joined(INPUT), LSTM_HALVES))
+    if node.has(BIAS + 1):
+        bias = low.concat([node.real(BIAS + gate) for gate in _CELL_ORDER], 0)
         sums = low.add(sums, halved_gates(low, bias, LSTM_HALVES))
-    recurrent = halved_gates(low, joined(_RECURRENT), LSTM_HALVES)
+    recurrent = halved_gates(low, joined(RECURRENT), LSTM_HALVES)
 
     def step(x_t: str, states: list[str]) -> list[str]:
         h, c = states
@@ -74,11 +83,11 @@ def _plain_lstm(node: TfliteNode, x: str, states: list[str]) -> tuple[list[str],
 
 def _any_lstm(node: TfliteNode, x: str, states: list[str]) -> tuple[list[str], list[str]]:
     low = node.low
-    gates = [gate for gate in range(4) if node.has(_INPUT + gate)]
-    parts = {gate: matmul(low, x, low.transpose(node.real(_INPUT + gate), (1, 0))) for gate in gates}
+    gates = [gate for gate in range(4) if node.has(INPUT + gate)]
+    parts = {gate: matmul(low, x, low.transpose(node.real(INPUT + gate), (1, 0))) for gate in gates}
     for gate in gates:
-        if node.has(_BIAS + gate):
-            parts[gate] = low.add(parts[gate], node.real(_BIAS + gate))
+        if node.has(BIAS + gate):
+            parts[gate] = low.add(parts[gate], node.real(BIAS + gate))
     sizes = [low.shape(parts[gate])[2] for gate in gates]
     joined = low.concat([parts[gate] for gate in gates], 2)
     return unroll(low, joined, states, _lstm_step(node, gates, sizes))
@@ -86,14 +95,14 @@ def _any_lstm(node: TfliteNode, x: str, states: list[str]) -> tuple[list[str], l
 
 def _lstm_step(node: TfliteNode, gates: list[int], sizes: list[int]) -> Step:
     low = node.low
-    recurrent = {gate: low.transpose(node.real(_RECURRENT + gate), (1, 0)) for gate in gates}
+    recurrent = {gate: low.transpose(node.real(RECURRENT + gate), (1, 0)) for gate in gates}
 
     def clipped(x: str, option: str) -> str:
         limit = float(node.option(option, 0.0))
         return low.clamp(x, -limit, limit) if limit > 0 else x
 
     def peephole(gate: int, x: str, cell: str) -> str:
-        index = _PEEPHOLE + (0, 1, -1, 2)[gate]
+        index = PEEPHOLE + (0, 1, -1, 2)[gate]
         return low.add(x, low.mul(node.real(index), cell)) if gate != 2 and node.has(index) else x
 
     def step(x_t: str, states: list[str]) -> list[str]:
@@ -112,9 +121,9 @@ def _lstm_step(node: TfliteNode, gates: list[int], sizes: list[int]) -> Step:
         c = low.add(low.mul(forget, c), low.mul(written, fused_reals(node, sums[2])))
         c = clipped(c, "CellClip")
         y = low.mul(low.op("SIGMOID", peephole(3, sums[3], c)), fused_reals(node, c))
-        if node.has(_PROJECTION):
-            y = matmul(low, y, low.transpose(node.real(_PROJECTION), (1, 0)))
-            y = low.add(y, node.real(_PROJECTION_BIAS)) if node.has(_PROJECTION_BIAS) else y
+        if node.has(PROJECTION):
+            y = matmul(low, y, low.transpose(node.real(PROJECTION), (1, 0)))
+            y = low.add(y, node.real(PROJECTION_BIAS)) if node.has(PROJECTION_BIAS) else y
             y = clipped(y, "ProjClip")
         return [y, c]
 

@@ -57,6 +57,8 @@ class TfliteOperator:
     outputs: tuple[int, ...]
     options: dict[str, Any] = field(default_factory=dict)
     custom_options: bytes = b""
+    intermediates: tuple[int, ...] = ()
+    """Tensors that only tell encodings of what the kernel computes inside."""
 
 
 @dataclass(frozen=True)

@@ -19,15 +19,15 @@ _SIGMOID_STEPS = 24
 """Entries of the sigmoid table in 1."""
 
 
-def looked_up(node: TfliteNode, results: np.ndarray) -> str:
-    """`results` for the 65,536 values of a 16-bit input, from the lowest on."""
-    low, x = node.low, node.x()
+def looked_up(node: TfliteNode, results: np.ndarray, x: str = "") -> str:
+    """`results` for the 65,536 values of a 16-bit tensor (input 0 without one), from the lowest on."""
+    low, x = node.low, x or node.x()
     entries = np.append(results[:: 1 << _STEP_BITS], results[-1])
     # The last entry is behind the last value: the line through the last block's ends, as far as it is one.
     last = results[-(1 << _STEP_BITS) :]
     entries[-1] = np.clip(2 * last[64] - last[0], -(1 << 15), (1 << 15) - 1)
     if np.array_equal(_interpolated(entries), results):
-        return rounded_table(node, entries)
+        return rounded_table(node, entries, x)
     low.make_room((_VALUES,), np.int16)
     values = low.constant(results.reshape(1, _VALUES, 1), DType.INT16)
     count = int(np.prod(low.shape(x)))
