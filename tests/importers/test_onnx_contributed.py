@@ -191,24 +191,6 @@ def test_refused_by_name(node, error, message):
     assert "\n" not in str(raised.value)
 
 
-def test_dynamic_quantization_is_refused_with_the_way_out():
-    nodes = [
-        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
-        helper.make_node("MatMulInteger", ["q", "w", "z"], ["i"]),
-        helper.make_node("Cast", ["i"], ["y"], to=TensorProto.FLOAT),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "dynamic",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(weights(4, 3), "w")],
-    )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    with pytest.raises(UnsupportedError, match="dynamically quantized models.*tosaic quantize"):
-        import_onnx(made)
-
-
 def test_infinite_scale():
     """ONNX Runtime's calibration of a mask of minus infinity."""
     nodes = [("QLinearSigmoid", "qx inf zx sy zy".split(), ["qy"], {})]

@@ -10,6 +10,7 @@ from typing import Any
 from tosaic.compiler.importers.bindings import Bindings, Bound, Shapes, Values, bound_array, check_names
 from tosaic.compiler.importers.onnx_models import package_process
 from tosaic.compiler.importers.onnx_models.contributed import expand_contributed
+from tosaic.compiler.importers.onnx_models.dynamic_quantization import expand_dynamic
 from tosaic.compiler.importers.onnx_models.errors import first_line
 from tosaic.compiler.importers.onnx_models.opsets import DEFAULT_DOMAINS, OLDEST_OPSET, opset_of, upgraded
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
@@ -42,6 +43,7 @@ def read_model(source: "str | pathlib.Path | Any", bound: Bound = None) -> Any:
     check_versions(onnx, model)
     if model.functions:
         model = _without_functions(model)
+    expand_dynamic(model)
     expand_contributed(model)
     check_graph(onnx, model.graph, opset_of(model), set())
     bindings = Bindings.of(bound)
