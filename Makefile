@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo chat check test test-torch prove conformance conformance-fp executorch zoo sign-off nightly site soc lint typecheck docs clean
+.PHONY: demo chat check test test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off nightly site soc lint typecheck docs clean
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -57,18 +57,23 @@ check: lint typecheck
 # reference model, then run. The empty gdb keeps the model from making a backtrace of each of its errors, 2 s a time.
 SUITE := build/conformance
 SUITE_FP := build/conformance-fp
-$(SUITE)/generated: PROFILE := int
-$(SUITE)/generated: EXTENSIONS := int16 int4 doubleround inexactround controlflow dynamic
+SUITE_DRAFT := build/conformance-draft
+INTEGER_EXTENSIONS := int16 int4 doubleround inexactround controlflow dynamic
+$(SUITE)/generated $(SUITE_FP)/generated: TOSA_VERSION := 1.0.2
+$(SUITE)/generated $(SUITE_DRAFT)/generated: PROFILE := int
+$(SUITE)/generated: EXTENSIONS := $(INTEGER_EXTENSIONS)
+$(SUITE_DRAFT)/generated: TOSA_VERSION := 1.1.0-draft
+$(SUITE_DRAFT)/generated: EXTENSIONS := $(INTEGER_EXTENSIONS) variable int64 shape
 $(SUITE_FP)/generated: PROFILE := fp
 $(SUITE_FP)/generated: EXTENSIONS := bf16 fft fp8e4m3 fp8e5m2 controlflow dynamic
 
-$(SUITE)/generated $(SUITE_FP)/generated: $(VENV)/installed-dev
+$(SUITE)/generated $(SUITE_DRAFT)/generated $(SUITE_FP)/generated: $(VENV)/installed-dev
 	mkdir -p $(@D)/bin
 	printf '#!/bin/sh\n' > $(@D)/bin/gdb
 	chmod +x $(@D)/bin/gdb
 	PATH="$(CURDIR)/$(@D)/bin:$(CURDIR)/$(BIN):$$PATH" $(BIN)/tosa_verif_conformance_generator \
 		--profile tosa-pro-$(PROFILE) --extension $(EXTENSIONS:%=tosa-ext-%) --unit-tests operator --test-type both \
-		--tosa-version 1.0.2 --output-type binary --ref-model-path $(CURDIR)/$(BIN)/tosa_reference_model \
+		--tosa-version $(TOSA_VERSION) --output-type binary --ref-model-path $(CURDIR)/$(BIN)/tosa_reference_model \
 		--build-directory $(@D)/work --output-directory $(@D)/suite -j $(JOBS)
 	@touch $@
 
@@ -80,6 +85,14 @@ conformance: $(SUITE)/generated
 	$(CONFORMANCE) --bake --on golden --junit $(SUITE)/golden.xml || status=1; \
 	$(CONFORMANCE) --on emulator --allow-unsupported --junit $(SUITE)/emulator.xml || status=1; \
 	$(CONFORMANCE) --on sim --allow-unsupported --junit $(SUITE)/sim.xml || status=1; \
+	exit $$status
+
+# The draft of version 1.1.0, with EXT-VARIABLE, EXT-INT64 and EXT-SHAPE: docs/conformance_draft.md.
+CONFORMANCE_DRAFT := PATH="$(CURDIR)/$(BIN):$$PATH" tosaic conformance $(SUITE_DRAFT)/suite -j $(JOBS) --time-limit 600 --markdown docs/conformance_draft.md
+conformance-draft: $(SUITE_DRAFT)/generated
+	status=0; \
+	$(CONFORMANCE_DRAFT) --bake --on golden --allow-unsupported --junit $(SUITE_DRAFT)/golden.xml || status=1; \
+	$(CONFORMANCE_DRAFT) --on emulator --allow-unsupported --junit $(SUITE_DRAFT)/emulator.xml || status=1; \
 	exit $$status
 
 conformance-fp: $(SUITE_FP)/generated

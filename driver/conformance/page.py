@@ -37,12 +37,12 @@ def write_page(
     suite_size: int,
     command: Sequence[str],
 ) -> None:
-    """Writes the section of this target and configuration, and keeps those of others that the file has already.
+    """Writes the section of this target and configuration, and keeps the file's head and those of others.
 
     `suite_size` is the number of tests that the results were chosen from, `command` the words of the command line.
     """
     title = f"{target}, configuration {config}" if target != "golden" else target
-    sections = _sections(path.read_text()) if path.is_file() else {}
+    head, sections = _parts(path.read_text()) if path.is_file() else (_HEAD, {})
     sections[title] = _section(results, suite_size, command)
 
     def place(name: str) -> tuple[int, str]:
@@ -51,13 +51,14 @@ def write_page(
 
     parts = [f"## {name}\n\n{sections[name]}" for name in sorted(sections, key=place)]
     with replacing(path) as scratch:
-        scratch.write_text("\n".join([_HEAD, *parts]))
+        scratch.write_text("\n".join([head, *parts]))
 
 
-def _sections(text: str) -> dict[str, str]:
-    """The page's sections by title."""
-    pieces = re.split(r"^## (.*)\n", text, flags=re.MULTILINE)[1:]
-    return {title: body.strip("\n") + "\n" for title, body in zip(pieces[::2], pieces[1::2], strict=True)}
+def _parts(text: str) -> tuple[str, dict[str, str]]:
+    """What stands before the page's sections, and these by title."""
+    head, *pieces = re.split(r"^## (.*)\n", text, flags=re.MULTILINE)
+    sections = zip(pieces[::2], pieces[1::2], strict=True)
+    return head.strip("\n") + "\n", {title: body.strip("\n") + "\n" for title, body in sections}
 
 
 def _section(results: list[Result], suite_size: int, command: Sequence[str]) -> str:

@@ -333,6 +333,15 @@ def test_the_page_has_a_section_for_each_target(tmp_path):
 # --- baking
 
 
+def test_the_page_keeps_a_head_of_its_own(tmp_path):
+    page = tmp_path / "draft.md"
+    page.write_text("# The draft\n\nAnother suite.\n")
+    for target in ("emulator", "golden", "emulator"):
+        write_page(page, target, "base", [], suite_size=0, command=["tosaic"])
+    assert page.read_text().startswith("# The draft\n\nAnother suite.\n\n## golden\n")
+    assert page.read_text().count("## emulator") == 1
+
+
 def rescale_graph(rounding: str):
     build = GraphBuilder("rescale")
     x = build.input("x", (1, 4), DType.INT8)
