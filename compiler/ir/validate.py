@@ -86,14 +86,21 @@ def match_mode(node: OpView) -> Mode | None:
             return mode
     found = ", ".join(f"{where} {dtype.spelling}" for _, dtype, where in present)
     if any(dtype is DType.INT64 for _, dtype, _ in present):
-        raise UnsupportedError(f"{node.op}: int64_t (TOSA's EXT-INT64) is not supported; found {found}")
+        raise unsupported_int64(node.op, found)
     node.fail("the data types must be one of the operator's supported combinations", found)
+
+
+def unsupported_int64(op: Operator, found: str) -> UnsupportedError:
+    """The error for an operator of 1.1 that has 64-bit elements, or indices."""
+    return UnsupportedError(f"{op}: int64_t (EXT-INT64) is not supported; found {found}")
 
 
 def _check_fixed_types(node: OpView) -> None:
     for operand in (*node.spec.operands, *node.spec.results):
         if isinstance(operand.type, DType):
             for tensor in node.tensors(operand.name):
+                if tensor.dtype is DType.INT64:
+                    raise unsupported_int64(node.op, f"{operand.name} {tensor}")
                 if tensor.dtype is not operand.type:
                     node.fail(f"{operand.name} must be {operand.type.spelling}", str(tensor))
 

@@ -7,7 +7,7 @@ import pytest
 from tosaic.compiler.ir import DType, Graph, GraphBuilder, Operator, Tensor, validate
 from tosaic.compiler.ir.schema_1_0.tables import OPERATORS as NUMBERS
 from tosaic.compiler.ir.schema_1_0.to_ir_1_1 import OPERATORS, to_ir
-from tosaic.errors import ModelError
+from tosaic.errors import ModelError, UnsupportedError
 
 
 def folded(op: str, *shapes: list[int] | tuple[int, ...], length: int = 1, **attributes: object) -> list[int]:
@@ -126,6 +126,15 @@ def test_row_gather(dtype: DType, count: int) -> None:
     assert len(graph.operators) == count
     (add,) = (op for op in graph.operators if op.op == "ADD")
     assert graph.const(add.inputs[1]).tolist() == [[[0, 1, 2]]]
+
+
+@pytest.mark.parametrize("name", ["GATHER", "ROW_GATHER"])
+def test_indices_of_64_bits_are_legal_and_refused(name: str) -> None:
+    build = GraphBuilder()
+    x, indices = build.input("x", (2, 9, 3), DType.INT8), build.input("i", (2, 4), DType.INT64)
+    rows = [build.constant([1], DType.INT32)] if name == "ROW_GATHER" else []
+    with pytest.raises(UnsupportedError, match=rf"{name}.*EXT-INT64.*indices 'i' int64\[2, 4\]"):
+        validate(with_operator(build, name, [x, indices, *rows], Tensor("y", (2, 4, 3), DType.INT8)))
 
 
 def test_adaptive_pools() -> None:

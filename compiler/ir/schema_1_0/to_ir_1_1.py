@@ -12,6 +12,7 @@ from tosaic.compiler.ir.building import FoldingBuilder, GraphBuilder, LateConsta
 from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.tensors import Operator
+from tosaic.compiler.ir.validate import unsupported_int64
 from tosaic.errors import ModelError
 
 _MAX_EXPONENT = 62
@@ -155,6 +156,8 @@ def _row_gather(graph: Graph, op: Operator) -> list[Operator]:
             "values must be [N,K,C], indices [N,W] and row_count one positive element",
             f"{values}, {indices}, {count}",
         )
+    if indices.dtype is DType.INT64:
+        raise unsupported_int64(op, f"indices {indices}")
     if indices.dtype is not DType.INT32:
         raise _fail(op, "indices must be int32_t", str(indices))
     (batch, width), (rows,) = indices.shape, count
