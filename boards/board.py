@@ -81,6 +81,10 @@ class Board:
     """There are blocks for small memories (hw/memory/blocks.py), which are in LUTs otherwise."""
     notes: str = ""
 
+    def with_config(self, config: str) -> "Board":
+        """The same board with another configuration, and no floorplan: that names the cells of its own."""
+        return self if config == self.config else dataclasses.replace(self, config=config, floorplan=None)
+
     def make_platform(self) -> Any:
         """The Amaranth platform; ImportError where the package that has it is missing."""
         module, name = self.platform.split(":")

@@ -23,7 +23,8 @@ _SYNTHESIS = {
     Family.ZYNQ7: "synth_xilinx -family xc7",
     Family.ULTRASCALE: "synth_xilinx -family xcup",
 }
-_SEED = ("--seed", "1")
+SEED = 1
+"""Where the placer begins, unless it is told."""
 _ECP5_PLACEMENT = ("--placer", "static", "--router", "router2")
 """The static placer makes a tenth less of wire of a ULX3S than the other, and router1 does not end."""
 _TIMING = ("--report", "timing.json", "--timing-allow-fail")
@@ -38,7 +39,9 @@ class Built:
     fits: bool
 
 
-def build(board: Board, folder: pathlib.Path, cache: pathlib.Path, progress: Progress) -> Built:
+def build(
+    board: Board, folder: pathlib.Path, cache: pathlib.Path, progress: Progress, seed: int = SEED
+) -> Built:
     """Write the project of `board` into `folder` and build it there.
 
     Synthesis always; place, route and bitstream for ECP5 and iCE40 if the design fits. `cache` keeps the results of
@@ -46,14 +49,16 @@ def build(board: Board, folder: pathlib.Path, cache: pathlib.Path, progress: Pro
     """
     check_tools(board.family)
     progress("Verilog", "")
-    return build_project(make_project(board), folder, cache, progress)
+    return build_project(make_project(board), folder, cache, progress, seed)
 
 
-def build_project(project: Project, folder: pathlib.Path, cache: pathlib.Path, progress: Progress) -> Built:
+def build_project(
+    project: Project, folder: pathlib.Path, cache: pathlib.Path, progress: Progress, seed: int = SEED
+) -> Built:
     """The same of a project that is there."""
     board = project.board
     write_project(project, folder)
-    flow = _Flow(project, folder, cache, progress)
+    flow = _Flow(project, folder, cache, progress, seed)
     usage = flow.synthesize()
     if not board.family.is_open:
         return Built(usage, None, usage.fits(board))
@@ -64,7 +69,10 @@ def build_project(project: Project, folder: pathlib.Path, cache: pathlib.Path, p
 
 
 class _Flow:
-    def __init__(self, project: Project, folder: pathlib.Path, cache: pathlib.Path, progress: Progress):
+    def __init__(
+        self, project: Project, folder: pathlib.Path, cache: pathlib.Path, progress: Progress, seed: int
+    ):
+        self.timing = (*_TIMING, "--seed", str(seed))
         self.project, self.folder, self.cache, self.progress = project, folder, cache, progress
         self.board = project.board
         self.key = ""
@@ -125,7 +133,7 @@ class _Flow:
             device = ("--up5k", "--package", platform.package.lower())
             files = ("--json", "top.json", "--pcf", "top.pcf", "--asc", "top.asc")
             frequency = ("--freq", f"{self.board.clock_hz / 1e6:g}")
-            arguments = (*device, *files, *frequency, *_TIMING, *_SEED)
+            arguments = (*device, *files, *frequency, *self.timing)
             inputs, outputs = self.project.files["top.pcf"], ("top.asc", "timing.json")
             self._step("nextpnr-ice40", "place-and-route", inputs, outputs, arguments)
         return with_timing(usage, (self.folder / "timing.json").read_text())
@@ -145,7 +153,7 @@ class _Flow:
             platform._nextpnr_device_options[platform.device],
             *("--package", platform._nextpnr_package_options[platform.package].upper()),
             *("--speed", platform.speed, "--json", "netlist.json", "--lpf", "top.lpf"),
-            *("--textcfg", "top.config", *_ECP5_PLACEMENT, *_TIMING, *_SEED),
+            *("--textcfg", "top.config", *_ECP5_PLACEMENT, *self.timing),
         )
         inputs = f"{self.project.files['top.lpf']}{plan}{SETTINGS}"
         self._step("nextpnr-ecp5", "place-and-route", inputs, ("top.config", "timing.json"), arguments)

@@ -13,6 +13,7 @@ from tosaic.boards.board import Board
 from tosaic.boards.catalogue import get_board
 from tosaic.cli import options
 from tosaic.cli.files import make_folder, writing
+from tosaic.driver.session import find_config
 from tosaic.errors import Error, InputError
 
 
@@ -55,6 +56,12 @@ def require_yosys() -> None:
 def build(
     board: Annotated[str, typer.Argument(metavar="BOARD", help="One of those that `tosaic boards` lists.")],
     output: Annotated[pathlib.Path, typer.Option("-o", "--output", metavar="DIR")],
+    config: Annotated[
+        str | None, typer.Option("--config", metavar="NAME", help="Another configuration than the board's.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option("--seed", min=1, help="Of the placer: another one, another clock.")
+    ] = 1,
     verbose: options.Verbose = False,
 ) -> int:
     """Synthesise a board; place, route and write the bitstream where the open tools reach (ECP5, iCE40).
@@ -62,6 +69,8 @@ def build(
     Prints what the design takes of the part and how fast it is. Exit code 1 if it does not fit or is too slow.
     """
     chosen = find_board(board)
+    if config is not None:
+        chosen = chosen.with_config(find_config(config).name)
     from tosaic.boards.flow import build as run_flow
     from tosaic.boards.report import usage_table
     from tosaic.sim.rtl.cache import make_cache_directory
@@ -82,7 +91,7 @@ def build(
             said = what
 
         with board_errors(chosen), writing(output):
-            built = run_flow(chosen, output, cache / "boards", progress)
+            built = run_flow(chosen, output, cache / "boards", progress, seed)
     print(f"{chosen.title}, {chosen.part}, configuration {chosen.config} at {chosen.clock_hz / 1e6:g} MHz")
     print(usage_table(chosen, built.usage, routed=built.bitstream is not None))
     if not built.fits:

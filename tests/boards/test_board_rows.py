@@ -1,0 +1,77 @@
+"""docs/boards.md's table is that of bench/boards.csv, and a row is made again when what was built has changed."""
+
+import dataclasses
+import importlib.util
+import pathlib
+
+import pytest
+
+from tosaic.boards.catalogue import BOARDS
+from tosaic.boards.flow import Built
+from tosaic.boards.project import Project
+from tosaic.boards.report import Usage
+from tosaic.hw.config_text import get_config
+
+ROOT = pathlib.Path(__file__).parents[2]
+_SPEC = importlib.util.spec_from_file_location("board_rows", ROOT / "bench/board_rows.py")
+assert _SPEC is not None and _SPEC.loader is not None
+rows = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(rows)
+
+
+def test_the_page_has_the_records():
+    text = (ROOT / "docs/boards.md").read_text()
+    assert rows.page_with(text, rows.read_rows(ROOT / "bench/boards.csv")) == text
+
+
+def test_every_board_is_built_and_every_design_is_one():
+    assert {design.partition("/")[0] for design in rows.DESIGNS} == set(BOARDS)
+    for design in rows.DESIGNS:
+        board = rows.board_of(design)
+        assert get_config(board.config).name == board.config
+    assert rows.board_of(f"ulx3s-85f/small,{rows.LEAN}").floorplan is None
+    assert rows.board_of("ulx3s-85f") is BOARDS["ulx3s-85f"]
+
+
+@pytest.fixture
+def builds(tmp_path, monkeypatch):
+    """A function builds(*ARGUMENTS) that runs the command on a board whose Verilog is `builds.text`; it gives the exit
+    code. `builds.count`: designs that were built."""
+    monkeypatch.setattr(rows, "RECORDS", tmp_path / "boards.csv")
+    monkeypatch.setattr(rows, "PAGE", tmp_path / "boards.md")
+    rows.write_rows({}, rows.RECORDS)
+    rows.PAGE.write_text(f"before\n{rows.BEGIN}\n{rows.END}\nafter\n")
+
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", ["board_rows.py", *arguments, "-o", str(tmp_path / "out")])
+        return rows.main()
+
+    def built(project, folder, cache, progress, seed):
+        run.count += 1
+        return Built(run.usage, folder / "top.bit", fits=True)
+
+    run.text, run.count, run.usage = "module top; endmodule", 0, Usage(100, 50, 3, 36, 62.5e6, 4.0)
+    monkeypatch.setattr(rows, "make_project", lambda board: Project(board, "top", {"top": run.text}, {}))
+    monkeypatch.setattr(rows, "build_project", built)
+    monkeypatch.setattr(rows, "check_tools", lambda family: None)
+    return run
+
+
+def test_a_design_is_built_again_when_it_has_changed(builds):
+    assert (builds("ulx3s-45f"), builds.count) == (0, 1)
+    page = rows.PAGE.read_text()
+    assert "| `ulx3s-45f`, the whole board, `nano` | LFE5U-45F-6BG381C | 100 (0 %) |" in page
+    assert "**62.5 MHz, slack 4.00 ns at 50 MHz**, seed 1 |" in page
+    assert page.startswith("before\n") and page.endswith("\nafter\n")
+
+    assert (builds("ulx3s-45f"), builds.count) == (0, 1)
+    assert (builds("ulx3s-45f", "--seed", "2"), builds.count) == (0, 2)
+    builds.text = "module top; wire changed; endmodule"
+    assert (builds("ulx3s-45f", "--stale"), builds.count) == (0, 2)
+    assert (builds("ulx3s-45f", "--seed", "2"), builds.count) == (0, 3)
+
+
+def test_a_slow_board_is_told(builds):
+    builds.usage = dataclasses.replace(builds.usage, fmax_hz=40e6, slack_ns=-5.0)
+    assert builds("ulx3s-45f") == 1
+    assert "slack -5.00 ns at 50 MHz**, seed 1; too slow |" in rows.PAGE.read_text()
