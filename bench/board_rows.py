@@ -83,13 +83,13 @@ def key_of(project: Project) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def read_rows(path: pathlib.Path = RECORDS) -> dict[str, Row]:
+def read_rows(path: pathlib.Path) -> dict[str, Row]:
     """By design, in the file's order."""
     with path.open(newline="") as file:
         return {line["design"]: Row(**line) for line in csv.DictReader(file)}
 
 
-def write_rows(rows: dict[str, Row], path: pathlib.Path = RECORDS) -> None:
+def write_rows(rows: dict[str, Row], path: pathlib.Path) -> None:
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
         writer.writeheader()
@@ -137,12 +137,14 @@ def main() -> int:
     parser.add_argument("designs", nargs="*", metavar="DESIGN", default=[])
     parser.add_argument("--stale", action="store_true")
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--records", type=pathlib.Path, default=RECORDS)
+    parser.add_argument("--page", type=pathlib.Path, default=PAGE)
     parser.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("build/boards"))
     chosen = parser.parse_args()
     failed = False
     for design in chosen.designs or DESIGNS:
         project = make_project(board_of(design))
-        key, old = key_of(project), read_rows().get(design)
+        key, old = key_of(project), read_rows(chosen.records).get(design)
         if old is not None and (old.key, old.seed) == (key, str(chosen.seed)):
             print(f"{design}: as on commit {old.commit}")
         elif chosen.stale:
@@ -155,12 +157,12 @@ def main() -> int:
                 failed = True
                 continue
             failed |= not good
-            rows = read_rows()
+            rows = read_rows(chosen.records)
             rows[design] = row
-            write_rows(rows)
+            write_rows(rows, chosen.records)
             print(f"{design}: {_clock(row, project.board)}", flush=True)
     if not chosen.stale:
-        PAGE.write_text(page_with(PAGE.read_text(), read_rows()))
+        chosen.page.write_text(page_with(chosen.page.read_text(), read_rows(chosen.records)))
     return int(failed)
 
 

@@ -37,19 +37,20 @@ def test_every_board_is_built_and_every_design_is_one():
 def builds(tmp_path, monkeypatch):
     """A function builds(*ARGUMENTS) that runs the command on a board whose Verilog is `builds.text`; it gives the exit
     code. `builds.count`: designs that were built."""
-    monkeypatch.setattr(rows, "RECORDS", tmp_path / "boards.csv")
-    monkeypatch.setattr(rows, "PAGE", tmp_path / "boards.md")
-    rows.write_rows({}, rows.RECORDS)
-    rows.PAGE.write_text(f"before\n{rows.BEGIN}\n{rows.END}\nafter\n")
+    records, page = tmp_path / "boards.csv", tmp_path / "boards.md"
+    rows.write_rows({}, records)
+    page.write_text(f"before\n{rows.BEGIN}\n{rows.END}\nafter\n")
 
     def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["board_rows.py", *arguments, "-o", str(tmp_path / "out")])
+        files = ["--records", str(records), "--page", str(page), "-o", str(tmp_path / "out")]
+        monkeypatch.setattr("sys.argv", ["board_rows.py", *arguments, *files])
         return rows.main()
 
     def built(project, folder, cache, progress, seed):
         run.count += 1
         return Built(run.usage, folder / "top.bit", fits=True)
 
+    run.page = page
     run.text, run.count, run.usage = "module top; endmodule", 0, Usage(100, 50, 3, 36, 62.5e6, 4.0)
     monkeypatch.setattr(rows, "make_project", lambda board: Project(board, "top", {"top": run.text}, {}))
     monkeypatch.setattr(rows, "build_project", built)
@@ -59,7 +60,7 @@ def builds(tmp_path, monkeypatch):
 
 def test_a_design_is_built_again_when_it_has_changed(builds):
     assert (builds("ulx3s-45f"), builds.count) == (0, 1)
-    page = rows.PAGE.read_text()
+    page = builds.page.read_text()
     assert "| `ulx3s-45f`, the whole board, `nano` | LFE5U-45F-6BG381C | 100 (0 %) |" in page
     assert "**62.5 MHz, slack 4.00 ns at 50 MHz**, seed 1 |" in page
     assert page.startswith("before\n") and page.endswith("\nafter\n")
@@ -74,4 +75,4 @@ def test_a_design_is_built_again_when_it_has_changed(builds):
 def test_a_slow_board_is_told(builds):
     builds.usage = dataclasses.replace(builds.usage, fmax_hz=40e6, slack_ns=-5.0)
     assert builds("ulx3s-45f") == 1
-    assert "slack -5.00 ns at 50 MHz**, seed 1; too slow |" in rows.PAGE.read_text()
+    assert "slack -5.00 ns at 50 MHz**, seed 1; too slow |" in builds.page.read_text()
