@@ -20,11 +20,10 @@ from tosaic.boards.flow import SEED, Built, build_project
 from tosaic.boards.project import Project, make_project
 from tosaic.boards.routing import SETTINGS
 from tosaic.boards.tools import ToolError, check_tools, tool_version
+from tosaic.boards.ulx3s import LEAN
 from tosaic.hw.config_text import get_config
 from tosaic.sim.rtl.cache import make_cache_directory
 
-LEAN = "lane_columns=2,vector_bits=34,cabac_engines=0,unpackers=0,queue_commands=16,drain_vectors=512"
-"""Decision 0028: half the lanes, of 34 bits."""
 DESIGNS = (
     "ulx3s-85f",
     f"ulx3s-85f/small,{LEAN}",

@@ -77,13 +77,17 @@ class Board:
     """Resources that show busy, link and interrupt."""
     floorplan: Floorplan | None = None
     """Places of block RAMs and multipliers, where the placer needs help."""
+    other_floorplans: tuple[tuple[str, Floorplan], ...] = ()
+    """Of other configurations, by their names."""
     spare_block_ram: bool = False
     """There are blocks for small memories (hw/memory/blocks.py), which are in LUTs otherwise."""
     notes: str = ""
 
     def with_config(self, config: str) -> "Board":
-        """The same board with another configuration, and no floorplan: that names the cells of its own."""
-        return self if config == self.config else dataclasses.replace(self, config=config, floorplan=None)
+        """The same board with another configuration, and with its floorplan if there is one."""
+        if config == self.config:
+            return self
+        return dataclasses.replace(self, config=config, floorplan=dict(self.other_floorplans).get(config))
 
     def make_platform(self) -> Any:
         """The Amaranth platform; ImportError where the package that has it is missing."""

@@ -7,7 +7,7 @@ here, the placer puts the logic around them, in half the time.
 
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 RAM, MULTIPLIER = "DP16KD", "MULT18X18D"
 
@@ -80,6 +80,11 @@ def _multipliers(row: int) -> tuple[str, ...]:
     return tuple(f"X{x}/Y{row}/MULT18_{numbers[i % 4]}" for i, x in enumerate(_columns(numbers)))
 
 
+_MACHINE = "board.accelerator."
+_RIGHT = 28
+"""Of the 52 blocks of a row: beyond the gap."""
+
+
 def small_on_85k(*, on_chip_memory: bool) -> Floorplan:
     """Configuration `small` on an LFE5U-85F or LFE5UM5G-85F: 52 block RAMs in each of rows 22, 46, 70 and 82, 52
     multipliers in each of rows 10, 34 and 58. ARRAY and its memories lie left, VECTOR's lanes right, external memory
@@ -88,37 +93,67 @@ def small_on_85k(*, on_chip_memory: bool) -> Floorplan:
 
     `on_chip_memory`: whether external memory is made of block RAM.
     """
-    machine = "board.accelerator."
     m10, m34, m58 = (_multipliers(row) for row in (10, 34, 58))
     r22, r46, r70, r82 = (_rams(row) for row in (22, 46, 70, 82))
-    right = 28  # of 52: beyond the gap
-    columns = [m34[2:10], m34[10:18], m34[18:26], m58[18:26], m10[:8], m10[8:16], m10[16:24], m10[24:32]]
     lanes = [
-        row[right + 8 * i :][:8]
+        row[_RIGHT + 8 * i :][:8]
         for row, places in ((m58, (0, 1, 2)), (m34, (0, 1, 2)), (m10, (1, 2)))
         for i in places
     ]
     near = [(r46, 0), (r46, 1), (r46, 2), (r22, 0), (r22, 1), (r46, 3), (r22, 2), (r22, 3)]
-    memories = [row[right + 6 * place :][:6] for row, place in near]
+    memories = [row[_RIGHT + 6 * place :][:6] for row, place in near]
     rules = [
-        Rule(MULTIPLIER, f"{machine}array.pe_array.row_{row}.pe_{column}.", (site,))
-        for column, sites in enumerate(columns)
-        for row, site in enumerate(sites)
-    ]
-    rules += [Rule(MULTIPLIER, f"{machine}vector.lanes.lane_{i}.", sites) for i, sites in enumerate(lanes)]
-    rules += [Rule(RAM, f"{machine}vector.lanes.lane_{i}.", sites) for i, sites in enumerate(memories)]
-    rules += [
-        Rule(RAM, f"{machine}wm.", r22[:right] + r46[24:right]),
-        Rule(RAM, f"{machine}array.fetch.", r46[:8]),
-        Rule(RAM, f"{machine}am.", r46[8:24] + r70[:right] + r82[:20]),
-        Rule(RAM, f"{machine}load.decoder.", r82[20:22]),
-        Rule(RAM, f"{machine}control_port.", r82[22:30]),
-        Rule(RAM, f"{machine}vector.streams.offsets.", r70[50:]),
+        *_array_rules(),
+        *_lane_rules(lanes, memories),
+        Rule(RAM, f"{_MACHINE}load.decoder.", r82[20:22]),
+        Rule(RAM, f"{_MACHINE}control_port.", r82[22:30]),
+        Rule(RAM, f"{_MACHINE}vector.streams.offsets.", r70[50:]),
         Rule(RAM, "board.bridge.", r82[30:34]),
     ]
     if on_chip_memory:
-        rules.append(Rule(RAM, "board.external.", r70[right:50] + r82[34:]))
+        rules.append(Rule(RAM, "board.external.", r70[_RIGHT:50] + r82[34:]))
     return Floorplan(tuple(rules))
 
 
-__all__ = ["MULTIPLIER", "RAM", "Floorplan", "FloorplanError", "Rule", "small_on_85k"]
+def lean_on_85k() -> Floorplan:
+    """`small` with half the lanes, of 34 bits, on an LFE5U-85F: a lane has five multipliers and four block RAMs. They
+    lie in the middle rows beyond the gap, the array's way out between ARRAY and them."""
+    m34, m58, r22, r46, r70 = _multipliers(34), _multipliers(58), _rams(22), _rams(46), _rams(70)
+    lanes = [row[_RIGHT + 8 * place :][:5] for row in (m34, m58) for place in (0, 1)]
+    memories = [r46[_RIGHT + 4 * place :][:4] for place in (0, 2, 1, 3)]
+    rules = [
+        *_array_rules(),
+        *_lane_rules(lanes, memories),
+        Rule(RAM, f"{_MACHINE}array.drain.", r22[_RIGHT:][:8]),
+        Rule(RAM, f"{_MACHINE}vector.streams.offsets.", r70[_RIGHT:][:2]),
+    ]
+    return Floorplan(tuple(rules))
+
+
+def _array_rules() -> list[Rule]:
+    """ARRAY of 8 x 8, its fetch, and the memories it reads."""
+    m10, m34, m58 = (_multipliers(row) for row in (10, 34, 58))
+    r22, r46, r70, r82 = (_rams(row) for row in (22, 46, 70, 82))
+    columns = [m34[2:10], m34[10:18], m34[18:26], m58[18:26], m10[:8], m10[8:16], m10[16:24], m10[24:32]]
+    elements = [
+        Rule(MULTIPLIER, f"{_MACHINE}array.pe_array.row_{row}.pe_{column}.", (site,))
+        for column, sites in enumerate(columns)
+        for row, site in enumerate(sites)
+    ]
+    return [
+        *elements,
+        Rule(RAM, f"{_MACHINE}wm.", r22[:_RIGHT] + r46[24:_RIGHT]),
+        Rule(RAM, f"{_MACHINE}array.fetch.", r46[:8]),
+        Rule(RAM, f"{_MACHINE}am.", r46[8:24] + r70[:_RIGHT] + r82[:20]),
+    ]
+
+
+def _lane_rules(multipliers: Sequence[tuple[str, ...]], memories: Sequence[tuple[str, ...]]) -> list[Rule]:
+    return [
+        Rule(kind, f"{_MACHINE}vector.lanes.lane_{i}.", sites)
+        for kind, of_lanes in ((MULTIPLIER, multipliers), (RAM, memories))
+        for i, sites in enumerate(of_lanes)
+    ]
+
+
+__all__ = ["MULTIPLIER", "RAM", "Floorplan", "FloorplanError", "Rule", "lean_on_85k", "small_on_85k"]

@@ -2,8 +2,10 @@
 
 from .board import Board, Capacity, Family
 from .dram.chips import MT48LC16M16
-from .floorplan import small_on_85k
+from .floorplan import lean_on_85k, small_on_85k
 
+LEAN = "drain_vectors=512,lane_columns=2,vector_bits=34,queue_commands=16,cabac_engines=0,unpackers=0"
+"""Sizes of decision 0028: half the lanes, of 34 bits, and no decoders; in the order of a configuration's name."""
 ULX3S_85F = Board(
     name="ulx3s-85f",
     title="Radiona ULX3S-85F",
@@ -23,6 +25,7 @@ ULX3S_85F = Board(
     leds=("led", "led", "led"),
     spare_block_ram=True,
     floorplan=small_on_85k(on_chip_memory=False),
+    other_floorplans=((f"small,{LEAN}", lean_on_85k()),),
     notes="PLL 25 to 50 MHz",
 )
 

@@ -7,6 +7,7 @@ import pathlib
 import pytest
 
 from tosaic.boards.catalogue import BOARDS
+from tosaic.boards.floorplan import lean_on_85k
 from tosaic.boards.flow import Built
 from tosaic.boards.project import Project
 from tosaic.boards.report import Usage
@@ -29,7 +30,8 @@ def test_every_board_is_built_and_every_design_is_one():
     for design in rows.DESIGNS:
         board = rows.board_of(design)
         assert get_config(board.config).name == board.config
-    assert rows.board_of(f"ulx3s-85f/small,{rows.LEAN}").floorplan is None
+    assert rows.board_of(f"ulx3s-85f/small,{rows.LEAN}").floorplan == lean_on_85k()
+    assert rows.board_of("ulx3s-85f/nano").floorplan is None
     assert rows.board_of("ulx3s-85f") is BOARDS["ulx3s-85f"]
 
 
