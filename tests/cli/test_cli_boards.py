@@ -202,3 +202,21 @@ def test_what_build_prints(tosaic, here, monkeypatch):
     outcome = answer(Built(Usage(90_000, 1, 1, 1), None, False))
     assert outcome.code == 1
     assert outcome.err.endswith("configuration small does not fit Radiona ULX3S-85F: see the table\n")
+
+
+def test_build_with_another_configuration_and_seed(tosaic, here, monkeypatch):
+    asked = []
+
+    def build(board, folder, cache, progress, seed):
+        asked.append((board.config, board.floorplan, seed))
+        return Built(Usage(1, 1, 1, 1, 60e6, 3.3), here / "out" / "top.bit", True)
+
+    monkeypatch.setattr("tosaic.boards.flow.build", build)
+    command = ("build", "ulx3s-85f", "-o", "out")
+    assert tosaic(*command).code == 0
+    outcome = tosaic(*command, "--config", "small,queue_commands=16", "--seed", "3")
+    assert (outcome.code, asked[1]) == (0, ("small,queue_commands=16", None, 3))
+    assert "configuration small,queue_commands=16 at 50 MHz" in outcome.out
+    assert asked[0] == ("small", BOARDS["ulx3s-85f"].floorplan, 1)
+    assert tosaic(*command, "--config", "tiny").code == 1
+    assert len(asked) == 2
