@@ -12,6 +12,9 @@ Of programs that end without an error all instructions count, of others only the
 
 import collections
 import itertools
+import pathlib
+import re
+import tomllib
 from collections.abc import Iterator
 
 from rtl_stimulus import Case, Seen
@@ -35,6 +38,7 @@ from tosaic.hw.isa import (
     decode,
 )
 
+HOLES = pathlib.Path(__file__).with_name("functional_coverage_holes.toml")
 Bin = tuple[str, str, str]
 """Part of the model, unit, and what was done."""
 FIELD, OPERATION, GO, WAITED, FAULT = "fields", "operations", "kinds of GO", "reasons to wait", "errors"
@@ -55,7 +59,12 @@ FAULTS: dict[Error, tuple[Unit, ...]] = {
 }
 
 
-NOT_ZERO = {"VECTOR_GO": ("vectors", "slots", "repeats", "uops"), "VECTOR_OFFSETS": ("count",)}
+NOT_ZERO = {
+    "VECTOR_GO": ("vectors", "slots", "repeats", "uops"),
+    "VECTOR_OFFSETS": ("count",),
+    "ARRAY_GO": ("pixels",),
+    "ARRAY_DEPTHWISE_GO": ("group_rows", "advances"),
+}
 AT_LEAST_ONE = "at least 1"
 """In the description of fields that must not be 0."""
 
@@ -75,8 +84,17 @@ def legal_classes(opcode: Opcode, field: Field, config: Config) -> list[str]:
         found.remove("0")
     if (opcode, field.name) == (Opcode.VECTOR_TABLE, "entries"):
         return ["many"]
+    if field.name == "delay":  # at least 2
+        found = [each for each in found if each not in "01"]
+    if (opcode, field.name) == (Opcode.BRANCH, "target"):  # a multiple of an instruction's size
+        found = ["0", "many"]
+    if field.name in ("log2_streams", "length_1", "length_2", "length_3") and config.cabac_engines == 1:
+        found = ["0"]
     if (opcode, field.name) == (Opcode.VECTOR_DIMS, "pair"):
         return found[: STREAM_DIMS // 2]
+    if opcode == Opcode.ARRAY_DEPTHWISE_GO and not config.partial_sums:
+        only = {"accumulate": "0", "drain": "1"}
+        found = [only.get(field.name, each) for each in found]
     sizes = {
         "index": config.vector_uops,
         "body_start": config.vector_uops + 1,
@@ -84,6 +102,8 @@ def legal_classes(opcode: Opcode, field: Field, config: Config) -> list[str]:
         "uops": config.vector_uops + 1,
         "slots": config.vector_slots + 1,
         "packed": bool(config.unpackers) + 1,
+        "idle_rows": config.rows,
+        "delay": config.line_pixels + 1,
     }
     size = sizes.get(field.name, 1 << 62)
     least = {"0": 0, "1": 1, "few": 2, "many": 16}
@@ -130,7 +150,7 @@ class FunctionalCoverage:
                     yield OPERATION, "VECTOR", f"{op.name} with {flag} {value}"
         for values in itertools.product((0, 1), repeat=len(GO_FLAGS)):
             yield GO, "ARRAY", _flags("ARRAY_GO", dict(zip(GO_FLAGS, values, strict=True)))
-        for values in itertools.product((0, 1), repeat=2):
+        for values in itertools.product((0, 1), repeat=2) if self._config.partial_sums else [(0, 1)]:
             yield GO, "ARRAY", _flags("ARRAY_DEPTHWISE_GO", dict(zip(GO_FLAGS, values, strict=False)))
         for name, _ in COUNTERS:
             if name not in NO_REASON and not (name.startswith("DECODE") and not self._config.cabac_engines):
@@ -194,21 +214,36 @@ class FunctionalCoverage:
         for flag in FLAGS:
             self.hits[OPERATION, "VECTOR", f"{name} with {flag} {uop.fields[flag]}"] += 1
 
+    def missing(self) -> list[tuple[str, str]]:
+        """Bins that were not hit, in words, each with its reason or an empty text."""
+        holes = tomllib.loads(HOLES.read_text())["hole"]
+        own = [hole for hole in holes if hole.get("config", self._config.name) == self._config.name]
+        found = []
+        for part, unit, what in self.bins:
+            if not self.hits[part, unit, what]:
+                name = f"{unit}, {part}: {what}"
+                reasons = [hole["reason"] for hole in own if re.fullmatch(hole["bins"], name)]
+                found.append((name, (reasons or [""])[0]))
+        return found
+
+    def unexplained(self) -> list[str]:
+        """Those that have no reason."""
+        return [name for name, reason in self.missing() if not reason]
+
     def page(self) -> str:
-        """A table by unit and part of the model, and what was not hit."""
+        """A table by unit and part of the model, and what was not hit, with the reasons."""
         out = ["| unit | part of the model | bins | hit |", "|---|---|--:|--:|"]
         for part, unit in dict.fromkeys((part, unit) for part, unit, _ in self.bins):
             own = [each for each in self.bins if each[:2] == (part, unit)]
             out.append(f"| {unit} | {part} | {len(own)} | {sum(self.hits[each] > 0 for each in own)} |")
         hit = sum(self.hits[each] > 0 for each in self.bins)
         out.append(f"| **all** | | {len(self.bins)} | {hit} ({hit / len(self.bins):.1%}) |")
-        missing = collections.defaultdict(list)
-        for part, unit, what in self.bins:
-            if not self.hits[part, unit, what]:
-                missing[part, unit].append(what)
-        if missing:
+        by_reason = collections.defaultdict(list)
+        for name, reason in self.missing():
+            by_reason[reason or "No reason is known."].append(name)
+        if by_reason:
             out += ["", "Not hit:", ""]
-            out += [f"- {unit}, {part}: {'; '.join(whats)}." for (part, unit), whats in missing.items()]
+            out += [f"- {'; '.join(names)}: {reason}" for reason, names in by_reason.items()]
         return "\n".join(out) + "\n"
 
 

@@ -2,11 +2,12 @@
 
     python -m pytest -p bench.mutation_contexts --contexts build/contexts --cpu-durations build/seconds.jsonl tests/...
     python bench/mutation.py --contexts build/contexts --seconds build/seconds.jsonl --count 150 --seed 1 \
-        'sim/golden/*.py' 'compiler/*/*.py'
+        'sim/golden/*.py' 'compiler/*/*.py' -o build/mutants.jsonl
 
-A mutant is drawn from the lines that some test runs. The tests that run its line judge it, the cheapest first, those
-of `make nightly` last: so one run tells the score of `make test` and what the nightly tests would add. All tests
-are imported once; each mutant is a fork in which the changed function has its new code.
+A mutant is drawn from the lines that some test runs. The tests that run its line judge it: first those that have found
+most mutants for their time, those of `make nightly` last; so one run tells the score of `make test`, and what the
+nightly tests would add. All tests are imported and collected once; each mutant is a fork in which the changed function
+has its new code, and that ends with the first test that fails.
 """
 
 import argparse
@@ -18,42 +19,40 @@ import random
 import resource
 import sys
 import types
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import coverage
 import pytest
+from _pytest.runner import runtestprotocol
 from mutation_operators import Mutant, mutants
 
 ROOT = Path.cwd()
 CPU_LIMIT_SECONDS = 60
 MEMORY_LIMIT_BYTES = 6 << 30
 NIGHTLY = "nightly"
+KILLED, SURVIVED, NOT_APPLIED = "make test", "survived", "not applied"
+PASSED, TOO_MUCH = "-", "time or memory"
+Lines = dict[str, dict[int, set[str]]]
+"""File (from the root) -> line -> tests that run it."""
 
 
-class Collected:
-    """Pytest plugin: the tests there are, and which of them are nightly."""
+class Judging:
+    """Pytest plugin: in place of running the tests, judges mutants with them."""
 
-    def __init__(self) -> None:
-        self.nightly: dict[str, bool] = {}
+    def __init__(self, judge: Callable[[pytest.Session], None]) -> None:
+        self._judge = judge
 
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self.nightly = {item.nodeid: item.get_closest_marker(NIGHTLY) is not None for item in session.items}
-
-
-class FirstFailure:
-    """Pytest plugin: the first test that fails."""
-
-    test = ""
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed and not self.test:
-            self.test = report.nodeid
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """No test runs in this process: fixtures and what tests leave behind are those of each fork."""
+        self._judge(session)
+        return True
 
 
-def tests_of_lines(files: list[str]) -> dict[str, dict[int, set[str]]]:
-    """File (from ROOT) -> line -> tests that run it."""
-    found: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+def tests_of_lines(files: list[str]) -> Lines:
+    """What files of bench.mutation_contexts say."""
+    found: Lines = defaultdict(lambda: defaultdict(set))
     for file in files:
         data = coverage.CoverageData(file)
         data.read()
@@ -63,7 +62,7 @@ def tests_of_lines(files: list[str]) -> dict[str, dict[int, set[str]]]:
     return found
 
 
-def draw(patterns: list[str], lines: dict[str, dict[int, set[str]]], count: int, seed: int) -> list[Mutant]:
+def draw(patterns: list[str], lines: Lines, count: int, seed: int) -> list[Mutant]:
     """`count` mutants on lines that a test runs, each file's share by its number of mutants."""
     files = sorted({str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)})
     covered = [mutant for file in files for mutant, _ in mutants(ROOT, file, lines[file].get)]
@@ -102,28 +101,79 @@ def apply(mutant: Mutant, functions: list[types.FunctionType]) -> bool:
     return applied
 
 
-def killer(mutant: Mutant, functions: list[types.FunctionType], tests: list[str]) -> str:
-    """The test that fails on the mutant, in a fork; "" if all pass, "time or memory" if the fork does not end."""
+def killer(mutant: Mutant, functions: list[types.FunctionType], tests: list[pytest.Item]) -> str:
+    """The test that fails on the mutant, in a fork; "" if all pass, TOO_MUCH if the fork does not end."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
+        os.close(read)
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT_SECONDS, CPU_LIMIT_SECONDS))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
-        first = FirstFailure()
-        if not apply(mutant, functions):
-            first.test = "not applied"
-        elif pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests], plugins=[first]) and not first.test:
-            first.test = "pytest itself"
-        os.write(write, first.test.encode()[:4000] or b"-")
+        found = NOT_APPLIED
+        try:
+            if apply(mutant, functions):
+                found = next((test.nodeid for test in tests if fails(test)), PASSED)
+        except BaseException:  # Of pytest itself, which runs on the changed code, too.
+            found = tests[0].nodeid
+        os.write(write, found.encode()[:4000])
         os._exit(0)
     os.close(write)
     with os.fdopen(read, "rb") as answer:
         said = answer.read().decode()
     os.waitpid(child, 0)
-    return "" if said == "-" else said or "time or memory"
+    return "" if said == PASSED else said or TOO_MUCH
+
+
+def fails(test: pytest.Item) -> bool:
+    return any(report.failed for report in runtestprotocol(test, nextitem=None, log=False))
+
+
+class Judge:
+    """Mutants, each with its tests; what each test has found."""
+
+    def __init__(self, sample: list[Mutant], lines: Lines, seconds: dict[str, float], most_seconds: float):
+        self._sample, self._lines, self._seconds, self._most = sample, lines, seconds, most_seconds
+        self._kills: dict[str, int] = defaultdict(int)
+        self.found = list[tuple[Mutant, str, str]]()
+        """How each was found (SURVIVED and others), and by which test."""
+
+    def __call__(self, session: pytest.Session) -> None:
+        """Judge all."""
+        tests = {item.nodeid: item for item in session.items}
+        functions = functions_of_files()
+        for mutant in self._sample:
+            own = [tests[name] for name in self._lines[mutant.file][mutant.line] if name in tests]
+            by, test = self._judge(mutant, functions[mutant.file], own)
+            self.found.append((mutant, by, test))
+            print(f"{by:12} {mutant}  [{test or f'{len(own)} tests'}]", flush=True)
+
+    def _judge(
+        self, mutant: Mutant, functions: list[types.FunctionType], tests: list[pytest.Item]
+    ) -> tuple[str, str]:
+        for nightly, by in ((False, KILLED), (True, "nightly only")):
+            chosen = [test for test in tests if (test.get_closest_marker(NIGHTLY) is not None) == nightly]
+            test = killer(mutant, functions, self._limited(chosen)) if chosen else ""
+            if test == NOT_APPLIED:
+                return test, ""
+            if test:
+                self._kills[test] += 1
+                return by, test
+        return SURVIVED, ""
+
+    def _limited(self, tests: list[pytest.Item]) -> list[pytest.Item]:
+        """The best of them that take no more than the most seconds together; one at least."""
+        seconds = {test: self._seconds[test.nodeid] for test in tests}
+        worth = {test: (self._kills[test.nodeid] + 0.1) / (seconds[test] + 0.005) for test in tests}
+        kept, total = list[pytest.Item](), 0.0
+        for test in sorted(tests, key=lambda test: (-worth[test], test.nodeid)):
+            total += seconds[test]
+            if kept and total > self._most:
+                continue
+            kept.append(test)
+        return kept
 
 
 def main() -> int:
@@ -143,31 +193,16 @@ def main() -> int:
     lines = tests_of_lines(chosen.contexts)
     sample = draw(chosen.modules, lines, chosen.count, chosen.seed)
     files = sorted({test.split("::")[0] for mutant in sample for test in lines[mutant.file][mutant.line]})
-    collected = Collected()
-    pytest.main(["--collect-only", "-qq", "-m", "", "-p", "no:cacheprovider", *files], plugins=[collected])
-    seconds = read_seconds(chosen.seconds)
-    functions = functions_of_files()
-    tally: dict[str, int] = defaultdict(int)
-    for mutant in sample:
-        tests = sorted(
-            lines[mutant.file][mutant.line] & set(collected.nightly), key=lambda t: (seconds[t], t)
-        )
-        ordinary = limited(
-            [test for test in tests if not collected.nightly[test]], seconds, chosen.most_seconds
-        )
-        nightly = limited([test for test in tests if collected.nightly[test]], seconds, chosen.most_seconds)
-        test, by = (killer(mutant, functions[mutant.file], ordinary) if ordinary else ""), "make test"
-        if not test and nightly:
-            test, by = killer(mutant, functions[mutant.file], ["-m", NIGHTLY, *nightly]), "nightly only"
-        by = "not applied" if test == "not applied" else by if test else "survived"
-        tally[by] += 1
-        print(
-            f"{by:12} {mutant}  [{test or f'{len(ordinary)} + {len(nightly)} of {len(tests)} tests'}]",
-            flush=True,
-        )
-        if chosen.output:
-            with open(chosen.output, "a") as output:
-                output.write(json.dumps({"mutant": str(mutant), "by": by, "test": test}) + "\n")
+    judge = Judge(sample, lines, read_seconds(chosen.seconds), chosen.most_seconds)
+    arguments = ["-qq", "-s", "-m", "", "-p", "no:cacheprovider", "-p", "no:terminal", *files]
+    pytest.main(arguments, plugins=[Judging(judge)])
+    if chosen.output:
+        records = [
+            json.dumps({"file": mutant.file, "mutant": str(mutant), "by": by, "test": test})
+            for mutant, by, test in judge.found
+        ]
+        Path(chosen.output).write_text("".join(f"{record}\n" for record in records))
+    tally = Counter(by for _, by, _ in judge.found)
     print(", ".join(f"{count} {by}" for by, count in sorted(tally.items())))
     return 0
 
@@ -179,17 +214,6 @@ def read_seconds(files: list[str]) -> dict[str, float]:
             each = json.loads(line)
             seconds[each["test"]] = each["setup"] + each["call"] + each["teardown"]
     return seconds
-
-
-def limited(tests: list[str], seconds: dict[str, float], most: float) -> list[str]:
-    """The first of them that take no more than `most` seconds together; one at least."""
-    kept, total = [], 0.0
-    for test in tests:
-        total += seconds[test]
-        if kept and total > most:
-            break
-        kept.append(test)
-    return kept
 
 
 if __name__ == "__main__":

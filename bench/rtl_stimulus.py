@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 for _folder in ("rtl", "fuzzing", "random_graphs"):
     sys.path.insert(0, str(ROOT / "tests" / _folder))
 
-from directed_programs import directed_programs  # noqa: E402 (the path comes first)
+from directed_fields import all_directed  # noqa: E402 (the path comes first)
 from hostile_programs import mutant  # noqa: E402 (the path comes first)
 from one_machine import Conditions, Seen, assembled, random_programs, run_on, tokens_one_by_one  # noqa: E402
 from random_growth import random_graph  # noqa: E402
@@ -44,7 +44,7 @@ def cases(config: Config, amount: int) -> Iterator[Case]:
         if number % 3 == 0:
             busy = Conditions(stall_percent=50, seed=number + 1, latency_cycles=1 + number % 7 * 40)
             yield Case(f"random {number}, stalls", program, busy)
-    for name, program in directed_programs(config):
+    for name, program in all_directed(config):
         yield Case(name, program)
         yield Case(f"{name}, stalls", program, Conditions(stall_percent=50, seed=3))
     for seed in range(1000, 1000 + 4 * amount):  # these take little time

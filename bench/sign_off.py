@@ -1,17 +1,19 @@
 """The page of what the tests see of the RTL: `python bench/sign_off.py -o docs/sign_off.md`.
 
 Runs the measurements one after the other: coverage of lines, branches and the written model on some configurations,
-mutants, campaigns of random programs and graphs, and the faults that are planted by hand. Exit 1 when a hole has no
+mutants of the RTL and of the Python, campaigns of random programs and graphs, and the faults planted by hand. Exit 1 when a hole has no
 reason, a campaign finds something, or a planted fault is not seen. The page says what each part took.
 """
 
 import argparse
+import json
 import os
 import pathlib
 import resource
 import subprocess
 import sys
 
+import mutation
 import rtl_coverage
 import rtl_mutants
 
@@ -31,10 +33,19 @@ busy, and buses that hesitate (`bench/rtl_stimulus.py`). Other tests compare wha
   like count each, and have one row together. Toggles are not measured.
 - **The written model** is in `bench/functional_coverage.py`: fields of instructions by class of value, operations by
   source, type and flags, reasons to wait, errors by unit.
-- **Mutants** are drawn by Yosys from the netlist, a share for each unit (`bench/rtl_mutants.py`): a bit of a cell's
-  port inverted, stuck, or mixed with another one. *no change* are those that Yosys' SAT solver proves to be none.
+- **Mutants of the RTL** are drawn by Yosys from the flat, optimized netlist, a share for each unit
+  (`bench/rtl_mutants.py`): a bit of a cell's port inverted, stuck, or mixed with another one. *no change* are those of
+  which Yosys' SAT solver proves that no state and no input shows them.
+- **Mutants of the Python** are one changed operator, constant, condition or statement each, on lines that some test runs
+  (`bench/mutation.py`); the tests that run the line judge them, for a few seconds each.
 - **Campaigns** compare the emulator and the RTL on changed programs, and both with golden on random graphs.
 """
+
+
+PYTHON = ("compiler/*.py", "compiler/[!iq]*/**/*.py", "sim/golden/*.py", "sim/emulator/*.py")
+JUDGES = ("tests/compiler", "tests/golden", "tests/emulator")
+"""The tests that judge mutants of the Python: those that build no simulator."""
+WITHOUT = "not rtl and not reference_model and not shared_models"
 
 
 def cpu_seconds() -> float:
@@ -89,6 +100,8 @@ def main() -> int:
     parser.add_argument(
         "--mutant-seconds", type=float, default=900, help="processor time for them, builds apart"
     )
+    parser.add_argument("--python-mutants", type=int, default=300)
+    parser.add_argument("--test-seconds", type=float, default=3, help="of tests, for a mutant of the Python")
     parser.add_argument("--programs", type=int, default=500, help="changed ones")
     parser.add_argument("--graphs", type=int, default=300, help="random ones")
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
@@ -98,25 +111,53 @@ def main() -> int:
         section, unexplained = rtl_coverage.page(
             rtl_coverage.run(CONFIGS[name], chosen.amount), CONFIGS[name]
         )
-        page.problems += [
-            f"{name}: {hole.module}: {hole.kind} {hole.what} has no reason: {hole.text}"
-            for hole in unexplained
-        ]
+        page.problems += unexplained
         page.add(f"coverage of `{name}`", section)
     records = ROOT / "build" / "rtl_mutants.jsonl"
     mutated = CONFIGS[chosen.config[0]]
     judge = rtl_mutants.measure(mutated, chosen.mutants, 1, 1, chosen.mutant_seconds, records)
     page.add(
-        "mutants",
+        "mutants of the RTL",
         rtl_mutants.mutants_page(
             mutated.name, rtl_mutants.read_records(records), len(judge.programs), judge.cycles
         ),
     )
+    page.add("mutants of the Python", _python(page, chosen.python_mutants, chosen.test_seconds))
     page.add("campaigns and planted faults", _campaigns(page, chosen.programs, chosen.graphs))
     chosen.output.write_text(page.text())
     for problem in page.problems:
         print(problem)
     return int(bool(page.problems))
+
+
+def _python(page: Page, count: int, seconds: float) -> str:
+    """Contexts of the tests, then the mutants: their score by folder, and what survived."""
+    contexts, spent, records = (
+        str(ROOT / "build" / name) for name in ("contexts", "seconds", "mutants.jsonl")
+    )
+    for path in (contexts, spent, records):
+        pathlib.Path(path).unlink(missing_ok=True)
+    plugin = ("-p", "bench.mutation_contexts", "--contexts", contexts, "--cpu-durations", spent)
+    called(page, "contexts", "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *JUDGES, "-k", WITHOUT)
+    chosen = ("--count", str(count), "--seed", "1", "--most-seconds", str(seconds), "-o", records)
+    files = ("--contexts", contexts, "--seconds", spent)
+    called(page, "mutants of the Python", "bench/mutation.py", *PYTHON, *files, *chosen)
+    return mutation_page([json.loads(line) for line in pathlib.Path(records).read_text().splitlines()])
+
+
+def mutation_page(records: list[dict[str, str]]) -> str:
+    """A table by folder, and the survivors."""
+    out = [f"## Mutants of golden, compiler and emulator: {len(records)}", ""]
+    out += ["| folder | mutants | killed | survived | score |", "|---|--:|--:|--:|--:|"]
+    for folder in ("sim/golden", "sim/emulator", "compiler", ""):
+        own = [record["by"] for record in records if record["file"].startswith(folder)]
+        killed, survived = own.count(mutation.KILLED), own.count(mutation.SURVIVED)
+        name = f"`{folder}`" if folder else "**all**"
+        share = f"{killed / max(killed + survived, 1):.1%}"
+        out.append(f"| {name} | {killed + survived} | {killed} | {survived} | {share} |")
+    survivors = sorted(record["mutant"] for record in records if record["by"] == mutation.SURVIVED)
+    out += ["", "Survivors:", "", *(f"- `{mutant}`" for mutant in survivors), ""]
+    return "\n".join(out)
 
 
 def _campaigns(page: Page, programs: int, graphs: int) -> str:

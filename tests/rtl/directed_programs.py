@@ -19,15 +19,15 @@ AMOUNTS = (0, 1, 2, 7, 15, 30, 31, 32, 33, 40, 47, 62, 63, -1, -32)
 """Of shifts: the low 6 bits count."""
 
 
-def program(config: Config, emit: Callable[[Assembler], None]) -> Stimulus:
-    """Random bytes are loaded, VECTOR does what `emit` says, and its output is stored."""
+def program(config: Config, emit: Callable[[Assembler], None], stored: int = 1) -> Stimulus:
+    """Random bytes are loaded, VECTOR does what `emit` says, and its output is stored. `stored`: STORE's semaphore."""
     memory = np.random.default_rng(1).integers(0, 256, MEMORY_BYTES).astype(np.uint8)
     assembler = Assembler(config)
     size = INPUT_BYTES + OUTPUT_BYTES
     assembler.emit(Opcode.LOAD_GO, space=Space.AM, row_bytes=size, rows=1)
     assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.VECTOR_WAIT, 0)
     emit(assembler)
-    assembler.pass_token(Opcode.VECTOR_SIGNAL, Opcode.STORE_WAIT, 1)
+    assembler.pass_token(Opcode.VECTOR_SIGNAL, Opcode.STORE_WAIT, stored)
     assembler.emit(
         Opcode.STORE_GO, memory_address=OUTPUT_AT, local_address=OUTPUT_AT, row_bytes=OUTPUT_BYTES, rows=1
     )

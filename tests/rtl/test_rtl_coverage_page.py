@@ -9,8 +9,8 @@ from one_machine import assembled
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 
 from functional_coverage import FunctionalCoverage, class_of, classes  # noqa: E402 (the path comes first)
-from rtl_coverage import Measured, Reason, page, read_points, reasons  # noqa: E402 (the path comes first)
-from rtl_mutants import Mutant, mutants_page  # noqa: E402
+from rtl_coverage import Measured, Reason, Verilog, page, read_points, reasons  # noqa: E402 (the path comes first)
+from rtl_mutants import Mutant, mutants_page, place_of  # noqa: E402
 from rtl_stimulus import Case, Seen  # noqa: E402
 
 from tosaic.hw.config import CONFIGS  # noqa: E402
@@ -52,7 +52,8 @@ def test_places_of_the_accelerator_are_counted(tmp_path):
 def test_a_hole_without_a_reason_is_named(tmp_path):
     found = points(tmp_path, entry(1, "line", "block", 1), entry(3, "branch", "if", 0))
     text, unexplained = page(Measured(found, FunctionalCoverage(CONFIGS["nano"]), 5, 1000), CONFIGS["nano"])
-    assert [(hole.module, hole.line) for hole in unexplained] == [("load.lane_", 3)]
+    assert unexplained[0] == "nano: load.lane_: branch if has no reason: if (taken) begin"
+    assert all("load.lane_" not in each for each in unexplained[1:])
     assert "| branches | 1 | 0 | 0.00% |" in text and "| `load.lane_` | 1 | 1 | 1 | 0 |" in text
 
 
@@ -65,7 +66,29 @@ def test_a_reason_is_for_a_module_a_text_and_a_side(tmp_path):
         ("load", "taken", "", False),
         (r"load\..*", "given", "", False),
     ):
-        assert Reason(module, text, "because", side).explains(hole) == explained
+        assert Reason(module, text, "because", side).explains(hole, "nano") == explained
+    assert not Reason("load.*", "taken", "because", config="small").explains(hole, "nano")
+
+
+def test_numbered_wires_are_replaced_by_what_they_are():
+    verilog = Verilog("""module \\tosaic.a (clk);
+  assign \\$1  = \\lane$7.sum & full;
+  assign \\$2  = \\$1  ? 1'h0 : \\$1 ;
+  if (\\$2 ) begin
+module \\tosaic.b (clk);
+  if (\\$1 ) begin
+""")
+    assert verilog.line(3) == "assign \\$2  = (\\lane$7.sum & full)  ? 1'h0 : (\\lane$7.sum & full) ;"
+    assert verilog.line(4) == "if (((\\lane$7.sum & full)  ? 1'h0 : (\\lane$7.sum & full)) ) begin"
+    assert verilog.line(6) == "if (\\$1 ) begin"
+
+
+def test_bins_that_are_not_hit_have_reasons():
+    functions = FunctionalCoverage(CONFIGS["nano"])
+    missing = dict(functions.missing())
+    assert missing["STORE, reasons to wait: STORE_STALL_BUS on a quiet bus"].startswith("The bench's")
+    assert "VECTOR, errors: WATCHDOG" in functions.unexplained()
+    assert "VECTOR, errors: WATCHDOG" in functions.page()
 
 
 def test_every_reason_says_something():
@@ -108,8 +131,14 @@ def test_classes_of_values(value, name):
 
 
 def test_a_mutant_is_named_without_paths():
-    change = "mutate -mode cnot0 -module \\\\a.b -cell $or$/some/where/plain.v:2690$418 -port A -portbit 29 -ctrlbit 6"
-    assert Mutant("memories", "a.b", change).name == "cnot0 at A[29] of $or of line 2690"
+    cell = "$flatten\\accelerator.\\vector.\\lanes$280.\\lane_0.$or$plain.v:2690$418"
+    change = f"mutate -mode cnot0 -module tosaic -cell {cell} -port A -portbit 29 -ctrlbit 6"
+    assert Mutant("vector", "vector", change).name == "cnot0 at A[29] of $or of line 2690"
+    assert place_of(change) == "vector.lanes.lane_0"
+    register = "mutate -mode inv -module tosaic -cell $auto$ff.cc:337:slice$5 -port Q -portbit 1"
+    change = f"{register} -wire accelerator.load.descriptors.produce -wirebit 1"
+    assert place_of(change) == "load.descriptors" and place_of(register) == ""
+    assert Mutant("load", "", change).name == "inv at Q[1] of $auto$ff.cc:337:slice$5 (produce[1])"
 
 
 def test_the_score_leaves_out_what_is_no_change():
@@ -117,7 +146,7 @@ def test_the_score_leaves_out_what_is_no_change():
     records = [
         {
             "unit": "load",
-            "module": "tosaic.accelerator.load",
+            "module": "load",
             "change": f"change {number}",
             "how": how,
             "program": "",

@@ -1,9 +1,9 @@
-"""The RTL against the emulator on programs for what random ones seldom do (directed_programs.py)."""
+"""The RTL against the emulator on programs for what random ones seldom do (directed_fields.py has all)."""
 
 import functools
 
 import pytest
-from directed_programs import directed_programs
+from directed_fields import all_directed
 
 from tosaic.hw.config import CONFIGS
 from tosaic.sim.emulator import Emulator
@@ -12,7 +12,7 @@ from tosaic.sim.rtl import RtlSimulator
 PROGRAMS = {
     (config, name): number
     for config in ("nano", "small")
-    for number, (name, _) in enumerate(directed_programs(CONFIGS[config]))
+    for number, (name, _) in enumerate(all_directed(CONFIGS[config]))
 }
 
 
@@ -26,7 +26,7 @@ def simulator(name, stall_percent):
     [pytest.param(*case, marks=pytest.mark.xdist_group(case[0])) for case in PROGRAMS],
 )
 def test_rtl_and_emulator_leave_the_same_memory(config, name):
-    program = list(directed_programs(CONFIGS[config]))[PROGRAMS[config, name]][1]
+    program = list(all_directed(CONFIGS[config]))[PROGRAMS[config, name]][1]
     place, wanted = (program.program_address, program.program_bytes), program.memory.copy()
     Emulator(CONFIGS[config], check_hazards=True).run(wanted, *place)
     for stall_percent in (0, 40):
