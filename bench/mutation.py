@@ -194,7 +194,7 @@ def main() -> int:
     sample = draw(chosen.modules, lines, chosen.count, chosen.seed)
     files = sorted({test.split("::")[0] for mutant in sample for test in lines[mutant.file][mutant.line]})
     judge = Judge(sample, lines, read_seconds(chosen.seconds), chosen.most_seconds)
-    arguments = ["-qq", "-s", "-m", "", "-p", "no:cacheprovider", "-p", "no:terminal", *files]
+    arguments = ["-qq", "-s", "-m", "", "-p", "no:cacheprovider", *files]
     pytest.main(arguments, plugins=[Judging(judge)])
     if chosen.output:
         records = [

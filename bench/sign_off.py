@@ -1,8 +1,8 @@
 """The page of what the tests see of the RTL: `python bench/sign_off.py -o docs/sign_off.md`.
 
 Runs the measurements one after the other: coverage of lines, branches and the written model on some configurations,
-mutants of the RTL and of the Python, campaigns of random programs and graphs, and the faults planted by hand. Exit 1 when a hole has no
-reason, a campaign finds something, or a planted fault is not seen. The page says what each part took.
+mutants of the RTL and of the Python, campaigns of random programs and graphs, and the faults planted by hand. Exit 1
+when a hole has no reason, a campaign finds something, or a planted fault is not seen. It says what each part took.
 """
 
 import argparse
@@ -36,8 +36,8 @@ busy, and buses that hesitate (`bench/rtl_stimulus.py`). Other tests compare wha
 - **Mutants of the RTL** are drawn by Yosys from the flat, optimized netlist, a share for each unit
   (`bench/rtl_mutants.py`): a bit of a cell's port inverted, stuck, or mixed with another one. *no change* are those of
   which Yosys' SAT solver proves that no state and no input shows them.
-- **Mutants of the Python** are one changed operator, constant, condition or statement each, on lines that some test runs
-  (`bench/mutation.py`); the tests that run the line judge them, for a few seconds each.
+- **Mutants of the Python** are one changed operator, constant, condition or statement each, on lines that some test
+  runs (`bench/mutation.py`); the tests that run the line judge them, for a few seconds each.
 - **Campaigns** compare the emulator and the RTL on changed programs, and both with golden on random graphs.
 """
 
