@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from control_graphs import Control, finished, plus
 from emulation import assert_equal_to_golden
 from layer_graphs import LayerBuilder, feeds
 
@@ -216,7 +217,59 @@ def convolutions() -> Iterator[Make]:
         yield make
 
 
+def single_rows() -> Iterator[Make]:
+    """MATMULs of one row with what a TRANSPOSE makes, and of two rows, which stay."""
+    for n, h, c, w in shapes(4):
+
+        def make(b: LayerBuilder, n=n, h=h, c=c, w=w) -> str:
+            keys = b.add("TRANSPOSE", [b.input("keys", (n, w, c), DType.INT8)], perms=[0, 2, 1])
+            return b.add("MATMUL", [b.input("x", (n, h, c), DType.INT8), keys, *seven(b)])
+
+        yield make
+
+
+def idle() -> Iterator[Make]:
+    """Operators that do nothing, or nothing for some shapes."""
+    for shape, axis, change in itertools.product(
+        shapes(3), range(3), ("SLICE", "PAD", "TILE", "REVERSE", "CONCAT")
+    ):
+
+        def make(b: LayerBuilder, shape=shape, axis=axis, change=change) -> str:
+            x = b.input("x", shape, DType.INT8)
+            match change:
+                case "SLICE":
+                    small = [1 if each == axis else size for each, size in enumerate(shape)]
+                    y = b.add("SLICE", [x, b.shape((0, 0, 0)), b.shape(small)])
+                case "PAD":
+                    pads = [int(each == 2 * axis and shape[0] > 1) for each in range(6)]
+                    y = b.add("PAD", [x, b.shape(pads), b.zero_point(DType.INT8, 5)])
+                case "TILE":
+                    y = b.add("TILE", [x, b.shape([shape[1] if each == axis else 1 for each in range(3)])])
+                case "REVERSE":
+                    y = b.add("REVERSE", [x], axis=axis)
+                case _:
+                    y = b.add("CONCAT", [x] * shape[2], axis=axis)
+            return b.add("ABS", [b.add("CAST", [y], dtype=DType.INT32)])
+
+        yield make
+
+
+def run_time_zero_points() -> Iterator[Make]:
+    """Products and RESCALEs whose zero points are inputs."""
+    for n, h, c, w in shapes(4):
+
+        def make(b: LayerBuilder, n=n, h=h, c=c, w=w) -> str:
+            x, y = b.input("x", (n, h, c), DType.INT8), b.input("y", (n, c, w), DType.INT8)
+            zero_points = [b.input(name, (1,), DType.INT8) for name in ("a_zp", "b_zp")]
+            return b.add("MATMUL", [x, y, *zero_points])
+
+        yield make
+
+
 CASES = {
+    "single rows": (single_rows, CONFIG, 81),
+    "idle": (idle, CONFIG, 405),
+    "run-time zero points": (run_time_zero_points, CONFIG, 81),
     "transposes": (transposes, CONFIG, 972),
     "reshapes": (reshapes, CONFIG, 197),
     "transpose convolutions": (transpose_convolutions, CONFIG, 576),
@@ -269,3 +322,34 @@ def test_every_byte_through_a_chain_of_tables(double: bool) -> None:
         np.testing.assert_array_equal(
             evaluate(legalize(graph, CONFIG), values)[name], evaluate(graph, values)[name]
         )
+
+
+def test_every_small_quotient() -> None:
+    """INTDIV by multiplications: all pairs of small numbers, powers of two, their neighbours, and the ends of int32."""
+    numbers = {*range(-17, 18), (1 << 31) - 1, -(1 << 31)}
+    numbers |= {sign * (1 << bit) + near for bit in range(5, 31) for sign in (-1, 1) for near in (-1, 0, 1)}
+    pairs = [(n, d) for n in sorted(numbers) for d in sorted(numbers - {0}) if (n, d) != (-(1 << 31), -1)]
+    b = LayerBuilder(1)
+    names = [b.input(name, (len(pairs),), DType.INT32) for name in "nd"]
+    b.output(b.add("INTDIV", names))
+    graph = b.finish()
+    n, d = np.array(pairs, np.int32).T
+    found = evaluate(legalize(graph, CONFIG), {"n": n, "d": d})[graph.outputs[0]]
+    wanted = [abs(n) // abs(d) * (1 if (n < 0) == (d < 0) else -1) for n, d in pairs]
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_every_branch(taken: bool) -> None:
+    """COND_IF where it stands: each number of results, the branches in either order."""
+    for count, swapped in itertools.product((1, 2, 3), (False, True)):
+        build = Control()
+        states = [build.input(f"x{number}", (2, 3), DType.INT32) for number in range(count)]
+        condition = build.input("condition", (), DType.BOOL)
+        bodies = (plus(5), plus(-9))
+        results = build.choose(condition, states, *(bodies[::-1] if swapped else bodies))
+        graph = finished(build, results)
+        values = feeds(graph, count) | {"condition": np.array(taken)}
+        wanted, found = evaluate(graph, values), evaluate(legalize(graph, CONFIG), values)
+        for output in graph.outputs:
+            np.testing.assert_array_equal(found[output], wanted[output])
