@@ -17,7 +17,7 @@ import tempfile
 import tomllib
 
 from functional_coverage import FunctionalCoverage
-from rtl_stimulus import cases, run_on
+from rtl_stimulus import PORT_BYTES, cases, run_on
 
 from tosaic.errors import DeviceError
 from tosaic.hw.config import CONFIGS, Config
@@ -28,7 +28,6 @@ from tosaic.sim.rtl.library import Harness
 from tosaic.sim.rtl.verilog import cached_verilog
 
 HOLES = pathlib.Path(__file__).with_name("rtl_coverage_holes.toml")
-PORT_BYTES = 1 << 12
 PREFIX = "tosaic.accelerator"
 NO_LOGIC = "dump_module"
 """In the condition that Yosys writes at the top of each process, so that simulators run it once: never true."""

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 
-from rtl_stimulus import Case, Seen, cases, run_on
+from rtl_stimulus import Case, Seen, cases, registers_seen, run_on
 
 from tosaic.errors import DeviceError
 from tosaic.hw.config import CONFIGS, Config
@@ -70,11 +70,9 @@ proc
 flatten
 delete t:$meminit* t:$scopeinfo
 setattr -unset init w:*
-setundef -zero
 opt -full
 wreduce
 opt -full
-setundef -zero
 opt_clean -purge
 write_rtlil netlist.il
 """
@@ -86,6 +84,7 @@ select -set state t:$mem* t:$dff*
 expose @state %ci @state %d i:* %d
 delete @state
 setundef -undriven -expose
+setundef -zero
 opt_clean
 design -save apart
 """
@@ -193,9 +192,10 @@ class Judge:
 
     def __init__(self, config: Config, library: pathlib.Path, programs: list[Case]):
         self._config, self._library = config, library
-        self.programs = programs
-        self._wanted = [self._run(case, 0) for case in programs]
-        self._kills = [0] * len(programs)
+        self.programs: list[Case | None] = [None, *programs]
+        """None is no program, but what a host does with the registers."""
+        self._wanted = [self._run(case, 0) for case in self.programs]
+        self._kills = [0] * len(self.programs)
         self._costs = [max(dict(seen.registers).get("CYCLES", 0), 2000) for seen in self._wanted]
         self.runs = 0
 
@@ -204,10 +204,12 @@ class Judge:
         """Of all programs."""
         return sum(dict(seen.registers).get("CYCLES", 0) for seen in self._wanted)
 
-    def _run(self, case: Case, number: int, most: int = 200_000) -> Seen:
+    def _run(self, case: Case | None, number: int, most: int = 200_000) -> Seen:
         harness = Harness(self._library)
         try:
             harness.set_mutant(number)
+            if case is None:
+                return registers_seen(harness)
             return run_on(harness, self._config, case.program, case.conditions, most)
         finally:
             harness.close()
@@ -229,10 +231,11 @@ class Judge:
             if seen == wanted:
                 continue
             self._kills[index] += 1
-            if (seen.end, seen.memory) != (wanted.end, wanted.memory):
-                return "memory", case.name
+            name = case.name if case else "registers"
+            if case is None or (seen.end, seen.memory) != (wanted.end, wanted.memory):
+                return "memory", name
             differing = [a[0] for a, b in zip(seen.registers, wanted.registers, strict=False) if a != b]
-            return "registers: " + ", ".join(differing[:3] or ["marks"]), case.name
+            return "registers: " + ", ".join(differing[:3] or ["marks"]), name
         return SURVIVED, ""
 
 

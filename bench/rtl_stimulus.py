@@ -21,11 +21,19 @@ from hostile_programs import mutant  # noqa: E402 (the path comes first)
 from one_machine import Conditions, Seen, assembled, random_programs, run_on, tokens_one_by_one  # noqa: E402
 from random_growth import random_graph  # noqa: E402
 
-from tosaic.compiler.build import compile_graph  # noqa: E402
-from tosaic.errors import Error  # noqa: E402
-from tosaic.hw.config import CONFIGS, Config  # noqa: E402
-from tosaic.hw.isa import Opcode  # noqa: E402
-from tosaic.sim.stimulus import Stimulus, random_program  # noqa: E402
+from tosaic.compiler.build import compile_graph  # noqa: E402 (the path comes first)
+from tosaic.errors import DeviceError, Error  # noqa: E402 (the path comes first)
+from tosaic.hw.config import CONFIGS, Config  # noqa: E402 (the path comes first)
+from tosaic.hw.csr_map import REGISTER, REGISTERS, Access  # noqa: E402 (the path comes first)
+from tosaic.hw.isa import Opcode  # noqa: E402 (the path comes first)
+from tosaic.sim.registers import REGISTER_BYTES  # noqa: E402 (the path comes first)
+from tosaic.sim.rtl.library import Harness  # noqa: E402 (the path comes first)
+from tosaic.sim.stimulus import Stimulus, random_program  # noqa: E402 (the path comes first)
+
+PORT_BYTES = 1 << 12
+FAR_BITS = 23
+"""Each power of two up to here, in each address and length, is beyond the memory."""
+PATTERNS = (0xFFFF_FFFF, 0x5A5A_A5A5, 0, 0xA5A5_5A5A)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +61,28 @@ def cases(config: Config, amount: int) -> Iterator[Case]:
     if config == CONFIGS["nano"]:
         for number in range(12 * amount):
             yield Case(f"mutated program {number}", mutant(number))
+
+
+def registers_seen(harness: Harness) -> Seen:
+    """What the control port answers to reads and writes of what a host may set, each byte changed in every way, and to
+    reads of all other places; then the same when it is locked."""
+    kept = [
+        register.offset for register in REGISTERS if register.mask(Access.RW) and register.name != "CONTROL"
+    ]
+    answers = list[tuple[str, int]]()
+    for locked in (0, 1):
+        for pattern in PATTERNS:
+            for place in kept:
+                with contextlib.suppress(DeviceError):
+                    harness.control_write(place, pattern ^ place)
+            answers += [(f"0x{place:x}", harness.control_read(place)) for place in kept]
+        for place in range(0, PORT_BYTES, REGISTER_BYTES):
+            try:
+                answers.append((f"0x{place:x}", harness.control_read(place)))
+            except DeviceError as error:
+                answers.append((str(error), 0))
+        harness.control_write(REGISTER["LOCK"].offset, 0xFFFF_FFFF * (1 - locked))
+    return Seen("ended", registers=tuple(answers))
 
 
 def graphs(config: Config, amount: int) -> Iterator[Case]:
@@ -86,6 +116,15 @@ def errors(config: Config) -> Iterator[Case]:
         ends[f"too many tokens, {unit}"] = [(Opcode[f"{unit}_SIGNAL"], {"semaphore": 1, "count": 255})] * 17
     for opcode in Opcode:
         ends[f"{opcode.name}, all fields 0"] = [(opcode, {})]
+    for unit in ("LOAD", "STORE"):
+        for bit in range(config.am_bytes.bit_length() - 1, FAR_BITS):
+            here = {"memory_address": 64, "row_bytes": 8, "rows": 2}
+            for field in ("memory_address", "local_address", "row_bytes"):
+                ends[f"{unit}, {field} 2^{bit}"] = [(Opcode[f"{unit}_GO"], here | {field: 1 << bit})]
+            pitch = {"memory_pitch": 8, "local_pitch": 8}
+            for field in pitch:
+                far = (Opcode[f"{unit}_PITCH"], pitch | {field: 1 << bit})
+                ends[f"{unit}, {field} 2^{bit}"] = [far, (Opcode[f"{unit}_GO"], here)]
     for name, commands in ends.items():
         yield Case(name, assembled(config, *commands))
     copy = [
@@ -107,4 +146,4 @@ def errors(config: Config) -> Iterator[Case]:
     yield Case("odd program", dataclasses.replace(short, program_address=short.program_address + 1))
 
 
-__all__ = ["Case", "Conditions", "Seen", "cases", "run_on"]
+__all__ = ["PORT_BYTES", "Case", "Conditions", "Seen", "cases", "registers_seen", "run_on"]
