@@ -48,6 +48,7 @@ def array_fields(config: Config) -> Stimulus:
         *({"y_start": 2}, {"y_start": MANY}, {"y_step_bytes": -row}, {"y_step_bytes": 1}),
         *({"ky_count": MANY}, {"ky_count": 2, "ky_step": 1, "ky_step_bytes": -row}),
         *({"run_count": MANY}, {"run_count": 2, "run_step": 5}, {"more_blocks": MANY, "pixels": 1}),
+        *({"ky_count": 2, "ky_step": MANY}, {"more_blocks": 1, "pixels": 1}),
     ]
 
     def emit(assembler: Assembler) -> None:
@@ -72,6 +73,8 @@ def streamed_sums(config: Config) -> Stimulus:
         emit_fields(assembler, fields, *SET_UP)
         depth = fields["chunks"] * columns
         for part in range(3):
+            long = {"memory_address": 5, "local_address": 2 * OUTPUT_AT, "row_bytes": 2000, "rows": 1}
+            assembler.emit(Opcode.LOAD_GO, **long)
             assembler.emit(
                 Opcode.LOAD_GO,
                 memory_address=columns * part,
@@ -96,7 +99,7 @@ def depthwise_fields(config: Config) -> Stimulus:
         {"line": 20, "out_width": MANY, "out_height": 2},
         {"height": 20, "out_height": MANY},
         {"line": 20, "height": 20, "out_width": 2, "out_height": 2, "x_stride": MANY, "y_stride": MANY},
-        *({"idle_rows": config.rows - 2}, {"weights": 1}),
+        *({"idle_rows": config.rows - 2}, {"weights": 0}, {"weights": 1}),
     ]
 
     def emit(assembler: Assembler) -> None:
@@ -117,7 +120,10 @@ def depthwise_fields(config: Config) -> Stimulus:
                 for flags in ({"advances": 1}, {}, {"accumulate": 1}, {"accumulate": 1, "drain": 1}):
                     emit_fields(assembler, fields | flags, Opcode.ARRAY_DEPTHWISE_GO)
             else:
-                emit_fields(assembler, fields | {"drain": 1}, Opcode.ARRAY_DEPTHWISE_GO)
+                # The first ends before an output is there.
+                for advances in (1, fields["advances"]):
+                    more = {"drain": 1, "advances": advances}
+                    emit_fields(assembler, fields | more, Opcode.ARRAY_DEPTHWISE_GO)
             address = take(assembler, fields["out_width"] * fields["out_height"], address)
 
     return program(config, emit)
@@ -164,6 +170,12 @@ def vector_fields(config: Config) -> Stimulus:
         for lanes in (0, 20):
             run(Op.ADD, 3, {}, lanes=lanes)
         assembler.emit(Opcode.VECTOR_MARK, layer=MANY)
+        assembler.emit(Opcode.VECTOR_BOUNDS, index=0, low=1, high=99)
+        run(Op.ADD, 3, {"clamp": 1})
+        stream(assembler, 0, 64, [(4, 1)])
+        stream(assembler, STORE_STREAM, address, [(4, columns)])
+        assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.MOV, a_source=Source.LOAD, to_memory=1)
+        go(assembler, 4, 1)
 
     return program(config, emit)
 
@@ -251,6 +263,7 @@ def branch(config: Config) -> Stimulus:
         for address in (1, 2, 9):
             assembler.emit(Opcode.VECTOR_TEST, address=address)
             assembler.emit(Opcode.BRANCH, target=16, condition=Condition.NEVER)
+        assembler.emit(Opcode.STORE_GO, memory_address=1, local_address=7, row_bytes=1, rows=1)
 
     return program(config, emit)
 
