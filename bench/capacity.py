@@ -21,7 +21,7 @@ import time
 import xml.etree.ElementTree
 from collections.abc import Sequence
 
-from tosaic.driver.jobs.cluster import BATCH_JOBS, TASKS_AHEAD
+from tosaic.driver.jobs.cluster import TASKS_AHEAD, BatchSizes
 
 MEASURED_TASKS = 400
 
@@ -55,17 +55,21 @@ class Outcome:
 
 def simulate(seconds: Sequence[float], sent_bytes: Sequence[int], workers: int, costs: Costs) -> Outcome:
     """Jobs in their order on `workers` workers of one thread each."""
-    size = max(1, min(BATCH_JOBS, len(seconds) // (TASKS_AHEAD * workers)))
-    starts = range(0, len(seconds), size)
-    batches = [(sum(seconds[s : s + size]), sum(sent_bytes[s : s + size])) for s in starts]
+    sizes, jobs, batches = BatchSizes(len(seconds), workers), 0, 0
     client = link = scheduler = 0.0
-    free = [(0.0, number) for number in range(min(workers, len(batches)))]
+    free = [(0.0, number) for number in range(workers)]
     built: set[int] = set()
-    ended: list[float] = []
-    worked = 0.0
-    for number, (work, size_bytes) in enumerate(batches):
-        # There is room for a task when one of those ahead has ended.
-        room = heapq.heappop(ended) if number >= TASKS_AHEAD * workers else 0.0
+    ended: list[tuple[float, int, float]] = []
+    worked = longest = makespan = 0.0
+    while jobs < len(seconds):
+        room = 0.0
+        if batches >= TASKS_AHEAD * workers:
+            # There is room for a task when one of those ahead has ended.
+            room, *told = heapq.heappop(ended)
+            sizes.ended(*told)
+        size = sizes.next()
+        work, size_bytes = sum(seconds[jobs : jobs + size]), sum(sent_bytes[jobs : jobs + size])
+        jobs, batches, longest = jobs + size, batches + 1, max(longest, work)
         client = max(client, room) + costs.client_task
         link = max(link, client) + size_bytes / costs.link_bytes_per_second
         scheduler = max(scheduler, link) + costs.scheduler_task
@@ -75,16 +79,16 @@ def simulate(seconds: Sequence[float], sent_bytes: Sequence[int], workers: int, 
         end = max(ready, scheduler) + spent
         worked += spent
         heapq.heappush(free, (end, worker))
-        heapq.heappush(ended, end)
-    makespan = max(end for end, _ in free)
+        heapq.heappush(ended, (end, size, work))
+        makespan = max(makespan, end)
     busy = {
-        "client": len(batches) * costs.client_task / makespan,
-        "link": sum(sent for _, sent in batches) / costs.link_bytes_per_second / makespan,
-        "scheduler": len(batches) * costs.scheduler_task / makespan,
+        "client": batches * costs.client_task / makespan,
+        "link": sum(sent_bytes) / costs.link_bytes_per_second / makespan,
+        "scheduler": batches * costs.scheduler_task / makespan,
         "workers": worked / makespan / workers,
     }
     most = max(busy, key=lambda name: busy[name])
-    longest = costs.build + costs.process_start + max(work for work, _ in batches)
+    longest += costs.build + costs.process_start
     bound = most if busy[most] >= BOUND_SHARE else "the longest batch" if longest >= 0.5 * makespan else most
     return Outcome(workers, makespan, busy, bound)
 

@@ -23,10 +23,14 @@ from tosaic.errors import DeviceError, InputError
 from .content import CODE_SUFFIXES, code_digest, digest_of, pack, read_by, unpack
 from .job import Job, Record, Task, Work
 from .local import LocalProcesses
-from .perform import failed
+from .perform import ALL, failed
 
 BATCH_JOBS = 8
-"""Jobs in a task, at most. There are several because a worker's process takes about a second to start."""
+"""Jobs in a task while nothing is known of their times, at most."""
+BATCH_JOBS_MAX = 64
+"""Jobs in a task: what they read crosses the network with it."""
+BATCH_SECONDS = 10.0
+"""What a task is to take: its process takes a second to start, and a worker that is lost has worked for nothing."""
 TASKS_AHEAD = 3
 """Tasks for each worker that the scheduler has at a time."""
 _START_SECONDS = 600.0
@@ -66,14 +70,16 @@ class DaskCluster:
                 raise InputError(
                     f"the Dask scheduler at {self.address} has no workers: start some with `dask worker`"
                 )
-            size = max(1, min(BATCH_JOBS, len(tasks) // (TASKS_AHEAD * threads)))
-            batches = iter([tasks[start : start + size] for start in range(0, len(tasks), size)])
+            sizes = BatchSizes(len(tasks), threads)
+            waiting = iter(tasks)
             parcels = _Parcels(client, tasks)
             running: dict[Any, Sequence[Task]] = {}
             ended = distributed.as_completed()
 
             def submit(count: int) -> None:
-                for batch in itertools.islice(batches, count):
+                for _ in range(count):
+                    if not (batch := list(itertools.islice(waiting, sizes.next()))):
+                        return
                     jobs, archives = parcels.of(batch)
                     work = _Batch(jobs, self.limit_seconds, code_digest())
                     future = client.submit(_run_batch, pickle.dumps(work), archives, pure=False)
@@ -82,7 +88,9 @@ class DaskCluster:
 
             submit(TASKS_AHEAD * threads)
             for future in ended:
-                yield from _told(future, running.pop(future))
+                records = _told(future, running.pop(future))
+                sizes.ended(len(records), sum(record.seconds.get(ALL, 0.0) for record in records))
+                yield from records
                 submit(1)
 
     def _connected(self) -> tuple[Any, Any]:
@@ -94,6 +102,39 @@ class DaskCluster:
             return distributed, distributed.Client(self.address, timeout=10)
         except (OSError, ValueError) as error:
             raise InputError(f"no Dask scheduler answers at {self.address}: {error}") from None
+
+
+@dataclasses.dataclass
+class BatchSizes:
+    """How many jobs the next task has: as many as take BATCH_SECONDS, as those have that ended, and so few that no
+    worker is left without any. `bench/capacity.py` asks it, too."""
+
+    left: int
+    """Jobs that are in no task yet."""
+    workers: int
+    done: int = 0
+    done_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._first = max(1, min(BATCH_JOBS, self._share()))
+
+    def next(self) -> int:
+        """The size of the next task; it counts as made."""
+        size = self._first
+        if self.done_seconds:
+            wanted = int(BATCH_SECONDS * self.done / self.done_seconds)
+            size = max(1, min(wanted, BATCH_JOBS_MAX, max(self._first, self._share())))
+        size = min(size, self.left)
+        self.left -= size
+        return size
+
+    def ended(self, jobs: int, seconds: float) -> None:
+        """A task has ended."""
+        self.done += jobs
+        self.done_seconds += seconds
+
+    def _share(self) -> int:
+        return self.left // (TASKS_AHEAD * self.workers)
 
 
 class _Parcels:
@@ -216,4 +257,4 @@ def _here(remote: _Remote, places: Mapping[str, pathlib.Path]) -> Job:
     )
 
 
-__all__ = ["DaskCluster", "work_on_batch"]
+__all__ = ["BatchSizes", "DaskCluster", "work_on_batch"]

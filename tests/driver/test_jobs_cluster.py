@@ -11,6 +11,7 @@ from test_jobs import HERE, jobs_of, lines
 
 from tosaic.driver.explore import SPACE, explore
 from tosaic.driver.jobs import DaskCluster, Job, RecordFile, ThisProcess, Work, run_jobs
+from tosaic.driver.jobs.cluster import BatchSizes
 from tosaic.errors import InputError
 
 
@@ -58,6 +59,26 @@ def test_a_worker_with_another_tosaic_is_told(scheduler: str, monkeypatch: pytes
     assert record.failure == (
         "on the cluster: DeviceError: this worker has another Tosaic than the client: install the client's there"
     )
+
+
+def batches(jobs: int, workers: int, job_seconds: float) -> list[int]:
+    """Sizes where a task has ended before the next is made."""
+    sizes, found = BatchSizes(jobs, workers), []
+    while sizes.left:
+        found.append(sizes.next())
+        sizes.ended(found[-1], found[-1] * job_seconds)
+    return found
+
+
+def test_tasks_of_short_jobs_grow_and_of_long_ones_shrink() -> None:
+    """A process starts for each task: 4,000 jobs of 10 ms in tasks of 8 would be 500 starts. Long jobs go one by one: a
+    worker that is lost has worked for nothing."""
+    short, long = batches(4000, 2, 0.01), batches(400, 2, 60.0)
+    assert (sum(short), sum(long)) == (4000, 400)
+    assert short[:2] == [8, 64] and len(short) < 100 and min(short[:-1]) == 8
+    assert long == [8] + [1] * 392
+    assert batches(60, 2, 1.0) == [8] * 7 + [4], "no worker is left without any"
+    assert batches(5, 2, 0.01) == [1] * 5
 
 
 def test_no_scheduler() -> None:
