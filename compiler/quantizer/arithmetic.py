@@ -13,6 +13,7 @@ from tosaic.errors import UnsupportedError
 _PRODUCT_BITS = 30
 _SLOPE_BITS = 14
 """Of slopes in int16: x of 16 bits times one, and the sum of two such, fit int32."""
+_MOST_SHIFT = 62
 _STEEP = 8.0
 """Steeper slopes could bring int32 beyond its range."""
 _BENDING = ("GREATER", "GREATER_EQUAL", "MUL", "SELECT")
@@ -234,7 +235,7 @@ def select(emission: Emission, op: Operator) -> Integers:
     """Both choices at one scale."""
     slopes = _slopes_below_zero(emission, op)
     if slopes is not None:
-        return _sloped(emission, *slopes)
+        return _sloped(emission, op.outputs[0], *slopes)
     tensors, scale, bound = aligned(emission, op.inputs[1:])
     condition = emission.plain(op.inputs[0])
     return Integers(emission.emit("SELECT", condition, *tensors), DType.INT32, np.array(scale), 0, bound)
@@ -262,13 +263,18 @@ def _slopes_below_zero(emission: Emission, op: Operator) -> tuple[str, np.ndarra
     return (x, slopes) if emission.shape(x) == emission.shape(op.outputs[0]) else None
 
 
-def _sloped(emission: Emission, x: str, slopes: np.ndarray) -> Integers:
+def _sloped(emission: Emission, result: str, x: str, slopes: np.ndarray) -> Integers:
     """x + (slopes - 1) * min(x, 0): few micro-operations, which join the layer that computes x.
 
     The choice of two int32 tensors takes four more.
     """
     if _is_free(emission, x, slopes):
-        return _sloped_sums(emission, emission.natural(x), slopes)
+        plan = emission.plan
+        if not plan.held(result) or np.ptp(np.sign(slopes - 1.0)) == 2:
+            return _sloped_sums(emission, emission.natural(x), slopes)
+        return _sloped_to(
+            emission, emission.natural(x), slopes, plan.encoding(result), plan.statistics.range_seen(x)[0]
+        )
     return _sloped_from_memory(emission, x, slopes)
 
 
@@ -300,12 +306,40 @@ def _sloped_sums(emission: Emission, x: Integers, slopes: np.ndarray) -> Integer
     """In int32 all the way."""
     source = emission.as_int32(emission.as_uniform(x))
     change, bits = _bits(slopes)
-    low = emission.low
-    below = emission.emit("MINIMUM", source.tensor, emission.line(np.zeros(1), source.tensor))
-    line = low.constant(np.rint(change * 2.0**bits).astype(np.int64), DType.INT32)
-    bend = emission.emit("MUL", below, line, low.constant([bits], DType.INT8))
+    bend = _bend(emission, source.tensor, np.rint(change * 2.0**bits), bits)
     tensor = emission.emit("ADD", source.tensor, bend)
     return Integers(tensor, DType.INT32, source.scale, 0, source.bound * (_STEEP + 1.0) + 1)
+
+
+def _sloped_to(
+    emission: Emission, x: Integers, slopes: np.ndarray, wanted: Encoding, lowest: float
+) -> Integers:
+    """In the steps that the result is wanted in: what is added to x below 0 needs no more than these, and factors of a
+    byte where they move no result by more than half a step. `lowest` is the least x that was seen."""
+    source = emission.as_int32(emission.as_uniform(x))
+    change, ratio = slopes.astype(np.float64) - 1.0, float(source.scale) / wanted.scale
+    most = float(np.abs(change).max()) or 1.0
+    exact = -lowest / wanted.scale * most <= DType.INT8.max
+    largest = (DType.INT8 if exact else DType.INT16).max
+    bits = min(math.floor(math.log2(largest / (most * ratio))), _MOST_SHIFT)
+    if bits < 0:
+        return _sloped_sums(emission, x, slopes)
+    bend = _bend(emission, source.tensor, np.rint(change * ratio * 2.0**bits), bits)
+    straight = emission.as_int32(source, wanted.scale)
+    tensor = emission.emit("ADD", straight.tensor, bend)
+    return Integers(tensor, DType.INT32, np.array(wanted.scale), 0, straight.bound * (_STEEP + 1.0) + 1)
+
+
+def _bend(emission: Emission, tensor: str, line: np.ndarray, bits: int) -> str:
+    """min(x, 0) * line * 2^-bits: of a line with one sign what has the other one is cut off, a bound of the product."""
+    low = emission.low
+    constant = low.constant(line.astype(np.int64), DType.INT32)
+    shift, zero = low.constant([bits], DType.INT8), emission.line(np.zeros(1), tensor)
+    if line.max() <= 0:
+        return emission.emit("MAXIMUM", emission.emit("MUL", tensor, constant, shift), zero)
+    if line.min() >= 0:
+        return emission.emit("MINIMUM", emission.emit("MUL", tensor, constant, shift), zero)
+    return emission.emit("MUL", emission.emit("MINIMUM", tensor, zero), constant, shift)
 
 
 def _bits(slopes: np.ndarray) -> tuple[np.ndarray, int]:

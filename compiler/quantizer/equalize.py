@@ -19,6 +19,7 @@ from tosaic.compiler.quantizer.canonical import MACS
 from tosaic.compiler.quantizer.channels import ChannelOrigin, Tracing
 from tosaic.compiler.quantizer.functions import is_real
 from tosaic.compiler.quantizer.plan import REORDERING
+from tosaic.compiler.quantizer.streams import divide_stream, multiply_inputs, reading, streams
 
 EVEN = "/even"
 """What the name of an evened out tensor ends in."""
@@ -46,16 +47,103 @@ def equalize(
     `statistics` must hold channels (`wanted_channels`); they are those of the graph before.
     """
     levels = float(activations.max - activations.min)
-    changed = False
+    changed, tied = _equalize_streams(graph, statistics, levels, kept)
     done: set[str] = set()
     for op in list(graph.operators):
-        if op.op in MACS and op.inputs[0] not in done:
+        if op.op in MACS and op.inputs[0] not in done | tied:
             done.add(op.inputs[0])
             readers = [other for other in graph.consumers(op.inputs[0]) if other.op in MACS]
             changed |= _equalize_input(graph, statistics, op.inputs[0], readers, levels, kept)
         elif op.op == "MATMUL":
             changed |= _equalize_product(graph, statistics, op, levels, kept)
     return changed
+
+
+# --- streams ----------------------------------------------------------------------------------------------------
+
+
+def _equalize_streams(
+    graph: Graph, statistics: Statistics, levels: float, kept: frozenset[str]
+) -> tuple[bool, set[str]]:
+    """What blocks add to and read: all tensors of a stream get the same factors, which cost nothing.
+
+    Whether any did, and the tensors of such streams: to divide one for some of its readers only, 20 dB would not be
+    enough, since it would be in memory twice, as int16 for the others, and a layer would make the one of the other."""
+    changed, tied = False, set[str]()
+    for stream in streams(graph):
+        read = [
+            _Read.of(graph, statistics, name, readers, stream.labels[name])
+            for name, readers in reading(graph, stream.labels)
+        ]
+        parts = [part for part in read if part is not None]
+        forks = any(not _is_free(graph, name, readers) for name, readers in reading(graph, stream.labels))
+        if not forks or len(parts) < len(read) or kept & stream.labels.keys():
+            continue
+        tied |= stream.labels.keys()
+        factors = _stream_factors(parts, stream.free, levels)
+        if factors is not None:
+            divide_stream(graph, stream, factors, statistics)
+            changed = True
+    return changed, tied
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A tensor that convolutions read: what was seen of it, their weights, and the classes of its channels."""
+
+    seen: Channels
+    readers: Sequence[Operator]
+    weights: list[np.ndarray]
+    labels: np.ndarray
+
+    @classmethod
+    def of(
+        cls, graph: Graph, statistics: Statistics, name: str, readers: Sequence[Operator], labels: np.ndarray
+    ) -> "_Read | None":
+        """None where nothing is known of the tensor, or where it is 0."""
+        seen = statistics.channels.get((name, (len(graph.tensors[name].shape) - 1,)))
+        weights = [graph.tensors[op.inputs[1]].data for op in readers]
+        if seen is None or not seen.largest.any():
+            return None
+        by_channel = [
+            _by_channel(op, data) for op, data in zip(readers, weights, strict=True) if data is not None
+        ]
+        return cls(seen, readers, by_channel, labels)
+
+    def noise(self, factors: np.ndarray, levels: float) -> float:
+        """Of the results of all readers, for the factors of the classes."""
+        return sum(
+            _noise(self.seen, weight, op.op == "DEPTHWISE_CONV2D", factors[self.labels], levels)
+            for weight, op in zip(self.weights, self.readers, strict=True)
+        )
+
+    def strength(self, count: int) -> np.ndarray:
+        """How large the weights of each class are, beside the largest of the same convolution."""
+        found = np.zeros(count)
+        for weight in self.weights:
+            strongest = np.abs(weight).max((0, 1))
+            found = np.maximum(found, _pooled(strongest / (strongest.max() or 1.0), self.labels, count))
+        return found
+
+
+def _stream_factors(parts: Sequence[_Read], free: np.ndarray, levels: float) -> np.ndarray | None:
+    """Factors for the classes with the least noise of all that read the stream; None unless it falls by `_GAIN`."""
+    count = len(free)
+
+    def noise(factors: np.ndarray) -> float:
+        return sum(part.noise(factors, levels) for part in parts)
+
+    shares = [_pooled(part.seen.largest / part.seen.largest.max(), part.labels, count) for part in parts]
+    strength = np.max([part.strength(count) for part in parts], axis=0)
+    best, least = None, noise(np.ones(count)) / _GAIN
+    for largest in (np.max(shares, axis=0), np.exp(np.mean(np.log(_floored(np.array(shares))), axis=0))):
+        for exponent in _EXPONENTS:
+            factors = _floored(largest) ** exponent / _floored(strength) ** (1 - exponent)
+            factors = np.where(free, _rounded(factors), 1.0)
+            found = noise(factors)
+            if found < least:
+                best, least = factors, found
+    return best
 
 
 # --- what convolutions read -------------------------------------------------------------------------------------
@@ -87,8 +175,8 @@ def _equalize_input(
         parts = {op.op for op in graph.operators if origin.source in op.outputs} & {"CONCAT", "SLICE"}
         free = (products >= _MANY_PRODUCTS and not parts) or _is_free(graph, origin.source, readers)
         gain = _GAIN if free else _DEAR_GAIN
-        bound = _upper_bound(graph, origin.source)
-        factors = _best_factors(seen, by_channel, readers, labels, _Limits(levels, gain, bound))
+        limits = _Limits(levels, gain, _upper_bound(graph, origin.source))
+        factors = _best_factors(seen, by_channel, readers, labels, limits)
         if factors is None:
             return False
         _divide(
@@ -98,7 +186,7 @@ def _equalize_input(
             readers if origin.source == tensor else graph.consumers(origin.source),
         )
         for op in readers:
-            _multiply_weight(graph, op, factors[labels])
+            multiply_inputs(graph, op, factors[labels])
         return True
     return False
 
@@ -328,12 +416,3 @@ def _divide(graph: Graph, source: str, factors: np.ndarray, readers: Sequence[Op
     multiply = Operator("MUL", [source, constant, shift], [even], {}, f"even/MUL_{len(graph.operators)}")
     name_after(maker.source if maker is not None and maker.source else source, [multiply])
     graph.operators.insert(position, multiply)
-
-
-def _multiply_weight(graph: Graph, op: Operator, factors: np.ndarray) -> None:
-    weight = graph.tensors[op.inputs[1]]
-    assert weight.data is not None
-    line = factors.reshape(-1, 1) if op.op == "DEPTHWISE_CONV2D" else factors
-    op.inputs[1] = add_constant(
-        graph, f"{weight.name}/even", weight.data.astype(np.float64) * line, weight.dtype
-    )
