@@ -68,14 +68,74 @@ class Reduced:
 Value: typing.TypeAlias = Node | Load | Immediate | ArrayResult | Iteration | Reduced
 
 
-def clamped(value: Value, low: int, high: int, uses: int) -> Node:
-    """`value` limited to low..high, inside the node that makes it when nobody else uses that."""
-    if isinstance(value, Node) and uses == 1 and not value.wrap32:
+def clamped(value: Value, low: int, high: int, uses: int, added: int = 0) -> Node:
+    """`value` + `added` limited to low..high, inside the node that makes it when nobody else uses that."""
+    if isinstance(value, Node) and uses == 1 and not (value.wrap32 and _wraps(value)):
         if value.clamp is not None:
-            low, high = max(low, min(high, value.clamp[0])), min(high, max(low, value.clamp[1]))
-        value.clamp = (low, high)
+            first, last = (end + added for end in value.clamp)
+            low, high = max(low, min(high, first)), min(high, max(low, last))
+        value.out_zp, value.clamp, value.wrap32 = value.out_zp + added, (low, high), False
         return value
-    return Node(Op.MOV, value, clamp=(low, high))
+    return Node(Op.MOV, value, out_zp=added, clamp=(low, high))
+
+
+_INT32 = (-(1 << 31), (1 << 31) - 1)
+_WIDEST = (-(1 << 47), (1 << 47) - 1)
+
+
+def _wraps(node: Node) -> bool:
+    """Whether what a node computes may need more than 32 bits."""
+    low, high = _before_wrap(node)
+    return low < _INT32[0] or high > _INT32[1]
+
+
+def _range(value: Value | None) -> tuple[int, int]:
+    """What values an operand may have: the widest range if nothing is known."""
+    if isinstance(value, Immediate):
+        return value.value, value.value
+    if isinstance(value, Load):
+        bits = 8 * value.element.bytes
+        unsigned = value.element in (Element.UINT8, Element.UINT16)
+        return (0, (1 << bits) - 1) if unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1)
+    if isinstance(value, ArrayResult):
+        return _INT32
+    if not isinstance(value, Node):
+        return _WIDEST
+    low, high = _before_wrap(value)
+    return _INT32 if value.wrap32 and (low < _INT32[0] or high > _INT32[1]) else (low, high)
+
+
+def _before_wrap(node: Node) -> tuple[int, int]:
+    low, high = _before_clamp(node)
+    if node.clamp is None:
+        return low, high
+    first, last = node.clamp
+    return min(max(low, first), last), min(max(high, first), last)
+
+
+def _before_clamp(node: Node) -> tuple[int, int]:
+    low, high = (end - node.a_zp for end in _range(node.a))
+    least, most = _range(node.b) if node.b is not None else (0, 0)
+    if node.op in (Op.ADD, Op.RESCALE) and node.bias or node.average:
+        return _WIDEST
+    if node.op is Op.RESCALE:
+        # That of TOSA has a shift of 2 at least, and a result that fits 32 bits.
+        low, high = _INT32 if node.per_channel else _scaled(low, high, node)
+        low, high = low + least, high + most
+    elif node.op is Op.MUL:
+        ends = [a * b for a in (low, high) for b in (least, most)]
+        low, high = min(ends) >> node.shift, (max(ends) >> node.shift) + 1
+    elif node.op is Op.ADD:
+        low, high = low + least, high + most
+    elif node.op is not Op.MOV or node.bias:
+        return _WIDEST
+    return low + node.out_zp, high + node.out_zp
+
+
+def _scaled(low: int, high: int, node: Node) -> tuple[int, int]:
+    ends = [end * node.multiplier >> node.shift for end in (low, high)]
+    low, high = min(ends), max(ends) + 1
+    return (max(low, _INT32[0]), min(high, _INT32[1])) if node.shift >= 2 else (low, high)
 
 
 def substituted(value: Value, old: Value, new: Value) -> Value:

@@ -174,6 +174,11 @@ class Translator:
                 value = Load(value.tensor, Element.UINT8 if bits == 8 else Element.UINT16)
             else:
                 value = Node(Op.AND, value, Immediate((1 << bits) - 1))
+        if target.dtype in (DType.INT8, DType.INT16) and self._is_idle(operator) and isinstance(value, Node):
+            # Of a scale of 1 a zero point and bounds are left.
+            if value.op is not Op.MOV and not attributes.get("output_unsigned"):
+                ends = target.dtype.min, target.dtype.max
+                return clamped(value, *ends, self.uses(operator.inputs[0]), output_zp - input_zp)
         node = Node(Op.RESCALE, value, a_zp=input_zp, round=attributes["rounding_mode"] == "DOUBLE_ROUND")
         self._absorb(node, operator.inputs[0])
         self._scale(operator, node)
@@ -186,6 +191,13 @@ class Translator:
                 node.clamp = (target.dtype.min, target.dtype.max)
         node.out_zp = output_zp
         return node
+
+    def _is_idle(self, operator: Operator) -> bool:
+        """Whether a RESCALE multiplies by 1."""
+        if any(self.graph.const(name) is None for name in operator.inputs[1:3]):
+            return False
+        multipliers, shifts = (self.graph.operand_value(operator, name).astype(object) for name in _SCALES)
+        return bool(np.all(multipliers == 2**shifts))
 
     def _scale(self, operator: Operator, node: Node) -> None:
         """Gives a RESCALE its multiplier and shift, or says that each channel has its own."""

@@ -270,7 +270,7 @@ def _sloped(emission: Emission, result: str, x: str, slopes: np.ndarray) -> Inte
     """
     if _is_free(emission, x, slopes):
         plan = emission.plan
-        if not plan.held(result) or np.ptp(np.sign(slopes - 1.0)) == 2:
+        if not plan.held(result):
             return _sloped_sums(emission, emission.natural(x), slopes)
         return _sloped_to(
             emission, emission.natural(x), slopes, plan.encoding(result), plan.statistics.range_seen(x)[0]
@@ -315,11 +315,11 @@ def _sloped_to(
     emission: Emission, x: Integers, slopes: np.ndarray, wanted: Encoding, lowest: float
 ) -> Integers:
     """In the steps that the result is wanted in: what is added to x below 0 needs no more than these, and factors of a
-    byte where they move no result by more than half a step. `lowest` is the least x that was seen."""
+    byte where they move no result by more than a step. `lowest` is the least x that was seen."""
     source = emission.as_int32(emission.as_uniform(x))
     change, ratio = slopes.astype(np.float64) - 1.0, float(source.scale) / wanted.scale
     most = float(np.abs(change).max()) or 1.0
-    exact = -lowest / wanted.scale * most <= DType.INT8.max
+    exact = -lowest / wanted.scale * most <= 2 * DType.INT8.max
     largest = (DType.INT8 if exact else DType.INT16).max
     bits = min(math.floor(math.log2(largest / (most * ratio))), _MOST_SHIFT)
     if bits < 0:
