@@ -9,12 +9,15 @@ from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.fuse.moves import blocks
 from tosaic.compiler.machine import KIND, Kind
 from tosaic.compiler.place.arena import OutOfMemory
-from tosaic.compiler.place.buffers import Buffers, Sizes, allocate_buffers
+from tosaic.compiler.place.buffers import Buffers, Sizes, allocate_buffers, try_buffers
 from tosaic.compiler.place.placement import PARAMETERS, BufferKey, Role
 from tosaic.compiler.place.placer import Placer
 from tosaic.compiler.place.strides import operand_span
 from tosaic.compiler.place.tensors import Tensors
 from tosaic.compiler.tile.largest_fit import largest_fit
+
+_MOST_PIECES, _PIECE_BYTES = 8, 8192
+"""What comes from outside or goes there is worked on in pieces, so that the bus and VECTOR work at a time."""
 
 
 class Shape(enum.Enum):
@@ -82,7 +85,8 @@ def plan_elementwise(
         return {key: min(whole, count * (whole // elements)) for key, whole in wholes.items()}
 
     step = tensors.config.columns
-    count = largest_fit(placer.arena, max(1, elements // step), elements, step, sizes_of)
+    most = -(-elements // step // _pieces(sum(wholes.values())))
+    count = largest_fit(placer.arena, max(1, most), elements, step, sizes_of)
     if count is None:
         raise OutOfMemory(
             f"{layer.root}: one pixel of {tensors[layer.output]} and its inputs do not fit the activation memory"
@@ -93,22 +97,26 @@ def plan_elementwise(
 def _boxes(
     placer: Placer, layer: Layer, external: list[str], param_bytes: int
 ) -> tuple[ElementwisePlan, Buffers]:
-    """The largest boxes of the result that fit."""
-    limit = placer.tensors.elements(layer.output)
+    """The largest boxes of the result that fit twice, or once if none does."""
+    elements = placer.tensors.elements(layer.output)
     # Boxes below a 64th of the memory cost more commands than they are worth: other tensors are spilled instead.
-    smallest = min(limit, placer.config.am_bytes // 64)
+    smallest = min(elements, placer.config.am_bytes // 64)
+    moved = sum(placer.placements[name].bytes for name in external)
+    limit = max(smallest, -(-elements // _pieces(moved)))
     while True:
         sizes = _box_sizes(placer.tensors, layer, limit, external)
         if param_bytes:
             tile = placer.config.columns
             channels = min(placer.tensors.shape(layer.output)[-1], box_limit(limit, tile))
             sizes[PARAMETERS] = -(-channels // tile) * param_bytes
-        try:
+        if limit == smallest or try_buffers(placer.arena, sizes):
             return ElementwisePlan(Shape.BOXES, limit), allocate_buffers(placer.arena, sizes)
-        except OutOfMemory:
-            if limit == smallest:
-                raise
-            limit = max(smallest, limit // 2)
+        limit = max(smallest, limit // 2)
+
+
+def _pieces(size_bytes: int) -> int:
+    """Into how many pieces a layer that moves so many bytes is cut, at least."""
+    return max(1, min(_MOST_PIECES, size_bytes // _PIECE_BYTES))
 
 
 def _box_sizes(tensors: Tensors, layer: Layer, limit_elements: int, external: list[str]) -> Sizes:
