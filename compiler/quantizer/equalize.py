@@ -76,7 +76,7 @@ def _equalize_streams(
             for name, readers in reading(graph, stream.labels)
         ]
         parts = [part for part in read if part is not None]
-        forks = any(not _is_free(graph, name, readers) for name, readers in reading(graph, stream.labels))
+        forks = any(_forks(graph, name, readers) for name, readers in reading(graph, stream.labels))
         if not forks or len(parts) < len(read) or kept & stream.labels.keys():
             continue
         tied |= stream.labels.keys()
@@ -85,6 +85,13 @@ def _equalize_streams(
             divide_stream(graph, stream, factors, statistics)
             changed = True
     return changed, tied
+
+
+def _forks(graph: Graph, name: str, readers: Sequence[Operator]) -> bool:
+    """Whether a tensor of its own for convolutions that read it would take a layer, and that much beside their time."""
+    weights = [graph.tensors[op.inputs[1]].data for op in readers]
+    products = sum(weight.size for weight in weights if weight is not None) / graph.tensors[name].shape[-1]
+    return products < _MANY_PRODUCTS and not _is_free(graph, name, readers)
 
 
 @dataclass(frozen=True)
