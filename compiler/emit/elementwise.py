@@ -29,10 +29,14 @@ def _emit_stripes(emission: LayerEmission, stripe_elements: int) -> None:
     total = tensors.elements(layer.output)
     for start in range(0, total, stripe_elements):
         stop = min(start + stripe_elements, total)
+        # What several streams read is brought in once: a second turn would be the buffer of the next stripe.
+        fetched: dict[tuple[str, int], int] = {}
         addresses = []
         for load in layer.program.loads:
-            key = BufferKey(Role.OPERAND, tensors.storage[load.tensor])
-            addresses.append(emission.fetch(key, start * load.element.bytes, stop * load.element.bytes))
+            size, key = load.element.bytes, BufferKey(Role.OPERAND, tensors.storage[load.tensor])
+            if (key.tensor, size) not in fetched:
+                fetched[key.tensor, size] = emission.fetch(key, start * size, stop * size)
+            addresses.append(fetched[key.tensor, size])
         first, last = start * sizes[-1], stop * sizes[-1]
         out = emission.target(first, last)
         axes, table = [Axis(stop - start, sizes)], emission.take_table()

@@ -9,6 +9,7 @@ from tosaic.compiler.legalize.decompose import decompose
 from tosaic.compiler.legalize.integers import require_lanes
 from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.legalize.oversize import split_oversize
+from tosaic.compiler.legalize.short_rows import turn_short_rows
 from tosaic.compiler.legalize.single_row import turn_single_rows
 from tosaic.compiler.legalize.sunk_transposes import sink_transposes
 from tosaic.compiler.legalize.tabulated import tabulate
@@ -30,6 +31,7 @@ class Pass:
 PASSES = (
     Pass("fold constants, sink reshapes", lambda graph, config: normalise(graph)),
     Pass("turn tensors where they are smallest", lambda graph, config: sink_transposes(graph), optional=True),
+    Pass("turn rows of a few elements", lambda graph, config: turn_short_rows(graph), optional=True),
     Pass("look chains of tables up at once", lambda graph, config: tabulate(graph), optional=True),
     Pass("decompose operators that the machine has not", lambda graph, config: decompose(graph)),
     Pass("multiply single rows by matrices as they are", lambda graph, config: turn_single_rows(graph)),

@@ -1,0 +1,114 @@
+"""Last axes of a few elements come first where they are reduced, or where tensors are stacked along them."""
+
+import numpy as np
+import pytest
+from emulation import assert_equal_to_golden
+from layer_graphs import LayerBuilder, feeds
+
+from tosaic.compiler.ir import DType
+from tosaic.compiler.legalize.short_rows import turn_short_rows
+from tosaic.driver.session import Session
+
+
+def cycles(graph):
+    session = Session(graph, "emulator", "base")
+    session.run(feeds(graph, 3), check=True)
+    return session.stats["cycles"]
+
+
+def operators(graph):
+    return [operator.op for operator in turn_short_rows(graph).operators]
+
+
+def squares(shape, dtype=DType.INT16, reduce="REDUCE_SUM"):
+    """The sum of the squares of a row, each times a factor of its place before the last axis."""
+    build = LayerBuilder(5)
+    x = build.input("x", shape, dtype)
+    line = build.random_constant((*(1,) * (len(shape) - 2), shape[-2], 1), dtype, -9, 9)
+    shift = build.constant(np.array([0]), DType.INT8)
+    scaled = build.rescale(build.add("MUL", [x, line, shift], dtype=DType.INT32), DType.INT16, shift=36)
+    square = build.add("MUL", [scaled, scaled, shift], dtype=DType.INT32)
+    build.output(build.add(reduce, [square], axis=len(shape) - 1))
+    return build.finish()
+
+
+@pytest.mark.parametrize("config", ["base", "nano"])
+@pytest.mark.parametrize("reduce", ["REDUCE_SUM", "REDUCE_MAX", "REDUCE_MIN"])
+@pytest.mark.parametrize("shape", [(1, 12, 20, 2), (2, 9, 16, 3), (31, 7, 5), (3, 100, 8)])
+def test_reductions(shape, reduce, config):
+    graph = squares(shape, reduce=reduce)
+    assert "TRANSPOSE" in operators(graph)
+    assert_equal_to_golden(graph, config, check_hazards=True)
+
+
+def test_what_is_turned_is_the_narrowest_and_turned_once():
+    build = LayerBuilder(6)
+    x = build.input("x", (400, 4), DType.INT8)
+    wide = build.rescale(x, DType.INT32, shift=20)
+    build.output(build.add("REDUCE_SUM", [wide], axis=1))
+    build.output(build.add("REDUCE_MAX", [wide], axis=1))
+    graph = build.finish()
+    turned = turn_short_rows(graph)
+    (transpose,) = [operator for operator in turned.operators if operator.op == "TRANSPOSE"]
+    assert transpose.inputs == ["x"]
+    assert_equal_to_golden(graph, "base")
+
+
+@pytest.mark.parametrize("kind", ["long", "few", "wide", "scales", "other axis"])
+def test_others_stay(kind):
+    build = LayerBuilder(7)
+    shape = {"long": (200, 40), "few": (60, 4)}.get(kind, (400, 4))
+    x = build.input("x", shape, DType.INT32 if kind == "wide" else DType.INT8)
+    if kind == "scales":
+        # Another multiplier for each channel, and a second operand as wide.
+        x = build.rescale(x, DType.INT32, per_channel=True, shift=20)
+        x = build.add("ADD", [x, build.input("y", shape, DType.INT32)])
+    axis = 0 if kind == "other axis" else 1
+    build.output(build.add("REDUCE_MAX", [x], axis=axis))
+    graph = build.finish()
+    assert "TRANSPOSE" not in operators(graph)
+    assert_equal_to_golden(graph, "base")
+
+
+@pytest.mark.parametrize("config", ["base", "nano"])
+@pytest.mark.parametrize(
+    "dtype, count", [(DType.INT8, 2), (DType.INT8, 7), (DType.BOOL, 3), (DType.INT16, 2)]
+)
+def test_stacks(dtype, count, config):
+    build = LayerBuilder(8)
+    parts = [build.input(f"x{place}", (1, 9, 21, 1), dtype) for place in range(count)]
+    build.output(build.add("CONCAT", parts, axis=3))
+    graph = build.finish()
+    assert operators(graph)[-2:] == ["TRANSPOSE", "RESHAPE"]
+    assert_equal_to_golden(graph, config, check_hazards=True)
+
+
+def test_it_takes_half_the_cycles_at_most():
+    """Of one lane of sixteen that works, and of an element that is copied per cycle."""
+    rows, lanes = 4000, 16
+    assert cycles(squares((rows, 2))) < rows * 6
+    build = LayerBuilder(9)
+    parts = [build.input(f"x{place}", (rows, 1), DType.INT8) for place in range(4)]
+    build.output(build.add("CONCAT", parts, axis=1))
+    assert cycles(build.finish()) < rows * 4 / 2 < rows * lanes
+
+
+def test_an_operand_that_is_read_twice_is_brought_in_once():
+    """And so the next stripe comes while this one is worked on."""
+    build, shape = LayerBuilder(10), (1, 53148)
+    x, y = (build.input(name, shape, DType.INT32) for name in "xy")
+
+    def number(value):
+        return build.constant(np.full((1, 1), value), DType.INT32)
+
+    value = build.add("SUB", [x, number(77)])
+    for place in range(6):
+        value = build.add("BITWISE_XOR", [value, number(place + 5)])
+    build.output(build.add("SELECT", [build.add("GREATER", [number(100), x]), y, value]))
+    graph = build.finish()
+    session = Session(graph, "emulator", "base")
+    session.run(feeds(graph, 1), check=True)
+    size = 4 * shape[1]
+    assert session.stats["dram_read_bytes"] < 2 * size + 8192
+    # 22 cycles for each vector, and little beside.
+    assert session.stats["cycles"] < 1.15 * 22 * shape[1] / 16
