@@ -118,17 +118,27 @@ def plan_copy(
     smallest = min(largest, max(1, placer.config.am_bytes // 16 // element_bytes))
     copies = 0 if target.resident else limits.targets
     fits_whole = limits.whole_bytes is None or sum(external.values()) <= limits.whole_bytes
-    for whole in (True, False) if fits_whole else (False,):
-        elements = largest
-        while elements >= smallest:
-            buffers = _allocate(placer, elements, element_bytes, copies, external, whole)
-            if buffers is not None:
-                buffers = dataclasses.replace(buffers, scratch=_scratch(placer, move, element_bytes))
-                return LayoutCopy(move, sources, target, buffers, element_bytes, straight)
-            if elements == smallest:
-                break
-            elements = max(smallest, elements // 2)
+    # A copy that turns a tensor takes a third of the time: its scratch goes before larger blocks.
+    scratch = _scratch(placer, move, element_bytes)
+    for kept in (scratch, None) if scratch is not None else (None,):
+        if scratch is not None and kept is None:
+            _free(placer, scratch)
+        for whole in (True, False) if fits_whole else (False,):
+            elements = largest
+            while elements >= smallest:
+                buffers = _allocate(placer, elements, element_bytes, copies, external, whole)
+                if buffers is not None:
+                    buffers = dataclasses.replace(buffers, scratch=kept)
+                    return LayoutCopy(move, sources, target, buffers, element_bytes, straight)
+                if elements == smallest:
+                    break
+                elements = max(smallest, elements // 2)
     raise OutOfMemory(f"a block of {smallest * element_bytes} bytes does not fit the activation memory")
+
+
+def _free(placer: Placer, scratch: Scratch) -> None:
+    for address in scratch.addresses:
+        placer.arena.free(address)
 
 
 def _allocate(
