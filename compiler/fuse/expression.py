@@ -116,8 +116,10 @@ def _before_wrap(node: Node) -> tuple[int, int]:
 def _before_clamp(node: Node) -> tuple[int, int]:
     low, high = (end - node.a_zp for end in _range(node.a))
     least, most = _range(node.b) if node.b is not None else (0, 0)
-    if node.op in (Op.ADD, Op.RESCALE) and node.bias or node.average:
+    if node.average or (node.bias and node.op is not Op.RESCALE):
         return _WIDEST
+    if node.bias:
+        low, high = _WIDEST
     if node.op is Op.RESCALE:
         # That of TOSA has a shift of 2 at least, and a result that fits 32 bits.
         low, high = _INT32 if node.per_channel else _scaled(low, high, node)
@@ -127,7 +129,7 @@ def _before_clamp(node: Node) -> tuple[int, int]:
         low, high = min(ends) >> node.shift, (max(ends) >> node.shift) + 1
     elif node.op is Op.ADD:
         low, high = low + least, high + most
-    elif node.op is not Op.MOV or node.bias:
+    elif node.op is not Op.MOV:
         return _WIDEST
     return low + node.out_zp, high + node.out_zp
 
