@@ -30,6 +30,8 @@ _DEAR_GAIN = 10 ** (6 / 10)
 """Less than 6 dB is not worth a layer more: see `_is_free`."""
 _MANY_PRODUCTS = 256
 """Where each element is multiplied this often, a layer more to prepare it takes a quarter of the products' time."""
+_LARGE = 4096
+"""Elements of a tensor that a layer of its own takes a thousand cycles for."""
 _FLOOR = 2.0**-14
 _WEIGHT_LEVELS = 127
 _UNBOUNDED = 1e30
@@ -92,7 +94,8 @@ def _forks(graph: Graph, name: str, readers: Sequence[Operator]) -> bool:
     """Whether a tensor of its own for convolutions that read it would take a layer, and that much beside their time."""
     weights = [graph.tensors[op.inputs[1]].data for op in readers]
     products = sum(weight.size for weight in weights if weight is not None) / graph.tensors[name].shape[-1]
-    return products < _MANY_PRODUCTS and not _is_free(graph, name, readers)
+    large = math.prod(graph.tensors[name].shape) >= _LARGE
+    return large and products < _MANY_PRODUCTS and not _is_free(graph, name, readers)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tosaic.driver.quantize.samples import split_samples
 from tosaic.driver.session import Session
 from tosaic.sim.golden import evaluate
 
-IMAGE = (1, 8, 8, 8)
+IMAGE = (1, 24, 24, 8)
 SPREAD = 2.0 ** (-0.75 * np.arange(8))
 
 
