@@ -64,9 +64,8 @@ def compile_(
     if explain:
         _explain(model, config, bound, speed, batch)
     if output is not None:
-        _write(
+        session = _compiled(
             model,
-            output,
             config,
             bound,
             speed=speed,
@@ -74,6 +73,7 @@ def compile_(
             drop_dead_channels=drop_dead_channels,
             batch=batch,
         )
+        _write(output, session, config, compressed=compress is not None)
 
 
 def _check_output(output: pathlib.Path | None) -> None:
@@ -93,9 +93,8 @@ def _explain(model: str, config: str, bound: Bindings, speed: MemorySpeed, batch
         print(line)
 
 
-def _write(
+def _compiled(
     model: str,
-    output: pathlib.Path,
     config: str,
     bound: Bindings,
     *,
@@ -103,11 +102,11 @@ def _write(
     compress: str | None,
     drop_dead_channels: bool,
     batch: int,
-) -> None:
-    """Compiles, writes the program file and prints its sizes."""
+) -> Session:
+    """A session whose program is compiled."""
     with progress_bar(f"open {model}") as progress:
         # The emulator needs no device: this compiles and checks, and runs nothing.
-        session = Session(
+        return Session(
             model,
             "emulator",
             config,
@@ -120,6 +119,10 @@ def _write(
             shapes=bound.shapes,
             values=bound.values,
         )
+
+
+def _write(output: pathlib.Path, session: Session, config: str, *, compressed: bool) -> None:
+    """Writes the program file and prints its sizes."""
     program = session.program
     assert program is not None
     if output.suffix in C_SUFFIXES:
@@ -134,7 +137,7 @@ def _write(
         f"{output}: {len(program.layers)} layers, {program.macs:,} MACs, {microcode:,} bytes of microcode, "
         f"{len(program.image):,} bytes in all, {program.memory_bytes:,} bytes of external memory, for {config}"
     )
-    if compress is not None:
+    if compressed:
         weights, coded = program.weights, sum(each.coded for each in program.weights)
         stored, whole = sum(each.stored_bytes for each in weights), sum(each.bytes for each in weights)
         booted = sum(each.at_boot for each in weights)
