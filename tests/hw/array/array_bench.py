@@ -3,8 +3,7 @@
 import dataclasses
 import random
 
-from amaranth.hdl import ResetInserter, Signal
-from amaranth.sim import Simulator
+from kept_simulator import kept_simulator
 
 from tosaic.hw.array import ArrayUnit
 from tosaic.hw.config import Config
@@ -46,7 +45,8 @@ def run_unit(
     """Executes `commands` until the unit is idle or reports an error; with a `seed`, grants, commands, tokens
     and the taker of the vectors come with random delays. `before`: commands that run until a reset in the given
     cycle; the result tells what came after that. `streamed_words` words of weights are loaded meanwhile."""
-    unit, reset, dice, run = ArrayUnit(config), Signal(), random.Random(seed), Run()
+    unit, reset, simulator = kept_simulator(ArrayUnit, config)
+    dice, run = random.Random(seed), Run()
     words = [int.from_bytes(encode(command), "little") for command in commands]
     words_before = [int.from_bytes(encode(command), "little") for command in before[0]]
     width = config.columns
@@ -154,8 +154,5 @@ def run_unit(
             run.cycles += 1
         raise AssertionError(f"the unit is still busy after {limit} cycles")
 
-    simulator = Simulator(ResetInserter(reset)(unit))
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulator.run(bench)
     return run

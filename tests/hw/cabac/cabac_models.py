@@ -4,7 +4,7 @@ import dataclasses
 import random
 
 import numpy as np
-from amaranth.sim import Simulator
+from kept_simulator import kept_simulator
 
 from tosaic.hw.cabac import CabacDecoder, DecodeError
 from tosaic.hw.config import Config
@@ -124,13 +124,10 @@ class Bench:
         self.rng = random.Random(seed)
         self.results, self.words, self.result_cycles, self.job_cycles = [], [], [], []
         self.cycle = 0
-        self.dut = CabacDecoder(config)
+        self.dut, _, self._simulator = kept_simulator(CabacDecoder, config)
 
     def run(self):
-        simulator = Simulator(self.dut)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(self._run)
-        simulator.run()
+        self._simulator.run(self._run)
         assert len(self.results) == len(self.tensors), f"stuck: {len(self.results)} results"
         return self
 

@@ -4,8 +4,7 @@ naive executor."""
 import dataclasses
 import random
 
-from amaranth.hdl import ResetInserter, Signal
-from amaranth.sim import Simulator
+from kept_simulator import kept_simulator
 
 from tosaic.hw.config import Config
 from tosaic.hw.interfaces import AM_READ_LATENCY
@@ -260,16 +259,16 @@ class Bench:
     """Runs a program on a LOAD or STORE unit, one `step` per cycle, until all is taken and the unit is
     idle."""
 
-    def __init__(self, dut, axi, local, program, mem_base=0, mem_size=1 << 20, command_stalls=None):
-        self.dut, self.axi, self.local, self.program = dut, axi, local, list(program)
+    def __init__(self, unit, axi, local, program, mem_base=0, mem_size=1 << 20, command_stalls=None):
+        self.dut, self.reset, self._simulator = kept_simulator(unit, axi.config)
+        self.axi, self.local, self.program = axi, local, list(program)
         self.mem_base, self.mem_size = mem_base, mem_size
         self.command_stalls = command_stalls or Stalls()
-        self.is_load = hasattr(dut, "wm")
+        self.is_load = hasattr(self.dut, "wm")
         self.semaphores = [0] * 16
         self.command_cycles, self.signals, self.errors, self.beats = [], [], [], 0
         self.on_signal = self.before_cycle = lambda *_: None
         self.cycle = 0
-        self.reset = Signal()
 
     async def step(self, ctx):
         dut, cycle = self.dut, self.cycle
@@ -326,10 +325,7 @@ class Bench:
                     break
                 assert self.cycle < limit, f"not done after {limit} cycles; {len(self.program)} commands left"
 
-        simulator = Simulator(ResetInserter(self.reset)(self.dut))
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(testbench)
-        simulator.run()
+        self._simulator.run(testbench)
         return self
 
 

@@ -82,7 +82,7 @@ def bench(program, blocks, columns=8, engines=1, stall=0.0, latency=20, seed=1, 
         content[address : address + len(data)] = data
     axi = AxiReadModel(config, Memory(BASE, content), latency, Stalls(stall, rng), Stalls(stall, rng))
     local = LocalMemories(config, Stalls(stall, rng))
-    return Bench(LoadUnit(config), axi, local, program, BASE, SIZE, **more)
+    return Bench(LoadUnit, axi, local, program, BASE, SIZE, **more)
 
 
 def expected(bench_, program, blocks):

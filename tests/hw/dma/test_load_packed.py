@@ -48,7 +48,7 @@ def bench(program, rows, columns, stall=0.0, latency=20, seed=1, unpackers=1, **
         content[address : address + len(data)] = data
     axi = AxiReadModel(config, Memory(BASE, content), latency, Stalls(stall, rng), Stalls(stall, rng))
     local = LocalMemories(config, Stalls(stall, rng))
-    return Bench(LoadUnit(config), axi, local, program, BASE, SIZE, **more)
+    return Bench(LoadUnit, axi, local, program, BASE, SIZE, **more)
 
 
 @pytest.mark.parametrize("mode", Mode)

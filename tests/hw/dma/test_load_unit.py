@@ -53,7 +53,7 @@ def bench(
     axi = AxiReadModel(config, memory, latency, Stalls(stall, rng), Stalls(stall, rng))
     local = LocalMemories(config, Stalls(stall if am_stall is None else am_stall, rng))
     local.am[:], local.wm[:] = content(AM_BYTES, 6), content(WM_BYTES, 7)
-    return Bench(LoadUnit(config), axi, local, program, base, size, **more)
+    return Bench(LoadUnit, axi, local, program, base, size, **more)
 
 
 def check(bench_, program):

@@ -40,7 +40,7 @@ def bench(columns, program, base=0x8000_0000, latency=1, stall=0.0, seed=1, am_s
     local = LocalMemories(
         config, Stalls(stall if am_stall is None else am_stall, rng), am=content(AM_BYTES, 6)
     )
-    return Bench(StoreUnit(config), axi, local, program, base, SIZE, **more)
+    return Bench(StoreUnit, axi, local, program, base, SIZE, **more)
 
 
 def check(bench_, program):

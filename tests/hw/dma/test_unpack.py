@@ -4,8 +4,8 @@ import random
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 from dma_models import config_of
+from kept_simulator import kept_simulator
 
 from tosaic.hw.dma.unpack import Unpacker
 from tosaic.hw.packed_weights import PALETTE_SIZE, Mode, pack
@@ -35,7 +35,8 @@ def test_random_rows_with_random_back_pressure(width, comes, taken):
         for at in range(0, len(row), width)
     ]
     wanted = b"".join(weights.tobytes() for weights, _ in rows)
-    dut, found, dice = Unpacker(config_of(width)), bytearray(), random.Random(3)
+    dut, _, simulator = kept_simulator(Unpacker, config_of(width))
+    found, dice = bytearray(), random.Random(3)
     made_at_last: list[int] = []
 
     async def testbench(ctx):
@@ -58,10 +59,7 @@ def test_random_rows_with_random_back_pressure(width, comes, taken):
                 return
             await ctx.tick()
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    simulator.run(testbench)
     assert bytes(found) == wanted
     # A row's last beat leaves with its last word, and no earlier: what follows it comes after the row.
     assert made_at_last == np.cumsum([weights.size for weights, _ in rows]).tolist()

@@ -4,7 +4,7 @@ import random
 
 from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib import wiring
-from amaranth.sim import Simulator
+from kept_simulator import kept_simulator
 
 from tosaic.hw.config import Config
 from tosaic.hw.isa import ISA_HASH, Opcode, Unit, decode, encode, make
@@ -166,7 +166,7 @@ class SequencerBench:
 
     def __init__(self, config, seed=1, bus_stall=0.0, unit_stall=0.0, slow_cycles=0, answers=True):
         self.config = config
-        self.dut = Resettable(config)
+        self.dut, _, self._simulator = kept_simulator(Resettable, config)
         self.rng = random.Random(seed)
         self.memory = ProgramMemory(config.columns, self.rng, bus_stall, answers=answers)
         self.units = {
@@ -185,10 +185,7 @@ class SequencerBench:
             ctx.set(self.dut.watchdog_cycles, 300)
             await script(ctx, self)
 
-        simulator = Simulator(self.dut)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(testbench)
-        simulator.run()
+        self._simulator.run(testbench)
 
     async def step(self, ctx):
         self.memory.drive(ctx, self.dut.axi, self.cycle)

@@ -3,7 +3,7 @@
 import dataclasses
 import random
 
-from amaranth.sim import Simulator
+from kept_simulator import kept_simulator
 
 from tosaic.hw.config import Config
 from tosaic.hw.isa import Instruction, encode
@@ -37,7 +37,7 @@ def run_unit(
 ) -> Run:
     """Executes `commands` on `memory` until the unit is idle, or `after_error` cycles after an error; with a `seed`,
     accumulators, commands and tokens come with random delays."""
-    unit, dice = VectorUnit(config), random.Random(seed)
+    (unit, _, simulator), dice = kept_simulator(VectorUnit, config), random.Random(seed)
     run = Run(0, [], [], [], [], 0)
     words = [int.from_bytes(encode(command), "little") for command in commands]
     vectors = [sum((v & 0xFFFFFFFF) << (32 * i) for i, v in enumerate(vector)) for vector in array]
@@ -118,8 +118,5 @@ def run_unit(
                 return
         raise AssertionError(f"the unit is still busy after {limit} cycles")
 
-    simulator = Simulator(unit)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulator.run(bench)
     return run
