@@ -121,6 +121,7 @@ class Plugin:
             return run(graph, specification, inputs, output_node)
 
         runner_utils.run_tosa_graph = run_stored
+        run_every_graph()
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Leaves out tests that have a record, and of a function's parameters those beyond the limit."""
@@ -167,6 +168,22 @@ class Plugin:
             with self.records.open("a") as file:
                 file.write(json.dumps(line) + "\n")
         return report
+
+
+def run_every_graph() -> None:
+    """Gives the reference model the graphs of tests that leave it out, too; there nothing is compared."""
+    from executorch.backends.arm.test.tester.test_pipeline import TosaPipelineINT
+
+    run, stage = TosaPipelineINT.run, "run_method_and_compare_outputs"
+
+    def run_all(pipeline: Any) -> None:
+        if not pipeline.has_stage(stage):
+            pipeline.add_stage(
+                getattr(pipeline.tester, stage), inputs=pipeline.test_data, compare_outputs=False
+            )
+        run(pipeline)
+
+    TosaPipelineINT.run = run_all
 
 
 def read_records(path: pathlib.Path) -> list[dict[str, Any]]:
