@@ -213,7 +213,7 @@ def error_told(fabric: Fabric) -> str:
     """The errors in words."""
     found = errors(fabric)
     own = sum(each.fabric is fabric and each.unit != WHOLE for each in samples())
-    told = " and ".join(f"{share:+.1%}" for share in found)
+    told = " to ".join(f"{share:+.1%}" for share in sorted({min(found), max(found)})) if found else ""
     span = f"{told} of synthesis, {len(found)} tried" if found else "not tried"
     return f"estimated by a model of {own} syntheses of units ({fabric.value}); LUTs of whole accelerators: {span}"
 
