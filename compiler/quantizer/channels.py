@@ -76,7 +76,8 @@ class Tracing:
                 labels = np.broadcast_to(labels[:, :1], shape)
             else:
                 line = labels[(0,) * (labels.ndim - 1)]
-                if np.any(labels != line):
+                # A PAD may add channels.
+                if np.any(labels != line) or line.size != shape[-1]:
                     return None
                 labels = np.broadcast_to(line, shape)
         return labels
