@@ -15,11 +15,19 @@ def placement(platform: object) -> dict[str, object]:
 
 class Queue(SyncFIFOBuffered):
     """The FIFO of the library. What is read was written in an earlier cycle: it is never full and read at the place
-    that is written."""
+    that is written.
+
+    `direct`: what is read goes through logic in the cycle in which it is there. On ECP5 a word leaves a block RAM 5 ns
+    later than LUT RAM's register, so such a queue is in LUTs on every board.
+    """
+
+    def __init__(self, *, width: int, depth: int, direct: bool = False):
+        super().__init__(width=width, depth=depth)
+        self._direct = direct
 
     def elaborate(self, platform: object) -> Module:
         m: Module = super().elaborate(platform)
-        m.submodules.storage.attrs.update(placement(platform))
+        m.submodules.storage.attrs.update(placement(None if self._direct else platform))
         return m
 
 

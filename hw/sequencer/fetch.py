@@ -59,7 +59,7 @@ class Fetch(wiring.Component):
         m = Module()
         # Answers are put together to entries, which are taken apart to instructions.
         m.submodules.entries = entries = ResetInserter(self.start)(
-            Queue(width=8 * self._entry_bytes + 1, depth=self._depth)
+            Queue(width=8 * self._entry_bytes + 1, depth=self._depth, direct=True)
         )
         popped = Signal()
         m.d.comb += entries.r_en.eq(popped)

@@ -71,7 +71,8 @@ class CommandQueue(wiring.Component):
             sum(field.bits for field in fields) for code, fields in FIELDS.items() if code.unit == self.unit
         )
         kept_bits = OPERATION_BITS + fields_bits
-        m.submodules.fifo = fifo = Queue(width=kept_bits + INDEX_BITS, depth=self.config.queue_commands)
+        width, depth = kept_bits + INDEX_BITS, self.config.queue_commands
+        m.submodules.fifo = fifo = Queue(width=width, depth=depth, direct=not self.looks_ahead)
         instruction = self.dispatched.payload.instruction
         taken_index = Signal(INDEX_BITS)
         head = Signal(kept_bits + INDEX_BITS, reset_less=True)

@@ -54,6 +54,13 @@ def test_a_queue_is_in_blocks_where_there_are_some(spare: bool):
     assert "no_rw_check" in text
 
 
+def test_a_queue_whose_words_go_through_logic_at_once_is_in_luts():
+    queue = Queue(width=8, depth=DEPTH, direct=True)
+    ports = [queue.w_data, queue.w_en, queue.w_rdy, queue.r_data, queue.r_en, queue.r_rdy]
+    text = rtlil.convert(queue, ports=ports, platform=Fabric(True))
+    assert "ram_style" not in text and "no_rw_check" in text
+
+
 def test_platforms_know_which_boards_have_blocks_to_spare():
     boards = known_boards()
     assert boards["ulx3s-85f"].make_platform().spare_block_ram
