@@ -33,7 +33,7 @@ DESIGNS = (
     "arty-a7-35t",
     "arty-a7-100t",
     "pynq-z2",
-    f"pynq-z2/base,rows=8,{LEAN}",
+    f"pynq-z2/base,rows=8,am_bytes=128K,{LEAN}",
     "kv260",
 )
 """All that `make boards` builds."""
