@@ -31,7 +31,7 @@ class Pass:
 PASSES = (
     Pass("fold constants, sink reshapes", lambda graph, config: normalise(graph)),
     Pass("turn tensors where they are smallest", lambda graph, config: sink_transposes(graph), optional=True),
-    Pass("turn rows of a few elements", lambda graph, config: turn_short_rows(graph), optional=True),
+    Pass("turn rows of a few elements", turn_short_rows, optional=True),
     Pass("look chains of tables up at once", lambda graph, config: tabulate(graph), optional=True),
     Pass("decompose operators that the machine has not", lambda graph, config: decompose(graph)),
     Pass("multiply single rows by matrices as they are", lambda graph, config: turn_single_rows(graph)),
