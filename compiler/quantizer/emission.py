@@ -334,7 +334,11 @@ class Emission:
             if maker.op == "RESCALE" and maker.attributes["per_channel"]:
                 before = self._makers.get(maker.inputs[0])
                 return before is not None and before.op in MACS
-            maker = next((self._makers[name] for name in maker.inputs if name in self._makers), None)
+            computed = [name for name in maker.inputs if name in self._makers]
+            shapes = {self.low.build.graph.tensors[name].shape for name in (*computed, maker.outputs[0])}
+            if len(shapes) > 1:
+                return False  # What is computed for a whole row, such as its mean, is not there as the sums come.
+            maker = self._makers[computed[0]] if computed else None
         return False
 
     def _with_factors(self, source: Integers) -> Integers:
