@@ -27,12 +27,13 @@ class Fabric:
     """As much of an Amaranth platform as the accelerator looks at."""
 
     family: str
+    spare_block_ram: bool = False
 
 
 def make_project(board: Board) -> Project:
     """ImportError where amaranth-boards, or what a micro-coded machine needs, is missing."""
     if board.family.has_processor:
-        fabric = Fabric("series7") if board.family is Family.ZYNQ7 else None
+        fabric = Fabric("series7" if board.family is Family.ZYNQ7 else "ultrascale", board.spare_block_ram)
         modules = convert(VerilogTop(get_config(board.config)), VERILOG_NAME, platform=fabric)
         return Project(board, VERILOG_NAME, modules, {"build.tcl": zynq_script(board)})
     top = "top"

@@ -1,4 +1,4 @@
-"""A multiplier and its accumulator in one DSP48E1 of Xilinx' seven series."""
+"""A multiplier and its accumulator in one DSP48 of Xilinx' seven series and UltraScale."""
 
 from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal, signed
 from amaranth.lib import wiring
@@ -25,9 +25,18 @@ _LOW = {
         ("CEINMODE", "RSTA", "RSTALLCARRYIN", "RSTALUMODE", "RSTB", "RSTC", "RSTCTRL", "RSTD"), 1
     ),
     **dict.fromkeys(("RSTINMODE", "RSTM", "RSTP", "CARRYIN", "CARRYCASCIN", "MULTSIGNIN"), 1),
-    **{"ACIN": 30, "BCIN": 18, "PCIN": 48, "D": 25, "ALUMODE": 4, "CARRYINSEL": 3, "INMODE": 5},
+    **{"ACIN": 30, "BCIN": 18, "PCIN": 48, "ALUMODE": 4, "CARRYINSEL": 3, "INMODE": 5},
 }
 """Inputs that are 0, with their bits: of registers that are not there, and of what is not used."""
+_ADDER_INPUT = {"DSP48E1": 25, "DSP48E2": 27}
+"""Bits of D, of the adder in front of the multiplier, which is not used."""
+_BLOCKS = {"series7": "DSP48E1", "ultrascale": "DSP48E2"}
+
+
+def sum_block(platform: object) -> str | None:
+    """The multiplier block that has registers for the array's sums, if the family has one. Its sums are not hidden:
+    rows always pass them on."""
+    return _BLOCKS.get(getattr(platform, "family", ""))
 
 
 class Dsp48Element(wiring.Component):
@@ -52,26 +61,32 @@ class Dsp48Element(wiring.Component):
     above: In(ACCUMULATOR_BITS)
     sum: Out(ACCUMULATOR_BITS)
 
+    def __init__(self, block: str):
+        self._block = block
+        super().__init__()
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
         a, b = Signal(signed(_A_BITS)), Signal(signed(_B_BITS))
         total = Signal(_SUM_BITS)
         m.d.comb += [a.eq(self.operand), b.eq(self.weight), self.sum.eq(total)]
+        seven = self._block == "DSP48E1"
         m.submodules.block = Instance(
-            "DSP48E1",
+            self._block,
             **{f"p_{name}": count for name, count in _REGISTERS.items()},
-            p_USE_DPORT="FALSE",
+            **({"p_USE_DPORT": "FALSE"} if seven else {}),
             p_USE_MULT="MULTIPLY",
             p_USE_SIMD="ONE48",
             **{f"i_{name}": Const(0, bits) for name, bits in _LOW.items()},
+            i_D=Const(0, _ADDER_INPUT[self._block]),
             i_CLK=ClockSignal(),
             i_CEM=self.multiply,
             i_CEP=self.add,
             i_A=a,
             i_B=b,
             i_C=Cat(self.above, Const(0, _SUM_BITS - ACCUMULATOR_BITS)),
-            # Z is C (011), the own sum (010) or 0.
-            i_OPMODE=Cat(Const(_PRODUCT, 4), self.chain, self.keep | self.chain, Const(0, 1)),
+            # Z is C (011), the own sum (010) or 0; W, which only UltraScale has, is 0.
+            i_OPMODE=Cat(Const(_PRODUCT, 4), self.chain, self.keep | self.chain, Const(0, 1 if seven else 3)),
             o_P=total,
         )
         return m

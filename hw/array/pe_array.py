@@ -9,11 +9,12 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from .accumulate import ACCUMULATOR_BITS
+from .dsp48_element import sum_block
 from .layouts import OPERAND_BITS, SlotControl, group_count
 from .operand_select import OperandSelect
 from .part_sums import PartSums
 from .partial_sums import PartialSums
-from .pe_row import PeRow, sums_stay_in
+from .pe_row import PeRow
 
 LATENCY = 4
 """Cycles from a slot to the vector it delivers."""
@@ -82,7 +83,7 @@ class PeArray(wiring.Component):
         # sums are the result.
         others = reduce(or_, (row.passed for row in rows[:-1]), Const(0, len(self.accumulators)))
         passed = Mux(depthwise[-1], 0, others) | rows[-1].passed
-        if sums_stay_in(platform):
+        if sum_block(platform):
             row = Signal.like(control.row, reset_less=True)
             m.d.sync += row.eq(
                 Mux(depthwise[-2], len(rows) - 1, _delayed(m, control.row, "drained_row", LATENCY - 2))

@@ -6,14 +6,9 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from .accumulate import ACCUMULATOR_BITS
-from .dsp48_element import Dsp48Element
+from .dsp48_element import Dsp48Element, sum_block
 from .layouts import OPERAND_BITS
 from .processing_element import ProcessingElement
-
-
-def sums_stay_in(platform: object) -> bool:
-    """Whether rows always pass their sums on, for they are in the registers of multiplier blocks."""
-    return getattr(platform, "family", None) == "series7"
 
 
 class PeRow(wiring.Component):
@@ -30,7 +25,7 @@ class PeRow(wiring.Component):
         deliver (1, in): one cycle after a slot: its sums are to appear in `passed`.
         above (32 W, in): `passed` of the row above.
         passed (32 W, out): the sums, three cycles after the slot. Depthwise: they stay until the next slot's. Output
-            stationary: zero but in the cycle in which they are delivered; on the seven series they stay, too.
+            stationary: zero but in the cycle in which they are delivered; where a `sum_block` has them they stay, too.
     """
 
     def __init__(self, config: Config):
@@ -76,22 +71,22 @@ class PeRow(wiring.Component):
             keep.eq(~chained & ~self.out_clear),
             hide.eq(~chained & ~self.deliver),
         ]
-        sums_stay = sums_stay_in(platform)
-        if sums_stay:
+        block = sum_block(platform)
+        if block:
             chain = Signal()
             m.d.sync += chain.eq(chained)
         passed = []
         for c in range(self._columns):
-            m.submodules[f"pe_{c}"] = pe = Dsp48Element() if sums_stay else ProcessingElement()
+            m.submodules[f"pe_{c}"] = pe = Dsp48Element(block) if block else ProcessingElement()
             m.d.comb += [
                 pe.multiply.eq(fresh),
                 pe.operand.eq(self.operands.word_select(c, OPERAND_BITS)),
                 pe.weight.eq(weights.word_select(c, OPERAND_BITS)),
                 pe.add.eq(add),
                 pe.keep.eq(keep),
-                pe.chain.eq(chain) if sums_stay else pe.hide.eq(hide),
+                pe.chain.eq(chain) if block else pe.hide.eq(hide),
                 pe.above.eq(self.above.word_select(c, ACCUMULATOR_BITS)),
             ]
-            passed.append(pe.sum if sums_stay else pe.passed)
+            passed.append(pe.sum if block else pe.passed)
         m.d.comb += self.passed.eq(Cat(passed))
         return m
