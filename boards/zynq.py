@@ -12,6 +12,7 @@ PYNQ_Z2 = Board(
     clock_hz=50e6,
     memory="the processor's DDR3, 512 MiB",
     transport="uio:///dev/uio0?memory=/dev/udmabuf0",
+    spare_block_ram=True,
     notes="clock FCLK0 of the processor; AXI by GP0 and HP0",
 )
 
@@ -25,5 +26,6 @@ KV260 = Board(
     clock_hz=100e6,
     memory="the processor's DDR4, 4 GiB",
     transport="uio:///dev/uio4?memory=/dev/udmabuf0",
+    spare_block_ram=True,
     notes="clock PL0 of the processor; AXI by HPM0_FPD and HP0_FPD",
 )

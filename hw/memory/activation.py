@@ -10,7 +10,7 @@ from amaranth.utils import exact_log2
 from ..config import Config
 from ..interfaces import AmPairRead, AmRead, AmWrite
 from ..one_hot import any_of, only_if
-from .words import NO_COLLISION_LOGIC
+from .words import large_memory
 
 EVEN, ODD = 0, 1
 """An access takes two words: a memory of even words has one of them, a memory of odd words the other."""
@@ -167,7 +167,7 @@ class ActivationMemory(wiring.Component):
         for bank in range(config.am_banks):
             for half, half_name in ((EVEN, "even"), (ODD, "odd")):
                 bytes_ = memory.Memory(
-                    shape=unsigned(8 * word_bytes), depth=rows, init=[], attrs=NO_COLLISION_LOGIC
+                    shape=unsigned(8 * word_bytes), depth=rows, init=[], attrs=large_memory(platform)
                 )
                 m.submodules[f"bank{bank}_{half_name}"] = bytes_
                 read_port, write_port = bytes_.read_port(), bytes_.write_port(granularity=8)

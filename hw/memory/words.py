@@ -9,6 +9,15 @@ NO_COLLISION_LOGIC = {"no_rw_check": 1}
 """Attribute of memories in which a read and a write of the same byte in one cycle may return anything. Without it
 Yosys adds registers and a bypass to every block RAM (ECP5, W = 8: 3,300 LUTs in the activation memory)."""
 
+
+def large_memory(platform: object) -> dict[str, object]:
+    """Attributes of the activation and the weight memory: UltraScale has blocks for such ones, and leaves its others
+    to `placement`."""
+    if getattr(platform, "family", None) == "ultrascale":
+        return NO_COLLISION_LOGIC | {"ram_style": "ultra"}
+    return dict(NO_COLLISION_LOGIC)
+
+
 _BLOCK_BITS, _BLOCK_ROWS = 16384, (2048, 16384)
 """ECP5's block RAM, and the least and most rows of it that have at most eight bits."""
 
@@ -46,7 +55,7 @@ class WordMemory(wiring.Component):
         m = Module()
         if getattr(platform, "family", None) != "ecp5":
             m.d.comb += self.read_data.eq(
-                self._part(m, "words", 0, self._depth, slice(0, len(self.read_data)))
+                self._part(m, platform, "words", 0, slice(0, len(self.read_data)), self._depth)
             )
             return m
         data, begin = None, 0
@@ -60,7 +69,7 @@ class WordMemory(wiring.Component):
                 rows = min(1 << (left.bit_length() - 1), _BLOCK_ROWS[1])
                 bits = min(_BLOCK_BITS // rows, bits)
             columns = [
-                self._part(m, f"words_{begin}_{low}", begin, rows, slice(low, low + bits))
+                self._part(m, platform, f"words_{begin}_{low}", begin, slice(low, low + bits), rows)
                 for low in range(0, len(self.read_data), bits)
             ]
             word = Cat(columns)
@@ -69,11 +78,11 @@ class WordMemory(wiring.Component):
         m.d.comb += self.read_data.eq(data)
         return m
 
-    def _part(self, m: Module, name: str, begin: int, rows: int, columns: slice) -> Signal:
+    def _part(self, m: Module, platform: object, name: str, begin: int, columns: slice, rows: int) -> Signal:
         """Words `begin`..`begin + rows` of some columns, all within a granule or of whole granules."""
         width = columns.stop - columns.start
         granules = slice(columns.start // self._granularity, -(-columns.stop // self._granularity))
-        words = memory.Memory(shape=unsigned(width), depth=rows, init=[], attrs=NO_COLLISION_LOGIC)
+        words = memory.Memory(shape=unsigned(width), depth=rows, init=[], attrs=large_memory(platform))
         m.submodules[name] = words
         write = words.write_port(granularity=min(self._granularity, width))
         read = words.read_port()

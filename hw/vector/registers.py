@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from ..memory.words import NO_COLLISION_LOGIC
+from ..memory.blocks import placement
 
 
 def register_address_bits(config: Config) -> int:
@@ -46,7 +46,7 @@ class RegisterFile(wiring.Component):
         m = Module()
         depth = self.config.vector_registers * self.config.vector_slots * self.config.lane_columns
         m.submodules.memory = memory = Memory(
-            shape=signed(self.config.vector_bits), depth=depth, init=[], attrs=NO_COLLISION_LOGIC
+            shape=signed(self.config.vector_bits), depth=depth, init=[], attrs=placement(platform)
         )
         port_a, port_b, write = memory.read_port(), memory.read_port(), memory.write_port()
         m.d.comb += [

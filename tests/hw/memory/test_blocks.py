@@ -9,7 +9,11 @@ from amaranth.back import rtlil
 from amaranth.sim import Simulator
 
 from tosaic.boards.catalogue import known_boards
+from tosaic.hw.config import CONFIGS
+from tosaic.hw.memory.activation import ActivationMemory
 from tosaic.hw.memory.blocks import Queue
+from tosaic.hw.memory.weight import WeightMemory
+from tosaic.hw.vector.registers import RegisterFile
 
 DEPTH = 6
 
@@ -19,6 +23,7 @@ class Fabric:
     """A platform, as far as memories look at it."""
 
     spare_block_ram: bool
+    family: str = ""
 
 
 def test_a_queue_keeps_order_beside_a_deque():
@@ -65,3 +70,18 @@ def test_platforms_know_which_boards_have_blocks_to_spare():
     boards = known_boards()
     assert boards["ulx3s-85f"].make_platform().spare_block_ram
     assert not boards["ecpix5-85f"].make_platform().spare_block_ram
+
+
+@pytest.mark.parametrize("memory", [ActivationMemory, WeightMemory])
+@pytest.mark.parametrize("family", ["ultrascale", "series7", "ecp5"])
+def test_large_memories_leave_the_blocks_to_small_ones_where_others_are_larger(memory, family: str):
+    text = rtlil.convert(memory(CONFIGS["nano"]), platform=Fabric(True, family))
+    assert ('ram_style "ultra"' in text) is (family == "ultrascale")
+    assert "no_rw_check" in text
+
+
+@pytest.mark.parametrize("spare", [False, True])
+def test_the_registers_of_the_lanes_are_in_blocks_where_there_are_some(spare: bool):
+    text = rtlil.convert(RegisterFile(CONFIGS["nano"]), platform=Fabric(spare))
+    assert ('ram_style "block"' in text) is spare
+    assert "no_rw_check" in text
