@@ -161,6 +161,44 @@ def test_three_requesters(bench):
     assert bench.broken == ""
 
 
+def test_addresses_that_wait(bench):
+    """Whether the controller takes an address it says from a register: two wait in front of its arbiter, whatever the
+    data do. All of them stay in order."""
+    bench.step(START_CYCLES)
+    bursts = [(BASE + 4096 * number, 16, number % 4) for number in range(6)]
+    data = [[(100 * number + index, FULL) for index in range(16)] for number in range(6)]
+    begun: list = []
+
+    def watched():
+        for burst in bursts:
+            begun.append(burst)
+            yield burst
+
+    def taken_in(process, cycles):
+        begun.clear()
+        for _ in range(cycles):
+            next(process)
+            bench.step()
+        return len(begun) - 1  # the last one is offered still
+
+    addresses, answers = bench.write_addresses(watched()), []
+    assert taken_in(addresses, 50) == 2
+    bench.run(
+        addresses,
+        bench.write_data(data, lambda: 0),
+        bench.write_answers(6, lambda: True, lambda *answer: answers.append(answer)),
+    )
+    assert [answer[1:] for answer in answers] == [(number % 4, OKAY) for number in range(6)]
+    addresses, found = bench.read_addresses(watched()), []
+    # A burst fills the buffer of read data.
+    assert taken_in(addresses, 200) == 3
+    bench.run(addresses, bench.read_answers(6 * 16, lambda: True, lambda *beat: found.append(beat)))
+    assert [(beat[1], beat[2]) for beat in found] == [
+        (word, number % 4) for number, beats in enumerate(data) for word, _ in beats
+    ]
+    assert bench.broken == ""
+
+
 def test_outside_is_answered_decerr(bench):
     """In order with what is inside; nothing is written, nowhere."""
     bench.step(START_CYCLES)
