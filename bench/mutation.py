@@ -8,14 +8,19 @@ A mutant is drawn from the lines that some test runs. The tests that run its lin
 most mutants for their time, those of `make nightly` last; so one run tells the score of `make test`, and what the
 nightly tests would add. All tests are imported and collected once; each mutant is a fork in which the changed function
 has its new code, and that ends with the first test that fails.
+
+A line of the output is what is known of a mutant: what was stopped goes on where it ended. A mutant is judged again
+when its file has changed, and one that survived when other tests run its line or they get more time.
 """
 
 import argparse
 import ast
+import contextlib
+import functools
 import gc
+import hashlib
 import json
 import os
-import random
 import resource
 import sys
 import types
@@ -36,6 +41,38 @@ KILLED, SURVIVED, NOT_APPLIED = "make test", "survived", "not applied"
 PASSED, TOO_MUCH = "-", "time or memory"
 Lines = dict[str, dict[int, set[str]]]
 """File (from the root) -> line -> tests that run it."""
+Record = dict[str, str]
+"""Of a mutant: its key, file and text; what it is judged `against`; how it was found and by which test."""
+
+
+@functools.cache
+def source_digest(file: str) -> str:
+    return _digest((ROOT / file).read_bytes())
+
+
+def _digest(what: bytes) -> str:
+    return hashlib.sha256(what).hexdigest()[:10]
+
+
+def _cpu_seconds() -> float:
+    """Of this process and its ended children."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def read_records(path: Path | None) -> dict[str, Record]:
+    """By the mutants' keys, the last one of each; a line that was cut short counts not."""
+    found = dict[str, Record]()
+    for line in path.read_text().splitlines() if path is not None and path.exists() else ():
+        with contextlib.suppress(json.JSONDecodeError):
+            record = json.loads(line)
+            found[record["key"]] = record
+    return found
+
+
+def current(records: dict[str, Record]) -> list[Record]:
+    """Those of the files as they are."""
+    return [each for each in records.values() if each["key"].startswith(source_digest(each["file"]))]
 
 
 class Judging:
@@ -63,11 +100,12 @@ def tests_of_lines(files: list[str]) -> Lines:
 
 
 def draw(patterns: list[str], lines: Lines, count: int, seed: int) -> list[Mutant]:
-    """`count` mutants on lines that a test runs, each file's share by its number of mutants."""
+    """`count` mutants on lines that a test runs, each file's share by its number of mutants. Nearly the same ones when
+    a few lines more are run."""
     files = sorted({str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)})
     covered = [mutant for file in files for mutant, _ in mutants(ROOT, file, lines[file].get)]
     print(f"{len(covered)} mutants of {len(files)} files are on lines that a test runs")
-    return random.Random(seed).sample(covered, min(count, len(covered)))
+    return sorted(covered, key=lambda each: _digest(f"{seed} {each.number} {each}".encode()))[:count]
 
 
 def functions_of_files() -> dict[str, list[types.FunctionType]]:
@@ -134,20 +172,59 @@ def fails(test: pytest.Item) -> bool:
 class Judge:
     """Mutants, each with its tests; what each test has found."""
 
-    def __init__(self, sample: list[Mutant], lines: Lines, seconds: dict[str, float], most_seconds: float):
+    def __init__(
+        self,
+        sample: list[Mutant],
+        lines: Lines,
+        seconds: dict[str, float],
+        most_seconds: float,
+        output: Path | None = None,
+        limit_seconds: float | None = None,
+    ):
         self._sample, self._lines, self._seconds, self._most = sample, lines, seconds, most_seconds
         self._kills: dict[str, int] = defaultdict(int)
-        self.found = list[tuple[Mutant, str, str]]()
-        """How each was found (SURVIVED and others), and by which test."""
+        self._output, self._known, self._limit = output, read_records(output), limit_seconds
+        for record in self._known.values():
+            self._kills[record["test"]] += 1
+
+    @property
+    def found(self) -> list[Record]:
+        """What is known of the sample."""
+        return [self._known[key] for key in map(self._key, self._sample) if key in self._known]
+
+    def open(self) -> list[Mutant]:
+        """Those that are to be judged."""
+        return [
+            mutant
+            for mutant in self._sample
+            if (record := self._known.get(self._key(mutant))) is None
+            or (record["by"] == SURVIVED and record["against"] != self._against(mutant))
+        ]
+
+    @staticmethod
+    def _key(mutant: Mutant) -> str:
+        return f"{source_digest(mutant.file)} {mutant.number} {mutant}"
+
+    def _against(self, mutant: Mutant) -> str:
+        """The tests of its line, and their time."""
+        return _digest(repr((sorted(self._lines[mutant.file][mutant.line]), self._most)).encode())
 
     def __call__(self, session: pytest.Session) -> None:
-        """Judge all."""
+        """Judge those that are open."""
         tests = {item.nodeid: item for item in session.items}
         functions = functions_of_files()
-        for mutant in self._sample:
+        started = _cpu_seconds()
+        for mutant in self.open():
+            if self._limit is not None and _cpu_seconds() - started > self._limit:
+                break
             own = [tests[name] for name in self._lines[mutant.file][mutant.line] if name in tests]
             by, test = self._judge(mutant, functions[mutant.file], own)
-            self.found.append((mutant, by, test))
+            record = {"key": self._key(mutant), "file": mutant.file, "mutant": str(mutant), "by": by}
+            record |= {"test": test, "against": self._against(mutant)}
+            self._known[record["key"]] = record
+            if self._output is not None:
+                with self._output.open("a") as out:
+                    out.write(json.dumps(record) + "\n")
             print(f"{by:12} {mutant}  [{test or f'{len(own)} tests'}]", flush=True)
 
     def _judge(
@@ -186,23 +263,21 @@ def main() -> int:
     parser.add_argument(
         "--most-seconds", type=float, default=15, help="of tests per mutant and of each suite"
     )
+    parser.add_argument("--limit-seconds", type=float, help="processor time after which no more are judged")
     parser.add_argument("--count", type=int, default=150)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("-o", "--output", help="a JSON line per mutant")
+    parser.add_argument("-o", "--output", type=Path, help="a JSON line per mutant")
     chosen = parser.parse_args()
     lines = tests_of_lines(chosen.contexts)
     sample = draw(chosen.modules, lines, chosen.count, chosen.seed)
-    files = sorted({test.split("::")[0] for mutant in sample for test in lines[mutant.file][mutant.line]})
-    judge = Judge(sample, lines, read_seconds(chosen.seconds), chosen.most_seconds)
-    arguments = ["-qq", "-s", "-m", "", "-p", "no:cacheprovider", *files]
-    pytest.main(arguments, plugins=[Judging(judge)])
-    if chosen.output:
-        records = [
-            json.dumps({"file": mutant.file, "mutant": str(mutant), "by": by, "test": test})
-            for mutant, by, test in judge.found
-        ]
-        Path(chosen.output).write_text("".join(f"{record}\n" for record in records))
-    tally = Counter(by for _, by, _ in judge.found)
+    judge = Judge(
+        sample, lines, read_seconds(chosen.seconds), chosen.most_seconds, chosen.output, chosen.limit_seconds
+    )
+    files = {test.split("::")[0] for mutant in judge.open() for test in lines[mutant.file][mutant.line]}
+    if files:
+        arguments = ["-qq", "-s", "-m", "", "-p", "no:cacheprovider", *sorted(files)]
+        pytest.main(arguments, plugins=[Judging(judge)])
+    tally = Counter(record["by"] for record in judge.found)
     print(", ".join(f"{count} {by}" for by, count in sorted(tally.items())))
     return 0
 

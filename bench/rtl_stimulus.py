@@ -112,7 +112,9 @@ def errors(config: Config) -> Iterator[Case]:
         "branch outside": [(Opcode.BRANCH, {"target": 1 << 20})],
     }
     for unit in ("LOAD", "ARRAY", "VECTOR", "STORE"):
-        ends[f"waits forever, {unit}"] = [(Opcode[f"{unit}_WAIT"], {"semaphore": 2, "count": 1})]
+        waits = assembled(config, (Opcode[f"{unit}_WAIT"], {"semaphore": 2, "count": 1}))
+        patience = 20_000 if unit == "LOAD" else 600
+        yield Case(f"waits forever, {unit}", waits, Conditions(watchdog_cycles=patience))
         ends[f"too many tokens, {unit}"] = [(Opcode[f"{unit}_SIGNAL"], {"semaphore": 1, "count": 255})] * 17
     for opcode in Opcode:
         ends[f"{opcode.name}, all fields 0"] = [(opcode, {})]

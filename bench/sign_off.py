@@ -3,23 +3,31 @@
 Runs the measurements one after the other: coverage of lines, branches and the written model on some configurations,
 mutants of the RTL and of the Python, campaigns of random programs and graphs, and the faults planted by hand. Exit 1
 when a hole has no reason, a campaign finds something, or a planted fault is not seen. It says what each part took.
+
+What is done is in build/sign_off: a part of which no file has changed since is not run again, and mutants go on where
+they were stopped. `--mutant-seconds` ends them early; the page says how many were judged.
 """
 
 import argparse
+import dataclasses
+import functools
+import hashlib
 import json
 import os
 import pathlib
-import resource
 import subprocess
 import sys
+from collections.abc import Callable
 
 import mutation
 import rtl_coverage
 import rtl_mutants
+from rtl_mutants import cpu_seconds
 
 from tosaic.hw.config import CONFIGS
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+KEPT = ROOT / "build" / "sign_off"
 HEAD = """# Sign-off
 
 `make sign-off` measures how much of the RTL the tests' programs reach and what they would notice, and writes this page.
@@ -30,14 +38,15 @@ watchdog, programs with a few instructions changed, shifts by every amount, stre
 busy, and buses that hesitate (`bench/rtl_stimulus.py`). Other tests compare what they compute with the emulator.
 
 - **Lines** are Verilator's blocks of statements, **branches** the sides of each `if` and each `?:`. Lanes, rows and the
-  like count each, and have one row together. Toggles are not measured.
+  like count each, and have one row together. Toggles are not measured: Verilator breaks off when it counts both.
 - **The written model** is in `bench/functional_coverage.py`: fields of instructions by class of value, operations by
   source, type and flags, reasons to wait, errors by unit.
 - **Mutants of the RTL** are drawn by Yosys from the flat, optimized netlist, a share for each unit
   (`bench/rtl_mutants.py`): a bit of a cell's port inverted, stuck, or mixed with another one. *no change* are those of
   which Yosys' SAT solver proves that no state and no input shows them.
 - **Mutants of the Python** are one changed operator, constant, condition or statement each, on lines that some test
-  runs (`bench/mutation.py`); the tests that run the line judge them, for a few seconds each.
+  runs (`bench/mutation.py`); the tests that run the line judge them, for a few seconds each: those of `make test` that
+  build no simulator and need no reference model, so the score is a lower bound.
 - **Campaigns** compare the emulator and the RTL on changed programs, and both with golden on random graphs.
 """
 
@@ -46,35 +55,49 @@ PYTHON = ("compiler/*.py", "compiler/[!iq]*/**/*.py", "sim/golden/*.py", "sim/em
 JUDGES = ("tests/compiler", "tests/golden", "tests/emulator")
 """The tests that judge mutants of the Python: those that build no simulator."""
 WITHOUT = "not rtl and not reference_model and not shared_models"
+RTL = ("hw", "sim", "tests/rtl", "tests/fuzzing", "tests/random_graphs", "compiler")
+"""Folders with what the RTL's programs are made of."""
 
 
-def cpu_seconds() -> float:
-    """Of this process and its ended children."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
+@dataclasses.dataclass
+class Part:
+    """A part of the page: its text, what is wrong, and the processor seconds that it took."""
+
+    text: str = ""
+    problems: list[str] = dataclasses.field(default_factory=list)
+    seconds: float = 0
 
 
-class Page:
-    """Sections, and what each took."""
-
-    def __init__(self) -> None:
-        self.sections, self.times, self.problems = [HEAD], list[tuple[str, float]](), list[str]()
-        self._before = cpu_seconds()
-
-    def add(self, name: str, text: str) -> None:
-        self.sections.append(text)
-        now = cpu_seconds()
-        self.times.append((name, now - self._before))
-        self._before = now
-
-    def text(self) -> str:
-        rows = [f"| {name} | {seconds:.0f} |" for name, seconds in self.times]
-        rows.append(f"| **all** | {sum(seconds for _, seconds in self.times):.0f} |")
-        table = ["## What it took", "", "| part | processor seconds |", "|---|--:|", *rows]
-        return "\n".join([*self.sections, "\n".join(table)]) + "\n"
+def files_digest(*patterns: str) -> str:
+    """Of the contents of source files: folders from the root, or patterns of files."""
+    found = hashlib.sha256()
+    for pattern in patterns:
+        place = ROOT / pattern
+        files = place.rglob("*") if place.is_dir() else ROOT.glob(pattern)
+        for path in sorted(files):
+            if path.is_file() and "__pycache__" not in path.parts:
+                found.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
+    return found.hexdigest()[:16]
 
 
-def called(page: Page, name: str, *command: str) -> str:
+def kept(name: str, key: str, make: Callable[[], Part]) -> Part:
+    """What `make` returned when `key` was the same, from its file; else it is called."""
+    path = KEPT / f"{name}.json"
+    if path.exists():
+        known = json.loads(path.read_text())
+        if known.pop("key") == key:
+            return Part(**known)
+    print(f"{name}:", flush=True)
+    before = cpu_seconds()
+    part = make()
+    part.seconds += cpu_seconds() - before
+    print(f"{name}: {part.seconds:.0f} processor seconds", flush=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"key": key} | dataclasses.asdict(part)))
+    return part
+
+
+def called(part: Part, name: str, *command: str) -> str:
     """What a command of this folder prints; a problem when it fails."""
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
@@ -86,7 +109,7 @@ def called(page: Page, name: str, *command: str) -> str:
         check=False,
     )
     if done.returncode:
-        page.problems.append(f"{name}: exit code {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")
+        part.problems.append(f"{name}: exit code {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")
     return done.stdout
 
 
@@ -96,56 +119,108 @@ def main() -> int:
     )
     parser.add_argument("--config", nargs="+", default=["nano", "small"], choices=CONFIGS)
     parser.add_argument("--amount", type=int, default=3, help="programs of each family, for coverage")
-    parser.add_argument("--mutants", type=int, default=400)
+    parser.add_argument("--mutants", type=int, default=2300)
     parser.add_argument(
-        "--mutant-seconds", type=float, default=900, help="processor time for them, builds apart"
+        "--mutant-seconds", type=float, help="processor time for each kind of them, builds apart"
     )
-    parser.add_argument("--python-mutants", type=int, default=300)
-    parser.add_argument("--test-seconds", type=float, default=3, help="of tests, for a mutant of the Python")
+    parser.add_argument("--jobs", type=int, default=1, help="processes for mutants of the RTL")
+    parser.add_argument("--python-mutants", type=int, default=1000)
+    parser.add_argument("--test-seconds", type=float, default=2, help="of tests, for a mutant of the Python")
     parser.add_argument("--programs", type=int, default=500, help="changed ones")
     parser.add_argument("--graphs", type=int, default=300, help="random ones")
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     chosen = parser.parse_args()
-    page = Page()
-    for name in chosen.config:
-        section, unexplained = rtl_coverage.page(
-            rtl_coverage.run(CONFIGS[name], chosen.amount), CONFIGS[name]
-        )
-        page.problems += unexplained
-        page.add(f"coverage of `{name}`", section)
-    records = ROOT / "build" / "rtl_mutants.jsonl"
-    mutated = CONFIGS[chosen.config[0]]
-    judge = rtl_mutants.measure(mutated, chosen.mutants, 1, 1, chosen.mutant_seconds, records)
-    page.add(
-        "mutants of the RTL",
-        rtl_mutants.mutants_page(
-            mutated.name, rtl_mutants.read_records(records), len(judge.programs), judge.cycles
-        ),
-    )
-    page.add("mutants of the Python", _python(page, chosen.python_mutants, chosen.test_seconds))
-    page.add("campaigns and planted faults", _campaigns(page, chosen.programs, chosen.graphs))
-    chosen.output.write_text(page.text())
-    for problem in page.problems:
-        print(problem)
-    return int(bool(page.problems))
+    parts = {f"coverage of `{name}`": _coverage(name, chosen.amount) for name in chosen.config}
+    parts[f"mutants of the RTL of `{chosen.config[0]}`"] = _rtl(chosen)
+    parts["mutants of the Python"] = _python(chosen)
+    parts["campaigns and planted faults"] = _campaigns(chosen.programs, chosen.graphs)
+    chosen.output.write_text(page(parts))
+    problems = [problem for part in parts.values() for problem in part.problems]
+    print(*problems, sep="\n")
+    return int(bool(problems))
 
 
-def _python(page: Page, count: int, seconds: float) -> str:
+def page(parts: dict[str, Part]) -> str:
+    """The page, with what each part took."""
+    rows = [f"| {name} | {part.seconds:.0f} |" for name, part in parts.items()]
+    rows.append(f"| **all** | {sum(part.seconds for part in parts.values()):.0f} |")
+    table = ["## What it took", "", "| part | processor seconds |", "|---|--:|", *rows]
+    return "\n".join([HEAD, *(part.text for part in parts.values()), "\n".join(table)]) + "\n"
+
+
+def _coverage(name: str, amount: int) -> Part:
+    def measured() -> Part:
+        text, problems = rtl_coverage.page(rtl_coverage.run(CONFIGS[name], amount), CONFIGS[name])
+        return Part(text, problems)
+
+    sources = files_digest(*RTL, "bench/rtl_[cs]*", "bench/functional_coverage*")
+    return kept(f"coverage-{name}", f"{sources} {amount}", measured)
+
+
+def _rtl(chosen: argparse.Namespace) -> Part:
+    """Mutants of the first configuration: what is not judged yet, and the score of all that are."""
+    config = CONFIGS[chosen.config[0]]
+    seconds = chosen.mutant_seconds
+    sample = rtl_mutants.Sample(config, chosen.mutants, parts=chosen.jobs, seconds=seconds)
+
+    def measured() -> Part:
+        records, judge = rtl_mutants.measure(sample, KEPT / "rtl_mutants.jsonl")
+        text = rtl_mutants.mutants_page(config.name, records, len(judge.programs), judge.cycles)
+        spent = sum(record["seconds"] for record in records)
+        return Part(f"{text}\nJudging them took {spent:,.0f} processor seconds in all.\n")
+
+    sources = files_digest(*RTL, "bench/rtl_[emns]*")
+    return kept("rtl-mutants", f"{sources} {dataclasses.replace(sample, parts=1)}", measured)
+
+
+def _python(chosen: argparse.Namespace) -> Part:
     """Contexts of the tests, then the mutants: their score by folder, and what survived."""
-    contexts, spent, records = (
-        str(ROOT / "build" / name) for name in ("contexts", "seconds", "mutants.jsonl")
+    count, seconds = chosen.python_mutants, chosen.test_seconds
+    records = KEPT / "mutants.jsonl"
+    sources = files_digest("compiler", "sim", *JUDGES, "bench/mutation*")
+    before = [
+        kept(f"contexts-{folder.rpartition('/')[2]}", sources, functools.partial(_contexts, folder))
+        for folder in JUDGES
+    ]
+
+    def measured() -> Part:
+        part = Part()
+        files = ("--contexts", *map(_lines_file, JUDGES), "--seconds", *map(_seconds_file, JUDGES))
+        sample = ("--count", str(count), "--seed", "1", "--most-seconds", str(seconds), "-o", str(records))
+        limit = () if chosen.mutant_seconds is None else ("--limit-seconds", str(chosen.mutant_seconds))
+        called(part, "mutants of the Python", "bench/mutation.py", *PYTHON, *files, *sample, *limit)
+        part.text = mutation_page(mutation.current(mutation.read_records(records)))
+        return part
+
+    part = kept("python-mutants", f"{sources} {count} {seconds} {chosen.mutant_seconds}", measured)
+    return Part(
+        part.text,
+        [problem for each in (*before, part) for problem in each.problems],
+        sum(each.seconds for each in (*before, part)),
     )
-    for path in (contexts, spent, records):
+
+
+def _lines_file(folder: str) -> str:
+    return str(KEPT / f"{folder.rpartition('/')[2]}.contexts")
+
+
+def _seconds_file(folder: str) -> str:
+    return str(KEPT / f"{folder.rpartition('/')[2]}.seconds")
+
+
+def _contexts(folder: str) -> Part:
+    """Which test of a folder runs which line, in files."""
+    part, files = Part(), (_lines_file(folder), _seconds_file(folder))
+    KEPT.mkdir(parents=True, exist_ok=True)
+    for path in files:
         pathlib.Path(path).unlink(missing_ok=True)
-    plugin = ("-p", "bench.mutation_contexts", "--contexts", contexts, "--cpu-durations", spent)
-    called(page, "contexts", "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *JUDGES, "-k", WITHOUT)
-    chosen = ("--count", str(count), "--seed", "1", "--most-seconds", str(seconds), "-o", records)
-    files = ("--contexts", contexts, "--seconds", spent)
-    called(page, "mutants of the Python", "bench/mutation.py", *PYTHON, *files, *chosen)
-    return mutation_page([json.loads(line) for line in pathlib.Path(records).read_text().splitlines()])
+    plugin = ("-p", "bench.mutation_contexts", "--contexts", files[0], "--cpu-durations", files[1])
+    command = ("-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, folder, "-k", WITHOUT)
+    called(part, f"tests of {folder}", *command)
+    return part
 
 
-def mutation_page(records: list[dict[str, str]]) -> str:
+def mutation_page(records: list[mutation.Record]) -> str:
     """A table by folder, and the survivors."""
     out = [f"## Mutants of golden, compiler and emulator: {len(records)}", ""]
     out += ["| folder | mutants | killed | survived | score |", "|---|--:|--:|--:|--:|"]
@@ -160,19 +235,25 @@ def mutation_page(records: list[dict[str, str]]) -> str:
     return "\n".join(out)
 
 
-def _campaigns(page: Page, programs: int, graphs: int) -> str:
-    changed = called(page, "changed programs", "bench/hostile_programs.py", "--programs", str(programs))
+def _campaigns(programs: int, graphs: int) -> Part:
+    sources = files_digest(*RTL, "bench/hostile_programs.py", "bench/random_graphs.py")
+    return kept("campaigns", f"{sources} {programs} {graphs}", lambda: _campaigns_run(programs, graphs))
+
+
+def _campaigns_run(programs: int, graphs: int) -> Part:
+    part = Part()
+    changed = called(part, "changed programs", "bench/hostile_programs.py", "--programs", str(programs))
     random = called(
-        page,
+        part,
         "random graphs",
         *("bench/random_graphs.py", "--minutes", "600", "--graphs", str(graphs)),
         *("--on", "emulator,sim", "--config", "nano"),
     )
     planted = called(
-        page, "planted faults", "-m", "pytest", "-q", "-m", "", "tests/rtl/test_rtl_planted_faults.py"
+        part, "planted faults", "-m", "pytest", "-q", "-m", "", "tests/rtl/test_rtl_planted_faults.py"
     )
     lines = [line for line in random.splitlines() if "rejected" not in line]
-    return "\n".join(
+    part.text = "\n".join(
         [
             "## Campaigns",
             "",
@@ -190,6 +271,7 @@ def _campaigns(page: Page, programs: int, graphs: int) -> str:
             "",
         ]
     )
+    return part
 
 
 if __name__ == "__main__":

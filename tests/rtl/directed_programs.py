@@ -241,6 +241,25 @@ def busy_memory(config: Config, first_bank: int) -> Stimulus:
     return program(config, emit)
 
 
+def busy_bank(config: Config) -> Stimulus:
+    """VECTOR writes one word, again and again, in the bank that LOAD fills: also beats that come late wait for it."""
+    vectors, there = 3000, 2 * OUTPUT_AT
+    own = there + 4096
+
+    def emit(assembler: Assembler) -> None:
+        load = {"local_address": there, "memory_address": 3, "row_bytes": 4000, "rows": 1}
+        assembler.emit(Opcode.LOAD_GO, space=Space.AM, **load)
+        assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.MOV, a_source=Source.LOAD, to_memory=1)
+        stream(assembler, 0, 1, [(vectors, 0)])
+        stream(assembler, STORE_STREAM, own, [(vectors, 0)])
+        go(assembler, vectors, 1)
+        assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.STORE_WAIT, 2)
+        store = {"memory_address": there, "local_address": there, "row_bytes": 4000, "rows": 1}
+        assembler.emit(Opcode.STORE_GO, **store)
+
+    return program(config, emit)
+
+
 def directed_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
     """All of them, by name."""
     for op in (Op.LSL, Op.LSR, Op.ASR):
@@ -253,3 +272,4 @@ def directed_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
         yield f"stream {number} indexed", indexed(config, number)
     for bank in range(4):
         yield f"busy memory from bank {bank}", busy_memory(config, bank)
+    yield "busy bank", busy_bank(config)

