@@ -117,7 +117,7 @@ def run(config: Config, amount: int) -> Measured:
     )
     try:
         for case in cases(config, amount):
-            seen = run_on(harness, config, case.program, case.conditions)
+            seen = run_on(harness, config, case.program, case.conditions, case.max_cycles)
             measured.programs += 1
             measured.cycles += dict(seen.registers).get("CYCLES", 0)
             measured.functions.observe(case, seen)

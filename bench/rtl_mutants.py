@@ -29,7 +29,7 @@ from typing import Any
 
 from rtl_equivalence import equivalents
 from rtl_netlist import UNITS, Mutant, draw, mutated_verilog, netlist
-from rtl_stimulus import Case, Seen, cases, registers_seen, run_on
+from rtl_stimulus import HUNG, Case, Seen, cases, registers_seen, run_on
 
 from tosaic.errors import DeviceError
 from tosaic.hw.config import CONFIGS, Config
@@ -62,13 +62,15 @@ class Judge:
 
     def __init__(self, config: Config, library: pathlib.Path, programs: Iterable[Case]):
         self._config, self._library = config, library
-        self.programs: list[Case | None] = [None, *programs]
-        """None is no program, but what a host does with the registers."""
-        self._wanted = [self._run(case, 0) for case in self.programs]
+        every: list[Case | None] = [None, *programs]
+        ends = [(case, self._run(case, 0, case.max_cycles if case else 0)) for case in every]
+        ends = [(case, seen) for case, seen in ends if seen.end != HUNG]
+        self.programs = [case for case, _ in ends]
+        """Those that end. None is no program, but what a host does with the registers."""
+        self._wanted = [seen for _, seen in ends]
         self._kills = [collections.Counter[str]() for _ in self.programs]
         """By unit, by module, and in all ("")."""
-        # A program that hangs is run for LATE_CYCLES.
-        self._costs = [dict(seen.registers).get("CYCLES", LATE_CYCLES) + RUN_CYCLES for seen in self._wanted]
+        self._costs = [dict(seen.registers).get("CYCLES", 0) + RUN_CYCLES for seen in self._wanted]
         self.keys = [self._key(*pair) for pair in zip(self.programs, self._wanted, strict=True)]
         """Of each program, by what it is and does."""
 
@@ -84,7 +86,7 @@ class Judge:
         """Of all programs."""
         return sum(dict(seen.registers).get("CYCLES", 0) for seen in self._wanted)
 
-    def _run(self, case: Case | None, number: int, most: int = 200_000) -> Seen:
+    def _run(self, case: Case | None, number: int, most: int) -> Seen:
         harness = Harness(self._library)
         try:
             harness.set_mutant(number)
@@ -318,9 +320,12 @@ def main() -> int:
     parser.add_argument("--start", type=float, default=0, help="the part of the mutants to begin after")
     parser.add_argument("--records", type=pathlib.Path, default=pathlib.Path("build/rtl_mutants.jsonl"))
     chosen = parser.parse_args()
-    sample = Sample(
-        CONFIGS[chosen.config], chosen.count, chosen.seed, chosen.amount, chosen.parts, chosen.seconds
-    )
+    given = {
+        field.name: getattr(chosen, field.name)
+        for field in dataclasses.fields(Sample)
+        if field.name != "config"
+    }
+    sample = Sample(CONFIGS[chosen.config], **given)
     records, judge = measure(sample, chosen.records)
     print(mutants_page(chosen.config, records, len(judge.programs), judge.cycles))
     return 0

@@ -12,27 +12,33 @@ import random
 import sys
 from collections.abc import Iterator
 
+import numpy as np
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 for _folder in ("rtl", "fuzzing", "random_graphs"):
     sys.path.insert(0, str(ROOT / "tests" / _folder))
 
+from directed_edges import across_banks, cut, field_edges, without_begin  # noqa: E402 (the path comes first)
 from directed_fields import all_directed  # noqa: E402 (the path comes first)
 from hostile_programs import mutant  # noqa: E402 (the path comes first)
-from one_machine import Conditions, Seen, assembled, random_programs, run_on, tokens_one_by_one  # noqa: E402
+from one_machine import HUNG, READ, Conditions, Seen, assembled, random_programs, run_on, tokens_one_by_one  # noqa: E402
 from random_growth import random_graph  # noqa: E402
 
 from tosaic.compiler.build import compile_graph  # noqa: E402 (the path comes first)
 from tosaic.errors import DeviceError, Error  # noqa: E402 (the path comes first)
 from tosaic.hw.config import CONFIGS, Config  # noqa: E402 (the path comes first)
 from tosaic.hw.csr_map import REGISTER, REGISTERS, Access  # noqa: E402 (the path comes first)
-from tosaic.hw.isa import Opcode  # noqa: E402 (the path comes first)
-from tosaic.sim.registers import REGISTER_BYTES  # noqa: E402 (the path comes first)
+from tosaic.hw.isa import Opcode, Stream  # noqa: E402 (the path comes first)
+from tosaic.sim.registers import REGISTER_BYTES, Registers  # noqa: E402 (the path comes first)
 from tosaic.sim.rtl.library import Harness  # noqa: E402 (the path comes first)
+from tosaic.sim.rtl.simulator import MEM_BASE  # noqa: E402 (the path comes first)
 from tosaic.sim.stimulus import Stimulus, random_program  # noqa: E402 (the path comes first)
 
 PORT_BYTES = 1 << 12
 FAR_BITS = 23
 """Each power of two up to here, in each address and length, is beyond the memory."""
+EDGE_CYCLES = 6000
+"""Of a short program with an odd field; some have very much to do."""
 PATTERNS = (0xFFFF_FFFF, 0x5A5A_A5A5, 0, 0xA5A5_5A5A)
 
 
@@ -41,6 +47,7 @@ class Case:
     name: str
     program: Stimulus
     conditions: Conditions = Conditions()
+    max_cycles: int = 200_000
 
 
 def cases(config: Config, amount: int) -> Iterator[Case]:
@@ -58,6 +65,13 @@ def cases(config: Config, amount: int) -> Iterator[Case]:
     for seed in range(1000, 1000 + 4 * amount):  # these take little time
         for kind in ("depthwise", "transfers"):
             yield Case(f"{kind} {seed}", random_program(config, kind, seed))
+    for offset in range(config.columns):
+        yield Case(f"across banks by {offset}", across_banks(config, offset))
+    for name, program in field_edges(config):
+        yield Case(name, program, Conditions(latency_cycles=5, watchdog_cycles=500), EDGE_CYCLES)
+    yield Case("BEGIN comes later", without_begin(config))
+    for count in (0, 1, 9):
+        yield Case(f"cut behind {count} instructions", cut(config, count))
     if config == CONFIGS["nano"]:
         for number in range(12 * amount):
             yield Case(f"mutated program {number}", mutant(number))
@@ -69,7 +83,7 @@ def registers_seen(harness: Harness) -> Seen:
     kept = [
         register.offset for register in REGISTERS if register.mask(Access.RW) and register.name != "CONTROL"
     ]
-    answers = list[tuple[str, int]]()
+    answers = _while_it_runs(harness)
     for locked in (0, 1):
         for pattern in PATTERNS:
             for place in kept:
@@ -83,6 +97,14 @@ def registers_seen(harness: Harness) -> Seen:
                 answers.append((str(error), 0))
         harness.control_write(REGISTER["LOCK"].offset, 0xFFFF_FFFF * (1 - locked))
     return Seen("ended", registers=tuple(answers))
+
+
+def _while_it_runs(harness: Harness) -> list[tuple[str, int]]:
+    """All registers, again and again from the start on, of a program of which nothing is there."""
+    harness.set_memory(np.zeros(PORT_BYTES, np.uint8), MEM_BASE)
+    registers = Registers(harness)
+    registers.start(MEM_BASE, PORT_BYTES, [Stream(0, 0)], 2000)
+    return [(name, registers.read(name)) for _ in range(3) for name in READ]
 
 
 def graphs(config: Config, amount: int) -> Iterator[Case]:
@@ -148,4 +170,4 @@ def errors(config: Config) -> Iterator[Case]:
     yield Case("odd program", dataclasses.replace(short, program_address=short.program_address + 1))
 
 
-__all__ = ["PORT_BYTES", "Case", "Conditions", "Seen", "cases", "registers_seen", "run_on"]
+__all__ = ["HUNG", "PORT_BYTES", "Case", "Conditions", "Seen", "cases", "registers_seen", "run_on"]

@@ -156,6 +156,8 @@ class Array:
         dtype = self._exact_type(taps)
         y = depthwise.line * depthwise.y_stride * np.arange(depthwise.out_height)
         x = depthwise.x_stride * np.arange(depthwise.out_width)
+        # The next line's outputs take the place of those at and behind the line's end.
+        x = x[x < depthwise.line]
         # [lines of outputs, outputs of a line], or a list where the last ones are not reached.
         positions = depthwise.skip + rows - 1 + y[:, None] + x
         if positions.size and positions.max() >= go.advances:

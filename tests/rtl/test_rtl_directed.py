@@ -1,9 +1,17 @@
 """The RTL against the emulator on programs for what random ones seldom do (directed_fields.py has all)."""
 
+import collections
 import functools
+import pathlib
+import sys
 
 import pytest
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "fuzzing"))
+
+from directed_edges import across_banks, cut, field_edges, without_begin
 from directed_fields import all_directed
+from hostile_programs import OK, WRONG, judge
 
 from tosaic.hw.config import CONFIGS
 from tosaic.sim.emulator import Emulator
@@ -32,4 +40,30 @@ def test_rtl_and_emulator_leave_the_same_memory(config, name):
     for stall_percent in (0, 40):
         memory = program.memory.copy()
         simulator(config, stall_percent).run(memory, *place)
+        assert memory.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.xdist_group("nano")
+def test_rtl_and_emulator_end_alike_at_the_edges_of_fields():
+    """Each field of each instruction at its edges: the same memory, or the same error of the same unit and place."""
+    config, wrong, ends = CONFIGS["nano"], [], collections.Counter()
+    programs = [*field_edges(config), ("BEGIN comes later", without_begin(config)), ("cut", cut(config, 9))]
+    for name, program in programs:
+        verdict = judge(program)
+        ends[verdict.emulated == OK] += 1
+        if verdict.kind == WRONG:
+            wrong.append((name, verdict))
+    assert not wrong
+    assert ends[True] > 100 and ends[False] > 50
+
+
+@pytest.mark.parametrize("name", ["nano", "small"])
+def test_accesses_across_banks_wait_for_those_of_both(name):
+    config = CONFIGS[name]
+    for offset in range(config.columns):
+        program = across_banks(config, offset)
+        place, wanted = (program.program_address, program.program_bytes), program.memory.copy()
+        Emulator(config, check_hazards=True).run(wanted, *place)
+        memory = program.memory.copy()
+        simulator(name, 0).run(memory, *place)
         assert memory.tobytes() == wanted.tobytes()
