@@ -9,13 +9,15 @@ which operators, and what the compiler rejected. Exit 1 if anything went wrong. 
 import argparse
 import collections
 import pathlib
+import random
 import re
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "random_graphs"))
 
-from random_growth import GROWTHS  # noqa: E402 (the path comes first)
+from failure_folder import keep  # noqa: E402 (the path comes first)
+from random_growth import GROWTHS, random_graph  # noqa: E402 (the path comes first)
 from random_jobs import MODES, add, graph_job, slow  # noqa: E402
 from random_runs import Tally  # noqa: E402
 
@@ -40,6 +42,9 @@ def main() -> int:
     )
     parser.add_argument("-j", "--jobs", type=int, default=1, help="graphs at a time")
     parser.add_argument("--cluster", help="address of a Dask scheduler whose workers run them")
+    parser.add_argument(
+        "--failures", type=pathlib.Path, default=pathlib.Path("build/failures"), help="a folder for each"
+    )
     parser.add_argument("--records", type=pathlib.Path, help="keep what is done; a second run goes on")
     chosen = parser.parse_args()
     tally, wrong, number = Tally(), 0, chosen.first
@@ -54,6 +59,7 @@ def main() -> int:
         for record, problem in add(tally, records):
             wrong += 1
             print(f"WRONG ({_again(record.job['seed'], chosen)}): {problem}", flush=True)
+            _keep(record.job["seed"], chosen)
         for record in slow(records, _SLOW_SECONDS):
             told = f"{record.seconds['all']:.0f} s"
             print(f"SLOW ({_again(record.job['seed'], chosen)}): {told}", flush=True)
@@ -65,6 +71,16 @@ def main() -> int:
 def _job(number: int, chosen: argparse.Namespace):
     seed = chosen.seed * 1_000_000 + number
     return graph_job(seed, chosen.on, chosen.config, mode=number % len(MODES), run_time=chosen.run_time)
+
+
+def _keep(seed: int, chosen: argparse.Namespace) -> None:
+    """The smallest part that fails, with a script that shows it, in a folder; as compiled by default."""
+    g = random_graph(random.Random(seed).randint)
+    if chosen.run_time:
+        g.free_parameters()
+    folder = chosen.failures / f"graph{seed}"
+    keep(folder, g, seed, tuple(chosen.on.split(",")), chosen.config)
+    print(f"  sh {folder / 'show.sh'}", flush=True)
 
 
 def _again(seed: int, chosen: argparse.Namespace) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 from random_graph import RandomGraph
 
 from tosaic.compiler.build import compile_graph
+from tosaic.compiler.ir import Graph
 from tosaic.compiler.memory_speed import FULL_SPEED, MemorySpeed
 from tosaic.compiler.program import Program
 from tosaic.driver.batches import run_samples
@@ -49,30 +50,48 @@ def run_random(
     """MismatchError unless every target, and the emulator on two samples at once, computes what golden does; an
     UnsupportedError is counted."""
     feeds = g.feeds(seed)
-    names = [operator.op for part in g.graph.walk() for operator in part.operators]
-    golden = evaluate(g.graph, feeds, keep=True)
+    program = run_graph(
+        g.graph, feeds, targets, config, tally, optimize=optimize, keep_layers=keep_layers, speed=speed
+    )
+    if program is not None and feeds:
+        other = g.feeds(seed + 1)
+        _run_two(g, program, {name: np.stack([value, other[name]]) for name, value in feeds.items()})
+
+
+def run_graph(
+    graph: Graph,
+    feeds: dict[str, np.ndarray],
+    targets: tuple[str, ...],
+    config: str,
+    tally: Tally,
+    *,
+    optimize: bool = True,
+    keep_layers: bool = False,
+    speed: MemorySpeed = FULL_SPEED,
+) -> Program | None:
+    """As `run_random`, of one sample; the program, None where the compiler rejects the graph."""
+    names = [operator.op for part in graph.walk() for operator in part.operators]
+    golden = evaluate(graph, feeds, keep=True)
     try:
         program = compile_graph(
-            g.graph, get_config(config), optimize=optimize, keep_layers=keep_layers, speed=speed
+            graph, get_config(config), optimize=optimize, keep_layers=keep_layers, speed=speed
         )
     except UnsupportedError as error:
         tally.rejected[" ".join(str(error).split())] += 1
         tally.rejected_operators.update(set(names))
-        return
+        return None
     results = []
     for target in targets:
         session = Session(program, target)
         outputs = session.run(feeds)
-        compare(g.graph, {**session.kept, **outputs}, golden)
+        compare(graph, {**session.kept, **outputs}, golden)
         results.append(outputs)
-    if feeds:
-        other = g.feeds(seed + 1)
-        _run_two(g, program, {name: np.stack([value, other[name]]) for name, value in feeds.items()})
     for outputs in results[1:]:
         for name, value in outputs.items():
             np.testing.assert_array_equal(value, results[0][name], err_msg=name)
     tally.ran += 1
     tally.operators.update(names)
+    return program
 
 
 def _run_two(g: RandomGraph, program: Program, feeds: dict[str, np.ndarray]) -> None:
