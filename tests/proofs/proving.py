@@ -124,13 +124,14 @@ def watch_queues(monkeypatch, module):
     made = []
 
     def maker(kind):
-        def make(*, width, depth):
+        def make(*, width, depth, **_placement):
             made.append(kind(width=width, depth=depth))
             return made[-1]
 
         return make
 
-    for name, kind in (("SyncFIFO", WatchedFIFO), ("SyncFIFOBuffered", WatchedFIFOBuffered)):
+    kinds = {"SyncFIFO": WatchedFIFO, "SyncFIFOBuffered": WatchedFIFOBuffered, "Queue": WatchedFIFOBuffered}
+    for name, kind in kinds.items():
         if hasattr(module, name):
             monkeypatch.setattr(module, name, maker(kind))
     return made
@@ -148,11 +149,11 @@ def cut_queues(monkeypatch, module):
     enter one then holds of those that leave it, since queues keep order (test_prove_queues.py)."""
     made = []
 
-    def make(*, width, depth):
+    def make(*, width, depth, **_placement):
         made.append(_Cut(width=width, depth=depth))
         return made[-1]
 
-    for name in ("SyncFIFO", "SyncFIFOBuffered"):
+    for name in ("SyncFIFO", "SyncFIFOBuffered", "Queue"):
         if hasattr(module, name):
             monkeypatch.setattr(module, name, make)
     return made

@@ -116,7 +116,7 @@ def test_a_command_reaches_its_unit(unit, monkeypatch, tmp_path):
 
 def test_a_vector_finds_its_place(monkeypatch, tmp_path):
     """The array's sums: whoever reserves a place before a slot finds it when the vector comes, in whatever cycle."""
-    queues, m = watch_queues(monkeypatch, drain_module.fifo), Module()
+    queues, m = watch_queues(monkeypatch, drain_module), Module()
     dut = elaborated(m, "dut", Drain(NANO))
     (fifo,) = queues
     coming = Signal(range(fifo.depth + 1))
