@@ -36,12 +36,13 @@ from tosaic.hw.config import CONFIGS, Config
 from tosaic.sim.rtl.build import PLAIN, Variant, simulator_library
 from tosaic.sim.rtl.library import Harness
 
-SURVIVED, EQUIVALENT = "survived", "equivalent"
+SURVIVED, EQUIVALENT, OPEN = "survived", "equivalent", "open"
+"""OPEN: it survived the programs that have run, and others have not run yet."""
 LATE_CYCLES = 3000
 """A mutant's program may take this much longer than twice the time."""
 FIRST_CYCLES = 100_000
 """Of the programs before the SAT solver is asked."""
-TOGETHER = 40
+TOGETHER = 20
 """Mutants between two lines of records: the solver is called once for all."""
 RUN_CYCLES = 300
 """What a program costs beside its cycles: a machine is made for it, and its registers are read."""
@@ -201,8 +202,12 @@ def measure(sample: Sample, path: pathlib.Path) -> tuple[list[Record], Judge]:
             other.join()
             if other.exitcode:
                 raise RuntimeError(f"a part of the mutants ended with {other.exitcode}")
-    known = read_records(path, key)
-    return [known[mutant.change] for mutant in mutants if mutant.change in known], judge
+    known, programs = read_records(path, key), set(judge.keys)
+    records = [known[mutant.change] for mutant in mutants if mutant.change in known]
+    for record in records:
+        if record["how"] == SURVIVED and not programs <= set(record["passed"]):
+            record["how"] = OPEN
+    return records, judge
 
 
 def _part(sample: Sample, path: pathlib.Path, start: float) -> None:
@@ -237,7 +242,8 @@ def _judge_from(
             left = survived and not sample.new_only and not programs <= set(record["passed"])
             return index not in tried and (record is None or left)
 
-        todo = [index for index in order if is_open(index)][:TOGETHER]
+        # What survived before comes first.
+        todo = sorted(filter(is_open, order), key=lambda index: mutants[index].change not in known)[:TOGETHER]
         if not todo:
             break
         tried.update(todo)
@@ -285,24 +291,43 @@ def read_records(path: pathlib.Path, key: str) -> dict[str, Record]:
 
 
 def mutants_page(config: str, records: list[Record], programs: int, cycles: int) -> str:
-    """The score of each unit, and what survived."""
+    """The score of each unit, and what survived. The score counts what is open as not killed."""
     out = [f"## Mutants of `{config}`: {len(records)}, against {programs} programs of {cycles:,} cycles", ""]
-    out += ["| unit | mutants | results or errors | cycles or counters only | survived | no change | score |"]
-    out += ["|---|--:|--:|--:|--:|--:|--:|"]
+    out += [
+        "| unit | mutants | results or errors | cycles or counters only | survived | open | no change | score |"
+    ]
+    out += ["|---|--:|--:|--:|--:|--:|--:|--:|"]
     units = [unit for unit in UNITS if any(record["unit"] == unit for record in records)]
     for unit in (*units, "**all**"):
         own = [record["how"] for record in records if unit in (record["unit"], "**all**")]
-        survived, same = own.count(SURVIVED), own.count(EQUIVALENT)
+        survived, left, same = own.count(SURVIVED), own.count(OPEN), own.count(EQUIVALENT)
         results = sum(how == "memory" or "STATUS" in how or "ERROR" in how for how in own)
-        killed, real = len(own) - survived - same, max(len(own) - same, 1)
-        row = [len(own), results, killed - results, survived, same]
+        killed, real = len(own) - survived - left - same, max(len(own) - same, 1)
+        row = [len(own), results, killed - results, survived, left, same]
         out.append(f"| {unit} | {' | '.join(map(str, row))} | {killed / real:.1%} |")
-    survivors = [record for record in records if record["how"] == SURVIVED]
-    if survivors:
-        out += ["", "Survivors, none of which the SAT solver calls no change:", ""]
-        names = sorted((record["module"], record["name"]) for record in survivors)
-        out += [f"- `{module}`: {change}" for module, change in names]
+    out += _listed(
+        records, SURVIVED, "Survivors of all programs, none of which the SAT solver calls no change:"
+    )
+    out += _listed(
+        records, OPEN, "Open: they survived the programs that have run, and others have not run yet:"
+    )
     return "\n".join(out) + "\n"
+
+
+def _listed(records: list[Record], how: str, title: str) -> list[str]:
+    """The mutants of one fate, by module."""
+    of_module = collections.defaultdict[str, list[str]](list)
+    for record in records:
+        if record["how"] == how:
+            of_module[record["module"]].append(record["name"])
+    if not of_module:
+        return []
+    return [
+        "",
+        title,
+        "",
+        *(f"- `{module}`: {'; '.join(sorted(of_module[module]))}" for module in sorted(of_module)),
+    ]
 
 
 def main() -> int:

@@ -54,6 +54,7 @@ busy, and buses that hesitate (`bench/rtl_stimulus.py`). Other tests compare wha
 PYTHON = ("compiler/*.py", "compiler/[!iq]*/**/*.py", "sim/golden/*.py", "sim/emulator/*.py")
 JUDGES = ("tests/compiler", "tests/golden", "tests/emulator")
 """The tests that judge mutants of the Python: those that build no simulator."""
+PARTS = ["coverage", "rtl", "python", "campaigns"]
 WITHOUT = "not rtl and not reference_model and not shared_models"
 RTL = ("hw", "sim", "tests/rtl", "tests/fuzzing", "tests/random_graphs", "compiler")
 """Folders with what the RTL's programs are made of."""
@@ -80,13 +81,16 @@ def files_digest(*patterns: str) -> str:
     return found.hexdigest()[:16]
 
 
-def kept(name: str, key: str, make: Callable[[], Part]) -> Part:
-    """What `make` returned when `key` was the same, from its file; else it is called."""
+def kept(name: str, key: str, make: Callable[[], Part], wanted: bool = True) -> Part:
+    """What `make` returned when `key` was the same, from its file; else it is called. If it is not `wanted`, what there
+    is of it, however old."""
     path = KEPT / f"{name}.json"
-    if path.exists():
-        known = json.loads(path.read_text())
-        if known.pop("key") == key:
-            return Part(**known)
+    known = json.loads(path.read_text()) if path.exists() else {"key": "", "text": f"## {name}\n\nNot run.\n"}
+    old = known.pop("key") != key
+    if old and not wanted and path.exists():
+        known["text"] += f"\n(`{name}` is of an earlier state of the sources.)\n"
+    if not (old and wanted):
+        return Part(**known)
     print(f"{name}:", flush=True)
     before = cpu_seconds()
     part = make()
@@ -128,12 +132,15 @@ def main() -> int:
     parser.add_argument("--test-seconds", type=float, default=2, help="of tests, for a mutant of the Python")
     parser.add_argument("--programs", type=int, default=500, help="changed ones")
     parser.add_argument("--graphs", type=int, default=300, help="random ones")
+    parser.add_argument(
+        "--only", nargs="+", choices=PARTS, default=PARTS, help="the other parts as they are kept"
+    )
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     chosen = parser.parse_args()
-    parts = {f"coverage of `{name}`": _coverage(name, chosen.amount) for name in chosen.config}
+    parts = {f"coverage of `{name}`": _coverage(name, chosen) for name in chosen.config}
     parts[f"mutants of the RTL of `{chosen.config[0]}`"] = _rtl(chosen)
     parts["mutants of the Python"] = _python(chosen)
-    parts["campaigns and planted faults"] = _campaigns(chosen.programs, chosen.graphs)
+    parts["campaigns and planted faults"] = _campaigns(chosen)
     chosen.output.write_text(page(parts))
     problems = [problem for part in parts.values() for problem in part.problems]
     print(*problems, sep="\n")
@@ -148,13 +155,13 @@ def page(parts: dict[str, Part]) -> str:
     return "\n".join([HEAD, *(part.text for part in parts.values()), "\n".join(table)]) + "\n"
 
 
-def _coverage(name: str, amount: int) -> Part:
+def _coverage(name: str, chosen: argparse.Namespace) -> Part:
     def measured() -> Part:
-        text, problems = rtl_coverage.page(rtl_coverage.run(CONFIGS[name], amount), CONFIGS[name])
+        text, problems = rtl_coverage.page(rtl_coverage.run(CONFIGS[name], chosen.amount), CONFIGS[name])
         return Part(text, problems)
 
     sources = files_digest(*RTL, "bench/rtl_[cs]*", "bench/functional_coverage*")
-    return kept(f"coverage-{name}", f"{sources} {amount}", measured)
+    return kept(f"coverage-{name}", f"{sources} {chosen.amount}", measured, "coverage" in chosen.only)
 
 
 def _rtl(chosen: argparse.Namespace) -> Part:
@@ -170,7 +177,9 @@ def _rtl(chosen: argparse.Namespace) -> Part:
         return Part(f"{text}\nJudging them took {spent:,.0f} processor seconds in all.\n")
 
     sources = files_digest(*RTL, "bench/rtl_[emns]*")
-    return kept("rtl-mutants", f"{sources} {dataclasses.replace(sample, parts=1)}", measured)
+    return kept(
+        "rtl-mutants", f"{sources} {dataclasses.replace(sample, parts=1)}", measured, "rtl" in chosen.only
+    )
 
 
 def _python(chosen: argparse.Namespace) -> Part:
@@ -178,6 +187,7 @@ def _python(chosen: argparse.Namespace) -> Part:
     count, seconds = chosen.python_mutants, chosen.test_seconds
     records = KEPT / "mutants.jsonl"
     sources = files_digest("compiler", "sim", *JUDGES, "bench/mutation*")
+    wanted = "python" in chosen.only
     before = [
         kept(f"contexts-{folder.rpartition('/')[2]}", sources, functools.partial(_contexts, folder))
         for folder in JUDGES
@@ -192,7 +202,7 @@ def _python(chosen: argparse.Namespace) -> Part:
         part.text = mutation_page(mutation.current(mutation.read_records(records)))
         return part
 
-    part = kept("python-mutants", f"{sources} {count} {seconds} {chosen.mutant_seconds}", measured)
+    part = kept("python-mutants", f"{sources} {count} {seconds} {chosen.mutant_seconds}", measured, wanted)
     return Part(
         part.text,
         [problem for each in (*before, part) for problem in each.problems],
@@ -220,12 +230,18 @@ def _contexts(folder: str) -> Part:
     return part
 
 
+def _folder(record: mutation.Record) -> str:
+    """A file's folder; the files of the cycle model count apart, for tests of the RTL judge them."""
+    is_timing = record["file"].startswith("sim/emulator/timing")
+    return "sim/emulator/timing" if is_timing else record["file"].rpartition("/")[0]
+
+
 def mutation_page(records: list[mutation.Record]) -> str:
     """A table by folder, and the survivors."""
     out = [f"## Mutants of golden, compiler and emulator: {len(records)}", ""]
-    out += ["| folder | mutants | killed | survived | score |", "|---|--:|--:|--:|--:|"]
-    for folder in ("sim/golden", "sim/emulator", "compiler", ""):
-        own = [record["by"] for record in records if record["file"].startswith(folder)]
+    out += ["| files | mutants | killed | survived | score |", "|---|--:|--:|--:|--:|"]
+    for folder in (*sorted({_folder(record) for record in records}), ""):
+        own = [record["by"] for record in records if folder in (_folder(record), "")]
         killed, survived = own.count(mutation.KILLED), own.count(mutation.SURVIVED)
         name = f"`{folder}`" if folder else "**all**"
         share = f"{killed / max(killed + survived, 1):.1%}"
@@ -235,9 +251,11 @@ def mutation_page(records: list[mutation.Record]) -> str:
     return "\n".join(out)
 
 
-def _campaigns(programs: int, graphs: int) -> Part:
+def _campaigns(chosen: argparse.Namespace) -> Part:
+    programs, graphs = chosen.programs, chosen.graphs
     sources = files_digest(*RTL, "bench/hostile_programs.py", "bench/random_graphs.py")
-    return kept("campaigns", f"{sources} {programs} {graphs}", lambda: _campaigns_run(programs, graphs))
+    key, wanted = f"{sources} {programs} {graphs}", "campaigns" in chosen.only
+    return kept("campaigns", key, lambda: _campaigns_run(programs, graphs), wanted)
 
 
 def _campaigns_run(programs: int, graphs: int) -> Part:

@@ -1,5 +1,6 @@
 """The measurement of the RTL's coverage reads Verilator's file, and names every hole that has no reason."""
 
+import json
 import pathlib
 import sys
 
@@ -8,9 +9,11 @@ from one_machine import assembled
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 
+import sign_off  # noqa: E402 (the path comes first)
 from functional_coverage import FunctionalCoverage, class_of, classes  # noqa: E402 (the path comes first)
 from rtl_coverage import Measured, Reason, Verilog, page, read_points, reasons  # noqa: E402 (the path comes first)
-from rtl_mutants import Mutant, mutants_page, place_of  # noqa: E402
+from rtl_mutants import mutants_page, read_records  # noqa: E402
+from rtl_netlist import Mutant, place_of  # noqa: E402
 from rtl_stimulus import Case, Seen  # noqa: E402
 
 from tosaic.hw.config import CONFIGS  # noqa: E402
@@ -142,17 +145,46 @@ def test_a_mutant_is_named_without_paths():
 
 
 def test_the_score_leaves_out_what_is_no_change():
-    kinds = ["memory", "memory", "registers: CYCLES", "survived", "equivalent"]
+    kinds = ["memory", "memory", "registers: CYCLES", "survived", "equivalent", "open"]
     records = [
-        {
-            "unit": "load",
-            "module": "load",
-            "change": f"change {number}",
-            "how": how,
-            "program": "",
-        }
+        {"unit": "load", "module": "load", "name": f"change {number}", "how": how, "program": ""}
         for number, how in enumerate(kinds)
     ]
     page = mutants_page("nano", records, programs=3, cycles=1000)
-    assert "| load | 5 | 2 | 1 | 1 | 1 | 75.0% |" in page
-    assert "- `load`: change 3\n" in page and "change 4" not in page
+    assert "| load | 6 | 2 | 1 | 1 | 1 | 1 | 60.0% |" in page
+    assert "Survivors of all programs" in page and "- `load`: change 3\n" in page
+    assert "Open:" in page and page.endswith("- `load`: change 5\n") and "change 4" not in page
+
+
+def test_records_that_were_cut_short_or_are_of_another_netlist_do_not_count(tmp_path):
+    path = tmp_path / "records.jsonl"
+    lines = [{"netlist": "a", "change": "x", "how": how} for how in ("survived", "memory")]
+    lines.append({"netlist": "b", "change": "y", "how": "memory"})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"netlist": "a", "cha')
+    assert read_records(path, "a") == {"x": lines[1]}
+    assert read_records(tmp_path / "none", "a") == {}
+
+
+def test_a_part_of_the_page_is_kept_while_its_sources_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(sign_off, "KEPT", tmp_path)
+    texts = iter(["one", "two"])
+
+    def make():
+        return sign_off.Part(next(texts))
+
+    assert sign_off.kept("part", "key", make, wanted=False).text == "## part\n\nNot run.\n"
+    assert [sign_off.kept("part", "key", make).text for _ in range(2)] == ["one", "one"]
+    assert "earlier state" in sign_off.kept("part", "other key", make, wanted=False).text
+    assert sign_off.kept("part", "other key", make).text == "two"
+
+
+def test_mutants_of_the_python_are_counted_by_folder():
+    files = ["compiler/a.py", "compiler/tile/b.py", "sim/emulator/c.py", "sim/emulator/timing_d.py"]
+    records = [
+        {"file": file, "mutant": f"{file}: change", "by": by}
+        for file, by in zip(files, ["make test", "survived"] * 2, strict=True)
+    ]
+    page = sign_off.mutation_page(records)
+    assert "| `compiler` | 1 | 1 | 0 | 100.0% |" in page
+    assert "| `sim/emulator/timing` | 1 | 0 | 1 | 0.0% |" in page
+    assert "| **all** | 4 | 2 | 2 | 50.0% |" in page
