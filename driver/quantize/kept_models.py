@@ -13,16 +13,12 @@ from tosaic.compiler.ir import Graph, read_tosa, write_tosa
 from tosaic.driver.encodings import Encodings, read_encodings, write_encodings
 from tosaic.driver.quantize.encoded_models import import_encoded
 from tosaic.errors import Error
-from tosaic.sim.rtl.cache import cached
+from tosaic.sim.rtl.cache import cached, kept
 
 _KIND = "models"
 _GRAPH, _ENCODINGS = ".tosa", ".quant.json"
 _ELSEWHERE = b"location"
 """The key that says where a tensor's bytes are if they are not in the model's file."""
-
-
-class _Absent(Exception):
-    """Nothing is kept under a key."""
 
 
 def open_encoded(path: pathlib.Path, bound: Bound = None) -> tuple[Graph, Encodings] | None:
@@ -31,9 +27,10 @@ def open_encoded(path: pathlib.Path, bound: Bound = None) -> tuple[Graph, Encodi
     key = None if _ELSEWHERE in data else _key(data, bound)
     name = re.sub(r"\W", "_", path.stem)
     if key is not None:
-        with contextlib.suppress(_Absent, Error, OSError):
-            graph, encodings = (cached(_KIND, name, key, suffix, _absent) for suffix in (_GRAPH, _ENCODINGS))
-            return read_tosa(graph), read_encodings(encodings)
+        with contextlib.suppress(Error, OSError):
+            graph, encodings = (kept(_KIND, name, key, suffix) for suffix in (_GRAPH, _ENCODINGS))
+            if graph is not None and encodings is not None:
+                return read_tosa(graph), read_encodings(encodings)
     found = import_encoded(path, bound)
     if found is None:
         return None
@@ -53,10 +50,6 @@ def open_encoded(path: pathlib.Path, bound: Bound = None) -> tuple[Graph, Encodi
 
 def _write(graph: Graph, path: pathlib.Path) -> None:
     write_tosa(graph, path)
-
-
-def _absent(path: pathlib.Path) -> None:
-    raise _Absent(path)
 
 
 def _key(data: bytes, bound: Bound) -> str:

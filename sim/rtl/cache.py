@@ -47,15 +47,10 @@ def cached(kind: str, name: str, key: str, suffix: str, make: Callable[[pathlib.
     returns, so nobody ever sees half a file; a lock keeps two processes from making the same one. Error when the cache
     cannot be written.
     """
-    folder = cache_directory() / kind
-    for place in (folder.parent, folder):
-        _refuse_foreign(place)
-    path = folder / f"{name}-{key}{suffix}"
-    if path.exists():
-        with contextlib.suppress(OSError):
-            # The time of the last use decides what stays.
-            os.utime(path)
+    path = _path(kind, name, key, suffix)
+    if _used(path):
         return path
+    folder = path.parent
     make_cache_directory()
     with _named_errors():
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -67,6 +62,28 @@ def cached(kind: str, name: str, key: str, suffix: str, make: Callable[[pathlib.
                 os.replace(made, path)
             _prune(folder, name, suffix)
     return path
+
+
+def kept(kind: str, name: str, key: str, suffix: str) -> pathlib.Path | None:
+    """The file that `cached` made, None when it is not there. Writes nothing."""
+    path = _path(kind, name, key, suffix)
+    return path if _used(path) else None
+
+
+def _path(kind: str, name: str, key: str, suffix: str) -> pathlib.Path:
+    folder = cache_directory() / kind
+    for place in (folder.parent, folder):
+        _refuse_foreign(place)
+    return folder / f"{name}-{key}{suffix}"
+
+
+def _used(path: pathlib.Path) -> bool:
+    """Whether it is there; the time of the last use decides what stays."""
+    if not path.exists():
+        return False
+    with contextlib.suppress(OSError):
+        os.utime(path)
+    return True
 
 
 def make_cache_directory() -> pathlib.Path:

@@ -1,0 +1,93 @@
+"""Programs of large networks, kept in the cache by content, since compiling them takes seconds."""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import pathlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tosaic.compiler.ir import Graph, write_tosa
+from tosaic.compiler.memory_history import MemoryBlock
+from tosaic.compiler.program import Program
+from tosaic.driver.jobs.content import KEY_DIGITS, code_digest
+from tosaic.errors import Error, ModelError
+from tosaic.hw.config import Config
+from tosaic.hw.isa import ISA_HASH
+from tosaic.sim.rtl.cache import cached, kept
+
+LARGE_OPERATORS = 32
+"""Smaller graphs are compiled in less time than it takes to look for them."""
+LONG_SECONDS = 2.0
+"""Of processor time: what is compiled sooner is not kept, so an exploration does not fill the cache."""
+_KIND = "programs"
+_PROGRAM, _BLOCKS = ".tsc", ".blocks.json"
+
+
+def compiled(
+    graph: Graph, config: Config, options: dict[str, Any], compile_it: Callable[[], Program]
+) -> Program:
+    """What `compile_it()` returns, or what it returned before for the same graph, configuration, options (values of
+    JSON) and code. A cache that cannot be read or written only costs time."""
+    key = _key(graph, config, options)
+    if key is None:
+        return compile_it()
+    found = None
+    with contextlib.suppress(Error, OSError):
+        found = _read(*(kept(_KIND, config.identifier, key, suffix) for suffix in (_PROGRAM, _BLOCKS)))
+    if found is not None:
+        return found
+    started = time.process_time()
+    made = compile_it()
+    if time.process_time() - started >= LONG_SECONDS:
+        with contextlib.suppress(Error, OSError):
+            cached(_KIND, config.identifier, key, _PROGRAM, made.save)
+            cached(_KIND, config.identifier, key, _BLOCKS, lambda path: _write_blocks(made, path))
+    return made
+
+
+def _read(program: pathlib.Path | None, blocks: pathlib.Path | None) -> Program | None:
+    """None where a file is not there, or damaged: then both are deleted, so that others take their place."""
+    if program is None or blocks is None:
+        return None
+    try:
+        history = [MemoryBlock(**block) for block in json.loads(blocks.read_text())]
+        return dataclasses.replace(Program.load(program), memory_blocks=history)
+    except (ModelError, TypeError, ValueError):
+        program.unlink(missing_ok=True)
+        blocks.unlink(missing_ok=True)
+        return None
+
+
+def _write_blocks(program: Program, path: pathlib.Path) -> None:
+    path.write_text(json.dumps([dataclasses.asdict(block) for block in program.memory_blocks]))
+
+
+def _key(graph: Graph, config: Config, options: dict[str, Any]) -> str | None:
+    """A hash of all that the program depends on; None for graphs that are not kept."""
+    if len(graph.operators) < LARGE_OPERATORS:
+        return None
+    try:
+        data = write_tosa(graph)
+    except Error:
+        return None
+    # What a .tosa file does not say.
+    beside = {
+        "config": dataclasses.asdict(config),
+        "options": options,
+        "labels": graph.labels,
+        "states": [
+            [name, state.output, hashlib.sha256(np.ascontiguousarray(state.initial).tobytes()).hexdigest()]
+            for name, state in graph.states.items()
+        ],
+        "isa": ISA_HASH,
+        "code": code_digest(),
+        "numpy": np.__version__,
+    }
+    found = hashlib.sha256(data)
+    found.update(json.dumps(beside, sort_keys=True).encode())
+    return found.hexdigest()[:KEY_DIGITS]
