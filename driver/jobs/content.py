@@ -16,8 +16,8 @@ from tosaic.hw.isa import ISA_HASH
 from .job import Job, require_plain
 
 KEY_DIGITS = 32
-CODE_SUFFIXES = frozenset({".py", ".c", ".h", ".cpp", ".v", ".csv", ".proto", ".nnef"})
-"""Files of the package that decide what it computes."""
+CODE_SUFFIXES = frozenset({".py", ".c", ".h", ".cpp", ".v", ".csv", ".toml", ".proto", ".nnef"})
+"""Files of the package, and of folders of code beside it, that decide what it computes."""
 
 
 def key_of(job: Job) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from tosaic.compiler.ir import DType, Graph, Tensor
 from tosaic.driver.jobs import Job, Work
+from tosaic.driver.jobs.content import CODE_SUFFIXES, pack, unpack
 
 ZOO = pathlib.Path(__file__).parents[2] / "bench" / "zoo"
 
@@ -83,3 +84,14 @@ def test_a_record_does_not_tell_where_it_was_made(zoo, tmp_path):
     found = measuring.measure_job(Job(Work("measuring:measure_job"), settings=settings)).result
     assert found["name"] == "sine" and found["failure"].startswith("import: ")
     assert not {"commit", "seconds"} & found.keys()
+
+
+def test_the_code_goes_to_a_worker_with_the_list_it_reads(zoo, tmp_path, monkeypatch):
+    """Makers of samples look up other networks: rows failed on a cluster's workers, which had no list."""
+    here = [each.name for each in zoo("catalogue").networks()]
+    sys.modules.pop("catalogue")
+    unpack(pack([ZOO], CODE_SUFFIXES), tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path / ZOO.name))
+    there = zoo("catalogue")
+    assert pathlib.Path(there.__file__).is_relative_to(tmp_path)
+    assert [each.name for each in there.networks()] == here
