@@ -196,3 +196,79 @@ def test_infinite_scale():
     nodes = [("QLinearSigmoid", "qx inf zx sy zy".split(), ["qy"], {})]
     with pytest.raises(UnsupportedError, match="'inf' is not finite; masks"):
         import_onnx(model(nodes, IMAGE, {"inf": np.float32(np.inf)}))
+
+
+def float_model(nodes, shape, constants, domain, opset=17):
+    """Nodes from x to y in floats, of which those with names in `domain` are of that domain."""
+    graph = helper.make_graph(
+        nodes,
+        "floats",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid(domain, 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def compare_floats(made, x):
+    """Golden against ONNX Runtime."""
+    runtime = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    (wanted,) = runtime.run(None, {"x": x})
+    assert np.abs(Session(import_onnx(made), "golden").run({"x": x})["y"] - wanted).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("activation", "parameters", "opset"),
+    [
+        (None, None, 17),
+        ("Relu", None, 17),
+        ("Sigmoid", None, 17),
+        ("Tanh", None, 17),
+        ("LeakyRelu", [0.2], 17),
+        ("HardSigmoid", [0.3, 0.4], 17),
+        ("Clip", [-0.5, 0.75], 17),
+        ("Clip", [-0.5, 0.75], 9),
+    ],
+)
+@pytest.mark.parametrize("summand", [False, True])
+def test_fused_convolution(activation, parameters, opset, summand):
+    """What ONNX Runtime's optimizer makes of Conv, Add and an activation."""
+    kept = {"activation": activation, "activation_params": parameters, "pads": [1, 1, 1, 1]}
+    node = helper.make_node(
+        "FusedConv",
+        ["x", "w", "b", *(["z"] if summand else [])],
+        ["y"],
+        domain="com.microsoft",
+        **{name: value for name, value in kept.items() if value is not None},
+    )
+    draw = np.random.default_rng(5)
+    constants = {
+        name: draw.standard_normal(shape).astype(np.float32) * 0.3
+        for name, shape in {"w": (4, 3, 3, 3), "b": (4,), "z": (1, 4, 5, 6)}.items()
+        if summand or name != "z"
+    }
+    made = float_model([node], [1, 3, 5, 6], constants, "com.microsoft", opset)
+    compare_floats(made, draw.standard_normal((1, 3, 5, 6)).astype(np.float32))
+
+
+def test_fused_convolution_of_an_unknown_activation():
+    node = helper.make_node("FusedConv", ["x", "w"], ["y"], domain="com.microsoft", activation="Mish")
+    made = float_model([node], [1, 1, 3, 3], {"w": np.ones((1, 1, 1, 1), np.float32)}, "com.microsoft")
+    with pytest.raises(UnsupportedError, match="FusedConv .*activation 'Mish'"):
+        import_onnx(made)
+
+
+@pytest.mark.parametrize("columns", [1, 4])
+def test_scaler(columns):
+    """What converters of scikit-learn write before a network."""
+    node = helper.make_node(
+        "Scaler",
+        ["x"],
+        ["y"],
+        domain="ai.onnx.ml",
+        offset=[0.5, -1.0, 2.0, 0.0][:columns],
+        scale=[2.0] * columns,
+    )
+    made = float_model([node], [3, 4], {}, "ai.onnx.ml")
+    compare_floats(made, np.random.default_rng(6).standard_normal((3, 4)).astype(np.float32))

@@ -83,3 +83,31 @@ def test_recurrent_layer(name: str) -> None:
     got = evaluate(import_onnx(model), {"x": x})
     for key, wanted in zip(outputs, session.run(outputs, {"x": x}), strict=True):
         np.testing.assert_allclose(got[key], wanted, rtol=1e-4, atol=1e-5, err_msg=key)
+
+
+def test_steps_of_an_unrolled_network_share_turned_weights():
+    """Exporters unroll cells of PyTorch into Gemms that read one matrix, each turned: captcha-whisperer's network was
+    14 times as large as its file."""
+    weights = np.random.default_rng(3).standard_normal((32, 32)).astype(np.float32)
+    nodes = [
+        helper.make_node("Gemm", [f"h{step}", "w"], [f"h{step + 1}"], transB=1, name=f"step_{step}")
+        for step in range(4)
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "unrolled",
+        [helper.make_tensor_value_info("h0", TensorProto.FLOAT, [2, 32])],
+        [helper.make_tensor_value_info("h4", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    imported = import_onnx(made)
+    large = [
+        tensor for tensor in imported.tensors.values() if tensor.data is not None and tensor.data.size == 1024
+    ]
+    assert len(large) == 1
+    start = np.random.default_rng(4).standard_normal((2, 32)).astype(np.float32)
+    wanted = start
+    for _ in range(4):
+        wanted = wanted @ weights.T
+    assert np.allclose(evaluate(imported, {"h0": start})["h4"], wanted, rtol=1e-4)

@@ -1,8 +1,12 @@
-"""ONNX Runtime's quantized operators (com.microsoft), as its static quantizer writes them in the QOperator format.
+"""Operators of other domains that say what operators of the default one do.
 
-Each is what the QDQ format says of the same operator: DequantizeLinear of its operands, the float operator,
-QuantizeLinear of its result. So is QLinearConv and QLinearMatMul in such a model: each integer tensor then stands
+ONNX Runtime's quantized operators (com.microsoft), as its static quantizer writes them in the QOperator format: each is
+what the QDQ format says of the same operator: DequantizeLinear of its operands, the float operator, QuantizeLinear of
+its result. So is QLinearConv and QLinearMatMul in such a model: each integer tensor then stands
 between a pair, and becomes the same integers as in the QDQ format.
+
+FusedConv, which its optimizer writes: a convolution, a sum and an activation. Scaler (ai.onnx.ml), which converters of
+scikit-learn write: a difference and a product.
 """
 
 from collections.abc import Callable
@@ -10,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tosaic.compiler.importers.onnx_models.opsets import DEFAULT_DOMAINS
 from tosaic.compiler.importers.onnx_models.package import load_onnx_package
 from tosaic.errors import ModelError, UnsupportedError
 
@@ -21,12 +26,12 @@ def expand_contributed(model: Any) -> None:
 
     ModelError or UnsupportedError for an operator that contradicts itself or needs a newer opset.
     """
-    if not any(node.domain == DOMAIN and node.op_type in _FORMS for node in model.graph.node):
+    if not any((node.domain, node.op_type) in _FORMS for node in model.graph.node):
         return
     rewriting = _Rewriting(model)
     nodes = []
     for node in model.graph.node:
-        form = _FORMS.get(node.op_type) if node.domain == DOMAIN else rewriting.form(node)
+        form = _FORMS.get((node.domain, node.op_type)) or rewriting.form(node)
         if form is None:
             rewriting.learn(node)
             nodes.append(node)
@@ -57,6 +62,8 @@ class _Rewriting:
 
     def form(self, node: Any) -> "Callable[[_Rewriting], None] | None":
         """How a node of the default domain is rewritten; None if it stays."""
+        if node.domain not in DEFAULT_DOMAINS:
+            return None
         if node.op_type in _WITH_THEM:
             return _WITH_THEM[node.op_type]
         moved = node.op_type in _MOVES and node.input and node.input[0] in self.encodings
@@ -243,18 +250,62 @@ _MOVES = frozenset(
     """DepthToSpace Expand Flatten Gather Identity MaxPool Pad ReduceMax ReduceMin Reshape Resize Slice SpaceToDepth
     Split Squeeze Tile Transpose Unsqueeze Upsample""".split()
 )
-_FORMS: dict[str, Callable[[_Rewriting], None]] = {
-    "QGemm": _gemm,
-    "QLinearAdd": _elementwise("Add"),
-    "QLinearAveragePool": _pool("AveragePool"),
-    "QLinearConcat": _concat,
-    "QLinearGlobalAveragePool": _pool("GlobalAveragePool"),
-    "QLinearLeakyRelu": _unary("LeakyRelu", "alpha"),
-    "QLinearMul": _elementwise("Mul"),
-    "QLinearReduceMean": _reduce_mean,
-    "QLinearSigmoid": _unary("Sigmoid"),
-    "QLinearSoftmax": _softmax,
-    "QLinearWhere": _where,
+_ACTIVATIONS = {
+    "Relu": (),
+    "Sigmoid": (),
+    "Tanh": (),
+    "LeakyRelu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+    "Clip": ("min", "max"),
+}
+"""What FusedConv may have behind it, with the names of its `activation_params`, in their order."""
+_FUSED = ("activation", "activation_params")
+
+
+def _fused_convolution(r: _Rewriting) -> None:
+    kept = {name: value for name, value in r.attributes.items() if name not in _FUSED}
+    operands = list(r.node.input[:3])
+    real = r.add("Conv", operands if r.has(2) else operands[:2], **kept)
+    if r.has(3):
+        real = r.add("Add", [real, r.node.input[3]])
+    kind = r.attributes.get("activation", b"").decode()
+    if kind and kind not in _ACTIVATIONS:
+        raise UnsupportedError(
+            f"{r.label}: its activation {kind!r} is not known; take the model before this optimization"
+        )
+    values = [float(value) for value in r.attributes.get("activation_params", ())]
+    if kind == "Clip" and r.opset >= 11:
+        ends = [r.constant(np.float32(value), "end") for value in values]
+        r.add(kind, [real, *ends], r.node.output[0])
+    elif kind:
+        named = dict(zip(_ACTIVATIONS[kind], values, strict=False))
+        r.add(kind, [real], r.node.output[0], **named)
+    else:
+        r.add("Identity", [real], r.node.output[0])
+
+
+def _scaler(r: _Rewriting) -> None:
+    """(x - offset) * scale, in floats; a list has an entry for each column, or one for all."""
+    real = r.add("Cast", [r.node.input[0]], to=r.onnx.TensorProto.FLOAT)
+    offset, scale = (np.array(r.attributes[name], np.float32) for name in ("offset", "scale"))
+    real = r.add("Sub", [real, r.constant(offset, "offset")])
+    r.add("Mul", [real, r.constant(scale, "scale")], r.node.output[0])
+
+
+_FORMS: dict[tuple[str, str], Callable[[_Rewriting], None]] = {
+    ("ai.onnx.ml", "Scaler"): _scaler,
+    (DOMAIN, "FusedConv"): _fused_convolution,
+    (DOMAIN, "QGemm"): _gemm,
+    (DOMAIN, "QLinearAdd"): _elementwise("Add"),
+    (DOMAIN, "QLinearAveragePool"): _pool("AveragePool"),
+    (DOMAIN, "QLinearConcat"): _concat,
+    (DOMAIN, "QLinearGlobalAveragePool"): _pool("GlobalAveragePool"),
+    (DOMAIN, "QLinearLeakyRelu"): _unary("LeakyRelu", "alpha"),
+    (DOMAIN, "QLinearMul"): _elementwise("Mul"),
+    (DOMAIN, "QLinearReduceMean"): _reduce_mean,
+    (DOMAIN, "QLinearSigmoid"): _unary("Sigmoid"),
+    (DOMAIN, "QLinearSoftmax"): _softmax,
+    (DOMAIN, "QLinearWhere"): _where,
 }
 _WITH_THEM = {"QLinearConv": _convolution, "QLinearMatMul": _product}
 """Operators of the default domain that are rewritten beside them."""

@@ -32,6 +32,8 @@ class FoldingBuilder:
 
     def __init__(self, build: GraphBuilder) -> None:
         self.build = build
+        self._folded: dict[tuple[object, ...], str] = {}
+        """Constants by the operator and the constants that they were computed from."""
 
     @property
     def graph(self) -> Graph:
@@ -74,9 +76,16 @@ class FoldingBuilder:
         `output` names the result, which is then never folded away.
         """
         if output is None:
-            folded = fold(name, [self._operand(o) for o in operands], attributes, dtype, self.make_room)
+            read = [self._operand(o) for o in operands]
+            key = _origin(name, read, attributes, dtype)
+            if key in self._folded:
+                return self._folded[key]
+            folded = fold(name, read, attributes, dtype, self.make_room)
             if folded is not None:
-                return self.constant(*folded)
+                found = self.constant(*folded)
+                if key is not None:
+                    self._folded[key] = found
+                return found
         names = [self._name(operand) for operand in operands]
         return self.build.add(name, names, dtype=dtype, output=output, **attributes)
 
@@ -137,3 +146,20 @@ class FoldingBuilder:
     def reverse(self, x: str, axis: int) -> str:
         """x backwards along an axis."""
         return x if self.shape(x)[axis] == 1 else self.op("REVERSE", x, axis=axis)
+
+
+def _origin(
+    name: str, read: Sequence[Tensor], attributes: dict[str, Any], dtype: DType | None
+) -> tuple[object, ...] | None:
+    """What a constant is computed from, where each step of a network would compute it again; None if there is no
+    need to know: where nothing large is a constant."""
+    if not any(tensor.data is not None and tensor.data.size >= _LARGE_ELEMENTS for tensor in read):
+        return None
+    parts = [
+        tensor.name or (tensor.dtype, tensor.shape, np.asarray(tensor.data).tobytes()) for tensor in read
+    ]
+    return (name, dtype, *parts, *(f"{key}={value}" for key, value in sorted(attributes.items())))
+
+
+_LARGE_ELEMENTS = 256
+"""A constant of this size is worth looking up."""
