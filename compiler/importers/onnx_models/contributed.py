@@ -250,7 +250,7 @@ _MOVES = frozenset(
     """DepthToSpace Expand Flatten Gather Identity MaxPool Pad ReduceMax ReduceMin Reshape Resize Slice SpaceToDepth
     Split Squeeze Tile Transpose Unsqueeze Upsample""".split()
 )
-_ACTIVATIONS = {
+_ACTIVATIONS: dict[str, tuple[str, ...]] = {
     "Relu": (),
     "Sigmoid": (),
     "Tanh": (),

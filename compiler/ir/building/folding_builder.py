@@ -78,7 +78,7 @@ class FoldingBuilder:
         if output is None:
             read = [self._operand(o) for o in operands]
             key = _origin(name, read, attributes, dtype)
-            if key in self._folded:
+            if key is not None and key in self._folded:
                 return self._folded[key]
             folded = fold(name, read, attributes, dtype, self.make_room)
             if folded is not None:
