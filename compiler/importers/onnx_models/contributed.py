@@ -275,7 +275,7 @@ def _fused_convolution(r: _Rewriting) -> None:
         )
     values = [float(value) for value in r.attributes.get("activation_params", ())]
     if kind == "Clip" and r.opset >= 11:
-        ends = [r.constant(np.float32(value), "end") for value in values]
+        ends = [r.constant(np.array(value, np.float32), "end") for value in values]
         r.add(kind, [real, *ends], r.node.output[0])
     elif kind:
         named = dict(zip(_ACTIVATIONS[kind], values, strict=False))
