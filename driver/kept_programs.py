@@ -6,7 +6,6 @@ import hashlib
 import json
 import pathlib
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,26 +27,32 @@ _KIND = "programs"
 _PROGRAM, _BLOCKS = ".tsc", ".blocks.json"
 
 
-def compiled(
-    graph: Graph, config: Config, options: dict[str, Any], compile_it: Callable[[], Program]
-) -> Program:
-    """What `compile_it()` returns, or what it returned before for the same graph, configuration, options (values of
-    JSON) and code. A cache that cannot be read or written only costs time."""
-    key = _key(graph, config, options)
-    if key is None:
-        return compile_it()
-    found = None
-    with contextlib.suppress(Error, OSError):
-        found = _read(*(kept(_KIND, config.identifier, key, suffix) for suffix in (_PROGRAM, _BLOCKS)))
-    if found is not None:
-        return found
-    started = time.process_time()
-    made = compile_it()
-    if time.process_time() - started >= LONG_SECONDS:
+class KeptProgram:
+    """The place in the cache of a graph's program for a configuration, with options (values of JSON) and this code.
+
+    A cache that cannot be read or written only costs time.
+    """
+
+    def __init__(self, graph: Graph, config: Config, options: dict[str, Any]) -> None:
+        self._name = config.identifier
+        self._key = _key(graph, config, options)
+        self._started = time.process_time()
+
+    def read(self) -> Program | None:
+        """The program, if it was kept."""
+        if self._key is None:
+            return None
         with contextlib.suppress(Error, OSError):
-            cached(_KIND, config.identifier, key, _PROGRAM, made.save)
-            cached(_KIND, config.identifier, key, _BLOCKS, lambda path: _write_blocks(made, path))
-    return made
+            return _read(*(kept(_KIND, self._name, self._key, suffix) for suffix in (_PROGRAM, _BLOCKS)))
+        return None
+
+    def keep(self, program: Program) -> None:
+        """For the next time, if its compilation took long, which began when this object was made."""
+        if self._key is None or time.process_time() - self._started < LONG_SECONDS:
+            return
+        with contextlib.suppress(Error, OSError):
+            cached(_KIND, self._name, self._key, _PROGRAM, program.save)
+            cached(_KIND, self._name, self._key, _BLOCKS, lambda path: _write_blocks(program, path))
 
 
 def _read(program: pathlib.Path | None, blocks: pathlib.Path | None) -> Program | None:

@@ -23,7 +23,7 @@ from tosaic.compiler.program import Program
 from tosaic.compiler.quantizer import Encoding, Quantized
 from tosaic.driver.arguments import NodeArg, argument
 from tosaic.driver.encodings import Encodings, encodings_of, parse_encodings
-from tosaic.driver.kept_programs import compiled
+from tosaic.driver.kept_programs import KeptProgram
 from tosaic.driver.quantize.kept_models import open_encoded
 from tosaic.driver.quantize.torch_modules import import_quantized
 from tosaic.driver.state import SessionState
@@ -259,26 +259,28 @@ def _compiled_before(program: Program, config: Config | None, how: CompileOption
 
 def _compiled(graph: Graph, config: Config, how: CompileOptions) -> Program:
     progress = how.progress
-
-    def compile_it() -> Program:
-        return compile_graph(
-            graph,
-            config,
-            optimize=how.optimize,
-            drop_dead_channels=how.drop_dead_channels,
-            keep_layers=how.keep_layers,
-            compress=how.compress,
-            speed=how.speed,
-            on_layer=(lambda name, i, n: progress(f"compile {name}", i, n)) if progress else None,
-        )
-
-    if how.compress is not None:
-        # The compiler warns where compressed weights are slower, each time.
-        return compile_it()
-    options = {
-        "optimize": how.optimize,
-        "drop_dead_channels": how.drop_dead_channels,
-        "keep_layers": how.keep_layers,
-        "speed": dataclasses.asdict(how.speed),
-    }
-    return compiled(graph, config, options, compile_it)
+    place = None
+    # The compiler warns where compressed weights are slower, each time.
+    if how.compress is None:
+        options = {
+            "optimize": how.optimize,
+            "drop_dead_channels": how.drop_dead_channels,
+            "keep_layers": how.keep_layers,
+            "speed": dataclasses.asdict(how.speed),
+        }
+        place = KeptProgram(graph, config, options)
+        if (found := place.read()) is not None:
+            return found
+    program = compile_graph(
+        graph,
+        config,
+        optimize=how.optimize,
+        drop_dead_channels=how.drop_dead_channels,
+        keep_layers=how.keep_layers,
+        compress=how.compress,
+        speed=how.speed,
+        on_layer=(lambda name, i, n: progress(f"compile {name}", i, n)) if progress else None,
+    )
+    if place is not None:
+        place.keep(program)
+    return program
