@@ -14,6 +14,7 @@ from tosaic.sim.coded_block import code_block, emit_decode
 from tosaic.sim.emulator import Emulator
 
 CONFIG = dataclasses.replace(get_config("nano"), cabac_engines=2)
+pytestmark = pytest.mark.xdist_group("cocotb decoders")
 OUTPUT, PROGRAM, WINDOW_BYTES = 2048, 4096, 8192
 
 

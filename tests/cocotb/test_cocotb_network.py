@@ -14,6 +14,7 @@ from tosaic.sim.golden import evaluate
 
 DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits"
 MODEL = DIGITS / "digits_tiny.tosa"
+pytestmark = pytest.mark.xdist_group("cocotb nano")
 
 
 def image(index: int) -> np.ndarray:

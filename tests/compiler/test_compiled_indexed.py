@@ -132,7 +132,9 @@ ON_RTL = {
 }
 
 
-@pytest.mark.parametrize("config", ["nano", "small", "base"])
+@pytest.mark.parametrize(
+    "config", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("nano", "small", "base")]
+)
 @pytest.mark.parametrize("name", ON_RTL)
 @pytest.mark.parametrize("op", BOTH)
 def test_on_the_rtl(op, name, config):

@@ -103,7 +103,7 @@ def _pools(draw) -> Graph:
     return build.finish()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(_pools())
 def test_pools(graph):
     assert_equal_to_golden(graph, TINY)

@@ -13,6 +13,7 @@ from tosaic.sim.emulator import Emulator
 from tosaic.sim.rtl import RtlSimulator
 
 CONFIG = machine(2, 2)
+pytestmark = pytest.mark.xdist_group(CONFIG.name)
 CYCLES_SHARE = 0.03
 """How far the cycle model may be off."""
 
