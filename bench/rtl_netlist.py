@@ -36,12 +36,8 @@ SHARES = {
 """Of all mutants, relative."""
 NUMBER_BITS = 16
 CONTROL = "mutant"
-SAT_SECONDS = 20
 SPARE = 4
 """How many times as many mutants are drawn: what is of no unit, or too many of one, is left out."""
-SURVIVED, EQUIVALENT = "survived", "equivalent"
-LATE_CYCLES = 3000
-"""A mutant's program may take this much longer than twice the time."""
 _NO_FAULT = re.compile(r"-port CLK |memrd\S* -port EN ")
 """Clocks, and what is a constant of a memory's kind."""
 _SOURCE = re.compile(r" -src \S+")

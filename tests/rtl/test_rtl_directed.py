@@ -57,7 +57,9 @@ def test_rtl_and_emulator_end_alike_at_the_edges_of_fields():
     assert ends[True] > 100 and ends[False] > 50
 
 
-@pytest.mark.parametrize("name", ["nano", "small"])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("nano", "small")]
+)
 def test_accesses_across_banks_wait_for_those_of_both(name):
     config = CONFIGS[name]
     for offset in range(config.columns):
