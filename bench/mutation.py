@@ -31,6 +31,7 @@ from pathlib import Path
 import coverage
 import pytest
 from _pytest.runner import runtestprotocol
+from cpu_time import cpu_seconds
 from mutation_operators import Mutant, mutants
 
 ROOT = Path.cwd()
@@ -52,12 +53,6 @@ def source_digest(file: str) -> str:
 
 def _digest(what: bytes) -> str:
     return hashlib.sha256(what).hexdigest()[:10]
-
-
-def _cpu_seconds() -> float:
-    """Of this process and its ended children."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def read_records(path: Path | None) -> dict[str, Record]:
@@ -213,9 +208,9 @@ class Judge:
         """Judge those that are open."""
         tests = {item.nodeid: item for item in session.items}
         functions = functions_of_files()
-        started = _cpu_seconds()
+        started = cpu_seconds()
         for mutant in self.open():
-            if self._limit is not None and _cpu_seconds() - started > self._limit:
+            if self._limit is not None and cpu_seconds() - started > self._limit:
                 break
             own = [tests[name] for name in self._lines[mutant.file][mutant.line] if name in tests]
             by, test = self._judge(mutant, functions[mutant.file], own)

@@ -21,12 +21,12 @@ import hashlib
 import json
 import multiprocessing
 import pathlib
-import resource
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from cpu_time import cpu_seconds
 from rtl_equivalence import equivalents
 from rtl_netlist import UNITS, Mutant, draw, mutated_verilog, netlist
 from rtl_stimulus import HUNG, Case, Seen, cases, registers_seen, run_on
@@ -177,12 +177,6 @@ class Sample:
         options = (*PLAIN.options, "+define+MUTANTS")
         variant = Variant("mutants", options, ("-DMUTANTS",), verilog=lambda _: mutated)
         return mutants, simulator_library(self.config, variant)
-
-
-def cpu_seconds() -> float:
-    """Of this process and its ended children."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def measure(sample: Sample, path: pathlib.Path) -> tuple[list[Record], Judge]:

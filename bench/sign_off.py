@@ -22,7 +22,7 @@ from collections.abc import Callable
 import mutation
 import rtl_coverage
 import rtl_mutants
-from rtl_mutants import cpu_seconds
+from cpu_time import cpu_seconds
 
 from tosaic.hw.config import CONFIGS
 
