@@ -4,6 +4,7 @@ import re
 
 from amaranth.back import verilog
 
+from .merge import merge
 from .module import parse_modules
 from .naming import rename
 from .tidy import tidy
@@ -13,21 +14,27 @@ _SOURCE_LINE = re.compile(r'^\s*\(\* src = "[^"]*" \*\)\n', re.MULTILINE)
 _SOURCE = re.compile(r'\(\* src = "[^"]*" \*\) ?')
 
 
-def convert(design: object, name: str, platform: object | None = None) -> dict[str, str]:
+def convert(
+    design: object, name: str, platform: object | None = None, *, merged: bool = False
+) -> dict[str, str]:
     """Modules of a Component by name, the top one, called `name`, first.
 
     Ports: clk, rst (synchronous, active high) and the component's signature, `a.b` as a__b. The text is Verilog-2005
-    with nothing of any one tool in it: `always`, `assign`, plain identifiers, ANSI port lists.
+    with nothing of any one tool in it: `always`, `assign`, plain identifiers, ANSI port lists. With `merged`, modules
+    with the same text are one.
     """
     return convert_text(
-        verilog.convert(design, name=name, platform=platform, emit_src=False, strip_internal_attrs=True), name
+        verilog.convert(design, name=name, platform=platform, emit_src=False, strip_internal_attrs=True),
+        name,
+        merged=merged,
     )
 
 
-def convert_text(text: str, name: str) -> dict[str, str]:
+def convert_text(text: str, name: str, *, merged: bool = False) -> dict[str, str]:
     """The same of Verilog that Amaranth has written, such as a platform's debug Verilog; `name` is its top module."""
     text = _SOURCE.sub("", _SOURCE_LINE.sub("", text))
     modules = parse_modules(text)
     for module in modules:
         tidy(module)
-    return {module.name: module_text(module) for module in rename(modules, name)}
+    named = rename(modules, name)
+    return {module.name: module_text(module) for module in (merge(named) if merged else named)}

@@ -36,10 +36,10 @@ class Written:
 def write_folder(config: Config, folder: pathlib.Path) -> Written:
     """Write the accelerator of `config` into an existing folder.
 
-    rtl/MODULE.v, one module per file, the top one `tosaic`; tosaic.f: the list of them; lint.vlt: Verilator's waivers;
-    tosaic_bench.v: a testbench in plain Verilog; registers.md, .json, .h, .svd; isa.md; program.md.
+    rtl/MODULE.v, one module per file and no two alike, the top one `tosaic`; tosaic.f: the list of them; lint.vlt:
+    Verilator's waivers; tosaic_bench.v: a testbench in plain Verilog; registers.md, .json, .h, .svd; isa.md; program.md.
     """
-    modules = convert(VerilogTop(config), VERILOG_NAME)
+    modules = convert(VerilogTop(config), VERILOG_NAME, merged=True)
     rtl = folder / "rtl"
     rtl.mkdir(exist_ok=True)
     for old in rtl.glob("tosaic*.v"):

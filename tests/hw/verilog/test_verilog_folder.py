@@ -50,6 +50,14 @@ def test_the_list_names_every_file(folder):
         assert "src =" not in text and ".py" not in text
 
 
+def test_no_two_modules_are_alike(folder):
+    bodies = [path.read_text().split("\n", 1)[1] for path in (folder / "rtl").iterdir()]
+    assert len(set(bodies)) == len(bodies)
+    for lane in range(CONFIG.columns):
+        text = (folder / "rtl" / f"tosaic_vector_lanes_lane_{lane}.v").read_text()
+        assert "  tosaic_vector_lanes_lane_alu alu (" in text
+
+
 def test_ports_have_the_names_bus_models_look_for(folder):
     text = (folder / "rtl" / "tosaic.v").read_text()
     header = text[text.index("module tosaic") : text.index(");")]
