@@ -11,6 +11,9 @@ from tosaic.boards.project import Project
 from tosaic.boards.report import Usage, parse_stat, usage_of_cells, usage_table, with_timing
 from tosaic.boards.tools import ToolError, run_tool
 
+pytestmark = pytest.mark.xdist_group("yosys")
+"""Its first start on a machine takes a minute: one process does it."""
+
 COUNTER = """\
 module top (input wire clk, output wire led);
   reg [19:0] count = 0;

@@ -10,6 +10,8 @@ from tosaic.boards.flow import build_project
 from tosaic.boards.project import Project
 from tosaic.boards.tools import ToolError
 
+pytestmark = pytest.mark.xdist_group("yosys")
+
 BLOCKS = """\
 module top (input wire clk, input wire in, output reg led);
   reg [17:0] words [0:1023];

@@ -6,7 +6,8 @@ from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode, Space
 from tosaic.sim.assembler import Assembler
 
-CONFIG = get_config("nano")
+CONFIG = get_config("nano,cabac_engines=2")
+"""One machine, and so one simulator, for all tests of the bench; two decoders work side by side in it."""
 PROGRAM = 8192
 WINDOW_BYTES = 16384
 ROWS, ROW_BYTES = 5, 37

@@ -1,20 +1,17 @@
 """Compressed weights on the cocotb bench: every channel stalls at random, two decoders side by side."""
 
-import dataclasses
-
 import numpy as np
 import pytest
+from copy_program import CONFIG
 
 from tosaic.errors import DeviceError
-from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode, Space
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.bench import run_in_cocotb
 from tosaic.sim.coded_block import code_block, emit_decode
 from tosaic.sim.emulator import Emulator
 
-CONFIG = dataclasses.replace(get_config("nano"), cabac_engines=2)
-pytestmark = pytest.mark.xdist_group("cocotb decoders")
+pytestmark = pytest.mark.xdist_group("cocotb")
 OUTPUT, PROGRAM, WINDOW_BYTES = 2048, 4096, 8192
 
 

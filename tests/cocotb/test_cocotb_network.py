@@ -4,17 +4,17 @@ import pathlib
 
 import numpy as np
 import pytest
+from copy_program import CONFIG
 
 import tosaic
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import read_tosa
-from tosaic.hw.config_text import get_config
 from tosaic.sim.bench import run_in_cocotb
 from tosaic.sim.golden import evaluate
 
 DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits"
 MODEL = DIGITS / "digits_tiny.tosa"
-pytestmark = pytest.mark.xdist_group("cocotb nano")
+pytestmark = pytest.mark.xdist_group("cocotb")
 
 
 def image(index: int) -> np.ndarray:
@@ -26,7 +26,7 @@ def image(index: int) -> np.ndarray:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_digits_are_bit_exact_under_random_stalls(seed):
     graph = read_tosa(MODEL)
-    program = compile_graph(graph, get_config("nano"), keep_layers=True)
+    program = compile_graph(graph, CONFIG, keep_layers=True)
     window = program.memory()
     inputs = {"image": image(seed)}
     for port in program.inputs:
@@ -45,7 +45,7 @@ def test_digits_are_bit_exact_under_random_stalls(seed):
 
 
 def test_session_runs_on_the_bench():
-    session = tosaic.Session(MODEL, target="cocotb", config="nano")
+    session = tosaic.Session(MODEL, target="cocotb", config=CONFIG.name)
     session.run({"image": image(0)}, check=True)
     assert session.stats["bit_exact"] is True
     assert session.stats["cycles"] > 0

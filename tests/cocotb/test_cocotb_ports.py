@@ -6,6 +6,8 @@ from copy_program import CONFIG
 from tosaic.errors import DeviceError
 from tosaic.sim.bench.simulation import simulate
 
+pytestmark = pytest.mark.xdist_group("cocotb")
+
 
 @pytest.mark.parametrize("bench", ["axi_lite_bench", "recovery_bench"])
 def test_bench(bench, tmp_path):

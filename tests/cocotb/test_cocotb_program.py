@@ -14,7 +14,7 @@ from tosaic.sim.emulator import Emulator
 from tosaic.sim.rtl.verilog import cached_verilog
 from tosaic.sim.stimulus import random_program
 
-pytestmark = pytest.mark.xdist_group("cocotb nano")
+pytestmark = pytest.mark.xdist_group("cocotb")
 
 
 def test_load_and_store_move_rows_and_stalls_cost_cycles():

@@ -1,5 +1,6 @@
 """The accumulator's adder: its values, and ECP5's carry chain proven equal to them by Yosys."""
 
+import pytest
 from amaranth.back import rtlil
 from amaranth.sim import Simulator
 from hypothesis import given
@@ -8,6 +9,7 @@ from proving import run_proof
 
 from tosaic.hw.array.accumulate import Accumulate
 
+pytestmark = pytest.mark.xdist_group("yosys")
 WORDS = st.integers(0, 2**32 - 1)
 
 

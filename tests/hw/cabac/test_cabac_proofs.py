@@ -16,6 +16,8 @@ from tosaic.hw.cabac.window import WINDOW_BITS, BitWindow
 from tosaic.hw.nnr_streams import UNARY_MAX
 from tosaic.hw.nnr_tables import PREFIX_CONTEXTS, RLPS, SHIFT0, SHIFT1, TRANSITION
 
+pytestmark = pytest.mark.xdist_group("yosys")
+
 
 def test_decision_is_the_one_of_the_text(tmp_path):
     """11.2.4.3.2 and 11.2.4.3.3 with ivlCurrRange and ivlOffset; ivlOffset stays below ivlCurrRange."""

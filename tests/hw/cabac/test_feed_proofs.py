@@ -1,6 +1,7 @@
 """What brings a block's words to the engines, proved for every behaviour of both sides, by induction: nothing is read
 past the end, no word is lost, doubled or given to another stream, and what can move does."""
 
+import pytest
 from amaranth.hdl import Array, Assert, Assume, Cat, Module, Mux, Signal
 from cabac_models import config_of
 from proving import before, claim, prove_by_induction
@@ -12,6 +13,7 @@ from tosaic.hw.dma.block_buffer import BlockBuffer
 from tosaic.hw.nnr_streams import TAG_BITS
 from tosaic.hw.skid import SkidBuffer
 
+pytestmark = pytest.mark.xdist_group("yosys")
 W = 4
 COUNT_BITS = 26
 

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
+from kept_simulator import kept_simulator
 
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import REGISTER
@@ -30,7 +30,8 @@ class World:
     """External memory on both AXI channels with stalls, and registers over AXI4-Lite."""
 
     def __init__(self, config, seed=1, stall=0.2, latency_cycles=10):
-        self.config, self.dut = config, Accelerator(config)
+        self.config = config
+        self.dut, _, self._simulator = kept_simulator(Accelerator, config)
         self.rng, self.stall, self.latency_cycles = random.Random(seed), stall, latency_cycles
         self.bytes = bytearray(self.rng.randbytes(MEMORY_BYTES))
         self.reads, self.addresses, self.beats, self.answers = [], [], [], 0
@@ -153,10 +154,7 @@ class World:
         assert await self.read(ctx, "STATUS") == REGISTER["STATUS"].field("idle").mask
 
     def simulate(self, script):
-        simulator = Simulator(self.dut)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(script)
-        simulator.run()
+        self._simulator.run(script)
 
 
 DONE, ERROR = 0b00101, 0b01000
@@ -191,7 +189,7 @@ def _expected(world, source, target, row_bytes, rows):
     return after
 
 
-@pytest.mark.parametrize("columns", [4, 16, 32])
+@pytest.mark.parametrize("columns", [4, 16, pytest.param(32, marks=pytest.mark.nightly)])
 def test_copy(columns):
     config = config_of(columns)
     world = World(config)

@@ -1,9 +1,12 @@
 """The register bridge's rules, proved by Yosys' SAT solver: for every behaviour of both sides, by induction."""
 
+import pytest
 from amaranth.hdl import Assert, Assume, Module, Signal
 from proving import before, claim, prove_by_induction, stays_offered
 
 from tosaic.hw.wishbone import ControlBridge
+
+pytestmark = pytest.mark.xdist_group("yosys")
 
 
 def test_register_bridge(tmp_path):
