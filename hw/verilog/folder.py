@@ -37,7 +37,8 @@ def write_folder(config: Config, folder: pathlib.Path) -> Written:
     """Write the accelerator of `config` into an existing folder.
 
     rtl/MODULE.v, one module per file and no two alike, the top one `tosaic`; tosaic.f: the list of them; lint.vlt:
-    Verilator's waivers; tosaic_bench.v: a testbench in plain Verilog; registers.md, .json, .h, .svd; isa.md; program.md.
+    Verilator's waivers; tosaic_bench.v: a testbench in plain Verilog; registers.md, .json, .h, .svd; isa.md;
+    program.md.
     """
     modules = convert(VerilogTop(config), VERILOG_NAME, merged=True)
     rtl = folder / "rtl"
