@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tosaic.compiler.ir import DType, Tensor
+from tosaic.compiler.ir import DType, Tensor, nearest
 from tosaic.compiler.program import Port
 from tosaic.compiler.quantizer import Encoding
 from tosaic.errors import InputError
@@ -84,3 +84,14 @@ def checked_inputs(arguments: list[NodeArg], inputs: Mapping[str, np.ndarray]) -
             )
         values[argument.name] = value
     return values
+
+
+def made_up(generator: np.random.Generator, argument: NodeArg) -> np.ndarray:
+    """Any integers or booleans of the argument's type, or normal floats, in its shape."""
+    if argument.numpy == np.bool_:
+        return generator.integers(0, 2, argument.shape).astype(bool)
+    if argument.type.is_float:
+        return nearest(generator.standard_normal(argument.shape), argument.type)
+    return generator.integers(
+        argument.type.min, argument.type.max, argument.shape, endpoint=True, dtype=argument.numpy
+    )

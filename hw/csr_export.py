@@ -125,7 +125,7 @@ def csr_svd(config: Config) -> str:
         '<?xml version="1.0" encoding="utf-8"?>',
         '<device schemaVersion="1.3" xmlns:xs="http://www.w3.org/2001/XMLSchema-instance">',
         f"  <name>tosaic_{config.identifier}</name>",
-        f"  <version>{_version()}</version>",
+        f"  <version>{csr_map.version_text()}</version>",
         f"  <description>Tosaic NPU, configuration {config.name}</description>",
         "  <addressUnitBits>8</addressUnitBits>",
         "  <width>32</width>",
@@ -162,8 +162,3 @@ def csr_svd(config: Config) -> str:
         lines += ["          </fields>", "        </register>"]
     lines += ["      </registers>", "    </peripheral>", "  </peripherals>", "</device>", ""]
     return "\n".join(lines)
-
-
-def _version() -> str:
-    value = csr_map.VERSION_VALUE
-    return f"{value >> 16}.{value >> 8 & 0xFF}.{value & 0xFF}"

@@ -75,6 +75,11 @@ class Register:
         raise KeyError(f"{self.name} has no field {name}")
 
 
+def version_text() -> str:
+    """VERSION as major.minor.patch."""
+    return f"{VERSION_VALUE >> 16}.{VERSION_VALUE >> 8 & 0xFF}.{VERSION_VALUE & 0xFF}"
+
+
 def _whole(
     name: str, offset: int, doc: str, access: Access = Access.RO, reset: int | None = 0, *, lock: str = ""
 ) -> Register:

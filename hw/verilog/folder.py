@@ -8,11 +8,12 @@ from ..csr_doc import csr_markdown
 from ..csr_export import csr_c_header, csr_json, csr_svd
 from ..isa_doc import isa_markdown
 from ..top import VERILOG_NAME, VerilogTop
+from .bench_run import BENCH, BenchRun, bench_text
 from .convert import convert
+from .packages import fusesoc_core, ip_xact
 from .program_notes import program_markdown
 from .top_ports import top_comment
 
-BENCH = "tosaic_bench.v"
 WAIVERS = {
     "CASEINCOMPLETE": "the signal that a case sets has its default before it",
     "PROCASSINIT": "registers begin at their reset value, for FPGAs that start without a reset",
@@ -33,12 +34,13 @@ class Written:
     lines: int
 
 
-def write_folder(config: Config, folder: pathlib.Path) -> Written:
-    """Write the accelerator of `config` into an existing folder.
+def write_folder(config: Config, folder: pathlib.Path, run: BenchRun | None = None) -> Written:
+    """Write the accelerator of `config` into an existing folder; with `run` the testbench runs it and compares.
 
     rtl/MODULE.v, one module per file and no two alike, the top one `tosaic`; tosaic.f: the list of them; lint.vlt:
     Verilator's waivers; tosaic_bench.v: a testbench in plain Verilog; registers.md, .json, .h, .svd; isa.md;
-    program.md.
+    program.md; tosaic.core for FuseSoC; component.xml, an IP-XACT component. With `run` also its memory.hex and
+    expected.hex.
     """
     modules = convert(VerilogTop(config), VERILOG_NAME, merged=True)
     rtl = folder / "rtl"
@@ -50,13 +52,16 @@ def write_folder(config: Config, folder: pathlib.Path) -> Written:
     pages = {
         "tosaic.f": "".join(f"rtl/{name}.v\n" for name in modules),
         "lint.vlt": lint_configuration(),
-        BENCH: (pathlib.Path(__file__).parent / BENCH).read_text(),
+        BENCH: bench_text(config, run),
         "registers.md": csr_markdown(),
         "registers.json": csr_json(config),
         "tosaic_registers.h": csr_c_header(config),
         "tosaic.svd": csr_svd(config),
         "isa.md": isa_markdown(),
         "program.md": program_markdown(config),
+        f"{VERILOG_NAME}.core": fusesoc_core(config, list(modules)),
+        "component.xml": ip_xact(config, modules[VERILOG_NAME], list(modules)),
+        **(run.files() if run is not None else {}),
     }
     for name, text in pages.items():
         (folder / name).write_text(text)

@@ -39,8 +39,11 @@ bool 1.
 
 `tosaic_bench.v` does all this in Verilog:
 
-    iverilog -g2005 -s tosaic_bench -Ptosaic_bench.WORD_BYTES={word} -o bench -f tosaic.f tosaic_bench.v
+    iverilog -g2005 -s tosaic_bench -o bench -f tosaic.f tosaic_bench.v
     vvp bench +memory=memory.hex +program_address=N +program_bytes=N +result=result.hex
+
+With `tosaic verilog --network MODEL` the files of a run are there, and the bench compares its outputs with the golden
+model's: `vvp bench` without arguments ends with PASS or FAIL.
 """
 
 

@@ -2,17 +2,24 @@
 // Verilog, and is an example of the bus and of a run for a driver.
 //
 //   +memory=FILE           external memory before the run, one byte per line in hexadecimal ($readmemh)
-//   +result=FILE           external memory after the run, in the same form
+//   +expected=FILE         bytes that are compared after the run, at their @addresses: 100 and the byte, in hexadecimal
+//   +result=FILE           external memory after the run, in the form of +memory
 //   +program_address=N +program_bytes=N
 //   +latency=N             cycles from a read's address to its first beat (default 8)
 //   +max_cycles=N          give up then (default 1000000)
 //
-// It ends with a line "cycles N", or with what went wrong.
+// What is not given is that of the parameters, which `tosaic verilog --network` sets. It ends with a line "cycles N", or
+// with what went wrong; with expected bytes, the last line begins with PASS or FAIL.
 `timescale 1ns / 1ps
 module tosaic_bench;
   parameter WORD_BYTES = 16;           // of the configuration: columns
   parameter MEMORY_BYTES = 1 << 20;    // of the window; a multiple of WORD_BYTES
   parameter MEM_BASE = 32'h1000_0000;  // bus address of the window
+  parameter PROGRAM_ADDRESS = 0;
+  parameter PROGRAM_BYTES = 0;
+  parameter MAX_CYCLES = 1000000;
+  parameter MEMORY_FILE = "";
+  parameter EXPECTED_FILE = "";
 
   reg clk = 0, rst = 1;
   always #5 clk = ~clk;
@@ -36,6 +43,7 @@ module tosaic_bench;
 
   // External memory and the bursts under way.
   reg [7:0] memory [0:MEMORY_BYTES-1];
+  reg [8:0] expected [0:MEMORY_BYTES-1];  // bit 8: compared
   reg reading = 0, writing = 0;
   reg [31:0] read_at = 0, write_at = 0;
   reg [7:0] beats_left = 0;
@@ -127,20 +135,28 @@ module tosaic_bench;
   endtask
 
   integer limit;
+  reg checked = 0;
   initial begin
-    if (!$value$plusargs("max_cycles=%d", limit)) limit = 1000000;
+    if (!$value$plusargs("max_cycles=%d", limit)) limit = MAX_CYCLES;
     repeat (limit) @(posedge clk);
     $display("error: no end after %0d cycles", limit);
+    if (checked) $display("FAIL");
     $finish;
   end
 
   reg [8*1024-1:0] path;
-  integer program_address, program_bytes;
+  integer program_address, program_bytes, at, compared, wrong;
   initial begin
     if (!$value$plusargs("latency=%d", latency)) latency = 8;
-    if (!$value$plusargs("program_address=%d", program_address)) program_address = 0;
-    if (!$value$plusargs("program_bytes=%d", program_bytes)) program_bytes = 0;
+    if (!$value$plusargs("program_address=%d", program_address)) program_address = PROGRAM_ADDRESS;
+    if (!$value$plusargs("program_bytes=%d", program_bytes)) program_bytes = PROGRAM_BYTES;
     if ($value$plusargs("memory=%s", path)) $readmemh(path, memory);
+    else if (MEMORY_FILE != "") $readmemh(MEMORY_FILE, memory);
+    for (at = 0; at < MEMORY_BYTES; at = at + 1) expected[at] = 0;
+    checked = 1;
+    if ($value$plusargs("expected=%s", path)) $readmemh(path, expected);
+    else if (EXPECTED_FILE != "") $readmemh(EXPECTED_FILE, expected);
+    else checked = 0;
     repeat (4) @(posedge clk);
     #1 rst = 0;
     write_register(12'h048, MEM_BASE);
@@ -155,9 +171,22 @@ module tosaic_bench;
       $display("error: code %0d of unit %0d", value[3:0], value[10:8]);
       read_register(12'h01c);
       $display("at program offset %0d", value);
+      if (checked) $display("FAIL");
     end else begin
       read_register(12'h080);
       $display("cycles %0d", value);
+      compared = 0;
+      wrong = 0;
+      for (at = 0; at < MEMORY_BYTES; at = at + 1)
+        if (expected[at][8]) begin
+          compared = compared + 1;
+          if (memory[at] !== expected[at][7:0]) begin
+            if (wrong == 0) $display("byte %0d is %h, not %h", at, memory[at], expected[at][7:0]);
+            wrong = wrong + 1;
+          end
+        end
+      if (checked && wrong == 0) $display("PASS: %0d bytes", compared);
+      if (checked && wrong != 0) $display("FAIL: %0d of %0d bytes", wrong, compared);
     end
     if ($value$plusargs("result=%s", path)) $writememh(path, memory);
     $finish;

@@ -11,8 +11,8 @@ import typer
 from tosaic.cli import options
 from tosaic.cli.files import check_file, make_folder, writing, writing_whole
 from tosaic.cli.progress import progress_bar
-from tosaic.compiler.ir import nearest
-from tosaic.driver.session import NodeArg, Session
+from tosaic.driver.arguments import NodeArg, made_up
+from tosaic.driver.session import Session
 from tosaic.errors import InputError
 
 
@@ -239,7 +239,7 @@ def _inputs(
         generator = np.random.default_rng(seed)
         for argument in wanted:
             if argument.name not in values:
-                values[argument.name] = _random(generator, argument)
+                values[argument.name] = made_up(generator, argument)
     missing = [argument for argument in wanted if argument.name not in values]
     if missing:
         first = missing[0]
@@ -265,13 +265,3 @@ def _load(name: str, file: str) -> np.ndarray:
         raise InputError(
             f"input {name!r}: {file} is not a whole .npy file of numbers: write it with numpy.save"
         ) from None
-
-
-def _random(generator: np.random.Generator, argument: NodeArg) -> np.ndarray:
-    if argument.numpy == np.bool_:
-        return generator.integers(0, 2, argument.shape).astype(bool)
-    if argument.type.is_float:
-        return nearest(generator.standard_normal(argument.shape), argument.type)
-    return generator.integers(
-        argument.type.min, argument.type.max, argument.shape, endpoint=True, dtype=argument.numpy
-    )

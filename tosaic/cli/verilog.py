@@ -21,23 +21,43 @@ def verilog(
             "--board", metavar="BOARD", help="A whole board's design instead, with constraints and scripts."
         ),
     ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            "--network",
+            metavar="MODEL",
+            help="Also the memory of a run of MODEL with made-up inputs; the testbench then says PASS or FAIL.",
+        ),
+    ] = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Write the Verilog of a configuration (AXI4 and AXI4-Lite top), with testbench, register map and driver notes."""
     require_yosys()
     if board is not None:
+        if network is not None:
+            raise typer.BadParameter(
+                "--network belongs to a configuration's testbench, and a board has none: leave out one"
+            )
         _board_verilog(board, output)
         return
     chosen = find_config(options.sized(config, sizes))
+    from tosaic.driver.bench_run import bench_run
     from tosaic.hw.verilog import write_folder
+    from tosaic.hw.verilog.bench_run import BENCH
 
+    run = bench_run(network, chosen) if network is not None else None
     make_folder(output)
     with writing(output):
-        written = write_folder(chosen, output)
+        written = write_folder(chosen, output, run)
     print(
         f"{output / 'tosaic.f'}: {written.modules} modules, {written.lines:,} lines, configuration {chosen.name}, "
         "top module tosaic"
     )
+    if run is not None:
+        print(
+            f"{output / BENCH}: {network}, {len(run.memory):,} bytes of memory; it compares "
+            f"{sum(len(data) for _, data in run.expected):,} bytes of outputs with the golden model's"
+        )
 
 
 def _board_verilog(name: str, output: pathlib.Path) -> None:

