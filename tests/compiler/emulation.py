@@ -1,6 +1,4 @@
-"""Compiles a graph, runs it on the emulator and compares every output with golden.
-
-Cycles are predicted once, by `verify`, which walks every piece of the program."""
+"""Compiles a graph, runs it on the emulator and compares every output with golden."""
 
 import numpy as np
 from layer_graphs import feeds
@@ -10,7 +8,6 @@ from tosaic.compiler.ir import Graph
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
 from tosaic.sim.emulator import Emulator
-from tosaic.sim.emulator.external_memory import ExternalMemory
 from tosaic.sim.emulator.verify import verify
 from tosaic.sim.golden import evaluate
 
@@ -30,11 +27,11 @@ def assert_equal_to_golden(
     if program.boot is not None:
         start, size = program.boot.program_address, program.boot.program_bytes
         verify(config, program.memory(), start, size)
-        emulator.execute(ExternalMemory.of(memory), start, size)
+        emulator.run(memory, start, size)
     verify(config, memory.copy(), program.program_address, program.program_bytes)
     for port in program.inputs:
         port.write(memory, values[port.name])
-    emulator.execute(ExternalMemory.of(memory), program.program_address, program.program_bytes)
+    emulator.run(memory, program.program_address, program.program_bytes)
     wanted = evaluate(graph, values)
     for port in program.outputs:
         np.testing.assert_array_equal(port.read(memory), wanted[port.name])
