@@ -237,33 +237,35 @@ class Execution:
 
     def _decode(self, offset: int) -> Instruction:
         """The instruction at byte `offset`, as the sequencer sees it for the first time."""
-        raw = self._code[offset : offset + INSTRUCTION_BYTES]
-        if len(raw) < INSTRUCTION_BYTES:
-            fault = Fault(Error.PROGRAM_END, f"{len(self._code)} bytes of program have no END")
-            raise self._error(fault, offset, None)
         try:
-            instruction = _decode(raw)
-        except IllegalInstruction as error:
-            raise self._error(Fault(Error.ILLEGAL, str(error)), offset, None) from None
-        if not offset and instruction.opcode != Opcode.BEGIN:
-            fault = Fault(Error.ILLEGAL, "a program's first instruction is BEGIN")
-            raise self._error(fault, offset, instruction, Unit.SEQUENCER)
-        if instruction.fields.get(CORES_FIELD, 0) >> self._config.core_mask_bits:
-            fault = Fault(Error.ILLEGAL, f"there are {self._config.cores} cores")
-            raise self._error(fault, offset, instruction, Unit.SEQUENCER)
+            instruction = self._accepted(offset)
+        except Fault as fault:
+            raise self._error(fault, offset, None) from None
         self._decoded[offset] = instruction
         return instruction
 
-    def _error(
-        self, fault: Fault, offset: int, instruction: Instruction | None, unit: Unit | None = None
-    ) -> DeviceError:
-        """What the user sees of a fault at byte `offset`. It is found by `unit`, or by the one that executes the
-        instruction; by the sequencer where there is none."""
+    def _accepted(self, offset: int) -> Instruction:
+        """The instruction at byte `offset`; Fault where the sequencer hands it to no unit."""
+        raw = self._code[offset : offset + INSTRUCTION_BYTES]
+        if len(raw) < INSTRUCTION_BYTES:
+            raise Fault(Error.PROGRAM_END, f"{len(self._code)} bytes of program have no END")
+        try:
+            instruction = _decode(raw)
+        except IllegalInstruction as error:
+            raise Fault(Error.ILLEGAL, str(error)) from None
+        if not offset and instruction.opcode != Opcode.BEGIN:
+            raise Fault(Error.ILLEGAL, f"a program's first instruction is BEGIN, not {instruction}")
+        if instruction.fields.get(CORES_FIELD, 0) >> self._config.core_mask_bits:
+            raise Fault(Error.ILLEGAL, f"there are {self._config.cores} cores: {instruction}")
+        return instruction
+
+    def _error(self, fault: Fault, offset: int, instruction: Instruction | None) -> DeviceError:
+        """What the user sees of a fault at byte `offset`. It is found by the unit that executes the instruction; by the
+        sequencer where there is none."""
         name = fault.code.name if fault.code else "PROGRAM"
         text = f" ({instruction})" if instruction else ""
         where = f" of core {self._core}" if self._config.cores > 1 else ""
-        if unit is None:
-            unit = instruction.opcode.unit if instruction else Unit.SEQUENCER
+        unit = instruction.opcode.unit if instruction else Unit.SEQUENCER
         return DeviceError(
             f"{name} at program counter {offset}{where}{text}: {fault}",
             tensor_number=fault.tensor_number,

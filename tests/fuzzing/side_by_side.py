@@ -8,7 +8,7 @@ lets every unit go as far as it can, and so finds all faults of which the hardwa
 import collections
 
 from tosaic.errors import DeviceError, MachineFault
-from tosaic.hw.isa import INSTRUCTION_BYTES, Error, IllegalInstruction, Instruction, Opcode, Unit, decode
+from tosaic.hw.isa import INSTRUCTION_BYTES, Error, Instruction, Opcode, Unit, decode
 from tosaic.sim.emulator.execution import SEMAPHORE_MAX, Execution
 from tosaic.sim.emulator.faults import Fault
 from tosaic.sim.emulator.trace import Trace
@@ -81,7 +81,7 @@ class SideBySide(Execution):
             return False
         offset = self._offset
         try:
-            instruction = self._next_instruction()
+            instruction = self._accepted(offset)
             unit = instruction.opcode.unit
             if unit == Unit.SEQUENCER:
                 if instruction.opcode == Opcode.BRANCH:
@@ -104,18 +104,6 @@ class SideBySide(Execution):
         self._queues[unit].append((instruction, offset))
         self._offset += INSTRUCTION_BYTES
         return True
-
-    def _next_instruction(self) -> Instruction:
-        raw = self._code[self._offset : self._offset + INSTRUCTION_BYTES]
-        if len(raw) < INSTRUCTION_BYTES:
-            raise Fault(Error.PROGRAM_END, "no END")
-        try:
-            instruction = decode(raw)
-        except IllegalInstruction as error:
-            raise Fault(Error.ILLEGAL, str(error)) from None
-        if not self._offset and instruction.opcode != Opcode.BEGIN:
-            raise Fault(Error.ILLEGAL, "no BEGIN")
-        return instruction
 
     def _check_target(self, branch: Instruction) -> None:
         if branch.target % INSTRUCTION_BYTES or branch.target // INSTRUCTION_BYTES >= len(self._code) // 16:

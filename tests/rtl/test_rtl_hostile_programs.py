@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 import pytest
-from hostile_programs import GIVEN_UP, SAME, WRONG, judge, mutant
+from hostile_programs import GIVEN_UP, PARALLEL, SAME, WRONG, judge, mutant
 
 from tosaic.errors import DeviceError, MachineFault
 from tosaic.hw.config import CONFIGS
@@ -17,6 +17,7 @@ from tosaic.sim.rtl import RtlSimulator
 from tosaic.sim.rtl.build import simulator_library
 from tosaic.sim.rtl.library import INTERRUPT, Harness
 from tosaic.sim.rtl.simulator import MEM_BASE
+from tosaic.sim.stimulus import Stimulus
 
 pytestmark = pytest.mark.xdist_group("nano")
 CONFIG = CONFIGS["nano"]
@@ -68,6 +69,18 @@ def test_mutated_programs_are_worth_running():
     assert sum(verdict.kind == SAME for verdict in verdicts) >= 8
     assert sum(verdict.kind == GIVEN_UP for verdict in verdicts) <= 2
     assert any(isinstance(verdict.emulated, MachineFault) for verdict in verdicts)
+
+
+@pytest.mark.parametrize("waits", [(Opcode.VECTOR_WAIT, {"count": 1}), (Opcode.VECTOR_GO, GO)])
+def test_the_sequencer_may_be_ahead_of_a_unit_that_waits(waits):
+    """It finds a SIGNAL for cores that there are not, while VECTOR waits for tokens or for the array's vectors, which in
+    the program's order come never."""
+    take = (Opcode.VECTOR_UOP, {"op": Op.MOV, "a_source": Source.ARRAY})
+    memory, size = place([take, waits, (Opcode.VECTOR_SIGNAL, {"count": 1, "cores": 1})])
+    verdict = judge(Stimulus(memory, PROGRAM_ADDRESS, size))
+    assert verdict.emulated == MachineFault("PROGRAM", "VECTOR", 32)
+    assert verdict.simulated == MachineFault("ILLEGAL", "SEQUENCER", 48)
+    assert verdict.kind == PARALLEL
 
 
 @pytest.mark.parametrize("unit", ["LOAD", "STORE"])
