@@ -42,10 +42,11 @@ LATE_CYCLES = 3000
 """A mutant's program may take this much longer than twice the time."""
 FIRST_CYCLES = 100_000
 """Of the programs before the SAT solver is asked."""
-TOGETHER = 20
+TOGETHER = 40
 """Mutants between two lines of records: the solver is called once for all."""
-RUN_CYCLES = 300
-"""What a program costs beside its cycles: a machine is made for it, and its registers are read."""
+RUN_CYCLES, CYCLE_BYTES = 300, 256
+"""What a program costs beside its cycles: a machine is made for it, and its registers are read; a cycle for so many
+bytes of external memory, which are copied and hashed."""
 SAME_UNIT, SAME_MODULE = 3, 20
 """What a program's kills count for a mutant in the same unit and module; elsewhere 1."""
 Record = dict[str, Any]
@@ -71,9 +72,14 @@ class Judge:
         self._wanted = [seen for _, seen in ends]
         self._kills = [collections.Counter[str]() for _ in self.programs]
         """By unit, by module, and in all ("")."""
-        self._costs = [dict(seen.registers).get("CYCLES", 0) + RUN_CYCLES for seen in self._wanted]
+        self._costs = [self._cost(*pair) for pair in zip(self.programs, self._wanted, strict=True)]
         self.keys = [self._key(*pair) for pair in zip(self.programs, self._wanted, strict=True)]
         """Of each program, by what it is and does."""
+
+    @staticmethod
+    def _cost(case: Case | None, wanted: Seen) -> int:
+        size = case.program.memory.size if case else 0
+        return dict(wanted.registers).get("CYCLES", 0) + RUN_CYCLES + size // CYCLE_BYTES
 
     @staticmethod
     def _key(case: Case | None, wanted: Seen) -> str:

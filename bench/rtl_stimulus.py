@@ -20,6 +20,8 @@ for _folder in ("rtl", "fuzzing", "random_graphs"):
 
 from directed_edges import across_banks, cut, field_edges, without_begin  # noqa: E402 (the path comes first)
 from directed_fields import all_directed  # noqa: E402 (the path comes first)
+from directed_wide import wide_programs  # noqa: E402 (the path comes first)
+from directed_windows import BASES, windows  # noqa: E402 (the path comes first)
 from hostile_programs import mutant  # noqa: E402 (the path comes first)
 from one_machine import HUNG, READ, Conditions, Seen, assembled, random_programs, run_on, tokens_one_by_one  # noqa: E402
 from random_growth import random_graph  # noqa: E402
@@ -72,6 +74,10 @@ def cases(config: Config, amount: int) -> Iterator[Case]:
     yield Case("BEGIN comes later", without_begin(config))
     for count in (0, 1, 9):
         yield Case(f"cut behind {count} instructions", cut(config, count))
+    for number, (name, program) in enumerate(wide_programs(config, range(2 * amount))):
+        yield Case(name, program, Conditions(mem_base=BASES[number % len(BASES)]))
+    for name, program, conditions, _ in windows(config):
+        yield Case(name, program, conditions)
     if config == CONFIGS["nano"]:
         for number in range(12 * amount):
             yield Case(f"mutated program {number}", mutant(number))

@@ -354,7 +354,7 @@ class _Run:
             self._state.hazards.write(AM, places[np.arange(stored.max()) < stored[:, None]])
         # Stretches of stores of one width: what overlaps must be written in its order.
         ends = [*(np.flatnonzero(np.diff(stored)) + 1), len(stored)]
-        if len(ends) > FEW_STRETCHES and _apart(starts, int(stored.max())):
+        if len(ends) > FEW_STRETCHES and _apart(starts, int(stored.max()), self._state.am.size_bytes):
             for width in np.unique(stored):
                 own = stored == width
                 self._state.am.write(starts[:, own], data[:, own, :width])
@@ -371,9 +371,12 @@ class _Run:
         return starts.reshape(len(starts), -1)
 
 
-def _apart(starts: np.ndarray, width: int) -> bool:
-    """Whether no two stores of up to `width` bytes from `starts` on [1 or samples, n] overlap."""
-    return bool((np.diff(np.sort(starts, axis=1), axis=1) >= width).all())
+def _apart(starts: np.ndarray, width: int, memory_bytes: int) -> bool:
+    """Whether no two stores of up to `width` bytes from `starts` on [1 or samples, n] overlap in the memory, at whose end
+    addresses wrap."""
+    places = np.sort(starts % memory_bytes, axis=1)
+    gaps = np.diff(places, axis=1, append=places[:, :1] + memory_bytes)
+    return bool((gaps >= width).all())
 
 
 def _first_lanes(value: Value, lanes: int, before: Value, shape: tuple[int, ...]) -> Value:

@@ -48,6 +48,8 @@ class Conditions:
     read_error_at: int | None = None
     write_error_at: int | None = None
     watchdog_cycles: int = 20_000
+    mem_base: int = dataclasses.field(default=MEM_BASE, repr=False)
+    """Not in its text: it is a register that is seen."""
 
 
 def run_on(
@@ -62,13 +64,13 @@ def run_on(
     if registers.field("STATUS", "error"):
         registers.control("soft_reset")
         assert any(registers.field("STATUS", "idle") for _ in range(RESET_READS))
-    harness.set_memory(memory, MEM_BASE)
+    harness.set_memory(memory, conditions.mem_base)
     bandwidth = thousandths(None, config.word_bytes)
     harness.set_timing(conditions.latency_cycles, bandwidth, conditions.stall_percent, conditions.seed)
     errors = (conditions.read_error_at, conditions.write_error_at)
-    harness.set_errors(*(None if offset is None else MEM_BASE + offset for offset in errors))
+    harness.set_errors(*(None if offset is None else conditions.mem_base + offset for offset in errors))
     stream = Stream(program.program_address, program.program_bytes)
-    registers.start(MEM_BASE, len(memory), [stream], conditions.watchdog_cycles)
+    registers.start(conditions.mem_base, len(memory), [stream], conditions.watchdog_cycles)
     outcome = harness.run(max_cycles)
     if outcome == PROTOCOL:
         return Seen(BROKE_AXI)

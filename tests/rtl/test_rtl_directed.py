@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import hashlib
 import pathlib
 import sys
 
@@ -11,17 +12,24 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "fuzzing"))
 
 from directed_edges import across_banks, cut, field_edges, without_begin
 from directed_fields import all_directed
+from directed_wide import wide_programs
+from directed_windows import BASES, windows
 from hostile_programs import OK, WRONG, judge
+from one_machine import Conditions, run_on
 
 from tosaic.hw.config import CONFIGS
+from tosaic.hw.csr_map import REGISTER
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.rtl import RtlSimulator
+from tosaic.sim.rtl.build import simulator_library
+from tosaic.sim.rtl.library import Harness
 
 PROGRAMS = {
     (config, name): number
     for config in ("nano", "small")
     for number, (name, _) in enumerate(all_directed(CONFIGS[config]))
 }
+BY_CONFIG = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("nano", "small")]
 
 
 @functools.cache
@@ -57,9 +65,35 @@ def test_rtl_and_emulator_end_alike_at_the_edges_of_fields():
     assert ends[True] > 100 and ends[False] > 50
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("nano", "small")]
-)
+@pytest.mark.parametrize("name", BY_CONFIG)
+def test_fields_of_all_magnitudes_leave_the_same_memory(name):
+    """On the emulator and on the RTL, wherever the host's window begins."""
+    config, harness = CONFIGS[name], Harness(simulator_library(CONFIGS[name]))
+    for number, (title, program) in enumerate(wide_programs(config, range(2))):
+        wanted = program.memory.copy()
+        Emulator(config, check_hazards=True).run(wanted, program.program_address, program.program_bytes)
+        conditions = Conditions(mem_base=BASES[number % len(BASES)])
+        seen = run_on(harness, config, program, conditions)
+        assert dict(seen.registers)["ERROR"] == 0, title
+        assert seen.memory == hashlib.sha256(wanted).hexdigest(), title
+    harness.close()
+
+
+@pytest.mark.parametrize("name", BY_CONFIG)
+def test_windows_and_patience_end_where_the_host_says(name):
+    config, harness = CONFIGS[name], Harness(simulator_library(CONFIGS[name]))
+    ends = {
+        title: (run_on(harness, config, *case).registers, error) for title, *case, error in windows(config)
+    }
+    found = {
+        title: REGISTER["ERROR"].field("code").extract(dict(seen)["ERROR"])
+        for title, (seen, _) in ends.items()
+    }
+    assert found == {title: error for title, (_, error) in ends.items()}
+    harness.close()
+
+
+@pytest.mark.parametrize("name", BY_CONFIG)
 def test_accesses_across_banks_wait_for_those_of_both(name):
     config = CONFIGS[name]
     for offset in range(config.columns):

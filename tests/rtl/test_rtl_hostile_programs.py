@@ -73,8 +73,8 @@ def test_mutated_programs_are_worth_running():
 
 @pytest.mark.parametrize("waits", [(Opcode.VECTOR_WAIT, {"count": 1}), (Opcode.VECTOR_GO, GO)])
 def test_the_sequencer_may_be_ahead_of_a_unit_that_waits(waits):
-    """It finds a SIGNAL for cores that there are not, while VECTOR waits for tokens or for the array's vectors, which in
-    the program's order come never."""
+    """It finds a SIGNAL for cores that there are not, while VECTOR waits for tokens or for the array's vectors, which
+    in the program's order come never."""
     take = (Opcode.VECTOR_UOP, {"op": Op.MOV, "a_source": Source.ARRAY})
     memory, size = place([take, waits, (Opcode.VECTOR_SIGNAL, {"count": 1, "cores": 1})])
     verdict = judge(Stimulus(memory, PROGRAM_ADDRESS, size))
