@@ -65,6 +65,8 @@ NOT_ZERO = {
     "ARRAY_GO": ("pixels",),
     "ARRAY_DEPTHWISE_GO": ("group_rows", "advances"),
 }
+WHOLE_WORDS = ("memory_address", "local_address", "row_bytes")
+"""Fields of LOAD_DECODE that are multiples of W."""
 AT_LEAST_ONE = "at least 1"
 """In the description of fields that must not be 0."""
 
@@ -82,6 +84,12 @@ def legal_classes(opcode: Opcode, field: Field, config: Config) -> list[str]:
     found = classes(field)
     if AT_LEAST_ONE in field.doc or field.name in NOT_ZERO.get(opcode.name, ()):
         found.remove("0")
+    if opcode == Opcode.LOAD_DECODE and field.name in WHOLE_WORDS:
+        found.remove("1")
+    if (opcode, field.name) == (Opcode.LOAD_DECODE, "row_bytes"):
+        found.remove("0")
+    if (opcode, field.name) == (Opcode.LOAD_STREAMS, "length_0"):  # ivlOffset alone has 9 bits
+        found.remove("1")
     if (opcode, field.name) == (Opcode.VECTOR_TABLE, "entries"):
         return ["many"]
     if field.name == "delay":  # at least 2

@@ -18,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 for _folder in ("rtl", "fuzzing", "random_graphs"):
     sys.path.insert(0, str(ROOT / "tests" / _folder))
 
+from directed_decode import decode_programs  # noqa: E402 (the path comes first)
 from directed_edges import across_banks, cut, field_edges, without_begin  # noqa: E402 (the path comes first)
 from directed_fields import all_directed  # noqa: E402 (the path comes first)
 from directed_wide import wide_programs  # noqa: E402 (the path comes first)
@@ -78,6 +79,9 @@ def cases(config: Config, amount: int) -> Iterator[Case]:
         yield Case(name, program, Conditions(mem_base=BASES[number % len(BASES)]))
     for name, program, conditions, _ in windows(config):
         yield Case(name, program, conditions)
+    for name, program in decode_programs(config):
+        yield Case(name, program)
+        yield Case(f"{name}, stalls", program, Conditions(stall_percent=50, seed=5, latency_cycles=90))
     if config == CONFIGS["nano"]:
         for number in range(12 * amount):
             yield Case(f"mutated program {number}", mutant(number))

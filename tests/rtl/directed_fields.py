@@ -49,6 +49,7 @@ def array_fields(config: Config) -> Stimulus:
         *({"ky_count": MANY}, {"ky_count": 2, "ky_step": 1, "ky_step_bytes": -row}),
         *({"run_count": MANY}, {"run_count": 2, "run_step": 5}, {"more_blocks": MANY, "pixels": 1}),
         *({"ky_count": 2, "ky_step": MANY}, {"more_blocks": 1, "pixels": 1}),
+        *({"input_zp": 5}, {"ky_count": 2, "ky_step_bytes": 7}, {"chunks": MANY, "pixels": 1}),
     ]
 
     def emit(assembler: Assembler) -> None:
@@ -161,6 +162,7 @@ def vector_fields(config: Config) -> Stimulus:
         # The vectors of the first micro-operations only.
         for index in range(config.vector_uops):
             assembler.emit(Opcode.VECTOR_UOP, index=index, op=Op.MOV, a_source=Source.LOAD, to_memory=1)
+            assembler.emit(Opcode.VECTOR_BOUNDS, index=index, low=-index)
         vectors, uops = 2, config.vector_uops
         stream(assembler, 0, 64, [(vectors * uops, 4 * columns)], element=Element.INT32)
         dims = [(vectors * uops, 4 * columns)]

@@ -10,12 +10,14 @@ import pytest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "fuzzing"))
 
+from directed_decode import decode_programs
 from directed_edges import across_banks, cut, field_edges, without_begin
 from directed_fields import all_directed
 from directed_wide import wide_programs
 from directed_windows import BASES, windows
 from hostile_programs import OK, WRONG, judge
 from one_machine import Conditions, run_on
+from side_by_side import end_of
 
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.csr_map import REGISTER
@@ -77,6 +79,22 @@ def test_fields_of_all_magnitudes_leave_the_same_memory(name):
         assert dict(seen.registers)["ERROR"] == 0, title
         assert seen.memory == hashlib.sha256(wanted).hexdigest(), title
     harness.close()
+
+
+@pytest.mark.xdist_group("small")
+def test_compressed_and_packed_weights_end_alike():
+    """All settings, and streams that are damaged in every way: the same memory, or the same error."""
+    config, faults = CONFIGS["small"], set()
+    for title, program in decode_programs(config):
+        place, wanted = (program.program_address, program.program_bytes), program.memory.copy()
+        emulated = end_of(lambda: Emulator(config, check_hazards=True).run(wanted, *place))  # noqa: B023 (at once)
+        for stall_percent in (0, 40):
+            memory = program.memory.copy()
+            simulated = end_of(lambda: simulator("small", stall_percent).run(memory, *place))  # noqa: B023 (at once)
+            assert simulated == emulated, title
+            assert memory.tobytes() == wanted.tobytes(), title
+        faults.add(emulated if emulated == OK else emulated.code)
+    assert faults == {OK, "ILLEGAL", "DECODE"}
 
 
 @pytest.mark.parametrize("name", BY_CONFIG)
