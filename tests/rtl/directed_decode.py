@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from directed_fields import SET_UP, WEIGHT_BYTES, emit_fields, load_weights, take
-from directed_programs import OUTPUT_AT, go, program, stream
+from directed_programs import OUTPUT_AT, OUTPUT_BYTES, go, program, stream
 
 from tosaic.hw.config import Config
 from tosaic.hw.isa import STORE_STREAM, Op, Opcode, Source, Space
@@ -116,30 +116,40 @@ def decoded(config: Config, space: Space) -> Stimulus:
 def one_block(
     config: Config, payload: bytes, weights: int, settings: dict[str, int], more_words: int = 0
 ) -> Stimulus:
-    """A block at external and local address 0; `more_words` of it than its stream has."""
-    block = padded(payload, config) + bytes(more_words * config.word_bytes)
+    """A block at external address W and local address 0; `more_words` of it than its stream has."""
+    word = config.word_bytes
+    block = padded(payload, config) + bytes(more_words * word)
 
     def emit(assembler: Assembler) -> None:
-        emit_decode(assembler, block, [len(payload)], weights, 0, 0, **settings)
+        emit_decode(assembler, block, [len(payload)], weights, word, 0, **settings)
 
     made = program(config, emit)
-    made.memory[: len(block)] = np.frombuffer(block, np.uint8)
+    made.memory[word:][: len(block)] = np.frombuffer(block, np.uint8)
     return made
 
 
 def packed_rows(config: Config, wrong: str = "") -> Stimulus:
-    """Rows of packed weights of each kind while VECTOR and the array work; one that is `wrong` in this way."""
+    """Rows of packed weights of each kind, the first a short one, behind a word that waits for VECTOR, which writes to
+    its bank in every cycle; one that is `wrong` in this way."""
     word = config.word_bytes
     weights = np.where(np.arange(90 * word) % 3, 0, 5).astype(np.int8)
-    rows = [pack(weights % 4, mode, word) for mode in (Mode.PALETTE_4, Mode.PALETTE_16, Mode.MASK)]
+    kinds = ((Mode.PALETTE_4, 16), (Mode.PALETTE_16, 90), (Mode.MASK, 90), (Mode.PALETTE_4, 90))
+    rows = [pack(weights[: words * word] % 4, mode, word) for mode, words in kinds]
     if wrong:
-        row = bytearray(rows[-1])
+        row = bytearray(rows[2])
         rows.append(
             {"short": row[: -2 * word], "long": row + bytes(word), "header": bytes(word) + row[word:]}[wrong]
         )
     places = np.cumsum([0, *map(len, rows)])
 
     def emit(assembler: Assembler) -> None:
+        assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.MOV, a_source=Source.LOAD, to_memory=1)
+        stream(assembler, 0, 64, [(900, 0)])
+        stream(assembler, STORE_STREAM, OUTPUT_AT, [(900, 0)])
+        go(assembler, 900, 1)
+        # What is in another bank does not wait, and VECTOR has begun when it is there.
+        for local, size in ((config.am_bank_bytes, 100 * word), (OUTPUT_AT + OUTPUT_BYTES, word)):
+            assembler.emit(Opcode.LOAD_GO, space=Space.AM, local_address=local, row_bytes=size, rows=1)
         for place, row in zip(places, rows, strict=False):
             fields = {"memory_address": BLOCKS_AT + int(place), "row_bytes": len(row), "rows": 1, "packed": 1}
             assembler.emit(Opcode.LOAD_GO, space=Space.WM, local_address=0, **fields)
@@ -157,7 +167,7 @@ def decode_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
     for space in Space:
         yield f"blocks to {space.name}", decoded(config, space)
     weights, payload, settings = next(iter(blocks()))
-    yield "a block at address 0", one_block(config, payload, weights.size, settings)
+    yield "a block at the first words", one_block(config, payload, weights.size, settings)
     yield "a word too many", one_block(config, payload, weights.size, settings, 1)
     for name, stream_bytes, count, coding in damaged():
         yield f"damaged, {name}", one_block(config, stream_bytes, count, coding)

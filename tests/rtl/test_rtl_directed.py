@@ -92,7 +92,8 @@ def test_compressed_and_packed_weights_end_alike():
             memory = program.memory.copy()
             simulated = end_of(lambda: simulator("small", stall_percent).run(memory, *place))  # noqa: B023 (at once)
             assert simulated == emulated, title
-            assert memory.tobytes() == wanted.tobytes(), title
+            # Behind a fault the emulator stops at once, and units of the RTL may go on.
+            assert emulated != OK or memory.tobytes() == wanted.tobytes(), title
         faults.add(emulated if emulated == OK else emulated.code)
     assert faults == {OK, "ILLEGAL", "DECODE"}
 
