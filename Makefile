@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo chat check test test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off boards nightly site soc lint \
+.PHONY: demo chat check test recorded-runs test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off boards nightly site soc lint \
 	typecheck docs clean
 
 $(VENV)/installed: pyproject.toml
@@ -30,6 +30,10 @@ PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python -m
 # Every test that is not marked `nightly`.
 test: $(VENV)/installed-dev
 	$(PYTEST) tests
+
+# Programs and cycles that some tests know, written again after a change that means to change them: review the difference.
+recorded-runs: $(VENV)/installed-dev
+	$(BIN)/python -m pytest --renew-runs tests/compiler tests/emulator
 
 # The tests of PyTorch's roads, with the extra `torch`: PyPI's torch for Linux brings CUDA, several gigabytes, so they are
 # not in `make test` unless torch is installed. Give a CPU build by TORCH='torch==2.13.0+cpu --find-links FOLDER'.

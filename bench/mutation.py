@@ -10,7 +10,8 @@ nightly tests would add. All tests are imported and collected once; each mutant 
 has its new code, and that ends with the first test that fails.
 
 A line of the output is what is known of a mutant: what was stopped goes on where it ended. A mutant is judged again
-when its file has changed, and one that survived when other tests run its line or they get more time.
+when its file has changed, and one that survived when other tests run its line, they have changed or get more time.
+What mutation_equivalents.toml explains is not judged; a test that fails without any mutant judges none.
 """
 
 import argparse
@@ -23,10 +24,12 @@ import json
 import os
 import resource
 import sys
+import tomllib
 import types
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import coverage
 import pytest
@@ -35,15 +38,19 @@ from cpu_time import cpu_seconds
 from mutation_operators import Mutant, mutants
 
 ROOT = Path.cwd()
-CPU_LIMIT_SECONDS = 60
 MEMORY_LIMIT_BYTES = 6 << 30
 NIGHTLY = "nightly"
-KILLED, SURVIVED, NOT_APPLIED = "make test", "survived", "not applied"
+EXPLAINED = Path(__file__).with_name("mutation_equivalents.toml")
+RECORDED = "tests/recorded_runs.json"
+KILLED, SURVIVED, NOT_APPLIED, EQUIVALENT = "make test", "survived", "not applied", "no change"
 PASSED, TOO_MUCH = "-", "time or memory"
+_OWN_FILE = 20
+"""How much more a mutant that a test has found tells of other mutants of its file."""
 Lines = dict[str, dict[int, set[str]]]
 """File (from the root) -> line -> tests that run it."""
-Record = dict[str, str]
-"""Of a mutant: its key, file and text; what it is judged `against`; how it was found and by which test."""
+Record = dict[str, Any]
+"""Of a mutant: its key, file and text; what it is judged `against`; how it was found and by which test; of a survivor,
+the tests that `passed`."""
 
 
 @functools.cache
@@ -65,9 +72,23 @@ def read_records(path: Path | None) -> dict[str, Record]:
     return found
 
 
-def current(records: dict[str, Record]) -> list[Record]:
-    """Those of the files as they are."""
-    return [each for each in records.values() if each["key"].startswith(source_digest(each["file"]))]
+@functools.cache
+def equivalents() -> dict[tuple[str, str, str], str]:
+    """Reasons, by a mutant's file, source line and change."""
+    tables = tomllib.loads(EXPLAINED.read_text())["equivalent"] if EXPLAINED.exists() else []
+    return {
+        (table["file"], table["line"], change): table["reason"]
+        for table in tables
+        for change in table["changes"]
+    }
+
+
+def reason(record: Record) -> str:
+    """Why nothing shows the mutant, if that is known."""
+    file = record["file"]
+    number, change = record["mutant"].removeprefix(f"{file}:").split(": ", 1)
+    line = (ROOT / file).read_text().splitlines()[int(number) - 1].strip()
+    return equivalents().get((file, line, change), "")
 
 
 class Judging:
@@ -134,8 +155,10 @@ def apply(mutant: Mutant, functions: list[types.FunctionType]) -> bool:
     return applied
 
 
-def killer(mutant: Mutant, functions: list[types.FunctionType], tests: list[pytest.Item]) -> str:
-    """The test that fails on the mutant, in a fork; "" if all pass, TOO_MUCH if the fork does not end."""
+def killer(
+    mutant: Mutant | None, functions: list[types.FunctionType], tests: list[pytest.Item], most_seconds: float
+) -> str:
+    """The test that fails on the mutant (or as things are), in a fork; "" if all pass, TOO_MUCH if it does not end."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -143,11 +166,12 @@ def killer(mutant: Mutant, functions: list[types.FunctionType], tests: list[pyte
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT_SECONDS, CPU_LIMIT_SECONDS))
+        limit_seconds = int(10 + 3 * most_seconds)
+        resource.setrlimit(resource.RLIMIT_CPU, (limit_seconds, limit_seconds))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
         found = NOT_APPLIED
         try:
-            if apply(mutant, functions):
+            if mutant is None or apply(mutant, functions):
                 found = next((test.nodeid for test in tests if fails(test)), PASSED)
         except BaseException:  # Of pytest itself, which runs on the changed code, too.
             found = tests[0].nodeid
@@ -177,23 +201,36 @@ class Judge:
         limit_seconds: float | None = None,
     ):
         self._sample, self._lines, self._seconds, self._most = sample, lines, seconds, most_seconds
-        self._kills: dict[str, int] = defaultdict(int)
+        self._kills = Counter[str]()
+        """Of a test, and of a test in a file."""
+        self._sound: dict[str, bool] = {}
+        """Of tests that have failed: whether they pass without a mutant."""
         self._output, self._known, self._limit = output, read_records(output), limit_seconds
         for record in self._known.values():
-            self._kills[record["test"]] += 1
+            self._count(record["file"], record["test"])
 
     @property
     def found(self) -> list[Record]:
-        """What is known of the sample."""
-        return [self._known[key] for key in map(self._key, self._sample) if key in self._known]
+        """What is known of the sample; with the `reason` where nothing shows a mutant."""
+        found = []
+        for mutant in self._sample:
+            record = {"key": self._key(mutant), "file": mutant.file, "mutant": str(mutant)}
+            if why := reason(record):
+                found.append(record | {"by": EQUIVALENT, "reason": why})
+            elif record["key"] in self._known:
+                found.append(self._known[record["key"]])
+        return found
 
     def open(self) -> list[Mutant]:
         """Those that are to be judged."""
         return [
             mutant
             for mutant in self._sample
-            if (record := self._known.get(self._key(mutant))) is None
-            or (record["by"] == SURVIVED and record["against"] != self._against(mutant))
+            if not reason({"file": mutant.file, "mutant": str(mutant)})
+            and (
+                (record := self._known.get(self._key(mutant))) is None
+                or (record["by"] == SURVIVED and record["against"] != self._against(mutant))
+            )
         ]
 
     @staticmethod
@@ -201,8 +238,14 @@ class Judge:
         return f"{source_digest(mutant.file)} {mutant.number} {mutant}"
 
     def _against(self, mutant: Mutant) -> str:
-        """The tests of its line, and their time."""
-        return _digest(repr((sorted(self._lines[mutant.file][mutant.line]), self._most)).encode())
+        """The tests of its line, as they are, and their time."""
+        tests = sorted(self._lines[mutant.file][mutant.line])
+        files = sorted({test.split("::")[0] for test in tests})
+        states = [source_digest(file) for file in (*files, RECORDED) if (ROOT / file).exists()]
+        return _digest(repr((tests, states, self._most)).encode())
+
+    def _count(self, file: str, test: str) -> None:
+        self._kills.update([test, f"{file} {test}"])
 
     def __call__(self, session: pytest.Session) -> None:
         """Judge those that are open."""
@@ -213,9 +256,12 @@ class Judge:
             if self._limit is not None and cpu_seconds() - started > self._limit:
                 break
             own = [tests[name] for name in self._lines[mutant.file][mutant.line] if name in tests]
-            by, test = self._judge(mutant, functions[mutant.file], own)
+            passed = set(self._known.get(self._key(mutant), {}).get("passed", ()))
+            by, test = self._judge(mutant, functions[mutant.file], own, passed)
             record = {"key": self._key(mutant), "file": mutant.file, "mutant": str(mutant), "by": by}
             record |= {"test": test, "against": self._against(mutant)}
+            if by == SURVIVED:
+                record["passed"] = sorted(passed)
             self._known[record["key"]] = record
             if self._output is not None:
                 with self._output.open("a") as out:
@@ -223,29 +269,66 @@ class Judge:
             print(f"{by:12} {mutant}  [{test or f'{len(own)} tests'}]", flush=True)
 
     def _judge(
-        self, mutant: Mutant, functions: list[types.FunctionType], tests: list[pytest.Item]
+        self, mutant: Mutant, functions: list[types.FunctionType], tests: list[pytest.Item], passed: set[str]
     ) -> tuple[str, str]:
+        """By which kind of test and which one; those that it survives are added to `passed`, and not run again."""
         for nightly, by in ((False, KILLED), (True, "nightly only")):
             chosen = [test for test in tests if (test.get_closest_marker(NIGHTLY) is not None) == nightly]
-            test = killer(mutant, functions, self._limited(chosen)) if chosen else ""
-            if test == NOT_APPLIED:
-                return test, ""
-            if test:
-                self._kills[test] += 1
-                return by, test
+            chosen = self._limited(mutant, [test for test in chosen if _version(test) not in passed])
+            while chosen:
+                test = killer(mutant, functions, chosen, self._most)
+                if test == NOT_APPLIED:
+                    return test, ""
+                if not test:
+                    passed.update(map(_version, chosen))
+                    break
+                if self._is_sound(test, chosen):
+                    self._count(mutant.file, test)
+                    return by, test
+                chosen = [each for each in chosen if self._sound.get(each.nodeid, True)]
         return SURVIVED, ""
 
-    def _limited(self, tests: list[pytest.Item]) -> list[pytest.Item]:
+    def _is_sound(self, name: str, tests: list[pytest.Item]) -> bool:
+        """Whether the test passes alone, without a mutant; else no failure of it counts."""
+        if name not in self._sound:
+            own = [test for test in tests if test.nodeid == name]
+            self._sound[name] = not own or not killer(None, [], own, self._most)
+        return self._sound[name]
+
+    def _limited(self, mutant: Mutant, tests: list[pytest.Item]) -> list[pytest.Item]:
         """The best of them that take no more than the most seconds together; one at least."""
         seconds = {test: self._seconds[test.nodeid] for test in tests}
-        worth = {test: (self._kills[test.nodeid] + 0.1) / (seconds[test] + 0.005) for test in tests}
+        kills = {
+            test: self._kills[test.nodeid] + _OWN_FILE * self._kills[f"{mutant.file} {test.nodeid}"]
+            for test in tests
+        }
+        worth = {test: (kills[test] + 0.1) * _sight(test.nodeid) / (seconds[test] + 0.005) for test in tests}
         kept, total = list[pytest.Item](), 0.0
         for test in sorted(tests, key=lambda test: (-worth[test], test.nodeid)):
+            if not self._sound.get(test.nodeid, True):
+                continue
             total += seconds[test]
             if kept and total > self._most:
+                total -= seconds[test]
                 continue
             kept.append(test)
         return kept
+
+
+def _version(test: pytest.Item) -> str:
+    """A test as its file is now."""
+    return f"{source_digest(test.nodeid.split('::')[0])} {test.nodeid}"
+
+
+def _sight(test: str) -> float:
+    """How much more a test sees that knows the programs and cycles of what it runs."""
+    return 30 if test in recorded() else 1
+
+
+@functools.cache
+def recorded() -> set[str]:
+    path = ROOT / RECORDED
+    return set(json.loads(path.read_text())) if path.exists() else set()
 
 
 def main() -> int:

@@ -50,16 +50,17 @@ class Mutant:
 def mutants(root: Path, file: str, wanted: Callable[[int], object]) -> Iterator[tuple[Mutant, ast.Module]]:
     """Every mutant of `root/file` on a `wanted` line, with the tree of the file while it is changed.
 
-    Annotations, decorators, defaults and docstrings stay.
+    Annotations, decorators, defaults and docstrings stay, and the texts of messages.
     """
     tree = ast.parse((root / file).read_text())
+    told = {id(part) for text in _texts(tree) for part in ast.walk(text)}
     number = 0
     for parent, field, index in _places(tree):
         value = getattr(parent, field)
         node = value if index is None else value[index]
         for changed in _changes(node):
             number += 1
-            if not wanted(node.lineno):
+            if not wanted(node.lineno) or id(node) in told:
                 continue
             ast.copy_location(changed, node)
             mutant = Mutant(file, number, node.lineno, _short(node), _short(changed))
@@ -88,6 +89,13 @@ def _places(tree: ast.Module) -> list[tuple[ast.AST, str, int | None]]:
 
     walk(tree, False)
     return found
+
+
+def _texts(tree: ast.Module) -> Iterator[ast.AST]:
+    """What is composed for people: formatted strings, and what only a debugger shows."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.FunctionDef) and node.name == "__repr__"):
+            yield node
 
 
 def _changes(node: ast.AST) -> Iterator[ast.AST]:

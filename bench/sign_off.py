@@ -45,8 +45,10 @@ busy, and buses that hesitate (`bench/rtl_stimulus.py`). Other tests compare wha
   (`bench/rtl_mutants.py`): a bit of a cell's port inverted, stuck, or mixed with another one. *no change* are those of
   which Yosys' SAT solver proves that no state and no input shows them.
 - **Mutants of the Python** are one changed operator, constant, condition or statement each, on lines that some test
-  runs (`bench/mutation.py`); the tests that run the line judge them, for a few seconds each: those of `make test` that
-  build no simulator and need no reference model, so the score is a lower bound.
+  runs (`bench/mutation.py`); the tests that run the line judge them, for some seconds each: those of `make test` that
+  build no simulator and need no reference model, so the score is a lower bound. Some of these tests know the cycles and
+  the programs of what they run (`tests/recorded_runs.json`). *no change* are those of which
+  `bench/mutation_equivalents.toml` says why nothing can show them.
 - **Campaigns** compare the emulator and the RTL on changed programs, and both with golden on random graphs.
 """
 
@@ -186,7 +188,8 @@ def _python(chosen: argparse.Namespace) -> Part:
     """Contexts of the tests, then the mutants: their score by folder, and what survived."""
     count, seconds = chosen.python_mutants, chosen.test_seconds
     records = KEPT / "mutants.jsonl"
-    sources = files_digest("compiler", "sim", *JUDGES, "bench/mutation*")
+    judges = ("compiler", "sim", *JUDGES, "tests/plugins", "tests/recorded_runs.json")
+    sources = files_digest(*judges, "bench/mutation*")
     wanted = "python" in chosen.only
     before = [
         kept(f"contexts-{folder.rpartition('/')[2]}", sources, functools.partial(_contexts, folder))
@@ -199,7 +202,9 @@ def _python(chosen: argparse.Namespace) -> Part:
         sample = ("--count", str(count), "--seed", "1", "--most-seconds", str(seconds), "-o", str(records))
         limit = () if chosen.mutant_seconds is None else ("--limit-seconds", str(chosen.mutant_seconds))
         called(part, "mutants of the Python", "bench/mutation.py", *PYTHON, *files, *sample, *limit)
-        part.text = mutation_page(mutation.current(mutation.read_records(records)))
+        lines = mutation.tests_of_lines([*map(_lines_file, JUDGES)])
+        drawn = mutation.draw([*PYTHON], lines, count, 1)
+        part.text = mutation_page(mutation.Judge(drawn, lines, {}, seconds, records).found)
         return part
 
     part = kept("python-mutants", f"{sources} {count} {seconds} {chosen.mutant_seconds}", measured, wanted)
@@ -239,16 +244,23 @@ def _folder(record: mutation.Record) -> str:
 def mutation_page(records: list[mutation.Record]) -> str:
     """A table by folder, and the survivors."""
     out = [f"## Mutants of golden, compiler and emulator: {len(records)}", ""]
-    out += ["| files | mutants | killed | survived | score |", "|---|--:|--:|--:|--:|"]
+    out += ["| files | mutants | killed | no change | survived | score |", "|---|--:|--:|--:|--:|--:|"]
     for folder in (*sorted({_folder(record) for record in records}), ""):
         own = [record["by"] for record in records if folder in (_folder(record), "")]
         killed, survived = own.count(mutation.KILLED), own.count(mutation.SURVIVED)
+        equal = own.count(mutation.EQUIVALENT)
         name = f"`{folder}`" if folder else "**all**"
         share = f"{killed / max(killed + survived, 1):.1%}"
-        out.append(f"| {name} | {killed + survived} | {killed} | {survived} | {share} |")
-    survivors = sorted(record["mutant"] for record in records if record["by"] == mutation.SURVIVED)
-    out += ["", "Survivors:", "", *(f"- `{mutant}`" for mutant in survivors), ""]
-    return "\n".join(out)
+        out.append(f"| {name} | {killed + survived + equal} | {killed} | {equal} | {survived} | {share} |")
+    out += ["", "The score is that of the mutants that change something.", "", "Survivors:", ""]
+    out += sorted(f"- `{record['mutant']}`" for record in records if record["by"] == mutation.SURVIVED)
+    out += ["", "No change:", ""]
+    out += sorted(
+        f"- `{record['mutant']}`: {record['reason']}"
+        for record in records
+        if record["by"] == mutation.EQUIVALENT
+    )
+    return "\n".join([*out, ""])
 
 
 def _campaigns(chosen: argparse.Namespace) -> Part:

@@ -99,3 +99,13 @@ def test_a_strided_layer_reads_the_pixels_that_it_needs():
     session = Session(convolution((1, 65, 65, 64), 16, 1, 2), "emulator", NARROW)
     session.run(feeds(session.graph, 1), check=True)
     assert session.stats["dram_read_bytes"] < 65 * 65 * 64 // 2
+
+
+@pytest.mark.parametrize("pad", [(0, 0, 0, 1), (0, 1, 0, 0)])
+def test_pixels_in_the_padding_are_not_picked(pad: tuple[int, int, int, int]) -> None:
+    build = LayerBuilder(2)
+    x = build.input("x", (1, 8 - pad[3], 8 - pad[1], 64), DType.INT8)
+    build.output(build.conv(x, 16, kernel=(1, 1), stride=(2, 2), pad=pad, input_zp=5))
+    graph = build.graph
+    assert_equal_to_golden(graph, BASE)
+    assert_equal_to_golden(graph, NARROW)

@@ -1,5 +1,6 @@
 """Which boxes of operands a box of a result needs."""
 
+import numpy as np
 import pytest
 from layer_graphs import LayerBuilder
 
@@ -103,3 +104,19 @@ def test_places():
     assert (place.offset, place.apart, place.span_bytes) == (52, RowsApart(2, 8), 11 * 8 + 2)
     with pytest.raises(CannotCut, match="^a box that is cut along an axis in the middle$"):
         place_of((2, 4, 6, 8), ((0, 1), (1, 3), (0, 6), (0, 8)), 1)
+
+
+def test_padding_behind():
+    build = LayerBuilder(1)
+    x = build.input("x", (2, 5), DType.INT8)
+    padding = build.shape([1, 2, 0, 3])
+    y = build.add("PAD", [x, padding, build.zero_point(DType.INT8)])
+    for box, operand, around in (
+        (((0, 2), (0, 8)), ((0, 1), (0, 5)), [1, 0, 0, 3]),
+        (((2, 5), (2, 7)), ((1, 2), (2, 5)), [0, 2, 0, 2]),
+        (((1, 3), (1, 4)), ((0, 2), (1, 4)), [0, 0, 0, 0]),
+    ):
+        found = cut(build, y, box)
+        assert (found.operands[0], found.constants[1]) == (operand, around)
+    with pytest.raises(CannotCut, match="^a box of padding only$"):
+        cut(build, y, ((0, 1), (0, 8)))

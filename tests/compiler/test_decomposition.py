@@ -61,6 +61,9 @@ TRANSPOSED = {
         bias_count=1,
         behind=True,
     ),
+    "by remainder, one axis filled up": dict(
+        shape=(1, 3, 2, 40), kernel=(3, 5, 8), out_pad=[1, 0, 0, 0], stride=[2, 4]
+    ),
     "broadcast bias": dict(
         shape=(1, 3, 4, 2), kernel=(5, 2, 2), out_pad=[0, 0, 0, 0], stride=[1, 2], bias_count=1
     ),

@@ -170,6 +170,7 @@ def test_what_is_no_header(header: bytes, reason: str) -> None:
         (("config", "rows"), "two", "for another version of the configurations"),
         (("config", "name"), 7, "config.name must be text, not 7"),
         (("labels", "scores"), ["a"], "labels['scores'] must have 10 elements, not 1"),
+        (("layers",), "x" * 38, f"layers must be a list, not '{'x' * 38}';"),
         (("layers",), "x" * 99, f"layers must be a list, not 'x{'x' * 35}...;"),
     ],
 )

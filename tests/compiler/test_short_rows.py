@@ -157,3 +157,13 @@ def test_rows_that_fill_the_lanes_stay(config, turned):
         build.output(build.add("REDUCE_MAX", [x], axis=1, nan_mode="PROPAGATE"))
         found = turn_short_rows(build.finish(), get_config(config)).operators
         assert ("TRANSPOSE" in [operator.op for operator in found]) == expected
+
+
+def test_what_is_turned_keeps_its_order_behind_an_axis_of_one():
+    build = LayerBuilder(8)
+    x = build.input("x", (400, 1, 4), DType.INT8)
+    build.output(build.add("REDUCE_MAX", [x], axis=2, nan_mode="PROPAGATE"))
+    build.output(build.add("REDUCE_SUM", [build.rescale(x, DType.INT32, shift=20)], axis=2))
+    graph = build.finish()
+    assert "TRANSPOSE" in operators(graph)
+    assert_equal_to_golden(graph, "base")

@@ -10,6 +10,7 @@ from layer_graphs import LayerBuilder
 
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.legalize.oversize import split_oversize
+from tosaic.compiler.legalize.split_kernel import _Axis
 from tosaic.hw.config_text import get_config
 
 TINY = dataclasses.replace(get_config("small"), name="tiny", am_bytes=8 << 10, wm_bytes=1 << 10)
@@ -90,3 +91,28 @@ def _dense(shape, kernel, pad, config) -> list[str]:
 )
 def test_no_more_parts_than_needed(shape, kernel, pad, wm_bytes, operators):
     assert _dense(shape, kernel, pad, dataclasses.replace(TINY, wm_bytes=wm_bytes)) == operators
+
+
+def test_taps_that_just_miss_the_image() -> None:
+    axis = _Axis(extent=3, outputs=2, taps=5, pad=0, stride=1, dilation=1)
+    assert [axis.meets(tap) for tap in range(5)] == [True, True, True, False, False]
+    # Its first output inside would be the one at 5, behind an image that ends there.
+    assert not _Axis(extent=3, outputs=9, taps=1, pad=2, stride=5, dilation=1).meets(0)
+
+
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_weights_of_run_time(depthwise: bool) -> None:
+    """Parts of the kernel are sliced where it is no constant."""
+    build = LayerBuilder(5)
+    x = build.input("x", (1, 5, 6, 20), DType.INT8)
+    weights = build.input("weights", (5, 7, 20, 1) if depthwise else (6, 5, 7, 20), DType.INT8)
+    count = 20 if depthwise else 6
+    operands = [x, weights, build.random_constant((count,), DType.INT32, -99, 99)]
+    operands += [build.zero_point(DType.INT8, 0), build.zero_point(DType.INT8, 0)]
+    attributes = dict(acc_type=DType.INT32, local_bound=False, pad=[2, 2, 3, 3], stride=[1, 1], dilation=[1, 1])
+    build.output(build.add("DEPTHWISE_CONV2D" if depthwise else "CONV2D", operands, **attributes))
+    graph = build.finish()
+    config = dataclasses.replace(TINY, wm_bytes=512)
+    split = [operator.op for operator in split_oversize(graph, config).operators]
+    assert split.count(graph.operators[-1].op) > 1 and "SLICE" in split
+    assert_equal_to_golden(graph, config)

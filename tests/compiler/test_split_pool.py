@@ -69,3 +69,11 @@ def test_a_whole_image_of_many_channels_is_one_layer():
     session = Session(pool("AVG_POOL2D", (1, 7, 7, 2048), (7, 7), (0, 0, 0, 0), (1, 1)), "emulator", "base")
     session.run(feeds(session.graph, 1), check=True)
     assert [layer.op for layer in session.program.layers] == ["REDUCE_SUM"]
+
+
+@pytest.mark.parametrize("op", ["AVG_POOL2D", "MAX_POOL2D"])
+def test_two_windows_of_two_sizes(op):
+    """Each has a scale of its own."""
+    graph = pool(op, (1, 900, 1, 2), (900, 1), (1, 0, 0, 0), (1, 1))
+    assert op not in [operator.op for operator in split_oversize(graph, TINY).operators]
+    assert_equal_to_golden(graph, TINY)

@@ -137,3 +137,10 @@ def test_every_operator_has_a_kernel():
     elsewhere = {"CONST", "CONST_SHAPE", "COND_IF", "WHILE_LOOP", "CUSTOM"}
     elsewhere |= {"VARIABLE", "VARIABLE_READ", "VARIABLE_WRITE"}
     assert OPERATORS.keys() - elsewhere == set(supported_operators())
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_operands_that_are_missing_or_too_many(count):
+    x = np.zeros(2, np.int32)
+    with pytest.raises(ModelError, match=f"^ADD: ADD takes 2 operands, not {count}$"):
+        evaluate_operator("ADD", [x] * count, {}, [DType.INT32])

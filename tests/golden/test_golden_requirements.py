@@ -294,3 +294,13 @@ def test_a_branch_that_is_not_taken_breaks_nothing():
     assert evaluate(choice(()), low, strict=True)["z"].dtype == np.int32
     with pytest.raises(UnpredictableError, match="range of int32"):
         evaluate(choice(()), low | {"flag": np.array(False)}, strict=True)
+
+
+def test_what_lies_just_inside_is_allowed():
+    with strictly():
+        (total,) = evaluate_operator("ADD", [int32(LOW + 1, HIGH - 1), int32(-1, 1)], {}, [INT32])
+        assert total.tolist() == [LOW, HIGH]
+        for multiplier, shift, value in ((3, 2, 1), (HIGH, 62, HIGH)):
+            operands, attributes = rescale(int32(value), multiplier, shift)
+            (scaled,) = evaluate_operator("RESCALE", operands, attributes, [INT32])
+            assert scaled.item() == 1
