@@ -302,7 +302,10 @@ class Judge:
             test: self._kills[test.nodeid] + _OWN_FILE * self._kills[f"{mutant.file} {test.nodeid}"]
             for test in tests
         }
-        worth = {test: (kills[test] + 0.1) * _sight(test.nodeid) / (seconds[test] + 0.005) for test in tests}
+        worth = {
+            test: (kills[test] + 0.1) * _sight(mutant, test.nodeid) / (seconds[test] + 0.005)
+            for test in tests
+        }
         kept, total = list[pytest.Item](), 0.0
         for test in sorted(tests, key=lambda test: (-worth[test], test.nodeid)):
             if not self._sound.get(test.nodeid, True):
@@ -320,9 +323,10 @@ def _version(test: pytest.Item) -> str:
     return f"{source_digest(test.nodeid.split('::')[0])} {test.nodeid}"
 
 
-def _sight(test: str) -> float:
-    """How much more a test sees that knows the programs and cycles of what it runs."""
-    return 30 if test in recorded() else 1
+def _sight(mutant: Mutant, test: str) -> float:
+    """How much more a test sees that knows the programs and cycles of what it runs, or is of the mutant's own part."""
+    own = test.split("/")[1] in mutant.file.split("/")[:-1]
+    return (30 if test in recorded() else 1) * (100 if own else 1)
 
 
 @functools.cache

@@ -54,10 +54,10 @@ busy, and buses that hesitate (`bench/rtl_stimulus.py`). Other tests compare wha
 
 
 PYTHON = ("compiler/*.py", "compiler/[!iq]*/**/*.py", "sim/golden/*.py", "sim/emulator/*.py")
-JUDGES = ("tests/compiler", "tests/golden", "tests/emulator")
+JUDGES = ("tests/compiler", "tests/golden", "tests/emulator", "tests/random_graphs", "tests/cores")
 """The tests that judge mutants of the Python: those that build no simulator."""
 PARTS = ["coverage", "rtl", "python", "campaigns"]
-WITHOUT = "not rtl and not reference_model and not shared_models"
+WITHOUT = "not rtl and not reference_model and not shared_models and not firmware"
 RTL = ("hw", "sim", "tests/rtl", "tests/fuzzing", "tests/random_graphs", "compiler")
 """Folders with what the RTL's programs are made of."""
 
@@ -131,7 +131,9 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes for mutants of the RTL")
     parser.add_argument("--python-mutants", type=int, default=1000)
-    parser.add_argument("--test-seconds", type=float, default=2, help="of tests, for a mutant of the Python")
+    parser.add_argument(
+        "--test-seconds", type=float, default=2.5, help="of tests, for a mutant of the Python"
+    )
     parser.add_argument("--programs", type=int, default=500, help="changed ones")
     parser.add_argument("--graphs", type=int, default=300, help="random ones")
     parser.add_argument(
@@ -192,7 +194,7 @@ def _python(chosen: argparse.Namespace) -> Part:
     sources = files_digest(*judges, "bench/mutation*")
     wanted = "python" in chosen.only
     before = [
-        kept(f"contexts-{folder.rpartition('/')[2]}", sources, functools.partial(_contexts, folder))
+        kept(f"contexts-{folder.rpartition('/')[2]}", lines_key(folder), functools.partial(_contexts, folder))
         for folder in JUDGES
     ]
 
@@ -213,6 +215,11 @@ def _python(chosen: argparse.Namespace) -> Part:
         [problem for each in (*before, part) for problem in each.problems],
         sum(each.seconds for each in (*before, part)),
     )
+
+
+def lines_key(folder: str) -> str:
+    """Of what decides which lines the tests of a folder run."""
+    return files_digest("compiler", "sim", folder, "bench/mutation_contexts*")
 
 
 def _lines_file(folder: str) -> str:

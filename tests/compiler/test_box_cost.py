@@ -11,9 +11,10 @@ from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.memory_speed import FULL_SPEED
 from tosaic.compiler.place.geometry import View, Window
 from tosaic.compiler.place.placement import BufferKey, Role
+from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.tile.box_cost import BoxCost, split
 from tosaic.compiler.tile.convolution import BoxWork
-from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes
+from tosaic.compiler.tile.image_boxes import Box, Extent, ImageBoxes
 from tosaic.compiler.tile.picked import picking
 from tosaic.driver.session import Session
 from tosaic.hw.config_text import get_config
@@ -55,6 +56,10 @@ def test_pixels_are_picked_where_that_is_less_of_the_bus():
     few_bytes = dataclasses.replace(strided, window=window(ih=13, iw=13, oh=7, ow=7, sy=2, sx=2, ic=4))
     assert not picking(few_bytes, BASE, FULL_SPEED).picked
     assert not picking(ImageBoxes(window(), 64, 16), BASE, FULL_SPEED).picked
+    for ih, iw in ((12, 13), (13, 12)):
+        # The last pixels lie in the padding.
+        padded = dataclasses.replace(strided, window=window(ih=ih, iw=iw, oh=7, ow=7, sy=2, sx=2))
+        assert not picking(padded, BASE, FULL_SPEED).picked
 
 
 def test_the_cost_is_that_of_the_longest_unit():
@@ -109,3 +114,9 @@ def test_pixels_in_the_padding_are_not_picked(pad: tuple[int, int, int, int]) ->
     graph = build.graph
     assert_equal_to_golden(graph, BASE)
     assert_equal_to_golden(graph, NARROW)
+
+
+def test_a_box_of_some_channels_of_a_tensor():
+    box = Box(image=0, oy0=2, oy1=4, ox0=0, ox1=14, c0=16, c1=48)
+    stored = ImageBoxes(window(), 64, 16).stored(box, 2)
+    assert stored == StoredBox(2 * 14 * 128 + 32, ((2, 14 * 128), (14, 128)), 64)

@@ -42,6 +42,8 @@ CONVOLUTIONS = {
     "uneven strides and pads": dict(
         shape=(1, 8, 12, 6), channels=5, kernel=(2, 3), stride=(3, 2), pad=(0, 0, 2, 1)
     ),
+    "padded below": dict(shape=(1, 6, 8, 16), channels=8, kernel=(3, 3), pad=(0, 1, 0, 0), input_zp=9),
+    "padded above": dict(shape=(1, 6, 8, 16), channels=8, kernel=(3, 3), pad=(1, 0, 0, 0), input_zp=9),
     "weight zero point": dict(shape=(1, 5, 5, 17), channels=17, kernel=(3, 3), pad=(2, 0, 0, 2), weight_zp=0),
     "fully connected": dict(shape=(1, 1, 1, 100), channels=33, kernel=(1, 1), input_zp=-1),
     "one column": dict(shape=(1, 12, 1, 10), channels=7, kernel=(5, 1), pad=(2, 2, 0, 0), input_zp=4),

@@ -1,6 +1,5 @@
 """Which boxes of operands a box of a result needs."""
 
-import numpy as np
 import pytest
 from layer_graphs import LayerBuilder
 

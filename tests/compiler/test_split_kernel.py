@@ -109,7 +109,9 @@ def test_weights_of_run_time(depthwise: bool) -> None:
     count = 20 if depthwise else 6
     operands = [x, weights, build.random_constant((count,), DType.INT32, -99, 99)]
     operands += [build.zero_point(DType.INT8, 0), build.zero_point(DType.INT8, 0)]
-    attributes = dict(acc_type=DType.INT32, local_bound=False, pad=[2, 2, 3, 3], stride=[1, 1], dilation=[1, 1])
+    attributes = dict(
+        acc_type=DType.INT32, local_bound=False, pad=[2, 2, 3, 3], stride=[1, 1], dilation=[1, 1]
+    )
     build.output(build.add("DEPTHWISE_CONV2D" if depthwise else "CONV2D", operands, **attributes))
     graph = build.finish()
     config = dataclasses.replace(TINY, wm_bytes=512)

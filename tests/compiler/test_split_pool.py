@@ -77,3 +77,11 @@ def test_two_windows_of_two_sizes(op):
     graph = pool(op, (1, 900, 1, 2), (900, 1), (1, 0, 0, 0), (1, 1))
     assert op not in [operator.op for operator in split_oversize(graph, TINY).operators]
     assert_equal_to_golden(graph, TINY)
+
+
+def test_as_many_taps_as_an_instruction_repeats():
+    base = get_config("base")
+    for rows, split in ((255, False), (256, True)):
+        graph = pool("MAX_POOL2D", (1, rows + 1, 257, 1), (rows, 257), (0, 0, 0, 0), (1, 1))
+        operators = [operator.op for operator in split_oversize(graph, base).operators]
+        assert ("MAX_POOL2D" not in operators) == split

@@ -5,7 +5,7 @@ import pytest
 
 from tosaic.errors import DeviceError
 from tosaic.hw.config import CONFIGS
-from tosaic.hw.isa import ISA_HASH, Op, Opcode, Source
+from tosaic.hw.isa import ISA_HASH, STORE_STREAM, Condition, Op, Opcode, Source
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.emulator import Emulator
 
@@ -261,3 +261,37 @@ def test_zero_points_that_overflow_the_operands(fields, rule):
 
 def test_go_without_configuration():
     assert message((Opcode.ARRAY_GO, {"pixels": 1})).endswith("no ARRAY_KERNEL came before it")
+
+
+def test_a_branch_with_vectors_left_in_the_array():
+    never = (Opcode.BRANCH, {"target": 0, "condition": Condition.NEVER})
+    text = message(*array_go(3), never)
+    assert text.startswith("PROGRAM at program counter 80 (BRANCH ")
+    assert "3 vectors of the array were never taken" in text
+
+
+def test_accumulators_of_a_whole_tile():
+    rows = CONFIG.rows
+
+    def program(pixels):
+        *setup, _ = array_go(pixels)
+        first, then = ({"pixels": pixels, **how} for how in ({"drain": 0}, {"drain": 1, "accumulate": 1}))
+        take = (Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.ARRAY})
+        vectors = (Opcode.VECTOR_GO, GO | {"vectors": pixels, "slots": min(pixels, 8)})
+        return [*setup, (Opcode.ARRAY_GO, first), (Opcode.ARRAY_GO, then), take, vectors]
+
+    assert run(*program(rows)).cycles > 0
+    text = message(*program(rows + 1))
+    assert f"{rows + 1} pixels are more than one tile of {rows}" in text
+
+
+def test_an_indexed_stream_without_offsets():
+    text = message(
+        (Opcode.VECTOR_UOP, {"index": 0, "a_source": Source.LOAD, "to_memory": 1}),
+        (Opcode.VECTOR_STREAM, {"stream": 0, "indexed": 1}),
+        (Opcode.VECTOR_DIMS, {"stream": 0, "count_low": 1, "count_high": 1}),
+        (Opcode.VECTOR_STREAM, {"stream": STORE_STREAM}),
+        (Opcode.VECTOR_DIMS, {"stream": STORE_STREAM, "count_low": 1, "count_high": 1}),
+        (Opcode.VECTOR_GO, GO),
+    )
+    assert text.endswith("have at most as many turns as there are offsets, 0")

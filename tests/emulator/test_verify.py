@@ -177,3 +177,9 @@ def test_every_token_and_every_set_up_counts() -> None:
             with pytest.raises(DeviceError):
                 verify(CONFIG, memory, program.program_address, program.program_bytes)
     assert taken_out >= 7
+
+
+def test_addresses_of_a_network_do_not_depend_on_data() -> None:
+    program = compile_graph(small_network(), CONFIG)
+    found = verify(CONFIG, program.memory(), program.program_address, program.program_bytes)
+    assert found.data_dependent == ()

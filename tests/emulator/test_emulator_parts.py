@@ -1,0 +1,78 @@
+"""Parts of the emulator alone, at the ends of what they take."""
+
+import numpy as np
+import pytest
+
+from tosaic.errors import DeviceError
+from tosaic.hw.config import CONFIGS
+from tosaic.hw.isa import Op, Opcode, Space
+from tosaic.hw.nnr_streams import interleave
+from tosaic.nnr import levels as coded
+from tosaic.sim.assembler import Assembler
+from tosaic.sim.bandwidth import THOUSAND
+from tosaic.sim.emulator import Emulator
+from tosaic.sim.emulator.alu import Parameters, Value, micro_op, wrap
+from tosaic.sim.emulator.events import Timeline
+from tosaic.sim.emulator.timing_parts import BurstBeats, Channel
+
+CONFIG = CONFIGS["small"]
+ZERO = Value(np.array([0]), 0)
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32])
+def test_what_is_cut_to_its_width_has_the_bound_of_it(bits: int) -> None:
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    found = wrap(Value(np.array([high, high + 1, low, low - 1, 3 << bits]), 1 << 40), bits)
+    assert found.lanes.tolist() == [high, low, low, high, 0]
+    assert found.bound == 1 << bits - 1
+    # Twice: what follows must not take it for smaller than it is.
+    total = Value(found.lanes + found.lanes, 2 * found.bound)
+    assert wrap(total, bits).lanes.tolist() == [-2, 0, 0, -2, 0]
+
+
+@pytest.mark.parametrize(("shift", "wanted"), [(0, [21, -21, 0]), (1, [11, -10, 0]), (3, [3, -3, 0])])
+def test_a_rescale_by_any_shift(shift: int, wanted: list[int]) -> None:
+    assembler = Assembler(CONFIG)
+    assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.RESCALE, multiplier=3, shift=shift)
+    (*_, uop) = assembler.instructions
+    value = Value(np.array([7, -7, 0]), 7)
+    found = micro_op(uop, (-(1 << 47), (1 << 47) - 1), value, ZERO, Parameters.empty(8), 48)
+    assert found.lanes.tolist() == wanted
+    assert found.bound >= max(map(abs, wanted))
+
+
+def test_a_slow_memory_saves_up_to_two_beats() -> None:
+    """Beats of 4 bytes from a memory of 1 byte per cycle: two are there, each of the others takes four cycles."""
+    channel, burst = Channel(Timeline(), 4, THOUSAND, 0), BurstBeats(4, 4)
+    assert [channel.transfer(burst, 0) for _ in range(3)] == [(0, 9), (12, 25), (28, 41)]
+    channel.held_until(100)
+    assert channel.transfer(burst, 0) == (100, 109)
+    assert channel.beats == 16
+
+
+@pytest.mark.parametrize(
+    ("level", "int4", "fits"),
+    [(-128, 0, True), (127, 0, True), (-129, 0, False), (128, 0, False)]
+    + [(-8, 1, True), (7, 1, True), (-9, 1, False), (8, 1, False)],
+)
+def test_the_ends_of_decoded_weights(level: int, int4: int, fits: bool) -> None:
+    levels = np.array([1, level, 0, 2, 0, 0, 0, -1], np.int64)
+    payload = coded.encode(levels, 1)
+    positions = coded.decode(payload, levels.size, 1, with_positions=True).positions
+    data = interleave([payload], [positions], levels.size, CONFIG.word_bytes)
+    assembler = Assembler(CONFIG)
+    assembler.emit(Opcode.LOAD_TENSOR, unary_length=1, dq_coded=1, int4=int4)
+    assembler.emit(Opcode.LOAD_STREAMS, length_0=len(payload))
+    fields = {"row_bytes": len(data), "weights": levels.size}
+    assembler.emit(Opcode.LOAD_DECODE, memory_address=0, space=Space.AM, local_address=0, **fields)
+    assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.STORE_WAIT, 1)
+    assembler.emit(Opcode.STORE_GO, memory_address=1024, local_address=0, row_bytes=8, rows=1)
+    memory = np.zeros(8192, np.uint8)
+    memory[: len(data)] = np.frombuffer(data, np.uint8)
+    size = assembler.place(memory, 4096)
+    if fits:
+        Emulator(CONFIG).run(memory, 4096, size)
+        assert memory[1024:1032].view(np.int8).tolist() == levels.tolist()
+    else:
+        with pytest.raises(DeviceError, match=f"{level} is outside the weights' "):
+            Emulator(CONFIG).run(memory, 4096, size)
