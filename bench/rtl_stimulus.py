@@ -75,8 +75,11 @@ def cases(config: Config, amount: int) -> Iterator[Case]:
     yield Case("BEGIN comes later", without_begin(config))
     for count in (0, 1, 9):
         yield Case(f"cut behind {count} instructions", cut(config, count))
-    for number, (name, program) in enumerate(wide_programs(config, range(2 * amount))):
+    for number, (name, program) in enumerate(wide_programs(config, range(2))):
         yield Case(name, program, Conditions(mem_base=BASES[number % len(BASES)]))
+        if any(each in name for each in ("crowded", "tokens")):
+            yield Case(f"{name}, polled", program, Conditions(polls=True))
+            yield Case(f"{name}, stalls", program, Conditions(stall_percent=60, seed=number))
     for name, program, conditions, _ in windows(config):
         yield Case(name, program, conditions)
     for name, program in decode_programs(config):

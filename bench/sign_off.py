@@ -194,7 +194,12 @@ def _python(chosen: argparse.Namespace) -> Part:
     sources = files_digest(*judges, "bench/mutation*")
     wanted = "python" in chosen.only
     before = [
-        kept(f"contexts-{folder.rpartition('/')[2]}", lines_key(folder), functools.partial(_contexts, folder))
+        kept(
+            f"contexts-{folder.rpartition('/')[2]}",
+            lines_key(folder),
+            functools.partial(_contexts, folder),
+            wanted,
+        )
         for folder in JUDGES
     ]
 

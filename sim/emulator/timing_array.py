@@ -176,13 +176,14 @@ class ArrayUnit:
         source, window = self._setup[Opcode.ARRAY_INPUT], self._setup[Opcode.ARRAY_WINDOW]
         # Of those behind the line's end none comes.
         outputs = min(depthwise.out_width, -(-depthwise.line // depthwise.x_stride))
-        for y in range(depthwise.out_height if go.drain else 0):
+        for y in range(depthwise.out_height if go.drain and outputs else 0):
             first = wait + depthwise.skip + rows - 1 + y * depthwise.line * depthwise.y_stride + 1
             if first > end:
                 break
             address = source.address + y * depthwise.y_stride * window.y_step_bytes
-            # The sums still pass the idle rows.
-            distances = [go.idle_rows] + [depthwise.x_stride] * (outputs - 1)
+            # The job may end in the line. The sums still pass the idle rows.
+            following = min(outputs - 1, (end - first) // depthwise.x_stride)
+            distances = [go.idle_rows] + [depthwise.x_stride] * following
             yield Part(first - walked, distances, address, 1.0)
-            walked = first + depthwise.x_stride * (outputs - 1)
+            walked = first + depthwise.x_stride * following
         yield Part(end - walked, [], source.address, 1.0)

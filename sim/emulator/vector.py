@@ -372,8 +372,8 @@ class _Run:
 
 
 def _apart(starts: np.ndarray, width: int, memory_bytes: int) -> bool:
-    """Whether no two stores of up to `width` bytes from `starts` on [1 or samples, n] overlap in the memory, at whose end
-    addresses wrap."""
+    """Whether no two stores of up to `width` bytes from `starts` on [1 or samples, n] overlap in the memory, at whose
+    end addresses wrap."""
     places = np.sort(starts % memory_bytes, axis=1)
     gaps = np.diff(places, axis=1, append=places[:, :1] + memory_bytes)
     return bool((gaps >= width).all())

@@ -75,13 +75,19 @@ def convolutions(config: Config, seed: int) -> Stimulus:
                 "height": wide(rng, 16),
                 "y_start": wide(rng, 9, signed=True),
             }
-            fields |= {"weight_zp": wide(rng, 7, signed=True), "unsigned_input": between(rng, 0, 1)}
-            fields["input_zp"] = wide(rng, 8) if fields["unsigned_input"] else wide(rng, 7, signed=True)
+            fields |= operand_fields(rng)
             emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
             address = take(assembler, pixels * (1 + blocks), address)
             assembler.fence()
 
     return written(config, rng, emit)
+
+
+def operand_fields(rng: np.random.Generator) -> dict[str, int]:
+    """Types and zero points that ARRAY_INPUT takes."""
+    unsigned = between(rng, 0, 1)
+    input_zp = wide(rng, 8) if unsigned else wide(rng, 7, signed=True)
+    return {"unsigned_input": unsigned, "input_zp": input_zp, "weight_zp": wide(rng, 7, signed=True)}
 
 
 def outputs_of(fields: dict[str, int], rows: int) -> int:
@@ -108,6 +114,12 @@ def depthwise(config: Config, seed: int) -> Stimulus:
             fields |= {"address": wide(rng, 12), "row_bytes": wide(rng, 11), "height": wide(rng, 5)}
             fields |= {"x_step": columns, "width": fields["line"], "y_step": 1, "y_start": -wide(rng, 2)}
             fields |= {"y_step_bytes": wide(rng, 10, signed=True), "weights": wide(rng, 9)}
+            fields |= operand_fields(rng)
+            if rng.random() < 0.5:
+                odd = 2 * wide(rng, 6) + 1
+                fields |= {"paired": 1, "y_step": 2, "y_step_bytes": 2 * odd * columns}
+                fields |= {"address": wide(rng, 9) * columns, "group_rows": between(rng, 1, 40)}
+                fields["delay"] = between(rng, fields["group_rows"] + 2, config.line_pixels)
             count = outputs_of(fields, rows)
             if count > 40:
                 continue
@@ -266,7 +278,8 @@ def crowded_banks(config: Config, seed: int) -> Stimulus:
 
 
 def tokens(config: Config, seed: int) -> Stimulus:
-    """Units give each other tokens by all numbers, several at a time."""
+    """Units give each other tokens by all numbers, several at a time; then more SIGNALs than there is room for wait for
+    a transfer."""
     rng, units = np.random.default_rng(seed), ("LOAD", "ARRAY", "VECTOR", "STORE")
 
     def emit(assembler: Assembler) -> None:
@@ -278,6 +291,14 @@ def tokens(config: Config, seed: int) -> Stimulus:
             for kind, side in (("SIGNAL", 0), ("WAIT", 1)):
                 for pair, semaphore, count in zip(pairs, semaphores, counts, strict=True):
                     assembler.emit(Opcode[f"{pair[side]}_{kind}"], semaphore=int(semaphore), count=count)
+            assembler.fence()
+        for kind, waits in (("LOAD", "STORE"), ("STORE", "LOAD"), ("ARRAY", "VECTOR")):
+            if kind != "ARRAY":
+                row = {"memory_address": OUTPUT_AT + 16384, "row_bytes": 300, "rows": 1}
+                assembler.emit(Opcode[f"{kind}_GO"], local_address=OUTPUT_AT + OUTPUT_BYTES, **row)
+            for verb, unit in (("SIGNAL", kind), ("WAIT", waits)):
+                for number in range(13):
+                    assembler.emit(Opcode[f"{unit}_{verb}"], semaphore=number, count=1 + number * 11)
             assembler.fence()
 
     return written(config, rng, emit)

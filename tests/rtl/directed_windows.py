@@ -4,6 +4,7 @@ import dataclasses
 import random
 from collections.abc import Iterator
 
+import numpy as np
 from one_machine import Conditions, assembled
 
 from tosaic.hw.config import Config
@@ -16,6 +17,23 @@ BASES = (MEM_BASE, 0x35A6_9C40, 0xCA59_6380, 0x7FFF_F000, 0)
 SIZES = 8
 Window = tuple[str, Stimulus, Conditions, Error]
 """A name, a program, the machine's conditions, and what comes of it."""
+
+
+def long_transfers(config: Config) -> Iterator[Window]:
+    """Rows of all lengths, in which an error soon comes, and many rows, of which one soon leaves the window."""
+    for bit in range(12, 22):
+        for kind in ("LOAD", "STORE"):
+            row = {"row_bytes": (1 << bit) + 20, "rows": 1}
+            program = assembled(config, (Opcode[f"{kind}_GO"], row))
+            program.memory = np.resize(program.memory, 1 << bit + 1)
+            place = {f"{'read' if kind == 'LOAD' else 'write'}_error_at": 256}
+            error = Error.BUS_READ if kind == "LOAD" else Error.BUS_WRITE
+            yield f"{kind} of 2^{bit} bytes", program, Conditions(**place), error
+    for bit in range(6, 16):
+        for kind in ("LOAD", "STORE"):
+            pitch = (Opcode[f"{kind}_PITCH"], {"memory_pitch": 900, "local_pitch": 4})
+            many = (Opcode[f"{kind}_GO"], {"row_bytes": 3, "rows": (1 << bit) + 1})
+            yield f"{kind} of 2^{bit} rows", assembled(config, pitch, many), Conditions(), Error.MEMORY_RANGE
 
 
 def windows(config: Config) -> Iterator[Window]:
@@ -45,6 +63,7 @@ def windows(config: Config) -> Iterator[Window]:
             program = dataclasses.replace(at_end, memory=memory)
             error = Error.MEMORY_RANGE if missing else Error.NONE
             yield f"{len(memory)} bytes, {missing} missing", program, Conditions(mem_base=base), error
+    yield from long_transfers(config)
     waits = assembled(config, (Opcode.STORE_WAIT, {"semaphore": 2, "count": 1}))
     for bit in range(5, 14):
         impatient = Conditions(watchdog_cycles=1 << bit, latency_cycles=20)

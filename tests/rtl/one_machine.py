@@ -49,7 +49,9 @@ class Conditions:
     write_error_at: int | None = None
     watchdog_cycles: int = 20_000
     mem_base: int = dataclasses.field(default=MEM_BASE, repr=False)
-    """Not in its text: it is a register that is seen."""
+    """Not in its text: it is a register that is seen, as is what a host that polls reads."""
+    polls: bool = dataclasses.field(default=False, repr=False)
+    """The host reads all registers while the machine runs, one after the other."""
 
 
 def run_on(
@@ -71,15 +73,18 @@ def run_on(
     harness.set_errors(*(None if offset is None else conditions.mem_base + offset for offset in errors))
     stream = Stream(program.program_address, program.program_bytes)
     registers.start(conditions.mem_base, len(memory), [stream], conditions.watchdog_cycles)
+    first, polled = harness.cycle, list[tuple[str, int]]()
+    while conditions.polls and registers.field("STATUS", "running") and harness.cycle - first < max_cycles:
+        polled += [(name, registers.read(name)) for name in READ]
     outcome = harness.run(max_cycles)
     if outcome == PROTOCOL:
         return Seen(BROKE_AXI)
     if outcome == TIMEOUT:
         return Seen(HUNG)
     marks = tuple(registers.marks())
-    reported = tuple((name, registers.read(name)) for name in READ)
+    reported = [(name, registers.read(name)) for name in READ]
     registers.acknowledge()
-    return Seen(ENDED, hashlib.sha256(memory).hexdigest(), reported, marks)
+    return Seen(ENDED, hashlib.sha256(memory).hexdigest(), (*polled, *reported), marks)
 
 
 def assembled(config: Config, *commands, memory_bytes: int = MEMORY_BYTES) -> Stimulus:

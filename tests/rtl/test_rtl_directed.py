@@ -78,6 +78,11 @@ def test_fields_of_all_magnitudes_leave_the_same_memory(name):
         seen = run_on(harness, config, program, conditions)
         assert dict(seen.registers)["ERROR"] == 0, title
         assert seen.memory == hashlib.sha256(wanted).hexdigest(), title
+        if "crowded" in title:
+            quiet, polled = (
+                run_on(harness, config, program, Conditions(polls=polls)) for polls in (False, True)
+            )
+            assert dict(polled.registers) == dict(quiet.registers)
     harness.close()
 
 
