@@ -225,8 +225,12 @@ class LoadUnit(DmaUnit):
         head, beats = self.head, self.beats
         wiring.connect(m, unpacker.weights, wiring.flipped(self.unpacked))
         m.d.comb += [
+            # Not while a write before them waits for its grant: a burst that ended meanwhile would never be complete.
             unpacker.beats.valid.eq(
-                beats.output.valid & self.descriptors.r_rdy & head.purpose.packed & ~(self.halted | self.bad)
+                beats.output.valid
+                & self.descriptors.r_rdy
+                & head.purpose.packed
+                & ~(self.halted | self.bad | self.asking)
             ),
             unpacker.beats.payload.eq(beats.output.payload.data),
             unpacker.last.eq(head.ends_block & self.ends_burst),

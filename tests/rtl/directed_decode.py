@@ -129,11 +129,11 @@ def one_block(
 
 
 def packed_rows(config: Config, wrong: str = "") -> Stimulus:
-    """Rows of packed weights of each kind, the first a short one, behind a word that waits for VECTOR, which writes to
-    its bank in every cycle; one that is `wrong` in this way."""
+    """Rows of packed weights of each kind, behind words that wait for VECTOR, which writes to their bank in each cycle;
+    one that is `wrong` in this way. The first burst of some ends before weights are made."""
     word = config.word_bytes
     weights = np.where(np.arange(90 * word) % 3, 0, 5).astype(np.int8)
-    kinds = ((Mode.PALETTE_4, 16), (Mode.PALETTE_16, 90), (Mode.MASK, 90), (Mode.PALETTE_4, 90))
+    kinds = ((Mode.PALETTE_4, 90), (Mode.PALETTE_16, 90), (Mode.MASK, 90), (Mode.PALETTE_4, 90))
     rows = [pack(weights[: words * word] % 4, mode, word) for mode, words in kinds]
     if wrong:
         row = bytearray(rows[2])
@@ -147,10 +147,9 @@ def packed_rows(config: Config, wrong: str = "") -> Stimulus:
         stream(assembler, 0, 64, [(900, 0)])
         stream(assembler, STORE_STREAM, OUTPUT_AT, [(900, 0)])
         go(assembler, 900, 1)
-        # What is in another bank does not wait, and VECTOR has begun when it is there.
-        for local, size in ((config.am_bank_bytes, 100 * word), (OUTPUT_AT + OUTPUT_BYTES, word)):
-            assembler.emit(Opcode.LOAD_GO, space=Space.AM, local_address=local, row_bytes=size, rows=1)
+        waiting = {"local_address": OUTPUT_AT + OUTPUT_BYTES, "row_bytes": word, "rows": 1}
         for place, row in zip(places, rows, strict=False):
+            assembler.emit(Opcode.LOAD_GO, space=Space.AM, **waiting)
             fields = {"memory_address": BLOCKS_AT + int(place), "row_bytes": len(row), "rows": 1, "packed": 1}
             assembler.emit(Opcode.LOAD_GO, space=Space.WM, local_address=0, **fields)
 
