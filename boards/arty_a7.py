@@ -1,6 +1,12 @@
 """Digilent Arty A7. Its DDR3 is not used: the vendor's controller would need the vendor's tools to simulate."""
 
 from .board import Board, Capacity, Family
+from .ethernet import Ethernet, Phy
+from .spi_flash import SpiFlash
+
+_ETHERNET = Ethernet(Phy.MII, "eth_mii", reference_clock="eth_clk25")
+_FLASH = SpiFlash("spi_flash_1x", offset=0x80_0000)
+"""16 MiB; a bitstream of the 100T takes 3.7 MiB."""
 
 ARTY_A7_35T = Board(
     name="arty-a7-35t",
@@ -16,6 +22,8 @@ ARTY_A7_35T = Board(
     memory_bytes=64 << 10,
     baud=1_000_000,
     leds=("led", "led", "led"),
+    ethernet=_ETHERNET,
+    flash=_FLASH,
     notes="PLL 100 to 50 MHz",
 )
 
@@ -33,5 +41,7 @@ ARTY_A7_100T = Board(
     memory_bytes=128 << 10,
     baud=1_000_000,
     leds=("led", "led", "led"),
+    ethernet=_ETHERNET,
+    flash=_FLASH,
     notes="PLL 100 to 50 MHz",
 )

@@ -6,7 +6,9 @@ import importlib
 from typing import Any
 
 from .dram.chips import SdrChip
+from .ethernet.phy import Ethernet
 from .floorplan import Floorplan
+from .spi_flash import SpiFlash
 
 
 class Family(enum.Enum):
@@ -42,6 +44,10 @@ class Capacity:
     ff: int
     dsp: int
     ram_kbit: int
+
+
+PARTS = ("ethernet", "flash")
+"""Fields of a board for what is beside the FPGA, and costs logic: used on request."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +87,31 @@ class Board:
     """Of other configurations, by their names."""
     spare_block_ram: bool = False
     """There are blocks for small memories (hw/memory/blocks.py), which are in LUTs otherwise."""
+    ethernet: Ethernet | None = None
+    """The PHY beside the FPGA. The design uses it where `parts` names it."""
+    flash: SpiFlash | None = None
+    """From which the design boots where `parts` names it."""
+    parts: tuple[str, ...] = ()
+    """What of the board is used on request only (PARTS)."""
     notes: str = ""
+
+    @property
+    def used_ethernet(self) -> Ethernet | None:
+        return self.ethernet if "ethernet" in self.parts else None
+
+    @property
+    def used_flash(self) -> SpiFlash | None:
+        return self.flash if "flash" in self.parts else None
+
+    def with_parts(self, *names: str) -> "Board":
+        """The same board with more of PARTS in use; ValueError for one that it does not have."""
+        for name in names:
+            if name not in PARTS or getattr(self, name) is None:
+                there = ", ".join(part for part in PARTS if getattr(self, part) is not None)
+                raise ValueError(
+                    f"{self.name} has no {name!r} that could be used; it has {there or 'nothing'}"
+                )
+        return dataclasses.replace(self, parts=tuple(sorted({*self.parts, *names})))
 
     def with_config(self, config: str) -> "Board":
         """The same board with another configuration, and with its floorplan if there is one."""

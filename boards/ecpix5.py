@@ -1,7 +1,9 @@
 """LambdaConcept ECPIX-5 with the large FPGA. Its DDR3 is not used: no well-kept Amaranth controller drives it."""
 
 from .board import Board, Capacity, Family
+from .ethernet import Ethernet, Phy
 from .floorplan import small_on_85k
+from .spi_flash import SpiFlash
 
 ECPIX5_85F = Board(
     name="ecpix5-85f",
@@ -17,5 +19,7 @@ ECPIX5_85F = Board(
     memory_bytes=80 << 10,
     baud=1_000_000,
     floorplan=small_on_85k(on_chip_memory=True),
+    ethernet=Ethernet(Phy.RGMII, "eth_rgmii"),
+    flash=SpiFlash("spi_flash_1x", offset=0x20_0000, configuration_clock=True),
     notes="PLL 100 to 50 MHz",
 )

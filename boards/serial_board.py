@@ -3,8 +3,9 @@
 import itertools
 from typing import Any
 
-from amaranth.hdl import Elaboratable, IOPort, Module
+from amaranth.hdl import Const, Elaboratable, Instance, IOPort, Module, Signal
 from amaranth.lib import io
+from amaranth.lib.wiring import Out
 
 from tosaic.hw.config_text import get_config
 from tosaic.hw.micro.core import MODULE, core_verilog
@@ -13,7 +14,10 @@ from tosaic.hw.micro.firmware.build import build_firmware
 from .board import Board, Implementation
 from .clocks import add_clock
 from .dram import core as dram_core
+from .ethernet import core as ethernet_core
+from .ethernet.phy import Ethernet, Phy
 from .soc import MEMORY_BASE, BoardTop, MicroBoardTop, OnChipMemory, SdramMemory
+from .spi_flash import SpiFlash
 
 CHIP_CLOCK = "sdram_clock"
 """The domain of an SDRAM's clock."""
@@ -28,6 +32,14 @@ _CHIP_PINS = {
     "dm": "dqm",
 }
 """What amaranth_boards calls the pins of SdramPins."""
+_PHY_PINS = {
+    "clocks_rx": "rx_clk",
+    "clocks_tx": "tx_clk",
+    "rst_n": "rst",
+    "rx_ctl": "rx_ctrl",
+    "tx_ctl": "tx_ctrl",
+}
+"""What amaranth_boards calls pins of PhyPins, where it is another name."""
 
 
 def board_top(board: Board, data_pins: IOPort | None = None) -> BoardTop | MicroBoardTop:
@@ -46,7 +58,15 @@ def board_top(board: Board, data_pins: IOPort | None = None) -> BoardTop | Micro
         )
     else:
         memory = OnChipMemory(config, memory_bytes=board.memory_bytes, base=MEMORY_BASE)
-    return BoardTop(config, memory=memory, clock_hz=board.clock_hz, baud=board.baud, name=board.name)
+    return BoardTop(
+        config,
+        memory=memory,
+        clock_hz=board.clock_hz,
+        baud=board.baud,
+        name=board.name,
+        ethernet=board.used_ethernet,
+        flash=board.used_flash,
+    )
 
 
 def board_sources(board: Board) -> dict[str, str]:
@@ -54,11 +74,15 @@ def board_sources(board: Board) -> dict[str, str]:
     not installed."""
     if board.implementation is Implementation.MICRO:
         return {MODULE: core_verilog()}
+    sources = {}
     if board.sdram:
         word_bytes = get_config(board.config).word_bytes
         text = dram_core.core_verilog(board.sdram, board.part, board.clock_hz, word_bytes)
-        return {dram_core.MODULE: text}
-    return {}
+        sources[dram_core.MODULE] = text
+    if ethernet := board.used_ethernet:
+        text = ethernet_core.core_verilog(ethernet.phy, board.part, board.clock_hz, ethernet.mac)
+        sources[ethernet_core.MODULE] = text
+    return sources
 
 
 def _micro_top(board: Board) -> MicroBoardTop:
@@ -91,6 +115,10 @@ class SerialBoard(Elaboratable):
         m.submodules.board = top = board_top(self.board, pins.dq.io if chip else None)
         if chip:
             _connect_chip(m, pins, top)
+        if ethernet := self.board.used_ethernet:
+            _connect_phy(m, platform, ethernet, top, self.board.clock_hz)
+        if flash := self.board.used_flash:
+            _connect_flash(m, platform, flash, top)
         uart = platform.request("uart", 0, dir={"rx": "-", "tx": "-"})  # type: ignore[attr-defined]
         m.submodules.receive_pin = receive_pin = io.Buffer("i", uart.rx)
         m.submodules.transmit_pin = transmit_pin = io.Buffer("o", uart.tx)
@@ -113,3 +141,47 @@ def _connect_chip(m: Module, pins: Any, top: BoardTop | MicroBoardTop) -> None:
         # Levels are the chip's: no inverter may come between the controller's register and the pin.
         m.submodules[f"sdram_{name}_pin"] = pin = io.Buffer("o", io.SingleEndedPort(port.io, direction="o"))
         m.d.comb += pin.o.eq(getattr(top.sdram, name))
+
+
+def _connect_phy(
+    m: Module, platform: Any, ethernet: Ethernet, top: BoardTop | MicroBoardTop, clock_hz: float
+) -> None:
+    """All pins but those of the management port, whose registers nobody sets."""
+    members = top.phy.signature.members  # type: ignore[union-attr]
+    names = {name: _PHY_PINS.get(name, name) for name in members}
+    pins = platform.request(ethernet.resource, 0, dir=dict.fromkeys(names.values(), "-"))
+    clocks = ("clocks_rx",) if ethernet.phy is Phy.RGMII else ("clocks_rx", "clocks_tx")
+    for name, resource in names.items():
+        inner, port = getattr(top.phy, name), getattr(pins, resource)  # type: ignore[union-attr]
+        way = "o" if members[name].flow is Out else "i"
+        # Levels are the PHY's: nothing may come between a pin and what LiteEth's core has there.
+        m.submodules[f"phy_{name}_pin"] = pin = io.Buffer(way, io.SingleEndedPort(port.io, direction=way))
+        m.d.comb += pin.o.eq(inner) if way == "o" else inner.eq(pin.i)
+        if name in clocks:
+            platform.add_clock_constraint(port.io, ethernet.phy.clock_hz)
+    if ethernet.reference_clock:
+        if clock_hz != 2 * ethernet.phy.clock_hz:
+            raise ValueError(
+                f"the PHY's clock is half of the board's: clock_hz must be {2 * ethernet.phy.clock_hz:g}"
+            )
+        half = Signal()
+        m.d.sync += half.eq(~half)
+        resource = platform.request(ethernet.reference_clock, 0, dir="-")
+        m.submodules.phy_reference_pin = reference = io.Buffer("o", resource)
+        m.d.comb += reference.o.eq(half)
+
+
+def _connect_flash(m: Module, platform: Any, flash: SpiFlash, top: BoardTop | MicroBoardTop) -> None:
+    spi = top.spi  # type: ignore[union-attr]
+    names = ["cs", "copi", "cipo", "wp", "hold", *([] if flash.configuration_clock else ["clk"])]
+    ways = dict.fromkeys(names, "-") | ({} if flash.resource == "spi_flash" else {"clk": "-"})
+    pins = platform.request(flash.resource, 0, dir=ways)
+    # Of the chip's levels; nothing is protected or held.
+    driven = {"cs": spi.cs_n, "copi": spi.copi, "wp": Const(1), "hold": Const(1), "clk": spi.clk}
+    for name in names:
+        way = "i" if name == "cipo" else "o"
+        port = io.SingleEndedPort(getattr(pins, name).io, direction=way)
+        m.submodules[f"flash_{name}_pin"] = pin = io.Buffer(way, port)
+        m.d.comb += spi.cipo.eq(pin.i) if name == "cipo" else pin.o.eq(driven[name])
+    if flash.configuration_clock:
+        m.submodules.flash_clock = Instance("USRMCLK", i_USRMCLKI=spi.clk, i_USRMCLKTS=Const(0))

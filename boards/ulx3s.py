@@ -3,7 +3,10 @@
 from .board import Board, Capacity, Family
 from .dram.chips import MT48LC16M16
 from .floorplan import lean_on_85k, small_on_85k
+from .spi_flash import SpiFlash
 
+_FLASH = SpiFlash("spi_flash", offset=0x20_0000, configuration_clock=True)
+"""4 MiB or more; a bitstream of the 85F takes less than 2 MiB."""
 LEAN = "drain_vectors=512,lane_columns=2,vector_bits=34,queue_commands=16,cabac_engines=0,unpackers=0"
 """Sizes of decision 0028: half the lanes, of 34 bits, and no decoders; in the order of a configuration's name."""
 ULX3S_85F = Board(
@@ -26,6 +29,7 @@ ULX3S_85F = Board(
     spare_block_ram=True,
     floorplan=small_on_85k(on_chip_memory=False),
     other_floorplans=((f"small,{LEAN}", lean_on_85k()),),
+    flash=_FLASH,
     notes="PLL 25 to 50 MHz",
 )
 
@@ -47,5 +51,6 @@ ULX3S_45F = Board(
     baud=1_000_000,
     leds=("led", "led", "led"),
     spare_block_ram=True,
+    flash=_FLASH,
     notes="PLL 25 to 50 MHz",
 )

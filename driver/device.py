@@ -8,6 +8,7 @@ import numpy as np
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.program import Program
 from tosaic.errors import DeviceError, UnsupportedError
+from tosaic.hw.bridge.boot_image import image_crc32
 from tosaic.hw.config import CONFIGS, Config
 from tosaic.hw.csr_map import REGISTER
 from tosaic.hw.isa import Stream
@@ -16,6 +17,7 @@ from tosaic.sim.result import RunResult
 
 from .boot import boot_limit, in_boot_part, require_decoded
 from .device_speeds import speed_of
+from .flash_image import program_boot_image
 from .transports import Transport, Unreachable, open_transport
 from .transports.identify import configuration_hash
 
@@ -24,7 +26,8 @@ class Device:
     """Runs programs on a machine behind a transport.
 
     What a program does not write, its image, is sent once and stays, until another program, another client or an
-    error comes in between. Its boot part runs whenever the image was sent. Every failure is a DeviceError that says
+    error comes in between. Its boot part runs whenever the image was sent. A
+    board that booted the program from flash is sent no image. Every failure is a DeviceError that says
     where the machine stands; after it the machine is reset and the next run begins from nothing.
     """
 
@@ -134,8 +137,11 @@ class Device:
     def _load(self, program: Program, window: np.ndarray, max_cycles: int | None) -> None:
         if self._loaded is not program:
             self._loaded = None
-            self._transport.write_memory(0, program.image)
-            self._boot_result = self._boot(program, max_cycles)
+            self._boot_result = None
+            if not self._is_booted(program):
+                self._transport.leave_boot()
+                self._transport.write_memory(0, program.image)
+                self._boot_result = self._boot(program, max_cycles)
             self._loaded = program
             self._states = {}
         for port in program.inputs:
@@ -147,6 +153,13 @@ class Device:
             # None of them is there any more while the program changes them.
             if self._states.pop(port.address, None) != wanted:
                 self._transport.write_memory(port.address, wanted)
+
+    def _is_booted(self, program: Program) -> bool:
+        """Whether the board has loaded it from its flash, and nobody anything else since."""
+        found = self._transport.booted_image()
+        return found is not None and found == image_crc32(
+            program_boot_image(program, self.identity.memory_base)
+        )
 
     def _boot(self, program: Program, max_cycles: int | None) -> RunResult | None:
         """Runs the boot part, if there is one, and checks what it left: all of it where reading costs little, else the

@@ -123,5 +123,5 @@ def _board_speed(name: str) -> Any:
     return board_speed(name)
 
 
-register_scheme("virtual", _open_virtual)
+register_scheme("virtual", _open_virtual, frozenset({"link", "flash"}))
 register_speeds(_board_speed)

@@ -3,17 +3,19 @@
 import dataclasses
 import pathlib
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from tosaic.boards.board import Board, Implementation
 from tosaic.boards.catalogue import known_boards
 from tosaic.boards.dram import SdrChip, core_versions
+from tosaic.boards.ethernet import UDP_PORT
+from tosaic.boards.ethernet import core_versions as ethernet_versions
 from tosaic.compiler.memory_speed import MemorySpeed
-from tosaic.driver.transports import BridgeTransport, Transport
+from tosaic.driver.transports import BridgeTransport, Transport, UdpTransport
 from tosaic.errors import InputError
 from tosaic.hw.config_text import get_config
 from tosaic.hw.micro.packages import PackageMissing, package_versions
-from tosaic.sim.board import BoardRtl, BoardSimulator, ChipSetting, VirtualLine
+from tosaic.sim.board import BoardRtl, BoardSimulator, ChipSetting, VirtualLine, VirtualPort
 
 BIT_CYCLES = 4
 """The simulated line is as fast as a UART can be, so that a simulation spends its time on the network."""
@@ -24,12 +26,17 @@ def virtual_boards() -> dict[str, Board]:
     return {name: board for name, board in known_boards().items() if board.baud and board.memory_bytes}
 
 
-def open_board(name: str) -> BoardSimulator:
-    """A board, just switched on; InputError lists those there are. The first of its kind takes minutes to build."""
+def open_board(name: str, parts: Sequence[str] = ()) -> BoardSimulator:
+    """A board, just switched on, that uses these parts (boards.board.PARTS); InputError lists what there is. The first
+    of its kind takes minutes to build."""
     known = virtual_boards()
     if name not in known:
         raise InputError(f"there is no virtual board {name!r}; there are {', '.join(known)}")
-    board = dataclasses.replace(known[name], baud=round(known[name].clock_hz / BIT_CYCLES))
+    try:
+        board = known[name].with_parts(*parts)
+    except ValueError as error:
+        raise InputError(f"virtual://{name}: {error}") from None
+    board = dataclasses.replace(board, baud=round(known[name].clock_hz / BIT_CYCLES))
 
     def verilog() -> str:
         from amaranth.back import verilog as back
@@ -50,14 +57,18 @@ def open_board(name: str) -> BoardSimulator:
         raise InputError(str(error)) from error
     key = repr((board, get_config(board.config), BIT_CYCLES, versions))
     chip = chip_setting(board.sdram, board.clock_hz) if board.sdram else None
-    return BoardSimulator(BoardRtl(name, key, BIT_CYCLES, folders, verilog, chip))
+    phy = board.used_ethernet.phy.value if board.used_ethernet else ""
+    return BoardSimulator(
+        BoardRtl(name, key, BIT_CYCLES, folders, verilog, chip, phy, board.used_flash is not None)
+    )
 
 
 def _versions(board: Board) -> tuple[str, ...]:
     """Of the packages that bring parts of the board; PackageMissing where one is not installed."""
     if board.implementation is Implementation.MICRO:
         return package_versions()
-    return core_versions() if board.sdram else ()
+    versions = core_versions() if board.sdram else ()
+    return versions + (ethernet_versions() if board.used_ethernet else ())
 
 
 def chip_setting(chip: SdrChip, clock_hz: float) -> ChipSetting:
@@ -83,6 +94,40 @@ def board_speed(name: str) -> MemorySpeed | None:
     return MemorySpeed(board.memory_bandwidth, board.memory_latency)
 
 
+LINKS = ("uart", "udp")
+
+
 def open_virtual(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> Transport:
-    """`virtual://NAME`: a board of its own for this session, on a line inside this process."""
-    return BridgeTransport(VirtualLine(open_board(uri.netloc)), f"virtual://{uri.netloc}")
+    """`virtual://NAME`: a board of its own, on a line inside this process, or (`link=udp`) a network.
+    With `flash=FILE` it boots from this image."""
+    link, image = options.get("link", LINKS[0]), options.get("flash")
+    if link not in LINKS:
+        raise InputError(f"virtual://{uri.netloc}: link must be one of {', '.join(LINKS)}, not {link!r}")
+    name = f"virtual://{uri.netloc}"
+    parts = (*(("ethernet",) if link == "udp" else ()), *(("flash",) if image is not None else ()))
+    board = open_board(uri.netloc, parts)
+    if image is not None:
+        try:
+            write_boot_image(board, uri.netloc, pathlib.Path(image).read_bytes())
+        except OSError as error:
+            raise InputError(f"{image}: cannot be read: {error.strerror}") from None
+    if link == "udp":
+        return UdpTransport(virtual_port(board, uri.netloc), f"{name}?link=udp", boots=image is not None)
+    return BridgeTransport(VirtualLine(board), name, boots=image is not None)
+
+
+def write_boot_image(board: BoardSimulator, name: str, image: bytes) -> None:
+    """Into the flash of a board that uses it, behind where a bitstream would be; then its reset button is pressed."""
+    flash = virtual_boards()[name].flash
+    assert flash is not None
+    board.write_flash(b"\xff" * flash.offset + image)
+    board.reset()
+
+
+def virtual_port(
+    board: BoardSimulator, name: str, on_cable: Callable[[bytes], list[bytes]] | None = None
+) -> VirtualPort:
+    """A port of a host on the network of a board that uses Ethernet; `on_cable` as VirtualPort has it."""
+    ethernet = virtual_boards()[name].ethernet
+    assert ethernet is not None
+    return VirtualPort(board, ethernet.ip, UDP_PORT, on_cable)

@@ -7,6 +7,7 @@ from .bridge import BridgeTransport
 from .in_process import RtlTransport
 from .line import Line
 from .tcp import TcpTransport
+from .udp import UdpLine, UdpTransport
 from .uio import UioTransport
 from .uri import open_transport
 
@@ -17,6 +18,8 @@ __all__ = [
     "RtlTransport",
     "TcpTransport",
     "Transport",
+    "UdpLine",
+    "UdpTransport",
     "UioTransport",
     "Unreachable",
     "open_transport",

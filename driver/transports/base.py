@@ -82,6 +82,14 @@ class Transport(abc.ABC):
     def release(self) -> None:  # noqa: B027  Most devices have one user.
         """Let others have the device."""
 
+    def booted_image(self) -> int | None:
+        """The CRC-32 of the boot image (hw.bridge.boot_image) that is in the machine's memory; None where there is
+        none. DeviceError where there should be one, and booting failed."""
+        return None
+
+    def leave_boot(self) -> None:  # noqa: B027  Most devices have no flash.
+        """Something else is loaded from now on."""
+
     @abc.abstractmethod
     def close(self) -> None:
         """Let go of the device for good."""

@@ -5,6 +5,7 @@ import struct
 from collections.abc import Iterator
 
 from tosaic.errors import DeviceError
+from tosaic.hw.bridge.boot_image import BOOT_CODE, BootCode
 from tosaic.hw.bridge.frames import FrameDecoder, encode_request
 from tosaic.hw.bridge.protocol import IDENTITY_BYTES, Identity, Operation, Status
 
@@ -18,18 +19,23 @@ TRIES = len(ANSWER_SECONDS)
 BABBLE_BYTES = 1 << 14
 """A try ends when this number of bytes, far more than an answer has, came without an answer among them."""
 DRAIN_READS = 100
+BOOT_LOOKS = 3000
+"""A board boots in a minute at most."""
 
 
 class BridgeTransport(RegisterTransport):
     """Speaks the bridge's protocol over a line.
 
-    `name` is what errors call the board. A request whose answer does not come is sent again with the same number,
-    which the bridge does not execute twice. A board that forgot the numbers was reset: DeviceError, and the next
-    request begins anew.
+    `name` is what errors call the board; `boots`: it boots from flash. A request whose answer does not come is sent
+    again with the same number, which the bridge does not execute twice. A board that forgot the numbers was reset:
+    DeviceError, and the next request begins anew.
     """
 
-    def __init__(self, line: Line, name: str):
-        self.name = name
+    advice = "is it plugged in, configured, and at this baud rate?"
+    """What to look at when nobody answers."""
+
+    def __init__(self, line: Line, name: str, boots: bool = False):
+        self.name, self.boots = name, boots
         self._line = line
         self._decoder = FrameDecoder()
         self._sequence = secrets.randbelow(256)
@@ -37,6 +43,8 @@ class BridgeTransport(RegisterTransport):
         self.repeats = 0
         """Requests that were sent again."""
         self.identity = self._hello()
+        if boots:
+            self._boot_end()
 
     def read_registers(self, offset: int, count: int) -> list[int]:
         most = self.identity.data_bytes // 4
@@ -73,12 +81,38 @@ class BridgeTransport(RegisterTransport):
 
     def reset(self) -> bool:
         self._request(Operation.RESET)
+        if self.boots:
+            self._boot_end()
         return True
+
+    def booted_image(self) -> int | None:
+        if not self.boots:
+            return None
+        code, crc32 = self._boot_end()
+        if code.is_fault:
+            raise DeviceError(
+                f"{self.name}: booting from flash failed: {code.name} (fault {code.value}): write the image of "
+                "`tosaic boot-image` again, or leave out flash=1"
+            )
+        return crc32 if code == BootCode.DONE else None
+
+    def leave_boot(self) -> None:
+        if self.boots:
+            self.write_register(BOOT_CODE, BootCode.LEFT)
 
     def close(self) -> None:
         self._line.close()
 
     # --- inside
+
+    def _boot_end(self) -> tuple[BootCode, int]:
+        """How booting ended, and the CRC-32 of the image. Until then the machine's own registers do not answer."""
+        for attempt in range(BOOT_LOOKS):
+            code, crc32 = self.read_registers(BOOT_CODE, 2)
+            if code != BootCode.BOOTING:
+                return BootCode(code), crc32
+            self.wait(attempt)
+        raise DeviceError(f"{self.name}: the board does not end booting from flash: reset it")
 
     def _hello(self) -> Identity:
         """Begin anew: what is still on the line belongs to nobody."""
@@ -136,7 +170,7 @@ class BridgeTransport(RegisterTransport):
         self._greeted = False
         raise Unreachable(
             f"{self.name}: the board does not answer: {TRIES} times {operation.name} at 0x{address:x}, "
-            f"{self._decoder.damaged} damaged frames; is it plugged in, configured, and at this baud rate?"
+            f"{self._decoder.damaged} damaged frames; {self.advice}"
         )
 
     def _answers(self, seconds: float) -> Iterator[bytes]:

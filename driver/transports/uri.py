@@ -16,17 +16,37 @@ from .in_process import RtlTransport
 from .line import DEFAULT_BAUD, SerialLine
 from .tcp import DEFAULT_PORT, TcpTransport
 from .token import TOKEN_VARIABLE, read_token
+from .udp import DEFAULT_PORT as UDP_PORT
+from .udp import SocketPort, UdpTransport
 from .uio import UioTransport
 
 TOKEN_SCHEMES = ("tcp", "tcps")
-EXAMPLES = "serial:///dev/ttyUSB1?baud=1000000, uio:///dev/uio0?memory=/dev/udmabuf0, tcp://host:7626"
+EXAMPLES = "serial:///dev/ttyUSB1?baud=1000000, udp://192.168.1.50, uio:///dev/uio0?memory=/dev/udmabuf0, tcp://host:7626"
 
 
 def _serial(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> Transport:
     baud = options.get("baud", str(DEFAULT_BAUD))
     if not baud.isdigit() or int(baud) < 1:
         raise InputError(f"serial://{uri.path}: baud must be a positive number, not {baud!r}")
-    return BridgeTransport(SerialLine(uri.path, int(baud)), f"serial://{uri.path}")
+    return BridgeTransport(SerialLine(uri.path, int(baud)), f"serial://{uri.path}", _boots(options))
+
+
+def _boots(options: Mapping[str, str]) -> bool:
+    """Whether the board boots from flash."""
+    if (flash := options.get("flash", "0")) not in ("0", "1"):
+        raise InputError(f"flash must be 1 for a board that boots from flash, or 0, not {flash!r}")
+    return flash == "1"
+
+
+def _udp(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> Transport:
+    shown = f"udp://{uri.netloc}"
+    try:
+        port = uri.port or UDP_PORT
+    except ValueError:
+        raise InputError(f"{shown}: the port must be a number below 65536") from None
+    if not uri.hostname or uri.path.strip("/"):
+        raise InputError(f"{shown}: write udp://HOST or udp://HOST:PORT")
+    return UdpTransport(SocketPort(uri.hostname, port), shown, _boots(options))
 
 
 def _uio(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> Transport:
@@ -64,7 +84,8 @@ def _sim(uri: urllib.parse.SplitResult, options: Mapping[str, str]) -> Transport
         raise InputError(f"{uri.geturl()}: {error}") from None
 
 
-register_scheme("serial", _serial, frozenset({"baud"}))
+register_scheme("serial", _serial, frozenset({"baud", "flash"}))
+register_scheme("udp", _udp, frozenset({"flash"}))
 register_scheme("uio", _uio, frozenset({"memory"}))
 register_scheme("tcp", _tcp, frozenset({"token_file"}))
 register_scheme("tcps", _tcp, frozenset({"token_file", "ca"}))

@@ -1,7 +1,8 @@
-"""Virtual boards: a whole board's RTL under Verilator, reached through its UART's pins."""
+"""Virtual boards: a whole board's RTL under Verilator, reached through its UART's pins or those of its PHY."""
 
 from .chip import ChipReport, ChipSetting
 from .line import VirtualLine
+from .network import VirtualPort
 from .simulator import BoardRtl, BoardSimulator, board_library
 from .terminal import PseudoTerminal
 
@@ -12,5 +13,6 @@ __all__ = [
     "ChipSetting",
     "PseudoTerminal",
     "VirtualLine",
+    "VirtualPort",
     "board_library",
 ]

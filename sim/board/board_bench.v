@@ -1,5 +1,6 @@
 // A board with a register at every input, as in ../rtl/bench.v: logic behind inputs is evaluated twice per cycle. With
-// SDRAM defined it has the pins of a chip, whose data come through no register: they are the chip's in this cycle.
+// SDRAM defined it has the pins of a chip, whose data come through no register: they are the chip's in this cycle. With
+// MII or RGMII it has those of a PHY, with the PHY's own clocks.
 module board_bench (
     input clk,
     input rst,
@@ -12,6 +13,23 @@ module board_bench (
     output [15:0] dq,
     input chip_drives,
     input [15:0] chip_dq,
+`endif
+`ifdef MII
+    input phy_clock,
+    input phy_rx_valid,
+    input [3:0] phy_rx_data,
+    output phy_tx_valid,
+    output [3:0] phy_tx_data,
+`elsif RGMII
+    input phy_clock,
+    input phy_rx_valid,
+    input [3:0] phy_rx_data,
+    output phy_tx_valid,
+    output [3:0] phy_tx_data,
+`endif
+`ifdef FLASH
+    output flash_cs_n, flash_clk, flash_copi,
+    input flash_cipo,
 `endif
     output uart_tx,
     output [2:0] leds
@@ -44,6 +62,30 @@ module board_bench (
         .sdram__a(a),
         .sdram__dm(dm),
         .sdram_dq(dq_pins),
+`endif
+`ifdef MII
+        .phy__clocks_rx(phy_clock),
+        .phy__clocks_tx(phy_clock),
+        .phy__rx_dv(phy_rx_valid),
+        .phy__rx_er(1'b0),
+        .phy__rx_data(phy_rx_data),
+        .phy__tx_en(phy_tx_valid),
+        .phy__tx_data(phy_tx_data),
+        .phy__rst_n(),
+`elsif RGMII
+        .phy__clocks_rx(phy_clock),
+        .phy__clocks_tx(),
+        .phy__rx_ctl(phy_rx_valid),
+        .phy__rx_data(phy_rx_data),
+        .phy__tx_ctl(phy_tx_valid),
+        .phy__tx_data(phy_tx_data),
+        .phy__rst_n(),
+`endif
+`ifdef FLASH
+        .spi__cs_n(flash_cs_n),
+        .spi__clk(flash_clk),
+        .spi__copi(flash_copi),
+        .spi__cipo(flash_cipo),
 `endif
         .uart_tx(uart_tx),
         .led_busy(leds[0]),

@@ -1,7 +1,9 @@
-// Drives a Verilated board: clock, reset button, the two pins of its UART, and its SDRAM. Loaded with ctypes; see
-// simulator.py.
+// Drives a Verilated board: clock, reset button, the two pins of its UART, its SDRAM, its PHY and its flash. Loaded with ctypes;
+// see simulator.py.
 
 #include "Vboard.h"
+#include "flash_chip.h"
+#include "phy.h"
 #include "sdram_chip.h"
 #include "verilated.h"
 
@@ -10,6 +12,7 @@
 #include <memory>
 
 constexpr unsigned RESET_CYCLES = 4;
+constexpr unsigned CLOCK_HALF_NS = 10;  // Of the board; it matters beside a PHY's only.
 constexpr unsigned QUIET_BITS = 24;  // More than a byte's pause between two bytes of an answer.
 
 class Board {
@@ -17,6 +20,8 @@ class Board {
     uint64_t cycle = 0;
 
     std::unique_ptr<SdramChip> chip;
+    Phy phy;
+    FlashChip flash;
 
     Board(uint32_t bit_cycles, const ChipSetting* setting)
         : chip(setting ? new SdramChip(*setting) : nullptr), bit_cycles_(bit_cycles), context_(new VerilatedContext),
@@ -30,6 +35,7 @@ class Board {
     void reset() {
         waiting_.clear();
         send_left_ = receive_left_ = 0;
+        phy.reset();
         top_->rst = 1;
         for (unsigned i = 0; i < RESET_CYCLES; ++i) edge();
         top_->rst = 0;
@@ -39,7 +45,8 @@ class Board {
 
     void send(const uint8_t* bytes, uint64_t count) { waiting_.insert(waiting_.end(), bytes, bytes + count); }
 
-    // At most `max_cycles`; ends early when everything was sent, something was received, and the line is quiet.
+    // At most `max_cycles`; ends early when everything was sent, something was received, and the line is quiet, or when a
+    // frame has come from the PHY.
     uint64_t run(uint64_t max_cycles, uint8_t* received, uint64_t room) {
         uint64_t count = 0;
         for (uint64_t i = 0; i < max_cycles && count < room; ++i) {
@@ -47,6 +54,7 @@ class Board {
             edge();
             ++cycle;
             if (listen()) received[count++] = receive_byte_;
+            if (!phy.to_host.empty()) break;
             if (count && waiting_.empty() && !send_left_ && quiet_ > QUIET_BITS * bit_cycles_) break;
         }
         return count;
@@ -56,10 +64,11 @@ class Board {
 
   private:
     void edge() {
-        top_->clk = 0;
-        top_->eval();
-        top_->clk = 1;
-        top_->eval();
+        clock(0);
+        clock(1);
+#ifdef FLASH
+        top_->flash_cipo = flash.pins(top_->flash_cs_n, top_->flash_clk, top_->flash_copi);
+#endif
 #ifdef SDRAM
         // The chip's clock comes later than the board's by a part of a cycle.
         chip->edge({bool(top_->cke), bool(top_->cs_n), bool(top_->ras_n), bool(top_->cas_n), bool(top_->we_n), top_->ba,
@@ -67,6 +76,20 @@ class Board {
         top_->chip_drives = chip->drives();
         top_->chip_dq = chip->data();
 #endif
+    }
+
+    // Half a cycle of the board, with the edges of the PHY's clock that come in it. No two edges come at once.
+    void clock(bool level) {
+        now_ += CLOCK_HALF_NS;
+#if defined(MII) || defined(RGMII)
+        for (; phy_edge_ < now_; phy_edge_ += PHY_HALF_NS) {
+            top_->phy_clock = !top_->phy_clock;
+            top_->eval();
+            phy.edge(*top_);
+        }
+#endif
+        top_->clk = level;
+        top_->eval();
     }
 
     // The host's transmitter: start bit, 8 bits, stop bit.
@@ -115,7 +138,7 @@ class Board {
     std::deque<uint8_t> waiting_;
     unsigned send_bits_ = 0, send_left_ = 0, send_timer_ = 0;
     unsigned receive_bits_ = 0, receive_left_ = 0, receive_timer_ = 0;
-    uint64_t quiet_ = 0;
+    uint64_t quiet_ = 0, now_ = 0, phy_edge_ = 1;
     uint8_t receive_byte_ = 0;
 };
 
@@ -137,6 +160,21 @@ uint64_t board_run(Board* b, uint64_t max_cycles, uint8_t* received, uint64_t ro
 uint64_t board_cycle(Board* b) { return b->cycle; }
 
 uint32_t board_leds(Board* b) { return b->leds(); }
+
+// A frame on the cable to the board.
+void board_frame(Board* b, const uint8_t* bytes, uint64_t count) { b->phy.to_board.emplace_back(bytes, bytes + count); }
+
+// The next frame that came from the board, cut off after `room` bytes; how long it is, 0 for none.
+uint64_t board_take_frame(Board* b, uint8_t* bytes, uint64_t room) {
+    if (b->phy.to_host.empty()) return 0;
+    const Phy::Frame frame = b->phy.to_host.front();
+    b->phy.to_host.pop_front();
+    std::memcpy(bytes, frame.data(), frame.size() < room ? frame.size() : room);
+    return frame.size();
+}
+
+// What the flash holds from its first byte on; its boot begins at the next reset.
+void board_flash(Board* b, const uint8_t* bytes, uint64_t count) { b->flash.content.assign(bytes, bytes + count); }
 
 // The SDRAM: rules broken, the first of them, commands executed.
 void board_chip(Board* b, Broken* broken, uint64_t* commands) {

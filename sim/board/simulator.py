@@ -22,7 +22,9 @@ from ..rtl.verilog import check_sources, source_digest
 from .chip import BrokenC, ChipReport, ChipSetting, ChipSettingC, report_of
 
 HERE = pathlib.Path(__file__).parent
-BENCH, HARNESS, CHIP, PADS = "board_bench.v", "harness.cpp", "sdram_chip.h", "ecp5_cells.v"
+BENCH, HARNESS, HEADERS = "board_bench.v", "harness.cpp", ("sdram_chip.h", "phy.h", "flash_chip.h")
+CELLS = {"SDRAM": "ecp5_cells.v", "RGMII": "ecp5_cells.v", "MII": "xilinx_cells.v"}
+"""Models of a part's cells, by what needs them."""
 VERILATOR_FLAGS = (
     *("--cc", "--top-module", "board_bench", "--prefix", "Vboard"),
     *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "--no-timing"),
@@ -48,6 +50,20 @@ class BoardRtl:
     verilog: Callable[[], str]
     chip: ChipSetting | None = None
     """Of the SDRAM beside the FPGA, whose pins the module has, too; its pads are an ECP5's."""
+    phy: str = ""
+    """Interface of the PHY beside the FPGA, mii or rgmii, whose pins the module has, too."""
+
+    has_flash: bool = False
+    """It has the pins of an SPI flash."""
+
+    @property
+    def defined(self) -> tuple[str, ...]:
+        """What bench and harness are told of the board's pins."""
+        return (
+            *(("SDRAM",) if self.chip else ()),
+            *((self.phy.upper(),) if self.phy else ()),
+            *(("FLASH",) if self.has_flash else ()),
+        )
 
 
 def board_library(rtl: BoardRtl) -> pathlib.Path:
@@ -62,9 +78,10 @@ def board_library(rtl: BoardRtl) -> pathlib.Path:
     verilog_path = cached("board-verilog", rtl.name, key, ".v", elaborate)
     verilog = verilog_path.read_bytes()
     digest = hashlib.sha256(verilog)
-    for name in (BENCH, HARNESS, CHIP, PADS):
+    cells = sorted({CELLS[name] for name in rtl.defined if name in CELLS})
+    for name in (BENCH, HARNESS, *HEADERS, *cells):
         digest.update((HERE / name).read_bytes())
-    options = (*VERILATOR_FLAGS, *(("+define+SDRAM",) if rtl.chip else ()))
+    options = (*VERILATOR_FLAGS, *(f"+define+{name}" for name in rtl.defined))
     flags = (options, FAST_FLAGS, SLOW_FLAGS, COMMON_FLAGS)
     digest.update(repr((flags, simulator_package("verilator"), compiler_version())).encode())
     seconds = max(len(verilog) // VERILOG_BYTES_PER_SECOND, 10)
@@ -72,11 +89,11 @@ def board_library(rtl: BoardRtl) -> pathlib.Path:
     def make(path: pathlib.Path) -> None:
         with progress(f"building the simulator of the board {rtl.name}, about {seconds} s, once"):
             verilate(
-                [HERE / BENCH, verilog_path, *([HERE / PADS] if rtl.chip else [])],
+                [HERE / BENCH, verilog_path, *(HERE / name for name in cells)],
                 HERE / HARNESS,
                 path,
                 options=options,
-                definitions=(f"-I{HERE}", *(("-DSDRAM",) if rtl.chip else ())),
+                definitions=(f"-I{HERE}", *(f"-D{name}" for name in rtl.defined)),
             )
 
     return cached("board", rtl.name, digest.hexdigest()[:20], ".so", make)
@@ -93,6 +110,9 @@ _SIGNATURES = {
     "leds": ([_HANDLE], _U32),
     "chip": ([_HANDLE, ctypes.POINTER(BrokenC), _U64 * 4], None),
     "peek": ([_HANDLE, _U64, ctypes.c_char_p, _U64], None),
+    "flash": ([_HANDLE, ctypes.c_char_p, _U64], None),
+    "frame": ([_HANDLE, ctypes.c_char_p, _U64], None),
+    "take_frame": ([_HANDLE, ctypes.c_char_p, _U64], _U64),
     "poke": ([_HANDLE, _U64, ctypes.c_char_p, _U64], None),
 }
 
@@ -132,7 +152,8 @@ class BoardSimulator:
         self._functions.board_send(self._handle, data, len(data))
 
     def run(self, max_cycles: int) -> bytes:
-        """What the host receives in `max_cycles`; ends early when all is sent and an answer is complete."""
+        """What the host receives in `max_cycles`; ends early when all is sent and an answer is complete, or a frame has
+        come, which `frames` brings."""
         count = self._functions.board_run(self._handle, max_cycles, self._received, _ROOM)
         if self.rtl.chip and (chip := self.chip).broken:
             raise DeviceError(
@@ -140,6 +161,21 @@ class BoardSimulator:
                 f"times; the first one: {chip.first}"
             )
         return self._received.raw[:count]
+
+    def write_flash(self, content: bytes) -> None:
+        """What the SPI flash holds from its first byte on, for the next reset; behind it, it is erased."""
+        self._functions.board_flash(self._handle, content, len(content))
+
+    def send_frame(self, frame: bytes) -> None:
+        """A frame on the cable to the board's PHY, from the preamble to the check sequence."""
+        self._functions.board_frame(self._handle, frame, len(frame))
+
+    def frames(self) -> list[bytes]:
+        """The frames that the PHY has put on the cable since the last look."""
+        found = []
+        while count := self._functions.board_take_frame(self._handle, self._received, _ROOM):
+            found.append(self._received.raw[: min(count, _ROOM)])
+        return found
 
     @property
     def cycle(self) -> int:

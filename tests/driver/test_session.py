@@ -139,10 +139,11 @@ def test_wrong_inputs(image):
 def test_wrong_sessions(tmp_path):
     assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, target="gpu")) == (
         "there is no target 'gpu'; use one of golden, emulator, sim, cocotb, or a device: "
-        "serial:///dev/ttyUSB1?baud=1000000, uio:///dev/uio0?memory=/dev/udmabuf0, tcp://host:7626"
+        "serial:///dev/ttyUSB1?baud=1000000, udp://192.168.1.50, uio:///dev/uio0?memory=/dev/udmabuf0, "
+        "tcp://host:7626"
     )
     assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, target="jtag://fpga")).startswith(
-        "jtag://fpga: there is no transport 'jtag'; there are pool, serial, sim, tcp, tcps, uio, virtual: "
+        "jtag://fpga: there is no transport 'jtag'; there are pool, serial, sim, tcp, tcps, udp, uio, virtual: "
     )
     assert raised(tosaic.InputError, lambda: tosaic.Session(TINY, config="huge")) == (
         "no configuration is called 'huge'; there are nano, small, base, large, each of which takes other sizes "

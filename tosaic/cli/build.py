@@ -1,6 +1,7 @@
 """`tosaic build`: a board's bitstream."""
 
 import contextlib
+import dataclasses
 import pathlib
 import time
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tosaic.boards.board import Board
+from tosaic.boards.board import PARTS, Board
 from tosaic.boards.catalogue import get_board
 from tosaic.cli import options
 from tosaic.cli.files import make_folder, writing
@@ -43,6 +44,32 @@ def board_errors(board: Board) -> Iterator[None]:
         raise Error(f"the Python package amaranth-boards is missing; {install_hint(board.family)}") from error
 
 
+def _with_parts(board: Board, parts: list[str], ip: str | None) -> Board:
+    """The board with these parts in use; InputError for one that it does not have, or a wrong address."""
+    try:
+        board = board.with_parts(*parts)
+        if ip is not None:
+            if board.used_ethernet is None:
+                raise ValueError("--ip is the address of a board with Ethernet: add --with ethernet")
+            board = dataclasses.replace(board, ethernet=dataclasses.replace(board.used_ethernet, ip=ip))
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    return board
+
+
+def _with_baud(board: Board, baud: int) -> Board:
+    """The board with another rate of its UART; InputError where it has none, or its clock cannot make the rate."""
+    from tosaic.hw.bridge.uart import bit_cycles
+
+    if not board.baud:
+        raise InputError(f"{board.name} has no UART")
+    try:
+        bit_cycles(board.clock_hz, baud)
+    except ValueError as error:
+        raise InputError(f"{board.name}: {error}") from error
+    return dataclasses.replace(board, baud=baud)
+
+
 def require_yosys() -> None:
     """Error without a Yosys, by which Amaranth writes Verilog: the package's, or one in PATH."""
     from amaranth.back.verilog import YosysError, find_yosys
@@ -59,6 +86,18 @@ def build(
     config: Annotated[
         str | None, typer.Option("--config", metavar="NAME", help="Another configuration than the board's.")
     ] = None,
+    parts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with", metavar="PART", help=f"Use a part of the board: {', '.join(PARTS)}. May be repeated."
+        ),
+    ] = None,
+    ip: Annotated[
+        str | None, typer.Option("--ip", metavar="ADDRESS", help="Of the board, with Ethernet.")
+    ] = None,
+    baud: Annotated[
+        int | None, typer.Option("--baud", metavar="N", help="Of the UART; 3000000 is the most at 50 MHz.")
+    ] = None,
     seed: Annotated[
         int, typer.Option("--seed", min=1, help="Of the placer: another one, another clock.")
     ] = 1,
@@ -71,6 +110,9 @@ def build(
     chosen = find_board(board)
     if config is not None:
         chosen = chosen.with_config(find_config(config).name)
+    chosen = _with_parts(chosen, parts or [], ip)
+    if baud is not None:
+        chosen = _with_baud(chosen, baud)
     from tosaic.boards.flow import build as run_flow
     from tosaic.boards.report import usage_table
     from tosaic.sim.rtl.cache import make_cache_directory

@@ -23,6 +23,7 @@ VERBS = {
     "serve": ("tosaic.cli.serve", "serve"),
     "boards": ("tosaic.cli.boards", "boards"),
     "build": ("tosaic.cli.build", "build"),
+    "boot-image": ("tosaic.cli.boot_image", "boot_image"),
     "verilog": ("tosaic.cli.verilog", "verilog"),
     "demo": ("tosaic.cli.demo", "demo"),
     "nnr": ("tosaic.cli.nnr", "app"),

@@ -85,6 +85,21 @@ def test_the_other_end_may_be_slower_or_faster(error):
     assert receive(25, ideal(25 * (1 + error), DATA)) == DATA
 
 
+def test_3_megabaud_at_50_megahertz():
+    """17 cycles per bit for 16.67 of the other end, which samples in the middle of its own bits."""
+    cycles, theirs = bit_cycles(50e6, 3_000_000), 50 / 3
+    assert cycles == 17
+    assert receive(cycles, ideal(theirs, DATA)) == DATA
+    line, at, heard = [*transmit(cycles, DATA), 1], 0, []
+    while 0 in line[at:]:
+        at = line.index(0, at)
+        bits = [line[int(at + (bit + 0.5) * theirs)] for bit in range(10)]
+        assert (bits[0], bits[9]) == (0, 1)
+        heard.append(sum(bit << place for place, bit in enumerate(bits[1:9])))
+        at = int(at + 9.5 * theirs)
+    assert bytes(heard) == DATA
+
+
 def test_spikes_and_broken_bytes_are_dropped():
     good = ideal(8, b"A")
     assert receive(8, [1] * 8 + [0, 0] + [1] * 20 + good) == b"A"

@@ -1,0 +1,54 @@
+"""`tosaic boot-image`: what a board's flash holds for it to start a network by itself."""
+
+import pathlib
+from typing import Annotated
+
+import typer
+
+from tosaic.boards.catalogue import known_boards
+from tosaic.boards.soc import MEMORY_BASE
+from tosaic.cli import options
+from tosaic.cli.build import find_board
+from tosaic.cli.files import check_file, writing_whole
+from tosaic.cli.progress import progress_bar
+from tosaic.driver.flash_image import program_boot_image
+from tosaic.driver.session import Session, find_config
+from tosaic.errors import InputError
+from tosaic.virtual import board_speed
+
+
+def boot_image(
+    model: Annotated[
+        str, typer.Argument(help="A model, or a program compiled for the board's configuration (.tsc).")
+    ],
+    *,
+    board: Annotated[str, typer.Option("--board", metavar="BOARD", help="One that boots from flash.")],
+    output: Annotated[pathlib.Path, typer.Option("-o", "--output", metavar="FILE", help="The image.")],
+    config: Annotated[
+        str | None, typer.Option("--config", metavar="NAME", help="Another configuration than the board's.")
+    ] = None,
+    verbose: options.Verbose = False,
+) -> None:
+    """Write what a board starts a network from without a host, and say where in its flash that belongs."""
+    chosen = find_board(board)
+    if chosen.flash is None:
+        there = ", ".join(name for name, known in known_boards().items() if known.flash)
+        raise InputError(f"{board} does not boot from flash; these do: {there}")
+    if config is not None:
+        chosen = chosen.with_config(find_config(config).name)
+    check_file(output)
+    speed = board_speed(board)
+    memory = (
+        {"memory_bandwidth": speed.bandwidth_bytes, "memory_latency": speed.latency_cycles} if speed else {}
+    )
+    with progress_bar(f"open {model}") as progress:
+        with Session(model, "emulator", chosen.config, progress=progress, **memory) as session:
+            program = session.program
+    if program.memory_bytes > chosen.memory_bytes:
+        raise InputError(
+            f"{model} needs {program.memory_bytes} bytes of external memory, {board} has {chosen.memory_bytes}"
+        )
+    image = program_boot_image(program, MEMORY_BASE)
+    with writing_whole(output) as path:
+        path.write_bytes(image)
+    print(f"{output}: {len(image)} bytes, for offset 0x{chosen.flash.offset:x} of the flash")
