@@ -76,7 +76,7 @@ $(SUITE)/generated $(SUITE_DRAFT)/generated $(SUITE_FP)/generated: $(VENV)/insta
 	mkdir -p $(@D)/bin
 	printf '#!/bin/sh\n' > $(@D)/bin/gdb
 	chmod +x $(@D)/bin/gdb
-	PATH="$(CURDIR)/$(@D)/bin:$(CURDIR)/$(BIN):$$PATH" $(BIN)/tosa_verif_conformance_generator \
+	PATH="$(CURDIR)/$(@D)/bin:$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/generate_suite.py \
 		--profile tosa-pro-$(PROFILE) --extension $(EXTENSIONS:%=tosa-ext-%) --unit-tests operator --test-type both \
 		--tosa-version $(TOSA_VERSION) --output-type binary --ref-model-path $(CURDIR)/$(BIN)/tosa_reference_model \
 		--build-directory $(@D)/work --output-directory $(@D)/suite -j $(JOBS)
