@@ -12,6 +12,7 @@ import dataclasses
 import json
 import pathlib
 import re
+import subprocess
 
 from executorch_graphs import read_records
 
@@ -40,6 +41,8 @@ class Outcome:
     case: str
     verdict: str
     reason: str
+    commit: str = ""
+    """Of the repository, when it ran."""
 
 
 def main() -> None:
@@ -71,6 +74,7 @@ def _run(cases: list[Case], options: argparse.Namespace) -> None:
     done = {each.case for each in known}
     waiting = [case for case in cases if key_of(case) not in done]
     print(f"{options.on}, {options.config}: {len(cases)} graphs, {len(waiting)} to run", flush=True)
+    commit = _commit()
     for start in range(0, len(waiting), CHUNK):
         ready, found = [], []
         for case in waiting[start : start + CHUNK]:
@@ -78,16 +82,23 @@ def _run(cases: list[Case], options: argparse.Namespace) -> None:
                 suite.bake([case], limit_seconds=options.seconds)
                 ready.append(case)
             except InputError as error:
-                found.append(Outcome(key_of(case), "reference", str(error).removeprefix(f"{case.folder}: ")))
+                said = str(error).removeprefix(f"{case.folder}: ")
+                found.append(Outcome(key_of(case), "reference", said, commit))
         for result in suite.run_cases(
             ready, options.on, options.config, LocalProcesses(options.jobs, options.seconds)
         ):
-            found.append(Outcome(key_of(result.case), result.verdict.value, result.reason))
+            found.append(Outcome(key_of(result.case), result.verdict.value, result.reason, commit))
         with results.open("a") as file:
             file.writelines(map(_line, found))
         for each in found:
             if each.verdict != Verdict.PASS.value:
                 print(f"{each.verdict}: {each.case}: {each.reason}", flush=True)
+
+
+def _commit() -> str:
+    """Of the working tree, short; nothing where there is none."""
+    command = ["git", "-C", str(pathlib.Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def key_of(case: Case) -> str:
@@ -128,13 +139,14 @@ def page(folder: pathlib.Path) -> str:
 def _summary(tests: int, graphs: int, results: dict[str, list[Outcome]]) -> list[str]:
     lines = [f"{tests:,} tests were run, which wrote {graphs:,} integer graphs.", ""]
     lines += [
-        "| target | graphs | run | refused | wrong | not run by the reference model |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| target | graphs | run | refused | wrong | not run by the reference model | commits |",
+        "|---|---:|---:|---:|---:|---:|---|",
     ]
     for title, found in results.items():
         counts = collections.Counter(_kind(each) for each in found)
         cells = [len(found), counts["run"], counts["refused"], counts["wrong"], counts["reference"]]
-        lines.append(f"| {title} | {' | '.join(f'{cell:,}' for cell in cells)} |")
+        commits = ", ".join(sorted({each.commit for each in found if each.commit}))
+        lines.append(f"| {title} | {' | '.join(f'{cell:,}' for cell in cells)} | {commits} |")
     return lines
 
 

@@ -401,3 +401,13 @@ def test_what_the_reference_model_refuses_cannot_be_baked(tmp_path, graph):
     (folder / "test.tosa").write_bytes(b"nonsense")
     with pytest.raises(InputError, match="the reference model fails on it"):
         bake(find_cases(tmp_path))
+
+
+@pytest.mark.parametrize("size", [-1] if MODEL else [])
+def test_the_reason_that_the_reference_model_gives_stands_first(tmp_path, size):
+    """Behind it come a backtrace and warnings."""
+    tensors = {name: Tensor(name, (size,), DType.INT32) for name in "xy"}
+    graph = Graph("abs", ["x"], ["y"], tensors, [Operator("ABS", ["x"], ["y"], {}, "ABS_0")])
+    make_folder(tmp_path, "a", graph, {"x": X})
+    with pytest.raises(InputError, match="fails on it: .*invalid shape with dimension -1$"):
+        bake(find_cases(tmp_path))
