@@ -128,6 +128,36 @@ def test_row_gather(dtype: DType, count: int) -> None:
     assert graph.const(add.inputs[1]).tolist() == [[[0, 1, 2]]]
 
 
+def test_blocks_of_one_element_have_no_scales() -> None:
+    build = GraphBuilder()
+    x, indices = build.input("x", (2, 9, 3), DType.INT16), build.input("i", (2, 4), DType.INT32)
+    rows, shape = build.constant([2], DType.INT32), build.shape([6, 9])
+    graph = with_operator(
+        build,
+        "ROW_GATHER_BLOCK_SCALED",
+        [x, indices, rows],
+        Tensor("y", (2, 8, 3), DType.INT16),
+        block_size=1,
+    )
+    assert [op.op for op in graph.operators][-1] == "GATHER"
+    graph = with_operator(
+        build, "RESHAPE_BLOCK_SCALED", [x, shape], Tensor("z", (6, 9), DType.INT16), block_size=1
+    )
+    assert [op.op for op in graph.operators][-1] == "RESHAPE"
+
+
+@pytest.mark.parametrize("name", ["RESHAPE_BLOCK_SCALED", "ROW_GATHER_BLOCK_SCALED"])
+@pytest.mark.parametrize(
+    ("block_size", "error", "said"),
+    [(32, UnsupportedError, "with scales"), (4, ModelError, "block_size must be one of (1, 32); found 4")],
+)
+def test_blocks_of_other_sizes(name: str, block_size: int, error: type[Exception], said: str) -> None:
+    build = GraphBuilder()
+    names = [build.input("x", (6, 9), DType.INT8), build.input("s", (6, 1), DType.INT8), build.shape([9, 6])]
+    with pytest.raises(error, match=re.escape(said)):
+        with_operator(build, name, names, Tensor("y", (9, 6), DType.INT8), block_size=block_size)
+
+
 @pytest.mark.parametrize("name", ["GATHER", "ROW_GATHER"])
 def test_indices_of_64_bits_are_legal_and_refused(name: str) -> None:
     build = GraphBuilder()

@@ -29,7 +29,13 @@ _TENSOR_NAME, _TENSOR_SHAPE, _TENSOR_TYPE, _TENSOR_DATA, _TENSOR_VARIABLE, _TENS
 _TENSOR_VARIABLE_NAME, _TENSOR_OFFSET = 6, 7
 _SHAPE_NAME, _SHAPE_RANK, _SHAPE_DATA = 0, 1, 2
 
-_ATTRIBUTES_1_1 = (AXIS, NAN_MODE, Attribute("allow_broadcast", "bool"), Attribute("acc_type", "dtype"))
+_ATTRIBUTES_1_1 = (
+    AXIS,
+    NAN_MODE,
+    Attribute("allow_broadcast", "bool"),
+    Attribute("acc_type", "dtype"),
+    Attribute("block_size", "int"),
+)
 """Attributes of the operators that `to_ir_1_1` rewrites."""
 
 _MAX_RANK_IN_FILE = 1 << 16

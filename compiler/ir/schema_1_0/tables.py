@@ -69,6 +69,7 @@ operator_name domain_name implementation_attrs: CUSTOM
 then_graph else_graph: COND_IF
 cond_graph body_graph: WHILE_LOOP
 allow_broadcast: ASSERT_EQUAL_SHAPE
+block_size: RESHAPE_BLOCK_SCALED ROW_GATHER_BLOCK_SCALED
 """
 
 ATTRIBUTE_FIELDS: dict[str, tuple[str, ...]] = {

@@ -1,7 +1,8 @@
 """Rewrites the operators that 1.1 adds with those of 1.0.
 
 Shapes are static here, so shape arithmetic (EXT-SHAPE) is folded into constants. MATMUL_T, ROW_GATHER and the
-adaptive pools become MATMUL, GATHER and the pools.
+adaptive pools become MATMUL, GATHER and the pools. RESHAPE_BLOCK_SCALED and ROW_GATHER_BLOCK_SCALED without scales, by
+blocks of one element, are RESHAPE and ROW_GATHER.
 """
 
 from collections.abc import Callable
@@ -13,9 +14,10 @@ from tosaic.compiler.ir.dtypes import DType
 from tosaic.compiler.ir.graph import Graph
 from tosaic.compiler.ir.tensors import Operator
 from tosaic.compiler.ir.validate import unsupported_int64
-from tosaic.errors import ModelError
+from tosaic.errors import ModelError, UnsupportedError
 
 _MAX_EXPONENT = 62
+_BLOCK_SIZES = (1, 32)
 
 
 def to_ir(graph: Graph) -> None:
@@ -33,6 +35,11 @@ def to_ir(graph: Graph) -> None:
 
 
 def _check_counts(op: Operator) -> None:
+    # With scales they have another number of operands.
+    if op.attributes.get("block_size", 1) != 1:
+        if op.attributes["block_size"] not in _BLOCK_SIZES:
+            raise _fail(op, f"block_size must be one of {_BLOCK_SIZES}", str(op.attributes["block_size"]))
+        raise UnsupportedError(f"{op}: {op.op} with scales (EXT-MXFP, EXT-MXINT) is not supported")
     inputs, outputs = _COUNTS[op.op]
     if (inputs is not None and len(op.inputs) != inputs) or len(op.outputs) != outputs:
         raise ModelError(
@@ -172,6 +179,11 @@ def _row_gather(graph: Graph, op: Operator) -> list[Operator]:
     return [*new.build.operators, Operator("CAST", [gathered], op.outputs, {}, op.name)]
 
 
+def _reshape_block_scaled(graph: Graph, op: Operator) -> list[Operator]:
+    """Without scales."""
+    return [Operator("RESHAPE", op.inputs, op.outputs, {}, op.name)]
+
+
 def _adaptive_pool(graph: Graph, op: Operator) -> list[Operator]:
     """Kernel, stride and pad are the last three inputs."""
     names = ("kernel", "stride", "pad")
@@ -198,6 +210,8 @@ OPERATORS: dict[str, Callable[[Graph, Operator], list[Operator]]] = {
     "ASSERT_EQUAL_SHAPE": _assert_equal_shape,
     "MATMUL_T": _matmul_t,
     "ROW_GATHER": _row_gather,
+    "ROW_GATHER_BLOCK_SCALED": _row_gather,
+    "RESHAPE_BLOCK_SCALED": _reshape_block_scaled,
     "AVG_POOL2D_ADAPTIVE": _adaptive_pool,
     "MAX_POOL2D_ADAPTIVE": _adaptive_pool,
 }
@@ -215,5 +229,7 @@ _COUNTS: dict[str, tuple[int | None, int]] = {
     "LOG2_FLOOR_SHAPE": (1, 1),
     "ASSERT_EQUAL_SHAPE": (2, 0),
     "ROW_GATHER": (3, 1),
+    "ROW_GATHER_BLOCK_SCALED": (3, 1),
+    "RESHAPE_BLOCK_SCALED": (2, 1),
     "AVG_POOL2D_ADAPTIVE": (6, 1),
 }
