@@ -21,8 +21,10 @@ import hashlib
 import json
 import multiprocessing
 import pathlib
+import re
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -47,6 +49,7 @@ TOGETHER = 40
 RUN_CYCLES, CYCLE_BYTES = 300, 256
 """What a program costs beside its cycles: a machine is made for it, and its registers are read; a cycle for so many
 bytes of external memory, which are copied and hashed."""
+REASONS = pathlib.Path(__file__).with_name("rtl_mutants_reasons.toml")
 SAME_UNIT, SAME_MODULE = 3, 20
 """What a program's kills count for a mutant in the same unit and module; elsewhere 1."""
 Record = dict[str, Any]
@@ -305,6 +308,7 @@ def mutants_page(config: str, records: list[Record], programs: int, cycles: int)
         killed, real = len(own) - survived - left - same, max(len(own) - same, 1)
         row = [len(own), results, killed - results, survived, left, same]
         out.append(f"| {unit} | {' | '.join(map(str, row))} | {killed / real:.1%} |")
+    out += _with_reasons(records)
     out += _listed(
         records, SURVIVED, "Survivors of all programs, none of which the SAT solver calls no change:"
     )
@@ -312,6 +316,24 @@ def mutants_page(config: str, records: list[Record], programs: int, cycles: int)
         records, OPEN, "Open: they survived the programs that have run, and others have not run yet:"
     )
     return "\n".join(out) + "\n"
+
+
+def _with_reasons(records: list[Record]) -> list[str]:
+    """How many of those that no program has shown lie where something else is known, and how many do not."""
+    left = [record for record in records if record["how"] in (SURVIVED, OPEN)]
+    out = ["", "| what no program has shown | survived | open |", "|---|--:|--:|"]
+    for entry in (
+        *tomllib.loads(REASONS.read_text())["reason"],
+        {"modules": ".*", "reason": "no reason is known"},
+    ):
+        own = [record for record in left if re.fullmatch(entry["modules"], record["module"])]
+        left = [record for record in left if record not in own]
+        if own:
+            modules = ", ".join(f"`{module}`" for module in sorted({record["module"] for record in own}))
+            modules = "elsewhere" if entry["modules"] == ".*" else modules
+            hows = [record["how"] for record in own]
+            out.append(f"| {modules}: {entry['reason']} | {hows.count(SURVIVED)} | {hows.count(OPEN)} |")
+    return out
 
 
 def _listed(records: list[Record], how: str, title: str) -> list[str]:

@@ -35,7 +35,8 @@ HEAD = """# Sign-off
 Programs run one after the other on one machine, without a reset: random ones of every kind, random graphs, every
 instruction with all its fields 0, programs that end in an error of each unit, of the bus, of the sequencer and of the
 watchdog, programs with a few instructions changed, shifts by every amount, streams that are indexed, memories that are
-busy, and buses that hesitate (`bench/rtl_stimulus.py`). Other tests compare what they compute with the emulator.
+busy, buses that hesitate, fields of all magnitudes, windows everywhere, compressed weights, and a host that polls
+(`bench/rtl_stimulus.py`). Tests compare what they compute with the emulator: most in `tests/rtl/test_rtl_directed.py`.
 
 - **Lines** are Verilator's blocks of statements, **branches** the sides of each `if` and each `?:`. Lanes, rows and the
   like count each, and have one row together. Toggles are not measured: Verilator breaks off when it counts both.
@@ -43,7 +44,8 @@ busy, and buses that hesitate (`bench/rtl_stimulus.py`). Other tests compare wha
   source, type and flags, reasons to wait, errors by unit.
 - **Mutants of the RTL** are drawn by Yosys from the flat, optimized netlist, a share for each unit
   (`bench/rtl_mutants.py`): a bit of a cell's port inverted, stuck, or mixed with another one. *no change* are those of
-  which Yosys' SAT solver proves that no state and no input shows them.
+  which Yosys' SAT solver proves that no state and no input shows them. The programs judge them, which is less than
+  `make test`: its tests of single modules (`tests/hw`) and the proofs of `make prove` are not run on mutants.
 - **Mutants of the Python** are one changed operator, constant, condition or statement each, on lines that some test
   runs (`bench/mutation.py`); the tests that run the line judge them, for some seconds each: those of `make test` that
   build no simulator and need no reference model, so the score is a lower bound. Some of these tests know the cycles and
