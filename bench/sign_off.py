@@ -131,6 +131,11 @@ def main() -> int:
     parser.add_argument(
         "--mutant-seconds", type=float, help="processor time for each kind of them, builds apart"
     )
+    parser.add_argument(
+        "--mutant-cycles",
+        type=int,
+        help="of programs for a survivor of the first ones in one go; all if not given",
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes for mutants of the RTL")
     parser.add_argument("--python-mutants", type=int, default=1000)
     parser.add_argument(
@@ -173,8 +178,8 @@ def _coverage(name: str, chosen: argparse.Namespace) -> Part:
 def _rtl(chosen: argparse.Namespace) -> Part:
     """Mutants of the first configuration: what is not judged yet, and the score of all that are."""
     config = CONFIGS[chosen.config[0]]
-    seconds = chosen.mutant_seconds
-    sample = rtl_mutants.Sample(config, chosen.mutants, parts=chosen.jobs, seconds=seconds)
+    limits = {"seconds": chosen.mutant_seconds, "more_cycles": chosen.mutant_cycles}
+    sample = rtl_mutants.Sample(config, chosen.mutants, parts=chosen.jobs, **limits)
 
     def measured() -> Part:
         records, judge = rtl_mutants.measure(sample, KEPT / "rtl_mutants.jsonl")
