@@ -73,9 +73,9 @@ def read_records(path: Path | None) -> dict[str, Record]:
 
 
 @functools.cache
-def equivalents() -> dict[tuple[str, str, str], str]:
-    """Reasons, by a mutant's file, source line and change."""
-    tables = tomllib.loads(EXPLAINED.read_text())["equivalent"] if EXPLAINED.exists() else []
+def explained(kind: str) -> dict[tuple[str, str, str], str]:
+    """Reasons, by a mutant's file, source line and change: of the `equivalent`, or of a `survivor`."""
+    tables = tomllib.loads(EXPLAINED.read_text()).get(kind, []) if EXPLAINED.exists() else []
     return {
         (table["file"], table["line"], change): table["reason"]
         for table in tables
@@ -83,12 +83,12 @@ def equivalents() -> dict[tuple[str, str, str], str]:
     }
 
 
-def reason(record: Record) -> str:
-    """Why nothing shows the mutant, if that is known."""
+def reason(record: Record, kind: str = "equivalent") -> str:
+    """Why nothing shows the mutant (or, of a `survivor`, no test does), if that is known."""
     file = record["file"]
     number, change = record["mutant"].removeprefix(f"{file}:").split(": ", 1)
     line = (ROOT / file).read_text().splitlines()[int(number) - 1].strip()
-    return equivalents().get((file, line, change), "")
+    return explained(kind).get((file, line, change), "")
 
 
 class Judging:
@@ -218,7 +218,7 @@ class Judge:
             if why := reason(record):
                 found.append(record | {"by": EQUIVALENT, "reason": why})
             elif record["key"] in self._known:
-                found.append(self._known[record["key"]])
+                found.append(self._known[record["key"]] | {"reason": reason(record, "survivor")})
         return found
 
     def open(self) -> list[Mutant]:

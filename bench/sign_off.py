@@ -271,15 +271,14 @@ def mutation_page(records: list[mutation.Record]) -> str:
         name = f"`{folder}`" if folder else "**all**"
         share = f"{killed / max(killed + survived, 1):.1%}"
         out.append(f"| {name} | {killed + survived + equal} | {killed} | {equal} | {survived} | {share} |")
-    out += ["", "The score is that of the mutants that change something.", "", "Survivors:", ""]
-    out += sorted(f"- `{record['mutant']}`" for record in records if record["by"] == mutation.SURVIVED)
-    out += ["", "No change:", ""]
-    out += sorted(
-        f"- `{record['mutant']}`: {record['reason']}"
-        for record in records
-        if record["by"] == mutation.EQUIVALENT
-    )
-    return "\n".join([*out, ""])
+    out += ["", "The score is that of the mutants that change something.", ""]
+    for title, by in (("Survivors", mutation.SURVIVED), ("No change", mutation.EQUIVALENT)):
+        out += [f"{title}:", "", *sorted(_line(record) for record in records if record["by"] == by), ""]
+    return "\n".join(out)
+
+
+def _line(record: mutation.Record) -> str:
+    return f"- `{record['mutant']}`" + (f": {record['reason']}" if record.get("reason") else "")
 
 
 def _campaigns(chosen: argparse.Namespace) -> Part:

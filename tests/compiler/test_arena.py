@@ -44,6 +44,31 @@ def test_a_block_beside_others_that_count_as_used():
     assert arena.gaps() == [(0, 160), (224, SIZE)]
 
 
+def test_what_was_touched():
+    arena = Arena(SIZE, STEP)
+    first, second = arena.allocate(64), arena.allocate(64)
+    assert arena.touched == {first, second}
+    arena.touched.clear()
+    arena.free(second)
+    assert arena.touched == {second}
+
+
+def test_a_block_of_its_own_bank_leaves_as_much_room_as_the_first_one():
+    """Banks of 1024 bytes, a gap at the start. With `like_first` as much must stay in one piece as the first free
+    block would leave."""
+
+    def apart(gap_bytes, taken, like_first=True):
+        arena = Arena(SIZE, STEP)
+        arena.occupy([(gap_bytes, SIZE)])
+        return arena.allocate_apart(64, 1024, taken, like_first=like_first)
+
+    assert apart(1088, {0}) == 1024
+    assert apart(1088, {0, 1}) is None
+    assert apart(1088, {0}, like_first=False) is None
+    assert apart(1200, {0}) is None
+    assert apart(64, {1}) == 0
+
+
 def test_banks_of_tensors_that_come_and_go():
     tensors = Residents(1024)
     tensors.put("a", resident(1000, 100))

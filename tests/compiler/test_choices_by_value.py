@@ -1,5 +1,7 @@
 """Choices that follow from values: the ends of ranges decide them, and no result shows which one was made."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from emulation import assert_equal_to_golden
@@ -9,7 +11,9 @@ from tosaic.compiler.emit.vector_go import Entries
 from tosaic.compiler.fuse.expression import Load, Node, _range
 from tosaic.compiler.fuse.layer_building import _narrowest
 from tosaic.compiler.ir import DType
+from tosaic.compiler.legalize.planes import _channel_slices
 from tosaic.compiler.place.address import Region, Span
+from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Element, Op
 
 
@@ -49,3 +53,22 @@ def test_unsigned_operands_and_their_zero_points(zero_point: int, behind: bool) 
     flags = dict(scale32=True, per_channel=False, input_unsigned=True, output_unsigned=False)
     build.output(build.add("RESCALE", operands, dtype=DType.INT8, rounding_mode="SINGLE_ROUND", **flags))
     assert_equal_to_golden(build.finish(), "nano")
+
+
+def test_channels_whose_sums_of_low_bytes_fit_int32() -> None:
+    """255 times the magnitudes, and as much for what is added."""
+    most = (1 << 31) // 255 - 1
+    assert _channel_slices(np.full((1, 1, 1, 1), most)) == [(0, 1)]
+    assert _channel_slices(np.full((1, 1, 1, 1), most + 1)) is None
+    halves = np.full((2, 1, 1, 5), most // 2)
+    assert _channel_slices(halves) == [(0, 2), (2, 2), (4, 1)]
+
+
+@pytest.mark.parametrize("op", ["MAXIMUM", "ABS"])
+def test_results_that_do_not_stay(op: str) -> None:
+    build = LayerBuilder(3)
+    names = ["a", "b"] if op == "MAXIMUM" else ["a"]
+    inputs = [build.input(name, (1, 40, 10, 8), DType.INT32) for name in names]
+    build.output(build.add(op, inputs, **({"nan_mode": "PROPAGATE"} if op == "MAXIMUM" else {})))
+    little = dataclasses.replace(get_config("small"), name="little", am_bytes=4 << 10)
+    assert_equal_to_golden(build.finish(), little, check_hazards=True)

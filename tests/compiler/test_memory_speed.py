@@ -1,6 +1,7 @@
 """Programs are made for a memory of some bandwidth and latency."""
 
 import pytest
+from emulation import assert_equal_to_golden
 from layer_graphs import LayerBuilder, feeds
 
 from tosaic.compiler.build import compile_graph
@@ -76,3 +77,13 @@ def test_memories_that_cannot_be():
         MemorySpeed(0)
     with pytest.raises(InputError, match="^memory latency must be at least 0 cycles, not -1$"):
         MemorySpeed(latency_cycles=-1)
+
+
+@pytest.mark.parametrize("dilation", [(1, 2), (2, 1), (2, 2)])
+@pytest.mark.parametrize("kernel", [(3, 2), (2, 3), (2, 1), (1, 2)])
+def test_dilated_kernels_of_few_channels(kernel, dilation):
+    """They do not run by im2col along an axis with gaps."""
+    build = LayerBuilder(6)
+    x = build.input("x", (1, 16, 16, 3), DType.INT8)
+    build.output(build.conv(x, 16, kernel, dilation=dilation))
+    assert_equal_to_golden(build.finish(), "base")

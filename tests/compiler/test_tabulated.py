@@ -159,3 +159,14 @@ def test_a_product_with_a_constant_and_a_sum_are_one_operation(bits):
     # A MOV: one operand of an operation comes from memory.
     assert layer.program.uops == 2
     assert_equal_to_golden(graph, "base", check_hazards=True)
+
+
+@pytest.mark.parametrize("op", ["ADD", "SUB", "MAXIMUM"])
+def test_what_two_tensors_make_has_the_range_of_both(op):
+    """-256..255 at most: a table of what one of them can be would not do."""
+    build = LayerBuilder(9)
+    x, y = (build.rescale(build.input(name, (3, 50), DType.INT8), DType.INT32, shift=31) for name in "xy")
+    both = build.add(op, [x, y])
+    square = build.add("MUL", [both, both, build.constant(np.array([0]), DType.INT8)], dtype=DType.INT32)
+    build.output(build.rescale(build.add("ADD", [square, both]), DType.INT8, shift=41))
+    assert_equal_to_golden(build.finish(), "nano")

@@ -186,3 +186,12 @@ def test_strided_overlap(count, size, stride, offset):
     expected = [j for j in range(count) if 0 <= j * stride + offset < size]
     assert list(range(count))[indices] == expected
     assert list(range(size))[targets] == [j * stride + offset for j in expected]
+
+
+def test_depthwise_sums_of_int16_exceed_int32():
+    """577 products of the largest values: 2,401,132,993."""
+    image, weight = np.full((1, 1, 577, 1), 32767, np.int16), np.full((1, 577, 1, 1), 127, np.int8)
+    operands = [image, weight, np.zeros(1, np.int64), np.zeros(1, np.int16), np.zeros(1, np.int8)]
+    attributes = {"pad": [0] * 4, "stride": [1, 1], "dilation": [1, 1]}
+    (sums,) = evaluate_operator("DEPTHWISE_CONV2D", operands, attributes, [DType.INT48])
+    assert sums.item() == 577 * 32767 * 127 > 1 << 31
