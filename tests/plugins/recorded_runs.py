@@ -7,7 +7,8 @@ back (memory, counters, and when each unit does what). A test that runs somethin
 
 `make recorded-runs` writes the lines again and says which cycles rose; the file's difference is for the review. To
 record a test, add its name with `{}` in place of the figures; those that are there run nearly every line of compiler
-and emulator that tests of tests/compiler and tests/emulator run at all, most lines three times, at the least cost.
+and emulator that tests of tests/compiler and tests/emulator run at all, most lines three times, at the least cost;
+and random graphs and programs.
 Tests that Hypothesis feeds are not among them: it draws other examples every time.
 """
 
