@@ -244,6 +244,18 @@ def text_lines(task: Task) -> list[Arrays]:
     return task.alone(each.transpose(2, 0, 1) for each in lines)
 
 
+@makes("text_lines_0_1", "lines of text in Pillow's font, 0 to 1")
+def text_lines_0_1(task: Task) -> list[Arrays]:
+    lines = (signals.text_image(task.source, *task.shape[1:3]) for _ in range(task.count))
+    return task.alone(each / 255 for each in lines)
+
+
+@makes("text_lines_255", "lines of text in Pillow's font, blue first, 0 to 255")
+def text_lines_255(task: Task) -> list[Arrays]:
+    lines = (signals.text_image(task.source, *task.shape[2:]) for _ in range(task.count))
+    return task.alone(each[..., ::-1].transpose(2, 0, 1) for each in lines)
+
+
 MEAN, DEVIATION = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 """Of ImageNet's channels, as PaddleOCR uses them."""
 
