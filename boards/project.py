@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import re
 
 from tosaic.hw.config_text import get_config
 from tosaic.hw.top import VERILOG_NAME, VerilogTop
@@ -43,8 +44,18 @@ def make_project(board: Board) -> Project:
     suffix = {Family.ECP5: "lpf", Family.ICE40: "pcf", Family.XILINX7: "xdc"}[board.family]
     files = {f"{top}.{suffix}": _constraints(texts[f"{top}.{suffix}"])}
     if board.family is Family.XILINX7:
+        files[f"{top}.{suffix}"] += _clock_groups(files[f"{top}.{suffix}"])
         files["build.tcl"] = serial_script(board)
     return Project(board, top, modules, files)
+
+
+def _clock_groups(constraints: str) -> str:
+    """Vivado takes all clocks for related. Those of a PHY are not: synchronizers are between them."""
+    names = re.findall(r"^create_clock -name (\S+)", constraints, re.MULTILINE)
+    if len(names) < 2:
+        return ""
+    groups = (f"-group [get_clocks -include_generated_clocks {name}]" for name in names)
+    return f"set_clock_groups -asynchronous {' '.join(groups)}\n"
 
 
 def _constraints(text: str) -> str:

@@ -1,5 +1,6 @@
 """A whole board that starts a network from its SPI flash: no program comes from the host."""
 
+import dataclasses
 import os
 import struct
 import sys
@@ -20,10 +21,12 @@ from tosaic.virtual import open_board, write_boot_image
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "driver"))
 from bad_line import BadLine  # noqa: E402
+from device_programs import tiny  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits"
 MODELS = Path(os.environ.get("TOSAIC_SHARED", ROOT.parent / "shared")) / "models"
+TINY = DIGITS / "digits_tiny.tosa"
 NAME, PARTS = "arty-a7-35t", ("ethernet", "flash")
 """One simulator for the tests of both."""
 pytestmark = pytest.mark.xdist_group(f"virtual_{NAME}")
@@ -38,7 +41,7 @@ def board():
 
 @pytest.fixture(scope="module")
 def image():
-    with tosaic.Session(DIGITS / "digits.tosa", "emulator", "nano") as session:
+    with tosaic.Session(TINY, "emulator", "nano") as session:
         return program_boot_image(session.program, MEMORY_BASE)
 
 
@@ -48,9 +51,8 @@ def opened(board, boots=True):
     return line, tosaic.Device(BridgeTransport(line, NAME, boots))
 
 
-def digit(index):
-    with np.load(DIGITS / "images.npz") as archive:
-        return {"image": archive["inputs"][index : index + 1]}
+def digit(seed):
+    return {"image": np.random.default_rng(seed).integers(-128, 128, (1, 8, 8, 1), dtype=np.int8)}
 
 
 def state(device):
@@ -60,19 +62,20 @@ def state(device):
 def test_digits_from_flash(board, image):
     """The host sends inputs and reads outputs, through two sessions; when it loads something else, that is known."""
     write_boot_image(board, NAME, image)
+    assert len(image) > 2_000
     for _ in range(2):
         line, device = opened(board)
-        session = tosaic.Session(DIGITS / "digits.tosa", device)
+        session = tosaic.Session(TINY, device)
         for index in range(2):
             session.run(digit(index), check=True)
         assert sum(map(len, line.written)) < 3_000 < len(image) and state(device) == BootCode.DONE
     assert device._transport.read_registers(BOOT_CRC, 1) == list(struct.unpack("<I", image[-4:]))
-    other = tosaic.Session(DIGITS / "digits_tiny.tosa", device)
-    tiny = {"image": np.random.default_rng(3).integers(-128, 128, (1, 8, 8, 1), dtype=np.int8)}
-    other.run(tiny, check=True)
+    other = tiny("nano")
+    other = dataclasses.replace(other, image=other.image + bytes(64))
+    device.run(other, other.memory())
     assert state(device) == BootCode.LEFT
     line, device = opened(board)
-    tosaic.Session(DIGITS / "digits.tosa", device).run(digit(2), check=True)
+    tosaic.Session(TINY, device).run(digit(2), check=True)
     assert sum(map(len, line.written)) > len(image)
     device._transport.reset()
     assert state(device) == BootCode.LEFT
@@ -87,7 +90,7 @@ def test_a_reset_of_the_machine_in_the_middle(board, image):
     device._transport.reset()
     assert state(device) == BootCode.BOOTING
     line, device = opened(board)
-    tosaic.Session(DIGITS / "digits.tosa", device).run(digit(0), check=True)
+    tosaic.Session(TINY, device).run(digit(0), check=True)
     assert sum(map(len, line.written)) < 3_000 and state(device) == BootCode.DONE
 
 
@@ -103,14 +106,14 @@ def test_an_image_that_cannot_be_used(board, image, fault):
     content, code = images[fault]
     write_boot_image(board, NAME, content)
     _, device = opened(board)
-    session = tosaic.Session(DIGITS / "digits.tosa", device)
+    session = tosaic.Session(TINY, device)
     if code.is_fault:
         text = rf"^{NAME}: booting from flash failed: {code.name} \(fault {code.value}\): write the image of"
         with pytest.raises(tosaic.DeviceError, match=text):
             session.run(digit(0))
         assert state(device) == code
     _, device = opened(board, boots=False)
-    tosaic.Session(DIGITS / "digits.tosa", device).run(digit(0), check=True)
+    tosaic.Session(TINY, device).run(digit(0), check=True)
 
 
 def test_a_program_that_fails(board):
@@ -130,11 +133,11 @@ def test_a_program_that_fails(board):
 def test_by_the_command_line(tmp_path):
     """`tosaic boot-image`, and the board booting from it, its host on the network."""
     path = tmp_path / "image.bin"
-    arguments = ["boot-image", str(DIGITS / "digits.tosa"), "--board", NAME, "-o", str(path)]
+    arguments = ["boot-image", str(TINY), "--board", NAME, "-o", str(path)]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     assert done.stdout.endswith(f"{path.stat().st_size} bytes, for offset 0x800000 of the flash\n")
-    with tosaic.Session(DIGITS / "digits.tosa", f"virtual://{NAME}?link=udp&flash={path}") as session:
+    with tosaic.Session(TINY, f"virtual://{NAME}?link=udp&flash={path}") as session:
         session.run(digit(0), check=True)
         assert state(session.device) == BootCode.DONE
     with pytest.raises(tosaic.InputError, match="^kv260 does not boot from flash; these do: ulx3s-85f, "):

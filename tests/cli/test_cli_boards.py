@@ -220,3 +220,29 @@ def test_build_with_another_configuration_and_seed(tosaic, here, monkeypatch):
     assert asked[0] == ("small", BOARDS["ulx3s-85f"].floorplan, 1)
     assert tosaic(*command, "--config", "tiny").code == 1
     assert len(asked) == 2
+
+
+def test_build_with_parts_of_the_board(tosaic, monkeypatch):
+    asked = []
+
+    def build(board, folder, cache, progress, seed):
+        asked.append(board)
+        return Built(Usage(1, 1, 1, 1, None, None), None, True)
+
+    monkeypatch.setattr("tosaic.boards.flow.build", build)
+    command = ("build", "arty-a7-35t", "-o", "out")
+    parts = ("--with", "flash", "--with", "ethernet", "--ip", "10.0.0.7", "--baud", "3000000")
+    assert tosaic(*command).code == tosaic(*command, *parts).code == 0
+    plain, full = asked
+    assert (plain.used_ethernet, plain.used_flash, plain.baud) == (None, None, 1_000_000)
+    assert (full.used_ethernet.ip, full.used_flash, full.baud) == ("10.0.0.7", full.flash, 3_000_000)
+    assert full.parts == ("ethernet", "flash")
+    for wrong, text in (
+        (("--with", "sdram"), "arty-a7-35t has no 'sdram' that could be used; it has ethernet, flash"),
+        (("--ip", "10.0.0.7"), "--ip is the address of a board with Ethernet: add --with ethernet"),
+        (("--with", "ethernet", "--ip", "x"), "Expected 4 octets in 'x'"),
+        (("--baud", "20000000"), "arty-a7-35t: baud must be at most clock_hz / 4 = 1.25e+07, not 20000000"),
+    ):
+        outcome = tosaic(*command, *wrong)
+        assert (outcome.code, outcome.err) == (1, f"tosaic: error: {text}\n")
+    assert len(asked) == 2

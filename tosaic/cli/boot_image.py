@@ -31,19 +31,26 @@ def boot_image(
 ) -> None:
     """Write what a board starts a network from without a host, and say where in its flash that belongs."""
     chosen = find_board(board)
-    if chosen.flash is None:
+    flash = chosen.flash
+    if flash is None:
         there = ", ".join(name for name, known in known_boards().items() if known.flash)
         raise InputError(f"{board} does not boot from flash; these do: {there}")
     if config is not None:
         chosen = chosen.with_config(find_config(config).name)
     check_file(output)
     speed = board_speed(board)
-    memory = (
-        {"memory_bandwidth": speed.bandwidth_bytes, "memory_latency": speed.latency_cycles} if speed else {}
-    )
     with progress_bar(f"open {model}") as progress:
-        with Session(model, "emulator", chosen.config, progress=progress, **memory) as session:
+        # The emulator needs no device: this compiles, and runs nothing.
+        with Session(
+            model,
+            "emulator",
+            chosen.config,
+            memory_bandwidth=speed.bandwidth_bytes if speed else None,
+            memory_latency=speed.latency_cycles if speed else None,
+            progress=progress,
+        ) as session:
             program = session.program
+    assert program is not None
     if program.memory_bytes > chosen.memory_bytes:
         raise InputError(
             f"{model} needs {program.memory_bytes} bytes of external memory, {board} has {chosen.memory_bytes}"
@@ -51,4 +58,4 @@ def boot_image(
     image = program_boot_image(program, MEMORY_BASE)
     with writing_whole(output) as path:
         path.write_bytes(image)
-    print(f"{output}: {len(image)} bytes, for offset 0x{chosen.flash.offset:x} of the flash")
+    print(f"{output}: {len(image)} bytes, for offset 0x{flash.offset:x} of the flash")
