@@ -114,17 +114,17 @@ def decoded(config: Config, space: Space) -> Stimulus:
 
 
 def one_block(
-    config: Config, payload: bytes, weights: int, settings: dict[str, int], more_words: int = 0
+    config: Config, payload: bytes, weights: int, settings: dict[str, int], words: tuple[int, int] = (0, 0)
 ) -> Stimulus:
-    """A block at external address W and local address 0; `more_words` of it than its stream has."""
-    word = config.word_bytes
-    block = padded(payload, config) + bytes(more_words * word)
+    """A block at local address 0. `words`: where it is in external memory, and how many it has more than its stream."""
+    place, more = (number * config.word_bytes for number in words)
+    block = padded(payload, config) + bytes(more)
 
     def emit(assembler: Assembler) -> None:
-        emit_decode(assembler, block, [len(payload)], weights, word, 0, **settings)
+        emit_decode(assembler, block, [len(payload)], weights, place, 0, **settings)
 
     made = program(config, emit)
-    made.memory[word:][: len(block)] = np.frombuffer(block, np.uint8)
+    made.memory[place:][: len(block)] = np.frombuffer(block, np.uint8)
     return made
 
 
@@ -166,8 +166,9 @@ def decode_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
     for space in Space:
         yield f"blocks to {space.name}", decoded(config, space)
     weights, payload, settings = next(iter(blocks()))
-    yield "a block at the first words", one_block(config, payload, weights.size, settings)
-    yield "a word too many", one_block(config, payload, weights.size, settings, 1)
+    for place in (0, 1):
+        yield f"a block at word {place}", one_block(config, payload, weights.size, settings, (place, 0))
+    yield "a word too many", one_block(config, payload, weights.size, settings, (0, 1))
     for name, stream_bytes, count, coding in damaged():
         yield f"damaged, {name}", one_block(config, stream_bytes, count, coding)
     for wrong in ("", "short", "long", "header"):

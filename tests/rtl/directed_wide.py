@@ -149,21 +149,22 @@ def streams(config: Config, seed: int) -> Stimulus:
     ) -> None:
         far = between(rng, 0, 2 * turns + 1) * config.am_bytes
         dims = [(count, step + between(rng, -turns, turns) * config.am_bytes) for count, step in dims]
-        element = elements[between(rng, 0, len(elements) - 1)]
-        stream(assembler, number, far + address, dims, element=element, **fields)
+        fields = {"element": elements[between(rng, 0, len(elements) - 1)]} | fields
+        stream(assembler, number, far + address, dims, **fields)
 
     def emit(assembler: Assembler) -> None:
         for number in range(8):
+            # The narrowest ones are made the widest, these the narrowest, and then come all.
+            loads, stores = (
+                {"element": elements[-each]} if number < 2 else {} for each in (number, 1 - number)
+            )
             counts = [1 + wide(rng, 2) for _ in range(STREAM_DIMS)]
             for each in range(STORE_STREAM):
                 dims = [(1 + wide(rng, 3), wide(rng, 7, signed=True)) for _ in range(STREAM_DIMS)]
-                walk(assembler, each, 3 * config.am_bytes // 4, dims, splat=between(rng, 0, 1))
-            walk(
-                assembler,
-                STORE_STREAM,
-                OUTPUT_AT + 64 + 900 * number,
-                [(n, between(rng, 0, 8)) for n in counts],
-            )
+                splat = int(number > 1) and between(rng, 0, 1)
+                walk(assembler, each, 3 * config.am_bytes // 4, dims, splat=splat, **loads)
+            dims = [(count, between(rng, 0, 8)) for count in counts]
+            walk(assembler, STORE_STREAM, OUTPUT_AT + 64 + 900 * number, dims, **stores)
             for index, op in enumerate((Op.MOV, Op.ADD, Op.XOR)):
                 fields = {"a_source": Source.LOAD, "a_index": index, "destination": index, "op": op}
                 fields |= {"b_source": Source.REGISTER, "b_index": index - 1} if index else {}
