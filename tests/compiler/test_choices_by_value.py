@@ -7,14 +7,21 @@ import pytest
 from emulation import assert_equal_to_golden
 from layer_graphs import LayerBuilder
 
+from tosaic.compiler.emit.commands import Work
 from tosaic.compiler.emit.vector_go import Entries
 from tosaic.compiler.fuse.expression import Load, Node, _range
 from tosaic.compiler.fuse.layer_building import _narrowest
 from tosaic.compiler.ir import DType
+from tosaic.compiler.legalize.constant_channels import _rescale
+from tosaic.compiler.legalize.normalise import normalise
 from tosaic.compiler.legalize.planes import _channel_slices
+from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.place.address import Region, Span
+from tosaic.compiler.schedule.interleave import _others_before
+from tosaic.compiler.schedule.items import Item
 from tosaic.hw.config_text import get_config
-from tosaic.hw.isa import Element, Op
+from tosaic.hw.isa import Element, Op, Unit
+from tosaic.sim.golden import evaluate
 
 
 @pytest.mark.parametrize("bits, element", [(8, Element.INT8), (16, Element.INT16), (32, Element.INT32)])
@@ -72,3 +79,42 @@ def test_results_that_do_not_stay(op: str) -> None:
     build.output(build.add(op, inputs, **({"nan_mode": "PROPAGATE"} if op == "MAXIMUM" else {})))
     little = dataclasses.replace(get_config("small"), name="little", am_bytes=4 << 10)
     assert_equal_to_golden(build.finish(), little, check_hazards=True)
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("shift", [31, 32, 33, 40])
+def test_constant_channels_are_rescaled_as_golden_does(double: bool, shift: int) -> None:
+    build = LayerBuilder(6)
+    x = build.input("x", (1, 64), DType.INT32)
+    build.output(build.rescale(x, DType.INT16, double=double, per_channel=True, shift=shift, output_zp=0))
+    graph = build.finish()
+    most = 1 << shift - 17
+    values = np.random.default_rng(shift).integers(-most, most, 64)
+    found = _rescale(graph, graph.operators[0], np.ma.array(values))
+    assert found is not None
+    (wanted,) = evaluate(graph, {"x": values.astype(np.int32)[None]}).values()
+    assert found.tolist() == wanted[0].tolist()
+
+
+def test_a_constant_that_is_reshaped_is_a_constant() -> None:
+    build = LayerBuilder(6)
+    x = build.input("x", (2, 6), DType.INT32)
+    line = build.add("RESHAPE", [build.random_constant((3, 4), DType.INT32, -9, 9), build.shape([2, 6])])
+    build.output(build.add("ADD", [x, line]))
+    folded = normalise(build.finish())
+    assert [operator.op for operator in folded.operators] == ["ADD"]
+    assert folded.tensors[folded.operators[0].inputs[1]].data is not None
+
+
+def test_rewritings_share_the_planes_that_they_are_given() -> None:
+    build = LayerBuilder(6)
+    build.output(build.add("ABS", [build.input("x", (2,), DType.INT32)]))
+    graph, planes = build.finish(), dict[str, tuple[str, str]]()
+    assert Rewriting(graph, graph.operators[0], planes).planes is planes
+    assert Rewriting(graph, graph.operators[0]).planes == {}
+
+
+def test_loads_know_how_much_other_work_comes_before_them() -> None:
+    units = [Unit.LOAD, Unit.ARRAY, Unit.LOAD, Unit.VECTOR, Unit.STORE, Unit.LOAD]
+    items = [Item(Work(unit, []), number) for number, unit in enumerate(units)]
+    assert _others_before(items) == [0, 1, 3]

@@ -5,7 +5,7 @@ import pytest
 
 from tosaic.errors import DeviceError
 from tosaic.hw.config import CONFIGS
-from tosaic.hw.isa import Op, Opcode, Space
+from tosaic.hw.isa import Op, Opcode, Source, Space
 from tosaic.hw.nnr_streams import interleave
 from tosaic.nnr import levels as coded
 from tosaic.sim.assembler import Assembler
@@ -13,6 +13,7 @@ from tosaic.sim.bandwidth import THOUSAND
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.emulator.alu import Parameters, Value, micro_op, wrap
 from tosaic.sim.emulator.events import Timeline
+from tosaic.sim.emulator.stored_lanes import carried_registers
 from tosaic.sim.emulator.timing_parts import BurstBeats, Channel
 
 CONFIG = CONFIGS["small"]
@@ -76,3 +77,14 @@ def test_the_ends_of_decoded_weights(level: int, int4: int, fits: bool) -> None:
     else:
         with pytest.raises(DeviceError, match=f"{level} is outside the weights' "):
             Emulator(CONFIG).run(memory, 4096, size)
+
+
+def test_registers_that_a_program_carries() -> None:
+    """Those that it reads before it writes them; what goes to memory writes none."""
+    assembler = Assembler(CONFIG)
+    register = {"a_source": Source.REGISTER}
+    assembler.emit(Opcode.VECTOR_UOP, index=0, destination=1, a_source=Source.LOAD)
+    assembler.emit(Opcode.VECTOR_UOP, index=1, destination=2, a_index=1, **register)
+    assembler.emit(Opcode.VECTOR_UOP, index=2, destination=3, a_index=2, to_memory=1, **register)
+    assembler.emit(Opcode.VECTOR_UOP, index=3, destination=4, a_index=3, **register)
+    assert carried_registers(assembler.instructions[-4:]) == {3}
