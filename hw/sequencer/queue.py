@@ -72,7 +72,8 @@ class CommandQueue(wiring.Component):
         )
         kept_bits = OPERATION_BITS + fields_bits
         width, depth = kept_bits + INDEX_BITS, self.config.queue_commands
-        m.submodules.fifo = fifo = Queue(width=width, depth=depth, direct=not self.looks_ahead)
+        # What comes to the head is decoded in the cycle before.
+        m.submodules.fifo = fifo = Queue(width=width, depth=depth, direct=True)
         instruction = self.dispatched.payload.instruction
         taken_index = Signal(INDEX_BITS)
         head = Signal(kept_bits + INDEX_BITS, reset_less=True)
