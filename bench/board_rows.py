@@ -34,6 +34,7 @@ DESIGNS = (
     "arty-a7-100t",
     "pynq-z2",
     f"pynq-z2/base,rows=8,am_bytes=128K,{LEAN}",
+    "pynq-z2/small",
     "kv260",
 )
 """All that `make boards` builds."""

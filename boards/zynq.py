@@ -1,6 +1,7 @@
 """Boards whose FPGA sits beside ARM cores: the accelerator is a peripheral, external memory is the processor's DDR."""
 
 from .board import Board, Capacity, Family
+from .ulx3s import LEAN
 
 PYNQ_Z2 = Board(
     name="pynq-z2",
@@ -8,7 +9,8 @@ PYNQ_Z2 = Board(
     part="xc7z020clg400-1",
     family=Family.ZYNQ7,
     capacity=Capacity(lut=53_200, ff=106_400, dsp=220, ram_kbit=140 * 36),
-    config="small",
+    # With all of base's rows the array would need 256 multipliers (decision 0037).
+    config=f"base,rows=10,am_bytes={128 << 10},{LEAN}",
     clock_hz=50e6,
     memory="the processor's DDR3, 512 MiB",
     transport="uio:///dev/uio0?memory=/dev/udmabuf0",
