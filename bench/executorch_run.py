@@ -145,7 +145,9 @@ def _summary(tests: int, graphs: int, results: dict[str, list[Outcome]]) -> list
     for title, found in results.items():
         counts = collections.Counter(_kind(each) for each in found)
         cells = [len(found), counts["run"], counts["refused"], counts["wrong"], counts["reference"]]
-        commits = ", ".join(sorted({each.commit for each in found if each.commit}))
+        commits = ", ".join(
+            sorted({each.commit for each in found if each.commit and _kind(each) != "reference"})
+        )
         lines.append(f"| {title} | {' | '.join(f'{cell:,}' for cell in cells)} | {commits} |")
     return lines
 
