@@ -9,7 +9,7 @@ PYNQ_Z2 = Board(
     part="xc7z020clg400-1",
     family=Family.ZYNQ7,
     capacity=Capacity(lut=53_200, ff=106_400, dsp=220, ram_kbit=140 * 36),
-    # With all of base's rows the array would need 256 multipliers (decision 0037).
+    # With all of base's rows the array would need 256 multipliers (decision 0036).
     config=f"base,rows=10,am_bytes={128 << 10},{LEAN}",
     clock_hz=50e6,
     memory="the processor's DDR3, 512 MiB",
