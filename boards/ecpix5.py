@@ -1,4 +1,4 @@
-"""LambdaConcept ECPIX-5 with the large FPGA. Its DDR3 is not used: no well-kept Amaranth controller drives it."""
+"""LambdaConcept ECPIX-5 with the large FPGA. Its DDR3 is not used: its calibration cannot be tried (decision 0037)."""
 
 from .board import Board, Capacity, Family
 from .ethernet import Ethernet, Phy
