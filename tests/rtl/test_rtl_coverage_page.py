@@ -184,7 +184,11 @@ def test_mutants_of_the_python_are_counted_by_folder():
         {"file": file, "mutant": f"{file}: change", "by": by}
         for file, by in zip(files, ["make test", "survived"] * 2, strict=True)
     ]
+    file = "compiler/tile/e.py"
+    records.append({"file": file, "mutant": f"{file}: change", "by": "no change", "reason": "It is."})
     page = sign_off.mutation_page(records)
-    assert "| `compiler` | 1 | 1 | 0 | 100.0% |" in page
-    assert "| `sim/emulator/timing` | 1 | 0 | 1 | 0.0% |" in page
-    assert "| **all** | 4 | 2 | 2 | 50.0% |" in page
+    assert "| `compiler` | 1 | 1 | 0 | 0 | 100.0% |" in page
+    assert "| `compiler/tile` | 2 | 0 | 1 | 1 | 0.0% |" in page
+    assert "| `sim/emulator/timing` | 1 | 0 | 0 | 1 | 0.0% |" in page
+    assert "| **all** | 5 | 2 | 1 | 2 | 50.0% |" in page
+    assert "- `compiler/tile/e.py: change`: It is." in page
