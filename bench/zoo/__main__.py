@@ -40,10 +40,11 @@ def main() -> None:
     options = parser.parse_args()
     running = options.folder / "records.jsonl"
     running.parent.mkdir(parents=True, exist_ok=True)
-    now = _run(running, options)
-    found = worse(read_records(KEPT), now)
+    before = read_records(KEPT)
+    now = dated(_run(running, options), before)
+    found = worse(before, now)
     # Rows that did not run this time are those that the repository keeps.
-    records = {**read_records(KEPT), **now}
+    records = {**before, **now}
     with replacing(options.page) as scratch:
         scratch.write_text(page(networks(), records))
     print("\n".join(found) or "no row is worse")
@@ -54,6 +55,11 @@ def main() -> None:
     if not options.names and all(each.name in now for each in networks()):
         running.replace(running.with_name("last.jsonl"))
     sys.exit(1 if found and not options.keep else 0)
+
+
+def dated(found: dict[str, Record], before: dict[str, Record]) -> dict[str, Record]:
+    """What was found, without rows of earlier code, of no known commit, for which the repository has one."""
+    return {name: record for name, record in found.items() if record.commit or name not in before}
 
 
 def _run(running: pathlib.Path, options: argparse.Namespace) -> dict[str, Record]:

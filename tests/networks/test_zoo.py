@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import runpy
 import sys
 
 import numpy as np
@@ -62,6 +63,15 @@ def test_what_is_worse(zoo):
     assert after(sqnr_db=29.0) == ["net: SQNR 29.0 dB, 30.0 before"]
     assert after(cycles=1100) == ["net: 1,100 cycles, 1,000 before"]
     assert after(program_bytes=600) == ["net: 600 program bytes, 500 before"]
+
+
+def test_a_row_of_unknown_code_does_not_take_the_place_of_one_that_names_its_commit(zoo):
+    measuring = zoo("measuring")
+    dated = runpy.run_path(str(ZOO / "__main__.py"), run_name="zoo")["dated"]
+    old, new, unknown = (measuring.Record("net", commit=commit) for commit in ("1a", "2b", None))
+    assert dated({"net": new}, {"net": old}) == {"net": new}
+    assert dated({"net": unknown}, {"net": old}) == {}
+    assert dated({"net": unknown}, {}) == {"net": unknown}
 
 
 def test_the_page_counts_what_it_lists(zoo):
