@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from tosaic.boards.board import Board, Implementation
 from tosaic.boards.catalogue import known_boards
 from tosaic.boards.dram import SdrChip, core_versions
-from tosaic.boards.ethernet import UDP_PORT
 from tosaic.boards.ethernet import core_versions as ethernet_versions
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.driver.transports import BridgeTransport, Transport, UdpTransport
 from tosaic.errors import InputError
+from tosaic.hw.bridge.datagrams import UDP_PORT
 from tosaic.hw.config_text import get_config
 from tosaic.hw.micro.packages import PackageMissing, package_versions
 from tosaic.sim.board import BoardRtl, BoardSimulator, ChipSetting, VirtualLine, VirtualPort

@@ -6,7 +6,7 @@
 import liteeth.core.udp
 import liteeth.gen
 
-from .phy import UDP_PORT
+from tosaic.hw.bridge.datagrams import UDP_PORT
 
 
 def repair_liteeth() -> None:

@@ -4,9 +4,6 @@ import dataclasses
 import enum
 import ipaddress
 
-UDP_PORT = 7626
-"""Where boards listen."""
-
 
 class Phy(enum.Enum):
     """The interface of the PHY beside the FPGA."""

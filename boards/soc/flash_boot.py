@@ -229,7 +229,7 @@ class FlashBoot(wiring.Component):
 
 
 class BootLamp(wiring.Component):
-    """Blinks the number of a fault: so many times, and a pause.
+    """Blinks as often as the number of a fault says, and pauses.
 
     Ports: `code` (BootCode, in), `lit` (out)."""
 

@@ -7,15 +7,13 @@ from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tosaic.boards.ethernet.core import MODULE, WORD_BYTES
-from tosaic.boards.ethernet.phy import UDP_PORT, Ethernet, Phy
+from tosaic.boards.ethernet.phy import Ethernet, Phy
+from tosaic.hw.bridge.datagrams import COUNT_BITS, NUMBER_BYTES, UDP_PORT
 from tosaic.hw.bridge.protocol import CRC_BYTES, FLAG, REQUEST_HEADER
 
 BUFFER_BYTES = 2048
 PAYLOAD_BYTES = 1472
 """The most of a datagram that fits an Ethernet frame; the core knows no fragments."""
-NUMBER_BYTES = 4
-COUNT_BITS = 20
-SESSION_BITS = 8 * NUMBER_BYTES - COUNT_BITS
 DATA_BYTES = 512
 """The most data of a request: escaped, all of it is in one datagram."""
 assert NUMBER_BYTES + 2 * (REQUEST_HEADER.size + DATA_BYTES + CRC_BYTES) + 2 <= PAYLOAD_BYTES <= BUFFER_BYTES

@@ -6,16 +6,13 @@ import time
 from typing import Protocol
 
 from tosaic.errors import DeviceError
+from tosaic.hw.bridge.datagrams import COUNT_BITS, NUMBER_BYTES, SESSION_BITS
 from tosaic.hw.bridge.protocol import Identity, Operation
 
 from .base import Unreachable
 from .bridge import BridgeTransport
 
-DEFAULT_PORT = 7626
-NUMBER_BYTES = 4
-COUNT_BITS = 20
-"""The lowest bits of a number count; those above are the session's."""
-SESSIONS = 1 << 8 * NUMBER_BYTES - COUNT_BITS
+SESSIONS = 1 << SESSION_BITS
 MOST_NUMBERS = (1 << COUNT_BITS) - 100
 """Of a session: a few are left for repetitions of the last request."""
 MOST_LATE = 100

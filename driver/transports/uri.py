@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from tosaic.driver.schemes import SCHEMES, Opener, register_scheme
 from tosaic.errors import InputError
+from tosaic.hw.bridge.datagrams import UDP_PORT
 from tosaic.hw.config_text import get_config
 
 from .base import Transport
@@ -16,7 +17,6 @@ from .in_process import RtlTransport
 from .line import DEFAULT_BAUD, SerialLine
 from .tcp import DEFAULT_PORT, TcpTransport
 from .token import TOKEN_VARIABLE, read_token
-from .udp import DEFAULT_PORT as UDP_PORT
 from .udp import SocketPort, UdpTransport
 from .uio import UioTransport
 

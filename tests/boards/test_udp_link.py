@@ -6,10 +6,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 from amaranth.sim import Simulator
 
-from tosaic.boards.ethernet import UDP_PORT, Ethernet, Phy
-from tosaic.boards.soc.udp_link import BUFFER_BYTES, COUNT_BITS, UdpLink
+from tosaic.boards.ethernet import Ethernet, Phy
+from tosaic.boards.soc.udp_link import BUFFER_BYTES, UdpLink
 from tosaic.hw.bridge.bridge import Bridge
 from tosaic.hw.bridge.byte_port import BytePort
+from tosaic.hw.bridge.datagrams import COUNT_BITS, UDP_PORT
 from tosaic.hw.bridge.frames import FrameDecoder, encode_request
 from tosaic.hw.bridge.protocol import Identity, Operation, Status
 from tosaic.hw.interfaces import AxiLite

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 import tosaic
 from tosaic.driver.transports import UdpTransport, Unreachable, open_transport
 from tosaic.driver.transports import bridge as bridge_module
-from tosaic.driver.transports.udp import COUNT_BITS, NUMBER_BYTES, UdpLine
+from tosaic.driver.transports.udp import UdpLine
+from tosaic.hw.bridge.datagrams import COUNT_BITS, NUMBER_BYTES
 from tosaic.hw.bridge.frames import FrameDecoder, encode_frame
 from tosaic.hw.bridge.protocol import REQUEST_HEADER, WRITES, Identity, Operation, Status
 
