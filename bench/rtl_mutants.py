@@ -47,8 +47,8 @@ FIRST_CYCLES = 100_000
 TOGETHER = 40
 """Mutants between two lines of records: the solver is called once for all."""
 RUN_CYCLES, CYCLE_BYTES = 300, 256
-"""What a program costs beside its cycles: a machine is made for it, and its registers are read; a cycle for so many
-bytes of external memory, which are copied and hashed."""
+"""What a program costs beside its cycles: a machine is made for it, and its registers are read; and a cycle for
+each CYCLE_BYTES of external memory, which are copied and hashed."""
 REASONS = pathlib.Path(__file__).with_name("rtl_mutants_reasons.toml")
 SAME_UNIT, SAME_MODULE = 3, 20
 """What a program's kills count for a mutant in the same unit and module; elsewhere 1."""

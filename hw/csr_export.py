@@ -9,15 +9,6 @@ from .config import Config
 from .isa import ISA_HASH, Error, Unit
 from .nnr_streams import DecodeError
 
-_WINDOW_BYTES = 0x1000
-_SVD_ACCESS = {
-    csr_map.Access.RO: "<access>read-only</access>",
-    csr_map.Access.RW: "<access>read-write</access>",
-    csr_map.Access.PULSE: "<access>write-only</access>",
-    csr_map.Access.W1C: "<access>read-write</access><modifiedWriteValues>oneToClear</modifiedWriteValues>",
-    csr_map.Access.SET: "<access>read-write</access><modifiedWriteValues>oneToSet</modifiedWriteValues>",
-}
-
 
 def _reset(register: csr_map.Register, config: Config) -> int | None:
     hashes = {"ISA_HASH": ISA_HASH, "CONFIG_HASH": config.hash}
@@ -50,7 +41,7 @@ def csr_json(config: Config) -> str:
         "name": "tosaic",
         "configuration": config.name,
         "version": csr_map.VERSION_VALUE,
-        "window_bytes": _WINDOW_BYTES,
+        "window_bytes": csr_map.WINDOW_BYTES,
         "register_bits": 32,
         "registers": registers,
     }
@@ -135,7 +126,7 @@ def csr_svd(config: Config) -> str:
         "      <name>TOSAIC</name>",
         "      <baseAddress>0x00000000</baseAddress>",
         "      <addressBlock>",
-        f"        <offset>0</offset><size>0x{_WINDOW_BYTES:X}</size><usage>registers</usage>",
+        f"        <offset>0</offset><size>0x{csr_map.WINDOW_BYTES:X}</size><usage>registers</usage>",
         "      </addressBlock>",
         "      <registers>",
     ]
@@ -156,9 +147,15 @@ def csr_svd(config: Config) -> str:
                 f"              <name>{field.name}</name>",
                 f"              <description>{escape(field.doc)}</description>",
                 f"              <bitOffset>{field.lsb}</bitOffset><bitWidth>{field.bits}</bitWidth>",
-                f"              {_SVD_ACCESS[field.access]}",
+                f"              {_svd_access(field.access)}",
                 "            </field>",
             ]
         lines += ["          </fields>", "        </register>"]
     lines += ["      </registers>", "    </peripheral>", "  </peripherals>", "</device>", ""]
     return "\n".join(lines)
+
+
+def _svd_access(access: csr_map.Access) -> str:
+    allowed, modified = csr_map.BUS_ACCESS[access]
+    changes = f"<modifiedWriteValues>{modified}</modifiedWriteValues>" if modified else ""
+    return f"<access>{allowed}</access>{changes}"

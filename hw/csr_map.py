@@ -13,6 +13,8 @@ VERSION_VALUE = 0x000401
 """major << 16 | minor << 8 | patch of this map."""
 VERSION_PATCH_BITS = 8
 """Register maps that differ only in these bits of VERSION are read alike."""
+WINDOW_BYTES = 0x1000
+"""Of the control port."""
 WINDOW_ALIGNMENT = 32
 """What MEM_BASE, and the program's bus address, are a multiple of, in bytes."""
 WATCHDOG_RESET_CYCLES = 65536
@@ -31,6 +33,16 @@ class Access(enum.Enum):
     PULSE = "w1"  # writing 1 acts, reads as zero
     W1C = "w1c"  # the hardware sets it, writing 1 clears it
     SET = "w1s"  # writing 1 sets it; only the reset `rst` clears it
+
+
+BUS_ACCESS = {
+    Access.RO: ("read-only", ""),
+    Access.RW: ("read-write", ""),
+    Access.PULSE: ("write-only", ""),
+    Access.W1C: ("read-write", "oneToClear"),
+    Access.SET: ("read-write", "oneToSet"),
+}
+"""What CMSIS-SVD and IP-XACT call it: who may do what, and what a write changes, where that is not the value."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,16 +10,7 @@ from .bench_run import BENCH
 
 _NAMESPACE = "http://www.accellera.org/XMLSchema/IPXACT/1685-2014"
 _PORT = re.compile(r"^  (input|output) (?:wire|reg) (?:\[(\d+):0\] )?(\w+)", re.MULTILINE)
-_ACCESS = {
-    csr_map.Access.RO: "read-only",
-    csr_map.Access.RW: "read-write",
-    csr_map.Access.PULSE: "write-only",
-    csr_map.Access.W1C: "read-write",
-    csr_map.Access.SET: "read-write",
-}
-_MODIFIED = {csr_map.Access.W1C: "oneToClear", csr_map.Access.SET: "oneToSet"}
 _WINDOW, _MEMORY = "s_axil", "m_axi"
-_WINDOW_BYTES = 0x1000
 
 _CORE = """\
 CAPI=2:
@@ -148,7 +139,7 @@ def _signals(prefix: str, ports: list[_Port]) -> list[tuple[str, str]]:
 
 def _memory_map(maps: ET.Element, config: Config) -> None:
     block = _named(_named(maps, "memoryMap", "registers"), "addressBlock", "registers")
-    _fill(block, baseAddress="0", range=str(_WINDOW_BYTES), width="32")
+    _fill(block, baseAddress="0", range=str(csr_map.WINDOW_BYTES), width="32")
     for register in csr_map.registers_of(config.cores):
         entry = _named(block, "register", register.name)
         _fill(entry, description=register.doc, addressOffset=f"'h{register.offset:x}", size="32")
@@ -157,9 +148,10 @@ def _memory_map(maps: ET.Element, config: Config) -> None:
             _fill(part, description=field.doc, bitOffset=str(field.lsb))
             if register.reset is not None:
                 _fill(_add(_add(part, "resets"), "reset"), value=str(field.extract(register.reset)))
-            _fill(part, bitWidth=str(field.bits), access=_ACCESS[field.access])
-            if field.access in _MODIFIED:
-                _fill(part, modifiedWriteValue=_MODIFIED[field.access])
+            access, modified = csr_map.BUS_ACCESS[field.access]
+            _fill(part, bitWidth=str(field.bits), access=access)
+            if modified:
+                _fill(part, modifiedWriteValue=modified)
     _fill(maps[0], addressUnitBits="8")
 
 
