@@ -29,6 +29,7 @@ DESIGNS = (
     f"ulx3s-85f/small,{LEAN}",
     "ulx3s-45f",
     "ecpix5-85f",
+    f"ecpix5-85f/small,{LEAN}",
     "icebreaker",
     "arty-a7-35t",
     "arty-a7-100t",

@@ -2,8 +2,9 @@
 
 from .board import Board, Capacity, Family
 from .ethernet import Ethernet, Phy
-from .floorplan import small_on_85k
+from .floorplan import lean_on_85k, small_on_85k
 from .spi_flash import SpiFlash
+from .ulx3s import LEAN
 
 ECPIX5_85F = Board(
     name="ecpix5-85f",
@@ -19,6 +20,7 @@ ECPIX5_85F = Board(
     memory_bytes=80 << 10,
     baud=1_000_000,
     floorplan=small_on_85k(on_chip_memory=True),
+    other_floorplans=((f"small,{LEAN}", lean_on_85k(on_chip_memory=True)),),
     ethernet=Ethernet(Phy.RGMII, "eth_rgmii"),
     flash=SpiFlash("spi_flash_1x", offset=0x20_0000, configuration_clock=True),
     notes="PLL 100 to 50 MHz",

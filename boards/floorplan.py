@@ -115,10 +115,14 @@ def small_on_85k(*, on_chip_memory: bool) -> Floorplan:
     return Floorplan(tuple(rules))
 
 
-def lean_on_85k() -> Floorplan:
-    """`small` with half the lanes, of 34 bits, on an LFE5U-85F: a lane has five multipliers and four block RAMs. They
-    lie in the middle rows beyond the gap, the array's way out between ARRAY and them."""
-    m34, m58, r22, r46, r70 = _multipliers(34), _multipliers(58), _rams(22), _rams(46), _rams(70)
+def lean_on_85k(*, on_chip_memory: bool) -> Floorplan:
+    """`small` with half the lanes, of 34 bits, on an LFE5U-85F or LFE5UM5G-85F: a lane has five multipliers and four
+    block RAMs. They lie in the middle rows beyond the gap, the array's way out between ARRAY and them.
+
+    `on_chip_memory`: whether external memory is made of block RAM.
+    """
+    m34, m58 = _multipliers(34), _multipliers(58)
+    r22, r46, r70, r82 = _rams(22), _rams(46), _rams(70), _rams(82)
     lanes = [row[_RIGHT + 8 * place :][:5] for row in (m34, m58) for place in (0, 1)]
     memories = [r46[_RIGHT + 4 * place :][:4] for place in (0, 2, 1, 3)]
     rules = [
@@ -127,6 +131,8 @@ def lean_on_85k() -> Floorplan:
         Rule(RAM, f"{_MACHINE}array.drain.", r22[_RIGHT:][:8]),
         Rule(RAM, f"{_MACHINE}vector.streams.offsets.", r70[_RIGHT:][:2]),
     ]
+    if on_chip_memory:
+        rules.append(Rule(RAM, "board.external.", r70[_RIGHT:][2:] + r82[20:]))
     return Floorplan(tuple(rules))
 
 

@@ -28,7 +28,7 @@ ULX3S_85F = Board(
     leds=("led", "led", "led"),
     spare_block_ram=True,
     floorplan=small_on_85k(on_chip_memory=False),
-    other_floorplans=((f"small,{LEAN}", lean_on_85k()),),
+    other_floorplans=((f"small,{LEAN}", lean_on_85k(on_chip_memory=False)),),
     flash=_FLASH,
     notes="PLL 25 to 50 MHz",
 )

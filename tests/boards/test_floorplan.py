@@ -5,7 +5,15 @@ import dataclasses
 import pytest
 
 from tosaic.boards.catalogue import BOARDS
-from tosaic.boards.floorplan import MULTIPLIER, RAM, Floorplan, FloorplanError, Rule, small_on_85k
+from tosaic.boards.floorplan import (
+    MULTIPLIER,
+    RAM,
+    Floorplan,
+    FloorplanError,
+    Rule,
+    lean_on_85k,
+    small_on_85k,
+)
 from tosaic.boards.flow import build_project
 from tosaic.boards.project import Project
 from tosaic.boards.tools import ToolError
@@ -74,6 +82,15 @@ def test_places_are_those_of_the_part():
     assert {"X4/Y22/EBR0", "X64/Y46/EBR3", "X69/Y46/EBR0", "X120/Y70/EBR3"} <= set(rams)
     assert len(rams) <= 208 and len(sites) - len(rams) <= 156
     assert {"X58/Y34/MULT18_0", "X69/Y34/MULT18_0", "X106/Y58/MULT18_1"} <= set(sites) - set(rams)
+
+
+@pytest.mark.parametrize("on_85k", [small_on_85k, lean_on_85k])
+def test_memory_on_the_chip_has_places_of_its_own(on_85k):
+    without, rules = on_85k(on_chip_memory=False).rules, on_85k(on_chip_memory=True).rules
+    assert rules[:-1] == without
+    assert (rules[-1].kind, rules[-1].prefix) == (RAM, "board.external.")
+    # 80 KiB in blocks of 2 KiB.
+    assert len(rules[-1].sites) >= 40
 
 
 def test_nextpnr_places_and_routes_blocks_there(tmp_path):
