@@ -20,7 +20,7 @@ from tosaic.hw.cabac_timing import count_bins
 from tosaic.hw.config_text import get_config
 from tosaic.hw.nnr_streams import interleave, stream_levels
 from tosaic.nnr import levels as coded
-from tosaic.sim.rtl.cabac import CabacSimulator
+from tosaic.sim.rtl.cabac import CabacSimulator, CabacTensor
 
 
 @dataclasses.dataclass
@@ -47,9 +47,8 @@ def decode(simulator: CabacSimulator, weights: np.ndarray, unary_length: int) ->
         payloads.append(coded.encode(own, unary_length))
         positions.append(coded.decode(payloads[-1], own.size, unary_length, with_positions=True).positions)
     block = interleave(payloads, positions, weights.size, width)
-    run = simulator.run(
-        block, [len(payload) for payload in payloads], weights.size, unary_length=unary_length
-    )
+    lengths = [len(payload) for payload in payloads]
+    run = simulator.run(CabacTensor(block, lengths, weights.size, unary_length=unary_length))
     if run.error or not np.array_equal(np.frombuffer(run.weights, np.int8)[: weights.size], weights):
         raise SystemExit(f"the decoder gave other weights: {run}")
     bins = count_bins(weights, unary_length)

@@ -1,7 +1,6 @@
 """Where a network runs: one table of targets, and which options each of them honours."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -123,9 +122,9 @@ def _memory_timing(options: RunOptions) -> dict[str, float | None]:
 
 
 def _cocotb(program: Program, options: RunOptions) -> Runner:
-    from tosaic.sim.bench import run_in_cocotb
+    from tosaic.sim.bench import CocotbBench
 
-    return _Simulated(functools.partial(run_in_cocotb, program.config), program, options)
+    return _Simulated(CocotbBench(program.config).run, program, options)
 
 
 TARGETS: dict[str, Target] = {

@@ -1,5 +1,7 @@
 """Blocks of NNR streams for hand-written programs."""
 
+import dataclasses
+
 import numpy as np
 
 from tosaic.hw.isa import Opcode, Space
@@ -9,10 +11,19 @@ from tosaic.nnr import levels as codec
 from .assembler import Assembler
 
 
+@dataclasses.dataclass(frozen=True)
+class StreamBlock:
+    """`weights` coded weights, and the bytes of each stream of theirs."""
+
+    data: bytes
+    lengths: list[int]
+    weights: int
+
+
 def code_block(
     weights: np.ndarray, streams: int, unary_length: int, word_bytes: int, *, dq: bool = False
-) -> tuple[bytes, list[int]]:
-    """The block that LOAD_DECODE decodes to `weights` (integers), and the bytes of each of its streams."""
+) -> StreamBlock:
+    """The block that LOAD_DECODE decodes to `weights` (integers)."""
     payloads, positions = [], []
     for slices in stream_levels(weights.size, streams, word_bytes):
         own = np.concatenate([weights[:0], *(weights[piece] for piece in slices)])
@@ -20,33 +31,28 @@ def code_block(
         found = codec.decode(payloads[-1], own.size, unary_length, with_positions=True)
         positions.append(found.positions.tolist())
     block = interleave(payloads, positions, weights.size, word_bytes)
-    return block, [len(payload) for payload in payloads]
+    return StreamBlock(block, [len(payload) for payload in payloads], weights.size)
 
 
 def emit_decode(
     assembler: Assembler,
-    block: bytes,
-    lengths: list[int],
-    weights: int,
+    block: StreamBlock,
     memory_address: int,
     local_address: int,
     *,
     space: Space = Space.WM,
-    unary_length: int = 1,
-    tensor: int = 0,
     **settings: int,
 ) -> None:
-    """Decode a block that lies at `memory_address` to `local_address`. `settings`: other fields of LOAD_TENSOR."""
-    settings = {"dq_coded": 1, "log2_streams": len(lengths).bit_length() - 1} | settings
-    assembler.emit(Opcode.LOAD_TENSOR, tensor=tensor, unary_length=unary_length, **settings)
-    assembler.emit(
-        Opcode.LOAD_STREAMS, **{f"length_{number}": length for number, length in enumerate(lengths)}
-    )
+    """Decode a block that lies at `memory_address` to `local_address`. `settings`: fields of LOAD_TENSOR."""
+    streams = {"dq_coded": 1, "unary_length": 1, "log2_streams": len(block.lengths).bit_length() - 1}
+    assembler.emit(Opcode.LOAD_TENSOR, **(streams | settings))
+    lengths = {f"length_{number}": length for number, length in enumerate(block.lengths)}
+    assembler.emit(Opcode.LOAD_STREAMS, **lengths)
     assembler.emit(
         Opcode.LOAD_DECODE,
         memory_address=memory_address,
         space=space,
         local_address=local_address,
-        row_bytes=len(block),
-        weights=weights,
+        row_bytes=len(block.data),
+        weights=block.weights,
     )

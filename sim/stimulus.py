@@ -120,8 +120,8 @@ def _decode(assembler: Assembler, rng: np.random.Generator, memory: np.ndarray) 
         weights = np.clip(rng.laplace(0, rng.choice([0.1, 2, 30]), _between(rng, 1, 700)).round(), -128, 127)
         streams = 1 << _between(rng, 0, config.cabac_engines.bit_length() - 1)
         unary_length = int(rng.choice([0, 1, 2, 10, 16]))
-        block, lengths = code_block(weights.astype(np.int64), streams, unary_length, word)
-        memory[address : address + len(block)] = np.frombuffer(block, np.uint8)
+        block = code_block(weights.astype(np.int64), streams, unary_length, word)
+        memory[address : address + len(block.data)] = np.frombuffer(block.data, np.uint8)
         space = Space(_between(rng, 0, 1))
         local = _between(rng, 0, 40) * word + (OUTPUT_ADDRESS + OUTPUT_BYTES // 2) * (space == Space.AM)
         if _between(rng, 0, 1):
@@ -129,15 +129,13 @@ def _decode(assembler: Assembler, rng: np.random.Generator, memory: np.ndarray) 
         emit_decode(
             assembler,
             block,
-            lengths,
-            weights.size,
             address,
             local,
             space=space,
             unary_length=unary_length,
             tensor=_between(rng, 0, 65535),
         )
-        address += len(block)
+        address += len(block.data)
         _perhaps_plain_load(assembler, rng)
     _multiply_loaded(assembler, rng)
 

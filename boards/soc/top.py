@@ -27,8 +27,11 @@ from .lamp import Lamp
 from .memory import OnChipMemory
 from .sdram import SdramMemory, SdramPins
 from .spi_reader import SpiPins, SpiReader
-from .udp_link import DATA_BYTES, PhyPins, UdpLink
+from .udp_link import DATA_BYTES as DATAGRAM_BYTES
+from .udp_link import PhyPins, UdpLink
 
+DATA_BYTES = 1024
+"""The bridge's buffer, the most a frame carries; with Ethernet it is smaller, and a frame is one datagram."""
 MEMORY_BASE = 0x1000_0000
 """Bus address of the memory; anything but 0 shows a forgotten base."""
 BLINK_SECONDS = 0.05
@@ -40,8 +43,7 @@ class BoardTop(wiring.Component):
     """Accelerator, external memory and UART bridge, all with the clock of the domain `sync`, of `clock_hz`.
 
     `memory`: the external memory, at MEMORY_BASE.
-    `data_bytes`: the bridge's buffer, the most a frame carries; with Ethernet half of it, so that a frame is one
-    datagram. `name`: what the bridge says it is. `ethernet`: the bridge listens there, too, and answers where it was
+    `name`: what the bridge says it is. `ethernet`: the bridge listens there, too, and answers where it was
     asked. Two hosts at once disturb each other. `flash`: after a reset the machine is loaded from there; meanwhile the
     bridge waits for memory and registers.
 
@@ -63,7 +65,6 @@ class BoardTop(wiring.Component):
         clock_hz: float,
         baud: int,
         name: str = "tosaic",
-        data_bytes: int = 1024,
         ethernet: Ethernet | None = None,
         flash: SpiFlash | None = None,
     ):
@@ -73,7 +74,7 @@ class BoardTop(wiring.Component):
         if memory.base != MEMORY_BASE:
             raise ValueError(f"the memory must be at {MEMORY_BASE:#x}, not {memory.base:#x}")
         self.ethernet, self.flash, self.clock_hz = ethernet, flash, clock_hz
-        data_bytes = min(data_bytes, DATA_BYTES) if ethernet else data_bytes
+        data_bytes = DATAGRAM_BYTES if ethernet else DATA_BYTES
         self.identity = Identity(name, MEMORY_BASE, memory.memory_bytes, round(clock_hz), data_bytes)
         self.memory = memory
         super().__init__(

@@ -12,6 +12,17 @@ from tosaic.driver.session import NodeArg, Session
 
 
 @dataclasses.dataclass(frozen=True)
+class MemorySetting:
+    """An external memory: bytes per cycle and cycles; None is what a configuration has by itself."""
+
+    bandwidth: float | None = None
+    latency: int | None = None
+
+
+DEFAULT_MEMORY = MemorySetting()
+
+
+@dataclasses.dataclass(frozen=True)
 class Row:
     """One network on one configuration with one external memory; figures of one sample, of a batch its share."""
 
@@ -48,8 +59,7 @@ def measurement(
     path: pathlib.Path,
     target: str,
     config: str,
-    memory_bandwidth: float | None,
-    memory_latency: int | None,
+    memory: MemorySetting = DEFAULT_MEMORY,
     *,
     check: bool = False,
     drop_dead_channels: bool = False,
@@ -57,8 +67,8 @@ def measurement(
 ) -> Job:
     """The job that compiles a model and runs it on random inputs (cycles do not depend on them, but for loops)."""
     settings = {
-        "memory_bandwidth": memory_bandwidth,
-        "memory_latency": memory_latency,
+        "memory_bandwidth": memory.bandwidth,
+        "memory_latency": memory.latency,
         "check": check,
         "drop_dead_channels": drop_dead_channels,
         "batch": batch,

@@ -24,6 +24,18 @@ CHUNK_SAMPLES = 64
 """Samples whose outputs are held at once."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Terms:
+    """How a model and its data are taken; see `evaluate`."""
+
+    labels: str | None = None
+    config: Any = None
+    bound: Bound = None
+
+
+DEFAULT_TERMS = Terms()
+
+
 @dataclasses.dataclass
 class OutputFigures:
     """Of one output on one target. Shares are of rows along the last axis, 0 to 1; None: nothing to compare with."""
@@ -83,7 +95,7 @@ def evaluate(
     of `Session`. Raises InputError for data that does not fit.
     """
     targets = [target] if isinstance(target, str) else list(dict.fromkeys(target))
-    with Judge(model, data, targets, labels, against, config, bound) as judge:
+    with Judge(model, data, targets, against, Terms(labels, config, bound)) as judge:
         counts = Counts()
         for start in range(0, judge.samples, CHUNK_SAMPLES):
             if progress is not None:
@@ -140,26 +152,24 @@ class Judge:
         model: Any,
         data: Mapping[str, np.ndarray],
         targets: Sequence[str],
-        labels: str | None,
         against: Any,
-        config: Any,
-        bound: Bound,
+        terms: Terms,
     ):
         if not targets:
             raise InputError("there is no target to evaluate on; name one, as emulator or golden")
         name: str | None = None
         self._run_floats: FloatModel | None = None
         if against is not None:
-            name, self._run_floats = float_model(against, bound)
-        how = Bindings.of(bound)
+            name, self._run_floats = float_model(against, terms.bound)
+        how = Bindings.of(terms.bound)
         with contextlib.ExitStack() as stack:
             self._sessions = [
-                stack.enter_context(Session(model, each, config, shapes=how.shapes, values=how.values))
+                stack.enter_context(Session(model, each, terms.config, shapes=how.shapes, values=how.values))
                 for each in targets
             ]
             first = self._sessions[0]
             self._inputs, self._outputs = first.inputs, first.outputs
-            arrays, classes = take_labels(data, labels, first.inputs)
+            arrays, classes = take_labels(data, terms.labels, first.inputs)
             self._samples = samples_for(first.inputs, arrays)
             self.samples = len(next(iter(self._samples.values())))
             self._labels = labels_by_output(first.outputs, self.samples, classes)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tosaic.compiler.importers.bindings import Bindings, Bound
+from tosaic.compiler.importers.bindings import Bindings
 from tosaic.driver.encodings import sidecar
 from tosaic.driver.jobs import Done, Executor, Job, RecordFile, Work, result_of, run_jobs
 from tosaic.driver.jobs.content import digest_of
@@ -17,7 +17,7 @@ from tosaic.driver.quantize import load_samples
 from tosaic.errors import InputError
 
 from .counts import FLOAT, Counts
-from .evaluation import CHUNK_SAMPLES, Evaluation, Facts, Judge
+from .evaluation import CHUNK_SAMPLES, DEFAULT_TERMS, Evaluation, Facts, Judge, Terms
 
 Files = tuple[pathlib.Path, pathlib.Path, pathlib.Path | None]
 """Model, data set (.npz) and float model."""
@@ -29,9 +29,7 @@ def evaluate_in_parts(
     place: Executor,
     records: RecordFile | None = None,
     *,
-    labels: str | None = None,
-    config: str | None = None,
-    bound: Bound = None,
+    terms: Terms = DEFAULT_TERMS,
     progress: Progress | None = None,
 ) -> Evaluation:
     """As `evaluate`, of files, by jobs at `place`; the figures are the same.
@@ -44,23 +42,23 @@ def evaluate_in_parts(
         raise InputError("there is no target to evaluate on; name one, as emulator or golden")
     settings = {
         "data": data.name,
-        "labels": labels,
+        "labels": terms.labels,
         "against": against.name if against else None,
-        "config": config,
-        **_plain(Bindings.of(bound)),
+        "config": terms.config,
+        **_plain(Bindings.of(terms.bound)),
     }
     beside = _beside(model, data, against)
     arrays = load_samples(data, "test data")
     # What does not fit is said here, once, and not by each job.
     opened = targets[0] if model.suffix == ".tsc" else "golden"
-    with Judge(str(model), arrays, [opened], labels, None, config, bound) as judge:
+    with Judge(str(model), arrays, [opened], None, terms) as judge:
         count = judge.samples
     work = Work(f"{__name__}:judge")
     jobs = [
         Job(
             work,
             model,
-            config or "base",
+            terms.config or "base",
             target,
             0,
             {**settings, "start": start},
@@ -101,9 +99,9 @@ def _judge(read: Files, digests: tuple[str, ...], target: str, shared: str) -> J
     del digests  # They tell files of one name apart.
     model, data, against = read
     settings = json.loads(shared)
-    bound = Bindings(settings["shapes"], settings["values"])
+    terms = Terms(settings["labels"], settings["config"], Bindings(settings["shapes"], settings["values"]))
     arrays = load_samples(data, "test data")
-    return Judge(str(model), arrays, [target], settings["labels"], against, settings["config"], bound)
+    return Judge(str(model), arrays, [target], against, terms)
 
 
 def _beside(

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tosaic.driver.bench import measurement
+from tosaic.driver.bench import MemorySetting, measurement
 from tosaic.driver.jobs import Executor, RecordFile, run_jobs
 from tosaic.driver.models import Progress
 from tosaic.errors import InputError
@@ -101,7 +101,7 @@ def _judge(
         if bandwidth <= config.bus_bytes
     ]
     jobs = [
-        measurement(model, "emulator", config.name, bandwidth, None)
+        measurement(model, "emulator", config.name, MemorySetting(bandwidth))
         for config, _, bandwidth in places
         for model in question.models
     ]

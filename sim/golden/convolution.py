@@ -1,7 +1,5 @@
 """CONV2D, CONV3D, DEPTHWISE_CONV2D and FULLY_CONNECTED (TOSA 0.30 sections 2.3.3 to 2.3.7)."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from tosaic.compiler.ir import DType
@@ -17,6 +15,7 @@ from tosaic.sim.golden.arithmetic import (
 from tosaic.sim.golden.correlation import channel_terms, correlate, correlate_channels, correlation_terms
 from tosaic.sim.golden.kernels import kernel
 from tosaic.sim.golden.requirements import require_partial_sums, require_range
+from tosaic.sim.golden.taps import TapWindow
 
 
 @kernel("CONV2D")
@@ -27,14 +26,12 @@ def conv2d(
     input_zp: np.ndarray,
     weight_zp: np.ndarray,
     *,
-    pad: Sequence[int],
-    stride: Sequence[int],
-    dilation: Sequence[int],
+    window: TapWindow,
     out_dtype: DType,
 ) -> np.ndarray:
     """input [N,IH,IW,IC], weight [OC,KH,KW,IC], bias [OC] or [1] to [N,OH,OW,OC] in int32 or int48."""
     image, taps = centred(input, input_zp), centred(weight, weight_zp)
-    return _convolve(image, taps, bias, pad, stride, dilation, out_dtype)
+    return _convolve(image, taps, bias, window, out_dtype)
 
 
 @kernel("CONV3D")
@@ -45,31 +42,27 @@ def conv3d(
     input_zp: np.ndarray,
     weight_zp: np.ndarray,
     *,
-    pad: Sequence[int],
-    stride: Sequence[int],
-    dilation: Sequence[int],
+    window: TapWindow,
     out_dtype: DType,
 ) -> np.ndarray:
     """input [N,ID,IH,IW,IC], weight [OC,KD,KH,KW,IC], bias [OC] or [1] to [N,OD,OH,OW,OC]."""
     image, taps = centred(input, input_zp), centred(weight, weight_zp)
-    return _convolve(image, taps, bias, pad, stride, dilation, out_dtype)
+    return _convolve(image, taps, bias, window, out_dtype)
 
 
 def _convolve(
     image: np.ndarray,
     weight: np.ndarray,
     bias: np.ndarray,
-    pad: Sequence[int],
-    stride: Sequence[int],
-    dilation: Sequence[int],
+    window: TapWindow,
     out_dtype: DType,
 ) -> np.ndarray:
     """`image` and `weight` have their zero points subtracted."""
     held = product_dtype(image, weight, weight[0].size)
-    sums = correlate(image.astype(held), weight.astype(held), pad, stride, dilation)
+    sums = correlate(image.astype(held), weight.astype(held), window)
     require_partial_sums(
         _zeros(sums.shape),
-        lambda: correlation_terms(image, weight, pad, stride, dilation),
+        lambda: correlation_terms(image, weight, window),
         lambda: largest_sum(image, weight, weight[0].size),
         out_dtype,
     )
@@ -94,9 +87,7 @@ def depthwise_conv2d(
     input_zp: np.ndarray,
     weight_zp: np.ndarray,
     *,
-    pad: Sequence[int],
-    stride: Sequence[int],
-    dilation: Sequence[int],
+    window: TapWindow,
     out_dtype: DType,
 ) -> np.ndarray:
     """input [N,H,W,C], weight [KH,KW,C,M], bias [C*M] or [1] to [N,OH,OW,C*M] in int32 or int48."""
@@ -104,10 +95,10 @@ def depthwise_conv2d(
     accumulator = np.int32 if out_dtype is DType.INT32 else np.int64
     image = centred(input, input_zp).astype(accumulator)
     taps = centred(weight, weight_zp).astype(accumulator)
-    sums = correlate_channels(image, taps, pad, stride, dilation)
+    sums = correlate_channels(image, taps, window)
     require_partial_sums(
         _zeros(sums.shape),
-        lambda: channel_terms(image, taps, pad, stride, dilation),
+        lambda: channel_terms(image, taps, window),
         lambda: largest_sum(image, taps, taps[..., 0, 0].size),
         out_dtype,
     )

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ class Kernel:
     function: KernelFunction
     attributes: tuple[str, ...]
     required: frozenset[str]
+    group: tuple[str, type] | None
+    """The parameter that takes several attributes as one value, and its class, whose fields they are."""
     wants_out_dtype: bool
     takes_list: bool
     least_operands: int
@@ -38,8 +40,9 @@ def kernel(op: str, *, any_type: bool = False) -> Callable[[KernelFunction], Ker
 
     The function's positional parameters are the operands in the order of TOSA 1.0, each an ndarray; its
     keyword-only parameters are the attributes that it reads, by their TOSA names (attributes without a
-    meaning for integers, such as nan_mode, are left out), and `out_dtype` if the operands' types do not
-    determine the result's. One with a default is optional. A `*` parameter takes a list of operands.
+    meaning for integers, such as nan_mode, are left out), or one dataclass whose fields they are, and
+    `out_dtype` if the operands' types do not determine the result's. One with a default is optional. A `*`
+    parameter takes a list of operands.
     With `any_type` the function only moves or compares elements: it is the kernel for floats, too.
     """
 
@@ -70,10 +73,22 @@ def _inspected(function: KernelFunction, *, in_float64: bool) -> Kernel:
     parameters = inspect.signature(function).parameters.values()
     keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "out_dtype"]
     operands = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    group = next(
+        (
+            (p.name, p.annotation)
+            for p in keywords
+            if isinstance(p.annotation, type) and is_dataclass(p.annotation)
+        ),
+        None,
+    )
+    attributes = {p.name: p.default is p.empty for p in keywords}
+    if group is not None:
+        attributes = {each.name: each.default is MISSING for each in fields(group[1])}
     return Kernel(
         function,
-        tuple(p.name for p in keywords),
-        frozenset(p.name for p in keywords if p.default is p.empty),
+        tuple(attributes),
+        frozenset(name for name, required in attributes.items() if required),
+        group,
         any(p.name == "out_dtype" for p in parameters),
         any(p.kind is p.VAR_POSITIONAL for p in parameters),
         sum(p.default is p.empty for p in operands),
@@ -118,6 +133,9 @@ def evaluate_operator(
     missing = sorted(found.required - keywords.keys())
     if missing:
         raise ModelError(f"{label}: {op} lacks the attribute {missing[0]}")
+    if found.group is not None:
+        name, group = found.group
+        keywords = {name: group(**keywords)}
     if found.wants_out_dtype:
         keywords["out_dtype"] = out_dtypes[0]
     with on_behalf_of(label):

@@ -1,5 +1,7 @@
 """CAST and RESCALE (TOSA 0.30 section 2.13)."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from tosaic.compiler.ir import DType
@@ -16,6 +18,17 @@ def cast(input: np.ndarray, *, out_dtype: DType) -> np.ndarray:
     return input != 0 if out_dtype is DType.BOOL else wrap(input, out_dtype)
 
 
+@dataclass(frozen=True)
+class Rescaling:
+    """Attributes of RESCALE."""
+
+    scale32: bool
+    rounding_mode: str
+    per_channel: bool
+    input_unsigned: bool = False
+    output_unsigned: bool = False
+
+
 @kernel("RESCALE")
 def rescale(
     input: np.ndarray,
@@ -24,11 +37,7 @@ def rescale(
     input_zp: np.ndarray,
     output_zp: np.ndarray,
     *,
-    scale32: bool,
-    rounding_mode: str,
-    per_channel: bool,
-    input_unsigned: bool = False,
-    output_unsigned: bool = False,
+    how: Rescaling,
     out_dtype: DType,
 ) -> np.ndarray:
     """(input - input_zp) * multiplier * 2^-shift + output_zp, clipped to the output type.
@@ -37,16 +46,16 @@ def rescale(
     allows a range of results; single rounding, which lies in it, is used. Unsigned tensors and their zero
     points are bit patterns in the signed type.
     """
-    extend = zero_extend if input_unsigned else as_int64
+    extend = zero_extend if how.input_unsigned else as_int64
     value = extend(input) - extend(input_zp).reshape(-1)[0]
-    if not per_channel:
+    if not how.per_channel:
         multiplier, shift = multiplier.reshape(-1)[0], shift.reshape(-1)[0]
-    if scale32:
-        scaled = apply_scale_32(value, multiplier, shift, double_round=rounding_mode == "DOUBLE_ROUND")
+    if how.scale32:
+        scaled = apply_scale_32(value, multiplier, shift, double_round=how.rounding_mode == "DOUBLE_ROUND")
     else:
         scaled = apply_scale_16(value, multiplier, shift)
-    result = scaled + (zero_extend if output_unsigned else as_int64)(output_zp).reshape(-1)[0]
+    result = scaled + (zero_extend if how.output_unsigned else as_int64)(output_zp).reshape(-1)[0]
     require_range("the scaled value with the zero point", result, DType.INT32)
-    if output_unsigned:
+    if how.output_unsigned:
         return clip(result, _UNSIGNED[out_dtype]).view(out_dtype.numpy)
     return clip(result, out_dtype)

@@ -28,6 +28,22 @@ FAULTS = {
 
 
 @dataclasses.dataclass(frozen=True)
+class CabacTensor:
+    """A block of streams, the fields of its TensorJob, and those of the job's settings; `lengths`: one per stream."""
+
+    block: bytes
+    lengths: Sequence[int]
+    levels: int
+    unary_length: int = 10
+    header_bins: int = 0
+    dq_coded: bool = True
+    dq: bool = False
+    low: int = -128
+    high: int = 127
+    offset: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
 class CabacRun:
     """`weights`: the words that came out. `cycles`: from the job taken to the result taken. The rest: see
     `tosaic.hw.cabac.TensorResult`."""
@@ -59,23 +75,9 @@ class CabacSimulator:
         self._run.restype = ctypes.c_int64
 
     def run(
-        self,
-        block: bytes,
-        lengths: Sequence[int],
-        levels: int,
-        *,
-        unary_length: int = 10,
-        header_bins: int = 0,
-        dq_coded: bool = True,
-        dq: bool = False,
-        low: int = -128,
-        high: int = 127,
-        offset: int = 0,
-        stall: float = 0.0,
-        seed: int = 1,
-        limit_cycles: int = 1 << 30,
+        self, tensor: CabacTensor, *, stall: float = 0.0, seed: int = 1, limit_cycles: int = 1 << 30
     ) -> CabacRun:
-        """Decode one tensor; the arguments are a TensorJob's fields, `lengths` one per stream.
+        """Decode one tensor.
 
         stall: probability per cycle and channel that words do not come, or weights are not taken. Raises AssertionError
         when the decoder breaks its contract: hangs, takes or gives too much, changes what it offers.
@@ -85,27 +87,33 @@ class CabacSimulator:
         job = layout.const(
             {
                 "settings": {
-                    "unary_length": unary_length,
-                    "header_bins": header_bins,
-                    "dq_coded": dq_coded,
-                    "dq": dq,
-                    "low": low,
-                    "high": high,
+                    "unary_length": tensor.unary_length,
+                    "header_bins": tensor.header_bins,
+                    "dq_coded": tensor.dq_coded,
+                    "dq": tensor.dq,
+                    "low": tensor.low,
+                    "high": tensor.high,
                 },
-                "levels": levels,
-                "log2_streams": len(lengths).bit_length() - 1,
-                "lengths": [*lengths] + [0] * (self.config.cabac_engines - len(lengths)),
-                "offset": offset,
+                "levels": tensor.levels,
+                "log2_streams": len(tensor.lengths).bit_length() - 1,
+                "lengths": [*tensor.lengths] + [0] * (self.config.cabac_engines - len(tensor.lengths)),
+                "offset": tensor.offset,
             }
         )
         job_bytes = job.as_value().value.to_bytes(8 * -(-layout.size // 64), "little")
-        words = -(-levels // width)
+        words = -(-tensor.levels // width)
         weights = ctypes.create_string_buffer(max(words, 1) * width)
         result = ctypes.create_string_buffer(8 * -(-result_shape.size // 64))
         written = ctypes.c_int64()
         number = ctypes.c_int64
         cycles = self._run(
-            *(job_bytes, number(len(job_bytes)), block, number(len(block) // width), number(width)),
+            *(
+                job_bytes,
+                number(len(job_bytes)),
+                tensor.block,
+                number(len(tensor.block) // width),
+                number(width),
+            ),
             *(weights, number(words), ctypes.byref(written), result, number(-(-result_shape.size // 8))),
             *(number(round(256 * stall)), number(seed), number(limit_cycles)),
         )

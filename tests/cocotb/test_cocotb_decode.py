@@ -7,7 +7,7 @@ from copy_program import CONFIG
 from tosaic.errors import DeviceError
 from tosaic.hw.isa import Opcode, Space
 from tosaic.sim.assembler import Assembler
-from tosaic.sim.bench import run_in_cocotb
+from tosaic.sim.bench import CocotbBench
 from tosaic.sim.coded_block import code_block, emit_decode
 from tosaic.sim.emulator import Emulator
 
@@ -24,10 +24,11 @@ def program():
     block = b""
     for streams, count, local in ((2, 150, 0), (1, 41, 160)):
         weights = np.where(rng.random(count) < 0.5, 0, rng.integers(-128, 128, count))
-        block, lengths = code_block(weights, streams, 2, CONFIG.word_bytes)
+        coded = code_block(weights, streams, 2, CONFIG.word_bytes)
+        block = coded.data
         window[address : address + len(block)] = np.frombuffer(block, np.uint8)
         settings = {"space": Space.AM, "unary_length": 2, "tensor": streams}
-        emit_decode(assembler, block, lengths, count, address, local, **settings)
+        emit_decode(assembler, coded, address, local, **settings)
         padded = -(-count // CONFIG.word_bytes) * CONFIG.word_bytes
         wanted[local : local + padded] = weights.astype(np.int8).tobytes() + bytes(padded - count)
         if streams == 2:
@@ -44,7 +45,7 @@ def test_weights_are_decoded_in_order(seed):
     window, size, _, wanted = program()
     emulated = window.copy()
     predicted = Emulator(CONFIG).run(emulated, PROGRAM, size)
-    measured = run_in_cocotb(CONFIG, window, PROGRAM, size, seed=seed)
+    measured = CocotbBench(CONFIG, seed=seed).run(window, PROGRAM, size)
     assert window[OUTPUT : OUTPUT + len(wanted)].tobytes() == wanted
     np.testing.assert_array_equal(window, emulated)
     # The bus is late for a byte now and then.
@@ -55,5 +56,5 @@ def test_damage_ends_in_an_error_and_no_hang():
     window, size, block_bytes, _ = program()
     window[512 : 512 + block_bytes] = 0xFF
     with pytest.raises(DeviceError, match=r"^DECODE in LOAD at .*: START in stream 0 at bit \d+$") as caught:
-        run_in_cocotb(CONFIG, window, PROGRAM, size, seed=3)
+        CocotbBench(CONFIG, seed=3).run(window, PROGRAM, size)
     assert caught.value.tensor_number == 1

@@ -9,7 +9,7 @@ from copy_program import CONFIG
 import tosaic
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import read_tosa
-from tosaic.sim.bench import run_in_cocotb
+from tosaic.sim.bench import CocotbBench
 from tosaic.sim.golden import evaluate
 
 DIGITS = pathlib.Path(__file__).parents[2] / "examples" / "digits"
@@ -32,7 +32,8 @@ def test_digits_are_bit_exact_under_random_stalls(seed):
     for port in program.inputs:
         port.write(window, inputs[port.name])
     before = window.copy()
-    result = run_in_cocotb(program.config, window, program.program_address, program.program_bytes, seed=seed)
+    bench = CocotbBench(program.config, seed=seed)
+    result = bench.run(window, program.program_address, program.program_bytes)
     golden = evaluate(graph, inputs, keep=True)
     ports = program.outputs + program.kept
     assert ports

@@ -9,7 +9,7 @@ from copy_program import CONFIG, LOAD_PC, PROGRAM, ROW_BYTES, ROWS, WINDOW_BYTES
 from tosaic.errors import DeviceError, InputError, UnsupportedError
 from tosaic.hw.isa import Condition, Opcode
 from tosaic.sim.assembler import Assembler
-from tosaic.sim.bench import run_in_cocotb
+from tosaic.sim.bench import CocotbBench
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.rtl.verilog import cached_verilog
 from tosaic.sim.stimulus import random_program
@@ -22,7 +22,7 @@ def test_load_and_store_move_rows_and_stalls_cost_cycles():
     for seed, stalls in ((3, "random"), (4, "random"), (5, "random"), (3, "none")):
         window, size = copy_program()
         expected = copied(window)
-        result = run_in_cocotb(CONFIG, window, PROGRAM, size, seed=seed, stalls=stalls)
+        result = CocotbBench(CONFIG, seed=seed, stalls=stalls).run(window, PROGRAM, size)
         np.testing.assert_array_equal(window, expected)
         cycles[seed, stalls] = result.cycles
         assert result.counters["fetch_beats"] == size // CONFIG.word_bytes
@@ -38,7 +38,8 @@ def test_load_and_store_move_rows_and_stalls_cost_cycles():
 
 def test_seed_decides_the_cycles():
     (first, size), (second, _) = copy_program(), copy_program()
-    cycles = [run_in_cocotb(CONFIG, window, PROGRAM, size, seed=7).cycles for window in (first, second)]
+    bench = CocotbBench(CONFIG, seed=7)
+    cycles = [bench.run(window, PROGRAM, size).cycles for window in (first, second)]
     assert cycles[0] == cycles[1]
 
 
@@ -48,7 +49,7 @@ def test_random_program_leaves_the_same_memory_as_in_the_emulator(kind):
     expected = stimulus.memory.copy()
     place = (stimulus.program_address, stimulus.program_bytes)
     predicted = Emulator(CONFIG).run(expected, *place)
-    measured = run_in_cocotb(CONFIG, stimulus.memory, *place, seed=5)
+    measured = CocotbBench(CONFIG, seed=5).run(stimulus.memory, *place)
     np.testing.assert_array_equal(stimulus.memory, expected)
     assert measured.dram_write_bytes == predicted.dram_write_bytes
     assert measured.macs == predicted.macs
@@ -58,23 +59,23 @@ def test_illegal_instruction_is_named():
     window, size = copy_program()
     window[PROGRAM + 16] = 0x7F
     with pytest.raises(DeviceError, match=r"^ILLEGAL in SEQUENCER at program counter 16 \("):
-        run_in_cocotb(CONFIG, window, PROGRAM, size)
+        CocotbBench(CONFIG).run(window, PROGRAM, size)
 
 
 def test_transfer_outside_the_window_is_refused():
     window, size = copy_program(source=WINDOW_BYTES - 100)
     with pytest.raises(DeviceError, match=rf"^MEMORY_RANGE in LOAD at program counter {LOAD_PC} \(LOAD_GO "):
-        run_in_cocotb(CONFIG, window, PROGRAM, size)
+        CocotbBench(CONFIG).run(window, PROGRAM, size)
 
 
 def test_unknown_stalls():
     with pytest.raises(InputError, match="^stalls must be one of random, none, not 'some'$"):
-        run_in_cocotb(CONFIG, np.zeros(64, np.uint8), 0, 16, stalls="some")
+        CocotbBench(CONFIG, stalls="some")
 
 
 def test_window_must_be_bytes():
     with pytest.raises(DeviceError, match="^external memory must be a writable one-dimensional uint8 array$"):
-        run_in_cocotb(CONFIG, np.zeros(64, np.int8), 0, 16)
+        CocotbBench(CONFIG).run(np.zeros(64, np.int8), 0, 16)
 
 
 @pytest.mark.parametrize("missing", ["cocotb", "cocotbext.axi"])
@@ -82,7 +83,7 @@ def test_without_cocotb_the_way_out_is_named(monkeypatch, missing):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else find(name))
     with pytest.raises(UnsupportedError) as caught:
-        run_in_cocotb(CONFIG, np.zeros(64, np.uint8), 0, 16)
+        CocotbBench(CONFIG).run(np.zeros(64, np.uint8), 0, 16)
     assert (
         str(caught.value)
         == f"the target cocotb needs the Python package {missing}: pip install 'tosaic[cocotb]'"
@@ -108,4 +109,4 @@ def test_a_time_limit_ends_the_run_in_words():
         DeviceError,
         match=r"^the program did not end in 3000 cycles; UNITS is 0x000000, SEQUENCER at 16 \(BRANCH ",
     ):
-        run_in_cocotb(CONFIG, window, PROGRAM, size, max_cycles=3000)
+        CocotbBench(CONFIG).run(window, PROGRAM, size, max_cycles=3000)

@@ -7,6 +7,7 @@ from tosaic.compiler.ir import DType
 from tosaic.errors import UnpredictableError
 from tosaic.sim.golden import evaluate_operator, strictly
 from tosaic.sim.golden.correlation import (
+    Spread,
     channel_terms,
     correlate,
     correlate_channels,
@@ -14,6 +15,7 @@ from tosaic.sim.golden.correlation import (
     correlation_terms,
     transposed_terms,
 )
+from tosaic.sim.golden.taps import TapWindow
 
 PADS = ([0, 0, 0, 0], [1, 2, 0, 3], [2, 0, 1, 0])
 STEPS = ((1, 1), (2, 3), (3, 2))
@@ -36,22 +38,23 @@ def test_terms_add_up_to_the_sums(pad, stride):
     image = integers(2, 5, 6, 3)
     for dilation in ((1, 1), (2, 1), (1, 2)):
         weight = integers(4, 2, 3, 3)
-        sums = correlate(image, weight, pad, stride, dilation)
-        assert (added_up(correlation_terms(image, weight, pad, stride, dilation), sums) == sums).all()
+        window = TapWindow(pad, stride, dilation)
+        sums = correlate(image, weight, window)
+        assert (added_up(correlation_terms(image, weight, window), sums) == sums).all()
         weight = integers(2, 3, 3, 2)
-        sums = correlate_channels(image, weight, pad, stride, dilation)
-        assert (added_up(channel_terms(image, weight, pad, stride, dilation), sums) == sums).all()
+        sums = correlate_channels(image, weight, window)
+        assert (added_up(channel_terms(image, weight, window), sums) == sums).all()
 
 
 @pytest.mark.parametrize("pad", (*PADS, [-1, 0, 1, -1], [0, -1, -1, 2]))
 @pytest.mark.parametrize("stride", STEPS)
 def test_transposed_terms_add_up_to_the_sums(pad, stride):
     image, weight = integers(2, 3, 4, 3), integers(2, 2, 3, 3)
-    sums = correlate_transposed(image, weight, pad, stride)
+    sums = correlate_transposed(image, weight, Spread(pad, stride))
     rows = (3 - 1) * stride[0] + pad[0] + pad[1] + 2
     columns = (4 - 1) * stride[1] + pad[2] + pad[3] + 3
     assert sums.shape == (2, rows, columns, 2)
-    assert (added_up(transposed_terms(image, weight, pad, stride), sums) == sums).all()
+    assert (added_up(transposed_terms(image, weight, Spread(pad, stride)), sums) == sums).all()
 
 
 def test_the_largest_window_of_int16_is_looked_at():

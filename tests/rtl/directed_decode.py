@@ -12,7 +12,7 @@ from tosaic.hw.isa import STORE_STREAM, Op, Opcode, Source, Space
 from tosaic.hw.packed_weights import Mode, pack
 from tosaic.nnr import levels, quantize_dependent
 from tosaic.sim.assembler import Assembler
-from tosaic.sim.coded_block import emit_decode
+from tosaic.sim.coded_block import StreamBlock, emit_decode
 from tosaic.sim.stimulus import Stimulus
 
 BLOCKS_AT = 1 << 12
@@ -86,7 +86,8 @@ def decoded(config: Config, space: Space) -> Stimulus:
         local = WEIGHT_BYTES if space == Space.WM else WEIGHTS_AT
         for (weights, payload, settings), place in zip(coded, places, strict=False):
             block, where = padded(payload, config), int(first + place)
-            emit_decode(assembler, block, [len(payload)], weights.size, where, local, space=space, **settings)
+            coded_block = StreamBlock(block, [len(payload)], weights.size)
+            emit_decode(assembler, coded_block, where, local, space=space, **settings)
             local += -(-weights.size // word) * word
         assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.MOV, a_source=Source.LOAD, to_memory=1)
         # VECTOR writes where LOAD does, in the same banks: weights wait for it.
@@ -121,7 +122,7 @@ def one_block(
     block = padded(payload, config) + bytes(more)
 
     def emit(assembler: Assembler) -> None:
-        emit_decode(assembler, block, [len(payload)], weights, place, 0, **settings)
+        emit_decode(assembler, StreamBlock(block, [len(payload)], weights), place, 0, **settings)
 
     made = program(config, emit)
     made.memory[place:][: len(block)] = np.frombuffer(block, np.uint8)

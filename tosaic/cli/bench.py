@@ -52,7 +52,7 @@ def bench(
     verbose: options.Verbose = False,
 ) -> None:
     """Cycles, utilization and bytes per inference, beside those of other accelerators where they are known."""
-    from tosaic.driver.bench import csv_text, markdown_table, measurement, plot_svg, row_of
+    from tosaic.driver.bench import MemorySetting, csv_text, markdown_table, measurement, plot_svg, row_of
 
     find_target(on)
     if on == "golden":
@@ -63,12 +63,11 @@ def bench(
     chosen = models or _bundled()
     configs = [find_config(options.sized(name, sizes)).name for name in config or ["base"]]
     bandwidths: list[float | None] = [*memory_bandwidth] if memory_bandwidth else [None]
+    memories = [MemorySetting(bandwidth, memory_latency) for bandwidth in bandwidths]
     work = [
-        measurement(
-            m, on, c, b, memory_latency, check=check, drop_dead_channels=drop_dead_channels, batch=batch
-        )
+        measurement(m, on, c, memory, check=check, drop_dead_channels=drop_dead_channels, batch=batch)
         for c in configs
-        for b in bandwidths
+        for memory in memories
         for m in chosen
     ]
     with progress_bar("bench") as progress:

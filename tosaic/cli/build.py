@@ -82,6 +82,7 @@ def require_yosys() -> None:
 
 def build(
     board: Annotated[str, typer.Argument(metavar="BOARD", help="One of those that `tosaic boards` lists.")],
+    *,
     output: Annotated[pathlib.Path, typer.Option("-o", "--output", metavar="DIR")],
     config: Annotated[
         str | None, typer.Option("--config", metavar="NAME", help="Another configuration than the board's.")

@@ -13,6 +13,7 @@ from tosaic.cli.files import check_file, writing, writing_whole
 from tosaic.cli.progress import progress_bar
 from tosaic.driver.evaluate import Evaluation
 from tosaic.driver.evaluate import evaluate as run_evaluation
+from tosaic.driver.evaluate.evaluation import Terms
 from tosaic.driver.evaluate.page import shown, write_report
 from tosaic.driver.evaluate.parts import evaluate_in_parts
 from tosaic.driver.jobs import RecordFile, place_of
@@ -83,7 +84,7 @@ def evaluate(
             float_file = pathlib.Path(against) if against is not None else None
             kept, place = RecordFile(records), place_of(jobs, cluster)
             files = (pathlib.Path(model), data, float_file)
-            found = evaluate_in_parts(files, targets, place, kept, progress=progress, **how)
+            found = evaluate_in_parts(files, targets, place, kept, terms=Terms(**how), progress=progress)
         else:
             arrays = load_samples(data, "test data")
             found = run_evaluation(model, arrays, against=against, target=targets, progress=progress, **how)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tosaic.boards.area import Fabric, synthesize
 from tosaic.boards.tools import ToolError
-from tosaic.driver.bench import measurement
+from tosaic.driver.bench import MemorySetting, measurement
 from tosaic.driver.explore import Point
 from tosaic.driver.jobs import Done, Executor, Job, Record, RecordFile, Work, run_jobs
 from tosaic.errors import InputError
@@ -44,7 +44,8 @@ def check_points(
         found.setdefault((point.config.name, point.bandwidth), []).append(f"{what} {told}")
 
     for point in _spread(front, counts[0]):
-        jobs = [measurement(m, "sim", point.config.name, point.bandwidth, None, check=True) for m in models]
+        memory = MemorySetting(point.bandwidth)
+        jobs = [measurement(m, "sim", point.config.name, memory, check=True) for m in models]
         for model, record in zip(models, run_jobs(jobs, place, kept), strict=True):
             tell(point, "RTL", "cycles", point.cycles[str(model)], record)
     chosen = _spread(front, counts[1])

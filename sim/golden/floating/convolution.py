@@ -1,11 +1,10 @@
 """The convolutions on floats (TOSA 0.30 sections 2.3.3 to 2.3.7 and 2.3.11); the zero points are 0."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from tosaic.sim.golden.correlation import correlate, correlate_channels, correlate_transposed
+from tosaic.sim.golden.correlation import Spread, correlate, correlate_channels, correlate_transposed
 from tosaic.sim.golden.kernels import float_kernel
+from tosaic.sim.golden.taps import TapWindow
 
 
 @float_kernel("CONV2D")
@@ -17,12 +16,10 @@ def convolution(
     input_zp: np.ndarray,
     weight_zp: np.ndarray,
     *,
-    pad: Sequence[int],
-    stride: Sequence[int],
-    dilation: Sequence[int],
+    window: TapWindow,
 ) -> np.ndarray:
     """input [N,I...,IC], weight [OC,K...,IC], bias [OC] or [1] to [N,O...,OC], with two or three axes I."""
-    return correlate(input, weight, pad, stride, dilation) + bias
+    return correlate(input, weight, window) + bias
 
 
 @float_kernel("DEPTHWISE_CONV2D")
@@ -33,12 +30,10 @@ def depthwise_conv2d(
     input_zp: np.ndarray,
     weight_zp: np.ndarray,
     *,
-    pad: Sequence[int],
-    stride: Sequence[int],
-    dilation: Sequence[int],
+    window: TapWindow,
 ) -> np.ndarray:
     """input [N,IH,IW,C], weight [KH,KW,C,M], bias [C*M] or [1] to [N,OH,OW,C*M]."""
-    return correlate_channels(input, weight, pad, stride, dilation) + bias
+    return correlate_channels(input, weight, window) + bias
 
 
 @float_kernel("TRANSPOSE_CONV2D")
@@ -49,11 +44,10 @@ def transpose_conv2d(
     input_zp: np.ndarray,
     weight_zp: np.ndarray,
     *,
-    out_pad: Sequence[int],
-    stride: Sequence[int],
+    spread: Spread,
 ) -> np.ndarray:
     """input [N,IH,IW,IC], weight [OC,KH,KW,IC], bias [OC] or [1] to [N,OH,OW,OC]; a positive out_pad adds."""
-    return correlate_transposed(input, weight, out_pad, stride) + bias
+    return correlate_transposed(input, weight, spread) + bias
 
 
 @float_kernel("FULLY_CONNECTED")

@@ -11,7 +11,7 @@ from tosaic.hw.cabac import UNARY_MAX, DecodeError
 from tosaic.hw.cabac_timing import count_bins, decode_cycles
 from tosaic.hw.nnr_tables import STATE_TRANSITION
 from tosaic.nnr import levels, quantize_dependent
-from tosaic.sim.rtl.cabac import CabacSimulator
+from tosaic.sim.rtl.cabac import CabacSimulator, CabacTensor
 
 # Both files build a simulator at their first use: one worker of xdist does it.
 pytestmark = pytest.mark.xdist_group("cabac_simulator")
@@ -25,7 +25,7 @@ def simulator(engines):
 
 def run(tensor, engines=1, stall=0.0, seed=1):
     """What the decoder makes of the tensor; a hang breaks its contract."""
-    return simulator(engines).run(
+    coded = CabacTensor(
         tensor.block(COLUMNS),
         [len(payload) for payload in tensor.payloads],
         tensor.count,
@@ -35,10 +35,8 @@ def run(tensor, engines=1, stall=0.0, seed=1):
         low=tensor.low,
         high=tensor.high,
         offset=tensor.offset,
-        stall=stall,
-        seed=seed,
-        limit_cycles=2_000_000,
     )
+    return simulator(engines).run(coded, stall=stall, seed=seed, limit_cycles=2_000_000)
 
 
 def check(tensor, **settings):
@@ -81,9 +79,9 @@ def test_dependent_quantization_by_the_job():
     tensor = code(quantize_dependent(np.random.default_rng(9).normal(0, 5, 500), 0), dq=True, unary_length=2)
     block, lengths = tensor.block(COLUMNS), [len(tensor.payloads[0])]
     settings = {"unary_length": 2, "header_bins": 1, "dq_coded": False}
-    found = simulator(1).run(block, lengths, 500, dq=True, **settings)
+    found = simulator(1).run(CabacTensor(block, lengths, 500, dq=True, **settings))
     assert found.error == DecodeError.NONE and found.weights == tensor.expected(COLUMNS)[0]
-    other = simulator(1).run(block, lengths, 500, dq=False, **settings)
+    other = simulator(1).run(CabacTensor(block, lengths, 500, dq=False, **settings))
     assert other.weights != found.weights
 
 
