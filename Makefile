@@ -51,12 +51,12 @@ soc: $(VENV)/installed-dev
 	$(BIN)/python examples/litex_soc/simulate.py build/soc
 
 # For every change: lint, types, and the tests of import rules, IR, compiler and golden model that build no simulator and
-# take little time (docs/testing.md).
-CHECKED := tests/test_import_rules.py tests/ir tests/compiler \
+# are not marked `long` (docs/testing.md).
+CHECKED := tests/test_import_rules.py tests/test_function_sizes.py tests/ir tests/compiler \
 	$(addprefix tests/golden/test_golden_,evaluator.py floats.py conversion.py convolution.py pooling_resize.py)
 SLOW := $(addprefix --ignore=tests/compiler/test_,image_boxes.py split_pool.py compiled_indexed.py control_flow.py)
 check: lint typecheck
-	$(PYTEST) $(CHECKED) $(SLOW) -k "not rtl and not reference_model and not shared_models"
+	$(PYTEST) -m "not nightly and not long" $(CHECKED) $(SLOW) -k "not rtl and not reference_model and not shared_models"
 
 # TOSA's conformance suites of integers and of floats: generated (byte-identical every time), expected outputs from the
 # reference model, then run. The empty gdb keeps the model from making a backtrace of each of its errors, 2 s a time.

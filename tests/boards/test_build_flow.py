@@ -1,18 +1,46 @@
 """`tosaic build`'s steps on designs of a few cells, its report, its cache."""
 
 import dataclasses
+import json
+from pathlib import Path
 
 import pytest
 
 from tosaic.boards.board import Family
 from tosaic.boards.catalogue import BOARDS
+from tosaic.boards.floorplan import RAM, Floorplan, Rule
 from tosaic.boards.flow import build_project
 from tosaic.boards.project import Project
 from tosaic.boards.report import Usage, parse_stat, usage_of_cells, usage_table, with_timing
-from tosaic.boards.tools import ToolError, run_tool
+from tosaic.boards.routing import SETTINGS
+from tosaic.boards.tools import _ENTRIES, ToolError, run_tool
 
-pytestmark = pytest.mark.xdist_group("yosys")
-"""Its first start on a machine takes a minute: one process does it."""
+IMITATED = {
+    "yosys": "yosys",
+    "nextpnr-ecp5": "nextpnr",
+    "ecppack": "ecppack",
+    "nextpnr-ice40": "nextpnr",
+    "icepack": "icepack",
+}
+"""The functions of imitated_tools.py by the tools."""
+
+
+def imitate(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setattr("tosaic.boards.tools._TICK_SECONDS", 0.01)
+    for tool, entry in IMITATED.items():
+        package, *_ = _ENTRIES[tool]
+        monkeypatch.setitem(_ENTRIES, tool, (package, "imitated_tools", entry))
+
+
+@pytest.fixture(
+    params=["imitated", pytest.param("real", marks=[pytest.mark.nightly, pytest.mark.xdist_group("yosys")])]
+)
+def tools(request, monkeypatch):
+    """The real tools take a minute for their first start on a machine: one process of the nightly run does it."""
+    if request.param == "imitated":
+        imitate(monkeypatch)
+
 
 COUNTER = """\
 module top (input wire clk, output wire led);
@@ -31,7 +59,7 @@ CONSTRAINTS = {
 
 
 @pytest.mark.parametrize("name", CONSTRAINTS)
-def test_a_counter_becomes_a_bitstream_once(name, tmp_path):
+def test_a_counter_becomes_a_bitstream_once(name, tools, tmp_path):
     file, text = CONSTRAINTS[name]
     board = dataclasses.replace(BOARDS[name], floorplan=None)
     steps = ["synthesis", "place-and-route", "pack"]
@@ -61,7 +89,7 @@ def test_a_counter_becomes_a_bitstream_once(name, tmp_path):
     assert again.bitstream.read_bytes() == built.bitstream.read_bytes()
 
 
-def test_what_does_not_fit_is_not_placed(tmp_path):
+def test_what_does_not_fit_is_not_placed(tools, tmp_path):
     small = dataclasses.replace(
         BOARDS["icebreaker"], capacity=dataclasses.replace(BOARDS["icebreaker"].capacity, ff=19)
     )
@@ -70,11 +98,44 @@ def test_what_does_not_fit_is_not_placed(tmp_path):
     assert (built.fits, built.bitstream) == (False, None)
 
 
-def test_a_tool_that_fails_is_one_line(tmp_path):
+def test_a_tool_that_fails_is_one_line(tools, tmp_path):
     with pytest.raises(ToolError) as caught:
         run_tool("yosys", ("-p", "synth_nothing"), tmp_path, tmp_path / "log.log", lambda detail: None)
     assert str(caught.value).startswith("yosys failed: ERROR: No such command: synth_nothing")
     assert str(caught.value).endswith("(all it said is in log.log)")
+
+
+def test_what_a_tool_has_not_written_is_told(monkeypatch, tmp_path):
+    monkeypatch.setattr("tosaic.boards.flow.run_tool", lambda *arguments: None)
+    project = Project(BOARDS["icebreaker"], "top", {"top": COUNTER}, {"top.pcf": ""})
+    with pytest.raises(
+        ToolError, match=r"^yosys has not written top\.json; what it said is in synthesis\.log$"
+    ):
+        build_project(project, tmp_path, tmp_path / "cache", lambda what, detail: None)
+
+
+def test_blocks_with_a_place_and_the_router_s_settings_reach_nextpnr(tmp_path, monkeypatch):
+    told, plan = [], Floorplan((Rule(RAM, "word", ("X120/Y82/EBR3",)),))
+    board = dataclasses.replace(BOARDS["ulx3s-85f"], floorplan=plan)
+    imitate(monkeypatch)
+    text = COUNTER.replace("reg [19:0]", "reg [17:0] word; reg [19:0]")
+    project = Project(board, "top", {"top": text}, dict([CONSTRAINTS["ulx3s-85f"]]))
+    built = build_project(
+        project, tmp_path, tmp_path / "cache", lambda what, detail: told.append((what, detail)), seed=7
+    )
+    assert ("floorplan", "1 blocks") in told and built.usage.ram_kbit == 18
+    design = json.loads((tmp_path / "netlist.json").read_text())["modules"]["top"]
+    assert design["cells"]["word"]["attributes"] == {"BEL": "X120/Y82/EBR3"}
+    assert design["settings"] == SETTINGS
+    assert (tmp_path / "top.config").read_text() == "seed 7\n"
+    nowhere = dataclasses.replace(board, floorplan=Floorplan((Rule(RAM, "sums", ("X4/Y22/EBR0",)),)))
+    with pytest.raises(ToolError, match="^the floorplan places DP16KD cells of sums, but there is none$"):
+        build_project(
+            dataclasses.replace(project, board=nowhere),
+            tmp_path,
+            tmp_path / "cache",
+            lambda what, detail: None,
+        )
 
 
 def test_usage_of_each_family():

@@ -18,8 +18,6 @@ from tosaic.boards.flow import build_project
 from tosaic.boards.project import Project
 from tosaic.boards.tools import ToolError
 
-pytestmark = pytest.mark.xdist_group("yosys")
-
 BLOCKS = """\
 module top (input wire clk, input wire in, output reg led);
   reg [17:0] words [0:1023];
@@ -93,6 +91,8 @@ def test_memory_on_the_chip_has_places_of_its_own(on_85k):
     assert len(rules[-1].sites) >= 40
 
 
+@pytest.mark.nightly
+@pytest.mark.xdist_group("yosys")
 def test_nextpnr_places_and_routes_blocks_there(tmp_path):
     plan = Floorplan(
         (Rule(RAM, "word", ("X120/Y82/EBR3",)), Rule(MULTIPLIER, "product", ("X119/Y58/MULT18_5",)))

@@ -54,6 +54,7 @@ def test_against_an_array():
     simulator.run()
 
 
+@pytest.mark.nightly
 @pytest.mark.xdist_group("yosys")
 def test_yosys_finds_the_blocks(tmp_path):
     """128 KiB are four blocks, and no block RAM."""

@@ -27,6 +27,7 @@ def cascades(graph: Graph, config: Config) -> list[CascadeWork]:
     return [step.work for step in plan.main.steps if isinstance(step.work, CascadeWork)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "size, stride, kernel, residual",
     [(28, 1, 3, False), (28, 1, 3, True), (44, 2, 3, False), (30, 1, 5, False)],

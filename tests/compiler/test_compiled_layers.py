@@ -91,6 +91,7 @@ def convolution_graph(case: dict, depthwise: bool, seed: int, tail: str) -> Grap
     return build.finish()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize(("name", "case", "depthwise"), CASES, ids=[name for name, _, _ in CASES])
 def test_convolution_with_per_channel_rescale(name: str, case: dict, depthwise: bool, config: str) -> None:
@@ -161,6 +162,7 @@ def test_reduction(op: str, axis: int, config: str) -> None:
     assert_equal_to_golden(build.finish(), get_config(config))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize(
     ("a", "b"),

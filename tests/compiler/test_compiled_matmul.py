@@ -29,6 +29,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", [NANO, BASE], ids=lambda config: config.name)
 @pytest.mark.parametrize("tail", ["raw", "per tensor", "per channel"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -79,6 +80,7 @@ def test_attention(config):
     check(attention(), config)
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(
     st.tuples(st.integers(1, 5), st.integers(1, 40), st.integers(1, 70), st.integers(1, 40)),

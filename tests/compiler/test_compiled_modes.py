@@ -132,6 +132,7 @@ def test_int4_weights(config):
 SMALL_MEMORY = dataclasses.replace(get_config("nano"), am_bytes=1 << 10)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("op", ["ADD", "MINIMUM"])
 @pytest.mark.parametrize(
     "shapes",

@@ -31,6 +31,7 @@ def cycles(program: Program, values: dict[str, np.ndarray]) -> int:
     return emulator.run(memory, program.program_address, program.program_bytes, others=program.others).cycles
 
 
+@pytest.mark.long
 def test_more_cores_take_fewer_cycles():
     graph = inverted_bottleneck(56, 1, channels=32, wide=192)
     programs = [compile_graph(graph, config) for config in (get_config("base"), TWO, FOUR)]

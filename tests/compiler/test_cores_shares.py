@@ -28,6 +28,7 @@ def classifier(batch: int = 1) -> Graph:
     return build.finish()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("config", (NANO, BASE), ids=("nano", "base"))
 @pytest.mark.parametrize("batch", (1, 3))

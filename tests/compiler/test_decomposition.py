@@ -73,6 +73,7 @@ TRANSPOSED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("name", TRANSPOSED)
 def test_transpose_convolution(config, name):
@@ -160,6 +161,7 @@ def test_both_forms_of_transpose_convolution(name):
             assert_equal_to_golden(graph, "base")
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_transpose_convolution_by_remainder(data):

@@ -50,6 +50,7 @@ _SEPARABLE = [(1, False), (3, True), (1, False), (3, True), (1, False)]
 _DENSE = [(3, False), (3, False), (1, False)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kernels", [_SEPARABLE, _DENSE])
 @pytest.mark.parametrize("size", [(25, 5), (12, 12), (24, 24), (6, 6), (3, 3), (40, 1)])
 @pytest.mark.parametrize("channels", [16, 40, 64])

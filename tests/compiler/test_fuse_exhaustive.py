@@ -66,6 +66,7 @@ def step(b: LayerBuilder, op: str, x: str, y: str) -> str:
     return b.add(op, [x, y])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("base", ["convolution", "input"])
 @pytest.mark.parametrize("first", STEPS)
 def test_every_pair(base: str, first: str) -> None:
@@ -80,6 +81,7 @@ def test_every_pair(base: str, first: str) -> None:
         assert_equal_to_golden(b.finish(), "nano")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("base", ["convolution", "input"])
 def test_both_operands_of_one_tensor(base: str) -> None:
     """x op x, and f(x) op x: an operand that is used twice."""

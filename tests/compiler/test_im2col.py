@@ -96,6 +96,7 @@ def test_on_other_machines(config):
     assert_equal_to_golden(graph, config, check_hazards=True)
 
 
+@pytest.mark.long
 def test_a_large_image_goes_through_buffers():
     """Neither the image's strips nor the result fit: boxes take turns."""
     graph = convolution((1, 140, 150, 3), 32, (3, 3), stride=(1, 1), pad=(1, 1, 1, 1), input_zp=-3)

@@ -18,6 +18,7 @@ from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, Space, decode
 LARGE_BYTES = (1 << 28) + (1 << 20)
 
 
+@pytest.mark.long
 def test_constants_beyond_256_mib_are_read_where_they_are() -> None:
     build = LayerBuilder(1)
     values = np.zeros(LARGE_BYTES, np.int8)

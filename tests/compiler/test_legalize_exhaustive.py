@@ -300,6 +300,7 @@ def test_every_small_shape(name: str) -> None:
     assert made == count
 
 
+@pytest.mark.long
 def test_every_small_product_of_int16() -> None:
     """On the emulator: the graph has products of int48, which golden has not."""
     for number, make in enumerate(wide_products()):

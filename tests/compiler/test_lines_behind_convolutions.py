@@ -50,6 +50,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", ["base", "small", "nano"])
 @pytest.mark.parametrize("shape, channels, options", SHAPES)
 def test_any_pixels_and_channels(config, shape, channels, options):

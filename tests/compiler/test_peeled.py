@@ -43,6 +43,7 @@ def test_short_axes(op, extent):
         assert_equal_to_golden(reduced(op, extent), config, check_hazards=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("op", INT32)
 @pytest.mark.parametrize("extent", [1, 2, 3, 7, 100])
 def test_terms_that_are_computed(op, extent):

@@ -95,6 +95,7 @@ def outcome(raw: bytes) -> str | None:
 PLACES = list(places(FILE))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", WRONG)
 def test_every_field_with_a_wrong_value(kind: str) -> None:
     for path in PLACES:

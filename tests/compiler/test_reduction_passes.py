@@ -76,6 +76,7 @@ def test_a_row_that_does_not_fit_is_cut_along_the_axis():
     assert sum(box.stop - box.start for box in boxes) == 200_000
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(KINDS),
@@ -88,6 +89,7 @@ def test_any_axis_of_any_length(kind, shape, data):
     assert_equal_to_golden(graph, config, feeds(graph, data.draw(st.integers(0, 9))), check_hazards=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape, axis", [((1999, 3), 0), ((3, 1999), 1), ((5003,), 0)])
 def test_long_axes_in_boxes(kind, shape, axis):
@@ -95,6 +97,7 @@ def test_long_axes_in_boxes(kind, shape, axis):
     assert_equal_to_golden(reduction(kind[0], shape, axis, kind[1]), TINY, check_hazards=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16])
 @pytest.mark.parametrize("places", [(0, 4999), (17, 33), (4998, 4999), (2500,)])
 def test_argmax_finds_the_first_of_equal_maxima(dtype, places):

@@ -98,6 +98,7 @@ CASES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", [NANO, BASE], ids=lambda config: config.name)
 @pytest.mark.parametrize("tail", ["raw", "per tensor", "per channel"])
 @pytest.mark.parametrize("name", CASES)
@@ -105,6 +106,7 @@ def test_weights_are_an_input(name, tail, config):
     check(convolution(**CASES[name], tail=tail), config)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("made", ["transpose", "rescale", "reshape"])
 @pytest.mark.parametrize("optimize", [True, False])
 @pytest.mark.parametrize("name", ["3x3", "depthwise 3x3", "diagonal, multiplier 3", "transposed", "3-D"])
@@ -194,6 +196,7 @@ def random_convolutions(draw):
     )
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(case=random_convolutions(), config=st.sampled_from([NANO, BASE, TINY]))
 def test_random_convolutions(case, config):

@@ -58,6 +58,7 @@ SUMMED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", ["base", "small"])
 @pytest.mark.parametrize("name", SUMMED)
 def test_sums_are_golden(name, config):
@@ -87,6 +88,7 @@ def test_images_that_are_stored(name):
     assert_equal_to_golden(graph, "base")
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_any_shape(data):

@@ -118,6 +118,7 @@ def _depthwise(draw) -> Graph:
     return build.finish()
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(_depthwise(), st.sampled_from([FEW_SUMS, CONFIGS["small"], BASE]))
 def test_random_kernels(graph, config):

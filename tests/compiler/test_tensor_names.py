@@ -49,6 +49,7 @@ def broadcast_sum() -> Graph:
     return build.finish()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", [wide_convolution, broadcast_sum])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_name_of_the_output_changes_nothing(make, name: str) -> None:

@@ -70,6 +70,7 @@ def test_heads_are_read_where_they_are():
     assert_equal_to_golden(heads(), BASE, check_hazards=True, optimize=False)
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_order_of_any_operand(data):

@@ -80,6 +80,7 @@ def test_chunks_that_follow_each_other_need_no_copy():
     assert not turn_of(plane(17, 12), 1, BASE).in_place
 
 
+@pytest.mark.long
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_any_order_of_axes(data):

@@ -134,6 +134,7 @@ def calls(graph: Graph) -> int:
     return count
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "size"), KINDS, ids=lambda each: getattr(each, "__name__", str(each)))
 def test_twice_the_graph_takes_about_twice_the_work(kind, size):
     calls(kind(size // 8))  # What is made once and kept.

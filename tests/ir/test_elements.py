@@ -18,6 +18,7 @@ def round_trip(dtype: DType, values: np.ndarray) -> np.ndarray:
     return decode(dtype, values.shape, memoryview(data), "test")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", INTEGERS)
 @given(data=st.data())
 def test_integers_round_trip(dtype: DType, data: st.DataObject) -> None:

@@ -36,6 +36,7 @@ def survives(data: bytes) -> None:
     assert time.process_time() - start < _QUICKLY_SECONDS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", _FILES)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
@@ -46,6 +47,7 @@ def test_changed_bytes(name: str, data: st.DataObject) -> None:
     survives(bytes(broken))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", _FILES)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())

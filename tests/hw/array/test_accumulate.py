@@ -9,7 +9,6 @@ from proving import run_proof
 
 from tosaic.hw.array.accumulate import Accumulate
 
-pytestmark = pytest.mark.xdist_group("yosys")
 WORDS = st.integers(0, 2**32 - 1)
 
 
@@ -40,6 +39,8 @@ def test_sum(cases):
     simulator.run()
 
 
+@pytest.mark.nightly
+@pytest.mark.xdist_group("yosys")
 def test_the_carry_chain_is_the_same_sum(tmp_path):
     for name, platform in (("gold", None), ("gate", Ecp5())):
         text = rtlil.convert(Accumulate(18), name=name, platform=platform, emit_src=False)

@@ -16,7 +16,7 @@ from tosaic.hw.cabac.window import WINDOW_BITS, BitWindow
 from tosaic.hw.nnr_streams import UNARY_MAX
 from tosaic.hw.nnr_tables import PREFIX_CONTEXTS, RLPS, SHIFT0, SHIFT1, TRANSITION
 
-pytestmark = pytest.mark.xdist_group("yosys")
+pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("yosys")]
 
 
 def test_decision_is_the_one_of_the_text(tmp_path):

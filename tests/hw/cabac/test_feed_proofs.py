@@ -13,7 +13,7 @@ from tosaic.hw.dma.block_buffer import BlockBuffer
 from tosaic.hw.nnr_streams import TAG_BITS
 from tosaic.hw.skid import SkidBuffer
 
-pytestmark = pytest.mark.xdist_group("yosys")
+pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("yosys")]
 W = 4
 COUNT_BITS = 26
 

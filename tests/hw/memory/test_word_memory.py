@@ -60,6 +60,7 @@ def test_against_an_array(width, depth, granularity, platform):
     simulator.run()
 
 
+@pytest.mark.nightly
 @pytest.mark.xdist_group("yosys")
 @pytest.mark.parametrize(
     ("depth", "granularity", "blocks", "luts"), [(8192, None, 32, 0), (10240, 8, 40, 110)]

@@ -6,7 +6,7 @@ from proving import before, claim, prove_by_induction, stays_offered
 
 from tosaic.hw.wishbone import ControlBridge
 
-pytestmark = pytest.mark.xdist_group("yosys")
+pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("yosys")]
 
 
 def test_register_bridge(tmp_path):
