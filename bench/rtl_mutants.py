@@ -4,10 +4,14 @@
 
 The netlist is flattened and optimized, so that bits that nothing reads are gone. Yosys draws the mutants, a share for
 each unit: a bit of a cell's port inverted, stuck, or mixed with another one. One simulator has them all, and an input
-that chooses one. A mutant is killed by the first program after which the host sees something else than of the machine
-without a fault: memory, status and errors, or, if nothing else, cycles and counters. What survives the first programs
-is given to Yosys' SAT solver: a change that no state, no contents of memories, no input shows at registers, memories or
-outputs is none. The others run all programs.
+that chooses some. A run of the machine without a fault tells which mutants would have changed a bit: the others need
+not run that program. A mutant is killed by the first program after which the host sees something else than of the
+machine without a fault: memory, status and errors, or, if nothing else, cycles and counters.
+
+First each mutant is judged by itself, by the
+programs that killed most. What survives is judged by all others, several mutants at once on one machine, and one by one
+where the host sees a change. What survives these is given to Yosys' SAT solver: a change that no state, no contents of
+memories, no input shows at registers, memories or outputs is none.
 
 A line of the records is what is known of a mutant: a measurement that was stopped goes on where it ended, and one with
 more programs runs those alone, on what survived the others. Another netlist begins anew.
@@ -30,7 +34,7 @@ from typing import Any
 
 from cpu_time import cpu_seconds
 from rtl_equivalence import equivalents
-from rtl_netlist import UNITS, Mutant, draw, mutated_verilog, netlist
+from rtl_netlist import UNITS, Mutant, active_bits, draw, mutated_verilog, netlist
 from rtl_stimulus import HUNG, Case, Seen, cases, registers_seen, run_on
 
 from tosaic.errors import DeviceError
@@ -42,10 +46,12 @@ SURVIVED, EQUIVALENT, OPEN = "survived", "equivalent", "open"
 """OPEN: it survived the programs that have run, and others have not run yet."""
 LATE_CYCLES = 3000
 """A mutant's program may take this much longer than twice the time."""
-FIRST_CYCLES = 100_000
-"""Of the programs before the SAT solver is asked."""
+FIRST_CYCLES = 30_000
+"""Of the programs that judge each mutant by itself."""
 TOGETHER = 40
-"""Mutants between two lines of records: the solver is called once for all."""
+"""Mutants between two lines of records, or two calls of the solver."""
+GROUP = 16
+"""Mutants on one machine, where most change nothing that is seen."""
 RUN_CYCLES, CYCLE_BYTES = 300, 256
 """What a program costs beside its cycles: a machine is made for it, and its registers are read; and a cycle for
 each CYCLE_BYTES of external memory, which are copied and hashed."""
@@ -65,14 +71,16 @@ class Judge:
     """Runs programs, those that killed most for their time first; each on a machine of its own, for what some read
     depends on what the ones before left."""
 
-    def __init__(self, config: Config, library: pathlib.Path, programs: Iterable[Case]):
-        self._config, self._library = config, library
+    def __init__(self, config: Config, library: pathlib.Path, mutants: int, programs: Iterable[Case]):
+        self._config, self._library, self._bits = config, library, active_bits(mutants)
         every: list[Case | None] = [None, *programs]
-        ends = [(case, self._run(case, 0, case.max_cycles if case else 0)) for case in every]
-        ends = [(case, seen) for case, seen in ends if seen.end != HUNG]
-        self.programs = [case for case, _ in ends]
+        ends = [(case, *self._run(case, None, case.max_cycles if case else 0)) for case in every]
+        ends = [each for each in ends if each[1].end != HUNG]
+        self.programs = [case for case, _, _ in ends]
         """Those that end. None is no program, but what a host does with the registers."""
-        self._wanted = [seen for _, seen in ends]
+        self._wanted = [seen for _, seen, _ in ends]
+        self._active = [set(active) for _, _, active in ends]
+        """Of each program, numbers of the mutants that it can show."""
         self._kills = [collections.Counter[str]() for _ in self.programs]
         """By unit, by module, and in all ("")."""
         self._costs = [self._cost(*pair) for pair in zip(self.programs, self._wanted, strict=True)]
@@ -96,15 +104,37 @@ class Judge:
         """Of all programs."""
         return sum(dict(seen.registers).get("CYCLES", 0) for seen in self._wanted)
 
-    def _run(self, case: Case | None, number: int, most: int) -> Seen:
+    def _run(self, case: Case | None, mutants: Iterable[int] | None, most: int) -> tuple[Seen, list[int]]:
+        """What is seen of a machine with these mutants; for None, of one without a fault, and which were active."""
         harness = Harness(self._library)
         try:
-            harness.set_mutant(number)
+            if mutants is None:
+                harness.watch_mutants()
+            else:
+                harness.choose_mutants(mutants, self._bits)
             if case is None:
-                return registers_seen(harness)
-            return run_on(harness, self._config, case.program, case.conditions, most)
+                seen = registers_seen(harness)
+            else:
+                seen = run_on(harness, self._config, case.program, case.conditions, most)
+            return seen, harness.active_mutants(self._bits)
         finally:
             harness.close()
+
+    def _difference(self, index: int, numbers: Iterable[int]) -> str:
+        """What the host sees of these mutants, all at once, in a program, that it does not see without; or nothing."""
+        case, wanted = self.programs[index], self._wanted[index]
+        most = 2 * dict(wanted.registers).get("CYCLES", 0) + LATE_CYCLES
+        try:
+            seen, _ = self._run(case, numbers, most)
+        except (DeviceError, AssertionError) as error:
+            # The control port does not answer, a reset does not end.
+            seen = Seen(str(error))
+        if seen == wanted:
+            return ""
+        if case is None or (seen.end, seen.memory) != (wanted.end, wanted.memory):
+            return "memory"
+        differing = [a[0] for a, b in zip(seen.registers, wanted.registers, strict=False) if a != b]
+        return "registers: " + ", ".join(differing[:3] or ["marks"])
 
     def learn(self, records: Iterable[Record]) -> None:
         """Which programs killed which mutants before."""
@@ -125,34 +155,48 @@ class Judge:
         )
         return (found + 0.1) / self._costs[index]
 
-    def judge(
-        self, mutant: Mutant, number: int, passed: set[str], cycles: int | None = None
-    ) -> tuple[str, str]:
+    def judge(self, mutant: Mutant, number: int, passed: set[str], cycles: int) -> tuple[str, str]:
         """How the mutant was found, SURVIVED where it was not; and by which program. `passed` has the keys of programs
-        that do not show it, and gets more. Programs of `cycles` in all are run, the whole rest if None."""
+        that do not show it, and gets more. Programs of `cycles` in all are run."""
+        self._skip(number, passed)
         left = [index for index, key in enumerate(self.keys) if key not in passed]
         for index in sorted(left, key=lambda i: (-self._worth(i, mutant), i)):
-            if cycles is not None:
-                cycles -= self._costs[index]
-                if cycles < 0:
-                    break
-            case, wanted = self.programs[index], self._wanted[index]
-            most = 2 * dict(wanted.registers).get("CYCLES", 0) + LATE_CYCLES
-            try:
-                seen = self._run(case, number, most)
-            except (DeviceError, AssertionError) as error:
-                # The control port does not answer, a reset does not end.
-                seen = Seen(str(error))
-            if seen == wanted:
-                passed.add(self.keys[index])
-                continue
-            self._count(index, mutant.unit, mutant.module)
-            name = _name(case)
-            if case is None or (seen.end, seen.memory) != (wanted.end, wanted.memory):
-                return "memory", name
-            differing = [a[0] for a, b in zip(seen.registers, wanted.registers, strict=False) if a != b]
-            return "registers: " + ", ".join(differing[:3] or ["marks"]), name
+            cycles -= self._costs[index]
+            if cycles < 0:
+                break
+            if found := self._difference(index, [number]):
+                self._count(index, mutant.unit, mutant.module)
+                return found, _name(self.programs[index])
+            passed.add(self.keys[index])
         return SURVIVED, ""
+
+    def _skip(self, number: int, passed: set[str]) -> None:
+        """Programs in which the mutant changes no bit do not show it."""
+        passed.update(
+            key for key, active in zip(self.keys, self._active, strict=True) if number not in active
+        )
+
+    def judge_together(self, passed: dict[int, set[str]]) -> Iterator[tuple[int, str, str]]:
+        """All programs that the mutants of these numbers have not passed; those that are found: number, how and by
+        which program. Short programs come first."""
+        alive = set(passed)
+        for number in alive:
+            self._skip(number, passed[number])
+        for index in sorted(range(len(self.programs)), key=lambda i: self._costs[i]):
+            key = self.keys[index]
+            left = sorted(number for number in alive if key not in passed[number])
+            groups = [left[first : first + GROUP] for first in range(0, len(left), GROUP)]
+            while groups:
+                group = groups.pop()
+                found = self._difference(index, group)
+                if not found:
+                    for number in group:
+                        passed[number].add(key)
+                elif len(group) == 1:
+                    alive.remove(group[0])
+                    yield group[0], found, _name(self.programs[index])
+                else:
+                    groups += [group[: len(group) // 2], group[len(group) // 2 :]]
 
 
 def _name(case: Case | None) -> str:
@@ -169,117 +213,138 @@ class Sample:
     amount: int = 1
     """Programs of each family."""
     parts: int = 1
-    """Processes."""
-    seconds: float | None = None
-    """Processor time of each after which no more mutants are judged."""
-    more_cycles: int | None = None
-    """Of programs, for what survives the first ones and is no equal; None for all programs."""
-    new_only: bool = False
-    """What has a record is not judged again."""
-    start: float = 0
-    """The part of the mutants after which the first process begins."""
+    """Processes that judge the mutants one by one."""
 
     def drawn(self, folder: pathlib.Path) -> tuple[list[Mutant], pathlib.Path]:
         """The mutants, and the simulator that has them all."""
         mutants = draw(self.config, self.count, self.seed, folder)
         mutated = mutated_verilog(self.config, mutants, folder)
-        options = (*PLAIN.options, "+define+MUTANTS")
+        options = (*PLAIN.options, f"+define+MUTANTS={active_bits(len(mutants))}")
         variant = Variant("mutants", options, ("-DMUTANTS",), verilog=lambda _: mutated)
         return mutants, simulator_library(self.config, variant)
 
 
+class Measurement:
+    """A sample, the file of its records, and what judges it."""
+
+    def __init__(self, sample: Sample, path: pathlib.Path, folder: pathlib.Path):
+        self._path, self._folder, self._parts = path, folder, sample.parts
+        self.mutants, library = sample.drawn(folder)
+        self._key = digest(netlist(sample.config, folder).read_bytes())
+        self.judge = Judge(sample.config, library, len(self.mutants), cases(sample.config, sample.amount))
+        self.judge.learn(self.known().values())
+
+    def known(self) -> dict[str, Record]:
+        return read_records(self._path, self._key)
+
+    def _write(self, found: Iterable[tuple[int, Record]], before: float) -> None:
+        """Records of mutants, by number, and the processor time since `before`, a share for each."""
+        found, known = list(found), self.known()
+        share = (cpu_seconds() - before) / max(len(found), 1)
+        with self._path.open("a") as out:
+            for number, record in found:
+                mutant = self.mutants[number - 1]
+                own = {name: getattr(mutant, name) for name in ("unit", "module", "name", "change")}
+                spent = known.get(mutant.change, {}).get("seconds", 0) + share
+                out.write(
+                    json.dumps(own | record | {"netlist": self._key, "seconds": round(spent, 2)}) + "\n"
+                )
+
+    def one_by_one(self, part: int) -> None:
+        """Every `parts`-th of those without a record, from the first few programs."""
+        known = self.known()
+        order = sorted(
+            range(1, len(self.mutants) + 1), key=lambda n: digest(self.mutants[n - 1].change.encode())
+        )
+        todo = [
+            number for number in order[part :: self._parts] if self.mutants[number - 1].change not in known
+        ]
+        for first in range(0, len(todo), TOGETHER):
+            before, found = cpu_seconds(), list[tuple[int, Record]]()
+            for number in todo[first : first + TOGETHER]:
+                passed = set[str]()
+                how, program = self.judge.judge(self.mutants[number - 1], number, passed, FIRST_CYCLES)
+                found.append((number, _record(how, program, passed)))
+            self._write(found, before)
+
+    def together(self) -> None:
+        """What has survived so far, by all programs that it has not passed."""
+        before, known = cpu_seconds(), self.known()
+        passed = {
+            number: set(known[mutant.change]["passed"])
+            for number, mutant in enumerate(self.mutants, 1)
+            if mutant.change in known and known[mutant.change]["how"] == SURVIVED
+        }
+        killed = {number: (how, program) for number, how, program in self.judge.judge_together(passed)}
+        found = [
+            (number, _record(*killed.get(number, (SURVIVED, "")), keys, asked=self._asked(number, known)))
+            for number, keys in passed.items()
+        ]
+        self._write(found, before)
+
+    def solve(self) -> None:
+        """What has survived, and was not given to the solver yet."""
+        known = self.known()
+        asked = [
+            number
+            for number, mutant in enumerate(self.mutants, 1)
+            if known[mutant.change]["how"] == SURVIVED and not self._asked(number, known)
+        ]
+        for first in range(0, len(asked), TOGETHER):
+            before, numbers = cpu_seconds(), asked[first : first + TOGETHER]
+            same = equivalents([self.mutants[number - 1] for number in numbers], self._folder)
+            found = []
+            for number in numbers:
+                mutant = self.mutants[number - 1]
+                how = EQUIVALENT if mutant in same else SURVIVED
+                found.append((number, _record(how, "", set(known[mutant.change]["passed"]), asked=True)))
+            self._write(found, before)
+
+    def _asked(self, number: int, known: dict[str, Record]) -> bool:
+        """Whether the solver had the mutant."""
+        return known[self.mutants[number - 1].change].get("asked", False)
+
+    def records(self) -> list[Record]:
+        """Of the sample; OPEN where some programs have not run."""
+        known, programs = self.known(), set(self.judge.keys)
+        records = [known[mutant.change] for mutant in self.mutants if mutant.change in known]
+        for record in records:
+            if record["how"] == SURVIVED and not programs <= set(record["passed"]):
+                record["how"] = OPEN
+        return records
+
+
+def _record(how: str, program: str, passed: set[str], asked: bool = False) -> Record:
+    record: Record = {"how": how, "program": program}
+    return record | ({"passed": sorted(passed), "asked": asked} if how == SURVIVED else {})
+
+
 def measure(sample: Sample, path: pathlib.Path) -> tuple[list[Record], Judge]:
-    """Judge what the records in `path` do not tell; returns those of the sample (fewer when its time was up), and the
-    judge with its programs."""
+    """Judge what the records in `path` do not tell; returns those of the sample, and the judge with its programs."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tosaic-") as name:
         folder = pathlib.Path(name)
-        mutants, library = sample.drawn(folder)
-        key = digest(netlist(sample.config, folder).read_bytes())
-        starts = [sample.start + part / sample.parts for part in range(sample.parts)]
-        others = [multiprocessing.Process(target=_part, args=(sample, path, start)) for start in starts[1:]]
+        sample.drawn(folder)
+        others = [
+            multiprocessing.Process(target=_part, args=(sample, path, part))
+            for part in range(1, sample.parts)
+        ]
         for other in others:
             other.start()
-        judge = _judge_from(sample, path, starts[0], (folder, mutants, library, key))
+        measurement = Measurement(sample, path, folder)
+        measurement.one_by_one(0)
         for other in others:
             other.join()
             if other.exitcode:
                 raise RuntimeError(f"a part of the mutants ended with {other.exitcode}")
-    known, programs = read_records(path, key), set(judge.keys)
-    records = [known[mutant.change] for mutant in mutants if mutant.change in known]
-    for record in records:
-        if record["how"] == SURVIVED and not programs <= set(record["passed"]):
-            record["how"] = OPEN
-    return records, judge
+        measurement.together()
+        measurement.solve()
+        return measurement.records(), measurement.judge
 
 
-def _part(sample: Sample, path: pathlib.Path, start: float) -> None:
+def _part(sample: Sample, path: pathlib.Path, part: int) -> None:
     with tempfile.TemporaryDirectory(prefix="tosaic-") as name:
-        folder = pathlib.Path(name)
-        mutants, library = sample.drawn(folder)
-        key = digest(netlist(sample.config, folder).read_bytes())
-        _judge_from(sample, path, start, (folder, mutants, library, key))
-
-
-def _judge_from(
-    sample: Sample,
-    path: pathlib.Path,
-    start: float,
-    drawn: tuple[pathlib.Path, list[Mutant], pathlib.Path, str],
-) -> Judge:
-    """From that part of the mutants on, and those before it then, what no process has judged."""
-    folder, mutants, library, key = drawn
-    judge = Judge(sample.config, library, cases(sample.config, sample.amount))
-    judge.learn(read_records(path, key).values())
-    programs, tried, began = set(judge.keys), set[int](), cpu_seconds()
-    # In an order without a pattern, so that a measurement that ends early has seen all units.
-    order = sorted(range(len(mutants)), key=lambda i: digest(mutants[i].change.encode()))
-    first = int(start % 1 * len(order))
-    order = order[first:] + order[:first]
-    while sample.seconds is None or cpu_seconds() - began < sample.seconds:
-        known, before = read_records(path, key), cpu_seconds()
-
-        def is_open(index: int, known: dict[str, Record] = known) -> bool:
-            record = known.get(mutants[index].change)
-            survived = record is not None and record["how"] == SURVIVED
-            left = survived and not sample.new_only and not programs <= set(record["passed"])
-            return index not in tried and (record is None or left)
-
-        # What survived before comes first.
-        todo = sorted(filter(is_open, order), key=lambda index: mutants[index].change not in known)[:TOGETHER]
-        if not todo:
-            break
-        tried.update(todo)
-        records = list(_judged(judge, sample, [(mutants[i], i + 1) for i in todo], known, folder))
-        share = round((cpu_seconds() - before) / len(records), 2)
-        with path.open("a") as out:
-            for record in records:
-                spent = share + known.get(record["change"], {}).get("seconds", 0)
-                out.write(json.dumps(record | {"netlist": key, "seconds": round(spent, 2)}) + "\n")
-    return judge
-
-
-def _judged(
-    judge: Judge,
-    sample: Sample,
-    numbered: list[tuple[Mutant, int]],
-    known: dict[str, Record],
-    folder: pathlib.Path,
-) -> Iterator[Record]:
-    """Some mutants: first the programs that kill most, then the solver, then all other programs."""
-    passed = {mutant: set(known.get(mutant.change, {}).get("passed", ())) for mutant, _ in numbered}
-    found = {mutant: judge.judge(mutant, number, passed[mutant], FIRST_CYCLES) for mutant, number in numbered}
-    asked = [mutant for mutant, (how, _) in found.items() if how == SURVIVED and mutant.change not in known]
-    same = equivalents(asked, folder) if asked else set()
-    for mutant, number in numbered:
-        how, program = found[mutant]
-        if mutant in same:
-            how = EQUIVALENT
-        elif how == SURVIVED:
-            how, program = judge.judge(mutant, number, passed[mutant], sample.more_cycles)
-        record = {"unit": mutant.unit, "module": mutant.module, "name": mutant.name, "change": mutant.change}
-        record |= {"how": how, "program": program}
-        yield record | ({"passed": sorted(passed[mutant])} if how == SURVIVED else {})
+        Measurement(sample, path, pathlib.Path(name)).one_by_one(part)
 
 
 def read_records(path: pathlib.Path, key: str) -> dict[str, Record]:
@@ -361,10 +426,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--amount", type=int, default=1, help="programs of each family")
     parser.add_argument("--parts", type=int, default=1, help="processes")
-    parser.add_argument("--seconds", type=float, help="processor time after which no more mutants are judged")
-    parser.add_argument("--more-cycles", type=int, help="of programs, for a survivor in one go")
-    parser.add_argument("--new-only", action="store_true", help="leave survivors of before")
-    parser.add_argument("--start", type=float, default=0, help="the part of the mutants to begin after")
     parser.add_argument("--records", type=pathlib.Path, default=pathlib.Path("build/rtl_mutants.jsonl"))
     chosen = parser.parse_args()
     given = {

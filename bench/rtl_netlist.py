@@ -35,7 +35,11 @@ SHARES = {
 }
 """Of all mutants, relative."""
 NUMBER_BITS = 16
-CONTROL = "mutant"
+CONTROL, CHOSEN, ACTIVE = "watch_mutants", "chosen_mutants", "active_mutants"
+WATCHING = (1 << NUMBER_BITS) - 1
+"""Of CONTROL: the machine remembers which mutants would have changed a bit."""
+WORD_BITS = 32
+"""Of what is remembered: Verilator is slow with wires of thousands of bits."""
 SPARE = 4
 """How many times as many mutants are drawn: what is of no unit, or too many of one, is left out."""
 _NO_FAULT = re.compile(r"-port CLK |memrd\S* -port EN ")
@@ -135,18 +139,82 @@ def draw(config: Config, count: int, seed: int, folder: pathlib.Path) -> list[Mu
     return mutants
 
 
+def active_bits(mutants: int) -> int:
+    """Width of the output ACTIVE: a bit for each of them, in whole words."""
+    return -(-mutants // WORD_BITS) * WORD_BITS
+
+
 def mutated_verilog(config: Config, mutants: list[Mutant], folder: pathlib.Path) -> pathlib.Path:
-    """The Verilog with all of them and the input that chooses, in the cache."""
+    """The Verilog with all of them, an input with a bit for each that makes it one, and the output of those that would
+    have changed a bit, in the cache."""
     script = ["read_rtlil netlist.il", "hierarchy -top tosaic"]
     script += [
         f"{mutant.change} -ctrl {CONTROL} {NUMBER_BITS} {number}" for number, mutant in enumerate(mutants, 1)
     ]
-    script += ["opt_clean", "write_verilog -noattr mutated.v"]
-    text = "\n".join(script) + "\n"
+    text = "\n".join([*script, "write_rtlil mutated.il", ""])
 
     def make(path: pathlib.Path) -> None:
         yosys(text, folder)
-        path.write_text((folder / "mutated.v").read_text())
+        mutated = folder / "mutated.il"
+        mutated.write_text(_with_differences(mutated.read_text(), len(mutants)))
+        yosys("read_rtlil mutated.il\nopt_clean\nwrite_verilog -noattr mutated.v\n", folder)
+        path.write_text(_watching((folder / "mutated.v").read_text(), len(mutants)))
 
-    key = hashlib.sha256(cached_verilog(config).read_bytes() + text.encode()).hexdigest()[:20]
+    own = pathlib.Path(__file__).read_bytes()
+    key = hashlib.sha256(cached_verilog(config).read_bytes() + text.encode() + own).hexdigest()[:20]
     return cached("verilog", f"{config.name}-mutants", key, ".v", make)
+
+
+def _with_differences(text: str, count: int) -> str:
+    """The mutated netlist with bits of CHOSEN in the place of comparisons with numbers, which allows several mutants at
+    once, and with words of bits that tell which mutants make another bit than the right one."""
+    found = re.findall(r"^(  cell (\S+) \S+\n(.*?)^  end\n)", text, re.MULTILINE | re.DOTALL)
+    cells = [
+        (whole, kind, dict(re.findall(r"^    connect \\(\S+) (.*)$", body, re.MULTILINE)))
+        for whole, kind, body in found
+    ]
+    chosen, added = dict[str, int](), list[str]()
+    for whole, kind, port in cells:
+        if kind == "$eq" and port["A"] == f"\\{CONTROL}":
+            number = int(port["B"].partition("'")[2], 2)
+            chosen[port["Y"]] = number
+            text = text.replace(whole, "")
+            added.append(f"  connect {port['Y']} \\{CHOSEN} [{number - 1}]")
+    bits = dict[int, tuple[str, str]]()
+    for _, kind, port in cells:
+        if kind == "$mux" and port["S"] in chosen:
+            bits[chosen[port["S"]]] = port["A"], port["B"]
+    assert len(bits) == count
+    width = active_bits(count)
+    wires = [f"  wire width {width} input 9998 \\{CHOSEN}", f"  wire width {width} output 9999 \\{ACTIVE}"]
+    added = [*wires, *added]
+    for word in range(active_bits(count) // WORD_BITS):
+        added += ["  attribute \\keep 1", f"  wire width {WORD_BITS} \\differs_{word}"]
+        added += [f"  cell $xor $differs_{word}", "    parameter \\A_SIGNED 0", "    parameter \\B_SIGNED 0"]
+        added += [f"    parameter \\{port}_WIDTH {WORD_BITS}" for port in "ABY"]
+        numbers = range(WORD_BITS * (word + 1), WORD_BITS * word, -1)
+        for side, port in enumerate("AB"):
+            wires = " ".join(bits.get(number, ("1'0", "1'0"))[side] for number in numbers)
+            added.append(f"    connect \\{port} {{ {wires} }}")
+        added += [f"    connect \\Y \\differs_{word}", "  end"]
+    head, end = text.rsplit("\nend\n", 1)
+    return "\n".join([head, *added, "end", end])
+
+
+def _watching(verilog: str, count: int) -> str:
+    """With the output ACTIVE: bit n - 1 tells whether mutant n's bit has been another one than the right one before
+    some edge of the clock while WATCHING was chosen. What is compared stands in the condition: nothing is computed
+    for it while a mutant is judged."""
+    words = range(active_bits(count) // WORD_BITS)
+    differs = []
+    for word in words:
+        assigned = re.search(rf"^  assign differs_{word} = (.*?);\n", verilog, re.MULTILINE | re.DOTALL)
+        assert assigned
+        differs.append(assigned[1])
+        verilog = verilog.replace(assigned[0], "")
+    added = [f"  reg [{WORD_BITS - 1}:0] seen_{word} = 0;" for word in words]
+    added += ["  always @(posedge clk)", f"    if ({CONTROL} == {WATCHING}) begin"]
+    added += [f"      seen_{word} <= seen_{word} | ({each});" for word, each in enumerate(differs)]
+    added += ["    end", f"  assign {ACTIVE} = {{{', '.join(f'seen_{word}' for word in reversed(words))}}};"]
+    head, end = verilog.rsplit("endmodule", 1)
+    return "\n".join([head, *added, "endmodule" + end])

@@ -9,7 +9,9 @@ module bench #(
     input clk,
     input rst,
 `ifdef MUTANTS
-    input [15:0] mutant,
+    input [15:0] watch_mutants,
+    input [`MUTANTS-1:0] chosen_mutants,
+    output [`MUTANTS-1:0] active_mutants,
 `endif
     output irq,
     input [11:0] s_axil_awaddr,
@@ -67,8 +69,10 @@ module bench #(
     reg [1:0] r_m_rresp, r_m_bresp;
     reg [8*W-1:0] r_m_rdata;
 `ifdef MUTANTS
-    reg [15:0] r_mutant = 0;
-    always @(posedge clk) r_mutant <= mutant;
+    reg [15:0] r_watch = 0;
+    reg [`MUTANTS-1:0] r_chosen = 0;
+    always @(posedge clk) r_watch <= watch_mutants;
+    always @(posedge clk) r_chosen <= chosen_mutants;
 `endif
 
     always @(posedge clk) begin
@@ -96,7 +100,9 @@ module bench #(
 
     tosaic accelerator (
 `ifdef MUTANTS
-        .mutant(r_mutant),
+        .watch_mutants(r_watch),
+        .chosen_mutants(r_chosen),
+        .active_mutants(active_mutants),
 `endif
         .clk(clk),
         .rst(r_rst),

@@ -107,7 +107,11 @@ class Simulator {
     void write_coverage(const char* path) { context_->coveragep()->write(path); }
 #endif
 #ifdef MUTANTS
-    void set_mutant(uint32_t number) { top_->mutant = number; }
+    void watch_mutants() { top_->watch_mutants = 0xFFFF; }
+    void choose_mutants(const uint32_t* words) {
+        std::memcpy(&top_->chosen_mutants, words, sizeof top_->chosen_mutants);
+    }
+    void active_mutants(uint32_t* words) { std::memcpy(words, &top_->active_mutants, sizeof top_->active_mutants); }
 #endif
 
   private:
@@ -220,6 +224,10 @@ int32_t tosaic_violation(Simulator* s) { return s->violation; }
 void tosaic_write_coverage(Simulator* s, const char* path) { s->write_coverage(path); }
 #endif
 #ifdef MUTANTS
-void tosaic_set_mutant(Simulator* s, uint32_t number) { s->set_mutant(number); }
+void tosaic_watch_mutants(Simulator* s) { s->watch_mutants(); }
+
+void tosaic_choose_mutants(Simulator* s, const uint32_t* words) { s->choose_mutants(words); }
+
+void tosaic_active_mutants(Simulator* s, uint32_t* words) { s->active_mutants(words); }
 #endif
 }

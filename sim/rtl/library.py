@@ -2,6 +2,7 @@
 
 import ctypes
 import pathlib
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -117,11 +118,28 @@ class Harness:
         write.argtypes, write.restype = [_HANDLE, ctypes.c_char_p], None
         write(self._handle, str(path).encode())
 
-    def set_mutant(self, number: int) -> None:
-        """Make the machine a mutant, 0 for none; of a build with mutants."""
-        change = self._functions.tosaic_set_mutant
-        change.argtypes, change.restype = [_HANDLE, _U32], None
-        change(self._handle, number)
+    def watch_mutants(self) -> None:
+        """Remember from now on which mutants would change a bit; of a build with mutants."""
+        watch = self._functions.tosaic_watch_mutants
+        watch.argtypes, watch.restype = [_HANDLE], None
+        watch(self._handle)
+
+    def choose_mutants(self, numbers: Iterable[int], bits: int) -> None:
+        """Make the machine these mutants at once; `bits`: the width of the simulator's ports for mutants."""
+        flags = np.zeros(bits, np.uint8)
+        flags[[number - 1 for number in numbers]] = 1
+        words = np.packbits(flags, bitorder="little")
+        choose = self._functions.tosaic_choose_mutants
+        choose.argtypes, choose.restype = [_HANDLE, _HANDLE], None
+        choose(self._handle, words.ctypes.data)
+
+    def active_mutants(self, bits: int) -> list[int]:
+        """The numbers of those that would have changed a bit, from 1 on."""
+        words = np.zeros(bits // 8, np.uint8)
+        read = self._functions.tosaic_active_mutants
+        read.argtypes, read.restype = [_HANDLE, _HANDLE], None
+        read(self._handle, words.ctypes.data)
+        return (np.flatnonzero(np.unpackbits(words, bitorder="little")) + 1).tolist()
 
     @property
     def cycle(self) -> int:
