@@ -176,13 +176,15 @@ class Judge:
             key for key, active in zip(self.keys, self._active, strict=True) if number not in active
         )
 
-    def judge_together(self, passed: dict[int, set[str]]) -> Iterator[tuple[int, str, str]]:
+    def judge_together(self, passed: dict[int, set[str]], end: float) -> Iterator[tuple[int, str, str]]:
         """All programs that the mutants of these numbers have not passed; those that are found: number, how and by
-        which program. Short programs come first."""
+        which program. Short programs come first; none begins after `end`, in processor seconds."""
         alive = set(passed)
         for number in alive:
             self._skip(number, passed[number])
         for index in sorted(range(len(self.programs)), key=lambda i: self._costs[i]):
+            if cpu_seconds() > end:
+                return
             key = self.keys[index]
             left = sorted(number for number in alive if key not in passed[number])
             groups = [left[first : first + GROUP] for first in range(0, len(left), GROUP)]
@@ -214,6 +216,8 @@ class Sample:
     """Programs of each family."""
     parts: int = 1
     """Processes that judge the mutants one by one."""
+    seconds: float = float("inf")
+    """Processor time of each after which nothing more is begun."""
 
     def drawn(self, folder: pathlib.Path) -> tuple[list[Mutant], pathlib.Path]:
         """The mutants, and the simulator that has them all."""
@@ -229,6 +233,7 @@ class Measurement:
 
     def __init__(self, sample: Sample, path: pathlib.Path, folder: pathlib.Path):
         self._path, self._folder, self._parts = path, folder, sample.parts
+        self._end = cpu_seconds() + sample.seconds
         self.mutants, library = sample.drawn(folder)
         self._key = digest(netlist(sample.config, folder).read_bytes())
         self.judge = Judge(sample.config, library, len(self.mutants), cases(sample.config, sample.amount))
@@ -260,6 +265,8 @@ class Measurement:
             number for number in order[part :: self._parts] if self.mutants[number - 1].change not in known
         ]
         for first in range(0, len(todo), TOGETHER):
+            if cpu_seconds() > self._end:
+                break
             before, found = cpu_seconds(), list[tuple[int, Record]]()
             for number in todo[first : first + TOGETHER]:
                 passed = set[str]()
@@ -275,7 +282,9 @@ class Measurement:
             for number, mutant in enumerate(self.mutants, 1)
             if mutant.change in known and known[mutant.change]["how"] == SURVIVED
         }
-        killed = {number: (how, program) for number, how, program in self.judge.judge_together(passed)}
+        killed = {
+            number: (how, program) for number, how, program in self.judge.judge_together(passed, self._end)
+        }
         found = [
             (number, _record(*killed.get(number, (SURVIVED, "")), keys, asked=self._asked(number, known)))
             for number, keys in passed.items()
@@ -291,6 +300,8 @@ class Measurement:
             if known[mutant.change]["how"] == SURVIVED and not self._asked(number, known)
         ]
         for first in range(0, len(asked), TOGETHER):
+            if cpu_seconds() > self._end:
+                break
             before, numbers = cpu_seconds(), asked[first : first + TOGETHER]
             same = equivalents([self.mutants[number - 1] for number in numbers], self._folder)
             found = []
@@ -426,6 +437,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--amount", type=int, default=1, help="programs of each family")
     parser.add_argument("--parts", type=int, default=1, help="processes")
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="processor time, for each process"
+    )
     parser.add_argument("--records", type=pathlib.Path, default=pathlib.Path("build/rtl_mutants.jsonl"))
     chosen = parser.parse_args()
     given = {

@@ -126,11 +126,18 @@ def netlist(config: Config, folder: pathlib.Path) -> pathlib.Path:
 def draw(config: Config, count: int, seed: int, folder: pathlib.Path) -> list[Mutant]:
     """About `count` mutants, in an order that does not change; the netlist is left in `folder`."""
     (folder / "netlist.il").write_bytes(netlist(config, folder).read_bytes())
-    yosys(f"read_rtlil netlist.il\nmutate -list {SPARE * count} -seed {seed} -o drawn.txt\n", folder)
+    script = f"read_rtlil netlist.il\nmutate -list {SPARE * count} -seed {seed} -o drawn.txt\n"
+
+    def make(path: pathlib.Path) -> None:
+        yosys(script, folder)
+        path.write_bytes((folder / "drawn.txt").read_bytes())
+
+    key = hashlib.sha256(cached_verilog(config).read_bytes() + (NETLIST + script).encode()).hexdigest()[:20]
+    drawn = cached("verilog", f"{config.name}-drawn", key, ".txt", make).read_text()
     of_unit = {module: unit for unit, modules in UNITS.items() for module in modules}
     room = {unit: max(count * share // sum(SHARES.values()), 1) for unit, share in SHARES.items()}
     mutants = []
-    for line in (folder / "drawn.txt").read_text().splitlines():
+    for line in drawn.splitlines():
         place = place_of(line)
         unit = of_unit.get(place.partition(".")[0], "")
         if room.get(unit) and "-cell" in line and not _NO_FAULT.search(line):

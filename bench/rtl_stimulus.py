@@ -21,6 +21,7 @@ for _folder in ("rtl", "fuzzing", "random_graphs"):
 from directed_decode import decode_programs  # noqa: E402 (the path comes first)
 from directed_edges import across_banks, cut, field_edges, without_begin  # noqa: E402 (the path comes first)
 from directed_fields import all_directed  # noqa: E402 (the path comes first)
+from directed_rows import row_programs  # noqa: E402 (the path comes first)
 from directed_wide import wide_programs  # noqa: E402 (the path comes first)
 from directed_windows import BASES, windows  # noqa: E402 (the path comes first)
 from hostile_programs import mutant  # noqa: E402 (the path comes first)
@@ -42,6 +43,8 @@ FAR_BITS = 23
 """Each power of two up to here, in each address and length, is beyond the memory."""
 EDGE_CYCLES = 6000
 """Of a short program with an odd field; some have very much to do."""
+WIDE = 6
+"""Programs of each family of fields of all magnitudes."""
 PATTERNS = (0xFFFF_FFFF, 0x5A5A_A5A5, 0, 0xA5A5_5A5A)
 
 
@@ -75,13 +78,15 @@ def cases(config: Config, amount: int) -> Iterator[Case]:
     yield Case("BEGIN comes later", without_begin(config))
     for count in (0, 1, 9):
         yield Case(f"cut behind {count} instructions", cut(config, count))
-    for number, (name, program) in enumerate(wide_programs(config, range(2))):
+    for number, (name, program) in enumerate(wide_programs(config, range(WIDE * amount))):
         yield Case(name, program, Conditions(mem_base=BASES[number % len(BASES)]))
         if any(each in name for each in ("crowded", "tokens")):
             yield Case(f"{name}, polled", program, Conditions(polls=True))
             yield Case(f"{name}, stalls", program, Conditions(stall_percent=60, seed=number))
     for name, program, conditions, _ in windows(config):
         yield Case(name, program, conditions)
+    for name, program in row_programs(config, amount):
+        yield Case(name, program, Conditions(latency_cycles=9, watchdog_cycles=2000), EDGE_CYCLES)
     for name, program in decode_programs(config):
         yield Case(name, program)
         yield Case(f"{name}, stalls", program, Conditions(stall_percent=50, seed=5, latency_cycles=90))

@@ -65,9 +65,14 @@ def windows(config: Config) -> Iterator[Window]:
             yield f"{len(memory)} bytes, {missing} missing", program, Conditions(mem_base=base), error
     yield from long_transfers(config)
     waits = assembled(config, (Opcode.STORE_WAIT, {"semaphore": 2, "count": 1}))
-    for bit in range(5, 14):
-        impatient = Conditions(watchdog_cycles=1 << bit, latency_cycles=20)
-        yield f"patience of 2^{bit}", waits, impatient, Error.WATCHDOG
+    for patience in (*(1 << bit for bit in range(5, 14)), 0x1FFF, 0x1555, 0xAAA, 0x4F3D):
+        impatient = Conditions(watchdog_cycles=patience, latency_cycles=20)
+        yield f"patience of {patience}", waits, impatient, Error.WATCHDOG
+    here = assembled(config)
+    for bit in range(13, 32):
+        for name in ("program_address", "program_bytes"):
+            away = dataclasses.replace(here, **{name: getattr(here, name) + (1 << bit)})
+            yield f"{name} further by 2^{bit}", away, Conditions(latency_cycles=5), Error.MEMORY_RANGE
     slow_load = assembled(config, (Opcode.LOAD_GO, {"row_bytes": 900, "rows": 1}))
     patient = Conditions(watchdog_cycles=0, latency_cycles=1500)
     yield "patience without an end", slow_load, patient, Error.NONE

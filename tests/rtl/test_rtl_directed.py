@@ -6,6 +6,7 @@ import hashlib
 import pathlib
 import sys
 
+import numpy as np
 import pytest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "fuzzing"))
@@ -13,6 +14,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "fuzzing"))
 from directed_decode import decode_programs
 from directed_edges import across_banks, cut, field_edges, without_begin
 from directed_fields import all_directed
+from directed_rows import row_programs
 from directed_wide import wide_programs
 from directed_windows import BASES, windows
 from hostile_programs import OK, WRONG, judge
@@ -31,6 +33,8 @@ PROGRAMS = {
     for config in ("nano", "small")
     for number, (name, _) in enumerate(all_directed(CONFIGS[config]))
 }
+SEEDS = {"nano": 6, "small": 2}
+"""Of programs with fields of all magnitudes; those of nano judge mutants, too."""
 BY_CONFIG = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("nano", "small")]
 
 
@@ -67,11 +71,30 @@ def test_rtl_and_emulator_end_alike_at_the_edges_of_fields():
     assert ends[True] > 100 and ends[False] > 50
 
 
+@pytest.mark.xdist_group("nano")
+def test_rows_at_the_ends_of_numbers_end_alike():
+    """Pitches that lead downwards, fields of all magnitudes, a program far away: the same memory, or the same error."""
+    wrong, ends = [], collections.Counter()
+    for name, program in row_programs(CONFIGS["nano"], 1):
+        verdict = judge(program)
+        ends[verdict.emulated == OK] += 1
+        if verdict.kind == WRONG:
+            wrong.append((name, verdict))
+        if verdict.emulated == OK:
+            place, wanted = (program.program_address, program.program_bytes), program.memory.copy()
+            Emulator(CONFIGS["nano"]).run(wanted, *place)
+            memory = program.memory.copy()
+            simulator("nano", 0).run(memory, *place)
+            assert np.array_equal(memory, wanted), name
+    assert not wrong
+    assert ends == {True: 31, False: 52}
+
+
 @pytest.mark.parametrize("name", BY_CONFIG)
 def test_fields_of_all_magnitudes_leave_the_same_memory(name):
     """On the emulator and on the RTL, wherever the host's window begins."""
     config, harness = CONFIGS[name], Harness(simulator_library(CONFIGS[name]))
-    for number, (title, program) in enumerate(wide_programs(config, range(2))):
+    for number, (title, program) in enumerate(wide_programs(config, range(SEEDS[name]))):
         wanted = program.memory.copy()
         Emulator(config, check_hazards=True).run(wanted, program.program_address, program.program_bytes)
         conditions = Conditions(mem_base=BASES[number % len(BASES)])
