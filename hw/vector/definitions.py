@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
+from ..interfaces import Lookahead
 from ..isa import Op, Opcode, Source, layout
 
 TABLE_OPS = {Op.TABLE8: 256, Op.TABLE16: 512}
@@ -16,6 +17,7 @@ class Definitions(wiring.Component):
 
     Ports:
         `word`: the command at the head of the queue.
+        `lookahead`: the one that comes after.
         `write_uop`, `write_bounds`, `start_params`, `start_table`: it is this one, and is taken in this cycle.
         `missing`: the command at the head, if it is a VECTOR_GO, uses something that is not there: one of its
             micro-ops; the VECTOR_BOUNDS of one that clamps or has an immediate; or, of any micro-op written so far,
@@ -23,6 +25,7 @@ class Definitions(wiring.Component):
     """
 
     word: In(128)
+    lookahead: In(Lookahead())
     write_uop: In(1)
     write_bounds: In(1)
     start_params: In(1)
@@ -41,7 +44,7 @@ class Definitions(wiring.Component):
     def _micro_program(self, m: Module) -> Signal:
         """Whether a micro-op of the GO, or the bounds of one, are missing."""
         uop, bounds = layout(Opcode.VECTOR_UOP)(self.word), layout(Opcode.VECTOR_BOUNDS)(self.word)
-        go = layout(Opcode.VECTOR_GO)(self.word)
+        go = layout(Opcode.VECTOR_GO)(self.lookahead.following)
         uops = range(self.config.vector_uops)
         written, bounded, needs_bounds = (
             Signal(len(uops), name=name) for name in ("written", "bounded", "needs_bounds")
@@ -59,8 +62,10 @@ class Definitions(wiring.Component):
                 m.d.sync += bounded[index].eq(1)
         incomplete = Signal(len(uops))
         m.d.comb += incomplete.eq(~written | (needs_bounds & ~bounded))
-        missing = Signal(name="missing_uop")
-        m.d.comb += missing.eq(Cat(incomplete[index] & (go.uops > index) for index in uops).any())
+        executed, missing = Signal(len(uops), reset_less=True), Signal(name="missing_uop")
+        with m.If(self.lookahead.moves):
+            m.d.sync += executed.eq(Cat(go.uops > index for index in uops))
+        m.d.comb += missing.eq((incomplete & executed).any())
         return missing
 
     def _parameters(self, m: Module) -> Signal:

@@ -90,10 +90,11 @@ class StreamAddress(wiring.Component):
 
         # The lowest dimension with turns left moves on; those below it begin again at its new address. When there is
         # none, all begin again at the start. So one dimension at most is read and written in a step: but for flags,
-        # they are kept in memories. `base` is that of dimension 0: the address one step ahead.
+        # they are kept in memories. `base` is that of dimension 0: the address one step ahead. `restart` comes late, so
+        # what is read from the memories does not depend on it.
         moves, begins = Signal(STREAM_DIMS), Signal()
         m.d.comb += [
-            moves.eq(Cat(more[d] & ~more[:d].any() & ~self.restart for d in range(STREAM_DIMS))),
+            moves.eq(Cat(more[d] & ~more[:d].any() for d in range(STREAM_DIMS))),
             begins.eq(self.restart | ~more.any()),
         ]
         extent = self._extent(m, several, moves)
@@ -102,8 +103,8 @@ class StreamAddress(wiring.Component):
         m.d.comb += following.eq(
             any_of(
                 [
-                    only_if(moves[0], base),
-                    only_if(moves[1:].any() & ~from_start, own_base),
+                    only_if(moves[0] & ~self.restart, base),
+                    only_if(moves[1:].any() & ~from_start & ~self.restart, own_base),
                     only_if(begins | (moves[1:].any() & from_start), start),
                 ]
             )

@@ -81,6 +81,7 @@ class VectorUnit(wiring.Component):
         # The command's fields go to everyone; the start signals say for whom they are.
         connect(m, flipped(self.commands), commands.commands)
         connect(m, flipped(self.lookahead), commands.lookahead)
+        connect(m, flipped(self.lookahead), definitions.lookahead)
         connect(m, commands.tokens, flipped(self.tokens))
         quiet = ~issuer.busy & pipeline.empty & ~fetch.busy
         issued = ~loops.running & ~loops.paused & ~issuer.busy & ~fetch.busy

@@ -32,7 +32,12 @@ def missing(commands):
 
     async def testbench(ctx):
         for instruction in commands:
-            ctx.set(dut.word, int.from_bytes(encode(instruction), "little"))
+            word = int.from_bytes(encode(instruction), "little")
+            ctx.set(dut.lookahead.moves, 1)
+            ctx.set(dut.lookahead.following, word)
+            await ctx.tick()
+            ctx.set(dut.word, word)
+            ctx.set(dut.lookahead.moves, 0)
             if instruction.opcode == Opcode.VECTOR_GO:
                 found.append(bool(ctx.get(dut.missing)))
                 continue
