@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from indexed_graphs import assert_equal_to_golden, instructions, move_graph
 from layer_graphs import LayerBuilder
+from rtl_configs import on_rtl
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
@@ -132,9 +133,7 @@ ON_RTL = {
 }
 
 
-@pytest.mark.parametrize(
-    "config", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("nano", "small", "base")]
-)
+@pytest.mark.parametrize("config", [on_rtl(name) for name in ("nano", "small", "base")])
 @pytest.mark.parametrize("name", ON_RTL)
 @pytest.mark.parametrize("op", BOTH)
 def test_on_the_rtl(op, name, config):

@@ -5,6 +5,7 @@ import pytest
 from control_graphs import Control, endless, finished, plus
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rtl_configs import on_rtl
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
@@ -79,7 +80,7 @@ def test_state_larger_than_the_activation_memory(config):
     assert program.memory_bytes > 2 * elements * 4
 
 
-@pytest.mark.parametrize("config", ["small", "base"])
+@pytest.mark.parametrize("config", [on_rtl("small"), on_rtl("base")])
 @pytest.mark.parametrize("turns", [0, 3])
 def test_loops_on_the_rtl(config, turns):
     build = Control()
@@ -322,23 +323,21 @@ def test_a_block_leaves_the_semaphores_as_they_were():
             balance[instruction.semaphore] -= instruction.count
 
 
-def test_cycles_of_loops_are_predicted():
-    program, values = None, {}
+@pytest.mark.parametrize("config", [on_rtl("small"), on_rtl("base")])
+def test_cycles_of_loops_are_predicted(config):
     graph = sums((100, 30))
-    for config in ("small", "base"):
-        program = compile_graph(graph, get_config(config))
-        values = values_of(graph, turns=12)
-        predicted, counted = (Session(program, target) for target in ("emulator", "sim"))
-        predicted.run(values)
-        counted.run(values)
-        assert abs(predicted.stats["cycles"] / counted.stats["cycles"] - 1) <= 0.03
+    program, values = compile_graph(graph, get_config(config)), values_of(graph, turns=12)
+    predicted, counted = (Session(program, target) for target in ("emulator", "sim"))
+    predicted.run(values)
+    counted.run(values)
+    assert abs(predicted.stats["cycles"] / counted.stats["cycles"] - 1) <= 0.03
 
 
 @pytest.mark.parametrize("target", ["emulator", "sim"])
 def test_a_loop_without_end_is_ended_by_the_time_limit(target):
     build = Control()
     x = build.input("x", (4,), INT32)
-    session = Session(finished(build, endless(build, [x])), target, "small", max_cycles=3000)
+    session = Session(finished(build, endless(build, [x])), target, "base", max_cycles=3000)
     for _ in range(2):
         with pytest.raises(
             DeviceError, match="(3000 instructions: an endless loop|did not end in 3000 cycles; UNITS)"
@@ -348,7 +347,7 @@ def test_a_loop_without_end_is_ended_by_the_time_limit(target):
 
 def looping():
     graph = sums((4,))
-    program, memory = compile_graph(graph, get_config("small")), None
+    program, memory = compile_graph(graph, get_config("base")), None
     memory = program.memory()
     for port in program.inputs:
         port.write(memory, values_of(graph, turns=3)[port.name])

@@ -253,7 +253,7 @@ def test_run_time_weights(op):
 def test_convolution_on_the_rtl():
     graph = residual_network()
     values = {"x": np.random.default_rng(1).integers(-32768, 32768, (1, 6, 6, 16)).astype(np.int16)}
-    session = Session(graph, target="sim", config="small")
+    session = Session(graph, target="sim", config="base")
     wanted = evaluate(graph, values)
     for name, value in session.run(values).items():
         np.testing.assert_array_equal(value, wanted[name])

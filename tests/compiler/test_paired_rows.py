@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from layer_graphs import LayerBuilder
+from rtl_configs import on_rtl
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, Graph
@@ -108,9 +109,9 @@ def test_what_cannot_be_paired(shape, kernel, stride):
     assert not any(paired(graph, "base"))
 
 
-@pytest.mark.parametrize("target, config", [("sim", "base"), ("sim", "small")])
-def test_on_rtl(target, config):
-    check(network(6, (1, 14, 12, 32), (3, 3), (2, 2), producer=True), target, config)
+@pytest.mark.parametrize("config", [on_rtl("base"), on_rtl("small")])
+def test_on_rtl(config):
+    check(network(6, (1, 14, 12, 32), (3, 3), (2, 2), producer=True), "sim", config)
 
 
 def test_cycles_of_strides_1_and_2():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from layer_graphs import LayerBuilder
+from rtl_configs import on_rtl
 
 from tosaic.compiler.ir import DType
 from tosaic.driver.session import Session
@@ -71,7 +72,7 @@ def test_one_bias_for_all_channels():
     Session(build.finish(), "emulator", "base").run({"x": values}, check=True)
 
 
-@pytest.mark.parametrize("config", ["small", "base"])
+@pytest.mark.parametrize("config", [on_rtl("small"), on_rtl("base")])
 def test_on_rtl(config):
     session((1, 10, 16, 3), 4, (3, 3), config=config, target="sim")
 

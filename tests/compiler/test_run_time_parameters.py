@@ -156,11 +156,11 @@ def test_scales_that_the_machine_computes_in_a_loop():
     assert_equal_to_golden(graph, "small", values, check_hazards=True)
 
 
-@pytest.mark.xdist_group("small")
+@pytest.mark.xdist_group("base")
 @pytest.mark.parametrize("name", ["convolution, padded", "dynamic quantization", "table of int16", "padding"])
 def test_rtl(name):
     graph, values = GRAPHS[name]()
-    Session(graph, "sim", "small").run(values, check=True)
+    Session(graph, "sim", "base").run(values, check=True)
 
 
 def test_a_table_that_the_machine_computes():

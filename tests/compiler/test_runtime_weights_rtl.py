@@ -2,6 +2,7 @@
 
 import pytest
 from layer_graphs import feeds
+from rtl_configs import on_rtl
 from runtime_graphs import attention, convolution, plane, product
 
 from tosaic.compiler.ir import DType
@@ -29,9 +30,7 @@ GRAPHS = {
 }
 
 
-@pytest.mark.parametrize(
-    "config", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("small", "base")]
-)
+@pytest.mark.parametrize("config", [on_rtl(name) for name in ("small", "base")])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_rtl(name, config):
     cycles = {}

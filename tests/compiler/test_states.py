@@ -139,9 +139,9 @@ def test_a_loop_that_leaves_its_state():
     check(graph, feeds)
 
 
-@pytest.mark.xdist_group("small")
+@pytest.mark.xdist_group("base")
 def test_rtl():
-    session = Session(ring(), "sim", "small")
+    session = Session(ring(), "sim", "base")
     for values in vectors():
         session.run(values, check=True)
 

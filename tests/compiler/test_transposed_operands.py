@@ -8,6 +8,7 @@ from emulation import assert_equal_to_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from layer_graphs import LayerBuilder, feeds
+from rtl_configs import on_rtl
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType
@@ -138,9 +139,7 @@ def test_strides_name_every_element(data):
     np.testing.assert_array_equal(np.broadcast_to(index, joined), wanted)
 
 
-@pytest.mark.parametrize(
-    "config", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("small", "base")]
-)
+@pytest.mark.parametrize("config", [on_rtl(name) for name in ("small", "base")])
 def test_rtl(config):
     cycles = {}
     for target in ("sim", "emulator"):

@@ -8,6 +8,7 @@ from emulation import assert_equal_to_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from layer_graphs import LayerBuilder, feeds
+from rtl_configs import on_rtl
 
 from tosaic.compiler.ir import DType
 from tosaic.compiler.tile.loops import Axis
@@ -124,9 +125,7 @@ def test_cycles(shape, perms, dtype, most):
     assert cycles_of(transpose(shape, perms, dtype)) <= most
 
 
-@pytest.mark.parametrize(
-    "config", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("small", "base")]
-)
+@pytest.mark.parametrize("config", [on_rtl(name) for name in ("small", "base")])
 @pytest.mark.parametrize(
     "shape, perms, dtype",
     [

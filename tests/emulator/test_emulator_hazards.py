@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from rtl_configs import on_rtl
 
 from tosaic.errors import DeviceError
 from tosaic.hw.config import CONFIGS
@@ -263,12 +264,13 @@ def test_lanes_that_are_not_stored_may_be_read_from_anywhere():
         Emulator(CONFIG, check_hazards=True).run(*tail_program(CONFIG, stored_lanes=3))
 
 
-@pytest.mark.xdist_group("small")
-def test_the_rtl_stores_the_same_lanes():
-    memory, start, size = tail_program(CONFIG, stored_lanes=2)
+@pytest.mark.parametrize("name", [on_rtl("nano"), on_rtl("small")])
+def test_the_rtl_stores_the_same_lanes(name):
+    config = CONFIGS[name]
+    memory, start, size = tail_program(config, stored_lanes=2)
     wanted = memory.copy()
-    Emulator(CONFIG, check_hazards=True).run(wanted, start, size)
-    RtlSimulator(CONFIG).run(memory, start, size)
+    Emulator(config, check_hazards=True).run(wanted, start, size)
+    RtlSimulator(config).run(memory, start, size)
     assert memory.tobytes() == wanted.tobytes()
 
 

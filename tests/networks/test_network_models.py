@@ -6,6 +6,7 @@ Tests that need the RTL of one configuration are in one group, so that one worke
 import numpy as np
 import pytest
 from networks import DIGITS, MODELS, SHARED, assert_layers_equal, present, reference_layers, run, session
+from rtl_configs import on_rtl
 
 from tosaic.driver.session import Session
 from tosaic.hw.config import CONFIGS
@@ -18,16 +19,6 @@ LIMITS_CYCLES = {
     "ad_autoencoder": 40_000,
 }
 """At 8 bytes per cycle on base."""
-
-
-# `large` is minutes of compilation, for the widths that `base` has, doubled.
-NIGHTLY_CONFIGS = ("large",)
-
-
-def on(config):
-    """A parameter of tests that build the RTL of `config`."""
-    nightly = (pytest.mark.nightly,) if config in NIGHTLY_CONFIGS else ()
-    return pytest.param(config, marks=(pytest.mark.xdist_group(config), *nightly))
 
 
 @pytest.mark.parametrize("index", range(4))
@@ -69,7 +60,7 @@ def test_models_with_several_inputs(path, target):
         np.testing.assert_array_equal(value, arrays[f"out:{name}"])
 
 
-@pytest.mark.parametrize("config", [on(config) for config in CONFIGS if config != "base"])
+@pytest.mark.parametrize("config", [on_rtl(config) for config in CONFIGS if config != "base"])
 @pytest.mark.parametrize("model", present("kws_dscnn", "ic_resnet8"))
 def test_rtl_on_other_configurations(model, config):
     run(session(model, "sim", config), model, 2)
@@ -89,7 +80,7 @@ def test_cycles_at_half_the_bandwidth(model):
 
 @pytest.mark.parametrize(
     "config",
-    [on(config) for config in CONFIGS],
+    [on_rtl(config) for config in CONFIGS],
 )
 @pytest.mark.parametrize("name", ["digits", "digits_tiny"])
 def test_digits_on_the_rtl(name, config):

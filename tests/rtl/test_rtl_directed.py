@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from rtl_configs import on_rtl
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "fuzzing"))
 
@@ -35,7 +36,7 @@ PROGRAMS = {
 }
 SEEDS = {"nano": 6, "small": 2}
 """Of programs with fields of all magnitudes; those of nano judge mutants, too."""
-BY_CONFIG = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("nano", "small")]
+BY_CONFIG = [on_rtl(name) for name in ("nano", "small")]
 
 
 @functools.cache
@@ -45,7 +46,7 @@ def simulator(name, stall_percent):
 
 @pytest.mark.parametrize(
     ("config", "name"),
-    [pytest.param(*case, marks=pytest.mark.xdist_group(case[0])) for case in PROGRAMS],
+    [on_rtl(*case) for case in PROGRAMS],
 )
 def test_rtl_and_emulator_leave_the_same_memory(config, name):
     program = list(all_directed(CONFIGS[config]))[PROGRAMS[config, name]][1]
@@ -109,16 +110,16 @@ def test_fields_of_all_magnitudes_leave_the_same_memory(name):
     harness.close()
 
 
-@pytest.mark.xdist_group("small")
-def test_compressed_and_packed_weights_end_alike():
+@pytest.mark.parametrize("name", [on_rtl("small"), on_rtl("base")])
+def test_compressed_and_packed_weights_end_alike(name):
     """All settings, and streams that are damaged in every way: the same memory, or the same error."""
-    config, faults = CONFIGS["small"], set()
+    config, faults = CONFIGS[name], set()
     for title, program in decode_programs(config):
         place, wanted = (program.program_address, program.program_bytes), program.memory.copy()
         emulated = end_of(lambda: Emulator(config, check_hazards=True).run(wanted, *place))  # noqa: B023 (at once)
         for stall_percent in (0, 40):
             memory = program.memory.copy()
-            simulated = end_of(lambda: simulator("small", stall_percent).run(memory, *place))  # noqa: B023 (at once)
+            simulated = end_of(lambda: simulator(name, stall_percent).run(memory, *place))  # noqa: B023 (at once)
             assert simulated == emulated, title
             # Behind a fault the emulator stops at once, and units of the RTL may go on.
             assert emulated != OK or memory.tobytes() == wanted.tobytes(), title

@@ -3,6 +3,7 @@
 import functools
 
 import pytest
+from rtl_configs import on_rtl
 
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.config_text import get_config
@@ -20,8 +21,7 @@ CASES += [
 ]
 # And where there is an unpacker, packed ones.
 CASES += [(name, "packed", seed) for name in CONFIGS if CONFIGS[name].unpackers for seed in range(400, 406)]
-# The build of `large` takes longer than all else here; `base` has the same units at half the width.
-MARKED = [pytest.param(*case, marks=pytest.mark.nightly) if case[0] == "large" else case for case in CASES]
+MARKED = [on_rtl(*case) for case in CASES]
 
 
 @functools.cache

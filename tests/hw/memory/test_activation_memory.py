@@ -73,7 +73,14 @@ def run(dut, testbench):
 
 
 @pytest.mark.parametrize(
-    "columns, am_bytes, am_banks", [(4, 64, 1), (4, 256, 4), (8, 256, 2), (16, 1024, 4), (32, 512, 4)]
+    "columns, am_bytes, am_banks",
+    [
+        (4, 64, 1),
+        (4, 256, 4),
+        (8, 256, 2),
+        (16, 1024, 4),
+        pytest.param(32, 512, 4, marks=pytest.mark.nightly),
+    ],
 )
 def test_matches_a_byte_array_under_random_traffic(columns, am_bytes, am_banks):
     config = tiny(columns, am_bytes, am_banks)

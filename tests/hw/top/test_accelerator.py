@@ -189,7 +189,9 @@ def _expected(world, source, target, row_bytes, rows):
     return after
 
 
-@pytest.mark.parametrize("columns", [4, 16, pytest.param(32, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "columns", [4, *(pytest.param(columns, marks=pytest.mark.nightly) for columns in (16, 32))]
+)
 def test_copy(columns):
     config = config_of(columns)
     world = World(config)
@@ -258,8 +260,9 @@ def test_errors_and_recovery():
     world.simulate(script)
 
 
-def test_soft_reset_while_the_bus_is_busy():
-    config = config_of(16)
+@pytest.mark.parametrize("columns", [4, pytest.param(16, marks=pytest.mark.nightly)])
+def test_soft_reset_while_the_bus_is_busy(columns):
+    config = config_of(columns)
     world = World(config, stall=0.3, latency_cycles=25)
     copy = (0x803, 0x1001, 150, 6)
     begin, end = _begin(config), make(Opcode.END)
