@@ -31,6 +31,7 @@ DESIGNS = (
     "ecpix5-85f",
     f"ecpix5-85f/small,{LEAN}",
     "icebreaker",
+    "tang-nano-20k",
     "arty-a7-35t",
     "arty-a7-100t",
     "pynq-z2",
@@ -46,6 +47,7 @@ HEAD = "| design | part | LUT | FF | multipliers | block RAM | clock | commit |\
 _TOOLS = {
     Family.ECP5: ("yosys", "nextpnr-ecp5"),
     Family.ICE40: ("yosys", "nextpnr-ice40"),
+    Family.GOWIN: ("yosys", "nextpnr-himbaechel-gowin", "gowin_pack"),
 }
 
 

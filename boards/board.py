@@ -16,13 +16,14 @@ class Family(enum.Enum):
 
     ECP5 = "ecp5"  # open tools up to the bitstream
     ICE40 = "ice40"  # open tools up to the bitstream
+    GOWIN = "gw2a"  # open tools up to the bitstream
     XILINX7 = "xc7"  # open tools synthesise (an estimate); Vivado makes the bitstream
     ZYNQ7 = "zynq7"  # the same; the accelerator is a peripheral of the ARM cores
     ULTRASCALE = "xcu"  # the same
 
     @property
     def is_open(self) -> bool:
-        return self in (Family.ECP5, Family.ICE40)
+        return self in (Family.ECP5, Family.ICE40, Family.GOWIN)
 
     @property
     def has_processor(self) -> bool:

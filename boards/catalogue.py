@@ -8,6 +8,7 @@ from .arty_a7 import ARTY_A7_35T, ARTY_A7_100T
 from .board import Board
 from .ecpix5 import ECPIX5_85F
 from .icebreaker import ICEBREAKER
+from .tang_nano_20k import TANG_NANO_20K
 from .ulx3s import ULX3S_45F, ULX3S_85F
 from .zynq import KV260, PYNQ_Z2
 
@@ -15,7 +16,17 @@ GROUP = "tosaic.boards"
 """Entry points of other packages: each names a `Board`, or a sequence of them."""
 BOARDS: dict[str, Board] = {
     board.name: board
-    for board in (ULX3S_85F, ULX3S_45F, ECPIX5_85F, ICEBREAKER, ARTY_A7_35T, ARTY_A7_100T, PYNQ_Z2, KV260)
+    for board in (
+        ULX3S_85F,
+        ULX3S_45F,
+        ECPIX5_85F,
+        ICEBREAKER,
+        TANG_NANO_20K,
+        ARTY_A7_35T,
+        ARTY_A7_100T,
+        PYNQ_Z2,
+        KV260,
+    )
 }
 """The boards of this package."""
 _REGISTERED: dict[str, Board] = {}

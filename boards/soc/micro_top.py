@@ -1,4 +1,4 @@
-"""The micro-coded machine with everything it needs on a board: BoardTop for iCE40 UltraPlus, too small for that."""
+"""The micro-coded machine with everything it needs on a board: BoardTop for parts that are too small for that."""
 
 from amaranth.hdl import Module, ResetInserter
 from amaranth.lib import wiring
@@ -9,10 +9,13 @@ from tosaic.hw.bridge.protocol import Identity
 from tosaic.hw.bridge.uart import UartReceiver, UartTransmitter, bit_cycles
 from tosaic.hw.config import Config
 from tosaic.hw.micro.accelerator import MicroAccelerator
-from tosaic.hw.micro.memory_map import RAM_BYTES, MemoryMap
+from tosaic.hw.micro.memory_map import MemoryMap
 from tosaic.hw.micro.ram_port import WORD_BYTES
 
+from .block_ram import BlockRam
 from .lamp import Lamp
+from .sdram import SdramPins
+from .sdram_words import SdramWords
 from .spram import SinglePortRam
 from .top import BLINK_SECONDS
 
@@ -21,20 +24,30 @@ DATA_BYTES = 512
 
 
 class MicroBoardTop(wiring.Component):
-    """Micro-coded machine, its RAM and UART bridge, all in the domain `sync` of `clock_hz`. The external memory, of
-    `memory_bytes`, is what MemoryMap leaves of the RAM.
+    """Micro-coded machine, its RAM and UART bridge, all in the domain `sync` of `clock_hz`. The external memory is that
+    of `memory`, or what MemoryMap leaves of the RAM.
 
     `firmware`: what the core executes. `name`: what the bridge says the board is. Ports: those of BoardTop; `led_busy`:
     a program ran in the last BLINK_SECONDS.
     """
 
-    def __init__(self, config: Config, firmware: bytes, *, clock_hz: float, baud: int, name: str = "tosaic"):
-        self.config = config
-        regions = MemoryMap(config)
+    def __init__(
+        self,
+        config: Config,
+        firmware: bytes,
+        *,
+        clock_hz: float,
+        baud: int,
+        name: str = "tosaic",
+        memory: SdramWords | None = None,
+    ):
+        self.config, self.memory = config, memory
+        external_bytes = memory.chip.memory_bytes if memory else 0
+        self.regions = regions = MemoryMap(config, external_bytes)
         self.bit_cycles = bit_cycles(clock_hz, baud)
         self.blink_cycles = max(round(BLINK_SECONDS * clock_hz), 1)
         self.identity = Identity(name, regions.window_base, regions.window_bytes, round(clock_hz), DATA_BYTES)
-        self.accelerator = MicroAccelerator(config, firmware)
+        self.accelerator = MicroAccelerator(config, firmware, external_bytes)
         super().__init__(
             {
                 "uart_rx": In(1, init=1),
@@ -43,6 +56,7 @@ class MicroBoardTop(wiring.Component):
                 "led_link": Out(1),
                 "led_irq": Out(1),
             }
+            | ({"sdram": Out(SdramPins(memory.chip))} if memory else {})
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -52,7 +66,15 @@ class MicroBoardTop(wiring.Component):
         m.submodules.bridge = bridge = Bridge(self.identity)
         accelerator = self.accelerator
         m.submodules.accelerator = ResetInserter(bridge.reset)(accelerator)
-        m.submodules.ram = ram = SinglePortRam(WORD_BYTES, RAM_BYTES // WORD_BYTES)
+        ram: SinglePortRam | BlockRam
+        if self.memory:
+            # The machine's reset begins the chip's start anew.
+            m.submodules.external = external = ResetInserter(bridge.reset)(self.memory)
+            wiring.connect(m, accelerator.external, external.words)
+            wiring.connect(m, external.pins, wiring.flipped(self.sdram))
+            m.submodules.ram = ram = BlockRam(WORD_BYTES, self.regions.ram_bytes // WORD_BYTES)
+        else:
+            m.submodules.ram = ram = SinglePortRam(WORD_BYTES, self.regions.ram_bytes // WORD_BYTES)
         wiring.connect(m, bridge.memory, accelerator.memory)
         wiring.connect(m, bridge.registers, accelerator.registers)
         wiring.connect(m, bridge.line, transmitter.data)

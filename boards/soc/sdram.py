@@ -69,7 +69,7 @@ class SdramMemory(wiring.Component):
             MODULE,
             i_clk=ClockSignal(),
             i_rst=ResetSignal(),
-            **_control_ports(init),
+            **control_ports(init),
             **self._axi_ports(reads.memory, writes.memory),
             **self._host_ports(host_data, host_taken, host_asks),
             **{f"o_sdram_{name}": getattr(self.pins, name) for name in self.pins.signature.members},
@@ -117,7 +117,8 @@ class SdramMemory(wiring.Component):
         return ports
 
 
-def _control_ports(init: SdramInit) -> dict:
+def control_ports(init: SdramInit) -> dict:
+    """Of an instance of the core: what starts the chip."""
     return {
         "i_wb_ctrl_adr": Cat(init.address, Const(0, 30 - len(init.address))),
         "i_wb_ctrl_dat_w": Cat(init.data, Const(0, 32 - len(init.data))),

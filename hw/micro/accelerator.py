@@ -9,6 +9,7 @@ from ..config import Config
 from ..interfaces import AxiLite
 from .coprocessor import Coprocessor
 from .core import Core, CoreBus
+from .external_port import ExternalBus, ExternalPort
 from .host_port import HostPort
 from .memory_map import (
     EVENT_COLD,
@@ -30,6 +31,18 @@ _RAM_BIT = RAM_BASE.bit_length() - 1
 _PORT_BIT = PORT_BASE.bit_length() - 1
 
 
+def _host_side(regions: MemoryMap) -> dict:
+    """The ports that machine and system have in common."""
+    ports: dict = {
+        "registers": In(AxiLite()),
+        "memory": In(BytePort()),
+        "ram": Out(RamPort()),
+        "irq": Out(1),
+        "running": Out(1),
+    }
+    return ports | ({"external": Out(ExternalBus(regions.window_bytes))} if regions.external_bytes else {})
+
+
 class MicroSystem(wiring.Component):
     """Everything around the core: firmware, its way to the RAM, the host's, the registers.
 
@@ -37,36 +50,38 @@ class MicroSystem(wiring.Component):
         `bus`: the core's memory accesses.
         `core_runs`: while low, the core is to be in reset.
         `registers`: the host's, see HostPort.
-        `memory`: the host's, see HostPort.
-        `ram`: RAM of RAM_BYTES, which no reset may clear.
+        `memory`: the host's, bytes of the external memory.
+        `ram`: RAM of `regions.ram_bytes`, which no reset may clear.
+        `external`: the memory outside, where there is one.
         `irq`: the interrupt line.
         `running`: STATUS.running.
     """
 
-    bus: In(CoreBus())
-    core_runs: Out(1)
-    registers: In(AxiLite())
-    memory: In(BytePort())
-    ram: Out(RamPort())
-    irq: Out(1)
-    running: Out(1)
-
-    def __init__(self, config: Config, firmware: bytes):
+    def __init__(self, config: Config, firmware: bytes, external_bytes: int = 0):
         if config.cores > 1:
             raise ValueError(f"a micro-coded machine has one core, not {config.cores}")
         if len(firmware) > ROM_BYTES:
             raise ValueError(f"firmware must have at most {ROM_BYTES} bytes, not {len(firmware)}")
         self.config, self.firmware = config, firmware
-        self.regions = MemoryMap(config)
-        super().__init__()
+        self.regions = MemoryMap(config, external_bytes)
+        super().__init__(
+            _host_side(self.regions) | {"bus": In(CoreBus()), "core_runs": Out(1)}
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.host = host = HostPort(self.regions)
         m.submodules.status = status = Status()
         wiring.connect(m, host.registers, wiring.flipped(self.registers))
-        wiring.connect(m, host.memory, wiring.flipped(self.memory))
-        self._serve_core(m, status)
+        external = None
+        if self.regions.external_bytes:
+            m.submodules.external = external = ExternalPort(self.regions)
+            wiring.connect(m, external.host, wiring.flipped(self.memory))
+            wiring.connect(m, wiring.flipped(self.external), external.memory)
+            m.d.comb += external.core_runs.eq(status.core_runs)
+        else:
+            wiring.connect(m, host.memory, wiring.flipped(self.memory))
+        self._serve_core(m, status, external)
         self._share_ram(m, host)
         m.d.comb += [
             status.write_control.eq(host.write_control),
@@ -81,8 +96,9 @@ class MicroSystem(wiring.Component):
         ]
         return m
 
-    def _serve_core(self, m: Module, status: Status) -> None:
-        """The core's reads, of the firmware, the RAM and the hardware's registers, and its signals to the hardware."""
+    def _serve_core(self, m: Module, status: Status, external: ExternalPort | None) -> None:
+        """The core's reads, of the firmware, the RAM, the hardware's registers and the memory outside, and its signals to
+        the hardware."""
         m.submodules.rom = rom = memory.Memory(
             shape=unsigned(8 * WORD_BYTES),
             depth=ROM_BYTES // WORD_BYTES,
@@ -95,9 +111,16 @@ class MicroSystem(wiring.Component):
         was_ram, was_port = Signal(), Signal()
         port_value, events, signals = Signal(32), Signal(32), Signal(32)
         assert (PORT_EVENTS, PORT_CYCLES) == (0, WORD_BYTES)
+        found = Mux(was_ram, self.ram.data, Mux(was_port, port_value, code.data))
+        if external:
+            # The core's side of it, but for what it answers.
+            for name in ("read", "write", "address", "write_data", "mask"):
+                m.d.comb += getattr(external.core, name).eq(getattr(bus, name))
+            m.d.comb += bus.ready.eq(~external.waiting | external.core.ready)
+            found = Mux(external.waiting, external.core.read_data, found)
         m.d.comb += [
             code.addr.eq(bus.address[2:]),
-            bus.read_data.eq(Mux(was_ram, self.ram.data, Mux(was_port, port_value, code.data))),
+            bus.read_data.eq(found),
             events.eq(Mux(status.running, EVENT_RUN, 0) | Mux(status.cold, EVENT_COLD, 0)),
             status.ready.eq((signals & SIGNAL_READY) != 0),
             status.done.eq((signals & SIGNAL_DONE) != 0),
@@ -139,17 +162,11 @@ class MicroSystem(wiring.Component):
 
 
 class MicroAccelerator(wiring.Component):
-    """The whole machine; `firmware` is what its core executes. Ports: see MicroSystem."""
+    """The whole machine; `firmware` is what its core executes, `external_bytes` see MemoryMap. Ports: see MicroSystem."""
 
-    registers: In(AxiLite())
-    memory: In(BytePort())
-    ram: Out(RamPort())
-    irq: Out(1)
-    running: Out(1)
-
-    def __init__(self, config: Config, firmware: bytes):
-        self.system = MicroSystem(config, firmware)
-        super().__init__()
+    def __init__(self, config: Config, firmware: bytes, external_bytes: int = 0):
+        self.system = MicroSystem(config, firmware, external_bytes)
+        super().__init__(_host_side(self.system.regions))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -161,5 +178,7 @@ class MicroAccelerator(wiring.Component):
         wiring.connect(m, system.registers, wiring.flipped(self.registers))
         wiring.connect(m, system.memory, wiring.flipped(self.memory))
         wiring.connect(m, wiring.flipped(self.ram), system.ram)
+        if system.regions.external_bytes:
+            wiring.connect(m, wiring.flipped(self.external), system.external)
         m.d.comb += [core.run.eq(system.core_runs), self.irq.eq(system.irq), self.running.eq(system.running)]
         return m

@@ -35,8 +35,9 @@ def core_verilog() -> str:
 class CoreBus(wiring.Signature):
     """Memory accesses, from the core's side; every one is taken.
 
-    `read` or `write` with `address` (the low two bits are 0), `write_data` and `mask` (a bit per byte) is an access;
-    `read_data` is the word of a read in the cycle after it.
+    `read` or `write` with `address` (the low two bits are 0), `write_data` and `mask` (a bit per byte) is an access. It
+    is over in the first cycle after it with `ready`, in which `read_data` is the word of a read; until then there is no
+    other one.
     """
 
     def __init__(self) -> None:
@@ -48,6 +49,7 @@ class CoreBus(wiring.Signature):
                 "write_data": Out(32),
                 "mask": Out(4),
                 "read_data": In(32),
+                "ready": In(1, init=1),
             }
         )
 
@@ -67,8 +69,7 @@ class Core(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         bus, coprocessor = self.bus, self.coprocessor
-        # The look-ahead signals come a cycle before the access itself: the word is there when that begins, and
-        # nothing ever waits.
+        # The look-ahead signals come a cycle before the access itself: the word of a RAM is there when that begins.
         m.submodules.picorv32 = Instance(
             MODULE,
             **{f"p_{name}": value for name, value in _OPTIONS.items()},
@@ -79,7 +80,7 @@ class Core(wiring.Component):
             o_mem_la_addr=bus.address,
             o_mem_la_wdata=bus.write_data,
             o_mem_la_wstrb=bus.mask,
-            i_mem_ready=Const(1),
+            i_mem_ready=bus.ready,
             i_mem_rdata=bus.read_data,
             o_pcpi_valid=coprocessor.valid,
             o_pcpi_insn=coprocessor.instruction,

@@ -13,6 +13,9 @@ ROM_BYTES = 12 << 10
 RAM_BASE = 0x1000_0000
 """The single-port RAM. It is not initialised, and keeps its content over every reset."""
 RAM_BYTES = 128 << 10
+"""The most there can be of it, and what there is without a memory outside."""
+EXTERNAL_BASE = 0x4000_0000
+"""Memory outside of the machine, where there is one (`MemoryMap.external_bytes`)."""
 PORT_BASE = 0x2000_0000
 """The hardware's own registers, below."""
 REGISTERS_BYTES = 1024
@@ -44,29 +47,51 @@ WINDOW_GRANULE_BYTES = 1024
 
 @dataclasses.dataclass(frozen=True)
 class MemoryMap:
-    """The RAM of a configuration: external memory, activation memory, weight memory, data, register file."""
+    """The RAM of a configuration: external memory, activation memory, weight memory, data, register file.
+
+    `external_bytes`: the external memory is this much outside, at EXTERNAL_BASE, and the RAM is what the rest needs.
+    """
 
     config: Config
+    external_bytes: int = 0
 
     def __post_init__(self) -> None:
+        if self.external_bytes & (self.external_bytes - 1) or self.external_bytes > EXTERNAL_BASE:
+            raise ValueError(
+                f"external_bytes must be a power of two up to {EXTERNAL_BASE}, or 0, not {self.external_bytes}"
+            )
+        if self._used_bytes > RAM_BYTES:
+            raise ValueError(
+                f"am_bytes + wm_bytes of {self.config.name} do not fit into a RAM of {RAM_BYTES} bytes"
+            )
         if self.window_bytes <= 0:
             raise ValueError(
                 f"am_bytes + wm_bytes of {self.config.name} leave no external memory in {RAM_BYTES} bytes"
             )
 
     @property
+    def _used_bytes(self) -> int:
+        """Of the RAM, without external memory."""
+        return REGISTERS_BYTES + DATA_BYTES + self.config.am_bytes + self.config.wm_bytes
+
+    @property
+    def ram_bytes(self) -> int:
+        """A power of two, so that the register file's words are found by the low bits of their addresses."""
+        return 1 << (self._used_bytes - 1).bit_length() if self.external_bytes else RAM_BYTES
+
+    @property
     def window_base(self) -> int:
         """Bus address of the external memory, for the host and for the core."""
-        return RAM_BASE
+        return EXTERNAL_BASE if self.external_bytes else RAM_BASE
 
     @property
     def window_bytes(self) -> int:
-        rest = RAM_BYTES - REGISTERS_BYTES - DATA_BYTES - self.config.am_bytes - self.config.wm_bytes
-        return rest - rest % WINDOW_GRANULE_BYTES
+        rest = RAM_BYTES - self._used_bytes
+        return self.external_bytes or rest - rest % WINDOW_GRANULE_BYTES
 
     @property
     def am_base(self) -> int:
-        return self.window_base + self.window_bytes
+        return RAM_BASE if self.external_bytes else self.window_base + self.window_bytes
 
     @property
     def wm_base(self) -> int:
@@ -83,4 +108,4 @@ class MemoryMap:
 
     @property
     def registers_base(self) -> int:
-        return RAM_BASE + RAM_BYTES - REGISTERS_BYTES
+        return RAM_BASE + self.ram_bytes - REGISTERS_BYTES

@@ -1,5 +1,5 @@
 // A board with a register at every input, as in ../rtl/bench.v: logic behind inputs is evaluated twice per cycle. With
-// SDRAM defined it has the pins of a chip, whose data come through no register: they are the chip's in this cycle. With
+// SDRAM defined it has the pins of a chip of SDRAM_BITS, whose data come through no register: they are the chip's in this cycle. With
 // MII or RGMII it has those of a PHY, with the PHY's own clocks.
 module board_bench (
     input clk,
@@ -8,11 +8,11 @@ module board_bench (
 `ifdef SDRAM
     output cke, cs_n, ras_n, cas_n, we_n,
     output [1:0] ba,
-    output [12:0] a,
-    output [1:0] dm,
-    output [15:0] dq,
+    output [12:0] a,  // A chip of fewer rows has the lower ones.
+    output [`SDRAM_BITS/8-1:0] dm,
+    output [`SDRAM_BITS-1:0] dq,
     input chip_drives,
-    input [15:0] chip_dq,
+    input [`SDRAM_BITS-1:0] chip_dq,
 `endif
 `ifdef MII
     input phy_clock,
@@ -43,8 +43,8 @@ module board_bench (
     end
 
 `ifdef SDRAM
-    wire [15:0] dq_pins;
-    assign dq_pins = chip_drives ? chip_dq : 16'hzzzz;
+    wire [`SDRAM_BITS-1:0] dq_pins;
+    assign dq_pins = chip_drives ? chip_dq : {`SDRAM_BITS{1'bz}};
     assign dq = dq_pins;
 `endif
 

@@ -25,11 +25,13 @@ RULES = (
 
 @dataclasses.dataclass(frozen=True)
 class ChipSetting:
-    """An SDR SDRAM of 16 bits. Times are cycles of its clock."""
+    """An SDR SDRAM. Times are cycles of its clock."""
 
     row_bits: int
     bank_bits: int
     column_bits: int
+    data_bits: int
+    """16 or 32."""
     cas_latency: int
     rcd: int
     rp: int
@@ -46,7 +48,7 @@ class ChipSetting:
 
     @property
     def memory_bytes(self) -> int:
-        return 2 << (self.row_bits + self.bank_bits + self.column_bits)
+        return (self.data_bits // 8) << (self.row_bits + self.bank_bits + self.column_bits)
 
 
 class ChipSettingC(ctypes.Structure):

@@ -187,10 +187,10 @@ void board_chip(Board* b, Broken* broken, uint64_t* commands) {
 
 // Bytes of the SDRAM behind the controller's back, as the host sees them.
 void board_peek(Board* b, uint64_t address, uint8_t* bytes, uint64_t count) {
-    std::memcpy(bytes, reinterpret_cast<const uint8_t*>(b->chip->words.data()) + address, count);
+    std::memcpy(bytes, b->chip->bytes.data() + address, count);
 }
 
 void board_poke(Board* b, uint64_t address, const uint8_t* bytes, uint64_t count) {
-    std::memcpy(reinterpret_cast<uint8_t*>(b->chip->words.data()) + address, bytes, count);
+    std::memcpy(b->chip->bytes.data() + address, bytes, count);
 }
 }

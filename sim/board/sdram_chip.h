@@ -1,4 +1,4 @@
-// An SDR SDRAM of 16 bits at its pins, which checks that a controller keeps its rules: one call of edge() per edge of its
+// An SDR SDRAM of 16 or 32 bits at its pins, which checks that a controller keeps its rules: one call of edge() per edge of its
 // clock. Single accesses only (burst length 1).
 #pragma once
 
@@ -29,7 +29,7 @@ enum Rule : uint32_t {
 
 // All but the sizes in cycles of the chip's clock. The fields are those of chip.py, in this order.
 struct ChipSetting {
-    uint32_t row_bits, bank_bits, column_bits;
+    uint32_t row_bits, bank_bits, column_bits, data_bits;
     uint32_t cas_latency;
     uint32_t rcd, rp, ras, rc, rrd, rfc, wr, mode;
     uint32_t power_up, refreshes;
@@ -39,7 +39,7 @@ struct ChipSetting {
 struct ChipPins {
     bool cke, cs_n, ras_n, cas_n, we_n;
     uint32_t ba, a, dm;
-    uint16_t dq;  // what the controller drives
+    uint32_t dq;  // what the controller drives
 };
 
 struct Broken {
@@ -49,17 +49,17 @@ struct Broken {
 
 class SdramChip {
   public:
-    std::vector<uint16_t> words;
+    std::vector<uint8_t> bytes;
     Broken broken;
     uint64_t reads = 0, writes = 0, activates = 0, refreshes = 0;
 
     explicit SdramChip(const ChipSetting& setting)
-        : words(size_t{1} << (setting.row_bits + setting.bank_bits + setting.column_bits)), setting_(setting),
+        : bytes(size_t{setting.data_bits / 8} << (setting.row_bits + setting.bank_bits + setting.column_bits)), setting_(setting),
           banks_(size_t{1} << setting.bank_bits) {}
 
     // What the chip drives from now to the next edge.
     bool drives() const { return answers_[0].valid; }
-    uint16_t data() const { return answers_[0].data; }
+    uint32_t data() const { return answers_[0].data; }
 
     void edge(const ChipPins& pins) {
         ++now_;
@@ -96,7 +96,7 @@ class SdramChip {
     };
     struct Answer {
         bool valid;
-        uint16_t data;
+        uint32_t data;
     };
 
     // A controller takes the clock away only when it is reset: it must start the chip anew.
@@ -133,6 +133,8 @@ class SdramChip {
             bank.precharge_at = now_;
         }
     }
+
+    uint32_t lanes() const { return setting_.data_bits / 8; }
 
     bool any_open() const {
         return std::any_of(banks_.begin(), banks_.end(), [](const Bank& bank) { return bank.open; });
@@ -194,8 +196,8 @@ class SdramChip {
         ++activates;
     }
 
-    // The word of READ or WRITE.
-    uint16_t& access(const ChipPins& pins, uint64_t busy_cycles) {
+    // The bytes of READ or WRITE.
+    uint8_t* access(const ChipPins& pins, uint64_t busy_cycles) {
         Bank& bank = banks_[pins.ba];
         if (!bank.open || bank.closing) break_rule(BANK_CLOSED, pins.ba);
         if (now_ - bank.active_at < setting_.rcd) break_rule(RCD, pins.ba);
@@ -204,20 +206,23 @@ class SdramChip {
             bank.closing_at = now_ + busy_cycles;
         }
         const size_t column = pins.a & ((1u << setting_.column_bits) - 1);
-        return words[((size_t{bank.row} << setting_.bank_bits | pins.ba) << setting_.column_bits) | column];
+        return &bytes[(((size_t{bank.row} << setting_.bank_bits | pins.ba) << setting_.column_bits) | column) * lanes()];
     }
 
     void write(const ChipPins& pins, bool was_driving) {
-        uint16_t& word = access(pins, setting_.wr);
+        uint8_t* word = access(pins, setting_.wr);
         if (was_driving) break_rule(CONTENTION, pins.ba);
-        const uint16_t mask = (pins.dm & 1 ? 0 : 0x00FF) | (pins.dm & 2 ? 0 : 0xFF00);
-        word = (word & ~mask) | (pins.dq & mask);
+        for (uint32_t lane = 0; lane < lanes(); ++lane)
+            if (!(pins.dm >> lane & 1)) word[lane] = pins.dq >> 8 * lane & 0xFF;
         banks_[pins.ba].write_at = now_;
         ++writes;
     }
 
     void read(const ChipPins& pins) {
-        answers_[setting_.cas_latency - 1] = {true, access(pins, 1)};
+        const uint8_t* word = access(pins, 1);
+        uint32_t data = 0;
+        for (uint32_t lane = 0; lane < lanes(); ++lane) data |= uint32_t{word[lane]} << 8 * lane;
+        answers_[setting_.cas_latency - 1] = {true, data};
         ++reads;
     }
 

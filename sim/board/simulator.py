@@ -23,8 +23,8 @@ from .chip import BrokenC, ChipReport, ChipSetting, ChipSettingC, report_of
 
 HERE = pathlib.Path(__file__).parent
 BENCH, HARNESS, HEADERS = "board_bench.v", "harness.cpp", ("sdram_chip.h", "phy.h", "flash_chip.h")
-CELLS = {"SDRAM": "ecp5_cells.v", "RGMII": "ecp5_cells.v", "MII": "xilinx_cells.v"}
-"""Models of a part's cells, by what needs them."""
+CELLS = {"RGMII": "ecp5_cells.v", "MII": "xilinx_cells.v"}
+"""Models of a part's cells, by what needs them; those of an SDRAM's controller are the board's."""
 VERILATOR_FLAGS = (
     *("--cc", "--top-module", "board_bench", "--prefix", "Vboard"),
     *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "--no-timing"),
@@ -49,7 +49,9 @@ class BoardRtl:
     """Folders with the Python sources of the hardware."""
     verilog: Callable[[], str]
     chip: ChipSetting | None = None
-    """Of the SDRAM beside the FPGA, whose pins the module has, too; its pads are an ECP5's."""
+    """Of the SDRAM beside the FPGA, whose pins the module has, too."""
+    chip_cells: str = "ecp5_cells.v"
+    """Models of the cells that the SDRAM's controller names."""
     phy: str = ""
     """Interface of the PHY beside the FPGA, mii or rgmii, whose pins the module has, too."""
 
@@ -60,7 +62,7 @@ class BoardRtl:
     def defined(self) -> tuple[str, ...]:
         """What bench and harness are told of the board's pins."""
         return (
-            *(("SDRAM",) if self.chip else ()),
+            *(("SDRAM", f"SDRAM_BITS={self.chip.data_bits}") if self.chip else ()),
             *((self.phy.upper(),) if self.phy else ()),
             *(("FLASH",) if self.has_flash else ()),
         )
@@ -78,7 +80,8 @@ def board_library(rtl: BoardRtl) -> pathlib.Path:
     verilog_path = cached("board-verilog", rtl.name, key, ".v", elaborate)
     verilog = verilog_path.read_bytes()
     digest = hashlib.sha256(verilog)
-    cells = sorted({CELLS[name] for name in rtl.defined if name in CELLS})
+    chip_cells = (rtl.chip_cells,) if rtl.chip else ()
+    cells = sorted({*chip_cells, *(CELLS[name] for name in rtl.defined if name in CELLS)})
     for name in (BENCH, HARNESS, *HEADERS, *cells):
         digest.update((HERE / name).read_bytes())
     options = (*VERILATOR_FLAGS, *(f"+define+{name}" for name in rtl.defined))

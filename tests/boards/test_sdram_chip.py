@@ -14,7 +14,7 @@ from tosaic.sim.board.chip import RULES, BrokenC, ChipSetting, ChipSettingC
 
 HERE = Path(__file__).parent
 SETTING = ChipSetting(
-    row_bits=3, bank_bits=2, column_bits=9, cas_latency=2,
+    row_bits=3, bank_bits=2, column_bits=9, data_bits=16, cas_latency=2,
     rcd=3, rp=4, ras=6, rc=11, rrd=2, rfc=9, wr=5, mode=3,
     power_up=20, refreshes=2, refresh=400,
 )  # fmt: skip

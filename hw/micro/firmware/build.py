@@ -50,14 +50,15 @@ class FirmwareError(Exception):
     """The firmware does not compile or does not fit; the message is the compiler's."""
 
 
-def build_firmware(config: Config) -> bytes:
+def build_firmware(config: Config, external_bytes: int = 0) -> bytes:
     """What the core's block RAM holds from ROM_BASE on: code and constants, whole words, at most ROM_BYTES.
+    `external_bytes`: see MemoryMap.
 
     PackageMissing where the compiler is not installed; FirmwareError where code, data or stack do not fit. The compiler
     caches what it compiled.
     """
     find_package(PACKAGE)
-    places = MemoryMap(config)
+    places = MemoryMap(config, external_bytes)
     layout = _LAYOUT.format(
         rom_base=ROM_BASE,
         rom_bytes=ROM_BYTES,
@@ -65,7 +66,7 @@ def build_firmware(config: Config) -> bytes:
         stack_top=places.registers_base,
         stack_bytes=STACK_BYTES,
     )
-    header = machine_header(config)
+    header = machine_header(config, external_bytes=external_bytes)
     texts = (header, layout, *(path.read_text() for path in sorted(SOURCES.glob("*.[ch]"))))
     digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
     with tempfile.TemporaryDirectory() as folder:

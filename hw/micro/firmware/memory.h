@@ -20,11 +20,10 @@ typedef u16 am_offset; /* addresses wrap at AM_BYTES */
 typedef u32 am_offset;
 #endif
 
-#ifdef NATIVE
+#if defined NATIVE || WINDOW_BYTES / 16 > 65536
 typedef u32 instruction_number;
 #else
 typedef u16 instruction_number;
-_Static_assert(WINDOW_BYTES / 16 <= 65536, "a program of more than 65536 instructions fits into the window");
 #endif
 
 #define W COLUMNS

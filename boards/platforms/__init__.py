@@ -1,0 +1,1 @@
+"""Amaranth platforms of boards that amaranth_boards does not have."""
