@@ -41,7 +41,9 @@ def make_project(board: Board) -> Project:
     plan = board.make_platform().build(SerialBoard(board), name=top, do_build=False, debug_verilog=True)
     texts = {name: text.decode() if isinstance(text, bytes) else text for name, text in plan.files.items()}
     modules = convert_text(texts[f"{top}.debug.v"], top) | board_sources(board)
-    suffix = {Family.ECP5: "lpf", Family.ICE40: "pcf", Family.GOWIN: "cst", Family.XILINX7: "xdc"}[board.family]
+    suffix = {Family.ECP5: "lpf", Family.ICE40: "pcf", Family.GOWIN: "cst", Family.XILINX7: "xdc"}[
+        board.family
+    ]
     files = {f"{top}.{suffix}": _constraints(texts[f"{top}.{suffix}"])}
     if board.family is Family.XILINX7:
         files[f"{top}.{suffix}"] += _clock_groups(files[f"{top}.{suffix}"])

@@ -14,31 +14,27 @@ _RAM_KBIT = {
     "RAMB36": 36.0,
     "RAMB18": 18.0,
     "URAM288": 288.0,
-    # Gowin's blocks, and their ROMs of 8 and 9 bits.
     "SP": 18.0,
     "SDP": 18.0,
-    "DP": 18.0,
-    "SPX9": 18.0,
-    "SDPB": 18.0,
-    "SDPX9B": 18.0,
     "DPB": 18.0,
-    "DPX9B": 18.0,
+    "DPX9": 18.0,
     "pROM": 18.0,
-    "pROMX9": 18.0,
 }
 """Size of RAM blocks by the beginning of their cell's name."""
 _LUTS = {
     Family.ECP5: {"LUT4": 1.0, "CCU2C": 2.0, "TRELLIS_DPR16X4": 6.0},
     Family.ICE40: {"SB_LUT4": 1.0},
+    Family.GOWIN: {"LUT1": 1.0, "LUT2": 1.0, "LUT3": 1.0, "LUT4": 1.0, "ALU": 1.0, "RAM16SDP4": 8.0},
 }
-"""LUT4s a cell takes, as nextpnr counts: a distributed RAM of ECP5 has four for its bits and two for its write port."""
-_DSPS = ("MULT18X18D", "SB_MAC16", "DSP48")
-_FFS = ("TRELLIS_FF", "SB_DFF", "FDRE", "FDSE", "FDCE", "FDPE")
+"""LUT4s a cell takes, as nextpnr counts: a distributed RAM of ECP5 has four for its bits and two for its write port,
+one of Gowin the whole of its tile."""
+_DSPS = ("MULT18X18", "SB_MAC16", "DSP48")
+_FFS = ("TRELLIS_FF", "SB_DFF", "DFF", "FDRE", "FDSE", "FDCE", "FDPE")
 
 
 @dataclasses.dataclass(frozen=True)
 class Usage:
-    """LUTs (four inputs on ECP5 and iCE40, six on Xilinx), flip-flops, multiplier blocks, block RAM.
+    """LUTs (four inputs on ECP5, iCE40 and Gowin, six on Xilinx), flip-flops, multiplier blocks, block RAM.
 
     `fmax_hz` and `slack_ns` are None where nothing was routed."""
 

@@ -29,7 +29,6 @@ _NEEDED = {
     Family.ICE40: ("yosys", "nextpnr-ice40"),
     Family.GOWIN: ("yosys", "nextpnr-himbaechel-gowin", "gowin_pack"),
 }
-"""What a family's flow begins with; packages that come with more than one tool are named once."""
 _EXTRAS = {
     Family.ECP5: "boards-ecp5",
     Family.ICE40: "boards-ice40",

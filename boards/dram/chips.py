@@ -56,8 +56,8 @@ class SdrChip:
 
 
 M12L64322A = SdrChip("M12L64322A", row_bits=11, column_bits=8, data_bits=32, wr=74)
-"""64 Mbit, 32 bits wide, as it is in the package of a GW2AR-18. Gowin names no maker; LiteX's board takes this one for it.
-Gaps are those of slower chips, and `wr` is two cycles of 27 MHz, which some makers ask for whatever the clock."""
+"""64 Mbit, 32 bits wide, as it is in the package of a GW2AR-18. Gowin names no maker; LiteX's board takes this one for
+it. Gaps are those of slower chips, and `wr` is two cycles of 27 MHz, which some makers ask for whatever the clock."""
 MT48LC16M16 = SdrChip("MT48LC16M16")
 """256 Mbit. The ULX3S is sold with this size and larger ones, of several makers: power_up_ns and refreshes are those of
 the slowest of them, the gaps those of speed grade -75, which all of them keep."""

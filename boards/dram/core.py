@@ -23,7 +23,8 @@ def core_versions() -> tuple[str, ...]:
 def core_verilog(chip: SdrChip, part: str, clock_hz: float, word_bytes: int) -> str:
     """The Verilog of module MODULE: controller and pins of one chip for an ECP5 or a Gowin, at `clock_hz`.
 
-    `word_bytes`: of the AXI4 port; 0: there is none, and all accesses come by the host's. It is the same whenever and wherever it is made. PackageMissing as in `core_versions`.
+    `word_bytes`: of the AXI4 port; 0: there is none, and all accesses come by the host's. The text is the same whenever
+    and wherever it is made. PackageMissing as in `core_versions`.
     """
     core_versions()
     text = litex_core(f"{__package__}.generator", _request(chip, part, clock_hz, word_bytes), MODULE)
@@ -53,7 +54,8 @@ def _request(chip: SdrChip, part: str, clock_hz: float, word_bytes: int) -> dict
 
 
 def clean_verilog(text: str, data_bits: int) -> str:
-    """Verilog that LiteX wrote, without comments, and with pins of data that go both ways: for an ECP5 it says they are inputs."""
+    """Verilog that LiteX wrote, without comments, and with pins of data that go both ways: for an ECP5 it says they are
+    inputs."""
     text, count = re.subn(
         rf"(?:input|inout)  wire +\[{data_bits - 1}:0\] sdram_dq\b",
         f"inout  wire   [{data_bits - 1}:0] sdram_dq",

@@ -9,7 +9,7 @@ _PULLED_UP = Attrs(IO_TYPE="LVCMOS33", PULL_MODE="UP")
 
 
 class TangNano20kPlatform(GowinPlatform):
-    """What a design here uses: crystal, UART (to the BL616, which is a USB serial port), LEDs, the SDRAM in the package.
+    """What a design here uses: crystal, UART (to the BL616, a serial port on USB), LEDs, the SDRAM in the package.
 
     The SDRAM's pads are no pins, so they are named by their places on the die, as apycula's database of the part has
     them.

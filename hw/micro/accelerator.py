@@ -64,9 +64,7 @@ class MicroSystem(wiring.Component):
             raise ValueError(f"firmware must have at most {ROM_BYTES} bytes, not {len(firmware)}")
         self.config, self.firmware = config, firmware
         self.regions = MemoryMap(config, external_bytes)
-        super().__init__(
-            _host_side(self.regions) | {"bus": In(CoreBus()), "core_runs": Out(1)}
-        )
+        super().__init__(_host_side(self.regions) | {"bus": In(CoreBus()), "core_runs": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -97,8 +95,8 @@ class MicroSystem(wiring.Component):
         return m
 
     def _serve_core(self, m: Module, status: Status, external: ExternalPort | None) -> None:
-        """The core's reads, of the firmware, the RAM, the hardware's registers and the memory outside, and its signals to
-        the hardware."""
+        """The core's reads, of the firmware, the RAM, the hardware's registers and the memory outside, and its signals
+        to the hardware."""
         m.submodules.rom = rom = memory.Memory(
             shape=unsigned(8 * WORD_BYTES),
             depth=ROM_BYTES // WORD_BYTES,
@@ -162,7 +160,7 @@ class MicroSystem(wiring.Component):
 
 
 class MicroAccelerator(wiring.Component):
-    """The whole machine; `firmware` is what its core executes, `external_bytes` see MemoryMap. Ports: see MicroSystem."""
+    """The whole machine; `firmware`: what its core executes, `external_bytes`: see MemoryMap. Ports: of MicroSystem."""
 
     def __init__(self, config: Config, firmware: bytes, external_bytes: int = 0):
         self.system = MicroSystem(config, firmware, external_bytes)

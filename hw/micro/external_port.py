@@ -43,8 +43,8 @@ class ExternalPort(wiring.Component):
     """Executes the core's accesses to the memory outside and the host's, one at a time; the core's go first.
 
     A read of the core that finds its word in the cache takes one cycle, as from the RAM. Words that were read are kept,
-    a write drops its word. No reset clears the cache: it holds nothing that the memory does not, as long as that does not
-    lose what it holds. Where a reset may cost the memory its content, the host must write it again.
+    a write drops its word. No reset clears the cache: what it holds is what the memory held. Where a reset may cost the
+    memory its content, the host must write it again.
 
     Ports:
         `core`: all of the core's accesses; the ones to the memory outside are executed. `ready` and `read_data` are
@@ -74,7 +74,9 @@ class ExternalPort(wiring.Component):
         line = data.StructLayout(
             {"valid": 1, "tag": unsigned(word_bits - _INDEX_BITS), "word": unsigned(8 * WORD_BYTES)}
         )
-        m.submodules.cache = cache = memory.Memory(shape=line, depth=CACHE_WORDS, init=[], attrs=NO_COLLISION_LOGIC)
+        m.submodules.cache = cache = memory.Memory(
+            shape=line, depth=CACHE_WORDS, init=[], attrs=NO_COLLISION_LOGIC
+        )
         look, keep = cache.read_port(), cache.write_port()
         asks, hit, ends = Signal(), Signal(), Signal()
         for_core, for_host = Signal(), Signal()

@@ -60,7 +60,7 @@ class MemoryMap:
             raise ValueError(
                 f"external_bytes must be a power of two up to {EXTERNAL_BASE}, or 0, not {self.external_bytes}"
             )
-        if self._used_bytes > RAM_BYTES:
+        if self.ram_bytes > RAM_BYTES:
             raise ValueError(
                 f"am_bytes + wm_bytes of {self.config.name} do not fit into a RAM of {RAM_BYTES} bytes"
             )

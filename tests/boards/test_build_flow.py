@@ -51,6 +51,7 @@ endmodule
 """
 CONSTRAINTS = {
     "icebreaker": ("top.pcf", "set_io clk 35\nset_io led 11\nset_frequency clk 12.0\n"),
+    "tang-nano-20k": ("top.cst", 'IO_LOC "clk" 4;\nIO_LOC "led" 15;\n'),
     "ulx3s-85f": (
         "top.lpf",
         'LOCATE COMP "clk" SITE "G2";\nLOCATE COMP "led" SITE "B2";\nFREQUENCY PORT "clk" 25000000.0 HZ;\n',
@@ -143,6 +144,18 @@ def test_usage_of_each_family():
     assert usage_of_cells(ecp5, Family.ECP5) == Usage(28, 7, 1, 36)
     ice40 = {"SB_LUT4": 10, "SB_CARRY": 3, "SB_DFFESR": 4, "SB_DFF": 1, "SB_MAC16": 2, "SB_RAM40_4K": 1}
     assert usage_of_cells(ice40, Family.ICE40) == Usage(10, 5, 2, 4)
+    gowin = {
+        "LUT1": 2,
+        "LUT4": 3,
+        "ALU": 4,
+        "RAM16SDP4": 1,
+        "MUX2_LUT5": 7,
+        "DFFRE": 5,
+        "DFF": 1,
+        "MULT18X18": 2,
+    }
+    gowin |= {"SP": 1, "SPX9": 1, "SDPX9B": 1, "DPX9B": 1}
+    assert usage_of_cells(gowin, Family.GOWIN) == Usage(17, 6, 2, 72)
     xilinx = {"LUT6": 5, "LUT2": 1, "RAM32M": 1, "FDRE": 3, "DSP48E1": 2, "RAMB36E1": 1, "RAMB18E1": 1}
     assert usage_of_cells(xilinx, Family.XILINX7) == Usage(10, 3, 2, 54)
 
