@@ -10,12 +10,11 @@ void chip_destroy(SdramChip* chip) { delete chip; }
 
 // One edge of its clock. `command`: RAS, CAS, WE, as levels of their pins; 7 is none.
 void chip_edge(SdramChip* chip, uint32_t cke, uint32_t command, uint32_t bank, uint32_t address, uint32_t mask, uint32_t data) {
-    chip->edge({bool(cke), false, bool(command & 4), bool(command & 2), bool(command & 1), bank, address, mask,
-                uint16_t(data)});
+    chip->edge({bool(cke), false, bool(command & 4), bool(command & 2), bool(command & 1), bank, address, mask, data});
 }
 
-// What it drives, or 65536.
-uint32_t chip_data(const SdramChip* chip) { return chip->drives() ? chip->data() : 65536; }
+// What it drives, or 2**32.
+uint64_t chip_data(const SdramChip* chip) { return chip->drives() ? chip->data() : uint64_t{1} << 32; }
 
 void chip_broken(const SdramChip* chip, Broken* broken) { *broken = chip->broken; }
 }

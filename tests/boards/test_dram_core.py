@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 
 import tosaic
-from tosaic.boards.dram import MT48LC16M16, core_verilog, core_versions
+from tosaic.boards.dram import M12L64322A, MT48LC16M16, core_verilog, core_versions
 from tosaic.hw.micro.packages import PackageMissing
 from tosaic.virtual import open_board
 
@@ -21,6 +21,13 @@ def test_it_is_the_same_every_time():
     assert "output wire   [31:0] user_port_axi_0_rdata" in text and "// Date" not in text
 
 
+def test_a_gowin_has_no_port_but_the_hosts_and_no_cell_of_another_maker():
+    text = core_verilog(M12L64322A, "GW2AR-LV18QN88C8/I7", 27e6, 0)
+    assert "inout  wire   [31:0] sdram_dq" in text and "output wire   [31:0] user_port_host_dat_r" in text
+    assert "user_port_axi" not in text and "TRELLIS" not in text
+    assert text.count("DFFP DFFP") == 2
+
+
 def test_without_the_packages(monkeypatch):
     there = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "litedram" else there(name))
@@ -33,4 +40,6 @@ def test_without_the_packages(monkeypatch):
 def test_a_chip_in_cycles():
     assert MT48LC16M16.memory_bytes == 32 << 20
     assert MT48LC16M16.gaps(50e6) == {"rcd": 1, "rp": 1, "ras": 3, "rc": 4, "rrd": 1, "rfc": 4, "wr": 1}
+    assert M12L64322A.memory_bytes == 8 << 20
+    assert M12L64322A.gaps(27e6) == {"rcd": 1, "rp": 1, "ras": 2, "rc": 2, "rrd": 1, "rfc": 2, "wr": 2}
     assert MT48LC16M16.gaps(100e6) == {"rcd": 2, "rp": 2, "ras": 5, "rc": 7, "rrd": 2, "rfc": 7, "wr": 2}

@@ -21,7 +21,7 @@ SETTING = ChipSetting(
 """Times of which none follows from the others."""
 ALL_BANKS = 1 << 10
 MODE = SETTING.cas_latency << 4
-NOTHING = 65536
+NOTHING = 1 << 32
 
 
 class Command(enum.IntEnum):
@@ -93,6 +93,7 @@ def library(tmp_path_factory):
     subprocess.run([*compiler, *options, includes, HERE / "chip_commands.cpp", "-o", path], check=True)
     found = ctypes.CDLL(str(path))
     found.chip_create.restype = ctypes.c_void_p
+    found.chip_data.restype = ctypes.c_uint64
     return found
 
 
@@ -315,3 +316,21 @@ def test_a_clock_taken_away_begins_anew(chip):
     chip.do(Command.NOP, cke=0)
     chip.after(SETTING.power_up, Command.REFRESH)
     assert chip.broken == (1, rule("must be closed"))
+
+
+def test_a_chip_of_32_bits(library):
+    """Four lanes, each with its mask."""
+    chip = Chip(library, dataclasses.replace(SETTING, data_bits=32))
+    chip.start()
+    chip.after(SETTING.rcd, Command.WRITE, 0, 5, data=0xFEDCBA98)
+    chip.after(1, Command.WRITE, 0, 5, data=0x11223344, mask=0b0101)
+    chip.after(1, Command.WRITE, 0, 6, data=0x55667788)
+    chip.after(2, Command.READ, 0, 5)
+    assert chip.data == NOTHING
+    chip.after(1, Command.READ, 0, 6)
+    assert chip.data == 0x11DC3398
+    chip.rest(1)
+    assert chip.data == 0x55667788
+    chip.rest(1)
+    assert (chip.data, chip.broken) == (NOTHING, (0, ""))
+    chip.close()

@@ -9,6 +9,7 @@ import pytest
 
 import tosaic
 from tosaic.driver.transports import BridgeTransport
+from tosaic.hw.bridge.protocol import NAME_BYTES
 from tosaic.sim.board import BoardSimulator, PseudoTerminal, VirtualLine
 from tosaic.virtual import open_board, virtual_boards
 
@@ -17,11 +18,16 @@ DIGITS = ROOT / "examples" / "digits"
 SHARED = Path(os.environ.get("TOSAIC_SHARED", ROOT.parent / "shared"))
 MODELS = SHARED / "models"
 NETWORKS = ("kws_dscnn", "sww_dscnn1d", "ic_resnet8", "ad_autoencoder", "vww_mobilenet")
+IN_SDRAM = {"ulx3s-85f": NETWORKS, "ulx3s-45f": NETWORKS, "tang-nano-20k": ("kws_dscnn", "ic_resnet8")}
+"""The last one is a micro-coded machine: minutes for each."""
 CHEAP = ("ulx3s-85f", "sww_dscnn1d")
 """It needs more memory than block RAM would be."""
 ON = [
-    pytest.param(name, marks=pytest.mark.xdist_group(f"virtual_{name}"))
-    for name in ("ulx3s-85f", "icebreaker")
+    *(
+        pytest.param(name, marks=pytest.mark.xdist_group(f"virtual_{name}"))
+        for name in ("ulx3s-85f", "icebreaker")
+    ),
+    pytest.param("tang-nano-20k", marks=[pytest.mark.xdist_group("virtual_tang"), pytest.mark.nightly]),
 ]
 """Of the others, which are the same logic in other sizes, each would be another simulator to build."""
 
@@ -36,7 +42,7 @@ def test_digits(name):
         device = session.device
         assert device is not None
         assert (device.identity.name, device.identity.memory_bytes) == (
-            name,
+            name[:NAME_BYTES],
             virtual_boards()[name].memory_bytes,
         )
         for image in images:
@@ -54,8 +60,8 @@ def test_digits(name):
                 *([] if (name, network) == CHEAP else [pytest.mark.nightly]),
             ],
         )
-        for name in ("ulx3s-85f", "ulx3s-45f")
-        for network in NETWORKS
+        for name, networks in IN_SDRAM.items()
+        for network in networks
         if (MODELS / network).is_dir()
     ],
 )
