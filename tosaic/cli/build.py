@@ -104,7 +104,7 @@ def build(
     ] = 1,
     verbose: options.Verbose = False,
 ) -> int:
-    """Synthesise a board; place, route and write the bitstream where the open tools reach (ECP5, iCE40).
+    """Synthesise a board; place, route and write the bitstream where the open tools reach (ECP5, iCE40, Gowin).
 
     Prints what the design takes of the part and how fast it is. Exit code 1 if it does not fit or is too slow.
     """
