@@ -8,33 +8,38 @@ from .merge import merge
 from .module import parse_modules
 from .naming import rename
 from .tidy import tidy
-from .writer import module_text
+from .writer import broken, module_text
 
 _SOURCE_LINE = re.compile(r'^\s*\(\* src = "[^"]*" \*\)\n', re.MULTILINE)
 _SOURCE = re.compile(r'\(\* src = "[^"]*" \*\) ?')
 
 
 def convert(
-    design: object, name: str, platform: object | None = None, *, merged: bool = False
+    design: object, name: str, platform: object | None = None, *, for_readers: bool = False
 ) -> dict[str, str]:
     """Modules of a Component by name, the top one, called `name`, first.
 
     Ports: clk, rst (synchronous, active high) and the component's signature, `a.b` as a__b. The text is Verilog-2005
-    with nothing of any one tool in it: `always`, `assign`, plain identifiers, ANSI port lists. With `merged`, modules
-    with the same text are one.
+    with nothing of any one tool in it: `always`, `assign`, plain identifiers, ANSI port lists.
+
+    `for_readers`: what Amaranth writes out bit by bit is put together, what has no name in Python is named after what
+    it is made of or used for, long lines are broken, and modules with the same text are one. Boards' tools get the text
+    without that: names decide where a placer begins, and the figures of docs/boards.md are of these names.
     """
     return convert_text(
         verilog.convert(design, name=name, platform=platform, emit_src=False, strip_internal_attrs=True),
         name,
-        merged=merged,
+        for_readers=for_readers,
     )
 
 
-def convert_text(text: str, name: str, *, merged: bool = False) -> dict[str, str]:
+def convert_text(text: str, name: str, *, for_readers: bool = False) -> dict[str, str]:
     """The same of Verilog that Amaranth has written, such as a platform's debug Verilog; `name` is its top module."""
     text = _SOURCE.sub("", _SOURCE_LINE.sub("", text))
     modules = parse_modules(text)
     for module in modules:
-        tidy(module)
-    named = rename(modules, name)
-    return {module.name: module_text(module) for module in (merge(named) if merged else named)}
+        tidy(module, for_readers=for_readers)
+    named = rename(modules, name, for_readers=for_readers)
+    if for_readers:
+        return {module.name: broken(module_text(module)) for module in merge(named)}
+    return {module.name: module_text(module) for module in named}

@@ -42,7 +42,7 @@ def write_folder(config: Config, folder: pathlib.Path, run: BenchRun | None = No
     program.md; tosaic.core for FuseSoC; component.xml, an IP-XACT component. With `run` also its memory.hex and
     expected.hex.
     """
-    modules = convert(VerilogTop(config), VERILOG_NAME, merged=True)
+    modules = convert(VerilogTop(config), VERILOG_NAME, for_readers=True)
     rtl = folder / "rtl"
     rtl.mkdir(exist_ok=True)
     for old in rtl.glob("tosaic*.v"):

@@ -3,12 +3,15 @@
 import re
 from collections.abc import Collection
 
-from .module import Instance, Module
-from .tokens import KEYWORDS, spell, substitute
+from .module import Instance, Module, Signal
+from .phrases import Phrases
+from .tokens import KEYWORDS, plain, spell, substitute
 
 AT_START = "at_start"
 """The signal by which Yosys makes every `always @*` run at time 0."""
 _MARK = re.compile(r"\$\d+")
+_NAMELESS = re.compile(r"\$\d+|_\d+_|(\$signal|\$like|\$?signature__\w+)(\$\d+)*")
+"""What neither Python nor a memory's port says more of."""
 _KINDS = (
     (r"[^?]*\?.*", "choice"),
     (r"[^<>]*(<<|>>).*", "shifted"),
@@ -18,10 +21,11 @@ _KINDS = (
 )
 
 
-def rename(modules: list[Module], top: str) -> list[Module]:
+def rename(modules: list[Module], top: str, *, for_readers: bool = False) -> list[Module]:
     """Every module, instance and signal gets a plain name; the modules in the order of the hierarchy from `top` on.
 
-    tosaic.accelerator.vector.lanes$350.lane_0 becomes tosaic_vector_lanes_lane_0."""
+    tosaic.accelerator.vector.lanes$350.lane_0 becomes tosaic_vector_lanes_lane_0. `for_readers`: what has no name in
+    Python gets one by what it is made of or used for."""
     by_name = {module.name: module for module in modules}
     ordered: list[Module] = []
     taken: set[str] = set()
@@ -33,7 +37,8 @@ def rename(modules: list[Module], top: str) -> list[Module]:
         for instance in module.instances:
             instance.name = _MARK.sub("", instance.name)
         reserved = {_word(instance.name) for instance in module.instances}
-        names = _name_signals(module, reserved)
+        driven = _driven(module, by_name) if for_readers else None
+        names = _name_signals(module, reserved, driven)
         if parent is not None:
             _reconnect(parent, names)
         used = set(module.signals)
@@ -76,8 +81,29 @@ def _connected(expression: str) -> str:
     return "_".join(parts) if len(parts) <= 3 else ""
 
 
-def _name_signals(module: Module, reserved: set[str]) -> dict[str, str]:
-    """New names by old ones; `reserved` are the names of instances, which only ports may take."""
+def _driven(module: Module, by_name: dict[str, Module]) -> dict[str, str]:
+    """Words for signals that instances drive: instance and port."""
+    words = {}
+    for instance in module.instances:
+        child = by_name.get(instance.module)
+        for port, value in instance.connections.items() if child is not None else ():
+            if child.signals[port].direction == "output":
+                words[plain(value.strip() + " ")] = f"{instance.name}_{_own_name(child, port, by_name)}"
+    return words
+
+
+def _own_name(module: Module, port: str, by_name: dict[str, Module]) -> str:
+    """Of a port: its own, or that of what drives it further down."""
+    name = module.signals[port].better_name or port
+    if not name.startswith("port$"):
+        return name
+    inner = _driven(module, by_name).get(port, "")
+    return inner.rpartition(".")[2] or "output"
+
+
+def _name_signals(module: Module, reserved: set[str], driven: dict[str, str] | None) -> dict[str, str]:
+    """New names by old ones; `reserved` are the names of instances, which only ports may take. `driven`, for readers:
+    words for signals that instances drive."""
     kinds = {}
     for statement in module.statements:
         if match := re.match(r"  assign \\(\$\d+)\s+= (.*);", statement):
@@ -89,21 +115,30 @@ def _name_signals(module: Module, reserved: set[str]) -> dict[str, str]:
         module.signals.values(),
         key=lambda s: (not s.direction, "$" in s.name or bool(s.better_name), "." in s.name),
     )
-    for signal in order:
-        if signal.direction == "port":
-            continue
-        base = signal.better_name or signal.name
+    nameless = set()
+    if driven is not None:
+        nameless = {s.name for s in order if not s.direction and _NAMELESS.fullmatch(_base(s))}
+    phrases = Phrases(module, nameless, names, driven or {})
+    # What has no name is named after what has one.
+    for signal in sorted(order, key=lambda s: s.name in nameless):
+        base = _base(signal)
         if re.fullmatch(r"\$\d+", base):
             base = kinds.get(base, "selected") if signal.is_reg or base in kinds else "value"
         elif re.fullmatch(r"_\d+_", base):
             base = "read_word"
         elif base.startswith("$auto$verilog_backend"):
             base = AT_START
+        if signal.name in nameless:
+            base = phrases.name_of(signal.name) or base
         name = _free(_plain(base), used if signal.direction else used | reserved)
         used.add(name)
         names[signal.name] = name
     _rename(module, names)
     return names
+
+
+def _base(signal: Signal) -> str:
+    return signal.better_name or signal.name
 
 
 def _rename(module: Module, names: dict[str, str]) -> None:

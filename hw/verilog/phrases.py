@@ -43,7 +43,7 @@ class Phrases:
         self.nameless, self.names, self.driven = nameless, names, driven
         self.definitions: dict[str, str] = {}
         self.uses: dict[str, list[tuple[str, str]]] = collections.defaultdict(list)
-        """What is made of a signal, and a word for what it is to that; for a port of an instance a whole name and ""."""
+        """What is made of a signal, and what it is to that (_WORDS); for a port of an instance a whole name and ""."""
         for statement in module.statements:
             self._read(statement)
         for instance in module.instances:

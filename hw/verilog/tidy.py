@@ -4,23 +4,25 @@ import collections
 import re
 
 from .module import Module, Signal
-from .tokens import identifiers, plain, spell, substitute
+from .readable import make_readable
+from .tokens import NAME, identifiers, plain, spell, substitute
+from .writer import LINE_LENGTH
 
-LINE_LENGTH = 110
-_NAME = r"(?:\\\S+\s|[A-Za-z_][A-Za-z0-9_$]*)"
-_ALIAS = re.compile(rf"  assign ({_NAME})\s*= ({_NAME})\s*;")
-_ASSIGN = re.compile(rf"  assign ({_NAME})\s*= (.*);")
-_CLOCKED = re.compile(rf"(  always @\(posedge {_NAME}\))\n    ({_NAME})\s*<= ({_NAME})\s*;")
-_COMBINATIONAL = re.compile(rf"  always @\* begin\n    if \(({_NAME})\) begin end\n(.*)\n  end", re.DOTALL)
-_MEMORY_WORD = re.compile(rf"    ({_NAME})\s*\[(\d+)\] = (.*);")
-_ATOM = rf"(?:{_NAME}\s*(?:\[\d+(?::\d+)?\])?|\d+'\w+|\([^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*\))"
+_ALIAS = re.compile(rf"  assign ({NAME})\s*= ({NAME})\s*;")
+_ASSIGN = re.compile(rf"  assign ({NAME})\s*= (.*);")
+_CLOCKED = re.compile(rf"(  always @\(posedge {NAME}\))\n    ({NAME})\s*<= ({NAME})\s*;")
+_COMBINATIONAL = re.compile(rf"  always @\* begin\n    if \(({NAME})\) begin end\n(.*)\n  end", re.DOTALL)
+_MEMORY_WORD = re.compile(rf"    ({NAME})\s*\[(\d+)\] = (.*);")
+_ATOM = rf"(?:{NAME}\s*(?:\[\d+(?::\d+)?\])?|\d+'\w+|\([^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*\))"
 
 
-def tidy(module: Module) -> None:
-    """All steps."""
+def tidy(module: Module, *, for_readers: bool = False) -> None:
+    """All steps; `for_readers` as in `convert`."""
     merge_aliases(module)
     merge_registers(module)
     drop_unused(module)
+    if for_readers:
+        make_readable(module)
     write_complements(module)
     write_inline(module)
     shorten_memories(module)
@@ -74,7 +76,7 @@ def merge_registers(module: Module) -> None:
         if match is None:
             continue
         body = match[2].split("\n")
-        targets = [re.match(rf"\s+({_NAME})\s*(?:\[\d+(?::\d+)?\])?\s*= ", line) for line in body]
+        targets = [re.match(rf"\s+({NAME})\s*(?:\[\d+(?::\d+)?\])?\s*= ", line) for line in body]
         names = {plain(target[1]) for target in targets if target}
         if len(names) != 1 or (next_value := names.pop()) not in clocked:
             continue
@@ -131,7 +133,7 @@ def write_complements(module: Module) -> None:
         match = _ASSIGN.fullmatch(statement)
         if match is None or not re.fullmatch(r"\$\d+", plain(match[1])):
             continue
-        operand = re.fullmatch(rf"~ ?({_NAME}\s*(?:\[\d+\])?)\s*", match[2])
+        operand = re.fullmatch(rf"~ ?({NAME}\s*(?:\[\d+\])?)\s*", match[2])
         if operand and _is_bit(module, operand[1]):
             complements[plain(match[1])] = f"(!{_closed(operand[1])})"
             module.widths[f"(!{_closed(operand[1])})"] = 1

@@ -15,6 +15,9 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+NAME = r"(?:\\\S+\s|[A-Za-z_][A-Za-z0-9_$]*)"
+"""An identifier, with the space that an escaped one ends with."""
+
 KEYWORDS = frozenset(
     """
     alias always always_comb always_ff always_latch and assert assign assume automatic before begin bind

@@ -7,6 +7,8 @@ from .naming import AT_START
 from .tokens import spell
 
 _FIRST_PORTS = ("clk", "rst")
+LINE_LENGTH = 110
+"""Characters, of broken lines and of those that take another expression in."""
 
 
 def module_text(module: Module) -> str:
@@ -44,6 +46,26 @@ def module_text(module: Module) -> str:
         lines += ["", *(_spaced(statement) for statement in module.statements)]
     lines.append("endmodule")
     return "\n".join(lines) + "\n"
+
+
+def broken(text: str) -> str:
+    """The text with its long lines broken at spaces, what follows six columns deeper; comments and strings stay."""
+    return "".join(f"{_broken_line(line)}\n" for line in text.splitlines())
+
+
+def _broken_line(line: str) -> str:
+    lines, rest = [], line
+    indent = " " * (len(line) - len(line.lstrip()) + 6)
+    while len(rest) > LINE_LENGTH and "//" not in rest and '"' not in rest:
+        blank = len(rest) - len(rest.lstrip())
+        place = rest.rfind(" ", blank, LINE_LENGTH + 1)
+        if place <= blank:
+            place = rest.find(" ", LINE_LENGTH)
+        if place < 0:
+            break
+        lines.append(rest[:place])
+        rest = indent + rest[place + 1 :]
+    return "\n".join([*lines, rest])
 
 
 def _declared(signal: Signal, is_reg: bool) -> str:
