@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 
+from .. import wishbone
 from ..config import Config
 from ..csr_doc import csr_markdown
 from ..csr_export import csr_c_header, csr_json, csr_svd
@@ -43,25 +44,40 @@ def write_folder(config: Config, folder: pathlib.Path, run: BenchRun | None = No
     expected.hex.
     """
     modules = convert(VerilogTop(config), VERILOG_NAME, for_readers=True)
+    texts = modules | {VERILOG_NAME: top_comment(config) + modules[VERILOG_NAME]}
+    pages = {
+        BENCH: bench_text(config, run),
+        f"{VERILOG_NAME}.core": fusesoc_core(config, list(modules)),
+        "component.xml": ip_xact(config, modules[VERILOG_NAME], list(modules)),
+        **(run.files() if run is not None else {}),
+    }
+    return _write(config, folder, texts, pages)
+
+
+def write_wishbone_folder(config: Config, folder: pathlib.Path) -> Written:
+    """The same with Wishbone ports (`hw.wishbone`): rtl/MODULE.v, the top one `tosaic_wishbone`, tosaic_wishbone.f,
+    lint.vlt, the registers and the notes; no testbench."""
+    modules = convert(wishbone.WishboneAccelerator(config), wishbone.VERILOG_NAME, for_readers=True)
+    return _write(config, folder, modules, {})
+
+
+def _write(config: Config, folder: pathlib.Path, modules: dict[str, str], pages: dict[str, str]) -> Written:
+    """Modules, the list of them, what belongs to every bus, and more pages."""
     rtl = folder / "rtl"
     rtl.mkdir(exist_ok=True)
     for old in rtl.glob("tosaic*.v"):
         old.unlink()
     for name, text in modules.items():
-        (rtl / f"{name}.v").write_text(top_comment(config) + text if name == VERILOG_NAME else text)
-    pages = {
-        "tosaic.f": "".join(f"rtl/{name}.v\n" for name in modules),
+        (rtl / f"{name}.v").write_text(text)
+    pages = pages | {
+        f"{next(iter(modules))}.f": "".join(f"rtl/{name}.v\n" for name in modules),
         "lint.vlt": lint_configuration(),
-        BENCH: bench_text(config, run),
         "registers.md": csr_markdown(),
         "registers.json": csr_json(config),
         "tosaic_registers.h": csr_c_header(config),
         "tosaic.svd": csr_svd(config),
         "isa.md": isa_markdown(),
         "program.md": program_markdown(config),
-        f"{VERILOG_NAME}.core": fusesoc_core(config, list(modules)),
-        "component.xml": ip_xact(config, modules[VERILOG_NAME], list(modules)),
-        **(run.files() if run is not None else {}),
     }
     for name, text in pages.items():
         (folder / name).write_text(text)

@@ -86,8 +86,8 @@ def _driven(module: Module, by_name: dict[str, Module]) -> dict[str, str]:
     words = {}
     for instance in module.instances:
         child = by_name.get(instance.module)
-        for port, value in instance.connections.items() if child is not None else ():
-            if child.signals[port].direction == "output":
+        for port, value in instance.connections.items():
+            if child is not None and child.signals[port].direction == "output":
                 words[plain(value.strip() + " ")] = f"{instance.name}_{_own_name(child, port, by_name)}"
     return words
 

@@ -3,13 +3,13 @@
 from .control import ControlBridge
 from .memory import MemoryBridge
 from .signatures import WishboneControl, WishboneMemory
-from .top import WishboneAccelerator, to_verilog
+from .top import VERILOG_NAME, WishboneAccelerator
 
 __all__ = [
+    "VERILOG_NAME",
     "ControlBridge",
     "MemoryBridge",
     "WishboneAccelerator",
     "WishboneControl",
     "WishboneMemory",
-    "to_verilog",
 ]

@@ -1,6 +1,5 @@
-"""The accelerator with Wishbone ports, and its Verilog."""
+"""The accelerator with Wishbone ports."""
 
-from amaranth.back import verilog
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -41,8 +40,3 @@ class WishboneAccelerator(wiring.Component):
         wiring.connect(m, memory.wishbone, wiring.flipped(self.memory))
         m.d.comb += self.irq.eq(accelerator.irq)
         return m
-
-
-def to_verilog(config: Config) -> str:
-    """Verilog of the module `tosaic_wishbone`: clk, rst (synchronous, active high), control__*, memory__*, irq."""
-    return verilog.convert(WishboneAccelerator(config), name=VERILOG_NAME, emit_src=False)

@@ -164,6 +164,15 @@ def test_verilog_without_yosys_says_what_to_install(tosaic, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("other", [("--board", "pynq-z2"), ("--network", "model.tosa")])
+def test_verilog_with_wishbone_ports_is_of_a_configuration_alone(tosaic, other):
+    outcome = tosaic("verilog", "--wishbone", *other, "-o", "out")
+    assert outcome.code == 2
+    assert "--wishbone goes with neither --board nor --network: leave out one" in " ".join(
+        outcome.err.replace("│", " ").split()
+    )
+
+
 def test_verilog_of_a_zynq_board(tosaic, here, monkeypatch):
     monkeypatch.setattr(
         "tosaic.boards.project.convert",

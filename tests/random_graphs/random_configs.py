@@ -4,7 +4,8 @@ import random
 
 from tosaic.hw.config import CONFIGS, Config
 from tosaic.hw.config_text import variant
-from tosaic.hw.legal import ENGINES, WEIGHT_BANKS, faults
+from tosaic.hw.constants import ARRAY_FIFO_VECTORS
+from tosaic.hw.legal import ENGINES, LANE_COLUMNS, VECTOR_BITS, WEIGHT_BANKS, faults
 
 MOST_MULTIPLIERS = 64
 """So that a simulator is built in about a minute."""
@@ -29,7 +30,14 @@ def random_config(dice: random.Random) -> Config:
             "semaphores": dice.randint(12, 16),
             "cabac_engines": dice.choice(ENGINES),
             "weight_banks": dice.choice(WEIGHT_BANKS),
+            "drain_vectors": dice.choice((ARRAY_FIFO_VECTORS, 64, 512)),
+            "lane_columns": dice.choice(LANE_COLUMNS),
+            "vector_bits": dice.choice((VECTOR_BITS.start, 40, VECTOR_BITS.stop - 1)),
+            "unpackers": dice.choice((0, 1)),
+            # A simulator of several cores takes that many times as long to build.
+            "cores": dice.choice((1, 1, 1, 2)),
+            "bus_words": dice.choice((1, 2)),
         }
-        small_enough = sizes["rows"] * sizes["columns"] <= MOST_MULTIPLIERS
+        small_enough = sizes["rows"] * sizes["columns"] * sizes["cores"] <= MOST_MULTIPLIERS
         if small_enough and not faults({**CONFIGS["nano"].sizes, **sizes}):
             return variant(CONFIGS["nano"], sizes)

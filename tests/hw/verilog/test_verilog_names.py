@@ -97,7 +97,7 @@ class Staged(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         a, b, c = self.first_operand_of_three, self.second_operand_of_three, self.third_operand_of_three
-        m.d.comb += self.total.eq((a ^ (b + 1)) * (c ^ (b - 1)))
+        m.d.comb += self.total.eq((a ^ (b + 1)) + (c ^ (b - 1)))
         return m
 
 
@@ -108,7 +108,7 @@ def test_what_has_a_long_expression_is_a_term_of_what_it_is_used_for():
         "total_term",
         "second_operand_of_three_minus_1",
         "total_term_2",
-        "total_term_times_total_term_2",
+        "total_term_plus_total_term_2",
     ]
 
 
@@ -184,9 +184,8 @@ def test_readable_text_computes_the_same_for_all_inputs(component, tmp_path):
     (tmp_path / "plain.v").write_text(plain)
     (tmp_path / "readable.v").write_text(convert(component(), "readable", for_readers=True)["readable"])
     script = (
-        "read_verilog plain.v readable.v; proc; flatten; opt_clean; expose -evert-dff; "
-        "miter -equiv -make_assert -flatten plain readable miter; hierarchy -top miter; "
-        "sat -verify -prove-asserts -set-init-undef -show-inputs"
+        "read_verilog plain.v readable.v; proc; miter -equiv -make_assert -flatten plain readable miter; "
+        "flatten miter; opt miter; sat -verify -prove-asserts -tempinduct -maxsteps 4 miter"
     )
     run_tool("yosys", ("-p", script), tmp_path, tmp_path / "log", lambda detail: None)
-    assert "SAT proof finished - no model found: SUCCESS!" in (tmp_path / "log").read_text()
+    assert "Induction step proven: SUCCESS!" in (tmp_path / "log").read_text()
