@@ -1,5 +1,6 @@
 """From Amaranth to Verilog by way of Yosys, made readable."""
 
+import dataclasses
 import re
 
 from amaranth.back import verilog
@@ -14,6 +15,15 @@ _SOURCE_LINE = re.compile(r'^\s*\(\* src = "[^"]*" \*\)\n', re.MULTILINE)
 _SOURCE = re.compile(r'\(\* src = "[^"]*" \*\) ?')
 
 
+@dataclasses.dataclass(frozen=True)
+class Converted:
+    """A module; `results` are signals that have no name in Python."""
+
+    name: str
+    text: str
+    results: tuple[str, ...] = ()
+
+
 def convert(
     design: object, name: str, platform: object | None = None, *, for_readers: bool = False
 ) -> dict[str, str]:
@@ -26,20 +36,36 @@ def convert(
     it is made of or used for, long lines are broken, and modules with the same text are one. Boards' tools get the text
     without that: names decide where a placer begins, and the figures of docs/boards.md are of these names.
     """
-    return convert_text(
-        verilog.convert(design, name=name, platform=platform, emit_src=False, strip_internal_attrs=True),
-        name,
-        for_readers=for_readers,
-    )
+    return {
+        module.name: module.text
+        for module in converted(_verilog(design, name, platform), name, for_readers=for_readers)
+    }
 
 
 def convert_text(text: str, name: str, *, for_readers: bool = False) -> dict[str, str]:
     """The same of Verilog that Amaranth has written, such as a platform's debug Verilog; `name` is its top module."""
+    return {module.name: module.text for module in converted(text, name, for_readers=for_readers)}
+
+
+def convert_for_readers(design: object, name: str) -> list[Converted]:
+    """As `convert` for readers, with what lint is told of each module."""
+    return converted(_verilog(design, name), name, for_readers=True)
+
+
+def _verilog(design: object, name: str, platform: object | None = None) -> str:
+    return verilog.convert(design, name=name, platform=platform, emit_src=False, strip_internal_attrs=True)
+
+
+def converted(text: str, name: str, *, for_readers: bool = False) -> list[Converted]:
+    """Modules of what Amaranth has written, the top one first."""
     text = _SOURCE.sub("", _SOURCE_LINE.sub("", text))
     modules = parse_modules(text)
     for module in modules:
         tidy(module, for_readers=for_readers)
     named = rename(modules, name, for_readers=for_readers)
     if for_readers:
-        return {module.name: broken(module_text(module)) for module in merge(named)}
-    return {module.name: module_text(module) for module in named}
+        return [
+            Converted(module.name, broken(module_text(module)), tuple(sorted(module.results)))
+            for module in merge(named)
+        ]
+    return [Converted(module.name, module_text(module)) for module in named]

@@ -10,21 +10,11 @@ from ..csr_export import csr_c_header, csr_json, csr_svd
 from ..isa_doc import isa_markdown
 from ..top import VERILOG_NAME, VerilogTop
 from .bench_run import BENCH, BenchRun, bench_text
-from .convert import convert
+from .convert import Converted, convert_for_readers
+from .lint import lint_configuration
 from .packages import fusesoc_core, ip_xact
 from .program_notes import program_markdown
 from .top_ports import top_comment
-
-WAIVERS = {
-    "CASEINCOMPLETE": "the signal that a case sets has its default before it",
-    "PROCASSINIT": "registers begin at their reset value, for FPGAs that start without a reset",
-    "UNSIGNED": "comparisons with a configuration's limit can be always true",
-    "UNUSEDSIGNAL": "some bits of a bus are of no interest to a module",
-    "VARHIDDEN": "the loop variable that clears a memory",
-    "WIDTHEXPAND": "operands of different widths are meant: unsigned values are extended with zeros",
-    "WIDTHTRUNC": "sums of counters wrap",
-}
-"""Rules of `verilator -Wall` that the text breaks, and why that is right."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,35 +33,36 @@ def write_folder(config: Config, folder: pathlib.Path, run: BenchRun | None = No
     program.md; tosaic.core for FuseSoC; component.xml, an IP-XACT component. With `run` also its memory.hex and
     expected.hex.
     """
-    modules = convert(VerilogTop(config), VERILOG_NAME, for_readers=True)
-    texts = modules | {VERILOG_NAME: top_comment(config) + modules[VERILOG_NAME]}
+    top, *others = convert_for_readers(VerilogTop(config), VERILOG_NAME)
+    commented = dataclasses.replace(top, text=top_comment(config) + top.text)
+    names = [top.name, *(module.name for module in others)]
     pages = {
         BENCH: bench_text(config, run),
-        f"{VERILOG_NAME}.core": fusesoc_core(config, list(modules)),
-        "component.xml": ip_xact(config, modules[VERILOG_NAME], list(modules)),
+        f"{VERILOG_NAME}.core": fusesoc_core(config, names),
+        "component.xml": ip_xact(config, top.text, names),
         **(run.files() if run is not None else {}),
     }
-    return _write(config, folder, texts, pages)
+    return _write(config, folder, [commented, *others], pages)
 
 
 def write_wishbone_folder(config: Config, folder: pathlib.Path) -> Written:
     """The same with Wishbone ports (`hw.wishbone`): rtl/MODULE.v, the top one `tosaic_wishbone`, tosaic_wishbone.f,
     lint.vlt, the registers and the notes; no testbench."""
-    modules = convert(wishbone.WishboneAccelerator(config), wishbone.VERILOG_NAME, for_readers=True)
+    modules = convert_for_readers(wishbone.WishboneAccelerator(config), wishbone.VERILOG_NAME)
     return _write(config, folder, modules, {})
 
 
-def _write(config: Config, folder: pathlib.Path, modules: dict[str, str], pages: dict[str, str]) -> Written:
+def _write(config: Config, folder: pathlib.Path, modules: list[Converted], pages: dict[str, str]) -> Written:
     """Modules, the list of them, what belongs to every bus, and more pages."""
     rtl = folder / "rtl"
     rtl.mkdir(exist_ok=True)
     for old in rtl.glob("tosaic*.v"):
         old.unlink()
-    for name, text in modules.items():
-        (rtl / f"{name}.v").write_text(text)
+    for module in modules:
+        (rtl / f"{module.name}.v").write_text(module.text)
     pages = pages | {
-        f"{next(iter(modules))}.f": "".join(f"rtl/{name}.v\n" for name in modules),
-        "lint.vlt": lint_configuration(),
+        f"{modules[0].name}.f": "".join(f"rtl/{module.name}.v\n" for module in modules),
+        "lint.vlt": lint_configuration({module.name: module.results for module in modules}),
         "registers.md": csr_markdown(),
         "registers.json": csr_json(config),
         "tosaic_registers.h": csr_c_header(config),
@@ -81,10 +72,4 @@ def _write(config: Config, folder: pathlib.Path, modules: dict[str, str], pages:
     }
     for name, text in pages.items():
         (folder / name).write_text(text)
-    return Written(len(modules), sum(text.count("\n") for text in modules.values()))
-
-
-def lint_configuration() -> str:
-    """For `verilator --lint-only -Wall lint.vlt -f tosaic.f`."""
-    lines = ["`verilator_config", *(f"// {why}\nlint_off -rule {rule}" for rule, why in WAIVERS.items())]
-    return "\n".join([*lines, ""])
+    return Written(len(modules), sum(module.text.count("\n") for module in modules))

@@ -53,6 +53,8 @@ class Module:
 
     widths: dict[str, int] = dataclasses.field(default_factory=dict)
     """Bits of expressions in parentheses."""
+    results: set[str] = dataclasses.field(default_factory=set)
+    """Names of what has more than a bit and none in Python: results on the way, and parts of records."""
 
     @property
     def ports(self) -> list[Signal]:

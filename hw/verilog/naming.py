@@ -19,6 +19,8 @@ _KINDS = (
     (r".* - .*", "difference"),
     (r".* \* .*", "product"),
 )
+_OTHER_KINDS = ("value", "selected")
+"""Of what no form above fits: by an assignment, by a process."""
 
 
 def rename(modules: list[Module], top: str, *, for_readers: bool = False) -> list[Module]:
@@ -67,6 +69,7 @@ def _name_ports(module: Module, parent: Instance) -> None:
         name = port.better_name or _connected(parent.connections.get(port.name, "")) or "port"
         names[port.name] = _free(_plain(name), own)
         own.add(names[port.name])
+        module.results.add(names[port.name])
     _rename(module, names)
     _reconnect(parent, names)
 
@@ -107,7 +110,9 @@ def _name_signals(module: Module, reserved: set[str], driven: dict[str, str] | N
     kinds = {}
     for statement in module.statements:
         if match := re.match(r"  assign \\(\$\d+)\s+= (.*);", statement):
-            kinds[match[1]] = next((kind for form, kind in _KINDS if re.fullmatch(form, match[2])), "value")
+            kinds[match[1]] = next(
+                (kind for form, kind in _KINDS if re.fullmatch(form, match[2])), _OTHER_KINDS[0]
+            )
     names: dict[str, str] = {}
     used: set[str] = set()
     # Ports come first and keep their names, then those that need no change.
@@ -123,7 +128,7 @@ def _name_signals(module: Module, reserved: set[str], driven: dict[str, str] | N
     for signal in sorted(order, key=lambda s: s.name in nameless):
         base = _base(signal)
         if re.fullmatch(r"\$\d+", base):
-            base = kinds.get(base, "selected") if signal.is_reg or base in kinds else "value"
+            base = kinds.get(base, _OTHER_KINDS[1] if signal.is_reg else _OTHER_KINDS[0])
         elif re.fullmatch(r"_\d+_", base):
             base = "read_word"
         elif base.startswith("$auto$verilog_backend"):
@@ -133,6 +138,7 @@ def _name_signals(module: Module, reserved: set[str], driven: dict[str, str] | N
         name = _free(_plain(base), used if signal.direction else used | reserved)
         used.add(name)
         names[signal.name] = name
+    module.results = {names[name] for name in nameless | module.results if module.signals[name].bits > 1}
     _rename(module, names)
     return names
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from .module import Module
-from .tokens import NAME, plain, spell, substitute
+from .tokens import NAME, closed, plain, spell, substitute
 
 _ASSIGN = re.compile(rf"  assign ({NAME})\s*= (.*);")
 _SLICE = re.compile(rf"({NAME})\s*\[(\d+)(?::(\d+))?\]\s*")
@@ -123,12 +123,12 @@ def _gathered(module: Module, match: re.Match) -> str:
         length = _run(parts)
         if length >= LEAST_RUN:
             name, bit = parts[0]
-            written.append(f"{{{length}{{{_closed(name) if bit is None else _slice_text(name, bit, bit)}}}}}")
+            written.append(f"{{{length}{{{closed(name) if bit is None else _slice_text(name, bit, bit)}}}}}")
         else:
             length = 1
             name, bit = parts[0]
             if bit is None:
-                written.append(_closed(name))
+                written.append(closed(name))
             else:
                 while (
                     parts[length : length + 1] == [(name, bit - length)] and _run(parts[length:]) < LEAST_RUN
@@ -140,11 +140,6 @@ def _gathered(module: Module, match: re.Match) -> str:
     if len(written) > 1:
         return f"{{ {', '.join(written)} }}"
     return written[0]
-
-
-def _closed(item: str) -> str:
-    """With the space that an escaped name ends with."""
-    return f"{item} " if re.search(r"\\\S+$", item) else item
 
 
 def _run(parts: list[tuple[str, int | None]]) -> int:

@@ -5,11 +5,13 @@ import re
 
 from .module import Module, Signal
 from .readable import make_readable
-from .tokens import NAME, identifiers, plain, spell, substitute
+from .tokens import NAME, closed, identifiers, plain, spell, substitute
+from .widths import write_widths
 from .writer import LINE_LENGTH
 
 _ALIAS = re.compile(rf"  assign ({NAME})\s*= ({NAME})\s*;")
 _ASSIGN = re.compile(rf"  assign ({NAME})\s*= (.*);")
+_WHOLE_OR_PART = re.compile(rf"  assign ({NAME}\s*(?:\[\d+(?::\d+)?\])?|\{{[^{{}}]*\}})\s*= (.*);")
 _CLOCKED = re.compile(rf"(  always @\(posedge {NAME}\))\n    ({NAME})\s*<= ({NAME})\s*;")
 _COMBINATIONAL = re.compile(rf"  always @\* begin\n    if \(({NAME})\) begin end\n(.*)\n  end", re.DOTALL)
 _MEMORY_WORD = re.compile(rf"    ({NAME})\s*\[(\d+)\] = (.*);")
@@ -21,6 +23,8 @@ def tidy(module: Module, *, for_readers: bool = False) -> None:
     merge_aliases(module)
     merge_registers(module)
     drop_unused(module)
+    write_widths(module)
+    write_defaults(module)
     if for_readers:
         make_readable(module)
     write_complements(module)
@@ -103,27 +107,48 @@ def merge_registers(module: Module) -> None:
 def drop_unused(module: Module) -> None:
     """Names that nothing reads, such as the fields of structures and the marks of processes."""
     uses = _uses(module)
-    defined: dict[str, int] = {}
+    defined = collections.defaultdict(list)
+    writes: collections.Counter = collections.Counter()
     for index, statement in enumerate(module.statements):
-        if match := _ASSIGN.fullmatch(statement):
-            defined[plain(match[1])] = index
-    pending = [name for name in module.signals if uses[name] <= 1]
+        if match := _WHOLE_OR_PART.fullmatch(statement):
+            targets = list(identifiers(match[1]))
+            # A part of one name, or parts of it side by side.
+            if len(set(targets)) == 1:
+                defined[targets[0]].append(index)
+                writes[targets[0]] += len(targets)
+    pending = [name for name in module.signals if uses[name] <= max(writes[name], 1)]
     while pending:
         name = pending.pop()
         signal = module.signals.get(name)
-        if signal is None or signal.direction:
+        if signal is None or signal.direction or uses[name] != writes[name]:
             continue
-        if uses[name] == 0:
-            del module.signals[name]
-        elif uses[name] == 1 and name in defined:
-            statement = module.statements[defined[name]]
-            module.statements[defined[name]] = ""
-            del module.signals[name]
+        del module.signals[name]
+        for index in defined[name]:
+            statement = module.statements[index]
+            module.statements[index] = ""
             for other in identifiers(statement):
                 uses[other] -= 1
-                if uses[other] <= 1:
+                if uses[other] == writes[other]:
                     pending.append(other)
     module.statements = [statement for statement in module.statements if statement]
+
+
+def write_defaults(module: Module) -> None:
+    """A case that leaves what it assigns as it is says so for every other value."""
+    for index, statement in enumerate(module.statements):
+        lines: list[str] = []
+        has_default: list[bool] = []
+        for line in statement.split("\n"):
+            word = line.strip()
+            if word.startswith(("case (", "casez (")):
+                has_default.append(False)
+            elif word.startswith("default:"):
+                has_default[-1] = True
+            elif word == "endcase" and not has_default.pop():
+                margin = line[: len(line) - len(word)]
+                lines += [f"{margin}  default:", f"{margin}      /* empty */;"]
+            lines.append(line)
+        module.statements[index] = "\n".join(lines)
 
 
 def write_complements(module: Module) -> None:
@@ -135,8 +160,8 @@ def write_complements(module: Module) -> None:
             continue
         operand = re.fullmatch(rf"~ ?({NAME}\s*(?:\[\d+\])?)\s*", match[2])
         if operand and _is_bit(module, operand[1]):
-            complements[plain(match[1])] = f"(!{_closed(operand[1])})"
-            module.widths[f"(!{_closed(operand[1])})"] = 1
+            complements[plain(match[1])] = f"(!{closed(operand[1])})"
+            module.widths[f"(!{closed(operand[1])})"] = 1
             module.statements[index] = ""
     if not complements:
         return
@@ -182,6 +207,8 @@ def write_inline(module: Module) -> None:
         if expression is None or user == index:
             continue
         text = module.statements[user]
+        if _wider_arithmetic(module, text, module.signals[name].bits):
+            continue
         use = re.compile(rf"\\{re.escape(name)} (?!\s*\[)")
         found = use.search(text)
         if found is None:
@@ -197,6 +224,14 @@ def write_inline(module: Module) -> None:
     module.statements = [statement for statement in module.statements if statement]
 
 
+def _wider_arithmetic(module: Module, statement: str, bits: int) -> bool:
+    """Whether more bits are computed than an operand's `bits`: inside the sum, its own operands would be extended."""
+    match = _ASSIGN.fullmatch(statement)
+    if bits == 1 or match is None or not re.search(r" [-+*] ", match[2]):
+        return False
+    return _bits(module, match[1]) != bits
+
+
 def _self_contained(module: Module, name: str, expression: str) -> str | None:
     """The expression in a form that may stand in any other, or None."""
     if re.fullmatch(r"\{[^{}]*\}", expression):
@@ -204,24 +239,18 @@ def _self_contained(module: Module, name: str, expression: str) -> str | None:
     bits = module.signals[name].bits
     if match := re.fullmatch(rf"({_ATOM})\s* [&|^] ({_ATOM})\s*", expression):
         same = all(_bits(module, atom) == bits for atom in match.groups())
-        return f"({_closed(expression)})" if same else None
+        return f"({closed(expression)})" if same else None
     if match := re.fullmatch(rf"({_ATOM})\s* \? ({_ATOM})\s* : ({_ATOM})\s*", expression):
         same = _bits(module, match[2]) == _bits(module, match[3]) == bits and _bits(module, match[1]) == 1
-        return f"({_closed(expression)})" if same else None
+        return f"({closed(expression)})" if same else None
     if bits != 1:
         return None
     compare = re.fullmatch(rf"({_ATOM})\s* (==|!=|<|<=|>|>=|&&|\|\|) ({_ATOM})\s*", expression)
     if compare or re.fullmatch(rf"[|&!] ?({_ATOM})\s*", expression):
-        return f"({_closed(expression)})"
+        return f"({closed(expression)})"
     if (match := re.fullmatch(rf"~ ?({_ATOM})\s*", expression)) and _is_bit(module, match[1]):
-        return f"(!{_closed(match[1])})"
+        return f"(!{closed(match[1])})"
     return None
-
-
-def _closed(expression: str) -> str:
-    """Without spaces at the ends, but for the one that an escaped name needs."""
-    text = expression.strip()
-    return f"{text} " if re.search(r"\\\S+$", text) else text
 
 
 def _is_bit(module: Module, atom: str) -> bool:

@@ -71,3 +71,9 @@ def substitute(text: str, replace: Callable[[str], str]) -> str:
 def spell(name: str) -> str:
     """An identifier as it stands in a text: escaped where it must be."""
     return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]*", name) and name not in KEYWORDS else f"\\{name} "
+
+
+def closed(expression: str) -> str:
+    """Without spaces at the ends, but for the one that an escaped name needs."""
+    text = expression.strip()
+    return f"{text} " if re.search(r"\\\S+$", text) else text

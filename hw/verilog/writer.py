@@ -42,6 +42,10 @@ def module_text(module: Module) -> str:
             for index, (port, value) in enumerate(connections)
         ]
         lines.append("  );")
+    if starts := [signal for signal in module.signals.values() if _has_start(signal)]:
+        lines += ["", "  initial begin"]
+        lines += [f"    {spell(signal.name).strip()} = {signal.initial};" for signal in starts]
+        lines.append("  end")
     if module.statements:
         lines += ["", *(_spaced(statement) for statement in module.statements)]
     lines.append("endmodule")
@@ -68,10 +72,18 @@ def _broken_line(line: str) -> str:
     return "\n".join([*lines, rest])
 
 
+def _has_start(signal: Signal) -> bool:
+    """Whether it is a register that begins at its reset value, for FPGAs that start without a reset.
+
+    What no process assigns keeps its value in the declaration: `initial` would be an assignment of its own.
+    """
+    return bool(signal.initial) and signal.name != AT_START
+
+
 def _declared(signal: Signal, is_reg: bool) -> str:
     bits = f"[{signal.bits - 1}:0] " if signal.bits != 1 else ""
     depth = f" [0:{signal.depth - 1}]" if signal.depth else ""
-    initial = f" = {signal.initial}" if signal.initial else ""
+    initial = f" = {signal.initial}" if signal.initial and not _has_start(signal) else ""
     return f"{'reg' if is_reg else 'wire'} {bits}{spell(signal.name).strip()}{depth}{initial}"
 
 

