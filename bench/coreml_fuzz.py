@@ -9,8 +9,8 @@ import pathlib
 import sys
 
 _TESTS = pathlib.Path(__file__).resolve().parents[1] / "tests"
-sys.path.insert(0, str(_TESTS / "fuzzing"))
-sys.path.insert(0, str(_TESTS / "importers" / "coreml"))
+FOLDERS = (pathlib.Path(__file__).resolve().parent, _TESTS / "importers" / "coreml")
+sys.path[:0] = [str(folder) for folder in (_TESTS / "fuzzing", *FOLDERS)]
 
 from coreml_mutations import run_mutations  # noqa: E402
 from fuzz_runner import Tally, long_run  # noqa: E402 (the paths come first)
@@ -22,4 +22,4 @@ def one_round(count: int, seed: int, traced: bool) -> Tally:
 
 
 if __name__ == "__main__":
-    sys.exit(long_run(__doc__ or "", one_round, 200))
+    sys.exit(long_run(__doc__ or "", "coreml_fuzz:one_round", FOLDERS, 200))

@@ -2,7 +2,8 @@
 
     python bench/hostile_programs.py [--programs 2000] [--first 0]
 
-Prints how many ended how, and every program whose two ends nothing explains. Exit 1 if there is one.
+Prints how many ended how, and every program whose two ends nothing explains. Exit 1 if there is one: it leaves a
+folder with the instructions that it takes, and a script that shows it.
 """
 
 import argparse
@@ -13,7 +14,9 @@ import sys
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "tests" / "fuzzing"
 sys.path.insert(0, str(FOLDER))
 
-from hostile_programs import SAME, WRONG  # noqa: E402 (the path comes first)
+import campaign_log  # noqa: E402 (the path comes first)
+from failed_case import leave  # noqa: E402
+from hostile_programs import SAME, WRONG, case_of, mutant, smaller_program  # noqa: E402
 
 from tosaic.driver.jobs import Job, RecordFile, Work, place_of, run_jobs  # noqa: E402
 
@@ -27,6 +30,7 @@ def main() -> int:
     parser.add_argument("-j", "--jobs", type=int, default=1, help="programs at a time")
     parser.add_argument("--cluster", help="address of a Dask scheduler whose workers run them")
     parser.add_argument("--records", type=pathlib.Path, help="keep what is done; a second run goes on")
+    campaign_log.add_options(parser)
     chosen = parser.parse_args()
     numbers = range(chosen.first, chosen.first + chosen.programs)
     jobs = [Job(WORK, None, "nano", "emulator,sim", number, title=f"program {number}") for number in numbers]
@@ -38,9 +42,14 @@ def main() -> int:
         tally[result["kind"] + detail] += 1
         if result["kind"] == WRONG:
             print(f"{record.job['title']}: {result['ends']}", flush=True)
+            case = smaller_program(case_of(mutant(record.job["seed"])))
+            script = leave(chosen.failures / f"program{record.job['seed']}", case)
+            print(f"  sh {script}", flush=True)
     for kind, count in tally.most_common():
         print(f"{count:6}  {kind}")
-    print(f"{sum(record.seconds['all'] for record in records):.0f} s")
+    seconds = sum(record.seconds["all"] for record in records)
+    print(f"{seconds:.0f} s")
+    campaign_log.append(chosen.log, "hostile_programs", len(records), tally[WRONG], seconds)
     return int(tally[WRONG] > 0)
 
 

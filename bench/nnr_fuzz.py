@@ -11,8 +11,8 @@ import pathlib
 import sys
 
 _TESTS = pathlib.Path(__file__).resolve().parents[1] / "tests"
-sys.path.insert(0, str(_TESTS / "fuzzing"))
-sys.path.insert(0, str(_TESTS / "nnr"))
+FOLDERS = (pathlib.Path(__file__).resolve().parent, _TESTS / "nnr")
+sys.path[:0] = [str(folder) for folder in (_TESTS / "fuzzing", *FOLDERS)]
 
 from fuzz_runner import Tally, long_run  # noqa: E402 (the paths come first)
 from nnr_mutations import make_samples, run_mutations  # noqa: E402
@@ -24,4 +24,4 @@ def one_round(count: int, seed: int, traced: bool) -> Tally:
 
 
 if __name__ == "__main__":
-    sys.exit(long_run(__doc__ or "", one_round, 20000, memory_gib=6))
+    sys.exit(long_run(__doc__ or "", "nnr_fuzz:one_round", FOLDERS, 20000, memory_gib=6))

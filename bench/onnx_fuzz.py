@@ -10,8 +10,8 @@ import pathlib
 import sys
 
 _TESTS = pathlib.Path(__file__).resolve().parents[1] / "tests"
-sys.path.insert(0, str(_TESTS / "fuzzing"))
-sys.path.insert(0, str(_TESTS / "importers"))
+FOLDERS = (pathlib.Path(__file__).resolve().parent, _TESTS / "importers")
+sys.path[:0] = [str(folder) for folder in (_TESTS / "fuzzing", *FOLDERS)]
 
 from fuzz_runner import Tally, long_run  # noqa: E402 (the paths come first)
 from onnx_mutations import run_mutations  # noqa: E402
@@ -23,4 +23,4 @@ def one_round(count: int, seed: int, traced: bool) -> Tally:
 
 
 if __name__ == "__main__":
-    sys.exit(long_run(__doc__ or "", one_round, 200))
+    sys.exit(long_run(__doc__ or "", "onnx_fuzz:one_round", FOLDERS, 200))

@@ -3,18 +3,25 @@
     python bench/random_configs.py --configs 200 --graphs 5 --seed 1 --on emulator,sim
 
 Prints every graph that a target computes wrongly or dies of, with the configuration and the seed that repeat it. Exit 1
-if anything went wrong. A simulator of the RTL is built for each configuration, a minute of processor time.
+if anything went wrong: each failure leaves a folder with the sizes and the operators that it takes, and a script. A
+simulator of the RTL is built for each configuration, a minute of processor time.
 """
 
 import argparse
 import pathlib
 import random
 import sys
+import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "random_graphs"))
+_TESTS = pathlib.Path(__file__).resolve().parents[1] / "tests"
+sys.path[:0] = [str(_TESTS / "fuzzing"), str(_TESTS / "random_graphs")]
 
-from random_configs import random_config  # noqa: E402 (the path comes first)
-from random_jobs import add, graph_job  # noqa: E402
+import campaign_log  # noqa: E402 (the path comes first)
+from failed_case import leave  # noqa: E402
+from failure_folder import keep  # noqa: E402
+from random_configs import random_config, smaller_config  # noqa: E402
+from random_growth import random_graph  # noqa: E402
+from random_jobs import add, config_case, graph_job  # noqa: E402
 from random_runs import Tally  # noqa: E402
 
 from tosaic.driver.jobs import RecordFile, place_of, run_jobs  # noqa: E402
@@ -29,7 +36,9 @@ def main() -> int:
     parser.add_argument("-j", "--jobs", type=int, default=1, help="graphs at a time")
     parser.add_argument("--cluster", help="address of a Dask scheduler whose workers run them")
     parser.add_argument("--records", type=pathlib.Path, help="keep what is done; a second run goes on")
+    campaign_log.add_options(parser)
     chosen = parser.parse_args()
+    started = time.monotonic()
     tally, jobs = Tally(), []
     for number in range(chosen.configs):
         config = random_config(random.Random(f"{chosen.seed} {number}")).name
@@ -41,6 +50,7 @@ def main() -> int:
     for record, problem in problems:
         again = f"--seed 0 --first {record.job['seed']} --graphs 1 --on {chosen.on} --config {record.job['config']}"
         print(f"WRONG (bench/random_graphs.py {again}): {problem}", flush=True)
+        _keep(record.job["seed"], chosen.on, record.job["config"], chosen.failures)
     print(
         f"{chosen.configs} configurations, {tally.graphs + wrong} graphs, seed {chosen.seed}, "
         f"golden against {chosen.on}: "
@@ -48,7 +58,18 @@ def main() -> int:
     )
     for reason, count in tally.rejected.most_common():
         print(f"{count:6} rejected: {reason}")
+    graphs = tally.graphs + wrong
+    campaign_log.append(chosen.log, "random_configs", graphs, wrong, time.monotonic() - started)
     return 1 if wrong else 0
+
+
+def _keep(seed: int, targets: str, config: str, failures: pathlib.Path) -> None:
+    """The sizes that it takes, and the smallest part of the graph that fails with them."""
+    folder = failures / f"config{seed}"
+    case = smaller_config(config_case(seed, targets, config))
+    print(f"  sh {leave(folder, case)}", flush=True)
+    g = random_graph(random.Random(seed).randint)
+    keep(folder / "graph", g, seed, tuple(targets.split(",")), case.settings["config"])
 
 
 if __name__ == "__main__":

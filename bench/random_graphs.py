@@ -14,10 +14,12 @@ import re
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "random_graphs"))
+_TESTS = pathlib.Path(__file__).resolve().parents[1] / "tests"
+sys.path[:0] = [str(_TESTS / "fuzzing"), str(_TESTS / "random_graphs")]
 
-from failure_folder import keep  # noqa: E402 (the path comes first)
-from random_growth import GROWTHS, random_graph  # noqa: E402 (the path comes first)
+import campaign_log  # noqa: E402 (the path comes first)
+from failure_folder import keep  # noqa: E402
+from random_growth import GROWTHS, random_graph  # noqa: E402
 from random_jobs import MODES, add, graph_job, slow  # noqa: E402
 from random_runs import Tally  # noqa: E402
 
@@ -42,14 +44,13 @@ def main() -> int:
     )
     parser.add_argument("-j", "--jobs", type=int, default=1, help="graphs at a time")
     parser.add_argument("--cluster", help="address of a Dask scheduler whose workers run them")
-    parser.add_argument(
-        "--failures", type=pathlib.Path, default=pathlib.Path("build/failures"), help="a folder for each"
-    )
+    campaign_log.add_options(parser)
     parser.add_argument("--records", type=pathlib.Path, help="keep what is done; a second run goes on")
     chosen = parser.parse_args()
     tally, wrong, number = Tally(), 0, chosen.first
     place, kept = place_of(chosen.jobs, chosen.cluster), RecordFile(chosen.records)
-    limit = time.monotonic() + 60 * chosen.minutes
+    started = time.monotonic()
+    limit = started + 60 * chosen.minutes
     # One at a time, the clock is looked at after each.
     step = 1 if chosen.jobs == 1 and chosen.cluster is None else _AHEAD * chosen.jobs
     while time.monotonic() < limit and number - chosen.first != chosen.graphs:
@@ -65,6 +66,7 @@ def main() -> int:
             print(f"SLOW ({_again(record.job['seed'], chosen)}): {told}", flush=True)
         number += left
     _print(tally, wrong, chosen)
+    campaign_log.append(chosen.log, "random_graphs", tally.graphs + wrong, wrong, time.monotonic() - started)
     return 1 if wrong else 0
 
 

@@ -10,8 +10,8 @@ import sys
 import tempfile
 
 _TESTS = pathlib.Path(__file__).resolve().parents[1] / "tests"
-sys.path.insert(0, str(_TESTS / "fuzzing"))
-sys.path.insert(0, str(_TESTS / "importers"))
+FOLDERS = (pathlib.Path(__file__).resolve().parent, _TESTS / "importers")
+sys.path[:0] = [str(folder) for folder in (_TESTS / "fuzzing", *FOLDERS)]
 
 from fuzz_runner import Tally, long_run  # noqa: E402 (the paths come first)
 from tflite_models import run_mutations  # noqa: E402
@@ -24,4 +24,4 @@ def one_round(count: int, seed: int, traced: bool) -> Tally:
 
 
 if __name__ == "__main__":
-    sys.exit(long_run(__doc__ or "", one_round, 20, memory_gib=8))
+    sys.exit(long_run(__doc__ or "", "tflite_fuzz:one_round", FOLDERS, 20, memory_gib=8))

@@ -11,8 +11,10 @@ import pathlib
 import random
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from failed_case import Case, fewest
 from side_by_side import OK, UNORDERED, WATCHDOG, SideBySide, end_of
 
 import tosaic.examples
@@ -28,6 +30,7 @@ from tosaic.sim.emulator.state import State
 from tosaic.sim.rtl import RtlSimulator
 from tosaic.sim.stimulus import KINDS, Stimulus, random_program
 
+_HERE = pathlib.Path(__file__).resolve().parent
 CONFIG = CONFIGS["nano"]
 DIGITS = pathlib.Path(tosaic.examples.__path__[0]) / "digits" / "digits_tiny.tosa"
 CYCLES_MAX = 400_000
@@ -144,6 +147,33 @@ def judge(program: Stimulus) -> Verdict:
         return Verdict(GIVEN_UP, UNORDERED, simulated)
 
 
+def case_of(program: Stimulus) -> Case:
+    """The program with its memory, as a failed case."""
+    settings = {"address": program.program_address, "bytes": program.program_bytes}
+    return Case("hostile_programs:judge_case", (str(_HERE),), program.memory.tobytes(), settings)
+
+
+def judge_case(data: bytes, settings: dict[str, Any]) -> str:
+    """How emulator and RTL differ on a program, if nothing explains it."""
+    memory = np.frombuffer(data, np.uint8).copy()
+    verdict = judge(Stimulus(memory, settings["address"], settings["bytes"]))
+    return f"emulator {verdict.emulated}, RTL {verdict.simulated}" if verdict.kind == WRONG else ""
+
+
+def smaller_program(case: Case) -> Case:
+    """Of its instructions only those that it takes to fail."""
+    address, size = case.settings["address"], case.settings["bytes"]
+    code = case.data[address : address + size]
+    pieces = [code[at : at + INSTRUCTION_BYTES] for at in range(0, size, INSTRUCTION_BYTES)]
+
+    def of(some: list[bytes]) -> Case:
+        text = b"".join(some)
+        data = case.data[:address] + text.ljust(size, b"\0") + case.data[address + size :]
+        return dataclasses.replace(case, data=data, settings=case.settings | {"bytes": len(text)})
+
+    return of(fewest(pieces, lambda some: bool(some) and bool(of(some).problem())))
+
+
 def judge_job(job: Job) -> Done:
     """The verdict on the mutant whose number is the job's seed."""
     verdict = judge(mutant(job.seed))
@@ -185,7 +215,10 @@ __all__ = [
     "SHARED",
     "WRONG",
     "Verdict",
+    "case_of",
     "judge",
+    "judge_case",
     "judge_job",
     "mutant",
+    "smaller_program",
 ]

@@ -1,12 +1,14 @@
 """Damaged ONNX models: whatever is read, the result is a graph or an error of Tosaic's own."""
 
 import functools
+import pathlib
 import random
 from typing import Any
 
 import numpy as np
 import onnx
-from fuzz_runner import Tally, allowed_bytes
+from failed_case import Case
+from fuzz_runner import Tally, allowed_bytes, judged
 from google.protobuf.message import DecodeError
 from onnx_node_cases import cases, first_data_set
 
@@ -32,6 +34,8 @@ _NUMBERS = (
     -(1 << 63),
 )
 _FLOATS = (0.0, -0.0, 1.0, -1.5, 1e-45, 3.4e38, float("inf"), float("-inf"), float("nan"))
+_HERE = pathlib.Path(__file__).resolve().parent
+FOLDERS = (str(_HERE.parent / "fuzzing"), str(_HERE))
 _LARGEST_SEED_BYTES = 20_000
 
 
@@ -140,8 +144,17 @@ def run_mutations(count: int, seed: int, traced: bool = False) -> Tally:
         name, data = chance.choice(models)
         raw = mutated(data, chance)
         allowed = allowed_bytes(len(raw)) if traced else None
+        before = len(tally.wrong)
         tally.attempt("model", f"{number}: {name}", functools.partial(_attempt, raw), allowed=allowed)
+        tally.note(before, Case("onnx_mutations:judge", FOLDERS, raw, {"traced": traced}), data)
     return tally
+
+
+def judge(data: bytes, settings: dict[str, Any]) -> str:
+    """What is wrong with one damaged model."""
+    return judged(
+        functools.partial(_attempt, data), allowed=allowed_bytes(len(data)) if settings["traced"] else None
+    )
 
 
 def _attempt(raw: bytes) -> None:

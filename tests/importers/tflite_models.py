@@ -3,16 +3,22 @@
 import functools
 import pathlib
 import random
+import tempfile
+from typing import Any
 
 import flatbuffers
 import numpy as np
 import tflite
-from fuzz_runner import Tally, allowed_bytes
+from failed_case import Case
+from fuzz_runner import Tally, allowed_bytes, judged
 from tflite_graphs import streaming_model
 
 from tosaic.compiler.importers import import_model
 from tosaic.compiler.importers.tflite import import_tflite_integers
 
+_HERE = pathlib.Path(__file__).resolve().parent
+FOLDERS = (str(_HERE.parent / "fuzzing"), str(_HERE))
+IMPORTERS = {"import_model": import_model, "import_tflite_integers": import_tflite_integers}
 IN_SCALE, WEIGHT_SCALE, OUT_SCALE, IN_ZERO, OUT_ZERO = 0.05, 0.02, 0.11, -7, 12
 RANDOM = np.random.default_rng(3)
 WEIGHTS = RANDOM.integers(-127, 128, (5, 12)).astype(np.int8)
@@ -173,6 +179,18 @@ def run_mutations(count: int, seed: int, folder: pathlib.Path, traced: bool = Fa
         data = damaged(samples[kind], chance)
         path.write_bytes(data)
         allowed = allowed_bytes(len(data)) if traced else None
-        importer = chance.choice([import_model, import_tflite_integers])
-        tally.attempt(kind, str(number), functools.partial(importer, path), allowed=allowed)
+        name = chance.choice(list(IMPORTERS))
+        before = len(tally.wrong)
+        tally.attempt(kind, str(number), functools.partial(IMPORTERS[name], path), allowed=allowed)
+        case = Case("tflite_models:judge", FOLDERS, data, {"importer": name, "traced": traced})
+        tally.note(before, case, samples[kind])
     return tally
+
+
+def judge(data: bytes, settings: dict[str, Any]) -> str:
+    """What is wrong with one damaged model."""
+    with tempfile.NamedTemporaryFile(suffix=".tflite") as file:
+        file.write(data)
+        file.flush()
+        work = functools.partial(IMPORTERS[settings["importer"]], pathlib.Path(file.name))
+        return judged(work, allowed=allowed_bytes(len(data)) if settings["traced"] else None)

@@ -5,13 +5,16 @@ what came out of it: encoding that again gives the same bytes.
 """
 
 import functools
+import pathlib
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
-from fuzz_runner import Tally
+from failed_case import Case
+from fuzz_runner import Tally, judged
 from onnx import TensorProto, helper, numpy_helper
 
 from tosaic.compiler.importers import nnr_tosa
@@ -57,6 +60,8 @@ from tosaic.nnr.units import (
 
 Attempt = Callable[[bytes], bool]
 """Decodes; True when the input was accepted. Raises NnrError, or AssertionError when the result is impossible."""
+_HERE = pathlib.Path(__file__).resolve().parent
+FOLDERS = (str(_HERE.parent / "fuzzing"), str(_HERE))
 EDGES = bytes([0, 1, 2, 5, 0x40, 0x7F, 0x80, 0x81, 0xFE, 0xFF])
 
 
@@ -78,8 +83,10 @@ def run_mutations(
     corpus = list(samples or make_samples(seed))
     tally = Tally()
     for number in range(count):
-        sample = corpus[int(rng.integers(len(corpus)))]
+        chosen = int(rng.integers(len(corpus)))
+        sample = corpus[chosen]
         data = mutated(sample.data, rng, corpus)
+        before = len(tally.wrong)
         tally.attempt(
             sample.kind,
             f"{number}: {data.hex()[:400]}",
@@ -87,7 +94,21 @@ def run_mutations(
             NnrError,
             default_limit_bytes(len(data)) if traced else None,
         )
+        settings = {"seed": seed, "sample": chosen, "traced": traced}
+        tally.note(before, Case("nnr_mutations:judge", FOLDERS, data, settings), sample.data)
     return tally
+
+
+def judge(data: bytes, settings: dict[str, Any]) -> str:
+    """What is wrong with one damaged stream: it is decoded as the sample that it was made of."""
+    sample = _corpus(settings["seed"])[settings["sample"]]
+    allowed = default_limit_bytes(len(data)) if settings["traced"] else None
+    return judged(functools.partial(_decoded, sample, data), NnrError, allowed)
+
+
+@functools.cache
+def _corpus(seed: int) -> list[Sample]:
+    return make_samples(seed)
 
 
 def _decoded(sample: Sample, data: bytes) -> None:

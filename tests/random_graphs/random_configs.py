@@ -1,12 +1,16 @@
 """Legal configurations at random: every size within the bounds of hw/legal.py, but few multipliers."""
 
+import dataclasses
 import random
 
+from failed_case import Case, fewest
+
 from tosaic.hw.config import CONFIGS, Config
-from tosaic.hw.config_text import variant
+from tosaic.hw.config_text import get_config, variant
 from tosaic.hw.constants import ARRAY_FIFO_VECTORS
 from tosaic.hw.legal import ENGINES, LANE_COLUMNS, VECTOR_BITS, WEIGHT_BANKS, faults
 
+SIMPLE = CONFIGS["nano"]
 MOST_MULTIPLIERS = 64
 """So that a simulator is built in about a minute."""
 
@@ -39,5 +43,21 @@ def random_config(dice: random.Random) -> Config:
             "bus_words": dice.choice((1, 2)),
         }
         small_enough = sizes["rows"] * sizes["columns"] * sizes["cores"] <= MOST_MULTIPLIERS
-        if small_enough and not faults({**CONFIGS["nano"].sizes, **sizes}):
-            return variant(CONFIGS["nano"], sizes)
+        if small_enough and not faults({**SIMPLE.sizes, **sizes}):
+            return variant(SIMPLE, sizes)
+
+
+def smaller_config(case: Case) -> Case:
+    """Of the sizes that differ from `SIMPLE` only those that it takes to fail."""
+    sizes = get_config(case.settings["config"]).sizes
+    changed = [name for name, size in sizes.items() if size != SIMPLE.sizes[name]]
+
+    def of(some: list[str]) -> Case:
+        config = variant(SIMPLE, {name: sizes[name] for name in some})
+        return dataclasses.replace(case, settings=case.settings | {"config": config.name})
+
+    def fails(some: list[str]) -> bool:
+        legal = not faults({**SIMPLE.sizes, **{name: sizes[name] for name in some}})
+        return legal and bool(of(some).problem())
+
+    return of(fewest(changed, fails))

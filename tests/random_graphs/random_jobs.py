@@ -3,7 +3,9 @@
 import pathlib
 import random
 from collections.abc import Sequence
+from typing import Any
 
+from failed_case import Case
 from random_growth import random_graph
 from random_runs import Tally, run_random
 
@@ -11,7 +13,8 @@ from tosaic.driver.jobs import Done, Job, Record, Work
 from tosaic.driver.jobs.perform import ALL
 
 MODES = ({}, {"optimize": False}, {"keep_layers": True}, {"optimize": False, "keep_layers": True})
-WORK = Work("random_jobs:run_graph", (pathlib.Path(__file__).resolve().parent,))
+_HERE = pathlib.Path(__file__).resolve().parent
+WORK = Work("random_jobs:run_graph", (_HERE, _HERE.parent / "fuzzing"))
 SHOWN = 600
 """Characters of what went wrong."""
 
@@ -35,6 +38,18 @@ def run_graph(job: Job) -> Done:
         wrong = f"{type(error).__name__}: {' '.join(str(error).split())[:SHOWN]}"
     counts = {"rejected": tally.rejected, "operators": tally.operators}
     return Done({"ran": tally.ran, "wrong": wrong, **{name: dict(each) for name, each in counts.items()}})
+
+
+def config_case(seed: int, targets: str, config: str) -> Case:
+    """Graph `seed` on a configuration, as a failed case."""
+    folders = (str(WORK.folders[0].parent / "fuzzing"), str(WORK.folders[0]))
+    return Case("random_jobs:judge_case", folders, b"", {"seed": seed, "targets": targets, "config": config})
+
+
+def judge_case(_: bytes, settings: dict[str, Any]) -> str:
+    """What is wrong with a graph on a configuration."""
+    done = run_graph(graph_job(settings["seed"], settings["targets"], settings["config"]))
+    return done.result["wrong"] or ""
 
 
 def add(tally: Tally, records: Sequence[Record]) -> list[tuple[Record, str]]:

@@ -5,11 +5,14 @@ import pathlib
 import random
 
 import coreml_layer_samples
-from fuzz_runner import Tally, allowed_bytes
+from failed_case import Case
+from fuzz_runner import Tally, allowed_bytes, judged
 
 from tosaic.compiler.importers.coreml import import_coreml
 from tosaic.compiler.importers.coreml.schema import messages
 
+_HERE = pathlib.Path(__file__).resolve().parent
+FOLDERS = (str(_HERE.parents[1] / "fuzzing"), str(_HERE))
 NETWORKS = pathlib.Path(__file__).parent / "networks"
 _NUMBERS = (
     0,
@@ -131,7 +134,16 @@ def run_mutations(count, seed, traced=False):
     """Imports damaged files; each must end in a graph or in one of our errors, of one line."""
     chance, tally, files = random.Random(seed), Tally(), samples()
     for number in range(count):
-        data = mutated(chance.choice(files), chance)
+        original = chance.choice(files)
+        data = mutated(original, chance)
         allowed = allowed_bytes(len(data)) if traced else None
+        before = len(tally.wrong)
         tally.attempt("model", str(number), functools.partial(import_coreml, data), allowed=allowed)
+        tally.note(before, Case("coreml_mutations:judge", FOLDERS, data, {"traced": traced}), original)
     return tally
+
+
+def judge(data, settings):
+    """What is wrong with one damaged file."""
+    allowed = allowed_bytes(len(data)) if settings["traced"] else None
+    return judged(functools.partial(import_coreml, data), allowed=allowed)

@@ -9,10 +9,13 @@ import math
 import pathlib
 import random
 import tarfile
+import tempfile
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from failed_case import Case
 from fuzz_runner import Tally, allowed_bytes
 from nnef_cases import BOTH, CASES, flat
 from nnef_model_files import dat
@@ -28,6 +31,8 @@ from tosaic.compiler.ir import DType, Graph
 from tosaic.errors import Error, UnsupportedError
 from tosaic.sim.golden import evaluate
 
+_HERE = pathlib.Path(__file__).resolve().parent
+FOLDERS = (str(_HERE.parents[1] / "fuzzing"), str(_HERE))
 Files = dict[str, bytes]
 RUN_ELEMENTS = 1 << 16
 """Graphs with larger tensors are not run."""
@@ -202,12 +207,27 @@ def run_mutations(
         files, kind = chance.choice(samples), chance.choice(kinds)
         mode = chance.choice(["w", "w:gz", "w:xz"])
         if kind == "archive":
-            data = _bytes(chance, packed(files, mode))
+            data = plain = _bytes(chance, packed(files, mode))
         else:
-            data = packed(DAMAGE[kind](chance, files), mode)
+            damaged = DAMAGE[kind](chance, files)
+            data, plain = packed(damaged, mode), packed(damaged, "w")
         path.write_bytes(data)
+        before = len(tally.wrong)
         _attempt(tally, kind, path, f"input {number} ({kind})", traced)
+        # Uncompressed, the bytes that matter are few.
+        case = Case("nnef_mutations:judge", FOLDERS, plain, {"traced": traced})
+        tally.note(before, case, packed(files, mode if kind == "archive" else "w"))
     return tally
+
+
+def judge(data: bytes, settings: dict[str, Any]) -> str:
+    """What is wrong with one damaged archive."""
+    tally = Tally()
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "model.tgz"
+        path.write_bytes(data)
+        _attempt(tally, "case", path, "it", settings["traced"])
+    return "; ".join(tally.wrong)
 
 
 def _attempt(tally: Tally, kind: str, path: pathlib.Path, label: str, traced: bool) -> None:
