@@ -1,0 +1,246 @@
+"""No rewrite without a check: each pass and each rule of legalize changes graphs here, and golden computes the same.
+
+`test_legalize_exhaustive.py` has the families of the decompositions; here are those of the passes that choose by cost
+or by size, so that a pass that never runs in a test is found by its count.
+"""
+
+import collections
+import dataclasses
+import itertools
+import pathlib
+import re
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import test_legalize_exhaustive as exhaustive
+from layer_graphs import LayerBuilder, feeds
+
+from tosaic.compiler.ir import DType, Graph
+from tosaic.compiler.legalize.dead_channels import remove_dead_channels
+from tosaic.compiler.legalize.oversize import _RULES
+from tosaic.compiler.legalize.passes import PASSES, legalize
+from tosaic.hw.config import CONFIGS
+from tosaic.sim.golden import evaluate
+
+ROOT = pathlib.Path(__file__).parents[2]
+Make = Callable[[LayerBuilder], str]
+BASE = CONFIGS["base"]
+TINY = dataclasses.replace(CONFIGS["nano"], name="least memory", am_bytes=128, wm_bytes=32)
+"""Two words of weights: a MATMUL of more than eight channels is split."""
+REDUCTIONS = ("REDUCE_MAX", "REDUCE_MIN", "REDUCE_SUM", "REDUCE_ALL", "REDUCE_ANY")
+
+
+def reduction(b: LayerBuilder, op: str, x: str, axis: int) -> str:
+    nan = {"nan_mode": "PROPAGATE"} if op in ("REDUCE_MAX", "REDUCE_MIN") else {}
+    return b.add(op, [x], axis=axis, **nan)
+
+
+def operand_type(op: str) -> DType:
+    if op in ("REDUCE_ALL", "REDUCE_ANY"):
+        return DType.BOOL
+    return DType.INT32 if op == "REDUCE_SUM" else DType.INT8
+
+
+def short_rows() -> Iterator[Make]:
+    """Many rows of two to five elements: reduced, chosen from, and put together from single elements."""
+    for rows, count, op in itertools.product(
+        (127, 128, 129), (2, 3, 4, 5), (*REDUCTIONS, "ARGMAX", "CONCAT")
+    ):
+
+        def make(b: LayerBuilder, rows=rows, count=count, op=op) -> str:
+            if op == "CONCAT":
+                parts = [b.input(f"x{number}", (rows, 1), DType.INT8) for number in range(count)]
+                return b.add(op, parts, axis=1)
+            if op == "ARGMAX":
+                return b.add(op, [b.input("x", (rows, count), DType.INT8)], axis=1, nan_mode="PROPAGATE")
+            if op == "REDUCE_SUM":
+                x = b.rescale(b.input("x", (rows, count), DType.INT8), DType.INT32, shift=20)
+                return b.add(op, [x], axis=1)
+            return reduction(b, op, b.input("x", (rows, count), operand_type(op)), 1)
+
+        yield make
+
+
+def widened() -> Iterator[Make]:
+    """Bytes made wider, then reduced and read again: zero points and axes, scales up and down."""
+    for shape, axis, op, shift in itertools.product(
+        exhaustive.shapes(2), (0, 1), ("REDUCE_MAX", "REDUCE_MIN", "REDUCE_SUM"), (20, 31)
+    ):
+
+        def make(b: LayerBuilder, shape=shape, axis=axis, op=op, shift=shift) -> str:
+            x = b.input("x", shape, DType.INT8)
+            wide = b.rescale(x, DType.INT32, input_zp=-3, shift=shift)
+            return b.add("SUB", [wide, reduction(b, op, wide, axis)])
+
+        yield make
+
+
+def transposed_residuals() -> Iterator[Make]:
+    """A sum, wide, of what was transposed and of what is there in both orders, made narrow again."""
+    for channels, height, width in exhaustive.shapes(3):
+
+        def make(b: LayerBuilder, channels=channels, height=height, width=width) -> str:
+            x = b.input("x", (1, channels, height, width), DType.INT8)
+            inner = b.add("TRANSPOSE", [x], perms=[0, 2, 3, 1])
+            y = b.rescale(b.conv(inner, channels, (1, 1)), DType.INT16, shift=34)
+            back = b.add("TRANSPOSE", [y], perms=[0, 3, 1, 2])
+            wide = [b.rescale(each, DType.INT32, shift=30) for each in (back, x)]
+            return b.rescale(b.add("ADD", wide), DType.INT8, shift=34)
+
+        yield make
+
+
+def deep_products() -> Iterator[Make]:
+    """MATMULs of up to 17 channels where eight fit."""
+    for n, h, w, c in itertools.product((1, 2), (1, 2), (1, 2), range(1, 18)):
+
+        def make(b: LayerBuilder, n=n, h=h, w=w, c=c) -> str:
+            x, y = b.input("x", (n, h, c), DType.INT8), b.input("y", (n, c, w), DType.INT8)
+            return b.add("MATMUL", [x, y, *exhaustive.seven(b)])
+
+        yield make
+
+
+def long_reductions() -> Iterator[Make]:
+    """Of every reduction, along each axis, up to more elements than the memory takes."""
+    for op, rows, axis in itertools.product((*REDUCTIONS, "ARGMAX"), (1, 3, 40, 130), (0, 1)):
+
+        def make(b: LayerBuilder, op=op, rows=rows, axis=axis) -> str:
+            if op == "ARGMAX":
+                return b.add(op, [b.input("x", (rows, 9), DType.INT8)], axis=axis, nan_mode="PROPAGATE")
+            return reduction(b, op, b.input("x", (rows, 9), operand_type(op)), axis)
+
+        yield make
+
+
+def tables() -> Iterator[Make]:
+    """All bytes through a chain of two tables, with a CLAMP between them."""
+    for low, high in itertools.product((-128, -5, 0), (0, 7, 127)):
+
+        def make(b: LayerBuilder, low=low, high=high) -> str:
+            x = b.input("x", (256,), DType.INT8)
+            for _ in range(2):
+                x = b.add("TABLE", [b.clamp(x, low, high), b.random_constant((256,), DType.INT8, -128, 127)])
+            return x
+
+        yield make
+
+
+FAMILIES = {
+    "short rows": (short_rows, BASE),
+    "widened": (widened, BASE),
+    "transposed residuals": (transposed_residuals, BASE),
+    "deep products": (deep_products, TINY),
+    "long reductions": (long_reductions, exhaustive.SMALL),
+    "tables": (tables, BASE),
+    "pools": (exhaustive.pools, exhaustive.SMALL),
+    "convolutions": (exhaustive.convolutions, exhaustive.SMALL),
+    "volumes": (exhaustive.volumes, exhaustive.CONFIG),
+    "single rows": (exhaustive.single_rows, exhaustive.CONFIG),
+}
+SPLIT, SINK = "split what exceeds the memory", "turn tensors where they are smallest"
+CHANGED = {
+    "short rows": ("turn rows of a few elements", 56),
+    "widened": ("widen bytes where they are read", 72),
+    "transposed residuals": (SINK, 16),
+    "deep products": (SPLIT, 72),
+    "long reductions": (SPLIT, 15),
+    "tables": ("look chains of tables up at once", 9),
+    "pools": ("pool where it takes the fewest cycles", 1),
+    "convolutions": (SPLIT, 30),
+    "volumes": ("decompose operators that the machine has not", 108),
+    "single rows": ("multiply single rows by matrices as they are", 12),
+}
+"""By family: a pass that it is for, and of how many of its graphs that pass makes others."""
+FOLDS = {"fold constants, sink reshapes", "fold what these left"}
+"""Both run `normalise`, which most families need."""
+OWN_EXHAUSTIVE = {"pools", "convolutions", "volumes", "single rows"}
+"""Families of the other file, which compares their results."""
+
+
+def changes(graph: Graph, config) -> tuple[Graph, dict[str, set[str]]]:
+    """The legalized graph, and by pass the operators that it has put others in place of."""
+    before, found = [graph], collections.defaultdict(set)
+
+    def on_pass(name: str, after: Graph) -> None:
+        kept = {(each.op, *each.outputs, *each.inputs) for each in after.operators}
+        gone = {each.op for each in before[0].operators if (each.op, *each.outputs, *each.inputs) not in kept}
+        if gone or len(after.operators) != len(before[0].operators):
+            found[name] |= gone
+        before[0] = after
+
+    return legalize(graph, config, on_pass), found
+
+
+def run_family(name: str) -> tuple[collections.Counter, dict[str, set[str]]]:
+    """How many graphs each pass changes, and which operators; every graph computes what it did."""
+    family, config = FAMILIES[name]
+    counts, operators = collections.Counter(), collections.defaultdict(set)
+    for number, make in enumerate(family()):
+        graph = exhaustive.build(make)
+        legal, found = changes(graph, config)
+        if name not in OWN_EXHAUSTIVE:
+            values = feeds(graph, number)
+            wanted, got = evaluate(graph, values), evaluate(legal, values)
+            for output, expected in wanted.items():
+                np.testing.assert_array_equal(got[output], expected, f"{name} {number}: {graph.operators}")
+        counts.update(found.keys())
+        for each, gone in found.items():
+            operators[each] |= gone
+    return counts, operators
+
+
+def test_every_pass_and_every_rule_for_size_changes_graphs() -> None:
+    changed, split = {}, set()
+    folded = set()
+    for name, (step, _) in CHANGED.items():
+        counts, operators = run_family(name)
+        changed[name] = (step, counts[step])
+        split |= operators[SPLIT]
+        folded |= FOLDS & counts.keys()
+    assert changed == CHANGED
+    assert {step.name for step in PASSES} == {step for step, _ in CHANGED.values()} | folded
+    assert split == set(_RULES)
+
+
+def test_dead_channels_of_every_small_kernel() -> None:
+    """A convolution some of whose channels are constant, for every set of them and every weight of the next one."""
+    for dead, kernel in itertools.product(itertools.product((0, 1), repeat=3), (1, 2)):
+        b = LayerBuilder(3)
+        x = b.input("x", (1, 3, 3, 2), DType.INT8)
+        weights = b.random.integers(-100, 101, (3, kernel, kernel, 2))
+        weights[[channel for channel, none in enumerate(dead) if none]] = 0
+        operands = [b.constant(weights, DType.INT8), exhaustive.bias(b, 3), *exhaustive.seven(b)]
+        shape = {"pad": [0] * 4, "stride": [1, 1], "dilation": [1, 1]}
+        y = b.add("CONV2D", [x, *operands], acc_type=DType.INT32, local_bound=False, **shape)
+        b.output(b.conv(b.rescale(y, DType.INT8, shift=40), 2, (2, 2)))
+        graph = b.finish()
+        values = feeds(graph, kernel)
+        wanted, found = evaluate(graph, values), evaluate(remove_dead_channels(graph, 1), values)
+        for output, expected in wanted.items():
+            np.testing.assert_array_equal(found[output], expected)
+
+
+HELPERS = {
+    "legalize": {
+        "decompose", "passes", "rewriting", "verify",  # they run the rewrites
+        "integers",  # refuses
+        "run_time_arithmetic", "run_time_parameters",  # what the run-time rewrites are made of, and their list
+    },
+    "fuse": {
+        "drain_cost", "fold", "layer", "layer_building", "windows",  # choose and describe; they change no arithmetic
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("stage", HELPERS)
+def test_every_rewrite_has_a_row_in_the_page(stage: str) -> None:
+    """A file that is new in legalize or fuse is in the table of docs/trust.md, or known to rewrite nothing."""
+    page = (ROOT / "docs" / "trust.md").read_text()
+    table = page[page.index("## Rewrites of the compiler") : page.index("## Stress, and campaigns")]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("|")]
+    named = {word for row in rows for word in re.findall(r"\w+", row)}
+    files = {path.stem for path in (ROOT / "compiler" / stage).glob("*.py")} - {"__init__"}
+    assert HELPERS[stage] <= files
+    assert sorted(files - HELPERS[stage] - named) == []
