@@ -158,6 +158,7 @@ docs: $(VENV)/installed-dev
 	$(BIN)/python -c "from tosaic.hw.isa_doc import isa_markdown as page; print(page(), end='')" > docs/isa.md
 	$(BIN)/python -c "from tosaic.hw.csr_doc import csr_markdown as page; print(page(), end='')" > docs/registers.md
 	$(BIN)/tosaic operators > docs/operators.md
+	$(BIN)/python bench/campaigns_page.py > docs/campaigns.md
 	$(BIN)/python -c "from tosaic.compiler.importers.nnef.tosa.operation_table import operations_markdown as page; print(page(), end='')" > docs/nnef_operations.md
 
 # The site, from docs/: figures drawn, notebooks executed, warnings are errors. It is in build/site.

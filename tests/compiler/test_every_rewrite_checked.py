@@ -145,7 +145,7 @@ CHANGED = {
     "widened": ("widen bytes where they are read", 72),
     "transposed residuals": (SINK, 16),
     "deep products": (SPLIT, 72),
-    "long reductions": (SPLIT, 15),
+    "long reductions": (SPLIT, 19),
     "tables": ("look chains of tables up at once", 9),
     "pools": ("pool where it takes the fewest cycles", 1),
     "convolutions": (SPLIT, 30),
