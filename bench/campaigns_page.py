@@ -79,7 +79,7 @@ def page(lines: list[dict]) -> str:
         wrong = sum(run["wrong"] for run in runs if run["wrong"] is not None)
         parts.append(f"| `{name}` | {len(runs)} | {cases:,} | {hours:.2f} | {wrong} |")
     parts.append(
-        "\nEach run. A dash: the page that told of this run before there was a record gave no count.\n"
+        "\nEach run. A dash: the page that told of this run before there was a record gave its minutes, and no count.\n"
     )
     parts.append("| day | commit | command | cases | s | wrong |\n|---|---|---|--:|--:|--:|")
     for run in sorted(lines, key=lambda line: line["date"]):
