@@ -163,6 +163,16 @@ def test_every_waiver_is_needed(tmp_path):
     assert waivers == set()
 
 
+def test_one_clock_and_no_asynchronous_reset(folder):
+    """Every register takes the rising edge of `clk`, which every module hands on as it is: there is no crossing."""
+    texts = [path.read_text() for path in (folder / "rtl").iterdir()]
+    edges = {edge for text in texts for edge in re.findall(r"always @\((.*)\)", text)}
+    handed_on = {clock for text in texts for clock in re.findall(r"\.clk\((.*)\)", text)}
+    assert (edges, handed_on) == ({"posedge clk"}, {"clk"})
+    for text in texts:
+        assert not re.search(r"\bassign clk\b|\bclk\b *[&|^?]|[&|^~!?] *clk\b", text)
+
+
 def test_register_map_in_every_form(folder):
     page = json.loads((folder / "registers.json").read_text())
     assert [(r["name"], r["offset"]) for r in page["registers"]] == [
