@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 import test_legalize_exhaustive as exhaustive
+from emulation import assert_equal_to_golden
 from layer_graphs import LayerBuilder, feeds
 
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.legalize.dead_channels import remove_dead_channels
 from tosaic.compiler.legalize.oversize import _RULES
 from tosaic.compiler.legalize.passes import PASSES, legalize
+from tosaic.compiler.legalize.widened import widen_at_readers
 from tosaic.hw.config import CONFIGS
 from tosaic.sim.golden import evaluate
 
@@ -220,6 +222,62 @@ def test_dead_channels_of_every_small_kernel() -> None:
         wanted, found = evaluate(graph, values), evaluate(remove_dead_channels(graph, 1), values)
         for output, expected in wanted.items():
             np.testing.assert_array_equal(found[output], expected)
+
+
+PARAMETERS = [
+    # Multiplier, shift, zero points of input and result: up, down, to almost nothing, and the ends of each field.
+    (1 << 30, 30, 0, 0),
+    ((1 << 31) - 1, 31, -128, 127),
+    (1 << 30, 20, 127, 0),
+    (1_518_500_250, 35, 3, -7),
+    ((1 << 30) + 1, 38, -5, 100),
+    (1 << 30, 62, 0, -128),
+]
+
+
+def rescaled(b: LayerBuilder, x: str, dtype: DType, numbers: tuple[int, int, int, int], mode: str) -> str:
+    """RESCALE by numbers that are given."""
+    multiplier, shift, input_zp, output_zp = numbers
+    source = b.graph.tensors[x].dtype
+    operands = [b.constant([multiplier], DType.INT32), b.constant([shift], DType.INT8)]
+    operands += [b.zero_point(source, input_zp if source is DType.INT8 else 0)]
+    operands += [b.zero_point(dtype, output_zp if dtype is DType.INT8 else 0)]
+    plain = {"scale32": True, "per_channel": False, "input_unsigned": False, "output_unsigned": False}
+    return b.add("RESCALE", [x, *operands], dtype=dtype, rounding_mode=mode, **plain)
+
+
+@pytest.mark.parametrize("op", ["REDUCE_MAX", "REDUCE_MIN"])
+def test_extremes_of_all_pairs_of_bytes_before_they_are_wide(op: str) -> None:
+    """The side condition of `widened`: a RESCALE keeps the order of bytes, whatever its numbers are."""
+    pairs = np.stack(np.meshgrid(np.arange(-128, 128), np.arange(-128, 128)), -1).reshape(-1, 2)
+    for numbers, mode in itertools.product(PARAMETERS, ("SINGLE_ROUND", "DOUBLE_ROUND")):
+        if mode == "DOUBLE_ROUND" and numbers[1] < 31:
+            continue
+        b = LayerBuilder(1)
+        wide = rescaled(b, b.input("x", pairs.shape, DType.INT8), DType.INT32, numbers, mode)
+        b.output(b.add("SUB", [wide, reduction(b, op, wide, 1)]))
+        graph = b.finish()
+        rewritten, values = widen_at_readers(graph), {"x": pairs.astype(np.int8)}
+        extreme = next(each for each in rewritten.operators if each.op == op)
+        assert rewritten.tensors[extreme.outputs[0]].dtype is DType.INT8
+        (name,) = graph.outputs
+        np.testing.assert_array_equal(evaluate(rewritten, values)[name], evaluate(graph, values)[name])
+
+
+def test_all_bytes_through_fused_rescales_and_clamps() -> None:
+    """The emulator runs what fuse made of RESCALE, CLAMP, RESCALE: all bytes, both roundings, all zero points above."""
+    b = LayerBuilder(1)
+    x = b.input("x", (1, 1, 1, 256), DType.INT8)
+    for numbers, mode in itertools.product(PARAMETERS, ("SINGLE_ROUND", "DOUBLE_ROUND")):
+        if mode == "DOUBLE_ROUND" and numbers[1] < 31:
+            continue
+        wide = rescaled(b, x, DType.INT16, numbers, mode)
+        for low, high in ((-100, 77), (-(1 << 15), (1 << 15) - 1)):
+            back = (1 << 30, 32, 0, numbers[3])
+            b.output(rescaled(b, b.clamp(wide, low, high), DType.INT8, back, mode))
+    graph = b.finish()
+    assert len(graph.outputs) == 20
+    assert_equal_to_golden(graph, "nano", {"x": np.arange(-128, 128, dtype=np.int8).reshape(1, 1, 1, 256)})
 
 
 HELPERS = {
