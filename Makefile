@@ -34,6 +34,7 @@ test: $(VENV)/installed-dev
 # Programs and cycles that some tests know, written again after a change that means to change them: review the difference.
 recorded-runs: $(VENV)/installed-dev
 	$(BIN)/python -m pytest --renew-runs tests/compiler tests/emulator tests/random_graphs
+	$(BIN)/python bench/rtl_recorded.py
 
 # The tests of PyTorch's roads, with the extra `torch`: PyPI's torch for Linux brings CUDA, several gigabytes, so they are
 # not in `make test` unless torch is installed. Give a CPU build by TORCH='torch==2.13.0+cpu --find-links FOLDER'.

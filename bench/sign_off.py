@@ -44,8 +44,10 @@ busy, buses that hesitate, fields of all magnitudes, windows everywhere, compres
   source, type and flags, reasons to wait, errors by unit.
 - **Mutants of the RTL** are drawn by Yosys from the flat, optimized netlist, a share for each unit
   (`bench/rtl_mutants.py`): a bit of a cell's port inverted, stuck, or mixed with another one. *no change* are those of
-  which Yosys' SAT solver proves that no state and no input shows them. The programs judge them, which is less than
-  `make test`: its tests of single modules (`tests/hw`) and the proofs of `make prove` are not run on mutants.
+  which Yosys' SAT solver proves that no state and no input shows them. The programs judge them, each on a machine of its
+  own. What kills is what `make test` compares: results and errors with the emulator, and all that a host sees, cycles and
+  counters as well, with what is recorded (`tests/rtl/test_rtl_recorded.py`). That is less than `make test`: its tests
+  of single modules (`tests/hw`) and the proofs of `make prove` are not run on mutants.
 - **Mutants of the Python** are one changed operator, constant, condition or statement each, on lines that some test
   runs (`bench/mutation.py`); the tests that run the line judge them, for some seconds each: those of `make test` that
   build no simulator and need no reference model, so the score is a lower bound. Some of these tests know the cycles and
@@ -127,14 +129,9 @@ def main() -> int:
     )
     parser.add_argument("--config", nargs="+", default=["nano", "small"], choices=CONFIGS)
     parser.add_argument("--amount", type=int, default=3, help="programs of each family, for coverage")
-    parser.add_argument("--mutants", type=int, default=2300)
+    parser.add_argument("--mutants", type=int, default=2420)
     parser.add_argument(
         "--mutant-seconds", type=float, help="processor time for each kind of them, builds apart"
-    )
-    parser.add_argument(
-        "--mutant-cycles",
-        type=int,
-        help="of programs for a survivor of the first ones in one go; all if not given",
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes for mutants of the RTL")
     parser.add_argument("--python-mutants", type=int, default=1000)
@@ -178,8 +175,8 @@ def _coverage(name: str, chosen: argparse.Namespace) -> Part:
 def _rtl(chosen: argparse.Namespace) -> Part:
     """Mutants of the first configuration: what is not judged yet, and the score of all that are."""
     config = CONFIGS[chosen.config[0]]
-    limits = {"seconds": chosen.mutant_seconds, "more_cycles": chosen.mutant_cycles}
-    sample = rtl_mutants.Sample(config, chosen.mutants, parts=chosen.jobs, **limits)
+    limit = {} if chosen.mutant_seconds is None else {"seconds": chosen.mutant_seconds}
+    sample = rtl_mutants.Sample(config, chosen.mutants, parts=chosen.jobs, **limit)
 
     def measured() -> Part:
         records, judge = rtl_mutants.measure(sample, KEPT / "rtl_mutants.jsonl")
