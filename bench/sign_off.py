@@ -44,10 +44,10 @@ busy, buses that hesitate, fields of all magnitudes, windows everywhere, compres
   source, type and flags, reasons to wait, errors by unit.
 - **Mutants of the RTL** are drawn by Yosys from the flat, optimized netlist, a share for each unit
   (`bench/rtl_mutants.py`): a bit of a cell's port inverted, stuck, or mixed with another one. *no change* are those of
-  which Yosys' SAT solver proves that no state and no input shows them. The programs judge them, each on a machine of its
-  own. What kills is what `make test` compares: results and errors with the emulator, and all that a host sees, cycles and
-  counters as well, with what is recorded (`tests/rtl/test_rtl_recorded.py`). That is less than `make test`: its tests
-  of single modules (`tests/hw`) and the proofs of `make prove` are not run on mutants.
+  which Yosys' SAT solver proves that no state and no input shows them. The programs judge them, each on a machine of
+  its own. What kills is what `make test` compares: results and errors with the emulator, and all that a host sees,
+  cycles and counters as well, with what is recorded (`tests/rtl/test_rtl_recorded.py`). That is less than `make test`:
+  its tests of single modules (`tests/hw`) and the proofs of `make prove` are not run on mutants.
 - **Mutants of the Python** are one changed operator, constant, condition or statement each, on lines that some test
   runs (`bench/mutation.py`); the tests that run the line judge them, for some seconds each: those of `make test` that
   build no simulator and need no reference model, so the score is a lower bound. Some of these tests know the cycles and
