@@ -71,20 +71,44 @@ class Judge:
     """Runs programs, those that killed most for their time first; each on a machine of its own, for what some read
     depends on what the ones before left."""
 
-    def __init__(self, config: Config, library: pathlib.Path, mutants: int, programs: Iterable[Case]):
+    def __init__(
+        self,
+        config: Config,
+        library: pathlib.Path,
+        mutants: int,
+        programs: Iterable[Case],
+        kept: pathlib.Path,
+    ):
+        """`kept`: the file of what is known of runs without a fault."""
         self._config, self._library, self._bits = config, library, active_bits(mutants)
-        every: list[Case | None] = [None, *programs]
-        ends = [(case, *self._run(case, None, case.max_cycles if case else 0)) for case in every]
-        ends = [each for each in ends if each[1].end != HUNG]
-        self.programs = [case for case, _, _ in ends]
-        """Those that end. None is no program, but what a host does with the registers."""
-        self._wanted = [seen for _, seen, _ in ends]
-        self._active = [set(active) for _, _, active in ends]
-        """Of each program, numbers of the mutants that it can show."""
+        self.programs, self._wanted, self._active = [], [], []
+        """Of programs that end: themselves (None is no program, but what a host does with the registers), what is seen,
+        and the numbers of the mutants that they can show."""
+        known = json.loads(kept.read_text()) if kept.exists() else {}
+        here = {}
+        for case in (None, *programs):
+            key = f"{library.name} {self._given(case)}"
+            here[key] = known.get(key) or self._watched(case)
+            seen = here[key]["seen"]
+            if seen["end"] != HUNG:
+                self.programs.append(case)
+                self._wanted.append(
+                    Seen(
+                        seen["end"],
+                        seen["memory"],
+                        *(tuple(map(tuple, seen[k])) for k in ("registers", "marks")),
+                    )
+                )
+                self._active.append(set(here[key]["active"]))
+        if here != known:
+            kept.write_text(json.dumps(here))
         self._kills = [collections.Counter[str]() for _ in self.programs]
         """By unit, by module, and in all ("")."""
         self._costs = [self._cost(*pair) for pair in zip(self.programs, self._wanted, strict=True)]
-        self.keys = [self._key(*pair) for pair in zip(self.programs, self._wanted, strict=True)]
+        self.keys = [
+            digest((self._given(case) + repr(seen)).encode())
+            for case, seen in zip(self.programs, self._wanted, strict=True)
+        ]
         """Of each program, by what it is and does."""
 
     @staticmethod
@@ -93,11 +117,17 @@ class Judge:
         return dict(wanted.registers).get("CYCLES", 0) + RUN_CYCLES + size // CYCLE_BYTES
 
     @staticmethod
-    def _key(case: Case | None, wanted: Seen) -> str:
-        what = repr(
-            (case and (case.program.program_address, case.program.program_bytes, case.conditions), wanted)
-        )
-        return digest(what.encode(), case.program.memory.tobytes() if case else b"")
+    def _given(case: Case | None) -> str:
+        """A digest of a program, its memory and the machine's conditions."""
+        if case is None:
+            return ""
+        program, conditions = case.program, dataclasses.asdict(case.conditions)
+        what = (program.program_address, program.program_bytes, conditions, case.max_cycles)
+        return digest(repr(what).encode(), program.memory.tobytes())
+
+    def _watched(self, case: Case | None) -> Record:
+        seen, active = self._run(case, None, case.max_cycles if case else 0)
+        return {"seen": dataclasses.asdict(seen), "active": active}
 
     @property
     def cycles(self) -> int:
@@ -236,7 +266,13 @@ class Measurement:
         self._end = cpu_seconds() + sample.seconds
         self.mutants, library = sample.drawn(folder)
         self._key = digest(netlist(sample.config, folder).read_bytes())
-        self.judge = Judge(sample.config, library, len(self.mutants), cases(sample.config, sample.amount))
+        self.judge = Judge(
+            sample.config,
+            library,
+            len(self.mutants),
+            cases(sample.config, sample.amount),
+            path.with_suffix(".seen"),
+        )
         self.judge.learn(self.known().values())
 
     def known(self) -> dict[str, Record]:
