@@ -55,6 +55,8 @@ GROUP = 16
 RUN_CYCLES, CYCLE_BYTES = 300, 256
 """What a program costs beside its cycles: a machine is made for it, and its registers are read; and a cycle for
 each CYCLE_BYTES of external memory, which are copied and hashed."""
+REGISTERS_CYCLES = 15_000
+"""Of what a host does with the registers alone, answers that are errors included."""
 REASONS = pathlib.Path(__file__).with_name("rtl_mutants_reasons.toml")
 SAME_UNIT, SAME_MODULE = 3, 20
 """What a program's kills count for a mutant in the same unit and module; elsewhere 1."""
@@ -113,8 +115,10 @@ class Judge:
 
     @staticmethod
     def _cost(case: Case | None, wanted: Seen) -> int:
-        size = case.program.memory.size if case else 0
-        return dict(wanted.registers).get("CYCLES", 0) + RUN_CYCLES + size // CYCLE_BYTES
+        if case is None:
+            return REGISTERS_CYCLES
+        cycles = dict(wanted.registers).get("CYCLES", 0)
+        return cycles + RUN_CYCLES + case.program.memory.size // CYCLE_BYTES
 
     @staticmethod
     def _given(case: Case | None) -> str:
