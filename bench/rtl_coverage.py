@@ -17,7 +17,7 @@ import tempfile
 import tomllib
 
 from functional_coverage import FunctionalCoverage
-from rtl_stimulus import PORT_BYTES, cases, run_on
+from rtl_stimulus import PORT_BYTES, cases
 
 from tosaic.errors import DeviceError
 from tosaic.hw.config import CONFIGS, Config
@@ -117,7 +117,7 @@ def run(config: Config, amount: int) -> Measured:
     )
     try:
         for case in cases(config, amount):
-            seen = run_on(harness, config, case.program, case.conditions, case.max_cycles)
+            seen = case.run(harness, config)
             measured.programs += 1
             measured.cycles += dict(seen.registers).get("CYCLES", 0)
             measured.functions.observe(case, seen)

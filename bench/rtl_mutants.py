@@ -35,7 +35,7 @@ from typing import Any
 from cpu_time import cpu_seconds
 from rtl_equivalence import equivalents
 from rtl_netlist import UNITS, Mutant, active_bits, draw, mutated_verilog, netlist
-from rtl_stimulus import HUNG, Case, Seen, cases, registers_seen, run_on
+from rtl_stimulus import HUNG, Case, Seen, cases, registers_seen
 
 from tosaic.errors import DeviceError
 from tosaic.hw.config import CONFIGS, Config
@@ -117,7 +117,7 @@ class Judge:
     def _cost(case: Case | None, wanted: Seen) -> int:
         if case is None:
             return REGISTERS_CYCLES
-        cycles = dict(wanted.registers).get("CYCLES", 0)
+        cycles = sum(value for name, value in wanted.registers if name == "CYCLES")
         return cycles + RUN_CYCLES + case.program.memory.size // CYCLE_BYTES
 
     @staticmethod
@@ -127,7 +127,8 @@ class Judge:
             return ""
         program, conditions = case.program, dataclasses.asdict(case.conditions)
         what = (program.program_address, program.program_bytes, conditions, case.max_cycles)
-        return digest(repr(what).encode(), program.memory.tobytes())
+        before = Judge._given(case.before)
+        return digest(before.encode(), repr(what).encode(), program.memory.tobytes())
 
     def _watched(self, case: Case | None) -> Record:
         seen, active = self._run(case, None, case.max_cycles if case else 0)
@@ -149,7 +150,7 @@ class Judge:
             if case is None:
                 seen = registers_seen(harness)
             else:
-                seen = run_on(harness, self._config, case.program, case.conditions, most)
+                seen = case.run(harness, self._config, most)
             return seen, harness.active_mutants(self._bits)
         finally:
             harness.close()

@@ -14,7 +14,7 @@ import pathlib
 import sys
 from collections.abc import Iterator
 
-from rtl_stimulus import HUNG, Case, Seen, cases, registers_seen, run_on
+from rtl_stimulus import HUNG, Seen, cases, registers_seen
 
 from tosaic.hw.config import CONFIGS, Config
 from tosaic.sim.rtl.build import simulator_library
@@ -30,23 +30,17 @@ Figures = tuple[int, str]
 """Cycles, and a digest of what is seen."""
 
 
-def seen_alone(library: pathlib.Path, config: Config, case: Case) -> Seen:
-    """Of a program on a machine of its own: what some read depends on what the ones before left."""
-    harness = Harness(library)
-    try:
-        return run_on(harness, config, case.program, case.conditions, case.max_cycles)
-    finally:
-        harness.close()
-
-
 def figures(config: Config = CONFIG, amount: int = AMOUNT) -> Iterator[tuple[str, Figures]]:
-    """Of each program that ends, by name."""
+    """Of each program that ends, by name, on a machine of its own: what some read depends on what the ones before
+    left."""
     library = simulator_library(config)
     harness = Harness(library)
     yield REGISTERS, _figures(registers_seen(harness))
     harness.close()
     for case in cases(config, amount):
-        seen = seen_alone(library, config, case)
+        harness = Harness(library)
+        seen = case.run(harness, config)
+        harness.close()
         if seen.end != HUNG:
             yield case.name, _figures(seen)
 

@@ -19,13 +19,23 @@ for _folder in ("rtl", "fuzzing", "random_graphs"):
     sys.path.insert(0, str(ROOT / "tests" / _folder))
 
 from directed_decode import decode_programs  # noqa: E402 (the path comes first)
-from directed_edges import across_banks, cut, field_edges, without_begin  # noqa: E402 (the path comes first)
+from directed_edges import across_banks, cut, every_unit, field_edges, placed, without_begin  # noqa: E402 (the path comes first)
 from directed_fields import all_directed  # noqa: E402 (the path comes first)
 from directed_rows import row_programs  # noqa: E402 (the path comes first)
 from directed_wide import wide_programs  # noqa: E402 (the path comes first)
 from directed_windows import BASES, windows  # noqa: E402 (the path comes first)
 from hostile_programs import mutant  # noqa: E402 (the path comes first)
-from one_machine import HUNG, READ, Conditions, Seen, assembled, random_programs, run_on, tokens_one_by_one  # noqa: E402
+from one_machine import (  # noqa: E402 (the path comes first)
+    ENDED,
+    HUNG,
+    READ,
+    Conditions,
+    Seen,
+    assembled,
+    random_programs,
+    run_on,
+    tokens_one_by_one,
+)
 from random_growth import random_graph  # noqa: E402
 
 from tosaic.compiler.build import compile_graph  # noqa: E402 (the path comes first)
@@ -43,6 +53,11 @@ FAR_BITS = 23
 """Each power of two up to here, in each address and length, is beyond the memory."""
 EDGE_CYCLES = 6000
 """Of a short program with an odd field; some have very much to do."""
+RESTARTED = (
+    *("SLVERR, LOAD", "SLVERR, STORE", "SLVERR, fetch", "waits forever, VECTOR", "window, STORE"),
+    *("memory, LOAD", "nothing set up, ARRAY", "check byte", "too many tokens, STORE"),
+)
+"""Names of errors that a program follows."""
 WIDE = 6
 """Programs of each family of fields of all magnitudes."""
 PATTERNS = (0xFFFF_FFFF, 0x5A5A_A5A5, 0, 0xA5A5_5A5A)
@@ -54,11 +69,26 @@ class Case:
     program: Stimulus
     conditions: Conditions = Conditions()
     max_cycles: int = 200_000
+    before: "Case | None" = None
+    """A program that runs before it on the same machine."""
+
+    def run(self, harness: Harness, config: Config, most: int | None = None) -> Seen:
+        """What is seen of it, and of the one before it, in `most` cycles at most."""
+        most = self.max_cycles if most is None else most
+        first = self.before.run(harness, config, most) if self.before else None
+        if first and first.end != ENDED:
+            return first
+        second = run_on(harness, config, self.program, self.conditions, most)
+        if not first:
+            return second
+        registers, marks = (*first.registers, *second.registers), (*first.marks, *second.marks)
+        return Seen(second.end, first.memory + second.memory, registers, marks)
 
 
 def cases(config: Config, amount: int) -> Iterator[Case]:
     """`amount` of each family, in an order that does not change."""
     yield from errors(config)
+    yield from restarts(config)
     yield from graphs(config, amount)
     for number, program in enumerate(random_programs(config, range(900, 900 + amount))):
         yield Case(f"random {number}", program)
@@ -93,6 +123,18 @@ def cases(config: Config, amount: int) -> Iterator[Case]:
     if config == CONFIGS["nano"]:
         for number in range(12 * amount):
             yield Case(f"mutated program {number}", mutant(number))
+
+
+def restarts(config: Config) -> Iterator[Case]:
+    """A program that uses every unit, behind the soft reset that an error of another one needs."""
+    every, ends = placed(every_unit(config)), [case for case in errors(config) if case.name in RESTARTED]
+    rows = {"row_bytes": 4000, "rows": 1}
+    long = assembled(config, *4 * [(Opcode.LOAD_GO, rows), (Opcode.STORE_GO, rows)])
+    reads = Conditions(read_error_at=512, latency_cycles=200, stall_percent=40)
+    writes = Conditions(write_error_at=64)
+    for end in (*ends, Case("long reads", long, reads), Case("long writes", long, writes)):
+        for number, conditions in enumerate((Conditions(), Conditions(stall_percent=50, latency_cycles=150))):
+            yield Case(f"every unit behind {end.name}, {number}", every, conditions, before=end)
 
 
 def registers_seen(harness: Harness) -> Seen:

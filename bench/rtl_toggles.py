@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 from rtl_netlist import ACTIVE, CHOSEN, CONTROL, NUMBER_BITS, WORD_BITS, netlist, yosys
-from rtl_stimulus import cases, registers_seen, run_on
+from rtl_stimulus import cases, registers_seen
 
 from tosaic.hw.config import CONFIGS, Config
 from tosaic.sim.rtl.build import PLAIN, Variant, simulator_library
@@ -135,7 +135,7 @@ def toggled(config: Config, amount: int) -> dict[str, bool]:
         if case is None:
             registers_seen(harness)
         else:
-            run_on(harness, config, case.program, case.conditions, case.max_cycles)
+            case.run(harness, config)
         seen.update(harness.active_mutants(width))
         harness.close()
     bits, place = dict[str, bool](), 1

@@ -8,7 +8,7 @@ from directed_wide import PROGRAM_AT, between, wide
 from one_machine import assembled
 
 from tosaic.hw.config import Config
-from tosaic.hw.isa import FIELDS, Opcode, Space
+from tosaic.hw.isa import FIELDS, INSTRUCTION_BYTES, Condition, Opcode, Space, encode
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.stimulus import Stimulus
 
@@ -86,6 +86,36 @@ def far_program(config: Config) -> Stimulus:
     return Stimulus(memory, place, assembler.place(memory, place))
 
 
+def far_jumps(config: Config, size: int, *last: tuple[Opcode, dict[str, int]]) -> Stimulus:
+    """A window that is one program: branches lead through it, from each power of two of its offsets to the next one,
+    and the last instructions are near its end."""
+    rng, memory, assembler = np.random.default_rng(size), np.zeros(size, np.uint8), Assembler(config)
+    place = 0
+    for bit in range(9, size.bit_length() - 1):
+        target = (1 << bit) + between(rng, 0, (1 << bit - 5) - 1) * INSTRUCTION_BYTES
+        assembler.emit(Opcode.BRANCH, target=target, condition=Condition.ALWAYS)
+        code = b"".join(map(encode, assembler.instructions))
+        memory[place : place + len(code)] = np.frombuffer(code, np.uint8)
+        place, assembler.instructions = target, []
+        assembler.emit(Opcode.VECTOR_MARK, layer=bit)
+    for opcode, fields in last:
+        assembler.emit(opcode, **fields)
+    return Stimulus(memory, 0, place + assembler.place(memory, place))
+
+
+def jump_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
+    """One that ends, and one for each unit that ends in its error, far in the program."""
+    yield "far jumps", far_jumps(config, FAR_BYTES)
+    outside = {"memory_address": 1 << 31, "row_bytes": 8, "rows": 1}
+    for opcode, fields in (
+        (Opcode.LOAD_GO, outside),
+        (Opcode.ARRAY_GO, {"pixels": 1}),
+        (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "uops": 1}),
+        (Opcode.STORE_GO, outside),
+    ):
+        yield f"far jumps, {opcode.name}", far_jumps(config, 1 << 24, (opcode, fields))
+
+
 def row_programs(config: Config, amount: int) -> Iterator[tuple[str, Stimulus]]:
     """`amount` of those that end, many times as many of those that may not, and the far one."""
     for seed in range(2 * amount):
@@ -93,6 +123,7 @@ def row_programs(config: Config, amount: int) -> Iterator[tuple[str, Stimulus]]:
     for seed in range(80 * amount):
         yield f"odd rows {seed}", odd_rows(config, seed)
     yield "far program", far_program(config)
+    yield from jump_programs(config)
 
 
 __all__ = ["row_programs"]

@@ -161,6 +161,8 @@ def streams(config: Config, seed: int) -> Stimulus:
             counts = [1 + wide(rng, 2) for _ in range(STREAM_DIMS)]
             for each in range(STORE_STREAM):
                 dims = [(1 + wide(rng, 3), wide(rng, 7, signed=True)) for _ in range(STREAM_DIMS)]
+                far = between(rng, 0, STREAM_DIMS - 1)
+                dims[far] = (1 + wide(rng, 15), dims[far][1])
                 splat = int(number > 1) and between(rng, 0, 1)
                 walk(assembler, each, 3 * config.am_bytes // 4, dims, splat=splat, **loads)
             dims = [(count, between(rng, 0, 8)) for count in counts]
@@ -173,6 +175,33 @@ def streams(config: Config, seed: int) -> Stimulus:
             fields = {"vectors": min(int(np.prod(counts)), 60), "uops": 3, "repeats": 1, "slots": slots}
             assembler.emit(Opcode.VECTOR_GO, **fields, lanes=lanes, tail_lanes=between(rng, 1, lanes))
             assembler.emit(Opcode.VECTOR_TEST, address=wide(rng, 24))
+
+    return written(config, rng, emit)
+
+
+def loops(config: Config, seed: int) -> Stimulus:
+    """Bodies that run few times and many times, between what begins and what ends a batch."""
+    rng, columns = np.random.default_rng(seed), config.columns
+
+    def emit(assembler: Assembler) -> None:
+        for number in range(6):
+            start, body, end = (between(rng, 1, 3) for _ in range(3))
+            uops, vectors = start + body + end, between(rng, 1, 7)
+            for index in range(uops):
+                fields = {"op": Op.ADD, "a_source": Source.REGISTER, "b_source": Source.IMMEDIATE}
+                first = {"a_source": Source.LOAD, "op": Op.MOV} if index == 0 else {}
+                last = {"to_memory": int(index == uops - 1)}
+                assembler.emit(Opcode.VECTOR_UOP, index=index, **fields | first | last)
+                assembler.emit(Opcode.VECTOR_BOUNDS, index=index, immediate=wide(rng, 20, signed=True))
+            dims = [(vectors, 4 * columns)]
+            stream(assembler, 0, RUNS_AT, dims, element=Element.INT32)
+            stream(assembler, STORE_STREAM, OUTPUT_AT + 512 * number, dims, element=Element.INT32)
+            fields = {"body_start": start, "body_end": start + body, "uops": uops, "vectors": vectors}
+            fields |= {
+                "repeats": 1 + wide(rng, 12 - 2 * number),
+                "slots": between(rng, 1, config.vector_slots),
+            }
+            assembler.emit(Opcode.VECTOR_GO, lanes=columns, tail_lanes=columns, **fields)
 
     return written(config, rng, emit)
 
@@ -309,6 +338,7 @@ FAMILIES: dict[str, Callable[[Config, int], Stimulus]] = {
     "convolutions": convolutions,
     "depthwise": depthwise,
     "streams": streams,
+    "loops": loops,
     "arithmetic": arithmetic,
     "far transfers": far_transfers,
     "crowded banks": crowded_banks,
