@@ -49,6 +49,8 @@ from tosaic.sim.rtl.simulator import MEM_BASE  # noqa: E402 (the path comes firs
 from tosaic.sim.stimulus import Stimulus, random_program  # noqa: E402 (the path comes first)
 
 PORT_BYTES = 1 << 12
+WRONG_BYTES = 13 * REGISTER_BYTES
+"""Between places without a register that a host writes."""
 FAR_BITS = 23
 """Each power of two up to here, in each address and length, is beyond the memory."""
 EDGE_CYCLES = 6000
@@ -150,6 +152,11 @@ def registers_seen(harness: Harness) -> Seen:
                 with contextlib.suppress(DeviceError):
                     harness.control_write(place, pattern ^ place)
             answers += [(f"0x{place:x}", harness.control_read(place)) for place in kept]
+        for place in range(REGISTERS[-1].offset + REGISTER_BYTES, PORT_BYTES, WRONG_BYTES):
+            try:
+                harness.control_write(place, place)
+            except DeviceError as error:
+                answers.append((str(error), 1))
         for place in range(0, PORT_BYTES, REGISTER_BYTES):
             try:
                 answers.append((f"0x{place:x}", harness.control_read(place)))

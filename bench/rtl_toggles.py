@@ -16,6 +16,7 @@ import pathlib
 import re
 import sys
 import tempfile
+import tomllib
 
 from rtl_netlist import ACTIVE, CHOSEN, CONTROL, NUMBER_BITS, WORD_BITS, netlist, yosys
 from rtl_stimulus import cases, registers_seen
@@ -26,6 +27,7 @@ from tosaic.sim.rtl.cache import cached
 from tosaic.sim.rtl.library import Harness
 from tosaic.sim.rtl.verilog import cached_verilog
 
+REASONS = pathlib.Path(__file__).with_name("rtl_toggles_reasons.toml")
 _REGISTER = re.compile(r"^  cell \$\w*dff\w* (\S+)\n(.*?)^  end$", re.MULTILINE | re.DOTALL)
 _CHUNK = re.compile(r"(\S+)(?: \[(\d+)(?::(\d+))?\])?")
 
@@ -160,7 +162,7 @@ def module_of(name: str, modules: list[str]) -> str:
 
 
 def toggles_page(config: str, bits: dict[str, bool], modules: list[str]) -> str:
-    """A row for each module, and the bits that stayed."""
+    """A row for each module, and one for each reason why bits stay."""
     by_module = collections.defaultdict[str, list[str]](list)
     for name in bits:
         by_module[module_of(name, modules)].append(name)
@@ -170,20 +172,38 @@ def toggles_page(config: str, bits: dict[str, bool], modules: list[str]) -> str:
         "",
     ]
     out += ["| module | bits | both | never both |", "|---|--:|--:|---|"]
+    stayed = {module: [name for name in names if not bits[name]] for module, names in by_module.items()}
     for module, names in sorted(by_module.items()):
-        stayed = [name for name in names if not bits[name]]
-        out.append(f"| `{module}` | {len(names)} | {len(names) - len(stayed)} | {_ranges(stayed)} |")
+        row = [f"`{module}`", len(names), len(names) - len(stayed[module]), _ranges(stayed[module])]
+        out.append(f"| {' | '.join(map(str, row))} |")
+    out += ["", "| never both | bits | because |", "|---|--:|---|"]
+    left = {(module, name) for module, names in stayed.items() for name in names}
+    entries = tomllib.loads(REASONS.read_text())["reason"]
+    for entry in (*entries, {"module": ".*", "wire": ".*", "reason": "No reason is known."}):
+        own = {
+            (module, name)
+            for module, name in left
+            if re.fullmatch(entry["module"], module) and re.fullmatch(entry["wire"], _wire_of(name))
+        }
+        left -= own
+        if own:
+            places = ", ".join(f"`{module}`" for module in sorted({module for module, _ in own}))
+            out.append(f"| {places} | {len(own)} | {entry['reason']} |")
     return "\n".join(out) + "\n"
+
+
+def _wire_of(name: str) -> str:
+    """The wire's own name."""
+    return name.replace("\\", "").partition("[")[0].rpartition(".")[2]
 
 
 def _ranges(names: list[str]) -> str:
     """Names of wires with their bits together."""
-    wires = collections.defaultdict[str, list[int]](list)
+    wires = collections.defaultdict[str, set[int]](set)
     for name in names:
-        wire, _, number = name.replace("\\", "").rstrip("]").partition("[")
-        wires[wire.rpartition(".")[2]].append(int(number or 0))
+        wires[_wire_of(name)].add(int(name.rstrip("]").rpartition("[")[2]) if name.endswith("]") else 0)
     return "; ".join(
-        f"`{wire}` {', '.join(map(str, sorted(set(numbers))))}" for wire, numbers in sorted(wires.items())
+        f"`{wire}` {', '.join(map(str, sorted(numbers)))}" for wire, numbers in sorted(wires.items())
     )
 
 

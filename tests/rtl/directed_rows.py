@@ -86,13 +86,17 @@ def far_program(config: Config) -> Stimulus:
     return Stimulus(memory, place, assembler.place(memory, place))
 
 
-def far_jumps(config: Config, size: int, *last: tuple[Opcode, dict[str, int]]) -> Stimulus:
+def far_jumps(
+    config: Config, size: int, *last: tuple[Opcode, dict[str, int]], flipped: bool = False
+) -> Stimulus:
     """A window that is one program: branches lead through it, from each power of two of its offsets to the next one,
-    and the last instructions are near its end."""
+    and the last instructions are near its end. `flipped`: where they lead has the other bits below the first one."""
     rng, memory, assembler = np.random.default_rng(size), np.zeros(size, np.uint8), Assembler(config)
     place = 0
     for bit in range(9, size.bit_length() - 1):
-        target = (1 << bit) + between(rng, 0, (1 << bit - 5) - 1) * INSTRUCTION_BYTES
+        most = (1 << bit - 5) - 1
+        beyond = between(rng, 0, most)
+        target = (1 << bit) + (most - beyond if flipped else beyond) * INSTRUCTION_BYTES
         assembler.emit(Opcode.BRANCH, target=target, condition=Condition.ALWAYS)
         code = b"".join(map(encode, assembler.instructions))
         memory[place : place + len(code)] = np.frombuffer(code, np.uint8)
@@ -113,7 +117,9 @@ def jump_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
         (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "uops": 1}),
         (Opcode.STORE_GO, outside),
     ):
-        yield f"far jumps, {opcode.name}", far_jumps(config, 1 << 24, (opcode, fields))
+        for number, flipped in enumerate((False, True)):
+            name = f"far jumps, {opcode.name} {number}"
+            yield name, far_jumps(config, 1 << 24, (opcode, fields), flipped=flipped)
 
 
 def row_programs(config: Config, amount: int) -> Iterator[tuple[str, Stimulus]]:

@@ -88,7 +88,7 @@ def test_rows_at_the_ends_of_numbers_end_alike():
             simulator("nano", 0).run(memory, *place)
             assert np.array_equal(memory, wanted), name
     assert not wrong
-    assert ends == {True: 32, False: 56}
+    assert ends == {True: 32, False: 60}
 
 
 @pytest.mark.parametrize("name", BY_CONFIG)
