@@ -22,9 +22,11 @@ from collections.abc import Callable
 import mutation
 import rtl_coverage
 import rtl_mutants
+import rtl_toggles
 from cpu_time import cpu_seconds
 
 from tosaic.hw.config import CONFIGS
+from tosaic.sim.rtl.verilog import cached_verilog
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 KEPT = ROOT / "build" / "sign_off"
@@ -39,7 +41,9 @@ busy, buses that hesitate, fields of all magnitudes, windows everywhere, compres
 (`bench/rtl_stimulus.py`). Tests compare what they compute with the emulator: most in `tests/rtl/test_rtl_directed.py`.
 
 - **Lines** are Verilator's blocks of statements, **branches** the sides of each `if` and each `?:`. Lanes, rows and the
-  like count each, and have one row together. Toggles are not measured: Verilator breaks off when it counts both.
+  like count each, and have one row together.
+- **Toggles** are those of registers (`bench/rtl_toggles.py`): bits that have been 0 and 1 while each program ran on a
+  machine of its own. Verilator's own count every wire, and break off together with lines; alone they make 29 MB of C++.
 - **The written model** is in `bench/functional_coverage.py`: fields of instructions by class of value, operations by
   source, type and flags, reasons to wait, errors by unit.
 - **Mutants of the RTL** are drawn by Yosys from the flat, optimized netlist, a share for each unit
@@ -146,6 +150,7 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     chosen = parser.parse_args()
     parts = {f"coverage of `{name}`": _coverage(name, chosen) for name in chosen.config}
+    parts[f"toggles of `{chosen.config[0]}`"] = _toggles(chosen.config[0], "coverage" in chosen.only)
     parts[f"mutants of the RTL of `{chosen.config[0]}`"] = _rtl(chosen)
     parts["mutants of the Python"] = _python(chosen)
     parts["campaigns and planted faults"] = _campaigns(chosen)
@@ -170,6 +175,17 @@ def _coverage(name: str, chosen: argparse.Namespace) -> Part:
 
     sources = files_digest(*RTL, "bench/rtl_[cs]*", "bench/functional_coverage*")
     return kept(f"coverage-{name}", f"{sources} {chosen.amount}", measured, "coverage" in chosen.only)
+
+
+def _toggles(name: str, wanted: bool) -> Part:
+    """Of a configuration's registers, by the programs that judge mutants."""
+    config = CONFIGS[name]
+
+    def measured() -> Part:
+        modules = rtl_toggles.modules_of(cached_verilog(config).read_text())
+        return Part(rtl_toggles.toggles_page(name, rtl_toggles.toggled(config, 1), modules))
+
+    return kept(f"toggles-{name}", files_digest(*RTL, "bench/rtl_[ents]*"), measured, wanted)
 
 
 def _rtl(chosen: argparse.Namespace) -> Part:

@@ -9,10 +9,12 @@ from one_machine import assembled
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 
+import rtl_netlist  # noqa: E402 (the path comes first)
+import rtl_toggles  # noqa: E402 (the path comes first)
 import sign_off  # noqa: E402 (the path comes first)
 from functional_coverage import FunctionalCoverage, class_of, classes  # noqa: E402 (the path comes first)
 from rtl_coverage import Measured, Reason, Verilog, page, read_points, reasons  # noqa: E402 (the path comes first)
-from rtl_mutants import mutants_page, read_records  # noqa: E402
+from rtl_mutants import Judge, mutants_page, read_records  # noqa: E402
 from rtl_netlist import Mutant, place_of  # noqa: E402
 from rtl_stimulus import Case, Seen  # noqa: E402
 
@@ -192,3 +194,82 @@ def test_mutants_of_the_python_are_counted_by_folder():
     assert "| `sim/emulator/timing` | 1 | 0 | 0 | 1 | 0.0% |" in page
     assert "| **all** | 5 | 2 | 1 | 2 | 50.0% |" in page
     assert "- `compiler/tile/e.py: change`: It is." in page
+
+
+def test_registers_of_a_netlist_have_names_by_bit():
+    text = """  wire width 3 \\accelerator.load.a
+  wire \\accelerator.load.b
+  wire width 8 \\accelerator.am.c
+  cell $sdffe $auto$1
+    parameter \\WIDTH 4
+    connect \\Q { \\accelerator.load.a \\accelerator.load.b }
+  end
+  cell $dff $auto$2
+    connect \\Q \\accelerator.am.c [5:4]
+  end
+"""
+    first, second = rtl_toggles.registers(text)
+    assert first.names[:2] == ("\\accelerator.load.b", "\\accelerator.load.a[0]") and first.bits == 4
+    assert second.names == ("\\accelerator.am.c[4]", "\\accelerator.am.c[5]")
+    assert rtl_toggles.active_bits([first, second]) == 32
+    bits = dict.fromkeys((*first.names, *second.names), True) | {"\\accelerator.am.c[5]": False}
+    page = rtl_toggles.toggles_page("nano", bits, ["load", "am"])
+    assert page.startswith("## Toggles of `nano`: 6 bits of registers, 83.33% of which have been 0 and 1")
+    assert "| `am` | 2 | 1 | `c` 5 |" in page and "| `load` | 4 | 4 |  |" in page
+    assert "| `am` | 1 | No reason is known. |" in page
+
+
+def test_modules_of_registers_are_the_deepest_that_fit():
+    verilog = "module \\tosaic.accelerator.load (clk);\nmodule \\tosaic.accelerator.load.queue$5 (clk);\n"
+    modules = rtl_toggles.modules_of(verilog)
+    assert rtl_toggles.module_of("\\accelerator.load.queue$5.level[3]", modules) == "load.queue"
+    assert rtl_toggles.module_of("\\accelerator.load.record.field[3]", modules) == "load"
+    assert rtl_toggles.module_of("\\accelerator.arlen[3]", modules) == "accelerator"
+
+
+def test_mutants_are_judged_together_and_found_one_by_one(monkeypatch):
+    judge = object.__new__(Judge)
+    judge.programs = [Case(name, None) for name in ("long", "short")]
+    judge.keys, judge._costs = ["l", "s"], [9, 1]
+    # Mutant 40 changes no bit in the long program, so the short one alone may show it.
+    judge._active = [set(range(1, 40)), set(range(1, 41))]
+    shown, runs = {0: {7, 21}, 1: {3}}, []
+
+    def difference(index, numbers):
+        runs.append((index, len(numbers)))
+        return "memory" if shown[index] & set(numbers) else ""
+
+    monkeypatch.setattr(judge, "_difference", difference)
+    passed = {number: set() for number in range(1, 41)}
+    found = list(judge.judge_together(passed, float("inf")))
+    assert sorted(found) == [(3, "memory", "short"), (7, "memory", "long"), (21, "memory", "long")]
+    assert passed[3] == set() and passed[7] == {"s"} and passed[40] == {"l", "s"}
+    assert [index for index, _ in runs] == sorted((index for index, _ in runs), reverse=True)
+    assert len(runs) < 40
+
+
+def test_a_mutated_netlist_chooses_by_bits_and_tells_what_differs():
+    text = """module \\tosaic
+  wire width 16 input 3 \\watch_mutants
+  cell $eq $auto$1
+    parameter \\A_SIGNED 0
+    connect \\A \\watch_mutants
+    connect \\B 16'0000000000000001
+    connect \\Y $is_1
+  end
+  cell $mux $auto$2
+    connect \\A $right
+    connect \\B 1'1
+    connect \\S $is_1
+    connect \\Y $mutated
+  end
+end
+"""
+    changed = rtl_netlist._with_differences(text, 1)
+    assert "  connect $is_1 \\chosen_mutants [0]\n" in changed and "$auto$1" not in changed
+    assert "    connect \\A { " + 31 * "1'0 " + "$right }\n" in changed
+    assert "    connect \\B { " + 31 * "1'0 " + "1'1 }\n" in changed
+    verilog = "module tosaic(clk);\n  assign differs_0 = a ^ b;\nendmodule\n"
+    watching = rtl_netlist._watching(verilog, 1)
+    assert "assign differs_0" not in watching and "seen_0 <= seen_0 | (a ^ b);" in watching
+    assert "if (watch_mutants == 65535) begin" in watching
