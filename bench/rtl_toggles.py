@@ -168,7 +168,7 @@ def toggles_page(config: str, bits: dict[str, bool], modules: list[str]) -> str:
         by_module[module_of(name, modules)].append(name)
     done = sum(bits.values())
     out = [
-        f"### `{config}`: {len(bits)} bits of registers, {done / len(bits):.2%} of which have been 0 and 1",
+        f"## Toggles of `{config}`: {len(bits)} bits of registers, {done / len(bits):.2%} of which have been 0 and 1",
         "",
     ]
     out += ["| module | bits | both | never both |", "|---|--:|--:|---|"]
