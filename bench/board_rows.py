@@ -20,13 +20,13 @@ from tosaic.boards.flow import SEED, Built, build_project
 from tosaic.boards.project import Project, make_project
 from tosaic.boards.routing import SETTINGS
 from tosaic.boards.tools import ToolError, check_tools, tool_version
-from tosaic.boards.ulx3s import LEAN, SMALL_LEAN
+from tosaic.boards.ulx3s import LEAN
 from tosaic.hw.config_text import get_config
 from tosaic.sim.rtl.cache import make_cache_directory
 
 DESIGNS = (
     "ulx3s-85f",
-    f"ulx3s-85f/{SMALL_LEAN}",
+    f"ulx3s-85f/small,{LEAN}",
     "ulx3s-45f",
     "ecpix5-85f",
     f"ecpix5-85f/small,{LEAN}",
@@ -83,8 +83,6 @@ def key_of(project: Project) -> str:
     board = project.board
     tools = [f"{tool} {tool_version(tool)}" for tool in _TOOLS.get(board.family, ("yosys",))]
     parts = [*project.modules.values(), *project.files.values(), str(board.floorplan), str(SETTINGS), *tools]
-    if board.logic_ps:
-        parts.append(f"logic_ps {board.logic_ps}")
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 

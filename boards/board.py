@@ -86,9 +86,6 @@ class Board:
     """Places of block RAMs and multipliers, where the placer needs help."""
     other_floorplans: tuple[tuple[str, Floorplan], ...] = ()
     """Of other configurations, by their names."""
-    logic_ps: int = 0
-    """Delay of logic, in picoseconds as ABC counts them, that is fast enough: what is faster is mapped for area. 0: the
-    slowest path decides."""
     spare_block_ram: bool = False
     """There are blocks for small memories (hw/memory/blocks.py), which are in LUTs otherwise."""
     ethernet: Ethernet | None = None

@@ -117,9 +117,8 @@ class _Flow:
         """Yosys: top.json for nextpnr, cells.json with the counts."""
         sources = " ".join(f"rtl/{name}.v" for name in self.project.modules)
         command = _SYNTHESIS[self.board.family]
-        enough = f"scratchpad -set abc9.D {self.board.logic_ps}; " if self.board.logic_ps else ""
         script = (
-            f"read_verilog {sources}; {enough}{command} -flatten -top {self.project.top}; "
+            f"read_verilog {sources}; {command} -flatten -top {self.project.top}; "
             "write_json top.json; tee -q -o cells.json stat -json"
         )
         for flattens in ("synth_ecp5", "-spram", "-family gw2a"):

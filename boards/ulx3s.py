@@ -9,8 +9,6 @@ _FLASH = SpiFlash("spi_flash", offset=0x20_0000, configuration_clock=True)
 """4 MiB or more; a bitstream of the 85F takes less than 2 MiB."""
 LEAN = "drain_vectors=512,lane_columns=2,vector_bits=34,queue_commands=16,cabac_engines=0,unpackers=0"
 """Sizes of decision 0028: half the lanes, of 34 bits, and no decoders; in the order of a configuration's name."""
-SMALL_LEAN = f"small,am_banks=2,{LEAN}"
-"""The smallest machine of 64 multipliers (decision 0038), by its name."""
 ULX3S_85F = Board(
     name="ulx3s-85f",
     title="Radiona ULX3S-85F",
@@ -28,10 +26,9 @@ ULX3S_85F = Board(
     memory_latency=16,
     baud=1_000_000,
     leds=("led", "led", "led"),
-    logic_ps=5000,
     spare_block_ram=True,
     floorplan=small_on_85k(on_chip_memory=False),
-    other_floorplans=((SMALL_LEAN, lean_on_85k(on_chip_memory=False)),),
+    other_floorplans=((f"small,{LEAN}", lean_on_85k(on_chip_memory=False)),),
     flash=_FLASH,
     notes="PLL 25 to 50 MHz",
 )

@@ -30,7 +30,7 @@ def test_every_board_is_built_and_every_design_is_one():
     for design in rows.DESIGNS:
         board = rows.board_of(design)
         assert get_config(board.config).name == board.config
-    assert rows.board_of(f"ulx3s-85f/{rows.SMALL_LEAN}").floorplan == lean_on_85k(on_chip_memory=False)
+    assert rows.board_of(f"ulx3s-85f/small,{rows.LEAN}").floorplan == lean_on_85k(on_chip_memory=False)
     assert rows.board_of(f"ecpix5-85f/small,{rows.LEAN}").floorplan == lean_on_85k(on_chip_memory=True)
     assert rows.board_of("ulx3s-85f/nano").floorplan is None
     assert rows.board_of("ulx3s-85f") is BOARDS["ulx3s-85f"]
