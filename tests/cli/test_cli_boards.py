@@ -141,6 +141,7 @@ def test_missing_packages_say_what_to_install(tosaic, monkeypatch):
             "micro",
         ),
         ("icebreaker", "ziglang", "the Python package ziglang is missing", "micro"),
+        ("tang-nano-20k", "apycula", "gowin_pack is missing (Python package apycula)", "boards-gowin"),
     ):
         monkeypatch.setattr(
             importlib.util, "find_spec", lambda name, missing=missing: None if name == missing else find(name)
