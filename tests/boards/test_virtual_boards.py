@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits"
 SHARED = Path(os.environ.get("TOSAIC_SHARED", ROOT.parent / "shared"))
 MODELS = SHARED / "models"
-NETWORKS = ("kws_dscnn", "sww_dscnn1d", "ic_resnet8", "ad_autoencoder", "vww_mobilenet")
+NETWORKS = ("kws_dscnn", "sww_dscnn1d", "ic_resnet8", "ad_autoencoder", "vww_mobilenet", "ic_resnet_large")
 IN_SDRAM = {"ulx3s-85f": NETWORKS, "ulx3s-45f": NETWORKS, "tang-nano-20k": ("kws_dscnn", "ic_resnet8")}
 """The last one is a micro-coded machine: minutes for each."""
 CHEAP = ("ulx3s-85f", "sww_dscnn1d")
