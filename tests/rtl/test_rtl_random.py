@@ -121,9 +121,10 @@ def test_read_data_of_two_ids_may_come_mixed(kind):
 
 
 @pytest.mark.parametrize("seed", range(400, 404))
-def test_compressed_weights_on_a_bus_that_hesitates(seed):
-    _, smooth = run_both("small", "decode", seed)
-    _, stalled = run_both("small", "decode", seed, 60)
+@pytest.mark.parametrize("name", [on_rtl("small"), on_rtl("base")])
+def test_compressed_weights_on_a_bus_that_hesitates(name, seed):
+    _, smooth = run_both(name, "decode", seed)
+    _, stalled = run_both(name, "decode", seed, 60)
     assert stalled.cycles > smooth.cycles
 
 
