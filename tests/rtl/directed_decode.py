@@ -81,7 +81,9 @@ def decoded(config: Config, space: Space) -> Stimulus:
         load_weights(assembler, 3)
         assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.STORE_WAIT, 4)
         busy = {"address": 64, "row_bytes": 8 * columns, "height": 4, "x_step": columns, "width": 8}
-        busy |= {"ky_count": 4, "run_count": 8, "chunks": 2, "pixels": 5 * config.rows, "drain": 1}
+        busy |= {"ky_count": 4, "chunks": 2, "pixels": 5 * config.rows, "drain": 1}
+        # All weights that are loaded, and none behind them.
+        busy["run_count"] = WEIGHT_BYTES // (4 * 2 * columns * word)
         emit_fields(assembler, busy, *SET_UP, Opcode.ARRAY_GO)
         local = WEIGHT_BYTES if space == Space.WM else WEIGHTS_AT
         for (weights, payload, settings), place in zip(coded, places, strict=False):
