@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo chat check test recorded-runs test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off boards nightly site soc lint \
+.PHONY: demo chat check quick-tests test recorded-runs test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off boards nightly site soc lint \
 	typecheck docs clean
 
 $(VENV)/installed: pyproject.toml
@@ -56,7 +56,11 @@ soc: $(VENV)/installed-dev
 CHECKED := tests/test_import_rules.py tests/test_function_sizes.py tests/ir tests/compiler \
 	$(addprefix tests/golden/test_golden_,evaluator.py floats.py conversion.py convolution.py pooling_resize.py)
 SLOW := $(addprefix --ignore=tests/compiler/test_,image_boxes.py split_pool.py compiled_indexed.py control_flow.py)
-check: lint typecheck
+# Side by side: mypy alone would leave a processor idle.
+check: $(VENV)/installed-dev
+	$(MAKE) -j 3 -O lint typecheck quick-tests
+
+quick-tests: $(VENV)/installed-dev
 	$(PYTEST) -m "not nightly and not long" $(CHECKED) $(SLOW) -k "not rtl and not reference_model and not shared_models"
 
 # TOSA's conformance suites of integers and of floats: generated (byte-identical every time), expected outputs from the

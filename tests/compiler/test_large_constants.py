@@ -31,6 +31,7 @@ def test_constants_beyond_256_mib_are_read_where_they_are() -> None:
     np.testing.assert_array_equal(result, np.clip(values[-64:], 7, 50))
 
 
+@pytest.mark.long
 def test_data_lies_after_constants_of_any_size() -> None:
     memory = ExternalMemory()
     far = memory.add_later(LARGE_BYTES, lambda: bytes(LARGE_BYTES), "zeros") + (LARGE_BYTES - 64)

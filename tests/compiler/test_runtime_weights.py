@@ -120,6 +120,7 @@ def test_bias_is_an_input_too(name):
     check(convolution(**CASES[name], bias="input", tail="per tensor"), BASE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "case",
     [

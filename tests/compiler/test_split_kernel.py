@@ -56,6 +56,7 @@ def _convolutions(draw) -> Graph:
     return build.finish()
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(_convolutions())
 def test_random_convolutions(graph):

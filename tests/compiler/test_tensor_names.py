@@ -59,6 +59,7 @@ def test_the_name_of_the_output_changes_nothing(make, name: str) -> None:
     assert other.image == plain.image
 
 
+@pytest.mark.long
 def test_an_output_called_parameters_is_computed_right() -> None:
     graph = wide_convolution()
     graph = renamed(graph, graph.outputs[0], "parameters")
