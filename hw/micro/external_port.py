@@ -78,15 +78,17 @@ class ExternalPort(wiring.Component):
             shape=line, depth=CACHE_WORDS, init=[], attrs=NO_COLLISION_LOGIC
         )
         look, keep = cache.read_port(), cache.write_port()
-        asks, hit, ends = Signal(), Signal(), Signal()
-        for_core, for_host = Signal(), Signal()
-        address, write, write_data, mask = (
-            Signal(word_bits),
-            Signal(),
-            Signal.like(core.write_data),
-            Signal.like(core.mask),
-        )
-        inside, host_lane = Signal(), Signal(_BYTE_BITS)
+        asks = Signal()
+        hit = Signal()
+        ends = Signal()
+        for_core = Signal()
+        for_host = Signal()
+        address = Signal(word_bits)
+        write = Signal()
+        write_data = Signal.like(core.write_data)
+        mask = Signal.like(core.mask)
+        inside = Signal()
+        host_lane = Signal(_BYTE_BITS)
         window_bits = word_bits + _BYTE_BITS
         m.d.comb += [
             asks.eq((core.read | core.write) & core.address[_EXTERNAL_BIT]),
