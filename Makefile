@@ -33,7 +33,7 @@ test: $(VENV)/installed-dev
 
 # Programs and cycles that some tests know, written again after a change that means to change them: review the difference.
 recorded-runs: $(VENV)/installed-dev
-	$(BIN)/python -m pytest --renew-runs tests/compiler tests/emulator tests/random_graphs
+	$(BIN)/python -m pytest --renew-runs tests/compiler tests/emulator tests/random_graphs tests/plans
 	$(BIN)/python bench/rtl_recorded.py
 
 # The tests of PyTorch's roads, with the extra `torch`: PyPI's torch for Linux brings CUDA, several gigabytes, so they are

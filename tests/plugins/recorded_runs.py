@@ -2,8 +2,9 @@
 
 Results are compared with golden anyway; here are what results do not show: programs that are longer or slower than
 they were, and cycles that are predicted otherwise. A line of the file is a test, with how often it runs a program, the
-cycles of all its runs, a digest of what it hands to the emulator (programs, constants, inputs) and one of what comes
-back (memory, counters, and when each unit does what). A test that runs something else fails, and says what has changed.
+cycles of all its runs, a digest of what it hands to the emulator (programs, constants, inputs), one of what comes
+back (memory, counters, and when each unit does what), and one of what the compiler predicts and decides on the way
+(planning.py). A test that runs something else fails, and says what has changed.
 
 `make recorded-runs` writes the lines again and says which cycles rose; the file's difference is for the review. To
 record a test, add its name with `{}` in place of the figures; those that are there run nearly every line of compiler
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TypedDict
 
 import pytest
+from planning import Planning
 
 from tosaic.sim.emulator import Emulator
 
@@ -32,6 +34,7 @@ class Figures(TypedDict):
     cycles: int
     given: str
     returned: str
+    planned: str
 
 
 def pytest_addoption(parser):
@@ -87,10 +90,10 @@ class RecordedRuns:
 
 
 class Runs:
-    """What the emulator is given and what it returns, while `patch` lasts."""
+    """What the compiler plans, what the emulator is given and what it returns, while `patch` lasts."""
 
     def __init__(self, patch: pytest.MonkeyPatch):
-        self._given, self._returned = hashlib.sha256(), hashlib.sha256()
+        self._given, self._returned, self._planning = hashlib.sha256(), hashlib.sha256(), Planning(patch)
         self._count = self._cycles = 0
         run = Emulator.run
 
@@ -107,7 +110,10 @@ class Runs:
 
     def figures(self) -> Figures:
         digests = (self._given.hexdigest()[:8], self._returned.hexdigest()[:8])
-        return Figures(runs=self._count, cycles=self._cycles, given=digests[0], returned=digests[1])
+        planned = self._planning.digest()
+        return Figures(
+            runs=self._count, cycles=self._cycles, given=digests[0], returned=digests[1], planned=planned
+        )
 
 
 def changes(old: Figures, new: Figures) -> str:
@@ -121,4 +127,6 @@ def changes(old: Figures, new: Figures) -> str:
         words.append("other programs, constants or inputs")
     elif old["returned"] != new["returned"]:
         words.append("the same programs, other results, counters or times")
+    if old["planned"] != new["planned"]:
+        words.append("other predictions or choices")
     return ", ".join(words)
