@@ -62,7 +62,14 @@ busy, buses that hesitate, fields of all magnitudes, windows everywhere, compres
 
 
 PYTHON = ("compiler/*.py", "compiler/[!iq]*/**/*.py", "sim/golden/*.py", "sim/emulator/*.py")
-JUDGES = ("tests/compiler", "tests/golden", "tests/emulator", "tests/random_graphs", "tests/cores", "tests/plans")
+JUDGES = (
+    "tests/compiler",
+    "tests/golden",
+    "tests/emulator",
+    "tests/random_graphs",
+    "tests/cores",
+    "tests/plans",
+)
 """The tests that judge mutants of the Python: those that build no simulator."""
 PARTS = ["coverage", "rtl", "python", "campaigns"]
 WITHOUT = "not rtl and not reference_model and not shared_models and not firmware"

@@ -58,6 +58,8 @@ WATCHED: dict[str, tuple[str, ...]] = {
     "emit.graph_emission": ("_first_use",),
 }
 """Functions, methods and properties of modules of the compiler. Their results are numbers, or values made of such."""
+_STAGES = {"search", *(name.split(".")[0] for name in WATCHED)}
+"""Parts of the compiler that every compilation imports: what else a process has imported makes no difference."""
 
 
 class Planning:
@@ -108,12 +110,13 @@ class Planning:
 
 @functools.cache
 def _places() -> list[tuple[object, str, Any]]:
-    """(class or module, name there, function or property), wherever a function has been imported to."""
+    """(class or module, name there, function or property), wherever one of the stages has imported a function to."""
     modules = {name: importlib.import_module(f"tosaic.compiler.{name}") for name in WATCHED}
     bound: dict[int, list[tuple[object, str]]] = {}
-    for module in [module for name, module in sys.modules.items() if name.startswith("tosaic.")]:
-        for name, value in vars(module).items():
-            bound.setdefault(id(value), []).append((module, name))
+    for module_name, module in list(sys.modules.items()):
+        if module_name.startswith("tosaic.compiler.") and module_name.split(".")[2] in _STAGES:
+            for name, value in vars(module).items():
+                bound.setdefault(id(value), []).append((module, name))
     found: list[tuple[object, str, Any]] = []
     for module_name, names in WATCHED.items():
         for name in names:

@@ -3,8 +3,8 @@
 Results are compared with golden anyway; here are what results do not show: programs that are longer or slower than
 they were, and cycles that are predicted otherwise. A line of the file is a test, with how often it runs a program, the
 cycles of all its runs, a digest of what it hands to the emulator (programs, constants, inputs), one of what comes
-back (memory, counters, and when each unit does what), and one of what the compiler predicts and decides on the way
-(planning.py). A test that runs something else fails, and says what has changed.
+back (memory, counters, and when each unit does what, or the error), and one of what the compiler predicts and decides
+on the way (planning.py). A test that runs something else fails, and says what has changed.
 
 `make recorded-runs` writes the lines again and says which cycles rose; the file's difference is for the review. To
 record a test, add its name with `{}` in place of the figures; those that are there run nearly every line of compiler
@@ -21,6 +21,7 @@ from typing import TypedDict
 import pytest
 from planning import Planning
 
+from tosaic.errors import DeviceError
 from tosaic.sim.emulator import Emulator
 
 ROOT = Path(__file__).parents[2]
@@ -99,10 +100,14 @@ class Runs:
 
         def recorded(emulator, memory, *arguments, **options):
             given = hashlib.sha256(memory)
-            result = run(emulator, memory, *arguments, **options)
-            self._given.update(given.digest() + repr((arguments, sorted(options))).encode())
-            self._returned.update(hashlib.sha256(memory).digest() + repr(result).encode())
             self._count += 1
+            self._given.update(given.digest() + repr((arguments, sorted(options))).encode())
+            try:
+                result = run(emulator, memory, *arguments, **options)
+            except DeviceError as error:
+                self._returned.update(str(error).encode())
+                raise
+            self._returned.update(hashlib.sha256(memory).digest() + repr(result).encode())
             self._cycles += result.cycles
             return result
 

@@ -1,0 +1,240 @@
+"""Limits of choices, each met and just missed, where no plan of a whole layer comes to them."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import pytest
+from layer_graphs import LayerBuilder
+
+from tosaic.compiler.emit.commands import Work
+from tosaic.compiler.fuse.layer import Layer
+from tosaic.compiler.ir import DType
+from tosaic.compiler.legalize.rewriting import Rewriting
+from tosaic.compiler.legalize.split_pool import split_pool
+from tosaic.compiler.legalize.transposed_convolution import transpose_convolution
+from tosaic.compiler.memory_speed import MemorySpeed
+from tosaic.compiler.place.address import Address, Region, activation_span
+from tosaic.compiler.place.external import LARGEST_BYTES, ExternalMemory
+from tosaic.compiler.place.geometry import View, Window
+from tosaic.compiler.place.placement import BufferKey, Role
+from tosaic.compiler.place.weights import Blob
+from tosaic.compiler.program_header import HeaderError, integer
+from tosaic.compiler.schedule.image import lay_out
+from tosaic.compiler.schedule.tracker import Tracker
+from tosaic.compiler.tile.box_cost import BoxCost
+from tosaic.compiler.tile.cascade import heights_of
+from tosaic.compiler.tile.convolution import BoxWork, _tiles
+from tosaic.compiler.tile.gather_scatter import GatherScatterPlan
+from tosaic.compiler.tile.graph_plan import GraphPlanner
+from tosaic.compiler.tile.im2col import best_columns
+from tosaic.compiler.tile.image_boxes import Extent, ImageBoxes, row_starts
+from tosaic.compiler.tile.picked import picking
+from tosaic.compiler.tile.reduction import _counts, _slots
+from tosaic.errors import UnsupportedError
+from tosaic.hw.config_text import get_config
+from tosaic.hw.isa import Unit
+from tosaic.sim.emulator.timing import _hidden_cycles
+
+BASE = get_config("base")
+
+
+def window(**sizes: int) -> Window:
+    ih, iw, ic = sizes.get("ih", 14), sizes.get("iw", 14), sizes.get("ic", 64)
+    given = dict(n=1, oh=ih, ow=iw, kh=1, kw=1, sy=1, sx=1, dy=1, dx=1, top=0, left=0) | sizes
+    return Window(**(given | dict(ih=ih, iw=iw, ic=ic)), view=View("x", 0, iw * ic, ih * iw * ic))
+
+
+@pytest.mark.parametrize("vectors, waits_for", [(64, 0), (65, 1)])
+def test_the_array_has_room_for_64_vectors_behind_it(vectors: int, waits_for: int) -> None:
+    """Once more of them have left it, VECTOR is done with those before."""
+    tracker, here = Tracker(), activation_span(0, 8)
+    for writes, count in ((here, 1), (activation_span(64, 72), 1), (activation_span(128, 136), vectors)):
+        tracker.add(Work(Unit.ARRAY, []))
+        tracker.add(Work(Unit.VECTOR, [], writes=[writes], array_vectors=count))
+    assert tracker.add(Work(Unit.ARRAY, [], reads=[here])).waits == {Unit.VECTOR: waits_for}
+
+
+def test_a_wrong_header_says_what_is_wrong_where() -> None:
+    with pytest.raises(HeaderError) as caught:
+        integer(0, 9)(10, "layers[3].macs")
+    said = "the program file's header is wrong: layers[3].macs must be an integer in 0..9, not 10"
+    assert str(caught.value) == f"{said}; compile the model again"
+
+
+@pytest.mark.parametrize("outputs, per_channel", [(1, False), (2, True)])
+def test_averages_of_windows_of_two_sizes_have_two_scales(outputs: int, per_channel: bool) -> None:
+    build = LayerBuilder(1)
+    zeros = [build.zero_point(DType.INT8, 3) for _ in range(2)]
+    attributes = dict(kernel=[1, 6], stride=[1, 3], acc_type=DType.INT32)
+    x = build.input("x", (1, 1, 3 + 3 * outputs - outputs + 1, 4), DType.INT8)
+    build.output(build.add("AVG_POOL2D", [x, *zeros], pad=[0, 0, 0, outputs - 1], **attributes))
+    new = Rewriting(build.graph, build.graph.operators[0])
+    assert split_pool(new, SimpleNamespace(columns=4, am_bytes=16))  # type: ignore[arg-type]
+    widened, *_, divided = [operator for operator in new.operators if operator.op == "RESCALE"]
+    assert (widened.attributes["per_channel"], divided.attributes["per_channel"]) == (False, per_channel)
+    for name, count in zip(divided.inputs[1:], (outputs, outputs, 1, 1), strict=True):
+        assert build.graph.tensors[name].shape == (count,)
+    assert all(build.graph.tensors[name].shape == (1,) for name in widened.inputs[1:])
+
+
+@pytest.mark.parametrize(
+    "taps, stride, image, channels",
+    [(4, 2, (3, 3), 172), (6, 2, (3, 5), 76), (8, 4, (2, 3), 36), (9, 3, (4, 2), 32)],
+)
+def test_products_saved_by_a_convolution_for_each_remainder(taps, stride, image, channels) -> None:
+    """The fewest input channels for which it saves enough of them to make up for putting its result in order."""
+    found = []
+    for count in range(8, 1200, 4):
+        build = LayerBuilder(1)
+        x = build.input("x", (1, *image, count), DType.INT8)
+        weight = build.input("w", (16, taps, taps, count), DType.INT8)
+        bias = build.constant([1], DType.INT32)
+        zeros = [build.zero_point(DType.INT8) for _ in range(2)]
+        attributes = dict(out_pad=[0] * 4, stride=[stride] * 2, acc_type=DType.INT32, local_bound=False)
+        build.output(build.add("TRANSPOSE_CONV2D", [x, weight, bias, *zeros], **attributes))
+        new = Rewriting(build.graph, build.graph.operators[0])
+        assert transpose_convolution(new)
+        found.append(any(operator.op == "TRANSPOSE" for operator in new.operators))
+    assert 8 + 4 * found.index(True) == channels
+
+
+def test_tiles_larger_than_what_is_fetched_together_come_one_by_one() -> None:
+    layout = SimpleNamespace(blob_bytes=512, bytes=2048, blobs=[Blob(0, 16, 0), Blob(16, 16, 0)])
+    for limit, groups in (
+        (511, [512] * 4),
+        (1023, [512] * 4),
+        (1024, [1024] * 4),
+        (1536, [1536] * 3 + [512]),
+    ):
+        tiles = _tiles(layout, Address(Region.CONSTANTS, 64), limit)  # type: ignore[arg-type]
+        assert [tile.group_bytes for tile in tiles] == groups
+        assert [tile.address.offset for tile in tiles] == [64, 576, 1088, 1600]
+        assert [tile.blob.first for tile in tiles] == [0, 16, 0, 16]
+
+
+@pytest.mark.parametrize("count, together", [(100, 1), (64, 1), (33, 1), (32, 2), (16, 4), (8, 5)])
+def test_offsets_of_batches_that_are_computed_together(count: int, together: int) -> None:
+    plan = SimpleNamespace(move=SimpleNamespace(batches=5, count=count), chunk_rows=64)
+    assert GatherScatterPlan.batches_at_once.fget(plan) == together  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "rows, columns, channels, latency", [(7, 7, 64, 434), (5, 9, 32, 210), (2, 4, 48, 244)]
+)
+def test_pixels_are_picked_up_to_some_latency(rows: int, columns: int, channels: int, latency: int) -> None:
+    """Each is a burst; whole rows are few."""
+    sizes = dict(ih=2 * rows - 1, iw=2 * columns - 1, oh=rows, ow=columns, sy=2, sx=2, ic=channels)
+    cut = ImageBoxes(window(**sizes), 64, 16)
+    assert next(n for n in range(5000) if not picking(cut, BASE, MemorySpeed(None, n)).picked) == latency
+
+
+def test_some_channels_of_a_pixel_are_a_burst_each() -> None:
+    """Two boxes of 16 channels, one of 7 by 14 pixels each way: 98 bursts of 100 cycles in and as many out."""
+    cost = BoxCost(
+        BASE,
+        MemorySpeed(None, 3192),
+        lambda rows, columns, channels: BoxWork(1, 10, 0, stays=True),
+        beats=1,
+    )
+    sizes = {BufferKey(Role.OPERAND, "x"): 1568, BufferKey(Role.RESULT, "y"): 1568}
+    cut = ImageBoxes(window(ih=7), 32, 16)
+    assert cost.cycles(cut, Extent(7, 14, 16), sizes, doubled=False) == 2 * (
+        98 * 100 * 2 + max(98 + 2 * 28 + 40, 32) + 3192 + 60
+    )
+
+
+def test_boxes_grow_until_they_are_as_high_as_any() -> None:
+    assert row_starts(0, 20, 8, 1) == [0, 1, 3, 7, 15]
+    assert row_starts(3, 20, 8, 0) == [3, 11, 19]
+    assert row_starts(5, 5, 8, 1) == []
+
+
+@pytest.mark.parametrize(
+    "height, most, heights", [(7, 32, [7, 4, 3, 2, 1]), (7, 3, [7, 4, 3]), (8, 1, [8]), (1, 32, [1])]
+)
+def test_stripes_of_even_height(height: int, most: int, heights: list[int]) -> None:
+    cuts = [ImageBoxes(window(ih=height), 64, 16)]
+    found = [(each.height, each.keeps) for each in heights_of(cuts, most)]
+    assert found == [(rows, keeps) for rows in heights for keeps in (True, False)]
+
+
+def test_partial_results_are_at_most_half_of_what_is_reduced() -> None:
+    assert [_counts(n) for n in (1, 2, 3, 4, 7, 8)] == [[], [1], [1], [1, 2], [1, 2], [1, 2, 4]]
+    assert _counts(1 << 20)[-1] == 1 << 12
+
+
+def test_slots_of_a_reduction() -> None:
+    """Turns of the longer axis, in batches; the last batch takes the latency at least."""
+    slots, latency = BASE.vector_slots, BASE.vector_latency_cycles
+    assert _slots(1, 1, BASE) == latency
+    assert _slots(3, latency, BASE) == _slots(latency, 3, BASE) == 3 * latency
+    assert _slots(2, latency + 1, BASE) == 2 * (latency + 1)
+    assert _slots(1, slots, BASE) == slots
+    assert _slots(5, slots + 1, BASE) == 5 * (slots + latency)
+
+
+def test_external_memory_up_to_what_instructions_address() -> None:
+    """Decoded weights and data, each rounded up to pages, behind a program of a page."""
+    page = 4096
+    full = ExternalMemory(unpacked_bytes=page, data_bytes=LARGEST_BYTES - 2 * page)
+    assert lay_out([], [], full).memory_bytes == LARGEST_BYTES - page
+    for more in (dict(unpacked_bytes=2 * page), dict(data_bytes=LARGEST_BYTES - page)):
+        assert lay_out([], [], dataclasses.replace(full, **more)).memory_bytes == LARGEST_BYTES
+    with pytest.raises(UnsupportedError, match="instructions address 4 GiB"):
+        lay_out([], [], dataclasses.replace(full, unpacked_bytes=2 * page + 1))
+
+
+def test_memory_is_reserved_up_to_what_instructions_address() -> None:
+    sizes = dict(constants_bytes=1 << 20, unpacked_bytes=1 << 21, data_bytes=LARGEST_BYTES - (1 << 22))
+    room = (1 << 22) - (1 << 20) - (1 << 21)
+    assert ExternalMemory(**sizes).reserve(room).offset == sizes["data_bytes"]
+    with pytest.raises(UnsupportedError, match=f"a copy of {room + 1} bytes does not fit the 4 GiB"):
+        ExternalMemory(**sizes).reserve(room + 1)
+
+
+@pytest.mark.parametrize(
+    "sources, shown",
+    [
+        ([], ""),
+        ([""], ""),
+        (["a"], "a"),
+        (["a", "a"], "a"),
+        (["a", "", "b"], "a … b"),
+        (["a", "b", "c"], "a … c"),
+    ],
+)
+def test_a_layer_is_shown_by_its_first_and_last_operator(sources: list[str], shown: str) -> None:
+    layer = SimpleNamespace(operators=[SimpleNamespace(source=source) for source in sources])
+    assert Layer.sources.fget(layer) == shown  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name, shown", [("a", "a"), ("b", "c"), ("d''", "d")])
+def test_a_tensor_is_shown_by_the_models_name(name: str, shown: str) -> None:
+    planner = SimpleNamespace(
+        names={"a", "c"},
+        tensors=SimpleNamespace(sharing=lambda name: ["b", "c"] if name == "b" else ["a'", name]),
+    )
+    assert GraphPlanner.shown(planner, name.replace("''", "'")) == shown  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("width, columns", [(1, 1), (2, 2)])
+def test_narrow_results_by_im2col(width: int, columns: int) -> None:
+    """Boxes have as many columns as there are, or fewer."""
+    slid = window(ih=40, iw=8, ic=3, oh=38, ow=width, kh=3, kw=3)
+    layout = SimpleNamespace(blobs=[Blob(0, 16, 0)], chunks=2, run_count=1, bytes=512)
+    found = best_columns(slid, layout, BASE, MemorySpeed())  # type: ignore[arg-type]
+    assert (found.columns, found.first) == (columns, 1)
+
+
+def test_cycles_in_which_decoding_is_hidden() -> None:
+    """Behind the array, or behind elementwise work, but not counted twice where both are at work."""
+
+    def hidden(*slices: tuple[str, str, int, int]) -> int:
+        return _hidden_cycles([SimpleNamespace(unit=u, name=n, start=a, end=b) for u, n, a, b in slices])  # type: ignore[misc]
+
+    decode = ("LOAD", "decode", 10, 30)
+    assert hidden(decode, ("ARRAY", "x", 0, 10), ("ARRAY", "x", 30, 40)) == 0
+    assert hidden(decode, ("ARRAY", "x", 5, 15), ("VECTOR", "elementwise", 12, 20)) == 10
+    assert (
+        hidden(decode, ("LOAD", "decode", 32, 50), ("ARRAY", "x", 25, 40), ("VECTOR", "pool", 40, 90)) == 13
+    )
