@@ -1,0 +1,88 @@
+"""Sizes up to which a layer keeps its form: what instructions' fields hold, and what the memories do."""
+
+import dataclasses
+
+import pytest
+from layer_graphs import LayerBuilder
+
+from tosaic.compiler.fuse.expression import Load, Node, _range
+from tosaic.compiler.ir import DType
+from tosaic.compiler.legalize.rewriting import Rewriting
+from tosaic.compiler.legalize.split_kernel import split_kernel
+from tosaic.compiler.place.geometry import View, Window
+from tosaic.compiler.place.weights import MAX_COUNT
+from tosaic.compiler.tile.im2col import fits_fields
+from tosaic.hw.config_text import get_config
+from tosaic.hw.isa import Element, Op, Opcode, largest
+
+BASE = get_config("base")
+LARGE = dataclasses.replace(BASE, am_bytes=1 << 24)
+INT32 = (-(1 << 31), (1 << 31) - 1)
+FITTING = Window(1, 8, 8, 4, 6, 6, 3, 3, 1, 1, 1, 1, 0, 0, View("x", 0, 32, 256))
+X_STEP, ROW_BYTES = largest(Opcode.ARRAY_WINDOW, "x_step"), largest(Opcode.ARRAY_INPUT, "row_bytes")
+CHUNKS = largest(Opcode.ARRAY_KERNEL, "chunks")
+
+
+@pytest.mark.parametrize(
+    "sizes, field, limit",
+    [
+        ({}, "oh", MAX_COUNT),
+        ({}, "ow", MAX_COUNT),
+        (dict(ic=1, kw=1), "ih", min(MAX_COUNT, ROW_BYTES)),
+        (dict(kw=1, kh=1, ih=1), "ic", min(X_STEP, ROW_BYTES, CHUNKS * BASE.columns)),
+        (dict(kw=1, kh=1, ih=1, ic=64), "sy", X_STEP // 64),
+        (dict(kw=1, ih=1, ic=64), "kh", CHUNKS * BASE.columns // 64),
+        (dict(kw=2, ic=3), "ih", min(MAX_COUNT, ROW_BYTES // 6)),
+        ({}, "dy", 1),
+        ({}, "dx", 1),
+        (dict(kw=1), "dx", 100),
+        (dict(kh=1), "dy", 100),
+    ],
+)
+def test_fields_of_convolutions_by_im2col(sizes: dict[str, int], field: str, limit: int) -> None:
+    window = dataclasses.replace(FITTING, **sizes)
+    assert fits_fields(dataclasses.replace(window, **{field: limit}), LARGE)
+    if limit != 100:
+        assert not fits_fields(dataclasses.replace(window, **{field: limit + 1}), LARGE)
+
+
+def test_a_column_by_im2col_takes_a_quarter_of_the_memory() -> None:
+    quarter = BASE.am_bytes // 4
+    for rows, fits in ((quarter // 64, True), (quarter // 64 + 1, False)):
+        assert fits_fields(dataclasses.replace(FITTING, ih=rows, kw=1, ic=64), BASE) == fits
+
+
+def is_split(config: str, shape: tuple[int, int, int], kernel: tuple[int, int], **options) -> bool:
+    build = LayerBuilder(1)
+    x = build.input("x", (1, *shape), DType.INT8)
+    build.output(build.conv(x, 1, kernel, **options))
+    return split_kernel(Rewriting(build.graph, build.graph.operators[0]), get_config(config))
+
+
+@pytest.mark.parametrize(
+    "config, shape, columns, options, rows",
+    [
+        ("small,wm_bytes=4K", (400, 3, 8), 1, {}, 64),
+        ("small,wm_bytes=4K", (400, 9, 5), 3, {}, 32),
+        ("small,wm_bytes=4K", (400, 9, 5), 3, dict(dilation=(1, 2)), 21),
+        ("small,wm_bytes=4K", (400, 9, 16), 3, dict(dilation=(1, 2)), 10),
+        ("small,wm_bytes=4K", (400, 9, 5), 3, dict(depthwise=True), 21),
+        ("small,am_bytes=4K", (400, 4, 16), 4, {}, 16),
+        ("small,am_bytes=4K", (400, 4, 16), 4, dict(dilation=(2, 1)), 8),
+        ("small,am_bytes=4K", (400, 4, 16), 4, dict(depthwise=True), 32),
+        ("small,am_bytes=4K,wm_bytes=32K", (400, 1, 7), 1, dict(depthwise=True), 146),
+    ],
+)
+def test_rows_of_a_kernel_that_fits(config, shape, columns, options, rows) -> None:
+    """Its weights fit the weight memory, and what it covers of the image a quarter of the activation memory."""
+    found = [n for n in range(1, 160) if not is_split(config, shape, (n, columns), **options)]
+    assert found == list(range(1, rows + 1))
+
+
+@pytest.mark.parametrize("ends", [(0, INT32[1]), (INT32[0], 5), INT32, (-3, 4)])
+def test_ranges_that_touch_the_ends_of_int32_need_not_wrap(ends: tuple[int, int]) -> None:
+    value = Node(Op.MOV, Load("a", Element.INT32), None, clamp=ends, wrap32=True)
+    assert _range(value) == ends
+    assert _range(Node(Op.ADD, value, Load("b", Element.INT8), wrap32=True)) == (
+        INT32 if ends != (-3, 4) else (-131, 131)
+    )
