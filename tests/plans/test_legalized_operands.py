@@ -1,0 +1,47 @@
+"""What legalization leaves: operands as TOSA has them, and TRANSPOSEs behind what exists in both orders."""
+
+import random
+
+import pytest
+from layer_graphs import LayerBuilder
+from layers_at_large import machine
+from random_growth import random_graph
+
+from tosaic.compiler.ir import OPERATORS, DType
+from tosaic.compiler.legalize.passes import legalize
+from tosaic.compiler.legalize.sunk_transposes import sink_transposes
+
+TOGETHER = 8
+"""Graphs of a test."""
+
+
+@pytest.mark.parametrize("number", range(16))
+def test_zero_points_and_scales_have_as_many_elements_as_they_need(number: int) -> None:
+    for each in range(TOGETHER):
+        dice = random.Random(f"legal {number} {each}")
+        grown = random_graph(dice.randint)
+        if dice.random() < 0.5:
+            grown.free_parameters()
+        config = machine(dice)
+        graph = legalize(grown.graph, config, optimize=True)
+        for operator in graph.operators:
+            channels = graph.tensors[operator.outputs[0]].shape[-1:]
+            for operand, name in zip(OPERATORS[operator.op].operands, operator.inputs, strict=False):
+                shape = graph.tensors[name].shape
+                if operand.name.endswith("_zp"):
+                    assert shape == (1,), f"{operator}: {operand.name}"
+                if operator.op == "RESCALE" and operand.name in ("multiplier", "shift"):
+                    assert shape == (channels if operator.attributes["per_channel"] else (1,)), str(operator)
+
+
+@pytest.mark.parametrize("in_both_orders", [True, False])
+def test_a_sum_of_what_exists_in_both_orders_comes_before_the_transpose(in_both_orders: bool) -> None:
+    build = LayerBuilder(1)
+    x, y = (
+        build.input(name, shape, DType.INT32) for name, shape in (("x", (1, 4, 5, 6)), ("y", (1, 5, 6, 4)))
+    )
+    if in_both_orders:
+        build.output(build.add("ABS", [build.add("TRANSPOSE", [y], perms=[0, 3, 1, 2])]))
+    build.output(build.add("ADD", [build.add("TRANSPOSE", [x], perms=[0, 2, 3, 1]), y]))
+    found = [operator.op for operator in sink_transposes(build.graph).operators]
+    assert found == (["TRANSPOSE", "ABS", "ADD", "TRANSPOSE"] if in_both_orders else ["TRANSPOSE", "ADD"])
