@@ -149,6 +149,9 @@ def apply(mutant: Mutant, functions: list[types.FunctionType]) -> bool:
     for function in functions:
         old = function.__code__
         new = changed.get((old.co_qualname, old.co_firstlineno))
+        if new is not None and not new.co_freevars:
+            # What is changed needs no `super()`, or no variable of a function around it, any more.
+            new = new.replace(co_freevars=old.co_freevars)
         if new is not None and new.co_freevars == old.co_freevars:
             function.__code__ = new.replace(co_filename=old.co_filename)
             applied = True
