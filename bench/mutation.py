@@ -46,6 +46,10 @@ KILLED, SURVIVED, NOT_APPLIED, EQUIVALENT = "make test", "survived", "not applie
 PASSED, TOO_MUCH = "-", "time or memory"
 _OWN_FILE = 20
 """How much more a mutant that a test has found tells of other mutants of its file."""
+_NARROW = 0.25
+"""Share of a mutant's time for the tests that run the fewest lines."""
+_FEW_LINES = 50
+"""Of a test: fewer make no difference."""
 Lines = dict[str, dict[int, set[str]]]
 """File (from the root) -> line -> tests that run it."""
 Record = dict[str, Any]
@@ -206,6 +210,8 @@ class Judge:
         self._sample, self._lines, self._seconds, self._most = sample, lines, seconds, most_seconds
         self._kills = Counter[str]()
         """Of a test, and of a test in a file."""
+        self._breadth = Counter(test for own in lines.values() for tests in own.values() for test in tests)
+        """Lines that a test runs."""
         self._sound: dict[str, bool] = {}
         """Of tests that have failed: whether they pass without a mutant."""
         self._output, self._known, self._limit = output, read_records(output), limit_seconds
@@ -306,31 +312,40 @@ class Judge:
             for test in tests
         }
         worth = {
-            test: (kills[test] + 0.1) * _sight(mutant, test.nodeid) / (seconds[test] + 0.005)
+            test: (kills[test] + 0.1) * self._sight(mutant, test.nodeid) / (seconds[test] + 0.005)
             for test in tests
         }
-        kept, total = list[pytest.Item](), 0.0
-        for test in sorted(tests, key=lambda test: (-worth[test], test.nodeid)):
-            if not self._sound.get(test.nodeid, True):
-                continue
-            total += seconds[test]
-            if kept and total > self._most:
-                total -= seconds[test]
-                continue
+        tests = [test for test in tests if self._sound.get(test.nodeid, True)]
+        best = sorted(tests, key=lambda test: (-worth[test], test.nodeid))
+        # A test that runs few lines is about them: some of the time is theirs, whatever they have found so far.
+        narrow = _that_take(
+            _NARROW * self._most, sorted(tests, key=lambda test: self._breadth[test.nodeid]), seconds
+        )
+        rest = [test for test in best if test not in narrow]
+        chosen = {*narrow, *_that_take(self._most - sum(seconds[test] for test in narrow), rest, seconds)}
+        return [test for test in best if test in chosen] or best[:1]
+
+    def _sight(self, mutant: Mutant, test: str) -> float:
+        """How much more a test sees that knows the programs and cycles of what it runs, is of the mutant's own part, or
+        runs few lines: it is about these."""
+        part, folders = test.split("/")[1], mutant.file.split("/")[:-1]
+        own = ("compiler" if part == "plans" else part) in folders
+        return (30 if test in recorded() else 1) * (100 if own else 1) / (self._breadth[test] + _FEW_LINES)
+
+
+def _that_take(most: float, tests: list[pytest.Item], seconds: dict[pytest.Item, float]) -> list[pytest.Item]:
+    """The first of the tests that take up to `most` seconds together; one that does not fit is left out."""
+    kept, total = list[pytest.Item](), 0.0
+    for test in tests:
+        if total + seconds[test] <= most:
             kept.append(test)
-        return kept
+            total += seconds[test]
+    return kept
 
 
 def _version(test: pytest.Item) -> str:
     """A test as its file is now."""
     return f"{source_digest(test.nodeid.split('::')[0])} {test.nodeid}"
-
-
-def _sight(mutant: Mutant, test: str) -> float:
-    """How much more a test sees that knows the programs and cycles of what it runs, or is of the mutant's own part."""
-    part, folders = test.split("/")[1], mutant.file.split("/")[:-1]
-    own = ("compiler" if part == "plans" else part) in folders
-    return (30 if test in recorded() else 1) * (100 if own else 1)
 
 
 @functools.cache
