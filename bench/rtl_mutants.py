@@ -43,7 +43,7 @@ from tosaic.sim.rtl.build import PLAIN, Variant, simulator_library
 from tosaic.sim.rtl.library import Harness
 
 SURVIVED, EQUIVALENT, OPEN = "survived", "equivalent", "open"
-"""OPEN: it survived the programs that have run, and others have not run yet."""
+"""OPEN: it survived the programs that have run, and others, or the solver, have not run yet."""
 LATE_CYCLES = 3000
 """A mutant's program may take this much longer than twice the time."""
 FIRST_CYCLES = 30_000
@@ -333,12 +333,15 @@ class Measurement:
         self._write(found, before)
 
     def solve(self) -> None:
-        """What has survived, and was not given to the solver yet."""
-        known = self.known()
+        """What has survived all programs, and was not given to the solver yet."""
+        known, programs = self.known(), set(self.judge.keys)
         asked = [
             number
             for number, mutant in enumerate(self.mutants, 1)
-            if known[mutant.change]["how"] == SURVIVED and not self._asked(number, known)
+            if (record := known.get(mutant.change))
+            and record["how"] == SURVIVED
+            and not self._asked(number, known)
+            and programs <= set(record["passed"])
         ]
         for first in range(0, len(asked), TOGETHER):
             if cpu_seconds() > self._end:
@@ -357,11 +360,12 @@ class Measurement:
         return known[self.mutants[number - 1].change].get("asked", False)
 
     def records(self) -> list[Record]:
-        """Of the sample; OPEN where some programs have not run."""
+        """Of the sample; OPEN where some programs, or the solver, have not run."""
         known, programs = self.known(), set(self.judge.keys)
         records = [known[mutant.change] for mutant in self.mutants if mutant.change in known]
         for record in records:
-            if record["how"] == SURVIVED and not programs <= set(record["passed"]):
+            ran = record["how"] != SURVIVED or (record["asked"] and programs <= set(record["passed"]))
+            if not ran:
                 record["how"] = OPEN
         return records
 
@@ -430,7 +434,9 @@ def mutants_page(config: str, records: list[Record], programs: int, cycles: int)
         records, SURVIVED, "Survivors of all programs, none of which the SAT solver calls no change:"
     )
     out += _listed(
-        records, OPEN, "Open: they survived the programs that have run, and others have not run yet:"
+        records,
+        OPEN,
+        "Open: they survived the programs that have run, and others, or the solver, have not run yet:",
     )
     return "\n".join(out) + "\n"
 
