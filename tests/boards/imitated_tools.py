@@ -6,7 +6,7 @@ import pathlib
 import re
 import sys
 
-FAMILIES = {"synth_ecp5": "TRELLIS_FF", "synth_ice40": "SB_DFF"}
+FAMILIES = {"synth_ecp5": "TRELLIS_FF", "synth_ice40": "SB_DFF", "synth_gowin": "DFF"}
 BLOCKS = {"word": "DP16KD", "product": "MULT18X18D"}
 """Registers that become a block of ECP5."""
 
@@ -29,25 +29,35 @@ def yosys() -> None:
     }
     for cell in cells.values():
         counts[str(cell["type"])] = 1
-    assert re.search(r" -flatten -top top;| -dsp -spram -top top;|synth_ecp5 -top top;", script)
+    assert re.search(
+        r" -flatten -top top;| -dsp -spram -top top;| -family gw2a -top top;|synth_ecp5 -top top;", script
+    )
     pathlib.Path("top.json").write_text(json.dumps({"modules": {"top": {"cells": cells}}}))
     pathlib.Path("cells.json").write_text(json.dumps({"design": {"num_cells_by_type": counts}}))
 
 
 def nextpnr() -> None:
     given = dict(zip(sys.argv[1::1], sys.argv[2::1], strict=False))
-    constraints = pathlib.Path(given.get("--lpf") or given["--pcf"]).read_text()
+    name = given.get("--lpf") or given.get("--pcf") or given["--vopt"].removeprefix("cst=")
+    constraints = pathlib.Path(name).read_text()
     assert '"clk"' in constraints or " clk " in constraints
     assert pathlib.Path(given["--json"]).is_file() and "--timing-allow-fail" in sys.argv
     print("Info: Placing and routing the imitated design")
     clocks = {"clk": {"achieved": 100.0, "constraint": 25.0 if "--lpf" in given else float(given["--freq"])}}
     pathlib.Path(given["--report"]).write_text(json.dumps({"fmax": clocks}))
-    pathlib.Path(given.get("--textcfg") or given["--asc"]).write_text(f"seed {given['--seed']}\n")
+    written = given.get("--textcfg") or given.get("--asc") or given["--write"]
+    pathlib.Path(written).write_text(f"seed {given['--seed']}\n")
 
 
 def ecppack() -> None:
     given = dict(zip(sys.argv[1:], sys.argv[2:], strict=False))
     pathlib.Path(given["--bit"]).write_bytes(pathlib.Path(given["--input"]).read_bytes())
+
+
+def gowin_pack() -> None:
+    *given, source = sys.argv[1:]
+    target = dict(zip(given[::2], given[1::2], strict=True))["-o"]
+    pathlib.Path(target).write_bytes(pathlib.Path(source).read_bytes())
 
 
 def icepack() -> None:

@@ -21,6 +21,8 @@ IMITATED = {
     "ecppack": "ecppack",
     "nextpnr-ice40": "nextpnr",
     "icepack": "icepack",
+    "nextpnr-himbaechel-gowin": "nextpnr",
+    "gowin_pack": "gowin_pack",
 }
 """The functions of imitated_tools.py by the tools."""
 
