@@ -19,8 +19,8 @@ TESTS = {"convolution": 32, "chain": 32, "depthwise": 20, "gather": 8, "product"
 MORE = 14
 TOGETHER = 4
 """Plans of a test."""
-WIDEST_BYTES = 8
-"""Of an element: machines of narrower words refuse int48."""
+WIDEST_BITS, WIDEST_BYTES = 48, 8
+"""Of an element: machines of narrower lanes or words refuse int48."""
 
 
 def planned(graph: Graph, dice: random.Random, config: Config, **options: bool) -> None:
@@ -41,6 +41,6 @@ def test_layers(kind: str, number: int) -> None:
 def test_graphs(number: int) -> None:
     dice = random.Random(5000 + number)
     graph, config = random_graph(dice.randint).graph, machine(dice)
-    while config.word_bytes < WIDEST_BYTES:
+    while config.word_bytes < WIDEST_BYTES or config.vector_bits < WIDEST_BITS:
         config = machine(dice)
     planned(graph, dice, config, keep_layers=dice.random() < 0.2)
