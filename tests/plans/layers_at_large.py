@@ -24,9 +24,21 @@ _CHANNELS = (1, 2, 3, 4, 5, 8, 12, 15, 16, 17, 24, 31, 32, 33, 40, 48, 64, 80, 9
 _MOST_BYTES = 1 << 17
 
 
+_WIDEST_BITS, _WIDEST_BYTES = 48, 8
+"""Of an element, in a lane and in memory."""
+
+
 def machine(dice: random.Random) -> Config:
     """One of those above, or any."""
     return random_config(dice) if dice.random() < 0.15 else get_config(dice.choice(_MACHINES))
+
+
+def wide_machine(dice: random.Random) -> Config:
+    """One that takes every type: others refuse int48."""
+    while True:
+        config = machine(dice)
+        if config.word_bytes >= _WIDEST_BYTES and config.vector_bits >= _WIDEST_BITS:
+            return config
 
 
 def memory(dice: random.Random) -> MemorySpeed:

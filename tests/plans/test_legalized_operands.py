@@ -4,7 +4,7 @@ import random
 
 import pytest
 from layer_graphs import LayerBuilder
-from layers_at_large import machine
+from layers_at_large import wide_machine
 from random_growth import random_graph
 
 from tosaic.compiler.ir import OPERATORS, DType
@@ -22,7 +22,7 @@ def test_zero_points_and_scales_have_as_many_elements_as_they_need(number: int) 
         grown = random_graph(dice.randint)
         if dice.random() < 0.5:
             grown.free_parameters()
-        config = machine(dice)
+        config = wide_machine(dice)
         graph = legalize(grown.graph, config, optimize=True)
         for operator in graph.operators:
             channels = graph.tensors[operator.outputs[0]].shape[-1:]

@@ -7,7 +7,7 @@ choices shows as a difference of that file, which `make recorded-runs` writes.
 import random
 
 import pytest
-from layers_at_large import KINDS, layer, machine, memory
+from layers_at_large import KINDS, layer, machine, memory, wide_machine
 from random_growth import random_graph
 
 from tosaic.compiler.build import compile_graph
@@ -19,8 +19,6 @@ TESTS = {"convolution": 32, "chain": 32, "depthwise": 20, "gather": 8, "product"
 MORE = 14
 TOGETHER = 4
 """Plans of a test."""
-WIDEST_BITS, WIDEST_BYTES = 48, 8
-"""Of an element: machines of narrower lanes or words refuse int48."""
 
 
 def planned(graph: Graph, dice: random.Random, config: Config, **options: bool) -> None:
@@ -40,7 +38,5 @@ def test_layers(kind: str, number: int) -> None:
 @pytest.mark.parametrize("number", range(60))
 def test_graphs(number: int) -> None:
     dice = random.Random(5000 + number)
-    graph, config = random_graph(dice.randint).graph, machine(dice)
-    while config.word_bytes < WIDEST_BYTES or config.vector_bits < WIDEST_BITS:
-        config = machine(dice)
+    graph, config = random_graph(dice.randint).graph, wide_machine(dice)
     planned(graph, dice, config, keep_layers=dice.random() < 0.2)
