@@ -150,7 +150,7 @@ class _Turning:
         """The bytes if the operator that makes a tensor computes it in the other order."""
         maker = self._maker(name)
         assert maker is not None
-        return sum(self.bytes_of(each) for each in set(maker.inputs[: data_operands(maker)]))
+        return sum(self.bytes_of(each) for each in dict.fromkeys(maker.inputs[: data_operands(maker)]))
 
     def _maker(self, name: str) -> Operator | None:
         """Who makes a tensor element by element, for nobody but such operators and reductions of its rows."""
