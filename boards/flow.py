@@ -20,9 +20,9 @@ _SYNTHESIS = {
     Family.ECP5: "synth_ecp5",
     Family.ICE40: "synth_ice40 -dsp -spram",
     Family.GOWIN: "synth_gowin -family gw2a",
-    Family.XILINX7: "synth_xilinx -family xc7",
-    Family.ZYNQ7: "synth_xilinx -family xc7",
-    Family.ULTRASCALE: "synth_xilinx -family xcup",
+    Family.XILINX7: "synth_xilinx -family xc7 -flatten",
+    Family.ZYNQ7: "synth_xilinx -family xc7 -flatten",
+    Family.ULTRASCALE: "synth_xilinx -family xcup -flatten",
 }
 SEED = 1
 """Where the placer begins, unless it is told."""
@@ -118,11 +118,9 @@ class _Flow:
         sources = " ".join(f"rtl/{name}.v" for name in self.project.modules)
         command = _SYNTHESIS[self.board.family]
         script = (
-            f"read_verilog {sources}; {command} -flatten -top {self.project.top}; "
+            f"read_verilog {sources}; {command} -top {self.project.top}; "
             "write_json top.json; tee -q -o cells.json stat -json"
         )
-        for flattens in ("synth_ecp5", "-spram", "-family gw2a"):
-            script = script.replace(f"{flattens} -flatten", flattens)
         text = "".join(self.project.modules.values())
         self._step("yosys", "synthesis", text, ("top.json", "cells.json"), ("-p", script))
         cells = parse_stat((self.folder / "cells.json").read_text())
