@@ -269,6 +269,8 @@ COUNTERS: tuple[tuple[str, str], ...] = (
 )
 """Name and meaning of the 32-bit event counters, in the order of their registers."""
 
+EVENT_COUNTERS = tuple(name.lower() for name, _ in COUNTERS)
+"""What they are called in results of runs."""
 _COUNTERS_OFFSET = 0x110
 _COUNTERS = (
     _whole("CYCLES", 0x080, "cycles the program has run, low half (counters run in STATUS.running and wrap)"),

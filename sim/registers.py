@@ -6,7 +6,7 @@ from typing import Protocol
 from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import (
-    COUNTERS,
+    EVENT_COUNTERS,
     REGISTER,
     WATCHDOG_RESET_CYCLES,
     Access,
@@ -93,17 +93,18 @@ class Report:
 
     def result(self, config: Config, codes: Sequence[bytes], marks: list[tuple[int, int]]) -> RunResult:
         """What was counted in the run that has ended; `marks` are its layer marks. Of bytes those that the cores asked
-        for: wide beats of a shared port may move more."""
+        for: wide beats of a shared port may move more; 0 if the machine counts no events."""
         values = self.all()
         width = config.word_bytes
+        names = EVENT_COUNTERS if config.event_counters else ()
         cores = [
-            {name.lower(): values[of_core(name, core)] for name, _ in COUNTERS} for core in range(self.cores)
+            {name: values[of_core(name.upper(), core)] for name in names} for core in range(self.cores)
         ]
-        counters = {name: sum(core[name] for core in cores) for name in cores[0]}
+        counters = {name: sum(core[name] for core in cores) for name in names}
         return RunResult(
             cycles=values["CYCLES"] | values["CYCLES_HIGH"] << 32,
-            dram_read_bytes=(counters["load_beats"] + counters["fetch_beats"]) * width,
-            dram_write_bytes=counters["store_beats"] * width,
+            dram_read_bytes=(counters.get("load_beats", 0) + counters.get("fetch_beats", 0)) * width,
+            dram_write_bytes=counters.get("store_beats", 0) * width,
             marks=marks,
             counters=counters,
             macs=sum(count_macs(config, decode_program(code)) for code in codes),

@@ -34,7 +34,7 @@ class RunResult:
     """(layer, cycle) of every VECTOR_MARK, in order."""
     counters: dict[str, int] = dataclasses.field(default_factory=dict)
     """Cycles per unit, such as ``array_busy``; the names are those of the counters in the register map. Sums over the
-    cores."""
+    cores. Empty where the machine counts no events (Config.event_counters)."""
     slices: list[Slice] = dataclasses.field(default_factory=list)
     """Every GO of every unit, by the emulator's cycle model; the RTL keeps none."""
     macs: int = 0

@@ -70,7 +70,7 @@ class Control(wiring.Component):
                 port.program_bytes.eq(bank.stored(of_core("PROGRAM_BYTES", core))),
             ]
             self._report_core(m, bank, core, port.report, port.damaged)
-            m.submodules[f"counters_{core}"] = others = Counters()
+            m.submodules[f"counters_{core}"] = others = self._counters()
             self._count_core(m, bank, core, others, port.events)
         self._interrupt(m, bank)
         return m
@@ -129,6 +129,9 @@ class Control(wiring.Component):
                 shown[units.field(f"{unit}_queued").lsb].eq(report.queued[bit]),
             ]
 
+    def _counters(self) -> Counters:
+        return Counters(count_events=bool(self.config.event_counters))
+
     def _count_core(
         self, m: Module, bank: RegisterBank, core: int, counters: Counters, events: Value
     ) -> None:
@@ -145,7 +148,7 @@ class Control(wiring.Component):
 
     def _count(self, m: Module, bank: RegisterBank) -> Counters:
         """Cycles and layer marks; a start or a soft reset clears both. The counters of core 0, which count cycles."""
-        m.submodules.counters = counters = Counters()
+        m.submodules.counters = counters = self._counters()
         m.submodules.marks = marks = Marks()
         run, report = self.run, self.run.report
         m.d.comb += [

@@ -25,7 +25,7 @@ class Counters(wiring.Component):
     """Counts cycles and events while the program runs.
 
     The 32-bit counts lie in a small memory with one adder. Every event has a few bits of its own, which are moved
-    there when its turn comes.
+    there when its turn comes. Without `count_events` there are cycles only.
 
     Ports:
         `running`: counters count in this cycle.
@@ -34,7 +34,7 @@ class Counters(wiring.Component):
         `cycles`: cycles with `running`, 64 bits.
         `read`: `count` shows from the next cycle on the counter whose register is at word `index`, modulo 32; not more
             often than every third cycle.
-        `count`: 32 bits; wraps; held until the next `read`.
+        `count`: 32 bits; wraps; held until the next `read`. 0 without `count_events`.
     """
 
     running: In(1)
@@ -45,13 +45,21 @@ class Counters(wiring.Component):
     index: In(_PLACE_BITS)
     count: Out(32)
 
+    def __init__(self, *, count_events: bool = True):
+        self._count_events = count_events
+        super().__init__()
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
         with m.If(self.clear):
             m.d.sync += self.cycles.eq(0)
         with m.Elif(self.running):
             m.d.sync += self.cycles.eq(self.cycles + 1)
+        if self._count_events:
+            self._add_events(m)
+        return m
 
+    def _add_events(self, m: Module) -> None:
         # Events are counted a cycle late: they come at the end of long paths.
         happened = Signal(Events)
         m.d.sync += happened.as_value().eq(Mux(self.running & ~self.clear, self.events.as_value(), 0))
@@ -93,7 +101,6 @@ class Counters(wiring.Component):
             m.d.sync += [turn.eq(0), all_written.eq(0)]
         with m.Elif(~self.read):
             m.d.sync += [turn.eq(turn + 1), all_written.eq(all_written | turn.all())]
-        return m
 
 
 class Marks(wiring.Component):

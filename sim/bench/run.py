@@ -9,7 +9,7 @@ import numpy as np
 
 from tosaic.errors import DeviceError, InputError
 from tosaic.hw.config import Config
-from tosaic.hw.csr_map import COUNTERS, REGISTER, of_core
+from tosaic.hw.csr_map import EVENT_COUNTERS, REGISTER, of_core
 from tosaic.hw.isa import Stream
 
 from ..program import count_macs, decode_program
@@ -80,16 +80,16 @@ class CocotbBench:
             raise DeviceError(
                 f"the program did not end in {max_cycles} cycles; {standing(registers, codes, config.cores)}"
             )
+        names = EVENT_COUNTERS if config.event_counters else ()
         cores = [
-            {name.lower(): registers[of_core(name, core)] for name, _ in COUNTERS}
-            for core in range(config.cores)
+            {name: registers[of_core(name.upper(), core)] for name in names} for core in range(config.cores)
         ]
         return RunResult(
             cycles=registers["CYCLES"] | registers["CYCLES_HIGH"] << 32,
             dram_read_bytes=result["beats_read"] * config.bus_bytes,
             dram_write_bytes=result["beats_written"] * config.bus_bytes,
             marks=[tuple(mark) for mark in result["marks"]],
-            counters={name: sum(core[name] for core in cores) for name in cores[0]},
+            counters={name: sum(core[name] for core in cores) for name in names},
             macs=sum(count_macs(config, decode_program(code)) for code in codes),
             cores=cores,
         )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tosaic.hw.config import Config
 from tosaic.hw.constants import FETCH_AHEAD_INSTRUCTIONS, FETCH_BURST_BYTES
-from tosaic.hw.csr_map import COUNTERS
+from tosaic.hw.csr_map import EVENT_COUNTERS
 from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, Unit
 
 from ..result import Slice
@@ -71,8 +71,9 @@ def predict(
         raise Deadlock("; ".join(machine.waiting() for machine in machines if machine.end_cycle is None))
     for fabric in fabrics:
         fabric.counters["decode_hidden"] = _hidden_cycles(fabric.slices)
-    cores = [{name.lower(): fabric.counters[name.lower()] for name, _ in COUNTERS} for fabric in fabrics]
-    counters = {name: sum(core[name] for core in cores) for name in cores[0]}
+    names = EVENT_COUNTERS if config.event_counters else ()
+    cores = [{name: fabric.counters[name] for name in names} for fabric in fabrics]
+    counters = {name: sum(core[name] for core in cores) for name in names}
     bytes_read, bytes_written = bus.traffic()
     return Prediction(
         cycles=max(ends),

@@ -140,3 +140,12 @@ def test_a_browser_shows_the_report(session, tmp_path):
     assert len(drawn) > 20
     # The colours of the timeline's units: the script has run.
     assert {(0x2F, 0x6F, 0xB3), (0x3F, 0x9D, 0x78)} <= drawn
+
+
+def test_a_machine_without_counters_reports_cycles_and_layers(session, tmp_path):
+    made = Session(session.graph, "emulator", "base,event_counters=0", optimize=False)
+    made.run({"x": np.ones((1, 12, 12, 16), np.int8)})
+    assert (made.stats["cycles"], made.stats["layers"]) == (session.stats["cycles"], session.stats["layers"])
+    assert (made.stats["counters"], made.stats["units"]) == ({}, {})
+    write_report(tmp_path / "report.html", "no counters", made)
+    assert "array_active" not in (tmp_path / "report.html").read_text()

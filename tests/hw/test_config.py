@@ -147,3 +147,9 @@ def test_a_damaged_file_is_named(tmp_path: Path, text: str, message: str) -> Non
 def test_a_config_without_a_base_has_a_name_of_its_own() -> None:
     own = Config("own", rows=2, columns=8, am_bytes=4096, am_banks=2, wm_bytes=4096, line_pixels=16)
     assert variant(own, {"rows": 3}).name == "own,rows=3"
+
+
+def test_programs_for_a_machine_outlive_a_new_size() -> None:
+    """The hashes from before `event_counters`: programs that were compiled then must run."""
+    assert [config.hash for config in CONFIGS.values()] == [0xDAC6291C, 0xF00C5EC2, 0xA7CE420C, 0x9A8B7C10]
+    assert get_config("nano,event_counters=0").hash != CONFIGS["nano"].hash

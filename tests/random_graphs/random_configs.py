@@ -39,6 +39,7 @@ def random_config(dice: random.Random) -> Config:
             # Narrow lanes refuse operators of int48, so most are wide.
             "vector_bits": dice.choice((VECTOR_BITS.start, 40, *[VECTOR_BITS.stop - 1] * 4)),
             "unpackers": dice.choice((0, 1)),
+            "event_counters": dice.choice((0, 1)),
             # A simulator of several cores takes that many times as long to build.
             "cores": dice.choice((1, 1, 1, 2)),
             "bus_words": dice.choice((1, 2)),

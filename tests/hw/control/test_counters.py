@@ -58,3 +58,20 @@ def test_counts_every_event_once(density, reads):
     simulator.add_clock(1e-6)
     simulator.add_testbench(script)
     simulator.run()
+
+
+def test_without_events_there_are_cycles():
+    dut = Counters(count_events=False)
+
+    async def script(ctx):
+        ctx.set(dut.running, 1)
+        ctx.set(dut.events, dict.fromkeys((name.lower() for name in NAMES), 1))
+        ctx.set(dut.read, 1)
+        for cycle in range(5):
+            assert (ctx.get(dut.cycles), ctx.get(dut.count)) == (cycle, 0)
+            await ctx.tick()
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(script)
+    simulator.run()
