@@ -9,8 +9,8 @@ from .constants import ARRAY_FIFO_VECTORS
 from .legal import faults
 
 ADDED_SIZES = {"event_counters": 1}
-"""Sizes that came after programs had been given away, and what every machine was before: they are left out of the hash of
-such a machine, so that these programs still run on it."""
+"""Sizes that came after programs had been given away, and what every machine was before: they are left out of the hash
+of such a machine, so that these programs still run on it."""
 LEAST_ROWS_OF_A_PART = 4
 """A step of a part of the rows has as many slots, and the loop counters of the kernel need four."""
 

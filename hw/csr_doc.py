@@ -48,6 +48,8 @@ def csr_markdown() -> str:
         "PROGRAM_BYTES is 0; STATUS.done tells that all are at their end. The first fault of a core ends the run;",
         "ERROR.core is its number, and its registers have the rest. The watchdog fires when no core moves.",
         "",
+        "Event counters of a machine with `event_counters` 0 read as zero. It counts cycles, and has layer marks.",
+        "",
         "A host that hands the machine to others writes MEM_BASE and MEM_SIZE, then LOCK. From then on",
         f"{_locked('memory')} ignore writes (they answer OKAY), and no program reaches memory outside the",
         "window, until the machine's reset input `rst`: a soft reset keeps the lock.",

@@ -97,9 +97,7 @@ class Report:
         values = self.all()
         width = config.word_bytes
         names = EVENT_COUNTERS if config.event_counters else ()
-        cores = [
-            {name: values[of_core(name.upper(), core)] for name in names} for core in range(self.cores)
-        ]
+        cores = [{name: values[of_core(name.upper(), core)] for name in names} for core in range(self.cores)]
         counters = {name: sum(core[name] for core in cores) for name in names}
         return RunResult(
             cycles=values["CYCLES"] | values["CYCLES_HIGH"] << 32,
