@@ -1,9 +1,9 @@
 """Builds boards and writes their rows into docs/boards.md: `python bench/board_rows.py [DESIGN ...]` (make boards).
 
-A design is a board, or BOARD/CONFIGURATION. What a build gave is kept in bench/boards.csv with the commit and a hash of
-all that went into it: Verilog, constraints, floorplan, tools. A design with the hash of its row is not built again;
-rows of other designs stay as they are. `--stale` only lists what has changed since. Exit code 1 if a design does not
-fit, is not routed, or misses its clock.
+A design is a board, BOARD/CONFIGURATION, or either with a part of the board in use: BOARD+PART/CONFIGURATION. What a
+build gave is kept in bench/boards.csv with the commit and a hash of all that went into it: Verilog, constraints,
+floorplan, tools. A design with the hash of its row is not built again; rows of other designs stay as they are. `--stale`
+only lists what has changed since. Exit code 1 if a design does not fit, is not routed, or misses its clock.
 """
 
 import argparse
@@ -20,13 +20,14 @@ from tosaic.boards.flow import SEED, Built, build_project
 from tosaic.boards.project import Project, make_project
 from tosaic.boards.routing import SETTINGS
 from tosaic.boards.tools import ToolError, check_tools, tool_version
-from tosaic.boards.ulx3s import LEAN
+from tosaic.boards.ulx3s import LEAN, LEANER
 from tosaic.hw.config_text import get_config
 from tosaic.sim.rtl.cache import make_cache_directory
 
 DESIGNS = (
     "ulx3s-85f",
     f"ulx3s-85f/small,{LEAN}",
+    f"ulx3s-85f+block_ram/small,{LEANER}",
     "ulx3s-45f",
     "ecpix5-85f",
     f"ecpix5-85f/small,{LEAN}",
@@ -73,8 +74,9 @@ FIELDS = tuple(field.name for field in dataclasses.fields(Row))
 
 def board_of(design: str) -> Board:
     """ValueError for a board or a configuration that there is not."""
-    name, _, config = design.partition("/")
-    board = get_board(name)
+    names, _, config = design.partition("/")
+    name, *parts = names.split("+")
+    board = get_board(name).with_parts(*parts)
     return board.with_config(get_config(config).name) if config else board
 
 

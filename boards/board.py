@@ -47,8 +47,9 @@ class Capacity:
     ram_kbit: int
 
 
-PARTS = ("ethernet", "flash")
-"""Fields of a board for what is beside the FPGA, and costs logic: used on request."""
+PARTS = ("block_ram", "ethernet", "flash")
+"""Fields of a board for what is used on request: block RAM in place of its SDRAM, or what is beside the FPGA and costs
+logic."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +79,9 @@ class Board:
     """Of external memory, measured, in bytes per cycle of the accelerator; None: the bus width."""
     memory_latency: int | None = None
     """Cycles from a read's address to its first data; None: nobody has measured it."""
+    block_ram: int | None = None
+    """Bytes of block RAM beside the accelerator that can be external memory in place of the SDRAM: a smaller and faster
+    design, for small networks. The design uses them where `parts` names them."""
     baud: int = 0
     implementation: Implementation = Implementation.ARRAY
     leds: tuple[str, ...] = ()
@@ -112,7 +116,18 @@ class Board:
                 raise ValueError(
                     f"{self.name} has no {name!r} that could be used; it has {there or 'nothing'}"
                 )
-        return dataclasses.replace(self, parts=tuple(sorted({*self.parts, *names})))
+        chosen = dataclasses.replace(self, parts=tuple(sorted({*self.parts, *names})))
+        return chosen._in_block_ram(self.block_ram) if self.block_ram and "block_ram" in names else chosen
+
+    def _in_block_ram(self, memory_bytes: int) -> "Board":
+        return dataclasses.replace(
+            self,
+            sdram=None,
+            memory=f"{memory_bytes >> 10} KiB on chip",
+            memory_bytes=memory_bytes,
+            memory_bandwidth=None,
+            memory_latency=None,
+        )
 
     def with_config(self, config: str) -> "Board":
         """The same board with another configuration, and with its floorplan if there is one."""

@@ -24,6 +24,8 @@ class Rule:
     kind: str
     prefix: str
     sites: tuple[str, ...]
+    may_be_absent: bool = False
+    """Not every design of the board has such cells."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Floorplan:
                 for name, cell in cells.items()
                 if cell["type"] == rule.kind and name.startswith(rule.prefix)
             ]
-            if not names:
+            if not names and not rule.may_be_absent:
                 raise FloorplanError(
                     f"the floorplan places {rule.kind} cells of {rule.prefix}, but there is none"
                 )
@@ -85,13 +87,11 @@ _RIGHT = 28
 """Of the 52 blocks of a row: beyond the gap."""
 
 
-def small_on_85k(*, on_chip_memory: bool) -> Floorplan:
+def small_on_85k() -> Floorplan:
     """Configuration `small` on an LFE5U-85F or LFE5UM5G-85F: 52 block RAMs in each of rows 22, 46, 70 and 82, 52
     multipliers in each of rows 10, 34 and 58. ARRAY and its memories lie left, VECTOR's lanes right, external memory
     above. The processing elements of a column of the array pass 32-bit sums from one to the next and lie together.
     Around row 58 ARRAY's address generator and fetch need the wires.
-
-    `on_chip_memory`: whether external memory is made of block RAM.
     """
     m10, m34, m58 = (_multipliers(row) for row in (10, 34, 58))
     r22, r46, r70, r82 = (_rams(row) for row in (22, 46, 70, 82))
@@ -109,17 +109,14 @@ def small_on_85k(*, on_chip_memory: bool) -> Floorplan:
         Rule(RAM, f"{_MACHINE}control_port.", r82[22:30]),
         Rule(RAM, f"{_MACHINE}vector.streams.offsets.", r70[50:]),
         Rule(RAM, "board.bridge.", r82[30:34]),
+        Rule(RAM, "board.external.", r70[_RIGHT:50] + r82[34:], may_be_absent=True),
     ]
-    if on_chip_memory:
-        rules.append(Rule(RAM, "board.external.", r70[_RIGHT:50] + r82[34:]))
     return Floorplan(tuple(rules))
 
 
-def lean_on_85k(*, on_chip_memory: bool) -> Floorplan:
+def lean_on_85k() -> Floorplan:
     """`small` with half the lanes, of 34 bits, on an LFE5U-85F or LFE5UM5G-85F: a lane has five multipliers and four
     block RAMs. They lie in the middle rows beyond the gap, the array's way out between ARRAY and them.
-
-    `on_chip_memory`: whether external memory is made of block RAM.
     """
     m34, m58 = _multipliers(34), _multipliers(58)
     r22, r46, r70, r82 = _rams(22), _rams(46), _rams(70), _rams(82)
@@ -130,9 +127,8 @@ def lean_on_85k(*, on_chip_memory: bool) -> Floorplan:
         *_lane_rules(lanes, memories),
         Rule(RAM, f"{_MACHINE}array.drain.", r22[_RIGHT:][:8]),
         Rule(RAM, f"{_MACHINE}vector.streams.offsets.", r70[_RIGHT:][:2]),
+        Rule(RAM, "board.external.", r70[_RIGHT:][2:] + r82[20:], may_be_absent=True),
     ]
-    if on_chip_memory:
-        rules.append(Rule(RAM, "board.external.", r70[_RIGHT:][2:] + r82[20:]))
     return Floorplan(tuple(rules))
 
 

@@ -9,6 +9,8 @@ _FLASH = SpiFlash("spi_flash", offset=0x20_0000, configuration_clock=True)
 """4 MiB or more; a bitstream of the 85F takes less than 2 MiB."""
 LEAN = "drain_vectors=512,lane_columns=2,vector_bits=34,queue_commands=16,cabac_engines=0,unpackers=0"
 """Sizes of decision 0028: half the lanes, of 34 bits, and no decoders; in the order of a configuration's name."""
+LEANER = f"am_banks=2,{LEAN},event_counters=0"
+"""Decision 0039: two banks, and no event counters, too."""
 ULX3S_85F = Board(
     name="ulx3s-85f",
     title="Radiona ULX3S-85F",
@@ -27,8 +29,9 @@ ULX3S_85F = Board(
     baud=1_000_000,
     leds=("led", "led", "led"),
     spare_block_ram=True,
-    floorplan=small_on_85k(on_chip_memory=False),
-    other_floorplans=((f"small,{LEAN}", lean_on_85k(on_chip_memory=False)),),
+    floorplan=small_on_85k(),
+    other_floorplans=((f"small,{LEAN}", lean_on_85k()), (f"small,{LEANER}", lean_on_85k())),
+    block_ram=80 << 10,
     flash=_FLASH,
     notes="PLL 25 to 50 MHz",
 )
@@ -51,6 +54,7 @@ ULX3S_45F = Board(
     baud=1_000_000,
     leds=("led", "led", "led"),
     spare_block_ram=True,
+    block_ram=64 << 10,
     flash=_FLASH,
     notes="PLL 25 to 50 MHz",
 )

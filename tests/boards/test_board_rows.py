@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import pathlib
+import re
 
 import pytest
 
@@ -26,12 +27,14 @@ def test_the_page_has_the_records():
 
 
 def test_every_board_is_built_and_every_design_is_one():
-    assert {design.partition("/")[0] for design in rows.DESIGNS} == set(BOARDS)
+    assert {re.split("[+/]", design)[0] for design in rows.DESIGNS} == set(BOARDS)
     for design in rows.DESIGNS:
         board = rows.board_of(design)
         assert get_config(board.config).name == board.config
-    assert rows.board_of(f"ulx3s-85f/small,{rows.LEAN}").floorplan == lean_on_85k(on_chip_memory=False)
-    assert rows.board_of(f"ecpix5-85f/small,{rows.LEAN}").floorplan == lean_on_85k(on_chip_memory=True)
+    assert rows.board_of(f"ulx3s-85f/small,{rows.LEAN}").floorplan == lean_on_85k()
+    leaner = rows.board_of(f"ulx3s-85f+block_ram/small,{rows.LEANER}")
+    assert (leaner.floorplan, leaner.memory_bytes) == (lean_on_85k(), 80 << 10)
+    assert rows.board_of(f"ecpix5-85f/small,{rows.LEAN}").floorplan == lean_on_85k()
     assert rows.board_of("ulx3s-85f/nano").floorplan is None
     assert rows.board_of("ulx3s-85f") is BOARDS["ulx3s-85f"]
 

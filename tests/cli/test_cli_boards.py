@@ -257,3 +257,22 @@ def test_build_with_parts_of_the_board(tosaic, monkeypatch):
         outcome = tosaic(*command, *wrong)
         assert (outcome.code, outcome.err) == (1, f"tosaic: error: {text}\n")
     assert len(asked) == 2
+
+
+def test_build_with_block_ram_in_place_of_the_sdram(tosaic, monkeypatch):
+    asked = []
+
+    def build(board, folder, cache, progress, seed):
+        asked.append(board)
+        return Built(Usage(1, 1, 1, 1, None, None), None, True)
+
+    monkeypatch.setattr("tosaic.boards.flow.build", build)
+    assert tosaic("build", "ulx3s-85f", "--with", "block_ram", "-o", "out").code == 0
+    (board,) = asked
+    assert (board.sdram, board.memory, board.memory_bytes) == (None, "80 KiB on chip", 80 << 10)
+    assert (board.memory_bandwidth, board.memory_latency) == (None, None)
+    outcome = tosaic("build", "ecpix5-85f", "--with", "block_ram", "-o", "out")
+    assert (outcome.code, outcome.err) == (
+        1,
+        "tosaic: error: ecpix5-85f has no 'block_ram' that could be used; it has ethernet, flash\n",
+    )
