@@ -2,8 +2,8 @@
 
 A design is a board, BOARD/CONFIGURATION, or either with a part of the board in use: BOARD+PART/CONFIGURATION. What a
 build gave is kept in bench/boards.csv with the commit and a hash of all that went into it: Verilog, constraints,
-floorplan, tools. A design with the hash of its row is not built again; rows of other designs stay as they are. `--stale`
-only lists what has changed since. Exit code 1 if a design does not fit, is not routed, or misses its clock.
+floorplan, tools. A design with the hash of its row is not built again; rows of other designs stay as they are.
+`--stale` only lists what has changed since. Exit code 1 if a design does not fit, is not routed, or misses its clock.
 """
 
 import argparse
@@ -76,7 +76,7 @@ def board_of(design: str) -> Board:
     """ValueError for a board or a configuration that there is not."""
     names, _, config = design.partition("/")
     name, *parts = names.split("+")
-    board = get_board(name).with_parts(*parts)
+    board = get_board(name).with_parts(*parts) if parts else get_board(name)
     return board.with_config(get_config(config).name) if config else board
 
 
