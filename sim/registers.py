@@ -7,6 +7,7 @@ from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import (
     EVENT_COUNTERS,
+    MARKS,
     REGISTER,
     WATCHDOG_RESET_CYCLES,
     Access,
@@ -143,9 +144,12 @@ class Registers(Report):
         self.control("irq_enable", "start")
 
     def marks(self) -> list[tuple[int, int]]:
-        """(layer, cycle) of each mark of the run that has ended."""
-        marks = []
-        for index in range(self.read("MARK_COUNT")):
+        """(layer, cycle) of each mark of the run that has ended; DeviceError for more than a machine keeps, which
+        a damaged line or machine may answer."""
+        marks, count = [], self.read("MARK_COUNT")
+        if count > MARKS:
+            raise DeviceError(f"the accelerator says that it has {count} layer marks, but it keeps {MARKS}")
+        for index in range(count):
             self.write("MARK_INDEX", index)
             layer, cycle = self._port.read_registers(REGISTER["MARK_LAYER"].offset, 2)
             marks.append((layer, cycle))
