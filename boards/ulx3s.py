@@ -9,8 +9,8 @@ _FLASH = SpiFlash("spi_flash", offset=0x20_0000, configuration_clock=True)
 """4 MiB or more; a bitstream of the 85F takes less than 2 MiB."""
 LEAN = "drain_vectors=512,lane_columns=2,vector_bits=34,queue_commands=16,cabac_engines=0,unpackers=0"
 """Sizes of decision 0028: half the lanes, of 34 bits, and no decoders; in the order of a configuration's name."""
-LEANER = f"am_banks=2,{LEAN},event_counters=0"
-"""Decision 0039: two banks, and no event counters, too."""
+LEANER = f"am_banks=2,{LEAN},fetch_instructions=16,event_counters=0"
+"""Decision 0039: two banks, half of the program's buffer, and no event counters, too."""
 ULX3S_85F = Board(
     name="ulx3s-85f",
     title="Radiona ULX3S-85F",

@@ -8,7 +8,7 @@ import re
 from .constants import ARRAY_FIFO_VECTORS
 from .legal import faults
 
-ADDED_SIZES = {"event_counters": 1}
+ADDED_SIZES = {"event_counters": 1, "fetch_instructions": 32}
 """Sizes that came after programs had been given away, and what every machine was before: they are left out of the hash
 of such a machine, so that these programs still run on it."""
 LEAST_ROWS_OF_A_PART = 4
@@ -68,6 +68,8 @@ class Config:
     """Weight decoders side by side: 1, 2 or 4; 0: programs with compressed weights do not run."""
     unpackers: int = 1
     """1: LOAD unpacks packed weights, a word per cycle; 0: programs with packed weights do not run."""
+    fetch_instructions: int = 32
+    """Most instructions that are requested or received and not dispatched: 16 or 32."""
     event_counters: int = 1
     """1: the control port counts what the units do; 0: these registers read 0, and reports have cycles, layers and
     errors, but not what each unit did."""

@@ -15,8 +15,6 @@ DECODE_BUFFER_BEATS = 2 * BURST_BEATS
 FETCH_BURST_BYTES = 128
 """No burst of the program crosses a multiple of it, hence none crosses 4 KiB. It is short, because LOAD shares the
 bus."""
-FETCH_AHEAD_INSTRUCTIONS = 32
-"""Most instructions that are requested or received and not dispatched."""
 
 ARRAY_FIFO_VECTORS = 16
 """Fewest places for vectors on their way from the array to the vector unit. They outnumber the cycles from a slot's

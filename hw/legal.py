@@ -42,6 +42,8 @@ LEAST_UOPS = 8
 LEAST_REGISTERS = 4
 """With fewer micro-operations or registers some operators of TOSA do not fit one micro-program."""
 LEAST_QUEUE_COMMANDS = 4
+FETCH_INSTRUCTIONS = (16, 32)
+"""Two bursts of the program or four: with fewer the machine waits for each."""
 VECTOR_BITS = range(34, 52)
 """Bits of a vector lane: below, an accumulator and its bias overflow; above, the multiplier has no partial product."""
 
@@ -125,6 +127,8 @@ def _control(sizes: Mapping[str, int]) -> Iterator[str]:
     yield from _within(sizes, "semaphores", LEAST_SEMAPHORES, counters, "LOAD_WAIT.semaphore")
     if sizes["queue_commands"] < LEAST_QUEUE_COMMANDS:
         yield f"queue_commands must be at least {LEAST_QUEUE_COMMANDS}, not {sizes['queue_commands']}"
+    if sizes["fetch_instructions"] not in FETCH_INSTRUCTIONS:
+        yield f"fetch_instructions must be 16 or 32, not {sizes['fetch_instructions']}"
     if sizes["cabac_engines"] not in ENGINES:
         yield f"cabac_engines must be 0, 1, 2 or 4, not {sizes['cabac_engines']}"
     yield from _within(sizes, "unpackers", 0, 1, "words of the weight memory written in a cycle")

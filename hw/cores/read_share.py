@@ -9,7 +9,6 @@ from amaranth.utils import exact_log2
 from ..config import Config
 from ..constants import (
     AXI_INCR,
-    FETCH_AHEAD_INSTRUCTIONS,
     FETCH_BURST_BYTES,
     OUTSTANDING_BEATS,
     OUTSTANDING_BURSTS,
@@ -18,15 +17,17 @@ from ..interfaces import AxiRead
 from ..isa import INSTRUCTION_BYTES
 from .round_robin import RoundRobin
 
-_FETCH_BURSTS = 2 + FETCH_AHEAD_INSTRUCTIONS * INSTRUCTION_BYTES // FETCH_BURST_BYTES
-"""Most bursts of a program that are requested and not received: the first and the last one may be short."""
+
+def _fetch_bursts(config: Config) -> int:
+    """Most bursts of a program that are requested and not received: the first and the last one may be short."""
+    return 2 + config.fetch_instructions * INSTRUCTION_BYTES // FETCH_BURST_BYTES
 
 
 def beats_kept(config: Config) -> int:
     """Most beats of the shared port that a core has requested and not taken, of LOAD and of the program. A burst may
     touch a wide beat more than its words fill."""
-    program = FETCH_AHEAD_INSTRUCTIONS * max(INSTRUCTION_BYTES, config.word_bytes) // config.word_bytes
-    words, bursts = OUTSTANDING_BEATS + program, OUTSTANDING_BURSTS + _FETCH_BURSTS
+    program = config.fetch_instructions * max(INSTRUCTION_BYTES, config.word_bytes) // config.word_bytes
+    words, bursts = OUTSTANDING_BEATS + program, OUTSTANDING_BURSTS + _fetch_bursts(config)
     return words if config.bus_words == 1 else words // config.bus_words + bursts
 
 
@@ -167,7 +168,7 @@ class CoreReader(wiring.Component):
             self.length.eq(end[word_bits:]),
         ]
         fifos = []
-        for of_program, depth in enumerate((OUTSTANDING_BURSTS, _FETCH_BURSTS)):
+        for of_program, depth in enumerate((OUTSTANDING_BURSTS, _fetch_bursts(config))):
             fifo = SyncFIFO(width=Span(config).size, depth=depth)
             m.submodules[("load_spans", "program_spans")[of_program]] = fifo
             m.d.comb += [

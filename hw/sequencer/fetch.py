@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ..config import Config
-from ..constants import AXI_INCR, FETCH_AHEAD_INSTRUCTIONS, FETCH_BURST_BYTES
+from ..constants import AXI_INCR, FETCH_BURST_BYTES
 from ..interfaces import AxiRead
 from ..isa import INSTRUCTION_BYTES
 from ..memory.blocks import Queue
@@ -36,7 +36,7 @@ class Fetch(wiring.Component):
     def __init__(self, config: Config):
         self.config = config
         self._entry_bytes = max(INSTRUCTION_BYTES, config.word_bytes)
-        self._depth = FETCH_AHEAD_INSTRUCTIONS * INSTRUCTION_BYTES // self._entry_bytes
+        self._depth = config.fetch_instructions * INSTRUCTION_BYTES // self._entry_bytes
         super().__init__(
             {
                 "axi": Out(AxiRead(config)),

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from tosaic.hw.config import Config
-from tosaic.hw.constants import FETCH_AHEAD_INSTRUCTIONS, FETCH_BURST_BYTES
+from tosaic.hw.constants import FETCH_BURST_BYTES
 from tosaic.hw.csr_map import EVENT_COUNTERS
 from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, Unit
 
@@ -152,12 +152,13 @@ class _Machine:
 
     def _fetch(self) -> Process:
         fabric, timeline, word = self._fabric, self._fabric.timeline, self._fabric.config.word_bytes
+        most_ahead = fabric.config.fetch_instructions
         while True:
             start = self._address + self._position * INSTRUCTION_BYTES
             # Bursts end at multiples of their length.
             count = (FETCH_BURST_BYTES - start % FETCH_BURST_BYTES) // INSTRUCTION_BYTES
             count = min(count, self._trace.program_instructions - self._position)
-            if not self._fetching or not count or len(self._arrivals) + count > FETCH_AHEAD_INSTRUCTIONS:
+            if not self._fetching or not count or len(self._arrivals) + count > most_ahead:
                 yield self._changed
                 continue
             beats = -(-(start % word + count * INSTRUCTION_BYTES) // word)

@@ -8,7 +8,7 @@ from failed_case import Case, fewest
 from tosaic.hw.config import CONFIGS, Config
 from tosaic.hw.config_text import get_config, variant
 from tosaic.hw.constants import ARRAY_FIFO_VECTORS
-from tosaic.hw.legal import ENGINES, LANE_COLUMNS, VECTOR_BITS, WEIGHT_BANKS, faults
+from tosaic.hw.legal import ENGINES, FETCH_INSTRUCTIONS, LANE_COLUMNS, VECTOR_BITS, WEIGHT_BANKS, faults
 
 SIMPLE = CONFIGS["nano"]
 MOST_MULTIPLIERS = 64
@@ -40,6 +40,7 @@ def random_config(dice: random.Random) -> Config:
             "vector_bits": dice.choice((VECTOR_BITS.start, 40, *[VECTOR_BITS.stop - 1] * 4)),
             "unpackers": dice.choice((0, 1)),
             "event_counters": dice.choice((0, 1)),
+            "fetch_instructions": dice.choice(FETCH_INSTRUCTIONS),
             # A simulator of several cores takes that many times as long to build.
             "cores": dice.choice((1, 1, 1, 2)),
             "bus_words": dice.choice((1, 2)),
