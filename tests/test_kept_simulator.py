@@ -68,3 +68,24 @@ def test_a_run_that_fails_leaves_nothing():
             simulator.run(fails)
         simulator.run(bench)
     assert found == [(4, 3, 0)] * 2
+
+
+def test_what_runs_beside_a_testbench_ends_with_it():
+    unit = Counter(None)
+    simulator, found = KeptSimulator(unit), []
+
+    async def holds(ctx):
+        while True:
+            await ctx.tick()
+            ctx.set(unit.held, 1)
+            found.append("held")
+
+    async def bench(ctx):
+        await ctx.tick().repeat(3)
+        found.append(seen(ctx, unit))
+
+    simulator.run(bench, holds)
+    assert found == ["held", "held", (4, 4, 1), "held"]
+    found.clear()
+    simulator.run(bench)
+    assert found == [(6, 5, 0)]

@@ -10,6 +10,10 @@ from amaranth.sim import Simulator, SimulatorContext
 Testbench = Callable[[SimulatorContext], Awaitable[None]]
 
 
+MOST_BESIDE = 3
+"""Testbenches that may serve the design beside the one that ends a run."""
+
+
 class KeptSimulator:
     """A design with a clock of 1 MHz, compiled once. Every run begins with the initial values of all signals and
     memories, whatever ran before."""
@@ -17,18 +21,25 @@ class KeptSimulator:
     def __init__(self, design: Elaboratable):
         self._simulator = Simulator(design)
         self._simulator.add_clock(1e-6)
-        self._simulator.add_testbench(self._bench)
-        self._testbench: Testbench | None = None
+        for number in range(1 + MOST_BESIDE):
+            self._simulator.add_testbench(self._place(number), background=number > 0)
+        self._testbenches: tuple[Testbench, ...] = ()
 
-    async def _bench(self, ctx: SimulatorContext) -> None:
-        assert self._testbench is not None
-        await self._testbench(ctx)
+    def _place(self, number: int) -> Testbench:
+        """Testbench `number` of the run that is under way, if it has so many."""
 
-    def run(self, testbench: Testbench) -> None:
-        """Runs `testbench` to its end."""
-        if self._testbench is not None:
+        async def bench(ctx: SimulatorContext) -> None:
+            if number < len(self._testbenches):
+                await self._testbenches[number](ctx)
+
+        return bench
+
+    def run(self, testbench: Testbench, *beside: Testbench) -> None:
+        """Runs `testbench` to its end; those `beside` it, at most MOST_BESIDE, end with it."""
+        assert len(beside) <= MOST_BESIDE
+        if self._testbenches:
             self._simulator.reset()
-        self._testbench = testbench
+        self._testbenches = (testbench, *beside)
         self._simulator.run()
 
 

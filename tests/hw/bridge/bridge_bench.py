@@ -2,7 +2,7 @@
 
 import random
 
-from amaranth.sim import Simulator
+from kept_simulator import kept_simulator
 
 from tosaic.hw.bridge.bridge import Bridge
 from tosaic.hw.bridge.frames import FrameDecoder, encode_frame, encode_request
@@ -17,7 +17,7 @@ class BridgeBench:
     """Feeds bytes with random gaps, takes answers with random stalls; counts what reached registers and memory."""
 
     def __init__(self, seed=0, stall=0.3):
-        self.dut = Bridge(IDENTITY)
+        self.dut, _, self._simulator = kept_simulator(Bridge, IDENTITY)
         self.rng, self.stall = random.Random(seed), stall
         self.memory = bytearray(IDENTITY.memory_bytes)
         self.registers = {offset: 0x01010101 * offset & 0xFFFFFFFF for offset in range(0, 64, 4)}
@@ -29,13 +29,7 @@ class BridgeBench:
 
     def run(self, process):
         """Simulates until `process(ctx)` is through."""
-        simulator = Simulator(self.dut)
-        simulator.add_clock(1e-8)
-        simulator.add_testbench(process)
-        simulator.add_testbench(self._serve_registers, background=True)
-        simulator.add_testbench(self._serve_memory, background=True)
-        simulator.add_testbench(self._watch_reset, background=True)
-        simulator.run()
+        self._simulator.run(process, self._serve_registers, self._serve_memory, self._watch_reset)
 
     async def send(self, ctx, raw):
         for byte in raw:

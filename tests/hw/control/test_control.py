@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from amaranth.hdl import ResetInserter, Signal
 from control_bench import LiteManager, simulate
+from kept_simulator import kept_simulator
 
 from tosaic.hw.config import CONFIGS
 from tosaic.hw.control import Control
@@ -41,7 +41,7 @@ def test_bank_constructor():
 
 @pytest.mark.parametrize("stall", [0.0, 0.6])
 def test_reset_values_and_identity(stall):
-    dut = Control(CONFIG)
+    dut, _, simulator = kept_simulator(Control, CONFIG)
     manager = LiteManager(dut.axi, stall)
 
     async def script(ctx):
@@ -53,13 +53,12 @@ def test_reset_values_and_identity(stall):
         assert await manager.read(ctx, "ISA_HASH") == ISA_HASH
         assert await manager.read(ctx, "CONFIG_HASH") == CONFIG.hash
 
-    simulate(dut, script)
+    simulator.run(script)
 
 
 @pytest.mark.parametrize("name", ["MEM_BASE", "MEM_SIZE"])
 def test_locked_registers_ignore_writes_until_the_reset(name):
-    control, reset = Control(CONFIG), Signal()
-    dut = ResetInserter(reset)(control)
+    control, reset, simulator = kept_simulator(Control, CONFIG)
     manager = LiteManager(control.axi, 0.3)
 
     async def script(ctx):
@@ -83,11 +82,11 @@ def test_locked_registers_ignore_writes_until_the_reset(name):
         await manager.write(ctx, name, 0x20)
         assert await manager.read(ctx, "LOCK") == 0 and await manager.read(ctx, name) == 0x20
 
-    simulate(dut, script)
+    simulator.run(script)
 
 
 def test_random_accesses_against_a_dictionary():
-    dut = Control(CONFIG)
+    dut, _, simulator = kept_simulator(Control, CONFIG)
     rng = random.Random(5)
     manager = LiteManager(dut.axi, 0.4)
     stored = {r.offset: r.reset & r.mask(Access.RW) for r in REGISTERS if r.mask(Access.RW)}
@@ -114,7 +113,7 @@ def test_random_accesses_against_a_dictionary():
                 elif offset not in known:
                     assert data == 0
 
-    simulate(dut, script)
+    simulator.run(script)
 
 
 def test_read_and_write_at_once():
@@ -138,7 +137,7 @@ def test_read_and_write_at_once():
 
 
 def test_start_and_soft_reset_are_single_pulses():
-    dut = Control(CONFIG)
+    dut, _, simulator = kept_simulator(Control, CONFIG)
     starts, resets = [], []
 
     async def each_cycle(ctx):
@@ -163,11 +162,11 @@ def test_start_and_soft_reset_are_single_pulses():
         await manager.write(ctx, "CONTROL", 2)
         assert (sum(starts), sum(resets)) == (1, 1)
 
-    simulate(dut, script)
+    simulator.run(script)
 
 
 def test_report_is_readable():
-    dut = Control(CONFIG)
+    dut, _, simulator = kept_simulator(Control, CONFIG)
     manager = LiteManager(dut.axi)
 
     async def script(ctx):
@@ -192,11 +191,11 @@ def test_report_is_readable():
         pcs = [await manager.read(ctx, f"{unit}_PC") for unit in ("LOAD", "ARRAY", "VECTOR", "STORE")]
         assert pcs == [0x10, 0x1010, 0x2010, 0x3010]
 
-    simulate(dut, script)
+    simulator.run(script)
 
 
 def test_counters_count_only_while_running():
-    dut = Control(CONFIG)
+    dut, _, simulator = kept_simulator(Control, CONFIG)
     manager = LiteManager(dut.axi)
 
     async def script(ctx):
@@ -218,11 +217,11 @@ def test_counters_count_only_while_running():
             0,
         ]
 
-    simulate(dut, script)
+    simulator.run(script)
 
 
 def test_marks_keep_layer_and_cycle_and_stop_when_full():
-    dut = Control(CONFIG)
+    dut, _, simulator = kept_simulator(Control, CONFIG)
     manager = LiteManager(dut.axi)
 
     async def script(ctx):
@@ -242,11 +241,11 @@ def test_marks_keep_layer_and_cycle_and_stop_when_full():
         await manager.write(ctx, "CONTROL", 1)
         assert await manager.read(ctx, "MARK_COUNT") == 0
 
-    simulate(dut, script)
+    simulator.run(script)
 
 
 def test_interrupt():
-    dut = Control(CONFIG)
+    dut, _, simulator = kept_simulator(Control, CONFIG)
     manager = LiteManager(dut.axi)
 
     async def script(ctx):
@@ -268,4 +267,4 @@ def test_interrupt():
         await manager.write(ctx, "CONTROL", 6)
         assert await manager.read(ctx, "IRQ") == 0 and not ctx.get(dut.irq)
 
-    simulate(dut, script)
+    simulator.run(script)

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
+from kept_simulator import kept_simulator
 
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import REGISTER
@@ -30,7 +30,7 @@ class Soc:
     """The RAM answers after some cycles, or with `err` at `bad_address`; the CPU is the test."""
 
     def __init__(self, seed):
-        self.dut = WishboneAccelerator(CONFIG)
+        self.dut, _, self._simulator = kept_simulator(WishboneAccelerator, CONFIG)
         self.rng = random.Random(seed)
         self.ram = bytearray(self.rng.randbytes(BYTES))
         self.bad_address = None
@@ -38,11 +38,7 @@ class Soc:
         """(write, beats) of each."""
 
     def run(self, process):
-        simulator = Simulator(self.dut)
-        simulator.add_clock(1e-8)
-        simulator.add_testbench(process)
-        simulator.add_testbench(self._serve, background=True)
-        simulator.run()
+        self._simulator.run(process, self._serve)
 
     async def _serve(self, ctx):
         """Also checks that what is asked for does not change until it is answered."""
