@@ -14,6 +14,7 @@ from tosaic.driver.transports import RtlTransport
 from tosaic.hw.config_text import get_config
 from tosaic.hw.csr_map import REGISTER
 from tosaic.hw.isa import Error, Unit
+from tosaic.hw.micro.firmware.elf import elf_section
 from tosaic.hw.micro.packages import CORE, find_package
 from tosaic.sim.golden import evaluate
 from tosaic.sim.rtl.build import verilate
@@ -80,8 +81,7 @@ def firmware(folder: Path, memory_base: int) -> bytes:
     sources = [str(HERE / "riscv_app.c"), "digits.c", "far.c", "tosaic.c", "tosaic_mapped.c"]
     link = ["-nostdlib", "-Wl,-T,layout.ld", "-o", "app.elf"]
     run([*ZIG, "cc", *MACHINE, *STRICT, "-Os", "-I.", *defined, *sources, *link], folder)
-    run([*ZIG, "objcopy", "-O", "binary", "-j", ".text", "app.elf", "app.bin"], folder)
-    return (folder / "app.bin").read_bytes()
+    return elf_section((folder / "app.elf").read_bytes(), ".text")
 
 
 def core_library(folder: Path) -> ctypes.CDLL:

@@ -10,6 +10,7 @@ from tosaic.hw.config import Config
 
 from ..memory_map import ROM_BASE, ROM_BYTES, MemoryMap
 from ..packages import find_package
+from .elf import elf_section
 from .header import machine_header
 from .stack import StackError, deepest_path, functions
 
@@ -88,8 +89,7 @@ def build_firmware(config: Config, external_bytes: int = 0) -> bytes:
             "-o",
             "firmware.elf",
         )
-        _zig(path, "objcopy", "-O", "binary", "-j", ".text", "firmware.elf", "firmware.bin")
-        image = (path / "firmware.bin").read_bytes()
+        image = elf_section((path / "firmware.elf").read_bytes(), ".text")
     return image + bytes(-len(image) % 4)
 
 
