@@ -227,3 +227,21 @@ def test_the_session_says_so():
     assert macs == [42 * 9 * (6 * 12 + 12 * 5), 42 * 9 * (6 * 4 + 4 * 5)]
     with pytest.raises(InputError, match="leave out one of them"):
         Session(graph, "emulator", "nano", drop_dead_channels=True, keep_layers=True)
+
+
+@pytest.mark.parametrize("channels, unread, left", [(12, slice(1, 9), 4), (2, slice(0, 1), 1)])
+def test_a_constant_for_each_channel_goes_with_them(channels: int, unread: slice, left: int) -> None:
+    build = Sparse(12)
+    x = build.rescale(build.layer(start(build), channels, []), DType.INT32, shift=30)
+    for count in (channels, 1):
+        other = build.random_constant((1, 1, 1, count), DType.INT32, -90, 90)
+        x = build.add("MAXIMUM", [x, other], nan_mode="PROPAGATE")
+    narrow = build.rescale(x, DType.INT8, shift=33)
+    y = build.layer(narrow, 3, [])
+    (reader,) = (operator for operator in build.graph.operators if operator.inputs[0] == narrow)
+    build.graph.tensors[reader.inputs[1]].data[..., unread] = 0
+    build.output(y)
+    smaller = removed(build.finish())
+    assert weights(smaller) == [(left, 1, 1, 6), (3, 1, 1, left)]
+    constants = [smaller.tensors[o.inputs[1]].shape for o in smaller.operators if o.op == "MAXIMUM"]
+    assert constants == [(1, 1, 1, left), (1, 1, 1, 1)]

@@ -205,3 +205,20 @@ def test_an_operand_of_fewer_elements_keeps_the_reshape_behind_it():
 
     assert kept_operators(form) == ["ADD", "RESHAPE", "REDUCE_SUM"]
     assert_equal_to_golden(graph_of(form), "base")
+
+
+@pytest.mark.parametrize("after, moved", [("input", False), ("conv", True), ("pool", False)])
+def test_a_reshape_stays_before_what_does_not_belong_to_the_layer_in_front_of_it(after, moved):
+    """Only behind sums and what is computed element by element it moves back."""
+    build = LayerBuilder(4)
+    x = build.input("x", (1, 4, 4, 8), DType.INT8)
+    if after == "conv":
+        x = build.rescale(connected(build, x, 8), DType.INT8)
+    if after == "pool":
+        x = build.add("TRANSPOSE", [x], perms=[0, 2, 1, 3])
+    build.output(build.clamp(build.add("RESHAPE", [x, build.shape((16, 8))]), -9, 9))
+    graph = build.finish()
+    found = normalise(graph).operators
+    assert [operator.op for operator in found][-2:] == (
+        ["CLAMP", "RESHAPE"] if moved else ["RESHAPE", "CLAMP"]
+    )

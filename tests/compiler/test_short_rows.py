@@ -57,6 +57,27 @@ def test_what_is_turned_is_the_narrowest_and_turned_once():
     assert_equal_to_golden(graph, "base")
 
 
+@pytest.mark.parametrize(
+    "readers, turned",
+    [("reduce", "x"), ("reduce add", "x"), ("reduce move", "wide"), ("reduce output", "wide")],
+)
+def test_who_else_may_read_what_is_computed_in_the_other_order(readers, turned):
+    """Reductions of the rows and elementwise operators; for all others the tensor itself is turned, int16 here."""
+    build = LayerBuilder(6)
+    x = build.input("x", (400, 4), DType.INT8)
+    wide = build.rescale(x, DType.INT16, shift=20)
+    build.output(build.add("REDUCE_MAX", [wide], axis=1))
+    if "add" in readers:
+        build.output(build.clamp(wide, -5, 5))
+    if "move" in readers:
+        build.output(build.add("REVERSE", [wide], axis=0))
+    if "output" in readers:
+        build.output(wide)
+    found = turn_short_rows(build.finish(), BASE)
+    (transpose,) = [operator for operator in found.operators if operator.op == "TRANSPOSE"]
+    assert transpose.inputs == [wide if turned == "wide" else "x"]
+
+
 @pytest.mark.parametrize("kind", ["long", "few", "wide", "scales", "other axis"])
 def test_others_stay(kind):
     build = LayerBuilder(7)

@@ -170,3 +170,43 @@ def test_what_two_tensors_make_has_the_range_of_both(op):
     square = build.add("MUL", [both, both, build.constant(np.array([0]), DType.INT8)], dtype=DType.INT32)
     build.output(build.rescale(build.add("ADD", [square, both]), DType.INT8, shift=41))
     assert_equal_to_golden(build.finish(), "nano")
+
+
+def followed(make):
+    """(origin, smallest value, what becomes of the values) of what `make` builds from an int32 tensor that is 0 to 510
+    in steps of 2."""
+    build = LayerBuilder(4)
+    wide = build.add("CAST", [build.input("x", (2, 128), DType.INT8)], dtype=DType.INT32)
+    doubled = build.add("MUL", [wide, number(build, 2), build.zero_point(DType.INT8)], dtype=DType.INT32)
+    name = make(build, build.add("ADD", [doubled, number(build, 256)]))
+    build.output(name)
+    found = curves(build.finish()).get(name)
+    return found and (found.origin == name, found.low, len(found.values))
+
+
+@pytest.mark.parametrize(
+    "op, attributes",
+    [
+        ("REDUCE_MAX", dict(axis=1, nan_mode="PROPAGATE")),
+        ("REDUCE_MIN", dict(axis=0, nan_mode="PROPAGATE")),
+        ("TRANSPOSE", dict(perms=[1, 0])),
+        ("REVERSE", dict(axis=1)),
+    ],
+)
+def test_elements_that_are_taken_out_have_the_same_range(op, attributes):
+    """A tensor of 511 values at most, which is no function of another one at the same place."""
+    assert followed(lambda build, x: build.add(op, [x], **attributes)) == (True, 0, 511)
+
+
+def test_a_difference_has_a_range():
+    """What is taken away from is 0 to 510, and so is the largest: -510 to 0 is left, or -510 to 510, which are too many
+    values."""
+
+    def less(build, x, axis):
+        most = build.add("REDUCE_MAX", [x], axis=1, nan_mode="PROPAGATE")
+        other = most if axis == 1 else build.add("REDUCE_MIN", [x], axis=1, nan_mode="PROPAGATE")
+        return build.add("SUB", [x, other])
+
+    assert followed(lambda build, x: less(build, x, 1)) == (True, -510, 511)
+    assert followed(lambda build, x: less(build, x, 0)) is None
+    assert followed(lambda build, x: build.add("MAXIMUM", [x, build.add("REVERSE", [x], axis=1)])) is None

@@ -2,11 +2,13 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 from layer_graphs import LayerBuilder
 
 from tosaic.compiler.fuse.expression import Load, Node, _range
 from tosaic.compiler.ir import DType
+from tosaic.compiler.legalize.planes import convolution_of_planes
 from tosaic.compiler.legalize.rewriting import Rewriting
 from tosaic.compiler.legalize.split_kernel import split_kernel
 from tosaic.compiler.place.geometry import View, Window
@@ -86,3 +88,48 @@ def test_ranges_that_touch_the_ends_of_int32_need_not_wrap(ends: tuple[int, int]
     assert _range(Node(Op.ADD, value, Load("b", Element.INT8), wrap32=True)) == (
         INT32 if ends != (-3, 4) else (-131, 131)
     )
+
+
+@pytest.mark.parametrize("channels", [1, 16])
+def test_columns_of_a_kernel_as_far_apart_as_a_field_tells(channels: int) -> None:
+    """Those that are further apart become kernels of one column, whose distance is nowhere."""
+    limit = largest(Opcode.ARRAY_KERNEL, "run_step")
+    for distance, split in ((limit // channels, False), (limit // channels + 1, True)):
+        options = dict(dilation=(1, distance), pad=(0, 0, distance, distance))
+        assert is_split("base", (1, 4, channels), (1, 2), **options) == split
+
+
+def planes(weight: np.ndarray, bias: int) -> tuple[list[int], list[int]]:
+    """The biases of the planes of a DEPTHWISE_CONV2D of int16, and the constants that are added to them."""
+    build = LayerBuilder(1)
+    operands = [
+        build.input("x", (1, 300, 300, 1), DType.INT16),
+        build.constant(weight[..., None, None], DType.INT8),
+        build.constant(np.array([bias]), DType.INT48),
+        build.zero_point(DType.INT16),
+        build.zero_point(DType.INT8),
+    ]
+    attributes = dict(pad=[0] * 4, stride=[1, 1], dilation=[1, 1], acc_type=DType.INT48, local_bound=False)
+    build.output(build.add("DEPTHWISE_CONV2D", operands, **attributes))
+    new = Rewriting(build.graph, build.graph.operators[0])
+    assert convolution_of_planes(new)
+    biases, added = (
+        [build.graph.tensors[each.inputs[place]].data for each in new.operators if each.op == op]
+        for op, place in (("DEPTHWISE_CONV2D", 2), ("ADD", 1))
+    )
+    return [int(each[0]) for each in biases], [int(each.item()) for each in added if each is not None]
+
+
+@pytest.mark.parametrize("bias, inside", [(0, True), (127, True), (128, False), (255, False), (-1, False)])
+def test_a_bias_beside_sums_of_the_low_plane_that_nearly_fill_int32(bias: int, inside: bool) -> None:
+    """273 * 241 weights of -128 times 255 are 2^31 - 128; the low byte of the bias is added to them."""
+    found = planes(np.full((273, 241), -128), bias)
+    assert found == (([bias >> 8, bias & 255], []) if inside else ([0, 0], [bias]))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_bias_that_nearly_fills_int32_beside_sums_of_the_high_plane(sign: int) -> None:
+    """A weight of 3 times 128."""
+    weight, most = np.array([[3]]), (1 << 31) - 1 - 3 * 128
+    assert planes(weight, sign * most * 256) == ([sign * most, 0], [])
+    assert planes(weight, sign * (most + 1) * 256) == ([0, 0], [sign * (most + 1) * 256])
