@@ -1,0 +1,70 @@
+"""What the plan of a cascade takes and leaves behind, in activation memory and outside."""
+
+import pytest
+from cascade_graphs import SMALL_MEMORY, inverted_bottleneck
+
+from tosaic.compiler.fuse.layer import Layer
+from tosaic.compiler.ir import Graph
+from tosaic.compiler.legalize.passes import legalize
+from tosaic.compiler.place.arena import Arena
+from tosaic.compiler.place.placer import Memories
+from tosaic.compiler.tile.cascade_plan import CascadePlanner, PlannedCascade
+from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
+from tosaic.hw.config import Config
+
+FIRST = 1
+"""Number of the first layer of the cascade."""
+
+
+class Planned:
+    """A graph's first layer, then the others as a cascade. All but `left_bytes` of the activation
+    memory are taken then, if that is told."""
+
+    def __init__(self, graph: Graph, config: Config, left_bytes: int = 0):
+        self.memories = Memories(Arena(config.am_bytes, config.columns), config.am_bytes)
+        planner = GraphPlanner(
+            legalize(graph, config), set(graph.tensors), PlanContext(config, self.memories, True)
+        )
+        self.placer, self.layers = planner.placer, planner.layers[FIRST:]
+        for name in graph.inputs:
+            self.placer.external(name)
+        planner._step(0)
+        self.placer.release_pending()
+        if left_bytes:
+            self.memories.arena.allocate(self.memories.arena.largest_gap_bytes() - left_bytes)
+        self.used, self.outside = self.memories.arena.used(), self.memories.external.data_bytes
+        wanted = [layer is self.layers[-1] for layer in self.layers]
+        self.found = CascadePlanner(planner._layer_planner, self.layers, wanted).plan()
+
+    def placed(self) -> list[Layer]:
+        return [layer for layer in self.layers if layer.output in self.placer.placements]
+
+
+@pytest.mark.parametrize("wide", [48, 96])
+def test_rows_that_are_kept_have_their_place_outside(wide: int) -> None:
+    """Two rows of the image of `wide` channels that the depthwise layer reads for one stripe and the next; of the other
+    layers' images none."""
+    planned = Planned(inverted_bottleneck(28, 1, wide=wide), SMALL_MEMORY)
+    assert isinstance(planned.found, PlannedCascade)
+    copies = [copy for _, work in planned.found.stripes for copy in work.saved]
+    assert {copy.size_bytes for copy in copies} == {2 * 28 * wide}
+    assert len({copy.target for copy in copies}) == 1
+    result_bytes = 28 * 28 * 16
+    assert planned.memories.external.data_bytes - planned.outside == result_bytes + 2 * 28 * wide
+
+
+def test_what_passes_through_is_nowhere_behind_the_cascade() -> None:
+    planned = Planned(inverted_bottleneck(28, 1), SMALL_MEMORY)
+    assert len(planned.layers) == 3 and planned.placed() == planned.layers[-1:]
+    # The placer frees the buffers, which are all that there is beside what was there before.
+    assert planned.found is not None
+    blocks = {start for start, _ in planned.memories.arena.used()} - {start for start, _ in planned.used}
+    assert blocks == set(planned.found.temporary)
+
+
+@pytest.mark.parametrize("left_bytes", [64, 2048, 4096])
+def test_a_cascade_that_does_not_fit_leaves_nothing(left_bytes: int) -> None:
+    """Its parameters do not, or its stripes."""
+    planned = Planned(inverted_bottleneck(28, 1), SMALL_MEMORY, left_bytes)
+    assert planned.found is None and planned.placed() == []
+    assert planned.memories.arena.used() == planned.used
