@@ -43,10 +43,17 @@ def test_a_cascade_is_told_stripe_by_stripe() -> None:
     begin = text.index(
         "layers 1 to 3: a cascade in 10 stripes of rows; what one layer hands to the next is never there as a whole"
     )
-    assert text[begin + 1 : begin + 4] == [
+    assert text[begin + 1 : text.index("    stripe 1")] == [
         "    layer 1: rescale_1",
         "        reads rescale_0: 12544 bytes at data+12544",
         "        brings in 672 bytes from constants+1920 to activation+23280 once",
+        "        buffer for window rescale_0: 1792 bytes at 23952 and 25744",
+        "    layer 2: rescale_2",
+        "        brings in 672 bytes from constants+3520 to activation+22608 once",
+        "    layer 3: rescale_3",
+        "        writes rescale_3: 12544 bytes at data+25088",
+        "        brings in 112 bytes from constants+5760 to activation+22496 once",
+        "        buffer for result rescale_3: 1344 bytes at 31424 and 30080",
     ]
     second = text.index("    stripe 2")
     assert text[second + 1 : text.index("    stripe 3")] == [

@@ -1,0 +1,219 @@
+"""Limits that decide over the form of one layer: each is met, and just missed."""
+
+from types import SimpleNamespace
+
+import pytest
+from layer_graphs import LayerBuilder
+
+import tosaic.compiler.tile.convolution as convolution
+import tosaic.compiler.tile.im2col as im2col
+from tosaic.compiler.emit.box_transfers import NOWHERE, BoxTransfers
+from tosaic.compiler.emit.emitter import Emitter
+from tosaic.compiler.emit.graph_emission import _by_use
+from tosaic.compiler.ir import DType
+from tosaic.compiler.legalize.passes import legalize
+from tosaic.compiler.memory_speed import MemorySpeed
+from tosaic.compiler.place.address import Address, Region
+from tosaic.compiler.place.arena import Arena
+from tosaic.compiler.place.external import ExternalMemory
+from tosaic.compiler.place.geometry import View, Window
+from tosaic.compiler.place.params import ParamBlock
+from tosaic.compiler.place.placement import Copy
+from tosaic.compiler.place.placer import Memories
+from tosaic.compiler.place.weights import Blob
+from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
+from tosaic.compiler.tile.image_boxes import Box, Extent, ImageBoxes
+from tosaic.compiler.tile.layer_plan import LayerPass
+from tosaic.compiler.tile.work import ArrayBody, Parameters, TablePlace
+from tosaic.hw.config_text import get_config
+
+BASE = get_config("base")
+
+
+def window(**sizes: int) -> Window:
+    given = dict(n=1, ih=14, iw=14, ic=8, oh=14, ow=14, kh=1, kw=1, sy=1, sx=1, dy=1, dx=1, top=0, left=0)
+    given |= sizes
+    return Window(
+        **given, view=View("x", 0, given["iw"] * given["ic"], given["ih"] * given["iw"] * given["ic"])
+    )
+
+
+def planner(*shapes: tuple[int, ...], config=BASE) -> GraphPlanner:
+    """Of a graph that adds int32 tensors "x" and "y" of these shapes up, one after the other."""
+    build = LayerBuilder(1)
+    names = [build.input(name, shape, DType.INT32) for name, shape in zip("xy", shapes, strict=False)]
+    build.output(build.add("ADD", [names[0], names[-1]]))
+    memories = Memories(Arena(config.am_bytes, config.columns), config.am_bytes)
+    graph = legalize(build.finish(), config)
+    return GraphPlanner(graph, set(graph.tensors), PlanContext(config, memories, True))
+
+
+# --- what boxes read
+
+
+@pytest.mark.parametrize(
+    "rows, low, high, fetched", [((0, 2), 0, 0, []), ((2, 5), 0, 2, [(0, 2 * 112)]), ((20, 25), 0, 0, [])]
+)
+def test_a_box_that_sees_only_padding_fetches_nothing(rows, low, high, fetched) -> None:
+    """Three rows of padding before the image, and after it."""
+    cut = ImageBoxes(window(top=3, oh=25, ih=14), 16, 16)
+    found = []
+    emission = SimpleNamespace(
+        resident=lambda name: False, fetch=lambda key, start, stop: found.append((start, stop)) or 640
+    )
+    box = Box(0, *rows, 0, 14, 0, 16)
+    source = BoxTransfers(emission, cut, Extent(3, 14, 16)).source(box)  # type: ignore[arg-type]
+    assert found == fetched
+    assert source.window.ih == high - low
+    assert (source.address, source.span == NOWHERE) == ((640, False) if fetched else (0, True))
+
+
+@pytest.mark.parametrize(
+    "oh, rows, most",
+    [(1500, 2, 3), (2000, 2, 3), (2002, 2, 4), (1500, 1, 3), (1001, 1, 3), (1000, 2, 3), (3000, 3, 4)],
+)
+def test_rows_that_boxes_read_are_counted_up_to_a_thousand_boxes(oh: int, rows: int, most: int) -> None:
+    """An image of four rows, of which boxes of two rows see three: they begin at even rows, and it at an odd one."""
+    cut = ImageBoxes(window(ih=4, oh=oh, kh=3, top=oh // 4 * 2 + 1), 16, 16)
+    assert cut._source_rows(rows) == most
+
+
+# --- the form of a convolution
+
+
+@pytest.mark.parametrize(
+    "pixels, batched, width, keeps",
+    [(1, False, 2, False), (1, False, 1, True), (2, False, 2, True), (1, True, 2, True)],
+)
+def test_who_cares_where_image_rows_end(pixels: int, batched: bool, width: int, keeps: bool) -> None:
+    plan = SimpleNamespace(
+        pixels=pixels, layout=SimpleNamespace(batched=batched), window=SimpleNamespace(iw=width)
+    )
+    assert convolution.ConvolutionPlan.keeps_rows.fget(plan) is keeps  # type: ignore[attr-defined]
+
+
+def test_im2col_takes_fewer_cycles_than_the_array_or_the_bus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An image of 9,408 bytes takes 588 cycles to come, and its weights' next 4,096 bytes 256; by im2col it is through
+    in some cycles, and LOAD is busy for some of them."""
+    build = LayerBuilder(1)
+    x = build.input("x", (1, 56, 56, 3), DType.INT8)
+    y = build.rescale(build.conv(x, 64, (1, 1)), DType.INT8)
+    build.output(build.rescale(build.conv(y, 64, (1, 1)), DType.INT8))
+    graph = legalize(build.finish(), BASE)
+    first = next(operator for operator in graph.operators if operator.op == "CONV2D")
+    slid = window(ih=56, iw=56, ic=3, oh=56, ow=56)
+
+    def chosen(computing: int, cycles: int, loading: int) -> bool:
+        found = SimpleNamespace(cycles=cycles, loading=loading)
+        monkeypatch.setattr(convolution, "best_columns", lambda *_: found)
+        monkeypatch.setattr(convolution, "array_cycles", lambda *_: computing)
+        return convolution.choose_im2col(graph, BASE, first, slid, MemorySpeed()) is found
+
+    assert [chosen(600, cycles, 100) for cycles in (599, 600, 601)] == [True, False, False]
+    assert [chosen(500, cycles, 100) for cycles in (587, 588, 589)] == [True, False, False]
+    # The next layer's weights come behind the image, or behind what im2col loads.
+    assert [chosen(700, 650, loading) for loading in (587, 588, 700)] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    "width, widths",
+    [
+        (1, {1}),
+        (5, {1, 2, 3, 5}),
+        (16, {1, 2, 3, 4, 6, 8, 16}),
+        (40, {2, 3, 4, 5, 6, 7, 8, 10, 14}),
+        (100, {4, 5, 6, 7, 8, 9, 10, 12, 13, 15}),
+        (600, {16}),
+    ],
+)
+def test_widths_of_boxes_that_im2col_tries(width: int, widths: set[int], monkeypatch) -> None:
+    """Up to 32 boxes of the same width, or nearly; none wider than 16."""
+    tried = set()
+
+    def overlapped(window, layout, config, columns, first, speed, weights):
+        tried.add(columns)
+        assert 1 <= first <= columns
+        return columns, 0
+
+    monkeypatch.setattr(im2col, "_overlapped", overlapped)
+    layout = SimpleNamespace(blobs=[Blob(0, 16, 0)], chunks=2, run_count=1, bytes=512)
+    slid = window(ih=40, iw=width, ic=3, ow=width, kh=3, kw=3)
+    im2col.best_columns(slid, layout, BASE, MemorySpeed())  # type: ignore[arg-type]
+    assert tried == widths
+
+
+# --- parameters and weights
+
+
+@pytest.mark.parametrize(
+    "size, whole", [(1, True), (BASE.am_bytes // 4, True), (BASE.am_bytes // 4 + 1, False)]
+)
+def test_parameters_come_in_as_a_whole_up_to_a_quarter_of_the_memory(size: int, whole: bool) -> None:
+    layer, placer = SimpleNamespace(per_channel=None), planner((1, 16)).placer
+    step = SimpleNamespace(placer=placer, layer=layer, config=BASE, preloads=[], temporary=[])
+    found = LayerPass._placed(step, ParamBlock(bytes(size), 64, 64, False))  # type: ignore[arg-type]
+    assert (found.source is None) == whole
+    assert [copy.size_bytes for copy in step.preloads] == ([size] if whole else [])
+
+
+@pytest.mark.parametrize(
+    "machine, starts", [("base,weight_banks=1", [0, 300, 600]), ("base", [0, 512, 1024])]
+)
+def test_weights_begin_at_whole_steps_where_rows_may_be_divided(machine: str, starts: list[int]) -> None:
+    ring = Emitter(get_config(machine), ExternalMemory()).ring
+    blobs = [Address(Region.CONSTANTS, 4096 * number) for number in range(3)]
+    assert [ring.place(blob, 300) for blob in blobs] == [(start, True) for start in starts]
+
+
+LINE, PARAMS, TABLE = 64, 512, 1024
+"""Addresses in activation memory."""
+
+
+@pytest.mark.parametrize(
+    "changed, late",
+    [
+        ({}, [PARAMS, TABLE]),
+        (dict(table=None), [PARAMS]),
+        (dict(params=Parameters(0, 0, False, address=PARAMS)), [TABLE]),
+        (dict(params=Parameters(64, 64, False, PARAMS, Address(Region.CONSTANTS, 0))), [TABLE]),
+        (dict(scales=["at run time"]), []),
+        (dict(body=ArrayBody(None, None, None, in_blocks=True)), []),  # type: ignore[arg-type]
+        (dict(body=None), []),
+    ],
+)
+def test_what_only_the_vector_unit_needs_comes_behind_the_first_weights(
+    changed: dict, late: list[int]
+) -> None:
+    """A convolution's parameters and its table, but no line along the channels; nothing where one command does many
+    tiles."""
+    body = ArrayBody(None, None, None, in_blocks=False)  # type: ignore[arg-type]
+    places = [Address(Region.ACTIVATION, place) for place in (LINE, PARAMS, TABLE)]
+    given = dict(
+        body=body,
+        params=Parameters(64, 64, False, address=PARAMS),
+        table=TablePlace(TABLE, 256),
+        scales=[],
+        preloads=[Copy(Address(Region.CONSTANTS, 0), place, 64) for place in places],
+    )
+    found = _by_use(SimpleNamespace(**given | changed))  # type: ignore[arg-type]
+    assert [copy.target.offset for copy in found[1]] == late
+    assert sorted(copy.target.offset for copies in found for copy in copies) == [LINE, PARAMS, TABLE]
+
+
+# --- where results are
+
+
+@pytest.mark.parametrize("less_bytes, released", [(0, False), (16, True)])
+def test_buffers_of_earlier_layers_make_room_for_what_streams(less_bytes: int, released: bool) -> None:
+    """A quarter of the memory is left for boxes of operands that are outside."""
+    config = get_config("base,am_banks=1")
+    plan = planner((1, config.am_bytes // 16), (1, config.am_bytes // 16), config=config)
+    placer, arena, result = plan.placer, plan.placer.arena, plan.layers[0].output
+    for name in ("x", "y"):
+        placer.external(name)
+    earlier = arena.allocate(64)
+    arena.allocate(config.am_bytes - 64 - 2 * config.am_bytes // 4 + less_bytes)
+    placer.pending_free.append([earlier])
+    placer.place_output(result, ["x", "y"])
+    assert placer.pending_free == ([] if released else [[earlier]])
+    assert placer.placements[result].resident != released
