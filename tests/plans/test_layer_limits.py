@@ -18,7 +18,7 @@ from tosaic.compiler.place.arena import Arena
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.geometry import View, Window
 from tosaic.compiler.place.params import ParamBlock
-from tosaic.compiler.place.placement import Copy
+from tosaic.compiler.place.placement import BufferKey, Copy
 from tosaic.compiler.place.placer import Memories
 from tosaic.compiler.place.weights import Blob
 from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
@@ -54,13 +54,18 @@ def planner(*shapes: tuple[int, ...], config=BASE) -> GraphPlanner:
 @pytest.mark.parametrize(
     "rows, low, high, fetched", [((0, 2), 0, 0, []), ((2, 5), 0, 2, [(0, 2 * 112)]), ((20, 25), 0, 0, [])]
 )
-def test_a_box_that_sees_only_padding_fetches_nothing(rows, low, high, fetched) -> None:
+def test_a_box_that_sees_only_padding_fetches_nothing(
+    rows: tuple[int, int], low: int, high: int, fetched: list[tuple[int, int]]
+) -> None:
     """Three rows of padding before the image, and after it."""
     cut = ImageBoxes(window(top=3, oh=25, ih=14), 16, 16)
-    found = []
-    emission = SimpleNamespace(
-        resident=lambda name: False, fetch=lambda key, start, stop: found.append((start, stop)) or 640
-    )
+    found: list[tuple[int, int]] = []
+
+    def fetch(key: BufferKey, start: int, stop: int) -> int:
+        found.append((start, stop))
+        return 640
+
+    emission = SimpleNamespace(resident=lambda name: False, fetch=fetch)
     box = Box(0, *rows, 0, 14, 0, 16)
     source = BoxTransfers(emission, cut, Extent(3, 14, 16)).source(box)  # type: ignore[arg-type]
     assert found == fetched
@@ -212,6 +217,7 @@ def test_buffers_of_earlier_layers_make_room_for_what_streams(less_bytes: int, r
     for name in ("x", "y"):
         placer.external(name)
     earlier = arena.allocate(64)
+    assert earlier is not None
     arena.allocate(config.am_bytes - 64 - 2 * config.am_bytes // 4 + less_bytes)
     placer.pending_free.append([earlier])
     placer.place_output(result, ["x", "y"])

@@ -1,0 +1,148 @@
+"""The emulator's array alone: windows that lie anywhere over an image, and what it refuses."""
+
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scalar_machine import ScalarMachine
+
+from tosaic.hw.config import Config
+from tosaic.hw.config_text import get_config
+from tosaic.hw.isa import FIELDS, Instruction, Opcode, make
+from tosaic.sim.emulator.array import Array
+from tosaic.sim.emulator.faults import Fault
+from tosaic.sim.emulator.state import State
+
+NANO = get_config("nano")
+WORD, LINE = NANO.columns, 8
+GIVEN: dict[Opcode, dict[str, int]] = {
+    Opcode.ARRAY_INPUT: dict(row_bytes=64, height=8),
+    Opcode.ARRAY_WINDOW: dict(x_step=WORD, y_step=1, y_step_bytes=2 * WORD, width=8),
+    Opcode.ARRAY_KERNEL: dict(ky_count=1, ky_step=1, ky_step_bytes=WORD, run_count=1, run_step=1, chunks=1),
+    Opcode.ARRAY_DEPTHWISE: dict(delay=9, line=LINE, out_width=8, out_height=2, x_stride=1, y_stride=1),
+    Opcode.ARRAY_GO: dict(pixels=4, drain=1),
+    Opcode.ARRAY_DEPTHWISE_GO: dict(advances=20, group_rows=1, drain=1),
+}
+
+
+def command(opcode: Opcode, **fields: int) -> Instruction:
+    return make(opcode, **{field.name: 0 for field in FIELDS[opcode]} | GIVEN[opcode] | fields)
+
+
+def array_of(config: Config, *settings: Instruction) -> Array:
+    array = Array(State(config, SimpleNamespace(samples=1)))  # type: ignore[arg-type]
+    for instruction in settings:
+        array.configure(instruction)
+    return array
+
+
+def window(dice: random.Random) -> list[Instruction]:
+    """It begins before the image, in it or behind it, and goes in steps of any size; so do the kernel's rows."""
+
+    def sizes(**choices: tuple[int, ...]) -> dict[str, int]:
+        return {name: dice.choice(values) for name, values in choices.items()}
+
+    image = sizes(row_bytes=(4, 9, 16), height=(1, 4, 6), input_zp=(0, 3), weight_zp=(0, -2))
+    steps = sizes(x_step=(1, 4), width=(1, 2, 3, 5), y_step=(0, 1, 1, 2), y_step_bytes=(16, 24, -16))
+    starts = sizes(x_start=(-5, -1, 0, 0, 2, 8), y_start=(-3, -1, 0, 0, 1, 3))
+    kernel = sizes(
+        ky_count=(1, 2, 3), ky_step=(1, 2), ky_step_bytes=(16, 12), run_count=(1, 2), chunks=(1, 2)
+    )
+    kernel |= sizes(run_step=(5, -3))
+    return [
+        command(Opcode.ARRAY_INPUT, address=300, **image),
+        command(Opcode.ARRAY_WINDOW, **starts, **steps),
+        command(Opcode.ARRAY_KERNEL, **kernel),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_window_anywhere_over_the_image(seed: int) -> None:
+    """What is outside counts as zero."""
+    dice = random.Random(seed)
+    settings = window(dice)
+    scalar, array = ScalarMachine(NANO, bytearray()), array_of(NANO, *settings)
+    scalar.am[:1024], scalar.wm[:256] = dice.randbytes(1024), dice.randbytes(256)
+    state = array._state
+    state.am.write_rows(np.array([0]), np.frombuffer(scalar.am, np.uint8)[None, None])
+    words = np.frombuffer(scalar.wm, np.int8).reshape(1, -1, WORD)
+    state.wm.write(np.arange(words.shape[1]), words)
+    go = command(Opcode.ARRAY_GO, pixels=dice.choice((1, 4, 7, 12)), weights=dice.choice((0, 3)))
+    for instruction in settings:
+        scalar.other(instruction)
+    scalar.array_go(go)
+    array.go(go)
+    assert state.accumulator_queue.pop(go.pixels)[0].tolist() == scalar.queue
+
+
+def test_whether_pixels_see_padding() -> None:
+    """Those in one row of the result; of those in several rows, all in these rows count."""
+    dice, answers = random.Random(4), set()
+    for _ in range(600):
+        source, over, kernel = settings = window(dice)
+        array, first, count = array_of(NANO, *settings), dice.randrange(6), dice.randrange(1, 7)
+        rows = range(first // over.width, (first + count - 1) // over.width + 1)
+        columns = (
+            range(over.width) if len(rows) > 1 else range(first % over.width, first % over.width + count)
+        )
+        steps = array._steps
+        y = over.y_start + over.y_step * np.array(rows)[:, None] + steps.rows
+        x = over.x_start + over.x_step * np.array(columns)[:, None] + steps.row_bytes
+        inside = y.min() >= 0 and y.max() < source.height and x.min() >= 0
+        inside = bool(inside and x.max() + WORD <= source.row_bytes)
+        assert array._all_inside(first, count, steps) == inside
+        answers.add((inside, len(rows) > 1))
+    assert len(answers) == 4
+
+
+@pytest.mark.parametrize(
+    "machine, forgotten",
+    [("base,weight_banks=1", False), ("base,weight_banks=2", True), ("base,weight_banks=4", True)],
+)
+def test_sums_to_go_on_from_are_gone_where_rows_may_be_divided(machine: str, forgotten: bool) -> None:
+    """But not those of a GO that did not send them."""
+    config = get_config(machine)
+    array = array_of(config, *(command(opcode) for opcode in list(GIVEN)[:3]))
+    further = command(Opcode.ARRAY_GO, accumulate=1, drain=0)
+    with pytest.raises(Fault, match="no ARRAY_GO came before it"):
+        array.go(further)
+    array.go(command(Opcode.ARRAY_GO, drain=0))
+    array.go(further)
+    array.go(command(Opcode.ARRAY_GO))
+    if forgotten:
+        with pytest.raises(Fault, match="no ARRAY_GO came before it whose sums it could go on from"):
+            array.go(further)
+    else:
+        array.go(further)
+
+
+PAIRED = {Opcode.ARRAY_DEPTHWISE: dict(paired=1, delay=3), Opcode.ARRAY_DEPTHWISE_GO: dict(group_rows=1)}
+
+
+@pytest.mark.parametrize(
+    "changed, field, value, legal",
+    [
+        (Opcode.ARRAY_DEPTHWISE, "delay", 3, True),
+        (Opcode.ARRAY_DEPTHWISE, "delay", 2, False),
+        (Opcode.ARRAY_DEPTHWISE_GO, "group_rows", 2, False),
+        (Opcode.ARRAY_INPUT, "address", 2 * WORD, True),
+        (Opcode.ARRAY_INPUT, "address", 1, False),
+        (Opcode.ARRAY_WINDOW, "x_step", WORD + 1, False),
+        (Opcode.ARRAY_WINDOW, "y_step_bytes", 6 * WORD, True),
+        (Opcode.ARRAY_WINDOW, "y_step_bytes", 4 * WORD, False),
+        (Opcode.ARRAY_WINDOW, "y_step_bytes", 2 * WORD + 1, False),
+    ],
+)
+def test_paired_rows(changed: Opcode, field: str, value: int, legal: bool) -> None:
+    fields = {opcode: dict(PAIRED.get(opcode, {})) for opcode in GIVEN}
+    fields[changed][field] = value
+    settings = [Opcode.ARRAY_INPUT, Opcode.ARRAY_WINDOW, Opcode.ARRAY_DEPTHWISE]
+    array = array_of(NANO, *(command(opcode, **fields[opcode]) for opcode in settings))
+    go = command(Opcode.ARRAY_DEPTHWISE_GO, **fields[Opcode.ARRAY_DEPTHWISE_GO])
+    if legal:
+        array.depthwise_go(go)
+        assert array._state.accumulator_queue.vectors == 16
+    else:
+        with pytest.raises(Fault, match="paired rows"):
+            array.depthwise_go(go)
