@@ -14,6 +14,7 @@ from tosaic.compiler.ir import DType
 from tosaic.compiler.place.compression import GROUP_BYTES, Method, WeightCoder
 from tosaic.compiler.program import Program
 from tosaic.errors import InputError, ModelError, UnsupportedError
+from tosaic.hw.cabac_timing import decode_cycles
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode
 from tosaic.nnr import decode_tensor
@@ -121,6 +122,15 @@ def test_big_tensors_are_split_into_streams_and_small_ones_are_not():
         blocks = coder.code(values[:count], 16).blocks
         assert [len(block.lengths) for block in blocks] == streams
         assert sum(block.weights for block in blocks) == count
+
+
+@pytest.mark.parametrize("largest", [1, 3, 20])
+def test_cycles_of_a_block_are_those_of_the_decoder(largest):
+    """With a flag in front, and without dependent quantization."""
+    rng = np.random.default_rng(4)
+    values = np.where(rng.random(304) < 0.7, 0, rng.integers(-largest, largest + 1, 304)).astype(np.int8)
+    (block,) = WeightCoder(engines("base", 1), Method.NNR_STREAM).code(values, 16).blocks
+    assert block.cycles == decode_cycles(values, 1, 16, dependent=False, header_bins=1)
 
 
 def test_what_only_one_stream_makes_smaller_has_one_stream():

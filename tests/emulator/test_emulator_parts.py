@@ -51,14 +51,9 @@ def test_a_slow_memory_saves_up_to_two_beats() -> None:
     assert channel.beats == 16
 
 
-@pytest.mark.parametrize(
-    ("level", "int4", "fits"),
-    [(-128, 0, True), (127, 0, True), (-129, 0, False), (128, 0, False)]
-    + [(-8, 1, True), (7, 1, True), (-9, 1, False), (8, 1, False)],
-)
-def test_the_ends_of_decoded_weights(level: int, int4: int, fits: bool) -> None:
-    levels = np.array([1, level, 0, 2, 0, 0, 0, -1], np.int64)
-    payload = coded.encode(levels, 1)
+def decoding(levels: np.ndarray, *, dependent: bool = False, int4: int = 0) -> tuple[np.ndarray, int]:
+    """Memory with a program at 4096 that decodes a stream of 8 levels and stores them at 1024, and its bytes."""
+    payload = coded.encode(levels, 1, dq_flag=dependent)
     positions = coded.decode(payload, levels.size, 1, with_positions=True).positions
     data = interleave([payload], [positions], levels.size, CONFIG.word_bytes)
     assembler = Assembler(CONFIG)
@@ -70,7 +65,27 @@ def test_the_ends_of_decoded_weights(level: int, int4: int, fits: bool) -> None:
     assembler.emit(Opcode.STORE_GO, memory_address=1024, local_address=0, row_bytes=8, rows=1)
     memory = np.zeros(8192, np.uint8)
     memory[: len(data)] = np.frombuffer(data, np.uint8)
-    size = assembler.place(memory, 4096)
+    return memory, assembler.place(memory, 4096)
+
+
+@pytest.mark.parametrize("dependent, cycles", [(False, 57), (True, 51)])
+def test_the_stream_says_whether_quantization_is_dependent(dependent: bool, cycles: int) -> None:
+    """Then what is coded is half of a level, rounded up."""
+    levels = np.array([4, 0, 2, 0, 0, -3, 0, 6], np.int64)
+    memory, size = decoding(levels, dependent=dependent)
+    result = Emulator(CONFIG).run(memory, 4096, size)
+    assert memory[1024:1032].view(np.int8).tolist() == levels.tolist()
+    assert result.counters["decode_active"] == cycles
+
+
+@pytest.mark.parametrize(
+    ("level", "int4", "fits"),
+    [(-128, 0, True), (127, 0, True), (-129, 0, False), (128, 0, False)]
+    + [(-8, 1, True), (7, 1, True), (-9, 1, False), (8, 1, False)],
+)
+def test_the_ends_of_decoded_weights(level: int, int4: int, fits: bool) -> None:
+    levels = np.array([1, level, 0, 2, 0, 0, 0, -1], np.int64)
+    memory, size = decoding(levels, int4=int4)
     if fits:
         Emulator(CONFIG).run(memory, 4096, size)
         assert memory[1024:1032].view(np.int8).tolist() == levels.tolist()
