@@ -54,7 +54,7 @@ def test_a_slow_memory_saves_up_to_two_beats() -> None:
 def decoding(levels: np.ndarray, *, dependent: bool = False, int4: int = 0) -> tuple[np.ndarray, int]:
     """Memory with a program at 4096 that decodes a stream of 8 levels and stores them at 1024, and its bytes."""
     payload = coded.encode(levels, 1, dq_flag=dependent)
-    positions = coded.decode(payload, levels.size, 1, with_positions=True).positions
+    positions = coded.decode(payload, levels.size, 1, with_positions=True).positions.tolist()
     data = interleave([payload], [positions], levels.size, CONFIG.word_bytes)
     assembler = Assembler(CONFIG)
     assembler.emit(Opcode.LOAD_TENSOR, unary_length=1, dq_coded=1, int4=int4)

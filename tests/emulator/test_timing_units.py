@@ -1,0 +1,165 @@
+"""Units of the cycle model alone, beside others that take banks of the activation memory from them."""
+
+import pytest
+
+from tosaic.hw.config_text import get_config
+from tosaic.hw.isa import FIELDS, Instruction, Opcode, make
+from tosaic.sim.emulator.timing_array import ArrayUnit, Part
+from tosaic.sim.emulator.timing_dma import LoadUnit, StoreUnit
+from tosaic.sim.emulator.timing_parts import Accesses, AccumulatorFifo, Bus, Fabric, Queue
+
+CONFIG = get_config("base,weight_banks=1")
+WORD, BANK = CONFIG.word_bytes, 2
+ADDRESS = BANK * CONFIG.am_bank_bytes
+
+
+def command(opcode: Opcode, **fields: int) -> Instruction:
+    return make(opcode, **{field.name: 0 for field in FIELDS[opcode]} | fields)
+
+
+class Transfers:
+    """Of some beats each, by LOAD or STORE, while a bank is taken from it in stretches of cycles. A beat takes
+    `beat_cycles` on the bus."""
+
+    def __init__(self, go: Opcode, beats: list[int], taken: list[tuple[int, int]], beat_cycles: float = 1):
+        bus = Bus(CONFIG, WORD / beat_cycles, 0)
+        self.fabric = Fabric(CONFIG, bus, 0, [])
+        self.fabric.busy = len(beats)
+        queue, before = Queue(bus.timeline, 8, 1), Accesses(CONFIG)
+        for start, end in taken:
+            before.record(start, end, BANK)
+        unit = (LoadUnit if go is Opcode.LOAD_GO else StoreUnit)(self.fabric, queue, before)
+        run = (unit.commands(), unit.split(), unit.retire()) if isinstance(unit, LoadUnit) else (unit.run(),)
+        places = {"memory_address": 0, "local_address": ADDRESS, "rows": 1}
+        gos = (queue.put(command(go, row_bytes=count * WORD, **places)) for count in beats)
+        for process in (*run, *gos):
+            bus.timeline.resume_at(0, process)
+        bus.timeline.run()
+
+    @property
+    def ends(self) -> list[int]:
+        """The cycle in which each is complete."""
+        return [each.end for each in self.fabric.slices]
+
+    def counted(self, name: str) -> int:
+        return self.fabric.counters[name]
+
+
+@pytest.mark.parametrize(
+    "beat_cycles, taken, end",
+    [
+        (1, [], 25),
+        (1, [(10, 11)], 26),
+        (1, [(10, 14)], 29),
+        (1, [(12, 13), (20, 21)], 27),
+        (2, [], 38),
+        (2, [(10, 11)], 38),
+        (2, [(10, 14)], 40),
+        (2, [(12, 13), (20, 21)], 38),
+        (4, [], 66),
+        (4, [(10, 14)], 66),
+        (4, [(10, 30)], 82),
+    ],
+)
+def test_a_slow_bus_makes_good_for_a_beat_that_waits(
+    beat_cycles: int, taken: list[tuple[int, int]], end: int
+) -> None:
+    """16 beats. On a bus of a beat per cycle every cycle without the bank is lost, else those beyond what a beat takes,
+    of each stretch."""
+    loads = Transfers(Opcode.LOAD_GO, [16], taken, beat_cycles)
+    assert loads.ends == [end]
+    assert loads.counted("load_stall_am") == sum(last - first for first, last in taken)
+
+
+@pytest.mark.parametrize(
+    "beat_cycles, taken, ends, stalls",
+    [
+        (1, [], [29, 46], (0, 0)),
+        (1, [(5, 60)], [84, 101], (0, 55)),
+        (1.5, [], [35, 59], (13, 0)),
+        (1.5, [(5, 60)], [84, 107], (12, 55)),
+        (1.5, [(0, 20)], [48, 71], (12, 19)),
+        (2, [], [42, 74], (28, 0)),
+        (2, [(5, 30)], [54, 84], (26, 25)),
+        (4, [(5, 30)], [70, 134], (86, 25)),
+        (4, [(5, 60)], [84, 142], (82, 55)),
+    ],
+)
+def test_a_store_that_waits_for_its_bank_holds_the_bus(
+    beat_cycles: float, taken: list[tuple[int, int]], ends: list[int], stalls: tuple[int, int]
+) -> None:
+    """Two bursts of 16 beats. What the memory saves meanwhile, it saves until the last beat of the first burst."""
+    stores = Transfers(Opcode.STORE_GO, [16, 16], taken, beat_cycles)
+    assert stores.ends == ends
+    assert (stores.counted("store_stall_bus"), stores.counted("store_stall_am")) == stalls
+
+
+def test_what_a_slow_memory_saves_is_saved_before_the_bus_is_free() -> None:
+    """The third burst of the first transfer waits for its bank, and the second transfer's beats begin when that is over
+    and no earlier, with two of them saved."""
+    stores = Transfers(Opcode.STORE_GO, [33, 15], [(14, 59), (68, 109)], beat_cycles=3)
+    assert stores.ends == [132, 175]
+    assert (stores.counted("store_stall_bus"), stores.counted("store_stall_am")) == (87, 86)
+
+
+def array_unit(machine: str, *settings: Instruction) -> ArrayUnit:
+    config = get_config(machine)
+    fabric = Fabric(config, Bus(config, None, 0), 0, [])
+    fifo, banks = AccumulatorFifo(config, fabric.timeline), Accesses(config)
+    unit = ArrayUnit(fabric, Queue(fabric.timeline, 8, 1), fifo, banks, banks)
+    unit._setup = {each.opcode: each for each in settings}
+    return unit
+
+
+@pytest.mark.parametrize("rows, middle", [(1, 0), (2, 1000), (3, 1000), (5, 2000)])
+def test_a_tile_reads_the_bank_of_the_middle_row_of_its_kernel(rows: int, middle: int) -> None:
+    """40 pixels in rows of 6, 48 bytes each: tiles of 16 and of 8, whose first pixels are 0, 16 and 32."""
+    unit = array_unit(
+        "base,weight_banks=1",
+        command(Opcode.ARRAY_INPUT, address=300),
+        command(Opcode.ARRAY_WINDOW, width=6, x_step=48, y_step_bytes=700),
+        command(Opcode.ARRAY_KERNEL, ky_count=rows, ky_step_bytes=1000, run_count=2, chunks=3),
+    )
+    slots, first = rows * 2 * 3 * 16, 300 + middle
+    places = [first, first + 2 * 700 + 4 * 48, first + 5 * 700 + 2 * 48]
+    found = list(unit._parts(command(Opcode.ARRAY_GO, pixels=40, drain=1)))
+    assert found == [
+        Part(slots, [0] + [1] * (pixels - 1), place, pixels / 16)
+        for place, pixels in zip(places, (16, 16, 8), strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    "machine, pixels, fields, parts",
+    [
+        ("base,weight_banks=4", 4, {}, 4),
+        ("base,weight_banks=4", 5, {}, 2),
+        ("base,weight_banks=4", 8, {}, 2),
+        ("base,weight_banks=4", 9, {}, 1),
+        ("base,weight_banks=2", 4, {}, 2),
+        ("base,weight_banks=1", 4, {}, 1),
+        ("base,weight_banks=4", 4, dict(weights=16), 4),
+        ("base,weight_banks=4", 4, dict(weights=8), 1),
+        ("base,weight_banks=4", 4, dict(weight_zp=1), 1),
+        ("base,weight_banks=4", 4, dict(streamed=1), 1),
+        ("base,weight_banks=4", 4, dict(accumulate=1), 1),
+        ("base,weight_banks=4", 4, dict(drain=0), 1),
+    ],
+)
+def test_tiles_of_few_pixels_divide_the_rows(
+    machine: str, pixels: int, fields: dict[str, int], parts: int
+) -> None:
+    """Only where weights begin at a whole step and have no zero point, and the sums leave at once. Of 10 steps each
+    part has its share; the last part's rows send."""
+    fields = {"drain": 1} | fields
+    zero_point = fields.pop("weight_zp", 0)
+    unit = array_unit(
+        machine,
+        command(Opcode.ARRAY_INPUT, weight_zp=zero_point),
+        command(Opcode.ARRAY_WINDOW, width=6),
+        command(Opcode.ARRAY_KERNEL, ky_count=5, run_count=2, chunks=1),
+    )
+    (part,) = unit._parts(command(Opcode.ARRAY_GO, pixels=pixels, **fields))
+    slots, delay = {1: (160, 0), 2: (80, 8), 4: (48, 12)}[parts]
+    distances = [delay] + [1] * (pixels - 1) if fields["drain"] else []
+    assert part == Part(slots, distances, 0, parts * pixels / 16)
