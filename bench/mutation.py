@@ -9,6 +9,8 @@ most mutants for their time, those of `make nightly` last; so one run tells the 
 nightly tests would add. All tests are imported and collected once; each mutant is a fork in which the changed function
 has its new code, and that ends with the first test that fails.
 
+In place of a sample, `--named docs/sign_off.md` judges those that a page lists (`- `file:line: change``).
+
 A line of the output is what is known of a mutant: what was stopped goes on where it ended. A mutant is judged again
 when its file has changed, and one that survived when other tests run its line, they have changed or get more time.
 What mutation_equivalents.toml explains is not judged; a test that fails without any mutant judges none.
@@ -22,6 +24,7 @@ import gc
 import hashlib
 import json
 import os
+import re
 import resource
 import sys
 import tomllib
@@ -50,6 +53,8 @@ _NARROW = 0.25
 """Share of a mutant's time for the tests that run the fewest lines."""
 _FEW_LINES = 50
 """Of a test: fewer make no difference."""
+_ABOUT = 100
+"""How much more a test tells of a module that its file imports."""
 Lines = dict[str, dict[int, set[str]]]
 """File (from the root) -> line -> tests that run it."""
 Record = dict[str, Any]
@@ -126,6 +131,17 @@ def draw(patterns: list[str], lines: Lines, count: int, seed: int) -> list[Mutan
     covered = [mutant for file in files for mutant, _ in mutants(ROOT, file, lines[file].get)]
     print(f"{len(covered)} mutants of {len(files)} files are on lines that a test runs")
     return sorted(covered, key=lambda each: _digest(f"{seed} {each.number} {each}".encode()))[:count]
+
+
+def named(text: str) -> list[Mutant]:
+    """The mutants that a page lists, where they are now: on the nearest line with that change. If the line has several
+    such changes, all of them."""
+    found = []
+    for file, line, change in re.findall(r"^- `([\w/]+\.py):(\d+): (.*?)`", text, re.MULTILINE):
+        same = [each for each, _ in mutants(ROOT, file, lambda _: True) if str(each).endswith(f": {change}")]
+        place = min((each.line for each in same), key=lambda number: abs(number - int(line)), default=None)
+        found += [each for each in same if each.line == place]
+    return found
 
 
 def functions_of_files() -> dict[str, list[types.FunctionType]]:
@@ -267,8 +283,8 @@ class Judge:
             own = [tests[name] for name in self._lines[mutant.file][mutant.line] if name in tests]
             passed = set(self._known.get(self._key(mutant), {}).get("passed", ()))
             by, test = self._judge(mutant, functions[mutant.file], own, passed)
-            record = {"key": self._key(mutant), "file": mutant.file, "mutant": str(mutant), "by": by}
-            record |= {"test": test, "against": self._against(mutant)}
+            record: Record = {"key": self._key(mutant), "file": mutant.file, "mutant": str(mutant)}
+            record |= {"by": by} | {"test": test, "against": self._against(mutant)}
             if by == SURVIVED:
                 record["passed"] = sorted(passed)
             self._known[record["key"]] = record
@@ -327,10 +343,12 @@ class Judge:
 
     def _sight(self, mutant: Mutant, test: str) -> float:
         """How much more a test sees that knows the programs and cycles of what it runs, is of the mutant's own part, or
-        runs few lines: it is about these."""
+        runs few lines: it is about these. And how much more one whose file imports the mutant's module."""
         part, folders = test.split("/")[1], mutant.file.split("/")[:-1]
         own = ("compiler" if part == "plans" else part) in folders
-        return (30 if test in recorded() else 1) * (100 if own else 1) / (self._breadth[test] + _FEW_LINES)
+        sight = (30 if test in recorded() else 1) * (100 if own else 1) / (self._breadth[test] + _FEW_LINES)
+        module = "tosaic." + mutant.file.removesuffix(".py").replace("/", ".")
+        return sight * (_ABOUT if module in imported_by(test.split("::")[0]) else 1)
 
 
 def _that_take(most: float, tests: list[pytest.Item], seconds: dict[pytest.Item, float]) -> list[pytest.Item]:
@@ -349,6 +367,18 @@ def _version(test: pytest.Item) -> str:
 
 
 @functools.cache
+def imported_by(file: str) -> set[str]:
+    """Modules that a file imports, or things from."""
+    found = set[str]()
+    for node in ast.walk(ast.parse((ROOT / file).read_text())):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
+    return found
+
+
+@functools.cache
 def recorded() -> set[str]:
     path = ROOT / RECORDED
     return set(json.loads(path.read_text())) if path.exists() else set()
@@ -358,7 +388,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("modules", nargs="+", help="patterns of source files")
+    parser.add_argument("modules", nargs="*", help="patterns of source files")
+    parser.add_argument("--named", type=Path, help="a page that lists the mutants to judge")
     parser.add_argument("--contexts", nargs="+", required=True, help="files of bench.mutation_contexts")
     parser.add_argument("--seconds", nargs="+", default=[], help="files of --cpu-durations")
     parser.add_argument(
@@ -370,7 +401,10 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, help="a JSON line per mutant")
     chosen = parser.parse_args()
     lines = tests_of_lines(chosen.contexts)
-    sample = draw(chosen.modules, lines, chosen.count, chosen.seed)
+    if chosen.named is not None:
+        sample = named(chosen.named.read_text())
+    else:
+        sample = draw(chosen.modules, lines, chosen.count, chosen.seed)
     judge = Judge(
         sample, lines, read_seconds(chosen.seconds), chosen.most_seconds, chosen.output, chosen.limit_seconds
     )

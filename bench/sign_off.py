@@ -274,7 +274,7 @@ def _contexts(folder: str) -> Part:
     return part
 
 
-def _folder(record: mutation.Record) -> str:
+def folder_of(record: mutation.Record) -> str:
     """A file's folder; the files of the cycle model count apart, for tests of the RTL judge them."""
     is_timing = record["file"].startswith("sim/emulator/timing")
     return "sim/emulator/timing" if is_timing else record["file"].rpartition("/")[0]
@@ -284,8 +284,8 @@ def mutation_page(records: list[mutation.Record]) -> str:
     """A table by folder, and the survivors."""
     out = [f"## Mutants of golden, compiler and emulator: {len(records)}", ""]
     out += ["| files | mutants | killed | no change | survived | score |", "|---|--:|--:|--:|--:|--:|"]
-    for folder in (*sorted({_folder(record) for record in records}), ""):
-        own = [record["by"] for record in records if folder in (_folder(record), "")]
+    for folder in (*sorted({folder_of(record) for record in records}), ""):
+        own = [record["by"] for record in records if folder in (folder_of(record), "")]
         killed, survived = own.count(mutation.KILLED), own.count(mutation.SURVIVED)
         equal = own.count(mutation.EQUIVALENT)
         name = f"`{folder}`" if folder else "**all**"
@@ -293,11 +293,11 @@ def mutation_page(records: list[mutation.Record]) -> str:
         out.append(f"| {name} | {killed + survived + equal} | {killed} | {equal} | {survived} | {share} |")
     out += ["", "The score is that of the mutants that change something.", ""]
     for title, by in (("Survivors", mutation.SURVIVED), ("No change", mutation.EQUIVALENT)):
-        out += [f"{title}:", "", *sorted(_line(record) for record in records if record["by"] == by), ""]
+        out += [f"{title}:", "", *sorted(line_of(record) for record in records if record["by"] == by), ""]
     return "\n".join(out)
 
 
-def _line(record: mutation.Record) -> str:
+def line_of(record: mutation.Record) -> str:
     return f"- `{record['mutant']}`" + (f": {record['reason']}" if record.get("reason") else "")
 
 

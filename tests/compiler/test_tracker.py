@@ -23,6 +23,15 @@ def test_a_streamed_go_waits_for_no_token() -> None:
     assert streamed_go(tracker) == {}
 
 
+def test_streamed_words_are_read_and_no_more() -> None:
+    """Who reads them as well waits for LOAD alone, and who writes there waits for both."""
+    tracker = Tracker()
+    streamed_go(tracker)
+    assert tracker.add(Work(Unit.STORE, [NOP], reads=[WORDS])).waits == {Unit.LOAD: 0}
+    waits = tracker.add(Work(Unit.VECTOR, [NOP], writes=[WORDS])).waits
+    assert waits == {Unit.LOAD: 0, Unit.ARRAY: 0, Unit.STORE: 0}
+
+
 def test_a_streamed_go_waits_until_load_waits_for_vector_no_more() -> None:
     """Else it would hold back the vectors that VECTOR needs before LOAD brings the words: nobody would go on."""
     tracker = Tracker()
