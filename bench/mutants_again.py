@@ -1,7 +1,8 @@
-"""Judges the survivors that the sign-off page lists again, and writes its section on them anew: for when tests or
+r"""Judges the survivors that the sign-off page lists again, and writes its section on them anew: for when tests or
 reasons have come, and the records of the sample are gone.
 
-    python bench/mutants_again.py docs/sign_off.md --contexts build/sign_off/*.contexts --seconds build/sign_off/*.seconds
+    python bench/mutants_again.py docs/sign_off.md --contexts build/sign_off/*.contexts \
+        --seconds build/sign_off/*.seconds
 
 What was killed stays so: only `make sign-off` judges that again.
 """
