@@ -133,6 +133,18 @@ def test_cycles_of_a_block_are_those_of_the_decoder(largest):
     assert block.cycles == decode_cycles(values, 1, 16, dependent=False, header_bins=1)
 
 
+@pytest.mark.parametrize(
+    "zeros, streams", [(240, None), (244, 1), (332, 1), (336, 2), (432, 2), (436, 4), (2048, 4)]
+)
+def test_a_block_has_as_many_streams_as_make_it_smaller(zeros, streams):
+    """Of 2,048 random weights some are zero: the more, the less it matters that each stream has an end of its own."""
+    rng = np.random.default_rng(3)
+    values = rng.integers(-128, 128, 2048).astype(np.int8)
+    values[rng.permutation(2048)[:zeros]] = 0
+    coded = WeightCoder(engines("base", 4), Method.NNR_STREAM).code(values, 2048)
+    assert (coded and [len(block.lengths) for block in coded.blocks]) == (streams and [streams])
+
+
 def test_what_only_one_stream_makes_smaller_has_one_stream():
     """Four streams cost four ends and a tag word."""
     rng = np.random.default_rng(3)

@@ -1,5 +1,7 @@
 """Units of the cycle model alone, beside others that take banks of the activation memory from them."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from tosaic.hw.config_text import get_config
@@ -21,7 +23,14 @@ class Transfers:
     """Of some beats each, by LOAD or STORE, while a bank is taken from it in stretches of cycles. A beat takes
     `beat_cycles` on the bus."""
 
-    def __init__(self, go: Opcode, beats: list[int], taken: list[tuple[int, int]], beat_cycles: float = 1):
+    def __init__(
+        self,
+        go: Opcode,
+        beats: list[int],
+        taken: Sequence[tuple[int, int]] = (),
+        beat_cycles: float = 1,
+        rows: int = 1,
+    ):
         bus = Bus(CONFIG, WORD / beat_cycles, 0)
         self.fabric = Fabric(CONFIG, bus, 0, [])
         self.fabric.busy = len(beats)
@@ -30,7 +39,7 @@ class Transfers:
             before.record(start, end, BANK)
         unit = (LoadUnit if go is Opcode.LOAD_GO else StoreUnit)(self.fabric, queue, before)
         run = (unit.commands(), unit.split(), unit.retire()) if isinstance(unit, LoadUnit) else (unit.run(),)
-        places = {"memory_address": 0, "local_address": ADDRESS, "rows": 1}
+        places = {"memory_address": 0, "local_address": ADDRESS, "rows": rows}
         gos = (queue.put(command(go, row_bytes=count * WORD, **places)) for count in beats)
         for process in (*run, *gos):
             bus.timeline.resume_at(0, process)
@@ -100,6 +109,13 @@ def test_what_a_slow_memory_saves_is_saved_before_the_bus_is_free() -> None:
     stores = Transfers(Opcode.STORE_GO, [33, 15], [(14, 59), (68, 109)], beat_cycles=3)
     assert stores.ends == [132, 175]
     assert (stores.counted("store_stall_bus"), stores.counted("store_stall_am")) == (87, 86)
+
+
+@pytest.mark.parametrize("go, name", [(Opcode.LOAD_GO, "load_beats"), (Opcode.STORE_GO, "store_beats")])
+def test_rows_without_a_pitch_are_in_one_place(go: Opcode, name: str) -> None:
+    """Three rows of two words and three of 16, each a burst: no row begins within a word."""
+    transfers = Transfers(go, [2, 16], rows=3)
+    assert transfers.counted(name) == 3 * (2 + 16)
 
 
 def array_unit(machine: str, *settings: Instruction) -> ArrayUnit:

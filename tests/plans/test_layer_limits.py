@@ -120,6 +120,41 @@ def test_im2col_takes_fewer_cycles_than_the_array_or_the_bus(monkeypatch: pytest
     assert [chosen(700, 650, loading) for loading in (587, 588, 700)] == [True, False, False]
 
 
+def test_weights_that_come_behind_an_image_are_those_of_the_next_product() -> None:
+    """Of the next layer of the array, wherever it is; none where they are computed, and none behind the last one."""
+    build = LayerBuilder(1)
+    x = build.rescale(build.conv(build.input("x", (1, 4, 4, 8), DType.INT8), 3, (1, 1)), DType.INT8)
+    y = build.rescale(build.conv(build.add("REVERSE", [x], axis=1), 5, (2, 2)), DType.INT8)
+    rows = build.add("RESHAPE", [y, build.shape((1, 9, 5))])
+    other = build.input("b", (1, 5, 2), DType.INT8)
+    build.output(
+        build.add("MATMUL", [rows, other, build.zero_point(DType.INT8), build.zero_point(DType.INT8)])
+    )
+    graph = build.finish()
+    products = [operator for operator in graph.operators if operator.op in ("CONV2D", "MATMUL")]
+    assert [convolution._following_weights(graph, each) for each in products] == [5 * 2 * 2 * 3, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "weight_bytes, depthwise, leaving, arriving",
+    [(0, False, 8, 7), (1, False, 56, 56), (0, True, 56, 14), (1, True, 56, 56)],
+)
+def test_a_layer_is_cut_while_its_weights_stay(
+    weight_bytes: int, depthwise: bool, leaving: int, arriving: int
+) -> None:
+    """Half of the weight memory, and some bytes more; results and images of 64 KiB in 56 rows of 8 pixels."""
+    sizes = [BASE.wm_bytes // 2 - 64, 64 + weight_bytes]
+    plan = SimpleNamespace(
+        tiles=[SimpleNamespace(bytes=size) for size in sizes],
+        layout=SimpleNamespace(depthwise=depthwise),
+        window=window(oh=56, ow=8),
+    )
+    arrival = SimpleNamespace(source=SimpleNamespace(bytes=1 << 16))
+    step = SimpleNamespace(config=BASE, convolution=plan, arrivals={"x": arrival})
+    assert LayerPass._rows_while_leaving(step, plan, 1 << 16) == leaving  # type: ignore[arg-type]
+    assert LayerPass._rows_while_arriving(step, plan.window) == arriving  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "width, widths",
     [
@@ -127,6 +162,7 @@ def test_im2col_takes_fewer_cycles_than_the_array_or_the_bus(monkeypatch: pytest
         (5, {1, 2, 3, 5}),
         (16, {1, 2, 3, 4, 6, 8, 16}),
         (40, {2, 3, 4, 5, 6, 7, 8, 10, 14}),
+        (66, {3, 4, 5, 6, 7, 8, 9, 10, 11, 14}),
         (100, {4, 5, 6, 7, 8, 9, 10, 12, 13, 15}),
         (600, {16}),
     ],
