@@ -20,11 +20,13 @@ from tosaic.compiler.place.geometry import View, Window
 from tosaic.compiler.place.params import ParamBlock
 from tosaic.compiler.place.placement import BufferKey, Copy
 from tosaic.compiler.place.placer import Memories
+from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.weights import Blob
 from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
 from tosaic.compiler.tile.image_boxes import Box, Extent, ImageBoxes
 from tosaic.compiler.tile.layer_plan import LayerPass
 from tosaic.compiler.tile.work import ArrayBody, Parameters, TablePlace
+from tosaic.errors import UnsupportedError
 from tosaic.hw.config_text import get_config
 
 BASE = get_config("base")
@@ -74,6 +76,40 @@ def test_a_box_that_sees_only_padding_fetches_nothing(
 
 
 @pytest.mark.parametrize(
+    "columns, channels, first, size",
+    [
+        ((0, 14), (0, 16), 0, (5, 14, 16)),
+        ((0, 14), (16, 32), 16, (5, 14, 16)),
+        ((3, 7), (16, 32), 80, (5, 6, 16)),
+    ],
+)
+def test_a_box_of_some_channels_brings_those_of_the_image(
+    columns: tuple[int, int], channels: tuple[int, int], first: int, size: tuple[int, int, int]
+) -> None:
+    """A depthwise kernel of 3 by 3 over 14 columns of 32 channels: rows 3 to 5 need rows 2 to 6."""
+    cut = ImageBoxes(window(ic=32, kh=3, kw=3, top=1, left=1), 32, 16, multiplier=1)
+    found: list[StoredBox] = []
+
+    def fetch_box(key: BufferKey, stored: StoredBox) -> int:
+        found.append(stored)
+        return 640
+
+    emission = SimpleNamespace(resident=lambda name: False, fetch_box=fetch_box)
+    box = Box(0, 3, 6, *columns, *channels)
+    extent = Extent(3, columns[1] - columns[0], 16)
+    source = BoxTransfers(emission, cut, extent).source(box)  # type: ignore[arg-type]
+    rows, width, run = size
+    assert found == [StoredBox(2 * 14 * 32 + first, ((rows, 14 * 32), (width, 32)), run)]
+    view = source.window.view
+    assert (source.window.ih, source.window.iw, source.window.ic) == size
+    assert (view.pitch, source.channel) == (width * run, channels[0])
+    assert (source.window.top, source.window.left) == (
+        1 - 3 + 2,
+        1 - columns[0] + (first - channels[0]) // 32,
+    )
+
+
+@pytest.mark.parametrize(
     "oh, rows, most",
     [(1500, 2, 3), (2000, 2, 3), (2002, 2, 4), (1500, 1, 3), (1001, 1, 3), (1000, 2, 3), (3000, 3, 4)],
 )
@@ -84,6 +120,18 @@ def test_rows_that_boxes_read_are_counted_up_to_a_thousand_boxes(oh: int, rows: 
 
 
 # --- the form of a convolution
+
+
+@pytest.mark.parametrize("dtype, refused", [(DType.INT8, False), (DType.INT16, True)])
+def test_the_array_multiplies_bytes(dtype: DType, refused: bool) -> None:
+    """An image of int16 comes this far only if its byte planes' sums do not fit."""
+    tensors = {"x": SimpleNamespace(dtype=dtype), "w": SimpleNamespace(dtype=DType.INT8)}
+    layer, operator = SimpleNamespace(program=SimpleNamespace(loads=[])), SimpleNamespace(inputs=["x", "w"])
+    if refused:
+        with pytest.raises(UnsupportedError, match="the array multiplies bytes, and the sums of"):
+            convolution._check_operands(tensors, layer, operator)  # type: ignore[arg-type]
+    else:
+        convolution._check_operands(tensors, layer, operator)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
