@@ -5,6 +5,7 @@ import pytest
 from layer_graphs import LayerBuilder, feeds
 
 from tosaic.compiler.ir import DType, Graph, validate
+from tosaic.compiler.legalize.constant_channels import absorbed
 from tosaic.compiler.legalize.dead_channels import remove_dead_channels
 from tosaic.compiler.legalize.normalise import normalise
 from tosaic.driver.session import Session
@@ -245,3 +246,18 @@ def test_a_constant_for_each_channel_goes_with_them(channels: int, unread: slice
     assert weights(smaller) == [(left, 1, 1, 6), (3, 1, 1, left)]
     constants = [smaller.tensors[o.inputs[1]].shape for o in smaller.operators if o.op == "MAXIMUM"]
     assert constants == [(1, 1, 1, left), (1, 1, 1, 1)]
+
+
+@pytest.mark.parametrize("depthwise, multiplier", [(False, 5), (True, 2)])
+def test_channels_that_nothing_is_known_of_are_not_absorbed(depthwise: bool, multiplier: int) -> None:
+    """One answer for each of the image's six channels."""
+    build = Sparse(13)
+    y = build.conv(start(build), multiplier, (3, 3), depthwise=depthwise)
+    (operator,) = build.graph.operators
+    assert operator.outputs == [y]
+    assert absorbed(build.graph, operator, None).tolist() == [False] * 6
+    known = np.ma.masked_array(np.arange(6), mask=[0, 1, 1, 0, 1, 0])
+    assert absorbed(build.graph, operator, known).tolist() == [True, False, False, True, False, True]
+    operator.attributes["pad"] = [0, 0, 1, 0]
+    # Padding counts as the zero point, which is 0.
+    assert absorbed(build.graph, operator, known).tolist() == [True] + [False] * 5
