@@ -256,7 +256,7 @@ def test_channels_that_nothing_is_known_of_are_not_absorbed(depthwise: bool, mul
     (operator,) = build.graph.operators
     assert operator.outputs == [y]
     assert absorbed(build.graph, operator, None).tolist() == [False] * 6
-    known = np.ma.masked_array(np.arange(6), mask=[0, 1, 1, 0, 1, 0])
+    known: np.ma.MaskedArray = np.ma.masked_array(np.arange(6), mask=[0, 1, 1, 0, 1, 0])
     assert absorbed(build.graph, operator, known).tolist() == [True, False, False, True, False, True]
     operator.attributes["pad"] = [0, 0, 1, 0]
     # Padding counts as the zero point, which is 0.
