@@ -31,12 +31,12 @@ def main() -> int:
     parser.add_argument("--seconds", nargs="+", default=[], help="files of --cpu-durations")
     parser.add_argument("--most-seconds", type=float, default=2.5, help="of tests per mutant")
     chosen = parser.parse_args()
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
     page = chosen.page.read_text()
     before, _, rest = page.partition(_START)
     section, heading, after = rest.partition("\n## ")
     listed = section[section.index("\nSurvivors:") : section.index("\nNo change:")]
     found = _judged(listed, mutation.tests_of_lines(chosen.contexts), chosen)
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
     chosen.page.write_text(before + _START + anew(section, found, done.stdout.strip()) + heading + after)
     return 0
 
@@ -67,7 +67,7 @@ def anew(section: str, found: list[mutation.Record], commit: str) -> str:
     tally = Counter(record["by"] for record in records)
     text += (
         f"\nThe {len(records)} that were left were judged again at {commit}: {tally[mutation.KILLED]} fail a test now, "
-        f"and of {tally[mutation.EQUIVALENT]} more nothing can show a change.\n"
+        f"and of {tally[mutation.EQUIVALENT]} more nothing can show a change. Those killed before were not judged again.\n"
     )
     known = [line for line in survivors[survivors.index("\nNo change:") :].splitlines() if line[:3] == "- `"]
     for title, by, old in (
@@ -75,7 +75,7 @@ def anew(section: str, found: list[mutation.Record], commit: str) -> str:
         ("No change", mutation.EQUIVALENT, known),
     ):
         own = [sign_off.line_of(record) for record in records if record["by"] == by]
-        text += "\n".join(["", f"{title}:", "", *sorted([*old, *own]), ""])
+        text += "\n".join(["", f"{title}:", "", *(sorted([*old, *own]) or ["none."]), ""])
     return text
 
 
