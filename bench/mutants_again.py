@@ -67,7 +67,8 @@ def anew(section: str, found: list[mutation.Record], commit: str) -> str:
     tally = Counter(record["by"] for record in records)
     text += (
         f"\nThe {len(records)} that were left were judged again at {commit}: {tally[mutation.KILLED]} fail a test now, "
-        f"and of {tally[mutation.EQUIVALENT]} more nothing can show a change. Those killed before were not judged again.\n"
+        f"and of {tally[mutation.EQUIVALENT]} more nothing can show a change. "
+        "Those killed before were not judged again.\n"
     )
     known = [line for line in survivors[survivors.index("\nNo change:") :].splitlines() if line[:3] == "- `"]
     for title, by, old in (
