@@ -22,6 +22,7 @@ from tosaic.compiler.place.placement import BufferKey, Copy
 from tosaic.compiler.place.placer import Memories
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.weights import Blob
+from tosaic.compiler.search import ranked
 from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
 from tosaic.compiler.tile.image_boxes import Box, Extent, ImageBoxes
 from tosaic.compiler.tile.layer_plan import LayerPass
@@ -290,6 +291,22 @@ def test_what_only_the_vector_unit_needs_comes_behind_the_first_weights(
 
 
 # --- where results are
+
+
+@pytest.mark.parametrize(
+    "cycles, order",
+    [
+        ([1000], [0]),
+        ([1000, 900], [0, 1]),
+        ([1000, 899], [1, 0]),
+        ([1000, 899, 810, 800], [3, 1, 0, 2]),
+        ([1000, 2000, 100], [2, 0, 1]),
+    ],
+)
+def test_plans_that_are_clearly_better_come_first(cycles: list[int], order: list[int]) -> None:
+    """Of less residency: they take less than 0.9 of the cycles of the best one before them."""
+    plans = [SimpleNamespace(cycles=count) for count in cycles]
+    assert [plans.index(each) for each in ranked(plans)] == order  # type: ignore[arg-type, comparison-overlap]
 
 
 @pytest.mark.parametrize("less_bytes, released", [(0, False), (16, True)])
