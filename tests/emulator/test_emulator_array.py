@@ -97,6 +97,30 @@ def test_whether_pixels_see_padding() -> None:
 
 
 @pytest.mark.parametrize(
+    "unsigned, zero_point, largest",
+    [
+        (0, 0, 128),
+        (0, 127, 255),
+        (0, -128, 255),
+        (0, 1, 129),
+        (0, -1, 128),
+        (1, 0, 255),
+        (1, 255, 255),
+        (1, 100, 155),
+    ],
+)
+def test_sums_are_exact_in_float32_up_to_2_to_the_24(unsigned: int, zero_point: int, largest: int) -> None:
+    """`largest` is that of an operand minus its zero point; of the columns of weights the one with most counts."""
+    source = command(Opcode.ARRAY_INPUT, unsigned_input=unsigned, input_zp=zero_point)
+    array, total = array_of(NANO, source), (1 << 24) // largest
+    for more, dtype in ((0, np.float32), (1, np.float64)):
+        weights = np.zeros((1, 600, 4), np.int16)
+        weights[0, :500, 2] = -(total // 500)
+        weights[0, 500, 2] = total % 500 + more
+        assert array._exact_type(weights) == dtype
+
+
+@pytest.mark.parametrize(
     "machine, forgotten",
     [("base,weight_banks=1", False), ("base,weight_banks=2", True), ("base,weight_banks=4", True)],
 )

@@ -133,3 +133,27 @@ def test_a_bias_that_nearly_fills_int32_beside_sums_of_the_high_plane(sign: int)
     weight, most = np.array([[3]]), (1 << 31) - 1 - 3 * 128
     assert planes(weight, sign * most * 256) == ([sign * most, 0], [])
     assert planes(weight, sign * (most + 1) * 256) == ([0, 0], [sign * (most + 1) * 256])
+
+
+INT8, UINT8 = Load("a", Element.INT8), Load("b", Element.UINT8)
+
+
+@pytest.mark.parametrize(
+    "node, low, high",
+    [
+        (Node(Op.MOV, INT8, a_zp=3, out_zp=-10), -141, 114),
+        (Node(Op.ADD, INT8, UINT8, out_zp=1), -127, 383),
+        (Node(Op.MUL, INT8, UINT8), -32640, 32386),
+        (Node(Op.MUL, INT8, UINT8, shift=4), -2040, 2025),
+        (Node(Op.RESCALE, INT8, multiplier=3, shift=1), -192, 191),
+        (Node(Op.RESCALE, INT8, UINT8, multiplier=3, shift=1), -192, 446),
+        (Node(Op.RESCALE, INT8, INT8, multiplier=3, shift=1, a_zp=8), -332, 306),
+        (Node(Op.RESCALE, INT8, multiplier=-3, shift=2), -96, 97),
+        (Node(Op.RESCALE, INT8, multiplier=1 << 30, shift=2), INT32[0], INT32[1]),
+        (Node(Op.RESCALE, INT8, UINT8, per_channel=True), INT32[0], INT32[1] + 255),
+        (Node(Op.MOV, INT8, clamp=(-5, 300)), -5, 127),
+    ],
+)
+def test_ranges_of_results(node: Node, low: int, high: int) -> None:
+    """One more than the largest product where it is shifted: it is rounded."""
+    assert _range(node) == (low, high)
