@@ -84,7 +84,8 @@ def key_of(project: Project) -> str:
     """A hash of all that decides what a build gives."""
     board = project.board
     tools = [f"{tool} {tool_version(tool)}" for tool in _TOOLS.get(board.family, ("yosys",))]
-    parts = [*project.modules.values(), *project.files.values(), str(board.floorplan), str(SETTINGS), *tools]
+    placement = (str(board.floorplan), str(board.logic_ps), str(SETTINGS))
+    parts = [*project.modules.values(), *project.files.values(), *placement, *tools]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 

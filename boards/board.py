@@ -52,6 +52,10 @@ PARTS = ("block_ram", "ethernet", "flash")
 logic."""
 
 
+LOGIC_SHARE = 0.25
+"""Of a cycle, where logic may be slower to be smaller: wires take the rest (decision 0039)."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Board:
     name: str
@@ -82,6 +86,9 @@ class Board:
     block_ram: int | None = None
     """Bytes of block RAM beside the accelerator that can be external memory in place of the SDRAM: a smaller and faster
     design, for small networks. The design uses them where `parts` names them."""
+    logic_ps: int | None = None
+    """What the logic between two registers may take, without its wires: what is faster is made smaller. None: it is as
+    fast as it can be."""
     baud: int = 0
     implementation: Implementation = Implementation.ARRAY
     leds: tuple[str, ...] = ()
@@ -127,6 +134,7 @@ class Board:
             memory_bytes=memory_bytes,
             memory_bandwidth=None,
             memory_latency=None,
+            logic_ps=round(1e12 / self.clock_hz * LOGIC_SHARE),
         )
 
     def with_config(self, config: str) -> "Board":

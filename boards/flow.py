@@ -117,8 +117,9 @@ class _Flow:
         """Yosys: top.json for nextpnr, cells.json with the counts."""
         sources = " ".join(f"rtl/{name}.v" for name in self.project.modules)
         command = _SYNTHESIS[self.board.family]
+        logic = f"scratchpad -set abc9.D {self.board.logic_ps}; " if self.board.logic_ps else ""
         script = (
-            f"read_verilog {sources}; {command} -top {self.project.top}; "
+            f"read_verilog {sources}; {logic}{command} -top {self.project.top}; "
             "write_json top.json; tee -q -o cells.json stat -json"
         )
         text = "".join(self.project.modules.values())

@@ -14,9 +14,9 @@ BLOCKS = {"word": "DP16KD", "product": "MULT18X18D"}
 def yosys() -> None:
     _, script = sys.argv[1:]
     print("1.1. Executing SYNTH pass.\n")
-    sources, command = (
-        re.findall(r"^read_verilog ([^;]*); (\w+)", script)[0] if ";" in script else ("", script)
-    )
+    given = re.match(r"read_verilog ([^;]*); (?:(scratchpad -set abc9\.D \d+); )?(\w+)", script)
+    sources, logic, command = given.groups() if given else ("", None, script)
+    print(logic)
     if command not in FAMILIES:
         sys.exit(f"ERROR: No such command: {command} (type 'help' for a command overview)")
     text = "".join(pathlib.Path(name).read_text() for name in sources.split())

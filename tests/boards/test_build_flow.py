@@ -92,6 +92,16 @@ def test_a_counter_becomes_a_bitstream_once(name, tools, tmp_path):
     assert again.bitstream.read_bytes() == built.bitstream.read_bytes()
 
 
+@pytest.mark.parametrize(("parts", "logic"), [((), "None"), (("block_ram",), "scratchpad -set abc9.D 5000")])
+def test_logic_may_be_slower_where_the_board_says_so(parts, logic, monkeypatch, tmp_path):
+    imitate(monkeypatch)
+    board = dataclasses.replace(BOARDS["ulx3s-85f"].with_parts(*parts), floorplan=None)
+    file, text = CONSTRAINTS["ulx3s-85f"]
+    project = Project(board, "top", {"top": COUNTER}, {file: text})
+    build_project(project, tmp_path, tmp_path / "cache", lambda what, detail: None)
+    assert logic in (tmp_path / "synthesis.log").read_text().splitlines()
+
+
 def test_what_does_not_fit_is_not_placed(tools, tmp_path):
     small = dataclasses.replace(
         BOARDS["icebreaker"], capacity=dataclasses.replace(BOARDS["icebreaker"].capacity, ff=19)
