@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 
 class Lamp(wiring.Component):
-    """`lit` for `cycles` cycles after each `event`."""
+    """`lit` for `cycles` cycles from the second one after each `event`: it comes at the end of long paths."""
 
     def __init__(self, cycles: int):
         if cycles < 1:
@@ -16,9 +16,10 @@ class Lamp(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        left = Signal(range(self.cycles + 1))
+        left, happened = Signal(range(self.cycles + 1)), Signal()
+        m.d.sync += happened.eq(self.event)
         m.d.comb += self.lit.eq(left != 0)
-        with m.If(self.event):
+        with m.If(happened):
             m.d.sync += left.eq(self.cycles)
         with m.Elif(self.lit):
             m.d.sync += left.eq(left - 1)
