@@ -24,6 +24,7 @@ def programs():
     return {"whole": whole, "wrong": wrong, "torn": torn, "plain": compile_graph(GRAPH, CONFIG)}
 
 
+@pytest.mark.xdist_group("base")
 def test_loading_runs_the_boot_part(tmp_path, programs):
     transport = RtlTransport(CONFIG, memory_bytes=64 << 10)
     transport.memory[:] = np.random.default_rng(7).integers(0, 256, transport.memory.size, dtype=np.uint8)

@@ -111,6 +111,7 @@ def test_cycles(name):
     assert session.stats["cycles"] <= most
 
 
+@pytest.mark.xdist_group("nano")
 @pytest.mark.parametrize("op", ["AVG_POOL2D", "MAX_POOL2D"])
 def test_on_the_rtl(op):
     graph = pool(op, (1, 11, 13, 20), (5, 5), (2, 1))

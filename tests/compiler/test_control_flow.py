@@ -192,6 +192,7 @@ def test_a_subgraph_that_is_used_twice():
     check(finished(build, again), "small", turns=4)
 
 
+@pytest.mark.xdist_group("base")
 def test_loops_in_loops():
     build = Control()
     count_, x = build.input("turns", (), INT32), build.input("x", (6, 9), INT32)
@@ -219,7 +220,9 @@ def test_a_branch_that_is_not_taken_may_be_endless(flag, config):
 
 @pytest.mark.parametrize("flag", [False, True])
 @pytest.mark.parametrize("resident", [False, True])
-@pytest.mark.parametrize("targets", [("emulator",), ("emulator", "sim")])
+@pytest.mark.parametrize(
+    "targets", [("emulator",), pytest.param(("emulator", "sim"), marks=pytest.mark.xdist_group("base"))]
+)
 def test_large_branches(flag, resident, targets):
     """`resident`: the branches find their argument in the activation memory, and it is read behind them."""
     build = Control()
@@ -333,7 +336,7 @@ def test_cycles_of_loops_are_predicted(config):
     assert abs(predicted.stats["cycles"] / counted.stats["cycles"] - 1) <= 0.03
 
 
-@pytest.mark.parametrize("target", ["emulator", "sim"])
+@pytest.mark.parametrize("target", ["emulator", pytest.param("sim", marks=pytest.mark.xdist_group("base"))])
 def test_a_loop_without_end_is_ended_by_the_time_limit(target):
     build = Control()
     x = build.input("x", (4,), INT32)
@@ -354,7 +357,7 @@ def looping():
     return program, memory
 
 
-@pytest.mark.parametrize("target", ["emulator", "sim"])
+@pytest.mark.parametrize("target", ["emulator", pytest.param("sim", marks=pytest.mark.xdist_group("base"))])
 @pytest.mark.parametrize("offset", [8, -16])
 def test_a_branch_to_nowhere_is_illegal(target, offset):
     program, memory = looping()

@@ -104,6 +104,7 @@ def test_a_large_image_goes_through_buffers():
     assert_equal_to_golden(graph, "base", check_hazards=True)
 
 
+@pytest.mark.xdist_group("base")
 def test_rtl_agrees_within_three_percent():
     graph = convolution((1, 49, 10, 1), 64, (10, 4), stride=(2, 2), pad=(4, 5, 1, 1), input_zp=83)
     values, cycles = feeds(graph, 2), []

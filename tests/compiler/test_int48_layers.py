@@ -250,6 +250,7 @@ def test_run_time_weights(op):
     assert_equal_to_golden(build.finish(), "base")
 
 
+@pytest.mark.xdist_group("base")
 def test_convolution_on_the_rtl():
     graph = residual_network()
     values = {"x": np.random.default_rng(1).integers(-32768, 32768, (1, 6, 6, 16)).astype(np.int16)}

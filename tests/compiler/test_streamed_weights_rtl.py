@@ -1,12 +1,14 @@
 """Weights that arrive while the array computes: the RTL must not wait in a circle."""
 
 import numpy as np
+import pytest
 from layer_graphs import LayerBuilder
 
 from tosaic.compiler.ir import DType
 from tosaic.driver.session import Session
 
 
+@pytest.mark.xdist_group("base")
 def test_many_tiles_of_pixels_and_two_byte_planes():
     """The shape at which an array that followed its weights word by word waited for a load that waited for it."""
     build = LayerBuilder(4)

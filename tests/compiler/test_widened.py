@@ -109,6 +109,7 @@ def test_cycles_of_the_start_of_a_softmax():
     assert [layer.op for layer in session.program.layers] == ["REDUCE_MAX", "SUB"]
 
 
+@pytest.mark.xdist_group("nano")
 @pytest.mark.parametrize("op", ["REDUCE_MAX", "REDUCE_SUM"])
 def test_on_the_rtl(op):
     graph = softmax_start(op, (3, 37))

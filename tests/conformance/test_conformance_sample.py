@@ -10,6 +10,7 @@ ON_THE_RTL = 4
 """Positive tests of each operator that run on the RTL as well: the first of every combination of types."""
 
 
+@pytest.mark.xdist_group("base")
 @pytest.mark.parametrize("operator", sampled_operators())
 def test_sample(operator: str, tmp_path) -> None:
     generate(operator, tmp_path)

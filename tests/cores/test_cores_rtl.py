@@ -12,8 +12,8 @@ from tosaic.sim.assembler import Assembler
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.rtl import RtlSimulator
 
-CONFIG = machine(4, 4)
-"""The machine of test_four_cores_rtl.py: one simulator for both files."""
+CONFIG = machine(2, 2)
+"""The first machine of test_four_cores_rtl.py: one simulator for both files."""
 pytestmark = pytest.mark.xdist_group(CONFIG.name)
 CYCLES_SHARE = 0.03
 """How far the cycle model may be off."""
@@ -106,6 +106,7 @@ def test_a_fault_in_one_core_ends_the_run(simulator):
     np.testing.assert_array_equal(memory[:PROGRAM], before)
 
 
+@pytest.mark.xdist_group("nano")
 def test_a_core_that_is_not_there_is_illegal():
     """A mask has four bits, so a machine of one core shows it; tests/hw/sequencer/test_decode.py has two cores, too."""
     one = machine(1)

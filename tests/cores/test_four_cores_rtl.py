@@ -1,4 +1,5 @@
-"""Four cores in RTL, whose IDs on the shared port are a bit wider: the emulator's bytes and nearly its cycles."""
+"""Two cores in RTL, and for the nightly run four, whose IDs on the shared port are a bit wider: the emulator's bytes
+and nearly its cycles."""
 
 import pathlib
 
@@ -8,24 +9,32 @@ from two_cores import copy, machine, run, window
 
 import tosaic
 import tosaic.examples
+from tosaic.hw.config import Config
 from tosaic.hw.isa import Opcode
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.rtl import RtlSimulator
 
-CONFIG = machine(4, 4)
+
+def on_machine(cores: int):
+    """A parameter: the machine of so many cores, and as many words in a beat of their port."""
+    config = machine(cores, cores)
+    marks = [pytest.mark.xdist_group(config.name), *([pytest.mark.nightly] if cores > 2 else [])]
+    return pytest.param(config, id=f"{cores} cores", marks=marks)
+
+
 CYCLES_SHARE = 0.03
 """How far the cycle model may be off."""
 DIGITS = pathlib.Path(tosaic.examples.__path__[0]) / "digits" / "digits.tosa"
 
-pytestmark = pytest.mark.xdist_group(CONFIG.name)
+ON_MACHINES = pytest.mark.parametrize("config", [on_machine(2), on_machine(4)])
 
 
-def relay(rounds: int, size: int) -> list[Assembler]:
+def relay(config: Config, rounds: int, size: int) -> list[Assembler]:
     """Each core copies what the one before it has copied, and hands it on; core 0 begins the next round."""
     assemblers = []
-    for core in range(CONFIG.cores):
-        assembler, following = Assembler(CONFIG), (core + 1) % CONFIG.cores
+    for core in range(config.cores):
+        assembler, following = Assembler(config), (core + 1) % config.cores
         for turn in range(rounds):
             if turn or core:
                 assembler.emit(Opcode.LOAD_WAIT, semaphore=5, count=1)
@@ -35,9 +44,9 @@ def relay(rounds: int, size: int) -> list[Assembler]:
     return assemblers
 
 
-def side_by_side(rows: list[tuple[int, int]]) -> list[Assembler]:
+def side_by_side(config: Config, rows: list[tuple[int, int]]) -> list[Assembler]:
     """All cores copy at once; (bytes, rows) come from the list in turn."""
-    assemblers = [Assembler(CONFIG) for _ in range(CONFIG.cores)]
+    assemblers = [Assembler(config) for _ in range(config.cores)]
     for core, assembler in enumerate(assemblers):
         for number in range(5):
             size, count = rows[(core + number) % len(rows)]
@@ -47,19 +56,20 @@ def side_by_side(rows: list[tuple[int, int]]) -> list[Assembler]:
 
 
 PROGRAMS = {
-    "relay": lambda: relay(3, 200),
-    "long": lambda: side_by_side([(2000, 1)]),
-    "mixed": lambda: side_by_side([(2048, 1), (16, 60), (133, 5), (40, 20)]),
+    "relay": lambda config: relay(config, 3, 200),
+    "long": lambda config: side_by_side(config, [(2000, 1)]),
+    "mixed": lambda config: side_by_side(config, [(2048, 1), (16, 60), (133, 5), (40, 20)]),
 }
 
 
+@ON_MACHINES
 @pytest.mark.parametrize("bandwidth", (None, 4))
 @pytest.mark.parametrize("programs", PROGRAMS.values(), ids=PROGRAMS)
-def test_bytes_and_cycles_of_the_emulator(programs, bandwidth):
+def test_bytes_and_cycles_of_the_emulator(config, programs, bandwidth):
     memories = window(), window()
     predicted, measured = (
-        run(target, memory, programs(), bandwidth_bytes=bandwidth)
-        for target, memory in zip((Emulator(CONFIG), RtlSimulator(CONFIG)), memories, strict=True)
+        run(target, memory, programs(config), bandwidth_bytes=bandwidth)
+        for target, memory in zip((Emulator(config), RtlSimulator(config)), memories, strict=True)
     )
     np.testing.assert_array_equal(*memories)
     assert predicted.cycles == pytest.approx(measured.cycles, rel=CYCLES_SHARE)
@@ -67,23 +77,25 @@ def test_bytes_and_cycles_of_the_emulator(programs, bandwidth):
         assert [core[name] for core in predicted.cores] == [core[name] for core in measured.cores]
 
 
+@ON_MACHINES
 @pytest.mark.parametrize("seed", range(4))
-def test_a_bus_that_hesitates(seed):
+def test_a_bus_that_hesitates(config, seed):
     """Random stalls on all channels, and read data of all cores and IDs mixed."""
     memories = window(seed), window(seed)
-    hesitating = RtlSimulator(CONFIG, stall_percent=40, seed=seed + 1, interleave_reads=True)
-    for target, memory in zip((Emulator(CONFIG), hesitating), memories, strict=True):
+    hesitating = RtlSimulator(config, stall_percent=40, seed=seed + 1, interleave_reads=True)
+    for target, memory in zip((Emulator(config), hesitating), memories, strict=True):
         for programs in PROGRAMS.values():
-            run(target, memory, programs())
+            run(target, memory, programs(config))
     np.testing.assert_array_equal(*memories)
 
 
-def test_a_network_on_all_cores():
+@ON_MACHINES
+def test_a_network_on_all_cores(config):
     image = np.random.default_rng(1).integers(-128, 128, (1, 8, 8, 1), dtype=np.int8)
     found = {}
     for target in ("sim", "emulator"):
-        session = tosaic.Session(DIGITS, target, CONFIG)
+        session = tosaic.Session(DIGITS, target, config)
         session.run({"image": image}, check=True)
-        assert len(session.program.others) == CONFIG.cores - 1 and session.stats["bit_exact"]
+        assert len(session.program.others) == config.cores - 1 and session.stats["bit_exact"]
         found[target] = session.stats["cycles"]
     assert found["emulator"] == pytest.approx(found["sim"], rel=CYCLES_SHARE)

@@ -37,7 +37,13 @@ def program():
 
 @pytest.mark.parametrize(
     ("target", "bandwidth"),
-    [("emulator", 16), ("emulator", 8), ("emulator", 4), ("emulator", 1), ("sim", 16), ("sim", 4)],
+    [
+        ("emulator", 16),
+        ("emulator", 8),
+        ("emulator", 4),
+        ("emulator", 1),
+        *(pytest.param("sim", bandwidth, marks=pytest.mark.xdist_group("base")) for bandwidth in (16, 4)),
+    ],
 )
 def test_runs_take_the_cycles_of_a_program_without_compression(target, bandwidth):
     plain = Session(DIGITS, target, "base", memory_bandwidth=bandwidth)
@@ -52,6 +58,7 @@ def test_runs_take_the_cycles_of_a_program_without_compression(target, bandwidth
     assert session.stats["weights"]["decode_cycles"] == 0 and plain.stats["boot"] is None
 
 
+@pytest.mark.xdist_group("base")
 def test_the_figures_of_the_boot_part():
     found = {}
     for target in ("emulator", "sim"):
@@ -84,7 +91,7 @@ def test_from_a_file(tmp_path, program):
         np.testing.assert_array_equal(session.run(values)[name], value)
 
 
-@pytest.mark.parametrize("target", ["emulator", "sim"])
+@pytest.mark.parametrize("target", ["emulator", pytest.param("sim", marks=pytest.mark.xdist_group("base"))])
 def test_a_damaged_stream_names_its_tensor(target, program):
     refused, run = 0, naming_weights(program, make_runner(target, program))
     for memory, name in damaged_memories(program, program.boot.program_address, program.boot.program_bytes):
@@ -154,6 +161,7 @@ def transport():
     made.close()
 
 
+@pytest.mark.xdist_group("base")
 def test_a_device_boots_once(transport, program):
     device = Device(transport)
     for seed in range(3):
@@ -166,6 +174,7 @@ def test_a_device_boots_once(transport, program):
     assert transport.starts[4:] == [tiny("base").program_address, boot, run]
 
 
+@pytest.mark.xdist_group("base")
 def test_after_an_error_and_after_others_it_boots_again(transport, program):
     device = Device(transport)
     check_run(device, program, 1)
@@ -180,6 +189,7 @@ def test_after_an_error_and_after_others_it_boots_again(transport, program):
     assert transport.starts == [boot, run, run, boot, run, boot, run]
 
 
+@pytest.mark.xdist_group("base")
 def test_what_a_device_decoded_is_looked_at(transport, program):
     """All of it where memory is near, the smallest block over a slow link."""
     sizes = [block.bytes for block in program.boot.blocks]
@@ -194,6 +204,7 @@ def test_what_a_device_decoded_is_looked_at(transport, program):
     check_run(Device(transport), program, 2)
 
 
+@pytest.mark.xdist_group("base")
 def test_damage_on_a_device_is_named(transport, program):
     image = bytearray(program.image)
     code = decode_program(program.image[program.boot.program_address :][: program.boot.program_bytes])

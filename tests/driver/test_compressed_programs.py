@@ -25,7 +25,7 @@ def inputs(session):
     return {arg.name: generator.integers(-128, 128, arg.shape).astype(arg.numpy) for arg in session.inputs}
 
 
-@pytest.mark.parametrize("target", ["emulator", "sim"])
+@pytest.mark.parametrize("target", ["emulator", pytest.param("sim", marks=pytest.mark.xdist_group("base"))])
 def test_the_digits_network_from_compressed_weights(target):
     plain, session = Session(DIGITS, target, "base"), Session(DIGITS, target, "base", compress="nnr-stream")
     values = inputs(plain)
@@ -41,6 +41,7 @@ def test_the_digits_network_from_compressed_weights(target):
     assert 0 <= weights["hidden_decode_cycles"] <= weights["decode_cycles"] <= session.stats["cycles"]
 
 
+@pytest.mark.xdist_group("base")
 def test_emulator_predicts_the_cycles():
     results = {}
     for target in ("emulator", "sim"):
@@ -52,7 +53,7 @@ def test_emulator_predicts_the_cycles():
     assert abs(emulated["weights"]["decode_cycles"] - real["weights"]["decode_cycles"]) <= 8
 
 
-@pytest.mark.parametrize("target", ["emulator", "sim"])
+@pytest.mark.parametrize("target", ["emulator", pytest.param("sim", marks=pytest.mark.xdist_group("base"))])
 def test_a_damaged_stream_names_its_tensor(target):
     program = compile_graph(read_tosa(DIGITS), get_config("base"), compress="nnr-stream")
     run = naming_weights(program, make_runner(target, program))
@@ -66,6 +67,7 @@ def test_a_damaged_stream_names_its_tensor(target):
     assert refused
 
 
+@pytest.mark.xdist_group("base")
 def test_any_byte_of_a_stream_may_be_wrong():
     """Neither hang nor crash: an error of the decoder, or other weights, which a check byte would not notice either."""
     program = compile_graph(read_tosa(DIGITS), get_config("base"), compress="nnr-stream")

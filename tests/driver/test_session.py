@@ -179,7 +179,7 @@ def test_an_option_that_a_target_cannot_honour_is_refused_by_name(target, option
     assert text == f"{target}: {reason}: leave {option.replace('_', ' ')} out"
 
 
-@pytest.mark.parametrize("target", ["emulator", "sim"])
+@pytest.mark.parametrize("target", ["emulator", pytest.param("sim", marks=pytest.mark.xdist_group("nano"))])
 def test_the_time_limit_is_in_cycles(target):
     image = {"image": np.zeros((1, 8, 8, 1), np.int8)}
     free = tosaic.Session(TINY, target, "nano")

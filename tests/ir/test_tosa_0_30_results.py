@@ -70,6 +70,7 @@ def test_fully_connected(seed: int, modes: tuple[str, str, str], late: bool) -> 
     agree(*fully_connected(seed, modes, late))
 
 
+@pytest.mark.xdist_group("base")
 @pytest.mark.parametrize("seed", range(3))
 def test_fully_connected_on_the_rtl(seed: int) -> None:
     agree(*fully_connected(seed, CONVOLUTIONS[0], False), targets=("golden", "emulator", "sim"))

@@ -46,7 +46,14 @@ def test_step_by_step_is_the_whole_sequence() -> None:
         np.testing.assert_allclose(got[0, 0], logits, atol=2e-3)
 
 
-@pytest.mark.parametrize("target, config", [("emulator", "base"), ("emulator", "nano"), ("sim", "base")])
+@pytest.mark.parametrize(
+    "target, config",
+    [
+        ("emulator", "base"),
+        ("emulator", "nano"),
+        pytest.param("sim", "base", marks=pytest.mark.xdist_group("base")),
+    ],
+)
 def test_every_tensor_of_every_step_is_golden_s(target: str, config: str) -> None:
     count = 6 if target == "emulator" else 2
     session = Session(chat.MODEL, target, config, keep_layers=True)

@@ -75,6 +75,7 @@ def test_random_graphs_of_every_configuration(config: str) -> None:
     assert tally.ran
 
 
+@pytest.mark.xdist_group("base")
 def test_random_graphs_on_the_rtl() -> None:
     tally = Tally()
     for seed in range(2000, 2040):

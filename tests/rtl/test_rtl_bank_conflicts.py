@@ -39,7 +39,7 @@ def test_a_block_apart_that_leaves_no_less_than_the_first_one():
     assert arena.allocate_apart(300, BANK, {0, 1}, like_first=True) is None
 
 
-@pytest.mark.parametrize("target", ["emulator", "sim"])
+@pytest.mark.parametrize("target", ["emulator", pytest.param("sim", marks=pytest.mark.xdist_group("base"))])
 def test_the_array_does_not_wait_for_a_residual_operand(target):
     build = Builder()
     x = build.input("x", (1, 16, 16, 16), DType.INT8)
@@ -50,7 +50,7 @@ def test_the_array_does_not_wait_for_a_residual_operand(target):
     assert session.stats["counters"]["array_stall_am"] == 0
 
 
-@pytest.mark.parametrize("target", ["emulator", "sim"])
+@pytest.mark.parametrize("target", ["emulator", pytest.param("sim", marks=pytest.mark.xdist_group("base"))])
 def test_a_residual_operand_lies_apart_where_the_memory_is_in_pieces(target):
     build = Builder()
     x = build.convolution(build.input("x", (1, 32, 32, 3), DType.INT8), 40, 3)
@@ -62,7 +62,7 @@ def test_a_residual_operand_lies_apart_where_the_memory_is_in_pieces(target):
     assert session.stats["counters"]["array_stall_am"] == 0
 
 
-@pytest.mark.parametrize("target", ["emulator", "sim"])
+@pytest.mark.parametrize("target", ["emulator", pytest.param("sim", marks=pytest.mark.xdist_group("base"))])
 def test_strips_of_an_image_lie_apart_from_what_the_vector_unit_writes(target):
     build = Builder()
     build.output(build.convolution(build.input("x", (1, 32, 32, 3), DType.INT8), 16, 3))

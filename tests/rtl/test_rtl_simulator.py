@@ -12,6 +12,7 @@ from tosaic.sim.assembler import Assembler
 from tosaic.sim.rtl import RtlSimulator
 
 CONFIG = CONFIGS["nano"]
+pytestmark = pytest.mark.xdist_group("nano")
 PROGRAM_ADDRESS = 1 << 16
 LOAD_BYTES = 1 << 15
 LOAD = (Opcode.LOAD_GO, {"row_bytes": LOAD_BYTES, "rows": 1})
