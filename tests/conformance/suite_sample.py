@@ -55,8 +55,8 @@ def _values(arguments: list[str], option: str) -> list[str]:
 
 
 def generate(name: str, folder: pathlib.Path, per_mode: int) -> None:
-    """Makes an operator's tests in a folder: one of every ERROR_IF, and on small tensors `per_mode` positive ones of each
-    combination of types (and rounding, resize mode, accumulator)."""
+    """Makes an operator's tests in a folder: one of every ERROR_IF, and on small tensors `per_mode` positive ones of
+    each combination of types (and rounding, resize mode, accumulator)."""
     from generator.tosa_verif_build_tests import main
 
     lists = _argument_lists(name)

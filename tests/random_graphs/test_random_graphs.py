@@ -76,8 +76,9 @@ def test_random_graphs_of_every_configuration(config: str) -> None:
 
 
 @pytest.mark.xdist_group("base")
-def test_random_graphs_on_the_rtl() -> None:
+@pytest.mark.parametrize("first", [2000, pytest.param(2020, marks=pytest.mark.nightly)])
+def test_random_graphs_on_the_rtl(first: int) -> None:
     tally = Tally()
-    for seed in range(2000, 2040):
+    for seed in range(first, first + 20):
         run_random(seeded(seed), seed, ("emulator", "sim"), "base", tally)
     assert tally.ran
