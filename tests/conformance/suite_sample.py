@@ -15,6 +15,8 @@ INSTALLED = importlib.util.find_spec("generator") is not None
 
 SEED = 42
 _EXTENSIONS = ("int16", "int4", "doubleround", "inexactround", "controlflow", "dynamic")
+MORE_MODES = ("arithmetic_right_shift", "cond_if", "mul", "rescale", "while_loop")
+"""Operators with attributes that the generator draws: a second test of the same types is often one of another mode."""
 _TYPES = ("bool", "int4", "int8", "int16", "int32", "int48")
 
 

@@ -1,7 +1,7 @@
 """A sample of TOSA's conformance suite: golden, emulator and RTL against the reference model."""
 
 import pytest
-from suite_sample import generate, sampled_operators
+from suite_sample import MORE_MODES, generate, sampled_operators
 
 from tosaic.driver.conformance import Verdict, bake, find_cases
 from tosaic.driver.conformance.execute import run_case
@@ -10,9 +10,16 @@ ON_THE_RTL = 2
 """Of each operator for every test of a mode: how many positive tests run on the RTL as well, the first ones."""
 
 
+def sampled() -> list:
+    """Operators and tests of each mode: for every change one where the types are all of a mode."""
+    several = [(operator, 2) for operator in MORE_MODES]
+    others = [operator for operator in sampled_operators() if operator not in MORE_MODES]
+    nightly = [pytest.param(operator, 2, marks=pytest.mark.nightly) for operator in others]
+    return [*several, *((operator, 1) for operator in others), *nightly]
+
+
 @pytest.mark.xdist_group("base")
-@pytest.mark.parametrize("per_mode", [1, pytest.param(2, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("operator", sampled_operators())
+@pytest.mark.parametrize(("operator", "per_mode"), sampled())
 def test_sample(operator: str, per_mode: int, tmp_path) -> None:
     generate(operator, tmp_path, per_mode)
     cases = find_cases(tmp_path)
