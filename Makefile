@@ -6,6 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
+# Each process, and each one that a test starts, would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo chat check quick-tests test recorded-runs test-torch prove conformance conformance-draft conformance-fp executorch zoo sign-off boards nightly site soc lint \
 	typecheck docs clean
 
