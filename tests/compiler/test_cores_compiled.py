@@ -33,7 +33,7 @@ def cycles(program: Program, values: dict[str, np.ndarray]) -> int:
 
 @pytest.mark.long
 def test_more_cores_take_fewer_cycles():
-    graph = inverted_bottleneck(56, 1, channels=32, wide=192)
+    graph = inverted_bottleneck(56, 1, channels=32, wide=96)
     programs = [compile_graph(graph, config) for config in (get_config("base"), TWO, FOUR)]
     assert [len(program.others) for program in programs] == [0, 1, 3]
     one, two, four = (cycles(program, feeds(graph, 1)) for program in programs)
