@@ -31,9 +31,11 @@ def wide(rng: np.random.Generator, bits: int, signed: bool = False) -> int:
     return -value if signed and rng.random() < 0.4 else value
 
 
-def written(config: Config, rng: np.random.Generator, emit: Callable[[Assembler], None]) -> Stimulus:
-    """All of AM is loaded, `emit` follows, and what it left among the outputs is stored."""
-    memory = rng.integers(0, 256, PROGRAM_AT + (1 << 14)).astype(np.uint8)
+def written(
+    config: Config, rng: np.random.Generator, emit: Callable[[Assembler], None], room: int = 1 << 14
+) -> Stimulus:
+    """All of AM is loaded, `emit` follows, and what it left among the outputs is stored. `room`: for the program."""
+    memory = rng.integers(0, 256, PROGRAM_AT + room).astype(np.uint8)
     ends = 1 << rng.integers(0, 33, (2, 512)).astype(np.int64)
     runs = ends[0] - ends[1] + rng.integers(-1, 2, 512)
     memory[RUNS_AT : RUNS_AT + 4 * len(runs)] = runs.astype(np.int32).view(np.uint8)
