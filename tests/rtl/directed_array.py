@@ -1,16 +1,16 @@
-"""Programs for the array's counters: windows that come back into an image from far away, pairs of image rows, numbers of
-which one bit or two are set, jobs behind others of another kind, and jobs that one bit makes illegal or very long."""
+"""Programs for the array's counters: windows that come back into an image from far away, pairs of image rows, numbers
+of which one bit or two are set, jobs behind others of another kind, and jobs that one bit makes illegal or very long."""
 
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from directed_fields import SET_UP, emit_fields, load_weights, take
-from directed_programs import OUTPUT_AT, OUTPUT_BYTES, go, stream
+from directed_fields import SET_UP, emit_fields, take
+from directed_programs import OUTPUT_AT, OUTPUT_BYTES, go, program, stream
 from directed_wide import between, operand_fields, outputs_of, wide, written
 from one_machine import assembled
 
 from tosaic.hw.config import Config
-from tosaic.hw.isa import FIELDS, STORE_STREAM, Op, Opcode, Source
+from tosaic.hw.isa import FIELDS, STORE_STREAM, Op, Opcode, Source, Space
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.stimulus import Stimulus
 
@@ -21,7 +21,12 @@ BUSY = 40
 """Vectors for which VECTOR keeps a bank busy."""
 SAFE_AT = OUTPUT_AT + OUTPUT_BYTES + (1 << 12)
 """Where images are that nobody writes in."""
+PAIRS_AT = (875, 5000)
+"""Words where pairs of image rows may begin."""
+COUNTS = 4
+"""Programs among which numbers are shared out."""
 Fields = dict[str, int]
+ONE_STEP = {"ky_count": 1, "run_count": 1, "chunks": 1}
 
 
 def bits_of(opcode: Opcode, name: str) -> int:
@@ -76,6 +81,8 @@ def far_windows(config: Config, seed: int) -> Stimulus:
             emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
             if rng.random() < 0.2:
                 busy_vector(assembler, rng)
+            # The array may read where the results come.
+            assembler.pass_token(Opcode.ARRAY_SIGNAL, Opcode.VECTOR_WAIT, 3)
             address = take(assembler, fields["pixels"], address)
             assembler.fence()
 
@@ -93,10 +100,12 @@ def pair(config: Config, rng: np.random.Generator) -> Fields:
     if fields["delay"] > fields["advances"]:
         fields["advances"] = fields["delay"] + between(rng, 3, 12)
     fields |= {"x_step": columns * between(rng, -1, 2), "width": between(rng, 1, 2 * line)}
-    fields |= {"address": columns * between(rng, 0, 1 << 16), "row_bytes": between(rng, 1, line * columns)}
+    # Apart from the results, also half of the memory further.
+    image, turns = columns * int(rng.choice(PAIRS_AT)), between(rng, -200, 200) * config.am_bytes
+    fields |= {"address": image + between(rng, 0, 250) * columns, "row_bytes": between(rng, 1, line * columns)}
     fields |= {"x_start": between(rng, -3, 6), "height": between(rng, 1, 9), "y_step": 2}
     fields |= {"y_start": between(rng, -3, 1)}
-    fields["y_step_bytes"] = 2 * columns * (2 * wide(rng, 18, signed=True) + 1)
+    fields["y_step_bytes"] = 2 * columns * (2 * between(rng, -2, 1) + 1) + turns
     if rng.random() < 0.4:
         far = {"y_step": 1 + wide(rng, 11), "height": 1 + wide(rng, 15), "width": between(rng, 1, 2)}
         near = between(rng, 0, 5) * far["y_step"] + between(rng, -1, 2)
@@ -120,51 +129,178 @@ def pairs(config: Config, seed: int) -> Stimulus:
             if rng.random() < 0.4:
                 busy_vector(assembler, rng)
             address = take(assembler, count, address)
-            assembler.fence()
 
     return written(config, rng, emit, ROOM)
 
 
-def counted(config: Config, seed: int) -> Stimulus:
-    """Counts of one bit or two and a little: those that count in twos or ones first come to an end early if a bit is
-    lost, and late if one is too many. Nothing of these takes long."""
-    rng, columns = np.random.default_rng(seed), config.columns
+def counts(config: Config, part: int) -> Stimulus:
+    """Numbers of one bit or two and a little: without the bit, or with one too many, what counts them comes to an end
+    early, or late. Nothing of these takes long."""
+    rng = np.random.default_rng(part)
+    of = {"out_width": 16, "out_height": 16, "line": 16, "skip": 24, "x_stride": 6, "width": 16}
+    names = [(name, bit) for name, bits in of.items() for bit in range(2, bits)][part::COUNTS]
 
-    def long(bits: int) -> int:
-        """Of `bits` at most, and so little more than a power of two that few steps end it without that bit."""
-        some = (1 << between(rng, 3, bits - 1)) | (1 << between(rng, 3, bits - 1) if rng.random() < 0.3 else 0)
-        return some + between(rng, 0, 3)
-
-    def depthwise() -> Fields:
-        fields = {"line": between(rng, 2, 5), "x_stride": between(rng, 1, 2), "y_stride": between(rng, 1, 2)}
-        fields |= {"out_width": between(rng, 1, 5), "out_height": between(rng, 1, 5), "skip": between(rng, 0, 3)}
-        name, bits = (("out_width", 16), ("out_height", 16), ("line", 16), ("skip", 24), ("y_stride", 6))[
-            between(rng, 0, 4)
-        ]
-        fields[name] = long(bits)
-        fields |= {"delay": between(rng, 2, 9), "advances": between(rng, 6, 30), "group_rows": between(rng, 1, 2)}
-        return fields | {"idle_rows": between(rng, 0, config.rows - 1), "drain": 1}
+    def job(name: str, value: int) -> Fields:
+        fields = {"address": SAFE_AT + between(rng, 0, 4096), "row_bytes": 1 << 20, "height": 1 << 14}
+        fields |= {"x_step": between(rng, -9, 9), "width": 1 << 13, "y_step": between(rng, 0, 3)}
+        fields |= {"y_step_bytes": between(rng, -99, 99), "weights": wide(rng, 9), "drain": 1}
+        fields |= {"line": 5, "x_stride": 1, "y_stride": 1, "skip": between(rng, 0, 3), "out_height": 2}
+        fields |= {"out_width": between(rng, 1, 4), "advances": 14, "pixels": between(rng, 4, 9)}
+        fields |= {"delay": between(rng, 2, 9), "group_rows": between(rng, 1, 2)}
+        fields |= {"idle_rows": between(rng, 0, config.rows - 1), name: value}
+        if name == "out_height":
+            fields |= {"line": 1, "out_width": 1}
+        return fields
 
     def emit(assembler: Assembler) -> None:
         address = OUTPUT_AT
-        while address < ENDS_AT - 40 * 4 * columns:
-            fields = {"address": SAFE_AT + between(rng, 0, 4096), "row_bytes": 1 << 20, "height": 1 << 14}
-            fields |= {"x_step": between(rng, -9, 9), "width": long(16), "y_step": between(rng, 0, 3)}
-            fields |= {"y_step_bytes": between(rng, -99, 99), "weights": wide(rng, 9)}
-            if rng.random() < 0.3:
-                fields |= {"ky_count": 1, "run_count": 1, "chunks": 1, "pixels": between(rng, 3, 9), "drain": 1}
-                emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
-                address = take(assembler, fields["pixels"], address)
-                continue
-            fields |= depthwise()
-            count = outputs_of(fields, config.rows)
-            if count > 30:
-                continue
-            emit_fields(assembler, fields, *SET_UP[:2], Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO)
-            if count:
-                address = take(assembler, count, address)
+        for name, bit in names:
+            some = between(rng, 1, 3)
+            for more in (some, some + (1 << between(rng, 0, 4))):
+                fields = job(name, (1 << bit) + more)
+                if more > 4 and name == "out_width":
+                    fields |= {"line": 22, "out_height": 1}
+                if more > 4 and name.startswith("out"):
+                    fields["advances"] = 24
+                count = outputs_of(fields, config.rows)
+                if name == "width":
+                    emit_fields(assembler, fields | ONE_STEP, *SET_UP, Opcode.ARRAY_GO)
+                    address = take(assembler, fields["pixels"], address)
+                emit_fields(assembler, fields, *SET_UP[:2], Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO)
+                if count:
+                    address = take(assembler, count, address)
+        assert address <= ENDS_AT
 
     return written(config, rng, emit, ROOM)
+
+
+def distances(config: Config, seed: int) -> Stimulus:
+    """Words and lines whose distance to an image's border has one bit, and a little."""
+    rng = np.random.default_rng(seed)
+
+    def emit(assembler: Assembler) -> None:
+        address = OUTPUT_AT
+        wide_image = {"row_bytes": (1 << 23) - between(rng, 9, 99), "height": (1 << 15) - between(rng, 3, 9)}
+        fields = ONE_STEP | {"pixels": 3, "width": 3, "drain": 1, "y_step": 1} | wide_image
+        places = [
+            (start, border + sign * ((1 << bit) + between(rng, 0, 3)))
+            for start, side, bits in (("x_start", "row_bytes", 23), ("y_start", "height", 15))
+            for bit in range(1, bits)
+            for border in (0, wide_image[side])
+            for sign in (1, -1)
+        ]
+        for start, near in places:
+            fields |= {"x_start": 9, "y_start": 2, "x_step": between(rng, -1, 1), "weights": wide(rng, 9)}
+            fields |= {"address": SAFE_AT + between(rng, 0, 4096), start: near}
+            if fits(Opcode.ARRAY_WINDOW, fields):
+                emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
+                address = take(assembler, fields["pixels"], address)
+        # Kernel rows far below one another.
+        for _ in range(8):
+            fields |= {"ky_count": between(rng, 9, 12), "ky_step": between(rng, 6000, 8191), "ky_step_bytes": 28}
+            last = (fields["ky_count"] - 1) * fields["ky_step"]
+            fields |= {"height": between(rng, 1 << 14, (1 << 16) - 1), "x_start": 2, "width": 2, "pixels": 4}
+            fields["y_start"] = max(-(1 << 15), fields["height"] - last + between(rng, -2, 0))
+            emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
+            address = take(assembler, fields["pixels"], address)
+        assert address <= ENDS_AT
+
+    return written(config, rng, emit, ROOM)
+
+
+def long_rows(config: Config, seed: int) -> Stimulus:
+    """Rows, lines, skipped vectors and outputs that are counted down from a large number, for real."""
+    rng, columns = np.random.default_rng(seed), config.columns
+
+    def emit(assembler: Assembler) -> None:
+        address = OUTPUT_AT
+        for many in (9300, 8401, 3000, 1100, 555):
+            fields = {"address": SAFE_AT, "row_bytes": 1 << 20, "height": 1 << 14, "width": many + 1}
+            fields |= {"x_step": 0, "y_step": 1, "y_step_bytes": 64, "weights": 3, "drain": 1}
+            fields |= {"line": many, "out_width": 9, "out_height": 3, "x_stride": 1, "y_stride": 1}
+            fields |= {"skip": many - 3, "delay": 2, "group_rows": 1, "idle_rows": 0}
+            fields |= {"advances": many + 9}
+            if many % 2:
+                fields |= {"skip": 3, "out_width": many - 50}
+            emit_fields(assembler, fields, *SET_UP[:2], Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO)
+            vectors = outputs_of(fields, config.rows)
+            few = vectors % 40
+            if vectors > few:
+                assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.MOV, a_source=Source.ARRAY, to_memory=1)
+                stream(assembler, STORE_STREAM, ENDS_AT - columns, [(vectors - few, 0)])
+                go(assembler, vectors - few, 1)
+            if few:
+                address = take(assembler, few, address)
+
+    return written(config, rng, emit, ROOM)
+
+
+def successions(config: Config, seed: int) -> Stimulus:
+    """Jobs right behind others of each kind: depthwise ones whose last sums are on their way, sums that go on behind
+    others or after a pause, SIGNALs in between."""
+    rng, columns = np.random.default_rng(seed), config.columns
+
+    def emit(assembler: Assembler) -> None:
+        address, pending = OUTPUT_AT, 0
+        fields = ONE_STEP | {"address": SAFE_AT + 99, "row_bytes": 1 << 20, "height": 1 << 14, "width": 5}
+        fields |= {"x_step": 5, "y_step": 1, "y_step_bytes": 77}
+        for _ in range(40):
+            fields |= {"ky_count": between(rng, 1, 3), "chunks": between(rng, 1, 2), "weights": wide(rng, 9)}
+            fields |= {"x_stride": 1, "y_stride": 1, "skip": between(rng, 0, 2), "delay": 2 + wide(rng, 3)}
+            fields |= {"line": between(rng, 1, 4), "out_width": 3, "out_height": between(rng, 1, 3)}
+            fields |= {"group_rows": between(rng, 1, 2), "idle_rows": between(rng, 0, config.rows - 1)}
+            fields |= operand_fields(rng) | {"drain": 1, "accumulate": 0, "more_blocks": 0}
+            kind = between(rng, 0, 3)
+            if kind < 2:
+                fields["advances"] = between(rng, 2, 12)
+                count = outputs_of(fields, config.rows)
+                emit_fields(
+                    assembler, fields, *SET_UP[:2], Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO
+                )
+            elif kind == 2:
+                count = fields["pixels"] = between(rng, 1, 5)
+                emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
+            else:
+                count = fields["pixels"] = between(rng, 1, config.rows)
+                parts = between(rng, 2, 3)
+                emit_fields(assembler, fields, *SET_UP)
+                for number in range(parts):
+                    flags = {"drain": int(number == parts - 1), "accumulate": int(number > 0)}
+                    emit_fields(assembler, fields | flags, Opcode.ARRAY_GO)
+                    for _ in range(between(rng, 0, 24)):  # a pause
+                        emit_fields(assembler, fields, SET_UP[1])
+            if rng.random() < 0.5:
+                assembler.emit(Opcode.ARRAY_SIGNAL, semaphore=9, count=1)
+                pending += 1
+            if count:
+                address = take(assembler, count, address)
+        assembler.emit(Opcode.VECTOR_WAIT, semaphore=9, count=pending)
+        assert address <= ENDS_AT - BUSY * columns
+
+    return written(config, rng, emit, ROOM)
+
+
+def ahead(config: Config, bit: int) -> Stimulus:
+    """2^bit streamed weights and some are there before the array begins; it takes these and then waits for more."""
+    columns, there = config.columns, (1 << bit) // config.columns + 2
+
+    def emit(assembler: Assembler) -> None:
+        def weights(first: int, words: int) -> None:
+            place = {"memory_address": 64 + first, "local_address": (512 + first) * columns}
+            row = {"space": Space.WM, "row_bytes": words * columns, "rows": 1}
+            assembler.emit(Opcode.LOAD_GO, **place, **row, streamed=1)
+
+        fields = ONE_STEP | {"address": SAFE_AT, "row_bytes": 1 << 20, "height": 1 << 14, "width": 5}
+        fields |= {"x_step": 5, "pixels": 1, "drain": 1, "streamed": 1, "chunks": there + 6, "weights": 512}
+        weights(0, there * columns)
+        assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.ARRAY_WAIT, 3)
+        slow = {"memory_address": 3, "row_bytes": 8 * there * columns, "rows": 1}
+        assembler.emit(Opcode.LOAD_GO, local_address=3 * config.am_bytes // 4, **slow)
+        weights(there * columns, 6 * columns)
+        emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
+        take(assembler, 1, OUTPUT_AT)
+
+    return program(config, emit)
 
 
 USUAL = {"row_bytes": 64, "height": 4, "width": 4, "x_step": 4, "ky_count": 1, "run_count": 1, "chunks": 1}
@@ -210,15 +346,39 @@ def single_jobs(config: Config) -> Iterator[tuple[str, Stimulus]]:
     yield "sums of nothing", one_job(config, Opcode.ARRAY_GO, {"accumulate": 1})
 
 
+def cut_jobs(config: Config) -> Iterator[tuple[str, Stimulus]]:
+    """Jobs with a bit more than a power of two of something. What takes too long is cut off by LOAD's error; a job that
+    ends before, or sooner than it should, lets STORE store."""
+    for name, bits in {"ky_count": 13, "run_count": 13, "chunks": 16, "advances": 24, "more_blocks": 16}.items():
+        opcode = Opcode.ARRAY_DEPTHWISE_GO if name == "advances" else Opcode.ARRAY_GO
+        for bit in range(1, bits):
+            a = Assembler(config)
+            changed = {name: (1 << bit) + 1} | ({"out_width": 0} if name == "advances" else {})
+            kind = Opcode.ARRAY_DEPTHWISE if name == "advances" else Opcode.ARRAY_KERNEL
+            emit_fields(a, USUAL | changed, *SET_UP[:2], kind, opcode)
+            a.pass_token(Opcode.ARRAY_SIGNAL, Opcode.STORE_WAIT, 2)
+            a.emit(Opcode.STORE_GO, memory_address=1, local_address=7, row_bytes=9, rows=1)
+            a.emit(Opcode.LOAD_GO, row_bytes=600, rows=1)
+            a.emit(Opcode.LOAD_GO, memory_address=1 << 13, row_bytes=1, rows=1)
+            commands = ((each.opcode, each.fields) for each in a.instructions)
+            yield f"cut off: 2^{bit} + 1 {name}", assembled(config, *commands)
+
+
 def array_programs(config: Config, amount: int) -> Iterator[tuple[str, Stimulus]]:
     """Programs that end without an error, by name."""
     for name, make in FAMILIES.items():
         for seed in range(amount):
             yield f"array, {name} {seed}", make(config, seed)
+    for part in range(COUNTS):
+        yield f"array, counts {part}", counts(config, part)
+    yield "array, long rows", long_rows(config, 0)
+    for bit in range(3, 10):
+        yield f"array, 2^{bit} weights ahead", ahead(config, bit)
 
 
 FAMILIES: dict[str, Callable[[Config, int], Stimulus]] = {
     "far windows": far_windows,
     "pairs": pairs,
-    "counts": counted,
+    "distances": distances,
+    "successions": successions,
 }
