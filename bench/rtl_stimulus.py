@@ -18,9 +18,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 for _folder in ("rtl", "fuzzing", "random_graphs"):
     sys.path.insert(0, str(ROOT / "tests" / _folder))
 
+from directed_array import array_programs  # noqa: E402 (the path comes first)
 from directed_decode import decode_programs  # noqa: E402 (the path comes first)
 from directed_edges import across_banks, cut, every_unit, field_edges, placed, without_begin  # noqa: E402 (the path comes first)
 from directed_fields import all_directed  # noqa: E402 (the path comes first)
+from directed_jobs import cut_jobs, endless_jobs, jobs_without, lone_bits, set_up_array  # noqa: E402 (the path comes first)
+from directed_memory import memory_programs  # noqa: E402 (the path comes first)
 from directed_rows import row_programs  # noqa: E402 (the path comes first)
 from directed_wide import wide_programs  # noqa: E402 (the path comes first)
 from directed_windows import BASES, windows  # noqa: E402 (the path comes first)
@@ -123,8 +126,20 @@ def cases(config: Config, amount: int) -> Iterator[Case]:
         yield Case(name, program)
         yield Case(f"{name}, stalls", program, Conditions(stall_percent=50, seed=5, latency_cycles=90))
     if config == CONFIGS["nano"]:
+        yield from array_and_banks(config)
         for number in range(12 * amount):
             yield Case(f"mutated program {number}", mutant(number))
+
+
+def array_and_banks(config: Config) -> Iterator[Case]:
+    """The array's counters and the memory's banks; jobs that are illegal, too long, or not set up any more."""
+    for name, program in (*array_programs(config), *memory_programs(config)):
+        yield Case(name, program)
+    for name, program in (*lone_bits(config), *endless_jobs(config), *cut_jobs(config)):
+        yield Case(name, program, Conditions(latency_cycles=5, watchdog_cycles=100), EDGE_CYCLES)
+    before = Case("an array that is set up", set_up_array(config))
+    for name, program in jobs_without(config):
+        yield Case(name, program, Conditions(watchdog_cycles=100), before=before)
 
 
 def restarts(config: Config) -> Iterator[Case]:

@@ -1,5 +1,5 @@
 """Programs for the array's counters: windows that come back into an image from far away, pairs of image rows, numbers
-of which one bit or two are set, jobs behind others of another kind, and jobs that one bit makes illegal or very long."""
+of which one bit or two are set, and jobs behind others of another kind."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,7 +7,6 @@ import numpy as np
 from directed_fields import SET_UP, emit_fields, take
 from directed_programs import OUTPUT_AT, OUTPUT_BYTES, go, program, stream
 from directed_wide import between, operand_fields, outputs_of, wide, written
-from one_machine import assembled
 
 from tosaic.hw.config import Config
 from tosaic.hw.isa import FIELDS, STORE_STREAM, Op, Opcode, Source, Space
@@ -23,14 +22,12 @@ SAFE_AT = OUTPUT_AT + OUTPUT_BYTES + (1 << 12)
 """Where images are that nobody writes in."""
 PAIRS_AT = (875, 5000)
 """Words where pairs of image rows may begin."""
+AHEAD = range(3, 8)
+"""Bits of the number of weights that are there before the array begins."""
 COUNTS = 4
 """Programs among which numbers are shared out."""
 Fields = dict[str, int]
 ONE_STEP = {"ky_count": 1, "run_count": 1, "chunks": 1}
-
-
-def bits_of(opcode: Opcode, name: str) -> int:
-    return next(field.bits for field in FIELDS[opcode] if field.name == name)
 
 
 def fits(opcode: Opcode, fields: Fields) -> bool:
@@ -52,7 +49,11 @@ def busy_vector(assembler: Assembler, rng: np.random.Generator) -> None:
 def far_window(config: Config, rng: np.random.Generator) -> Fields:
     """A window whose steps are of any size, and of which some word is at the border of an image of any size."""
     while True:
-        fields = {"ky_count": between(rng, 1, 5), "run_count": between(rng, 1, 4), "chunks": between(rng, 1, 2)}
+        fields = {
+            "ky_count": between(rng, 1, 5),
+            "run_count": between(rng, 1, 4),
+            "chunks": between(rng, 1, 2),
+        }
         fields |= {"width": between(rng, 1, 3), "pixels": between(rng, 1, 5), "drain": 1}
         fields |= {"row_bytes": 1 + wide(rng, 24), "height": 1 + wide(rng, 15), "weights": wide(rng, 9)}
         fields |= {"x_step": wide(rng, 19, signed=True), "y_step": wide(rng, 12)}
@@ -95,14 +96,19 @@ def pair(config: Config, rng: np.random.Generator) -> Fields:
     fields = {"line": line, "x_stride": between(rng, 1, 2), "y_stride": between(rng, 1, 2), "paired": 1}
     fields |= {"out_width": between(rng, 1, 6), "out_height": between(rng, 1, 4), "drain": 1}
     fields |= {"group_rows": 1, "idle_rows": 0, "skip": between(rng, 0, line)}
-    fields |= {"delay": line + 2 if rng.random() < 0.5 else between(rng, 3, 24 if rng.random() < 0.8 else 128)}
+    fields |= {
+        "delay": line + 2 if rng.random() < 0.5 else between(rng, 3, 24 if rng.random() < 0.8 else 128)
+    }
     fields |= {"advances": between(rng, 6, 24), "weights": wide(rng, 9)}
     if fields["delay"] > fields["advances"]:
         fields["advances"] = fields["delay"] + between(rng, 3, 12)
     fields |= {"x_step": columns * between(rng, -1, 2), "width": between(rng, 1, 2 * line)}
     # Apart from the results, also half of the memory further.
     image, turns = columns * int(rng.choice(PAIRS_AT)), between(rng, -200, 200) * config.am_bytes
-    fields |= {"address": image + between(rng, 0, 250) * columns, "row_bytes": between(rng, 1, line * columns)}
+    fields |= {
+        "address": image + between(rng, 0, 250) * columns,
+        "row_bytes": between(rng, 1, line * columns),
+    }
     fields |= {"x_start": between(rng, -3, 6), "height": between(rng, 1, 9), "y_step": 2}
     fields |= {"y_start": between(rng, -3, 1)}
     fields["y_step_bytes"] = 2 * columns * (2 * between(rng, -2, 1) + 1) + turns
@@ -197,7 +203,11 @@ def distances(config: Config, seed: int) -> Stimulus:
                 address = take(assembler, fields["pixels"], address)
         # Kernel rows far below one another.
         for _ in range(8):
-            fields |= {"ky_count": between(rng, 9, 12), "ky_step": between(rng, 6000, 8191), "ky_step_bytes": 28}
+            fields |= {
+                "ky_count": between(rng, 9, 12),
+                "ky_step": between(rng, 6000, 8191),
+                "ky_step_bytes": 28,
+            }
             last = (fields["ky_count"] - 1) * fields["ky_step"]
             fields |= {"height": between(rng, 1 << 14, (1 << 16) - 1), "x_start": 2, "width": 2, "pixels": 4}
             fields["y_start"] = max(-(1 << 15), fields["height"] - last + between(rng, -2, 0))
@@ -214,14 +224,17 @@ def long_rows(config: Config, seed: int) -> Stimulus:
 
     def emit(assembler: Assembler) -> None:
         address = OUTPUT_AT
-        for many in (9300, 8401, 3000, 1100, 555):
+        outputs = {8401: 8351, 5051: 4608, 1651: 1100, 751: 701, 331: 281}
+        for many in (9300, 8401, 5051, 1651, 751, 331, 280, 600):
             fields = {"address": SAFE_AT, "row_bytes": 1 << 20, "height": 1 << 14, "width": many + 1}
             fields |= {"x_step": 0, "y_step": 1, "y_step_bytes": 64, "weights": 3, "drain": 1}
             fields |= {"line": many, "out_width": 9, "out_height": 3, "x_stride": 1, "y_stride": 1}
             fields |= {"skip": many - 3, "delay": 2, "group_rows": 1, "idle_rows": 0}
             fields |= {"advances": many + 9}
-            if many % 2:
-                fields |= {"skip": 3, "out_width": many - 50}
+            if many in outputs:
+                fields |= {"skip": 3, "out_width": outputs[many]}
+            elif many < 1000:
+                fields |= {"skip": 3, "line": 1, "out_width": 1, "out_height": many}
             emit_fields(assembler, fields, *SET_UP[:2], Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO)
             vectors = outputs_of(fields, config.rows)
             few = vectors % 40
@@ -235,47 +248,54 @@ def long_rows(config: Config, seed: int) -> Stimulus:
     return written(config, rng, emit, ROOM)
 
 
+def successor(config: Config, rng: np.random.Generator, assembler: Assembler) -> int:
+    """A job of some kind, or some that add up sums; how many vectors come of it."""
+    kind = between(rng, 0, 3)
+    fields = ONE_STEP | {"address": SAFE_AT + 99, "row_bytes": 1 << 20, "height": 1 << 14, "width": 5}
+    fields |= {"x_step": 5, "y_step": 1, "y_step_bytes": 77}
+    fields |= {"ky_count": between(rng, 1, 3), "chunks": between(rng, 1, 2), "weights": wide(rng, 9)}
+    fields |= {"x_stride": 1, "y_stride": 1, "skip": between(rng, 0, 2), "delay": 2 + wide(rng, 3)}
+    fields |= {"line": between(rng, 1, 4), "out_width": 3, "out_height": between(rng, 1, 3)}
+    fields |= {"group_rows": between(rng, 1, 2), "idle_rows": between(rng, 0, config.rows - 1)}
+    fields |= {"advances": between(rng, 2, 12), "pixels": between(rng, 1, config.rows), "drain": 1}
+    if kind == 0:  # the last sum is on its way when its job ends
+        fields |= {"line": 1, "out_height": fields["advances"] + 3, "idle_rows": 1}
+    if kind < 2:
+        emit_fields(assembler, fields, SET_UP[1], Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO)
+        return outputs_of(fields, config.rows)
+    emit_fields(assembler, fields, Opcode.ARRAY_KERNEL)
+    parts = 1 if kind == 2 else between(rng, 2, 3)
+    for number in range(parts):
+        flags = {"drain": int(number == parts - 1), "accumulate": int(number > 0)}
+        emit_fields(assembler, fields | flags, Opcode.ARRAY_GO)
+        for _ in range(between(rng, 0, 24) * (kind == 3 and rng.random() < 0.4)):  # a pause
+            emit_fields(assembler, fields, SET_UP[1])
+    return fields["pixels"]
+
+
 def successions(config: Config, seed: int) -> Stimulus:
-    """Jobs right behind others of each kind: depthwise ones whose last sums are on their way, sums that go on behind
-    others or after a pause, SIGNALs in between."""
-    rng, columns = np.random.default_rng(seed), config.columns
+    """Jobs right behind others of each kind, for they wait for one that takes long: depthwise ones whose last sums are
+    on their way, sums that go on behind others or after a pause, SIGNALs in between."""
+    rng = np.random.default_rng(seed)
 
     def emit(assembler: Assembler) -> None:
         address, pending = OUTPUT_AT, 0
-        fields = ONE_STEP | {"address": SAFE_AT + 99, "row_bytes": 1 << 20, "height": 1 << 14, "width": 5}
-        fields |= {"x_step": 5, "y_step": 1, "y_step_bytes": 77}
-        for _ in range(40):
-            fields |= {"ky_count": between(rng, 1, 3), "chunks": between(rng, 1, 2), "weights": wide(rng, 9)}
-            fields |= {"x_stride": 1, "y_stride": 1, "skip": between(rng, 0, 2), "delay": 2 + wide(rng, 3)}
-            fields |= {"line": between(rng, 1, 4), "out_width": 3, "out_height": between(rng, 1, 3)}
-            fields |= {"group_rows": between(rng, 1, 2), "idle_rows": between(rng, 0, config.rows - 1)}
-            fields |= operand_fields(rng) | {"drain": 1, "accumulate": 0, "more_blocks": 0}
-            kind = between(rng, 0, 3)
-            if kind < 2:
-                fields["advances"] = between(rng, 2, 12)
-                count = outputs_of(fields, config.rows)
-                emit_fields(
-                    assembler, fields, *SET_UP[:2], Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO
-                )
-            elif kind == 2:
-                count = fields["pixels"] = between(rng, 1, 5)
-                emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
-            else:
-                count = fields["pixels"] = between(rng, 1, config.rows)
-                parts = between(rng, 2, 3)
-                emit_fields(assembler, fields, *SET_UP)
-                for number in range(parts):
-                    flags = {"drain": int(number == parts - 1), "accumulate": int(number > 0)}
-                    emit_fields(assembler, fields | flags, Opcode.ARRAY_GO)
-                    for _ in range(between(rng, 0, 24)):  # a pause
-                        emit_fields(assembler, fields, SET_UP[1])
-            if rng.random() < 0.5:
-                assembler.emit(Opcode.ARRAY_SIGNAL, semaphore=9, count=1)
-                pending += 1
-            if count:
-                address = take(assembler, count, address)
+        for _ in range(22):
+            fields = ONE_STEP | {"address": SAFE_AT, "row_bytes": 1 << 20, "height": 1 << 14, "width": 5}
+            fields |= {"chunks": 40, "pixels": 1, "drain": 1, "x_step": 5} | operand_fields(rng)
+            emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
+            count = 1
+            # Not more vectors than there is room for: VECTOR may begin only when the array has taken its last job.
+            for _ in range(between(rng, 2, 4)):
+                if count > 3:
+                    break
+                count += successor(config, rng, assembler)
+                if rng.random() < 0.3:
+                    assembler.emit(Opcode.ARRAY_SIGNAL, semaphore=9, count=1)
+                    pending += 1
+            address = take(assembler, count, address)
         assembler.emit(Opcode.VECTOR_WAIT, semaphore=9, count=pending)
-        assert address <= ENDS_AT - BUSY * columns
+        assert address <= ENDS_AT
 
     return written(config, rng, emit, ROOM)
 
@@ -303,82 +323,22 @@ def ahead(config: Config, bit: int) -> Stimulus:
     return program(config, emit)
 
 
-USUAL = {"row_bytes": 64, "height": 4, "width": 4, "x_step": 4, "ky_count": 1, "run_count": 1, "chunks": 1}
-USUAL |= {"pixels": 1, "drain": 1, "delay": 2, "line": 4, "out_width": 1, "out_height": 1, "x_stride": 1}
-USUAL |= {"y_stride": 1, "advances": 4, "group_rows": 1}
-
-
-def one_job(config: Config, opcode: Opcode, changed: Fields) -> Stimulus:
-    """A job, and a row that STORE stores if the array says that it has come to an end; VECTOR takes one vector at
-    most. Nothing ends what takes long but the watchdog."""
-    a = Assembler(config)
-    kind = Opcode.ARRAY_KERNEL if opcode is Opcode.ARRAY_GO else Opcode.ARRAY_DEPTHWISE
-    emit_fields(a, USUAL | changed, *SET_UP[:2], kind, opcode)
-    a.pass_token(Opcode.ARRAY_SIGNAL, Opcode.STORE_WAIT, 2)
-    a.emit(Opcode.STORE_GO, memory_address=1, local_address=7, row_bytes=9, rows=1)
-    return assembled(config, *((each.opcode, each.fields) for each in a.instructions))
-
-
-def single_jobs(config: Config) -> Iterator[tuple[str, Stimulus]]:
-    """Jobs with one field of one bit, which makes them legal, illegal, or very long; and the first GO of all that goes
-    on from sums, which are not there."""
-    depthwise = ("delay", "line", "x_stride", "y_stride", "group_rows", "idle_rows")
-    both = ("width",)
-    of = {
-        Opcode.ARRAY_GO: (*both, "input_zp", "weight_zp", "ky_count", "run_count", "chunks"),
-        Opcode.ARRAY_DEPTHWISE_GO: depthwise,
-    }
-    places = {name: op for op in (*SET_UP, Opcode.ARRAY_DEPTHWISE, *of) for name in (f.name for f in FIELDS[op])}
-    for opcode, names in of.items():
-        for name in names:
-            for bit in range(bits_of(places[name], name)):
-                if name in ("ky_count", "run_count", "chunks") and bit > 5:
-                    continue
-                for value in {1 << bit, -1 << bit} if "zp" in name else {1 << bit}:
-                    if fits(places[name], {name: value}):
-                        yield f"{opcode.name}, {name} alone {value}", one_job(config, opcode, {name: value})
-    for bit in range(16):
-        blocks = {"more_blocks": 1 << bit}
-        yield f"2^{bit} more blocks", one_job(config, Opcode.ARRAY_GO, blocks)
-        yield f"2^{bit} more blocks of many", one_job(config, Opcode.ARRAY_GO, blocks | {"pixels": 3})
-    for bit in range(24):
-        yield f"2^{bit} pixels", one_job(config, Opcode.ARRAY_GO, {"pixels": 1 << bit})
-    yield "sums of nothing", one_job(config, Opcode.ARRAY_GO, {"accumulate": 1})
-
-
-def cut_jobs(config: Config) -> Iterator[tuple[str, Stimulus]]:
-    """Jobs with a bit more than a power of two of something. What takes too long is cut off by LOAD's error; a job that
-    ends before, or sooner than it should, lets STORE store."""
-    for name, bits in {"ky_count": 13, "run_count": 13, "chunks": 16, "advances": 24, "more_blocks": 16}.items():
-        opcode = Opcode.ARRAY_DEPTHWISE_GO if name == "advances" else Opcode.ARRAY_GO
-        for bit in range(1, bits):
-            a = Assembler(config)
-            changed = {name: (1 << bit) + 1} | ({"out_width": 0} if name == "advances" else {})
-            kind = Opcode.ARRAY_DEPTHWISE if name == "advances" else Opcode.ARRAY_KERNEL
-            emit_fields(a, USUAL | changed, *SET_UP[:2], kind, opcode)
-            a.pass_token(Opcode.ARRAY_SIGNAL, Opcode.STORE_WAIT, 2)
-            a.emit(Opcode.STORE_GO, memory_address=1, local_address=7, row_bytes=9, rows=1)
-            a.emit(Opcode.LOAD_GO, row_bytes=600, rows=1)
-            a.emit(Opcode.LOAD_GO, memory_address=1 << 13, row_bytes=1, rows=1)
-            commands = ((each.opcode, each.fields) for each in a.instructions)
-            yield f"cut off: 2^{bit} + 1 {name}", assembled(config, *commands)
-
-
-def array_programs(config: Config, amount: int) -> Iterator[tuple[str, Stimulus]]:
-    """Programs that end without an error, by name."""
-    for name, make in FAMILIES.items():
-        for seed in range(amount):
-            yield f"array, {name} {seed}", make(config, seed)
+def array_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
+    """All of them, by name."""
     for part in range(COUNTS):
-        yield f"array, counts {part}", counts(config, part)
-    yield "array, long rows", long_rows(config, 0)
-    for bit in range(3, 10):
-        yield f"array, 2^{bit} weights ahead", ahead(config, bit)
+        yield f"counts of one bit, {part}", counts(config, part)
+    for bit in AHEAD:
+        yield f"2^{bit} weights ahead", ahead(config, bit)
+    for name, (make, seeds) in FAMILIES.items():
+        for seed in range(seeds):
+            yield f"{name} {seed}", make(config, seed)
 
 
-FAMILIES: dict[str, Callable[[Config, int], Stimulus]] = {
-    "far windows": far_windows,
-    "pairs": pairs,
-    "distances": distances,
-    "successions": successions,
+FAMILIES: dict[str, tuple[Callable[[Config, int], Stimulus], int]] = {
+    "windows from far away": (far_windows, 1),
+    "pairs of image rows": (pairs, 2),
+    "distances of one bit": (distances, 1),
+    "jobs behind jobs": (successions, 2),
+    "long rows": (long_rows, 1),
 }
+"""What makes them, and how many."""

@@ -59,7 +59,9 @@ def kept(assembler: Assembler, results: int) -> None:
     rows = {"row_bytes": 2 * NEAR_BYTES, "rows": 2 * config.am_banks - 1}
     near = {"local_address": half - NEAR_BYTES, "memory_address": RESULTS_AT}
     assembler.emit(Opcode.STORE_GO, **near, **rows)
-    assembler.emit(Opcode.STORE_GO, local_address=results, memory_address=RESULTS_AT + 2048, row_bytes=64, rows=1)
+    assembler.emit(
+        Opcode.STORE_GO, local_address=results, memory_address=RESULTS_AT + 2048, row_bytes=64, rows=1
+    )
 
 
 def border(config: Config, number: int, other: int, offset: int) -> Stimulus:
@@ -73,7 +75,7 @@ def border(config: Config, number: int, other: int, offset: int) -> Stimulus:
     rows = {"row_bytes": min(config.columns, config.am_bytes - across), "rows": ROWS}
     a.emit(Opcode.STORE_PITCH, memory_pitch=config.columns)
     a.emit(Opcode.STORE_GO, local_address=across, memory_address=RESULTS_AT + 3072, **rows)
-    a.emit(Opcode.LOAD_PITCH, memory_pitch=config.columns)
+    a.emit(Opcode.LOAD_PITCH, memory_pitch=config.columns + 1)
     vector_moves(a, inside, inside + 32)
     array_reads(a, across, 6)
     take(a, 1, results)
@@ -81,7 +83,9 @@ def border(config: Config, number: int, other: int, offset: int) -> Stimulus:
     a.emit(Opcode.LOAD_GO, space=Space.AM, local_address=across, memory_address=777, **rows)
     vector_moves(a, inside, inside + 32)
     a.fence()
-    a.emit(Opcode.STORE_GO, local_address=inside, memory_address=RESULTS_AT + 4096, row_bytes=32, rows=ROWS // 4)
+    a.emit(
+        Opcode.STORE_GO, local_address=inside, memory_address=RESULTS_AT + 4096, row_bytes=32, rows=ROWS // 4
+    )
     array_reads(a, inside, 6)
     vector_moves(a, across, inside + 32)
     take(a, 1, results + 32)
@@ -100,7 +104,8 @@ def near_border(config: Config, number: int, word: int) -> Stimulus:
     place = number * bank + (last ^ word) * config.columns + 1
     there, results = (number + 1) % config.am_banks * bank + bank // 2, 3 * bank // 4
     fill(a)
-    a.emit(Opcode.LOAD_PITCH, memory_pitch=config.columns)
+    # Rows begin at each byte of the bus's words: LOAD's writes do so, too.
+    a.emit(Opcode.LOAD_PITCH, memory_pitch=config.columns + 1)
     a.emit(Opcode.STORE_PITCH, memory_pitch=config.columns)
     rows = {"local_address": place, "row_bytes": config.columns - 1 + word % 2, "rows": ROWS}
     a.emit(Opcode.LOAD_GO, space=Space.AM, memory_address=777, **rows)

@@ -12,9 +12,12 @@ from rtl_configs import on_rtl
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "fuzzing"))
 
+from directed_array import array_programs
 from directed_decode import decode_programs
 from directed_edges import across_banks, cut, field_edges, without_begin
 from directed_fields import all_directed
+from directed_jobs import jobs_without, lone_bits
+from directed_memory import memory_programs
 from directed_rows import row_programs
 from directed_wide import wide_programs
 from directed_windows import BASES, windows
@@ -70,6 +73,30 @@ def test_rtl_and_emulator_end_alike_at_the_edges_of_fields():
             wrong.append((name, verdict))
     assert not wrong
     assert ends[True] > 100 and ends[False] > 50
+
+
+@pytest.mark.xdist_group("nano")
+def test_the_arrays_counters_and_the_memorys_banks_leave_the_same_memory():
+    config = CONFIGS["nano"]
+    for title, program in (*array_programs(config), *memory_programs(config)):
+        place, wanted = (program.program_address, program.program_bytes), program.memory.copy()
+        Emulator(config, check_hazards=True).run(wanted, *place)
+        memory = program.memory.copy()
+        simulator("nano", 0).run(memory, *place)
+        assert memory.tobytes() == wanted.tobytes(), title
+
+
+@pytest.mark.xdist_group("nano")
+def test_jobs_that_one_bit_makes_illegal_end_alike():
+    """The same memory, or the same error of the same unit and place; also where something is not set up."""
+    wrong, ends = [], collections.Counter()
+    for name, program in (*lone_bits(CONFIGS["nano"]), *jobs_without(CONFIGS["nano"])):
+        verdict = judge(program)
+        ends[str(verdict.emulated).partition(":")[0]] += 1
+        if verdict.kind == WRONG:
+            wrong.append((name, verdict))
+    assert not wrong
+    assert len(ends) > 2
 
 
 @pytest.mark.xdist_group("nano")

@@ -1,0 +1,105 @@
+"""Single jobs of the array that one bit makes legal, illegal or very long, and jobs without all of their configuration."""
+
+from collections.abc import Iterator
+
+from directed_array import Fields, fits
+from directed_fields import SET_UP, emit_fields
+from one_machine import assembled
+
+from tosaic.hw.config import Config
+from tosaic.hw.isa import FIELDS, Opcode
+from tosaic.sim.assembler import Assembler
+from tosaic.sim.stimulus import Stimulus
+
+USUAL = {"row_bytes": 64, "height": 4, "width": 4, "x_step": 4, "ky_count": 1, "run_count": 1, "chunks": 1}
+USUAL |= {"pixels": 1, "drain": 1, "delay": 2, "line": 4, "out_width": 1, "out_height": 1, "x_stride": 1}
+USUAL |= {"y_stride": 1, "advances": 4, "group_rows": 1}
+CONFIGURATION = (*SET_UP, Opcode.ARRAY_DEPTHWISE)
+SHORT = 6
+"""Counts of fewer bits come to an end in a test."""
+
+
+def placed(assembler: Assembler) -> Stimulus:
+    """The program, in a small memory."""
+    return assembled(assembler.config, *((each.opcode, each.fields) for each in assembler.instructions))
+
+
+def emit_job(assembler: Assembler, opcode: Opcode, changed: Fields) -> None:
+    """A job, and a row that STORE stores if the array says that it has come to an end; nobody takes a vector."""
+    kind = Opcode.ARRAY_KERNEL if opcode is Opcode.ARRAY_GO else Opcode.ARRAY_DEPTHWISE
+    emit_fields(assembler, USUAL | changed, *SET_UP[:2], kind, opcode)
+    assembler.pass_token(Opcode.ARRAY_SIGNAL, Opcode.STORE_WAIT, 2)
+    assembler.emit(Opcode.STORE_GO, memory_address=1, local_address=7, row_bytes=9, rows=1)
+
+
+def one_job(config: Config, opcode: Opcode, changed: Fields) -> Stimulus:
+    """Nothing ends what takes long but the watchdog."""
+    assembler = Assembler(config)
+    emit_job(assembler, opcode, changed)
+    return placed(assembler)
+
+
+def bits_of(opcode: Opcode, name: str) -> int:
+    return next(field.bits for field in FIELDS[opcode] if field.name == name)
+
+
+def lone_bits(config: Config) -> Iterator[tuple[str, Stimulus]]:
+    """One field of one bit, which makes the job legal or illegal; and the first GO of all that goes on from sums, which
+    are not there."""
+    of = {
+        Opcode.ARRAY_GO: ("width", "input_zp", "weight_zp", "ky_count", "run_count", "chunks"),
+        Opcode.ARRAY_DEPTHWISE_GO: ("delay", "line", "x_stride", "y_stride", "group_rows", "idle_rows"),
+    }
+    places = {field.name: each for each in (*CONFIGURATION, *of) for field in FIELDS[each]}
+    for opcode, names in of.items():
+        for name in names:
+            counts = name in ("ky_count", "run_count", "chunks")
+            for bit in range(SHORT if counts else bits_of(places[name], name)):
+                for value in (1 << bit, -1 << bit):
+                    if fits(places[name], {name: value}):
+                        yield f"{opcode.name}, {name} alone {value}", one_job(config, opcode, {name: value})
+    for bit in range(bits_of(Opcode.ARRAY_GO, "more_blocks")):
+        many = {"more_blocks": 1 << bit, "pixels": config.rows + 1}
+        yield f"2^{bit} more blocks of many", one_job(config, Opcode.ARRAY_GO, many)
+    yield "sums of nothing", one_job(config, Opcode.ARRAY_GO, {"accumulate": 1})
+
+
+def endless_jobs(config: Config) -> Iterator[tuple[str, Stimulus]]:
+    """So many vectors that there is no room for them: the array waits until the watchdog ends it."""
+    for name in ("more_blocks", "pixels"):
+        for bit in range(bits_of(Opcode.ARRAY_GO, name)):
+            yield f"2^{bit} {name}", one_job(config, Opcode.ARRAY_GO, {name: 1 << bit})
+
+
+def cut_jobs(config: Config) -> Iterator[tuple[str, Stimulus]]:
+    """Jobs with one more than a power of two of something. What takes too long is cut off by LOAD's error; a job that
+    ends before, or sooner than it should, lets STORE store."""
+    for name in ("ky_count", "run_count", "chunks", "advances", "more_blocks"):
+        opcode = Opcode.ARRAY_DEPTHWISE_GO if name == "advances" else Opcode.ARRAY_GO
+        place = opcode if name in ("advances", "more_blocks") else Opcode.ARRAY_KERNEL
+        for bit in range(1, bits_of(place, name)):
+            assembler = Assembler(config)
+            silent = {"out_width": 0} if name == "advances" else {}
+            emit_job(assembler, opcode, {name: (1 << bit) + 1} | silent)
+            assembler.emit(Opcode.LOAD_GO, row_bytes=600, rows=1)
+            assembler.emit(Opcode.LOAD_GO, memory_address=1 << 13, row_bytes=1, rows=1)
+            yield f"cut off: 2^{bit} + 1 {name}", placed(assembler)
+
+
+def set_up_array(config: Config) -> Stimulus:
+    """Everything is set up, a job runs, and a row of LOAD ends in an error."""
+    assembler = Assembler(config)
+    emit_fields(assembler, USUAL, *CONFIGURATION, Opcode.ARRAY_GO)
+    assembler.emit(Opcode.LOAD_GO, row_bytes=60, rows=1)
+    assembler.emit(Opcode.LOAD_GO, memory_address=1 << 13, row_bytes=1, rows=1)
+    return placed(assembler)
+
+
+def jobs_without(config: Config) -> Iterator[tuple[str, Stimulus]]:
+    """Jobs that lack one instruction of their configuration, or all."""
+    for opcode in (Opcode.ARRAY_GO, Opcode.ARRAY_DEPTHWISE_GO):
+        for missing in ((), *((each,) for each in CONFIGURATION), CONFIGURATION):
+            assembler = Assembler(config)
+            emit_fields(assembler, USUAL, *(each for each in CONFIGURATION if each not in missing), opcode)
+            names = ", ".join(each.name for each in missing) or "nothing"
+            yield f"{opcode.name} without {names}", placed(assembler)
