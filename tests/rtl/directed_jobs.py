@@ -1,4 +1,4 @@
-"""Single jobs of the array that one bit makes legal, illegal or very long, and jobs without all of their configuration."""
+"""Single jobs of the array that one bit makes legal, illegal or very long, and jobs that are not set up."""
 
 from collections.abc import Iterator
 
