@@ -12,7 +12,7 @@ First each mutant is judged by itself, by the
 programs that killed most. What survives is judged by all others, several mutants at once on one machine, and one by one
 where the host sees a change. What survives these is given to Yosys' SAT solver: a change that no state, no contents of
 memories, no input shows at registers, memories or outputs is none. Nor is a change of a bit that no output depends on
-(rtl_unread.py).
+(rtl_unread.py), or of one that is proved not to be read while it is another one (rtl_unseen.py, rtl_facts.py).
 
 A line of the records is what is known of a mutant: a measurement that was stopped goes on where it ended, and one with
 more programs runs those alone, on what survived the others. Another netlist begins anew.
@@ -35,6 +35,7 @@ from typing import Any
 
 from cpu_time import cpu_seconds
 from rtl_equivalence import equivalents
+from rtl_facts import never_seen
 from rtl_netlist import UNITS, Mutant, active_bits, draw, mutated_verilog, netlist
 from rtl_stimulus import HUNG, Case, Seen, cases, registers_seen
 from rtl_unread import unread
@@ -269,6 +270,7 @@ class Measurement:
     """A sample, the file of its records, and what judges it."""
 
     def __init__(self, sample: Sample, path: pathlib.Path, folder: pathlib.Path):
+        self._config = sample.config
         self._path, self._folder, self._parts = path, folder, sample.parts
         self._end = cpu_seconds() + sample.seconds
         self.mutants, library = sample.drawn(folder)
@@ -335,12 +337,16 @@ class Measurement:
         self._write(found, before)
 
     def follow(self) -> None:
-        """What has survived so far, and changes no bit on which an output depends."""
-        before, known, same = cpu_seconds(), self.known(), unread(self.mutants, self._folder)
+        """What has survived so far, and changes no bit on which an output depends, or none that is read then."""
+        before, known = cpu_seconds(), self.known()
+        left = [each for each in self.mutants if known.get(each.change, {}).get("how") == SURVIVED]
+        same = unread(left, self._folder)
+        if self._config == CONFIGS["nano"]:
+            same |= never_seen([each for each in left if each not in same], self._folder)
         found = [
             (number, _record(EQUIVALENT, "", set()))
             for number, mutant in enumerate(self.mutants, 1)
-            if mutant in same and known.get(mutant.change, {}).get("how") == SURVIVED
+            if mutant in same
         ]
         if found:
             self._write(found, before)

@@ -1,0 +1,327 @@
+"""What is known of the states of the configuration `nano`, for proofs that a change is never seen (rtl_unseen.py): which
+registers are not read when, and what holds always."""
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Sequence
+
+from rtl_netlist import Mutant
+from rtl_unseen import Bit, Fact, Loose, State, unseen
+
+LOAD, GATHER, KEEP, GROUP, POINTER = 4, 7, 9, 12, 20
+"""Bits of a slot's control (hw/array/layouts.py); the highest one of its place in the delay line."""
+INSIDE, SECOND_INSIDE, FAR = 75, 76, 79
+"""Bits of a slot with its addresses; FAR: its word ends before the image."""
+IS_DEPTHWISE, COUNT, COUNT_BITS, IDLE_ROWS, IDLE_BITS = 396, 397, 24, 466, 6
+"""Bits of a job."""
+LOCATED = ("array.issue.b", "array.issue.slot", "array.issue.$signal$8")
+FETCHED = (*(f"array.fetch.control_{stage}" for stage in range(1, 5)), "array.control$88")
+SLOTS = ("array.issue.a", *LOCATED, *FETCHED)
+VALID = {"array.issue.a": "array.issue.$signal$30", "array.issue.b": "array.issue.$signal$31"}
+VALID |= {"array.issue.slot": "array.issue.c", "array.issue.$signal$8": "array.issue.$signal"}
+VALID |= {wire: f"array.fetch.valid_{stage}" for stage, wire in enumerate(FETCHED[:-1], 1)}
+VALID |= {FETCHED[-1]: "array.fetch.valid"}
+"""There is a slot."""
+PAIRED, SECOND = 13, 1
+"""A bit of a slot's control, and one of its format: the pair's second word has bytes in the image."""
+BANKS, PORTS = 4, ("vector", "array", "store")
+ADDRESSES, DENSE, DEPTHWISE = "array.addresses", "array.addresses.dense", "array.addresses.depthwise"
+ROWS, LAST_PHASE = 2, 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """What proves mutants of some modules."""
+
+    modules: tuple[str, ...]
+    loose: tuple[Loose, ...]
+    facts: tuple[Fact, ...] = ()
+
+
+def whole(wire: str, bits: int, **fields) -> Loose:
+    return Loose(wire, tuple(range(bits)), **fields)
+
+
+def bank_read(half: str, bank: int, lane: int) -> Loose:
+    """A byte of what a bank's memory has read: some port takes it, or nobody."""
+
+    def read(state: State) -> Bit:
+        taken = []
+        for port in PORTS:
+            odd = state.bit(f"am.{port}_read_odd_lanes", lane)
+            lanes = odd if half == "odd" else state.no(odd)
+            if port == "array":
+                lanes = state.either((lanes, state.bit("array.fetch.format_1", SECOND)))
+            granted = state.bit(f"am.{port}_read_granted")
+            taken.append(state.all((granted, state.bit(f"am.{port}_read_from_{half}", bank), lanes)))
+        return state.either(taken)
+
+    return Loose(f"am.bank{bank}_{half}.memory.read_data", tuple(range(8 * lane, 8 * lane + 8)), read)
+
+
+def reached(port: str) -> Fact:
+    """An access takes the banks of the words of which it has a byte, and a pair's of both."""
+
+    def fact(state: State) -> Bit:
+        odd = state.bit(f"am.{port}_read_odd")
+        both = state.either(state.bits(f"am.{port}_read_offset"))
+        if port == "array":
+            both = state.either((both, state.bit("array.issue.slot", PAIRED)))
+        reach, facts = state.bits(f"am.{port}_read_reach"), []
+        for half, used in (("even", state.no(odd)), ("odd", odd)):
+            banks = state.bits(f"am.{port}_read_{half}_bank")
+            facts += [
+                state.implies(state.all((state.either((used, both)), there)), reaches)
+                for there, reaches in zip(banks, reach, strict=True)
+            ]
+        return state.all(facts)
+
+    return fact
+
+
+def second_is_paired(wire: str) -> Fact:
+    return lambda state: state.implies(state.bit(wire, SECOND_INSIDE), state.bit(wire, PAIRED))
+
+
+def second_word(lane: int) -> Loose:
+    def read(state: State) -> Bit:
+        return state.all((state.bit("array.fetch.valid_3"), state.bit("array.fetch.second_mask_3", lane)))
+
+    return Loose("array.fetch.second_3", tuple(range(8 * lane, 8 * lane + 8)), read)
+
+
+def reads_if_inside(state: State) -> Bit:
+    inside = state.either(state.bits("array.issue.slot", INSIDE, 2))
+    return state.no(state.logic.xor(inside, state.bit("array.issue.c_reads")))
+
+
+def second_is_granted(state: State) -> Bit:
+    """A slot with bytes of a second word has read them."""
+    there = state.all((state.bit("array.fetch.valid_1"), state.bit("array.fetch.format_1", SECOND)))
+    return state.implies(there, state.bit("am.array_read_granted"))
+
+
+def never_before(wire: str, first: int = INSIDE) -> Fact:
+    """A slot with bytes in the image does not end before it. `first`: bit of its format."""
+    return lambda state: state.implies(
+        state.either(state.bits(wire, first, 2)), state.no(state.bit(wire, first + FAR - INSIDE))
+    )
+
+
+def far_only_depthwise(wire: str) -> Fact:
+    """Only slots of the depthwise mode have a place in the delay line."""
+    return lambda state: state.implies(
+        state.all((state.bit(VALID[wire]), state.bit(wire, POINTER))), state.bit(wire)
+    )
+
+
+def makes_slots(state: State) -> Bit:
+    flushing = state.bits("array.addresses.deliveries.flushing") + state.bits(f"{DEPTHWISE}.flushing")
+    return state.either((state.bit(f"{ADDRESSES}.$signal"), *flushing))
+
+
+def running(state: State, depthwise: bool) -> Bit:
+    mode = state.bit(f"{DEPTHWISE}.job", IS_DEPTHWISE)
+    return state.all((state.bit(f"{ADDRESSES}.$signal"), mode if depthwise else state.no(mode)))
+
+
+def place_only_depthwise(state: State) -> Bit:
+    far = state.all((makes_slots(state), state.bit(f"{DEPTHWISE}.pointer_1", 6)))
+    return state.implies(far, running(state, True))
+
+
+def checked_is_pending(state: State) -> Bit:
+    return state.implies(state.bit(f"{ADDRESSES}.jobs__valid"), state.bit("array.commands.$signal$6"))
+
+
+def few_idle_rows(state: State) -> Bit:
+    job = f"{DENSE}.first"
+    offered = state.all((state.bit(f"{ADDRESSES}.jobs__valid"), state.bit(job, IS_DEPTHWISE)))
+    return state.implies(offered, state.no(state.either(state.bits(job, IDLE_ROWS + 1, IDLE_BITS - 1))))
+
+
+def rows_to_load(state: State) -> Bit:
+    """In the first row one or two are left, in the second one one is."""
+    left, row = state.bits(f"{DEPTHWISE}.$signal"), state.bit(f"{DEPTHWISE}.row$23")
+    loads = state.all((running(state, True), state.bit(f"{DEPTHWISE}.loading")))
+    one = state.equals(left, 1)
+    first = state.either((one, state.equals(left, 2)))
+    return state.all(
+        (
+            state.implies(state.all((loads, row)), one),
+            state.implies(state.all((loads, state.no(row))), first),
+        )
+    )
+
+
+def some_pixels(state: State) -> Bit:
+    offered = state.bit(f"{ADDRESSES}.jobs__valid")
+    count = state.either(state.bits(f"{DENSE}.first", COUNT, COUNT_BITS))
+    left = state.either(state.bits(f"{DENSE}.left"))
+    return state.all((state.implies(offered, count), state.implies(running(state, False), left)))
+
+
+def step_ends(state: State) -> Bit:
+    """The end of a step has a flag."""
+    last, flag = state.equals(state.bits(f"{DENSE}.phase"), LAST_PHASE), state.bit(f"{DENSE}.$signal$13")
+    dense = running(state, False)
+    right = state.implies(dense, state.no(state.logic.xor(last, flag)))
+    return state.all((right, state.implies(state.all((makes_slots(state), flag)), dense)))
+
+
+def tile_has_rows(state: State) -> Bit:
+    """From the second slot of a step on it is known how many pixels are left."""
+    left, rows = state.bits(f"{DENSE}.left"), state.bits("array.addresses.deliveries.tile_rows")
+    more, phase = state.either(left[1:]), state.bits(f"{DENSE}.phase")
+    many = state.either((state.either(left[2:]), state.all(left[:2])))
+    right = state.all(
+        (
+            state.logic.choose(more, state.equals(rows, ROWS), state.equals(rows, 1)),
+            state.logic.xor(many, state.bit(f"{DENSE}.last_tile")),
+        )
+    )
+    return state.implies(state.all((running(state, False), state.either(phase))), right)
+
+
+def second_row_is_left(state: State) -> Bit:
+    """While rows deliver, it is the last one's turn."""
+    left = state.bits("array.addresses.deliveries.left")
+    return state.implies(state.bit("array.addresses.deliveries.delivering"), state.equals(left, 1))
+
+
+KNOWN = (
+    # A memory's words and registers, with what is written where it was read.
+    Known((r".*\.memory",), ()),
+    # What a bank has read is taken in the next cycle, or by nobody; a pair's second word is for pairs.
+    Known(
+        ("am.*",),
+        (
+            *(
+                bank_read(half, bank, lane)
+                for half in ("even", "odd")
+                for bank in range(BANKS)
+                for lane in range(4)
+            ),
+            whole(
+                "am.array_read__second_data",
+                32,
+                read=lambda state: state.all(
+                    (state.bit("array.fetch.valid_2"), state.bit("array.fetch.format_2", SECOND))
+                ),
+            ),
+            *(second_word(lane) for lane in range(4)),
+            whole("array.fetch.delay_line.second", 36, read=lambda state: state.bit("array.fetch.valid_4")),
+        ),
+        (*map(reached, PORTS), *map(second_is_paired, LOCATED), reads_if_inside, second_is_granted),
+    ),
+    # Sums are caught to be delivered; partial sums are not kept, for there is no memory for them.
+    Known(
+        (r"array\.(pe_array|issue|fetch|addresses)",),
+        (
+            whole("array.accumulators", 128, read=lambda state: state.bit("array.delivered")),
+            *(Loose(wire, (KEEP,)) for wire in SLOTS),
+            *(whole(f"array.pe_array.{name}_{stage}", 1) for name in ("keep", "gather") for stage in (2, 3)),
+            whole("array.pe_array.keep_1", 1),
+        ),
+    ),
+    # In the depthwise mode each row passes on its sums, whether it delivers or not.
+    Known(
+        (r"array\.fetch",),
+        (
+            whole("array.accumulators", 128, read=lambda state: state.bit("array.delivered")),
+            *(
+                Loose(
+                    wire,
+                    (GATHER,),
+                    lambda state, wire=wire: state.all((state.bit(VALID[wire]), state.no(state.bit(wire)))),
+                )
+                for wire in FETCHED
+            ),
+            whole(
+                "array.pe_array.gather_1",
+                1,
+                read=lambda state: state.no(state.bit("array.pe_array.row_0.chained")),
+            ),
+            *(whole(f"array.pe_array.gather_{stage}", 1) for stage in (2, 3)),
+        ),
+        (place_only_depthwise, *(far_only_depthwise(wire) for wire in SLOTS)),
+    ),
+    # A word of which no byte is in the image has a mask without a bit.
+    Known(
+        (r"array\.(fetch|issue.*)",),
+        (
+            *(
+                Loose(
+                    f"array.fetch.format_{stage}",
+                    (FAR - INSIDE,),
+                    lambda state, stage=stage: state.either(state.bits(f"array.fetch.format_{stage}", 0, 2)),
+                )
+                for stage in (1, 2)
+            ),
+            Loose("array.fetch.format_3", (FAR - INSIDE,)),
+        ),
+        (*map(never_before, LOCATED), *(never_before(f"array.fetch.format_{stage}", 0) for stage in (1, 2))),
+    ),
+    # With two rows only the first one's group counts its rows.
+    Known(
+        (r"array\.addresses\.depthwise",),
+        (
+            whole(
+                f"{DEPTHWISE}.group_left",
+                6,
+                read=lambda state: state.all(
+                    (state.bit(f"{DEPTHWISE}.loading"), state.no(state.bit(f"{DEPTHWISE}.row$23")))
+                ),
+            ),
+            whole(f"{DEPTHWISE}.group", 1, read=lambda state: state.bit(f"{DEPTHWISE}.loading")),
+            *(Loose(wire, (GROUP,), lambda state, wire=wire: state.bit(wire, LOAD)) for wire in SLOTS),
+        ),
+        (checked_is_pending, few_idle_rows, rows_to_load),
+    ),
+    # A row without a group has one of two numbers.
+    Known(
+        (r"array\.pe_array\.select",),
+        (
+            Loose(
+                "array.pe_array.select.group_1",
+                (0,),
+                lambda state: state.no(state.bit("array.pe_array.select.group_1", 1)),
+            ),
+        ),
+    ),
+    # The number of SIGNALs, of which nothing asks but whether it is none or four.
+    Known(
+        (r"array\.commands\.signals",),
+        (
+            Loose(
+                "array.commands.signals.level",
+                (2,),
+                other=lambda state: state.bit("array.commands.signals.level"),
+            ),
+        ),
+    ),
+    # A tile has a pixel.
+    Known(
+        (r"array\.addresses\.d.*",),
+        (),
+        (checked_is_pending, some_pixels, step_ends, tile_has_rows, second_row_is_left),
+    ),
+)
+
+
+def never_seen(mutants: Sequence[Mutant], folder: pathlib.Path) -> set[Mutant]:
+    """Those of the netlist in `folder` that are proved not to be seen."""
+    proved = set[Mutant]()
+    for known in KNOWN:
+        here = [
+            mutant
+            for mutant in mutants
+            if mutant not in proved and any(re.fullmatch(each, mutant.module) for each in known.modules)
+        ]
+        if here:
+            proved |= unseen(here, known.loose, known.facts, folder)
+    return proved
+
+
+__all__ = ["never_seen"]
