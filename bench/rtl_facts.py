@@ -1,5 +1,5 @@
-"""What is known of the states of the configuration `nano`, for proofs that a change is never seen (rtl_unseen.py): which
-registers are not read when, and what holds always."""
+"""What is known of the states of the configuration `nano`, for proofs that a change is never seen (rtl_unseen.py):
+which registers are not read when, and what holds always."""
 
 import dataclasses
 import pathlib

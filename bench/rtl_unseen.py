@@ -1,10 +1,10 @@
-"""Mutants of the RTL of which it is proved that no later cycle shows the change, though a register may have another value.
+"""Mutants of the RTL of which it is proved that no later cycle shows the change, though registers may differ.
 
 Two machines, one with the change, are in the same state but for registers that are not read now: each of these has a
-condition under which it is read (LOOSE), for example that of a valid word. Some facts hold in every state (FACTS).
-Yosys' SAT solver proves: whatever the state and the inputs are, after a cycle all registers, memories and outputs are
-the same again, but for those that are not read then, and the facts hold again. Both begin
-in the same state, in which the facts hold. So an output is never another one.
+condition under which it is read (Loose), for example that of a valid word. Some facts hold in every state. Yosys' SAT
+solver proves: whatever the state and the inputs are, after a cycle all registers, memories and outputs are the same
+again, but for those that are not read then, and the facts hold again. Both begin in the same state, that of the RTL's
+initial values, in which the facts hold. So an output is never another one.
 """
 
 import collections
@@ -166,8 +166,6 @@ class Twins:
             return bit if parameters[f"{port}_POLARITY"] else logic.no(bit)
 
         old = seen("Q", index, ports["Q"][index])
-        if kind in ("$dffe", "$sdffce"):
-            pass
         start = cell["parameters"].get("SRST_VALUE", "")[::-1]
         fixed = (start[index] if index < len(start) and start[index] in "01" else "0") if start else "0"
         if kind in ("$sdff", "$sdffce"):
@@ -370,6 +368,7 @@ class Twins:
             other = {p: [seen(p, i, bit) for i, bit in enumerate(ports[p])] for p in ("ADDR",)}
             differs = [logic.xor(a, b) for a, b in zip(ports["ADDR"], other["ADDR"], strict=True) if a != b]
             if cell["type"].startswith("$memrd"):
+                assert not int(cell["parameters"]["CLK_ENABLE"], 2), "what it reads would be a state"
                 yield from differs
                 continue
             old = reads.get((cell["parameters"]["MEMID"], tuple(ports["ADDR"])))
