@@ -48,7 +48,8 @@ busy, buses that hesitate, fields of all magnitudes, windows everywhere, compres
   source, type and flags, reasons to wait, errors by unit.
 - **Mutants of the RTL** are drawn by Yosys from the flat, optimized netlist, a share for each unit
   (`bench/rtl_mutants.py`): a bit of a cell's port inverted, stuck, or mixed with another one. *no change* are those of
-  which Yosys' SAT solver proves that no state and no input shows them. The programs judge them, each on a machine of
+  which Yosys' SAT solver proves that no state and no input shows them, or that what they change is not read then
+  (`bench/rtl_unread.py`, `bench/rtl_unseen.py`, `bench/rtl_facts.py`). The programs judge them, each on a machine of
   its own. What kills is what `make test` compares: results and errors with the emulator, and all that a host sees,
   cycles and counters as well, with what is recorded (`tests/rtl/test_rtl_recorded.py`). That is less than `make test`:
   its tests of single modules (`tests/hw`) and the proofs of `make prove` are not run on mutants.
