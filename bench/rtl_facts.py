@@ -191,8 +191,8 @@ def second_row_is_left(state: State) -> Bit:
 
 
 KNOWN = (
-    # A memory's words and registers, with what is written where it was read.
-    Known((r".*\.memory",), ()),
+    # Nothing: a register gets the same value anyway, or a memory what is there already.
+    Known((".*",), ()),
     # What a bank has read is taken in the next cycle, or by nobody; a pair's second word is for pairs.
     Known(
         ("am.*",),
