@@ -11,7 +11,8 @@ machine without a fault: memory, status and errors, or, if nothing else, cycles 
 First each mutant is judged by itself, by the
 programs that killed most. What survives is judged by all others, several mutants at once on one machine, and one by one
 where the host sees a change. What survives these is given to Yosys' SAT solver: a change that no state, no contents of
-memories, no input shows at registers, memories or outputs is none.
+memories, no input shows at registers, memories or outputs is none. Nor is a change of a bit that no output depends on
+(rtl_unread.py).
 
 A line of the records is what is known of a mutant: a measurement that was stopped goes on where it ended, and one with
 more programs runs those alone, on what survived the others. Another netlist begins anew.
@@ -36,6 +37,7 @@ from cpu_time import cpu_seconds
 from rtl_equivalence import equivalents
 from rtl_netlist import UNITS, Mutant, active_bits, draw, mutated_verilog, netlist
 from rtl_stimulus import HUNG, Case, Seen, cases, registers_seen
+from rtl_unread import unread
 
 from tosaic.errors import DeviceError
 from tosaic.hw.config import CONFIGS, Config
@@ -332,6 +334,17 @@ class Measurement:
         ]
         self._write(found, before)
 
+    def follow(self) -> None:
+        """What has survived so far, and changes no bit on which an output depends."""
+        before, known, same = cpu_seconds(), self.known(), unread(self.mutants, self._folder)
+        found = [
+            (number, _record(EQUIVALENT, "", set()))
+            for number, mutant in enumerate(self.mutants, 1)
+            if mutant in same and known.get(mutant.change, {}).get("how") == SURVIVED
+        ]
+        if found:
+            self._write(found, before)
+
     def solve(self) -> None:
         """What has survived all programs, and was not given to the solver yet."""
         known, programs = self.known(), set(self.judge.keys)
@@ -393,6 +406,7 @@ def measure(sample: Sample, path: pathlib.Path) -> tuple[list[Record], Judge]:
             other.join()
             if other.exitcode:
                 raise RuntimeError(f"a part of the mutants ended with {other.exitcode}")
+        measurement.follow()
         measurement.together()
         measurement.solve()
         return measurement.records(), measurement.judge
