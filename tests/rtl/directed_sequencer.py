@@ -25,6 +25,8 @@ TOKENS = 4095
 """A semaphore holds so many."""
 MOST = 255
 """Tokens of a SIGNAL."""
+MANY = 1023
+"""Instructions of a long program."""
 FAR_BYTES = 1 << 26
 FAR_TARGETS = 8
 
@@ -67,11 +69,14 @@ def lengths(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """Programs much longer than the part that runs, by each power of two."""
     runs = []
     for bit in range(3, 21):
-        program = assembled(config, *[(Opcode.NOP, {})] * 20, memory_bytes=1 << 10)
-        memory = np.resize(program.memory, (1 << bit + 4) + 1024)
-        memory[:512], memory[512:] = memory[512:1024].copy(), 0
-        runs.append((Stimulus(memory, 0, ((1 << bit) + 6) * INSTRUCTION_BYTES), STARVES))
+        assembler, memory = Assembler(config), np.zeros((1 << bit + 4) + 1024, np.uint8)
+        for _ in range(40):
+            assembler.emit(Opcode.NOP)
+        assembler.place(memory, 0)
+        for more in (6, 22):
+            runs.append((Stimulus(memory, 0, ((1 << bit) + more) * INSTRUCTION_BYTES), STARVES))
     yield "lengths of programs", runs
+    yield "many instructions", [(jump_program(config, MANY, 4), QUICK)]
 
 
 def jump_program(config: Config, size: int, target: int) -> Stimulus:
@@ -80,7 +85,7 @@ def jump_program(config: Config, size: int, target: int) -> Stimulus:
     assembler.emit(Opcode.BRANCH, target=target * INSTRUCTION_BYTES, condition=Condition.ALWAYS)
     while len(assembler.instructions) < size - 1:
         assembler.emit(Opcode.NOP)
-    memory = np.zeros(1 << 10, np.uint8)
+    memory = np.zeros(max(1 << 10, (size + 1) * INSTRUCTION_BYTES), np.uint8)
     return Stimulus(memory, 0, assembler.place(memory, 0))
 
 
@@ -107,6 +112,7 @@ def far_places(config: Config) -> Iterator[tuple[str, list[Run]]]:
     rng, outside = np.random.default_rng(5), {"memory_address": 1 << 31, "row_bytes": 8, "rows": 1}
     ends = [(Opcode.LOAD_GO, outside), (Opcode.ARRAY_GO, {"pixels": 1}), (Opcode.STORE_GO, outside)]
     ends += [(Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "uops": 1})]
+    ends += [(Opcode.BRANCH, {"target": 1 << 31, "condition": Condition.ALWAYS}), (Opcode.NOP, {})]
     most = FAR_BYTES // INSTRUCTION_BYTES
     memory = np.zeros(FAR_BYTES, np.uint8)
     for number in range(FAR_TARGETS):
@@ -122,7 +128,8 @@ def far_places(config: Config) -> Iterator[tuple[str, list[Run]]]:
             assembler.instructions = []
             assembler.emit(opcode, **fields)
             assembler.emit(Opcode.BRANCH, condition=Condition.NEVER)
-            size = place + assembler.place(memory, place)
+            # The last one has no END.
+            size = place + assembler.place(memory, place) - INSTRUCTION_BYTES * (opcode is Opcode.NOP)
             # Each of them is another memory only where it is not 0.
             runs.append((Stimulus(memory.copy(), 0, size), QUICK))
             memory[place : place + 64] = 0

@@ -51,6 +51,27 @@ def many_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
         short = (Opcode[f"{kind}_PITCH"], {"memory_pitch": 1, "local_pitch": 1})
         all_rows = (Opcode[f"{kind}_GO"], {"row_bytes": 1, "rows": 300})
         yield f"{kind}, 300 rows", [(assembled(config, short, all_rows), QUICK)]
+        runs = []
+        for rows in range(66, 82):
+            runs.append((assembled(config, short, (Opcode[f"{kind}_GO"], {"row_bytes": 1, "rows": rows})), QUICK))
+        yield f"{kind}, some more than 64 rows", runs
+
+
+def whole_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Rows whose count of beats loses its highest bit in the first burst, to their end."""
+    for kind, bits in (("LOAD", 15), ("STORE", 17)):
+        row_bytes = ((1 << bits) + 3 * BURST_BEATS // 2) * config.word_bytes
+        program = assembled(config, (Opcode[f"{kind}_GO"], {"row_bytes": row_bytes, "rows": 1}))
+        yield f"{kind} of 2^{bits} beats", [(behind(program, row_bytes), QUICK)]
+
+
+def behind(program: Stimulus, size: int) -> Stimulus:
+    """The program, moved behind `size` bytes that it loads or overwrites."""
+    code = program.memory[program.program_address :][: program.program_bytes]
+    place = -(-size // MEMORY_BYTES) * MEMORY_BYTES
+    memory = np.resize(program.memory, place + MEMORY_BYTES)
+    memory[place : place + len(code)] = code
+    return Stimulus(memory, place, program.program_bytes)
 
 
 def odd_words(config: Config) -> Iterator[tuple[str, list[Run]]]:
@@ -73,6 +94,16 @@ def patience(config: Config) -> Iterator[tuple[str, list[Run]]]:
             (program, Conditions(latency_cycles=latency, watchdog_cycles=latency + more)) for more in range(-8, 20)
         ]
         yield f"{kind}, patience of a latency", runs
+    # All else has moved before LOAD may begin.
+    row = {"row_bytes": 4, "rows": 1}
+    late = [(Opcode.LOAD_WAIT, {"count": 1}), (Opcode.LOAD_GO, row)]
+    late += [(Opcode.STORE_GO, row), (Opcode.STORE_SIGNAL, {"count": 1})]
+    program = assembled(config, *late, memory_bytes=1 << 10)
+    impatient = range(latency - 8, latency + 20)
+    yield (
+        "LOAD, patience of a late latency",
+        [(program, Conditions(latency_cycles=latency, watchdog_cycles=cycles)) for cycles in impatient],
+    )
 
 
 def behind_errors(config: Config) -> Iterator[tuple[str, list[Run]]]:
@@ -88,7 +119,7 @@ def behind_errors(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 def transfer_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """All of them, by name."""
-    for family in (long_rows, many_rows, odd_words, patience, behind_errors):
+    for family in (long_rows, many_rows, whole_rows, odd_words, patience, behind_errors):
         yield from family(config)
 
 

@@ -2,7 +2,7 @@
 that follow each other, the number of a repetition, parts of a micro-program that are missing, and numbers that are
 rounded at their ties."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from directed_programs import OUTPUT_AT, go, program, stream
@@ -14,7 +14,9 @@ from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Element, Op, Opcode, Source
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.stimulus import Stimulus
 
-TURNS = 259
+TURNS = 256
+MORE = 6
+"""Vectors behind a stream's last one, with which it begins again."""
 SIZES = (Element.INT8, Element.INT16, Element.INT32)
 QUICK = Conditions(latency_cycles=5)
 REPEATS = 777
@@ -36,10 +38,10 @@ def turns(config: Config, number: int) -> Stimulus:
             dims = [(1, 0)] * STREAM_DIMS
             own, other = (3, 1001) if number != STORE_STREAM else (2, 2 * TURNS)
             dims[dim], dims[(dim + 3) % STREAM_DIMS] = (TURNS, own), (2, other)
-            straight = [(2 * TURNS, 2)]
+            straight = [(2 * TURNS + MORE, 2)]
             stream(assembler, number % STORE_STREAM, 64, straight if number == STORE_STREAM else dims)
             stream(assembler, STORE_STREAM, place, dims if number == STORE_STREAM else straight)
-            go(assembler, 2 * TURNS, 1)
+            go(assembler, 2 * TURNS + MORE, 1)
 
     return program(config, emit)
 
@@ -129,6 +131,35 @@ def ties(config: Config, seed: int) -> Stimulus:
     return written(config, rng, emit)
 
 
+def powers(config: Config, rounds: int) -> Stimulus:
+    """Powers of two, shifted to the left by each amount; and rescaled by most of them, rounded as `rounds` says."""
+    columns, vectors = config.columns, 62
+    signed = [sign << bit for bit in range(vectors // 2) for sign in (1, -1)]
+
+    def emit(assembler: Assembler) -> None:
+        operands = {"a_source": Source.LOAD, "b_source": Source.IMMEDIATE, "to_memory": 1}
+        address = OUTPUT_AT
+        for amount in range(34):
+            assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.LSL, **operands)
+            assembler.emit(Opcode.VECTOR_BOUNDS, index=0, immediate=amount)
+            stream(assembler, 0, RUNS_AT, [(2, 4)], element=Element.INT32, splat=1)
+            stream(assembler, STORE_STREAM, address, [(2, 4 * columns)], element=Element.INT32)
+            go(assembler, 2, 1)
+            address += 8 * columns
+        for shift in range(32, 63):
+            multiplier = (1 << 31) - 1 if shift % 2 else -(1 << 31) + 1
+            fields = {"op": Op.RESCALE, "round": rounds, "multiplier": multiplier, "shift": shift}
+            assembler.emit(Opcode.VECTOR_UOP, index=0, **operands | {"b_source": Source.REGISTER} | fields)
+            stream(assembler, 0, RUNS_AT, [(vectors, 4)], element=Element.INT32, splat=1)
+            stream(assembler, STORE_STREAM, address, [(vectors, 2)], element=Element.INT8)
+            go(assembler, vectors, 1)
+            address += 2 * vectors
+
+    whole = program(config, emit)
+    whole.memory[RUNS_AT : RUNS_AT + 4 * vectors] = np.array(signed, np.int32).view(np.uint8)
+    return whole
+
+
 def per_channel(config: Config, seed: int) -> Stimulus:
     """Wide numbers rescaled by multipliers and shifts of each lane."""
     rng, columns, vectors = np.random.default_rng(seed), config.columns, 8
@@ -165,9 +196,9 @@ def missing_parts(config: Config) -> Iterator[tuple[Stimulus, Conditions]]:
         yield assembled(config, (Opcode.VECTOR_TABLE, {"entries": entries}), looks_up, run), QUICK
 
 
-TIES, SCALES = range(2000, 2012), range(3000, 3008)
+TIES, SCALES = (2000, 2001, 2004, 2006), (3007,)
 """Seeds of programs that show what others do not."""
-SEEDED: dict[str, tuple[Callable[[Config, int], Stimulus], range]] = {
+SEEDED: dict[str, tuple[Callable[[Config, int], Stimulus], Sequence[int]]] = {
     "turns of stream": (turns, range(STORE_STREAM + 1)),
     "ties": (ties, TIES),
     "per channel": (per_channel, SCALES),
@@ -179,6 +210,8 @@ def vector_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
     yield "elements of all sizes", sizes(config)
     yield "parameters that follow", following_params(config)
     yield "numbers of repetitions", repetitions(config)
+    for rounds in (0, 1):
+        yield f"powers of two {rounds}", powers(config, rounds)
     for name, (make, seeds) in SEEDED.items():
         for seed in seeds:
             yield f"{name} {seed}", make(config, seed)
