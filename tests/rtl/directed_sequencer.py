@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 from directed_programs import go, stream
+from odd_hosts import Curious, Hasty
 from one_machine import Conditions, assembled
 
 from tosaic.hw.config import Config
 from tosaic.hw.constants import FETCH_BURST_BYTES
 from tosaic.hw.isa import INSTRUCTION_BYTES, STORE_STREAM, Condition, Element, Op, Opcode, Source, encode
 from tosaic.sim.assembler import Assembler
-from tosaic.sim.rtl.simulator import MEM_BASE
 from tosaic.sim.stimulus import Stimulus
 
 Run = tuple[Stimulus, Conditions]
@@ -27,8 +27,11 @@ MOST = 255
 """Tokens of a SIGNAL."""
 MANY = 1023
 """Instructions of a long program."""
-FAR_BYTES = 1 << 26
-FAR_TARGETS = 8
+NEAR_TARGETS = (0xAAA, 0x555, 0xCCC, 0x333, 0xF0F)
+"""Instructions to which programs jump: each two bits of their numbers differ somewhere."""
+FAR_TARGET = 0x153D70
+GIVEN_UP = 65536
+"""Cycles that a soft reset waits for the bus."""
 
 
 def crowded_signals(config: Config) -> Iterator[tuple[str, list[Run]]]:
@@ -108,32 +111,63 @@ def jumps_from(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 
 def far_places(config: Config) -> Iterator[tuple[str, list[Run]]]:
-    """Jumps to instructions far away, which are errors of each unit."""
-    rng, outside = np.random.default_rng(5), {"memory_address": 1 << 31, "row_bytes": 8, "rows": 1}
-    ends = [(Opcode.LOAD_GO, outside), (Opcode.ARRAY_GO, {"pixels": 1}), (Opcode.STORE_GO, outside)]
+    """Jumps to instructions far away, which are errors of each unit and of the sequencer."""
+    outside = {"memory_address": 1 << 31, "row_bytes": 8, "rows": 1}
+    ends = [(Opcode.LOAD_GO, outside), (Opcode.STORE_GO, outside), (Opcode.ARRAY_GO, {"pixels": 1})]
     ends += [(Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "uops": 1})]
     ends += [(Opcode.BRANCH, {"target": 1 << 31, "condition": Condition.ALWAYS}), (Opcode.NOP, {})]
-    most = FAR_BYTES // INSTRUCTION_BYTES
-    memory = np.zeros(FAR_BYTES, np.uint8)
-    for number in range(FAR_TARGETS):
-        # Its last bits are the complement of those of the one before.
-        target = (most - 16 - target) if number % 2 else int(rng.integers(1 << 15, most - (1 << 15)))
+    for target in NEAR_TARGETS:
+        yield f"errors at instruction {target}", [(far_end(config, target, *end), QUICK) for end in ends]
+    far = [(far_end(config, FAR_TARGET, *end), QUICK) for end in ends[:2]]
+    yield f"errors at instruction {FAR_TARGET}", far
+
+
+def far_end(config: Config, target: int, opcode: Opcode, fields: dict[str, int]) -> Stimulus:
+    """A program that jumps to instruction number `target`, which is this one. Behind a NOP there is no END."""
+    place = target * INSTRUCTION_BYTES
+    memory = np.zeros(place + 1024, np.uint8)
+    assembler = Assembler(config)
+    assembler.emit(Opcode.BRANCH, target=place, condition=Condition.ALWAYS)
+    code = b"".join(map(encode, assembler.instructions))
+    memory[: len(code)] = np.frombuffer(code, np.uint8)
+    assembler.instructions = []
+    assembler.emit(opcode, **fields)
+    if opcode is not Opcode.NOP:
+        assembler.emit(Opcode.BRANCH, condition=Condition.NEVER)
+    size = assembler.place(memory, place) - INSTRUCTION_BYTES * (opcode is Opcode.NOP)
+    return Stimulus(memory, 0, place + size)
+
+
+def last_places(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Each unit takes instructions far in a program, and the host asks where each of them was."""
+    runs = []
+    for target in NEAR_TARGETS:
+        place = target * INSTRUCTION_BYTES
+        assembler = Assembler(config)
+        assembler.emit(Opcode.BRANCH, target=place, condition=Condition.ALWAYS)
+        code = b"".join(map(encode, assembler.instructions))
+        memory = np.zeros(place + 1024, np.uint8)
+        memory[: len(code)] = np.frombuffer(code, np.uint8)
+        assembler.instructions = []
+        for unit in UNITS:
+            assembler.emit(Opcode[f"{unit}_SIGNAL"], semaphore=1, count=1)
+        runs.append((Stimulus(memory, 0, place + assembler.place(memory, place)), Curious(latency_cycles=5)))
+    yield "places of all units", runs
+
+
+def resets(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """A soft reset at many moments of a program that is being fetched while all is under way; one that does not wait for
+    an answer that does not come; and each time a program behind it."""
+    row = {"memory_address": 3, "row_bytes": 700, "rows": 1}
+    moves = [(Opcode.LOAD_GO, row), (Opcode.STORE_GO, row), (Opcode.LOAD_GO, row)]
+    program = assembled(config, *moves, *[(Opcode.NOP, {})] * 60)
+    for first in range(40, 240, 40):
         runs = []
-        for opcode, fields in ends:
-            assembler = Assembler(config)
-            place = target * INSTRUCTION_BYTES
-            assembler.emit(Opcode.BRANCH, target=place, condition=Condition.ALWAYS)
-            code = b"".join(map(encode, assembler.instructions))
-            memory[: len(code)] = np.frombuffer(code, np.uint8)
-            assembler.instructions = []
-            assembler.emit(opcode, **fields)
-            assembler.emit(Opcode.BRANCH, condition=Condition.NEVER)
-            # The last one has no END.
-            size = place + assembler.place(memory, place) - INSTRUCTION_BYTES * (opcode is Opcode.NOP)
-            # Each of them is another memory only where it is not 0.
-            runs.append((Stimulus(memory.copy(), 0, size), QUICK))
-            memory[place : place + 64] = 0
-        yield f"errors at instruction {target}", runs
+        for cycle in range(first, first + 40, 4):
+            runs += [(program, Hasty(latency_cycles=30, reset_after=cycle)), (program, QUICK)]
+        yield f"soft resets from cycle {first} on", runs
+    never = Hasty(latency_cycles=GIVEN_UP + 4000, reset_after=20, rest_cycles=GIVEN_UP - 500)
+    yield "a soft reset without an answer", [(program, never)]
 
 
 def stalls(config: Config) -> Iterator[tuple[str, list[Run]]]:
@@ -157,8 +191,9 @@ def stalls(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 def sequencer_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """All of them, by name; the runs of each follow one another on one machine."""
-    families = (crowded_signals, full_semaphores, lengths, jumps, jumps_from, far_places, stalls)
+    families = (crowded_signals, full_semaphores, lengths, jumps, jumps_from)
+    families += (far_places, last_places, resets, stalls)
     yield from itertools.chain.from_iterable(family(config) for family in families)
 
 
-__all__ = ["MEM_BASE", "Run", "sequencer_runs"]
+__all__ = ["Run", "sequencer_runs"]

@@ -1,6 +1,7 @@
 """Transfers whose counters have one bit set when an error ends them, or end by themselves after many rows; words that no
 row of weights may begin or end in; patience as long as the bus needs; beats that come behind an error."""
 
+import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
@@ -99,10 +100,10 @@ def patience(config: Config) -> Iterator[tuple[str, list[Run]]]:
     late = [(Opcode.LOAD_WAIT, {"count": 1}), (Opcode.LOAD_GO, row)]
     late += [(Opcode.STORE_GO, row), (Opcode.STORE_SIGNAL, {"count": 1})]
     program = assembled(config, *late, memory_bytes=1 << 10)
-    impatient = range(latency - 8, latency + 20)
+    slow = Conditions(latency_cycles=latency, stall_percent=85, seed=1)
     yield (
         "LOAD, patience of a late latency",
-        [(program, Conditions(latency_cycles=latency, watchdog_cycles=cycles)) for cycles in impatient],
+        [(program, dataclasses.replace(slow, watchdog_cycles=latency + more)) for more in range(18, 30)],
     )
 
 

@@ -46,6 +46,28 @@ def turns(config: Config, number: int) -> Stimulus:
     return program(config, emit)
 
 
+def few_turns(config: Config) -> Stimulus:
+    """Each dimension of each stream with few turns, alone or behind a faster one, and more vectors than turns."""
+
+    def emit(assembler: Assembler) -> None:
+        place = OUTPUT_AT
+        for number in range(STORE_STREAM + 1):
+            copies(assembler, number % STORE_STREAM)
+            for dim in range(STREAM_DIMS):
+                for faster in (1, 3):
+                    dims = [(1, 0)] * STREAM_DIMS
+                    dims[0], dims[dim] = (faster, 5), (4, config.columns)
+                    vectors = 6 * faster
+                    straight = [(vectors, config.columns)]
+                    loaded, stored = (straight, dims) if number == STORE_STREAM else (dims, straight)
+                    stream(assembler, number % STORE_STREAM, 64, loaded)
+                    stream(assembler, STORE_STREAM, place, stored)
+                    go(assembler, vectors, 1)
+                    place += vectors * config.columns
+
+    return program(config, emit)
+
+
 def sizes(config: Config) -> Stimulus:
     """Elements of each size, by each load stream, alone or for all lanes, become elements of each size."""
     loads = [element for element in SIZES if element.bytes <= config.columns]
@@ -133,8 +155,8 @@ def ties(config: Config, seed: int) -> Stimulus:
 
 def powers(config: Config, rounds: int) -> Stimulus:
     """Powers of two, shifted to the left by each amount; and rescaled by most of them, rounded as `rounds` says."""
-    columns, vectors = config.columns, 62
-    signed = [sign << bit for bit in range(vectors // 2) for sign in (1, -1)]
+    columns, vectors = config.columns, 60
+    signed = [sign << bit for bit in range(1, 1 + vectors // 2) for sign in (1, -1)]
 
     def emit(assembler: Assembler) -> None:
         operands = {"a_source": Source.LOAD, "b_source": Source.IMMEDIATE, "to_memory": 1}
@@ -142,18 +164,18 @@ def powers(config: Config, rounds: int) -> Stimulus:
         for amount in range(34):
             assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.LSL, **operands)
             assembler.emit(Opcode.VECTOR_BOUNDS, index=0, immediate=amount)
-            stream(assembler, 0, RUNS_AT, [(2, 4)], element=Element.INT32, splat=1)
-            stream(assembler, STORE_STREAM, address, [(2, 4 * columns)], element=Element.INT32)
-            go(assembler, 2, 1)
-            address += 8 * columns
+            stream(assembler, 0, RUNS_AT, [(1, 0)], element=Element.INT32, splat=1)
+            stream(assembler, STORE_STREAM, address, [(1, 0)], element=Element.INT32)
+            go(assembler, 1, 1)
+            address += 4 * columns
         for shift in range(32, 63):
             multiplier = (1 << 31) - 1 if shift % 2 else -(1 << 31) + 1
             fields = {"op": Op.RESCALE, "round": rounds, "multiplier": multiplier, "shift": shift}
             assembler.emit(Opcode.VECTOR_UOP, index=0, **operands | {"b_source": Source.REGISTER} | fields)
             stream(assembler, 0, RUNS_AT, [(vectors, 4)], element=Element.INT32, splat=1)
-            stream(assembler, STORE_STREAM, address, [(vectors, 2)], element=Element.INT8)
+            stream(assembler, STORE_STREAM, address, [(vectors, columns)], element=Element.INT8)
             go(assembler, vectors, 1)
-            address += 2 * vectors
+            address += vectors * columns
 
     whole = program(config, emit)
     whole.memory[RUNS_AT : RUNS_AT + 4 * vectors] = np.array(signed, np.int32).view(np.uint8)
@@ -208,6 +230,7 @@ SEEDED: dict[str, tuple[Callable[[Config, int], Stimulus], Sequence[int]]] = {
 def vector_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
     """Those that end well, by name."""
     yield "elements of all sizes", sizes(config)
+    yield "few turns", few_turns(config)
     yield "parameters that follow", following_params(config)
     yield "numbers of repetitions", repetitions(config)
     for rounds in (0, 1):
