@@ -38,7 +38,9 @@ def tiny(*code: bytes) -> Stimulus:
 
 def with_bit(instruction: bytes, bit: int) -> bytes:
     """The instruction with this bit changed, and its check byte made right again."""
-    changed = bytearray((int.from_bytes(instruction, "little") ^ 1 << bit).to_bytes(INSTRUCTION_BYTES, "little"))
+    changed = bytearray(
+        (int.from_bytes(instruction, "little") ^ 1 << bit).to_bytes(INSTRUCTION_BYTES, "little")
+    )
     changed[CHECK_AT] = 0
     changed[CHECK_AT] = functools.reduce(operator.xor, changed) ^ CHECK_XOR
     return bytes(changed)
@@ -46,7 +48,9 @@ def with_bit(instruction: bytes, bit: int) -> bytes:
 
 def own_code(opcode: Opcode, begin: Instruction) -> bytes:
     """The instruction with all its fields 0; BEGIN with those that it must have."""
-    return encode(begin if opcode is Opcode.BEGIN else Instruction(opcode, {f.name: 0 for f in FIELDS[opcode]}))
+    return encode(
+        begin if opcode is Opcode.BEGIN else Instruction(opcode, {f.name: 0 for f in FIELDS[opcode]})
+    )
 
 
 def beyond_fields(config: Config) -> Iterator[tuple[Opcode, int]]:

@@ -5,13 +5,24 @@ import itertools
 from collections.abc import Iterator
 
 import numpy as np
+from directed_decoder import tiny
 from directed_programs import go, stream
-from odd_hosts import Curious, Hasty
+from odd_hosts import Blind, Curious, Hasty
 from one_machine import Conditions, assembled
 
 from tosaic.hw.config import Config
 from tosaic.hw.constants import FETCH_BURST_BYTES
-from tosaic.hw.isa import INSTRUCTION_BYTES, STORE_STREAM, Condition, Element, Op, Opcode, Source, encode
+from tosaic.hw.isa import (
+    INSTRUCTION_BYTES,
+    STORE_STREAM,
+    Condition,
+    Element,
+    Instruction,
+    Op,
+    Opcode,
+    Source,
+    encode,
+)
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.stimulus import Stimulus
 
@@ -45,7 +56,10 @@ def crowded_signals(config: Config) -> Iterator[tuple[str, list[Run]]]:
             sums = [sum(count for semaphore, count in signals if semaphore == each) for each in range(3)]
             commands = [(Opcode[f"{unit}_WAIT"], {"semaphore": GATE, "count": 1})]
             if other == unit:
-                signals, sums = signals[:8], [sum(c for s, c in signals[:8] if s == each) for each in range(3)]
+                signals, sums = (
+                    signals[:8],
+                    [sum(c for s, c in signals[:8] if s == each) for each in range(3)],
+                )
             commands += [(Opcode[f"{unit}_SIGNAL"], {"semaphore": s, "count": c}) for s, c in signals]
             for semaphore, total in enumerate(sums):
                 for count in (*[MOST] * (total // MOST), total % MOST):
@@ -156,8 +170,8 @@ def last_places(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 
 def resets(config: Config) -> Iterator[tuple[str, list[Run]]]:
-    """A soft reset at many moments of a program that is being fetched while all is under way; one that does not wait for
-    an answer that does not come; and each time a program behind it."""
+    """A soft reset at many moments of a program that is being fetched while all is under way, with a program behind it;
+    one behind which the program is started at once; and one that does not wait for an answer that does not come."""
     row = {"memory_address": 3, "row_bytes": 700, "rows": 1}
     moves = [(Opcode.LOAD_GO, row), (Opcode.STORE_GO, row), (Opcode.LOAD_GO, row)]
     program = assembled(config, *moves, *[(Opcode.NOP, {})] * 60)
@@ -166,6 +180,9 @@ def resets(config: Config) -> Iterator[tuple[str, list[Run]]]:
         for cycle in range(first, first + 40, 4):
             runs += [(program, Hasty(latency_cycles=30, reset_after=cycle)), (program, QUICK)]
         yield f"soft resets from cycle {first} on", runs
+    short = tiny(*map(encode, [*Assembler(config).instructions, Instruction(Opcode.END, {})]))
+    blind = [(short, Blind(latency_cycles=5, start_after=cycles)) for cycles in range(20)]
+    yield "a start soon behind a soft reset", blind
     never = Hasty(latency_cycles=GIVEN_UP + 4000, reset_after=20, rest_cycles=GIVEN_UP - 500)
     yield "a soft reset without an answer", [(program, never)]
 

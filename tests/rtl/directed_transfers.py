@@ -1,5 +1,5 @@
-"""Transfers whose counters have one bit set when an error ends them, or end by themselves after many rows; words that no
-row of weights may begin or end in; patience as long as the bus needs; beats that come behind an error."""
+"""Transfers whose counters have one bit set when an error ends them, or end by themselves after many rows; words inside
+which no row of weights may begin or end; patience as long as the bus needs; beats that come behind an error."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -54,7 +54,9 @@ def many_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
         yield f"{kind}, 300 rows", [(assembled(config, short, all_rows), QUICK)]
         runs = []
         for rows in range(66, 82):
-            runs.append((assembled(config, short, (Opcode[f"{kind}_GO"], {"row_bytes": 1, "rows": rows})), QUICK))
+            runs.append(
+                (assembled(config, short, (Opcode[f"{kind}_GO"], {"row_bytes": 1, "rows": rows})), QUICK)
+            )
         yield f"{kind}, some more than 64 rows", runs
 
 
@@ -92,7 +94,8 @@ def patience(config: Config) -> Iterator[tuple[str, list[Run]]]:
     for kind in KINDS:
         program = assembled(config, (Opcode[f"{kind}_GO"], {"row_bytes": 4, "rows": 1}), memory_bytes=1 << 9)
         runs = [
-            (program, Conditions(latency_cycles=latency, watchdog_cycles=latency + more)) for more in range(-8, 20)
+            (program, Conditions(latency_cycles=latency, watchdog_cycles=latency + more))
+            for more in range(-8, 20)
         ]
         yield f"{kind}, patience of a latency", runs
     # All else has moved before LOAD may begin.

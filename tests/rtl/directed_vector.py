@@ -126,8 +126,8 @@ def repetitions(config: Config) -> Stimulus:
 
 
 def ties(config: Config, seed: int) -> Stimulus:
-    """Numbers near powers of two, times such numbers, shifted by every amount: what is dropped is all ones, all zeros or
-    a half."""
+    """Numbers near powers of two, times such numbers, shifted by every amount: what is dropped is all ones, all zeros
+    or a half."""
     rng, columns, vectors = np.random.default_rng(seed), config.columns, 8
 
     def near_power(bits: int) -> int:
@@ -137,7 +137,9 @@ def ties(config: Config, seed: int) -> Stimulus:
         row = 4 * columns * vectors
         for number in range(24):
             op = (Op.RESCALE, Op.RESCALE, Op.MUL, Op.ASR)[between(rng, 0, 3)]
-            flags = {flag: between(rng, 0, 1) for flag in FLAGS if flag not in ("bias", "per_channel", "clamp")}
+            flags = {
+                flag: between(rng, 0, 1) for flag in FLAGS if flag not in ("bias", "per_channel", "clamp")
+            }
             shift = between(rng, 2, 62) if op is Op.RESCALE else between(rng, 0, 62)
             flags |= {"shift": shift, "multiplier": max(near_power(30), -(1 << 31)), "a_zp": near_power(3)}
             factor = between(rng, 0, 62) if op is Op.ASR else near_power(30)
@@ -191,7 +193,11 @@ def per_channel(config: Config, seed: int) -> Stimulus:
         for number in range(24):
             place = between(rng, 64, 4000) if rng.random() < 0.5 else RUNS_AT + 4 * between(rng, 0, 400)
             assembler.emit(Opcode.VECTOR_PARAM, address=place, bias=1, scale=1)
-            flags = {"bias": between(rng, 0, 1), "round": between(rng, 0, 1), "a_zp": wide(rng, 17, signed=True)}
+            flags = {
+                "bias": between(rng, 0, 1),
+                "round": between(rng, 0, 1),
+                "a_zp": wide(rng, 17, signed=True),
+            }
             fields = {"op": Op.RESCALE, "a_source": Source.LOAD, "per_channel": 1, "to_memory": 1, "shift": 2}
             assembler.emit(Opcode.VECTOR_UOP, index=0, **fields, **flags)
             place = RUNS_AT + 4 * between(rng, 0, 500 - columns * vectors)

@@ -11,6 +11,10 @@ from tosaic.sim.rtl.library import Harness
 from tosaic.sim.stimulus import Stimulus
 
 
+BLIND_CYCLES = 200
+"""In which a short program ends, if it has begun."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Hasty(Conditions):
     """The host resets the machine softly while it works, and looks how long that takes."""
@@ -19,6 +23,14 @@ class Hasty(Conditions):
     """Cycles."""
     rest_cycles: int = 0
     """Before the host looks for the first time."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Blind(Conditions):
+    """The host resets the machine softly and starts the program again without a look at it."""
+
+    start_after: int = 0
+    """Cycles."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +51,21 @@ def run_hastily(harness: Harness, config: Config, program: Stimulus, conditions:
     return Seen(ENDED, hashlib.sha256(memory).hexdigest(), (("looks", looks), *reported))
 
 
+def run_blindly(
+    harness: Harness, config: Config, program: Stimulus, conditions: Blind, max_cycles: int
+) -> Seen:
+    memory, registers = begin(harness, config, program, conditions)
+    harness.run(max_cycles)
+    registers.acknowledge()
+    registers.control("soft_reset")
+    harness.run(conditions.start_after)
+    registers.control("irq_enable", "start")
+    harness.run(max_cycles)
+    reported = tuple((name, registers.read(name)) for name in READ)
+    registers.acknowledge()
+    return Seen(ENDED, hashlib.sha256(memory).hexdigest(), reported)
+
+
 def run_curiously(
     harness: Harness, config: Config, program: Stimulus, conditions: Conditions, max_cycles: int
 ) -> Seen:
@@ -54,9 +81,11 @@ def run_any(
     match conditions:
         case Hasty():
             return run_hastily(harness, config, program, conditions)
+        case Blind():
+            return run_blindly(harness, config, program, conditions, BLIND_CYCLES)
         case Curious():
             return run_curiously(harness, config, program, conditions, max_cycles)
     return run_on(harness, config, program, conditions, max_cycles)
 
 
-__all__ = ["Curious", "Hasty", "run_any"]
+__all__ = ["Blind", "Curious", "Hasty", "run_any"]
