@@ -73,11 +73,12 @@ def _with_readers(folder: pathlib.Path, cells: set[str]) -> dict[str, str]:
             return body
         number = len(readers)
         readers[name] = f"$reader_{number}"
-        sizes = f"    parameter \\A_SIGNED 0\n    parameter \\A_WIDTH {width[1]}\n    parameter \\Y_WIDTH {width[1]}\n"
-        ports = f"    connect \\A \\read_{number}\n    connect \\Y {output[2]}\n"
+        sizes = "".join(f"    parameter \\{side}_WIDTH {width[1]}\n" for side in "AY")
+        sizes += "    parameter \\A_SIGNED 0\n    parameter \\B_SIGNED 0\n    parameter \\B_WIDTH 1\n"
+        ports = f"    connect \\A \\read_{number}\n    connect \\B 1'0\n    connect \\Y {output[2]}\n"
         added += [
             f"  wire width {width[1]} \\read_{number}",
-            f"  cell $pos {readers[name]}\n{sizes}{ports}  end",
+            f"  cell $or {readers[name]}\n{sizes}{ports}  end",
         ]
         return body.replace(output[0], f"    connect \\{output[1]} \\read_{number}\n")
 

@@ -56,7 +56,7 @@ def rules(text: str) -> list[Known]:
         name: int(width or 1)
         for width, name in re.findall(r"^  wire (?:width (\d+) )?.*?(\\\S+)$", text, re.MULTILINE)
     }
-    return [*_queues(text, widths), *_parameters(widths), *_program(widths)]
+    return [*_queues(text, widths), *_parameters(widths), *_program(text, widths)]
 
 
 def _queues(text: str, widths: Mapping[str, int]) -> list[Known]:
@@ -86,12 +86,15 @@ def _parameters(widths: Mapping[str, int]) -> list[Known]:
     return [Known(signals, rule)]
 
 
-def _program(widths: Mapping[str, int]) -> list[Known]:
+def _program(text: str, widths: Mapping[str, int]) -> list[Known]:
     """The sequencer's fetch: no more is asked for than is left, and no program has more than 2**24 instructions."""
     place = "\\accelerator.sequencer.fetch."
     names = {"left": place + "$signal$5", "entries": place + "$signal$36", "fits": place + "$signal$9"}
-    names["asks"] = place + "axi__arvalid"
-    if not all(name in widths for name in names.values()):
+    for _, kind, _, body in _CELL.findall(text):
+        port = dict(_PORT.findall(body))
+        if kind == "$not" and port["Y"] == place + "$5":
+            names["asks"] = port["A"]
+    if len(names) < 4 or not all(name in widths for name in names.values()):
         return []
     rule = "(asks | ~fits | entries <= left) & (left >> 24 == 0)"
     return [Known({key: (widths[name], name) for key, name in names.items()}, rule)]
@@ -104,7 +107,8 @@ def _module(number: int, known: Known) -> str:
 
 def _instance(number: int, known: Known) -> str:
     connections = "".join(f"    connect \\{key} {name}\n" for key, (_, name) in known.signals.items())
-    return f"  cell \\known_rule_{number} \\known_cell_{number}\n{connections}    connect \\known \\known_{number}\n  end\n"
+    connections += f"    connect \\known \\known_{number}\n"
+    return f"  cell \\known_rule_{number} \\known_cell_{number}\n{connections}  end\n"
 
 
 def _with(text: str, added: Sequence[str]) -> str:

@@ -10,7 +10,6 @@ from tosaic.sim.registers import Registers
 from tosaic.sim.rtl.library import Harness
 from tosaic.sim.stimulus import Stimulus
 
-
 BLIND_CYCLES = 200
 """In which a short program ends, if it has begun."""
 
