@@ -8,11 +8,10 @@ that chooses some. A run of the machine without a fault tells which mutants woul
 not run that program. A mutant is killed by the first program after which the host sees something else than of the
 machine without a fault: memory, status and errors, or, if nothing else, cycles and counters.
 
-First each mutant is judged by itself, by the
-programs that killed most. What survives is judged by all others, several mutants at once on one machine, and one by one
-where the host sees a change. What survives these is given to Yosys' SAT solver: a change that no state, no contents of
-memories, no input shows at registers, memories or outputs is none. Nor is a change of a bit that no output depends on
-(rtl_unread.py).
+First each mutant is judged by itself, by the programs that killed most. What survives is judged by all others, several
+mutants at once on one machine, and one by one where the host sees a change. What survives these is given to Yosys' SAT
+solver: a change that no state that can be reached (rtl_reachable.py), no contents of memories, no input shows at
+registers, memories or outputs is none. Nor is a change of a bit that no output depends on (rtl_unread.py).
 
 A line of the records is what is known of a mutant: a measurement that was stopped goes on where it ended, and one with
 more programs runs those alone, on what survived the others. Another netlist begins anew.
@@ -44,6 +43,8 @@ from tosaic.hw.config import CONFIGS, Config
 from tosaic.sim.rtl.build import PLAIN, Variant, simulator_library
 from tosaic.sim.rtl.library import Harness
 
+SOLVER = 2
+"""What the solver knows (rtl_equivalence.py): raised when that is more, so that it is asked again."""
 SURVIVED, EQUIVALENT, OPEN = "survived", "equivalent", "open"
 """OPEN: it survived the programs that have run, and others, or the solver, have not run yet."""
 LATE_CYCLES = 3000
@@ -371,15 +372,17 @@ class Measurement:
             self._write(found, before)
 
     def _asked(self, number: int, known: dict[str, Record]) -> bool:
-        """Whether the solver had the mutant."""
-        return known[self.mutants[number - 1].change].get("asked", False)
+        """Whether the solver, as it is now, had the mutant."""
+        return known[self.mutants[number - 1].change].get("asked") == SOLVER
 
     def records(self) -> list[Record]:
         """Of the sample; OPEN where some programs, or the solver, have not run."""
         known, programs = self.known(), set(self.judge.keys)
         records = [known[mutant.change] for mutant in self.mutants if mutant.change in known]
         for record in records:
-            ran = record["how"] != SURVIVED or (record["asked"] and programs <= set(record["passed"]))
+            ran = record["how"] != SURVIVED or (
+                record["asked"] == SOLVER and programs <= set(record["passed"])
+            )
             if not ran:
                 record["how"] = OPEN
         return records
@@ -387,7 +390,7 @@ class Measurement:
 
 def _record(how: str, program: str, passed: set[str], asked: bool = False) -> Record:
     record: Record = {"how": how, "program": program}
-    return record | ({"passed": sorted(passed), "asked": asked} if how == SURVIVED else {})
+    return record | ({"passed": sorted(passed), "asked": SOLVER * asked} if how == SURVIVED else {})
 
 
 def measure(sample: Sample, path: pathlib.Path) -> tuple[list[Record], Judge]:
