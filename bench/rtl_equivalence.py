@@ -29,8 +29,7 @@ def equivalents(mutants: Sequence[Mutant], folder: pathlib.Path) -> set[Mutant]:
     judged where they change what is read of them. Those for which the solver takes long count as faults."""
     write_reachable(folder)
     registers = _registers(folder)
-    wanted = {cell[1] for mutant in mutants if (cell := re.search(r"-cell (\S+)", mutant.change))}
-    readers = _with_readers(folder, wanted & registers)
+    readers = _with_readers(folder, registers)
     script, judged = [STATE_APART], []
     for number, mutant in enumerate(mutants):
         cell, port = (re.search(rf"-{word} (\S+)", mutant.change) for word in ("cell", "port"))
@@ -63,7 +62,8 @@ tee -q -o sat{number}.txt sat -set-assumes -timeout {SAT_SECONDS} -prove trigger
 
 
 def _with_readers(folder: pathlib.Path, cells: set[str]) -> dict[str, str]:
-    """Adds a cell to each of these registers and memories' ports, through which all else reads it; their names."""
+    """Adds a cell to each of these registers and memories' ports, through which all else reads it; their names. Without
+    it what a register holds, where it goes to another one as it is, would be an output, and no input."""
     readers = dict[str, str]()
 
     def changed(name: str, body: str, added: list[str]) -> str:
