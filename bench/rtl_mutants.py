@@ -44,7 +44,7 @@ from tosaic.sim.rtl.build import PLAIN, Variant, simulator_library
 from tosaic.sim.rtl.library import Harness
 
 SOLVER = 2
-"""What the solver knows (rtl_equivalence.py): raised when that is more, so that it is asked again."""
+"""What the solver knows (rtl_equivalence.py): raised when that changes, so that it is asked again."""
 SURVIVED, EQUIVALENT, OPEN = "survived", "equivalent", "open"
 """OPEN: it survived the programs that have run, and others, or the solver, have not run yet."""
 LATE_CYCLES = 3000
@@ -286,7 +286,15 @@ class Measurement:
         self.judge.learn(self.known().values())
 
     def known(self) -> dict[str, Record]:
-        return read_records(self._path, self._key)
+        """What an earlier solver called no change is asked, and judged, again."""
+        records = read_records(self._path, self._key)
+        again = _record(SURVIVED, "", set())
+        return {
+            change: record | again
+            if record["how"] == EQUIVALENT and record.get("solver") != SOLVER
+            else record
+            for change, record in records.items()
+        }
 
     def _write(self, found: Iterable[tuple[int, Record]], before: float) -> None:
         """Records of mutants, by number, and the processor time since `before`, a share for each."""
@@ -390,6 +398,8 @@ class Measurement:
 
 def _record(how: str, program: str, passed: set[str], asked: bool = False) -> Record:
     record: Record = {"how": how, "program": program}
+    if how == EQUIVALENT:
+        return record | {"solver": SOLVER}
     return record | ({"passed": sorted(passed), "asked": SOLVER * asked} if how == SURVIVED else {})
 
 
