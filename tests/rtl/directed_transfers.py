@@ -61,9 +61,9 @@ def many_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 
 def whole_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
-    """Rows whose count of beats loses its highest bit in the first burst, to their end."""
-    for kind, bits in (("LOAD", 15), ("STORE", 17)):
-        row_bytes = ((1 << bits) + 3 * BURST_BEATS // 2) * config.word_bytes
+    """Rows whose count of beats loses its highest bit in one of the first bursts, to their end."""
+    for kind, bits, bursts in (("LOAD", 15, 1), ("STORE", 17, 0)):
+        row_bytes = ((1 << bits) + bursts * BURST_BEATS + BURST_BEATS // 2) * config.word_bytes
         program = assembled(config, (Opcode[f"{kind}_GO"], {"row_bytes": row_bytes, "rows": 1}))
         yield f"{kind} of 2^{bits} beats", [(behind(program, row_bytes), QUICK)]
 
