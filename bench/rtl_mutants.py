@@ -8,11 +8,11 @@ that chooses some. A run of the machine without a fault tells which mutants woul
 not run that program. A mutant is killed by the first program after which the host sees something else than of the
 machine without a fault: memory, status and errors, or, if nothing else, cycles and counters.
 
-First each mutant is judged by itself, by the
-programs that killed most. What survives is judged by all others, several mutants at once on one machine, and one by one
-where the host sees a change. What survives these is given to Yosys' SAT solver: a change that no state, no contents of
-memories, no input shows at registers, memories or outputs is none. Nor is a change of a bit that no output depends on
-(rtl_unread.py), or of one that is proved not to be read while it is another one (rtl_unseen.py, rtl_facts.py).
+First each mutant is judged by itself, by the programs that killed most. What survives is judged by all others, several
+mutants at once on one machine, and one by one where the host sees a change. What survives these is given to Yosys' SAT
+solver: a change that no state that can be reached (rtl_reachable.py), no contents of memories, no input shows at
+registers, memories or outputs is none. Nor is a change of a bit that no output depends on (rtl_unread.py), or of one
+that is proved not to be read while it is another one (rtl_unseen.py, rtl_facts.py).
 
 A line of the records is what is known of a mutant: a measurement that was stopped goes on where it ended, and one with
 more programs runs those alone, on what survived the others. Another netlist begins anew.
@@ -30,7 +30,7 @@ import re
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from cpu_time import cpu_seconds
@@ -45,6 +45,8 @@ from tosaic.hw.config import CONFIGS, Config
 from tosaic.sim.rtl.build import PLAIN, Variant, simulator_library
 from tosaic.sim.rtl.library import Harness
 
+SOLVER = 2
+"""What the solver knows (rtl_equivalence.py): raised when that changes, so that it is asked again."""
 SURVIVED, EQUIVALENT, OPEN = "survived", "equivalent", "open"
 """OPEN: it survived the programs that have run, and others, or the solver, have not run yet."""
 LATE_CYCLES = 3000
@@ -161,7 +163,9 @@ class Judge:
     def _difference(self, index: int, numbers: Iterable[int]) -> str:
         """What the host sees of these mutants, all at once, in a program, that it does not see without; or nothing."""
         case, wanted = self.programs[index], self._wanted[index]
-        most = 2 * dict(wanted.registers).get("CYCLES", 0) + LATE_CYCLES
+        # Of the longest of several runs on one machine.
+        longest = max((value for name, value in wanted.registers if name == "CYCLES"), default=0)
+        most = 2 * longest + LATE_CYCLES
         try:
             seen, _ = self._run(case, numbers, most)
         except (DeviceError, AssertionError) as error:
@@ -224,7 +228,9 @@ class Judge:
             if cpu_seconds() > end:
                 return
             key = self.keys[index]
-            left = sorted(number for number in alive if key not in passed[number])
+            left = [number for number in alive if key not in passed[number]]
+            # Two that hide each other are together in some programs only.
+            left.sort(key=lambda number: digest(f"{key} {number}".encode()))
             groups = [left[first : first + GROUP] for first in range(0, len(left), GROUP)]
             while groups:
                 group = groups.pop()
@@ -285,7 +291,15 @@ class Measurement:
         self.judge.learn(self.known().values())
 
     def known(self) -> dict[str, Record]:
-        return read_records(self._path, self._key)
+        """What an earlier solver called no change is asked, and judged, again."""
+        records = read_records(self._path, self._key)
+        again = _record(SURVIVED, "", set())
+        return {
+            change: record | again
+            if record["how"] == EQUIVALENT and record.get("solver") != SOLVER
+            else record
+            for change, record in records.items()
+        }
 
     def _write(self, found: Iterable[tuple[int, Record]], before: float) -> None:
         """Records of mutants, by number, and the processor time since `before`, a share for each."""
@@ -337,12 +351,18 @@ class Measurement:
         self._write(found, before)
 
     def follow(self) -> None:
-        """What has survived so far, and changes no bit on which an output depends, or none that is read then."""
+        """What has survived so far, and changes no bit on which an output depends."""
+        self._change_nothing(unread)
+
+    def prove(self) -> None:
+        """What is left, and is proved not to be read while it differs: the facts are those of `nano`."""
+        if self._config == CONFIGS["nano"]:
+            self._change_nothing(never_seen)
+
+    def _change_nothing(self, found_by: Callable[[list[Mutant], pathlib.Path], set[Mutant]]) -> None:
         before, known = cpu_seconds(), self.known()
         left = [each for each in self.mutants if known.get(each.change, {}).get("how") == SURVIVED]
-        same = unread(left, self._folder)
-        if self._config == CONFIGS["nano"]:
-            same |= never_seen([each for each in left if each not in same], self._folder)
+        same = found_by(left, self._folder)
         found = [
             (number, _record(EQUIVALENT, "", set()))
             for number, mutant in enumerate(self.mutants, 1)
@@ -375,15 +395,17 @@ class Measurement:
             self._write(found, before)
 
     def _asked(self, number: int, known: dict[str, Record]) -> bool:
-        """Whether the solver had the mutant."""
-        return known[self.mutants[number - 1].change].get("asked", False)
+        """Whether the solver, as it is now, had the mutant."""
+        return known[self.mutants[number - 1].change].get("asked") == SOLVER
 
     def records(self) -> list[Record]:
         """Of the sample; OPEN where some programs, or the solver, have not run."""
         known, programs = self.known(), set(self.judge.keys)
         records = [known[mutant.change] for mutant in self.mutants if mutant.change in known]
         for record in records:
-            ran = record["how"] != SURVIVED or (record["asked"] and programs <= set(record["passed"]))
+            ran = record["how"] != SURVIVED or (
+                record["asked"] == SOLVER and programs <= set(record["passed"])
+            )
             if not ran:
                 record["how"] = OPEN
         return records
@@ -391,7 +413,9 @@ class Measurement:
 
 def _record(how: str, program: str, passed: set[str], asked: bool = False) -> Record:
     record: Record = {"how": how, "program": program}
-    return record | ({"passed": sorted(passed), "asked": asked} if how == SURVIVED else {})
+    if how == EQUIVALENT:
+        return record | {"solver": SOLVER}
+    return record | ({"passed": sorted(passed), "asked": SOLVER * asked} if how == SURVIVED else {})
 
 
 def measure(sample: Sample, path: pathlib.Path) -> tuple[list[Record], Judge]:
@@ -415,6 +439,7 @@ def measure(sample: Sample, path: pathlib.Path) -> tuple[list[Record], Judge]:
         measurement.follow()
         measurement.together()
         measurement.solve()
+        measurement.prove()
         return measurement.records(), measurement.judge
 
 

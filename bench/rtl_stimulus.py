@@ -10,7 +10,7 @@ import dataclasses
 import pathlib
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -25,9 +25,11 @@ from directed_fields import all_directed  # noqa: E402 (the path comes first)
 from directed_jobs import cut_jobs, endless_jobs, jobs_without, lone_bits, set_up_array  # noqa: E402 (the path comes first)
 from directed_memory import memory_programs  # noqa: E402 (the path comes first)
 from directed_rows import row_programs  # noqa: E402 (the path comes first)
+from directed_runs import all_runs, more_programs  # noqa: E402 (the path comes first)
 from directed_wide import wide_programs  # noqa: E402 (the path comes first)
 from directed_windows import BASES, windows  # noqa: E402 (the path comes first)
 from hostile_programs import mutant  # noqa: E402 (the path comes first)
+from odd_hosts import run_any  # noqa: E402 (the path comes first)
 from one_machine import (  # noqa: E402 (the path comes first)
     ENDED,
     HUNG,
@@ -83,7 +85,7 @@ class Case:
         first = self.before.run(harness, config, most) if self.before else None
         if first and first.end != ENDED:
             return first
-        second = run_on(harness, config, self.program, self.conditions, most)
+        second = run_any(harness, config, self.program, self.conditions, most)
         if not first:
             return second
         registers, marks = (*first.registers, *second.registers), (*first.marks, *second.marks)
@@ -125,6 +127,10 @@ def cases(config: Config, amount: int) -> Iterator[Case]:
     for name, program in decode_programs(config):
         yield Case(name, program)
         yield Case(f"{name}, stalls", program, Conditions(stall_percent=50, seed=5, latency_cycles=90))
+    for name, program in more_programs(config):
+        yield Case(name, program)
+    for name, runs in all_runs(config):
+        yield chained(name, runs)
     if config == CONFIGS["nano"]:
         yield from array_and_banks(config)
         for number in range(12 * amount):
@@ -140,6 +146,15 @@ def array_and_banks(config: Config) -> Iterator[Case]:
     before = Case("an array that is set up", set_up_array(config))
     for name, program in jobs_without(config):
         yield Case(name, program, Conditions(watchdog_cycles=100), before=before)
+
+
+def chained(name: str, runs: Sequence[tuple[Stimulus, Conditions]]) -> Case:
+    """Programs that follow each other on one machine."""
+    case: Case | None = None
+    for program, conditions in runs:
+        case = Case(name, program, conditions, before=case)
+    assert case
+    return case
 
 
 def restarts(config: Config) -> Iterator[Case]:

@@ -54,14 +54,10 @@ class Conditions:
     """The host reads all registers while the machine runs, one after the other."""
 
 
-def run_on(
-    harness: Harness,
-    config: Config,
-    program: Stimulus,
-    conditions: Conditions = Conditions(),
-    max_cycles: int = 200_000,
-) -> Seen:
-    """Run a program on the machine as it is now, without a reset; behind an error with a soft one, which it needs."""
+def begin(
+    harness: Harness, config: Config, program: Stimulus, conditions: Conditions
+) -> tuple[np.ndarray, Registers]:
+    """Start a program on the machine as it is now, behind an error with a soft reset; its memory, and the registers."""
     memory, registers = program.memory.copy(), Registers(harness)
     if registers.field("STATUS", "error"):
         registers.control("soft_reset")
@@ -73,6 +69,18 @@ def run_on(
     harness.set_errors(*(None if offset is None else conditions.mem_base + offset for offset in errors))
     stream = Stream(program.program_address, program.program_bytes)
     registers.start(conditions.mem_base, len(memory), [stream], conditions.watchdog_cycles)
+    return memory, registers
+
+
+def run_on(
+    harness: Harness,
+    config: Config,
+    program: Stimulus,
+    conditions: Conditions = Conditions(),
+    max_cycles: int = 200_000,
+) -> Seen:
+    """Run a program on the machine as it is now, without a reset; behind an error with a soft one, which it needs."""
+    memory, registers = begin(harness, config, program, conditions)
     first, polled = harness.cycle, list[tuple[str, int]]()
     while conditions.polls and registers.field("STATUS", "running") and harness.cycle - first < max_cycles:
         polled += [(name, registers.read(name)) for name in READ]
@@ -118,4 +126,4 @@ def random_programs(config: Config, seeds) -> list[Stimulus]:
     return [random_program(config, kind, seed) for seed in seeds for kind in kinds]
 
 
-__all__ = ["Conditions", "Seen", "assembled", "random_programs", "run_on", "tokens_one_by_one"]
+__all__ = ["Conditions", "Seen", "assembled", "begin", "random_programs", "run_on", "tokens_one_by_one"]

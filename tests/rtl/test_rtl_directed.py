@@ -19,6 +19,7 @@ from directed_fields import all_directed
 from directed_jobs import jobs_without, lone_bits
 from directed_memory import memory_programs
 from directed_rows import row_programs
+from directed_runs import all_runs, more_programs
 from directed_wide import wide_programs
 from directed_windows import BASES, windows
 from hostile_programs import OK, WRONG, judge
@@ -135,6 +136,39 @@ def test_fields_of_all_magnitudes_leave_the_same_memory(name):
             )
             assert dict(polled.registers) == dict(quiet.registers)
     harness.close()
+
+
+@pytest.mark.xdist_group("nano")
+def test_corners_of_vector_leave_the_same_memory():
+    """Streams, sizes of elements, parameters, repetitions, and numbers at their ties."""
+    for title, program in more_programs(CONFIGS["nano"]):
+        place, wanted = (program.program_address, program.program_bytes), program.memory.copy()
+        Emulator(CONFIGS["nano"], check_hazards=True).run(wanted, *place)
+        memory = program.memory.copy()
+        simulator("nano", 0).run(memory, *place)
+        assert np.array_equal(memory, wanted), title
+
+
+@pytest.mark.xdist_group("nano")
+def test_runs_on_one_machine_end_alike():
+    """Bits that no field has, parts that are missing, jumps, rows of all lengths: the same end, each by itself."""
+    wrong, ends = [], collections.Counter()
+    for name, runs in all_runs(CONFIGS["nano"]):
+        usual = [program for program, conditions in runs if is_usual(conditions)]
+        for program in usual[:1] if name.startswith("jumps in windows") else usual:
+            verdict = judge(program)
+            ends[verdict.emulated == OK] += 1
+            if verdict.kind == WRONG:
+                wrong.append((name, verdict))
+    assert not wrong
+    assert ends[True] > 50 and ends[False] > 200
+
+
+def is_usual(conditions):
+    """Whether these do not decide how a program ends."""
+    errors = (conditions.read_error_at, conditions.write_error_at)
+    patient = conditions.watchdog_cycles == Conditions().watchdog_cycles
+    return type(conditions) is Conditions and errors == (None, None) and patient
 
 
 @pytest.mark.parametrize("name", [on_rtl("small"), on_rtl("base")])

@@ -1,0 +1,35 @@
+"""Programs that follow each other on one machine, each with the conditions of its run: those of the decoder, the
+sequencer, the transfers and of what VECTOR's programs may leave out."""
+
+from collections.abc import Iterator
+
+from directed_decoder import decoder_programs
+from directed_sequencer import sequencer_runs
+from directed_transfers import transfer_runs
+from directed_vector import missing_parts, vector_programs
+from one_machine import Conditions
+
+from tosaic.hw.config import Config
+from tosaic.sim.stimulus import Stimulus
+
+TOGETHER = 24
+"""Runs that end in an error, on one machine."""
+QUICK = Conditions(latency_cycles=3)
+
+
+def all_runs(config: Config) -> Iterator[tuple[str, list[tuple[Stimulus, Conditions]]]]:
+    """The runs of each name follow one another."""
+    wrong = [(program, QUICK) for _, program in decoder_programs(config)]
+    for name, runs in (("bits that no field has", wrong), ("missing parts", list(missing_parts(config)))):
+        for first in range(0, len(runs), TOGETHER):
+            yield f"{name} {first}", runs[first : first + TOGETHER]
+    yield from sequencer_runs(config)
+    yield from transfer_runs(config)
+
+
+def more_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
+    """Those that run alone, and end well."""
+    yield from vector_programs(config)
+
+
+__all__ = ["all_runs", "more_programs"]

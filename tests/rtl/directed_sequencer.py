@@ -1,0 +1,216 @@
+"""Programs of all lengths that begin, jump and end everywhere in a burst; tokens that are counted to the last one; a
+host that resets the machine while it works."""
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+from directed_decoder import tiny
+from directed_programs import go, stream
+from odd_hosts import Blind, Curious, Hasty
+from one_machine import Conditions, assembled
+
+from tosaic.hw.config import Config
+from tosaic.hw.constants import FETCH_BURST_BYTES
+from tosaic.hw.isa import (
+    INSTRUCTION_BYTES,
+    STORE_STREAM,
+    Condition,
+    Element,
+    Instruction,
+    Op,
+    Opcode,
+    Source,
+    encode,
+)
+from tosaic.sim.assembler import Assembler
+from tosaic.sim.stimulus import Stimulus
+
+Run = tuple[Stimulus, Conditions]
+UNITS = ("LOAD", "ARRAY", "VECTOR", "STORE")
+QUICK = Conditions(latency_cycles=5)
+STARVES = Conditions(latency_cycles=5, watchdog_cycles=250)
+GATE = 15
+"""A semaphore for which a unit waits before it signals."""
+TOKENS = 4095
+"""A semaphore holds so many."""
+MOST = 255
+"""Tokens of a SIGNAL."""
+MANY = 1023
+"""Instructions of a long program."""
+NEAR_TARGETS = (0xAAA, 0x555, 0xCCC, 0x333, 0xF0F)
+"""Instructions to which programs jump: each two bits of their numbers differ somewhere."""
+FAR_TARGET = 0x153D70
+GIVEN_UP = 65536
+"""Cycles that a soft reset waits for the bus."""
+
+
+def crowded_signals(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """A unit that has waited signals many times at once; another one takes exactly these tokens, and waits for one
+    more, which does not come."""
+    for unit in UNITS:
+        runs = []
+        for other in UNITS:
+            gate = next(each for each in UNITS if each not in (unit, other))
+            signals = [(number % 3, 1 + 5 * number) for number in range(24)]
+            sums = [sum(count for semaphore, count in signals if semaphore == each) for each in range(3)]
+            commands = [(Opcode[f"{unit}_WAIT"], {"semaphore": GATE, "count": 1})]
+            if other == unit:
+                signals, sums = (
+                    signals[:8],
+                    [sum(c for s, c in signals[:8] if s == each) for each in range(3)],
+                )
+            commands += [(Opcode[f"{unit}_SIGNAL"], {"semaphore": s, "count": c}) for s, c in signals]
+            for semaphore, total in enumerate(sums):
+                for count in (*[MOST] * (total // MOST), total % MOST):
+                    commands.append((Opcode[f"{other}_WAIT"], {"semaphore": semaphore, "count": count}))
+            commands.append((Opcode[f"{gate}_SIGNAL"], {"semaphore": GATE, "count": 1}))
+            commands += [(Opcode[f"{other}_WAIT"], {"semaphore": s, "count": 1}) for s in (0, 1, 2)]
+            runs.append((assembled(config, *commands, memory_bytes=1 << 11), STARVES))
+        yield f"crowded signals of {unit}", runs
+
+
+def full_semaphores(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """As many tokens as a semaphore holds, and then each of them is taken."""
+    counts = [*[MOST] * (TOKENS // MOST), TOKENS % MOST]
+    runs = []
+    for unit, other in (("VECTOR", "LOAD"), ("STORE", "ARRAY")):
+        commands = [(Opcode[f"{unit}_SIGNAL"], {"semaphore": 9, "count": count}) for count in counts]
+        fence = (Opcode.BRANCH, {"condition": Condition.NEVER})
+        waits = [(Opcode[f"{other}_WAIT"], {"semaphore": 9, "count": count}) for count in (*counts, 1)]
+        runs.append((assembled(config, *commands, fence, *waits, memory_bytes=1 << 11), STARVES))
+    yield "full semaphores", runs
+
+
+def lengths(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Programs much longer than the part that runs, by each power of two."""
+    runs = []
+    for bit in range(3, 21):
+        assembler, memory = Assembler(config), np.zeros((1 << bit + 4) + 1024, np.uint8)
+        for _ in range(40):
+            assembler.emit(Opcode.NOP)
+        assembler.place(memory, 0)
+        for more in (6, 22):
+            runs.append((Stimulus(memory, 0, ((1 << bit) + more) * INSTRUCTION_BYTES), STARVES))
+    yield "lengths of programs", runs
+    yield "many instructions", [(jump_program(config, MANY, 4), QUICK)]
+
+
+def jump_program(config: Config, size: int, target: int) -> Stimulus:
+    """`size` instructions, of which the first ones jump to number `target`; the last one is END."""
+    assembler = Assembler(config)
+    assembler.emit(Opcode.BRANCH, target=target * INSTRUCTION_BYTES, condition=Condition.ALWAYS)
+    while len(assembler.instructions) < size - 1:
+        assembler.emit(Opcode.NOP)
+    memory = np.zeros(max(1 << 10, (size + 1) * INSTRUCTION_BYTES), np.uint8)
+    return Stimulus(memory, 0, assembler.place(memory, 0))
+
+
+def jumps(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Programs that end everywhere in a burst, to every place of which they jump."""
+    burst = FETCH_BURST_BYTES // INSTRUCTION_BYTES
+    for size in range(2 * burst - 1, 3 * burst):
+        targets = range(size - burst, size)
+        yield f"jumps of {size}", [(jump_program(config, size, target), QUICK) for target in targets]
+
+
+def jumps_from(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Jumps in windows that begin at each power of two."""
+    program, runs = jump_program(config, 20, 13), []
+    for bit in range(10, 32):
+        for base in (1 << bit, ((1 << 32) - 1 ^ 1 << bit) & -(1 << 12)):
+            if base < (1 << 32) - (1 << 12):
+                runs.append((program, Conditions(latency_cycles=5, mem_base=base)))
+    yield "jumps in windows everywhere", runs
+
+
+def far_places(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Jumps to instructions far away, which are errors of each unit and of the sequencer."""
+    outside = {"memory_address": 1 << 31, "row_bytes": 8, "rows": 1}
+    ends = [(Opcode.LOAD_GO, outside), (Opcode.STORE_GO, outside), (Opcode.ARRAY_GO, {"pixels": 1})]
+    ends += [(Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "uops": 1})]
+    ends += [(Opcode.BRANCH, {"target": 1 << 31, "condition": Condition.ALWAYS}), (Opcode.NOP, {})]
+    for target in NEAR_TARGETS:
+        yield f"errors at instruction {target}", [(far_end(config, target, *end), QUICK) for end in ends]
+    far = [(far_end(config, FAR_TARGET, *end), QUICK) for end in ends[:2]]
+    yield f"errors at instruction {FAR_TARGET}", far
+
+
+def far_end(config: Config, target: int, opcode: Opcode, fields: dict[str, int]) -> Stimulus:
+    """A program that jumps to instruction number `target`, which is this one. Behind a NOP there is no END."""
+    place = target * INSTRUCTION_BYTES
+    memory = np.zeros(place + 1024, np.uint8)
+    assembler = Assembler(config)
+    assembler.emit(Opcode.BRANCH, target=place, condition=Condition.ALWAYS)
+    code = b"".join(map(encode, assembler.instructions))
+    memory[: len(code)] = np.frombuffer(code, np.uint8)
+    assembler.instructions = []
+    assembler.emit(opcode, **fields)
+    if opcode is not Opcode.NOP:
+        assembler.emit(Opcode.BRANCH, condition=Condition.NEVER)
+    size = assembler.place(memory, place) - INSTRUCTION_BYTES * (opcode is Opcode.NOP)
+    return Stimulus(memory, 0, place + size)
+
+
+def last_places(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Each unit takes instructions far in a program, and the host asks where each of them was."""
+    runs = []
+    for target in NEAR_TARGETS:
+        place = target * INSTRUCTION_BYTES
+        assembler = Assembler(config)
+        assembler.emit(Opcode.BRANCH, target=place, condition=Condition.ALWAYS)
+        code = b"".join(map(encode, assembler.instructions))
+        memory = np.zeros(place + 1024, np.uint8)
+        memory[: len(code)] = np.frombuffer(code, np.uint8)
+        assembler.instructions = []
+        for unit in UNITS:
+            assembler.emit(Opcode[f"{unit}_SIGNAL"], semaphore=1, count=1)
+        runs.append((Stimulus(memory, 0, place + assembler.place(memory, place)), Curious(latency_cycles=5)))
+    yield "places of all units", runs
+
+
+def resets(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """A soft reset at many moments of a program that is being fetched while all is under way, with a program behind it;
+    one behind which the program is started at once; and one that does not wait for an answer that does not come."""
+    row = {"memory_address": 3, "row_bytes": 700, "rows": 1}
+    moves = [(Opcode.LOAD_GO, row), (Opcode.STORE_GO, row), (Opcode.LOAD_GO, row)]
+    program = assembled(config, *moves, *[(Opcode.NOP, {})] * 60)
+    for first in range(40, 240, 40):
+        runs = []
+        for cycle in range(first, first + 40, 4):
+            runs += [(program, Hasty(latency_cycles=30, reset_after=cycle)), (program, QUICK)]
+        yield f"soft resets from cycle {first} on", runs
+    short = tiny(*map(encode, [*Assembler(config).instructions, Instruction(Opcode.END, {})]))
+    blind = [(short, Blind(latency_cycles=5, start_after=cycles)) for cycles in range(20)]
+    yield "a start soon behind a soft reset", blind
+    never = Hasty(latency_cycles=GIVEN_UP + 4000, reset_after=20, rest_cycles=GIVEN_UP - 500)
+    yield "a soft reset without an answer", [(program, never)]
+
+
+def stalls(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """VECTOR waits for the array, which waits for a long transfer, while the host reads all registers."""
+    assembler, columns = Assembler(config), config.columns
+    assembler.emit(Opcode.LOAD_GO, row_bytes=1200, rows=1)
+    assembler.pass_token(Opcode.LOAD_SIGNAL, Opcode.ARRAY_WAIT, 0)
+    fields = {"row_bytes": 8 * columns, "height": 4}
+    assembler.emit(Opcode.ARRAY_INPUT, **fields)
+    assembler.emit(Opcode.ARRAY_WINDOW, x_step=columns, width=8)
+    assembler.emit(Opcode.ARRAY_KERNEL, ky_count=1, run_count=1, chunks=1)
+    assembler.emit(Opcode.ARRAY_GO, weights=1, pixels=1, drain=1)
+    stream(assembler, STORE_STREAM, 1024, [(1, 4 * columns)], element=Element.INT32)
+    assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.MOV, a_source=Source.ARRAY, to_memory=1)
+    go(assembler, 1, 1)
+    memory = np.arange(1 << 12).astype(np.uint8)
+    program = Stimulus(memory, 1 << 11, assembler.place(memory, 1 << 11))
+    slow = Conditions(latency_cycles=250, polls=True)
+    yield "VECTOR waits for long, polled", [(program, slow)]
+
+
+def sequencer_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """All of them, by name; the runs of each follow one another on one machine."""
+    families = (crowded_signals, full_semaphores, lengths, jumps, jumps_from)
+    families += (far_places, last_places, resets, stalls)
+    yield from itertools.chain.from_iterable(family(config) for family in families)
+
+
+__all__ = ["Run", "sequencer_runs"]
