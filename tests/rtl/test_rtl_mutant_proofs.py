@@ -47,7 +47,7 @@ def test_only_what_nothing_shows_is_no_change(tmp_path: pathlib.Path) -> None:
     seen = [mutant(text, "$dff", r"\Q \second", "inv", port) for port in ports]
     seen += [mutant(text, "$dff", r"\Q \first", "inv", r"\Q -portbit 1")]
     seen += [mutant(text, "$add", r"\next", "inv", r"\Y -portbit 1")]
-    # `first` goes into `second` as it is: the solver took it for 0 once, and this for no change.
+    # `first` goes into `second` as it is, and is read here, too.
     seen += [mutant(text, "$and", "", "const0", r"\Y -portbit 0")]
     for_itself = mutant(text, "$add", r"\next", "inv", r"\Y -portbit 3")
     covered = mutant(text, "$or", "", "const0", r"\B -portbit 0")
