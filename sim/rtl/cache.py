@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import pathlib
 import shutil
@@ -18,6 +19,8 @@ VARIABLE = "TOSAIC_CACHE"
 """The environment variable that names the cache's directory."""
 KEPT = 6
 """Files of one kind and configuration that stay; older ones belong to hardware that was changed since."""
+MOST_NAME = 120
+"""Letters of a configuration's name in the name of a file."""
 ADMINISTRATOR = 0
 """The user who may put code anywhere."""
 STALE_SECONDS = 3600
@@ -47,6 +50,7 @@ def cached(kind: str, name: str, key: str, suffix: str, make: Callable[[pathlib.
     returns, so nobody ever sees half a file; a lock keeps two processes from making the same one. Error when the cache
     cannot be written.
     """
+    name = _short(name)
     path = _path(kind, name, key, suffix)
     if _used(path):
         return path
@@ -66,8 +70,15 @@ def cached(kind: str, name: str, key: str, suffix: str, make: Callable[[pathlib.
 
 def kept(kind: str, name: str, key: str, suffix: str) -> pathlib.Path | None:
     """The file that `cached` made, None when it is not there. Writes nothing."""
-    path = _path(kind, name, key, suffix)
+    path = _path(kind, _short(name), key, suffix)
     return path if _used(path) else None
+
+
+def _short(name: str) -> str:
+    """A name that a file can have: that of a configuration with all its settings is longer."""
+    if len(name) <= MOST_NAME:
+        return name
+    return f"{name[:MOST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def _path(kind: str, name: str, key: str, suffix: str) -> pathlib.Path:

@@ -9,7 +9,7 @@ import pytest
 
 from tosaic.errors import DeviceError, Error, InputError
 from tosaic.sim.rtl.build import failure_reason
-from tosaic.sim.rtl.cache import KEPT, STALE_SECONDS, cache_directory, cached
+from tosaic.sim.rtl.cache import KEPT, STALE_SECONDS, cache_directory, cached, kept
 from tosaic.sim.rtl.verilog import check_sources, source_digest
 
 
@@ -40,6 +40,16 @@ def test_made_once_per_key():
     assert cached("kind", "nano", "b", ".txt", make).read_text() == "2"
     assert cached("kind", "base", "a", ".txt", make).read_text() == "3"
     assert cache_directory().joinpath("kind", "nano-a.txt").read_text() == "1"
+
+
+def test_a_configuration_with_many_settings_has_a_file():
+    names = [f"nano,{'rows=7,' * 60}columns={columns}" for columns in (8, 16)]
+    for name in names:
+        assert (
+            cached("kind", name, "a", ".txt", lambda path, name=name: path.write_text(name)).read_text()
+            == name
+        )
+        assert kept("kind", name, "a", ".txt").read_text() == name
 
 
 def test_a_failed_make_leaves_nothing():
