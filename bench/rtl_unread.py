@@ -21,7 +21,7 @@ Cell = Mapping[str, Any]
 _BITWISE = {"$and", "$or", "$xor", "$xnor", "$not"}
 _CARRYING = {"$add", "$sub", "$neg", "$mul"}
 """Bit i depends on bits up to i."""
-_REGISTER = re.compile(r"\$s?dff(e|ce)?")
+REGISTER = re.compile(r"\$s?dff(e|ce)?")
 
 
 def _own_bits(port: Sequence[Bit], index: int, signed: bool) -> Sequence[Bit]:
@@ -47,7 +47,7 @@ def _sources(cell: Cell) -> Iterator[tuple[Bit, str, int]]:
                 used = [index]
             elif kind == "$pmux" and port != "S":
                 used = range(index, len(bits), width)
-            elif (_REGISTER.fullmatch(kind) and port == "D") or (
+            elif (REGISTER.fullmatch(kind) and port == "D") or (
                 kind.startswith("$memwr") and port in ("DATA", "EN")
             ):
                 used = [index]

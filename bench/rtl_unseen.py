@@ -16,11 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rtl_netlist import Mutant, yosys
+from rtl_unread import REGISTER, Bit, Cell
 
-Bit = int | str
-Cell = Mapping[str, Any]
 SAT_SECONDS = 60
-REGISTER = re.compile(r"\$s?dff(e|ce)?")
 
 
 class Logic:
@@ -399,21 +397,17 @@ class Twins:
             for name, cell in (self._cells | self._logic.cells).items()
             if not REGISTER.fullmatch(cell["type"]) and not cell["type"].startswith("$mem")
         }
-        made = {
-            bit
-            for cell in cells.values()
-            for port, way in cell["port_directions"].items()
-            if way == "output"
-            for bit in cell["connections"][port]
-        }
-        needed = {
-            bit
-            for cell in cells.values()
-            for port, way in cell["port_directions"].items()
-            if way == "input"
-            for bit in cell["connections"][port]
-            if isinstance(bit, int)
-        }
+        made, needed = (
+            {
+                bit
+                for cell in cells.values()
+                for port, way in cell["port_directions"].items()
+                if way == wanted
+                for bit in cell["connections"][port]
+                if isinstance(bit, int)
+            }
+            for wanted in ("output", "input")
+        )
         free = sorted(needed - made)
         ports = {
             "given": {"direction": "input", "bits": free},

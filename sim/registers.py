@@ -6,7 +6,6 @@ from typing import Protocol
 from tosaic.errors import DeviceError
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import (
-    EVENT_COUNTERS,
     MARKS,
     REGISTER,
     WATCHDOG_RESET_CYCLES,
@@ -19,7 +18,7 @@ from tosaic.hw.isa import Stream
 from tosaic.hw.legal import CORES
 
 from .program import count_macs, decode_program
-from .result import RunResult
+from .result import RunResult, counted_events
 from .status import device_error, standing
 
 REGISTER_BYTES = 4
@@ -97,7 +96,7 @@ class Report:
         for: wide beats of a shared port may move more; 0 if the machine counts no events."""
         values = self.all()
         width = config.word_bytes
-        names = EVENT_COUNTERS if config.event_counters else ()
+        names = counted_events(config)
         cores = [{name: values[of_core(name.upper(), core)] for name in names} for core in range(self.cores)]
         counters = {name: sum(core[name] for core in cores) for name in names}
         return RunResult(

@@ -3,6 +3,14 @@
 import dataclasses
 import typing
 
+from tosaic.hw.config import Config
+from tosaic.hw.csr_map import EVENT_COUNTERS
+
+
+def counted_events(config: Config) -> tuple[str, ...]:
+    """The event counters of a machine by name; none where it counts no events."""
+    return EVENT_COUNTERS if config.event_counters else ()
+
 
 class Slice(typing.NamedTuple):
     """A unit at work on one GO."""

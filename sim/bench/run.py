@@ -9,11 +9,11 @@ import numpy as np
 
 from tosaic.errors import DeviceError, InputError
 from tosaic.hw.config import Config
-from tosaic.hw.csr_map import EVENT_COUNTERS, REGISTER, of_core
+from tosaic.hw.csr_map import REGISTER, of_core
 from tosaic.hw.isa import Stream
 
 from ..program import count_macs, decode_program
-from ..result import RunResult
+from ..result import RunResult, counted_events
 from ..status import device_error, standing
 from .simulation import simulate
 
@@ -80,7 +80,7 @@ class CocotbBench:
             raise DeviceError(
                 f"the program did not end in {max_cycles} cycles; {standing(registers, codes, config.cores)}"
             )
-        names = EVENT_COUNTERS if config.event_counters else ()
+        names = counted_events(config)
         cores = [
             {name: registers[of_core(name.upper(), core)] for name in names} for core in range(config.cores)
         ]

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 
 from tosaic.hw.config import Config
 from tosaic.hw.constants import FETCH_BURST_BYTES
-from tosaic.hw.csr_map import EVENT_COUNTERS
 from tosaic.hw.isa import INSTRUCTION_BYTES, Opcode, Unit
 
-from ..result import Slice
+from ..result import Slice, counted_events
 from .events import Condition as Event
 from .events import Process
 from .timing_array import ArrayUnit
@@ -71,7 +70,7 @@ def predict(
         raise Deadlock("; ".join(machine.waiting() for machine in machines if machine.end_cycle is None))
     for fabric in fabrics:
         fabric.counters["decode_hidden"] = _hidden_cycles(fabric.slices)
-    names = EVENT_COUNTERS if config.event_counters else ()
+    names = counted_events(config)
     cores = [{name: fabric.counters[name] for name in names} for fabric in fabrics]
     counters = {name: sum(core[name] for core in cores) for name in names}
     bytes_read, bytes_written = bus.traffic()

@@ -17,7 +17,7 @@ from tosaic.sim.rtl import RtlSimulator
 
 
 def on_machine(cores: int):
-    """A parameter: the machine of so many cores, and as many words in a beat of their port."""
+    """A parameter: the machine with this number of cores, and as many words in a beat of their port."""
     config = machine(cores, cores)
     marks = [pytest.mark.xdist_group(config.name), *([pytest.mark.nightly] if cores > 2 else [])]
     return pytest.param(config, id=f"{cores} cores", marks=marks)

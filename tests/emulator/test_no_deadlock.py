@@ -101,7 +101,7 @@ def in_order(program: tuple[Command, ...]) -> bool:
 def programs_in_order(
     tokens: list[Command], length: int, begun: tuple[Command, ...] = ()
 ) -> Iterator[tuple[Command, ...]]:
-    """All programs of so many commands that are in order, and begin with `begun`."""
+    """All programs of this number of commands that are in order, and begin with `begun`."""
     missing = length - len(begun)
     if not 0 <= left_over(begun) <= missing:
         return

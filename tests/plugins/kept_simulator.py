@@ -26,7 +26,7 @@ class KeptSimulator:
         self._testbenches: tuple[Testbench, ...] = ()
 
     def _place(self, number: int) -> Testbench:
-        """Testbench `number` of the run that is under way, if it has so many."""
+        """Testbench `number` of the run that is under way, if it has one of that number."""
 
         async def bench(ctx: SimulatorContext) -> None:
             if number < len(self._testbenches):

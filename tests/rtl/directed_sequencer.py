@@ -33,7 +33,7 @@ STARVES = Conditions(latency_cycles=5, watchdog_cycles=250)
 GATE = 15
 """A semaphore for which a unit waits before it signals."""
 TOKENS = 4095
-"""A semaphore holds so many."""
+"""Most tokens that a semaphore holds."""
 MOST = 255
 """Tokens of a SIGNAL."""
 MANY = 1023
