@@ -233,14 +233,20 @@ def test_build_with_another_configuration_and_seed(tosaic, here, monkeypatch):
     assert len(asked) == 2
 
 
-def test_build_with_parts_of_the_board(tosaic, monkeypatch):
-    asked = []
+@pytest.fixture
+def asked(monkeypatch):
+    """The boards that are built, of which nothing is made."""
+    boards = []
 
     def build(board, folder, cache, progress, seed):
-        asked.append(board)
+        boards.append(board)
         return Built(Usage(1, 1, 1, 1, None, None), None, True)
 
     monkeypatch.setattr("tosaic.boards.flow.build", build)
+    return boards
+
+
+def test_build_with_parts_of_the_board(tosaic, asked):
     command = ("build", "arty-a7-35t", "-o", "out")
     parts = ("--with", "flash", "--with", "ethernet", "--ip", "10.0.0.7", "--baud", "3000000")
     assert tosaic(*command).code == tosaic(*command, *parts).code == 0
@@ -259,14 +265,7 @@ def test_build_with_parts_of_the_board(tosaic, monkeypatch):
     assert len(asked) == 2
 
 
-def test_build_with_block_ram_in_place_of_the_sdram(tosaic, monkeypatch):
-    asked = []
-
-    def build(board, folder, cache, progress, seed):
-        asked.append(board)
-        return Built(Usage(1, 1, 1, 1, None, None), None, True)
-
-    monkeypatch.setattr("tosaic.boards.flow.build", build)
+def test_build_with_block_ram_in_place_of_the_sdram(tosaic, asked):
     assert tosaic("build", "ulx3s-85f", "--with", "block_ram", "-o", "out").code == 0
     (board,) = asked
     assert (board.sdram, board.memory, board.memory_bytes) == (None, "80 KiB on chip", 80 << 10)
