@@ -125,6 +125,16 @@ def repetitions(config: Config) -> Stimulus:
     return program(config, emit)
 
 
+def words_anywhere(
+    assembler: Assembler, rng: np.random.Generator, columns: int, vectors: int, output: int
+) -> None:
+    """The micro-program on vectors of INT32 from a random place, to `output`."""
+    place, dims = RUNS_AT + 4 * between(rng, 0, 500 - columns * vectors), [(vectors, 4 * columns)]
+    stream(assembler, 0, place, dims, element=Element.INT32)
+    stream(assembler, STORE_STREAM, output, dims, element=Element.INT32)
+    go(assembler, vectors, 1)
+
+
 def ties(config: Config, seed: int) -> Stimulus:
     """Numbers near powers of two, times such numbers, shifted by every amount: what is dropped is all ones, all zeros
     or a half."""
@@ -146,11 +156,7 @@ def ties(config: Config, seed: int) -> Stimulus:
             loaded = {"a_source": Source.LOAD, "b_source": Source.IMMEDIATE}
             assembler.emit(Opcode.VECTOR_UOP, index=0, op=op, to_memory=1, **loaded, **flags)
             assembler.emit(Opcode.VECTOR_BOUNDS, index=0, immediate=factor)
-            place = RUNS_AT + 4 * between(rng, 0, 500 - columns * vectors)
-            stream(assembler, 0, place, [(vectors, 4 * columns)], element=Element.INT32)
-            dims = [(vectors, 4 * columns)]
-            stream(assembler, STORE_STREAM, OUTPUT_AT + row * number, dims, element=Element.INT32)
-            go(assembler, vectors, 1)
+            words_anywhere(assembler, rng, columns, vectors, OUTPUT_AT + row * number)
 
     return written(config, rng, emit)
 
@@ -200,11 +206,7 @@ def per_channel(config: Config, seed: int) -> Stimulus:
             }
             fields = {"op": Op.RESCALE, "a_source": Source.LOAD, "per_channel": 1, "to_memory": 1, "shift": 2}
             assembler.emit(Opcode.VECTOR_UOP, index=0, **fields, **flags)
-            place = RUNS_AT + 4 * between(rng, 0, 500 - columns * vectors)
-            stream(assembler, 0, place, [(vectors, 4 * columns)], element=Element.INT32)
-            dims = [(vectors, 4 * columns)]
-            stream(assembler, STORE_STREAM, OUTPUT_AT + row * number, dims, element=Element.INT32)
-            go(assembler, vectors, 1)
+            words_anywhere(assembler, rng, columns, vectors, OUTPUT_AT + row * number)
 
     return written(config, rng, emit)
 
