@@ -50,8 +50,8 @@ class Config:
     """Vectors of sums that wait between array and vector unit, and at least one per row. With more, the array runs
     ahead of lanes that are slower than it is for a while."""
     lane_columns: int = 1
-    """Columns that a lane of the vector unit serves, 1 or 2. With 2 there are half as many lanes, and a vector takes
-    two cycles, as one of two-byte elements does anyway."""
+    """Columns that a lane of the vector unit serves, 1, 2 or 4. With 2 there are half as many lanes, and a vector takes
+    two cycles, as one of two-byte elements does anyway; with 4 four, as one of four-byte elements."""
     vector_slots: int = 16
     """Vectors per batch of the vector unit."""
     vector_registers: int = 8

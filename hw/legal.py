@@ -30,7 +30,7 @@ OPTIONAL = ("cabac_engines", "event_counters", "partial_sums", "unpackers")
 LEAST_ROWS_OF_PARTIAL_SUMS = 4
 """While the weights of the next GO enter the rows, the last partial sum is written."""
 ENGINES = (0, 1, 2, 4)
-LANE_COLUMNS = (1, 2)
+LANE_COLUMNS = (1, 2, 4)
 """With more, elements of two bytes would have to be chosen among, too."""
 WEIGHT_BANKS = (1, 2, 4)
 CORES = (1, 2, 4)
@@ -114,7 +114,7 @@ def _vector(sizes: Mapping[str, int]) -> Iterator[str]:
     )
     yield from _within(sizes, "vector_bits", VECTOR_BITS.start, VECTOR_BITS.stop - 1, "the lanes' multiplier")
     if sizes["lane_columns"] not in LANE_COLUMNS:
-        yield f"lane_columns must be 1 or 2, not {sizes['lane_columns']}"
+        yield f"lane_columns must be 1, 2 or 4, not {sizes['lane_columns']}"
     latency = sizes["vector_latency_cycles"]
     if latency < VECTOR_LATENCY_CYCLES:
         yield f"vector_latency_cycles must be at least {VECTOR_LATENCY_CYCLES}, not {latency}"

@@ -20,7 +20,8 @@ class OnChipMemory(wiring.Component):
     Ports:
         `read`, `write`: INCR bursts of full-width beats, one burst of each at a time; a beat per cycle, the first one
             two cycles after its address. Beats outside the memory are answered DECERR.
-        `host`: goes before `read` and `write`. Its access comes a cycle after its request, the answer in the next.
+        `host`: goes before `read` and `write`. Its access comes a cycle after its request, the answer two cycles later:
+            a byte comes out of blocks all over the device, and has a cycle of its own to the host.
 
     The memory does one read and one write per cycle. Writes have a register before them, for the blocks lie all
     over the device: they are in the memory one cycle after they are taken, before their answer can be seen. A read
@@ -57,7 +58,7 @@ class OnChipMemory(wiring.Component):
         read, write, host = self.read, self.write, self.host
 
         host_lane, host_inside = host.address[:lane_bits], Signal()
-        host_asks, host_read, host_write = Signal(), Signal(), Signal()
+        host_asks, host_read, host_write, host_done = Signal(), Signal(), Signal(), Signal()
         read_address, write_address = Signal(32), Signal(32)
         left = Signal(8)
         reading, free, issue = Signal(), Signal(), Signal()
@@ -66,8 +67,8 @@ class OnChipMemory(wiring.Component):
         read_inside, write_inside = Signal(), Signal()
         m.d.comb += [
             host_inside.eq(self._inside(host.address)),
-            host_read.eq(host_asks & ~host.write & ~host.done & free),
-            host_write.eq(host_asks & host.write & ~host.done),
+            host_read.eq(host_asks & ~host.write & free),
+            host_write.eq(host_asks & host.write),
             free.eq(~read.rvalid | read.rready),
             read_inside.eq(self._inside(read_address)),
             write_inside.eq(self._inside(write_address)),
@@ -76,7 +77,6 @@ class OnChipMemory(wiring.Component):
             write.wready.eq(writing & ~host_write),
             read.arready.eq(~reading),
             read.rdata.eq(read_data),
-            host.read_data.eq(read_data.word_select(answered_lane, 8)),
             write.awready.eq(~writing & ~write.bvalid),
         ]
         read_word = Mux(host_read, host.address[word], read_address[word])
@@ -98,9 +98,11 @@ class OnChipMemory(wiring.Component):
             words.write_address.eq(write_word),
             words.write_data.eq(write_data),
             words.write_enable.eq(write_mask),
-            host_asks.eq(host.request & ~host.done),
-            host.done.eq(host_read | host_write),
+            host_asks.eq(host.request & ~host_done & ~host.done & ~(host_read | host_write)),
+            host_done.eq(host_read | host_write),
+            host.done.eq(host_done),
             host.error.eq(~host_inside),
+            host.read_data.eq(read_data.word_select(answered_lane, 8)),
             answered_lane.eq(host_lane),
         ]
         with m.If(read.arvalid & read.arready):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config, variant
-from tosaic.hw.legal import faults
+from tosaic.hw.legal import LANE_COLUMNS, faults
 
 SPACE: Mapping[str, tuple[int, ...]] = {
     "rows": (2, 4, 8, 16, 32),
@@ -16,7 +16,7 @@ SPACE: Mapping[str, tuple[int, ...]] = {
     "wm_bytes": (16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10),
     "partial_sums": (0, 512),
     "cabac_engines": (0, 1),
-    "lane_columns": (1, 2),
+    "lane_columns": LANE_COLUMNS,
     "cores": (1, 2, 4),
 }
 """Sizes that decide cycles and area; `--set` fixes one of them, or another field of the configuration."""

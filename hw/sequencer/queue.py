@@ -105,7 +105,14 @@ class CommandQueue(wiring.Component):
             self.commands.valid.eq(head_valid),
             fifo.r_en.eq(moves),
         ]
-        m.d.sync += self.index.eq(Mux(self.at_head & head_valid, head_index, taken_index))
+        # Which of them it is comes late, from the unit: it is chosen a cycle later.
+        showed_head, shown_head, shown_taken = Signal(), Signal(INDEX_BITS), Signal(INDEX_BITS)
+        m.d.sync += [
+            showed_head.eq(self.at_head & head_valid),
+            shown_head.eq(head_index),
+            shown_taken.eq(taken_index),
+        ]
+        m.d.comb += self.index.eq(Mux(showed_head, shown_head, shown_taken))
         # A unit has one instruction at a time in which it may find a fault: what it takes meanwhile does not count.
         innocent = [opcode & ((1 << OPERATION_BITS) - 1) for opcode in never_at_fault(self.unit, self.config)]
         with m.If(self.commands.valid & self.commands.ready & ~head[:OPERATION_BITS].matches(*innocent)):

@@ -179,8 +179,8 @@ class Sequencer(wiring.Component):
             if is_vector:
                 wiring.connect(m, queue.lookahead, wiring.flipped(self.vector_lookahead))
             m.d.comb += [
-                # VECTOR finds faults before it takes an instruction; the others after, whatever waits behind it.
-                queue.at_head.eq(Mux(unit.status.error, int(is_vector), unit.tokens.wait)),
+                # A unit that finds a fault has taken its instruction, whatever waits behind it.
+                queue.at_head.eq(unit.tokens.wait & ~unit.status.error),
                 report.busy[bit].eq(unit.status.busy),
                 report.queued[bit].eq(~queue.empty),
                 report.unit_pcs[bit].eq(byte_offset(queue.index)),

@@ -61,7 +61,7 @@ class VectorCommands(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        halted, valid, may_go = Signal(), Signal(), Signal()
+        halted, valid, may_go, refused = Signal(), Signal(), Signal(), Signal()
         token = layout(Opcode.VECTOR_SIGNAL)(self.word)  # WAIT's fields lie in the same places
         opcodes = [opcode for opcode in Opcode if opcode.unit == Unit.VECTOR]
         is_ = {opcode: Signal(name=f"is_{opcode.name.lower()}", reset_less=True) for opcode in opcodes}
@@ -78,7 +78,7 @@ class VectorCommands(wiring.Component):
             self.tokens.signal_count.eq(token.count),
             self.tokens.signal_cores.eq(token.cores[: self.config.core_mask_bits]),
             self.code.eq(Error.ILLEGAL.value),
-            self.taken.eq(self.commands.ready & valid),
+            self.taken.eq(self.commands.ready & valid & ~refused),
             may_go.eq(
                 (self.complete & (self.streams_settled | ~is_[Opcode.VECTOR_GO]))
                 | (self.may_signal & is_[Opcode.VECTOR_SIGNAL])
@@ -89,12 +89,16 @@ class VectorCommands(wiring.Component):
         with m.If(valid & is_[Opcode.VECTOR_WAIT]):
             m.d.comb += [self.tokens.wait.eq(1), self.commands.ready.eq(self.tokens.ok)]
         with m.Elif(valid & may_go):
-            with m.If(illegal | (is_[Opcode.VECTOR_GO] & (self.streams_illegal | self.missing))):
+            # What is refused leaves the queue, too: that it is refused comes late, and the queue has many registers.
+            is_signal, is_go = is_[Opcode.VECTOR_SIGNAL], is_[Opcode.VECTOR_GO]
+            m.d.comb += [
+                self.commands.ready.eq(~(is_signal & self.tokens.signal_full)),
+                refused.eq(illegal | (is_go & (self.streams_illegal | self.missing))),
+            ]
+            with m.If(refused):
                 m.d.sync += [self.error.eq(1), halted.eq(1)]
-            with m.Else():
-                is_signal = is_[Opcode.VECTOR_SIGNAL]
+            with m.If(~illegal):
                 m.d.comb += [
-                    self.commands.ready.eq(~(is_signal & self.tokens.signal_full)),
                     self.tokens.signal.eq(is_signal & ~self.tokens.signal_full),
                     self.write_uop.eq(is_[Opcode.VECTOR_UOP]),
                     self.write_bounds.eq(is_[Opcode.VECTOR_BOUNDS]),
@@ -102,7 +106,7 @@ class VectorCommands(wiring.Component):
                     self.set_dims.eq(is_[Opcode.VECTOR_DIMS]),
                     self.start_params.eq(is_[Opcode.VECTOR_PARAM]),
                     self.start_table.eq(is_[Opcode.VECTOR_TABLE]),
-                    self.start_go.eq(is_[Opcode.VECTOR_GO]),
+                    self.start_go.eq(is_go & ~refused),
                     self.mark.eq(is_[Opcode.VECTOR_MARK]),
                     self.start_offsets.eq(is_[Opcode.VECTOR_OFFSETS]),
                     self.start_test.eq(is_[Opcode.VECTOR_TEST]),

@@ -20,6 +20,7 @@ class Elements(wiring.Component):
     Ports:
         word (8 W, in): the loaded word.
         bytes (8 x lanes, in): those of its bytes that are the lanes' elements of one byte.
+        pairs (16 x lanes, at most 8 W, in): those of its pairs of bytes that are the lanes' elements of two bytes.
         format (ElementFormat, in): size and sign of its elements.
         splat (vector_bits, in): what every lane gets besides; 0 unless the format has no size.
         elements (lanes x vector_bits, out): the lanes' elements, extended.
@@ -31,6 +32,7 @@ class Elements(wiring.Component):
             {
                 "word": In(8 * config.columns),
                 "bytes": In(8 * lanes),
+                "pairs": In(min(16 * lanes, 8 * config.columns)),
                 "format": In(ElementFormat),
                 "splat": In(config.vector_bits),
                 "elements": Out(data.ArrayLayout(config.vector_bits, lanes)),
@@ -39,7 +41,7 @@ class Elements(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        word, flags = self.word, self.format
+        flags = self.format
         # The bits that only elements of the size, and wider ones, fill: for each place in the word.
         high8 = self._places(m, 8, slice(32, self.config.vector_bits), [self.splat])
         wide8 = self._places(m, 8, slice(0, 32), [self.splat])
@@ -50,7 +52,7 @@ class Elements(wiring.Component):
             # The sign of an element fills the bits above it.
             fills, fill = {}, 0
             for size, flag in ((1, flags.bytes1), (2, flags.bytes2), (4, flags.bytes4)):
-                source = self.bytes if size == 1 else word
+                source = self._source(size)
                 sign = source[8 * size * i % len(source) :][: 8 * size][-1]
                 filled = Signal(name=f"fill_{size}_{i}")
                 m.d.comb += filled.eq((flags.signed & flag & sign) | fill)
@@ -65,9 +67,13 @@ class Elements(wiring.Component):
             )
         return m
 
+    def _source(self, size: int) -> Signal:
+        """Where the elements of `size` bytes lie."""
+        return {1: self.bytes, 2: self.pairs}.get(size, self.word)
+
     def _places(self, m: Module, size: int, bits: slice, wider: list) -> list:
         """These bits of each of the word's elements of `size` bytes, or else of what is wider in its place."""
-        found, source = [], self.bytes if size == 1 else self.word
+        found, source = [], self._source(size)
         for i in range(min(self.config.columns // size, self.lanes)):
             place = Signal(bits.stop - bits.start, name=f"bytes{size}_{i}_{bits.start}")
             element = source[8 * size * i :][: 8 * size][bits]

@@ -40,7 +40,7 @@ class LaneControl(wiring.Signature):
         s1_a_enable, s1_b_enable (1, out): the register file's port a or b reads.
         s1_a_address, s1_b_address (register address, out): the register it reads.
         s1_bias (1, out): the lane's bias is added to a.
-        s1_column, s2_column (1, out): which of its columns the lane works for.
+        s1_column, s2_column (0..lane_columns-1, out): which of its columns the lane works for.
         s2 (SelectFlags, out): where the operands come from.
         s2_a_scalar, s2_b_scalar (VECTOR_BOUNDS.immediate, out): operands that are the same in all lanes, or 0.
         s2_a_zp (VECTOR_UOP.a_zp, out): subtracted from a.
@@ -61,7 +61,7 @@ class LaneControl(wiring.Signature):
     """
 
     def __init__(self, config: Config):
-        address = register_address_bits(config)
+        address, column = register_address_bits(config), range(max(config.lane_columns, 2))
         uop = shapes(Opcode.VECTOR_UOP, "a_zp", "out_zp", "multiplier", "shift")
         bounds = shapes(Opcode.VECTOR_BOUNDS, "low", "high", "immediate")
         super().__init__(
@@ -71,8 +71,8 @@ class LaneControl(wiring.Signature):
                 "s1_a_address": Out(address),
                 "s1_b_address": Out(address),
                 "s1_bias": Out(1),
-                "s1_column": Out(1),
-                "s2_column": Out(1),
+                "s1_column": Out(column),
+                "s2_column": Out(column),
                 "s2": Out(SelectFlags),
                 "s2_a_scalar": Out(bounds["immediate"]),
                 "s2_b_scalar": Out(bounds["immediate"]),

@@ -3,6 +3,7 @@
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import exact_log2
 
 from ..config import Config
 from ..constants import BIAS_BYTES, NARROW_BIAS_BYTES
@@ -58,17 +59,20 @@ class Lanes(wiring.Component):
         # A splat: element 0 goes to all lanes, whose own elements are then without a size.
         m.submodules.first = first = Elements(self.config, 1)
         m.submodules.elements = elements = Elements(self.config, lanes)
-        loaded_bytes = loaded
-        if self.config.lane_columns > 1:
-            loaded_bytes = Signal(8 * lanes, reset_less=True)
-            m.d.sync += loaded_bytes.eq(self._of_column(self.loaded))
+        narrow = {1: loaded, 2: loaded}
+        for size in narrow:
+            if size < self.config.lane_columns:
+                narrow[size] = Signal(8 * size * lanes, name=f"loaded_{size}", reset_less=True)
+                m.d.sync += narrow[size].eq(self._of_column(self.loaded, self.config.lane_columns // size))
         splat, format = Signal(bits, reset_less=True), Signal(ElementFormat, reset_less=True)
         m.d.comb += [
             first.word.eq(self.loaded),
             first.bytes.eq(self.loaded),
+            first.pairs.eq(self.loaded),
             first.format.eq(self.control.s2.element),
             elements.word.eq(loaded),
-            elements.bytes.eq(loaded_bytes),
+            elements.bytes.eq(narrow[1]),
+            elements.pairs.eq(narrow[2]),
             elements.format.eq(format),
             elements.splat.eq(splat),
         ]
@@ -100,7 +104,7 @@ class Lanes(wiring.Component):
         taken, held = self.take_accumulators, self.accumulators
         for stage in range(4):
             several = stage == 3 and self.config.lane_columns > 1
-            source = self._of_column(held) if several else held
+            source = self._of_column(held, self.config.lane_columns) if several else held
             held = Signal(len(source), name=f"s{stage}_accumulators", reset_less=True)
             with m.If(taken | several):
                 m.d.sync += held.eq(source)
@@ -109,11 +113,12 @@ class Lanes(wiring.Component):
             taken = took
         return held
 
-    def _of_column(self, vector: Value) -> Value:
-        """The part of a vector that the lanes work on in their next stage 2."""
-        bits = len(vector) // self.config.lane_columns
-        parts = (vector[bits * column :][:bits] for column in range(self.config.lane_columns))
-        return Array(parts)[self.control.s2_column]
+    def _of_column(self, vector: Value, parts: int) -> Value:
+        """The one of a vector's parts that the lanes work on in their next stage 2."""
+        bits = len(vector) // parts
+        return Array(vector[bits * part :][:bits] for part in range(parts))[
+            self.control.s2_column[: exact_log2(parts)]
+        ]
 
     def _write_parameters(
         self, m: Module, write: wiring.PureInterface, column: int, fetched: data.View, loaded: Signal

@@ -3,6 +3,7 @@
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from ..config import Config
 from ..constants import VECTOR_SETUP_EARLY_CYCLES, VECTOR_SIGNAL_EARLY_CYCLES
@@ -26,14 +27,14 @@ def of_size(value: Value, size: int) -> Value:
 
 def lane_column(config: Config, group: data.View) -> Value:
     """Which of a lane's columns is in the group."""
-    return group.position[-1] if config.lane_columns > 1 else C(0, 1)
+    return group.position[-exact_log2(config.lane_columns) :] if config.lane_columns > 1 else C(0, 1)
 
 
 def register_address(config: Config, slot: Value, register: Value, group: data.View) -> Value:
     """Address in a lane's register file."""
     slot_bits = (config.vector_slots - 1).bit_length()
     register_bits = (config.vector_registers - 1).bit_length()
-    column = lane_column(config, group)[: config.lane_columns - 1]
+    column = lane_column(config, group)[: exact_log2(config.lane_columns)]
     return Cat(slot[:slot_bits], register[:register_bits], column)
 
 

@@ -34,7 +34,7 @@ BASE = CONFIGS["base"]
         ("vector_slots", 8, "vector_slots must be at least vector_latency_cycles (10), not 8"),
         ("vector_slots", 32, "vector_slots must be at most 16 (VECTOR_GO.slots), not 32"),
         ("drain_vectors", 8, "drain_vectors must be at least 16, not 8"),
-        ("lane_columns", 3, "lane_columns must be 1 or 2, not 3"),
+        ("lane_columns", 3, "lane_columns must be 1, 2 or 4, not 3"),
         ("vector_bits", 33, "vector_bits must be at least 34, not 33"),
         ("vector_bits", 52, "vector_bits must be at most 51 (the lanes' multiplier), not 52"),
         ("vector_registers", 16, "vector_registers must be at most 8 (VECTOR_UOP.destination), not 16"),

@@ -41,6 +41,7 @@ def test_elements_are_extended_from_their_size(config, size, is_signed):
             word = dice.choice([0, (1 << 8 * lanes) - 1, dice.randrange(1 << 8 * lanes)])
             ctx.set(dut.word, word)
             ctx.set(dut.bytes, word)
+            ctx.set(dut.pairs, word)
             for lane in range(lanes):
                 value = word >> 8 * size * (lane % (lanes // size)) & ((1 << 8 * size) - 1)
                 expected = signed(value, 8 * size) if is_signed else value
@@ -58,6 +59,7 @@ def test_every_lane_gets_the_splat_value_where_the_format_has_no_size():
     async def job(ctx):
         ctx.set(dut.word, (1 << 64) - 1)
         ctx.set(dut.bytes, (1 << 64) - 1)
+        ctx.set(dut.pairs, (1 << 64) - 1)
         ctx.set(dut.splat, value)
         assert [ctx.get(dut.elements[lane]) for lane in range(WIDE.columns)] == [value] * WIDE.columns
 
