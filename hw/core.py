@@ -25,11 +25,13 @@ class Start:
     """What begins and ends a core's runs: signals."""
 
     start: Value
-    """Run its program. Units are reset by any start of the machine."""
+    """Run its program."""
     program_address: Value
     program_bytes: Value
     reset: Signal
     """Of everything but the memories' contents."""
+    units_reset: Signal
+    """Of the units, also at any start of the machine: a register, for it goes to thousands of others."""
     stop: Signal
     """Begin no bus transaction."""
 
@@ -53,7 +55,7 @@ class Core:
         core_reset = ResetInserter(start.reset)
         m.submodules.sequencer = core_reset(sequencer)
         m.submodules.read_arbiter = core_reset(arbiter)
-        unit_reset = ResetInserter(start.reset | run.start)
+        unit_reset = ResetInserter(start.units_reset)
         m.submodules.load = unit_reset(units.load)
         m.submodules.array = unit_reset(units.array)
         m.submodules.vector = unit_reset(units.vector)

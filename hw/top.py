@@ -67,17 +67,21 @@ class Accelerator(wiring.Component):
             control.events.as_value().eq(first.events),
             self.irq.eq(control.irq),
         ]
+        units_reset = Signal()
+        m.d.sync += units_reset.eq(soft_reset.will_reset | run.will_start)
         if config.cores == 1:
-            first.build(m, run, _start(run.start, run, soft_reset))
+            first.build(m, run, _start(run.start, run, soft_reset, units_reset))
             wiring.connect(m, first.arbiter.bus, wiring.flipped(self.read))
             wiring.connect(m, first.units.store.axi, wiring.flipped(self.write))
             m.d.comb += run.report.eq(first.sequencer.report)
         else:
-            self._put_together(m, control, soft_reset, cores)
+            self._put_together(m, control, soft_reset, units_reset, cores)
         m.d.comb += run.report.resetting.eq(soft_reset.resetting)
         return m
 
-    def _put_together(self, m: Module, control: Control, soft_reset: SoftReset, cores: list[Core]) -> None:
+    def _put_together(
+        self, m: Module, control: Control, soft_reset: SoftReset, units_reset: Signal, cores: list[Core]
+    ) -> None:
         """Several cores: one port, tokens between them, one report."""
         config, run = self.config, control.run
         reset = ResetInserter(soft_reset.reset)
@@ -97,7 +101,7 @@ class Accelerator(wiring.Component):
         for number, core in enumerate(cores):
             program = control.others[number - 1] if number else run
             has_program, own = program.program_bytes.any() | (number == 0), Module()
-            core.build(own, run, _start(run.start & has_program, program, soft_reset))
+            core.build(own, run, _start(run.start & has_program, program, soft_reset, units_reset))
             m.submodules[f"core{number}"] = own
             wiring.connect(m, core.arbiter.bus, reads.cores[number])
             wiring.connect(m, core.units.store.axi, writes.cores[number])
@@ -116,8 +120,9 @@ class Accelerator(wiring.Component):
                 ]
 
 
-def _start(start: Value, program: Any, soft_reset: SoftReset) -> Start:
-    return Start(start, program.program_address, program.program_bytes, soft_reset.reset, soft_reset.stop)
+def _start(start: Value, program: Any, soft_reset: SoftReset, units_reset: Signal) -> Start:
+    addresses = program.program_address, program.program_bytes
+    return Start(start, *addresses, soft_reset.reset, units_reset, soft_reset.stop)
 
 
 class VerilogTop(wiring.Component):

@@ -83,6 +83,7 @@ class Control(wiring.Component):
         m.d.comb += [
             idle.eq(~(report.running | report.error | report.resetting | run.start | run.soft_reset)),
             bank.status_value[status.field("idle").lsb].eq(idle),
+            run.will_start.eq(bank.control_written[control.field("start").lsb] & idle),
             run.program_address.eq(bank.program_address_stored),
             run.program_bytes.eq(bank.program_bytes_stored),
             run.mem_base.eq(bank.mem_base_stored),
@@ -91,7 +92,7 @@ class Control(wiring.Component):
         ]
         # From registers: everything in the machine hears of them.
         m.d.sync += [
-            run.start.eq(bank.control_written[control.field("start").lsb] & idle),
+            run.start.eq(run.will_start),
             run.soft_reset.eq(bank.control_written[control.field("soft_reset").lsb]),
         ]
 

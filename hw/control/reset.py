@@ -20,6 +20,7 @@ class SoftReset(wiring.Component):
         `stop`: the bus managers begin no transaction.
         `reset`: the machine's reset, a register (it goes everywhere), one cycle long, after at least SETTLE_CYCLES;
             without `bus_idle` after drain_limit_cycles.
+        `will_reset`: `reset` a cycle earlier.
     """
 
     def __init__(self, drain_limit_cycles: int = DRAIN_LIMIT_CYCLES):
@@ -27,7 +28,14 @@ class SoftReset(wiring.Component):
             raise ValueError(f"drain_limit_cycles must be above {SETTLE_CYCLES}, not {drain_limit_cycles}")
         self.drain_limit_cycles = drain_limit_cycles
         super().__init__(
-            {"request": In(1), "bus_idle": In(1), "resetting": Out(1), "stop": Out(1), "reset": Out(1)}
+            {
+                "request": In(1),
+                "bus_idle": In(1),
+                "resetting": Out(1),
+                "stop": Out(1),
+                "reset": Out(1),
+                "will_reset": Out(1),
+            }
         )
         # The state, for the tests' proofs: cycles since the request.
         self.cycles = Signal(range(drain_limit_cycles))
@@ -36,13 +44,16 @@ class SoftReset(wiring.Component):
         m = Module()
         cycles = self.cycles
         idle, settled, given_up = Signal(), Signal(), Signal()
-        m.d.comb += self.stop.eq(self.resetting)
+        m.d.comb += [
+            self.stop.eq(self.resetting),
+            self.will_reset.eq(self.resetting & ~self.reset & (settled & idle | given_up)),
+        ]
         # Two registers lie between the count and the reset.
         m.d.sync += [
             idle.eq(self.bus_idle),
             settled.eq(cycles >= SETTLE_CYCLES - 3),
             given_up.eq(cycles == self.drain_limit_cycles - 3),
-            self.reset.eq(self.resetting & ~self.reset & (settled & idle | given_up)),
+            self.reset.eq(self.will_reset),
         ]
         with m.If(self.reset):
             m.d.sync += [self.resetting.eq(0), cycles.eq(0)]

@@ -44,7 +44,7 @@ class CoreControl(wiring.Signature):
 class RunControl(wiring.Signature):
     """The host's orders, from the control registers' side.
 
-    `start` and `soft_reset` are one cycle long; the other outputs are registers that the host keeps stable
+    `start` and `soft_reset` are one cycle long; `will_start` is `start` a cycle earlier. The other outputs are registers that the host keeps stable
     during a run. `report` is the answer: `running` and `error` levels, `done` from END until the next start.
     """
 
@@ -52,6 +52,7 @@ class RunControl(wiring.Signature):
         super().__init__(
             {
                 "start": Out(1),
+                "will_start": Out(1),
                 "soft_reset": Out(1),
                 "program_address": Out(32),
                 "program_bytes": Out(32),

@@ -45,7 +45,7 @@ class Sequencer(wiring.Component):
         `program_address`, `program_bytes`: where it lies, relative to `mem_base`. A program outside the
             window, or one whose bus address is not a multiple of 32, ends in MEMORY_RANGE with the sequencer
             as unit. At most 2**28 bytes.
-        `mem_base`, `mem_size`: the memory window.
+        `mem_base`, `mem_size`: the memory window. All four are there in the cycle before `start`.
         `watchdog_cycles`: 0 switches the watchdog off.
         `vector_lookahead`: the instruction behind the one that VECTOR is offered.
         `tested`: a VECTOR_TEST is executed in this cycle.
@@ -143,15 +143,20 @@ class Sequencer(wiring.Component):
             m.d.sync += [base.eq(address), flag.eq(0)]
         with m.Elif(self.tested):
             m.d.sync += flag.eq(self.test_value)
-        m.d.comb += [
-            start.eq(self.start & ~dispatch.running & ~dispatch.error),
-            address.eq(self.mem_base + self.program_address),
-            program_end.eq(self.program_address + self.program_bytes),
+        offered = Signal(ADDRESS_BITS)
+        # Sums of what the host wrote in earlier cycles.
+        m.d.sync += [
+            address.eq(offered),
             bad_range.eq(
                 (program_end > self.mem_size)
-                | (address % _ADDRESS_ALIGNMENT != 0)
+                | (offered % _ADDRESS_ALIGNMENT != 0)
                 | (self.program_bytes >> (INDEX_BITS + OFFSET_BITS) != 0)
             ),
+        ]
+        m.d.comb += [
+            start.eq(self.start & ~dispatch.running & ~dispatch.error),
+            offered.eq(self.mem_base + self.program_address),
+            program_end.eq(self.program_address + self.program_bytes),
             fetch.start.eq(start | dispatch.jump),
             fetch.address.eq(Mux(start, address, base + byte_offset(dispatch.target))),
             fetch.instructions.eq(Mux(start, Mux(bad_range, 0, instructions), dispatch.remaining)),

@@ -68,8 +68,8 @@ class StreamAddress(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         start, base, advance, restarted = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(), Signal()
-        # A bit per dimension: it has several turns; it has some left.
-        several, more = Signal(STREAM_DIMS), Signal(STREAM_DIMS)
+        # A bit per dimension: it has several turns; it has some left; it moves on with the next step.
+        several, more, moves = Signal(STREAM_DIMS), Signal(STREAM_DIMS), Signal(STREAM_DIMS)
         with m.If(self.set_stream & (self.stream.stream == self.number)):
             m.d.sync += [
                 start.eq(self.stream.address),
@@ -91,32 +91,31 @@ class StreamAddress(wiring.Component):
         # The lowest dimension with turns left moves on; those below it begin again at its new address. When there is
         # none, all begin again at the start. So one dimension at most is read and written in a step: but for flags,
         # they are kept in memories. `base` is that of dimension 0: the address one step ahead. `restart` comes late, so
-        # what is read from the memories does not depend on it.
-        moves, begins = Signal(STREAM_DIMS), Signal()
-        m.d.comb += [
-            moves.eq(Cat(more[d] & ~more[:d].any() for d in range(STREAM_DIMS))),
-            begins.eq(self.restart | ~more.any()),
-        ]
+        # nothing of the memories and no sum depends on it.
+        begins, more_then = Signal(), Signal(STREAM_DIMS)
+        m.d.comb += begins.eq(self.restart | ~moves.any())
         extent = self._extent(m, several, moves)
         following, still_more = Signal(ADDRESS_BITS), Signal()
         own_base, from_start = self._progress(m, moves, begins, advance, extent, following, still_more)
         m.d.comb += following.eq(
             any_of(
                 [
-                    only_if(moves[0] & ~self.restart, base),
-                    only_if(moves[1:].any() & ~from_start & ~self.restart, own_base),
-                    only_if(begins | (moves[1:].any() & from_start), start),
+                    only_if(moves[0], base),
+                    only_if(moves[1:].any() & ~from_start, own_base),
+                    only_if(~moves.any() | (moves[1:].any() & from_start), start),
                 ]
             )
-            + only_if(~begins, extent.stride)
+            + only_if(moves.any(), extent.stride)
         )
+        for d in range(STREAM_DIMS):
+            again = begins | moves[d + 1 :].any()
+            m.d.comb += more_then[d].eq(Mux(again, several[d], Mux(moves[d], still_more, more[d])))
         with m.If(self.restart | advance):
-            m.d.sync += base.eq(following)
-            for d in range(STREAM_DIMS):
-                with m.If(begins | moves[d + 1 :].any()):
-                    m.d.sync += more[d].eq(several[d])
-                with m.Elif(moves[d]):
-                    m.d.sync += more[d].eq(still_more)
+            m.d.sync += [
+                base.eq(Mux(self.restart, start, following)),
+                more.eq(more_then),
+                moves.eq(Cat(more_then[d] & ~more_then[:d].any() for d in range(STREAM_DIMS))),
+            ]
         return m
 
     def _extent(self, m: Module, several: Signal, moves: Signal) -> data.View:

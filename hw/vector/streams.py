@@ -31,7 +31,7 @@ class Streams(wiring.Component):
         store, store_next_word (1, in): the store stream steps; goes on to the next word of a vector.
         store_address (ADDRESS_BITS, out), store_element (Element, out), store_last (1, out): the store stream's;
             `store_last`: dimension 0 is at its last turn.
-        sizes (StreamSizes, out): all streams'.
+        sizes (StreamSizes, out): all streams'; right when `illegal` is.
     """
 
     def __init__(self, config: Config):
@@ -80,8 +80,8 @@ class Streams(wiring.Component):
                 m.d.comb += [
                     stream.step.eq(self.load & chosen),
                     stream.next_word.eq(self.load_next_word & chosen),
-                    self.sizes[number].eq(Mux(stream.splat, 0, log2_bytes(stream.element))),
                 ]
+                m.d.sync += self.sizes[number].eq(Mux(stream.splat, 0, log2_bytes(stream.element)))
         store = streams[STORE_STREAM]
         m.d.comb += [
             self.load_address.eq(
@@ -90,12 +90,12 @@ class Streams(wiring.Component):
             self.load_element.eq(Array(stream.element for stream in streams)[self.load_stream]),
             self.load_splat.eq(Array(stream.splat for stream in streams)[self.load_stream]),
             store.step.eq(self.store),
-            self.sizes[STORE_STREAM].eq(log2_bytes(store.element)),
             store.next_word.eq(self.store_next_word),
             self.store_address.eq(store.address),
             self.store_element.eq(store.element),
             self.store_last.eq(store.last),
         ]
+        m.d.sync += self.sizes[STORE_STREAM].eq(log2_bytes(store.element))
         self._offsets(m, streams)
         return m
 

@@ -221,6 +221,7 @@ class SequencerBench:
             unit.log.clear()
         ctx.set(self.dut.program_address, offset)
         ctx.set(self.dut.program_bytes, len(program))
+        await self.step(ctx)
         ctx.set(self.dut.start, 1)
         await self.step(ctx)
         ctx.set(self.dut.start, 0)

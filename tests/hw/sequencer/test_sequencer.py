@@ -148,6 +148,7 @@ def test_misplaced_programs_are_refused():
         for offset in (16, MEMORY_BYTES - 32, 1 << 31, (1 << 32) - 32):
             ctx.set(bench.dut.program_address, offset)
             ctx.set(bench.dut.program_bytes, len(program))
+            await bench.step(ctx)
             ctx.set(bench.dut.start, 1)
             await bench.step(ctx)
             ctx.set(bench.dut.start, 0)
