@@ -29,7 +29,7 @@ def reachable(module: Mapping[str, Any], folder: pathlib.Path) -> list[Fact]:
     """What is proved of the states of a netlist."""
     machine, zeros = Machine(module), Zeros(module["cells"]).bits
     proved = [rule for rule in rules(machine) if invariant(machine, (rule,), folder)]
-    return [lambda state: state.no(state.either(state.values(sorted(zeros)))), *proved]
+    return [lambda state: state.no(state.either(state.values(sorted(zeros, key=str)))), *proved]
 
 
 def rules(machine: Machine) -> list[Fact]:
@@ -100,4 +100,4 @@ def _program(machine: Machine) -> list[Fact]:
     return [fact]
 
 
-__all__ = ["reachable"]
+__all__ = ["reachable", "rules"]

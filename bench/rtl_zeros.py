@@ -36,7 +36,7 @@ class Zeros:
             elif "Y" in ports:
                 for index, bit in enumerate(ports["Y"]):
                     self._made[bit] = cell, index
-        self.bits = {state for state in self._states if isinstance(state, int)}
+        self.bits: set[Bit] = {state for state in self._states if isinstance(state, int)}
         self._columns_left = {state for state in self._states if isinstance(state, str)}
         for _ in range(_MOST_TURNS):
             self._known: dict[Bit, int | None] = {}
