@@ -45,7 +45,7 @@ from tosaic.hw.config import CONFIGS, Config
 from tosaic.sim.rtl.build import PLAIN, Variant, simulator_library
 from tosaic.sim.rtl.library import Harness
 
-SOLVER = 2
+SOLVER = 3
 """What the solver knows (rtl_equivalence.py): raised when that changes, so that it is asked again."""
 SURVIVED, EQUIVALENT, OPEN = "survived", "equivalent", "open"
 """OPEN: it survived the programs that have run, and others, or the solver, have not run yet."""

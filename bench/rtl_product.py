@@ -1,0 +1,230 @@
+"""The RTL and the RTL with one mutant, side by side for one cycle (a product machine).
+
+Both have the same state but for registers of which it is said when they are read (Loose). Cells that see something
+else in the machine with the mutant are there twice. `question` asks whether after the cycle the states are the same
+again, but for what is not read then, and whether outputs and what is written to memories are the same.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rtl_logic import Fact, State
+from rtl_machine import Machine, Question, inputs
+from rtl_netlist import Mutant
+from rtl_unread import Bit, Cell
+
+
+@dataclasses.dataclass(frozen=True)
+class Loose:
+    """Bits of a register that differ from those of the other machine, at most while `read` is 0; or they differ by
+    `other`, always."""
+
+    wire: str
+    bits: tuple[int, ...]
+    read: Callable[[State], Bit] = lambda _: "0"
+    other: Callable[[State], Bit] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a mutant is, and what it makes of the bit there."""
+
+    cell: str
+    port: str
+    index: int
+    mode: str
+    control: int
+    """The port's bit with which `cnot` mixes it."""
+
+    @classmethod
+    def of(cls, mutant: Mutant) -> "Place":
+        """What a `mutate` of Yosys says."""
+        words = dict(re.findall(r"-(mode|cell|port|portbit|ctrlbit) (\S+)", mutant.change))
+        cell, port = (words[name].removeprefix("\\") for name in ("cell", "port"))
+        return cls(cell, port, int(words.get("portbit", 0)), words["mode"], int(words.get("ctrlbit", 0)))
+
+
+COMPARED = {
+    "register": ("D", "Q", "EN", "SRST"),
+    "$memwr": ("ADDR", "DATA", "EN"),
+    "$memrd": ("ADDR", "DATA"),
+}
+"""Ports of what holds a state at which a mutant is judged: not of a clock, for example."""
+
+
+class Product:
+    """A machine, and the one with the mutant."""
+
+    def __init__(
+        self, module: Mapping[str, Any], mutant: Mutant, loose: Sequence[Loose], facts: Sequence[Fact]
+    ):
+        self._machine = Machine(module)
+        self._cells, self._logic = self._machine.cells, self._machine.logic
+        self._place = Place.of(mutant)
+        self._facts = facts
+        self._other: dict[Bit, Bit] = {}
+        """Bits that may differ: what they are in the other machine."""
+        self._loose = dict[Bit, Loose]()
+        for each in loose:
+            for index in each.bits:
+                bit = self._machine.wires[f"accelerator.{each.wire}"][index]
+                if bit in self._machine.holds:  # else it is the same as another one, or a constant
+                    self._loose[bit] = each
+        self._stored: dict[Bit, Bit] = {}
+        """A register's bit of which the mutant changes what is read: what the other machine's holds."""
+
+    def question(self) -> Question:
+        """Whether the machines stay the same, but for what is not read."""
+        machine, logic = self._machine, self._logic
+        if not self._is_judged():
+            return machine.question([], ["1"])
+        assumed = [fact(machine.now) for fact in self._facts]
+        for bit, each in self._loose.items():
+            if each.other:
+                self._other[bit] = logic.xor(bit, each.other(machine.now))
+                continue
+            self._other[bit] = logic.bit()
+            differs = logic.xor(bit, self._other[bit])
+            assumed.append(logic.no(logic.both(each.read(machine.now), differs)))
+        self._spread()
+        wrong = [*self._registers(), *self._memories()]
+        for port in machine.ports.values():
+            if port["direction"] == "output":
+                wrong += [logic.xor(bit, self._other[bit]) for bit in port["bits"] if bit in self._other]
+        return machine.question(assumed, wrong)
+
+    def _is_judged(self) -> bool:
+        """Whether all that the mutant changes is looked at."""
+        name = self._place.cell
+        kind = "register" if name in self._machine.registers else self._cells[name]["type"].partition("_")[0]
+        return self._place.port in COMPARED.get(kind, (self._place.port,))
+
+    def _mutated(self, value: Callable[[int], Bit]) -> Bit:
+        """The mutant's bit, made of the port's bits."""
+        if self._place.mode in ("const0", "const1"):
+            return self._place.mode[-1]
+        if self._place.mode == "inv":
+            return self._logic.no(value(self._place.index))
+        assert self._place.mode in ("cnot0", "cnot1")
+        flipped = self._logic.xor(value(self._place.index), value(self._place.control))
+        return flipped if self._place.mode == "cnot1" else self._logic.no(flipped)
+
+    def _seen(self, name: str) -> Callable[[str, int, Bit], Bit]:
+        """What a cell of the other machine sees at its inputs."""
+        mutated = {port for port, _ in inputs(self._cells[name])} & {self._place.port}
+
+        def seen(port: str, index: int, bit: Bit) -> Bit:
+            if mutated and (name, port, index) == (self._place.cell, self._place.port, self._place.index):
+                bits = self._cells[name]["connections"][port]
+                return self._mutated(lambda at: self._other.get(bits[at], bits[at]))
+            return self._other.get(bit, bit)
+
+        return seen
+
+    def _spread(self) -> None:
+        """The bits of the other machine that may be other ones."""
+        self._change_output(self._place.cell, self._place.cell not in self._machine.plain)
+        for name in self._order():
+            cell, seen = self._cells[name], self._seen(name)
+            ports = {
+                port: [seen(port, at, bit) for at, bit in enumerate(bits)] for port, bits in inputs(cell)
+            }
+            if any(bits != cell["connections"][port] for port, bits in ports.items()):
+                self._other |= self._logic.copy(f"other_{name}", cell, ports)
+            self._change_output(name, name == self._place.cell)
+
+    def _change_output(self, name: str, here: bool) -> None:
+        """The mutant, if it is at what this cell makes."""
+        cell, port = self._cells[name], self._place.port
+        if not here or cell["port_directions"][port] != "output":
+            return
+        bits = cell["connections"][port]
+        own = [self._other.get(bit, bit) for bit in bits]
+        self._stored[bits[self._place.index]] = own[self._place.index]
+        self._other[bits[self._place.index]] = self._mutated(lambda at: own[at])
+
+    def _order(self) -> Iterator[str]:
+        """Cells without a state, each behind those that it depends on."""
+        plain, makes, done = self._machine.plain, self._machine.makes, set[str]()
+        for first in plain:
+            stack = [(first, False)]
+            while stack:
+                name, ready = stack.pop()
+                if name in done:
+                    continue
+                if ready:
+                    done.add(name)
+                    yield name
+                    continue
+                stack.append((name, True))
+                before = {makes[bit] for _, bits in inputs(plain[name]) for bit in bits if bit in makes}
+                stack += [(each, False) for each in before if each not in done]
+
+    def _registers(self) -> Iterator[Bit]:
+        """Differences of what registers will hold, and what will be read of them."""
+        logic, then = self._logic, self._machine.then
+        for name, cell in self._machine.registers.items():
+            seen, ports = self._seen(name), cell["connections"]
+
+            def held(port: str, at: int, bit: Bit, seen: Callable[..., Bit] = seen) -> Bit:
+                return self._stored[bit] if port == "Q" and bit in self._stored else seen(port, at, bit)
+
+            for index, bit in enumerate(ports["Q"]):
+                used = [("D", index), ("Q", index), *((port, 0) for port in ("EN", "SRST") if port in ports)]
+                if all(held(port, at, ports[port][at]) == ports[port][at] for port, at in used):
+                    continue
+                mine, other = self._machine.following(bit), self._machine.after(cell, index, held)
+                each = self._loose.get(bit)
+                if each and each.other:
+                    yield logic.xor(logic.xor(mine, each.other(then)), other)
+                else:
+                    differs = logic.xor(mine, other)
+                    yield logic.both(each.read(then), differs) if each else differs
+
+    def _memories(self) -> Iterator[Bit]:
+        """Differences of what is written, and of the places that are read."""
+        for name, cell in self._cells.items():
+            if cell["type"].startswith("$mem"):
+                seen, place = self._seen(name), cell["connections"]["ADDR"]
+                others = [seen("ADDR", at, bit) for at, bit in enumerate(place)]
+                moved = [self._logic.xor(a, b) for a, b in zip(place, others, strict=True) if a != b]
+                if cell["type"].startswith("$memwr"):
+                    yield from self._written(name, cell, moved)
+                else:
+                    assert not int(cell["parameters"]["CLK_ENABLE"], 2), "what it reads would be a state"
+                    yield from moved
+
+    def _written(self, name: str, cell: Cell, moved: Sequence[Bit]) -> Iterator[Bit]:
+        """Differences of what a port writes; `moved`: of its address."""
+        logic, seen, ports = self._logic, self._seen(name), cell["connections"]
+        for index, data in enumerate(ports["DATA"]):
+            enable = ports["EN"][index]
+            enable_2, data_2 = seen("EN", index, enable), seen("DATA", index, data)
+            if (enable, data) == (enable_2, data_2):
+                continue
+            there = None if moved else self._there(name, cell, index)
+            if there is None:
+                yield logic.xor(enable, enable_2)
+                yield logic.both(enable, logic.xor(data, data_2))
+            else:
+                mine, other = logic.choose(enable, data, there), logic.choose(enable_2, data_2, there)
+                yield logic.xor(mine, other)
+        if moved:
+            yield logic.both(logic.either(dict.fromkeys(ports["EN"])), logic.either(moved))
+
+    def _there(self, name: str, cell: Cell, index: int) -> Bit | None:
+        """What the memory has in a bit that a port may write, if that is read in the same cycle and no other port
+        writes such bits: to write it again changes nothing."""
+        memory, place = cell["parameters"]["MEMID"], cell["connections"]["ADDR"]
+        read = None
+        for other, each in self._cells.items():
+            if not each["type"].startswith("$mem") or each["parameters"]["MEMID"] != memory:
+                continue
+            ports = each["connections"]
+            if each["type"].startswith("$memrd"):
+                read = ports["DATA"][index] if ports["ADDR"] == place else read
+            elif other != name and ports["EN"][index] != "0":
+                return None
+        return read
