@@ -1,0 +1,73 @@
+"""Hosts that do not only start a program and wait: what it leaves in memory is what it always does, and what they read
+meanwhile is true."""
+
+import hashlib
+
+import pytest
+from directed_hosts import impatient, meddled, watched
+from odd_hosts import Watchful, run_any
+
+from tosaic.hw.config import CONFIGS
+from tosaic.hw.csr_map import REGISTER, RESP_OKAY
+from tosaic.hw.isa import INSTRUCTION_BYTES, Error, Unit
+from tosaic.sim.emulator import Emulator
+from tosaic.sim.program import decode_program
+from tosaic.sim.rtl.build import simulator_library
+from tosaic.sim.rtl.library import Harness
+
+CONFIG = CONFIGS["nano"]
+pytestmark = pytest.mark.xdist_group("nano")
+CYCLES = 200_000
+
+
+def memory_of(program) -> str:
+    memory = program.memory.copy()
+    Emulator(CONFIG, check_hazards=True).run(memory, program.program_address, program.program_bytes)
+    return hashlib.sha256(memory).hexdigest()
+
+
+def runs_of(named):
+    """(name, program, conditions, what is seen) of each run, those of a name on one machine."""
+    for name, runs in named:
+        harness = Harness(simulator_library(CONFIG))
+        for program, conditions in runs:
+            yield name, program, conditions, run_any(harness, CONFIG, program, conditions, CYCLES)
+        harness.close()
+
+
+def test_meddling_with_registers_changes_no_memory():
+    for name, program, _, seen in runs_of(meddled(CONFIG)):
+        assert dict(seen.registers)["ERROR"] == 0, name
+        assert seen.memory == memory_of(program), name
+
+
+def units_at(program, places: set[int]) -> set[Unit]:
+    start = program.program_address
+    code = program.memory[start : start + program.program_bytes].tobytes()
+    instructions = decode_program(code)
+    return {instructions[place // INSTRUCTION_BYTES].opcode.unit for place in places}
+
+
+def test_a_host_that_watches_finds_each_unit_at_its_own_instructions():
+    """Behind the place where the program before left it."""
+    found = 0
+    for name, program, conditions, seen in runs_of(watched(CONFIG)):
+        assert seen.memory == memory_of(program), name
+        for unit in ("LOAD", "ARRAY", "VECTOR", "STORE") if isinstance(conditions, Watchful) else ():
+            register = f"0x{REGISTER[f'{unit}_PC'].offset:x} read"
+            read = [value for key, value in seen.registers if key == register]
+            assert all(value & 3 == RESP_OKAY for value in read)
+            first, *places = (value >> 2 for value in read)
+            own = {place for place in places if place != first}
+            assert units_at(program, own) <= {Unit[unit]}, name
+            found += len(own)
+    assert found > 400
+
+
+def test_the_watchdog_ends_a_run_as_soon_as_the_host_says():
+    codes = set()
+    for _, program, _, seen in runs_of(impatient(CONFIG)):
+        code = REGISTER["ERROR"].field("code").extract(dict(seen.registers)["ERROR"])
+        codes.add(code)
+        assert code != Error.NONE or seen.memory == memory_of(program)
+    assert codes == {Error.NONE, Error.WATCHDOG}
