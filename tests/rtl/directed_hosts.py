@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from directed_edges import every_unit, placed
 from directed_wide import wide_programs
-from odd_hosts import Impatient, Meddling, Watchful
+from odd_hosts import Impatient, Meddling, Thorough, Watchful
 from one_machine import Conditions, random_programs
 
 from tosaic.hw.config import Config
@@ -45,6 +45,13 @@ def meddled(config: Config) -> Iterator[tuple[str, list[Run]]]:
         )
 
 
+def thorough(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """All places of the control port behind programs in which most is counted."""
+    programs = (placed(every_unit(config)), *random_programs(config, (960,)))
+    runs = [(program, Thorough(latency_cycles=90, stall_percent=40, seed=1)) for program in programs]
+    yield "all places of the port", runs
+
+
 def impatient(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """A watchdog that comes to wait for a few cycles only, in which nothing moves now and then: each unit is to blame
     at some moment."""
@@ -70,7 +77,8 @@ def host_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """The runs of each name follow one another."""
     yield from watched(config)
     yield from meddled(config)
+    yield from thorough(config)
     yield from impatient(config)
 
 
-__all__ = ["host_runs", "impatient", "meddled", "watched"]
+__all__ = ["host_runs", "impatient", "meddled", "thorough", "watched"]

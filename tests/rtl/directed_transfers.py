@@ -121,9 +121,31 @@ def behind_errors(config: Config) -> Iterator[tuple[str, list[Run]]]:
         yield f"beats behind an error at {place}", runs
 
 
+def under_way(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """As many bursts under way as the machine may have, of each length in beats, by one unit and by both."""
+    word = config.word_bytes
+    for kinds in (["LOAD"], ["STORE"], ["LOAD", "STORE"]):
+        runs = []
+        for size in (1, word + 1, 4 * word, BURST_BEATS * word, BURST_BEATS * word + 1):
+            rows = {"row_bytes": size, "rows": 100}
+            far = {"LOAD": 0, "STORE": MEMORY_BYTES // 2 + 512}
+            commands = [
+                command
+                for kind in kinds
+                for command in (
+                    (Opcode[f"{kind}_PITCH"], {"memory_pitch": 17, "local_pitch": word + 1}),
+                    (Opcode[f"{kind}_GO"], rows | {"memory_address": far[kind], "local_address": far[kind]}),
+                )
+            ]
+            for latency, stall_percent in ((150, 0), (400, 40)):
+                slow = Conditions(latency_cycles=latency, stall_percent=stall_percent, seed=size)
+                runs.append((assembled(config, *commands), slow))
+        yield f"{' and '.join(kinds)}, many bursts under way", runs
+
+
 def transfer_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """All of them, by name."""
-    for family in (long_rows, many_rows, whole_rows, odd_words, patience, behind_errors):
+    for family in (long_rows, many_rows, whole_rows, odd_words, patience, behind_errors, under_way):
         yield from family(config)
 
 

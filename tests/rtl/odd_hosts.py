@@ -75,6 +75,11 @@ class Meddling(Conditions):
 
 
 @dataclasses.dataclass(frozen=True)
+class Thorough(Conditions):
+    """The host reads all places of the control port when the program has ended. All units must have taken something."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Impatient(Conditions):
     """The host loses its patience: from some cycle on the watchdog waits for `patience` cycles."""
 
@@ -133,6 +138,16 @@ def run_watchfully(
         polled += _answered(places, found)
         last = found[-1].value
     return finish(harness, registers, memory, max_cycles, polled)
+
+
+def run_thoroughly(
+    harness: Harness, config: Config, program: Stimulus, conditions: Thorough, max_cycles: int
+) -> Seen:
+    seen = run_on(harness, config, program, conditions, max_cycles)
+    shown = [REGISTER[name].offset for name in ("MARK_LAYER", "MARK_CYCLE")]
+    places = [place for place in range(0, PORT_BYTES, REGISTER_BYTES) if place not in shown]
+    found, _ = harness.control_accesses(places, [])
+    return dataclasses.replace(seen, registers=(*seen.registers, *_answered(places, found)))
 
 
 def run_impatiently(
@@ -228,6 +243,8 @@ def run_any(
             return run_blindly(harness, config, program, conditions, BLIND_CYCLES)
         case Watchful():
             return run_watchfully(harness, config, program, conditions, max_cycles)
+        case Thorough():
+            return run_thoroughly(harness, config, program, conditions, max_cycles)
         case Impatient():
             return run_impatiently(harness, config, program, conditions, max_cycles)
         case Meddling():
@@ -237,4 +254,4 @@ def run_any(
     return run_on(harness, config, program, conditions, max_cycles)
 
 
-__all__ = ["Blind", "Curious", "Hasty", "Impatient", "Meddling", "Watchful", "run_any"]
+__all__ = ["Blind", "Curious", "Hasty", "Impatient", "Meddling", "Thorough", "Watchful", "run_any"]

@@ -4,11 +4,12 @@ meanwhile is true."""
 import hashlib
 
 import pytest
-from directed_hosts import impatient, meddled, watched
-from odd_hosts import Watchful, run_any
+from directed_hosts import impatient, meddled, thorough, watched
+from odd_hosts import PORT_BYTES, Watchful, run_any
+from one_machine import READ
 
 from tosaic.hw.config import CONFIGS
-from tosaic.hw.csr_map import REGISTER, RESP_OKAY
+from tosaic.hw.csr_map import REGISTER, REGISTERS, RESP_OKAY, RESP_SLVERR
 from tosaic.hw.isa import INSTRUCTION_BYTES, Error, Unit
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.program import decode_program
@@ -62,6 +63,22 @@ def test_a_host_that_watches_finds_each_unit_at_its_own_instructions():
             assert units_at(program, own) <= {Unit[unit]}, name
             found += len(own)
     assert found > 400
+
+
+def test_places_without_a_register_answer_with_an_error():
+    registers = {register.offset: register for register in REGISTERS}
+    for _, _, _, seen in runs_of(thorough(CONFIG)):
+        answers = {name: value for name, value in seen.registers if name.endswith(" read")}
+        assert len(answers) == PORT_BYTES // 4 - 2
+        for name, value in answers.items():
+            register = registers.get(int(name.removesuffix(" read"), 16))
+            assert value & 3 == (RESP_OKAY if register else RESP_SLVERR)
+            if register:
+                assert (
+                    register.name not in READ
+                    or value >> 2 == dict(seen.registers)[register.name]
+                    or (register.name in ("IRQ", "STATUS"))
+                )
 
 
 def test_the_watchdog_ends_a_run_as_soon_as_the_host_says():
