@@ -141,8 +141,8 @@ class Harness:
         before it offers the next access. With `stall_percent` each of its channels hesitates in random cycles, so that
         the data of a write may come before its address. Returns the answers of the reads and of the writes; DeviceError
         when one is missing."""
-        asked = (_Access * len(reads))(*((offset, 0, 0, 0) for offset in reads))
-        told = (_Access * len(writes))(*((each.offset, each.value, each.strobe, 0) for each in writes))
+        asked = (_Access * len(reads))(*(_Access(offset, 0, 0, 0) for offset in reads))
+        told = (_Access * len(writes))(*(_Access(each.offset, each.value, each.strobe, 0) for each in writes))
         sizes = (ctypes.addressof(asked), len(reads), ctypes.addressof(told), len(writes))
         if not self._functions.tosaic_control_accesses(self._handle, *sizes, stall_percent, seed):
             raise DeviceError("the control port does not answer one of several accesses")

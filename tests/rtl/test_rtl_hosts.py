@@ -73,12 +73,8 @@ def test_places_without_a_register_answer_with_an_error():
         for name, value in answers.items():
             register = registers.get(int(name.removesuffix(" read"), 16))
             assert value & 3 == (RESP_OKAY if register else RESP_SLVERR)
-            if register:
-                assert (
-                    register.name not in READ
-                    or value >> 2 == dict(seen.registers)[register.name]
-                    or (register.name in ("IRQ", "STATUS"))
-                )
+            if register and register.name in READ and register.name != "IRQ":
+                assert value >> 2 == dict(seen.registers)[register.name]
 
 
 def test_the_watchdog_ends_a_run_as_soon_as_the_host_says():
