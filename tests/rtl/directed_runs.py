@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from directed_decoder import decoder_programs
 from directed_hosts import host_runs
+from directed_loops import loop_programs
 from directed_numbers import number_programs
 from directed_sequencer import sequencer_runs
 from directed_transfers import transfer_runs
@@ -34,6 +35,7 @@ def more_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
     """Those that run alone, and end well."""
     yield from vector_programs(config)
     yield from number_programs(config)
+    yield from loop_programs(config)
 
 
 __all__ = ["all_runs", "more_programs"]

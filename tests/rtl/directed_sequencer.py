@@ -206,10 +206,22 @@ def stalls(config: Config) -> Iterator[tuple[str, list[Run]]]:
     yield "VECTOR waits for long, polled", [(program, slow)]
 
 
+def left_tokens(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Tokens of each semaphore that a program leaves do not count in the next one, which waits for one of them."""
+    leaves = [(Opcode.STORE_SIGNAL, {"semaphore": each, "count": 3}) for each in range(config.semaphores)]
+    runs = []
+    for semaphore in range(config.semaphores):
+        unit = UNITS[semaphore % len(UNITS)]
+        waits = (Opcode[f"{unit}_WAIT"], {"semaphore": semaphore, "count": 1})
+        for commands in (leaves, [waits]):
+            runs.append((assembled(config, *commands, memory_bytes=1 << 11), STARVES))
+    yield "tokens that are left", runs
+
+
 def sequencer_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """All of them, by name; the runs of each follow one another on one machine."""
     families = (crowded_signals, full_semaphores, lengths, jumps, jumps_from)
-    families += (far_places, last_places, resets, stalls)
+    families += (far_places, last_places, resets, stalls, left_tokens)
     yield from itertools.chain.from_iterable(family(config) for family in families)
 
 
