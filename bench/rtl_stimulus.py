@@ -1,8 +1,8 @@
 """What the measurements of the RTL run: programs of the tests, each with the bus's behaviour, and what a host sees.
 
 Random programs of every kind, random graphs, every instruction with all its fields 0, programs that end in an error of
-each unit, mutated programs, buses that hesitate, wait long or answer with errors, all on one machine without a reset in
-between.
+each unit, mutated programs, buses that hesitate, wait long or answer with errors, and hosts that poll, write single
+bytes of registers and do not wait for answers; all on one machine without a reset in between.
 """
 
 import contextlib
