@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 from directed_edges import every_unit, placed
 from directed_wide import wide_programs
-from odd_hosts import Impatient, Meddling, Thorough, Watchful
+from odd_hosts import Counting, Impatient, Meddling, Thorough, Watchful
 from one_machine import Conditions, random_programs
 
 from tosaic.hw.config import Config
+from tosaic.hw.csr_map import COUNTERS
 from tosaic.sim.stimulus import Stimulus
 
 Run = tuple[Stimulus, Conditions]
@@ -52,6 +53,13 @@ def thorough(config: Config) -> Iterator[tuple[str, list[Run]]]:
     yield "all places of the port", runs
 
 
+def counting(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Each counter, while little is counted yet."""
+    program = placed(every_unit(config))
+    runs = [(program, Counting(latency_cycles=7, counter=name)) for name, _ in (("CYCLES", ""), *COUNTERS)]
+    yield "counters from the start on", runs
+
+
 def impatient(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """A watchdog that comes to wait for a few cycles only, in which nothing moves now and then: each unit is to blame
     at some moment."""
@@ -78,7 +86,8 @@ def host_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     yield from watched(config)
     yield from meddled(config)
     yield from thorough(config)
+    yield from counting(config)
     yield from impatient(config)
 
 
-__all__ = ["host_runs", "impatient", "meddled", "thorough", "watched"]
+__all__ = ["counting", "host_runs", "impatient", "meddled", "thorough", "watched"]

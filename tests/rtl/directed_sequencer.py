@@ -134,6 +134,8 @@ def far_places(config: Config) -> Iterator[tuple[str, list[Run]]]:
         yield f"errors at instruction {target}", [(far_end(config, target, *end), QUICK) for end in ends]
     far = [(far_end(config, FAR_TARGET, *end), QUICK) for end in ends[:2]]
     yield f"errors at instruction {FAR_TARGET}", far
+    branches = [(far_end(config, FAR_TARGET, *ends[4]), QUICK)]
+    yield f"a branch outside at instruction {FAR_TARGET}", branches
 
 
 def far_end(config: Config, target: int, opcode: Opcode, fields: dict[str, int]) -> Stimulus:

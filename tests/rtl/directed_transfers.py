@@ -143,9 +143,27 @@ def under_way(config: Config) -> Iterator[tuple[str, list[Run]]]:
         yield f"{' and '.join(kinds)}, many bursts under way", runs
 
 
+def row_ends(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Rows of each power of two bytes and some, that begin and end at each byte of a word. What is behind them, or was
+    there, is seen."""
+    word, behind_row = config.word_bytes, config.am_bytes // 4
+    for kind in KINDS:
+        runs = []
+        for bit in range(7, 18):
+            size = (1 << bit) + bit % word
+            row = {"memory_address": 64 + (bit + bit // word) % word, "row_bytes": size, "rows": 1}
+            kept = {"memory_address": 0, "local_address": (size - behind_row) % config.am_bytes}
+            commands = [(Opcode[f"{kind}_GO"], row)]
+            if kind == "LOAD":
+                rows = {"row_bytes": min(behind_row, config.am_bytes - kept["local_address"]), "rows": 1}
+                commands += [FENCE, (Opcode.STORE_GO, kept | rows)]
+            runs.append((behind(assembled(config, *commands), 64 + size + behind_row), QUICK))
+        yield f"{kind}, ends of rows", runs
+
+
 def transfer_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """All of them, by name."""
-    for family in (long_rows, many_rows, whole_rows, odd_words, patience, behind_errors, under_way):
+    for family in (long_rows, many_rows, whole_rows, odd_words, patience, behind_errors, under_way, row_ends):
         yield from family(config)
 
 

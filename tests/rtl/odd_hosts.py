@@ -28,6 +28,8 @@ PLACES = tuple(REGISTER[name].offset for name in (*KEPT, "UNITS", "PC", "STATUS"
 """Registers that tell where the machine is."""
 ROUNDS, ACCESSES = 12, 30
 """Times that a host writes and reads many registers at once."""
+COUNTED = 60
+"""How often a host reads a counter without waiting for an answer."""
 LOOKS = 8
 """How often a host asks for PLACES without waiting for an answer."""
 
@@ -77,6 +79,13 @@ class Meddling(Conditions):
 @dataclasses.dataclass(frozen=True)
 class Thorough(Conditions):
     """The host reads all places of the control port when the program has ended. All units must have taken something."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Counting(Conditions):
+    """The host reads one counter again and again, from the start of the program on."""
+
+    counter: str = "LOAD_BUSY"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,6 +157,15 @@ def run_thoroughly(
     places = [place for place in range(0, PORT_BYTES, REGISTER_BYTES) if place not in shown]
     found, _ = harness.control_accesses(places, [])
     return dataclasses.replace(seen, registers=(*seen.registers, *_answered(places, found)))
+
+
+def run_counting(
+    harness: Harness, config: Config, program: Stimulus, conditions: Counting, max_cycles: int
+) -> Seen:
+    memory, registers = begin(harness, config, program, conditions)
+    places = [REGISTER[conditions.counter].offset] * COUNTED
+    found, _ = harness.control_accesses(places, [])
+    return finish(harness, registers, memory, max_cycles, _answered(places, found))
 
 
 def run_impatiently(
@@ -245,6 +263,8 @@ def run_any(
             return run_watchfully(harness, config, program, conditions, max_cycles)
         case Thorough():
             return run_thoroughly(harness, config, program, conditions, max_cycles)
+        case Counting():
+            return run_counting(harness, config, program, conditions, max_cycles)
         case Impatient():
             return run_impatiently(harness, config, program, conditions, max_cycles)
         case Meddling():
@@ -254,4 +274,14 @@ def run_any(
     return run_on(harness, config, program, conditions, max_cycles)
 
 
-__all__ = ["Blind", "Curious", "Hasty", "Impatient", "Meddling", "Thorough", "Watchful", "run_any"]
+__all__ = [
+    "Blind",
+    "Counting",
+    "Curious",
+    "Hasty",
+    "Impatient",
+    "Meddling",
+    "Thorough",
+    "Watchful",
+    "run_any",
+]

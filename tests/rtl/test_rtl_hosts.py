@@ -4,8 +4,8 @@ meanwhile is true."""
 import hashlib
 
 import pytest
-from directed_hosts import impatient, meddled, thorough, watched
-from odd_hosts import PORT_BYTES, Watchful, run_any
+from directed_hosts import counting, impatient, meddled, thorough, watched
+from odd_hosts import COUNTED, PORT_BYTES, Watchful, run_any
 from one_machine import READ
 
 from tosaic.hw.config import CONFIGS
@@ -75,6 +75,17 @@ def test_places_without_a_register_answer_with_an_error():
             assert value & 3 == (RESP_OKAY if register else RESP_SLVERR)
             if register and register.name in READ and register.name != "IRQ":
                 assert value >> 2 == dict(seen.registers)[register.name]
+
+
+def test_counters_only_rise_from_the_start_on():
+    rising = 0
+    for _, _, conditions, seen in runs_of(counting(CONFIG)):
+        counted = [value >> 2 for name, value in seen.registers if name.endswith(" read")]
+        assert len(counted) == COUNTED
+        assert counted == sorted(counted)
+        assert counted[-1] <= dict(seen.registers)[conditions.counter]
+        rising += counted[0] < counted[-1]
+    assert rising >= 8
 
 
 def test_the_watchdog_ends_a_run_as_soon_as_the_host_says():
