@@ -144,20 +144,19 @@ def under_way(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 
 def row_ends(config: Config) -> Iterator[tuple[str, list[Run]]]:
-    """Rows of each power of two bytes and some, that begin and end at each byte of a word. What is behind them, or was
-    there, is seen."""
-    word, behind_row = config.word_bytes, config.am_bytes // 4
+    """Rows of a power of two bytes and a few, that begin and end at each byte of a word. What they leave alone around
+    their ends is seen."""
+    word, place, around = config.word_bytes, 100, 64
     for kind in KINDS:
         runs = []
         for bit in range(7, 18):
-            size = (1 << bit) + bit % word
+            size = (1 << bit) + word + bit % word
             row = {"memory_address": 64 + (bit + bit // word) % word, "row_bytes": size, "rows": 1}
-            kept = {"memory_address": 0, "local_address": (size - behind_row) % config.am_bytes}
-            commands = [(Opcode[f"{kind}_GO"], row)]
+            commands = [(Opcode[f"{kind}_GO"], row | {"local_address": place})]
             if kind == "LOAD":
-                rows = {"row_bytes": min(behind_row, config.am_bytes - kept["local_address"]), "rows": 1}
-                commands += [FENCE, (Opcode.STORE_GO, kept | rows)]
-            runs.append((behind(assembled(config, *commands), 64 + size + behind_row), QUICK))
+                near = {"local_address": (place + size - around) % config.am_bytes, "row_bytes": 2 * around}
+                commands += [FENCE, (Opcode.STORE_GO, near | {"memory_address": 0, "rows": 1})]
+            runs.append((behind(assembled(config, *commands), 2 * around + size), QUICK))
         yield f"{kind}, ends of rows", runs
 
 
