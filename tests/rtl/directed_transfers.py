@@ -156,7 +156,11 @@ def row_ends(config: Config) -> Iterator[tuple[str, list[Run]]]:
             if kind == "LOAD":
                 near = {"local_address": (place + size - around) % config.am_bytes, "row_bytes": 2 * around}
                 commands += [FENCE, (Opcode.STORE_GO, near | {"memory_address": 0, "rows": 1})]
-            runs.append((behind(assembled(config, *commands), 2 * around + size), QUICK))
+            program = behind(assembled(config, *commands), 2 * around + size)
+            # Nothing repeats: a row may be longer than the local memory.
+            first = program.program_address
+            program.memory[:first] = np.random.default_rng(bit).integers(0, 256, first)
+            runs.append((program, QUICK))
         yield f"{kind}, ends of rows", runs
 
 
