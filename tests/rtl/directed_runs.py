@@ -4,6 +4,7 @@ sequencer, the transfers, the hosts, and of what VECTOR's programs may leave out
 from collections.abc import Iterator
 
 from directed_decoder import decoder_programs
+from directed_distance import distance_runs
 from directed_hosts import host_runs
 from directed_loops import loop_programs
 from directed_numbers import number_programs
@@ -29,6 +30,7 @@ def all_runs(config: Config) -> Iterator[tuple[str, list[tuple[Stimulus, Conditi
     yield from sequencer_runs(config)
     yield from transfer_runs(config)
     yield from host_runs(config)
+    yield from distance_runs(config)
 
 
 def more_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:

@@ -41,6 +41,8 @@ MANY = 1023
 NEAR_TARGETS = (0xAAA, 0x555, 0xCCC, 0x333, 0xF0F)
 """Instructions to which programs jump: each two bits of their numbers differ somewhere."""
 FAR_TARGET = 0x153D70
+FAR_ENDS = (FAR_TARGET, 0x0AC28F)
+"""Of these two each bit differs."""
 GIVEN_UP = 65536
 """Cycles that a soft reset waits for the bus."""
 
@@ -136,6 +138,8 @@ def far_places(config: Config) -> Iterator[tuple[str, list[Run]]]:
     yield f"errors at instruction {FAR_TARGET}", far
     branches = [(far_end(config, FAR_TARGET, *ends[4]), QUICK)]
     yield f"a branch outside at instruction {FAR_TARGET}", branches
+    for target in FAR_ENDS:
+        yield f"no END behind instruction {target}", [(far_end(config, target, *ends[5]), QUICK)]
 
 
 def far_end(config: Config, target: int, opcode: Opcode, fields: dict[str, int]) -> Stimulus:
@@ -208,6 +212,15 @@ def stalls(config: Config) -> Iterator[tuple[str, list[Run]]]:
     yield "VECTOR waits for long, polled", [(program, slow)]
 
 
+def crowded_bus(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """A long program is fetched while LOAD asks for data, too, on a bus that seldom takes an address."""
+    load = (Opcode.LOAD_GO, {"row_bytes": 6000, "rows": 1})
+    program = assembled(config, load, load, *[(Opcode.NOP, {})] * 150, memory_bytes=1 << 13)
+    for stall_percent in (50, 80, 95):
+        busy = Conditions(stall_percent=stall_percent, latency_cycles=20, seed=stall_percent)
+        yield f"a fetch beside LOAD, {stall_percent} % stalls", [(program, busy)]
+
+
 def left_tokens(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """Tokens of each semaphore that a program leaves do not count in the next one, which waits for one of them."""
     leaves = [(Opcode.STORE_SIGNAL, {"semaphore": each, "count": 3}) for each in range(config.semaphores)]
@@ -223,7 +236,7 @@ def left_tokens(config: Config) -> Iterator[tuple[str, list[Run]]]:
 def sequencer_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """All of them, by name; the runs of each follow one another on one machine."""
     families = (crowded_signals, full_semaphores, lengths, jumps, jumps_from)
-    families += (far_places, last_places, resets, stalls, left_tokens)
+    families += (far_places, last_places, resets, stalls, left_tokens, crowded_bus)
     yield from itertools.chain.from_iterable(family(config) for family in families)
 
 

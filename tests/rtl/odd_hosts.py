@@ -89,6 +89,13 @@ class Counting(Conditions):
 
 
 @dataclasses.dataclass(frozen=True)
+class Distant(Conditions):
+    """The program and its memory begin `offset` bytes behind the window's first byte. There is nothing before."""
+
+    offset: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
 class Impatient(Conditions):
     """The host loses its patience: from some cycle on the watchdog waits for `patience` cycles."""
 
@@ -166,6 +173,17 @@ def run_counting(
     places = [REGISTER[conditions.counter].offset] * COUNTED
     found, _ = harness.control_accesses(places, [])
     return finish(harness, registers, memory, max_cycles, _answered(places, found))
+
+
+def run_distantly(
+    harness: Harness, config: Config, program: Stimulus, conditions: Distant, max_cycles: int
+) -> Seen:
+    memory, registers = made_ready(harness, config, program, conditions)
+    harness.set_memory(memory, conditions.mem_base + conditions.offset)
+    stream = Stream(program.program_address + conditions.offset, program.program_bytes)
+    size = conditions.offset + len(memory)
+    registers.start(conditions.mem_base, size, [stream], conditions.watchdog_cycles)
+    return finish(harness, registers, memory, max_cycles)
 
 
 def run_impatiently(
@@ -265,6 +283,8 @@ def run_any(
             return run_thoroughly(harness, config, program, conditions, max_cycles)
         case Counting():
             return run_counting(harness, config, program, conditions, max_cycles)
+        case Distant():
+            return run_distantly(harness, config, program, conditions, max_cycles)
         case Impatient():
             return run_impatiently(harness, config, program, conditions, max_cycles)
         case Meddling():

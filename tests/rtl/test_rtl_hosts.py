@@ -4,6 +4,7 @@ meanwhile is true."""
 import hashlib
 
 import pytest
+from directed_distance import distances, moves, tight_rows
 from directed_hosts import counting, impatient, meddled, thorough, watched
 from odd_hosts import COUNTED, PORT_BYTES, Watchful, run_any
 from one_machine import READ
@@ -86,6 +87,27 @@ def test_counters_only_rise_from_the_start_on():
         assert counted[-1] <= dict(seen.registers)[conditions.counter]
         rising += counted[0] < counted[-1]
     assert rising >= 8
+
+
+def test_memory_far_behind_the_windows_first_byte_is_what_it_is_at_once():
+    """Only the addresses in the instructions differ."""
+    near = moves(CONFIG, 0)
+    wanted = near.memory.copy()
+    code = slice(near.program_address, near.program_address + near.program_bytes)
+    Emulator(CONFIG).run(wanted, near.program_address, near.program_bytes)
+    for _, program, conditions, seen in runs_of(distances(CONFIG)):
+        wanted[code] = program.memory[code]
+        assert dict(seen.registers)["ERROR"] == 0, conditions
+        assert seen.memory == hashlib.sha256(wanted).hexdigest(), conditions
+
+
+def test_long_rows_to_the_windows_end_are_allowed():
+    for name, runs in tight_rows(CONFIG):
+        harness = Harness(simulator_library(CONFIG))
+        for program, conditions, error in runs:
+            seen = run_any(harness, CONFIG, program, conditions, CYCLES)
+            assert REGISTER["ERROR"].field("code").extract(dict(seen.registers)["ERROR"]) == error, name
+        harness.close()
 
 
 def test_the_watchdog_ends_a_run_as_soon_as_the_host_says():
