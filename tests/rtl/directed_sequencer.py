@@ -213,12 +213,16 @@ def stalls(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 
 def crowded_bus(config: Config) -> Iterator[tuple[str, list[Run]]]:
-    """A long program is fetched while LOAD asks for data, too, on a bus that seldom takes an address."""
-    load = (Opcode.LOAD_GO, {"row_bytes": 6000, "rows": 1})
-    program = assembled(config, load, load, *[(Opcode.NOP, {})] * 150, memory_bytes=1 << 13)
-    for stall_percent in (50, 80, 95):
-        busy = Conditions(stall_percent=stall_percent, latency_cycles=20, seed=stall_percent)
-        yield f"a fetch beside LOAD, {stall_percent} % stalls", [(program, busy)]
+    """A long program is fetched while LOAD asks for many short rows, on a bus that seldom takes an address."""
+    rows = {"row_bytes": 3, "rows": 500}
+    commands = [(Opcode.LOAD_PITCH, {"memory_pitch": 5, "local_pitch": 3}), (Opcode.LOAD_GO, rows)]
+    program = assembled(config, *commands, *[(Opcode.NOP, {})] * 150)
+    for stall_percent in (30, 60, 85):
+        runs = [
+            (program, Conditions(stall_percent=stall_percent, latency_cycles=latency, seed=latency))
+            for latency in (5, 40)
+        ]
+        yield f"a fetch beside LOAD, {stall_percent} % stalls", runs
 
 
 def left_tokens(config: Config) -> Iterator[tuple[str, list[Run]]]:
