@@ -17,6 +17,7 @@ Run = tuple[Stimulus, Conditions]
 KINDS = {"LOAD": "read_error_at", "STORE": "write_error_at"}
 FENCE = (Opcode.BRANCH, {"condition": Condition.NEVER})
 QUICK = Conditions(latency_cycles=5)
+LONGEST_BITS = 19
 
 
 def long_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
@@ -66,6 +67,13 @@ def whole_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
         row_bytes = ((1 << bits) + bursts * BURST_BEATS + BURST_BEATS // 2) * config.word_bytes
         program = assembled(config, (Opcode[f"{kind}_GO"], {"row_bytes": row_bytes, "rows": 1}))
         yield f"{kind} of 2^{bits} beats", [(behind(program, row_bytes), QUICK)]
+
+
+def longest_run(config: Config) -> Stimulus:
+    """A row of 2^19 beats and some, which keeps STORE busy for as many cycles: counts of that size."""
+    row_bytes = ((1 << LONGEST_BITS) + BURST_BEATS + BURST_BEATS // 2) * config.word_bytes
+    program = assembled(config, (Opcode.STORE_GO, {"row_bytes": row_bytes, "rows": 1}))
+    return behind(program, row_bytes)
 
 
 def behind(program: Stimulus, size: int) -> Stimulus:
@@ -170,4 +178,4 @@ def transfer_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
         yield from family(config)
 
 
-__all__ = ["MEMORY_BYTES", "Run", "transfer_runs"]
+__all__ = ["MEMORY_BYTES", "Run", "longest_run", "transfer_runs"]
