@@ -1,8 +1,8 @@
 """What the measurements of the RTL run: programs of the tests, each with the bus's behaviour, and what a host sees.
 
 Random programs of every kind, random graphs, every instruction with all its fields 0, programs that end in an error of
-each unit, mutated programs, buses that hesitate, wait long or answer with errors, all on one machine without a reset in
-between.
+each unit, mutated programs, buses that hesitate, wait long or answer with errors, and hosts that poll, write single
+bytes of registers and do not wait for answers; all on one machine without a reset in between.
 """
 
 import contextlib
@@ -26,6 +26,7 @@ from directed_jobs import cut_jobs, endless_jobs, jobs_without, lone_bits, set_u
 from directed_memory import memory_programs  # noqa: E402 (the path comes first)
 from directed_rows import row_programs  # noqa: E402 (the path comes first)
 from directed_runs import all_runs, more_programs  # noqa: E402 (the path comes first)
+from directed_transfers import longest_run  # noqa: E402 (the path comes first)
 from directed_wide import wide_programs  # noqa: E402 (the path comes first)
 from directed_windows import BASES, windows  # noqa: E402 (the path comes first)
 from hostile_programs import mutant  # noqa: E402 (the path comes first)
@@ -60,6 +61,8 @@ FAR_BITS = 23
 """Each power of two up to here, in each address and length, is beyond the memory."""
 EDGE_CYCLES = 6000
 """Of a short program with an odd field; some have very much to do."""
+MOST_CYCLES = 1 << 20
+"""Of the longest run."""
 RESTARTED = (
     *("SLVERR, LOAD", "SLVERR, STORE", "SLVERR, fetch", "waits forever, VECTOR", "window, STORE"),
     *("memory, LOAD", "nothing set up, ARRAY", "check byte", "too many tokens, STORE"),
@@ -131,6 +134,7 @@ def cases(config: Config, amount: int) -> Iterator[Case]:
         yield Case(name, program)
     for name, runs in all_runs(config):
         yield chained(name, runs)
+    yield Case("the longest run", longest_run(config), max_cycles=MOST_CYCLES)
     if config == CONFIGS["nano"]:
         yield from array_and_banks(config)
         for number in range(12 * amount):

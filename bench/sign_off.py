@@ -37,8 +37,9 @@ HEAD = """# Sign-off
 Programs run one after the other on one machine, without a reset: random ones of every kind, random graphs, every
 instruction with all its fields 0, programs that end in an error of each unit, of the bus, of the sequencer and of the
 watchdog, programs with a few instructions changed, shifts by every amount, streams that are indexed, memories that are
-busy, buses that hesitate, fields of all magnitudes, windows everywhere, compressed weights, and a host that polls
-(`bench/rtl_stimulus.py`). Tests compare what they compute with the emulator: most in `tests/rtl/test_rtl_directed.py`.
+busy, buses that hesitate, fields of all magnitudes, windows everywhere, compressed weights, loops of many turns, and
+hosts that poll, write single bytes of registers, do not wait for answers, or lose patience (`bench/rtl_stimulus.py`).
+Tests compare what they compute with the emulator: most in `tests/rtl/test_rtl_directed.py` and `test_rtl_hosts.py`.
 
 - **Lines** are Verilator's blocks of statements, **branches** the sides of each `if` and each `?:`. Lanes, rows and the
   like count each, and have one row together.

@@ -23,7 +23,8 @@
 
 constexpr uint64_t NO_ADDRESS = ~uint64_t{0};
 constexpr uint32_t BEAT = 1000 * BUS_BYTES;  // Thousandths of a byte, as bandwidth.py has them.
-constexpr unsigned OUTSTANDING = 32 * CORES;  // Bursts of one direction under way.
+constexpr unsigned READS_UNDER_WAY = 32 * CORES;   // Bursts that the memory takes.
+constexpr unsigned WRITES_UNDER_WAY = 64 * CORES;  // More than the machine may have.
 
 enum Response : uint8_t { OKAY = 0, SLVERR = 2, DECERR = 3 };
 
@@ -157,7 +158,7 @@ struct ReadSide {
                 offer(window, next);
             }
         }
-        arready = bursts.size() < OUTSTANDING && !random.percent(timing.stall_percent);
+        arready = bursts.size() < READS_UNDER_WAY && !random.percent(timing.stall_percent);
         return violation;
     }
 
@@ -234,7 +235,7 @@ struct WriteSide {
             bresp = answers.front().response;
             answers.pop_front();
         }
-        awready = bursts.size() + answers.size() < OUTSTANDING && !random.percent(timing.stall_percent);
+        awready = bursts.size() + answers.size() < WRITES_UNDER_WAY && !random.percent(timing.stall_percent);
         wready = bucket.has_beat() && early.size() < 2 && !random.percent(timing.stall_percent);
         return violation;
     }

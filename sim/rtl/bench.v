@@ -18,6 +18,7 @@ module bench #(
     input s_axil_awvalid,
     output s_axil_awready,
     input [31:0] s_axil_wdata,
+    input [3:0] s_axil_wstrb,
     input s_axil_wvalid,
     output s_axil_wready,
     output [1:0] s_axil_bresp,
@@ -63,6 +64,7 @@ module bench #(
     reg r_rst = 1;
     reg [11:0] r_awaddr, r_araddr;
     reg [31:0] r_wdata;
+    reg [3:0] r_wstrb;
     reg r_awvalid, r_wvalid, r_bready, r_arvalid, r_rready;
     reg r_m_arready, r_m_rlast, r_m_rvalid, r_m_awready, r_m_wready, r_m_bvalid;
     reg [I-1:0] r_m_rid, r_m_bid;
@@ -80,6 +82,7 @@ module bench #(
         r_awaddr <= s_axil_awaddr;
         r_awvalid <= s_axil_awvalid;
         r_wdata <= s_axil_wdata;
+        r_wstrb <= s_axil_wstrb;
         r_wvalid <= s_axil_wvalid;
         r_bready <= s_axil_bready;
         r_araddr <= s_axil_araddr;
@@ -112,7 +115,7 @@ module bench #(
         .s_axil_awvalid(r_awvalid),
         .s_axil_awready(s_axil_awready),
         .s_axil_wdata(r_wdata),
-        .s_axil_wstrb(4'd15),
+        .s_axil_wstrb(r_wstrb),
         .s_axil_wvalid(r_wvalid),
         .s_axil_wready(s_axil_wready),
         .s_axil_bresp(s_axil_bresp),

@@ -23,7 +23,7 @@ from .verilog import cached_verilog, verilog_of_unknown_start
 
 HERE = pathlib.Path(__file__).parent
 BENCH = "bench.v"
-SOURCES = ("harness.cpp", "axi_memory.h", BENCH)
+SOURCES = ("harness.cpp", "axi_memory.h", "control_host.h", BENCH)
 VERILATOR_FLAGS = (
     *("--cc", "--top-module", "bench", "--prefix", "Vtosaic"),
     *("-O3", "--no-assert", "--no-timing"),

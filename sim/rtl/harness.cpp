@@ -2,11 +2,13 @@
 
 #include "Vtosaic.h"
 #include "axi_memory.h"
+#include "control_host.h"
 #include "verilated.h"
 #if VM_COVERAGE
 #include "verilated_cov.h"
 #endif
 
+#include <algorithm>
 #include <memory>
 
 // Results of functions that wait.
@@ -39,7 +41,7 @@ class Simulator {
     void reset() {
         reads = ReadSide();
         writes = WriteSide();
-        request_ = seen_ = Request();
+        host_ = ControlHost();
         // A bus offers nothing during a reset.
         top_->s_axil_awvalid = top_->s_axil_wvalid = top_->s_axil_arvalid = 0;
         top_->m_axi_rvalid = top_->m_axi_bvalid = 0;
@@ -86,21 +88,26 @@ class Simulator {
 
     // The value, or -1 when the port does not answer, or -2 - RRESP when it answers with an error.
     int64_t control_read(uint32_t address) {
-        top_->s_axil_araddr = address;
-        request_.read_address = request_.read_answer = true;
-        for (unsigned i = 0; i < CONTROL_PORT_CYCLES && request_.read_answer; ++i) step();
-        if (request_.read_answer) return -1;
-        return read_response_ ? -2 - int64_t{read_response_} : int64_t{read_data_};
+        if (!access({Access{address}}, {}, 0, 0)) return -1;
+        const Access& read = host_.reads[0];
+        return read.response ? -2 - int64_t{read.response} : int64_t{read.data};
     }
 
     // 0, -1 when the port does not answer, -2 - BRESP when it answers with an error.
     int64_t control_write(uint32_t address, uint32_t data) {
-        top_->s_axil_awaddr = address;
-        top_->s_axil_wdata = data;
-        request_.write_address = request_.write_data = request_.write_answer = true;
-        for (unsigned i = 0; i < CONTROL_PORT_CYCLES && request_.write_answer; ++i) step();
-        if (request_.write_answer) return -1;
-        return write_response_ ? -2 - int64_t{write_response_} : 0;
+        if (!access({}, {Access{address, data}}, 0, 0)) return -1;
+        const uint8_t response = host_.writes[0].response;
+        return response ? -2 - int64_t{response} : 0;
+    }
+
+    // Reads and writes that overlap, changed in place; false when the port does not answer all of them.
+    bool control_accesses(Access* reads, size_t read_count, Access* writes, size_t write_count, uint32_t stall_percent,
+                          uint64_t seed) {
+        const bool answered =
+            access({reads, reads + read_count}, {writes, writes + write_count}, stall_percent, seed);
+        std::copy(host_.reads.begin(), host_.reads.end(), reads);
+        std::copy(host_.writes.begin(), host_.writes.end(), writes);
+        return answered;
     }
 
 #if VM_COVERAGE
@@ -115,11 +122,12 @@ class Simulator {
 #endif
 
   private:
-    // The handshakes of the control port that are still to come.
-    struct Request {
-        bool read_address = false, read_answer = false;
-        bool write_address = false, write_data = false, write_answer = false;
-    };
+    bool access(std::vector<Access> reads, std::vector<Access> writes, uint32_t stall_percent, uint64_t seed) {
+        host_.begin(std::move(reads), std::move(writes), stall_percent, seed);
+        const size_t cycles = CONTROL_PORT_CYCLES * (host_.reads.size() + host_.writes.size());
+        for (size_t i = 0; i < cycles && host_.busy(); ++i) step();
+        return !host_.busy();
+    }
 
     void edge() {
         top_->clk = 0;
@@ -128,8 +136,8 @@ class Simulator {
         top_->eval();
     }
 
-    // Outputs are those of the present cycle; the inputs of the top module are those of the next one, `seen_` and the
-    // memory's are those of the present one.
+    // Outputs are those of the present cycle; the inputs of the top module are those of the next one, the host's and
+    // the memory's are those of the present one.
     void sample() {
         Vtosaic& t = *top_;
         sample_control();
@@ -146,32 +154,25 @@ class Simulator {
 
     void sample_control() {
         Vtosaic& t = *top_;
-        if (seen_.read_address && t.s_axil_arready) request_.read_address = false;
-        if (seen_.read_answer && t.s_axil_rvalid) {
-            request_.read_answer = false;
-            read_data_ = t.s_axil_rdata;
-            read_response_ = t.s_axil_rresp;
+        host_.step({bool(t.s_axil_awready), bool(t.s_axil_wready), bool(t.s_axil_bvalid), bool(t.s_axil_arready),
+                    bool(t.s_axil_rvalid), t.s_axil_bresp, t.s_axil_rresp, t.s_axil_rdata});
+        t.s_axil_arvalid = host_.read_address.active;
+        if (host_.read_address.active) t.s_axil_araddr = host_.reads[host_.read_address.done].address;
+        t.s_axil_rready = host_.read_data.active;
+        t.s_axil_awvalid = host_.write_address.active;
+        if (host_.write_address.active) t.s_axil_awaddr = host_.writes[host_.write_address.done].address;
+        t.s_axil_wvalid = host_.write_data.active;
+        if (host_.write_data.active) {
+            t.s_axil_wdata = host_.writes[host_.write_data.done].data;
+            t.s_axil_wstrb = host_.writes[host_.write_data.done].strobe;
         }
-        if (seen_.write_address && t.s_axil_awready) request_.write_address = false;
-        if (seen_.write_data && t.s_axil_wready) request_.write_data = false;
-        if (seen_.write_answer && t.s_axil_bvalid) {
-            request_.write_answer = false;
-            write_response_ = t.s_axil_bresp;
-        }
-        t.s_axil_arvalid = request_.read_address;
-        t.s_axil_rready = request_.read_answer;
-        t.s_axil_awvalid = request_.write_address;
-        t.s_axil_wvalid = request_.write_data;
-        t.s_axil_bready = request_.write_answer;
-        seen_ = request_;
+        t.s_axil_bready = host_.write_answer.active;
     }
 
     std::unique_ptr<VerilatedContext> context_;
     std::unique_ptr<Vtosaic> top_;
     Random random_;
-    Request request_, seen_;
-    uint32_t read_data_ = 0;
-    uint8_t read_response_ = 0, write_response_ = 0;
+    ControlHost host_;
 };
 
 extern "C" {
@@ -208,6 +209,11 @@ void tosaic_set_errors(Simulator* s, uint64_t read_error_at, uint64_t write_erro
 int64_t tosaic_control_read(Simulator* s, uint32_t address) { return s->control_read(address); }
 
 int64_t tosaic_control_write(Simulator* s, uint32_t address, uint32_t data) { return s->control_write(address, data); }
+
+bool tosaic_control_accesses(Simulator* s, Access* reads, uint64_t read_count, Access* writes, uint64_t write_count,
+                             uint32_t stall_percent, uint64_t seed) {
+    return s->control_accesses(reads, read_count, writes, write_count, stall_percent, seed);
+}
 
 int32_t tosaic_run(Simulator* s, uint64_t max_cycles) { return s->run(max_cycles); }
 

@@ -1,8 +1,9 @@
 """The shared library's functions (harness.cpp) with Python's types."""
 
 import ctypes
+import dataclasses
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -33,12 +34,37 @@ _SIGNATURES = {
     "set_errors": ([_HANDLE, _U64, _U64], None),
     "control_read": ([_HANDLE, _U32], _I64),
     "control_write": ([_HANDLE, _U32, _U32], _I64),
+    "control_accesses": ([_HANDLE, _HANDLE, _U64, _HANDLE, _U64, _U32, _U64], ctypes.c_bool),
     "run": ([_HANDLE, _U64], ctypes.c_int32),
     "cycle": ([_HANDLE], _U64),
     "beats_read": ([_HANDLE], _U64),
     "beats_written": ([_HANDLE], _U64),
     "violation": ([_HANDLE], ctypes.c_int32),
 }
+
+
+class _Access(ctypes.Structure):
+    """`Access` of control_host.h."""
+
+    _fields_ = [("address", _U32), ("data", _U32), ("strobe", ctypes.c_uint8), ("response", ctypes.c_uint8)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Write:
+    """A write to the control port."""
+
+    offset: int
+    value: int
+    strobe: int = 0xF
+    """A bit for each byte that is written, the lowest byte first."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What the control port says of a read; `response` is that of AXI4-Lite, 0 for OKAY."""
+
+    value: int
+    response: int
 
 
 class Harness:
@@ -107,6 +133,20 @@ class Harness:
     def control_write(self, offset: int, value: int) -> None:
         """Write a register over AXI4-Lite; DeviceError when there is none to write."""
         _check_response(self._functions.tosaic_control_write(self._handle, offset, value), "write", offset)
+
+    def control_accesses(
+        self, reads: Sequence[int], writes: Sequence[Write], stall_percent: int = 0, seed: int = 0
+    ) -> tuple[list[Answer], list[int]]:
+        """Reads of these registers, and writes, each in their order, that overlap: the host does not wait for an answer
+        before it offers the next access. With `stall_percent` each of its channels hesitates in random cycles, so that
+        the data of a write may come before its address. Returns the answers of the reads and of the writes; DeviceError
+        when one is missing."""
+        asked = (_Access * len(reads))(*(_Access(offset, 0, 0, 0) for offset in reads))
+        told = (_Access * len(writes))(*(_Access(each.offset, each.value, each.strobe, 0) for each in writes))
+        sizes = (ctypes.addressof(asked), len(reads), ctypes.addressof(told), len(writes))
+        if not self._functions.tosaic_control_accesses(self._handle, *sizes, stall_percent, seed):
+            raise DeviceError("the control port does not answer one of several accesses")
+        return [Answer(each.data, each.response) for each in asked], [each.response for each in told]
 
     def run(self, max_cycles: int) -> int:
         """Clock the machine until its interrupt rises, for `max_cycles` at most; returns the outcome."""

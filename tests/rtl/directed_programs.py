@@ -44,8 +44,8 @@ def stream(
 
 def go(assembler: Assembler, vectors: int, uops: int, **fields: int) -> None:
     columns = assembler.config.columns
-    fields = {"slots": assembler.config.vector_slots, "repeats": 1, "lanes": columns, **fields}
-    assembler.emit(Opcode.VECTOR_GO, vectors=vectors, uops=uops, tail_lanes=columns, **fields)
+    usual = {"slots": assembler.config.vector_slots, "repeats": 1, "lanes": columns, "tail_lanes": columns}
+    assembler.emit(Opcode.VECTOR_GO, **usual | fields, vectors=vectors, uops=uops)
 
 
 def shifts(config: Config, op: Op, rounds: int) -> Stimulus:

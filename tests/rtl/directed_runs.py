@@ -1,9 +1,13 @@
 """Programs that follow each other on one machine, each with the conditions of its run: those of the decoder, the
-sequencer, the transfers and of what VECTOR's programs may leave out."""
+sequencer, the transfers, the hosts, and of what VECTOR's programs may leave out."""
 
 from collections.abc import Iterator
 
 from directed_decoder import decoder_programs
+from directed_distance import distance_runs
+from directed_hosts import host_runs
+from directed_loops import loop_programs
+from directed_numbers import number_programs
 from directed_sequencer import sequencer_runs
 from directed_transfers import transfer_runs
 from directed_vector import missing_parts, vector_programs
@@ -25,11 +29,15 @@ def all_runs(config: Config) -> Iterator[tuple[str, list[tuple[Stimulus, Conditi
             yield f"{name} {first}", runs[first : first + TOGETHER]
     yield from sequencer_runs(config)
     yield from transfer_runs(config)
+    yield from host_runs(config)
+    yield from distance_runs(config)
 
 
 def more_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
     """Those that run alone, and end well."""
     yield from vector_programs(config)
+    yield from number_programs(config)
+    yield from loop_programs(config)
 
 
 __all__ = ["all_runs", "more_programs"]

@@ -41,6 +41,8 @@ MANY = 1023
 NEAR_TARGETS = (0xAAA, 0x555, 0xCCC, 0x333, 0xF0F)
 """Instructions to which programs jump: each two bits of their numbers differ somewhere."""
 FAR_TARGET = 0x153D70
+FAR_ENDS = (FAR_TARGET, 0x0AC28F)
+"""Of these two each bit differs."""
 GIVEN_UP = 65536
 """Cycles that a soft reset waits for the bus."""
 
@@ -134,6 +136,10 @@ def far_places(config: Config) -> Iterator[tuple[str, list[Run]]]:
         yield f"errors at instruction {target}", [(far_end(config, target, *end), QUICK) for end in ends]
     far = [(far_end(config, FAR_TARGET, *end), QUICK) for end in ends[:2]]
     yield f"errors at instruction {FAR_TARGET}", far
+    branches = [(far_end(config, FAR_TARGET, *ends[4]), QUICK)]
+    yield f"a branch outside at instruction {FAR_TARGET}", branches
+    for target in FAR_ENDS:
+        yield f"no END behind instruction {target}", [(far_end(config, target, *ends[5]), QUICK)]
 
 
 def far_end(config: Config, target: int, opcode: Opcode, fields: dict[str, int]) -> Stimulus:
@@ -206,10 +212,35 @@ def stalls(config: Config) -> Iterator[tuple[str, list[Run]]]:
     yield "VECTOR waits for long, polled", [(program, slow)]
 
 
+def crowded_bus(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """A long program is fetched while LOAD asks for many short rows, on a bus that seldom takes an address."""
+    rows = {"row_bytes": 3, "rows": 500}
+    commands = [(Opcode.LOAD_PITCH, {"memory_pitch": 5, "local_pitch": 3}), (Opcode.LOAD_GO, rows)]
+    program = assembled(config, *commands, *[(Opcode.NOP, {})] * 150)
+    for stall_percent in (30, 60, 85):
+        runs = [
+            (program, Conditions(stall_percent=stall_percent, latency_cycles=latency, seed=latency))
+            for latency in (5, 40)
+        ]
+        yield f"a fetch beside LOAD, {stall_percent} % stalls", runs
+
+
+def left_tokens(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Tokens of each semaphore that a program leaves do not count in the next one, which waits for one of them."""
+    leaves = [(Opcode.STORE_SIGNAL, {"semaphore": each, "count": 3}) for each in range(config.semaphores)]
+    runs = []
+    for semaphore in range(config.semaphores):
+        unit = UNITS[semaphore % len(UNITS)]
+        waits = (Opcode[f"{unit}_WAIT"], {"semaphore": semaphore, "count": 1})
+        for commands in (leaves, [waits]):
+            runs.append((assembled(config, *commands, memory_bytes=1 << 11), STARVES))
+    yield "tokens that are left", runs
+
+
 def sequencer_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """All of them, by name; the runs of each follow one another on one machine."""
     families = (crowded_signals, full_semaphores, lengths, jumps, jumps_from)
-    families += (far_places, last_places, resets, stalls)
+    families += (far_places, last_places, resets, stalls, left_tokens, crowded_bus)
     yield from itertools.chain.from_iterable(family(config) for family in families)
 
 

@@ -17,6 +17,7 @@ Run = tuple[Stimulus, Conditions]
 KINDS = {"LOAD": "read_error_at", "STORE": "write_error_at"}
 FENCE = (Opcode.BRANCH, {"condition": Condition.NEVER})
 QUICK = Conditions(latency_cycles=5)
+LONGEST_BITS = 19
 
 
 def long_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
@@ -66,6 +67,13 @@ def whole_rows(config: Config) -> Iterator[tuple[str, list[Run]]]:
         row_bytes = ((1 << bits) + bursts * BURST_BEATS + BURST_BEATS // 2) * config.word_bytes
         program = assembled(config, (Opcode[f"{kind}_GO"], {"row_bytes": row_bytes, "rows": 1}))
         yield f"{kind} of 2^{bits} beats", [(behind(program, row_bytes), QUICK)]
+
+
+def longest_run(config: Config) -> Stimulus:
+    """A row of 2^19 beats and some, which keeps STORE busy for as many cycles: counts of that size."""
+    row_bytes = ((1 << LONGEST_BITS) + BURST_BEATS + BURST_BEATS // 2) * config.word_bytes
+    program = assembled(config, (Opcode.STORE_GO, {"row_bytes": row_bytes, "rows": 1}))
+    return behind(program, row_bytes)
 
 
 def behind(program: Stimulus, size: int) -> Stimulus:
@@ -121,10 +129,53 @@ def behind_errors(config: Config) -> Iterator[tuple[str, list[Run]]]:
         yield f"beats behind an error at {place}", runs
 
 
+def under_way(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """As many bursts under way as the machine may have, of each length in beats, by one unit and by both."""
+    word = config.word_bytes
+    for kinds in (["LOAD"], ["STORE"], ["LOAD", "STORE"]):
+        runs = []
+        for size in (1, word + 1, 4 * word, BURST_BEATS * word, BURST_BEATS * word + 1):
+            rows = {"row_bytes": size, "rows": 100}
+            far = {"LOAD": 0, "STORE": MEMORY_BYTES // 2 + 512}
+            commands = [
+                command
+                for kind in kinds
+                for command in (
+                    (Opcode[f"{kind}_PITCH"], {"memory_pitch": 17, "local_pitch": word + 1}),
+                    (Opcode[f"{kind}_GO"], rows | {"memory_address": far[kind], "local_address": far[kind]}),
+                )
+            ]
+            for latency, stall_percent in ((150, 0), (400, 40)):
+                slow = Conditions(latency_cycles=latency, stall_percent=stall_percent, seed=size)
+                runs.append((assembled(config, *commands), slow))
+        yield f"{' and '.join(kinds)}, many bursts under way", runs
+
+
+def row_ends(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Rows of a power of two bytes and a few, that begin and end at each byte of a word. What they leave alone around
+    their ends is seen."""
+    word, place, around = config.word_bytes, 100, 64
+    for kind in KINDS:
+        runs = []
+        for bit in range(7, 18):
+            size = (1 << bit) + word + bit % word
+            row = {"memory_address": 64 + (bit + bit // word) % word, "row_bytes": size, "rows": 1}
+            commands = [(Opcode[f"{kind}_GO"], row | {"local_address": place})]
+            if kind == "LOAD":
+                near = {"local_address": (place + size - around) % config.am_bytes, "row_bytes": 2 * around}
+                commands += [FENCE, (Opcode.STORE_GO, near | {"memory_address": 0, "rows": 1})]
+            program = behind(assembled(config, *commands), 2 * around + size)
+            # Nothing repeats: a row may be longer than the local memory.
+            first = program.program_address
+            program.memory[:first] = np.random.default_rng(bit).integers(0, 256, first)
+            runs.append((program, QUICK))
+        yield f"{kind}, ends of rows", runs
+
+
 def transfer_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """All of them, by name."""
-    for family in (long_rows, many_rows, whole_rows, odd_words, patience, behind_errors):
+    for family in (long_rows, many_rows, whole_rows, odd_words, patience, behind_errors, under_way, row_ends):
         yield from family(config)
 
 
-__all__ = ["MEMORY_BYTES", "Run", "transfer_runs"]
+__all__ = ["MEMORY_BYTES", "Run", "longest_run", "transfer_runs"]

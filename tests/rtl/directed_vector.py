@@ -89,6 +89,26 @@ def sizes(config: Config) -> Stimulus:
     return program(config, emit)
 
 
+def stored_lanes(config: Config) -> Stimulus:
+    """Vectors of which some lanes are stored, and of the last one other ones, as elements of each size."""
+    columns, vectors = config.columns, 3
+    amounts = sorted({1, 2, 3, columns // 2, columns - 1, columns})
+
+    def emit(assembler: Assembler) -> None:
+        address = OUTPUT_AT
+        copies(assembler, 0)
+        for stored in (element for element in SIZES if element.bytes <= columns):
+            size = stored.bytes * columns
+            for lanes in amounts:
+                for tail in amounts:
+                    stream(assembler, 0, 65 + lanes, [(vectors, 4 * columns)], element=Element.INT32)
+                    stream(assembler, STORE_STREAM, address, [(vectors, size)], element=stored)
+                    go(assembler, vectors, 1, lanes=lanes, tail_lanes=tail)
+                    address += vectors * size
+
+    return program(config, emit)
+
+
 def following_params(config: Config) -> Stimulus:
     """Batches that each have the parameters behind those of the batch before, of all kinds."""
     vectors, slots = 11, 3
@@ -238,6 +258,7 @@ SEEDED: dict[str, tuple[Callable[[Config, int], Stimulus], Sequence[int]]] = {
 def vector_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
     """Those that end well, by name."""
     yield "elements of all sizes", sizes(config)
+    yield "lanes that are stored", stored_lanes(config)
     yield "few turns", few_turns(config)
     yield "parameters that follow", following_params(config)
     yield "numbers of repetitions", repetitions(config)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -58,6 +59,16 @@ def begin(
     harness: Harness, config: Config, program: Stimulus, conditions: Conditions
 ) -> tuple[np.ndarray, Registers]:
     """Start a program on the machine as it is now, behind an error with a soft reset; its memory, and the registers."""
+    memory, registers = made_ready(harness, config, program, conditions)
+    stream = Stream(program.program_address, program.program_bytes)
+    registers.start(conditions.mem_base, len(memory), [stream], conditions.watchdog_cycles)
+    return memory, registers
+
+
+def made_ready(
+    harness: Harness, config: Config, program: Stimulus, conditions: Conditions
+) -> tuple[np.ndarray, Registers]:
+    """All that `begin` does before it tells the machine of the program."""
     memory, registers = program.memory.copy(), Registers(harness)
     if registers.field("STATUS", "error"):
         registers.control("soft_reset")
@@ -67,8 +78,6 @@ def begin(
     harness.set_timing(conditions.latency_cycles, bandwidth, conditions.stall_percent, conditions.seed)
     errors = (conditions.read_error_at, conditions.write_error_at)
     harness.set_errors(*(None if offset is None else conditions.mem_base + offset for offset in errors))
-    stream = Stream(program.program_address, program.program_bytes)
-    registers.start(conditions.mem_base, len(memory), [stream], conditions.watchdog_cycles)
     return memory, registers
 
 
@@ -84,6 +93,17 @@ def run_on(
     first, polled = harness.cycle, list[tuple[str, int]]()
     while conditions.polls and registers.field("STATUS", "running") and harness.cycle - first < max_cycles:
         polled += [(name, registers.read(name)) for name in READ]
+    return finish(harness, registers, memory, max_cycles, polled)
+
+
+def finish(
+    harness: Harness,
+    registers: Registers,
+    memory: np.ndarray,
+    max_cycles: int,
+    before: Sequence[tuple[str, int]] = (),
+) -> Seen:
+    """Wait for the end of the program that runs; what is seen then, behind what was seen `before`."""
     outcome = harness.run(max_cycles)
     if outcome == PROTOCOL:
         return Seen(BROKE_AXI)
@@ -92,7 +112,7 @@ def run_on(
     marks = tuple(registers.marks())
     reported = [(name, registers.read(name)) for name in READ]
     registers.acknowledge()
-    return Seen(ENDED, hashlib.sha256(memory).hexdigest(), (*polled, *reported), marks)
+    return Seen(ENDED, hashlib.sha256(memory).hexdigest(), (*before, *reported), marks)
 
 
 def assembled(config: Config, *commands, memory_bytes: int = MEMORY_BYTES) -> Stimulus:
@@ -126,4 +146,7 @@ def random_programs(config: Config, seeds) -> list[Stimulus]:
     return [random_program(config, kind, seed) for seed in seeds for kind in kinds]
 
 
-__all__ = ["Conditions", "Seen", "assembled", "begin", "random_programs", "run_on", "tokens_one_by_one"]
+__all__ = [
+    *("Conditions", "Seen", "assembled", "begin", "finish", "made_ready", "random_programs", "run_on"),
+    "tokens_one_by_one",
+]

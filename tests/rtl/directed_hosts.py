@@ -1,0 +1,93 @@
+"""Programs with hosts that ask where the machine is, that write single bytes of registers and do not wait for answers,
+and that are not patient."""
+
+from collections.abc import Iterator
+
+from directed_edges import every_unit, placed
+from directed_wide import wide_programs
+from odd_hosts import Counting, Impatient, Meddling, Thorough, Watchful
+from one_machine import Conditions, random_programs
+
+from tosaic.hw.config import Config
+from tosaic.hw.csr_map import COUNTERS
+from tosaic.sim.stimulus import Stimulus
+
+Run = tuple[Stimulus, Conditions]
+STALLS = (0, 0, 15, 40, 75)
+"""Percent of the cycles in which a host's channel hesitates."""
+PATIENCE = (1, 2, 3, 5, 8)
+"""Cycles in which nothing may move."""
+MOMENTS = range(40, 440, 25)
+"""At which a host loses its patience."""
+
+
+def watched(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Random programs of all kinds, and many short instructions of each unit."""
+    first = placed(every_unit(config))
+    crowded = [
+        each for name, each in wide_programs(config, range(2)) if "crowded" in name or "tokens" in name
+    ]
+    for number, program in enumerate((*random_programs(config, (930, 931)), *crowded)):
+        slow = {
+            "latency_cycles": (3, 30, 90)[number % 3],
+            "stall_percent": (0, 40)[number % 2],
+            "seed": number,
+        }
+        watches = Watchful(**slow, access_stalls=STALLS[number % len(STALLS)])
+        yield f"watched {number}", [(first, Conditions()), (program, watches)]
+
+
+def meddled(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    for seed, stalls in enumerate(STALLS):
+        programs = (placed(every_unit(config)), random_programs(config, (940 + seed,))[0])
+        yield (
+            f"registers written in parts {seed}",
+            [(program, Meddling(access_seed=seed, access_stalls=stalls)) for program in programs],
+        )
+
+
+def thorough(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """All places of the control port behind programs in which most is counted."""
+    programs = (placed(every_unit(config)), *random_programs(config, (960,)))
+    runs = [(program, Thorough(latency_cycles=90, stall_percent=40, seed=1)) for program in programs]
+    yield "all places of the port", runs
+
+
+def counting(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Each counter, while little is counted yet."""
+    program = placed(every_unit(config))
+    runs = [(program, Counting(latency_cycles=7, counter=name)) for name, _ in (("CYCLES", ""), *COUNTERS)]
+    yield "counters from the start on", runs
+
+
+def impatient(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """A watchdog that comes to wait for a few cycles only, in which nothing moves now and then: each unit is to blame
+    at some moment."""
+    programs = (placed(every_unit(config)), *random_programs(config, (950,)))
+    for patience in PATIENCE:
+        runs: list[Run] = []
+        for number, moment in enumerate(MOMENTS):
+            slow = {
+                "latency_cycles": (3, 30, 120)[number % 3],
+                "stall_percent": (0, 40)[number % 2],
+                "seed": 1,
+            }
+            runs.append(
+                (
+                    programs[number % len(programs)],
+                    Impatient(**slow, patient_cycles=moment + patience, patience=patience),
+                )
+            )
+        yield f"patience of {patience} after a while", runs
+
+
+def host_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """The runs of each name follow one another."""
+    yield from watched(config)
+    yield from meddled(config)
+    yield from thorough(config)
+    yield from counting(config)
+    yield from impatient(config)
+
+
+__all__ = ["counting", "host_runs", "impatient", "meddled", "thorough", "watched"]

@@ -1,0 +1,114 @@
+"""Loops of as many turns as each bit of their counters has, and counts of exactly one bit."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from directed_array import ENDS_AT, ONE_STEP, ROOM, SAFE_AT
+from directed_fields import SET_UP, emit_fields, take
+from directed_programs import OUTPUT_AT, go, program, stream
+from directed_wide import between, outputs_of, wide, written
+
+from tosaic.hw.config import Config
+from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Op, Opcode, Source
+from tosaic.sim.assembler import Assembler
+from tosaic.sim.stimulus import Stimulus
+
+KERNEL_BITS = range(4, 13)
+"""Of the turns of a kernel's loops, each of which takes four cycles."""
+STREAM_BITS = range(9, 14)
+"""Of the turns of a stream's loops, each of which takes one cycle; programs of fewer turns are elsewhere."""
+TEMPLATE = {"row_bytes": 1 << 20, "height": 1 << 14, "y_step": 1, "y_step_bytes": 77, "drain": 1}
+"""An image in which every place is."""
+COUNTED = {
+    "out_width": 16,
+    "out_height": 16,
+    "line": 16,
+    "skip": 10,
+    "x_stride": 6,
+    "y_stride": 6,
+    "group_rows": 4,
+}
+"""Fields of depthwise convolutions, with the bits that they may have here."""
+
+
+def kernels(config: Config, loop: str) -> Stimulus:
+    """Sums of 17, 33, ... steps of one of a kernel's loops."""
+    rng = np.random.default_rng(len(loop))
+
+    def emit(assembler: Assembler) -> None:
+        address = OUTPUT_AT
+        for bit in KERNEL_BITS:
+            fields = TEMPLATE | ONE_STEP | {"pixels": 1, "width": 1, "address": SAFE_AT}
+            fields |= {"x_step": 1, "weights": wide(rng, 9), "input_zp": between(rng, -9, 9)}
+            fields |= {"run_step": between(rng, 1, 9), "ky_step": 1, "ky_step_bytes": between(rng, -99, 99)}
+            fields[loop] = (1 << bit) + between(rng, 1, 4)
+            emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
+            # The array may read where the results come.
+            assembler.pass_token(Opcode.ARRAY_SIGNAL, Opcode.VECTOR_WAIT, 3)
+            address = take(assembler, 1, address)
+            assembler.fence()
+
+    return written(config, rng, emit, ROOM)
+
+
+def lone_counts(config: Config, name: str) -> Stimulus:
+    """Depthwise convolutions of which one field has exactly one bit, each of them, in few advances."""
+    rng = np.random.default_rng(len(name))
+
+    def emit(assembler: Assembler) -> None:
+        address = OUTPUT_AT
+        for bit in range(COUNTED[name]):
+            fields = TEMPLATE | {"address": SAFE_AT + between(rng, 0, 4096), "x_step": between(rng, -9, 9)}
+            fields |= {"width": 1 << 13, "weights": wide(rng, 9), "delay": between(rng, 2, 9)}
+            fields |= {"line": between(rng, 1, 5), "x_stride": 1, "y_stride": 1, "skip": between(rng, 0, 3)}
+            fields |= {"out_width": between(rng, 1, 4), "out_height": between(rng, 1, 3), "group_rows": 1}
+            fields |= {"idle_rows": between(rng, 0, config.rows - 1), name: 1 << bit}
+            fields["advances"] = config.rows + fields["skip"] + between(rng, 9, 20)
+            count = outputs_of(fields, config.rows)
+            emit_fields(assembler, fields, *SET_UP[:2], Opcode.ARRAY_DEPTHWISE, Opcode.ARRAY_DEPTHWISE_GO)
+            if count:
+                address = take(assembler, count, address)
+        assert address <= ENDS_AT
+
+    return written(config, rng, emit, ROOM)
+
+
+def stream_loops(config: Config, number: int) -> Stimulus:
+    """Vectors by one stream, with 513, 1025, ... turns of one of its loops, and a few more behind its end."""
+
+    def emit(assembler: Assembler) -> None:
+        fields = {"op": Op.MOV, "a_source": Source.LOAD, "a_index": number % STORE_STREAM, "to_memory": 1}
+        assembler.emit(Opcode.VECTOR_UOP, index=0, **fields)
+        for bit in STREAM_BITS:
+            turns, dim = (1 << bit) + 1, (bit + number) % STREAM_DIMS
+            dims = [(1, 0)] * STREAM_DIMS
+            dims[dim], dims[(dim + 2) % STREAM_DIMS] = (turns, 1), (2, 5)
+            far = OUTPUT_AT + 16 * bit
+            if number == STORE_STREAM:
+                stream(assembler, 0, 64 + bit, [(1 << 15, 1)])
+                stream(assembler, STORE_STREAM, far, dims)
+            else:
+                # The last vector remains in memory: where the loop ends tells the turns.
+                stream(assembler, number, 64, dims)
+                stream(assembler, STORE_STREAM, far, [(1 << 15, 0)])
+            go(assembler, turns + 3, 1)
+
+    return program(config, emit)
+
+
+LOOPS = ("ky_count", "run_count", "chunks")
+FAMILIES: tuple[tuple[str, Callable[..., Stimulus], tuple], ...] = (
+    ("turns of a kernel", kernels, LOOPS),
+    ("exactly one bit", lone_counts, tuple(COUNTED)),
+    ("many turns of stream", stream_loops, tuple(range(STORE_STREAM + 1))),
+)
+
+
+def loop_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
+    """All of them, by name; they end well."""
+    for name, make, choices in FAMILIES:
+        for each in choices:
+            yield f"{name} {each}", make(config, each)
+
+
+__all__ = ["loop_programs"]

@@ -1,0 +1,98 @@
+"""Numbers that the lanes look at bit by bit: pairs that differ in one bit, as they are and beyond 32 bits, and numbers
+with each number of leading zeros."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from directed_programs import OUTPUT_AT, PROGRAM_AT, go, program, stream
+
+from tosaic.hw.config import Config
+from tosaic.hw.isa import STORE_STREAM, Element, Op, Opcode, Source
+from tosaic.sim.assembler import Assembler
+from tosaic.sim.stimulus import Stimulus
+
+BITS = 32
+COMPARES = (Op.GT, Op.GE, Op.EQ)
+CHOICES = (Op.MAX, Op.MIN, Op.SUB)
+FACTORS = (1, 1 << 15, -(1 << 15))
+"""What both numbers are multiplied with: the pairs then differ in a bit from 0, or from 15, on."""
+FIRST_AT, SECOND_AT = 64, 64 + 4 * 512
+
+
+def _words(config: Config, kind: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors of pairs that differ in bit 0, in bit 1, ...; or numbers with 0 to 32 leading zeros, and what they are
+    compared with. Each vector twice, for both orders of the pairs."""
+    columns = config.columns
+    if kind == "pairs":
+        first = rng.integers(0, 1 << BITS, (BITS, columns), dtype=np.uint64)
+        second = first ^ (1 << np.arange(BITS, dtype=np.uint64))[:, None]
+        both = np.concatenate([first, second]), np.concatenate([second, first])
+    else:
+        ones = (1 << np.arange(BITS + 1, dtype=np.uint64)) - 1
+        below = rng.integers(0, 1 << BITS, (2, BITS + 1, columns), dtype=np.uint64)
+        lead = ones - (ones >> 1)
+        numbers = (below & (ones >> 1)[:, None] | lead[:, None]).reshape(-1, columns)
+        both = numbers, numbers[::-1]
+    return tuple(each.astype(np.uint32) for each in both)
+
+
+def _numbers(config: Config, kind: str, seed: int, emit: Callable[[Assembler, int], None]) -> Stimulus:
+    """`emit` gets the number of vectors, which lie at FIRST_AT and SECOND_AT."""
+    first, second = _words(config, kind, np.random.default_rng(seed))
+    whole = program(config, lambda assembler: emit(assembler, len(first)))
+    assert len(first) * 4 * config.columns <= SECOND_AT - FIRST_AT <= PROGRAM_AT
+    for place, numbers in ((FIRST_AT, first), (SECOND_AT, second)):
+        whole.memory[place : place + numbers.nbytes] = numbers.reshape(-1).view(np.uint8)
+    return whole
+
+
+def _emit_streams(assembler: Assembler, vectors: int, output: int, stored: Element) -> int:
+    columns = assembler.config.columns
+    for number, place in enumerate((FIRST_AT, SECOND_AT)):
+        stream(assembler, number, place, [(vectors, 4 * columns)], element=Element.INT32)
+    stream(assembler, STORE_STREAM, output, [(vectors, stored.bytes * columns)], element=stored)
+    return output + vectors * stored.bytes * columns
+
+
+def compared(config: Config, op: Op, seed: int) -> Stimulus:
+    """Pairs that differ in one bit, as they are and as products beyond 32 bits."""
+    stored = Element.INT8 if op in COMPARES else Element.INT32
+
+    def emit(assembler: Assembler, vectors: int) -> None:
+        output = OUTPUT_AT
+        for factor in FACTORS:
+            for index in (0, 1):
+                fields = {"a_source": Source.LOAD, "a_index": index, "b_source": Source.IMMEDIATE}
+                assembler.emit(Opcode.VECTOR_UOP, index=index, op=Op.MUL, destination=1 + index, **fields)
+                assembler.emit(Opcode.VECTOR_BOUNDS, index=index, immediate=factor)
+            fields = {"a_source": Source.REGISTER, "a_index": 1, "b_source": Source.REGISTER, "b_index": 2}
+            assembler.emit(Opcode.VECTOR_UOP, index=2, op=op, to_memory=1, **fields)
+            output = _emit_streams(assembler, vectors, output, stored)
+            go(assembler, vectors, 3)
+
+    return _numbers(config, "pairs", seed, emit)
+
+
+def counted(config: Config, seed: int) -> Stimulus:
+    """Leading zeros, and the size of such numbers."""
+
+    def emit(assembler: Assembler, vectors: int) -> None:
+        output = OUTPUT_AT
+        for op, element in ((Op.CLZ, Element.INT8), (Op.ABS, Element.INT32)):
+            fields = {"a_source": Source.LOAD, "a_index": 0}
+            assembler.emit(Opcode.VECTOR_UOP, index=0, op=op, to_memory=1, **fields)
+            output = _emit_streams(assembler, vectors, output, element)
+            go(assembler, vectors, 1)
+
+    return _numbers(config, "leading zeros", seed, emit)
+
+
+def number_programs(config: Config) -> Iterator[tuple[str, Stimulus]]:
+    """All of them, by name; they end well."""
+    for op in (*COMPARES, *CHOICES):
+        yield f"{op.name} of pairs that differ in a bit", compared(config, op, 1)
+    for seed in (1, 2):
+        yield f"leading zeros {seed}", counted(config, seed)
+
+
+__all__ = ["number_programs"]
