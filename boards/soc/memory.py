@@ -58,7 +58,8 @@ class OnChipMemory(wiring.Component):
         read, write, host = self.read, self.write, self.host
 
         host_lane, host_inside = host.address[:lane_bits], Signal()
-        host_asks, host_read, host_write, host_done = Signal(), Signal(), Signal(), Signal()
+        host_asks, host_writes, host_done = Signal(), Signal(), Signal()
+        host_read, host_write = Signal(), Signal()
         read_address, write_address = Signal(32), Signal(32)
         left = Signal(8)
         reading, free, issue = Signal(), Signal(), Signal()
@@ -67,8 +68,8 @@ class OnChipMemory(wiring.Component):
         read_inside, write_inside = Signal(), Signal()
         m.d.comb += [
             host_inside.eq(self._inside(host.address)),
-            host_read.eq(host_asks & ~host.write & free),
-            host_write.eq(host_asks & host.write),
+            host_read.eq(host_asks & ~host_writes & free),
+            host_write.eq(host_asks & host_writes),
             free.eq(~read.rvalid | read.rready),
             read_inside.eq(self._inside(read_address)),
             write_inside.eq(self._inside(write_address)),
@@ -99,6 +100,7 @@ class OnChipMemory(wiring.Component):
             words.write_data.eq(write_data),
             words.write_enable.eq(write_mask),
             host_asks.eq(host.request & ~host_done & ~host.done & ~(host_read | host_write)),
+            host_writes.eq(host.write),
             host_done.eq(host_read | host_write),
             host.done.eq(host_done),
             host.error.eq(~host_inside),

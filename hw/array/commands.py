@@ -37,7 +37,7 @@ class ArrayCommands(wiring.Component):
         jobs (stream of ArrayJob, out): GOs in order, each with its configuration.
         tokens (Tokens, out): the semaphores.
         finished (1, in): one cycle: the oldest job handed out has made its last read.
-        fault (1, out): one cycle: a GO is illegal and dropped, or an opcode is not of this unit.
+        fault (1, out): one cycle, the one after: a GO was illegal and dropped, or an opcode was not of this unit.
         busy (1, out): a job or a signal is not complete.
     """
 
@@ -77,10 +77,10 @@ class ArrayCommands(wiring.Component):
             m.d.sync += [pending.eq(0), checked.eq(0)]
         with m.If(self.finished):
             m.d.sync += done.eq(done + 1)
-        m.d.comb += self.fault.eq(unknown | (pending & ~checked & ~legal))
+        m.d.sync += self.fault.eq(unknown | (pending & ~checked & ~legal))
 
         waits = self._signal(m, handed, done, pending & ~checked)
-        m.d.comb += self.busy.eq(pending | (handed != done) | waits)
+        m.d.comb += self.busy.eq(pending | (handed != done) | waits | self.fault)
         return m
 
     def _leaves_sums(self, job: data.View, sums: Signal) -> Value:

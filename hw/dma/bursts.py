@@ -160,7 +160,7 @@ class BurstSplitter(wiring.Component):
         self._check_row(m, start[:lane_bits])
         self._take_rows(m)
         self._offer_burst(m)
-        with m.If(self.row_moves):
+        with m.If(self.row_advances):
             self._begin_row(m, start, end)
         with m.Elif(self.bursts.valid & self.bursts.ready):
             self._next_burst(m)
@@ -230,10 +230,11 @@ class BurstSplitter(wiring.Component):
         return ~self.beat[:BEAT_BITS]
 
     def _begin_row(self, m: Module, start: Value, end: Value) -> None:
-        """The row's first burst is on offer from the next cycle on."""
+        """The row's first burst is on offer from the next cycle on, unless the row is wrong: that comes late in the
+        cycle, and many registers take the burst."""
         row, lane_bits = self.row, len(self.first_lane)
         m.d.sync += [
-            self.burst_valid.eq(1),
+            self.burst_valid.eq(self.row_moves),
             self.purpose.eq(row.purpose),
             self.beat.eq(start[lane_bits:]),
             self.beats_left.eq(end[lane_bits:]),

@@ -49,7 +49,7 @@ class Beats(wiring.Component):
     and at least as many as a lane has columns.
 
     Ports:
-        configure (1, in), lanes (VECTOR_GO.lanes, in): a GO begins; at least one cycle before its first slot. Groups
+        configure (1, in), lanes (VECTOR_GO.lanes, in): a GO begins; at least two cycles before its first slot. Groups
             beyond these lanes have no beat.
         sizes (StreamSizes, in): the streams'.
         fields (IssueFields, in): the micro-op.
@@ -81,14 +81,12 @@ class Beats(wiring.Component):
         fields, sizes, store = self.fields, self.sizes, self.sizes[STORE_STREAM]
         number, before = Signal(LOG2_BYTES), Signal(len(self.lanes))
         m.d.comb += before.eq(self.lanes - 1)
-        # Whether another beat follows, by the number of groups: compared beside the program's read.
-        follows = [Signal(name=f"more_of_{1 << log2}") for log2 in range(LOG2_BYTES + 1)]
-        for log2 in range(1, LOG2_BYTES + 1):
-            last = Signal(log2, name=f"last_of_{1 << log2}")
-            with m.If(self.configure):
+        # The last group of the GO's lanes, by the number of groups.
+        last = [Signal(log2, name=f"last_of_{1 << log2}") for log2 in range(LOG2_BYTES + 1)]
+        with m.If(self.configure):
+            for log2 in range(1, LOG2_BYTES + 1):
                 group = before >> max(lane_bits - log2, 0)
-                m.d.sync += last.eq(Mux(before >= self.config.columns, -1, group))
-            m.d.comb += follows[log2].eq(number < last)
+                m.d.sync += last[log2].eq(Mux(before >= self.config.columns, -1, group))
         # The words of narrower loads serve several beats; those of which the last bits of the number are ones are last.
         ends, low = [], Array(number[:bits].all() for bits in range(LOG2_BYTES + 1))
         least = exact_log2(self.config.lane_columns)
@@ -103,9 +101,12 @@ class Beats(wiring.Component):
             ]
             ends.append(end)
         log2 = Signal(range(LOG2_BYTES + 1))
-        # Each stream's own: which one it is comes late, from the program's read.
-        follows_of = [Signal(name=f"follows_{stream}") for stream in range(STORE_STREAM + 1)]
-        m.d.comb += [follow.eq(Array(follows)[sizes[stream]]) for stream, follow in enumerate(follows_of)]
+        # Whether another beat follows, for each stream: which one it is comes late, from the program's read.
+        follows_of = []
+        for stream in range(STORE_STREAM + 1):
+            last_of_stream = Signal(LOG2_BYTES, name=f"last_of_stream_{stream}")
+            m.d.sync += last_of_stream.eq(Array(last)[sizes[stream]])
+            follows_of.append(number < last_of_stream)
         load_size = Mux(fields.load, Array(sizes[stream] for stream in range(STORE_STREAM))[fields.stream], 0)
         store_size = Mux(fields.store & (store > least), store, least)
         position, known = group_of(number, log2)
@@ -114,7 +115,7 @@ class Beats(wiring.Component):
             self.more.eq(
                 (fields.load & Array(follows_of[:STORE_STREAM])[fields.stream])
                 | (fields.store & follows_of[STORE_STREAM])
-                | follows[least]
+                | (number < last[least])
             ),
             self.next_word.eq(self.more & Array(ends)[fields.stream]),
             log2.eq(Mux(store_size > load_size, store_size, load_size)),
