@@ -1,0 +1,132 @@
+"""Copies of drivers whose wires go all over a part, one for each neighbourhood of what they drive.
+
+A signal that enables 500 registers is a wire as long as the part: 10 ns of a cycle, whatever the logic before it takes.
+Yosys has one driver for it, and nextpnr makes no copies. Where a floorplan places blocks, it is known before placement
+about where all other cells will lie: between the blocks that they are connected with. What a driver drives is parted by
+that into neighbourhoods, each of which gets a copy of the LUT or register; and what drives many copies is copied, too.
+"""
+
+import collections
+import copy
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+MOST_ENDS = 96
+"""What one driver drives at most."""
+_ROUNDS = 60
+"""In each the cells move to the middle of what they are connected with."""
+_LOCAL_ENDS = 24
+"""A wire with more ends says nothing about where its cells lie."""
+_COPIED = {"LUT4": "Z", "TRELLIS_FF": "Q"}
+"""Kinds of drivers, each with its output."""
+_SITE = re.compile(r"X(\d+)/Y(\d+)/")
+Cells = dict[str, dict[str, Any]]
+End = tuple[str, str, int]
+"""Cell, port, and place in the port."""
+
+
+class Wires:
+    """What drives each net of a module, and what the net drives."""
+
+    def __init__(self, cells: Cells):
+        self.driver: dict[int, tuple[str, str]] = {}
+        self.ends = collections.defaultdict[int, list[End]](list)
+        for name, cell in cells.items():
+            self.add(name, cell)
+
+    def add(self, name: str, cell: dict[str, Any]) -> None:
+        """A cell is there, too."""
+        for port, bits in cell["connections"].items():
+            for place, bit in enumerate(bits):
+                if not isinstance(bit, int):
+                    continue  # a constant
+                if cell["port_directions"][port] == "output":
+                    self.driver[bit] = name, port
+                else:
+                    self.ends[bit].append((name, port, place))
+
+
+def places(cells: Cells, wires: Wires) -> dict[str, np.ndarray]:
+    """About where each cell will lie, (column, row), from the cells that have a place already."""
+    number = {name: index for index, name in enumerate(cells)}
+    fixed = {
+        number[name]: (int(site[1]), int(site[2]))
+        for name, cell in cells.items()
+        if (site := _SITE.match(cell["attributes"].get("BEL", "")))
+    }
+    here, there, weight = list[int](), list[int](), list[float]()
+    for net, (source, _) in wires.driver.items():
+        ends = {name for name, _, _ in wires.ends[net]} - {source}
+        if 0 < len(ends) <= _LOCAL_ENDS:
+            here += [number[source]] * len(ends)
+            there += sorted(number[name] for name in ends)
+            weight += [1 / len(ends)] * len(ends)
+    a, b = np.array([*here, *there], int), np.array([*there, *here], int)
+    w = np.array([*weight, *weight])
+    sums = np.maximum(np.bincount(a, w, len(cells)), np.finfo(float).tiny)
+    kept, where = np.array(list(fixed), int), np.array(list(fixed.values()), float).reshape(-1, 2)
+    at = np.tile(where.mean(axis=0) if fixed else np.zeros(2), (len(cells), 1))
+    linked = np.bincount(a, minlength=len(cells)) > 0
+    for _ in range(_ROUNDS):
+        at[kept] = where
+        moved = np.stack([np.bincount(a, w * at[b, axis], len(cells)) / sums for axis in (0, 1)], axis=1)
+        at[linked] = moved[linked]
+    at[kept] = where
+    return dict(zip(cells, at, strict=True))
+
+
+def neighbourhoods(at: np.ndarray, most: int) -> list[np.ndarray]:
+    """Numbers of places (n, 2), parted until there are at most `most` in each, across the longer side."""
+    parts, left = [], [np.arange(len(at))]
+    while left:
+        part = left.pop()
+        if len(part) <= most:
+            parts.append(part)
+            continue
+        side = int(np.argmax(np.ptp(at[part], axis=0)))
+        order = part[np.argsort(at[part, side], kind="stable")]
+        left += [order[len(order) // 2 :], order[: len(order) // 2]]
+    return parts
+
+
+def copy_drivers(design: dict[str, Any], top: str, most_ends: int = MOST_ENDS) -> int:
+    """Change module `top` of a design, Yosys' JSON, some of whose cells have places; how many copies it got."""
+    module = design["modules"][top]
+    cells: Cells = module["cells"]
+    wires = Wires(cells)
+    at = places(cells, wires)
+    outside = {bit for port in module["ports"].values() for bit in port["bits"]}
+    free = 1 + max(bit for nets in (wires.driver, wires.ends) for bit in nets)
+    before = len(cells)
+    while wide := list(_wide(cells, wires, outside, most_ends)):
+        for net in wide:
+            name, port = wires.driver[net]
+            ends = wires.ends[net]
+            first, *others = neighbourhoods(np.array([at[end] for end, _, _ in ends]), most_ends)
+            for part in others:
+                twin, twin_name = copy.deepcopy(cells[name]), f"{name}_copy{len(cells)}"
+                twin["connections"][port] = [free]
+                for index in part:
+                    end, where, place = ends[index]
+                    cells[end]["connections"][where][place] = free
+                at[twin_name] = np.mean([at[ends[index][0]] for index in part], axis=0)
+                cells[twin_name] = twin
+                wires.add(twin_name, twin)
+                wires.ends[free] = [ends[index] for index in part]
+                free += 1
+            wires.ends[net] = [ends[index] for index in first]
+    return len(cells) - before
+
+
+def _wide(cells: Cells, wires: Wires, outside: set[int], most_ends: int) -> Iterator[int]:
+    """Nets with too many ends, whose drivers can be copied."""
+    for net, (name, port) in wires.driver.items():
+        if len(wires.ends[net]) > most_ends and net not in outside:
+            if _COPIED.get(cells[name]["type"]) == port:
+                yield net
+
+
+__all__ = ["MOST_ENDS", "copy_drivers", "neighbourhoods"]
