@@ -14,11 +14,11 @@ from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.passes import legalize
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.address import Address, Region
-from tosaic.compiler.place.arena import Arena
+from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.geometry import View, Window
 from tosaic.compiler.place.params import ParamBlock
-from tosaic.compiler.place.placement import BufferKey, Copy
+from tosaic.compiler.place.placement import BufferKey, Copy, PartOutside, Placement, Sent
 from tosaic.compiler.place.placer import Memories
 from tosaic.compiler.place.stored_box import StoredBox
 from tosaic.compiler.place.weights import Blob
@@ -247,12 +247,18 @@ def test_parameters_come_in_as_a_whole_up_to_a_quarter_of_the_memory(size: int, 
 
 
 @pytest.mark.parametrize(
-    "machine, starts", [("base,weight_banks=1", [0, 300, 600]), ("base", [0, 512, 1024])]
+    "machine, starts",
+    [
+        ("base,weight_banks=1", [0, 301, 602]),
+        ("base,weight_banks=2", [0, 512, 1024]),
+        ("base,weight_banks=4", [0, 512, 1024]),
+        ("small,weight_banks=2", [0, 320, 640]),
+    ],
 )
 def test_weights_begin_at_whole_steps_where_rows_may_be_divided(machine: str, starts: list[int]) -> None:
     ring = Emitter(get_config(machine), ExternalMemory()).ring
     blobs = [Address(Region.CONSTANTS, 4096 * number) for number in range(3)]
-    assert [ring.place(blob, 300) for blob in blobs] == [(start, True) for start in starts]
+    assert [ring.place(blob, 301) for blob in blobs] == [(start, True) for start in starts]
 
 
 LINE, PARAMS, TABLE = 64, 512, 1024
@@ -324,3 +330,22 @@ def test_buffers_of_earlier_layers_make_room_for_what_streams(less_bytes: int, r
     placer.place_output(result, ["x", "y"])
     assert placer.pending_free == ([] if released else [[earlier]])
     assert placer.placements[result].resident != released
+
+
+def test_a_tensor_that_has_a_home_outside_is_put_there() -> None:
+    plan, home = planner((1, 16), (1, 16)), Address(Region.DATA, 4096)
+    placer = plan.placer
+    placer.settle({"x": home}, {})
+    assert (placer.external("x").address, placer.ports["x"].address) == (home, home)
+    assert placer.external("y").address != home
+
+
+def test_a_result_of_which_a_part_is_wanted_outside_must_be_resident() -> None:
+    placer, part = planner((1, 16)).placer, PartOutside(8, 40)
+    placer.settle({"x": Address(Region.DATA, 4096)}, {"x": part})
+    with pytest.raises(OutOfMemory, match="is not as a whole outside, and it is not resident"):
+        placer.external("x")
+    placer.placements["x"] = Placement(Address(Region.ACTIVATION, 64), 64)
+    assert placer.sent("x") == Sent(
+        Address(Region.ACTIVATION, 64), Address(Region.DATA, 4096), 40, 8, part.rows
+    )
