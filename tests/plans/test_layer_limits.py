@@ -21,7 +21,7 @@ from tosaic.compiler.place.params import ParamBlock
 from tosaic.compiler.place.placement import BufferKey, Copy, PartOutside, Placement, Sent
 from tosaic.compiler.place.placer import Memories
 from tosaic.compiler.place.stored_box import StoredBox
-from tosaic.compiler.place.weights import Blob
+from tosaic.compiler.place.weights import MAX_COUNT, Blob
 from tosaic.compiler.search import ranked
 from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
 from tosaic.compiler.tile.image_boxes import Box, Extent, ImageBoxes
@@ -29,8 +29,10 @@ from tosaic.compiler.tile.layer_plan import LayerPass
 from tosaic.compiler.tile.work import ArrayBody, Parameters, TablePlace
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config_text import get_config
+from tosaic.hw.isa import Opcode, largest
 
 BASE = get_config("base")
+X_STEP, Y_STEP = (largest(Opcode.ARRAY_WINDOW, name) for name in ("x_step", "y_step"))
 
 
 def window(**sizes: int) -> Window:
@@ -118,6 +120,65 @@ def test_rows_that_boxes_read_are_counted_up_to_a_thousand_boxes(oh: int, rows: 
     """An image of four rows, of which boxes of two rows see three: they begin at even rows, and it at an odd one."""
     cut = ImageBoxes(window(ih=4, oh=oh, kh=3, top=oh // 4 * 2 + 1), 16, 16)
     assert cut._source_rows(rows) == most
+
+
+@pytest.mark.parametrize(
+    "sizes, options, wanted",
+    [
+        ({}, {}, (14, 14)),
+        ({}, dict(column_limit=5), (14, 5)),
+        ({}, dict(output_limit=5), (1, 14)),
+        ({}, dict(output_limit=28), (2, 14)),
+        ({}, dict(output_limit=41), (2, 14)),
+        (dict(oh=MAX_COUNT + 5, ow=MAX_COUNT + 5), {}, (MAX_COUNT, MAX_COUNT)),
+        (dict(sx=3, ic=X_STEP // 3), {}, (14, 14)),
+        (dict(sx=3, ic=X_STEP // 3 + 1), {}, (14, 1)),
+        (dict(sy=Y_STEP), {}, (14, 14)),
+        (dict(sy=Y_STEP + 1), {}, (1, 14)),
+        (dict(ih=MAX_COUNT, oh=30000, sy=3, kh=3), {}, (30000, 14)),
+        (dict(ih=MAX_COUNT + 1, oh=30000, sy=3, kh=3, dy=2), {}, ((MAX_COUNT - 4) // 3, 14)),
+        (dict(ih=MAX_COUNT + 1, oh=3, sy=2, kh=MAX_COUNT), {}, (1, 14)),
+    ],
+)
+def test_the_largest_box_of_an_image(sizes: dict, options: dict, wanted: tuple[int, int]) -> None:
+    """Strides, image rows and pixels that the fields of instructions tell."""
+    assert ImageBoxes(window(**sizes), 16, 16, **options).largest() == Extent(*wanted, 16)
+
+
+def test_boxes_cover_a_result_once() -> None:
+    cut = ImageBoxes(window(n=2, oh=9, ow=7), 20, 8, first_columns=2, first_rows=1, rows=(2, 9))
+    boxes = list(cut.boxes(Extent(3, 4, 8)))
+    assert [(box.oy0, box.oy1) for box in boxes[:9:3]] == [(2, 3), (3, 5), (5, 8)]
+    assert [(box.ox0, box.ox1) for box in boxes[:3]] == [(0, 2), (2, 6), (6, 7)]
+    assert [(box.c0, box.c1) for box in boxes[:: len(boxes) // 3]] == [(0, 8), (8, 16), (16, 20)]
+    covered = [
+        (box.image, y, x, c)
+        for box in boxes
+        for y in range(box.oy0, box.oy1)
+        for x in range(box.ox0, box.ox1)
+        for c in range(box.c0, box.c1)
+    ]
+    assert len(covered) == len(set(covered)) == 2 * 7 * 7 * 20
+
+
+@pytest.mark.parametrize(
+    "options, extent, wanted",
+    [
+        ({}, (4, 14, 16), (6 - 1) * 112 + 112),
+        (dict(stripe_pitch=128), (4, 14, 16), 6 * 128),
+        ({}, (4, 5, 16), 6 * 7 * 8),
+        (dict(im2col_zp=0), (4, 5, 16), 6 * 5 * 3 * 8),
+        (dict(picked=True), (4, 5, 16), 4 * 5 * 8),
+        (dict(multiplier=2), (4, 14, 8), 6 * 14 * 4),
+        (dict(multiplier=2), (4, 14, 7), 6 * 14 * 5),
+        (dict(multiplier=2), (4, 14, 16), 6 * 112),
+        (dict(multiplier=2, channel_bytes=2), (4, 14, 4), 6 * 14 * 4),
+    ],
+)
+def test_bytes_that_a_box_reads(options: dict, extent: tuple[int, int, int], wanted: int) -> None:
+    """A kernel of 3 by 3 over rows of 14 pixels of 8 bytes; 16 channels."""
+    cut = ImageBoxes(window(kh=3, kw=3, top=1, left=1), 16, 8, **options)
+    assert cut.source_bytes(Extent(*extent)) == wanted
 
 
 # --- the form of a convolution
