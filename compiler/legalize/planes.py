@@ -155,11 +155,8 @@ def matrix_product_of_planes(new: Rewriting) -> bool:
     parts = []
     for first in range(0, c, step):
         count = min(step, c - first)
-        lefts: tuple[str, ...] = left_planes
-        rights: tuple[str, ...] = right_planes
-        if count < c:
-            lefts = tuple(new.slice(plane, (0, 0, first), (n, h, count)) for plane in lefts)
-            rights = tuple(new.slice(plane, (0, first, 0), (n, count, w)) for plane in rights)
+        lefts = [new.slice(plane, (0, 0, first), (n, h, count)) for plane in left_planes]
+        rights = [new.slice(plane, (0, first, 0), (n, count, w)) for plane in right_planes]
         # In the order high x high, high x low, low x high, low x low.
         high, *middle, low = (
             new.add("MATMUL", [a, b, *_zero_points(new, *origins)], (n, h, w), DType.INT32)

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from layer_graphs import LayerBuilder
 
@@ -19,8 +20,9 @@ from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.geometry import View, Window
 from tosaic.compiler.place.params import ParamBlock
 from tosaic.compiler.place.placement import BufferKey, Copy, PartOutside, Placement, Sent
-from tosaic.compiler.place.placer import Memories
+from tosaic.compiler.place.placer import Memories, PlacedPort
 from tosaic.compiler.place.stored_box import StoredBox
+from tosaic.compiler.place.strides import dense_strides, operand_span, operand_strides
 from tosaic.compiler.place.weights import MAX_COUNT, Blob
 from tosaic.compiler.search import ranked
 from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
@@ -410,3 +412,59 @@ def test_a_result_of_which_a_part_is_wanted_outside_must_be_resident() -> None:
     assert placer.sent("x") == Sent(
         Address(Region.ACTIVATION, 64), Address(Region.DATA, 4096), 40, 8, part.rows
     )
+
+
+def test_the_port_of_a_result() -> None:
+    """Its own place, that of what it is another name of, that of another name, or that of a copy of a constant."""
+    build = LayerBuilder(1)
+    x = build.input("x", (1, 16), DType.INT32)
+    y = build.add("ABS", [x])
+    names = [y, *(build.add("RESHAPE", [y, build.shape(shape)]) for shape in ((16,), (4, 4), (2, 8)))]
+    constant = build.constant(np.arange(5), DType.INT32)
+    for name in names:
+        build.output(name)
+    placer = GraphPlanner(
+        build.finish(), set(names), PlanContext(BASE, Memories(Arena(BASE.am_bytes, 16), BASE.am_bytes), True)
+    ).placer
+    homes = {name: Address(Region.DATA, 4096 * number) for number, name in enumerate(names, 1)}
+    for name in names[:2]:
+        tensor = placer.tensors[name]
+        placer.ports[name] = PlacedPort(tensor, homes[name], 64)
+    found = [placer.output_port(name) for name in names]
+    assert [port.address for port in found] == [homes[names[place]] for place in (0, 1, 0, 0)]
+    assert [port.tensor.name for port in found] == names
+    apart = placer.show_apart(names[2])
+    assert placer.output_port(names[2]).address == apart.address
+    del placer.ports[names[0]]
+    assert placer.output_port(names[3]).address == homes[names[1]]
+    external = placer.memories.external
+    before = external.constants_bytes
+    assert placer.output_port(constant).address == Address(Region.CONSTANTS, before)
+    assert external.constants_bytes > before
+
+
+@pytest.mark.parametrize(
+    "shape, target, size, dense, broadcast",
+    [
+        ((2, 3, 4), (2, 3, 4), 1, [12, 4, 1], [12, 4, 1]),
+        ((2, 1, 4), (2, 3, 4), 2, [8, 8, 2], [8, 0, 2]),
+        ((1, 3, 1), (1, 3, 5), 4, [12, 4, 4], [12, 4, 0]),
+        ((), (), 4, [], []),
+    ],
+)
+def test_strides(shape: tuple, target: tuple, size: int, dense: list[int], broadcast: list[int]) -> None:
+    assert dense_strides(shape, size) == dense
+    assert operand_strides(shape, target, size) == broadcast
+
+
+@pytest.mark.parametrize(
+    "shape, low, counts, span",
+    [
+        ((2, 3, 4), (1, 0, 0), (1, 3, 4), (48, 96)),
+        ((2, 3, 4), (1, 1, 2), (1, 1, 2), (72, 80)),
+        ((2, 1, 4), (1, 2, 0), (1, 1, 4), (16, 32)),
+        ((1, 1, 1), (1, 2, 3), (1, 1, 1), (0, 4)),
+    ],
+)
+def test_bytes_of_an_operand_that_a_box_needs(shape: tuple, low: tuple, counts: tuple, span: tuple) -> None:
+    assert operand_span(shape, low, counts, 4) == span
