@@ -68,7 +68,7 @@ def convolution_of_planes(new: Rewriting) -> bool:
     assert offset is not None
     magnitudes = _magnitudes(new, weight, weight_zp)
     depthwise = operator.op == "DEPTHWISE_CONV2D"
-    slices = [(0, magnitudes.shape[-1])] if depthwise else _channel_slices(magnitudes)
+    slices = [(0, magnitudes.size)] if depthwise else _channel_slices(magnitudes)
     if slices is None:
         return False
     if depthwise:

@@ -30,6 +30,9 @@ def test_what_is_cut_to_its_width_has_the_bound_of_it(bits: int) -> None:
     found = wrap(Value(np.array([high, high + 1, low, low - 1, 3 << bits]), 1 << 40), bits)
     assert found.lanes.tolist() == [high, low, low, high, 0]
     assert found.bound == 1 << bits - 1
+    assert wrap(Value(np.array([high + 1]), high + 1), bits).lanes.tolist() == [low]
+    fits = Value(np.array([high]), high)
+    assert wrap(fits, bits) is fits
     # Twice: what follows must not take it for smaller than it is.
     total = Value(found.lanes + found.lanes, 2 * found.bound)
     assert wrap(total, bits).lanes.tolist() == [-2, 0, 0, -2, 0]
