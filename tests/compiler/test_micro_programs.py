@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
+from layer_graphs import LayerBuilder
 
 from tosaic.compiler.fuse.expression import (
     ArrayResult,
@@ -14,7 +16,10 @@ from tosaic.compiler.fuse.expression import (
     Value,
     clamped,
 )
+from tosaic.compiler.fuse.fuser import Fuser
 from tosaic.compiler.fuse.microprogram import MicroProgram, TooComplex, TooManyOperands, assemble
+from tosaic.compiler.ir import DType
+from tosaic.compiler.legalize.passes import legalize
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import STORE_STREAM, Element, Op, Source
 
@@ -240,3 +245,31 @@ def test_limits_do_not_join_what_wraps() -> None:
     narrow = Node(Op.ADD, A, C, wrap32=True)
     assert clamped(narrow, 0, 5, 1) is narrow
     assert not narrow.wrap32
+
+
+@pytest.mark.parametrize("kind, bits", [(DType.INT8, 8), (DType.INT16, 16)])
+@pytest.mark.parametrize("inside, outside", [(True, False), (False, True)])
+def test_elements_without_a_sign(kind: DType, bits: int, inside: bool, outside: bool) -> None:
+    """They and their zero points have no sign: the largest lies above what a sign leaves."""
+    build, largest = LayerBuilder(1), (1 << bits) - 1
+    zero_point = 1 << (bits - 1) if bits == 16 else largest - 3
+    zeros = [np.array([zero_point if unsigned else 0]).astype(kind.numpy) for unsigned in (inside, outside)]
+    operands = [
+        build.input("x", (4, 4), kind),
+        build.constant([1 << 30], DType.INT32),
+        build.constant([30], DType.INT8),
+        *(build.constant(zero, kind) for zero in zeros),
+    ]
+    attributes = dict(scale32=True, rounding_mode="SINGLE_ROUND", per_channel=False)
+    attributes |= dict(input_unsigned=inside, output_unsigned=outside)
+    build.output(build.add("RESCALE", operands, dtype=kind, **attributes))
+    graph = build.finish()
+    (layer,) = Fuser(legalize(graph, BASE), BASE).layers(set())
+    uop = layer.program.instructions[0]
+    assert (uop.a_zp, uop.out_zp) == (zero_point * inside, zero_point * outside)
+    bounds = layer.program.instructions[1]
+    half = 1 << (bits - 1)
+    assert (bounds.low, bounds.high) == ((0, largest) if outside else (-half, half - 1))
+    unsigned = Element.UINT8 if bits == 8 else Element.UINT16
+    signed = Element.INT8 if bits == 8 else Element.INT16
+    assert layer.program.loads[0].element is (unsigned if inside else signed)
