@@ -255,3 +255,14 @@ def test_checks_of_what_is_inside() -> None:
         mapping(check_text)(7, "a")
     with pytest.raises(HeaderError, match=r": a must be true or false, not 1;"):
         either(check_nothing, check_boolean)(1, "a")
+
+
+@pytest.mark.parametrize("beyond", [-16, 0, 16])
+def test_a_program_ends_with_the_image_at_the_latest(beyond: int) -> None:
+    header = copy.deepcopy(FILE)
+    header["program_bytes"] = len(IMAGE) - header["program_address"] + beyond
+    if beyond <= 0:
+        assert Program.load(file_with(header, IMAGE)).program_bytes == header["program_bytes"]
+    else:
+        with pytest.raises(HeaderError, match=": program_address and program_bytes reach beyond the image;"):
+            Program.load(file_with(header, IMAGE))

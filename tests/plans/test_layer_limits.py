@@ -10,7 +10,7 @@ import tosaic.compiler.tile.convolution as convolution
 import tosaic.compiler.tile.im2col as im2col
 from tosaic.compiler.emit.box_transfers import NOWHERE, BoxTransfers
 from tosaic.compiler.emit.emitter import Emitter
-from tosaic.compiler.emit.graph_emission import _by_use
+from tosaic.compiler.emit.graph_emission import _by_use, _copy_all
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.passes import legalize
 from tosaic.compiler.memory_speed import MemorySpeed
@@ -28,7 +28,7 @@ from tosaic.compiler.search import ranked
 from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
 from tosaic.compiler.tile.image_boxes import Box, Extent, ImageBoxes
 from tosaic.compiler.tile.layer_plan import LayerPass
-from tosaic.compiler.tile.work import ArrayBody, Parameters, TablePlace
+from tosaic.compiler.tile.work import ArrayBody, CopyThrough, Parameters, TablePlace
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import Opcode, largest
@@ -468,3 +468,18 @@ def test_strides(shape: tuple, target: tuple, size: int, dense: list[int], broad
 )
 def test_bytes_of_an_operand_that_a_box_needs(shape: tuple, low: tuple, counts: tuple, span: tuple) -> None:
     assert operand_span(shape, low, counts, 4) == span
+
+
+@pytest.mark.parametrize("size, counts", [(2500, [1000, 1000, 500]), (1000, [1000]), (1001, [1000, 1])])
+def test_a_tensor_is_copied_through_a_buffer_piece_by_piece(size: int, counts: list[int]) -> None:
+    made = list[tuple[int, int, int]]()
+    emitter = SimpleNamespace(
+        load=lambda source, to, count: made.append((source.offset, to, count)),
+        store=lambda source, to, count: made.append((source, to.offset, count)),
+    )
+    source, target = Placement(Address(Region.DATA, 64), size), Address(Region.DATA, 8192)
+    _copy_all(emitter, [CopyThrough(source, target, 640, 1000)])  # type: ignore[arg-type]
+    pieces = [(1000 * number, count) for number, count in enumerate(counts)]
+    assert made == [
+        each for start, count in pieces for each in ((64 + start, 640, count), (640, 8192 + start, count))
+    ]
