@@ -111,6 +111,17 @@ def finished(make: Make) -> Graph:
     return build.finish()
 
 
+KEPT = ("unary", "another axis reduced", "joined", "padded", "repeated", "cut", "turned", "convolved")
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_operators_along_other_axes_stay_as_they_are(name: str) -> None:
+    graph = finished(MADE[name])
+    found = [operator.op for operator in batched(graph, SAMPLES).operators if operator.op != "RESHAPE"]
+    kept = sum(operator.op == "RESHAPE" for operator in batched(graph, SAMPLES).operators)
+    assert (found, kept) == ([operator.op for operator in graph.operators], int(name in ("joined", "cut")))
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_each_sample_is_what_it_is_alone(name: str) -> None:
     graph = finished(MADE[name])

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+import tosaic.sim.emulator.timing as timing
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import FIELDS, Instruction, Opcode, make
 from tosaic.sim.assembler import Assembler
@@ -186,9 +187,13 @@ def test_tiles_of_few_pixels_divide_the_rows(
 
 @pytest.mark.parametrize("machine", ["nano", "base", "large"])
 @pytest.mark.parametrize("address", [4096, 4112, 4128, 4144, 4160, 16])
-def test_instructions_are_fetched_in_bursts_that_end_at_their_multiples(machine: str, address: int) -> None:
-    """Of 64 bytes: what a burst touches of a word is a beat."""
-    config, most = get_config(machine), 64
+def test_instructions_are_fetched_in_bursts_that_end_at_their_multiples(
+    machine: str, address: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 128 bytes: what a burst touches of a word is a beat."""
+    config, most, starts = get_config(machine), 128, list[int]()
+    burst_of = timing.burst_of
+    monkeypatch.setattr(timing, "burst_of", lambda *given: starts.append(given[1]) or burst_of(*given))
     assembler = Assembler(config)
     for _ in range(21):
         assembler.emit(Opcode.NOP)
@@ -198,3 +203,4 @@ def test_instructions_are_fetched_in_bursts_that_end_at_their_multiples(machine:
     places = range(address, address + size)
     beats = {(place // most, place // config.word_bytes) for place in places}
     assert result.counters["fetch_beats"] == len(beats)
+    assert starts == [address, *range((address // most + 1) * most, address + size, most)]
