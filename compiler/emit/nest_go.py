@@ -34,8 +34,6 @@ class Nest:
     table: Entries | None = None
     keep_axes: bool = False
     """Neighbouring axes are not joined."""
-    splats: bool = True
-    """A load that the lanes do not walk gives all of them the same element."""
 
 
 def emit_nest(emitter: Emitter, nest: Nest) -> None:
@@ -50,7 +48,8 @@ def nest_gos(nest: Nest, config: Config) -> Iterator[VectorGo]:
     lanes = even_lanes(merged[-1].count, config.columns) if merged else 1
     outer, along, tail = split_lanes(merged, nest.sizes, lanes)
     splats = (False,) * len(nest.sizes)
-    if merged and along is not None and nest.splats:
+    if merged and along is not None:
+        # A load that the lanes do not walk gives all of them the same element.
         splats = tuple(stride == 0 for stride in merged[-1].strides)
     table = nest.table
     for piece in pieces(outer, along, lanes, tail, nest.reduced, len(nest.sizes), config.vector_slots):

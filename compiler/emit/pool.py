@@ -79,5 +79,5 @@ def _emit_box(
             reduced = [Axis(xs.taps, (pixel, *none)), Axis(ys.taps, (pitch, *none))]
             averaged = program.averaged(*reciprocal_scale(xs.taps * ys.taps))
             table = emission.take_table()
-            nest = Nest(averaged, axes, addresses, sizes, reduced, table=table, splats=False)
+            nest = Nest(averaged, axes, addresses, sizes, reduced, table=table)
             emit_nest(emission.emitter, nest)

@@ -131,7 +131,7 @@ class VectorGo:
 
     def _accesses(self, number: int) -> int:
         """Steps that a stream takes."""
-        outside, inside = self.program.moves.get(number, (0, 0))
+        outside, inside = self.program.moves[number]
         return (outside + inside * self.repeats) * self.vectors
 
     @functools.cached_property

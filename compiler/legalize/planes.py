@@ -68,7 +68,7 @@ def convolution_of_planes(new: Rewriting) -> bool:
     assert offset is not None
     magnitudes = _magnitudes(new, weight, weight_zp)
     depthwise = operator.op == "DEPTHWISE_CONV2D"
-    slices = [(0, magnitudes.shape[-1])] if depthwise else _channel_slices(magnitudes)
+    slices = [(0, magnitudes.size)] if depthwise else _channel_slices(magnitudes)
     if slices is None:
         return False
     if depthwise:
@@ -155,11 +155,8 @@ def matrix_product_of_planes(new: Rewriting) -> bool:
     parts = []
     for first in range(0, c, step):
         count = min(step, c - first)
-        lefts: tuple[str, ...] = left_planes
-        rights: tuple[str, ...] = right_planes
-        if count < c:
-            lefts = tuple(new.slice(plane, (0, 0, first), (n, h, count)) for plane in lefts)
-            rights = tuple(new.slice(plane, (0, first, 0), (n, count, w)) for plane in rights)
+        lefts = [new.slice(plane, (0, 0, first), (n, h, count)) for plane in left_planes]
+        rights = [new.slice(plane, (0, first, 0), (n, count, w)) for plane in right_planes]
         # In the order high x high, high x low, low x high, low x low.
         high, *middle, low = (
             new.add("MATMUL", [a, b, *_zero_points(new, *origins)], (n, h, w), DType.INT32)

@@ -131,5 +131,9 @@ def _widened(new: Rewriting, name: str, dtype: DType) -> str:
 def _product(new: Rewriting, name: str, factors: np.ndarray, dtype: DType) -> str:
     """Lines times one factor for all of them, or one for each. Factors are int16, which the vector unit may multiply by
     anything: the widest operand decides how many lanes work."""
-    operands = [name, new.constant(factors.reshape(1, -1, 1), DType.INT16), new.zeros(1, DType.INT8)]
+    operands = [
+        name,
+        new.constant(factors.reshape(1, len(factors), 1), DType.INT16),
+        new.zeros(1, DType.INT8),
+    ]
     return new.add("MUL", operands, new.shape(name), dtype)

@@ -41,14 +41,13 @@ def _bytes(graph: Graph, name: str) -> int:
 
 
 def _elementwise(graph: Graph, operator: Operator) -> bool:
-    """Whether an operator does the same with all elements of tensors of its result's shape, or with one number."""
-    if KIND.get(operator.op) is not Kind.ELEMENTWISE or len(operator.outputs) != 1:
+    """Whether an operator does the same with all elements of tensors of its result's shape, or with one number. Other
+    constants have an order."""
+    if KIND.get(operator.op) is not Kind.ELEMENTWISE:
         return False
     shape = graph.tensors[operator.outputs[0]].shape
     data = [graph.tensors[name] for name in operator.inputs[: data_operands(operator)]]
-    same = all(
-        tensor.shape == shape or (tensor.data is not None and tensor.data.size == 1) for tensor in data
-    )
+    same = all(tensor.shape == shape if tensor.data is None else tensor.data.size == 1 for tensor in data)
     return same and not operator.attributes.get("per_channel")
 
 

@@ -39,9 +39,10 @@ class Parameters:
 
 def wrap(value: Value, bits: int) -> Value:
     """Two's complement of `bits` bits."""
-    if value.bound < 1 << (bits - 1):
+    limit = 1 << (bits - 1)
+    if value.bound < limit:
         return value
-    return Value((value.lanes << (64 - bits)) >> (64 - bits), 1 << (bits - 1))
+    return Value((value.lanes << (64 - bits)) >> (64 - bits), limit)
 
 
 def micro_op(

@@ -261,3 +261,20 @@ def test_channels_that_nothing_is_known_of_are_not_absorbed(depthwise: bool, mul
     operator.attributes["pad"] = [0, 0, 1, 0]
     # Padding counts as the zero point, which is 0.
     assert absorbed(build.graph, operator, known).tolist() == [True] + [False] * 5
+
+
+@pytest.mark.parametrize("computed", [None, 1, 2])
+def test_scales_that_are_computed_keep_their_channels(computed: int | None) -> None:
+    """Of a tensor that nobody reads four channels of: multipliers, or shifts, would have to be cut."""
+    build = Sparse(15)
+    narrow = build.rescale(build.conv(start(build), 12, (1, 1)), DType.INT8, per_channel=True)
+    (scaled,) = (operator for operator in build.graph.operators if operator.op == "RESCALE")
+    if computed is not None:
+        tensor = build.graph.tensors[scaled.inputs[computed]]
+        scaled.inputs[computed] = build.input("scales", tensor.shape, tensor.dtype)
+    y = build.layer(narrow, 3, [])
+    (reader,) = (operator for operator in build.graph.operators if operator.inputs[0] == narrow)
+    build.graph.tensors[reader.inputs[1]].data[..., 2:6] = 0
+    build.output(y)
+    smaller = remove_dead_channels(normalise(build.finish()), COLUMNS)
+    assert weights(smaller)[0] == ((8 if computed is None else 12), 1, 1, 6)

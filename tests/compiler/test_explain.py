@@ -2,12 +2,17 @@
 
 import pathlib
 
+import pytest
 from cascade_graphs import SMALL_MEMORY, inverted_bottleneck
+from control_graphs import Control, finished, plus
 
+from tosaic.compiler.build import compile_graph
 from tosaic.compiler.explain import explain
-from tosaic.compiler.ir import read_tosa
+from tosaic.compiler.ir import DType, read_tosa
 from tosaic.compiler.legalize.passes import PASSES
+from tosaic.errors import ModelError
 from tosaic.hw.config_text import get_config
+from tosaic.hw.isa import INSTRUCTION_BYTES
 
 TINY = pathlib.Path(__file__).parents[2] / "examples" / "digits" / "digits_tiny.tosa"
 
@@ -66,3 +71,33 @@ def test_a_cascade_is_told_stripe_by_stripe() -> None:
     assert "        layer 2 computes row 27 of 28, to activation+13440" in text
     fused = [line for line in text[:begin] if line.startswith("layer ") and " -> " in line]
     assert [line.split(" -> ")[-1] for line in fused] == ["rescale_0", "rescale_1", "rescale_2", "rescale_3"]
+
+
+def test_a_model_that_is_wrong_is_not_shown() -> None:
+    graph = read_tosa(TINY)
+    graph.operators.reverse()
+    with pytest.raises(ModelError):
+        next(explain(graph, get_config("base")))
+
+
+def test_the_instructions_are_those_of_the_program() -> None:
+    graph, config = read_tosa(TINY), get_config("base")
+    lines = list(explain(graph, config))
+    stream = lines[lines.index("6 schedule: the instruction stream") + 2 :]
+    program = compile_graph(graph, config)
+    assert len(stream) == program.program_bytes // INSTRUCTION_BYTES
+    assert [int(line.split()[0]) for line in stream] == [INSTRUCTION_BYTES * n for n in range(len(stream))]
+
+
+def test_branches_lead_to_labels() -> None:
+    """Of a loop; the layers inside come before the operator that runs them."""
+    build = Control()
+    x = build.input("x", (1, 16), DType.INT32)
+    outputs = build.counted(build.number(4, (1,)), [x], plus(3))
+    lines = list(explain(finished(build, outputs), get_config("small")))
+    plan = lines[lines.index("2 fuse: layers and their micro-programs") :]
+    branching = [line.split(": ")[1] for line in plan if line.endswith("(branches between the layers above)")]
+    assert [line.split(" (")[0] for line in branching] == ["WHILE_LOOP_0"]
+    labels = {line[:-1] for line in lines if line.endswith(":")}
+    targets = {line.split(" to ")[1] for line in lines if line.startswith("branch ")}
+    assert targets and targets <= labels

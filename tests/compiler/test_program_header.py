@@ -15,6 +15,18 @@ import tosaic
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import read_tosa
 from tosaic.compiler.program import MAGIC, Program
+from tosaic.compiler.program_header import (
+    HeaderError,
+    check_boolean,
+    check_nothing,
+    check_text,
+    either,
+    integer,
+    list_of,
+    mapping,
+    one_of,
+    record,
+)
 from tosaic.hw.config import CONFIGS
 
 TINY = Path(__file__).parents[2] / "examples" / "digits" / "digits_tiny.tosa"
@@ -173,6 +185,7 @@ def test_what_is_no_header(header: bytes, reason: str) -> None:
         (("config", "name"), 7, "config.name must be text, not 7"),
         (("labels", "scores"), ["a"], "labels['scores'] must have 10 elements, not 1"),
         (("layers",), "x" * 38, f"layers must be a list, not '{'x' * 38}';"),
+        (("layers",), "x" * 39, f"layers must be a list, not 'x{'x' * 35}...;"),
         (("layers",), "x" * 99, f"layers must be a list, not 'x{'x' * 35}...;"),
     ],
 )
@@ -197,3 +210,59 @@ def test_what_save_writes_comes_back() -> None:
     assert again.to_bytes() == PROGRAM.to_bytes()
     assert (again.inputs, again.outputs, again.kept) == (PROGRAM.inputs, PROGRAM.outputs, PROGRAM.kept)
     assert (again.layers, again.weights, again.labels) == (PROGRAM.layers, PROGRAM.weights, PROGRAM.labels)
+
+
+FIRST = {"name": check_text, "sizes": list_of(integer(1, 3), 2)}
+RECORD = record(FIRST, optional={"more": either(check_nothing, one_of("a", "b"))})
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({"name": "x", "sizes": []}, None),
+        ({"name": "é", "sizes": [1, 3], "more": None}, None),
+        ({"name": "x", "sizes": [1], "more": "b"}, None),
+        ({"name": "x", "sizes": [0]}, "sizes[0] must be an integer in 1..3, not 0"),
+        ({"name": "x", "sizes": [1, 4]}, "sizes[1] must be an integer in 1..3, not 4"),
+        ({"name": "x", "sizes": [True]}, "sizes[0] must be an integer in 1..3, not True"),
+        ({"name": "x", "sizes": [1, 1, 1]}, "sizes must have at most 2 elements, not 3"),
+        ({"name": "x", "sizes": (1,)}, "sizes must be a list, not (1,)"),
+        ({"name": "x\0", "sizes": []}, "name must be text, not 'x\\x00'"),
+        ({"name": "\ud800", "sizes": []}, "name must be text, not '\\ud800'"),
+        ({"name": "\udfff", "sizes": []}, "name must be text, not '\\udfff'"),
+        ({"name": "x", "sizes": [], "more": "c"}, "more must be one of a, b, not 'c'"),
+        ({"name": "x", "sizes": [], "other": 1}, "other is no field of it"),
+        ({"name": "x"}, "sizes is missing"),
+        ([], "it must be an object, not []"),
+    ],
+)
+def test_checks(value: Any, reason: str | None) -> None:
+    if reason is None:
+        RECORD(value, "it")
+    else:
+        with pytest.raises(HeaderError) as caught:
+            RECORD(value, "it")
+        told = str(caught.value).removeprefix("the program file's header is wrong: ")
+        assert told == f"{reason}; compile the model again"
+
+
+def test_checks_of_what_is_inside() -> None:
+    with pytest.raises(HeaderError, match=r": a\.b\['k'\]\.name is missing;"):
+        mapping(record({"name": check_text}))({"k": {}}, "a.b")
+    with pytest.raises(HeaderError, match=r": a key of a must be text, not 7;"):
+        mapping(check_text)({7: "x"}, "a")
+    with pytest.raises(HeaderError, match=r": a must be an object, not 7;"):
+        mapping(check_text)(7, "a")
+    with pytest.raises(HeaderError, match=r": a must be true or false, not 1;"):
+        either(check_nothing, check_boolean)(1, "a")
+
+
+@pytest.mark.parametrize("beyond", [-16, 0, 16])
+def test_a_program_ends_with_the_image_at_the_latest(beyond: int) -> None:
+    header = copy.deepcopy(FILE)
+    header["program_bytes"] = len(IMAGE) - header["program_address"] + beyond
+    if beyond <= 0:
+        assert Program.load(file_with(header, IMAGE)).program_bytes == header["program_bytes"]
+    else:
+        with pytest.raises(HeaderError, match=": program_address and program_bytes reach beyond the image;"):
+            Program.load(file_with(header, IMAGE))

@@ -1,5 +1,6 @@
 """A RESHAPE between a convolution and what is done with its result does not end the layer."""
 
+import numpy as np
 import pytest
 from emulation import assert_equal_to_golden
 from layer_graphs import LayerBuilder, feeds
@@ -7,8 +8,10 @@ from layer_graphs import LayerBuilder, feeds
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.legalize.normalise import normalise
+from tosaic.compiler.legalize.raised_reshapes import raise_reshapes
 from tosaic.driver.session import Session
 from tosaic.hw.config_text import get_config
+from tosaic.sim.golden import evaluate
 
 
 def connected(b: LayerBuilder, x: str, channels: int) -> str:
@@ -222,3 +225,53 @@ def test_a_reshape_stays_before_what_does_not_belong_to_the_layer_in_front_of_it
     assert [operator.op for operator in found][-2:] == (
         ["CLAMP", "RESHAPE"] if moved else ["RESHAPE", "CLAMP"]
     )
+
+
+def summed(b: LayerBuilder, x: str, shape: tuple[int, ...]) -> str:
+    return b.add("REDUCE_SUM", [b.add("RESHAPE", [x, b.shape(shape)])], axis=0)
+
+
+def wide(b: LayerBuilder, name: str = "x", shape: tuple[int, ...] = (2, 3, 16)) -> str:
+    return b.input(name, shape, DType.INT32)
+
+
+RAISING = {
+    "one operand": (lambda b: summed(b, b.add("ABS", [wide(b)]), (6, 16)), True),
+    "two operands": (lambda b: summed(b, b.add("ADD", [wide(b), wide(b, "y")]), (6, 16)), True),
+    "a number": (lambda b: summed(b, b.add("ADD", [wide(b), wide(b, "y", (1, 1, 1))]), (6, 16)), True),
+    "a row": (lambda b: summed(b, b.add("ADD", [wide(b), wide(b, "y", (1, 1, 16))]), (6, 16)), False),
+    "the same channels": (
+        lambda b: summed(b, b.rescale(wide(b), DType.INT32, per_channel=True), (6, 16)),
+        True,
+    ),
+    "other channels": (
+        lambda b: summed(b, b.rescale(wide(b), DType.INT32, per_channel=True), (12, 8)),
+        False,
+    ),
+    "one scale": (lambda b: summed(b, b.rescale(wide(b), DType.INT32), (12, 8)), True),
+    "behind a sum": (
+        lambda b: summed(b, b.add("ABS", [b.add("REDUCE_SUM", [wide(b)], axis=1)]), (2, 16)),
+        False,
+    ),
+    "before a move": (
+        lambda b: b.add("REVERSE", [b.add("RESHAPE", [b.add("ABS", [wide(b)]), b.shape((6, 16))])], axis=0),
+        False,
+    ),
+    "a result": (lambda b: b.add("RESHAPE", [b.add("ABS", [wide(b)]), b.shape((6, 16))]), False),
+}
+
+
+@pytest.mark.parametrize("name", RAISING)
+def test_where_a_reshape_comes_before_an_elementwise_operator(name):
+    """Where the same elements meet, and what reads the result joins it."""
+    make, raised = RAISING[name]
+    build = LayerBuilder(7)
+    build.output(make(build))
+    graph = build.finish()
+    before, values = graph.copy(), feeds(graph, 1)
+    raise_reshapes(graph)
+    found = [operator.op for operator in graph.operators]
+    maker = next(op for op in found if op in ("ABS", "ADD", "RESCALE"))
+    assert (found.index("RESHAPE") < found.index(maker)) == raised
+    for output in graph.outputs:
+        np.testing.assert_array_equal(evaluate(graph, values)[output], evaluate(before, values)[output])

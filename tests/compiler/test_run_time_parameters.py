@@ -12,6 +12,7 @@ from runtime_graphs import convolution, plane, product
 
 from tosaic.compiler.build import compile_graph
 from tosaic.compiler.ir import OPERATORS, DType
+from tosaic.compiler.legalize.passes import legalize
 from tosaic.driver.session import Session
 from tosaic.hw.config_text import get_config
 from tosaic.sim.emulator import Emulator
@@ -154,6 +155,13 @@ def test_scales_that_the_machine_computes_in_a_loop():
         "s": np.arange(29, 47).astype(np.int8),
     }
     assert_equal_to_golden(graph, "small", values, check_hazards=True)
+
+
+@pytest.mark.parametrize("name, turn", [("padding", "BITWISE_XOR"), ("padding of bool", "LOGICAL_XOR")])
+def test_elements_are_padded_with_zeros_between_two_exclusive_ors(name, turn):
+    graph, _ = GRAPHS[name]()
+    found = [operator.op for operator in legalize(graph, get_config("base")).operators]
+    assert [op for op in found if op != "RESHAPE"] == [turn, "PAD", turn]
 
 
 @pytest.mark.xdist_group("base")

@@ -1,13 +1,15 @@
 """TRANSPOSEs move behind elementwise operators, to where their tensor is smallest."""
 
+import numpy as np
 import pytest
 from emulation import assert_equal_to_golden
-from layer_graphs import LayerBuilder
+from layer_graphs import LayerBuilder, feeds
 
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.passes import legalize
 from tosaic.compiler.legalize.sunk_transposes import sink_transposes
 from tosaic.hw.config_text import get_config
+from tosaic.sim.golden import evaluate
 
 BACK, FORTH = [0, 3, 1, 2], [0, 2, 3, 1]
 
@@ -98,3 +100,93 @@ def test_a_transpose_that_is_its_own_inverse():
     graph = build.finish()
     assert order(graph) == [operator.op for operator in graph.operators]
     assert_equal_to_golden(graph, "base", check_hazards=True)
+
+
+SQUARE, OBLONG = (2, 6, 6), (2, 5, 6)
+
+
+def narrowed(build, x):
+    return build.rescale(x, DType.INT8, shift=42)
+
+
+def added(build, x, shape, low=-900, high=900):
+    return build.add("ADD", [x, build.random_constant(shape, DType.INT32, low, high)])
+
+
+def of_two(build, x):
+    y = turned(build, build.input("y", (2, 6, 5), DType.INT32), [0, 2, 1])
+    return narrowed(build, build.add("SUB", [x, y]))
+
+
+def read_twice(build, x):
+    build.output(build.add("ABS", [x]))
+    return narrowed(build, x)
+
+
+def shown(build, x):
+    build.output(x)
+    return narrowed(build, x)
+
+
+BEHIND = {
+    "narrowing": (OBLONG, narrowed, ["RESCALE", "TRANSPOSE"]),
+    "as wide": (OBLONG, lambda b, x: b.add("ABS", [x]), ["TRANSPOSE", "ABS"]),
+    "per channel": (
+        OBLONG,
+        lambda b, x: b.rescale(x, DType.INT8, per_channel=True, shift=42),
+        ["TRANSPOSE", "RESCALE"],
+    ),
+    "wider again": (
+        OBLONG,
+        lambda b, x: b.rescale(narrowed(b, x), DType.INT32),
+        ["RESCALE", "TRANSPOSE", "RESCALE"],
+    ),
+    "a number": (OBLONG, lambda b, x: narrowed(b, added(b, x, (1, 1, 1))), ["ADD", "RESCALE", "TRANSPOSE"]),
+    "a constant": (SQUARE, lambda b, x: narrowed(b, added(b, x, SQUARE)), ["TRANSPOSE", "ADD", "RESCALE"]),
+    "a constant of another shape": (
+        OBLONG,
+        lambda b, x: narrowed(b, added(b, x, OBLONG)),
+        ["TRANSPOSE", "ADD", "RESCALE"],
+    ),
+    "a line": (OBLONG, lambda b, x: narrowed(b, added(b, x, (1, 1, 6))), ["TRANSPOSE", "ADD", "RESCALE"]),
+    "a reduction": (
+        OBLONG,
+        lambda b, x: narrowed(b, b.add("REDUCE_SUM", [x], axis=1)),
+        ["TRANSPOSE", "REDUCE_SUM", "RESCALE"],
+    ),
+    "two orders": (OBLONG, of_two, ["TRANSPOSE", "TRANSPOSE", "SUB", "RESCALE"]),
+    "another reader": (OBLONG, read_twice, ["TRANSPOSE", "ABS", "RESCALE"]),
+    "a result": (OBLONG, shown, ["TRANSPOSE", "RESCALE"]),
+}
+
+
+@pytest.mark.parametrize("name", BEHIND)
+def test_what_a_transpose_comes_behind(name):
+    """Elementwise operators on as many elements, up to the narrowest tensor; the numbers stay the same."""
+    shape, make, wanted = BEHIND[name]
+    build = LayerBuilder(3)
+    x = build.input("x", (shape[0], shape[2], shape[1]), DType.INT32)
+    build.output(make(build, turned(build, x, [0, 2, 1])))
+    graph = build.finish()
+    sunk = sink_transposes(graph)
+    assert [operator.op for operator in sunk.operators] == wanted
+    values = feeds(graph, 2)
+    for each in graph.outputs:
+        np.testing.assert_array_equal(evaluate(sunk, values)[each], evaluate(graph, values)[each])
+
+
+@pytest.mark.parametrize("op", ["TRANSPOSE", "RESHAPE", "REVERSE"])
+@pytest.mark.parametrize("joined", ["ADD", "MAXIMUM", "SUB"])
+def test_constants_beside_a_tensor_that_was_moved_stay_in_their_order(op, joined):
+    build = LayerBuilder(8)
+    x = build.input("x", (1, 6, 6, 4), DType.INT32)
+    y = {
+        "TRANSPOSE": lambda: turned(build, x, [0, 2, 1, 3]),
+        "RESHAPE": lambda: build.add("RESHAPE", [x, build.shape((6, 6, 4))]),
+        "REVERSE": lambda: build.add("REVERSE", [x], axis=1),
+    }[op]()
+    shape = build.graph.tensors[y].shape
+    constant = build.random_constant(shape, DType.INT32, -(1 << 19), 1 << 19)
+    extra = dict(nan_mode="PROPAGATE") if joined == "MAXIMUM" else {}
+    build.output(narrowed(build, build.add(joined, [y, constant], **extra)))
+    assert_equal_to_golden(build.finish(), "small")

@@ -148,6 +148,27 @@ def test_curves_are_those_of_golden(name):
     np.testing.assert_array_equal(found.values, evaluate(graph, {"x": ALL})[output].reshape(-1))
 
 
+@pytest.mark.parametrize("double", [True, False])
+@pytest.mark.parametrize("bits", [2, 3, 30, 31, 32, 33, 34, 46, 62])
+def test_a_rescale_by_any_shift_is_followed(bits, double):
+    """Halves and quarters among the results, which are rounded."""
+    build = LayerBuilder(7)
+    operands = [
+        build.input("x", ALL.shape, DType.INT8),
+        build.constant([1 << min(bits - 1, 30)], DType.INT32),
+        build.constant([bits], DType.INT8),
+        build.zero_point(DType.INT8, 3),
+        build.zero_point(DType.INT8, -2),
+    ]
+    attributes = dict(scale32=True, per_channel=False, input_unsigned=False, output_unsigned=False)
+    attributes["rounding_mode"] = "DOUBLE_ROUND" if double else "SINGLE_ROUND"
+    build.output(build.add("RESCALE", operands, dtype=DType.INT8, **attributes))
+    graph = build.finish()
+    (output,) = graph.outputs
+    wanted = evaluate(graph, {"x": ALL})[output].reshape(-1)
+    np.testing.assert_array_equal(curves(graph)[output].values, wanted)
+
+
 @pytest.mark.parametrize("bits", [0, 31])
 def test_a_product_with_a_constant_and_a_sum_are_one_operation(bits):
     build = LayerBuilder(5)

@@ -11,7 +11,14 @@ from layer_graphs import LayerBuilder
 from tosaic.compiler.ir import DType, Graph
 from tosaic.compiler.place.depthwise_stream import DepthwiseStream, depthwise_stream
 from tosaic.compiler.place.geometry import View, Window
-from tosaic.compiler.place.tap_passes import AxisTaps, TapPass, output_limits, stream_cycles, tap_passes
+from tosaic.compiler.place.tap_passes import (
+    AxisTaps,
+    TapPass,
+    fits_pairs,
+    output_limits,
+    stream_cycles,
+    tap_passes,
+)
 from tosaic.hw.config import CONFIGS
 
 BASE = CONFIGS["base"]
@@ -84,6 +91,55 @@ def test_outputs_at_a_time_are_those_that_partial_sums_hold():
     large = window(100, (5, 5))
     assert output_limits(large, tap_passes(large, BASE), BASE) == (247, 512)
     assert output_limits(large, tap_passes(window(100, (3, 3)), BASE), BASE)[1] > 100 * 100
+
+
+PAIRED = dict(kernel=(3, 3), stride=2)
+
+
+@pytest.mark.parametrize(
+    ("given", "changed", "pairs"),
+    [
+        (PAIRED, {}, True),
+        (PAIRED, dict(kh=2), False),
+        (PAIRED, dict(kh=1), False),
+        (PAIRED, dict(kh=5), True),
+        (PAIRED, dict(dy=2), False),
+        (PAIRED, dict(sy=1), False),
+        (PAIRED, dict(sy=4), True),
+        (PAIRED, dict(iw=1), False),
+        (PAIRED, dict(iw=2), True),
+        (PAIRED, dict(ic=32), True),
+        (PAIRED, dict(ic=24), False),
+        # 123 columns 2 apart and thrice the 4 or 3 pixels of a row of the kernel: 256 fit the delay line.
+        (PAIRED, dict(kw=4, ow=123), True),
+        (PAIRED, dict(kw=4, ow=124), False),
+        (PAIRED, dict(kw=3, ow=124), True),
+        (PAIRED, dict(kw=3, ow=125), False),
+        (PAIRED, dict(kw=2, dx=3, ow=123), True),
+    ],
+)
+def test_image_rows_that_are_taken_two_at_a_time(given: dict, changed: dict, pairs: bool) -> None:
+    assert fits_pairs(dataclasses.replace(window(14, **given), **changed), BASE) == pairs
+
+
+@pytest.mark.parametrize(
+    ("first", "count", "step", "seen"),
+    [
+        (0, 5, 1, (5, 1, 2)),
+        (2, 3, 1, (3, 1, 0)),
+        (4, 1, 1, (1, 1, -2)),
+        (0, 3, 2, (3, 1, 1)),
+        (1, 2, 2, (2, 1, 1)),
+    ],
+)
+def test_what_a_go_sees_of_a_window(first: int, count: int, step: int, seen: tuple) -> None:
+    """Some taps of five at a stride of `step`, over every `step`-th of 14 pixels: taps, stride and padding."""
+    taps = AxisTaps(first, count, step)
+    found = TapPass(taps, taps).window(
+        dataclasses.replace(window(14, (5, 5)), sy=step, sx=step, top=2, left=2)
+    )
+    assert (found.kh, found.sy, found.top) == (found.kw, found.sx, found.left) == seen
+    assert (found.ih, found.iw) == (-(-(14 + 2 - first) // step) - found.top,) * 2
 
 
 @st.composite

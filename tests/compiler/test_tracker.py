@@ -1,8 +1,13 @@
 """Which work waits for which."""
 
+import random
+
+import pytest
+
 from tosaic.compiler.emit.commands import Work, command
 from tosaic.compiler.place.address import Columns, Region, Span
 from tosaic.compiler.schedule.interleave import LOOKAHEAD_ITEMS, interleave
+from tosaic.compiler.schedule.items import Item
 from tosaic.compiler.schedule.tracker import MOST_TOKENS, Tracker
 from tosaic.hw.isa import Opcode, Unit
 
@@ -97,17 +102,70 @@ def test_work_that_consumes_the_array_never_waits_for_it_to_end() -> None:
     assert most_tokens(tracker) == 1
 
 
-def test_work_that_consumes_the_array_waits_for_the_go_before_that_where_tokens_are_many() -> None:
-    """There, a wait is for the array's last item; this one's last item is the GO whose vectors it takes."""
+@pytest.mark.parametrize("consumes", [False, True])
+@pytest.mark.parametrize("producer", [Unit.ARRAY, Unit.LOAD])
+def test_where_tokens_are_many_the_last_item_is_waited_for(producer: Unit, consumes: bool) -> None:
+    """But the array's last item is the GO whose vectors work takes that consumes them: it waits for the one before."""
     tracker = Tracker()
     tiles = [Span(Region.ACTIVATION, 64 * number, 64 * number + 64) for number in range(MOST_TOKENS + 1)]
     for tile in tiles:
-        tracker.add(Work(Unit.ARRAY, [NOP], reads=[tile]))
-    drained = tracker.add(Work(Unit.ARRAY, [NOP]))
+        tracker.add(Work(producer, [NOP], reads=[tile]))
+    last = tracker.add(Work(producer, [NOP]))
     for tile in tiles[:-1]:
         tracker.add(Work(Unit.VECTOR, [NOP], writes=[tile]))
-    taker = tracker.add(Work(Unit.VECTOR, [NOP], writes=[tiles[-1]], array_vectors=1))
-    assert taker.waits == {Unit.ARRAY: drained.index - 1}
+    taker = tracker.add(Work(Unit.VECTOR, [NOP], writes=[tiles[-1]], array_vectors=int(consumes)))
+    assert taker.waits == {producer: last.index - (consumes and producer is Unit.ARRAY)}
+
+
+PITCH = 8
+
+
+def _span(first: int, count: int, columns: tuple[int, int, int] | None) -> Span:
+    """Of some pitches, and perhaps only twice some columns of each, two apart."""
+    some = None if columns is None else Columns(PITCH, columns[0], columns[1], step=4, count=columns[2])
+    return Span(Region.DATA, first * PITCH, (first + count) * PITCH, some)
+
+
+def _bytes(span: Span) -> set[int]:
+    if span.columns is None:
+        return set(range(span.start, span.end))
+    of, step = span.columns, span.columns.step
+    places = {(of.first + turn * step + byte) % PITCH for turn in range(of.count) for byte in range(of.width)}
+    return {byte for byte in range(span.start, span.end) if byte % PITCH in places}
+
+
+def _spans(dice: random.Random) -> list[Span]:
+    columns = ((0, 4, 1), (4, 4, 1), (2, 3, 2), (7, 2, 1))
+    return [
+        _span(dice.randrange(2), dice.randrange(3), dice.choice((None, *columns)))
+        for _ in range(dice.choice((0, 1, 1, 2)))
+    ]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_waits_are_those_of_a_list_of_all_accesses(seed: int) -> None:
+    """Of each other unit, the last item that wrote what is read here, or read or wrote what is written here; unless the
+    unit has waited for that one or a later one."""
+    dice = random.Random(seed)
+    for _ in range(60):
+        tracker, done = Tracker(), list[tuple[Item, set[int], set[int]]]()
+        synced = dict[tuple[Unit, Unit], int]()
+        for _ in range(9):
+            unit, reads, writes = (
+                dice.choice((Unit.LOAD, Unit.VECTOR, Unit.STORE)),
+                _spans(dice),
+                _spans(dice),
+            )
+            item = tracker.add(Work(unit, [NOP], reads=reads, writes=writes))
+            read, written = ({byte for span in spans for byte in _bytes(span)} for spans in (reads, writes))
+            wanted = dict[Unit, int]()
+            for earlier, earlier_read, earlier_written in done:
+                other, meets = earlier.work.unit, earlier_written & (read | written) or earlier_read & written
+                if other is not unit and meets and earlier.index > synced.get((other, unit), -1):
+                    wanted[other] = earlier.index
+            assert item.waits == wanted
+            synced |= {(other, unit): index for other, index in wanted.items()}
+            done.append((item, read, written))
 
 
 def _drains(tracker: Tracker, blocks: int, vectors: int) -> None:

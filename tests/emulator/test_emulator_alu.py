@@ -36,7 +36,8 @@ def instruction(dice: random.Random, op: Op) -> tuple[Instruction, Instruction]:
     for name in ("a_zp", "out_zp"):
         fields[name] = number(18) if dice.random() < 0.3 else 0
     # A RESCALE by no shift is another test.
-    fields |= {"multiplier": number(32), "shift": dice.randint(int(op is Op.RESCALE), 62)}
+    shift = dice.choice((int(op is Op.RESCALE), 1, 2, 31, 32, *(dice.randint(3, 62) for _ in range(4))))
+    fields |= {"multiplier": number(32), "shift": shift}
     low, high = sorted((number(32), number(32)))
     bounds = {field.name: 0 for field in FIELDS[Opcode.VECTOR_BOUNDS]} | {"low": low, "high": high}
     return make(Opcode.VECTOR_UOP, **fields), make(Opcode.VECTOR_BOUNDS, **bounds)

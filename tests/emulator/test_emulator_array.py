@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scalar_machine import ScalarMachine
 
+import tosaic.sim.emulator.array as array_module
 from tosaic.hw.config import Config
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import FIELDS, Instruction, Opcode, make
@@ -169,4 +170,106 @@ def test_paired_rows(changed: Opcode, field: str, value: int, legal: bool) -> No
         assert array._state.accumulator_queue.vectors == 16
     else:
         with pytest.raises(Fault, match="paired rows"):
+            array.depthwise_go(go)
+
+
+def test_pixels_are_multiplied_in_blocks_of_whole_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many fit a block: the same sums go out, and those of the last tile stay."""
+    dice = random.Random(8)
+    settings = [
+        command(Opcode.ARRAY_INPUT, row_bytes=64, height=8),
+        command(Opcode.ARRAY_WINDOW, width=8),
+        command(Opcode.ARRAY_KERNEL, run_count=2),
+    ]
+    image, weights = (np.frombuffer(dice.randbytes(512), dtype) for dtype in (np.uint8, np.int8))
+    found = []
+    for elements in (1, 2 * WORD * 5, 2 * WORD * 9, 1 << 20):
+        monkeypatch.setattr(array_module, "BLOCK_ELEMENTS", elements)
+        array = array_of(get_config("nano,weight_banks=1"), *settings)
+        array._state.am.write_rows(np.array([0]), image[None, None])
+        array._state.wm.write(np.arange(512 // WORD), weights.reshape(1, -1, WORD))
+        array.go(command(Opcode.ARRAY_GO, pixels=28))
+        assert array._accumulators is not None
+        found.append((array._state.accumulator_queue.pop(28).tolist(), array._accumulators.tolist()))
+    assert all(each == found[0] for each in found)
+
+
+@pytest.mark.parametrize(
+    "opcode, fields, refused",
+    [
+        (Opcode.ARRAY_WINDOW, dict(width=0), "ARRAY_WINDOW.width must be at least 1"),
+        (Opcode.ARRAY_WINDOW, dict(width=1), None),
+        *(
+            (Opcode.ARRAY_DEPTHWISE, {name: 0}, "line, x_stride and y_stride must be at least 1")
+            for name in ("line", "x_stride", "y_stride")
+        ),
+        (Opcode.ARRAY_DEPTHWISE, dict(line=1, x_stride=1, y_stride=1), None),
+        (Opcode.ARRAY_DEPTHWISE, dict(delay=1), f"delay 1 must be in 2..{NANO.line_pixels}"),
+        (Opcode.ARRAY_DEPTHWISE, dict(delay=2), None),
+        (Opcode.ARRAY_DEPTHWISE, dict(delay=NANO.line_pixels), None),
+        (
+            Opcode.ARRAY_DEPTHWISE,
+            dict(delay=NANO.line_pixels + 1),
+            f"delay {NANO.line_pixels + 1} must be in 2..{NANO.line_pixels}",
+        ),
+        *(
+            (Opcode.ARRAY_DEPTHWISE_GO, {name: 0}, "group_rows and advances must be at least 1")
+            for name in ("group_rows", "advances")
+        ),
+        (Opcode.ARRAY_DEPTHWISE_GO, dict(group_rows=1, advances=1), None),
+        (Opcode.ARRAY_DEPTHWISE_GO, dict(idle_rows=NANO.rows - 1), None),
+        (
+            Opcode.ARRAY_DEPTHWISE_GO,
+            dict(idle_rows=NANO.rows),
+            f"idle_rows {NANO.rows} must be less than {NANO.rows}",
+        ),
+        (Opcode.ARRAY_INPUT, dict(input_zp=128, weight_zp=128), None),
+        (Opcode.ARRAY_INPUT, dict(input_zp=-128, weight_zp=-128), None),
+        (
+            Opcode.ARRAY_INPUT,
+            dict(input_zp=129),
+            "input_zp 129 must be in -128..128 for operands of 9 bits",
+        ),
+        (Opcode.ARRAY_INPUT, dict(unsigned_input=1, input_zp=255), None),
+        (Opcode.ARRAY_INPUT, dict(unsigned_input=1, input_zp=0), None),
+        (
+            Opcode.ARRAY_INPUT,
+            dict(weight_zp=-129),
+            "weight_zp -129 must be in -128..128 for operands of 9 bits",
+        ),
+    ],
+)
+def test_fields_of_a_depthwise_go(opcode: Opcode, fields: dict[str, int], refused: str | None) -> None:
+    set_up = (Opcode.ARRAY_INPUT, Opcode.ARRAY_WINDOW, Opcode.ARRAY_DEPTHWISE)
+    array = array_of(NANO, *(command(each, **(fields if each is opcode else {})) for each in set_up))
+    go = command(Opcode.ARRAY_DEPTHWISE_GO, **(fields if opcode is Opcode.ARRAY_DEPTHWISE_GO else {}))
+    if refused is None:
+        array.depthwise_go(go)
+    else:
+        with pytest.raises(Fault) as caught:
+            array.depthwise_go(go)
+        assert str(caught.value) == refused
+
+
+@pytest.mark.parametrize(
+    "machine, fields, refused",
+    [
+        ("partial_sums=16", dict(drain=0), None),
+        ("partial_sums=16", dict(accumulate=1), None),
+        ("partial_sums=16", dict(drain=0, idle_rows=1), "idle_rows must be 0 with partial sums to"),
+        ("partial_sums=16", dict(accumulate=1, idle_rows=1), "idle_rows must be 0 with partial sums to"),
+        ("partial_sums=0", dict(drain=0), "has no partial sums to accumulate or to keep"),
+        ("partial_sums=0", dict(accumulate=1), "has no partial sums to accumulate or to keep"),
+        ("partial_sums=0", dict(idle_rows=1), None),
+    ],
+)
+def test_partial_sums_of_a_depthwise_go(machine: str, fields: dict[str, int], refused: str | None) -> None:
+    set_up = (Opcode.ARRAY_INPUT, Opcode.ARRAY_WINDOW, Opcode.ARRAY_DEPTHWISE)
+    array = array_of(get_config(f"nano,rows=4,{machine}"), *map(command, set_up))
+    go = command(Opcode.ARRAY_DEPTHWISE_GO, **fields)
+    if refused is None:
+        array.depthwise_go(go)
+        assert array._state.accumulator_queue.vectors == (16 if go.drain else 0)
+    else:
+        with pytest.raises(Fault, match=refused):
             array.depthwise_go(go)

@@ -5,7 +5,8 @@ import pytest
 
 from tosaic.errors import DeviceError
 from tosaic.hw.config import CONFIGS
-from tosaic.hw.isa import ISA_HASH, STORE_STREAM, Condition, Op, Opcode, Source
+from tosaic.hw.config_text import get_config
+from tosaic.hw.isa import ISA_HASH, OFFSETS_MAX, STORE_STREAM, Condition, Element, Op, Opcode, Source, Space
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.emulator import Emulator
 
@@ -14,20 +15,21 @@ PROGRAM_ADDRESS = 4096
 GO = {"vectors": 1, "slots": 1, "repeats": 1, "uops": 1, "lanes": 8, "tail_lanes": 8}
 
 
-def run(*instructions, config_hash=CONFIG.hash, isa_hash=ISA_HASH):
-    assembler = Assembler(CONFIG)
+def run(*instructions, config=CONFIG, config_hash=None, isa_hash=ISA_HASH):
+    assembler = Assembler(config)
     assembler.instructions.clear()
+    config_hash = config.hash if config_hash is None else config_hash
     assembler.emit(Opcode.BEGIN, isa_hash=isa_hash, config_hash=config_hash)
     for opcode, fields in instructions:
         assembler.emit(opcode, **fields)
     memory = np.zeros(8192, np.uint8)
     size = assembler.place(memory, PROGRAM_ADDRESS)
-    return Emulator(CONFIG).run(memory, PROGRAM_ADDRESS, size)
+    return Emulator(config).run(memory, PROGRAM_ADDRESS, size)
 
 
-def message(*instructions, **hashes):
+def message(*instructions, **machine):
     with pytest.raises(DeviceError) as caught:
-        run(*instructions, **hashes)
+        run(*instructions, **machine)
     text = str(caught.value)
     assert "\n" not in text
     return text
@@ -295,3 +297,137 @@ def test_an_indexed_stream_without_offsets():
         (Opcode.VECTOR_GO, GO),
     )
     assert text.endswith("have at most as many turns as there are offsets, 0")
+
+
+DIMS = {"count_low": 1, "count_high": 1}
+FEW = get_config("small,vector_uops=8,vector_registers=4")
+LAST_UOP, LAST_REGISTER = 7, 3
+
+
+@pytest.mark.parametrize(
+    ("opcode", "fields", "rule"),
+    [
+        (Opcode.VECTOR_DIMS, DIMS | {"pair": 2}, None),
+        (Opcode.VECTOR_DIMS, DIMS | {"pair": 3}, "a stream has dimension pairs 0..2, not 3"),
+        (Opcode.VECTOR_DIMS, {"count_low": 1, "count_high": 0}, "a dimension has at least 1 turn"),
+        (Opcode.VECTOR_DIMS, {"count_low": 0, "count_high": 1}, "a dimension has at least 1 turn"),
+        (Opcode.VECTOR_STREAM, {"element": max(Element)}, None),
+        (Opcode.VECTOR_STREAM, {"element": max(Element) + 1}, f"no element type {max(Element) + 1}"),
+        (Opcode.VECTOR_OFFSETS, {"count": 1}, None),
+        (Opcode.VECTOR_OFFSETS, {"count": OFFSETS_MAX}, None),
+        (Opcode.VECTOR_OFFSETS, {"count": 0}, f"there are 1..{OFFSETS_MAX} offsets, not 0"),
+        (
+            Opcode.VECTOR_OFFSETS,
+            {"count": OFFSETS_MAX + 1},
+            f"there are 1..{OFFSETS_MAX} offsets, not {OFFSETS_MAX + 1}",
+        ),
+        (Opcode.VECTOR_BOUNDS, {"index": LAST_UOP}, None),
+        (
+            Opcode.VECTOR_BOUNDS,
+            {"index": LAST_UOP + 1},
+            f"there are micro-ops 0..{LAST_UOP}, not {LAST_UOP + 1}",
+        ),
+        (Opcode.VECTOR_UOP, {"index": LAST_UOP, "destination": LAST_REGISTER}, None),
+        (
+            Opcode.VECTOR_UOP,
+            {"index": LAST_UOP + 1},
+            f"there are micro-ops 0..{LAST_UOP}, not {LAST_UOP + 1}",
+        ),
+        (
+            Opcode.VECTOR_UOP,
+            {"destination": LAST_REGISTER + 1},
+            f"micro-op 0 writes register {LAST_REGISTER + 1}",
+        ),
+        (Opcode.VECTOR_UOP, {"destination": LAST_REGISTER + 1, "to_memory": 1}, None),
+        *(
+            entry
+            for side in "ab"
+            for entry in (
+                (
+                    Opcode.VECTOR_UOP,
+                    {f"{side}_source": Source.REGISTER, f"{side}_index": LAST_REGISTER},
+                    None,
+                ),
+                (
+                    Opcode.VECTOR_UOP,
+                    {f"{side}_source": Source.REGISTER, f"{side}_index": LAST_REGISTER + 1},
+                    f"micro-op 0 reads register {LAST_REGISTER + 1}",
+                ),
+                (
+                    Opcode.VECTOR_UOP,
+                    {f"{side}_source": Source.LOAD, f"{side}_index": STORE_STREAM - 1},
+                    None,
+                ),
+                (
+                    Opcode.VECTOR_UOP,
+                    {f"{side}_source": Source.LOAD, f"{side}_index": STORE_STREAM},
+                    "micro-op 0 loads from stream 3; there are 0..2",
+                ),
+            )
+        ),
+        (Opcode.LOAD_GO, {"row_bytes": 8, "rows": 1, "space": Space.WM, "streamed": 0}, None),
+        (
+            Opcode.LOAD_GO,
+            {"row_bytes": 8, "rows": 1, "streamed": 1},
+            "only loads to the weight memory are streamed",
+        ),
+        (
+            Opcode.LOAD_GO,
+            {"row_bytes": 8, "rows": 1, "packed": 1},
+            "only loads to the weight memory are packed",
+        ),
+        *(
+            (
+                opcode,
+                {"row_bytes": 8, "rows": 1} | {name: 0},
+                f"rows ({int(name != 'rows')}) and row_bytes ({8 * (name != 'row_bytes')}) must be at least 1",
+            )
+            for opcode in (Opcode.LOAD_GO, Opcode.STORE_GO)
+            for name in ("rows", "row_bytes")
+        ),
+        *(
+            (opcode, {"memory_address": 8192 - 8, "row_bytes": 8, "rows": 1}, None)
+            for opcode in (Opcode.LOAD_GO, Opcode.STORE_GO)
+        ),
+    ],
+)
+def test_fields_at_their_ends(opcode, fields, rule):
+    """The last value that is taken, and the first one that is not."""
+    command = (opcode, fields)
+    if rule is None:
+        assert run(command, config=FEW).cycles > 0
+    else:
+        text = message(command, config=FEW)
+        assert text.startswith(f"ILLEGAL at program counter 16 ({opcode.name}")
+        assert text.endswith(f": {rule}")
+
+
+DECODE = {"row_bytes": 8, "weights": 8, "space": Space.AM}
+
+
+@pytest.mark.parametrize(
+    ("setup", "fields", "rule"),
+    [
+        ((), {}, "there was no LOAD_TENSOR and LOAD_STREAMS before it"),
+        ((Opcode.LOAD_TENSOR,), {}, "there was no LOAD_TENSOR and LOAD_STREAMS before it"),
+        ((Opcode.LOAD_STREAMS,), {}, "there was no LOAD_TENSOR and LOAD_STREAMS before it"),
+        (None, {"weights": 0}, "weights and row_bytes must be at least 1"),
+        (None, {"row_bytes": 0}, "weights and row_bytes must be at least 1"),
+        (None, {"memory_address": 4}, "memory_address 4 must be a multiple of 8"),
+        (None, {"local_address": 4}, "local_address 4 must be a multiple of 8"),
+        (None, {"row_bytes": 12}, "row_bytes 12 must be a multiple of 8"),
+        (None, {"row_bytes": 16}, "row_bytes is 16, but streams of [8] bytes take 8"),
+        (None, {"memory_address": 8192}, "bytes 8192..8199 leave the 8192 bytes of external memory"),
+    ],
+)
+def test_fields_of_a_block_of_coded_weights(setup, fields, rule):
+    given = {Opcode.LOAD_TENSOR: {}, Opcode.LOAD_STREAMS: {"length_0": 8}}
+    commands = [(opcode, given[opcode]) for opcode in (given if setup is None else setup)]
+    assert message(*commands, (Opcode.LOAD_DECODE, DECODE | fields)).endswith(rule)
+
+
+def test_more_streams_of_coded_weights_than_engines():
+    text = message(
+        (Opcode.LOAD_TENSOR, {"log2_streams": 2}), (Opcode.LOAD_STREAMS, {}), (Opcode.LOAD_DECODE, DECODE)
+    )
+    assert text.endswith(f"4 streams need as many cabac_engines, not {CONFIG.cabac_engines}")

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tosaic.sim.emulator.state import ActivationMemory
+from tosaic.sim.emulator.faults import Diverged, Fault
+from tosaic.sim.emulator.state import AccumulatorQueue, ActivationMemory, agreed
 
 SIZE, WORD = 256, 8
 
@@ -31,3 +32,30 @@ def test_rows_that_cross_the_end(address: int) -> None:
     memory.write_rows(np.array([address]), np.arange(8, dtype=np.uint8).reshape(1, 1, 8))
     assert memory.read_rows(np.array([address]), 8)[0, 0].tolist() == list(range(8))
     assert memory.read_words(np.array([[address]]))[0, 0].tolist() == list(range(8))
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (2, 4), (3, 2, 5)])
+def test_what_all_samples_agree_on(shape: tuple[int, ...]) -> None:
+    values = np.broadcast_to(np.arange(np.prod(shape[1:])).reshape(shape[1:]), shape).copy()
+    assert agreed(values).tolist() == values[0].tolist()
+    for sample in range(1, shape[0]):
+        other = values.copy()
+        other[sample].flat[-1] += 1
+        with pytest.raises(Diverged, match="the samples of the batch part ways") as caught:
+            agreed(other)
+        assert caught.value.as_first.tolist() == [number != sample for number in range(shape[0])]
+
+
+@pytest.mark.parametrize("takes", [(5, 4, 1), (3, 3, 0, 4), (10,), (1,) * 10])
+def test_vectors_leave_the_array_in_their_order(takes: tuple[int, ...]) -> None:
+    """Pushed as blocks of 3, none, 6 and 1."""
+    queue, vectors = AccumulatorQueue(2, 4), np.arange(80, dtype=np.int32).reshape(2, 10, 4)
+    for first, last in ((0, 3), (3, 3), (3, 9), (9, 10)):
+        queue.push(vectors[:, first:last])
+    first = 0
+    for count in takes:
+        assert queue.vectors == 10 - first
+        np.testing.assert_array_equal(queue.pop(count), vectors[:, first : first + count])
+        first += count
+    with pytest.raises(Fault, match="takes 1 vectors out of the array, which has sent 0"):
+        queue.pop(1)

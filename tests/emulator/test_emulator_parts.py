@@ -1,11 +1,13 @@
 """Parts of the emulator alone, at the ends of what they take."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from tosaic.errors import DeviceError
 from tosaic.hw.config import CONFIGS
-from tosaic.hw.isa import Op, Opcode, Source, Space
+from tosaic.hw.isa import Instruction, Op, Opcode, Source, Space
 from tosaic.hw.nnr_streams import interleave
 from tosaic.nnr import levels as coded
 from tosaic.sim.assembler import Assembler
@@ -13,7 +15,9 @@ from tosaic.sim.bandwidth import THOUSAND
 from tosaic.sim.emulator import Emulator
 from tosaic.sim.emulator.alu import Parameters, Value, micro_op, wrap
 from tosaic.sim.emulator.events import Timeline
-from tosaic.sim.emulator.stored_lanes import carried_registers
+from tosaic.sim.emulator.faults import Fault
+from tosaic.sim.emulator.stored_lanes import StoredLanes, carried_registers
+from tosaic.sim.emulator.streams import Stream
 from tosaic.sim.emulator.timing_parts import BurstBeats, Channel
 
 CONFIG = CONFIGS["small"]
@@ -26,6 +30,9 @@ def test_what_is_cut_to_its_width_has_the_bound_of_it(bits: int) -> None:
     found = wrap(Value(np.array([high, high + 1, low, low - 1, 3 << bits]), 1 << 40), bits)
     assert found.lanes.tolist() == [high, low, low, high, 0]
     assert found.bound == 1 << bits - 1
+    assert wrap(Value(np.array([high + 1]), high + 1), bits).lanes.tolist() == [low]
+    fits = Value(np.array([high]), high)
+    assert wrap(fits, bits) is fits
     # Twice: what follows must not take it for smaller than it is.
     total = Value(found.lanes + found.lanes, 2 * found.bound)
     assert wrap(total, bits).lanes.tolist() == [-2, 0, 0, -2, 0]
@@ -103,3 +110,69 @@ def test_registers_that_a_program_carries() -> None:
     assembler.emit(Opcode.VECTOR_UOP, index=2, destination=3, a_index=2, to_memory=1, **register)
     assembler.emit(Opcode.VECTOR_UOP, index=3, destination=4, a_index=3, **register)
     assert carried_registers(assembler.instructions[-4:]) == {3}
+
+
+def micro_program(**uop: int) -> list[Instruction]:
+    """One micro-op that writes register 1."""
+    assembler = Assembler(CONFIG)
+    assembler.emit(Opcode.VECTOR_UOP, index=0, destination=1, **uop)
+    return assembler.instructions[-1:]
+
+
+REGISTER_2 = {"a_source": Source.REGISTER, "a_index": 2}
+
+
+@pytest.mark.parametrize(
+    "lanes, beats, before, after",
+    [
+        (8, 8, {1: 5}, {}),
+        (8, 8, {}, {}),
+        (3, 8, {1: 5}, {}),
+        (3, 4, {}, {}),
+        (3, 4, {1: 3}, {1: 4}),
+        (3, 4, {1: 4}, {1: 4}),
+        (3, 4, {1: 5}, {1: 5}),
+        (3, 8, {2: 3}, {2: 3}),
+        (3, 8, {2: 2}, {1: 2, 2: 2}),
+        (3, 4, {1: 5, 2: 2}, {1: 2, 2: 2}),
+    ],
+)
+def test_lanes_of_a_register_that_are_defined(lanes: int, beats: int, before: dict, after: dict) -> None:
+    """Of 8: those that have a beat, unless what they are made of is defined for fewer than the GO has."""
+    program = micro_program(**(REGISTER_2 if 2 in before else {}))
+    go = SimpleNamespace(lanes=lanes, tail_lanes=lanes, vectors=4, slots=4)
+    StoredLanes(go, program, [beats], Stream(), 0, 8).follow(before)  # type: ignore[arg-type]
+    assert before == after
+
+
+@pytest.mark.parametrize("defined, fits", [(2, False), (3, True), (4, True)])
+def test_no_more_lanes_are_stored_than_are_defined(defined: int, fits: bool) -> None:
+    program = micro_program(to_memory=1, **REGISTER_2)
+    go = SimpleNamespace(lanes=3, tail_lanes=3, vectors=4, slots=4)
+    stored = StoredLanes(go, program, [4], Stream(), 1, 8)  # type: ignore[arg-type]
+    if fits:
+        stored.follow({2: defined})
+    else:
+        with pytest.raises(Fault, match="stores 3 lanes of a register of which only 2 are defined"):
+            stored.follow({2: defined})
+
+
+@pytest.mark.parametrize(
+    "lanes, tail, slots, per_slot, counted",
+    [
+        (5, 2, 4, 1, [5, 5, 2, 5, 5, 2, 5]),
+        (5, 2, 2, 1, [5, 5, 2, 5, 5, 2, 5]),
+        (5, 9, 4, 1, [5, 5, 6, 5, 5, 6, 5]),
+        (5, 2, 4, 2, [5, 5, 5, 5, 2, 5, 5]),
+        (5, 2, 3, 0, [5] * 7),
+    ],
+)
+def test_lanes_that_reach_memory(
+    lanes: int, tail: int, slots: int, per_slot: int, counted: list[int]
+) -> None:
+    """Seven vectors in rows of three, of which the last one is shorter, and of 6 lanes at most; with two stores per
+    slot those of a batch come one after the other."""
+    stream = Stream(counts=[3, 9, 1, 1, 1, 1])
+    go = SimpleNamespace(lanes=lanes, tail_lanes=tail, vectors=7, slots=slots)
+    stored = StoredLanes(go, micro_program(to_memory=1), [6], stream, per_slot, 8)  # type: ignore[arg-type]
+    assert stored.of_slots(0, 1, 7).tolist() == [counted]

@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
+import tosaic.sim.emulator.timing as timing
 from tosaic.hw.config_text import get_config
 from tosaic.hw.isa import FIELDS, Instruction, Opcode, make
+from tosaic.sim.assembler import Assembler
+from tosaic.sim.emulator import Emulator
 from tosaic.sim.emulator.timing_array import ArrayUnit, Part
 from tosaic.sim.emulator.timing_dma import LoadUnit, StoreUnit
 from tosaic.sim.emulator.timing_parts import Accesses, AccumulatorFifo, Bus, Fabric, Queue
@@ -179,3 +183,24 @@ def test_tiles_of_few_pixels_divide_the_rows(
     slots, delay = {1: (160, 0), 2: (80, 8), 4: (48, 12)}[parts]
     distances = [delay] + [1] * (pixels - 1) if fields["drain"] else []
     assert part == Part(slots, distances, 0, parts * pixels / 16)
+
+
+@pytest.mark.parametrize("machine", ["nano", "base", "large"])
+@pytest.mark.parametrize("address", [4096, 4112, 4128, 4144, 4160, 16])
+def test_instructions_are_fetched_in_bursts_that_end_at_their_multiples(
+    machine: str, address: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 128 bytes: what a burst touches of a word is a beat."""
+    config, most, starts = get_config(machine), 128, list[int]()
+    burst_of = timing.burst_of
+    monkeypatch.setattr(timing, "burst_of", lambda *given: starts.append(given[1]) or burst_of(*given))
+    assembler = Assembler(config)
+    for _ in range(21):
+        assembler.emit(Opcode.NOP)
+    memory = np.zeros(8192, np.uint8)
+    size = assembler.place(memory, address)
+    result = Emulator(config).run(memory, address, size)
+    places = range(address, address + size)
+    beats = {(place // most, place // config.word_bytes) for place in places}
+    assert result.counters["fetch_beats"] == len(beats)
+    assert starts == [address, *range((address // most + 1) * most, address + size, most)]

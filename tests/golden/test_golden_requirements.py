@@ -4,6 +4,7 @@ Each case is one REQUIRE, in the order of docs/golden.md.
 """
 
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from control_flow_graphs import choice, graph, tensor
 from tosaic.compiler.ir import DType, Operator
 from tosaic.errors import UnpredictableError
 from tosaic.sim.golden import evaluate, evaluate_operator, strictly
+from tosaic.sim.golden.arithmetic import apply_scale_16, apply_scale_32
 
 LOW, HIGH = -(1 << 31), (1 << 31) - 1
 SINGLE = {"scale32": True, "rounding_mode": "SINGLE_ROUND", "per_channel": False}
@@ -304,3 +306,54 @@ def test_what_lies_just_inside_is_allowed():
             operands, attributes = rescale(int32(value), multiplier, shift)
             (scaled,) = evaluate_operator("RESCALE", operands, attributes, [INT32])
             assert scaled.item() == 1
+
+
+@pytest.mark.parametrize("shift", [2, 3, 31, 32, 40, 62])
+def test_the_values_that_a_scale_of_32_bits_takes(shift):
+    """Half of 2^shift either way, but not itself above."""
+    half, one = 1 << (shift - 1), np.int64(1)
+
+    def scaled(value):
+        with strictly():
+            return apply_scale_32(np.array([value]), one, np.int64(shift), double_round=False)
+
+    for value in (-half, half - 1, 0, -1):
+        assert scaled(value).tolist() == [(value + half) >> shift]
+    for value in (-half - 1, half):
+        with pytest.raises(UnpredictableError, match="the value to scale lies in"):
+            scaled(value)
+
+
+@pytest.mark.parametrize("scale", [partial(apply_scale_32, double_round=True), apply_scale_16])
+@pytest.mark.parametrize(
+    "multiplier, shift, rule",
+    [
+        (0, 2, None),
+        (1, 62, None),
+        (-1, 9, "the multiplier is at least 0"),
+        (1, 1, "the shift lies in 2..62"),
+        (1, 63, "the shift lies in 2..62"),
+    ],
+)
+def test_multipliers_and_shifts_that_a_scale_takes(scale, multiplier, shift, rule):
+    operands = np.array([1]), np.int64(multiplier), np.int64(shift)
+    with strictly():
+        if rule is None:
+            assert scale(*operands).tolist() == [0]
+        else:
+            with pytest.raises(UnpredictableError, match=rule):
+                scale(*operands)
+
+
+@pytest.mark.parametrize("shift", [2, 5, 16])
+def test_what_a_scale_of_16_bits_makes_fits_int32(shift):
+    def scaled(value):
+        with strictly():
+            return apply_scale_16(np.array([value]), np.int64(1), np.int64(shift)).tolist()
+
+    half = 1 << (shift - 1)
+    assert scaled((HIGH << shift) + half - 1) == [HIGH]
+    assert scaled((LOW << shift) - half) == [LOW]
+    for value in ((HIGH << shift) + half, (LOW << shift) - half - 1):
+        with pytest.raises(UnpredictableError, match="the scaled value"):
+            scaled(value)

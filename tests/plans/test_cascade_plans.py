@@ -1,16 +1,22 @@
 """What the plan of a cascade takes and leaves behind, in activation memory and outside."""
 
+from types import SimpleNamespace
+
 import pytest
 from cascade_graphs import SMALL_MEMORY, inverted_bottleneck
 
 from tosaic.compiler.fuse.layer import Layer
 from tosaic.compiler.ir import Graph
 from tosaic.compiler.legalize.passes import legalize
+from tosaic.compiler.place.address import Address, Region
 from tosaic.compiler.place.arena import Arena
 from tosaic.compiler.place.placer import Memories
+from tosaic.compiler.tile.cascade_choice import _decodes_again
 from tosaic.compiler.tile.cascade_plan import CascadePlanner, PlannedCascade
 from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
+from tosaic.compiler.tile.work import ArrayBody, LayerWork
 from tosaic.hw.config import Config
+from tosaic.hw.config_text import get_config
 
 FIRST = 1
 """Number of the first layer of the cascade."""
@@ -68,3 +74,52 @@ def test_a_cascade_that_does_not_fit_leaves_nothing(left_bytes: int) -> None:
     planned = Planned(inverted_bottleneck(28, 1), SMALL_MEMORY, left_bytes)
     assert planned.found is None and planned.placed() == []
     assert planned.memories.arena.used() == planned.used
+
+
+def member(
+    region: Region, blobs: list[tuple[int, int]], *, group_bytes: int | None, unpacked: bool
+) -> LayerWork:
+    """A layer of the array whose tiles' weights come in groups, (number, bytes)."""
+    weights = SimpleNamespace(address=Address(region, 0), group_bytes=group_bytes, unpacked=unpacked)
+    tiles = [
+        SimpleNamespace(group_address=Address(region, number << 20), group_bytes=size)
+        for number, size in blobs
+    ]
+    plan = SimpleNamespace(weights=weights, tiles=tiles)
+    return SimpleNamespace(body=ArrayBody(plan, None, None, in_blocks=False))  # type: ignore[arg-type, return-value]
+
+
+@pytest.mark.parametrize(
+    "machine, sizes, again",
+    [
+        # 64 KiB of weight memory.
+        ("base,weight_banks=1", [65536 - 1000], False),
+        ("base,weight_banks=1", [65536 - 999], True),
+        ("base,weight_banks=1", [30000, 65536 - 31000], False),
+        ("base,weight_banks=1", [30000, 65536 - 30999], True),
+        # Weights begin at whole steps of 256 bytes.
+        ("base,weight_banks=2", [65536 - 1024], False),
+        ("base,weight_banks=2", [65536 - 1023], True),
+        ("base,weight_banks=4", [1, 65536 - 1280], False),
+        ("base,weight_banks=4", [257, 65536 - 1280], True),
+    ],
+)
+def test_weights_that_stripes_would_decode_again(machine: str, sizes: list[int], again: bool) -> None:
+    """They stay, beside what a block of 1000 bytes leaves free at the end. Two tiles share the first group."""
+    config = get_config(f"{machine},wm_bytes=64K")
+    blobs = list(enumerate(sizes))
+    members = [member(Region.CODED, [*blobs, blobs[0]], group_bytes=1000, unpacked=False)]
+    assert _decodes_again(members, config) == again
+
+
+@pytest.mark.parametrize(
+    "region, group_bytes, unpacked",
+    [(Region.CONSTANTS, 1000, False), (Region.CODED, 1000, True), (Region.UNPACKED, 1000, False)],
+)
+def test_weights_that_nothing_decodes_are_loaded_again(
+    region: Region, group_bytes: int, unpacked: bool
+) -> None:
+    found = member(region, [(0, 1 << 20)], group_bytes=group_bytes, unpacked=unpacked)
+    assert not _decodes_again([found], get_config("base"))
+    coded = member(Region.CODED, [], group_bytes=None, unpacked=False)
+    assert _decodes_again([found, coded], get_config("base"))

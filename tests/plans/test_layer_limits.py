@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from layer_graphs import LayerBuilder
 
@@ -9,28 +10,31 @@ import tosaic.compiler.tile.convolution as convolution
 import tosaic.compiler.tile.im2col as im2col
 from tosaic.compiler.emit.box_transfers import NOWHERE, BoxTransfers
 from tosaic.compiler.emit.emitter import Emitter
-from tosaic.compiler.emit.graph_emission import _by_use
+from tosaic.compiler.emit.graph_emission import _by_use, _copy_all
 from tosaic.compiler.ir import DType
 from tosaic.compiler.legalize.passes import legalize
 from tosaic.compiler.memory_speed import MemorySpeed
 from tosaic.compiler.place.address import Address, Region
-from tosaic.compiler.place.arena import Arena
+from tosaic.compiler.place.arena import Arena, OutOfMemory
 from tosaic.compiler.place.external import ExternalMemory
 from tosaic.compiler.place.geometry import View, Window
 from tosaic.compiler.place.params import ParamBlock
-from tosaic.compiler.place.placement import BufferKey, Copy
-from tosaic.compiler.place.placer import Memories
+from tosaic.compiler.place.placement import BufferKey, Copy, PartOutside, Placement, Sent
+from tosaic.compiler.place.placer import Memories, PlacedPort
 from tosaic.compiler.place.stored_box import StoredBox
-from tosaic.compiler.place.weights import Blob
+from tosaic.compiler.place.strides import dense_strides, operand_span, operand_strides
+from tosaic.compiler.place.weights import MAX_COUNT, Blob
 from tosaic.compiler.search import ranked
 from tosaic.compiler.tile.graph_plan import GraphPlanner, PlanContext
 from tosaic.compiler.tile.image_boxes import Box, Extent, ImageBoxes
 from tosaic.compiler.tile.layer_plan import LayerPass
-from tosaic.compiler.tile.work import ArrayBody, Parameters, TablePlace
+from tosaic.compiler.tile.work import ArrayBody, CopyThrough, Parameters, TablePlace
 from tosaic.errors import UnsupportedError
 from tosaic.hw.config_text import get_config
+from tosaic.hw.isa import Opcode, largest
 
 BASE = get_config("base")
+X_STEP, Y_STEP = (largest(Opcode.ARRAY_WINDOW, name) for name in ("x_step", "y_step"))
 
 
 def window(**sizes: int) -> Window:
@@ -118,6 +122,65 @@ def test_rows_that_boxes_read_are_counted_up_to_a_thousand_boxes(oh: int, rows: 
     """An image of four rows, of which boxes of two rows see three: they begin at even rows, and it at an odd one."""
     cut = ImageBoxes(window(ih=4, oh=oh, kh=3, top=oh // 4 * 2 + 1), 16, 16)
     assert cut._source_rows(rows) == most
+
+
+@pytest.mark.parametrize(
+    "sizes, options, wanted",
+    [
+        ({}, {}, (14, 14)),
+        ({}, dict(column_limit=5), (14, 5)),
+        ({}, dict(output_limit=5), (1, 14)),
+        ({}, dict(output_limit=28), (2, 14)),
+        ({}, dict(output_limit=41), (2, 14)),
+        (dict(oh=MAX_COUNT + 5, ow=MAX_COUNT + 5), {}, (MAX_COUNT, MAX_COUNT)),
+        (dict(sx=3, ic=X_STEP // 3), {}, (14, 14)),
+        (dict(sx=3, ic=X_STEP // 3 + 1), {}, (14, 1)),
+        (dict(sy=Y_STEP), {}, (14, 14)),
+        (dict(sy=Y_STEP + 1), {}, (1, 14)),
+        (dict(ih=MAX_COUNT, oh=30000, sy=3, kh=3), {}, (30000, 14)),
+        (dict(ih=MAX_COUNT + 1, oh=30000, sy=3, kh=3, dy=2), {}, ((MAX_COUNT - 4) // 3, 14)),
+        (dict(ih=MAX_COUNT + 1, oh=3, sy=2, kh=MAX_COUNT), {}, (1, 14)),
+    ],
+)
+def test_the_largest_box_of_an_image(sizes: dict, options: dict, wanted: tuple[int, int]) -> None:
+    """Strides, image rows and pixels that the fields of instructions tell."""
+    assert ImageBoxes(window(**sizes), 16, 16, **options).largest() == Extent(*wanted, 16)
+
+
+def test_boxes_cover_a_result_once() -> None:
+    cut = ImageBoxes(window(n=2, oh=9, ow=7), 20, 8, first_columns=2, first_rows=1, rows=(2, 9))
+    boxes = list(cut.boxes(Extent(3, 4, 8)))
+    assert [(box.oy0, box.oy1) for box in boxes[:9:3]] == [(2, 3), (3, 5), (5, 8)]
+    assert [(box.ox0, box.ox1) for box in boxes[:3]] == [(0, 2), (2, 6), (6, 7)]
+    assert [(box.c0, box.c1) for box in boxes[:: len(boxes) // 3]] == [(0, 8), (8, 16), (16, 20)]
+    covered = [
+        (box.image, y, x, c)
+        for box in boxes
+        for y in range(box.oy0, box.oy1)
+        for x in range(box.ox0, box.ox1)
+        for c in range(box.c0, box.c1)
+    ]
+    assert len(covered) == len(set(covered)) == 2 * 7 * 7 * 20
+
+
+@pytest.mark.parametrize(
+    "options, extent, wanted",
+    [
+        ({}, (4, 14, 16), (6 - 1) * 112 + 112),
+        (dict(stripe_pitch=128), (4, 14, 16), 6 * 128),
+        ({}, (4, 5, 16), 6 * 7 * 8),
+        (dict(im2col_zp=0), (4, 5, 16), 6 * 5 * 3 * 8),
+        (dict(picked=True), (4, 5, 16), 4 * 5 * 8),
+        (dict(multiplier=2), (4, 14, 8), 6 * 14 * 4),
+        (dict(multiplier=2), (4, 14, 7), 6 * 14 * 5),
+        (dict(multiplier=2), (4, 14, 16), 6 * 112),
+        (dict(multiplier=2, channel_bytes=2), (4, 14, 4), 6 * 14 * 4),
+    ],
+)
+def test_bytes_that_a_box_reads(options: dict, extent: tuple[int, int, int], wanted: int) -> None:
+    """A kernel of 3 by 3 over rows of 14 pixels of 8 bytes; 16 channels."""
+    cut = ImageBoxes(window(kh=3, kw=3, top=1, left=1), 16, 8, **options)
+    assert cut.source_bytes(Extent(*extent)) == wanted
 
 
 # --- the form of a convolution
@@ -247,12 +310,18 @@ def test_parameters_come_in_as_a_whole_up_to_a_quarter_of_the_memory(size: int, 
 
 
 @pytest.mark.parametrize(
-    "machine, starts", [("base,weight_banks=1", [0, 300, 600]), ("base", [0, 512, 1024])]
+    "machine, starts",
+    [
+        ("base,weight_banks=1", [0, 301, 602]),
+        ("base,weight_banks=2", [0, 512, 1024]),
+        ("base,weight_banks=4", [0, 512, 1024]),
+        ("small,weight_banks=2", [0, 320, 640]),
+    ],
 )
 def test_weights_begin_at_whole_steps_where_rows_may_be_divided(machine: str, starts: list[int]) -> None:
     ring = Emitter(get_config(machine), ExternalMemory()).ring
     blobs = [Address(Region.CONSTANTS, 4096 * number) for number in range(3)]
-    assert [ring.place(blob, 300) for blob in blobs] == [(start, True) for start in starts]
+    assert [ring.place(blob, 301) for blob in blobs] == [(start, True) for start in starts]
 
 
 LINE, PARAMS, TABLE = 64, 512, 1024
@@ -324,3 +393,93 @@ def test_buffers_of_earlier_layers_make_room_for_what_streams(less_bytes: int, r
     placer.place_output(result, ["x", "y"])
     assert placer.pending_free == ([] if released else [[earlier]])
     assert placer.placements[result].resident != released
+
+
+def test_a_tensor_that_has_a_home_outside_is_put_there() -> None:
+    plan, home = planner((1, 16), (1, 16)), Address(Region.DATA, 4096)
+    placer = plan.placer
+    placer.settle({"x": home}, {})
+    assert (placer.external("x").address, placer.ports["x"].address) == (home, home)
+    assert placer.external("y").address != home
+
+
+def test_a_result_of_which_a_part_is_wanted_outside_must_be_resident() -> None:
+    placer, part = planner((1, 16)).placer, PartOutside(8, 40)
+    placer.settle({"x": Address(Region.DATA, 4096)}, {"x": part})
+    with pytest.raises(OutOfMemory, match="is not as a whole outside, and it is not resident"):
+        placer.external("x")
+    placer.placements["x"] = Placement(Address(Region.ACTIVATION, 64), 64)
+    assert placer.sent("x") == Sent(
+        Address(Region.ACTIVATION, 64), Address(Region.DATA, 4096), 40, 8, part.rows
+    )
+
+
+def test_the_port_of_a_result() -> None:
+    """Its own place, that of what it is another name of, that of another name, or that of a copy of a constant."""
+    build = LayerBuilder(1)
+    x = build.input("x", (1, 16), DType.INT32)
+    y = build.add("ABS", [x])
+    names = [y, *(build.add("RESHAPE", [y, build.shape(shape)]) for shape in ((16,), (4, 4), (2, 8)))]
+    constant = build.constant(np.arange(5), DType.INT32)
+    for name in names:
+        build.output(name)
+    placer = GraphPlanner(
+        build.finish(), set(names), PlanContext(BASE, Memories(Arena(BASE.am_bytes, 16), BASE.am_bytes), True)
+    ).placer
+    homes = {name: Address(Region.DATA, 4096 * number) for number, name in enumerate(names, 1)}
+    for name in names[:2]:
+        tensor = placer.tensors[name]
+        placer.ports[name] = PlacedPort(tensor, homes[name], 64)
+    found = [placer.output_port(name) for name in names]
+    assert [port.address for port in found] == [homes[names[place]] for place in (0, 1, 0, 0)]
+    assert [port.tensor.name for port in found] == names
+    apart = placer.show_apart(names[2])
+    assert placer.output_port(names[2]).address == apart.address
+    del placer.ports[names[0]]
+    assert placer.output_port(names[3]).address == homes[names[1]]
+    external = placer.memories.external
+    before = external.constants_bytes
+    assert placer.output_port(constant).address == Address(Region.CONSTANTS, before)
+    assert external.constants_bytes > before
+
+
+@pytest.mark.parametrize(
+    "shape, target, size, dense, broadcast",
+    [
+        ((2, 3, 4), (2, 3, 4), 1, [12, 4, 1], [12, 4, 1]),
+        ((2, 1, 4), (2, 3, 4), 2, [8, 8, 2], [8, 0, 2]),
+        ((1, 3, 1), (1, 3, 5), 4, [12, 4, 4], [12, 4, 0]),
+        ((), (), 4, [], []),
+    ],
+)
+def test_strides(shape: tuple, target: tuple, size: int, dense: list[int], broadcast: list[int]) -> None:
+    assert dense_strides(shape, size) == dense
+    assert operand_strides(shape, target, size) == broadcast
+
+
+@pytest.mark.parametrize(
+    "shape, low, counts, span",
+    [
+        ((2, 3, 4), (1, 0, 0), (1, 3, 4), (48, 96)),
+        ((2, 3, 4), (1, 1, 2), (1, 1, 2), (72, 80)),
+        ((2, 1, 4), (1, 2, 0), (1, 1, 4), (16, 32)),
+        ((1, 1, 1), (1, 2, 3), (1, 1, 1), (0, 4)),
+    ],
+)
+def test_bytes_of_an_operand_that_a_box_needs(shape: tuple, low: tuple, counts: tuple, span: tuple) -> None:
+    assert operand_span(shape, low, counts, 4) == span
+
+
+@pytest.mark.parametrize("size, counts", [(2500, [1000, 1000, 500]), (1000, [1000]), (1001, [1000, 1])])
+def test_a_tensor_is_copied_through_a_buffer_piece_by_piece(size: int, counts: list[int]) -> None:
+    made = list[tuple[int, int, int]]()
+    emitter = SimpleNamespace(
+        load=lambda source, to, count: made.append((source.offset, to, count)),
+        store=lambda source, to, count: made.append((source, to.offset, count)),
+    )
+    source, target = Placement(Address(Region.DATA, 64), size), Address(Region.DATA, 8192)
+    _copy_all(emitter, [CopyThrough(source, target, 640, 1000)])  # type: ignore[arg-type]
+    pieces = [(1000 * number, count) for number, count in enumerate(counts)]
+    assert made == [
+        each for start, count in pieces for each in ((64 + start, 640, count), (640, 8192 + start, count))
+    ]

@@ -2,13 +2,15 @@
 
 A prediction shows in a program only where it turns a choice, and what a unit is told to touch only where another unit
 races with it. Here the results of the functions that predict and decide are noted as they are computed, the bytes that
-each piece of work reads and writes, and the memory image. A function that is renamed is renamed here.
+each piece of work reads and writes, and the memory image.
 """
 
 import functools
 import hashlib
-import importlib
+import inspect
+import re
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -18,48 +20,35 @@ import tosaic.compiler.build as build
 from tosaic.compiler.schedule.tracker import Tracker
 
 WATCHED: dict[str, tuple[str, ...]] = {
-    "tile.arriving": ("Arriving._cycles", "Arriving.rows", "Arriving.first_rows"),
-    "tile.box_cost": ("BoxCost.cycles", "BoxCost._box", "BoxCost._moved"),
-    "tile.cascade": (
-        *("Heights.stripes", "Heights.most_rows", "Heights.most_kept", "Heights.most_source_rows"),
-    ),
-    "tile.cascade_choice": ("propose", "worthwhile", "_linked", "_decodes_again", "_estimated"),
-    "tile.cascade_tiles": ("row_bytes", "CascadeTiler._sizes", "CascadeTiler._held", "CascadeTiler._leaving"),
-    "tile.convolution": ("box_work", "works_in_blocks", "convolution_boxes", "_following_weights"),
-    "tile.cost": (
-        *("work_cycles", "computing_cycles", "cascade_cycles", "bus_is_free", "_traffic"),
-        *("_compute_cycles", "_fetched_weights"),
-    ),
-    "tile.elementwise": ("plan_elementwise", "writes_behind_reads"),
+    "tile.box_cost": ("BoxCost._moved",),
+    "tile.cascade": ("Heights.stripes",),
+    "tile.cascade_tiles": ("CascadeTiler._sizes", "CascadeTiler._leaving"),
+    "tile.convolution": ("box_work", "convolution_boxes"),
+    "tile.cost": ("_traffic",),
+    "tile.elementwise": ("plan_elementwise",),
     "tile.gather_scatter": ("GatherScatterPlanner._tile",),
-    "tile.im2col": ("_overlapped", "array_cycles", "fits_fields"),
-    "tile.image_boxes": ("ImageBoxes.largest", "ImageBoxes.source_bytes"),
-    "tile.largest_fit": ("largest_fit",),
-    "tile.layer_plan": ("LayerPass._rows_while_leaving", "LayerPass._rows_while_arriving"),
-    "tile.layout_copy": ("goes_straight", "_allocate", "_scratch"),
+    "tile.image_boxes": ("ImageBoxes.largest",),
+    "tile.layout_copy": ("_allocate", "_scratch"),
     "tile.picked": ("picking",),
-    "tile.reduction": ("_passes", "_Pass.cycles"),
+    "tile.reduction": ("_passes",),
     "tile.row_pairs": ("paired_pitches",),
-    "tile.turn": ("turn_of", "Turn.cycles"),
-    "tile.window_tiles": ("WindowTiler.choose", "WindowTiler._cycles", "WindowTiler._banks_written"),
-    "place.arena": ("Arena.allocate", "Arena.allocate_apart", "Arena.largest_gap_bytes"),
-    "place.dense_slots": ("dense_slots",),
-    "place.pixel_groups": ("_array_cycles", "_tiles", "_blob_bytes"),
-    "place.tap_passes": ("_cycles", "stream_cycles", "output_limits", "pairs_rows"),
-    "fuse.drain_cost": ("drains_too_slowly", "_chain_cycles"),
-    "fuse.summed_rows": ("sums_rows", "sums_pay"),
-    "legalize.cheaper_pool": ("_vector_cycles", "_array_cycles"),
-    "legalize.short_rows": ("_Turning.bytes_of",),
-    "cores.choice": ("Chooser.segment", "multiplications"),
-    "cores.cores_plan": ("CoresPlan.cycles", "_ahead_bytes"),
+    "tile.turn": ("turn_of",),
+    "tile.window_tiles": ("WindowTiler.choose",),
+    "place.pixel_groups": ("_tiles",),
+    "cores.choice": ("Chooser.segment",),
+    "cores.cores_plan": ("CoresPlan.cycles",),
     "cores.share_plan": ("place_of", "part_of"),
     "emit.array_go": ("begun_early",),
-    "emit.convolution": ("ConvolutionEmission._pixels_before_the_end",),
     "emit.graph_emission": ("_first_use",),
 }
-"""Functions, methods and properties of modules of the compiler. Their results are numbers, or values made of such."""
-_STAGES = {"search", *(name.split(".")[0] for name in WATCHED)}
+"""Functions, methods and properties of modules of the compiler whose results are values made of numbers. Those whose
+results are numbers by their annotation are noted, too, but for properties."""
+_STAGES = ("cores", "emit", "fuse", "legalize", "place", "schedule", "tile")
 """Parts of the compiler that every compilation imports: what else a process has imported makes no difference."""
+_NUMBERS = {"bool", "int", "float", "tuple", "list", "set", "frozenset", "None"}
+"""What such an annotation is made of."""
+_TOO_OFTEN = {"Intervals.latest"}
+"""To note it would cost more than it tells: each instruction's waits come from it."""
 
 
 class Planning:
@@ -111,20 +100,36 @@ class Planning:
 @functools.cache
 def _places() -> list[tuple[object, str, Any]]:
     """(class or module, name there, function or property), wherever one of the stages has imported a function to."""
-    modules = {name: importlib.import_module(f"tosaic.compiler.{name}") for name in WATCHED}
+    modules = {
+        name.removeprefix("tosaic.compiler."): module
+        for name, module in sorted(sys.modules.items())
+        if name.startswith("tosaic.compiler.") and name.split(".")[2] in (*_STAGES, "search")
+    }
     bound: dict[int, list[tuple[object, str]]] = {}
-    for module_name, module in list(sys.modules.items()):
-        if module_name.startswith("tosaic.compiler.") and module_name.split(".")[2] in _STAGES:
-            for name, value in vars(module).items():
-                bound.setdefault(id(value), []).append((module, name))
+    for module in modules.values():
+        for name, value in vars(module).items():
+            bound.setdefault(id(value), []).append((module, name))
     found: list[tuple[object, str, Any]] = []
-    for module_name, names in WATCHED.items():
-        for name in names:
-            owner, _, method = name.rpartition(".")
-            if owner:
-                holder = getattr(modules[module_name], owner)
-                found.append((holder, method, vars(holder)[method]))
-            else:
-                function = getattr(modules[module_name], name)
-                found += [(*place, function) for place in bound[id(function)]]
+    for module_name, module in modules.items():
+        named = WATCHED.get(module_name, ())
+        for name, value in vars(module).items():
+            if getattr(value, "__module__", None) != module.__name__:
+                continue
+            if isinstance(value, type):
+                found += [
+                    (value, method, what)
+                    for method, what in vars(value).items()
+                    if f"{name}.{method}" in named or _is_number(what)
+                ]
+            elif name in named or _is_number(value):
+                found += [(*place, value) for place in bound[id(value)]]
     return found
+
+
+def _is_number(what: object) -> bool:
+    """Whether it is a function whose result is a number, or several, by its annotation."""
+    if not isinstance(what, types.FunctionType) or what.__qualname__ in _TOO_OFTEN:
+        return False
+    result = inspect.formatannotation(inspect.get_annotations(what).get("return"))
+    words = set(re.findall(r"\w+", result))
+    return words <= _NUMBERS and words != {"None"}
