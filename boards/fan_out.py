@@ -99,7 +99,7 @@ def copy_drivers(design: dict[str, Any], top: str, most_ends: int = MOST_ENDS) -
     wires = Wires(cells)
     at = places(cells, wires)
     outside = {bit for port in module["ports"].values() for bit in port["bits"]}
-    free = 1 + max(bit for nets in (wires.driver, wires.ends) for bit in nets)
+    free = 1 + max((bit for nets in (wires.driver, wires.ends) for bit in nets), default=0)
     before = len(cells)
     while wide := list(_wide(cells, wires, outside, most_ends)):
         for net in wide:

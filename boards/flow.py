@@ -1,5 +1,6 @@
 """From a board to its bitstream, or as far as the open tools reach; every step's results are cached by content."""
 
+import collections
 import dataclasses
 import hashlib
 import json
@@ -8,10 +9,11 @@ import shutil
 from collections.abc import Callable
 
 from .board import Board, Family
+from .fan_out import copy_drivers
 from .floorplan import FloorplanError
 from .project import Project, make_project, write_project
 from .report import Usage, parse_stat, usage_of_cells, with_timing
-from .routing import SETTINGS, set_router
+from .routing import set_router
 from .tools import ToolError, check_tools, run_tool, tool_version
 
 Progress = Callable[[str, str], None]
@@ -130,7 +132,7 @@ class _Flow:
     def place_and_route(self, usage: Usage) -> Usage:
         """nextpnr: top.config, top.asc or routed.json, and timing.json."""
         if self.board.family is Family.ECP5:
-            self._place_and_route_ecp5()
+            usage = self._place_and_route_ecp5()
         elif self.board.family is Family.GOWIN:
             self._place_and_route_gowin()
         else:
@@ -143,7 +145,8 @@ class _Flow:
             self._step("nextpnr-ice40", "place-and-route", inputs, outputs, arguments)
         return with_timing(usage, (self.folder / "timing.json").read_text())
 
-    def _place_and_route_ecp5(self) -> None:
+    def _place_and_route_ecp5(self) -> Usage:
+        """What the design takes with the copies of its drivers."""
         platform, top, plan = self.board.make_platform(), self.project.top, self.board.floorplan
         design = json.loads((self.folder / "top.json").read_text())
         if plan:
@@ -151,17 +154,21 @@ class _Flow:
                 blocks = plan.place(design, top)
             except FloorplanError as error:
                 raise ToolError(str(error)) from error
-            self.progress("floorplan", f"{blocks} blocks")
+            copies = copy_drivers(design, top)
+            self.progress("floorplan", f"{blocks} blocks, {copies} copies of drivers")
         set_router(design, top)
-        (self.folder / "netlist.json").write_text(json.dumps(design))
+        netlist = json.dumps(design)
+        (self.folder / "netlist.json").write_text(netlist)
         arguments = (
             platform._nextpnr_device_options[platform.device],
             *("--package", platform._nextpnr_package_options[platform.package].upper()),
             *("--speed", platform.speed, "--json", "netlist.json", "--lpf", "top.lpf"),
             *("--textcfg", "top.config", *_ECP5_PLACEMENT, *self.timing),
         )
-        inputs = f"{self.project.files['top.lpf']}{plan}{SETTINGS}"
+        inputs = f"{self.project.files['top.lpf']}{netlist}"
         self._step("nextpnr-ecp5", "place-and-route", inputs, ("top.config", "timing.json"), arguments)
+        cells = collections.Counter(cell["type"] for cell in design["modules"][top]["cells"].values())
+        return usage_of_cells(cells, self.board.family)
 
     def _place_and_route_gowin(self) -> None:
         arguments = (

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+from collections.abc import Mapping
 
 from .board import Board, Family
 
@@ -56,8 +57,8 @@ class Usage:
         )
 
 
-def usage_of_cells(cells: dict[str, int], family: Family) -> Usage:
-    """From Yosys' cell counts."""
+def usage_of_cells(cells: Mapping[str, int], family: Family) -> Usage:
+    """From the number of cells of each type."""
     if family in _LUTS:
         lut = sum(_LUTS[family].get(name, 0.0) * count for name, count in cells.items())
         if family is Family.ICE40:

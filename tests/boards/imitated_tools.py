@@ -1,6 +1,8 @@
 """In place of Yosys and nextpnr, whose first start on a machine takes a minute: functions that write the files that
 boards/flow.py reads, of a design whose registers are counted by their text."""
 
+import collections
+import copy
 import json
 import pathlib
 import re
@@ -21,18 +23,15 @@ def yosys() -> None:
         sys.exit(f"ERROR: No such command: {command} (type 'help' for a command overview)")
     text = "".join(pathlib.Path(name).read_text() for name in sources.split())
     bits = {name: int(high) + 1 for high, name in re.findall(r"reg \[(\d+):0\] (\w+)", text)}
-    counts = {FAMILIES[command]: sum(bits.values())}
-    cells = {
-        name: {"type": kind, "attributes": {}}
-        for name, kind in BLOCKS.items()
-        if re.search(rf"\b{name}\b", text)
-    }
-    for cell in cells.values():
-        counts[str(cell["type"])] = 1
+    kinds = {name: kind for name, kind in BLOCKS.items() if re.search(rf"\b{name}\b", text)}
+    kinds |= {f"{name}_{bit}": FAMILIES[command] for name, count in bits.items() for bit in range(count)}
+    counts = collections.Counter(kinds.values())
+    nothing: dict[str, dict] = {"attributes": {}, "port_directions": {}, "connections": {}}
+    cells = {name: {"type": kind, **copy.deepcopy(nothing)} for name, kind in kinds.items()}
     assert re.search(
         r" -flatten -top top;| -dsp -spram -top top;| -family gw2a -top top;|synth_ecp5 -top top;", script
     )
-    pathlib.Path("top.json").write_text(json.dumps({"modules": {"top": {"cells": cells}}}))
+    pathlib.Path("top.json").write_text(json.dumps({"modules": {"top": {"cells": cells, "ports": {}}}}))
     pathlib.Path("cells.json").write_text(json.dumps({"design": {"num_cells_by_type": counts}}))
 
 

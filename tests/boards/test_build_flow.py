@@ -136,7 +136,7 @@ def test_blocks_with_a_place_and_the_router_s_settings_reach_nextpnr(tmp_path, m
     built = build_project(
         project, tmp_path, tmp_path / "cache", lambda what, detail: told.append((what, detail)), seed=7
     )
-    assert ("floorplan", "1 blocks") in told and built.usage.ram_kbit == 18
+    assert ("floorplan", "1 blocks, 0 copies of drivers") in told and built.usage.ram_kbit == 18
     design = json.loads((tmp_path / "netlist.json").read_text())["modules"]["top"]
     assert design["cells"]["word"]["attributes"] == {"BEL": "X120/Y82/EBR3"}
     assert design["settings"] == SETTINGS

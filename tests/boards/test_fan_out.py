@@ -1,0 +1,99 @@
+"""Drivers of many ends are copied: each end sees the same function of the same registers, from a driver nearby."""
+
+import collections
+import copy
+import random
+
+import numpy as np
+import pytest
+
+from tosaic.boards.fan_out import copy_drivers, neighbourhoods
+
+FAR = 100
+"""Columns between two groups of blocks."""
+
+
+def cell(kind: str, inputs: dict[str, int], output: tuple[str, int], site: str | None = None) -> dict:
+    ways = dict.fromkeys(inputs, "input") | {output[0]: "output"}
+    nets = {port: [net] for port, net in inputs.items()} | {output[0]: [output[1]]}
+    return {
+        "type": kind,
+        "attributes": {"BEL": site} if site else {},
+        "port_directions": ways,
+        "connections": nets,
+        "parameters": {"INIT": kind},
+    }
+
+
+def design_of(ends: int) -> dict:
+    """A register enables, through a LUT, `ends` registers beside blocks at two places of a part, in turn; the LUT's
+    other input comes from outside."""
+    cells = {
+        "enabled": cell("TRELLIS_FF", {"DI": 1}, ("Q", 2)),
+        "enable": cell("LUT4", {"A": 2, "B": 1}, ("Z", 3)),
+    }
+    for index in range(ends):
+        place = f"X{FAR * (index % 2)}/Y{index // 2}/EBR0"
+        cells[f"held_{index}"] = cell("TRELLIS_FF", {"CE": 3, "DI": 1}, ("Q", 4 + 2 * index))
+        cells[f"block_{index}"] = cell("DP16KD", {"A": 4 + 2 * index}, ("Q", 5 + 2 * index), place)
+    ports = {"in": {"direction": "input", "bits": [1]}}
+    return {"modules": {"top": {"cells": cells, "ports": ports}}}
+
+
+def drivers(design: dict) -> dict[int, str]:
+    return {
+        net: name
+        for name, each in design["modules"]["top"]["cells"].items()
+        for port, (net,) in each["connections"].items()
+        if each["port_directions"][port] == "output"
+    }
+
+
+def test_each_place_has_a_driver_of_its_own():
+    design = design_of(40)
+    assert copy_drivers(design, "top", most_ends=20) == 1
+    driver, cells = drivers(design), design["modules"]["top"]["cells"]
+    of_place = collections.defaultdict(set)
+    for index in range(40):
+        of_place[index % 2].add(driver[cells[f"held_{index}"]["connections"]["CE"][0]])
+    assert sorted(map(len, of_place.values())) == [1, 1] and of_place[0] != of_place[1]
+
+
+@pytest.mark.parametrize("most_ends", [2, 3, 7, 50])
+def test_the_function_stays(most_ends):
+    design = design_of(100)
+    before = copy.deepcopy(design)
+    copy_drivers(design, "top", most_ends)
+    driver, cells = drivers(design), design["modules"]["top"]["cells"]
+    ends = collections.Counter(
+        net
+        for each in cells.values()
+        for port, (net,) in each["connections"].items()
+        if each["port_directions"][port] == "input"
+    )
+    # The input is a port's, which nobody copies.
+    assert max(count for net, count in ends.items() if net != 1) <= most_ends
+    for name, each in before["modules"]["top"]["cells"].items():
+        assert cells[name]["attributes"] == each["attributes"]
+    for index in range(100):
+        enable = cells[driver[cells[f"held_{index}"]["connections"]["CE"][0]]]
+        assert (enable["type"], enable["parameters"], enable["connections"]["B"]) == ("LUT4", {"INIT": "LUT4"}, [1])
+        register = cells[driver[enable["connections"]["A"][0]]]
+        assert (register["type"], register["connections"]["DI"]) == ("TRELLIS_FF", [1])
+
+
+def test_what_leaves_the_design_or_drives_few_stays():
+    design = design_of(40)
+    assert copy_drivers(copy.deepcopy(design), "top", most_ends=40) == 0
+    design["modules"]["top"]["ports"]["led"] = {"direction": "output", "bits": [3]}
+    assert copy_drivers(design, "top", most_ends=20) == 0
+
+
+def test_neighbourhoods_part_the_longer_side():
+    dice = random.Random(1)
+    at = np.array([(dice.randrange(100), dice.randrange(10)) for _ in range(64)])
+    parts = neighbourhoods(at, 16)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(64))
+    assert [len(part) for part in parts] == [16] * 4
+    spans = sorted((at[part, 0].min(), at[part, 0].max()) for part in parts)
+    assert all(left[1] <= right[0] for left, right in zip(spans, spans[1:], strict=False))
