@@ -77,7 +77,11 @@ def test_the_function_stays(most_ends):
         assert cells[name]["attributes"] == each["attributes"]
     for index in range(100):
         enable = cells[driver[cells[f"held_{index}"]["connections"]["CE"][0]]]
-        assert (enable["type"], enable["parameters"], enable["connections"]["B"]) == ("LUT4", {"INIT": "LUT4"}, [1])
+        assert (enable["type"], enable["parameters"], enable["connections"]["B"]) == (
+            "LUT4",
+            {"INIT": "LUT4"},
+            [1],
+        )
         register = cells[driver[enable["connections"]["A"][0]]]
         assert (register["type"], register["connections"]["DI"]) == ("TRELLIS_FF", [1])
 

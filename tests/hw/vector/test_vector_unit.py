@@ -54,7 +54,13 @@ def test_random_programs_with_stalls(seed):
 @pytest.mark.parametrize("seed", first_of(range(300, 312), 2))
 @pytest.mark.parametrize(
     "name",
-    ["small,lane_columns=2", "nano,lane_columns=2", "small,lane_columns=4", "base,lane_columns=4", "nano,lane_columns=4"],
+    [
+        "small,lane_columns=2",
+        "nano,lane_columns=2",
+        "small,lane_columns=4",
+        "base,lane_columns=4",
+        "nano,lane_columns=4",
+    ],
 )
 def test_random_programs_on_lanes_of_several_columns(name, seed):
     compare(get_config(name), seed, 2, stalls=seed % 2 == 0)
