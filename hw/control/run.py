@@ -44,8 +44,9 @@ class CoreControl(wiring.Signature):
 class RunControl(wiring.Signature):
     """The host's orders, from the control registers' side.
 
-    `start` and `soft_reset` are one cycle long; `will_start` is `start` a cycle earlier. The other outputs are registers that the host keeps stable
-    during a run. `report` is the answer: `running` and `error` levels, `done` from END until the next start.
+    `start` and `soft_reset` are one cycle long; `will_start` is `start` a cycle earlier. The others are registers
+    that the host keeps stable during a run. `report` is the answer: `running` and `error` levels, `done` from END until
+    the next start.
     """
 
     def __init__(self) -> None:
