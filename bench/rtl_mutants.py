@@ -26,17 +26,15 @@ import hashlib
 import json
 import multiprocessing
 import pathlib
-import re
 import sys
 import tempfile
-import tomllib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from cpu_time import cpu_seconds
 from rtl_equivalence import equivalents
 from rtl_facts import never_seen
-from rtl_netlist import UNITS, Mutant, active_bits, draw, mutated_verilog, netlist
+from rtl_mutants_page import EQUIVALENT, OPEN, SURVIVED, Record, mutants_page
+from rtl_netlist import Mutant, active_bits, draw, mutated_verilog, netlist
 from rtl_stimulus import HUNG, Case, Seen, cases, registers_seen
 from rtl_unread import unread
 
@@ -47,8 +45,6 @@ from tosaic.sim.rtl.library import Harness
 
 SOLVER = 3
 """What the solver knows (rtl_equivalence.py): raised when that changes, so that it is asked again."""
-SURVIVED, EQUIVALENT, OPEN = "survived", "equivalent", "open"
-"""OPEN: it survived the programs that have run, and others, or the solver, have not run yet."""
 LATE_CYCLES = 3000
 """A mutant's program may take this much longer than twice the time."""
 FIRST_CYCLES = 30_000
@@ -62,12 +58,8 @@ RUN_CYCLES, CYCLE_BYTES = 300, 256
 each CYCLE_BYTES of external memory, which are copied and hashed."""
 REGISTERS_CYCLES = 15_000
 """Of what a host does with the registers alone, answers that are errors included."""
-REASONS = pathlib.Path(__file__).with_name("rtl_mutants_reasons.toml")
 SAME_UNIT, SAME_MODULE = 3, 20
 """What a program's kills count for a mutant in the same unit and module; elsewhere 1."""
-Record = dict[str, Any]
-"""Of a mutant: netlist, unit, module, change, and its name; how it was found and by which program; the programs that it
-survived; processor seconds."""
 
 
 def digest(*parts: bytes) -> str:
@@ -457,67 +449,6 @@ def read_records(path: pathlib.Path, key: str) -> dict[str, Record]:
             if record["netlist"] == key:
                 known[record["change"]] = record
     return known
-
-
-def mutants_page(config: str, records: list[Record], programs: int, cycles: int) -> str:
-    """The score of each unit, and what survived. The score counts what is open as not killed."""
-    out = [f"## Mutants of `{config}`: {len(records)}, against {programs} programs of {cycles:,} cycles", ""]
-    out += [
-        "| unit | mutants | results or errors | cycles or counters only | survived | open | no change | score |"
-    ]
-    out += ["|---|--:|--:|--:|--:|--:|--:|--:|"]
-    units = [unit for unit in UNITS if any(record["unit"] == unit for record in records)]
-    for unit in (*units, "**all**"):
-        own = [record["how"] for record in records if unit in (record["unit"], "**all**")]
-        survived, left, same = own.count(SURVIVED), own.count(OPEN), own.count(EQUIVALENT)
-        results = sum(how == "memory" or "STATUS" in how or "ERROR" in how for how in own)
-        killed, real = len(own) - survived - left - same, max(len(own) - same, 1)
-        row = [len(own), results, killed - results, survived, left, same]
-        out.append(f"| {unit} | {' | '.join(map(str, row))} | {killed / real:.1%} |")
-    out += _with_reasons(records)
-    out += _listed(
-        records, SURVIVED, "Survivors of all programs, none of which the SAT solver calls no change:"
-    )
-    out += _listed(
-        records,
-        OPEN,
-        "Open: they survived the programs that have run, and others, or the solver, have not run yet:",
-    )
-    return "\n".join(out) + "\n"
-
-
-def _with_reasons(records: list[Record]) -> list[str]:
-    """How many of those that no program has shown lie where something else is known, and how many do not."""
-    left = [record for record in records if record["how"] in (SURVIVED, OPEN)]
-    out = ["", "| what no program has shown | survived | open |", "|---|--:|--:|"]
-    for entry in (
-        *tomllib.loads(REASONS.read_text())["reason"],
-        {"modules": ".*", "reason": "no reason is known"},
-    ):
-        own = [record for record in left if re.fullmatch(entry["modules"], record["module"])]
-        left = [record for record in left if record not in own]
-        if own:
-            modules = ", ".join(f"`{module}`" for module in sorted({record["module"] for record in own}))
-            modules = "elsewhere" if entry["modules"] == ".*" else modules
-            hows = [record["how"] for record in own]
-            out.append(f"| {modules}: {entry['reason']} | {hows.count(SURVIVED)} | {hows.count(OPEN)} |")
-    return out
-
-
-def _listed(records: list[Record], how: str, title: str) -> list[str]:
-    """The mutants of one fate, by module."""
-    of_module = collections.defaultdict[str, list[str]](list)
-    for record in records:
-        if record["how"] == how:
-            of_module[record["module"]].append(record["name"])
-    if not of_module:
-        return []
-    return [
-        "",
-        title,
-        "",
-        *(f"- `{module}`: {'; '.join(sorted(of_module[module]))}" for module in sorted(of_module)),
-    ]
 
 
 def main() -> int:
