@@ -51,7 +51,7 @@ FIRST_CYCLES = 30_000
 """Of the programs that judge each mutant by itself."""
 TOGETHER = 40
 """Mutants between two lines of records, or two calls of the solver."""
-GROUP = 16
+GROUP = 48
 """Mutants on one machine, where most change nothing that is seen."""
 RUN_CYCLES, CYCLE_BYTES = 300, 256
 """What a program costs beside its cycles: a machine is made for it, and its registers are read; and a cycle for
@@ -333,12 +333,13 @@ class Measurement:
             for number, mutant in enumerate(self.mutants, 1)
             if mutant.change in known and known[mutant.change]["how"] == SURVIVED
         }
-        killed = {
-            number: (how, program) for number, how, program in self.judge.judge_together(passed, self._end)
-        }
+        left = dict(passed)
+        for number, how, program in self.judge.judge_together(passed, self._end):
+            self._write([(number, _record(how, program, left.pop(number)))], before)
+            before = cpu_seconds()
         found = [
-            (number, _record(*killed.get(number, (SURVIVED, "")), keys, asked=self._asked(number, known)))
-            for number, keys in passed.items()
+            (number, _record(SURVIVED, "", keys, asked=self._asked(number, known)))
+            for number, keys in left.items()
         ]
         self._write(found, before)
 
