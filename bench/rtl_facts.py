@@ -13,7 +13,7 @@ LOAD, GATHER, KEEP, GROUP, POINTER = 4, 7, 9, 12, 20
 """Bits of a slot's control (hw/array/layouts.py); the highest one of its place in the delay line."""
 INSIDE, SECOND_INSIDE, FAR = 75, 76, 79
 """Bits of a slot with its addresses; FAR: its word ends before the image."""
-IS_DEPTHWISE, COUNT, COUNT_BITS, IDLE_ROWS, IDLE_BITS = 396, 397, 24, 466, 6
+IS_DEPTHWISE, COUNT, COUNT_BITS, ACCUMULATE, IDLE_ROWS, IDLE_BITS = 396, 397, 24, 441, 466, 6
 """Bits of a job."""
 LOCATED = ("array.issue.b", "array.issue.slot", "array.issue.$signal$8")
 FETCHED = (*(f"array.fetch.control_{stage}" for stage in range(1, 5)), "array.control$88")
@@ -27,6 +27,7 @@ PAIRED, SECOND = 13, 1
 """A bit of a slot's control, and one of its format: the pair's second word has bytes in the image."""
 BANKS, PORTS = 4, ("vector", "array", "store")
 ADDRESSES, DENSE, DEPTHWISE = "array.addresses", "array.addresses.dense", "array.addresses.depthwise"
+DELIVERIES = "array.addresses.deliveries"
 ROWS, LAST_PHASE = 2, 3
 
 
@@ -188,6 +189,19 @@ def second_row_is_left(state: State) -> Bit:
     """While rows deliver, it is the last one's turn."""
     left = state.bits("array.addresses.deliveries.left")
     return state.implies(state.bit("array.addresses.deliveries.delivering"), state.equals(left, 1))
+
+
+def one_is_flushed(state: State) -> Bit:
+    """Of two rows one passes on what the last slot gave, while it is flushed."""
+    left, flushing = state.bits(f"{DELIVERIES}.$signal"), state.bit(f"{DELIVERIES}.flushing")
+    return state.all((state.no(left[1]), state.implies(flushing, left[0])))
+
+
+def depthwise_is_drained(state: State) -> Bit:
+    """For there is no memory for sums that are kept."""
+    offered = state.all((state.bit(f"{ADDRESSES}.jobs__valid"), state.bit(f"{DENSE}.first", IS_DEPTHWISE)))
+    accumulate, drain = state.bits(f"{DENSE}.first", ACCUMULATE, 2)
+    return state.implies(offered, state.all((drain, state.no(accumulate))))
 
 
 VECTOR_STREAMS = [f"vector.streams.stream_{number}" for number in range(4)]
@@ -422,6 +436,14 @@ KNOWN = (
         (),
         (checked_is_pending, some_pixels, step_ends, tile_has_rows, second_row_is_left),
     ),
+    # How many rows are left to be flushed is not read but while there is one.
+    Known(
+        (r"array\.addresses(\.d.*)?",),
+        (whole(f"{DELIVERIES}.$signal", 1, read=lambda state: state.bit(f"{DELIVERIES}.flushing")),),
+        (one_is_flushed,),
+    ),
+    # A depthwise job is drained.
+    Known((r"array\.addresses(\.d.*)?",), (), (checked_is_pending, depthwise_is_drained)),
     # Which dimension of a stream moves, and where its base is.
     Known(
         (r"vector\.streams.*",),

@@ -8,11 +8,12 @@ that chooses some. A run of the machine without a fault tells which mutants woul
 not run that program. A mutant is killed by the first program after which the host sees something else than of the
 machine without a fault: memory, status and errors, or, if nothing else, cycles and counters.
 
-First each mutant is judged by itself, by the programs that killed most. What survives is judged by all others, several
+First each mutant is judged by itself, by the programs that killed most. What survives is judged by all others, many
 mutants at once on one machine, and one by one where the host sees a change. What survives these is given to Yosys' SAT
 solver: a change that no state that can be reached (rtl_reachable.py), no contents of memories, no input shows at
 registers, memories or outputs is none. Nor is a change of a bit that no output depends on (rtl_unread.py), or of one
-that is proved not to be read while it is another one (rtl_unseen.py, rtl_facts.py).
+that is proved not to be read while it is another one (rtl_unseen.py, rtl_facts.py). What is left is judged once more,
+a few mutants at once: one hides another one now and then.
 
 A line of the records is what is known of a mutant: a measurement that was stopped goes on where it ended, and one with
 more programs runs those alone, on what survived the others. Another netlist begins anew.
@@ -51,8 +52,9 @@ FIRST_CYCLES = 30_000
 """Of the programs that judge each mutant by itself."""
 TOGETHER = 40
 """Mutants between two lines of records, or two calls of the solver."""
-GROUP = 48
-"""Mutants on one machine, where most change nothing that is seen."""
+GROUP, FEW = 48, 8
+"""Mutants on one machine, where most change nothing that is seen; of those that survive this, which some other one may
+have hidden again and again, a few."""
 RUN_CYCLES, CYCLE_BYTES = 300, 256
 """What a program costs beside its cycles: a machine is made for it, and its registers are read; and a cycle for
 each CYCLE_BYTES of external memory, which are copied and hashed."""
@@ -210,9 +212,12 @@ class Judge:
             key for key, active in zip(self.keys, self._active, strict=True) if number not in active
         )
 
-    def judge_together(self, passed: dict[int, set[str]], end: float) -> Iterator[tuple[int, str, str]]:
+    def judge_together(
+        self, passed: dict[int, set[str]], end: float, size: int = GROUP
+    ) -> Iterator[tuple[int, str, str]]:
         """All programs that the mutants of these numbers have not passed; those that are found: number, how and by
-        which program. Short programs come first; none begins after `end`, in processor seconds."""
+        which program. `size` are on one machine. Short programs come first; none begins after `end`, in processor
+        seconds."""
         alive = set(passed)
         for number in alive:
             self._skip(number, passed[number])
@@ -223,7 +228,7 @@ class Judge:
             left = [number for number in alive if key not in passed[number]]
             # Two that hide each other are together in some programs only.
             left.sort(key=lambda number: digest(f"{key} {number}".encode()))
-            groups = [left[first : first + GROUP] for first in range(0, len(left), GROUP)]
+            groups = [left[first : first + size] for first in range(0, len(left), size)]
             while groups:
                 group = groups.pop()
                 found = self._difference(index, group)
@@ -327,18 +332,40 @@ class Measurement:
 
     def together(self) -> None:
         """What has survived so far, by all programs that it has not passed."""
-        before, known = cpu_seconds(), self.known()
-        passed = {
-            number: set(known[mutant.change]["passed"])
-            for number, mutant in enumerate(self.mutants, 1)
-            if mutant.change in known and known[mutant.change]["how"] == SURVIVED
-        }
-        left = dict(passed)
-        for number, how, program in self.judge.judge_together(passed, self._end):
+        for few in (False, True):
+            known = self.known()
+            self._together(
+                {
+                    number: set(record["passed"])
+                    for number, mutant in enumerate(self.mutants, 1)
+                    if (record := known.get(mutant.change))
+                    and record["how"] == SURVIVED
+                    and record.get("few", False) == few
+                },
+                few,
+            )
+
+    def again(self) -> None:
+        """What has survived all else, by all programs, in small groups."""
+        known = self.known()
+        self._together(
+            {
+                number: set()
+                for number, mutant in enumerate(self.mutants, 1)
+                if (record := known.get(mutant.change))
+                and record["how"] == SURVIVED
+                and not record.get("few", False)
+            },
+            True,
+        )
+
+    def _together(self, passed: dict[int, set[str]], few: bool) -> None:
+        before, known, left = cpu_seconds(), self.known(), dict(passed)
+        for number, how, program in self.judge.judge_together(passed, self._end, FEW if few else GROUP):
             self._write([(number, _record(how, program, left.pop(number)))], before)
             before = cpu_seconds()
         found = [
-            (number, _record(SURVIVED, "", keys, asked=self._asked(number, known)))
+            (number, _record(SURVIVED, "", keys, self._asked(number, known), few))
             for number, keys in left.items()
         ]
         self._write(found, before)
@@ -384,7 +411,8 @@ class Measurement:
             for number in numbers:
                 mutant = self.mutants[number - 1]
                 how = EQUIVALENT if mutant in same else SURVIVED
-                found.append((number, _record(how, "", set(known[mutant.change]["passed"]), asked=True)))
+                old = known[mutant.change]
+                found.append((number, _record(how, "", set(old["passed"]), True, old.get("few", False))))
             self._write(found, before)
 
     def _asked(self, number: int, known: dict[str, Record]) -> bool:
@@ -397,18 +425,19 @@ class Measurement:
         records = [known[mutant.change] for mutant in self.mutants if mutant.change in known]
         for record in records:
             ran = record["how"] != SURVIVED or (
-                record["asked"] == SOLVER and programs <= set(record["passed"])
+                record["asked"] == SOLVER and record.get("few") and programs <= set(record["passed"])
             )
             if not ran:
                 record["how"] = OPEN
         return records
 
 
-def _record(how: str, program: str, passed: set[str], asked: bool = False) -> Record:
+def _record(how: str, program: str, passed: set[str], asked: bool = False, few: bool = False) -> Record:
     record: Record = {"how": how, "program": program}
     if how == EQUIVALENT:
         return record | {"solver": SOLVER}
-    return record | ({"passed": sorted(passed), "asked": SOLVER * asked} if how == SURVIVED else {})
+    survived: Record = {"passed": sorted(passed), "asked": SOLVER * asked, "few": few}
+    return record | (survived if how == SURVIVED else {})
 
 
 def measure(sample: Sample, path: pathlib.Path) -> tuple[list[Record], Judge]:
@@ -433,6 +462,7 @@ def measure(sample: Sample, path: pathlib.Path) -> tuple[list[Record], Judge]:
         measurement.together()
         measurement.solve()
         measurement.prove()
+        measurement.again()
         return measurement.records(), measurement.judge
 
 
