@@ -52,7 +52,7 @@ FIRST_CYCLES = 30_000
 """Of the programs that judge each mutant by itself."""
 TOGETHER = 40
 """Mutants between two lines of records, or two calls of the solver."""
-GROUP, FEW = 48, 8
+GROUP, FEW = 48, 16
 """Mutants on one machine, where most change nothing that is seen; of those that survive this, which some other one may
 have hidden again and again, a few."""
 RUN_CYCLES, CYCLE_BYTES = 300, 256
