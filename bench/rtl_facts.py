@@ -204,6 +204,17 @@ def depthwise_is_drained(state: State) -> Bit:
     return state.implies(offered, state.all((drain, state.no(accumulate))))
 
 
+def range_is_checked(state: State) -> Bit:
+    """When a program starts it is known whether it lies within the window: what says where was written before."""
+    known, is_so = state.bits("sequencer.$signal$49"), state.bits("sequencer.$30")
+    return state.implies(state.bit("array.clear"), state.same(known, is_so))
+
+
+def reset_is_reported(state: State) -> Bit:
+    """Nothing starts while the machine is reset."""
+    return state.implies(state.bit("read_arbiter.reset"), state.bit("control_port.run__report.resetting"))
+
+
 VECTOR_STREAMS = [f"vector.streams.stream_{number}" for number in range(4)]
 ELEMENTS = (
     "vector.streams.element",
@@ -458,6 +469,8 @@ KNOWN = (
     ),
     # Words of one kind are read at a time.
     Known((r"vector\.(fetch|commands|next_params)",), (), (one_command, fetch_is_busy, one_fetch)),
+    # A program that lies within the window has no more instructions than that.
+    Known((r"sequencer",), (), (range_is_checked, reset_is_reported)),
     # A row that is wrong halts its unit.
     *(
         Known(

@@ -53,6 +53,16 @@ def jumps_in_lengths(config: Config) -> Iterator[tuple[str, list[Run]]]:
     yield "jumps in programs of all lengths", runs
 
 
+def long_program(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Some more instructions than 2^15, all of which are executed."""
+    count = (1 << 15) + 5
+    memory = np.zeros((count + 64) * INSTRUCTION_BYTES, np.uint8)
+    assembler = Assembler(config)
+    for _ in range(count):
+        assembler.emit(Opcode.NOP)
+    yield "a long program", [(Stimulus(memory, 0, assembler.place(memory, 0)), Conditions(latency_cycles=5))]
+
+
 def far_units(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """All units take an instruction far in a program, or wait there for ever; the host asks where they are."""
     curious = Curious(latency_cycles=5, watchdog_cycles=250)
@@ -108,7 +118,7 @@ def many_marks(config: Config) -> Iterator[tuple[str, list[Run]]]:
 
 def branch_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """All of them, by name; the runs of each follow one another on one machine."""
-    for family in (branches, jumps_in_lengths, far_units, full_queues, many_marks):
+    for family in (branches, jumps_in_lengths, long_program, far_units, full_queues, many_marks):
         yield from family(config)
 
 
