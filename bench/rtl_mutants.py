@@ -346,7 +346,7 @@ class Measurement:
             )
 
     def again(self) -> None:
-        """What has survived all else, by all programs, in small groups."""
+        """What has survived all else, by all programs, in small groups; what is stopped counts as not begun."""
         known = self.known()
         self._together(
             {
@@ -364,9 +364,11 @@ class Measurement:
         for number, how, program in self.judge.judge_together(passed, self._end, FEW if few else GROUP):
             self._write([(number, _record(how, program, left.pop(number)))], before)
             before = cpu_seconds()
+        whole = set(self.judge.keys)
         found = [
             (number, _record(SURVIVED, "", keys, self._asked(number, known), few))
             for number, keys in left.items()
+            if not few or whole <= keys
         ]
         self._write(found, before)
 
@@ -425,7 +427,7 @@ class Measurement:
         records = [known[mutant.change] for mutant in self.mutants if mutant.change in known]
         for record in records:
             ran = record["how"] != SURVIVED or (
-                record["asked"] == SOLVER and record.get("few") and programs <= set(record["passed"])
+                record["asked"] == SOLVER and programs <= set(record["passed"])
             )
             if not ran:
                 record["how"] = OPEN

@@ -1,17 +1,18 @@
 """Branches with each condition while the flag is set, clear, and not tested; jumps in programs of all lengths; units
-that wait, and were last, far in a program; queues of which each is full; more marks than there is room for."""
+that wait, and were last, far in a program; queues of which each is full; more marks than there is room for; as many
+bursts under way as may be; and the unit that a watchdog blames."""
 
 import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
 from directed_sequencer import FAR_ENDS, GATE, STARVES, UNITS, Run
-from odd_hosts import Curious
+from odd_hosts import Curious, Impatient
 from one_machine import Conditions, assembled
 
 from tosaic.hw.config import Config
 from tosaic.hw.csr_map import MARKS
-from tosaic.hw.isa import INSTRUCTION_BYTES, Condition, Opcode, encode
+from tosaic.hw.isa import INSTRUCTION_BYTES, Condition, Op, Opcode, Source, encode
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.stimulus import Stimulus
 
@@ -116,9 +117,52 @@ def many_marks(config: Config) -> Iterator[tuple[str, list[Run]]]:
     yield "more marks than are kept", [(assembled(config, *marks, memory_bytes=memory_bytes), Conditions())]
 
 
+def bursts_under_way(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Many short rows on a bus that takes each address at once and answers late: as many bursts as may be are under
+    way."""
+    for unit in ("LOAD", "STORE"):
+        pitch = (Opcode[f"{unit}_PITCH"], {"memory_pitch": 9, "local_pitch": 5})
+        program = assembled(config, pitch, (Opcode[f"{unit}_GO"], {"row_bytes": 3, "rows": 200}))
+        runs = [(program, Conditions(latency_cycles=latency)) for latency in (120, 400)]
+        yield f"bursts of {unit} under way", runs
+
+
+def blamed(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """A unit waits for the bus, or for another unit, while all others wait for tokens: the watchdog, which the host
+    sets anew meanwhile, names one of them."""
+    row = {"row_bytes": 64, "rows": 1}
+    for unit, stuck in (
+        ("LOAD", [(Opcode.LOAD_GO, row)]),
+        ("STORE", [(Opcode.STORE_GO, row)]),
+        (
+            "VECTOR",
+            [
+                (Opcode.VECTOR_UOP, {"op": Op.MOV, "a_source": Source.ARRAY}),
+                (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "uops": 1, "repeats": 1, "body_end": 1}),
+            ],
+        ),
+    ):
+        waits = [(Opcode[f"{other}_WAIT"], {"semaphore": 2, "count": 1}) for other in UNITS if other != unit]
+        program = assembled(config, *stuck, *waits)
+        runs = [
+            (program, Impatient(latency_cycles=600, patient_cycles=moment, patience=100))
+            for moment in (500, 690)
+        ]
+        yield f"the watchdog blames {unit}", runs
+
+
 def branch_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
     """All of them, by name; the runs of each follow one another on one machine."""
-    for family in (branches, jumps_in_lengths, long_program, far_units, full_queues, many_marks):
+    for family in (
+        branches,
+        jumps_in_lengths,
+        long_program,
+        far_units,
+        full_queues,
+        many_marks,
+        bursts_under_way,
+        blamed,
+    ):
         yield from family(config)
 
 
