@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from directed_array import ENDS_AT, ONE_STEP, ROOM, SAFE_AT
 from directed_fields import SET_UP, emit_fields, take
-from directed_programs import OUTPUT_AT, go, program, stream
+from directed_programs import OUTPUT_AT, OUTPUT_BYTES, go, program, stream
 from directed_wide import between, outputs_of, wide, written
 
 from tosaic.hw.config import Config
@@ -21,8 +21,8 @@ WHOLE_BITS = range(4, 11)
 """Of turns of a kernel's loops that are powers of two."""
 BLOCK_BITS = range(4, 14)
 """Of blocks, each of which takes some cycles."""
-OFFSET_BITS = range(3, 9)
-"""Of the number of offsets."""
+OFFSET_BITS, OFFSETS_BYTES = range(3, 9), 1040
+"""Of the number of offsets; where they are made."""
 TEMPLATE = {"row_bytes": 1 << 20, "height": 1 << 14, "y_step": 1, "y_step_bytes": 77, "drain": 1}
 """An image in which every place is."""
 COUNTED = {
@@ -144,18 +144,24 @@ def many_blocks(config: Config, more: int) -> Stimulus:
 
 
 def many_offsets(config: Config, number: int) -> Stimulus:
-    """Rows at as many offsets as each power of two and one more, twice around."""
+    """Rows at as many offsets as each power of two and one more, twice around. Any bytes make offsets within +-1024."""
+    offsets, most = OUTPUT_AT + OUTPUT_BYTES - OFFSETS_BYTES, (1 << OFFSET_BITS[-1]) + 1
 
     def emit(assembler: Assembler) -> None:
-        assembler.emit(
-            Opcode.VECTOR_UOP, index=0, op=Op.MOV, a_source=Source.LOAD, a_index=number, to_memory=1
-        )
+        count, columns = -(-most // config.columns), config.columns
+        assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.ASR, a_source=Source.LOAD, b_source=Source.IMMEDIATE)
+        assembler.emit(Opcode.VECTOR_BOUNDS, index=0, immediate=21)
+        assembler.emit(Opcode.VECTOR_UOP, index=1, a_source=Source.REGISTER, to_memory=1)
+        for each, address in ((0, 64), (STORE_STREAM, offsets)):
+            stream(assembler, each, address, [(count, 4 * columns)], element=Element.INT32)
+        go(assembler, count, 2)
+        fields = {"op": Op.MOV, "a_source": Source.LOAD, "a_index": number, "to_memory": 1}
+        assembler.emit(Opcode.VECTOR_UOP, index=0, **fields)
         for bit in OFFSET_BITS:
-            rows, address = (1 << bit) + 1, 64 + 8 * bit
-            # Any bytes make offsets, of 24 bits: where they lead to, reads go on from the memory's other end.
-            assembler.emit(Opcode.VECTOR_OFFSETS, address=address, count=rows)
-            stream(assembler, number, 128, [(1, 0), (rows, 0), (2, 7)], indexed=1)
-            stream(assembler, STORE_STREAM, OUTPUT_AT + 4 * config.columns * bit, [(1 << 15, 1)])
+            rows = (1 << bit) + 1
+            assembler.emit(Opcode.VECTOR_OFFSETS, address=offsets, count=rows)
+            stream(assembler, number, 2048, [(1, 0), (rows, 0), (2, 7)], indexed=1)
+            stream(assembler, STORE_STREAM, OUTPUT_AT + 4 * columns * bit, [(1 << 15, 1)])
             go(assembler, 2 * rows, 1)
 
     return program(config, emit)
