@@ -4,7 +4,7 @@ which registers are not read when, and what holds always."""
 import dataclasses
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rtl_netlist import Mutant
 from rtl_unseen import Bit, Fact, Loose, State, unseen
@@ -13,7 +13,7 @@ LOAD, GATHER, KEEP, GROUP, POINTER = 4, 7, 9, 12, 20
 """Bits of a slot's control (hw/array/layouts.py); the highest one of its place in the delay line."""
 INSIDE, SECOND_INSIDE, FAR = 75, 76, 79
 """Bits of a slot with its addresses; FAR: its word ends before the image."""
-IS_DEPTHWISE, COUNT, COUNT_BITS, IDLE_ROWS, IDLE_BITS = 396, 397, 24, 466, 6
+IS_DEPTHWISE, COUNT, COUNT_BITS, ACCUMULATE, IDLE_ROWS, IDLE_BITS = 396, 397, 24, 441, 466, 6
 """Bits of a job."""
 LOCATED = ("array.issue.b", "array.issue.slot", "array.issue.$signal$8")
 FETCHED = (*(f"array.fetch.control_{stage}" for stage in range(1, 5)), "array.control$88")
@@ -27,6 +27,7 @@ PAIRED, SECOND = 13, 1
 """A bit of a slot's control, and one of its format: the pair's second word has bytes in the image."""
 BANKS, PORTS = 4, ("vector", "array", "store")
 ADDRESSES, DENSE, DEPTHWISE = "array.addresses", "array.addresses.dense", "array.addresses.depthwise"
+DELIVERIES = "array.addresses.deliveries"
 ROWS, LAST_PHASE = 2, 3
 
 
@@ -190,6 +191,145 @@ def second_row_is_left(state: State) -> Bit:
     return state.implies(state.bit("array.addresses.deliveries.delivering"), state.equals(left, 1))
 
 
+def one_is_flushed(state: State) -> Bit:
+    """Of two rows one passes on what the last slot gave, while it is flushed."""
+    left, flushing = state.bits(f"{DELIVERIES}.$signal"), state.bit(f"{DELIVERIES}.flushing")
+    return state.all((state.no(left[1]), state.implies(flushing, left[0])))
+
+
+def depthwise_is_drained(state: State) -> Bit:
+    """For there is no memory for sums that are kept."""
+    offered = state.all((state.bit(f"{ADDRESSES}.jobs__valid"), state.bit(f"{DENSE}.first", IS_DEPTHWISE)))
+    accumulate, drain = state.bits(f"{DENSE}.first", ACCUMULATE, 2)
+    return state.implies(offered, state.all((drain, state.no(accumulate))))
+
+
+def range_is_checked(state: State) -> Bit:
+    """When a program starts it is known whether it lies within the window: what says where was written before."""
+    known, is_so = state.bits("sequencer.$signal$49"), state.bits("sequencer.$30")
+    return state.implies(state.bit("array.clear"), state.same(known, is_so))
+
+
+def reset_is_reported(state: State) -> Bit:
+    """Nothing starts while the machine is reset."""
+    return state.implies(state.bit("read_arbiter.reset"), state.bit("control_port.run__report.resetting"))
+
+
+VECTOR_STREAMS = [f"vector.streams.stream_{number}" for number in range(4)]
+ELEMENTS = (
+    "vector.streams.element",
+    "vector.streams.element$39",
+    "vector.streams.element$40",
+    "vector.element",
+)
+INT48, EIGHT_BYTES = 5, 3
+"""An element that `nano` has not, and log2 of its bytes."""
+OPCODES = (
+    "uop",
+    "bounds",
+    "stream",
+    "dims",
+    "param",
+    "table",
+    "go",
+    "mark",
+    "offsets",
+    "test",
+    "wait",
+    "signal",
+)
+COMMANDS, FETCH = "vector.commands", "vector.fetch"
+KINDS = ("bias", "narrow_bias", "multiplier", "shift", "table", "offsets", "test")
+HEAD_ELEMENT = 30
+"""The first bit of VECTOR_STREAM.element in what is kept of an instruction."""
+NARROWEST = (0, 3)
+"""Bits of a beat of which there are some with elements of eight bytes alone: of its lanes' position, and of what is
+known of that."""
+_NAMED = {1: "arithmetic__enable", 5: "out_zp__enable", 7: "finish__enable"}
+BEATS = (
+    ("vector.pipeline.s0_issued", 54, "vector.pipeline.s0_valid"),
+    *(
+        (f"vector.pipeline.s{stage}_beat", 0, f"vector.{_NAMED.get(stage, f'pipeline.s{stage}_valid')}")
+        for stage in range(1, 10)
+    ),
+    ("vector.packed", 0, "vector.pipeline.s10_valid"),
+)
+"""Where a beat is: wire, first bit, and the wire that tells that there is one."""
+
+
+def at_most_one(state: State, bits: Sequence[Bit]) -> Bit:
+    return state.all(state.no(state.all((bit, state.either(bits[:place])))) for place, bit in enumerate(bits))
+
+
+def lowest_moves(stream: str) -> Fact:
+    """The lowest dimension with turns left moves."""
+
+    def fact(state: State) -> Bit:
+        more = state.bits(f"{stream}.$signal$16")
+        lowest = [state.all((bit, state.no(state.either(more[:place])))) for place, bit in enumerate(more)]
+        return state.same(state.bits(f"{stream}.moves"), lowest)
+
+    return fact
+
+
+def owners(stream: str) -> Fact:
+    """A dimension has its base from the start, or where it or a higher one has it."""
+    return lambda state: state.all(
+        state.either(state.equals(state.bits(f"{stream}.owner_{d}"), owner) for owner in (0, *range(d, 6)))
+        for d in range(1, 6)
+    )
+
+
+def one_command(state: State) -> Bit:
+    return at_most_one(state, [state.bit(f"{COMMANDS}.is_vector_{opcode}") for opcode in OPCODES])
+
+
+def int48_is_illegal(state: State) -> Bit:
+    taken = state.all(
+        (state.bit(f"{COMMANDS}.is_vector_stream"), state.no(state.bit(f"{COMMANDS}.illegal$30")))
+    )
+    word = state.bits("sequencer.vector_queue.head", HEAD_ELEMENT, 3)
+    return state.implies(taken, state.no(state.equals(word, INT48)))
+
+
+def narrow_elements(state: State) -> Bit:
+    return state.all(state.no(state.equals(state.bits(element), INT48)) for element in ELEMENTS)
+
+
+def narrow_sizes(state: State) -> Bit:
+    sizes = (state.bits(f"vector.beats.sizes[{number}]") for number in range(4))
+    return state.all(state.no(state.equals(size, EIGHT_BYTES)) for size in sizes)
+
+
+def narrow_beats(state: State) -> Bit:
+    """No beat has elements of eight bytes."""
+    return state.all(
+        state.implies(
+            state.bit(valid), state.no(state.either(state.bit(wire, first + place) for place in NARROWEST))
+        )
+        for wire, first, valid in BEATS
+    )
+
+
+def left(state: State) -> list[Bit]:
+    return [state.bit(f"{FETCH}.{kind}_left") for kind in KINDS]
+
+
+def fetch_is_busy(state: State) -> Bit:
+    return state.implies(state.either(left(state)), state.bit("vector.busy"))
+
+
+def one_fetch(state: State) -> Bit:
+    """Biases of one kind, and only parameters together."""
+    bias, narrow_bias, multiplier, shift, *others = left(state)
+    parameters = state.either((bias, narrow_bias, multiplier, shift))
+    return state.all((state.no(state.all((bias, narrow_bias))), at_most_one(state, [parameters, *others])))
+
+
+def while_it_works(unit: str) -> Callable[[State], Bit]:
+    return lambda state: state.no(state.bit(f"{unit}.halt"))
+
+
 KNOWN = (
     # Nothing: a register gets the same value anyway, or a memory what is there already.
     Known((".*",), ()),
@@ -306,6 +446,38 @@ KNOWN = (
         (r"array\.addresses\.d.*",),
         (),
         (checked_is_pending, some_pixels, step_ends, tile_has_rows, second_row_is_left),
+    ),
+    # How many rows are left to be flushed is not read but while there is one.
+    Known(
+        (r"array\.addresses(\.d.*)?",),
+        (whole(f"{DELIVERIES}.$signal", 1, read=lambda state: state.bit(f"{DELIVERIES}.flushing")),),
+        (one_is_flushed,),
+    ),
+    # A depthwise job is drained.
+    Known((r"array\.addresses(\.d.*)?",), (), (checked_is_pending, depthwise_is_drained)),
+    # Which dimension of a stream moves, and where its base is.
+    Known(
+        (r"vector\.streams.*",),
+        (),
+        tuple(rule(stream) for stream in VECTOR_STREAMS for rule in (lowest_moves, owners)),
+    ),
+    # There are no elements of eight bytes.
+    Known(
+        (r"vector(\.(streams|beats|pipeline|store|lanes.*))?",),
+        (whole("vector.beats.last_of_8", 3),),
+        (int48_is_illegal, narrow_elements, narrow_sizes, narrow_beats),
+    ),
+    # Words of one kind are read at a time.
+    Known((r"vector\.(fetch|commands|next_params)",), (), (one_command, fetch_is_busy, one_fetch)),
+    # A program that lies within the window has no more instructions than that.
+    Known((r"sequencer",), (), (range_is_checked, reset_is_reported)),
+    # A row that is wrong halts its unit.
+    *(
+        Known(
+            (rf"{unit}\.splitter",),
+            (whole(f"{unit}.splitter.burst_valid", 1, read=while_it_works(unit)),),
+        )
+        for unit in ("load", "store")
     ),
 )
 

@@ -8,11 +8,12 @@ that chooses some. A run of the machine without a fault tells which mutants woul
 not run that program. A mutant is killed by the first program after which the host sees something else than of the
 machine without a fault: memory, status and errors, or, if nothing else, cycles and counters.
 
-First each mutant is judged by itself, by the programs that killed most. What survives is judged by all others, several
+First each mutant is judged by itself, by the programs that killed most. What survives is judged by all others, many
 mutants at once on one machine, and one by one where the host sees a change. What survives these is given to Yosys' SAT
 solver: a change that no state that can be reached (rtl_reachable.py), no contents of memories, no input shows at
 registers, memories or outputs is none. Nor is a change of a bit that no output depends on (rtl_unread.py), or of one
-that is proved not to be read while it is another one (rtl_unseen.py, rtl_facts.py).
+that is proved not to be read while it is another one (rtl_unseen.py, rtl_facts.py). What is left is judged once more,
+a few mutants at once: one hides another one now and then.
 
 A line of the records is what is known of a mutant: a measurement that was stopped goes on where it ended, and one with
 more programs runs those alone, on what survived the others. Another netlist begins anew.
@@ -26,17 +27,15 @@ import hashlib
 import json
 import multiprocessing
 import pathlib
-import re
 import sys
 import tempfile
-import tomllib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from cpu_time import cpu_seconds
 from rtl_equivalence import equivalents
 from rtl_facts import never_seen
-from rtl_netlist import UNITS, Mutant, active_bits, draw, mutated_verilog, netlist
+from rtl_mutants_page import EQUIVALENT, OPEN, SURVIVED, Record, mutants_page
+from rtl_netlist import Mutant, active_bits, draw, mutated_verilog, netlist
 from rtl_stimulus import HUNG, Case, Seen, cases, registers_seen
 from rtl_unread import unread
 
@@ -47,27 +46,22 @@ from tosaic.sim.rtl.library import Harness
 
 SOLVER = 3
 """What the solver knows (rtl_equivalence.py): raised when that changes, so that it is asked again."""
-SURVIVED, EQUIVALENT, OPEN = "survived", "equivalent", "open"
-"""OPEN: it survived the programs that have run, and others, or the solver, have not run yet."""
 LATE_CYCLES = 3000
 """A mutant's program may take this much longer than twice the time."""
 FIRST_CYCLES = 30_000
 """Of the programs that judge each mutant by itself."""
 TOGETHER = 40
 """Mutants between two lines of records, or two calls of the solver."""
-GROUP = 16
-"""Mutants on one machine, where most change nothing that is seen."""
+GROUP, FEW = 48, 16
+"""Mutants on one machine, where most change nothing that is seen; of those that survive this, which some other one may
+have hidden again and again, a few."""
 RUN_CYCLES, CYCLE_BYTES = 300, 256
 """What a program costs beside its cycles: a machine is made for it, and its registers are read; and a cycle for
 each CYCLE_BYTES of external memory, which are copied and hashed."""
 REGISTERS_CYCLES = 15_000
 """Of what a host does with the registers alone, answers that are errors included."""
-REASONS = pathlib.Path(__file__).with_name("rtl_mutants_reasons.toml")
 SAME_UNIT, SAME_MODULE = 3, 20
 """What a program's kills count for a mutant in the same unit and module; elsewhere 1."""
-Record = dict[str, Any]
-"""Of a mutant: netlist, unit, module, change, and its name; how it was found and by which program; the programs that it
-survived; processor seconds."""
 
 
 def digest(*parts: bytes) -> str:
@@ -218,9 +212,12 @@ class Judge:
             key for key, active in zip(self.keys, self._active, strict=True) if number not in active
         )
 
-    def judge_together(self, passed: dict[int, set[str]], end: float) -> Iterator[tuple[int, str, str]]:
+    def judge_together(
+        self, passed: dict[int, set[str]], end: float, size: int = GROUP
+    ) -> Iterator[tuple[int, str, str]]:
         """All programs that the mutants of these numbers have not passed; those that are found: number, how and by
-        which program. Short programs come first; none begins after `end`, in processor seconds."""
+        which program. `size` are on one machine. Short programs come first; none begins after `end`, in processor
+        seconds."""
         alive = set(passed)
         for number in alive:
             self._skip(number, passed[number])
@@ -231,7 +228,7 @@ class Judge:
             left = [number for number in alive if key not in passed[number]]
             # Two that hide each other are together in some programs only.
             left.sort(key=lambda number: digest(f"{key} {number}".encode()))
-            groups = [left[first : first + GROUP] for first in range(0, len(left), GROUP)]
+            groups = [left[first : first + size] for first in range(0, len(left), size)]
             while groups:
                 group = groups.pop()
                 found = self._difference(index, group)
@@ -335,18 +332,43 @@ class Measurement:
 
     def together(self) -> None:
         """What has survived so far, by all programs that it has not passed."""
-        before, known = cpu_seconds(), self.known()
-        passed = {
-            number: set(known[mutant.change]["passed"])
-            for number, mutant in enumerate(self.mutants, 1)
-            if mutant.change in known and known[mutant.change]["how"] == SURVIVED
-        }
-        killed = {
-            number: (how, program) for number, how, program in self.judge.judge_together(passed, self._end)
-        }
+        for few in (False, True):
+            known = self.known()
+            self._together(
+                {
+                    number: set(record["passed"])
+                    for number, mutant in enumerate(self.mutants, 1)
+                    if (record := known.get(mutant.change))
+                    and record["how"] == SURVIVED
+                    and record.get("few", False) == few
+                },
+                few,
+            )
+
+    def again(self) -> None:
+        """What has survived all else, by all programs, in small groups; what is stopped counts as not begun."""
+        known = self.known()
+        self._together(
+            {
+                number: set()
+                for number, mutant in enumerate(self.mutants, 1)
+                if (record := known.get(mutant.change))
+                and record["how"] == SURVIVED
+                and not record.get("few", False)
+            },
+            True,
+        )
+
+    def _together(self, passed: dict[int, set[str]], few: bool) -> None:
+        before, known, left = cpu_seconds(), self.known(), dict(passed)
+        for number, how, program in self.judge.judge_together(passed, self._end, FEW if few else GROUP):
+            self._write([(number, _record(how, program, left.pop(number)))], before)
+            before = cpu_seconds()
+        whole = set(self.judge.keys)
         found = [
-            (number, _record(*killed.get(number, (SURVIVED, "")), keys, asked=self._asked(number, known)))
-            for number, keys in passed.items()
+            (number, _record(SURVIVED, "", keys, self._asked(number, known), few))
+            for number, keys in left.items()
+            if not few or whole <= keys
         ]
         self._write(found, before)
 
@@ -391,7 +413,8 @@ class Measurement:
             for number in numbers:
                 mutant = self.mutants[number - 1]
                 how = EQUIVALENT if mutant in same else SURVIVED
-                found.append((number, _record(how, "", set(known[mutant.change]["passed"]), asked=True)))
+                old = known[mutant.change]
+                found.append((number, _record(how, "", set(old["passed"]), True, old.get("few", False))))
             self._write(found, before)
 
     def _asked(self, number: int, known: dict[str, Record]) -> bool:
@@ -411,11 +434,12 @@ class Measurement:
         return records
 
 
-def _record(how: str, program: str, passed: set[str], asked: bool = False) -> Record:
+def _record(how: str, program: str, passed: set[str], asked: bool = False, few: bool = False) -> Record:
     record: Record = {"how": how, "program": program}
     if how == EQUIVALENT:
         return record | {"solver": SOLVER}
-    return record | ({"passed": sorted(passed), "asked": SOLVER * asked} if how == SURVIVED else {})
+    survived: Record = {"passed": sorted(passed), "asked": SOLVER * asked, "few": few}
+    return record | (survived if how == SURVIVED else {})
 
 
 def measure(sample: Sample, path: pathlib.Path) -> tuple[list[Record], Judge]:
@@ -440,6 +464,7 @@ def measure(sample: Sample, path: pathlib.Path) -> tuple[list[Record], Judge]:
         measurement.together()
         measurement.solve()
         measurement.prove()
+        measurement.again()
         return measurement.records(), measurement.judge
 
 
@@ -457,67 +482,6 @@ def read_records(path: pathlib.Path, key: str) -> dict[str, Record]:
             if record["netlist"] == key:
                 known[record["change"]] = record
     return known
-
-
-def mutants_page(config: str, records: list[Record], programs: int, cycles: int) -> str:
-    """The score of each unit, and what survived. The score counts what is open as not killed."""
-    out = [f"## Mutants of `{config}`: {len(records)}, against {programs} programs of {cycles:,} cycles", ""]
-    out += [
-        "| unit | mutants | results or errors | cycles or counters only | survived | open | no change | score |"
-    ]
-    out += ["|---|--:|--:|--:|--:|--:|--:|--:|"]
-    units = [unit for unit in UNITS if any(record["unit"] == unit for record in records)]
-    for unit in (*units, "**all**"):
-        own = [record["how"] for record in records if unit in (record["unit"], "**all**")]
-        survived, left, same = own.count(SURVIVED), own.count(OPEN), own.count(EQUIVALENT)
-        results = sum(how == "memory" or "STATUS" in how or "ERROR" in how for how in own)
-        killed, real = len(own) - survived - left - same, max(len(own) - same, 1)
-        row = [len(own), results, killed - results, survived, left, same]
-        out.append(f"| {unit} | {' | '.join(map(str, row))} | {killed / real:.1%} |")
-    out += _with_reasons(records)
-    out += _listed(
-        records, SURVIVED, "Survivors of all programs, none of which the SAT solver calls no change:"
-    )
-    out += _listed(
-        records,
-        OPEN,
-        "Open: they survived the programs that have run, and others, or the solver, have not run yet:",
-    )
-    return "\n".join(out) + "\n"
-
-
-def _with_reasons(records: list[Record]) -> list[str]:
-    """How many of those that no program has shown lie where something else is known, and how many do not."""
-    left = [record for record in records if record["how"] in (SURVIVED, OPEN)]
-    out = ["", "| what no program has shown | survived | open |", "|---|--:|--:|"]
-    for entry in (
-        *tomllib.loads(REASONS.read_text())["reason"],
-        {"modules": ".*", "reason": "no reason is known"},
-    ):
-        own = [record for record in left if re.fullmatch(entry["modules"], record["module"])]
-        left = [record for record in left if record not in own]
-        if own:
-            modules = ", ".join(f"`{module}`" for module in sorted({record["module"] for record in own}))
-            modules = "elsewhere" if entry["modules"] == ".*" else modules
-            hows = [record["how"] for record in own]
-            out.append(f"| {modules}: {entry['reason']} | {hows.count(SURVIVED)} | {hows.count(OPEN)} |")
-    return out
-
-
-def _listed(records: list[Record], how: str, title: str) -> list[str]:
-    """The mutants of one fate, by module."""
-    of_module = collections.defaultdict[str, list[str]](list)
-    for record in records:
-        if record["how"] == how:
-            of_module[record["module"]].append(record["name"])
-    if not of_module:
-        return []
-    return [
-        "",
-        title,
-        "",
-        *(f"- `{module}`: {'; '.join(sorted(of_module[module]))}" for module in sorted(of_module)),
-    ]
 
 
 def main() -> int:

@@ -204,27 +204,28 @@ class Product:
             enable_2, data_2 = seen("EN", index, enable), seen("DATA", index, data)
             if (enable, data) == (enable_2, data_2):
                 continue
-            there = None if moved else self._there(name, cell, index)
-            if there is None:
-                yield logic.xor(enable, enable_2)
-                yield logic.both(enable, logic.xor(data, data_2))
-            else:
+            result = logic.either((logic.xor(enable, enable_2), logic.both(enable, logic.xor(data, data_2))))
+            for here, there in () if moved else self._there(name, cell, index):
                 mine, other = logic.choose(enable, data, there), logic.choose(enable_2, data_2, there)
-                yield logic.xor(mine, other)
+                result = logic.choose(here, logic.xor(mine, other), result)
+            yield result
         if moved:
             yield logic.both(logic.either(dict.fromkeys(ports["EN"])), logic.either(moved))
 
-    def _there(self, name: str, cell: Cell, index: int) -> Bit | None:
-        """What the memory has in a bit that a port may write, if that is read in the same cycle and no other port
-        writes such bits: to write it again changes nothing."""
+    def _there(self, name: str, cell: Cell, index: int) -> list[tuple[Bit, Bit]]:
+        """What the memory has in a bit that a port may write, as it is read in the same cycle: (the address is that of
+        the write, bit). To write it again changes nothing, if no other port writes such bits."""
         memory, place = cell["parameters"]["MEMID"], cell["connections"]["ADDR"]
-        read = None
+        found, logic = list[tuple[Bit, Bit]](), self._logic
         for other, each in self._cells.items():
             if not each["type"].startswith("$mem") or each["parameters"]["MEMID"] != memory:
                 continue
             ports = each["connections"]
             if each["type"].startswith("$memrd"):
-                read = ports["DATA"][index] if ports["ADDR"] == place else read
+                pairs = zip(ports["ADDR"], place, strict=True) if len(ports["ADDR"]) == len(place) else None
+                if pairs is not None:
+                    here = logic.all(logic.no(logic.xor(a, b)) for a, b in pairs if a != b)
+                    found.append((here, ports["DATA"][index]))
             elif other != name and ports["EN"][index] != "0":
-                return None
-        return read
+                return []
+        return found

@@ -5,7 +5,8 @@ mutants of the RTL and of the Python, campaigns of random programs and graphs, a
 when a hole has no reason, a campaign finds something, or a planted fault is not seen. It says what each part took.
 
 What is done is in build/sign_off: a part of which no file has changed since is not run again, and mutants go on where
-they were stopped. `--mutant-seconds` ends them early; the page says how many were judged.
+they were stopped. `--mutant-seconds` ends them early; the page says how many were judged. `--only rtl coverage`
+measures these parts alone: the others are as they are kept, or, where nothing is, as the page had them before.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,6 +26,7 @@ import rtl_coverage
 import rtl_mutants
 import rtl_toggles
 from cpu_time import cpu_seconds
+from rtl_mutants_page import mutants_page, samples_page
 
 from tosaic.hw.config import CONFIGS
 from tosaic.sim.rtl.verilog import cached_verilog
@@ -75,6 +78,14 @@ JUDGES = (
 """The tests that judge mutants of the Python: those that build no simulator."""
 PARTS = ["coverage", "rtl", "python", "campaigns"]
 WITHOUT = "not rtl and not reference_model and not shared_models and not firmware"
+TITLES = {
+    r"coverage of (`\w+`)": r"## \1:",
+    r"toggles of (`\w+`)": r"## Toggles of \1:",
+    r"mutants of the RTL of (`\w+`)": r"## Mutants of \1:",
+    "mutants of the Python": "## Mutants of golden, compiler and emulator:",
+    "campaigns and planted faults": "## Campaigns",
+}
+"""How the titles of parts begin, by their names: regular expressions."""
 RTL = ("hw", "sim", "tests/rtl", "tests/fuzzing", "tests/random_graphs", "compiler")
 """Folders with what the RTL's programs are made of."""
 
@@ -102,9 +113,9 @@ def files_digest(*patterns: str) -> str:
 
 def kept(name: str, key: str, make: Callable[[], Part], wanted: bool = True) -> Part:
     """What `make` returned when `key` was the same, from its file; else it is called. If it is not `wanted`, what there
-    is of it, however old."""
+    is of it, however old; a part without a text where there is nothing."""
     path = KEPT / f"{name}.json"
-    known = json.loads(path.read_text()) if path.exists() else {"key": "", "text": f"## {name}\n\nNot run.\n"}
+    known = json.loads(path.read_text()) if path.exists() else {"key": ""}
     old = known.pop("key") != key
     if old and not wanted and path.exists():
         known["text"] += f"\n(`{name}` is of an earlier state of the sources.)\n"
@@ -154,7 +165,7 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=500, help="changed ones")
     parser.add_argument("--graphs", type=int, default=300, help="random ones")
     parser.add_argument(
-        "--only", nargs="+", choices=PARTS, default=PARTS, help="the other parts as they are kept"
+        "--only", nargs="+", choices=PARTS, default=PARTS, help="the other parts stay as they are"
     )
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     chosen = parser.parse_args()
@@ -163,6 +174,8 @@ def main() -> int:
     parts[f"mutants of the RTL of `{chosen.config[0]}`"] = _rtl(chosen)
     parts["mutants of the Python"] = _python(chosen)
     parts["campaigns and planted faults"] = _campaigns(chosen)
+    before = chosen.output.read_text() if chosen.output.exists() else ""
+    parts = {name: part if part.text else on_page(before, name) for name, part in parts.items()}
     chosen.output.write_text(page(parts))
     problems = [problem for part in parts.values() for problem in part.problems]
     print(*problems, sep="\n")
@@ -175,6 +188,16 @@ def page(parts: dict[str, Part]) -> str:
     rows.append(f"| **all** | {sum(part.seconds for part in parts.values()):.0f} |")
     table = ["## What it took", "", "| part | processor seconds |", "|---|--:|", *rows]
     return "\n".join([HEAD, *(part.text for part in parts.values()), "\n".join(table)]) + "\n"
+
+
+def on_page(text: str, name: str) -> Part:
+    """A part as a page has it, with what it took."""
+    title = next(found.expand(TITLES[each]) for each in TITLES if (found := re.fullmatch(each, name)))
+    section = re.search(rf"^{re.escape(title)}.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    took = re.search(rf"^\| {re.escape(name)} \| (\d+) \|$", text, re.MULTILINE)
+    if not section:
+        return Part(f"## {name}\n\nNot run.\n")
+    return Part(section[0].rstrip("\n") + "\n", seconds=int(took[1]) if took else 0)
 
 
 def _coverage(name: str, chosen: argparse.Namespace) -> Part:
@@ -205,9 +228,10 @@ def _rtl(chosen: argparse.Namespace) -> Part:
 
     def measured() -> Part:
         records, judge = rtl_mutants.measure(sample, KEPT / "rtl_mutants.jsonl")
-        text = rtl_mutants.mutants_page(config.name, records, len(judge.programs), judge.cycles)
+        text = mutants_page(config.name, records, len(judge.programs), judge.cycles)
         spent = sum(record["seconds"] for record in records)
-        return Part(f"{text}\nJudging them took {spent:,.0f} processor seconds in all.\n")
+        took = f"Judging them took {spent:,.0f} processor seconds in all."
+        return Part("\n".join([text, took, "", samples_page()]))
 
     sources = files_digest(*RTL, "bench/rtl_[emns]*")
     return kept(

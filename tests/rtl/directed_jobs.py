@@ -62,6 +62,18 @@ def lone_bits(config: Config) -> Iterator[tuple[str, Stimulus]]:
         many = {"more_blocks": 1 << bit, "pixels": config.rows + 1}
         yield f"2^{bit} more blocks of many", one_job(config, Opcode.ARRAY_GO, many)
     yield "sums of nothing", one_job(config, Opcode.ARRAY_GO, {"accumulate": 1})
+    yield "blocks that are not drained", one_job(config, Opcode.ARRAY_GO, {"more_blocks": 1, "drain": 0})
+    for bit in range(bits_of(Opcode.ARRAY_INPUT, "input_zp")):
+        below = {"unsigned_input": 1, "input_zp": -1 << bit}
+        yield f"a zero point of {-1 << bit} of bytes without a sign", one_job(config, Opcode.ARRAY_GO, below)
+
+
+def blocks_on_sums(config: Config) -> Iterator[tuple[str, Stimulus]]:
+    """Blocks that would go on from sums, which are there."""
+    assembler = Assembler(config)
+    emit_fields(assembler, USUAL | {"drain": 0}, *SET_UP, Opcode.ARRAY_GO)
+    emit_job(assembler, Opcode.ARRAY_GO, {"more_blocks": 1, "accumulate": 1})
+    yield "blocks on sums", placed(assembler)
 
 
 def endless_jobs(config: Config) -> Iterator[tuple[str, Stimulus]]:
@@ -72,18 +84,19 @@ def endless_jobs(config: Config) -> Iterator[tuple[str, Stimulus]]:
 
 
 def cut_jobs(config: Config) -> Iterator[tuple[str, Stimulus]]:
-    """Jobs with one more than a power of two of something. What takes too long is cut off by LOAD's error; a job that
+    """Jobs with a power of two of something, or one more. What takes too long is cut off by LOAD's error; a job that
     ends before, or sooner than it should, lets STORE store."""
     for name in ("ky_count", "run_count", "chunks", "advances", "more_blocks"):
         opcode = Opcode.ARRAY_DEPTHWISE_GO if name == "advances" else Opcode.ARRAY_GO
         place = opcode if name in ("advances", "more_blocks") else Opcode.ARRAY_KERNEL
         for bit in range(1, bits_of(place, name)):
-            assembler = Assembler(config)
-            silent = {"out_width": 0} if name == "advances" else {}
-            emit_job(assembler, opcode, {name: (1 << bit) + 1} | silent)
-            assembler.emit(Opcode.LOAD_GO, row_bytes=600, rows=1)
-            assembler.emit(Opcode.LOAD_GO, memory_address=1 << 13, row_bytes=1, rows=1)
-            yield f"cut off: 2^{bit} + 1 {name}", placed(assembler)
+            for more, text in ((1, " + 1"), (0, "")):
+                assembler = Assembler(config)
+                silent = {"out_width": 0} if name == "advances" else {}
+                emit_job(assembler, opcode, {name: (1 << bit) + more} | silent)
+                assembler.emit(Opcode.LOAD_GO, row_bytes=600, rows=1)
+                assembler.emit(Opcode.LOAD_GO, memory_address=1 << 13, row_bytes=1, rows=1)
+                yield f"cut off: 2^{bit}{text} {name}", placed(assembler)
 
 
 def set_up_array(config: Config) -> Stimulus:

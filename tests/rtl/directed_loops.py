@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from directed_array import ENDS_AT, ONE_STEP, ROOM, SAFE_AT
 from directed_fields import SET_UP, emit_fields, take
-from directed_programs import OUTPUT_AT, go, program, stream
+from directed_programs import OUTPUT_AT, OUTPUT_BYTES, go, program, stream
 from directed_wide import between, outputs_of, wide, written
 
 from tosaic.hw.config import Config
-from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Op, Opcode, Source
+from tosaic.hw.isa import STORE_STREAM, STREAM_DIMS, Element, Op, Opcode, Source
 from tosaic.sim.assembler import Assembler
 from tosaic.sim.stimulus import Stimulus
 
@@ -17,6 +17,12 @@ KERNEL_BITS = range(4, 13)
 """Of the turns of a kernel's loops, each of which takes four cycles."""
 STREAM_BITS = range(9, 14)
 """Of the turns of a stream's loops, each of which takes one cycle; programs of fewer turns are elsewhere."""
+WHOLE_BITS = range(4, 11)
+"""Of turns of a kernel's loops that are powers of two."""
+BLOCK_BITS = range(4, 14)
+"""Of blocks, each of which takes some cycles."""
+OFFSET_BITS, OFFSETS_BYTES = range(3, 9), 1040
+"""Of the number of offsets; where they are made."""
 TEMPLATE = {"row_bytes": 1 << 20, "height": 1 << 14, "y_step": 1, "y_step_bytes": 77, "drain": 1}
 """An image in which every place is."""
 COUNTED = {
@@ -96,11 +102,79 @@ def stream_loops(config: Config, number: int) -> Stimulus:
     return program(config, emit)
 
 
+def whole_kernels(config: Config, loop: str) -> Stimulus:
+    """Sums of 16, 32, ... steps of one of a kernel's loops."""
+    rng = np.random.default_rng(len(loop) + 50)
+
+    def emit(assembler: Assembler) -> None:
+        address = OUTPUT_AT
+        for bit in WHOLE_BITS:
+            fields = TEMPLATE | ONE_STEP | {"pixels": 1, "width": 1, "address": SAFE_AT, "x_step": 1}
+            fields |= {
+                "weights": wide(rng, 9),
+                "run_step": 3,
+                "ky_step": 1,
+                "ky_step_bytes": 5,
+                loop: 1 << bit,
+            }
+            emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
+            assembler.pass_token(Opcode.ARRAY_SIGNAL, Opcode.VECTOR_WAIT, 3)
+            address = take(assembler, 1, address)
+            assembler.fence()
+
+    return written(config, rng, emit, ROOM)
+
+
+def many_blocks(config: Config, more: int) -> Stimulus:
+    """As many blocks as each power of two, and `more`; VECTOR stores all of them in one place."""
+    rng = np.random.default_rng(more)
+
+    def emit(assembler: Assembler) -> None:
+        for bit in BLOCK_BITS:
+            blocks = (1 << bit) + more
+            fields = TEMPLATE | ONE_STEP | {"pixels": 1, "width": 1, "address": SAFE_AT, "x_step": 1}
+            fields |= {"weights": wide(rng, 9), "more_blocks": blocks - 1}
+            emit_fields(assembler, fields, *SET_UP, Opcode.ARRAY_GO)
+            stream(assembler, STORE_STREAM, OUTPUT_AT + 16 * bit, [(blocks, 0)], element=Element.INT32)
+            assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.MOV, a_source=Source.ARRAY, to_memory=1)
+            go(assembler, blocks, 1)
+            assembler.fence()
+
+    return written(config, rng, emit, ROOM)
+
+
+def many_offsets(config: Config, number: int) -> Stimulus:
+    """Rows at as many offsets as each power of two and one more, twice around. Any bytes make offsets within +-1024."""
+    offsets, most = OUTPUT_AT + OUTPUT_BYTES - OFFSETS_BYTES, (1 << OFFSET_BITS[-1]) + 1
+
+    def emit(assembler: Assembler) -> None:
+        count, columns = -(-most // config.columns), config.columns
+        assembler.emit(Opcode.VECTOR_UOP, index=0, op=Op.ASR, a_source=Source.LOAD, b_source=Source.IMMEDIATE)
+        assembler.emit(Opcode.VECTOR_BOUNDS, index=0, immediate=21)
+        assembler.emit(Opcode.VECTOR_UOP, index=1, a_source=Source.REGISTER, to_memory=1)
+        for each, address in ((0, 64), (STORE_STREAM, offsets)):
+            stream(assembler, each, address, [(count, 4 * columns)], element=Element.INT32)
+        go(assembler, count, 2)
+        fields = {"op": Op.MOV, "a_source": Source.LOAD, "a_index": number, "to_memory": 1}
+        assembler.emit(Opcode.VECTOR_UOP, index=0, **fields)
+        for bit in OFFSET_BITS:
+            rows = (1 << bit) + 1
+            assembler.emit(Opcode.VECTOR_OFFSETS, address=offsets, count=rows)
+            stream(assembler, number, 2048, [(1, 0), (rows, 0), (2, 7)], indexed=1)
+            stream(assembler, STORE_STREAM, OUTPUT_AT + 4 * columns * bit, [(1 << 15, 1)])
+            go(assembler, 2 * rows, 1)
+
+    return program(config, emit)
+
+
 LOOPS = ("ky_count", "run_count", "chunks")
 FAMILIES: tuple[tuple[str, Callable[..., Stimulus], tuple], ...] = (
     ("turns of a kernel", kernels, LOOPS),
     ("exactly one bit", lone_counts, tuple(COUNTED)),
     ("many turns of stream", stream_loops, tuple(range(STORE_STREAM + 1))),
+    ("a power of two turns of a kernel", whole_kernels, LOOPS),
+    ("many blocks and", many_blocks, (2,)),
+    ("many offsets of stream", many_offsets, (0, 1, 2)),
 )
 
 

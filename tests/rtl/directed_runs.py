@@ -3,6 +3,7 @@ sequencer, the transfers, the hosts, and of what VECTOR's programs may leave out
 
 from collections.abc import Iterator
 
+from directed_branches import branch_runs
 from directed_decoder import decoder_programs
 from directed_distance import distance_runs
 from directed_hosts import host_runs
@@ -10,7 +11,7 @@ from directed_loops import loop_programs
 from directed_numbers import number_programs
 from directed_sequencer import sequencer_runs
 from directed_transfers import transfer_runs
-from directed_vector import missing_parts, vector_programs
+from directed_vector import missing_parameters, missing_parts, vector_programs
 from one_machine import Conditions
 
 from tosaic.hw.config import Config
@@ -24,10 +25,15 @@ QUICK = Conditions(latency_cycles=3)
 def all_runs(config: Config) -> Iterator[tuple[str, list[tuple[Stimulus, Conditions]]]]:
     """The runs of each name follow one another."""
     wrong = [(program, QUICK) for _, program in decoder_programs(config)]
-    for name, runs in (("bits that no field has", wrong), ("missing parts", list(missing_parts(config)))):
+    for name, runs in (
+        ("bits that no field has", wrong),
+        ("missing parts", list(missing_parts(config))),
+        ("missing parameters", list(missing_parameters(config))),
+    ):
         for first in range(0, len(runs), TOGETHER):
             yield f"{name} {first}", runs[first : first + TOGETHER]
     yield from sequencer_runs(config)
+    yield from branch_runs(config)
     yield from transfer_runs(config)
     yield from host_runs(config)
     yield from distance_runs(config)

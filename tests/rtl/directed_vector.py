@@ -246,6 +246,17 @@ def missing_parts(config: Config) -> Iterator[tuple[Stimulus, Conditions]]:
         yield assembled(config, (Opcode.VECTOR_TABLE, {"entries": entries}), looks_up, run), QUICK
 
 
+def missing_parameters(config: Config) -> Iterator[tuple[Stimulus, Conditions]]:
+    """Micro-ops that use biases, scales or a table while these are there, while all others are, and while none is."""
+    once = (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "uops": 1, "repeats": 1, "body_end": 1})
+    everything = [(Opcode.VECTOR_PARAM, {"bias": 1}), (Opcode.VECTOR_PARAM, {"scale": 1})]
+    everything.append((Opcode.VECTOR_TABLE, {"entries": 512}))
+    for number, uses in enumerate(({"bias": 1}, {"op": Op.RESCALE, "per_channel": 1}, {"op": Op.TABLE16})):
+        others = [each for index, each in enumerate(everything) if index != number]
+        for there in ([], everything, others):
+            yield assembled(config, *there, (Opcode.VECTOR_UOP, uses), once), QUICK
+
+
 TIES, SCALES = (2000, 2001, 2004, 2006), (3007,)
 """Seeds of programs that show what others do not."""
 SEEDED: dict[str, tuple[Callable[[Config, int], Stimulus], Sequence[int]]] = {

@@ -14,7 +14,8 @@ import rtl_toggles  # noqa: E402 (the path comes first)
 import sign_off  # noqa: E402 (the path comes first)
 from functional_coverage import FunctionalCoverage, class_of, classes  # noqa: E402 (the path comes first)
 from rtl_coverage import Measured, Reason, Verilog, page, read_points, reasons  # noqa: E402 (the path comes first)
-from rtl_mutants import Judge, mutants_page, read_records  # noqa: E402
+from rtl_mutants import Judge, read_records  # noqa: E402 (the path comes first)
+from rtl_mutants_page import mutants_page, samples_page  # noqa: E402 (the path comes first)
 from rtl_netlist import Mutant, place_of  # noqa: E402
 from rtl_stimulus import Case, Seen  # noqa: E402
 
@@ -174,10 +175,36 @@ def test_a_part_of_the_page_is_kept_while_its_sources_are(tmp_path, monkeypatch)
     def make():
         return sign_off.Part(next(texts))
 
-    assert sign_off.kept("part", "key", make, wanted=False).text == "## part\n\nNot run.\n"
+    assert sign_off.kept("part", "key", make, wanted=False).text == ""
     assert [sign_off.kept("part", "key", make).text for _ in range(2)] == ["one", "one"]
     assert "earlier state" in sign_off.kept("part", "other key", make, wanted=False).text
     assert sign_off.kept("part", "other key", make).text == "two"
+
+
+def test_a_part_that_is_not_measured_stays_as_the_page_has_it():
+    names = ["coverage of `nano`", "coverage of `small`", "toggles of `nano`", "mutants of the RTL of `nano`"]
+    names += ["mutants of the Python", "campaigns and planted faults"]
+    titles = [
+        "`nano`: 7 programs",
+        "`small`: 8 programs",
+        "Toggles of `nano`: 9 bits",
+        "Mutants of `nano`: 3",
+    ]
+    titles += ["Mutants of golden, compiler and emulator: 1000", "Campaigns"]
+    parts = {
+        name: sign_off.Part(f"## {title}\n\nWhat is known.\n", seconds=number)
+        for number, (name, title) in enumerate(zip(names, titles, strict=True))
+    }
+    page = sign_off.page(parts)
+    kept = {name: sign_off.on_page(page, name) for name in names}
+    assert kept == parts and sign_off.page(kept) == page
+    missing = sign_off.on_page(page, "coverage of `medium`")
+    assert missing == sign_off.Part("## coverage of `medium`\n\nNot run.\n")
+
+
+def test_samples_have_their_score():
+    rows = [line for line in samples_page().splitlines() if line.startswith("| `--")]
+    assert "| `--count 310 --seed 11` | e3a6219 | 297 | 280 | 274 | 97.9% | 277 |" in rows
 
 
 def test_mutants_of_the_python_are_counted_by_folder():

@@ -229,6 +229,18 @@ def test_what_a_memory_keeps_is_seen(tmp_path: pathlib.Path) -> None:
     assert answers(netlist, shown, [Loose("read", (0, 1))]) == [False] * 8
 
 
+@pytest.mark.parametrize(("enable", "right"), [("(go | clear) | more", True), ("go | more", False)])
+def test_what_is_there_may_be_written_again_where_it_is_read(
+    tmp_path: pathlib.Path, enable: str, right: bool
+) -> None:
+    """What is read at `at` may be written there, and nowhere else: with `clear` it is written at `from`."""
+    place = "  wire [1:0] place = clear ? from : at;\n"
+    body = place + MEMORY.replace("WRITES) words[at]", f"{enable}) words[place]").replace("SECOND", "")
+    netlist = Netlist(tmp_path, MEMORY_PORTS + ", input clear", body, "opt -full")
+    mutants = [netlist.mutant(r"\$or", r"\B \more", "B", 0, mode) for mode in ("const0", "const1", "inv")]
+    assert answers(netlist, mutants) == [right] * 3
+
+
 @pytest.mark.parametrize("second", ["if (more) words[at] <= ~d;", "if (more) words[from] <= ~d;"])
 def test_a_second_port_writes_where_the_first_one_writes_what_is_there(
     tmp_path: pathlib.Path, second: str

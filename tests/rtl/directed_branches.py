@@ -1,0 +1,169 @@
+"""Branches with each condition while the flag is set, clear, and not tested; jumps in programs of all lengths; units
+that wait, and were last, far in a program; queues of which each is full; more marks than there is room for; as many
+bursts under way as may be; and the unit that a watchdog blames."""
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+from directed_sequencer import FAR_ENDS, GATE, STARVES, UNITS, Run
+from odd_hosts import Curious, Impatient
+from one_machine import Conditions, assembled
+
+from tosaic.hw.config import Config
+from tosaic.hw.csr_map import MARKS
+from tosaic.hw.isa import INSTRUCTION_BYTES, Condition, Op, Opcode, Source, encode
+from tosaic.sim.assembler import Assembler
+from tosaic.sim.stimulus import Stimulus
+
+FLAGS = (1, None, 0)
+"""What is tested; behind one that is set the next program begins with a clear flag."""
+CROWD = 70
+"""More instructions than a unit's queue holds."""
+LENGTHS = range(3, 21)
+"""Powers of two: instructions behind a jump."""
+
+
+def branches(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """A branch over a transfer, by each condition."""
+    row = {"row_bytes": 8, "rows": 1}
+    for condition in Condition:
+        runs = []
+        for flag in FLAGS:
+            commands = [(Opcode.LOAD_GO, row | {"memory_address": flag or 0})]
+            commands.append((Opcode.BRANCH, {"condition": Condition.NEVER}))
+            if flag is not None:
+                commands.append((Opcode.VECTOR_TEST, {"address": 0}))
+            target = (len(commands) + 2) * INSTRUCTION_BYTES
+            commands.append((Opcode.BRANCH, {"condition": condition, "target": target}))
+            commands += [(Opcode.STORE_GO, row | {"memory_address": place}) for place in (256, 512)]
+            runs.append((assembled(config, *commands), Conditions()))
+        yield f"branches, {condition.name}", runs
+
+
+def jumps_in_lengths(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """A jump behind which a power of two instructions, and a few more, are left."""
+    runs = []
+    for bit in LENGTHS:
+        assembler, memory = Assembler(config), np.zeros((1 << bit + 4) + 1024, np.uint8)
+        assembler.emit(Opcode.BRANCH, target=2 * INSTRUCTION_BYTES, condition=Condition.ALWAYS)
+        for _ in range(40):
+            assembler.emit(Opcode.NOP)
+        assembler.place(memory, 0)
+        runs.append((Stimulus(memory, 0, ((1 << bit) + 6) * INSTRUCTION_BYTES), STARVES))
+    yield "jumps in programs of all lengths", runs
+
+
+def long_program(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Some more instructions than 2^15, all of which are executed."""
+    count = (1 << 15) + 5
+    memory = np.zeros((count + 64) * INSTRUCTION_BYTES, np.uint8)
+    assembler = Assembler(config)
+    for _ in range(count):
+        assembler.emit(Opcode.NOP)
+    yield "a long program", [(Stimulus(memory, 0, assembler.place(memory, 0)), Conditions(latency_cycles=5))]
+
+
+def far_units(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """All units take an instruction far in a program, or wait there for ever; the host asks where they are."""
+    curious = Curious(latency_cycles=5, watchdog_cycles=250)
+    for target in FAR_ENDS:
+        runs = []
+        for kind in ("SIGNAL", "WAIT"):
+            commands = [
+                (Opcode[f"{unit}_{kind}"], {"semaphore": 1 + (kind == "WAIT"), "count": 1}) for unit in UNITS
+            ]
+            runs.append((_far(config, target, commands), curious))
+        yield f"all units at instruction {target}", runs
+
+
+def _far(config: Config, target: int, commands: list[tuple[Opcode, dict[str, int]]]) -> Stimulus:
+    """A program that jumps to these commands, from instruction number `target` on."""
+    place = target * INSTRUCTION_BYTES
+    memory = np.zeros(place + 1024, np.uint8)
+    jump = Assembler(config)
+    jump.emit(Opcode.BRANCH, target=place, condition=Condition.ALWAYS)
+    code = b"".join(map(encode, jump.instructions))
+    memory[: len(code)] = np.frombuffer(code, np.uint8)
+    assembler = Assembler(config)
+    for opcode, fields in commands:
+        assembler.emit(opcode, **fields)
+    return Stimulus(memory, 0, place + assembler.place(memory, place))
+
+
+def full_queues(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """A unit waits for a long transfer while more of its instructions come than its queue holds; another unit then
+    takes all the tokens that they give."""
+    for unit in UNITS:
+        first = "STORE" if unit == "LOAD" else "LOAD"
+        other = next(each for each in UNITS if each not in (unit, first))
+        commands = [(Opcode[f"{first}_GO"], {"row_bytes": 2000, "rows": 1})]
+        commands.append((Opcode[f"{first}_SIGNAL"], {"semaphore": GATE, "count": 1}))
+        commands.append((Opcode[f"{unit}_WAIT"], {"semaphore": GATE, "count": 1}))
+        commands += CROWD * [(Opcode[f"{unit}_SIGNAL"], {"semaphore": 1, "count": 1})]
+        commands.append((Opcode[f"{other}_WAIT"], {"semaphore": 1, "count": CROWD}))
+        program = assembled(config, *commands)
+        slow = Conditions(latency_cycles=90, watchdog_cycles=2000)
+        yield (
+            f"a full queue of {unit}",
+            [(program, slow), (program, dataclasses.replace(slow, latency_cycles=200))],
+        )
+
+
+def many_marks(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Some more marks than are kept."""
+    marks = [(Opcode.VECTOR_MARK, {"layer": number}) for number in range(MARKS + 3)]
+    memory_bytes = 4 * MARKS * INSTRUCTION_BYTES
+    yield "more marks than are kept", [(assembled(config, *marks, memory_bytes=memory_bytes), Conditions())]
+
+
+def bursts_under_way(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """Many short rows on a bus that takes each address at once and answers late: as many bursts as may be are under
+    way."""
+    for unit in ("LOAD", "STORE"):
+        pitch = (Opcode[f"{unit}_PITCH"], {"memory_pitch": 9, "local_pitch": 5})
+        program = assembled(config, pitch, (Opcode[f"{unit}_GO"], {"row_bytes": 3, "rows": 200}))
+        runs = [(program, Conditions(latency_cycles=latency)) for latency in (120, 400)]
+        yield f"bursts of {unit} under way", runs
+
+
+def blamed(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """A unit waits for the bus, or for another unit, while all others wait for tokens: the watchdog, which the host
+    sets anew meanwhile, names one of them."""
+    row = {"row_bytes": 64, "rows": 1}
+    for unit, stuck in (
+        ("LOAD", [(Opcode.LOAD_GO, row)]),
+        ("STORE", [(Opcode.STORE_GO, row)]),
+        (
+            "VECTOR",
+            [
+                (Opcode.VECTOR_UOP, {"op": Op.MOV, "a_source": Source.ARRAY}),
+                (Opcode.VECTOR_GO, {"vectors": 1, "slots": 1, "uops": 1, "repeats": 1, "body_end": 1}),
+            ],
+        ),
+    ):
+        waits = [(Opcode[f"{other}_WAIT"], {"semaphore": 2, "count": 1}) for other in UNITS if other != unit]
+        program = assembled(config, *stuck, *waits)
+        runs = [
+            (program, Impatient(latency_cycles=600, patient_cycles=moment, patience=100))
+            for moment in (500, 690)
+        ]
+        yield f"the watchdog blames {unit}", runs
+
+
+def branch_runs(config: Config) -> Iterator[tuple[str, list[Run]]]:
+    """All of them, by name; the runs of each follow one another on one machine."""
+    for family in (
+        branches,
+        jumps_in_lengths,
+        long_program,
+        far_units,
+        full_queues,
+        many_marks,
+        bursts_under_way,
+        blamed,
+    ):
+        yield from family(config)
+
+
+__all__ = ["branch_runs"]
