@@ -175,7 +175,7 @@ class ArrayCommands(wiring.Component):
         """Whether no field makes a counter run away or an operand too wide, and a pair's words are the memory's."""
         config = self._config
         convolution, depthwise, pairs, operands, legal = (Signal() for _ in range(5))
-        room = Signal(signed(len(job.depthwise.delay) + 1))
+        pairs_of_room = Signal(signed(len(job.depthwise.delay)))
         offset_bits = exact_log2(config.word_bytes)
         one_tile, plain = job.count <= config.rows, job.drain & ~job.accumulate
         m.d.comb += [
@@ -186,14 +186,14 @@ class ArrayCommands(wiring.Component):
                 & Mux(job.more_blocks.any(), one_tile & plain, one_tile | plain)
             ),
             # Both words of a pair are aligned, one an even and one an odd word; there is room for them: at least 2.
-            room.eq(job.depthwise.delay - job.group_rows),
+            pairs_of_room.eq((job.depthwise.delay - job.group_rows) >> 1),
             pairs.eq(
                 ~job.input.address[:offset_bits].any()
                 & ~job.window.x_step[:offset_bits].any()
                 & ~job.window.y_step_bytes[: offset_bits + 1].any()
                 & job.window.y_step_bytes[offset_bits + 1]
-                & ~room[-1]
-                & room[1:-1].any()
+                & ~pairs_of_room[-1]
+                & pairs_of_room[:-1].any()
             ),
             depthwise.eq(
                 (job.depthwise.delay >= 2)

@@ -115,7 +115,7 @@ class Beats(wiring.Component):
             self.more.eq(
                 (fields.load & Array(follows_of[:STORE_STREAM])[fields.stream])
                 | (fields.store & follows_of[STORE_STREAM])
-                | (number < last[least])
+                | (number < last[least] if least else 0)
             ),
             self.next_word.eq(self.more & Array(ends)[fields.stream]),
             log2.eq(Mux(store_size > load_size, store_size, load_size)),

@@ -5,7 +5,7 @@ A warning in another place, of another signal or of another rule is seen. `lint.
 
 from collections.abc import Iterable, Mapping
 
-_STARTS = ("rst", "reset", "run__start")
+_STARTS = ("rst", "units_reset")
 _FIELDS = "a record of which this module takes some fields"
 _RESET = "nothing here has to begin anew: what is left in its registers is not read"
 _ADDRESS = (
@@ -21,7 +21,7 @@ _UNUSED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (_RESET, "array_pe_array_row*_pe*", _STARTS),
     (_RESET, "load_decoder_decoder_engine*_contexts", ("rst",)),
     (_RESET, "vector_lanes_lane_alu", _STARTS),
-    (_RESET, "vector_lanes_lane_operands", ("reset", "run__start")),
+    (_RESET, "vector_lanes_lane_operands", ("units_reset",)),
     (_RESET, "vector_lanes_lane_operands_registers", ("rst",)),
     (_RESET, "vector_lanes_lane_parameters", _STARTS),
     (_RESET, "vector_lanes_lane_table", _STARTS),

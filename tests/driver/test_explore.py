@@ -132,7 +132,7 @@ def test_points_are_those_of_the_emulator_and_kept(tmp_path: pathlib.Path) -> No
 
 def test_what_does_not_fit_is_not_compiled() -> None:
     found = explore(question(fits=lambda area: False, base="nano,rows=2", points=1), ThisProcess())
-    assert (found.points, found.too_large) == ([], 144)
+    assert (found.points, found.too_large) == ([], 216)
 
 
 def test_optuna_proposes_the_same_machines_again() -> None:
