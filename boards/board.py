@@ -52,8 +52,8 @@ PARTS = ("block_ram", "ethernet", "flash")
 logic."""
 
 
-LOGIC_SHARE = 0.2
-"""Of a cycle, where logic may be slower to be smaller: wires take the rest (decision 0040)."""
+LOGIC_SHARE = 0.25
+"""Of a cycle, where logic may be slower to be smaller: wires take the rest (decision 0039)."""
 
 
 @dataclasses.dataclass(frozen=True)
