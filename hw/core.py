@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from amaranth.hdl import Cat, Module, ResetInserter, Signal, Value, ValueLike
+from amaranth.hdl import Cat, DomainRenamer, Module, Signal, Value, ValueLike
 from amaranth.lib import wiring
 
 from .array import ArrayUnit
@@ -15,6 +15,9 @@ from .sequencer import Sequencer
 from .sequencer.arbiter import ReadArbiter
 from .sequencer.fetch import AXI_ID as FETCH_ID
 from .vector import VectorUnit
+
+CORE_DOMAIN, UNITS_DOMAIN = "core", "units"
+"""Clock domains, with the machine's clock: of what a soft reset resets; of what the start of a run resets, too."""
 
 RunOrders = Any
 """The port of the signature control.RunControl."""
@@ -28,10 +31,6 @@ class Start:
     """Run its program."""
     program_address: Value
     program_bytes: Value
-    reset: Signal
-    """Of everything but the memories' contents."""
-    units_reset: Signal
-    """Of the units, also at any start of the machine: a register, for it goes to thousands of others."""
     stop: Signal
     """Begin no bus transaction."""
 
@@ -52,14 +51,13 @@ class Core:
         """Puts the parts into `m` and connects them."""
         units, sequencer, arbiter = self.units, self.sequencer, self.arbiter
         m.submodules.am, m.submodules.wm = am, wm = self._memories
-        core_reset = ResetInserter(start.reset)
-        m.submodules.sequencer = core_reset(sequencer)
-        m.submodules.read_arbiter = core_reset(arbiter)
-        unit_reset = ResetInserter(start.units_reset)
-        m.submodules.load = unit_reset(units.load)
-        m.submodules.array = unit_reset(units.array)
-        m.submodules.vector = unit_reset(units.vector)
-        m.submodules.store = unit_reset(units.store)
+        in_core, in_units = DomainRenamer(CORE_DOMAIN), DomainRenamer(UNITS_DOMAIN)
+        m.submodules.sequencer = in_core(sequencer)
+        m.submodules.read_arbiter = in_core(arbiter)
+        m.submodules.load = in_units(units.load)
+        m.submodules.array = in_units(units.array)
+        m.submodules.vector = in_units(units.vector)
+        m.submodules.store = in_units(units.store)
 
         wiring.connect(m, sequencer.axi, arbiter.fetch)
         wiring.connect(m, units.load.axi, arbiter.load)

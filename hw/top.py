@@ -5,14 +5,14 @@ import operator
 from typing import Any
 
 from amaranth.back import verilog
-from amaranth.hdl import Cat, Module, ResetInserter, Signal, Value
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, Signal, Value, ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import Config
 from .control import Control
 from .control.reset import SoftReset
-from .core import Core, Start
+from .core import CORE_DOMAIN, UNITS_DOMAIN, Core, Start
 from .cores import ReadShare, Reports, TokenExchange, WriteShare
 from .interfaces import AxiLite, AxiRead, AxiWrite
 from .memory.simulation import VERILOG as MEMORY_VERILOG
@@ -32,9 +32,9 @@ class Accelerator(wiring.Component):
         `write`: AXI4 manager, write channels.
         `irq`: interrupt, level.
 
-    The reset of the `sync` domain resets everything; memories keep their contents. A soft reset first lets
-    the bus come to rest, see SoftReset. A start resets the units, which are idle then: nothing that a program set up
-    is there for the next one.
+    The reset of the `sync` domain resets everything; memories keep their contents. It lasts two cycles at least, for
+    cores are reset one cycle later than the rest: by registers. A soft reset first lets the bus come to rest, see
+    SoftReset. A start resets the units, which are idle then: nothing that a program set up is there for the next one.
     """
 
     def __init__(self, config: Config):
@@ -67,26 +67,23 @@ class Accelerator(wiring.Component):
             control.events.as_value().eq(first.events),
             self.irq.eq(control.irq),
         ]
-        units_reset = Signal()
-        m.d.sync += units_reset.eq(soft_reset.will_reset | run.will_start)
+        _add_domain(m, CORE_DOMAIN, soft_reset.will_reset)
+        _add_domain(m, UNITS_DOMAIN, soft_reset.will_reset | run.will_start)
         if config.cores == 1:
-            first.build(m, run, _start(run.start, run, soft_reset, units_reset))
+            first.build(m, run, _start(run.start, run, soft_reset))
             wiring.connect(m, first.arbiter.bus, wiring.flipped(self.read))
             wiring.connect(m, first.units.store.axi, wiring.flipped(self.write))
             m.d.comb += run.report.eq(first.sequencer.report)
         else:
-            self._put_together(m, control, soft_reset, units_reset, cores)
+            self._put_together(m, control, soft_reset, cores)
         m.d.comb += run.report.resetting.eq(soft_reset.resetting)
         return m
 
-    def _put_together(
-        self, m: Module, control: Control, soft_reset: SoftReset, units_reset: Signal, cores: list[Core]
-    ) -> None:
+    def _put_together(self, m: Module, control: Control, soft_reset: SoftReset, cores: list[Core]) -> None:
         """Several cores: one port, tokens between them, one report."""
         config, run = self.config, control.run
-        reset = ResetInserter(soft_reset.reset)
-        m.submodules.reads = reads = reset(ReadShare(config))
-        m.submodules.writes = writes = reset(WriteShare(config))
+        in_core, reads, writes = DomainRenamer(CORE_DOMAIN), ReadShare(config), WriteShare(config)
+        m.submodules.reads, m.submodules.writes = in_core(reads), in_core(writes)
         m.submodules.tokens = tokens = TokenExchange(config)
         m.submodules.reports = reports = Reports(config)
         wiring.connect(m, reads.bus, wiring.flipped(self.read))
@@ -101,7 +98,7 @@ class Accelerator(wiring.Component):
         for number, core in enumerate(cores):
             program = control.others[number - 1] if number else run
             has_program, own = program.program_bytes.any() | (number == 0), Module()
-            core.build(own, run, _start(run.start & has_program, program, soft_reset, units_reset))
+            core.build(own, run, _start(run.start & has_program, program, soft_reset))
             m.submodules[f"core{number}"] = own
             wiring.connect(m, core.arbiter.bus, reads.cores[number])
             wiring.connect(m, core.units.store.axi, writes.cores[number])
@@ -120,9 +117,17 @@ class Accelerator(wiring.Component):
                 ]
 
 
-def _start(start: Value, program: Any, soft_reset: SoftReset, units_reset: Signal) -> Start:
-    addresses = program.program_address, program.program_bytes
-    return Start(start, *addresses, soft_reset.reset, units_reset, soft_reset.stop)
+def _start(start: Value, program: Any, soft_reset: SoftReset) -> Start:
+    return Start(start, program.program_address, program.program_bytes, soft_reset.stop)
+
+
+def _add_domain(m: Module, name: str, resets: ValueLike) -> None:
+    """A clock domain with the machine's clock, reset a cycle after `resets` or the machine's reset: by one register,
+    for it goes to thousands of others, where logic behind two of them would go, too."""
+    m.domains += (domain := ClockDomain(name, local=True))
+    reset = Signal(init=1, name=f"{name}_reset")
+    m.d.sync += reset.eq(resets)
+    m.d.comb += [domain.clk.eq(ClockSignal()), domain.rst.eq(reset)]
 
 
 class VerilogTop(wiring.Component):

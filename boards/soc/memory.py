@@ -80,7 +80,9 @@ class OnChipMemory(wiring.Component):
             read.rdata.eq(read_data),
             write.awready.eq(~writing & ~write.bvalid),
         ]
-        read_word = Mux(host_read, host.address[word], read_address[word])
+        # While no read is `free` to begin, the address does not matter: it goes to blocks all over the device, and
+        # whether the other side is ready comes late.
+        read_word = Mux(host_asks & ~host_writes, host.address[word], read_address[word])
         write_word = Mux(host_write, host.address[word], write_address[word])
         write_data, write_mask = Signal(8 * width), Signal(width)
         m.d.comb += write_data.eq(Mux(host_write, host.write_data.replicate(width), write.wdata))

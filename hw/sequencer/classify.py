@@ -1,6 +1,6 @@
 """What is to be done with an instruction, as far as its bits tell."""
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -18,7 +18,12 @@ QUEUES = (Unit.LOAD, Unit.ARRAY, Unit.VECTOR, Unit.STORE)
 
 Action = data.StructLayout(
     {
-        "wrong": Error,  # NONE, or the error it is; then no other bit is set
+        # What is wrong with it, the first of these that is set; with one of the first two nothing else counts.
+        "bus_error": 1,
+        "illegal": 1,
+        "isa_mismatch": 1,
+        "config_mismatch": 1,
+        "leaves": 1,  # a BRANCH out of the program
         "to_queue": len(QUEUES),  # bit of the unit that executes it
         "passes": 1,  # the sequencer's own
         "ends": 1,  # END
@@ -27,13 +32,26 @@ Action = data.StructLayout(
 )
 
 
+def error_of(action: data.View) -> Value:
+    """The error that an instruction is, isa.Error."""
+    error: Value = Mux(action.leaves, Error.ILLEGAL.value, Error.NONE.value)
+    for is_wrong, code in (
+        (action.config_mismatch, Error.CONFIG_MISMATCH),
+        (action.isa_mismatch, Error.ISA_MISMATCH),
+        (action.illegal, Error.ILLEGAL),
+        (action.bus_error, Error.BUS_READ),
+    ):
+        error = Mux(is_wrong, code.value, error)
+    return error
+
+
 def byte_offset(index: Value) -> Value:
     """Where in the program the instruction of this index is."""
     return Cat(Const(0, OFFSET_BITS), index)
 
 
 class Classifier(wiring.Component):
-    """Combinational.
+    """Combinational. None of its findings waits for another: all are bits of their own, put together a cycle later.
 
     Ports:
         `fetched`: what came from the program.
@@ -54,34 +72,22 @@ class Classifier(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.decoder = decoder = Decoder(self.config.core_mask_bits)
-        opcode = self.fetched.instruction[:8]
-        right = Signal()
-        m.d.comb += [
-            decoder.instruction.eq(self.fetched.instruction),
-            self.action.wrong.eq(self._wrong(m, decoder.legal)),
-            right.eq(self.action.wrong == Error.NONE),
-            self.action.to_queue.eq(Cat(right & (opcode[OPERATION_BITS:] == unit) for unit in QUEUES)),
-            self.action.passes.eq(right & (opcode[OPERATION_BITS:] == Unit.SEQUENCER)),
-            self.action.ends.eq(right & (opcode == Opcode.END)),
-            self.action.branches.eq(right & (opcode == Opcode.BRANCH)),
-        ]
-        return m
-
-    def _wrong(self, m: Module, legal: Signal) -> Signal:
         instruction, opcode = self.fetched.instruction, self.fetched.instruction[:8]
+        unit, is_begin = opcode[OPERATION_BITS:], opcode == Opcode.BEGIN
         begin = data.View(layout(Opcode.BEGIN), instruction)
         branch = data.View(layout(Opcode.BRANCH), instruction)
-        is_begin = opcode == Opcode.BEGIN
         leaves = branch.target[:OFFSET_BITS].any() | (branch.target[OFFSET_BITS:] >= self.count)
-        wrong = Signal(Error)
-        with m.If(self.fetched.bus_error):
-            m.d.comb += wrong.eq(Error.BUS_READ)
-        with m.Elif(~legal | (self.is_first & ~is_begin)):
-            m.d.comb += wrong.eq(Error.ILLEGAL)
-        with m.Elif(is_begin & (begin.isa_hash != ISA_HASH)):
-            m.d.comb += wrong.eq(Error.ISA_MISMATCH)
-        with m.Elif(is_begin & (begin.config_hash != self.config.hash)):
-            m.d.comb += wrong.eq(Error.CONFIG_MISMATCH)
-        with m.Elif((opcode == Opcode.BRANCH) & leaves):
-            m.d.comb += wrong.eq(Error.ILLEGAL)
-        return wrong
+        action = self.action
+        m.d.comb += [
+            decoder.instruction.eq(instruction),
+            action.bus_error.eq(self.fetched.bus_error),
+            action.illegal.eq(~decoder.legal | (self.is_first & ~is_begin)),
+            action.isa_mismatch.eq(is_begin & (begin.isa_hash != ISA_HASH)),
+            action.config_mismatch.eq(is_begin & (begin.config_hash != self.config.hash)),
+            action.leaves.eq((opcode == Opcode.BRANCH) & leaves),
+            action.to_queue.eq(Cat(unit == each for each in QUEUES)),
+            action.passes.eq(unit == Unit.SEQUENCER),
+            action.ends.eq(opcode == Opcode.END),
+            action.branches.eq(opcode == Opcode.BRANCH),
+        ]
+        return m

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..isa import INSTRUCTION_BYTES, Condition, Error, Opcode, Unit, layout
-from .classify import OFFSET_BITS, Action, Classifier, byte_offset
+from .classify import OFFSET_BITS, Action, Classifier, byte_offset, error_of
 from .faults import CODE_BITS, UNIT_BITS, Fault
 from .fetch import Fetched
 from .queue import INDEX_BITS, Dispatched
@@ -96,6 +96,8 @@ class Dispatch(wiring.Component):
         self._instruction = Signal(8 * INSTRUCTION_BYTES)
         self._index = Signal(INDEX_BITS)
         self._action = Signal(Action)
+        self._counts = Signal()
+        """Such an instruction can be executed."""
         self._done_with = Signal()
         """It is, in this cycle."""
         self._condition = Signal(Condition)
@@ -156,25 +158,26 @@ class Dispatch(wiring.Component):
         """Offers the held instruction to its queue; the sequencer's own are done with at once."""
         to_queue = self._action.to_queue
         taken_by = Signal(len(to_queue))
+        m.d.comb += self._counts.eq(self._held & ~self._action.bus_error & ~self._action.illegal)
         for bit, queue in enumerate((self.load, self.array, self.vector, self.store)):
             m.d.comb += [
                 queue.payload.instruction.eq(self._instruction),
                 queue.payload.index.eq(self._index),
-                queue.valid.eq(self.dispatching & self._held & to_queue[bit]),
+                queue.valid.eq(self.dispatching & self._counts & to_queue[bit]),
                 taken_by[bit].eq(to_queue[bit] & queue.ready),
             ]
         m.d.comb += [
-            self._done_with.eq(self.dispatching & self._held & (self._action.passes | taken_by.any())),
-            self.queue_full.eq(self.dispatching & self._held & to_queue.any() & ~taken_by.any()),
+            self._done_with.eq(self.dispatching & self._counts & (self._action.passes | taken_by.any())),
+            self.queue_full.eq(self.dispatching & self._counts & to_queue.any() & ~taken_by.any()),
         ]
 
     def _run(self, m: Module) -> None:
         with m.If(self._held):
             branch = data.View(layout(Opcode.BRANCH), self._instruction)
-            m.d.comb += self._found.eq(self._action.wrong)
-            with m.If(self._action.ends):
+            m.d.comb += self._found.eq(error_of(self._action))
+            with m.If(self._counts & self._action.ends):
                 m.d.sync += self._state.eq(State.FINISH)
-            with m.If(self._action.branches):
+            with m.If(self._counts & self._action.branches):
                 m.d.sync += [
                     self._state.eq(State.BRANCH),
                     self._condition.eq(branch.condition),

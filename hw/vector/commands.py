@@ -23,6 +23,7 @@ class VectorCommands(wiring.Component):
         streams_settled (1, in): `streams_illegal` is right; a GO waits for it.
         missing (1, in): a GO would be illegal, for it uses what was not set up (see Definitions).
         word (128, out): the command at the head.
+        has_uop, has_bounds, has_params, has_table (1, out): it is this one, whether it is taken or not.
         taken (1, out): it is taken in this cycle.
         write_uop, write_bounds, set_stream, set_dims, start_params, start_table, start_go, mark, start_offsets,
             start_test (1, out): it is taken in this cycle, and this is what it asks for.
@@ -43,6 +44,10 @@ class VectorCommands(wiring.Component):
                 "streams_settled": In(1),
                 "missing": In(1),
                 "word": Out(8 * INSTRUCTION_BYTES),
+                "has_uop": Out(1),
+                "has_bounds": Out(1),
+                "has_params": Out(1),
+                "has_table": Out(1),
                 "taken": Out(1),
                 "write_uop": Out(1),
                 "write_bounds": Out(1),
@@ -78,6 +83,10 @@ class VectorCommands(wiring.Component):
             self.tokens.signal_count.eq(token.count),
             self.tokens.signal_cores.eq(token.cores[: self.config.core_mask_bits]),
             self.code.eq(Error.ILLEGAL.value),
+            self.has_uop.eq(self.commands.valid & is_[Opcode.VECTOR_UOP]),
+            self.has_bounds.eq(self.commands.valid & is_[Opcode.VECTOR_BOUNDS]),
+            self.has_params.eq(self.commands.valid & is_[Opcode.VECTOR_PARAM]),
+            self.has_table.eq(self.commands.valid & is_[Opcode.VECTOR_TABLE]),
             self.taken.eq(self.commands.ready & valid & ~refused),
             may_go.eq(
                 (self.complete & (self.streams_settled | ~is_[Opcode.VECTOR_GO]))

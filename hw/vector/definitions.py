@@ -18,7 +18,8 @@ class Definitions(wiring.Component):
     Ports:
         `word`: the command at the head of the queue.
         `lookahead`: the one that comes after.
-        `write_uop`, `write_bounds`, `start_params`, `start_table`: it is this one, and is taken in this cycle.
+        `has_uop`, `has_bounds`, `has_params`, `has_table`: it is this one. It may still wait: what uses that which it
+            sets up is behind it, and if it is refused, nothing behind it is executed.
         `missing`: the command at the head, if it is a VECTOR_GO, uses something that is not there: one of its
             micro-ops; the VECTOR_BOUNDS of one that clamps or has an immediate; or, of any micro-op written so far,
             the biases, the multipliers and shifts, or the table.
@@ -26,10 +27,10 @@ class Definitions(wiring.Component):
 
     word: In(128)
     lookahead: In(Lookahead())
-    write_uop: In(1)
-    write_bounds: In(1)
-    start_params: In(1)
-    start_table: In(1)
+    has_uop: In(1)
+    has_bounds: In(1)
+    has_params: In(1)
+    has_table: In(1)
     missing: Out(1)
 
     def __init__(self, config: Config):
@@ -51,14 +52,14 @@ class Definitions(wiring.Component):
         )
         immediate = Source.IMMEDIATE.value
         for index in uops:
-            with m.If(self.write_uop & (uop.index == index)):
+            with m.If(self.has_uop & (uop.index == index)):
                 m.d.sync += [
                     written[index].eq(1),
                     needs_bounds[index].eq(
                         uop.clamp | (uop.a_source == immediate) | (uop.b_source == immediate)
                     ),
                 ]
-            with m.If(self.write_bounds & (bounds.index == index)):
+            with m.If(self.has_bounds & (bounds.index == index)):
                 m.d.sync += bounded[index].eq(1)
         incomplete = Signal(len(uops))
         m.d.comb += incomplete.eq(~written | (needs_bounds & ~bounded))
@@ -73,16 +74,16 @@ class Definitions(wiring.Component):
         uop, params = layout(Opcode.VECTOR_UOP)(self.word), layout(Opcode.VECTOR_PARAM)(self.word)
         table = layout(Opcode.VECTOR_TABLE)(self.word)
         kinds = [
-            (uop.bias, self.start_params & params.bias),
-            ((uop.op == Op.RESCALE.value) & uop.per_channel, self.start_params & params.scale),
+            (uop.bias, self.has_params & params.bias),
+            ((uop.op == Op.RESCALE.value) & uop.per_channel, self.has_params & params.scale),
             *(
-                (uop.op == op.value, self.start_table & (table.entries >= entries))
+                (uop.op == op.value, self.has_table & (table.entries >= entries))
                 for op, entries in TABLE_OPS.items()
             ),
         ]
         used, there = Signal(len(kinds)), Signal(len(kinds))
         m.d.sync += [
-            used.eq(used | (Cat(uses for uses, _ in kinds) & self.write_uop.replicate(len(kinds)))),
+            used.eq(used | (Cat(uses for uses, _ in kinds) & self.has_uop.replicate(len(kinds)))),
             there.eq(there | Cat(loads for _, loads in kinds)),
         ]
         missing = Signal(name="missing_parameters")

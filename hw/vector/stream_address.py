@@ -68,8 +68,10 @@ class StreamAddress(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         start, base, advance, restarted = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(), Signal()
-        # A bit per dimension: it has several turns; it has some left; it moves on with the next step.
-        several, more, moves = Signal(STREAM_DIMS), Signal(STREAM_DIMS), Signal(STREAM_DIMS)
+        # A bit per dimension: it has several turns, and other than two; it has some left, and other than one; it moves
+        # on with the next step.
+        several, not_two = Signal(STREAM_DIMS), Signal(STREAM_DIMS)
+        more, not_one, moves = Signal(STREAM_DIMS), Signal(STREAM_DIMS), Signal(STREAM_DIMS)
         with m.If(self.set_stream & (self.stream.stream == self.number)):
             m.d.sync += [
                 start.eq(self.stream.address),
@@ -94,9 +96,9 @@ class StreamAddress(wiring.Component):
         # nothing of the memories and no sum depends on it.
         begins, more_then = Signal(), Signal(STREAM_DIMS)
         m.d.comb += begins.eq(self.restart | ~moves.any())
-        extent = self._extent(m, several, moves)
-        following, still_more = Signal(ADDRESS_BITS), Signal()
-        own_base, from_start = self._progress(m, moves, begins, advance, extent, following, still_more)
+        extent = self._extent(m, several, not_two, moves)
+        following, left = Signal(ADDRESS_BITS), Signal(TURN_BITS)
+        own_base, from_start = self._progress(m, moves, begins, advance, (extent, following, left))
         m.d.comb += following.eq(
             any_of(
                 [
@@ -109,7 +111,12 @@ class StreamAddress(wiring.Component):
         )
         for d in range(STREAM_DIMS):
             again = begins | moves[d + 1 :].any()
-            m.d.comb += more_then[d].eq(Mux(again, several[d], Mux(moves[d], still_more, more[d])))
+            m.d.comb += more_then[d].eq(Mux(again, several[d], Mux(moves[d], not_one[d], more[d])))
+            with m.If(self.restart | advance):
+                with m.If(again):
+                    m.d.sync += not_one[d].eq(not_two[d])
+                with m.Elif(moves[d]):
+                    m.d.sync += not_one[d].eq(left != 2)
         with m.If(self.restart | advance):
             m.d.sync += [
                 base.eq(Mux(self.restart, start, following)),
@@ -118,7 +125,7 @@ class StreamAddress(wiring.Component):
             ]
         return m
 
-    def _extent(self, m: Module, several: Signal, moves: Signal) -> data.View:
+    def _extent(self, m: Module, several: Signal, not_two: Signal, moves: Signal) -> data.View:
         """Takes VECTOR_DIMS, a pair of dimensions in two memories; that of the dimension that moves."""
         dims, halves = self.dims, []
         pair = Signal(range(STREAM_DIMS // 2))
@@ -144,7 +151,8 @@ class StreamAddress(wiring.Component):
             halves.append(read.data)
             for number in range(STREAM_DIMS // 2):
                 with m.If(here & (dims.pair == number)):
-                    m.d.sync += several[2 * number + (half == "high")].eq(turns != 0)
+                    place = 2 * number + (half == "high")
+                    m.d.sync += [several[place].eq(turns != 0), not_two[place].eq(turns != 1)]
         with m.If(here & (dims.pair == 0)):
             m.d.sync += self.last_turn.eq(dims.count_high - 1)
         extent = Signal(_Extent)
@@ -157,11 +165,10 @@ class StreamAddress(wiring.Component):
         moves: Signal,
         begins: Signal,
         advance: Signal,
-        extent: data.View,
-        following: Signal,
-        still_more: Signal,
+        moving: tuple[data.View, Signal, Signal],
     ) -> tuple[Value, Value]:
-        """(base, it is the start) of the dimension that moves, but for dimension 0; whether it will have turns left.
+        """(base, it is the start) of the dimension that moves, but for dimension 0. `moving`: its extent, its next
+        base, and the turns that it has left, which are set here.
 
         A dimension that has begun again has its base where the one that moved has it: `owner` names this one, or 0 for
         the start. What is left of its turns is all of them, while it is `fresh`."""
@@ -174,7 +181,7 @@ class StreamAddress(wiring.Component):
             memory.read_port(domain="comb"),
             memory.write_port(),
         )
-        fresh, left = Signal(STREAM_DIMS), Signal(TURN_BITS)
+        (extent, following, left), fresh = moving, Signal(STREAM_DIMS)
         owners = [Signal(numbers, name=f"owner_{d}") for d in numbers]
         index, owner = Signal(numbers), Signal(numbers)
         m.d.comb += [
@@ -183,7 +190,6 @@ class StreamAddress(wiring.Component):
             left_read.addr.eq(index),
             base_read.addr.eq(owner),
             left.eq(Mux((fresh & moves).any(), extent.turns, left_read.data.left)),
-            still_more.eq(left != 1),
             write.en.eq(advance & moves.any()),
             write.addr.eq(index),
             write.data.left.eq(left - 1),

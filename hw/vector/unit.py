@@ -87,10 +87,10 @@ class VectorUnit(wiring.Component):
         issued = ~loops.running & ~loops.paused & ~issuer.busy & ~fetch.busy
         m.d.comb += [
             definitions.word.eq(commands.word),
-            definitions.write_uop.eq(commands.write_uop),
-            definitions.write_bounds.eq(commands.write_bounds),
-            definitions.start_params.eq(commands.start_params),
-            definitions.start_table.eq(commands.start_table),
+            definitions.has_uop.eq(commands.has_uop),
+            definitions.has_bounds.eq(commands.has_bounds),
+            definitions.has_params.eq(commands.has_params),
+            definitions.has_table.eq(commands.has_table),
             commands.missing.eq(definitions.missing),
             program.write_uop.eq(commands.write_uop),
             program.uop.eq(commands.word),

@@ -169,14 +169,18 @@ def test_dispatch_hands_over_in_order(tmp_path):
         Assert(implies(Cat(q.valid & q.ready for q in queues).any(), dut._done_with)),
         Assert(implies(gone, dut.running)),
     ]
-    m.d.comb += Assert(implies(held & dut._action.passes, dut._action.to_queue == 0))
+    counts = held & ~dut._action.bus_error & ~dut._action.illegal
+    m.d.comb += [
+        Assert(implies(held & dut._action.passes, dut._action.to_queue == 0)),
+        Assert(implies(dut._done_with, counts)),
+    ]
     for bit, queue, its_unit in zip(
         range(4), queues, (Unit.LOAD, Unit.ARRAY, Unit.VECTOR, Unit.STORE), strict=True
     ):
         waits = before(m, queue.valid & ~queue.ready)
         m.d.comb += [
             Assert(implies(held & dut._action.to_queue[bit], unit == its_unit)),
-            Assert(implies(queue.valid, held & (unit == its_unit) & dut.dispatching)),
+            Assert(implies(queue.valid, counts & (unit == its_unit) & dut.dispatching)),
             Assert(implies(queue.valid, queue.payload.instruction == instruction)),
             Assert(implies(queue.valid, queue.payload.index == (place - 1)[:INDEX_BITS])),
             Assert(implies(waits & dut.dispatching, queue.valid)),

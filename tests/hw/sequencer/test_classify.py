@@ -1,11 +1,12 @@
 """What the sequencer does with an instruction: Classifier against the tables of the instruction set."""
 
 import pytest
+from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 from sequencer_bench import END, NOP, begin, config_of, pitch, signal, wait
 
 from tosaic.hw.isa import ISA_HASH, Condition, Error, Opcode, encode, make
-from tosaic.hw.sequencer.classify import QUEUES, Classifier
+from tosaic.hw.sequencer.classify import QUEUES, Classifier, error_of
 
 CONFIG = config_of(4)
 COUNT = 7
@@ -16,8 +17,10 @@ def branch(target):
 
 
 def classify(raw, *, is_first=False, bus_error=False):
-    """(wrong, units that it goes to, passes, ends, branches)"""
-    dut, found = Classifier(CONFIG), []
+    """(error, units that it goes to, passes, ends, branches); but for the error nothing of what is no instruction."""
+    m, found, error = Module(), [], Signal(Error)
+    m.submodules.dut = dut = Classifier(CONFIG)
+    m.d.comb += error.eq(error_of(dut.action))
 
     async def testbench(ctx):
         ctx.set(dut.fetched.instruction, int.from_bytes(raw, "little"))
@@ -27,9 +30,12 @@ def classify(raw, *, is_first=False, bus_error=False):
         await ctx.delay(1e-9)
         action = ctx.get(dut.action)
         units = [unit.name for bit, unit in enumerate(QUEUES) if action.to_queue >> bit & 1]
-        found.append((Error(action.wrong), units, action.passes, action.ends, action.branches))
+        kinds = (action.passes, action.ends, action.branches)
+        found.append(
+            (ctx.get(error), *(([], 0, 0, 0) if action.bus_error or action.illegal else (units, *kinds)))
+        )
 
-    simulator = Simulator(dut)
+    simulator = Simulator(m)
     simulator.add_testbench(testbench)
     simulator.run()
     return found[0]
@@ -53,24 +59,28 @@ def test_where_it_goes(instruction, expected):
 
 
 @pytest.mark.parametrize(
-    ("raw", "options", "wrong"),
+    ("raw", "options", "wrong", "passes", "branches"),
     [
-        (encode(NOP), {"is_first": True}, Error.ILLEGAL),
-        (encode(NOP), {"is_first": True, "bus_error": True}, Error.BUS_READ),
-        (bytes(16), {}, Error.ILLEGAL),
-        (encode(branch(16 * COUNT)), {}, Error.ILLEGAL),
-        (encode(branch(8)), {}, Error.ILLEGAL),
+        (encode(NOP), {"is_first": True}, Error.ILLEGAL, 0, 0),
+        (encode(NOP), {"is_first": True, "bus_error": True}, Error.BUS_READ, 0, 0),
+        (bytes(16), {}, Error.ILLEGAL, 0, 0),
+        (encode(branch(16 * COUNT)), {}, Error.ILLEGAL, 1, 1),
+        (encode(branch(8)), {}, Error.ILLEGAL, 1, 1),
         (
             encode(make(Opcode.BEGIN, isa_hash=ISA_HASH ^ 1, config_hash=CONFIG.hash)),
             {"is_first": True},
             Error.ISA_MISMATCH,
+            1,
+            0,
         ),
         (
             encode(make(Opcode.BEGIN, isa_hash=ISA_HASH, config_hash=CONFIG.hash ^ 1)),
             {"is_first": True},
             Error.CONFIG_MISMATCH,
+            1,
+            0,
         ),
     ],
 )
-def test_what_is_wrong_goes_nowhere(raw, options, wrong):
-    assert classify(raw, **options) == (wrong, [], 0, 0, 0)
+def test_what_is_wrong_goes_to_no_unit(raw, options, wrong, passes, branches):
+    assert classify(raw, **options) == (wrong, [], passes, 0, branches)

@@ -24,10 +24,10 @@ def missing(commands):
     dut = Definitions(CONFIG)
     found = []
     strobes = {
-        Opcode.VECTOR_UOP: dut.write_uop,
-        Opcode.VECTOR_BOUNDS: dut.write_bounds,
-        Opcode.VECTOR_PARAM: dut.start_params,
-        Opcode.VECTOR_TABLE: dut.start_table,
+        Opcode.VECTOR_UOP: dut.has_uop,
+        Opcode.VECTOR_BOUNDS: dut.has_bounds,
+        Opcode.VECTOR_PARAM: dut.has_params,
+        Opcode.VECTOR_TABLE: dut.has_table,
     }
 
     async def testbench(ctx):
