@@ -5,6 +5,7 @@ import re
 
 from amaranth.back import verilog
 
+from .clocks import name_clocks
 from .merge import merge
 from .module import parse_modules
 from .naming import rename
@@ -62,6 +63,7 @@ def converted(text: str, name: str, *, for_readers: bool = False) -> list[Conver
     modules = parse_modules(text)
     for module in modules:
         tidy(module, for_readers=for_readers)
+    name_clocks(modules)
     named = rename(modules, name, for_readers=for_readers)
     if for_readers:
         return [

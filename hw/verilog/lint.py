@@ -5,7 +5,6 @@ A warning in another place, of another signal or of another rule is seen. `lint.
 
 from collections.abc import Iterable, Mapping
 
-_STARTS = ("rst", "units_reset")
 _FIELDS = "a record of which this module takes some fields"
 _RESET = "nothing here has to begin anew: what is left in its registers is not read"
 _ADDRESS = (
@@ -15,16 +14,16 @@ _BUS = "a field of the bus that this side has no use for"
 
 _UNUSED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     # Reason, module, signals.
-    (_RESET, "array_addresses_kernel", _STARTS),
-    (_RESET, "array_addresses_pixels", _STARTS),
+    (_RESET, "array_addresses_kernel", ("rst",)),
+    (_RESET, "array_addresses_pixels", ("rst",)),
     (_RESET, "array_fetch_delay_line*", ("rst",)),
-    (_RESET, "array_pe_array_row*_pe*", _STARTS),
+    (_RESET, "array_pe_array_row*_pe*", ("rst",)),
     (_RESET, "load_decoder_decoder_engine*_contexts", ("rst",)),
-    (_RESET, "vector_lanes_lane_alu", _STARTS),
-    (_RESET, "vector_lanes_lane_operands", ("units_reset",)),
+    (_RESET, "vector_lanes_lane_alu", ("rst",)),
+    (_RESET, "vector_lanes_lane_operands", ("rst",)),
     (_RESET, "vector_lanes_lane_operands_registers", ("rst",)),
-    (_RESET, "vector_lanes_lane_parameters", _STARTS),
-    (_RESET, "vector_lanes_lane_table", _STARTS),
+    (_RESET, "vector_lanes_lane_parameters", ("rst",)),
+    (_RESET, "vector_lanes_lane_table", ("rst",)),
     (_RESET, "vector_program", ("rst",)),
     (_RESET, "wm_words", ("rst",)),
     (_RESET, "wm_bank*", ("rst",)),

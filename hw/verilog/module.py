@@ -2,8 +2,9 @@
 
 import dataclasses
 import re
+from collections.abc import Mapping
 
-from .tokens import plain
+from .tokens import plain, spell, substitute
 
 _NAME = r"(\\\S+ |[A-Za-z_][A-Za-z0-9_$]*)"
 _HEADER = re.compile(rf"module {_NAME}\s*\(", re.DOTALL)
@@ -59,6 +60,18 @@ class Module:
     @property
     def ports(self) -> list[Signal]:
         return [signal for signal in self.signals.values() if signal.direction]
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Signals, wherever statements and instances use them; not where they are declared."""
+
+        def replace(name: str) -> str:
+            return spell(names.get(name, name))
+
+        self.statements = [substitute(statement, replace) for statement in self.statements]
+        for instance in self.instances:
+            instance.connections = {
+                port: substitute(value, replace) for port, value in instance.connections.items()
+            }
 
 
 def parse_modules(text: str) -> list[Module]:

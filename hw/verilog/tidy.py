@@ -65,7 +65,7 @@ def merge_aliases(module: Module) -> None:
             kept.append(statement)
     if same:
         module.statements = kept
-        _substitute(module, {name: find(name) for name in same})
+        module.rename({name: find(name) for name in same})
 
 
 def merge_registers(module: Module) -> None:
@@ -307,14 +307,3 @@ def _uses(module: Module) -> collections.Counter:
         for value in instance.connections.values():
             uses.update(identifiers(value))
     return uses
-
-
-def _substitute(module: Module, names: dict[str, str]) -> None:
-    def replace(name: str) -> str:
-        return spell(names.get(name, name))
-
-    module.statements = [substitute(statement, replace) for statement in module.statements]
-    for instance in module.instances:
-        instance.connections = {
-            port: substitute(value, replace) for port, value in instance.connections.items()
-        }

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from amaranth.hdl import Module, Mux, signed
+from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -179,3 +179,39 @@ def test_operands_have_equal_widths_and_cases_a_default():
     assert "assign less = { 8'h00, byte_ } < word;" in text
     assert "assign total = $signed({ {5{near[3]}}, near }) + $signed(far);" in text
     assert "      default:\n          /* empty */;\n    endcase\n" in text
+
+
+class Later(wiring.Component):
+    """A counter that is reset a cycle later than the rest."""
+
+    count: Out(4)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.domains += (late := ClockDomain("late", local=True))
+        reset = Signal(init=1)
+        m.d.sync += reset.eq(self.count == 9)
+        m.d.comb += [late.clk.eq(ClockSignal()), late.rst.eq(reset)]
+        m.submodules.counter = DomainRenamer("late")(counter := Counter())
+        m.d.comb += self.count.eq(counter.count)
+        return m
+
+
+class Counter(wiring.Component):
+    count: Out(4)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.sync += self.count.eq(self.count + 1)
+        return m
+
+
+@pytest.mark.parametrize("for_readers", [False, True])
+def test_a_domain_with_the_machine_s_clock_has_its_name(for_readers):
+    modules = convert(Later(), "late", for_readers=for_readers)
+    top, inner = modules.values()
+    assert ".clk(clk)" in top
+    assert ".rst(reset)" in top
+    assert "late_clk" not in top
+    assert set(re.findall(r"input wire (\w+)", inner)) == {"clk", "rst"}
+    assert "posedge clk" in inner
