@@ -44,7 +44,7 @@ def mul(input1: np.ndarray, input2: np.ndarray, shift: np.ndarray) -> np.ndarray
         half = np.int64(1) << (amount - 1)
         limit = np.iinfo(np.int64).max - half
         require("product and rounding together lie in int64", product, lambda p: p <= limit)
-        product = rounding_shift(product, np.int64(amount))
+        product = rounding_shift(product, np.asarray(amount, np.int64))
         require_range("the shifted product", product, DType.INT32)
     return wrap(product, DType.INT32)
 
