@@ -2,26 +2,18 @@
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
 
 from tosaic.hw.memory.words import WordMemory
 
+from .ram_ports import ram_ports
+
 
 class BlockRam(wiring.Component):
-    """`depth` words of `width` bytes; ports as of SinglePortRam."""
+    """`depth` words of `width` bytes, with the ports of ram_ports.py."""
 
     def __init__(self, width: int, depth: int):
         self.width, self.depth = width, depth
-        super().__init__(
-            {
-                "enable": In(1),
-                "write": In(1),
-                "address": In(range(depth)),
-                "write_data": In(8 * width),
-                "mask": In(width),
-                "data": Out(8 * width),
-            }
-        )
+        super().__init__(ram_ports(width, depth))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

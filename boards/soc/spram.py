@@ -5,6 +5,8 @@ from amaranth.hdl import Array, Cat, ClockSignal, Const, Instance, Module, Mux, 
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from .ram_ports import ram_ports
+
 BLOCK_WORDS = 16384
 BLOCK_BYTES = 2
 
@@ -58,27 +60,13 @@ class SpramBlock(wiring.Component):
 
 
 class SinglePortRam(wiring.Component):
-    """`depth` words of `width` bytes, made of blocks: one access per cycle.
-
-    Ports:
-        `enable`, `write`, `address`, `write_data`, `mask` (a bit per byte): an access.
-        `data`: what the last read brought, from the cycle after it until the next read.
-    """
+    """`depth` words of `width` bytes, made of blocks, with the ports of ram_ports.py."""
 
     def __init__(self, width: int, depth: int):
         if width < BLOCK_BYTES or width % BLOCK_BYTES:
             raise ValueError(f"width must be a multiple of {BLOCK_BYTES} bytes, not {width}")
         self.width, self.depth = width, depth
-        super().__init__(
-            {
-                "enable": In(1),
-                "write": In(1),
-                "address": In(range(depth)),
-                "write_data": In(8 * width),
-                "mask": In(width),
-                "data": Out(8 * width),
-            }
-        )
+        super().__init__(ram_ports(width, depth))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

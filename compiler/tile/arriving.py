@@ -26,8 +26,8 @@ class Arriving:
     """Of a box of some rows."""
 
     def rows(self, cut: ImageBoxes, fewest: int) -> int:
-        """Output rows of a box, `fewest` or so many more that fewer rows of the array are empty: what is computed
-        sooner than the whole image is there must be worth them."""
+        """Output rows of a box: `fewest`, or more where that clearly takes fewer cycles. Larger boxes leave fewer rows
+        of the array empty, but each waits for a larger part of the image."""
         height = cut.window.oh
         best, least = fewest, _CLEARLY * self._cycles(cut, fewest, 0)
         for boxes in range(1, -(-height // fewest)):

@@ -115,7 +115,7 @@ def _boxes(
 
 
 def _pieces(size_bytes: int) -> int:
-    """Into how many pieces a layer that moves so many bytes is cut, at least."""
+    """Into how many pieces a layer that moves `size_bytes` is cut, at least."""
     return max(1, min(_MOST_PIECES, size_bytes // _PIECE_BYTES))
 
 

@@ -21,8 +21,6 @@ from .program import Program
 from .store import Store
 from .streams import Streams
 
-"""What the instructions' fields can name."""
-
 
 class VectorUnit(wiring.Component):
     """Executes the VECTOR commands of isa.py; docs/timing.md says what they mean.

@@ -41,7 +41,8 @@ def apply_scale_32(
     """value * multiplier * 2^-shift, rounded, as int64 in the range of int32 (section 1.9.2).
 
     All arguments are broadcastable integers; `shift` outside 2..62, a negative multiplier and a value
-    outside -2^(shift-1) .. 2^(shift-1)-1 are unpredictable, here the low 32 bits of the formula.
+    outside -2^(shift-1) .. 2^(shift-1)-1 are unpredictable, here the low 32 bits of the formula, in which no
+    sum wraps and a shift of 0 does not round.
     """
     value, multiplier, shift = _scale_operands(value, multiplier, shift)
     require(
@@ -49,22 +50,29 @@ def apply_scale_32(
         value,
         lambda v: (v >= -(np.int64(1) << (shift - 1))) & (v < np.int64(1) << (shift - 1)),
     )
-    rounding = (np.int64(1) << shift) >> 1
+    product = value * multiplier
     if double_round:
         second = np.where(value >= 0, np.int64(1 << 30), np.int64(-(1 << 30)))
-        rounding = rounding + np.where(shift > 31, second, np.int64(0))
-    return as_int64(wrap((value * multiplier + rounding) >> shift, DType.INT32))
+        product = product + np.where(shift > 31, second, np.int64(0))
+    return as_int64(wrap(rounding_shift(product, shift), DType.INT32))
 
 
 def apply_scale_16(value: np.ndarray, multiplier: np.ndarray, shift: np.ndarray) -> np.ndarray:
     """value * multiplier * 2^-shift for int48 values and 16-bit multipliers, rounded, as int64.
 
-    `shift` outside 2..62, a negative multiplier and a result outside int32 are unpredictable, here the low 32 bits.
+    `shift` outside 2..62, a negative multiplier and a result outside int32 are unpredictable, here as of
+    apply_scale_32.
     """
     value, multiplier, shift = _scale_operands(value, multiplier, shift)
-    scaled = (value * multiplier + ((np.int64(1) << shift) >> 1)) >> shift
+    scaled = rounding_shift(value * multiplier, shift)
     require_range("the scaled value", scaled, DType.INT32)
     return as_int64(wrap(scaled, DType.INT32))
+
+
+def rounding_shift(product: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """(product + 2^(shift-1)) >> shift, where that sum may need 65 bits; `product` itself for a shift of 0."""
+    last = np.minimum(shift, 1)
+    return ((product >> (shift - last)) + last) >> last
 
 
 def _scale_operands(

@@ -7,7 +7,7 @@ where the specification calls an overflow unpredictable they wrap.
 import numpy as np
 
 from tosaic.compiler.ir import DType
-from tosaic.sim.golden.arithmetic import apply_lookup, as_int64, scalar, wrap, zero_extend
+from tosaic.sim.golden.arithmetic import apply_lookup, as_int64, rounding_shift, scalar, wrap, zero_extend
 from tosaic.sim.golden.kernels import kernel
 from tosaic.sim.golden.requirements import require, require_range
 
@@ -44,7 +44,7 @@ def mul(input1: np.ndarray, input2: np.ndarray, shift: np.ndarray) -> np.ndarray
         half = np.int64(1) << (amount - 1)
         limit = np.iinfo(np.int64).max - half
         require("product and rounding together lie in int64", product, lambda p: p <= limit)
-        product = (product >> amount) + ((product >> (amount - 1)) & 1)
+        product = rounding_shift(product, np.asarray(amount, np.int64))
         require_range("the shifted product", product, DType.INT32)
     return wrap(product, DType.INT32)
 

@@ -203,7 +203,7 @@ def test_an_image_that_is_none(image, code):
     bench = Bench(image)
     assert bench.run() == code
     if code.is_fault:
-        # So many lights, and a pause of at least as long.
+        # The lamp blinks as often as the code says, and pauses for at least six steps.
         period = bench.lamp[:32]
         assert bench.lamp.startswith(period) and period.count("1") == code and "000000" in bench.lamp
 

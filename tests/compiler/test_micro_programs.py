@@ -144,7 +144,7 @@ def test_micro_operations(root: Value, wanted: list[str]) -> None:
 
 
 def chain(count: int) -> Node:
-    """So many micro-operations."""
+    """`count` micro-operations, each on the result of the one before."""
     node = Node(Op.ABS, A)
     for _ in range(count - 1):
         node = Node(Op.ABS, node)
@@ -152,7 +152,7 @@ def chain(count: int) -> Node:
 
 
 def live(count: int) -> Node:
-    """So many values at once."""
+    """`count` values that are all needed at once."""
     values: list[Value] = [Node(Op.ABS, Iteration()) for _ in range(count)]
     total = values.pop()
     while values:

@@ -273,10 +273,11 @@ class ScalarMachine:
             case Op.RESCALE:
                 multiplier = self.multiplier[lane] if uop.per_channel else uop.multiplier
                 shift = self.shift[lane] if uop.per_channel else uop.shift
-                rounding = 1 << (shift - 1)
+                product = signed(x * multiplier, 64)
                 if uop.round and shift > 31:
-                    rounding += 1 << 30 if x >= 0 else -(1 << 30)
-                return (signed(x * multiplier + rounding, 64) >> shift) + b
+                    product = signed(product + (1 << 30 if x >= 0 else -(1 << 30)), 64)
+                # As of MUL: this sum does not wrap.
+                return ((product + (1 << (shift - 1))) >> shift) + b
             case Op.MAX:
                 return max(x, b)
             case Op.MIN:

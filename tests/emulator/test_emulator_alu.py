@@ -43,6 +43,28 @@ def instruction(dice: random.Random, op: Op) -> tuple[Instruction, Instruction]:
     return make(Opcode.VECTOR_UOP, **fields), make(Opcode.VECTOR_BOUNDS, **bounds)
 
 
+def test_a_rescale_whose_sum_needs_65_bits() -> None:
+    """(2^32 - 1) * (2^31 - 1) + 2^61 is above 2^63: it does not wrap, and >> 62 makes 2 of it."""
+    config, most = get_config("base"), (1 << 31) - 1
+    fields = {field.name: 0 for field in FIELDS[Opcode.VECTOR_UOP]} | {"op": Op.RESCALE, "per_channel": 1}
+    uop, lanes = make(Opcode.VECTOR_UOP, **fields), np.full(config.columns, (1 << 32) - 1)
+    scalar = ScalarMachine(config, bytearray())
+    scalar.multiplier, scalar.shift = [most] * config.columns, [62] * config.columns
+    parameters = Parameters(
+        np.zeros(config.columns, np.int64),
+        np.array(scalar.multiplier),
+        np.array(scalar.shift),
+        np.zeros(512, np.int64),
+    )
+    found = micro_op(
+        uop, (0, 0), Value(lanes, 1 << 32), Value(lanes - lanes, 0), parameters, config.vector_bits
+    )
+    assert found.lanes.tolist() == [2] * config.columns
+    assert [scalar.lane(uop, lane, (1 << 32) - 1, 0) for lane in range(config.columns)] == [
+        2
+    ] * config.columns
+
+
 @pytest.mark.parametrize("machine", ["base", "nano"])
 @pytest.mark.parametrize("op", Op, ids=lambda op: op.name)
 def test_an_operation(op: Op, machine: str) -> None:

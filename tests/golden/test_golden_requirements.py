@@ -345,6 +345,40 @@ def test_multipliers_and_shifts_that_a_scale_takes(scale, multiplier, shift, rul
                 scale(*operands)
 
 
+@pytest.mark.parametrize(
+    "value, multiplier, shift, result",
+    [
+        (5, 3, 63, 0),
+        (-5, 3, 63, 0),
+        (LOW, HIGH, 63, 0),
+        (LOW, LOW, 63, 1),
+        (7, 3, 0, 21),
+        (7, 3, 1, 11),
+        (7, 3, -1, 0),
+    ],
+)
+def test_shifts_that_no_scale_takes(value, multiplier, shift, result):
+    """Their low 6 bits count. Sums do not wrap: (2^62 + 2^62) >> 63 is 1."""
+    operands = np.array([value]), np.int64(multiplier), np.int64(shift)
+    assert apply_scale_32(*operands, double_round=False).tolist() == [result]
+
+
+@pytest.mark.parametrize(
+    "value, multiplier, shift, result",
+    [
+        (5, 3, 63, 0),
+        (-5, 3, 63, 0),
+        (-(1 << 47), -(1 << 15), 63, 1),
+        (7, 3, 0, 21),
+        (7, 3, 1, 11),
+        (7, 3, -1, 0),
+    ],
+)
+def test_shifts_that_no_scale_of_16_bits_takes(value, multiplier, shift, result):
+    operands = np.array([value]), np.int64(multiplier), np.int64(shift)
+    assert apply_scale_16(*operands).tolist() == [result]
+
+
 @pytest.mark.parametrize("shift", [2, 5, 16])
 def test_what_a_scale_of_16_bits_makes_fits_int32(shift):
     def scaled(value):

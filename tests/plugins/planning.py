@@ -110,12 +110,15 @@ def _places() -> list[tuple[object, str, Any]]:
         for name, value in vars(module).items():
             bound.setdefault(id(value), []).append((module, name))
     found: list[tuple[object, str, Any]] = []
+    known = set()
     for module_name, module in modules.items():
         named = WATCHED.get(module_name, ())
         for name, value in vars(module).items():
             if getattr(value, "__module__", None) != module.__name__:
                 continue
+            known.add((module_name, name))
             if isinstance(value, type):
+                known |= {(module_name, f"{name}.{method}") for method in vars(value)}
                 found += [
                     (value, method, what)
                     for method, what in vars(value).items()
@@ -123,6 +126,8 @@ def _places() -> list[tuple[object, str, Any]]:
                 ]
             elif name in named or _is_number(value):
                 found += [(*place, value) for place in bound[id(value)]]
+    gone = {(module_name, name) for module_name, names in WATCHED.items() for name in names} - known
+    assert not gone, f"WATCHED names what the compiler has no more: {sorted(gone)}"
     return found
 
 

@@ -77,7 +77,7 @@ def blocks_on_sums(config: Config) -> Iterator[tuple[str, Stimulus]]:
 
 
 def endless_jobs(config: Config) -> Iterator[tuple[str, Stimulus]]:
-    """So many vectors that there is no room for them: the array waits until the watchdog ends it."""
+    """More vectors than there is room for: the array waits until the watchdog ends it."""
     for name in ("more_blocks", "pixels"):
         for bit in range(bits_of(Opcode.ARRAY_GO, name)):
             yield f"2^{bit} {name}", one_job(config, Opcode.ARRAY_GO, {name: 1 << bit})

@@ -1,6 +1,7 @@
 """Single micro-ops on single numbers, around the edges of 32 and 48 bits: the firmware against the emulator."""
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from native_runs import run_both
@@ -76,6 +77,14 @@ def test_micro_ops(x, b, op, wide, numbers, flags, bounds):
 def test_largest_products(x, b, shift):
     """Product and rounding may need 65 bits."""
     compare(x, b, {"op": Op.MOV}, {"op": Op.MUL, "shift": shift}, {})
+
+
+@pytest.mark.parametrize("twice", [0, 1])
+@pytest.mark.parametrize("zero_point", [0, -4])
+def test_rescales_whose_sums_need_65_bits(zero_point, twice):
+    """2 * (2^31 - 1) + 4 times 2^31 - 1 is 2^63 - 2."""
+    scale = {"op": Op.RESCALE, "multiplier": 2**31 - 1, "shift": 62, "a_zp": zero_point, "round": twice}
+    compare(2**31 - 1, 0, {"op": Op.RESCALE, "multiplier": 2, "shift": 0}, scale, {})
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
