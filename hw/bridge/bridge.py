@@ -1,11 +1,12 @@
 """Executes requests from a line on the control port and on memory."""
 
 from amaranth.hdl import Array, Const, Module, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..csr_map import RESP_OKAY
 from ..interfaces import AxiLite
+from ..skid import SkidBuffer
 from .byte_port import BytePort
 from .deframer import Deframer
 from .framer import Framer
@@ -44,6 +45,8 @@ class Bridge(wiring.Component):
         )
         data_bytes = identity.data_bytes
         self.deframer, self.framer = Deframer(data_bytes), Framer()
+        # Between the two: a byte goes through much before it is known, and through the escapes and the CRC.
+        self.answers = SkidBuffer(data.StructLayout({"byte": 8, "last": 1}))
         # The request: what it is, whether its numbers fit, how its sequence number relates to the current one.
         self.is_write, self.is_read, self.fits = Signal(), Signal(), Signal()
         self.repeated, self.follows = Signal(), Signal()
@@ -60,8 +63,10 @@ class Bridge(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.deframer, m.submodules.framer = self.deframer, self.framer
+        m.submodules.answers = self.answers
         wiring.connect(m, self.framer.line, wiring.flipped(self.line))
         registers, port = self.registers, self.memory
+        content, answer = self.framer.content, self.answers.output
         m.d.comb += [
             self.deframer.valid.eq(self.received),
             self.deframer.byte.eq(self.received_byte),
@@ -75,6 +80,10 @@ class Bridge(wiring.Component):
             registers.wstrb.eq(-1),
             port.address.eq(self.address),
             port.write_data.eq(self.deframer.value),
+            content.valid.eq(answer.valid),
+            content.payload.eq(answer.payload.byte),
+            self.framer.last.eq(answer.payload.last),
+            answer.ready.eq(content.ready),
         ]
         self._classify(m)
         m.d.sync += self.reset.eq(0)
@@ -195,10 +204,10 @@ class Bridge(wiring.Component):
     def _answer(self, m: Module) -> None:
         """States of the answer: sequence number, data of a read byte by byte, status."""
         header, registers, port = self.deframer.header, self.registers, self.memory
-        content = self.framer.content
+        content = self.answers.input
         rom = Array(Const(byte, 8) for byte in self.identity.to_bytes())
         with m.State("SEQUENCE"):
-            m.d.comb += [content.valid.eq(1), content.payload.eq(header.sequence)]
+            m.d.comb += [content.valid.eq(1), content.payload.byte.eq(header.sequence)]
             m.d.sync += self.done_bytes.eq(0)
             with m.If(content.ready):
                 m.next = "READ"
@@ -237,15 +246,15 @@ class Bridge(wiring.Component):
                     m.d.sync += self.status.eq(Status.REGISTER_ERROR)
                     m.next = "STATUS"
         with m.State("SEND"):
-            m.d.comb += [content.valid.eq(1), content.payload.eq(self.word[:8])]
+            m.d.comb += [content.valid.eq(1), content.payload.byte.eq(self.word[:8])]
             with m.If(content.ready):
                 m.d.sync += self.done_bytes.eq(self.done_bytes + 1)
                 m.next = "READ"
         with m.State("STATUS"):
             m.d.comb += [
                 content.valid.eq(1),
-                content.payload.eq(self.status),
-                self.framer.last.eq(1),
+                content.payload.byte.eq(self.status),
+                content.payload.last.eq(1),
             ]
             with m.If(content.ready):
                 m.d.comb += self.answered.eq(1)
