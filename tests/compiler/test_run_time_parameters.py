@@ -285,6 +285,28 @@ def test_scales_of_other_types(source, target, unsigned):
     assert_equal_to_golden(graph, "small", values, check_hazards=True)
 
 
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("multiplier", [INT16, INT32])
+@pytest.mark.parametrize("config", ["nano", "base"])
+def test_scales_of_the_shape_of_the_data(per_channel, multiplier, config):
+    """What widens or repeats them joined the RESCALE's layer, which reads them from memory."""
+    count = 8 if per_channel else 1
+    how = dict(scale32=multiplier is INT32, rounding_mode="SINGLE_ROUND", per_channel=per_channel)
+    parameters = [([1 << 14] * count, multiplier), ([13] * count, INT8), ([0], INT32), ([0], INT32)]
+    graph, values = one_operator(
+        "RESCALE", [((8,), INT32)], parameters, dtype=INT32, input_unsigned=False, output_unsigned=False, **how
+    )  # fmt: skip
+    assert_equal_to_golden(graph, config, values | {"x0": np.arange(8, dtype=np.int32)}, check_hazards=True)
+
+
+def test_a_computed_table_of_the_shape_of_the_data():
+    build = LayerBuilder(3)
+    x, entries = (build.input(name, (256,), INT8) for name in ("x", "entries"))
+    table = build.add("BITWISE_XOR", [entries, build.constant(np.array([-5]), INT8)])
+    build.output(build.add("TABLE", [x, table]))
+    assert_equal_to_golden(build.finish(), "small", check_hazards=True)
+
+
 @pytest.mark.parametrize("mode", ["SINGLE_ROUND", "DOUBLE_ROUND"])
 def test_scales_that_tosa_does_not_allow(mode):
     """Unpredictable, and the same in golden and on the machine: golden took half of 2^63 for a negative number."""
