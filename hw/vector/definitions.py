@@ -22,7 +22,7 @@ class Definitions(wiring.Component):
             sets up is behind it, and if it is refused, nothing behind it is executed.
         `missing`: the command at the head, if it is a VECTOR_GO, uses something that is not there: one of its
             micro-ops; the VECTOR_BOUNDS of one that clamps or has an immediate; or, of any micro-op written so far,
-            the biases, the multipliers and shifts, or the table.
+            the biases, the multipliers and shifts, or the table. From a register: much depends on it.
     """
 
     word: In(128)
@@ -47,26 +47,25 @@ class Definitions(wiring.Component):
         uop, bounds = layout(Opcode.VECTOR_UOP)(self.word), layout(Opcode.VECTOR_BOUNDS)(self.word)
         go = layout(Opcode.VECTOR_GO)(self.lookahead.following)
         uops = range(self.config.vector_uops)
-        written, bounded, needs_bounds = (
-            Signal(len(uops), name=name) for name in ("written", "bounded", "needs_bounds")
-        )
-        immediate = Source.IMMEDIATE.value
+        written, bounded = Signal(len(uops)), Signal(len(uops))
+        # A bit per micro-op: it is not written, or its bounds are missing; and whether that is so behind this command.
+        incomplete, incomplete_then = Signal(len(uops), init=-1), Signal(len(uops))
+        immediate, needs_bounds = Source.IMMEDIATE.value, Signal()
+        m.d.comb += [
+            needs_bounds.eq(uop.clamp | (uop.a_source == immediate) | (uop.b_source == immediate)),
+            incomplete_then.eq(incomplete),
+        ]
         for index in uops:
             with m.If(self.has_uop & (uop.index == index)):
-                m.d.sync += [
-                    written[index].eq(1),
-                    needs_bounds[index].eq(
-                        uop.clamp | (uop.a_source == immediate) | (uop.b_source == immediate)
-                    ),
-                ]
+                m.d.comb += incomplete_then[index].eq(needs_bounds & ~bounded[index])
+                m.d.sync += written[index].eq(1)
             with m.If(self.has_bounds & (bounds.index == index)):
+                m.d.comb += incomplete_then[index].eq(~written[index])
                 m.d.sync += bounded[index].eq(1)
-        incomplete = Signal(len(uops))
-        m.d.comb += incomplete.eq(~written | (needs_bounds & ~bounded))
-        executed, missing = Signal(len(uops), reset_less=True), Signal(name="missing_uop")
+        m.d.sync += incomplete.eq(incomplete_then)
+        missing = Signal(name="missing_uop", reset_less=True)
         with m.If(self.lookahead.moves):
-            m.d.sync += executed.eq(Cat(go.uops > index for index in uops))
-        m.d.comb += missing.eq((incomplete & executed).any())
+            m.d.sync += missing.eq((incomplete_then & Cat(go.uops > index for index in uops)).any())
         return missing
 
     def _parameters(self, m: Module) -> Signal:
@@ -81,13 +80,15 @@ class Definitions(wiring.Component):
                 for op, entries in TABLE_OPS.items()
             ),
         ]
-        used, there = Signal(len(kinds)), Signal(len(kinds))
-        m.d.sync += [
-            used.eq(used | (Cat(uses for uses, _ in kinds) & self.has_uop.replicate(len(kinds)))),
-            there.eq(there | Cat(loads for _, loads in kinds)),
+        used, there, used_then, there_then = (
+            Signal(len(kinds), name=name) for name in ("used", "there", "used_then", "there_then")
+        )
+        m.d.comb += [
+            used_then.eq(used | (Cat(uses for uses, _ in kinds) & self.has_uop.replicate(len(kinds)))),
+            there_then.eq(there | Cat(loads for _, loads in kinds)),
         ]
         missing = Signal(name="missing_parameters")
-        m.d.comb += missing.eq((used & ~there).any())
+        m.d.sync += [used.eq(used_then), there.eq(there_then), missing.eq((used_then & ~there_then).any())]
         return missing
 
 

@@ -152,7 +152,7 @@ class StreamAddress(wiring.Component):
             for number in range(STREAM_DIMS // 2):
                 with m.If(here & (dims.pair == number)):
                     place = 2 * number + (half == "high")
-                    m.d.sync += [several[place].eq(turns != 0), not_two[place].eq(turns != 1)]
+                    m.d.sync += [several[place].eq(count != 1), not_two[place].eq(count != 2)]
         with m.If(here & (dims.pair == 0)):
             m.d.sync += self.last_turn.eq(dims.count_high - 1)
         extent = Signal(_Extent)

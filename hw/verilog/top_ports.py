@@ -4,7 +4,7 @@ from ..config import Config
 
 _CHANNELS = """\
 // Ports (every signal belongs to the rising edge of clk):
-//   clk, rst     clock; reset, synchronous, active high. Memories keep their contents.
+//   clk, rst     clock; reset, synchronous, active high, two cycles or longer. Memories keep their contents.
 //   irq          interrupt, level: CONTROL.irq_enable and any bit of IRQ (registers.md).
 //   s_axil_*     AXI4-Lite subordinate, 32 bits of data, a window of 4 KiB: the registers. Every access is
 //                answered; SLVERR for an offset without a register. awprot and arprot are ignored.

@@ -19,11 +19,11 @@ def command(opcode, **fields):
     return assembler.instructions[-1]
 
 
-def missing(commands):
-    """`missing` with each GO of `commands` at the head, in order."""
+def missing(commands, waits=0):
+    """`missing` with each GO of `commands` at the head, in order; each command is there for `waits` cycles more."""
     dut = Definitions(CONFIG)
     found = []
-    strobes = {
+    at_head = {
         Opcode.VECTOR_UOP: dut.has_uop,
         Opcode.VECTOR_BOUNDS: dut.has_bounds,
         Opcode.VECTOR_PARAM: dut.has_params,
@@ -38,13 +38,12 @@ def missing(commands):
             await ctx.tick()
             ctx.set(dut.word, word)
             ctx.set(dut.lookahead.moves, 0)
+            for opcode, flag in at_head.items():
+                ctx.set(flag, opcode == instruction.opcode)
+            for _ in range(waits):
+                await ctx.tick()
             if instruction.opcode == Opcode.VECTOR_GO:
                 found.append(bool(ctx.get(dut.missing)))
-                continue
-            strobe = strobes[instruction.opcode]
-            ctx.set(strobe, 1)
-            await ctx.tick()
-            ctx.set(strobe, 0)
 
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
@@ -113,6 +112,7 @@ def test_random_programs(seed):
             commands.append(command(Opcode.VECTOR_GO, uops=uops))
             expected.append(reference.missing(commands[-1]))
     assert missing(commands) == expected
+    assert missing(commands, waits=2) == expected
 
 
 def test_nothing_is_missing_of_a_whole_micro_program():
